@@ -1,0 +1,96 @@
+"""Assembly of tetrahedra by autodiff, and products with the matrix, beside SciPy and the copy bandwidth.
+
+    python -m benchmarks.assembly [cells per side ...] [--material NeoHookean] [--dtype float64] [--keep]
+
+Prints one JSON line per size: seconds of the pattern (host, once), of one assembly and its rate, of one product, of
+SciPy's BSR product on the same blocks, and the bandwidth of a copy; peak memory.
+"""
+
+import argparse
+import json
+import resource
+import time
+
+import numpy as np
+
+
+def best(function, repeats=5):
+    """The shortest of a few runs [s], after one that does not count."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def measure(cells: int, material: str, dtype: str) -> dict:
+    """One cube of `6 cells^3` tetrahedra."""
+    import jax
+    import jax.numpy as jnp
+
+    import jaxmech as jm
+
+    mesh = jm.box_mesh(cells=(cells, cells, cells), size=(1.0, 1.0, 1.0))
+    mesh = jm.Mesh(mesh.points.astype(dtype), mesh.cells, mesh.kind)
+    law = getattr(jm, material)(jnp.asarray(1e3, dtype), jnp.asarray(0.3, dtype))
+    system = jm.System({"body": jm.Vec3()}, forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, law)})
+    rest = system.at_rest({"body": mesh.points})
+    start = time.perf_counter()
+    linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
+    pattern = time.perf_counter() - start
+
+    assemble = jax.jit(lambda ls, s, x: ls.unconstrained(s, x))
+    start = time.perf_counter()
+    matrix = jax.block_until_ready(assemble(linear_system, system, rest))
+    first = time.perf_counter() - start
+    assembly = best(lambda: jax.block_until_ready(assemble(linear_system, system, rest)))
+    product = jax.jit(lambda A, x: A.mv(x))
+    x = {"body": jnp.ones_like(mesh.points)}
+    spmv = best(lambda: jax.block_until_ready(product(matrix, x)))
+    scipy_matrix, flat = matrix["body", "body"].to_scipy(), np.ones(mesh.points.size, dtype)
+    scipy_spmv = best(lambda: scipy_matrix @ flat)
+    values = matrix["body", "body"].values
+    copy = jax.jit(lambda v: v * 2.0)
+    copied = best(lambda: jax.block_until_ready(copy(values)))
+    tetrahedra = mesh.cells.shape[0]
+    return {
+        "tetrahedra": tetrahedra,
+        "blocks": values.shape[0],
+        "pattern s": pattern,
+        "first assembly s": first,
+        "assembly s": assembly,
+        "M tets/s": tetrahedra / assembly / 1e6,
+        "product s": spmv,
+        "SciPy product s": scipy_spmv,
+        "product / SciPy": spmv / scipy_spmv,
+        "copy GB/s": 2 * values.nbytes / copied / 1e9,
+        "product GB/s": (values.nbytes + 4 * values.shape[0]) / spmv / 1e9,
+        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def main() -> None:
+    """Every size asked for."""
+    import jax
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cells", type=int, nargs="*", default=[12, 25, 55])
+    parser.add_argument("--material", default="NeoHookean")
+    parser.add_argument("--dtype", default="float64", choices=["float32", "float64"])
+    parser.add_argument("--keep", action="store_true", help="keep freed memory (jaxmech.keep_freed_memory)")
+    arguments = parser.parse_args()
+    jax.config.update("jax_enable_x64", arguments.dtype == "float64")
+    if arguments.keep:
+        import jaxmech
+
+        assert jaxmech.keep_freed_memory()
+    print(json.dumps({"device": str(jax.devices()[0]), "jax": jax.__version__, **vars(arguments)}))
+    for cells in arguments.cells:
+        row = measure(cells, arguments.material, arguments.dtype)
+        print(json.dumps({k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""What each component adds to a matrix: one enumeration, used by the symbolic phase and by the numeric one.
+
+`A = m M + b B + k K + g G + c C`, with `K = -df/dx`, `B = -df/dv`, `M = d2T/dv2`, the geometric stiffness `G` of mappings
+and the Rayleigh damping `C = sum rK_i K_i + sum rM_i M_i`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ._check import check_choice, check_flags
+from ._dynamics import Fields, gathered
+from ._element import over_elements, trace_elements
+from ._forcefield.base import AbstractEnergyForceField
+from ._forcefield.chart import (
+    Arrays,
+    chart_damping,
+    chart_force,
+    chart_stiffness,
+    varies_with,
+)
+from ._stencil import Stencil
+from ._system import System
+from ._typing import Array
+
+PARTS = ("mass", "damping", "stiffness", "rayleigh", "geometric")
+Blocks = tuple[Arrays, ...]  # [s][t] of shape (elements * row nodes * column nodes, row size, column size)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Which parts a matrix has. Static: a pattern belongs to one `Terms`.
+
+    `mapped`: what acts on mapped states; `geometric`: the geometric stiffness of mappings, there if `stiffness` is unless
+    it is given; `rayleigh`: the Rayleigh damping, there if `damping` is unless it is given; `constrained`: the projective
+    constraints; `symmetric`: keep only the symmetric part of each element's matrices and leave out the derivative of
+    mapped velocities with respect to positions, so that symmetric solvers may be used (damped springs in motion and
+    follower pressures have unsymmetric tangents).
+    """
+
+    mass: bool = True
+    damping: bool = True
+    stiffness: bool = True
+    mapped: bool = True
+    geometric: bool | None = None
+    constrained: bool = True
+    symmetric: bool = False
+    rayleigh: bool | None = None
+
+    def __post_init__(self):
+        optional = ("geometric", "rayleigh")
+        check_flags("Terms", **{n: v for n, v in vars(self).items() if not (n in optional and v is None)})
+
+    @property
+    def has_geometric(self) -> bool:
+        """Whether the geometric stiffness is there."""
+        return self.mapped and (self.stiffness if self.geometric is None else self.geometric)
+
+    @property
+    def has_rayleigh(self) -> bool:
+        """Whether the Rayleigh damping is there."""
+        return self.damping if self.rayleigh is None else self.rayleigh
+
+
+class Factors(eqx.Module):
+    """The numbers `(m, b, k, c, g)` of `m M + b B + k K + g G + c C`; they may be traced.
+
+    `rayleigh`, the factor of the Rayleigh damping, is that of damping unless it is given; `geometric` is that of
+    stiffness. Statics uses `(0, 0, 1, 0)`, a step `h` of implicit Euler `(1, h, h^2, h)`.
+    """
+
+    mass: Any = 1.0
+    damping: Any = 1.0
+    stiffness: Any = 1.0
+    rayleigh: Any = None
+    geometric: Any = None
+
+    @classmethod
+    def only(cls, *parts: str) -> "Factors":
+        """One for the parts that are named, of `PARTS`, and nothing for the others: `Factors.only("mass")` is `M`."""
+        for part in parts:
+            check_choice("Factors.only", "part", part, PARTS)
+        return cls(**{part: float(part in parts) for part in PARTS})
+
+    def of(self, part: str) -> Any:
+        """The factor of one of `PARTS`."""
+        if part == "rayleigh":
+            return self.damping if self.rayleigh is None else self.rayleigh
+        if part == "geometric":
+            return self.stiffness if self.geometric is None else self.geometric
+        return getattr(self, part)
+
+    def has(self, part: str) -> bool:
+        """Whether a part may be more than nothing: its factor is not known to be zero."""
+        factor = self.of(part)
+        return not (isinstance(factor, int | float) and factor == 0)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One component's part in a matrix, and which of its matrices are more than nothing."""
+
+    name: str
+    kind: str  # "force" or "mass"
+    stiffness: bool
+    damping: bool
+    symmetric: bool
+
+
+def component_of(system: System, item: Contribution) -> Any:
+    """The component that a contribution comes from."""
+    return (system.forces if item.kind == "force" else system.masses)[item.name]
+
+
+def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
+    """Every contribution, in the one order that the symbolic and the numeric phase share."""
+    mapped = {m.child for m in system.mappings.values()}
+    items = []
+    for name, field in system.forces.items():
+        if not terms.mapped and any(s.state in mapped for s in field.on):
+            continue
+        stiffness, damping = force_structure(system, name)
+        stiffness, damping = stiffness and terms.stiffness, damping and terms.damping
+        rayleigh = name in system.rayleigh and terms.has_rayleigh
+        if stiffness or damping or rayleigh:
+            items.append(Contribution(name, "force", stiffness or rayleigh, damping, _is_symmetric(system, name)))
+    for name, mass in system.masses.items():
+        skipped = not terms.mapped and any(s.state in mapped for s in mass.on)
+        if not skipped and (terms.mass or (terms.has_rayleigh and name in system.rayleigh)):
+            items.append(Contribution(name, "mass", False, False, True))
+    return tuple(items)
+
+
+def force_structure(system: System, name: str) -> tuple[bool, bool]:
+    """Whether a force depends on positions, and on velocities."""
+    field = system.forces[name]
+    dofs, d, v = _example(system, field.on)
+
+    def force(d: Arrays, v: Arrays) -> Any:
+        x = tuple(jnp.zeros((*s.nodes.shape, dof.coord_size)) for s, dof in zip(field.on, dofs, strict=True))
+        return trace_elements(field, field.on, lambda c, x, d, v: chart_force(c, dofs, x, d, v), x, d, v)
+
+    if isinstance(field, AbstractEnergyForceField) and not field.is_dissipative:
+        return varies_with(lambda d: force(d, v), d)[0], False
+    return varies_with(force, d, v)  # pyright: ignore[reportReturnType]
+
+
+def _is_symmetric(system: System, name: str) -> bool:
+    """Whether the stiffness of a force field is symmetric for certain: an energy, whose dissipation knows no position."""
+    field = system.forces[name]
+    if not isinstance(field, AbstractEnergyForceField):
+        return not any(force_structure(system, name))
+    if not field.is_dissipative:
+        return True
+    dofs, d, v = _example(system, field.on)
+    x = tuple(jnp.zeros((*s.nodes.shape, dof.coord_size)) for s, dof in zip(field.on, dofs, strict=True))
+    return not varies_with(
+        lambda x, v: trace_elements(
+            field, field.on, lambda c, x, v: jax.grad(lambda u: c.element_dissipation(x, u))(v), x, v
+        ),
+        x,
+        v,
+    )[0]
+
+
+def _example(system: System, on: Sequence[Stencil]) -> tuple[list[Any], Arrays, Arrays]:
+    dofs = [system.dofs[s.state] for s in on]
+    d = tuple(jnp.zeros((*s.nodes.shape, dof.deriv_size)) for s, dof in zip(on, dofs, strict=True))
+    return dofs, d, d
+
+
+def element_matrices(system: System, name: str, kind: str, x: Fields, v: Fields) -> Blocks:
+    """`K` (`"stiffness"`), `B` (`"damping"`) or `M` (`"mass"`) of every element of one component, without a factor."""
+    component = (system.masses if kind == "mass" else system.forces)[name]
+    dofs = [system.dofs[s.state] for s in component.on]
+
+    def of_element(c, x, v):
+        if kind == "mass":
+            return jax.hessian(lambda u: c.element_kinetic_energy(x, u))(v)
+        return (chart_stiffness if kind == "stiffness" else chart_damping)(c, dofs, x, v)
+
+    return _node_blocks(component, of_element, x, v)
+
+
+def scaled_matrices(
+    system: System, item: Contribution, terms: Terms, factors: Factors, evaluated: Callable[[str, str], Blocks]
+) -> Blocks:
+    """The element matrices of one contribution, every factor applied; `evaluated(name, kind)` gives them without."""
+    kind = "mass" if item.kind == "mass" else "stiffness"
+    factor = factors.of(kind) if getattr(terms, kind) else 0.0
+    rayleigh = system.rayleigh.get(item.name)
+    if rayleigh is not None and terms.has_rayleigh:
+        factor = factor + factors.of("rayleigh") * rayleigh
+    if item.kind == "mass":
+        return _scaled(factor, evaluated(item.name, kind))
+    parts = []
+    if item.stiffness:
+        parts.append(_scaled(factor, evaluated(item.name, "stiffness")))
+    if item.damping:
+        parts.append(_scaled(factors.damping, evaluated(item.name, "damping")))
+    blocks = parts[0] if len(parts) == 1 else jax.tree.map(jnp.add, *parts)
+    return _symmetric_part(component_of(system, item).on, blocks) if terms.symmetric and not item.symmetric else blocks
+
+
+def _scaled(factor: Any, blocks: Blocks) -> Blocks:
+    return jax.tree.map(lambda b: factor * b, blocks)
+
+
+def _node_blocks(component: Any, matrices: Callable, x: Fields, v: Fields) -> Blocks:
+    """The matrices `(component, x, v) -> [s][t]` of every element, cut into the blocks of pairs of nodes."""
+    on = component.on
+
+    def of_element(c, x, v):
+        return _cut(on, matrices(c, x, v))  # here, where a change of order moves nothing in memory
+
+    return _listed(over_elements(component, on, of_element, gathered(on, x), gathered(on, v)))
+
+
+def node_blocks(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> Blocks:
+    """The matrices `[s][t]`, `(elements, *row nodes, r, *column nodes, c)`, cut into the blocks of pairs of nodes."""
+    return _listed(jax.vmap(lambda blocks: _cut(on, blocks))(matrices))
+
+
+def _cut(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> tuple[Arrays, ...]:
+    """The matrices of one element as lists of blocks `(k * l, r, c)`, row nodes first."""
+
+    def of_pair(row: Stencil, column: Stencil, block: Array) -> Array:
+        k, l = row.nodes_per_element, column.nodes_per_element
+        r, c = block.shape[row.nodes.ndim - 1], block.shape[-1]
+        return block.reshape(k, r, l, c).transpose(0, 2, 1, 3).reshape(k * l, r, c)
+
+    return tuple(
+        tuple(of_pair(s, t, block) for t, block in zip(on, row, strict=True)) for s, row in zip(on, matrices, strict=True)
+    )
+
+
+def _symmetric_part(on: tuple[Stencil, ...], blocks: Blocks) -> Blocks:
+    """`(K + K^T) / 2` of every element."""
+
+    def transposed(s: Stencil, t: Stencil, block: Array) -> Array:
+        nodes = block.reshape(s.elements, s.nodes_per_element, t.nodes_per_element, *block.shape[1:])
+        return nodes.transpose(0, 2, 1, 4, 3).reshape(block.shape[0], block.shape[2], block.shape[1])
+
+    return tuple(
+        tuple(0.5 * (blocks[i][j] + transposed(t, s, blocks[j][i])) for j, t in enumerate(on)) for i, s in enumerate(on)
+    )
+
+
+def _listed(blocks: Any) -> Blocks:
+    return jax.tree.map(lambda b: b.reshape(-1, *b.shape[2:]), blocks)

@@ -1,0 +1,44 @@
+"""What a projective constraint is: directions in which a node may not move freely."""
+
+import abc
+from collections.abc import Sequence
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from equinox import AbstractVar
+
+from .._dof import AbstractDof
+from .._element import check_parameters
+from .._stencil import Stencil
+from .._typing import Array, Float
+
+
+class AbstractProjectiveConstraint(eqx.Module):
+    """A projector `P` of **one** node: displacements `P d` are free, `(I - P) d` is prescribed.
+
+    Symmetric (`P = P^T`) and idempotent (`P = P^2`), so that points, axes and planes are the same code, and the
+    assembled system stays symmetric: `A <- P A P + (I - P)`, `b <- P (b - A u) + (I - P) u`.
+    """
+
+    on: AbstractVar[tuple[Stencil, ...]]
+    is_homogeneous: ClassVar[bool] = True  # the prescribed displacement is zero
+
+    def __check_init__(self):
+        owner = type(self).__name__
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
+            raise ValueError(f"{owner}: on must be (state, nodes) with one node per constraint, shape (e,).")
+        check_parameters(self, self.on)
+
+    def check_dofs(self, dofs: Sequence[AbstractDof]) -> None:
+        """Raise `ValueError` where the constraint does not fit the degrees of freedom it acts on."""
+        del dofs
+
+    @abc.abstractmethod
+    def element_projector(self, dof: AbstractDof) -> Float[Array, "d d"]:
+        """`P`, on the tangent space of `dof`."""
+
+    def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Float[Array, " d"]:
+        """The displacement that takes the node from `x` to where it is prescribed to be at `time`; zero by default."""
+        del x, time
+        return jnp.zeros(dof.deriv_size)

@@ -1,0 +1,20 @@
+"""Nodes that do not move at all."""
+
+import jax.numpy as jnp
+
+from .._dof import AbstractDof
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractProjectiveConstraint
+
+
+class Fixed(AbstractProjectiveConstraint):
+    """`P = 0`: every component of the nodes stays where it is, `on=(state, nodes)`; of a frame, its rotation too.
+
+    Raises `ValueError` unless node numbers are of shape `(e,)`.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+
+    def element_projector(self, dof: AbstractDof) -> Array:
+        return jnp.zeros((dof.deriv_size, dof.deriv_size))

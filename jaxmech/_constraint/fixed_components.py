@@ -1,0 +1,36 @@
+"""Nodes of which some components do not move."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._dof import AbstractDof
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractProjectiveConstraint
+
+
+def as_components(components: Any) -> tuple[bool, ...]:
+    """A tuple of True and False, one for each component."""
+    values = tuple(components) if isinstance(components, tuple | list) else ()
+    if not values or not all(isinstance(c, bool) for c in values):
+        raise TypeError(f"components must be a tuple of True and False, one for each component, got {components!r}.")
+    return values
+
+
+class FixedComponents(AbstractProjectiveConstraint):
+    """Holds the components marked True, `components=(True, False, False)` say; of a frame, spins included (6).
+
+    `P = diag(not held)`. Raises `ValueError` where their number is not that of the state's components.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    components: tuple[bool, ...] = eqx.field(static=True, converter=as_components)
+
+    def check_dofs(self, dofs: Any) -> None:
+        if len(self.components) != dofs[0].deriv_size:
+            raise ValueError(f"components has {len(self.components)} entries, expected {dofs[0].deriv_size}.")
+
+    def element_projector(self, dof: AbstractDof) -> Array:
+        return jnp.diag(jnp.array([0.0 if held else 1.0 for held in self.components]))

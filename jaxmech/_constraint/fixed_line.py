@@ -1,0 +1,33 @@
+"""Nodes that stay on a line."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._dof import AbstractDof
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractProjectiveConstraint
+
+
+class FixedLine(AbstractProjectiveConstraint):
+    """`P = t t^T / |t|^2` on translations: a node slides along the line through it of direction `t`; rotations are free.
+
+    `direction`: `(n,)` or one per node. Raises `ValueError` for a zero direction, or one of another dimension.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    direction: Array = parameter(ndim=1)
+
+    def __check_init__(self):
+        check_range(self, direction=(self.direction, lambda t: (t != 0).any(-1), "a direction"))
+
+    def check_dofs(self, dofs: Any) -> None:
+        if self.direction.shape[-1] != dofs[0].space_size:
+            raise ValueError(f"direction has shape {self.direction.shape}, expected {dofs[0].space_size} components.")
+
+    def element_projector(self, dof: AbstractDof) -> Array:
+        t = self.direction
+        n = dof.space_size
+        return jnp.eye(dof.deriv_size, dtype=t.dtype).at[:n, :n].set(jnp.outer(t, t) / (t @ t))

@@ -1,0 +1,32 @@
+"""Nodes that stay in a plane."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._dof import AbstractDof
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractProjectiveConstraint
+
+
+class FixedPlane(AbstractProjectiveConstraint):
+    """`P = I - n n^T / |n|^2`: a node slides in the plane through it that is normal to `n`; rotations are free.
+
+    `normal`: `(n,)` or one per node. Raises `ValueError` for a zero normal, or one of another dimension.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    normal: Array = parameter(ndim=1)
+
+    def __check_init__(self):
+        check_range(self, normal=(self.normal, lambda n: (n != 0).any(-1), "a direction"))
+
+    def check_dofs(self, dofs: Any) -> None:
+        if self.normal.shape[-1] != dofs[0].space_size:
+            raise ValueError(f"normal has shape {self.normal.shape}, expected {dofs[0].space_size} components.")
+
+    def element_projector(self, dof: AbstractDof) -> Array:
+        n = jnp.zeros(dof.deriv_size, self.normal.dtype).at[: dof.space_size].set(self.normal)
+        return jnp.eye(dof.deriv_size, dtype=n.dtype) - jnp.outer(n, n) / (n @ n)

@@ -1,0 +1,60 @@
+"""Nodes that are moved."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._dof import AbstractDof
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array, Float
+from .base import AbstractProjectiveConstraint
+from .fixed_components import as_components
+
+
+class PrescribedMotion(AbstractProjectiveConstraint):
+    """Moves nodes to `retract(reference, u(t))`, `u` linear between key frames and constant beyond them.
+
+    `reference` `(e, c)`: where the nodes are without displacement. `displacements` [m, rad]: `(T, d)` for all the nodes,
+    or `(e, T, d)`; `times` `(T,)` [s], increasing. `components`: which are moved (all, unless given); the others are
+    free. The boundary values are leaves like any other. Raises `ValueError` for times that do not increase or shapes
+    that do not fit.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    reference: Array = parameter(ndim=1)
+    displacements: Array = parameter(ndim=2)
+    times: Array = parameter(ndim=1, default=(0.0,))
+    components: tuple[bool, ...] | None = eqx.field(
+        static=True, default=None, converter=lambda c: c if c is None else as_components(c)
+    )
+    is_homogeneous = False
+
+    def __check_init__(self):
+        shapes = [getattr(a, "shape", ()) for a in (self.displacements, self.times)]
+        if len(shapes[0]) < 2 or shapes[1] != shapes[0][-2:-1]:
+            raise ValueError(
+                f"PrescribedMotion: displacements {shapes[0]} and times {shapes[1]} must be (T, d) or (e, T, d) and (T,)."
+            )
+        check_range(self, times=(self.times, lambda t: np.append(True, np.diff(t) > 0), "increasing"))
+
+    def check_dofs(self, dofs: Any) -> None:
+        size = dofs[0].deriv_size
+        if self.displacements.shape[-1] != size or self.reference.shape[-1] != dofs[0].coord_size:
+            raise ValueError(
+                f"displacements {self.displacements.shape} and reference {self.reference.shape} must have {size} and "
+                f"{dofs[0].coord_size} components."
+            )
+        if self.components is not None and len(self.components) != size:
+            raise ValueError(f"components has {len(self.components)} entries, expected {size}.")
+
+    def element_projector(self, dof: AbstractDof) -> Array:
+        moved = (True,) * dof.deriv_size if self.components is None else self.components
+        return jnp.diag(jnp.array([0.0 if held else 1.0 for held in moved]))
+
+    def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Array:
+        u = jax.vmap(lambda values: jnp.interp(time, self.times, values), in_axes=1)(self.displacements)
+        return dof.local(x, dof.retract(self.reference, u))

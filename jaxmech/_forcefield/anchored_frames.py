@@ -1,0 +1,48 @@
+"""Springs that hold rigid frames."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._dof import Rigid2, Rigid3
+from .._element import check_range, parameter
+from .._rotation import quaternion_conjugate, quaternion_log, quaternion_product
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractEnergyForceField
+
+
+class AnchoredFrames(AbstractEnergyForceField):
+    """Springs between rigid frames and places, or other frames: `E = k/2 |u|^2 + kr/2 |theta|^2` [J].
+
+    `u`: the translation from the anchor; `theta`: the rotation vector of the turn from the anchor, of length below pi;
+    stiffness `k` [N/m], angular stiffness `kr` [N m/rad]. `on` and `anchor` (full coordinates) as in `AnchoredSprings`.
+    Raises `ValueError` for negative stiffness, or an anchor missing or too many.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    stiffness: Array = parameter()
+    angular_stiffness: Array = parameter()
+    anchor: Array | None = parameter(ndim=1, default=None)
+
+    def __check_init__(self):
+        if (len(self.on) == 1) != (self.anchor is not None) or len(self.on) > 2:
+            raise ValueError("AnchoredFrames: on must be (state, nodes) with an anchor, or two of those without.")
+        if any(s.nodes.ndim != 1 for s in self.on):
+            raise ValueError("AnchoredFrames: one frame per spring, node numbers of shape (e,).")
+        positive = (lambda k: k >= 0, "at least 0")
+        check_range(self, stiffness=(self.stiffness, *positive), angular=(self.angular_stiffness, *positive))
+
+    def check_dofs(self, dofs: Any) -> None:
+        if not all(isinstance(dof, Rigid2 | Rigid3) for dof in dofs):
+            raise ValueError("AnchoredFrames acts on rigid frames (Rigid2, Rigid3).")
+
+    def element_energy(self, x: Array, other: Array | None = None) -> Scalar:
+        anchor = self.anchor if other is None else other
+        assert anchor is not None
+        if x.shape[0] == 3:
+            translation, turn = x[:2] - anchor[:2], x[2:] - anchor[2:]
+        else:
+            translation = x[:3] - anchor[:3]
+            turn = quaternion_log(quaternion_product(x[3:], quaternion_conjugate(anchor[3:])))
+        return 0.5 * (self.stiffness * jnp.sum(translation**2) + self.angular_stiffness * jnp.sum(turn**2))

@@ -1,0 +1,32 @@
+"""Dead forces on nodes."""
+
+from typing import Any
+
+from .._dof import Rigid2
+from .._element import parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractEnergyForceField
+
+
+class ConstantForce(AbstractEnergyForceField):
+    """A force [N] that does not change: `E = -f . x`.
+
+    `force`: one for all the nodes, `(n,)`, or one for each, `(e, n)`; on each of them it acts whole. On a rigid frame it
+    acts at its origin; in the plane a third component is a torque. Raises `ValueError` for another size.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    force: Array = parameter(ndim=1)
+
+    def __check_init__(self):
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
+            raise ValueError("ConstantForce: on must be (state, nodes), node numbers of shape (e,).")
+
+    def check_dofs(self, dofs: Any) -> None:
+        sizes = (2, 3) if isinstance(dofs[0], Rigid2) else (dofs[0].space_size,)
+        if self.force.shape[-1] not in sizes:
+            raise ValueError(f"force has shape {self.force.shape}, expected {sizes} components.")
+
+    def element_energy(self, x: Array) -> Scalar:
+        return -(self.force @ x[: self.force.shape[0]])

@@ -1,0 +1,32 @@
+"""Dead torques on rigid frames of space."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._dof import Rigid3
+from .._element import parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractForceField, Arrays
+
+
+class ConstantTorque(AbstractForceField):
+    """A torque [N m] constant in world axes, `(3,)` or one per frame `(e, 3)`. It has no energy.
+
+    Raises `ValueError` on anything but `Rigid3`; in the plane, a torque is a third component of `ConstantForce`.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    torque: Array = parameter(ndim=1)
+
+    def __check_init__(self):
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
+            raise ValueError("ConstantTorque: on must be (state, nodes), node numbers of shape (e,).")
+
+    def check_dofs(self, dofs: Any) -> None:
+        if not isinstance(dofs[0], Rigid3) or self.torque.shape[-1] != 3:
+            raise ValueError("ConstantTorque acts on Rigid3 frames with torques of 3 components.")
+
+    def element_force(self, x: Arrays, v: Arrays) -> Arrays:
+        return (jnp.concatenate([jnp.zeros(3, self.torque.dtype), self.torque]),)

@@ -1,0 +1,52 @@
+"""A plane that pushes back what has gone through it."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractEnergyForceField, Arrays, points_only
+
+
+class PenaltyPlane(AbstractEnergyForceField):
+    """`E = k/2 min(0, d)^2` [J] with `d = n . (x - point)` [m], stiffness `k` [N/m] for each node.
+
+    While a node is inside, `damping` [N s/m] dissipates `D = c/2 (n . v)^2`. `normal` need not be of unit length.
+    Raises `ValueError` for a zero normal or negative numbers.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    point: Array = parameter(ndim=1)
+    normal: Array = parameter(ndim=1)
+    stiffness: Array = parameter()
+    damping: Array | None = parameter(default=None)
+
+    def __check_init__(self):
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
+            raise ValueError("PenaltyPlane: on must be (state, nodes), node numbers of shape (e,).")
+        positive = (lambda k: k >= 0, "at least 0")
+        check_range(self, stiffness=(self.stiffness, *positive), damping=(self.damping, *positive))
+        check_range(self, normal=(self.normal, lambda n: (n != 0).any(-1), "a direction"))
+
+    def check_dofs(self, dofs: Any) -> None:
+        points_only(self, dofs)
+        for name, vector in (("point", self.point), ("normal", self.normal)):
+            if vector.shape[-1] != dofs[0].coord_size:
+                raise ValueError(f"{name} has shape {vector.shape}, expected {dofs[0].coord_size} components.")
+
+    def _unit_normal(self) -> Array:
+        return self.normal / jnp.sqrt(self.normal @ self.normal)
+
+    @property
+    def is_dissipative(self) -> bool:
+        return self.damping is not None
+
+    def element_energy(self, x: Array) -> Scalar:
+        return 0.5 * self.stiffness * jnp.minimum(self._unit_normal() @ (x - self.point), 0.0) ** 2
+
+    def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
+        assert self.damping is not None
+        inside = self._unit_normal() @ (x[0] - self.point) < 0
+        return jnp.where(inside, 0.5 * self.damping * (self._unit_normal() @ v[0]) ** 2, 0.0)

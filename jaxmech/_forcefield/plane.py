@@ -1,0 +1,84 @@
+"""Plane solids: how a deformation gradient of the plane becomes one of space."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from equinox import AbstractVar
+
+from .._check import check_choice
+from .._element import check_range
+from .._material.base import AbstractMaterial
+from .._typing import Array, Float, Scalar
+from .solid import AbstractSolid, check_rest
+
+_NEWTON_STEPS = 30  # for the free stretch; quadratic, so that 30 is far more than a sane material needs
+_MODES = ("strain", "stress")
+
+
+def with_thickness_stretch(F: Float[Array, "2 2"], stretch: Array) -> Float[Array, "3 3"]:
+    """`diag(F, stretch)`."""
+    return jnp.zeros((3, 3), F.dtype).at[:2, :2].set(F).at[2, 2].set(stretch)
+
+
+def stretched_density(material: AbstractMaterial, F: Float[Array, "2 2"], log_stretch: Array) -> Scalar:
+    """`psi(diag(F, exp(log_stretch)))`."""
+    return material.energy_density(with_thickness_stretch(F, jnp.exp(log_stretch)))
+
+
+_slope = jax.grad(stretched_density, argnums=2)
+_curvature = jax.grad(_slope, argnums=2)
+
+
+@eqx.filter_custom_jvp
+def free_log_stretch(material: AbstractMaterial, F: Float[Array, "2 2"]) -> Array:
+    """The `t` at which `dpsi/dt (diag(F, exp t)) = 0`, by Newton's method."""
+
+    def guarded(_: Any, t: Array) -> Array:
+        # A bounded step, so that a far start cannot leave the range where the law is defined.
+        return t - jnp.clip(_slope(material, F, t) / _curvature(material, F, t), -0.5, 0.5)
+
+    return jax.lax.fori_loop(0, _NEWTON_STEPS, guarded, jnp.zeros((), F.dtype))
+
+
+@free_log_stretch.def_jvp
+def _free_log_stretch_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """The implicit function theorem, of which every derivative is right."""
+    t = free_log_stretch(*primals)
+    rate = eqx.filter_jvp(lambda material, F: _slope(material, F, t), primals, tangents)[1]
+    return t, -rate / _curvature(*primals, t)
+
+
+@eqx.filter_custom_jvp
+def relaxed_density(material: AbstractMaterial, F: Float[Array, "2 2"]) -> Scalar:
+    """`min over s of psi(diag(F, s))`: the density of plane stress, where `dpsi/ds = P33 = 0`."""
+    return stretched_density(material, F, free_log_stretch(material, F))
+
+
+@relaxed_density.def_jvp
+def _relaxed_density_jvp(primals: Any, tangents: Any) -> tuple[Scalar, Scalar]:
+    """The envelope theorem: a minimum does not feel its minimiser move, to first order. The next order does, through `t`.
+
+    Left to automatic differentiation, the term that is nil is differentiated again and again: with it, the tangent of a
+    neo-Hookean point took ten times as long to compile.
+    """
+    t = free_log_stretch(*primals)
+    return eqx.filter_jvp(lambda material, F: stretched_density(material, F, t), primals, tangents)
+
+
+class AbstractPlaneSolid(AbstractSolid):
+    """A solid in the plane, of some thickness, in plane strain or plane stress."""
+
+    thickness: AbstractVar[Array]
+    plane: AbstractVar[str]
+
+    def __check_init__(self):
+        check_choice(type(self).__name__, "plane", self.plane, _MODES)
+        check_range(self, thickness=(self.thickness, lambda t: t > 0, "positive"))
+        check_rest(self)
+
+    def in_plane_density(self, F: Float[Array, "2 2"]) -> Any:
+        if self.plane == "strain":
+            return self.thickness * self.material.energy_density(with_thickness_stretch(F, jnp.ones((), F.dtype)))
+        return self.thickness * relaxed_density(self.material, F)

@@ -1,0 +1,49 @@
+"""Pressure that follows the surface it acts on."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._check import check_instance
+from .._element import parameter
+from .._mesh.mesh import Mesh
+from .._mesh.reference import reference_element
+from .._mesh.surface import area_vectors
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractForceField, Arrays, points_only
+
+
+class Pressure(AbstractForceField):
+    """A pressure `p` [Pa] on the current area of triangles or quads, or of edges of unit depth in the plane.
+
+    `f_a = -p integral of N_a n da`: positive `p` pushes against the outward normal. `pressure`: shared, or one per face.
+    Its tangent is not symmetric in general (a closed surface makes it so), and nothing claims that it is.
+    Source: K. Schweizerhof and E. Ramm, Comput. Struct. 18 (1984) 1099, doi 10.1016/0045-7949(84)90154-8.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    pressure: Array = parameter()
+    kind: str = eqx.field(static=True, default="triangle")
+
+    def __check_init__(self):
+        nodes = reference_element(self.kind).nodes
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 2 or self.on[0].nodes.shape[1] != nodes:
+            raise ValueError(f"Pressure: on must be (state, faces) with {nodes} nodes per {self.kind}.")
+
+    @classmethod
+    def from_mesh(cls, state: str, surface: Mesh, pressure: Any) -> "Pressure":
+        """A pressure on the faces of a surface mesh whose normals point outward, such as `mesh.boundary()`."""
+        check_instance(cls.__name__, "surface", surface, Mesh)
+        return cls((state, surface.cells), pressure, surface.kind)
+
+    def check_dofs(self, dofs: Any) -> None:
+        points_only(self, dofs)
+        size = reference_element(self.kind).dimension + 1
+        if dofs[0].coord_size != size:
+            raise ValueError(f"a pressure on faces of kind '{self.kind}' acts on points of {size} coordinates.")
+
+    def element_force(self, x: Arrays, v: Arrays) -> Arrays:
+        shapes, normals = area_vectors(reference_element(self.kind), x[0])
+        return (-self.pressure * jnp.einsum("qk,qc->kc", shapes, normals),)

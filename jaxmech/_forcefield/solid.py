@@ -1,0 +1,112 @@
+"""Solids: a material in the cells of a mesh."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from equinox import AbstractClassVar, AbstractVar
+
+from .._check import check_instance
+from .._element import check_parameters, is_concrete
+from .._material.base import AbstractMaterial
+from .._mesh.geometry import rest_geometry
+from .._mesh.mesh import Mesh
+from .._mesh.reference import ReferenceElement
+from .._mesh.small_matrix import determinant
+from .._stencil import Stencil
+from .._straight_line.points import map_points
+from .._straight_line.symmetric import promised_symmetric
+from .._typing import Array, Float
+from .base import AbstractEnergyForceField
+
+
+class AbstractSolid(AbstractEnergyForceField):
+    """`E = sum_q w_q psi(F_q)` with `F_q = sum_a x_a (x) dN_a/dX`, over the quadrature points of one cell.
+
+    A concrete solid names its reference element and says how it makes a 3 x 3 deformation gradient.
+    """
+
+    reference: AbstractClassVar[ReferenceElement]
+    on: AbstractVar[tuple[Stencil, ...]]
+    rest: AbstractVar[Array]
+    material: AbstractVar[AbstractMaterial]
+
+    def check_dofs(self, dofs: Any) -> None:
+        if dofs[0].coord_size != self.reference.dimension or not dofs[0].is_vector_space:
+            raise ValueError(f"{type(self).__name__} acts on points of {self.reference.dimension} coordinates.")
+
+    def in_plane_density(self, F: Float[Array, "d d"]) -> Any:
+        """`psi` of the deformation gradient of the cell's own dimension, times its thickness."""
+        return self.material.energy_density(F)
+
+    def element_energy(self, x: Float[Array, "k d"]) -> Any:
+        gradients, volumes = rest_geometry(self.reference, self.rest)
+        F = jnp.einsum("ka,qkb->qab", x, gradients)
+        return jnp.sum(volumes * jax.vmap(self.in_plane_density)(F))
+
+    def element_gradient(self, x: Float[Array, "k d"]) -> Any:
+        """`dE/dx = sum_q w_q P(F_q) G`, `P = dpsi/dF` the first Piola stress."""
+        gradients, volumes = rest_geometry(self.reference, self.rest)
+        F = jnp.einsum("ka,qkb->qab", x, gradients)
+
+        def stress(solid: AbstractSolid, F: Array, volume: Array) -> Array:
+            return volume * jax.grad(solid.in_plane_density)(F)
+
+        return (jnp.einsum("qab,qkb->ka", map_points(stress, self, F, volumes), gradients),)
+
+    def element_hessian(self, x: Float[Array, "k d"]) -> Any:
+        """`K = sum_q w_q G (d2psi/dF2) G^T`: nine directions per point, where the nodes of a cell have 12 or 24."""
+        gradients, volumes = rest_geometry(self.reference, self.rest)
+        F = jnp.einsum("ka,qkb->qab", x, gradients)
+
+        def elasticity(solid: AbstractSolid, F: Array, volume: Array) -> Array:
+            d2psi = jax.hessian(solid.in_plane_density)(F)
+            return volume * promised_symmetric(d2psi.reshape(F.size, F.size)).reshape(d2psi.shape)
+
+        half = jnp.einsum("qaJbL,qjL->qaJjb", map_points(elasticity, self, F, volumes), gradients)
+        K = jnp.einsum("qiJ,qaJjb->iajb", gradients, half)
+        return ((promised_symmetric(K.reshape(x.size, x.size)).reshape(K.shape),),)
+
+    def element_is_valid(self, x: Float[Array, "k d"]) -> Array:
+        if not self.material.needs_positive_volume:
+            return jnp.array(True)
+        gradients, _ = rest_geometry(self.reference, self.rest)
+        return jnp.all(jax.vmap(determinant)(jnp.einsum("ka,qkb->qab", x, gradients)) > 0)
+
+
+def check_rest(solid: AbstractSolid) -> None:
+    """Raise `ValueError` for stencils that do not fit, and for a cell whose rest shape is inverted or flat."""
+    check_parameters(solid, solid.on)
+    name, reference = type(solid).__name__, solid.reference
+    nodes = solid.on[0].nodes
+    if len(solid.on) != 1 or nodes.ndim != 2 or nodes.shape[1] != reference.nodes:
+        raise ValueError(f"{name}: on must be (state, cells) with {reference.nodes} nodes per cell, got {nodes.shape}.")
+    check_instance(name, "material", solid.material, AbstractMaterial)
+    rest = solid.rest
+    if rest.ndim != 2 or rest.shape[1] != reference.dimension:
+        raise ValueError(f"{name}: rest has shape {rest.shape}, expected (nodes, {reference.dimension}).")
+    if not is_concrete(rest, nodes) or nodes.shape[0] == 0:
+        return
+    if int(jnp.max(nodes)) >= rest.shape[0]:
+        raise ValueError(f"{name}: a cell names node {int(jnp.max(nodes))}, but there are {rest.shape[0]} rest positions.")
+    volumes = np.asarray(_rest_volumes(reference, rest, nodes))
+    worst = int(np.argmin(volumes))
+    if not volumes[worst] > 0:
+        raise ValueError(
+            f"{name}: cell {worst} is inverted or flat at rest (measure {volumes[worst]:.3g}); its nodes are "
+            f"{np.asarray(nodes[worst]).tolist()}."
+        )
+
+
+@eqx.filter_jit
+def _rest_volumes(reference: ReferenceElement, rest: Array, nodes: Array) -> Array:
+    return jnp.min(jax.vmap(lambda X: rest_geometry(reference, X)[1])(rest[nodes]), axis=1)
+
+
+def check_mesh(name: str, mesh: Any, kind: str) -> None:
+    """Raise unless `mesh` is a `Mesh` of cells of `kind`."""
+    check_instance(name, "mesh", mesh, Mesh)
+    if mesh.kind != kind:
+        raise ValueError(f"{name}: the mesh has cells of kind '{mesh.kind}', expected '{kind}'.")

@@ -1,0 +1,63 @@
+"""Springs between pairs of points."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._check import check_flags
+from .._element import check_range, parameter
+from .._length import safe_direction, safe_length
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractEnergyForceField, Arrays, points_only
+
+
+class Springs(AbstractEnergyForceField):
+    """Springs from points `a` to points `b`, of the same state or of different ones.
+
+    `E = k/2 (l - L0)^2` [J], `l = |b - a|`, with stiffness `k` [N/m] and rest length `L0` [m]; dissipation
+    `D = c/2 (l')^2` with damping `c` [N s/m] if given, `l'` the rate of the length. `elongation_only`: no force below `L0`.
+    `on=((state, nodes a), (state, nodes b))`. Raises `ValueError` for negative numbers.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    stiffness: Array = parameter()
+    rest_length: Array = parameter()
+    damping: Array | None = parameter(default=None)
+    elongation_only: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        if len(self.on) != 2 or any(s.nodes.ndim != 1 for s in self.on):
+            raise ValueError("Springs: on must be ((state, nodes a), (state, nodes b)), node numbers of shape (e,).")
+        check_flags("Springs", elongation_only=self.elongation_only)
+        positive = (lambda p: p >= 0, "at least 0")
+        check_range(self, stiffness=(self.stiffness, *positive), rest_length=(self.rest_length, *positive))
+        check_range(self, damping=(self.damping, *positive))
+
+    def check_dofs(self, dofs: Any) -> None:
+        points_only(self, dofs)
+
+    @property
+    def is_dissipative(self) -> bool:
+        return self.damping is not None
+
+    def element_energy(self, a: Array, b: Array) -> Scalar:
+        d = b - a
+        length = safe_length(d)
+        # At zero length the square of the stretch is written out: its curvature does not need a direction.
+        square = jnp.where(
+            length > 0, (length - self.rest_length) ** 2, d @ d - 2 * length * self.rest_length + self.rest_length**2
+        )
+        if self.elongation_only:
+            square = jnp.where(length > self.rest_length, square, 0.0)
+        return 0.5 * self.stiffness * square
+
+    def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
+        (a, b), (va, vb) = x, v
+        assert self.damping is not None
+        rate = safe_direction(b - a) @ (vb - va)
+        dissipation = 0.5 * self.damping * rate**2
+        if self.elongation_only:
+            dissipation = jnp.where(safe_length(b - a) > self.rest_length, dissipation, 0.0)
+        return dissipation

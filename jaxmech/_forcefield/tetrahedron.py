@@ -1,0 +1,32 @@
+"""Linear tetrahedra of a material."""
+
+from .._element import nodal_parameter
+from .._material.base import AbstractMaterial
+from .._mesh.mesh import Mesh
+from .._mesh.reference import reference_element
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .solid import AbstractSolid, check_mesh, check_rest
+
+
+class TetrahedronFEM(AbstractSolid):
+    """Linear tetrahedra, nodes in VTK order. One point, constant strain.
+
+    `E = sum_q w_q psi(F_q)` [J], `F = sum_a x_a (x) dN_a/dX`. `rest` [m]: the rest positions of the nodes of the state,
+    a differentiable leaf like any other. Raises `ValueError` for a cell that is inverted or flat at rest.
+    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    rest: Array = nodal_parameter(ndim=1)
+    material: AbstractMaterial
+    reference = reference_element("tetrahedron")
+
+    def __check_init__(self):
+        check_rest(self)
+
+    @classmethod
+    def from_mesh(cls, state: str, mesh: Mesh, material: AbstractMaterial) -> "TetrahedronFEM":
+        """The cells of `mesh`, whose points are the rest positions of the nodes of `state`."""
+        check_mesh(cls.__name__, mesh, "tetrahedron")
+        return cls((state, mesh.cells), mesh.points, material)

@@ -1,0 +1,48 @@
+"""Dead loads on surfaces."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._check import check_instance
+from .._element import nodal_parameter, parameter
+from .._mesh.mesh import Mesh
+from .._mesh.reference import reference_element
+from .._mesh.surface import rest_areas
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractEnergyForceField, points_only
+
+
+class Traction(AbstractEnergyForceField):
+    """A load per unit of *rest* area [Pa] (per length of edge in the plane [N/m]) that keeps its direction.
+
+    `E = -integral of t . x dA`, consistent with the shape functions of triangles, quads or edges. `traction`: `(c,)`, or
+    one per face `(e, c)`. Raises `ValueError` for another kind of face or another size.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    rest: Array = nodal_parameter(ndim=1)
+    traction: Array = parameter(ndim=1)
+    kind: str = eqx.field(static=True, default="triangle")
+
+    def __check_init__(self):
+        nodes = reference_element(self.kind).nodes
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 2 or self.on[0].nodes.shape[1] != nodes:
+            raise ValueError(f"Traction: on must be (state, faces) with {nodes} nodes per {self.kind}.")
+
+    @classmethod
+    def from_mesh(cls, state: str, surface: Mesh, traction: Any) -> "Traction":
+        """A load on the faces of a surface mesh, such as `mesh.faces_where(...)`, whose points are at rest."""
+        check_instance(cls.__name__, "surface", surface, Mesh)
+        return cls((state, surface.cells), surface.points, traction, surface.kind)
+
+    def check_dofs(self, dofs: Any) -> None:
+        points_only(self, dofs)
+        if self.traction.shape[-1] != dofs[0].coord_size:
+            raise ValueError(f"traction has shape {self.traction.shape}, expected {dofs[0].coord_size} components.")
+
+    def element_energy(self, x: Array) -> Scalar:
+        shapes, areas = rest_areas(reference_element(self.kind), self.rest)
+        return -jnp.sum((areas @ shapes) * (x @ self.traction))

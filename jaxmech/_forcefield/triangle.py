@@ -1,0 +1,42 @@
+"""Linear triangles of a material, in plane strain or plane stress."""
+
+import equinox as eqx
+
+from .._element import nodal_parameter, parameter
+from .._material.base import AbstractMaterial
+from .._mesh.mesh import Mesh
+from .._mesh.reference import reference_element
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .plane import AbstractPlaneSolid
+from .solid import check_mesh
+
+
+class TriangleFEM(AbstractPlaneSolid):
+    """Linear triangles of the plane, counter-clockwise. One point, constant strain.
+
+    `E = sum_q w_q t psi(F_q)` [J] with the thickness `t` [m]. `plane="strain"`: nothing stretches across the plane;
+    `plane="stress"`: the stretch across is free, `P33 = 0`, found per point for any material. `rest` [m]: rest positions
+    of the nodes of the state. Raises `ValueError` for a cell that is inverted or flat at rest, or another `plane`.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    rest: Array = nodal_parameter(ndim=1)
+    material: AbstractMaterial
+    thickness: Array = parameter(default=1.0)
+    plane: str = eqx.field(static=True, default="strain")
+    reference = reference_element("triangle")
+
+    @classmethod
+    def from_mesh(
+        cls,
+        state: str,
+        mesh: Mesh,
+        material: AbstractMaterial,
+        *,
+        plane: str = "strain",
+        thickness: Array | float = 1.0,
+    ) -> "TriangleFEM":
+        """The cells of `mesh`, whose points are the rest positions of the nodes of `state`."""
+        check_mesh(cls.__name__, mesh, "triangle")
+        return cls((state, mesh.cells), mesh.points, material, thickness, plane)

@@ -1,0 +1,40 @@
+"""Drag in proportion to the velocity."""
+
+import jax.numpy as jnp
+
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractEnergyForceField, Arrays
+
+
+class VelocityDamping(AbstractEnergyForceField):
+    """Viscous drag of nodes: `f = -c v`, from the dissipation `D = c/2 |v|^2` [W].
+
+    `coefficient` `c` [N s/m]: one for all the nodes, or one for each. On rigid frames `angular` [N m s/rad] acts on the
+    spin (nothing unless given). Raises `ValueError` for a negative coefficient.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    coefficient: Array = parameter()
+    angular: Array = parameter(default=0.0)
+
+    def __check_init__(self):
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
+            raise ValueError("VelocityDamping: on must be (state, nodes), node numbers of shape (e,).")
+        positive = (lambda c: c >= 0, "at least 0")
+        check_range(self, coefficient=(self.coefficient, *positive), angular=(self.angular, *positive))
+
+    @property
+    def is_dissipative(self) -> bool:
+        return True
+
+    def element_energy(self, x: Array) -> Scalar:
+        return jnp.zeros((), x.dtype)
+
+    def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
+        (coordinate,), (velocity,) = x, v
+        # A frame of space is the one degree of freedom whose coordinates outnumber its velocities.
+        size = 3 if coordinate.shape[0] > velocity.shape[0] else velocity.shape[0]
+        drag = self.coefficient * jnp.sum(velocity[:size] ** 2)
+        return 0.5 * (drag + self.angular * jnp.sum(velocity[size:] ** 2))

@@ -1,0 +1,25 @@
+"""What a time integrator is."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+
+from .._equilibrium import NewtonInfo
+from .._system import State, System
+
+
+class AbstractIntegrator(eqx.Module):
+    """Configuration only: `step` is a pure function from one `State` to the next."""
+
+    @abc.abstractmethod
+    def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
+        """The state after a time step `dt` [s], and what happened."""
+
+    def refreshed(self, system: System, state: State, dt: Any) -> "AbstractIntegrator":
+        """This integrator ready for a step `dt` [s] from `state`: what its linear system keeps, brought up to date.
+
+        Itself unless overridden: most keep nothing. `simulate` calls it before every step.
+        """
+        del system, state, dt
+        return self

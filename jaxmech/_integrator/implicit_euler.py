@@ -1,0 +1,283 @@
+"""Backward Euler: one linearised solve a step, or Newton to convergence."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from .._assembly import Factors, force_structure
+from .._check import check_flags, check_instance, check_real
+from .._dynamics import (
+    Fields,
+    force_at,
+    inertial_force,
+    kinematics,
+    momentum,
+    momentum_supply,
+    retract,
+    total_force,
+    varying_masses,
+    with_only,
+    zero_forces,
+)
+from .._element import as_array, is_concrete
+from .._equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
+from .._linear_problem import LinearProblem
+from .._linear_solver._outcome import reason
+from .._linear_solver._vectors import norm
+from .._linear_solver.default import default_solver
+from .._linear_system.base import AbstractLinearSystem
+from .._newton import linear_problem, solve_equilibrium
+from .._projector import has_prescribed_motion, prescribed, project
+from .._report import raise_failure
+from .._result import RESULTS
+from .._sparse.preconditioned import PreconditionedOperator
+from .._system import State, System, check_inputs
+from .._typing import Array
+from .._validity import laws_hold
+from .base import AbstractIntegrator
+
+
+class ImplicitEuler(AbstractIntegrator):
+    """`v1 = v0 + h M^-1 f(x1, v1)`, `x1 = x0 (+) h v1`: first order, stable, dissipative.
+
+    `newton=False`: one linearised solve, as SOFA's EulerImplicitSolver does,
+    `[(1 + h rM) M + h B + h (h + rK) K + h C] dv = h (f - (h + rK) K v - rM M v - C v)`. `newton=True`: iterations to
+    convergence of `p(x1, v1) - p(x0, v0) = h (f(x1, v1) - C v1 + supply)`, with `p = dT/dv` the momentum, so that a free
+    body keeps its angular momentum. `C`: the Rayleigh damping of components (`System.rayleigh`), taken at the start of
+    the step, with `rayleigh_stiffness` `rK` [s] and `rayleigh_mass` `rM` [1/s] for all components besides.
+
+    `linear_system`: built with the default `Terms()`. `solver`: `default_solver` unless given. `rtol`, `atol`,
+    `max_steps`, `line_search`: as in `static_solve`, for `newton=True`.
+    Source: D. Baraff and A. Witkin, SIGGRAPH 1998, doi 10.1145/280814.280821.
+    """
+
+    linear_system: AbstractLinearSystem
+    solver: lx.AbstractLinearSolver | None = None
+    newton: bool = eqx.field(static=True, default=False, kw_only=True)
+    rayleigh_stiffness: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
+    rayleigh_mass: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
+    rtol: float | None = eqx.field(static=True, default=None, kw_only=True)
+    atol: float = eqx.field(static=True, default=0.0, kw_only=True)
+    max_steps: int = eqx.field(static=True, default=30, kw_only=True)
+    line_search: str = eqx.field(static=True, default="finite", kw_only=True)
+
+    def __check_init__(self):
+        check_instance("ImplicitEuler", "linear_system", self.linear_system, AbstractLinearSystem)
+        if self.solver is not None:
+            check_instance("ImplicitEuler", "solver", self.solver, lx.AbstractLinearSolver)
+        check_flags("ImplicitEuler", newton=self.newton)
+        terms = self.linear_system.terms
+        if not (terms.mass and terms.damping and terms.stiffness):
+            raise ValueError(f"ImplicitEuler needs a linear system with mass, damping and stiffness, got {terms}.")
+        for name in ("rayleigh_stiffness", "rayleigh_mass"):
+            value = getattr(self, name)
+            check_real("ImplicitEuler", name, value)
+            if value.ndim != 0 or (is_concrete(value) and float(value) < 0):
+                raise ValueError(f"ImplicitEuler: {name} must be a number of at least 0, got {value}.")
+        self._options()
+
+    def _options(self) -> NewtonOptions:
+        return NewtonOptions(self.rtol, self.atol, self.max_steps, 1, self.line_search)
+
+    def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
+        """The state after `dt` [s].
+
+        Differentiable in both modes by every leaf of `system`, by `state`, by `dt` and by the Rayleigh coefficients.
+        Raises `FailedComputation` (under `jit`, Equinox's run-time error) unless `throw=False`.
+        """
+        check_inputs("ImplicitEuler", system, state)
+        check_time_step(dt)
+        h = jnp.asarray(dt, state.time.dtype)
+        result = (_newton_step if self.newton else _linear_step)(self, system, state, h)
+        return raise_failure(result, result[1], system, "ImplicitEuler") if throw else result
+
+    def refreshed(self, system: System, state: State, dt: Any) -> "ImplicitEuler":
+        factors = _all_factors(self, jnp.asarray(dt, state.time.dtype))
+        return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.refreshed(system, state, factors))
+
+    def problem(self, system: System, state: State, dt: Any) -> LinearProblem:
+        """The linear system `A x = b` that `step` solves from here, `x` a change of velocity; its `advance(x)` is the step.
+
+        With `newton=True`, that of the first iteration.
+        """
+        check_inputs("ImplicitEuler", system, state)
+        check_time_step(dt)
+        return _problem(self, system, state, jnp.asarray(dt, state.time.dtype))
+
+
+def check_time_step(dt: Any) -> None:
+    """Raise `ValueError` unless a time step whose value is known is positive."""
+    if is_concrete(dt):
+        with jax.ensure_compile_time_eval():  # a plain number has a value under jit as well
+            h = as_array(dt)
+        check_real("the time step", "dt", h)
+        if h.ndim != 0 or not float(h) > 0:
+            raise ValueError(f"the time step dt must be a positive number of seconds, got {dt}.")
+
+
+def _all_factors(integrator: ImplicitEuler, h: Array) -> Factors:
+    """Those of the matrix of one step, Rayleigh damping included."""
+    return Factors(
+        mass=1 + h * integrator.rayleigh_mass,
+        damping=h,
+        stiffness=h * (h + integrator.rayleigh_stiffness),
+        rayleigh=h,
+    )
+
+
+def _damping_product(system: System, state: State) -> Fields:
+    """`B v`, and no work where no force knows a velocity."""
+    zero = zero_forces(system, state.position)
+    part = with_only(system, forces=[name for name in system.forces if force_structure(system, name)[1]])
+    if not part.forces:
+        return zero
+    rate = jax.jvp(lambda v: force_at(part, state, zero, v), (state.velocity,), (state.velocity,))[1]
+    return {s: -rate[s] for s in rate}
+
+
+def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
+    x, v, time = state.position, state.velocity, state.time + h
+    A = integrator.linear_system.unconstrained(system, state, _all_factors(integrator, h))
+    force, inertial = total_force(system, state), inertial_force(system, state)
+    kept, drag = momentum(system, x, v), _damping_product(system, state)
+    # A v1 = M v + h (f + B v) for the velocity v1; solved for its change from what the constraints leave of v.
+    start = project(system, v)
+    if has_prescribed_motion(system):
+        start = {s: start[s] + u / h for s, u in prescribed(system, x, time).items()}
+    already = A.mv(start)
+    b = project(system, {s: kept[s] + h * (force[s] + inertial[s] + drag[s]) - already[s] for s in x})
+    return LinearProblem(integrator.linear_system.constrain(system, A), b, eqx.Partial(_moved, system, state, h, start))
+
+
+def _moved(system: System, state: State, h: Array, start: Fields, dv: Fields) -> State:
+    velocity = {s: start[s] + dv[s] for s in start}
+    position = retract(system.dofs, state.position, {s: h * velocity[s] for s in start})
+    return State(position, velocity, state.time + h)
+
+
+@eqx.filter_jit
+def _problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
+    if not integrator.newton:
+        return _linear_problem(integrator, system, state, h)
+    return linear_problem(_equilibrium(integrator, system, state, h), project(system, state.velocity))
+
+
+@eqx.filter_jit
+def _linear_step(integrator: ImplicitEuler, system: System, state: State, h: Array) -> tuple[State, NewtonInfo]:
+    problem = _linear_problem(integrator, system, state, h)
+    b = problem.b
+    solver = default_solver(problem.A) if integrator.solver is None else integrator.solver
+    solution = lx.linear_solve(problem.A, b, solver, throw=False)
+    end = problem.advance(solution.value)
+    result = reason(solution)
+    finite = jnp.isfinite(norm(b)) & jnp.isfinite(norm(end.velocity))
+    valid = laws_hold(system, kinematics(system, end.position))
+    result = RESULTS.where(finite | (result != RESULTS.successful), result, RESULTS.not_finite)
+    result = RESULTS.where(valid | (result != RESULTS.successful), result, RESULTS.inverted_element)
+    info = NewtonInfo(
+        result,
+        jnp.ones((), jnp.int32),
+        norm(b)[None, None],
+        norm(b),
+        jnp.zeros((), h.dtype),
+        jnp.asarray(solution.stats["num_steps"], jnp.int32),
+        jnp.where(
+            solution.result == lx.RESULTS.successful, -1, solution.stats.get("loose_state", jnp.full((), -1, jnp.int32))
+        ),
+    )
+    return end, jax.lax.stop_gradient(info)
+
+
+class StepEquilibrium(AbstractEquilibrium):
+    """`R(v1) = p(x0, v0) - p(x1, v1) + h (f(x1, v1) - C v1 + supply)`; the unknowns are velocities."""
+
+    system: System
+    linear_system: AbstractLinearSystem
+    start: State
+    h: Array
+    rayleigh: Any  # the operator C at the start, or None
+
+    def state(self, u: Fields) -> State:
+        d = {s: self.h * u[s] for s in u}
+        return State(retract(self.system.dofs, self.start.position, d), u, self.start.time + self.h)
+
+    def residual(self, u: Fields) -> tuple[Fields, Fields]:
+        end = self.state(u)
+        before = momentum(self.system, self.start.position, self.start.velocity)
+        after = momentum(self.system, end.position, u)
+        rate = total_force(self.system, end)
+        if varying_masses(self.system, self.start):
+            part = with_only(self.system, masses=varying_masses(self.system, self.start))
+            supply = momentum_supply(part, end.position, u)
+            rate = {s: rate[s] + supply[s] for s in rate}
+        if self.rayleigh is not None:
+            drag = self.rayleigh.mv(u)
+            rate = {s: rate[s] - drag[s] for s in rate}
+        R = {s: before[s] - after[s] + self.h * rate[s] for s in u}
+        target, free = prescribed(self.system, self.start.position, end.time), project(self.system, u)
+        return R, {s: target[s] / self.h - (u[s] - free[s]) for s in u}
+
+    def held(self, u: Fields, start: Fields) -> Fields:
+        return {s: jnp.zeros_like(a) for s, a in u.items()}  # the residual's gap says it all
+
+    def operator(self, u: Fields) -> Any:
+        factors = Factors(mass=1.0, damping=self.h, stiffness=self.h**2, rayleigh=0.0)
+        A = self.linear_system.unconstrained(self.system, self.state(u), factors)
+        return A if self.rayleigh is None else _plus(A, self.h, self.rayleigh)
+
+    def move(self, u: Fields, d: Fields) -> Fields:
+        return {s: u[s] + d[s] for s in u}
+
+    def is_exact(self) -> bool:
+        charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
+        steady = not varying_masses(self.system, self.start)
+        return charts and steady and self.linear_system.is_exact(self.system)
+
+    def is_valid(self, u: Fields) -> Array:
+        return laws_hold(self.system, kinematics(self.system, self.state(u).position))
+
+    def rounding(self, u: Fields) -> Fields:
+        # A velocity is known to the rounding of the positions it is a difference of.
+        x = self.start.position
+        return {s: jnp.abs(u[s]) + jnp.max(jnp.abs(x[s]), initial=0) / self.h for s in u}
+
+    def at_load(self, load: Array, start: tuple[Fields, Fields]) -> "StepEquilibrium":
+        raise AssertionError("a time step has no load steps")
+
+
+def _plus(A: Any, factor: Array, C: Any) -> Any:
+    if isinstance(A, PreconditionedOperator):
+        return eqx.tree_at(lambda a: a.operator, A, _plus(A.operator, factor, C.operator))
+    if isinstance(A, lx.FunctionLinearOperator):
+        tags = (lx.symmetric_tag,) if lx.is_symmetric(A) and lx.is_symmetric(C) else ()
+
+        def product(u: Fields) -> Fields:
+            a, c = A.mv(u), C.mv(u)
+            return {s: a[s] + factor * c[s] for s in u}
+
+        return lx.FunctionLinearOperator(product, A.in_structure(), tags)
+    return A.plus(C.scaled(factor))
+
+
+def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
+    given = (integrator.rayleigh_stiffness, integrator.rayleigh_mass)
+    return bool(system.rayleigh) or not all(is_concrete(c) and float(c) == 0 for c in given)
+
+
+def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Array) -> StepEquilibrium:
+    C = None
+    if _has_rayleigh(integrator, system):
+        factors = Factors(integrator.rayleigh_mass, 0.0, integrator.rayleigh_stiffness, 1.0)
+        C = integrator.linear_system.unconstrained(system, state, factors)
+    return StepEquilibrium(system, integrator.linear_system, state, h, C)
+
+
+@eqx.filter_jit
+def _newton_step(integrator: ImplicitEuler, system: System, state: State, h: Array) -> tuple[State, NewtonInfo]:
+    problem = _equilibrium(integrator, system, state, h)
+    start = project(system, state.velocity)
+    velocity, info = solve_equilibrium(problem, start, integrator._options(), integrator.solver)
+    return problem.state(velocity), info

@@ -1,0 +1,43 @@
+"""Fill-reducing orders of unknowns, computed on the graph of nodes rather than of scalars. NumPy and SciPy only."""
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+ORDERINGS = ("auto", "natural", "minimum_degree", "colamd", "nested_dissection", "rcm")
+
+
+def node_graph(indptr: np.ndarray, indices: np.ndarray) -> tuple[sp.csr_array, np.ndarray]:
+    """The graph between groups of consecutive rows of equal pattern, and where each group begins (and the last ends)."""
+    size = indptr.size - 1
+    counts = np.diff(indptr)
+    first = np.ones(size, bool)
+    for i in np.flatnonzero(counts[1:] == counts[:-1]) + 1:
+        first[i] = not np.array_equal(indices[indptr[i - 1] : indptr[i]], indices[indptr[i] : indptr[i + 1]])
+    starts = np.append(np.flatnonzero(first), size)
+    group = np.cumsum(first) - 1
+    rows = np.repeat(np.arange(starts.size - 1), counts[first])
+    kept = np.repeat(first, counts)
+    n = starts.size - 1
+    pairs = sp.coo_array((np.ones(rows.size), (rows, group[indices[kept]])), shape=(n, n)).tocsr()
+    pairs = (pairs + pairs.T).tocsr()
+    return pairs, starts
+
+
+def order(indptr: np.ndarray, indices: np.ndarray, name: str) -> np.ndarray:
+    """A permutation of the scalar rows: place `i` of the factor takes row `order[i]`; groups stay together."""
+    graph, starts = node_graph(indptr, indices)
+    n = starts.size - 1
+    if name == "rcm":
+        nodes = np.asarray(reverse_cuthill_mckee(sp.csr_matrix(graph), symmetric_mode=True))
+    else:
+        assert name == "minimum_degree"
+        # SuperLU's multiple minimum degree, of a matrix with this graph that factors without exchanges.
+        weights = sp.csc_array((np.full(graph.nnz, -1.0), graph.indices, graph.indptr), shape=(n, n))
+        dominant = sp.csc_matrix(weights + sp.diags_array(np.diff(graph.indptr) + 2.0))
+        factor = spla.splu(dominant, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        nodes = np.argsort(factor.perm_c)
+    sizes = np.diff(starts)[nodes]
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1]) + np.repeat(starts[nodes] - (ends - sizes), sizes)

@@ -1,0 +1,29 @@
+"""No preconditioner."""
+
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._typing import Array
+from .._outcome import FINE
+from .base import AbstractApplied, AbstractPreconditioner
+
+
+class NoPreconditioner(AbstractPreconditioner):
+    """The identity, for any operator."""
+
+    definite = True
+    indefinite = True
+
+    def build(self, operator: lx.AbstractLinearOperator) -> AbstractApplied:
+        del operator
+        return _Identity(jnp.int32(FINE))
+
+
+class _Identity(AbstractApplied):
+    flaw: Array
+
+    def __call__(self, r):
+        return r
+
+    def transpose(self):
+        return self

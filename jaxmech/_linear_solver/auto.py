@@ -1,0 +1,121 @@
+"""Which solver to take where none was named, and why."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from .._check import check_choice, check_flags
+from .._sparse.block_matrix import BlockMatrix
+from . import _cudss
+from ._host_choice import host_backend
+from ._vectors import dtype_of
+from .bicgstab import BiCGStab
+from .block_tridiagonal import BlockTridiagonal
+from .dense import Dense
+from .gmres import GMRES
+from .pcg import PCG
+from .sparse_direct import SparseDirect
+
+_DENSE = 60  # unknowns below which a dense factor is faster than anything sparse, also in a batch
+
+
+class AutoLinearSolver(lx.AbstractLinearSolver):
+    """The rule that `default_solver` follows, as a solver. `choose(operator)` says what it takes, and why.
+
+    | operator | solver |
+    |---|---|
+    | at most 60 unknowns | `Dense` |
+    | a matrix of a chain | `BlockTridiagonal` |
+    | a matrix, in a batch or of a time step | `PCG` if symmetric, else `BiCGStab` |
+    | any other matrix | `SparseDirect` |
+    | the same, on a GPU | `SparseDirect("cudss")` with spineax; without it `PCG` if symmetric, else `GMRES` |
+    | products only | `PCG` if symmetric, else `GMRES` |
+
+    `chain`: nodes touch only their neighbours in number, as in rods and cables. `batched`: many matrices at once, under
+    `vmap`. `inertial`: the mass outweighs the stiffness, as in small time steps: iterations are few, and the matrix must be
+    definite. They are said by whoever knows: a pattern is data, and a program is traced once for all patterns of its size.
+    `platform`: `"cpu"`, `"gpu"` or `"tpu"`; that of JAX unless given. Raises `ValueError` for a matrix larger than the
+    installed backend of `SparseDirect` factorises in reasonable time and memory, with advice.
+    """
+
+    chain: bool = eqx.field(static=True, default=False, kw_only=True)
+    batched: bool = eqx.field(static=True, default=False, kw_only=True)
+    inertial: bool = eqx.field(static=True, default=False, kw_only=True)
+    platform: str | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self):
+        check_flags("AutoLinearSolver", chain=self.chain, batched=self.batched, inertial=self.inertial)
+        if self.platform is not None:
+            check_choice("AutoLinearSolver", "platform", self.platform, ("cpu", "gpu", "tpu"))
+
+    def choose(self, operator: lx.AbstractLinearOperator) -> tuple[lx.AbstractLinearSolver, str]:
+        """The solver for an operator, and the reason in words. Looks at what is static only."""
+        size, symmetric = operator.in_size(), bool(lx.is_symmetric(operator))
+        kind = "symmetric" if symmetric else "unsymmetric"
+        if size <= _DENSE:
+            return Dense(), f"{size} unknowns: a dense factor is the fastest to {_DENSE}."
+        if not isinstance(operator, BlockMatrix):
+            if symmetric:
+                return PCG(), f"a {kind} operator known by its products only."
+            return GMRES(rtol=_tight(operator)), f"an {kind} operator known by its products only."
+        if self.chain:
+            return BlockTridiagonal(), "nodes in a row: solved exactly in linear time."
+        if self.batched or self.inertial:
+            why = "a batch of matrices" if self.batched else "a matrix in which the mass outweighs the stiffness"
+            return (PCG() if symmetric else BiCGStab()), f"{why}, {kind}: few iterations, in parallel."
+        platform = jax.default_backend() if self.platform is None else self.platform
+        if platform != "cpu":
+            return _beside_the_host(operator, symmetric, platform)
+        backend = host_backend("auto", symmetric=symmetric)
+        if size > backend.most_unknowns:
+            raise ValueError(
+                f"AutoLinearSolver: {size} unknowns are more than {backend.name} should factorise "
+                f"({backend.most_unknowns}). For a definite matrix take "
+                "PCG(preconditioner=SmoothedAggregation.from_matrix(matrix, positions)), in small time steps PCG(); or a "
+                'faster backend (pip install "jaxmech[mkl]"); or insist with SparseDirect().'
+            )
+        return SparseDirect(), f"{size} unknowns, {kind}: a sparse factor ({backend.name})."
+
+    def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
+        solver, _ = self.choose(operator)
+        known = options if isinstance(solver, PCG | BiCGStab | GMRES) else {}
+        return _Chosen(solver), solver.init(operator, known)
+
+    def compute(self, state, vector, options: dict[str, Any]):
+        chosen, inner = state
+        return chosen.solver.compute(inner, vector, options)
+
+    def transpose(self, state, options: dict[str, Any]):
+        chosen, inner = state
+        inner, options = chosen.solver.transpose(inner, options)
+        return (chosen, inner), options
+
+    def conj(self, state, options: dict[str, Any]):
+        return state, options
+
+    def assume_full_rank(self):
+        return True
+
+
+def _beside_the_host(operator: BlockMatrix, symmetric: bool, platform: str) -> tuple[lx.AbstractLinearSolver, str]:
+    """For a matrix that lives on an accelerator, and would have to travel to the host to be factored there."""
+    size = operator.in_size()
+    if platform == "gpu" and _cudss.available():
+        return SparseDirect("cudss"), f"{size} unknowns on a GPU: a sparse factor there (cuDSS)."
+    lacking = f"no sparse factor on a {platform.upper()}"
+    if platform == "gpu":
+        lacking += f" without spineax ({_cudss.NEEDS})"
+    if symmetric:
+        return PCG(), f"{lacking}: iterations, for which the matrix must be definite; SparseDirect() factors it on the host."
+    return GMRES(rtol=_tight(operator)), f"{lacking}: iterations; SparseDirect() factors it on the host."
+
+
+class _Chosen(eqx.Module):
+    solver: lx.AbstractLinearSolver = eqx.field(static=True)
+
+
+def _tight(operator: lx.AbstractLinearOperator) -> float:
+    return 1e-10 if jnp.finfo(dtype_of(operator.in_structure())).bits == 64 else 1e-5

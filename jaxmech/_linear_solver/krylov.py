@@ -1,0 +1,221 @@
+"""What iterative solvers share: the stopping rule, restarts from a true residual, and what is said at the end."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from equinox import AbstractClassVar, AbstractVar
+
+from .._check import check_counts, check_instance, check_tolerances
+from .._sparse.block_matrix import BlockMatrix
+from .._sparse.preconditioned import PreconditionedOperator
+from .._typing import Array
+from ._outcome import EXHAUSTED, FINE, INDEFINITE, SINGULAR, STAGNATION, UNSYMMETRIC, outcome
+from ._preconditioner.base import AbstractApplied, AbstractPreconditioner
+from ._preconditioner.jacobi import BlockJacobi
+from ._preconditioner.none import NoPreconditioner
+from ._vectors import Vector, choose, dot, dtype_of, minus, norm, plus, scattered, zeros
+
+_MOST_STEPS = 20_000  # more than any system worth iterating on takes
+_FATAL = (INDEFINITE, UNSYMMETRIC, SINGULAR)  # no restart helps
+_ASYMMETRY = 1e4  # rounding units by which two ways to sum u.Av may differ
+
+
+class AbstractRecursion(eqx.Module):
+    """One run on `A d = r` from `d = 0`. A step: a direction, its product with `A`, what follows from it."""
+
+    residual: AbstractVar[Array]  # the norm of `r - A d`, as the recursion believes
+    flaw: AbstractVar[Array]
+
+    @abc.abstractmethod
+    def direction(self, precondition: AbstractApplied) -> tuple["AbstractRecursion", Vector]:
+        """The vector to be multiplied next, and what was computed on the way."""
+
+    @abc.abstractmethod
+    def advance(self, y: Vector, Ay: Vector) -> "AbstractRecursion":
+        """What follows from the product."""
+
+    @abc.abstractmethod
+    def correction(self) -> Vector:
+        """`d`."""
+
+    @abc.abstractmethod
+    def restarted(self, when: Array, r: Vector) -> "AbstractRecursion":
+        """A new run on the residual `r` where `when` holds, this one where not."""
+
+    def full(self) -> Array | bool:
+        """Whether the run must end here."""
+        return False
+
+    def fall(self) -> Array | float:
+        """The factor by which a run must make the true residual smaller, or the solve stagnates."""
+        return 0.5
+
+
+class _State(eqx.Module):
+    operator: lx.AbstractLinearOperator
+    applied: AbstractApplied
+    start: Vector | None
+    flaw: Array
+
+
+class AbstractKrylov(lx.AbstractLinearSolver):
+    """An iterative solver. Subclasses bring one recursion; the rest is here.
+
+    Stops when the *true* residual meets `||b - A x|| <= rtol ||b|| + atol` (2-norm). A recursion that claims to have
+    arrived is checked; where it was wrong, it starts again from the true residual, and where that did not halve the
+    residual (a tolerance below what rounding allows) the solve ends in `RESULTS.stagnation`. `rtol=None` takes 1e-8 in
+    float64, 1e-4 in float32. `max_steps`: ten times the number of unknowns, 20 000 at most, unless given.
+
+    The option `x0` is where to start; a start worse than zero is dropped. `stats`: `num_steps`, `residual` (its norm) and
+    `reason`, a member of `jaxmech.RESULTS`.
+    """
+
+    rtol: AbstractVar[float | None]
+    atol: AbstractVar[float]
+    max_steps: AbstractVar[int | None]
+    preconditioner: AbstractVar[AbstractPreconditioner | None]
+    symmetric: AbstractClassVar[bool]  # needs a symmetric operator
+    definite: AbstractClassVar[bool]  # needs a positive definite one
+
+    @abc.abstractmethod
+    def recursion(self, r: Vector) -> AbstractRecursion:
+        """A run on the residual `r`."""
+
+    def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
+        name = type(self).__name__
+        unknown = sorted(options.keys() - {"x0"})
+        if unknown:
+            raise ValueError(f"{name} knows the option 'x0', not {unknown}.")
+        if self.symmetric and not lx.is_symmetric(operator):
+            raise ValueError(
+                f"{name} needs a symmetric operator, and this one does not promise to be: use SparseDirect, Dense or GMRES, "
+                "or build the linear system with Terms(symmetric=True)."
+            )
+        promised = _is_symmetric(operator) if self.symmetric else True
+        flaw = jnp.where(promised, FINE, UNSYMMETRIC)
+        applied = _chosen(self, operator).build(operator)
+        seen = applied.flaw if self.definite else jnp.where(applied.flaw == INDEFINITE, FINE, applied.flaw)
+        flaw = jnp.where(flaw == FINE, seen, flaw)
+        return _State(operator, applied, options.get("x0"), flaw.astype(jnp.int32))
+
+    def compute(self, state: _State, vector: Vector, options: dict[str, Any]):
+        del options
+        dtype = dtype_of(vector)
+        rtol = (1e-8 if jnp.finfo(dtype).bits == 64 else 1e-4) if self.rtol is None else self.rtol
+        goal = jnp.asarray(rtol * norm(vector) + self.atol, dtype)
+        unknowns = sum(leaf.size for leaf in jax.tree.leaves(vector))
+        limit = min(10 * unknowns, _MOST_STEPS) if self.max_steps is None else self.max_steps
+
+        start = zeros(vector) if state.start is None else state.start
+        count = jnp.zeros((), jnp.int32)
+        begin = _Progress(start, self.recursion(vector), jnp.ones((), dtype), count, count, jnp.zeros((), bool), state.flaw)
+        last = jax.lax.while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, goal, limit), begin)
+        flaw = jnp.where(last.residual <= goal, FINE, last.flaw)
+        # An operator that breaks its promise is never solved, whatever the residual.
+        flaw = jnp.where(state.flaw == FINE, flaw, state.flaw)
+        flaw = jnp.where(jnp.isfinite(last.residual) | (flaw == UNSYMMETRIC), flaw, SINGULAR)
+        result, reason = outcome(flaw)
+        return last.x, result, {"num_steps": last.steps, "residual": last.residual, "reason": reason}
+
+    def transpose(self, state: _State, options: dict[str, Any]):
+        if self.symmetric:
+            return state, options
+        return _State(state.operator.transpose(), state.applied.transpose(), state.start, state.flaw), options
+
+    def conj(self, state: _State, options: dict[str, Any]):
+        return state, options
+
+    def assume_full_rank(self):
+        return True
+
+
+class _Progress(eqx.Module):
+    x: Vector
+    run: AbstractRecursion
+    residual: Array  # the last true one
+    steps: Array
+    rounds: Array
+    ended: Array
+    flaw: Array
+
+
+def _step(i: _Progress, state: _State, b: Vector, goal: Array, limit: int) -> _Progress:
+    """One step of the recursion; or, where it claims to have arrived or cannot go on, a look at the true residual.
+
+    Both multiply the operator with one vector, so that the compiled loop holds one product and one preconditioner.
+    """
+    first = i.rounds == 0
+    diverged = ~(i.run.residual <= norm(b) * jnp.finfo(goal.dtype).eps ** -0.5)
+    look = first | diverged | (i.run.flaw != FINE) | (i.run.residual <= goal) | i.run.full() | (i.steps >= limit)
+    x = jax.lax.cond(look, lambda: plus(i.x, 1, i.run.correction()), lambda: i.x)
+    run, y = i.run.direction(state.applied)
+    Ay = state.operator.mv(choose(look, x, y))
+
+    # The look.
+    r = minus(b, Ay)
+    # A start that suits one right-hand side misleads another: that of a derivative, of a transposed solve.
+    worse = first & ~(norm(r) <= norm(b))
+    x, r = choose(worse, zeros(x), x), choose(worse, b, r)
+    residual = norm(r)
+    stuck = ~first & ~(residual <= i.run.fall() * i.residual)
+    fatal = jnp.isin(i.run.flaw, jnp.asarray(_FATAL))
+    flaw = jnp.where(stuck & (i.run.flaw == FINE), jnp.where(diverged, SINGULAR, STAGNATION), i.run.flaw)
+    flaw = jnp.where((flaw == FINE) | ((i.steps >= limit) & ~fatal), EXHAUSTED, flaw)
+    ended = (residual <= goal) | stuck | fatal | (i.steps >= limit) | (state.flaw != FINE)
+
+    run = run.advance(y, Ay).restarted(look, r)
+    return _Progress(
+        x,
+        run,
+        jnp.where(look, residual, i.residual),
+        i.steps + jnp.where(look, 0, 1),
+        i.rounds + jnp.where(look, 1, 0),
+        look & ended,
+        jnp.where(look, flaw, i.flaw).astype(jnp.int32),
+    )
+
+
+def _chosen(solver: AbstractKrylov, operator: lx.AbstractLinearOperator) -> AbstractPreconditioner:
+    """The preconditioner named, or block Jacobi for a matrix and none for products."""
+    if solver.preconditioner is not None:
+        return solver.preconditioner
+    matrix = operator.near if isinstance(operator, PreconditionedOperator) else operator
+    if not isinstance(matrix, BlockMatrix) or any((s, s) not in matrix.entries for s, _, _ in matrix.sizes):
+        return NoPreconditioner()
+    return BlockJacobi(absolute=solver.symmetric and not solver.definite)
+
+
+def _is_symmetric(operator: lx.AbstractLinearOperator) -> Array:
+    """Whether `u.Av = v.Au` for two fixed vectors without pattern: an operator that only promises symmetry fails."""
+    structure = operator.in_structure()
+    u, v = scattered(structure, 0), scattered(structure, 1)
+    Au, Av = _pair(jax.vmap(operator.mv)(jax.tree.map(lambda *a: jnp.stack(a), u, v)))
+    eps = float(jnp.finfo(dtype_of(structure)).eps)
+    size = norm(u) * norm(Av) + norm(v) * norm(Au)
+    gap = jnp.abs(dot(u, Av) - dot(v, Au))
+    return ~(gap > _ASYMMETRY * eps * size)  # not finite: another's matter
+
+
+def _pair(stacked: Vector) -> tuple[Vector, Vector]:
+    return jax.tree.map(lambda a: a[0], stacked), jax.tree.map(lambda a: a[1], stacked)
+
+
+def check_krylov(solver: AbstractKrylov) -> None:
+    """Raise unless the options of an iterative solver are what they should be."""
+    name = type(solver).__name__
+    check_tolerances(name, rtol=solver.rtol, atol=solver.atol)
+    if solver.max_steps is not None:
+        check_counts(name, max_steps=solver.max_steps)
+    M = solver.preconditioner
+    if M is None:
+        return
+    check_instance(name, "preconditioner", M, AbstractPreconditioner)
+    if (solver.definite and not M.definite) or (solver.symmetric and not solver.definite and not M.indefinite):
+        raise ValueError(
+            f"{name}: the preconditioner {type(M).__name__} is not symmetric positive definite, which {name} needs; "
+            "use GMRES or BiCGStab with it, or another preconditioner."
+        )

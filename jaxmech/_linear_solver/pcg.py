@@ -1,0 +1,85 @@
+"""Conjugate gradients."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._typing import Array
+from ._outcome import FINE, INDEFINITE, SINGULAR
+from ._preconditioner.base import AbstractPreconditioner
+from ._vectors import Vector, choose, dot, dtype_of, norm, plus, zeros
+from .krylov import AbstractKrylov, AbstractRecursion, check_krylov
+
+__all__ = ["PCG", "norm"]
+
+
+class PCG(AbstractKrylov):
+    """Preconditioned conjugate gradients for symmetric positive definite operators.
+
+    Stops when the *true* residual meets `||b - A x|| <= rtol ||b|| + atol` (2-norm). `rtol=None` takes 1e-8 in float64,
+    1e-4 in float32, where a tolerance below what rounding allows ends in `RESULTS.stagnation`. `max_steps`: ten times the
+    number of unknowns, 20 000 at most, unless given. `preconditioner`: `BlockJacobi()` for a `BlockMatrix` and none for
+    other operators, unless given. The option `x0` is where to start. `stats`: `num_steps`, `residual`, `reason`.
+
+    Raises `ValueError` for an operator that does not promise symmetry. One that breaks the promise ends in the reason
+    `RESULTS.unsymmetric`, one that proves indefinite in `RESULTS.indefinite`, a singular one without solution in
+    `RESULTS.singular`.
+    M. R. Hestenes and E. Stiefel, J. Res. Nat. Bur. Stand. 49 (1952) 409, doi 10.6028/jres.049.044.
+    """
+
+    rtol: float | None = None
+    atol: float = 0.0
+    max_steps: int | None = eqx.field(static=True, default=None)
+    preconditioner: AbstractPreconditioner | None = eqx.field(default=None, kw_only=True)
+
+    symmetric = True
+    definite = True
+
+    def __check_init__(self):
+        check_krylov(self)
+
+    def recursion(self, r: Vector) -> AbstractRecursion:
+        return _Run.begin(r)
+
+
+class _Run(AbstractRecursion):
+    d: Vector
+    r: Vector
+    p: Vector
+    rz: Array
+    pMp: Array
+    steepest: Array  # the largest Rayleigh quotient of M^-1 A so far
+    residual: Array
+    flaw: Array
+
+    @classmethod
+    def begin(cls, r: Vector) -> "_Run":
+        zero = jnp.zeros((), dtype_of(r))
+        return cls(zeros(r), r, zeros(r), zero, zero, zero, norm(r), jnp.zeros((), jnp.int32))
+
+    def direction(self, precondition: Any) -> tuple["_Run", Vector]:
+        z = precondition(self.r)
+        rz = dot(self.r, z)
+        beta = jnp.where(self.rz > 0, rz / self.rz, 0)
+        p = plus(z, beta, self.p)
+        pMp = rz + beta**2 * self.pMp  # z and the last p are M-orthogonal
+        return _Run(self.d, self.r, p, rz, pMp, self.steepest, self.residual, self.flaw), p
+
+    def advance(self, y: Vector, Ay: Vector) -> "_Run":
+        curvature = dot(y, Ay)
+        quotient = curvature / self.pMp
+        steepest = jnp.maximum(self.steepest, jnp.abs(quotient))
+        # A quotient that is nil to rounding: the direction is one that A does not resist.
+        flat = jnp.abs(quotient) <= 4 * jnp.finfo(quotient.dtype).eps * steepest
+        flaw = jnp.where(flat, SINGULAR, jnp.where(quotient > 0, FINE, INDEFINITE))
+        flaw = jnp.where(self.rz > 0, flaw, INDEFINITE).astype(jnp.int32)
+        alpha = jnp.where(flaw == FINE, self.rz / curvature, 0)
+        r = plus(self.r, -alpha, Ay)
+        return _Run(plus(self.d, alpha, y), r, y, self.rz, self.pMp, steepest, norm(r), flaw)
+
+    def correction(self) -> Vector:
+        return self.d
+
+    def restarted(self, when: Array, r: Vector) -> "_Run":
+        return choose(when, _Run.begin(r), self)

@@ -1,0 +1,59 @@
+"""What a linear system is: it turns a scene at a state into the operator that a linear solver takes."""
+
+import abc
+
+import equinox as eqx
+import lineax as lx
+from equinox import AbstractVar
+
+from .._assembly import Factors, Terms
+from .._dynamics import Fields
+from .._sparse.block_matrix import Pair
+from .._system import State, System
+from .._typing import Array, Int
+
+
+class Memory(eqx.Module):
+    """What a linear system keeps from one step to the next, and `simulate` hands on; data, never part of a `State`.
+
+    `values`: the blocks of a matrix by pair of states; `position`: where the main states were when it was assembled;
+    `age`: how often it has been looked after, 0 of one that holds nothing yet.
+    """
+
+    values: dict[Pair, Array]
+    position: Fields
+    age: Int[Array, ""]
+
+
+class AbstractLinearSystem(eqx.Module):
+    """`assemble(system, state, factors)` gives the operator `m M + b B + k K + g G + c C` of a scene at a state.
+
+    `K = -df/dx`, `B = -df/dv`, `M = d2T/dv2`, `G` the geometric stiffness of mappings, `C` the Rayleigh damping of
+    components; on the main states. `unconstrained` is `A`, `constrain` makes it `P A P + (I - P)`, `assemble` is both.
+    """
+
+    terms: AbstractVar[Terms]
+
+    @abc.abstractmethod
+    def assemble(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
+        """The operator, projective constraints included if `terms.constrained`."""
+
+    @abc.abstractmethod
+    def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
+        """The operator before projective constraints."""
+
+    @abc.abstractmethod
+    def constrain(self, system: System, operator: lx.AbstractLinearOperator) -> lx.AbstractLinearOperator:
+        """`P A P + (I - P)`."""
+
+    @abc.abstractmethod
+    def is_exact(self, system: System) -> bool:
+        """Whether the stiffness leaves out nothing of the derivative of the force."""
+
+    def refreshed(self, system: System, state: State, factors: Factors) -> "AbstractLinearSystem":
+        """This linear system ready for a step from `state`: what it keeps from step to step, brought up to date.
+
+        Itself unless overridden: most keep nothing. `factors`: those of the step. `simulate` calls it before every step.
+        """
+        del system, state, factors
+        return self

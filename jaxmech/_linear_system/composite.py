@@ -1,0 +1,112 @@
+"""Several matrices of a scene, assembled in one pass over its elements."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+
+from .._assembly import PARTS, Factors, Terms
+from .._check import check_flags, check_instance
+from .._evaluation import Evaluation
+from .._sparse.block_matrix import BlockMatrix
+from .._system import State, System
+from .base import AbstractLinearSystem
+from .matrix import MatrixLinearSystem
+from .shared import share_pattern
+
+Selection = Terms | Factors | tuple[Terms, Factors]
+
+
+class CompositeLinearSystem(AbstractLinearSystem):
+    """The matrix of the solver, and any others beside it: `{"A": Terms(), "K": Factors.only("stiffness"), ...}`.
+
+    `matrices(system, state, factors)` gives all of them by name: no energy and no Jacobian of a mapping is evaluated
+    twice, however many matrices it is in. Where a linear system is expected, this is that of `solver`.
+
+    Make one with `CompositeLinearSystem.build`. A matrix is selected by
+
+    - `Terms`: its parts, with the factors that are asked for (those of a time step, say), constrained as they say;
+    - `Factors`: numbers of its own, before constraints; parts whose factor is a plain zero are not in its pattern;
+    - `(Terms, Factors)`: both.
+    """
+
+    systems: dict[str, MatrixLinearSystem]
+    factors: dict[str, Factors | None]  # None: those that are asked for
+    solver: str = eqx.field(static=True)
+
+    @classmethod
+    def build(
+        cls,
+        system: System,
+        state: State,
+        matrices: Mapping[str, Selection],
+        *,
+        solver: str = "A",
+        shared: bool = False,
+    ) -> "CompositeLinearSystem":
+        """The symbolic phase of every matrix. `shared`: all have the union of their patterns (`share_pattern`).
+
+        Raises `ValueError` for an empty selection and for a `solver` that is not one of the matrices or has factors of its
+        own; what `MatrixLinearSystem.build` raises.
+        """
+        check_flags("CompositeLinearSystem", shared=shared)
+        if not isinstance(matrices, Mapping) or not matrices:
+            raise ValueError(f"CompositeLinearSystem: matrices must name at least one matrix, got {matrices!r:.80}.")
+        if solver not in matrices:
+            raise ValueError(f"CompositeLinearSystem: solver must be one of {tuple(matrices)}, got {solver!r:.80}.")
+        chosen = {name: _selected(name, matrices[name]) for name in sorted(matrices)}
+        if chosen[solver][1] is not None:
+            raise ValueError(f"CompositeLinearSystem: '{solver}', the solver's, must be Terms: its factors are asked for.")
+        built: dict[Terms, MatrixLinearSystem] = {}
+        for terms, _ in chosen.values():
+            if terms not in built:
+                built[terms] = MatrixLinearSystem.build(system, state, terms)
+        if shared:
+            built = dict(zip(built, share_pattern(tuple(built.values())), strict=True))
+        systems = {name: built[terms] for name, (terms, _) in chosen.items()}
+        return cls(systems, {name: factors for name, (_, factors) in chosen.items()}, solver)
+
+    @property
+    def terms(self) -> Terms:
+        """Those of the solver's matrix."""
+        return self.systems[self.solver].terms
+
+    def __getitem__(self, name: str) -> MatrixLinearSystem:
+        if name not in self.systems:
+            raise KeyError(f"no matrix '{name}'; there are {sorted(self.systems)}.")
+        return self.systems[name]
+
+    @eqx.filter_jit
+    def matrices(self, system: System, state: State, factors: Factors = Factors()) -> dict[str, BlockMatrix]:
+        """Every matrix by name, in one pass. `factors`: of those that have none of their own."""
+        self.systems[self.solver].check("this CompositeLinearSystem", system, state)
+        needed = {name for one in self.systems.values() for name in one.walk.mappings(system)}
+        evaluation = Evaluation(system, state, needed)
+        result = {}
+        for name, one in self.systems.items():
+            own = self.factors[name]
+            result[name] = one.constrain(system, one.matrix(evaluation, factors if own is None else own))
+        return result
+
+    def assemble(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
+        return self.systems[self.solver].assemble(system, state, factors)
+
+    def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
+        return self.systems[self.solver].unconstrained(system, state, factors)
+
+    def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
+        return self.systems[self.solver].constrain(system, operator)
+
+    def is_exact(self, system: System) -> bool:
+        return self.systems[self.solver].is_exact(system)
+
+
+def _selected(name: str, selection: Selection) -> tuple[Terms, Factors | None]:
+    """The terms of a matrix, and its own factors if it has any."""
+    if isinstance(selection, Terms):
+        return selection, None
+    if isinstance(selection, Factors):
+        return Terms(**{part: selection.has(part) for part in PARTS}, constrained=False), selection
+    check_instance("CompositeLinearSystem", f"matrices['{name}']", selection, tuple)
+    if len(selection) != 2 or not isinstance(selection[0], Terms) or not isinstance(selection[1], Factors):
+        raise TypeError(f"CompositeLinearSystem: matrices['{name}'] must be Terms, Factors or both, got {selection!r:.80}.")
+    return selection

@@ -1,0 +1,145 @@
+"""The assembled linear system: the pattern once, outside `jit`; the values as often as you like, inside."""
+
+from os import PathLike
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._assembly import Contribution, Factors, Terms
+from .._evaluation import Evaluation
+from .._projection import Places, Plan, Step, Walk
+from .._projector import Touched, check_constraints, constrain_matrix, held_nodes, touched_blocks
+from .._result import is_traced
+from .._scene_check import check_nodes, component_stencils
+from .._sparse.block_matrix import BlockMatrix, Pair, Sizes
+from .._sparse.block_sparse import BlockSparse
+from .._sparse.pattern import BlockPattern, unique_pairs
+from .._sparse.reduction import Reduction
+from .._system import State, System, check_inputs
+from .._typing import Array, UInt8
+from .base import AbstractLinearSystem
+from .fit import Signature, check_fit, check_pattern, signature, topology
+from .storage import load_pytree, save_pytree
+
+
+class MatrixLinearSystem(AbstractLinearSystem):
+    """Assembles the matrix of a scene into a fixed pattern, the union of the patterns of `K`, `B`, `M` and `G`.
+
+    Make one with `MatrixLinearSystem.build(system, state)`, outside `jit`; it is a pytree of index arrays, so it is an
+    argument like any other, and a scene of equal sizes does not re-compile. It serves every scene of the same topology,
+    whatever the numbers are: parameters, positions, factors. A scene with other components, or of other sizes, is refused
+    (`ValueError`), under `jit` as well. `save` and `load` keep it in a file; `share_pattern` gives several one pattern.
+    """
+
+    terms: Terms = eqx.field(static=True)
+    walk: Walk
+    reductions: dict[Pair, tuple[Reduction, ...]]
+    patterns: dict[Pair, BlockPattern]
+    touched: tuple[Touched, ...]
+    sizes: Sizes = eqx.field(static=True)
+    built: Signature = eqx.field(static=True)
+    topology: UInt8[Array, "32"]
+
+    @classmethod
+    def build(cls, system: System, state: State, terms: Terms = Terms()) -> "MatrixLinearSystem":
+        """The symbolic phase: the blocks that the scene's topology makes non-zero, for ever.
+
+        Raises `ValueError` for node numbers out of range, for constraints that disagree, and when called under `jit`.
+        """
+        if is_traced((state.position, [s for _, s in _indices(system)])):
+            raise ValueError(
+                "MatrixLinearSystem.build needs node numbers and states that are not traced: call it outside jit."
+            )
+        main = {s: x.shape[0] for s, x in state.position.items()}
+        check_nodes(system, main)
+        check_constraints(system, state)
+        plan = Plan.build(system, terms)
+        walk, arrived = Walk.build(system, plan, main)
+        sizes = tuple((s, main[s], system.dofs[s].deriv_size) for s in system.main_states)
+        reductions, patterns, places = _patterns(arrived, sizes)
+        touched = touched_blocks(held_nodes(system), places) if terms.constrained else ()
+        return cls(terms, walk, reductions, patterns, touched, sizes, signature(system), topology(system))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the pattern and everything else that `build` found out to an `.npz` file of this name."""
+        save_pytree(path, self, _SAVED)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], system: System, state: State) -> "MatrixLinearSystem":
+        """Read what `save` wrote, without the symbolic phase.
+
+        Raises `ValueError` for a file that is not of this kind or version, and for a scene that is not the one it was
+        built for: other components, other sizes, other node numbers.
+        """
+        loaded = load_pytree(path, cls, _SAVED)
+        who = f"the MatrixLinearSystem in {str(path)!r}"
+        loaded.check(who, system, state)
+        if not np.array_equal(loaded.topology, topology(system)):
+            raise ValueError(f"{who} was built for a scene of the same sizes with other node numbers. Build it again.")
+        if loaded.walk.plan != Plan.build(system, loaded.terms):
+            raise ValueError(f"{who} was built for forces that depend on other things than those of this scene.")
+        return loaded
+
+    def check(self, who: str, system: System, state: State) -> None:
+        """Raise `ValueError` unless a scene and a state are of the shapes that this was built for."""
+        check_inputs(who, system, state)
+        check_fit(who, self.built, self.sizes, system, state)
+
+    @eqx.filter_jit
+    def assemble(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
+        return self.constrain(system, self.unconstrained(system, state, factors))
+
+    @eqx.filter_jit
+    def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
+        self.check("this MatrixLinearSystem", system, state)
+        return self.matrix(Evaluation(system, state, self.walk.mappings(system)), factors)
+
+    def matrix(self, evaluation: Evaluation, factors: Factors) -> BlockMatrix:
+        """The matrix before constraints, from what has been, or will be, evaluated at a state."""
+        blocks = self.walk.run(evaluation, self.terms, factors)
+        dtype = jnp.result_type(*(evaluation.x[s] for s, _, _ in self.sizes))
+        size = {s: d for s, _, d in self.sizes}
+        entries = {}
+        for pair, pattern in self.patterns.items():
+            shape = (pattern.blocks, size[pair[0]], size[pair[1]])
+            sums = [total(part) for total, part in zip(self.reductions[pair], blocks.get(pair, ()), strict=True)]
+            entries[pair] = BlockSparse(sum(sums[1:], sums[0]).astype(dtype) if sums else jnp.zeros(shape, dtype), pattern)
+        return BlockMatrix(entries, self.sizes, self.walk.plan.symmetric, dtype)
+
+    def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
+        if not self.terms.constrained or not system.constraints:
+            return operator
+        check_pattern("constrain", operator, self.sizes, self.patterns)
+        return constrain_matrix(system, self.touched, operator)
+
+    def is_exact(self, system: System) -> bool:
+        return self.walk.plan.exact
+
+
+_SAVED = (MatrixLinearSystem, Walk, Plan, Contribution, Terms, Step, Reduction, BlockPattern, Touched)
+
+
+def _indices(system: System) -> list:
+    return [(name, tuple(s.nodes for s in stencils)) for name, stencils in component_stencils(system)]
+
+
+def _patterns(
+    arrived: dict[Pair, list[Places]], sizes: Sizes
+) -> tuple[dict[Pair, tuple[Reduction, ...]], dict[Pair, BlockPattern], dict[Pair, tuple[np.ndarray, np.ndarray]]]:
+    """The sorted pattern of every pair of main states, each diagonal whole."""
+    reductions, patterns, places = {}, {}, {}
+    counts = {s: n for s, n, _ in sizes}
+    for pair in sorted({*arrived, *((s, s) for s in counts)}):
+        parts = arrived.get(pair, [])
+        rows, columns = (np.concatenate([np.zeros(0, np.int32), *(part[side] for part in parts)]) for side in (0, 1))
+        ends = np.cumsum([part[0].size for part in parts])
+        if pair[0] == pair[1]:
+            diagonal = np.arange(counts[pair[0]], dtype=np.int32)
+            rows, columns = np.concatenate([rows, diagonal]), np.concatenate([columns, diagonal])
+        shape = (counts[pair[0]], counts[pair[1]])
+        rows, columns, slots = unique_pairs(rows, columns, shape)
+        patterns[pair] = BlockPattern.build(rows, columns, shape)
+        reductions[pair] = tuple(Reduction.build(part, rows.size) for part in np.split(slots, ends)[: len(parts)])
+        places[pair] = (rows, columns)
+    return reductions, patterns, places

@@ -1,0 +1,176 @@
+"""The linear system that stores no matrix: products are directional derivatives of the force."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import lineax as lx
+
+from .._assembly import Factors, Terms
+from .._dynamics import (
+    Fields,
+    applied_forces,
+    field_force,
+    force_at,
+    gathered,
+    kinematics,
+    local_near,
+    momentum,
+    retract_near,
+    summed,
+    velocities,
+    with_only,
+    without_idle,
+    zero_forces,
+)
+from .._mapping_blocks import geometric_blocks, mapped_forces, mapping_jacobian
+from .._mapping_operations import block_products
+from .._projection import Plan
+from .._projector import project
+from .._system import State, System
+from .._typing import Array
+from .base import AbstractLinearSystem
+
+
+class MatrixFreeSystem(AbstractLinearSystem):
+    """The same operator as `MatrixLinearSystem`, as products only: little memory, several times slower per product.
+
+    Raises `ValueError` for `Terms(symmetric=True)` where a component's tangent is not symmetric by itself (or drag acts
+    through a turning lever): taking the symmetric part needs the matrix.
+    """
+
+    terms: Terms = eqx.field(static=True, default=Terms())
+
+    def assemble(self, system: System, state: State, factors: Factors = Factors()) -> lx.FunctionLinearOperator:
+        return self.constrain(system, self.unconstrained(system, state, factors))
+
+    def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> lx.FunctionLinearOperator:
+        plan = Plan.build(system, self.terms)
+        turning = Plan.build(system, replace(self.terms, symmetric=False)).velocity
+        lossy = sorted({*turning, *(item.name for item in plan.items if not item.symmetric)})
+        if self.terms.symmetric and lossy:
+            raise ValueError(f"MatrixFreeSystem cannot take the symmetric part of {lossy}; use MatrixLinearSystem.")
+        scene = without_idle(system if self.terms.mapped else _without_mapped(system))
+        product = eqx.Partial(_product, scene, state, self.terms, plan, factors)
+        structure = jax.eval_shape(lambda: zero_forces(system, state.position))
+        return lx.FunctionLinearOperator(product, structure, (lx.symmetric_tag,) if plan.symmetric else ())
+
+    def constrain(self, system: System, operator: Any) -> lx.FunctionLinearOperator:
+        if not self.terms.constrained or not system.constraints:
+            return operator
+        tags = (lx.symmetric_tag,) if lx.is_symmetric(operator) else ()
+        return lx.FunctionLinearOperator(eqx.Partial(_constrained, system, operator), operator.in_structure(), tags)
+
+    def is_exact(self, system: System) -> bool:
+        return Plan.build(system, self.terms).exact
+
+
+def _without_mapped(system: System) -> System:
+    mapped = {m.child for m in system.mappings.values()}
+
+    def direct(family: Mapping[str, Any]) -> list[str]:
+        return [n for n, c in family.items() if not any(s.state in mapped for s in c.on)]
+
+    return with_only(system, forces=direct(system.forces), masses=direct(system.masses))
+
+
+def _constrained(system: System, operator: Any, u: Fields) -> Fields:
+    free = project(system, u)
+    product = project(system, operator.mv(free))
+    return {s: product[s] + u[s] - free[s] for s in u}
+
+
+def _product(system: System, state: State, terms: Terms, plan: Plan, factors: Factors, u: Fields) -> Fields:
+    """`(m M + b B + k K + g G + c C) u`."""
+    total = zero_forces(system, state.position)
+    zero = total
+    if terms.mass and factors.has("mass"):
+        total = _add(total, factors.mass, momentum(system, state.position, u))
+    if terms.damping and factors.has("damping"):
+        rate = jax.jvp(lambda v: force_at(system, state, zero, v), (state.velocity,), (u,))[1]
+        total = _add(total, -factors.damping, rate)
+    k, g = factors.stiffness if terms.stiffness else 0.0, factors.of("geometric") if terms.has_geometric else 0.0
+    together = factors.geometric is None and all(form == "symmetric" for _, form in plan.geometric)
+    if together and plan.exact and not _is_zero(k):
+        rate = jax.jvp(lambda d: force_at(system, state, d, state.velocity), (zero,), (u,))[1]
+        total = _add(total, -factors.stiffness, rate)
+    elif not (_is_zero(k) and _is_zero(g)):
+        total = _add(total, 1.0, _by_parts(system, state, plan, k, g, u))
+    if terms.has_rayleigh and factors.has("rayleigh"):
+        for name, coefficient in system.rayleigh.items():
+            if name in system.forces:
+                part = stiffness_product(system, state, name, u)
+            elif name in system.masses:
+                part = momentum(with_only(system, masses=(name,)), state.position, u)
+            else:
+                continue
+            total = _add(total, factors.of("rayleigh") * coefficient, part)
+    return total
+
+
+def _by_parts(system: System, state: State, plan: Plan, k: Any, g: Any, u: Fields) -> Fields:
+    """`(k J^T K J + g G) u`, each part in the form that the plan names."""
+    x = kinematics(system, state.position)
+    v = velocities(system, x, state.velocity)
+    jacobians = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}
+    forces = mapped_forces(system, x, v, jacobians)
+    moved = velocities(system, x, u)
+    total = zero_forces(system, x)
+    if not _is_zero(k):
+        for name in system.forces:
+            total = _force_rate(system, name, total, x, v, moved)
+        total = {s: k * a for s, a in total.items()}
+    for name, form in plan.geometric:
+        parents = system.mappings[name].parents
+        blocks = geometric_blocks(system, name, x, forces[system.mappings[name].child], form)
+        products = block_products(blocks, gathered(parents, moved))
+        total = summed(total, parents, tuple(-g * p for p in products))
+    if plan.velocity:
+        # How the velocities of mapped states change with the positions, felt by drag.
+        turned = jax.jvp(
+            lambda d: velocities(system, kinematics(system, retract_near(system.dofs, state.position, d)), state.velocity),
+            (zero_forces(system, state.position),),
+            (u,),
+        )[1]
+        part = with_only(system, forces=plan.velocity)
+        zero = zero_forces(system, x)
+        rate = jax.jvp(lambda v: applied_forces(part, x, zero, v), (v,), (turned,))[1]
+        total = _add(total, g, rate)
+    return _pulled(system, state, x, total)
+
+
+def stiffness_product(system: System, state: State, name: str, u: Fields) -> Fields:
+    """`J^T K_i J u` of one force field."""
+    x = kinematics(system, state.position)
+    v = velocities(system, x, state.velocity)
+    rate = _force_rate(system, name, zero_forces(system, x), x, v, velocities(system, x, u))
+    return _pulled(system, state, x, rate)
+
+
+def _force_rate(system: System, name: str, total: Fields, x: Fields, v: Fields, moved: Fields) -> Fields:
+    """`total` with the change of one force field's forces added, for displacements of every state."""
+    field, zero = system.forces[name], zero_forces(system, x)
+    rate = jax.jvp(lambda d: field_force(system, field, x, d, v), (zero,), (moved,))[1]
+    return summed(total, field.on, rate)
+
+
+def _pulled(system: System, state: State, x: Fields, rate: Fields) -> Fields:
+    """`-J^T rate` on the main states."""
+    if system.mappings:
+        main = zero_forces(system, state.position)
+        transposed = jax.vjp(
+            lambda d: local_near(system.dofs, x, kinematics(system, retract_near(system.dofs, state.position, d))), main
+        )[1]
+        rate = transposed(rate)[0]
+    return {s: -rate[s] for s in state.position}
+
+
+def _is_zero(factor: Any) -> bool:
+    """Whether a factor is known to be zero while tracing."""
+    return isinstance(factor, int | float) and factor == 0
+
+
+def _add(total: Fields, factor: Any, part: Mapping[str, Array]) -> Fields:
+    return {s: a + factor * part[s] for s, a in total.items()}

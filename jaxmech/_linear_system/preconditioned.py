@@ -1,0 +1,98 @@
+"""Products without a matrix, and beside them a matrix for the preconditioner that is assembled every few steps."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._assembly import Factors, Terms
+from .._check import check_counts, check_flags
+from .._sparse.block_matrix import BlockMatrix
+from .._sparse.block_sparse import BlockSparse
+from .._sparse.preconditioned import PreconditionedOperator
+from .._system import State, System
+from .base import AbstractLinearSystem, Memory
+from .matrix import MatrixLinearSystem
+from .matrix_free import MatrixFreeSystem
+from .rotations import nodal_rotations
+
+
+class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
+    """The operator of `MatrixFreeSystem` with a matrix near it, assembled anew at every `every`-th step.
+
+    For iterative solvers: their preconditioners are made from the matrix that was kept, `BlockJacobi` and its like,
+    `StaleFactor()`, or `WarpedFactor()`, which also asks how every node has turned since then. Make one with
+    `PreconditionedMatrixFreeSystem.build`. SOFA's system of that name, its `assemblingRate`, and its RotationMatrixSystem.
+
+    What is kept is data in this object, never part of a `State`: `refreshed(system, state, factors)` is this system one
+    step later. `simulate` sees to it; a loop of one's own says `integrator = integrator.refreshed(system, state, dt)`
+    before each step. One that was never refreshed assembles its matrix each time it is used. Nothing is differentiated
+    through what is kept: it changes the number of iterations, not what is solved.
+    """
+
+    products: AbstractLinearSystem
+    matrix: MatrixLinearSystem
+    every: int = eqx.field(static=True)
+    memory: Memory | None = None
+
+    @classmethod
+    def build(
+        cls, system: System, state: State, terms: Terms = Terms(), *, every: int = 10, assembled: bool = False
+    ) -> "PreconditionedMatrixFreeSystem":
+        """The symbolic phase of the matrix. `assembled`: take products with the matrix of the present, assembled at every
+        step (faster products, more memory), and keep only its factor.
+
+        Raises `ValueError` for a rate that is not a whole number of at least 1; what `MatrixLinearSystem.build` raises.
+        """
+        check_counts("PreconditionedMatrixFreeSystem", every=every)
+        check_flags("PreconditionedMatrixFreeSystem", assembled=assembled)
+        matrix = MatrixLinearSystem.build(system, state, terms)
+        return cls(matrix if assembled else MatrixFreeSystem(terms), matrix, every)
+
+    @property
+    def terms(self) -> Terms:
+        """Those of the products."""
+        return self.products.terms
+
+    def assemble(self, system: System, state: State, factors: Factors = Factors()) -> PreconditionedOperator:
+        return self.constrain(system, self.unconstrained(system, state, factors))
+
+    def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> PreconditionedOperator:
+        self.matrix.check("this PreconditionedMatrixFreeSystem", system, state)
+        operator = self.products.unconstrained(system, state, factors)
+        kept = self._assembled(system, state, factors) if self.memory is None else self.memory
+        entries = {pair: BlockSparse(kept.values[pair], pattern) for pair, pattern in self.matrix.patterns.items()}
+        dtype = jnp.result_type(*kept.values.values())
+        near = BlockMatrix(entries, self.matrix.sizes, self.matrix.walk.plan.symmetric, dtype)
+        turned = nodal_rotations(system, self.matrix.patterns, kept.position, state.position)
+        return PreconditionedOperator(operator, near, turned)
+
+    def constrain(self, system: System, operator: PreconditionedOperator) -> PreconditionedOperator:
+        return PreconditionedOperator(
+            self.products.constrain(system, operator.operator),
+            jax.lax.stop_gradient(self.matrix.constrain(system, operator.near)),
+            operator.rotations,
+        )
+
+    def is_exact(self, system: System) -> bool:
+        return self.products.is_exact(system)
+
+    def refreshed(self, system: System, state: State, factors: Factors) -> "PreconditionedMatrixFreeSystem":
+        """This system one step later: its matrix assembled at `state` if it is time, else kept."""
+
+        def assembled() -> Memory:
+            return self._assembled(system, state, factors)
+
+        old = self.memory
+        if old is None:
+            memory = assembled()
+        else:
+            due = old.age % self.every == 0
+            memory = jax.lax.cond(due, assembled, lambda: Memory(old.values, old.position, old.age + 1))
+        return PreconditionedMatrixFreeSystem(self.products, self.matrix, self.every, memory)
+
+    def _assembled(self, system: System, state: State, factors: Factors) -> Memory:
+        matrix = self.matrix.unconstrained(system, state, factors)
+        kept: Any = ({pair: entry.values for pair, entry in matrix.entries.items()}, dict(state.position))
+        return Memory(*jax.lax.stop_gradient(kept), jnp.ones((), jnp.int32))

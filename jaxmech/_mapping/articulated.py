@@ -1,0 +1,124 @@
+"""Rigid bodies joined by hinges and sliders, described by the coordinates of their joints."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._check import check_choice
+from .._dof import Rigid3, Vec1
+from .._element import check_range, nodal_parameter, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .frame import carried_frame
+
+_JOINTS = ("hinge", "slider")
+
+
+class ArticulatedMapping(AbstractMapping):
+    """`p = X_1 T_1(q_1) X_2 T_2(q_2) ...`: the frames (`Rigid3`) of bodies in a tree of joints (`Vec1`).
+
+    Joint `j` stands at `placement[j]` `(7,)`, a frame in the axes of the body before it (for the first: of the world, or
+    of the base), and turns by `q` [rad] about `axis[j]` (a hinge) or moves by `q` [m] along it (a slider); then comes body
+    `j`. `parents=(joints, path (bodies, k))`: the joints from the root to each body, the last one repeated up to `k`;
+    `length` `(bodies,)` says how many count. A second parent `(frames, frame of each body (bodies,))` is a moving base.
+    `ArticulatedMapping.tree` makes all of it from a list of parents. Raises `ValueError` for other shapes or states, for
+    axes that are not of unit length, and for joints of another kind.
+    Source: R. Featherstone, *Rigid Body Dynamics Algorithms*, 2008, chapter 4.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    length: Array = parameter()
+    placement: Array = nodal_parameter(ndim=1)
+    axis: Array = nodal_parameter(ndim=1)
+    slides: Array = nodal_parameter()  # 1 for a slider, 0 for a hinge
+    is_linear: ClassVar[bool] = False
+
+    def __check_init__(self):
+        path, *base = self.parents
+        if path.nodes.ndim != 2 or len(base) > 1 or any(s.nodes.ndim != 1 for s in base):
+            raise ValueError(
+                "ArticulatedMapping: parents must be (joints, path (bodies, k)), or that and (frames, (bodies,))."
+            )
+        if self.placement.shape[-1:] != (7,) or self.axis.shape[-1:] != (3,):
+            raise ValueError(
+                "ArticulatedMapping: placement must be (joints, 7) and axis (joints, 3), got "
+                f"{self.placement.shape} and {self.axis.shape}."
+            )
+        check_range(
+            self,
+            axis=(self.axis, lambda a: np.broadcast_to(_unit(a), a.shape), "of unit length"),
+            placement=(self.placement, lambda p: np.broadcast_to(_unit(p[:, 3:]), p.shape), "frames with unit quaternions"),
+            slides=(self.slides, lambda s: (s == 0) | (s == 1), "0 (hinge) or 1 (slider)"),
+        )
+
+    @classmethod
+    def tree(
+        cls,
+        joints: str,
+        child: str,
+        before: Sequence[int],
+        placement: Any,
+        axis: Any,
+        *,
+        kinds: Sequence[str] | str = "hinge",
+        base: tuple[str, int] | None = None,
+    ) -> "ArticulatedMapping":
+        """The tree in which body `j` hangs on body `before[j]`, smaller than `j`, or on nothing (-1).
+
+        `placement` `(joints, 7)`, or `(joints, 3)` for joints that are not turned against the body before; `axis`
+        `(joints, 3)` or `(3,)`; `kinds`: "hinge" or "slider"; `base=(state, frame)`: the `Rigid3` frame that roots stand on.
+        """
+        before = [int(b) for b in before]
+        if any(not -1 <= b < j for j, b in enumerate(before)):
+            raise ValueError(f"ArticulatedMapping: before[j] must be a body before j, or -1, got {before}.")
+        kinds = [kinds] * len(before) if isinstance(kinds, str) else list(kinds)
+        for kind in kinds:
+            check_choice("ArticulatedMapping", "kinds", kind, _JOINTS)
+        paths: list[list[int]] = []
+        for j, b in enumerate(before):
+            paths.append([*(paths[b] if b >= 0 else []), j])
+        depth = max(len(p) for p in paths)
+        nodes = np.array([p + p[-1:] * (depth - len(p)) for p in paths])
+        place = np.asarray(placement, float)
+        if place.shape[-1] == 3:
+            place = np.concatenate([place, np.broadcast_to([0.0, 0.0, 0.0, 1.0], (*place.shape[:-1], 4))], axis=-1)
+        parents: list[Any] = [(joints, nodes)]
+        if base is not None:
+            parents.append((base[0], np.full(len(before), base[1])))
+        return cls(
+            tuple(parents),
+            child,
+            [len(p) for p in paths],
+            np.broadcast_to(place, (len(before), 7)),
+            np.broadcast_to(np.asarray(axis, float), (len(before), 3)),
+            [float(kind == "slider") for kind in kinds],
+        )
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        kinds = [type(dof) for dof in (*parents, child)]
+        if kinds not in ([Vec1, Rigid3], [Vec1, Rigid3, Rigid3]):
+            names = [k.__name__ for k in kinds]
+            raise ValueError(f"ArticulatedMapping maps Vec1 (and a Rigid3 base) to Rigid3, not {names[:-1]} to {names[-1]}.")
+
+    def element_apply(self, q: Array, base: Array | None = None) -> Array:
+        start = jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], q.dtype) if base is None else base
+
+        def joint(frame: Array, at: Any) -> tuple[Array, None]:
+            number, angle, placement, axis, slides = at
+            half = 0.5 * (1 - slides) * angle  # the turn about an axis of unit length needs no exponential
+            motion = jnp.concatenate([slides * angle * axis, jnp.sin(half) * axis, jnp.cos(half)[None]])
+            moved = carried_frame(carried_frame(frame, placement), motion)
+            return jnp.where(number < self.length, moved, frame), None
+
+        along = (jnp.arange(q.shape[0]), q[:, 0], self.placement, self.axis, self.slides)
+        return jax.lax.scan(joint, start, along)[0]
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    return np.abs(np.sum(vectors**2, axis=-1, keepdims=True) - 1) < 1e-5

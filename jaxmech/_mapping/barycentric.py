@@ -1,0 +1,79 @@
+"""Points carried by the cells of a mesh."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import numpy as np
+
+from .._check import check_instance
+from .._element import check_range, parameter
+from .._mesh.locate import locate_points
+from .._mesh.mesh import Mesh
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+
+
+class BarycentricMapping(AbstractMapping):
+    """`p = sum_a w_a q_a` over the nodes of the cell that carries the point.
+
+    `parents=(state, nodes of each point's cell (n, k))`; `weights` `(n, k)`: the shape functions of the cell at the
+    point, summing to 1. Raises `ValueError` for weights that do not.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    weights: Array = parameter(ndim=1)
+    is_linear: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if len(self.parents) != 1 or self.parents[0].nodes.ndim != 2:
+            raise ValueError("BarycentricMapping: parents must be (state, nodes) with node numbers of shape (n, k).")
+        if getattr(self.weights, "shape", ())[-1:] != self.parents[0].nodes.shape[1:]:
+            raise ValueError(
+                f"BarycentricMapping: weights has shape {getattr(self.weights, 'shape', self.weights)}, expected "
+                f"{self.parents[0].nodes.shape}."
+            )
+        check_range(self, weights=(self.weights, lambda w: np.abs(w.sum(-1) - 1) < 1e-4, "of sum 1 for each point"))
+
+    @classmethod
+    def from_mesh(cls, state: str, child: str, mesh: Mesh, points: Any) -> "BarycentricMapping":
+        """The points at rest `(n, d)` [m], found in the cells of `mesh` (host search, outside `jit`).
+
+        A point outside the mesh is carried by the nearest cell, extrapolated.
+        """
+        check_instance("BarycentricMapping", "mesh", mesh, Mesh)
+        cells, weights = locate_points(mesh, points)
+        return cls((state, np.asarray(mesh.cells)[cells]), child, weights)
+
+    @classmethod
+    def from_grid(
+        cls, state: str, child: str, points: Any, *, origin: Any, spacing: Any, cells: tuple[int, ...]
+    ) -> "BarycentricMapping":
+        """The points `(n, d)` [m] in a regular grid of nodes, without a mesh or a search.
+
+        Node `(i, j, k)` of the `cells[0] + 1` by `cells[1] + 1` (by `cells[2] + 1`) nodes stands at `origin + (i, j, k) *
+        spacing` and has number `(k * (cells[1] + 1) + j) * (cells[0] + 1) + i`. A point outside is extrapolated from the
+        nearest cell. Raises `ValueError` unless `origin`, `spacing` and `cells` have the dimension of the points.
+        """
+        points, origin = np.asarray(points, float), np.asarray(origin, float)
+        size, spacing = np.asarray(cells), np.broadcast_to(np.asarray(spacing, float), origin.shape)
+        if points.ndim != 2 or not points.shape[1:] == origin.shape == size.shape or (size < 1).any():
+            raise ValueError(
+                f"BarycentricMapping: points {points.shape}, origin {origin.shape} and cells {cells} must be of one "
+                "dimension, with at least one cell each way."
+            )
+        place = (points - origin) / spacing
+        corner = np.clip(np.floor(place), 0, size - 1).astype(int)
+        inside = place - corner
+        steps = np.stack(np.meshgrid(*[[0, 1]] * size.size, indexing="ij"), axis=-1).reshape(-1, size.size)
+        weights = np.prod(np.where(steps, inside[:, None], 1 - inside[:, None]), axis=-1)
+        strides = np.concatenate([[1], np.cumprod(size[:-1] + 1)])
+        return cls((state, (corner[:, None] + steps) @ strides), child, weights)
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        if not parents[0].is_vector_space or parents[0].coord_size != child.coord_size:
+            raise ValueError("BarycentricMapping carries points by points of the same dimension.")
+
+    def element_apply(self, q: Array) -> Array:
+        return self.weights @ q

@@ -1,0 +1,51 @@
+"""What a mapping is: the coordinates of one child node as a function of its parent nodes."""
+
+import abc
+from collections.abc import Sequence
+
+import equinox as eqx
+from equinox import AbstractClassVar, AbstractVar
+
+from .._check import check_choice
+from .._dof import AbstractDof
+from .._element import check_parameters
+from .._stencil import Stencil
+from .._typing import Array, Float
+
+GEOMETRIC_STIFFNESS = ("symmetric", "exact", "stabilized", "none")
+
+
+class AbstractMapping(eqx.Module):
+    """`p = p(q)` for **one** child node: element `e` of the parents' stencils is node `e` of the child.
+
+    The Jacobian `J = dp/dq`, its transpose, its rate and the geometric stiffness `-d2(f . p)/dq2` are derived from
+    `element_apply`. `is_linear = True` promises that `J` is constant; the last two are then skipped.
+
+    `geometric_stiffness` says what of `G = -d(J^T f)/dq` enters a matrix (forces are the same with each):
+
+    - `"symmetric"`: the Hessian of `-f . p` in the chart of the parents, symmetric;
+    - `"exact"`: the derivative of `J^T f` in world axes, `f` dead; where parents or child turn (`Rigid3`) it is not
+      symmetric, and symmetric solvers refuse the matrix. The two differ by a skew part, for points on a frame `[tau]x / 2`
+      with `tau` the torque that the force makes on it, and agree where nothing turns;
+    - `"stabilized"`: the symmetric one of every child node with its negative eigenvalues put to zero;
+    - `"none"`.
+    """
+
+    parents: AbstractVar[tuple[Stencil, ...]]
+    child: AbstractVar[str]
+    is_linear: AbstractClassVar[bool]  # the Jacobian is constant: no geometric stiffness, no dJ/dt
+    geometric_stiffness: str = eqx.field(static=True, default="symmetric", kw_only=True)
+
+    def __check_init__(self):
+        check_choice(type(self).__name__, "geometric_stiffness", self.geometric_stiffness, GEOMETRIC_STIFFNESS)
+        if not isinstance(self.child, str):
+            raise TypeError(f"{type(self).__name__}: child must be the name of a state, got {self.child!r}.")
+        check_parameters(self, self.parents)
+
+    def check_dofs(self, parents: Sequence[AbstractDof], child: AbstractDof) -> None:
+        """Raise `ValueError` where the degrees of freedom are not what the mapping is written for."""
+        del parents, child
+
+    @abc.abstractmethod
+    def element_apply(self, *x: Array) -> Float[Array, " c"]:
+        """The coordinate of one child node from those of its parents, one array per stencil, `(c,)` or `(k, c)`."""

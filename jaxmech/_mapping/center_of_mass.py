@@ -1,0 +1,46 @@
+"""Centres of mass."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .points import check_points
+from .sum import check_weights
+
+
+class CenterOfMassMapping(AbstractMapping):
+    """`p = sum_a m_a q_a / sum_a m_a`: the centre of mass of the nodes of one body, or of several.
+
+    `parents=(state, nodes (n, k))`, or several of those; `masses` `(k,)` or `(n, k)` [kg], over the nodes of all parents in
+    their order. `CenterOfMassMapping.of({"state": nodes}, "child", masses)` makes the one centre of some states. Raises
+    `ValueError` for other shapes, masses that are not positive, or states that are not points of one dimension.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    masses: Array = parameter(ndim=1)
+    is_linear: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if any(s.nodes.ndim != 2 for s in self.parents):
+            raise ValueError("CenterOfMassMapping: the node numbers of every parent must be of shape (n, k).")
+        check_weights(self, self.parents, self.masses, "masses")
+        check_range(self, masses=(self.masses, lambda m: m > 0, "positive"))
+
+    @classmethod
+    def of(cls, nodes: dict[str, Sequence[int]], child: str, masses: Any) -> "CenterOfMassMapping":
+        """The centre of these nodes of these states, whose `masses` follow in the same order."""
+        return cls(tuple((state, np.asarray(n)[None, :]) for state, n in nodes.items()), child, masses)
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        check_points(self, parents, child)
+
+    def element_apply(self, *q: Array) -> Array:
+        return self.masses @ jnp.concatenate(q) / jnp.sum(self.masses)

@@ -1,0 +1,41 @@
+"""A deformable body that is described in the axes of a rigid one."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .frame import carried
+from .points import POINTS_ON
+
+
+class DeformableOnRigidFrameMapping(AbstractMapping):
+    """`p = c + R q`: points `q` that move in the axes of a frame which moves itself.
+
+    `parents=((frames, frame of each point (n,)), (points, nodes (n,)))`: `Rigid3` and `Vec3` to `Vec3`, or `Rigid2` and
+    `Vec2` to `Vec2`. Raises `ValueError` for other shapes or states.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    is_linear: ClassVar[bool] = False
+
+    def __check_init__(self):
+        if len(self.parents) != 2 or any(s.nodes.ndim != 1 for s in self.parents):
+            raise ValueError(
+                "DeformableOnRigidFrameMapping: parents must be ((frames, frame numbers), (points, nodes)), each (n,)."
+            )
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        point = POINTS_ON.get(type(parents[0]))
+        if point is None or type(parents[1]) is not point or type(child) is not point:
+            kinds = [type(dof).__name__ for dof in (*parents, child)]
+            raise ValueError(
+                "DeformableOnRigidFrameMapping maps (Rigid3, Vec3) to Vec3 or (Rigid2, Vec2) to Vec2, got "
+                f"{kinds[:-1]} and the child {kinds[-1]}."
+            )
+
+    def element_apply(self, frame: Array, q: Array) -> Array:
+        return carried(frame, q)

@@ -1,0 +1,37 @@
+"""The distance of two points."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+
+from .._element import check_range, parameter
+from .._length import safe_length
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .points import check_points
+
+
+class DistanceMapping(AbstractMapping):
+    """`p = |b - a| - L0` [m] (`Vec1`): the elongation of the line from point `a` to point `b`.
+
+    `parents=((state, nodes a (n,)), (state, nodes b (n,)))`, of the same state or of different ones; `rest_length` `L0` [m],
+    0 unless given. Where the points coincide the derivatives are taken as zero. Raises `ValueError` for other shapes, other
+    states than points, and negative lengths.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    rest_length: Array = parameter(default=0.0)
+    is_linear: ClassVar[bool] = False
+
+    def __check_init__(self):
+        if len(self.parents) != 2 or any(s.nodes.ndim != 1 for s in self.parents):
+            raise ValueError("DistanceMapping: parents must be ((state, nodes a), (state, nodes b)), of shape (n,).")
+        check_range(self, rest_length=(self.rest_length, lambda l: l >= 0, "at least 0"))
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        check_points(self, parents, child, child_size=1)
+
+    def element_apply(self, a: Array, b: Array) -> Array:
+        return (safe_length(b - a) - self.rest_length)[None]

@@ -1,0 +1,37 @@
+"""The height of points above a plane."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+
+from .._element import parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .points import check_points
+
+
+class DistanceToPlaneMapping(AbstractMapping):
+    """`p = n . q - c` [m] (`Vec1`): the signed distance of a point from the plane `n . x = c`.
+
+    `parents=(state, nodes (n,))`; `normal` `(d,)`, of length 1 (it is used as it is); `offset` `c` [m]; each shared or one
+    per point. Raises `ValueError` for other shapes or states.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    normal: Array = parameter(ndim=1)
+    offset: Array = parameter(default=0.0)
+    is_linear: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if len(self.parents) != 1 or self.parents[0].nodes.ndim != 1:
+            raise ValueError("DistanceToPlaneMapping: parents must be (state, nodes), node numbers of shape (n,).")
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        check_points(self, parents, child, child_size=1)
+        if self.normal.shape[-1] != parents[0].coord_size:
+            raise ValueError(f"normal has shape {self.normal.shape}, expected ({parents[0].coord_size},) or one per point.")
+
+    def element_apply(self, q: Array) -> Array:
+        return (self.normal @ q - self.offset)[None]

@@ -1,0 +1,36 @@
+"""A mapping by a formula of the user's."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._element import each_element
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+
+
+class FunctionMapping(AbstractMapping):
+    """`p = function(*q, *numbers)`: any formula for one child node, without a class of its own.
+
+    `function` gets the coordinates of the parents' nodes, one array for each stencil, `(c,)` or `(k, c)`, then this node's
+    part of every array of `numbers`, whose leading axis is that of the child nodes; it returns the coordinates `(c,)`, or
+    one number. An angle, a curvature, a strain: whatever JAX can differentiate. It is static: take care to pass the same
+    function again, or programs are compiled anew. A class of your own with `element_apply` can do more (numbers that all
+    nodes share, promises of linearity). Raises `TypeError` for what cannot be called.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    function: Callable[..., Any] = eqx.field(static=True)
+    numbers: tuple[Array, ...] = each_element(default=())
+    is_linear: ClassVar[bool] = False
+
+    def __check_init__(self):
+        if not callable(self.function):
+            raise TypeError(f"FunctionMapping: function must be callable, got {self.function!r:.80}.")
+
+    def element_apply(self, *x: Array) -> Array:
+        return jnp.atleast_1d(jnp.asarray(self.function(*x, *self.numbers)))

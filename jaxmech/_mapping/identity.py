@@ -1,0 +1,39 @@
+"""A copy of a state."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._check import check_counts
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+
+
+class IdentityMapping(AbstractMapping):
+    """`p_i = q_i`, for degrees of freedom of any one kind. `IdentityMapping.of("parent", "child", nodes=n)`.
+
+    Raises `ValueError` where parent and child differ in kind, or node numbers are not of shape `(n,)`.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    is_linear: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if len(self.parents) != 1 or self.parents[0].nodes.ndim != 1:
+            raise ValueError("IdentityMapping: parents must be (state, nodes), node numbers of shape (e,).")
+
+    @classmethod
+    def of(cls, parent: str, child: str, *, nodes: int) -> "IdentityMapping":
+        """The copy of all `nodes` nodes of the parent."""
+        check_counts("IdentityMapping", nodes=nodes)
+        return cls((parent, jnp.arange(nodes)), child)
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        if type(parents[0]) is not type(child):
+            raise ValueError(f"IdentityMapping cannot make {type(child).__name__} of {type(parents[0]).__name__}.")
+
+    def element_apply(self, q: Array) -> Array:
+        return q

@@ -1,0 +1,72 @@
+"""Points that follow several lines of frames at once."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._check import check_counts
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .beam import nearest_segments
+from .frame import seen_from, turned
+from .points import check_frames
+
+
+class LineSetSkinningMapping(AbstractMapping):
+    """`p = sum_l w_l ((1 - t_l) c_a + t_l c_b + R_a r_l)`: skinning by `k` lines, each between two frames `a`, `b`.
+
+    `parents=((state, frames a (n, k)), (state, frames b (n, k)))`; `weights` `(n, k)` of sum 1; `place` `t` `(n, k)` of the
+    nearest point of each line; `local` `(n, k, d)` [m]: the offset from it in the axes of `a`. Raises `ValueError` for
+    other shapes or states, and for weights of another sum.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    weights: Array = parameter(ndim=1)
+    place: Array = parameter(ndim=1)
+    local: Array = parameter(ndim=2)
+    is_linear: ClassVar[bool] = False
+
+    def __check_init__(self):
+        if len(self.parents) != 2 or any(s.nodes.ndim != 2 for s in self.parents):
+            raise ValueError("LineSetSkinningMapping: parents must be ((state, frames a), (state, frames b)), each (n, k).")
+        k = self.parents[0].nodes_per_element
+        if {self.parents[1].nodes_per_element, self.weights.shape[-1], self.place.shape[-1], self.local.shape[-2]} != {k}:
+            raise ValueError(
+                f"LineSetSkinningMapping: the second parent, weights {self.weights.shape}, place {self.place.shape} and "
+                f"local {self.local.shape} must be of {k} lines each."
+            )
+        check_range(self, weights=(self.weights, lambda w: np.abs(w.sum(-1) - 1) < 1e-4, "of sum 1 for each point"))
+
+    @classmethod
+    def from_rest(
+        cls, state: str, child: str, lines: Any, coordinates: Any, points: Any, *, nearest: int = 2
+    ) -> "LineSetSkinningMapping":
+        """Points `(n, d)` at rest by the `nearest` of the `lines` `(m, 2)`; weights fall with the square of the distance."""
+        check_counts("LineSetSkinningMapping", nearest=nearest)
+        lines, frames, points = np.asarray(lines), np.asarray(coordinates), np.asarray(points)
+        d = points.shape[1]
+        which, place = nearest_segments(frames[:, :d], lines, points, min(nearest, lines.shape[0]))
+        a, b = lines[which, 0], lines[which, 1]
+        foot = (1 - place[..., None]) * frames[a, :d] + place[..., None] * frames[b, :d]
+        distance = np.linalg.norm(points[:, None] - foot, axis=-1)
+        strength = 1 / np.maximum(distance, 1e-9 * max(np.ptp(frames), 1e-300)) ** 2
+        # The offset from the foot in the axes of `a` is the point seen from that frame, had it stood at the foot.
+        moved = points[:, None] - (foot - frames[a, :d])
+        local = jax.vmap(jax.vmap(seen_from))(jnp.asarray(frames[a]), jnp.asarray(moved))
+        return cls(((state, a), (state, b)), child, strength / strength.sum(axis=1, keepdims=True), place, local)
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        check_frames(self, parents, child)
+        if self.local.shape[-1] != child.coord_size:
+            raise ValueError(f"local has shape {self.local.shape}, expected (n, k, {child.coord_size}).")
+
+    def element_apply(self, a: Array, b: Array) -> Array:
+        d = self.local.shape[-1]
+        along = (1 - self.place[:, None]) * a[:, :d] + self.place[:, None] * b[:, :d]
+        return self.weights @ (along + jax.vmap(turned)(a, self.local))

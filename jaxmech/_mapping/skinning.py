@@ -1,0 +1,70 @@
+"""Points that follow several frames at once."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._check import check_counts
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .frame import carried, seen_from
+from .points import check_frames
+
+
+class SkinningMapping(AbstractMapping):
+    """`p = sum_j w_j (c_j + R_j p_j)`: linear blend skinning of points by `k` frames each.
+
+    `parents=(state, frames of each point (n, k))`; `weights` `(n, k)` of sum 1; `local` `(n, k, d)` [m]: the point in the
+    axes of each of its frames. Raises `ValueError` for other shapes or states, and for weights of another sum.
+    Source: N. Magnenat-Thalmann et al., Graphics Interface 1988 (joint-dependent local deformations).
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    weights: Array = parameter(ndim=1)
+    local: Array = parameter(ndim=2)
+    is_linear: ClassVar[bool] = False
+
+    def __check_init__(self):
+        if len(self.parents) != 1 or self.parents[0].nodes.ndim != 2:
+            raise ValueError("SkinningMapping: parents must be (state, frames) with frame numbers of shape (n, k).")
+        k = self.parents[0].nodes_per_element
+        if self.weights.shape[-1] != k or self.local.shape[-2] != k:
+            raise ValueError(
+                f"SkinningMapping: weights {self.weights.shape} and local {self.local.shape} must be of {k} frames each."
+            )
+        check_range(self, weights=(self.weights, lambda w: np.abs(w.sum(-1) - 1) < 1e-4, "of sum 1 for each point"))
+
+    @classmethod
+    def from_rest(
+        cls, state: str, child: str, coordinates: Any, points: Any, *, weights: Any = None, nearest: int = 4
+    ) -> "SkinningMapping":
+        """The points `(n, d)` at rest on the frames at `coordinates` `(frames, c)`.
+
+        Each follows its `nearest` frames, with weights that fall with the square of the distance; or all frames with the
+        given `weights` `(n, frames)`.
+        """
+        frames, points = np.asarray(coordinates), np.asarray(points)
+        if weights is None:
+            check_counts("SkinningMapping", nearest=nearest)
+            distance = np.linalg.norm(points[:, None] - frames[None, :, : points.shape[1]], axis=-1)
+            who = np.argsort(distance, axis=1, kind="stable")[:, : min(nearest, frames.shape[0])]
+            strength = 1 / np.maximum(np.take_along_axis(distance, who, axis=1), 1e-9 * max(np.ptp(frames), 1e-300)) ** 2
+            weights = strength / strength.sum(axis=1, keepdims=True)
+        else:
+            who = np.broadcast_to(np.arange(frames.shape[0]), (points.shape[0], frames.shape[0]))
+        local = jax.vmap(lambda a, p: jax.vmap(lambda f: seen_from(f, p))(a))(jnp.asarray(frames[who]), jnp.asarray(points))
+        return cls((state, who), child, weights, local)
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        check_frames(self, parents, child)
+        if self.local.shape[-1] != child.coord_size:
+            raise ValueError(f"local has shape {self.local.shape}, expected (n, k, {child.coord_size}).")
+
+    def element_apply(self, q: Array) -> Array:
+        return self.weights @ jax.vmap(carried)(q, self.local)

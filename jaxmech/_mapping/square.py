@@ -1,0 +1,31 @@
+"""The square of a scalar."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .points import check_points
+
+
+class SquareMapping(AbstractMapping):
+    """`p = q^2` (`Vec1` to `Vec1`), node by node.
+
+    `parents=(state, nodes (n,))`. Raises `ValueError` for other shapes or states.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    is_linear: ClassVar[bool] = False
+
+    def __check_init__(self):
+        if len(self.parents) != 1 or self.parents[0].nodes.ndim != 1:
+            raise ValueError("SquareMapping: parents must be (state, nodes), node numbers of shape (n,).")
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        check_points(self, parents, child, child_size=1, sizes=(1,))
+
+    def element_apply(self, q: Array) -> Array:
+        return q**2

@@ -1,0 +1,32 @@
+"""The squared distance of two points."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .points import check_points
+
+
+class SquaredDistanceMapping(AbstractMapping):
+    """`p = |b - a|^2` [m^2] (`Vec1`): smooth where the points meet, and of constant curvature.
+
+    `parents=((state, nodes a (n,)), (state, nodes b (n,)))`. Raises `ValueError` for other shapes or states.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    is_linear: ClassVar[bool] = False
+
+    def __check_init__(self):
+        if len(self.parents) != 2 or any(s.nodes.ndim != 1 for s in self.parents):
+            raise ValueError("SquaredDistanceMapping: parents must be ((state, nodes a), (state, nodes b)), of shape (n,).")
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        check_points(self, parents, child, child_size=1)
+
+    def element_apply(self, a: Array, b: Array) -> Array:
+        return jnp.sum((b - a) ** 2)[None]

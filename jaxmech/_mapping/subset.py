@@ -1,0 +1,31 @@
+"""Some nodes of a state."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+
+
+class SubsetMapping(AbstractMapping):
+    """`p_i = q_nodes(i)`: a state made of the nodes that `parents=(state, nodes)` lists, repeats allowed.
+
+    Raises `ValueError` where parent and child differ in kind, or node numbers are not of shape `(n,)`.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    is_linear: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if len(self.parents) != 1 or self.parents[0].nodes.ndim != 1:
+            raise ValueError("SubsetMapping: parents must be (state, nodes), node numbers of shape (e,).")
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        if type(parents[0]) is not type(child):
+            raise ValueError(f"SubsetMapping cannot make {type(child).__name__} of {type(parents[0]).__name__}.")
+
+    def element_apply(self, q: Array) -> Array:
+        return q

@@ -1,0 +1,44 @@
+"""Weighted sums of nodes."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._element import parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .points import check_points
+
+
+class SumMapping(AbstractMapping):
+    """`p = sum_a w_a q_a` over the nodes of every parent: totals, means, differences.
+
+    `parents=(state, nodes (n, k))`, or several of those; `weights` `(k,)` or `(n, k)`, over the nodes of all parents in
+    their order. Raises `ValueError` for other shapes, or states that are not points of one dimension.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    weights: Array = parameter(ndim=1)
+    is_linear: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if any(s.nodes.ndim != 2 for s in self.parents):
+            raise ValueError("SumMapping: the node numbers of every parent must be of shape (n, k).")
+        check_weights(self, self.parents, self.weights, "weights")
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        check_points(self, parents, child)
+
+    def element_apply(self, *q: Array) -> Array:
+        return self.weights @ jnp.concatenate(q)
+
+
+def check_weights(mapping: AbstractMapping, parents: tuple[Stencil, ...], weights: Any, name: str) -> None:
+    """Raise `ValueError` unless there is one weight for every node that an element touches."""
+    nodes = sum(s.nodes_per_element for s in parents)
+    if getattr(weights, "shape", ())[-1:] != (nodes,):
+        shape = getattr(weights, "shape", weights)
+        raise ValueError(f"{type(mapping).__name__}: {name} has shape {shape}, expected ({nodes},) or (n, {nodes}).")

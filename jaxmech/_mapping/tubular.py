@@ -1,0 +1,51 @@
+"""The skin of a tube around a curve of frames."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._check import check_counts
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array
+from .base import AbstractMapping
+from .frame import carried
+from .points import check_frames
+
+
+class TubularMapping(AbstractMapping):
+    """`p = c + R (0, r cos a, r sin a)`: rings of points around the x axes of the frames of a curve.
+
+    `parents=(state, frame of each point (n,))`; `angle` `a` [rad]; `radius` `r` [m], shared or one per point, and like
+    every number here a leaf to differentiate by. `TubularMapping.of(...)` makes whole rings, `tube_quads` the quads
+    between them. Raises `ValueError` for other shapes, states other than `Rigid3` and `Vec3`, negative radii.
+    """
+
+    parents: tuple[Stencil, ...] = stencils()
+    child: str = eqx.field(static=True)
+    angle: Array = parameter()
+    radius: Array = parameter()
+    is_linear: ClassVar[bool] = False
+
+    def __check_init__(self):
+        if len(self.parents) != 1 or self.parents[0].nodes.ndim != 1:
+            raise ValueError("TubularMapping: parents must be (state, frames), frame numbers of shape (n,).")
+        check_range(self, radius=(self.radius, lambda r: r >= 0, "at least 0"))
+
+    @classmethod
+    def of(cls, state: str, child: str, *, frames: int, around: int, radius: Any) -> "TubularMapping":
+        """`around` points on the ring of each of `frames` frames; point `i * around + j` is number `j` of frame `i`."""
+        check_counts("TubularMapping", frames=frames, around=around)
+        angle = np.tile(2 * np.pi * np.arange(around) / around, frames)
+        return cls((state, np.repeat(np.arange(frames), around)), child, angle, radius)
+
+    def check_dofs(self, parents: Any, child: Any) -> None:
+        check_frames(self, parents, child)
+        if child.coord_size != 3:
+            raise ValueError("TubularMapping makes points of Vec3 on frames of Rigid3.")
+
+    def element_apply(self, q: Array) -> Array:
+        ring = jnp.stack([jnp.zeros_like(self.angle), jnp.cos(self.angle), jnp.sin(self.angle)])
+        return carried(q, self.radius * ring)

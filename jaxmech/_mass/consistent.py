@@ -1,0 +1,58 @@
+"""The consistent mass of a mesh."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._check import check_instance
+from .._element import check_range, nodal_parameter, parameter
+from .._mesh.geometry import rest_geometry
+from .._mesh.mesh import Mesh
+from .._mesh.reference import reference_element
+from .._mesh.surface import rest_areas
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractMass
+
+
+class ConsistentMass(AbstractMass):
+    """`T = 1/2 integral of rho |sum_a N_a v_a|^2 dV` [J] over cells of any kind.
+
+    `density` `rho` [kg/m^3], one or one per cell; per area or length where the cells are surfaces or lines in a space of
+    more dimensions. Exact for straight simplices and parallelepipeds. Raises `ValueError` unless positive.
+    Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1, section 16.2.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    rest: Array = nodal_parameter(ndim=1)
+    density: Array = parameter()
+    kind: str = eqx.field(static=True, default="tetrahedron")
+
+    def __check_init__(self):
+        nodes = reference_element(self.kind).nodes
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 2 or self.on[0].nodes.shape[1] != nodes:
+            raise ValueError(f"ConsistentMass: on must be (state, cells) with {nodes} nodes per {self.kind}.")
+        check_range(self, density=(self.density, lambda d: d > 0, "positive"))
+
+    @classmethod
+    def from_mesh(cls, state: str, mesh: Mesh, density: Any) -> "ConsistentMass":
+        """The mass of the cells of `mesh`, whose points are the rest positions of the nodes of `state`."""
+        check_instance(cls.__name__, "mesh", mesh, Mesh)
+        return cls((state, mesh.cells), mesh.points, density, mesh.kind)
+
+    def check_dofs(self, dofs: Any) -> None:
+        if not dofs[0].is_vector_space or dofs[0].coord_size != self.rest.shape[-1]:
+            raise ValueError(f"ConsistentMass of rest positions {self.rest.shape} acts on points of their dimension.")
+
+    def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
+        reference = reference_element(self.kind)
+        if reference.dimension == self.rest.shape[-1]:
+            points, _ = reference.quadrature("mass")
+            shapes, volumes = (
+                jnp.asarray(reference.shape(points), v[0].dtype),
+                rest_geometry(reference, self.rest, "mass")[1],
+            )
+        else:
+            shapes, volumes = rest_areas(reference, self.rest)
+        return 0.5 * self.density * jnp.sum(volumes * jnp.sum((shapes @ v[0]) ** 2, axis=1))

@@ -1,0 +1,51 @@
+"""A mass of its own on each node; the lumped mass of a mesh."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._check import check_instance, check_real
+from .._dof import Vec1, Vec2, Vec3
+from .._element import as_array, check_range, parameter
+from .._mesh.mesh import Mesh
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractMass
+
+
+class DiagonalMass(AbstractMass):
+    """`T = m_a/2 |v_a|^2` [J]: a point mass `m_a` [kg] for each node, `mass` of shape `(e,)` (or one number for all).
+
+    `from_mesh` lumps the mass of cells. Raises `ValueError` unless all are positive.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    mass: Array = parameter()
+
+    def __check_init__(self):
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
+            raise ValueError("DiagonalMass: on must be (state, nodes), node numbers of shape (e,).")
+        check_range(self, mass=(self.mass, lambda m: m > 0, "positive"))
+
+    @classmethod
+    def from_mesh(cls, state: str, mesh: Mesh, density: Any) -> "DiagonalMass":
+        """Nodal lumping: each cell gives its mass in equal parts to its nodes.
+
+        `density` [kg/m^3] (per area or length for surfaces and lines), one or one per cell; differentiable, like the
+        points, where the mass is made inside the function to differentiate.
+        """
+        check_instance(cls.__name__, "mesh", mesh, Mesh)
+        check_real(cls.__name__, "density", density := as_array(density))
+        cells, k = mesh.cells.shape
+        if density.shape not in ((), (cells,)):
+            raise ValueError(f"{cls.__name__}: density has shape {density.shape}, expected () or ({cells},).")
+        share = jnp.abs(mesh.cell_measures()) * density / k
+        nodal = jnp.zeros(mesh.points.shape[0], share.dtype).at[mesh.cells].add(share[:, None])
+        return cls((state, jnp.arange(mesh.points.shape[0])), nodal)
+
+    def check_dofs(self, dofs: Any) -> None:
+        if not isinstance(dofs[0], Vec1 | Vec2 | Vec3):
+            raise ValueError("DiagonalMass acts on points (Vec1, Vec2, Vec3); a frame needs a RigidMass.")
+
+    def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
+        return 0.5 * self.mass * (v[0] @ v[0])

@@ -1,0 +1,35 @@
+"""The mass of rigid frames of the plane."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._dof import Rigid2
+from .._element import check_range, parameter
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractMass
+
+
+class PlanarRigidMass(AbstractMass):
+    """`T = m/2 |v|^2 + I/2 w^2` [J]: `mass` [kg] and `inertia` [kg m^2] about the origin of the frame, the centre of mass.
+
+    Raises `ValueError` unless both are positive.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    mass: Array = parameter()
+    inertia: Array = parameter()
+
+    def __check_init__(self):
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
+            raise ValueError("PlanarRigidMass: on must be (state, frames), frame numbers of shape (e,).")
+        positive = (lambda m: m > 0, "positive")
+        check_range(self, mass=(self.mass, *positive), inertia=(self.inertia, *positive))
+
+    def check_dofs(self, dofs: Any) -> None:
+        if not isinstance(dofs[0], Rigid2):
+            raise ValueError("PlanarRigidMass acts on Rigid2 frames.")
+
+    def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
+        return 0.5 * (self.mass * jnp.sum(v[0][:2] ** 2) + self.inertia * v[0][2] ** 2)

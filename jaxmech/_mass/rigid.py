@@ -1,0 +1,49 @@
+"""The mass of rigid frames of space: inertia that turns with the body."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._dof import Rigid3
+from .._element import check_range, parameter
+from .._rotation import quaternion_conjugate, rotate
+from .._stencil import Stencil, stencils
+from .._typing import Array, Scalar
+from .base import AbstractMass
+
+
+class RigidMass(AbstractMass):
+    """`T = m/2 |v|^2 + 1/2 w . I w` [J], `I = R I_body R^T`: a body whose centre of mass is the origin of its frame.
+
+    `mass` [kg]; `inertia` [kg m^2]: the tensor in body axes, `(3, 3)` or one per frame `(e, 3, 3)`. The gyroscopic torque
+    `-w x I w` follows from the energy. Raises `ValueError` unless the mass is positive, and the inertia symmetric and
+    positive definite.
+    """
+
+    on: tuple[Stencil, ...] = stencils()
+    mass: Array = parameter()
+    inertia: Array = parameter(ndim=2)
+
+    def __check_init__(self):
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
+            raise ValueError("RigidMass: on must be (state, frames), frame numbers of shape (e,).")
+        check_range(self, mass=(self.mass, lambda m: m > 0, "positive"))
+        if getattr(self.inertia, "shape", ())[-2:] != (3, 3):
+            raise ValueError(
+                f"RigidMass: inertia must be 3 x 3 tensors, got {getattr(self.inertia, 'shape', self.inertia)}."
+            )
+
+        def is_inertia(tensor: np.ndarray) -> np.ndarray:
+            symmetric = np.allclose(tensor, tensor.swapaxes(-1, -2), rtol=1e-6, atol=0)
+            return np.full(tensor.shape, symmetric and bool((np.linalg.eigvalsh(tensor) > 0).all()))
+
+        check_range(self, inertia=(self.inertia, is_inertia, "symmetric and positive definite"))
+
+    def check_dofs(self, dofs: Any) -> None:
+        if not isinstance(dofs[0], Rigid3):
+            raise ValueError("RigidMass acts on Rigid3 frames.")
+
+    def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
+        spin = rotate(quaternion_conjugate(x[0][3:]), v[0][3:])
+        return 0.5 * (self.mass * jnp.sum(v[0][:3] ** 2) + spin @ self.inertia @ spin)

@@ -1,0 +1,37 @@
+"""The same mass on every node."""
+
+from typing import Any
+
+from .._check import check_real
+from .._dof import Vec1, Vec2, Vec3
+from .._element import as_array, check_range, parameter
+from .._stencil import Stencil, as_stencils, stencils
+from .._typing import Array, Scalar
+from .base import AbstractMass
+
+
+class UniformMass(AbstractMass):
+    """`T = m/2 |v|^2` [J]: a point mass `mass` [kg], the same on every node. Raises `ValueError` unless positive."""
+
+    on: tuple[Stencil, ...] = stencils()
+    mass: Array = parameter()
+
+    def __check_init__(self):
+        if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
+            raise ValueError("UniformMass: on must be (state, nodes), node numbers of shape (e,).")
+        if getattr(self.mass, "ndim", 0) != 0:
+            raise ValueError(f"UniformMass: mass has shape {self.mass.shape}, expected one number; see DiagonalMass.")
+        check_range(self, mass=(self.mass, lambda m: m > 0, "positive"))
+
+    @classmethod
+    def of_total(cls, on: Any, total: Any) -> "UniformMass":
+        """`total` [kg] shared equally among the nodes."""
+        check_real("UniformMass", "total", total := as_array(total))
+        return cls(on, total / max(1, as_stencils(on)[0].elements))
+
+    def check_dofs(self, dofs: Any) -> None:
+        if not isinstance(dofs[0], Vec1 | Vec2 | Vec3):
+            raise ValueError("UniformMass acts on points (Vec1, Vec2, Vec3); a frame needs a RigidMass.")
+
+    def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
+        return 0.5 * self.mass * (v[0] @ v[0])

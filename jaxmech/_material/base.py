@@ -1,0 +1,21 @@
+"""What a material is: the energy that a deformation gradient stores in a unit of rest volume."""
+
+import abc
+
+import equinox as eqx
+from equinox import AbstractClassVar
+
+from .._typing import Array, Float, Scalar
+
+
+class AbstractMaterial(eqx.Module):
+    """A hyperelastic material: its energy density. Stress and tangent are its derivatives.
+
+    The first Piola stress is `P = d psi / dF` [Pa]; the elasticity `d2 psi / dF2` [Pa].
+    """
+
+    needs_positive_volume: AbstractClassVar[bool]  # psi is undefined where det F <= 0
+
+    @abc.abstractmethod
+    def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
+        """`psi(F)` [J/m^3], nil and without stress at `F = I`."""

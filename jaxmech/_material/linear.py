@@ -1,0 +1,33 @@
+"""Small-strain elasticity."""
+
+import jax.numpy as jnp
+
+from .._element import parameter
+from .._typing import Array, Float, Scalar
+from .base import AbstractMaterial
+from .lame import check_engineering, moduli_like
+from .strain import displacement_gradient, trace
+
+
+class LinearElastic(AbstractMaterial):
+    """Hooke's law: `psi = mu eps:eps + lam/2 tr(eps)^2` with `eps = (F + F^T)/2 - I` [J/m^3].
+
+    `young` [Pa] and `poisson`, shared or one per element. For small rotations only: a rigid rotation strains
+    it.
+    Raises `ValueError` unless `young > 0` and `-1 < poisson < 1/2`, `TypeError` for what is not a real
+    number.
+    Source: L. D. Landau and E. M. Lifshitz, *Theory of Elasticity*, 3rd ed., 1986, section 4.
+    """
+
+    young: Array = parameter()
+    poisson: Array = parameter()
+    needs_positive_volume = False
+
+    def __check_init__(self):
+        check_engineering(self)
+
+    def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
+        mu, lam = moduli_like(F, self.young, self.poisson)
+        H = displacement_gradient(F)
+        strain = 0.5 * (H + H.T)
+        return mu * jnp.sum(strain * strain) + 0.5 * lam * trace(H) ** 2

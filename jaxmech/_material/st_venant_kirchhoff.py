@@ -1,0 +1,34 @@
+"""The simplest frame-indifferent elasticity."""
+
+import jax.numpy as jnp
+
+from .._element import parameter
+from .._typing import Array, Float, Scalar
+from .base import AbstractMaterial
+from .lame import check_engineering, moduli_like
+from .strain import displacement_gradient, trace
+
+
+class StVenantKirchhoff(AbstractMaterial):
+    """Hooke's law in the Green-Lagrange strain: `psi = mu E:E + lam/2 tr(E)^2`, `E = (F^T F - I)/2` [J/m^3].
+
+    `young` [Pa] and `poisson`, shared or one per element. Large rotations, moderate strains: it softens under
+    compression (uniaxially below a stretch of `1/sqrt(3)`) and lets elements turn inside out.
+    Raises `ValueError` unless `young > 0` and `-1 < poisson < 1/2`, `TypeError` for what is not a real
+    number.
+    Source: G. A. Holzapfel, *Nonlinear Solid Mechanics*, 2000, section 6.5.
+    """
+
+    young: Array = parameter()
+    poisson: Array = parameter()
+    needs_positive_volume = False
+
+    def __check_init__(self):
+        check_engineering(self)
+
+    def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
+        mu, lam = moduli_like(F, self.young, self.poisson)
+        H = displacement_gradient(F)
+        # F^T F - I from H, where the identity cannot hide it; by outer products, as GPUs round "@" to TF32
+        strain = 0.5 * (H + H.T + sum(jnp.outer(row, row) for row in H))
+        return mu * jnp.sum(strain * strain) + 0.5 * lam * trace(strain) ** 2

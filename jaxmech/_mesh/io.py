@@ -1,0 +1,137 @@
+"""Meshes from files and to files, through meshio (VTK, Gmsh, XDMF, ...)."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from typing import Any
+
+import numpy as np
+
+from .mesh import Mesh
+from .reference import reference_element
+
+_MESHIO_KINDS = {"line": "edge", "triangle": "triangle", "quad": "quad", "tetra": "tetrahedron"}
+_MESHIO_KINDS |= {"wedge": "prism", "hexahedron": "hexahedron"}
+_MESHIO_NAMES = {kind: name for name, kind in _MESHIO_KINDS.items()}
+
+
+def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: int | None = None) -> Mesh:
+    """The cells of one `kind` in a file, with all its points [in the unit of the file].
+
+    Without `kind`, the one of highest dimension that the file holds. Without `dimension`, edges, triangles
+    and quads whose points all have the same z become a mesh in the plane (`dimension=3` keeps z,
+    `dimension=2` insists).
+
+    Raises `FileNotFoundError`; `ImportError` without meshio; `ValueError` for a file that cannot be read,
+    lists of cells that leave a choice, a kind that is not there, and points that are not in the plane if
+    `dimension=2`.
+    """
+    meshio = _meshio()
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"read_mesh: there is no file '{os.fspath(path)}'.")
+    if dimension not in (None, 2, 3):
+        raise ValueError(f"read_mesh: dimension must be 2, 3 or None, got {dimension!r}.")
+    with _one_error(f"read_mesh: '{os.fspath(path)}' cannot be read", meshio.ReadError):
+        content = meshio.read(path)
+    kind = _chosen_kind({block.type for block in content.cells if len(block.data)}, kind, os.fspath(path))
+    cells = np.vstack([block.data for block in content.cells if block.type == _MESHIO_NAMES[kind]])
+    # Binary VTK is big-endian, which JAX refuses.
+    points = content.points.astype(content.points.dtype.newbyteorder("="))
+    return Mesh(_in_dimension(points, kind, dimension), cells.astype(np.int64), kind)
+
+
+def write_mesh(
+    path: str | os.PathLike,
+    mesh: Mesh,
+    *,
+    point_data: Mapping[str, Any] | None = None,
+    cell_data: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a mesh, with named arrays on its points `(n, ...)` and on its cells `(e, ...)`.
+
+    The suffix of the path tells the format (.vtk, .vtu, .msh of Gmsh, .xdmf, ...). Points and vectors in the
+    plane are written with z = 0, which is what the VTK formats require. Raises `ImportError` without meshio,
+    `ValueError` for an array with another number of rows or an unknown format.
+    """
+    meshio = _meshio()
+    points = _in_space(np.asarray(mesh.points))
+    on_points = _checked_data("point_data", point_data, len(points), "points")
+    on_cells = _checked_data("cell_data", cell_data, len(mesh.cells), "cells")
+    content = meshio.Mesh(
+        points,
+        [(_MESHIO_NAMES[mesh.kind], np.asarray(mesh.cells))],
+        point_data=on_points,
+        cell_data={name: [values] for name, values in on_cells.items()},
+    )
+    # Left to itself, meshio takes .msh for a file of Ansys.
+    file_format = "gmsh" if os.fspath(path).lower().endswith(".msh") else None
+    failed = f"write_mesh: '{os.fspath(path)}' cannot be written"
+    with _one_error(failed, meshio.ReadError, meshio.WriteError, KeyError):
+        content.write(path, file_format=file_format)
+
+
+@contextmanager
+def _one_error(failed: str, *errors: type[Exception]) -> Iterator[None]:
+    """A `ValueError` where meshio raises one of `errors`, or prints its reason and leaves the interpreter."""
+    said = StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            yield
+    except (*errors, SystemExit) as error:
+        reason = " ".join(said.getvalue().split()) or str(error)
+        raise ValueError(f"{failed}: {reason}") from error
+
+
+def _meshio() -> Any:
+    try:
+        import meshio
+    except ImportError as error:
+        raise ImportError('Mesh files need meshio: pip install "jaxmech[mesh]"') from error
+    return meshio
+
+
+def _chosen_kind(names: set[str], kind: str | None, path: str) -> str:
+    if kind is not None:
+        reference_element(kind)
+    found = sorted(_MESHIO_KINDS[name] for name in names if name in _MESHIO_KINDS)
+    top = max((reference_element(k).dimension for k in found), default=0)
+    highest = [k for k in found if reference_element(k).dimension == top]
+    if kind in found or (kind is None and len(highest) == 1):
+        return kind or highest[0]
+    held = sorted({_MESHIO_KINDS.get(name, name) for name in names})
+    if kind is not None:
+        raise ValueError(f"read_mesh: '{path}' holds no cell of kind '{kind}', it holds {held}.")
+    if not found:
+        raise ValueError(f"read_mesh: '{path}' holds {held}, expected one of {list(_MESHIO_NAMES)}.")
+    raise ValueError(f"read_mesh: '{path}' holds {held}: pass kind= one of {highest}.")
+
+
+def _in_dimension(points: np.ndarray, kind: str, dimension: int | None) -> np.ndarray:
+    if points.shape[1] == 2:
+        return _in_space(points) if dimension == 3 else points
+    flat = bool((points[:, 2] == points[0, 2]).all())
+    if dimension == 2 and not flat:
+        raise ValueError("read_mesh: dimension=2, but z is not the same at all points.")
+    if dimension == 2 or (dimension is None and flat and reference_element(kind).dimension < 3):
+        return points[:, :2]
+    return points
+
+
+def _in_space(values: np.ndarray) -> np.ndarray:
+    """The same with a third component 0 where there are two."""
+    if values.ndim == 2 and values.shape[1] == 2:
+        return np.pad(values, ((0, 0), (0, 1)))
+    return values
+
+
+def _checked_data(name: str, data: Mapping[str, Any] | None, count: int, what: str) -> dict[str, np.ndarray]:
+    checked = {}
+    for key, values in (data or {}).items():
+        values = np.asarray(values)
+        if values.ndim == 0 or len(values) != count:
+            raise ValueError(
+                f"write_mesh: {name} '{key}' has shape {values.shape}, expected ({count}, ...): there are {count} {what}."
+            )
+        checked[key] = _in_space(values.astype(np.int32) if values.dtype == np.bool_ else values)
+    return checked

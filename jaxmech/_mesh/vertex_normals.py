@@ -1,0 +1,27 @@
+"""The normals of a surface at its points."""
+
+import jax.numpy as jnp
+
+from .._typing import Array, Float, Int
+
+
+def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Float[Array, "n 3"]:
+    """Unit normals at the points of triangles or quads: `sum of area vectors` of the cells around each, normalised.
+
+    `points` [m]: `kinematics(system, position)[skin]`, say: the normals of an embedded surface move with it. `cells`
+    `(m, 3)` or `(m, 4)`, counter-clockwise seen from outside. Differentiable. Zero where a point has no cell, or where
+    cells cancel. Raises `ValueError` for other shapes. Source: M. Botsch et al., *Polygon Mesh Processing*, 2010,
+    section 3.1.1 (weights by area).
+    """
+    points, cells = jnp.asarray(points), jnp.asarray(cells)
+    if points.ndim != 2 or points.shape[1] != 3 or cells.ndim != 2 or cells.shape[1] not in (3, 4):
+        raise ValueError(
+            f"vertex_normals: points {points.shape} and cells {cells.shape}, expected shapes (n, 3) and (m, 3 or 4)."
+        )
+    corners = points[cells]
+    # Half the product of the diagonals of a quad; of two sides of a triangle, whose fourth corner is its first.
+    last = corners[:, 3 % cells.shape[1]]
+    areas = 0.5 * jnp.cross(corners[:, 2] - corners[:, 0], last - corners[:, 1])
+    total = jnp.zeros_like(points).at[cells].add(areas[:, None])
+    squared = jnp.sum(total**2, axis=1, keepdims=True)
+    return jnp.where(squared > 0, total / jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0)

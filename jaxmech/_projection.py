@@ -1,0 +1,257 @@
+"""From the blocks of every pair of states to those of the main states: `J^T (.) J` in index space, leaves first.
+
+A mapped node has few parents, so a block at a mapped row becomes one block per parent: `J^T K`; at a mapped column,
+`K J`. The walk goes through the mappings from the last child to the first, reduces duplicates before each expansion, and
+adds the geometric stiffness on its way. `Walk.build` runs it on node numbers, once, on the host; `Walk.run` on values.
+
+Forces that depend on the velocities of mapped states, `v = J(q) v_q`, make a second list of blocks, `B`: each time one of
+its columns is expanded, `B d(J v)/dq` joins the stiffness.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._assembly import (
+    Blocks,
+    Contribution,
+    Factors,
+    Terms,
+    component_of,
+    contributions,
+    force_structure,
+    node_blocks,
+    scaled_matrices,
+)
+from ._dynamics import without_idle
+from ._evaluation import Evaluation
+from ._mapping_blocks import Jacobian, geometric_mode
+from ._scene_check import node_counts
+from ._sparse.block_matrix import Pair
+from ._sparse.pattern import unique_pairs
+from ._sparse.reduction import Reduction
+from ._sparse.rows import take_rows
+from ._stencil import Stencil
+from ._system import System
+from ._typing import Array, Int
+
+Key = tuple[str, str, str]  # list ("A" or "B"), row state, column state
+Places = tuple[np.ndarray, np.ndarray]
+_LARGE = 50_000  # blocks of one component that are summed by themselves
+
+
+class Step(eqx.Module):
+    """One expansion: the distinct blocks of a pair of states, and the nodes at which its mapped side stands."""
+
+    key: Key = eqx.field(static=True)
+    mapping: str = eqx.field(static=True)
+    side: str = eqx.field(static=True)  # "row" or "column"
+    reduce: Reduction
+    nodes: Int[Array, " blocks"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a matrix is made of: contributions, mappings with geometric stiffness, and forces whose `B` is followed."""
+
+    items: tuple[Contribution, ...]
+    geometric: tuple[tuple[str, str], ...]  # mapping, form
+    velocity: tuple[str, ...]
+    symmetric: bool  # the matrix is, for certain
+    exact: bool  # nothing of the derivatives of the forces is left out
+
+    @classmethod
+    def build(cls, system: System, terms: Terms) -> "Plan":
+        """Read off the structure of the scene."""
+        items = contributions(system, terms)
+        curved = _curved_states(system)
+        turning = tuple(
+            name
+            for name, field in system.forces.items()
+            if any(s.state in curved for s in field.on) and force_structure(system, name)[1]
+        )
+        wanted = terms.has_geometric
+        curves = _geometric_mappings(system)
+        forms = {name: geometric_mode(system, system.mappings[name], symmetric=terms.symmetric) for name in curves}
+        geometric = tuple((name, form) for name, form in forms.items() if form != "none") if wanted else ()
+        own = all(item.symmetric for item in items) and not any(form == "exact" for _, form in geometric)
+        return cls(
+            items,
+            geometric,
+            turning if wanted and not terms.symmetric else (),
+            terms.symmetric or (own and not (wanted and turning)),
+            terms.stiffness
+            and (terms.mapped or not system.mappings)
+            and (wanted or not (curves or turning))
+            and all(form in ("symmetric", "exact") for form in forms.values())
+            and not (terms.symmetric and not (own and not turning)),
+        )
+
+
+def _curved_states(system: System) -> set[str]:
+    """The mapped states whose positions are not linear in the main ones."""
+    curved: set[str] = set()
+    for name in system.mapping_order:
+        mapping = system.mappings[name]
+        if not mapping.is_linear or any(p.state in curved for p in mapping.parents):
+            curved.add(mapping.child)
+    return curved
+
+
+def _geometric_mappings(system: System) -> tuple[str, ...]:
+    """The non-linear mappings through which a force goes, last child first."""
+    carrying = {s.state for f in system.forces.values() for s in f.on}
+    if system.gravity is not None:
+        carrying |= {s.state for m in system.masses.values() for s in m.on}
+    found = []
+    for name in reversed(system.mapping_order):
+        mapping = system.mappings[name]
+        if mapping.child in carrying:
+            carrying |= {p.state for p in mapping.parents}
+            if not mapping.is_linear:
+                found.append(name)
+    return tuple(found)
+
+
+class Walk(eqx.Module):
+    """The fixed walk of one scene and one `Terms`."""
+
+    plan: Plan = eqx.field(static=True)
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def build(cls, system: System, plan: Plan, main: dict[str, int]) -> tuple["Walk", dict[Pair, list[Places]]]:
+        """The walk, and the places of the blocks that arrive at each pair of main states, in lists to be summed apart."""
+        counts = node_counts(system, main)
+        pending: dict[Key, list[Places]] = defaultdict(list)
+        for item in plan.items:
+            _place_all(pending, "A", component_of(system, item).on)
+        for name in plan.velocity:
+            _place_all(pending, "B", system.forces[name].on)
+        steps: list[Step] = []
+        for name in reversed(system.mapping_order):
+            mapping = system.mappings[name]
+            if name in dict(plan.geometric):
+                _place_all(pending, "A", mapping.parents)
+            for key in sorted(k for k in pending if k[1] == mapping.child):
+                steps.append(_expand_places(pending, system, name, "row", key, counts))
+            for key in sorted(k for k in pending if k[2] == mapping.child):
+                steps.append(_expand_places(pending, system, name, "column", key, counts))
+        arrived = {
+            (r, c): [_joined(group) for group in _in_groups(places, [rows.size for rows, _ in places])]
+            for (species, r, c), places in pending.items()
+            if species == "A"
+        }
+        return cls(plan, tuple(steps)), arrived
+
+    def mappings(self, system: System) -> frozenset[str]:
+        """The mappings whose Jacobian the walk needs: all where forces are handed up for the geometric stiffness."""
+        if self.plan.geometric:
+            return frozenset(without_idle(system).mappings)
+        return frozenset(step.mapping for step in self.steps)
+
+    def run(self, evaluation: Evaluation, terms: Terms, factors: Factors) -> dict[Pair, list[Array]]:
+        """The blocks that arrive at each pair of main states, duplicates not yet summed."""
+        system = evaluation.system
+        pending: dict[Key, list[Array]] = defaultdict(list)
+        for item in self.plan.items:
+            on = component_of(system, item).on
+            _emit_all(pending, "A", on, scaled_matrices(system, item, terms, factors, evaluation.element_matrices))
+        for name in self.plan.velocity:
+            _emit_all(pending, "B", system.forces[name].on, evaluation.element_matrices(name, "damping"))
+        for name in reversed(system.mapping_order):
+            parents = system.mappings[name].parents
+            form = dict(self.plan.geometric).get(name)
+            if form is not None:
+                blocks = node_blocks(parents, evaluation.geometric_blocks(name, form))
+                _emit_all(pending, "A", parents, jax.tree.map(lambda b: factors.of("geometric") * b, blocks))
+            steps = [step for step in self.steps if step.mapping == name]
+            turning = any(step.key[0] == "B" and step.side == "column" for step in steps)
+            rate = evaluation.velocity_jacobian(name) if turning else None
+            for step in steps:
+                values = step.reduce(_stacked(pending.pop(step.key)))
+                for key, block in _expanded(step, parents, values, evaluation.jacobians[name]):
+                    pending[key].append(block)
+                if rate is not None and step.key[0] == "B" and step.side == "column":
+                    for key, block in _expanded(step, parents, factors.of("geometric") * values, rate):
+                        pending["A", key[1], key[2]].append(block)
+        return {
+            (r, c): [_stacked(group) for group in _in_groups(values, [v.shape[0] for v in values])]
+            for (species, r, c), values in pending.items()
+            if species == "A"
+        }
+
+
+def _place_all(pending: dict[Key, list[Places]], species: str, on: tuple[Stencil, ...]) -> None:
+    """Where the blocks of an element's matrices stand."""
+    nodes = [np.asarray(s.nodes).reshape(s.elements, s.nodes_per_element) for s in on]
+    for s, row in zip(on, nodes, strict=True):
+        for t, column in zip(on, nodes, strict=True):
+            rows = np.repeat(row, column.shape[1], axis=1).reshape(-1)
+            columns = np.tile(column, (1, row.shape[1])).reshape(-1)
+            pending[species, s.state, t.state].append((rows, columns))
+
+
+def _emit_all(pending: dict[Key, list[Array]], species: str, on: tuple[Stencil, ...], blocks: Blocks) -> None:
+    for s, row in zip(on, blocks, strict=True):
+        for t, block in zip(on, row, strict=True):
+            pending[species, s.state, t.state].append(block)
+
+
+def _expand_places(
+    pending: dict[Key, list[Places]], system: System, name: str, side: str, key: Key, counts: dict[str, int]
+) -> Step:
+    """Replace the blocks at a mapped side by those at its parents, and say how."""
+    species, row_state, column_state = key
+    shape = (counts[row_state], counts[column_state])
+    rows, columns, slots = unique_pairs(*_joined(pending.pop(key)), shape)
+    for parent in system.mappings[name].parents:
+        nodes = np.asarray(parent.nodes).reshape(parent.elements, parent.nodes_per_element)
+        k = parent.nodes_per_element
+        if side == "row":
+            target = (species, parent.state, column_state)
+            places = (nodes[rows].reshape(-1), np.repeat(columns, k))
+        else:
+            target = (species, row_state, parent.state)
+            places = (np.repeat(rows, k), nodes[columns].reshape(-1))
+        pending[target].append(places)
+        if species == "B" and side == "column":
+            pending["A", target[1], target[2]].append(places)
+    reduce = Reduction.build(slots, rows.size)
+    return Step(key, name, side, reduce, jnp.asarray(rows if side == "row" else columns))
+
+
+def _expanded(step: Step, parents: tuple[Stencil, ...], values: Array, jacobian: Jacobian) -> list[tuple[Key, Array]]:
+    """`J^T` times the blocks of a row, or the blocks of a column times `J`, one list for each parent."""
+    species, row_state, column_state = step.key
+    result = []
+    for parent, blocks in zip(parents, jacobian, strict=True):
+        at = take_rows(blocks, step.nodes)
+        if step.side == "row":
+            product = jnp.einsum("mkab,mac->mkbc", at, values)
+            key = (species, parent.state, column_state)
+        else:
+            product = jnp.einsum("mra,mkab->mkrb", values, at)
+            key = (species, row_state, parent.state)
+        result.append((key, product.reshape(-1, *product.shape[2:])))
+    return result
+
+
+def _joined(places: list[Places]) -> Places:
+    return np.concatenate([p[0] for p in places]), np.concatenate([p[1] for p in places])
+
+
+def _in_groups(parts: list[Any], sizes: list[int]) -> list[list[Any]]:
+    """Parts that are joined before they are summed: the large ones are not copied for the sake of the others."""
+    pairs = list(zip(parts, sizes, strict=True))
+    small = [part for part, n in pairs if n < _LARGE]
+    return [[part] for part, n in pairs if n >= _LARGE] + ([small] if small else [])
+
+
+def _stacked(values: list[Array]) -> Array:
+    return values[0] if len(values) == 1 else jnp.concatenate(values)

@@ -1,0 +1,77 @@
+"""Why a computation failed, in words that help. Failure is a value; it is raised unless `throw=False`."""
+
+from typing import Any
+
+import jax
+import lineax as lx
+from jax.core import Tracer
+
+
+class RESULTS(lx.RESULTS):  # pyright: ignore[reportGeneralTypeIssues]
+    """Outcomes of a solve: those of lineax (`successful`, `singular`, `stagnation`, `breakdown`, ...) and these.
+
+    A value of a JAX program, also under `jit` and `vmap`: compare with `==`. Outside tracing, `RESULTS[result]` is the
+    advice.
+    """
+
+    not_converged = (
+        "Newton did not converge. Take more load steps (load_steps=), allow more iterations (max_steps=), or check "
+        "that the loads have an equilibrium; info.residuals holds the history."
+    )
+    not_finite = (
+        "a force or a residual is not finite (NaN or infinite). Look for coincident nodes, a zero rest length, or "
+        "parameters out of range."
+    )
+    inverted_element = (
+        "an element is inverted under a law that is undefined there (a logarithm of the volume). Take smaller load "
+        "steps or time steps, or a law that allows inversion (StableNeoHookean, Corotational)."
+    )
+    residual_floor = (
+        "the residual stopped at its rounding floor, above the tolerance that was asked for (info.floor states it). "
+        "Use float64, or ask for a larger rtol or atol."
+    )
+    indefinite = (
+        "the matrix is not positive definite, and the linear solver needs it to be (PCG, Cholesky). An unstable or buckled "
+        "structure, or a matrix with Lagrange multipliers, is indefinite: use SparseDirect, Dense or MINRES."
+    )
+    not_block_tridiagonal = (
+        "BlockTridiagonal was given a matrix in which some nodes are coupled that are not neighbours in number: number them "
+        "along the chain, or use SparseDirect."
+    )
+    unsymmetric = (
+        "the matrix promises to be symmetric and is not. Build it without the promise (symmetric=False, no symmetric_tag), "
+        "or take its symmetric part (Terms(symmetric=True))."
+    )
+    too_few_modes = (
+        "there are fewer modes than were asked for (count=). A mode of vibration needs a free direction with mass, a mode "
+        "of buckling a load that takes stiffness away: turn the load round if it only stiffens."
+    )
+    modes_not_converged = (
+        "the iteration for the modes did not find all of them. Ask for a few more (count=), which widens its search, and "
+        "look for directions with hardly any mass or stiffness."
+    )
+    unstable_state = (
+        "the state is not a stable one, so its tangent is not positive definite. Buckling counts from a stable state: take "
+        "less load into it. Modes of vibration need a K + s M that is positive definite for some s: look for directions "
+        "without mass that are pushed away."
+    )
+    repeated_eigenvalue = (
+        "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
+        "a derivative. Sums of the equal eigenvalues have one; or break the symmetry of the scene."
+    )
+
+
+class FailedComputation(ArithmeticError):
+    """A solve that did not succeed. The message says why; `result` is the member of `RESULTS`.
+
+    Raised outside JAX transformations. Inside, Equinox raises at run time (`eqx.EquinoxRuntimeError`).
+    """
+
+    def __init__(self, message: str, result: Any = None):
+        super().__init__(message)
+        self.result = result
+
+
+def is_traced(tree: Any) -> bool:
+    """Whether any leaf is being traced, so that its value cannot be looked at."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))

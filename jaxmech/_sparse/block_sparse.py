@@ -1,0 +1,91 @@
+"""A sparse matrix of small dense blocks between two states."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import sparse
+
+from .._typing import Array, Float, Int
+from .pattern import BlockPattern
+from .rows import take_rows
+
+
+class BlockSparse(eqx.Module):
+    """Blocks `values` `(z, r, c)` at the `z` places of `pattern`: sorted by rows, duplicate-free.
+
+    A matrix of `n x m` blocks between two states; one vector `(m, c)` per block column goes in, `(n, r)` comes out.
+    `row_index`, `columns` and `values` are the three arrays of a block-sparse-row format, ArcaneFEM's among them (whose
+    `row_index` lacks the closing entry): block row `i` holds the blocks `row_index[i]` to `row_index[i + 1] - 1`.
+    """
+
+    values: Float[Array, "z r c"]
+    pattern: BlockPattern
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Scalar rows and columns."""
+        _, r, c = self.values.shape
+        return self.pattern.shape[0] * r, self.pattern.shape[1] * c
+
+    @property
+    def row_index(self) -> Int[Array, " n+1"]:
+        """Where each block row begins in `columns` and `values`, and the end of the last (SciPy's `indptr`)."""
+        return self.pattern.row_starts
+
+    @property
+    def columns(self) -> Int[Array, " z"]:
+        """The block column of each block, ascending within a row (SciPy's `indices`)."""
+        return self.pattern.columns
+
+    def mv(self, x: Float[Array, "m c"]) -> Float[Array, "n r"]:
+        """The product with one vector per block column. `ValueError` for another shape."""
+        if jnp.shape(x) != (self.pattern.shape[1], self.values.shape[-1]):
+            expected = (self.pattern.shape[1], self.values.shape[-1])
+            raise ValueError(f"BlockSparse.mv: the vectors are of shape {jnp.shape(x)}, expected {expected}.")
+        values, gathered = self.values, take_rows(jnp.asarray(x), self.pattern.columns)
+        # A sum over an axis of length three is slow on XLA:CPU; written out it is not.
+        products = values[:, :, 0] * gathered[:, None, 0]
+        for j in range(1, values.shape[2]):
+            products = products + values[:, :, j] * gathered[:, None, j]
+        return self.pattern.by_row(products)
+
+    @property
+    def T(self) -> "BlockSparse":
+        """The transposed matrix."""
+        return BlockSparse(take_rows(self.values, self.pattern.transposed).swapaxes(1, 2), self.pattern.T)
+
+    @property
+    def diagonal(self) -> Float[Array, "n r r"]:
+        """The diagonal blocks. `ValueError` where the matrix is not square or does not store all of them."""
+        if self.pattern.diagonal is None:
+            raise ValueError(f"a block matrix of {self.pattern.shape} blocks does not store its whole diagonal.")
+        return take_rows(self.values, self.pattern.diagonal)
+
+    def to_bcoo(self) -> sparse.BCOO:
+        """The exchange type of JAX: a `BCOO` with `n_dense=2`, of shape `(n, m, r, c)`."""
+        indices = jnp.stack([self.pattern.rows, self.pattern.columns], axis=1)
+        shape = (*self.pattern.shape, *self.values.shape[1:])
+        return sparse.BCOO((self.values, indices), shape=shape, indices_sorted=True, unique_indices=True)
+
+    def to_bcsr(self) -> sparse.BCSR:
+        """JAX's compressed rows: a `BCSR` with `n_dense=2`, of shape `(n, m, r, c)`."""
+        shape = (*self.pattern.shape, *self.values.shape[1:])
+        arrays = (self.values, self.columns, self.row_index)
+        return sparse.BCSR(arrays, shape=shape, indices_sorted=True, unique_indices=True)
+
+    def to_scipy(self, format: str = "bsr"):
+        """A SciPy sparse array, `"bsr"`, `"csr"`, `"csc"` or `"coo"`, on the host: a copy, free to be changed."""
+        from scipy import sparse as scipy_sparse
+
+        if format not in ("bsr", "csr", "csc", "coo"):
+            raise ValueError(f"format must be 'bsr', 'csr', 'csc' or 'coo', got {format!r}.")
+        data = tuple(np.array(a) for a in (self.values, self.columns, self.row_index))
+        return scipy_sparse.bsr_array(data, shape=self.shape).asformat(format)
+
+    def to_dense(self) -> Float[Array, "R C"]:
+        """The dense matrix."""
+        _, r, c = self.values.shape
+        n, m = self.pattern.shape
+        dense = jnp.zeros((n, m, r, c), self.values.dtype)
+        dense = dense.at[self.pattern.rows, self.pattern.columns].set(self.values, unique_indices=True)
+        return dense.swapaxes(1, 2).reshape(n * r, m * c)

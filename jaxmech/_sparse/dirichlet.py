@@ -1,0 +1,114 @@
+"""Prescribed values `x[i] = g[i]` imposed on an assembled system `A x = b`, in the four ways of ArcaneFEM.
+
+Each is a function from a system to one of the same pattern, and looks at nothing but the system it is given: they may be
+applied one after the other, in any order, to different unknowns. (Scenes have projective constraints instead.)
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._check import check_instance, numeric_array
+from .._result import is_traced
+from .._typing import Array, Bool, Float
+from .block_sparse import BlockSparse
+
+Equations = tuple[BlockSparse, Float[Array, "n d"]]
+
+
+def impose_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, weight: float = 1e30) -> Equations:
+    """`a_ii = P`, `b_i = P g_i`: a spring so stiff that what else acts on the unknown is rounded away.
+
+    `P = weight` [unit of `A`], to be large against the entries of the row; the error is of their ratio. Symmetry stays.
+    For direct solvers that scale rows: iterative ones, whose tolerance refers to `|b|`, and `SVD` take all but the penalty
+    for rounding. Arguments, result and errors: see `eliminate_rows_and_columns`. ArcaneFEM's *Penalty*.
+    """
+    held, g, b = _conditions("impose_penalty", matrix, rhs, dofs, values)
+    unit = _diagonal(held, matrix.values.dtype)
+    diagonal = jnp.where(unit > 0, weight * unit, matrix.diagonal)
+    return _with_diagonal(matrix, diagonal), jnp.where(held, weight * g, b)
+
+
+def impose_weak_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, weight: float = 1e30) -> Equations:
+    """`a_ii += P`, `b_i += P g_i`: a spring of stiffness `P` between the unknown and its value, for any `P`.
+
+    With a large one, for direct solvers only (see `impose_penalty`). Arguments, result and errors: see
+    `eliminate_rows_and_columns`. ArcaneFEM's *WeakPenalty*.
+    """
+    held, g, b = _conditions("impose_weak_penalty", matrix, rhs, dofs, values)
+    unit = _diagonal(held, matrix.values.dtype)
+    return _with_diagonal(matrix, matrix.diagonal + weight * unit), jnp.where(held, b + weight * g, b)
+
+
+def eliminate_rows(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> Equations:
+    """Row `i` becomes `x_i = g_i`, columns stay: exact, no longer symmetric.
+
+    Arguments, result and errors: see `eliminate_rows_and_columns`. ArcaneFEM's *RowElimination*.
+    """
+    held, g, b = _conditions("eliminate_rows", matrix, rhs, dofs, values)
+    rows = jnp.where(held[matrix.pattern.rows][:, :, None], 0, matrix.values)
+    return _with_unit_diagonal(matrix, rows, held), jnp.where(held, g, b)
+
+
+def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> Equations:
+    """Row `i` becomes `x_i = g_i`, and column `i` goes to the other side, `b - A[:, i] g_i`: exact, and symmetry stays.
+
+    `matrix`: square, its diagonal stored; `rhs` `(n, d)`; `dofs`: numbers of unknowns, `d node + component`; `values`: one
+    number, or one for each. The new matrix and right-hand side, of the same pattern and shape; differentiable by all but
+    `dofs`. An unknown that has been eliminated so may not be given another value afterwards: its column is gone. Raises
+    `ValueError` for other shapes, an unknown that does not exist, or one that is given twice. ArcaneFEM's
+    *RowColumnElimination*.
+    """
+    held, g, b = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)
+    b = jnp.where(held, g, b - matrix.mv(g))
+    rows, columns = held[matrix.pattern.rows], held[matrix.pattern.columns]
+    values = jnp.where(rows[:, :, None] | columns[:, None, :], 0, matrix.values)
+    return _with_unit_diagonal(matrix, values, held), b
+
+
+def _conditions(
+    who: str, matrix: BlockSparse, rhs: Array, dofs: Any, values: Any
+) -> tuple[Bool[Array, "n d"], Float[Array, "n d"], Float[Array, "n d"]]:
+    """Which unknowns are held, their values (nil elsewhere), and the right-hand side."""
+    check_instance(who, "matrix", matrix, BlockSparse)
+    n, d = matrix.pattern.shape[0], matrix.values.shape[1]
+    if matrix.pattern.diagonal is None or matrix.values.shape[1] != matrix.values.shape[2]:
+        raise ValueError(f"{who}: the matrix must be square and store its whole diagonal.")
+    b = jnp.asarray(numeric_array(who, "rhs", rhs))
+    dofs = numeric_array(who, "dofs", dofs)
+    g = jnp.asarray(numeric_array(who, "values", values), matrix.values.dtype)
+    if b.shape != (n, d):
+        raise ValueError(f"{who}: rhs has shape {b.shape}, expected {(n, d)}.")
+    if dofs.ndim != 1 or (dofs.size and not jnp.issubdtype(dofs.dtype, jnp.integer)):
+        raise ValueError(f"{who}: dofs must be a list of whole numbers, got {dofs.dtype} of shape {dofs.shape}.")
+    if g.shape not in ((), dofs.shape):
+        raise ValueError(f"{who}: values has shape {g.shape}, expected one number or {dofs.shape[0]}.")
+    if not is_traced(dofs) and dofs.size:
+        numbers, times = np.unique(np.asarray(dofs), return_counts=True)
+        if numbers[0] < 0 or numbers[-1] >= n * d:
+            raise ValueError(f"{who}: unknowns {numbers[0]} to {numbers[-1]} of a system of {n * d}.")
+        if times.max() > 1:
+            raise ValueError(f"{who}: unknown {numbers[times.argmax()]} is given twice.")
+    dofs = jnp.asarray(dofs, jnp.int32)
+    held = jnp.zeros(n * d, bool).at[dofs].set(True).reshape(n, d)
+    return held, jnp.zeros(n * d, g.dtype).at[dofs].set(g, unique_indices=True).reshape(n, d), b
+
+
+def _diagonal(held: Bool[Array, "n d"], dtype: Any) -> Float[Array, "n d d"]:
+    """Ones on the diagonals of the held unknowns."""
+    return jax.vmap(jnp.diag)(held.astype(dtype))
+
+
+def _with_unit_diagonal(matrix: BlockSparse, values: Array, held: Array) -> BlockSparse:
+    return _with_values(matrix, values.at[matrix.pattern.diagonal].add(_diagonal(held, values.dtype), unique_indices=True))
+
+
+def _with_diagonal(matrix: BlockSparse, diagonal: Array) -> BlockSparse:
+    return _with_values(matrix, matrix.values.at[matrix.pattern.diagonal].set(diagonal, unique_indices=True))
+
+
+def _with_values(matrix: BlockSparse, values: Array) -> BlockSparse:
+    return eqx.tree_at(lambda m: m.values, matrix, values)

@@ -1,0 +1,93 @@
+"""Where every state stands in the flat system; from dictionaries of vectors to one flat vector and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._check import numeric_array
+from .._typing import Array, Float, Int
+
+Sizes = tuple[tuple[str, int, int], ...]
+
+
+class StateLayout(eqx.Module):
+    """The order of the unknowns in the flat system: state by state in sorted order, node by node, component by component.
+
+    Unknown number `offset[state] + deriv_size * node + component`, the order of `BlockMatrix.to_scipy()` and
+    `to_dense()`. `sizes` lists `(state, nodes, deriv_size)`. Made by `StateLayout.of(vectors)`, or taken from a matrix,
+    `A.layout`. (A dictionary of vectors is SOFA's multi-vector, the flat vector its BaseVector.)
+    """
+
+    sizes: Sizes = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, vectors: Mapping[str, Any]) -> "StateLayout":
+        """The layout of vectors `{state: (nodes, deriv_size)}`: of `state.velocity`, or of forces.
+
+        Raises `ValueError` for an array of other than two axes.
+        """
+        for state, vector in vectors.items():
+            if len(np.shape(vector)) != 2:
+                raise ValueError(f"StateLayout: '{state}' has shape {np.shape(vector)}, expected (nodes, deriv_size).")
+        return cls(tuple((s, *map(int, np.shape(vectors[s]))) for s in sorted(vectors)))
+
+    @property
+    def size(self) -> int:
+        """How many unknowns there are."""
+        return sum(n * d for _, n, d in self.sizes)
+
+    def dimensions(self) -> dict[str, int]:
+        """How many unknowns each state has."""
+        return {s: n * d for s, n, d in self.sizes}
+
+    def offsets(self) -> dict[str, int]:
+        """The number of the first unknown of each state."""
+        ends = np.cumsum([0, *(n * d for _, n, d in self.sizes)])
+        return {s: int(o) for (s, _, _), o in zip(self.sizes, ends, strict=False)}
+
+    def dofs(self, state: str, nodes: Any = None, components: Any = None) -> Int[np.ndarray, " k"]:
+        """The numbers of the unknowns of some nodes (all unless given), node by node, of some components (all).
+
+        Raises `ValueError` for an unknown state, a node or a component that does not exist.
+        """
+        known = {s: (n, d) for s, n, d in self.sizes}
+        if state not in known:
+            raise ValueError(f"StateLayout: there is no state '{state}'; there are {list(known)}.")
+        n, d = known[state]
+        rows = _numbers("nodes", nodes, n, state)
+        columns = _numbers("components", components, d, state)
+        return (self.offsets()[state] + d * rows[:, None] + columns).reshape(-1)
+
+    def ravel(self, vectors: Mapping[str, Array]) -> Float[Array, " N"]:
+        """The flat vector of a dictionary `{state: (nodes, deriv_size)}`. Raises `ValueError` for other states or shapes."""
+        if set(vectors) != {s for s, _, _ in self.sizes}:
+            raise ValueError(f"StateLayout: vectors of {sorted(vectors)}, expected {[s for s, _, _ in self.sizes]}.")
+        for s, n, d in self.sizes:
+            if np.shape(vectors[s]) != (n, d):
+                raise ValueError(f"StateLayout: '{s}' has shape {np.shape(vectors[s])}, expected {(n, d)}.")
+        return jnp.concatenate([jnp.reshape(vectors[s], -1) for s, _, _ in self.sizes])
+
+    def unravel(self, vector: Any) -> dict[str, Array]:
+        """The dictionary `{state: (nodes, deriv_size)}` of a flat vector, JAX's or NumPy's.
+
+        Raises `ValueError` unless the vector has shape `(size,)`.
+        """
+        vector = jnp.asarray(numeric_array("StateLayout", "vector", vector))
+        if vector.shape != (self.size,):
+            raise ValueError(f"StateLayout: a flat vector of shape {vector.shape}, expected {(self.size,)}.")
+        start = self.offsets()
+        return {s: vector[start[s] : start[s] + n * d].reshape(n, d) for s, n, d in self.sizes}
+
+
+def _numbers(what: str, given: Any, count: int, state: str) -> np.ndarray:
+    if given is None:
+        return np.arange(count)
+    numbers = np.atleast_1d(np.asarray(given))
+    if numbers.size == 0:
+        return numbers.astype(int)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= count:
+        raise ValueError(f"StateLayout: {what} of '{state}' must be whole numbers from 0 to {count - 1}, got {given!r:.80}.")
+    return numbers

@@ -1,0 +1,90 @@
+"""The symbolic phase: which blocks a matrix stores. Host work, once per topology."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._result import is_traced
+from .._typing import Array, Int
+from .reduction import Reduction
+
+
+def unique_pairs(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct pairs in row-major order, and for every pair given the number of the distinct one it is."""
+    keys = rows.astype(np.int64) * shape[1] + columns
+    order = np.argsort(keys)
+    keys = keys[order]
+    first = np.empty(keys.size, bool)
+    first[:1] = True
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    slots = np.empty(keys.size, np.int32)
+    slots[order] = np.cumsum(first, dtype=np.int32) - 1
+    keys = keys[first]
+    return (keys // shape[1]).astype(np.int32), (keys % shape[1]).astype(np.int32), slots
+
+
+class BlockPattern(eqx.Module):
+    """The sorted, duplicate-free blocks of a matrix between two states; arrays are data, so equal sizes share a trace.
+
+    `rows`, `columns`: block coordinates in row-major order. `row_starts`: the first block of each row (CSR).
+    `transposed`: the order that sorts the blocks column-major. `diagonal`: where block `(i, i)` stands, of a square
+    matrix that stores its whole diagonal.
+    """
+
+    rows: Int[Array, " z"]
+    columns: Int[Array, " z"]
+    row_starts: Int[Array, " n+1"]
+    transposed: Int[Array, " z"]
+    diagonal: Int[Array, " n"] | None
+    by_row: Reduction
+    by_column: Reduction  # of the blocks taken in column-major order
+    shape: tuple[int, int] = eqx.field(static=True)
+
+    @classmethod
+    def build(cls, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> "BlockPattern":
+        """The pattern of distinct, row-major sorted host pairs."""
+        if rows.size > np.iinfo(np.int32).max:
+            raise ValueError(f"the matrix has {rows.size} blocks, more than 32-bit block numbers can tell apart.")
+        starts = np.searchsorted(rows, np.arange(shape[0] + 1)).astype(np.int32)
+        order = np.argsort(columns, kind="stable").astype(np.int32)
+        by_row = Reduction.build(rows, shape[0])
+        mirrored = shape[0] == shape[1] and np.array_equal(columns[order], rows)
+        by_column = by_row if mirrored else Reduction.build(columns[order], shape[1])
+        where = np.flatnonzero(rows == columns)
+        whole = shape[0] == shape[1] and where.size == shape[0]
+        as_data = jnp.asarray
+        return cls(
+            as_data(rows),
+            as_data(columns),
+            as_data(starts),
+            as_data(order),
+            as_data(where.astype(np.int32)) if whole else None,
+            by_row,
+            by_column,
+            (int(shape[0]), int(shape[1])),
+        )
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks are stored."""
+        return self.rows.shape[0]
+
+    def same_as(self, other: "BlockPattern") -> bool:
+        """Whether another pattern is this one, as far as can be seen: of arrays that are traced, only sizes can."""
+        if self.shape != other.shape or self.rows.shape != other.rows.shape:
+            return False
+        pairs = ((self.rows, other.rows), (self.columns, other.columns))
+        return all(a is b or is_traced((a, b)) or np.array_equal(a, b) for a, b in pairs)
+
+    @property
+    def T(self) -> "BlockPattern":
+        """The pattern of the transposed matrix."""
+        rows = self.rows[self.transposed]
+        columns = self.columns[self.transposed]
+        starts = jnp.searchsorted(columns, jnp.arange(self.shape[1] + 1)).astype(jnp.int32)
+        inverse = jnp.argsort(self.transposed).astype(jnp.int32)
+        # A square pattern's diagonal blocks keep their order, so they are found by counting.
+        diagonal = None if self.diagonal is None else inverse[self.diagonal]
+        return BlockPattern(
+            columns, rows, starts, inverse, diagonal, self.by_column, self.by_row, (self.shape[1], self.shape[0])
+        )

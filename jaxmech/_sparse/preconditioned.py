@@ -1,0 +1,76 @@
+"""An operator with a matrix near it, from which preconditioners are made."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import lineax as lx
+
+from .._typing import Array, Float
+from .block_matrix import BlockMatrix
+
+
+class PreconditionedOperator(lx.AbstractLinearOperator):
+    """Products are those of `operator`; preconditioners are made from `near`, a matrix of the same states.
+
+    `rotations` `{state: (n, d, d)}`: how every node has turned since `near` was assembled. None of that changes what is
+    solved, only in how many iterations: nothing is differentiated through it.
+    """
+
+    operator: lx.AbstractLinearOperator
+    near: BlockMatrix
+    rotations: dict[str, Float[Array, "n d d"]]
+
+    def __check_init__(self):
+        if self.operator.in_structure() != self.near.in_structure():
+            raise ValueError(f"the operator is of {self.operator.in_structure()}, near of {self.near.in_structure()}.")
+
+    def mv(self, vector: Any) -> Any:
+        """The product of the operator."""
+        return self.operator.mv(vector)
+
+    def transpose(self) -> "PreconditionedOperator":
+        """The transposed operator, with the transposed matrix near it."""
+        return PreconditionedOperator(self.operator.transpose(), self.near.transpose(), self.rotations)
+
+    def as_matrix(self) -> Float[Array, "N N"]:
+        return self.operator.as_matrix()
+
+    def in_structure(self) -> Any:
+        return self.operator.in_structure()
+
+    def out_structure(self) -> Any:
+        return self.operator.out_structure()
+
+    def into_frames(self, vector: dict[str, Array]) -> dict[str, Array]:
+        """`R^T v`: vectors of the present seen from nodes as they stood when `near` was assembled."""
+        return {s: jnp.einsum("nji,nj->ni", self.rotations[s], v) for s, v in vector.items()}
+
+    def from_frames(self, vector: dict[str, Array]) -> dict[str, Array]:
+        """`R v`."""
+        return {s: jnp.einsum("nij,nj->ni", self.rotations[s], v) for s, v in vector.items()}
+
+
+def _asked_of_operator(question: Any) -> None:
+    question.register(PreconditionedOperator)(lambda wrapped: question(wrapped.operator))
+
+
+for _question in (
+    lx.is_symmetric,
+    lx.is_diagonal,
+    lx.is_tridiagonal,
+    lx.has_unit_diagonal,
+    lx.is_lower_triangular,
+    lx.is_upper_triangular,
+    lx.is_positive_semidefinite,
+    lx.is_negative_semidefinite,
+    lx.diagonal,
+):
+    _asked_of_operator(_question)
+
+
+def _with_operator(wrapped: PreconditionedOperator, operator: lx.AbstractLinearOperator) -> PreconditionedOperator:
+    return PreconditionedOperator(operator, wrapped.near, wrapped.rotations)
+
+
+for _made in (lx.linearise, lx.materialise, lx.conj):
+    _made.register(PreconditionedOperator)(lambda wrapped, made=_made: _with_operator(wrapped, made(wrapped.operator)))

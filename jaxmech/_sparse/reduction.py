@@ -1,0 +1,135 @@
+"""Sums of groups of rows without scatter: the numeric half of assembly, of products and of nodal sums.
+
+`sums[s] = sum of values[c] over the contributions c with slots[c] = s`. Contributions are bucketed by the length of
+their group; each bucket is gathered and summed with the sum unrolled, and one permutation puts the sums in order. The
+transpose, `spread`, is a plain gather. Both are one JAX primitive that knows its own transpose, so that reverse mode
+(which would turn a gather into a scatter) gathers as well. The order of summation is fixed: results repeat bitwise.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from .._typing import Array, Float, Int
+from .rows import take_rows, take_rows_or_zeros
+
+_UNROLL = 32  # longer groups are summed by a reduction over an axis
+_FEW = 512  # so are the groups of smaller buckets: every unrolled lane has to be compiled
+_SMALL = 4096  # and so few contributions share one bucket, whatever the padding
+# Bucket widths: groups are padded to the next one, which wastes at most an eighth of the gathered rows.
+_WIDTHS = np.unique(np.concatenate([np.arange(1, 9), (8 * 2 ** (np.arange(1, 110) / 6)).astype(np.int64)]))
+
+
+class Reduction(eqx.Module):
+    """The fixed plan of a grouped sum of `n` contributions into `m` slots. Data, not static: equal sizes, one trace."""
+
+    slots: Int[Array, " n"]
+    position: Int[Array, " m"]  # where the sum of each slot stands among the concatenated buckets
+    tables: tuple[Int[Array, "groups width"], ...]  # contributions of each group; `n` pads
+    whole: tuple[int, ...] = eqx.field(static=True)  # the leading columns of each table that nothing pads
+
+    @classmethod
+    def build(cls, slots: Any, size: int) -> "Reduction":
+        """The plan for contributions that go to `slots` (host integers), of `size` slots in all."""
+        slots = np.asarray(slots)
+        counts = np.bincount(slots, minlength=size)
+        starts = np.cumsum(counts) - counts
+        in_order = slots.size < 2 or bool(np.all(slots[1:] >= slots[:-1]))
+        order = np.arange(slots.size) if in_order else np.argsort(slots, kind="stable")
+        bucket = np.where(counts == 0, -1, np.searchsorted(_WIDTHS, counts))
+        if slots.size and size * counts.max() <= _SMALL:
+            bucket[counts > 0] = bucket.max()
+        position = np.empty(size, np.int32)
+        tables, whole, offset = [], [], 0
+        for b in np.unique(bucket[bucket >= 0]):
+            groups = np.flatnonzero(bucket == b)
+            width = int(_WIDTHS[b])
+            if width > _UNROLL or len(groups) < _FEW:
+                width = int(counts[groups].max())
+            lane = np.arange(width)
+            table = np.full((len(groups), width), slots.size, np.int32)
+            filled = lane < counts[groups, None]
+            table[filled] = order[(starts[groups, None] + lane)[filled]]
+            tables.append(jnp.asarray(table))
+            whole.append(int(counts[groups].min()))
+            position[groups] = offset + np.arange(len(groups))
+            offset += len(groups)
+        position[bucket < 0] = offset  # beyond the end: an empty group sums to zero
+        return cls(jnp.asarray(slots, jnp.int32), jnp.asarray(position), tuple(tables), tuple(whole))
+
+    @property
+    def size(self) -> int:
+        """The number of slots."""
+        return self.position.shape[0]
+
+    def __call__(self, values: Float[Array, "n ..."]) -> Float[Array, "m ..."]:
+        """The sum of each group. `ValueError` unless there are as many contributions as the plan was made for."""
+        if values.shape[0] != self.slots.shape[0]:
+            raise ValueError(
+                f"{values.shape[0]} contributions, where the pattern was built for {self.slots.shape[0]}: build it again."
+            )
+        return _reduce_p.bind(values, self.slots, self.position, *self.tables, spread=False, whole=self.whole)
+
+    def spread(self, sums: Float[Array, "m ..."]) -> Float[Array, "n ..."]:
+        """The transpose: each contribution reads its slot."""
+        return _reduce_p.bind(sums, self.slots, self.position, *self.tables, spread=True, whole=self.whole)
+
+
+def _bucket_sum(values: Array, table: Array, whole: int) -> Array:
+    """The sums of one bucket. Padding reads zeros; columns without padding are not asked whether they are in bounds."""
+    if table.shape[1] > _UNROLL or table.shape[0] < _FEW:
+        return jnp.sum(take_rows_or_zeros(values, table), axis=1)
+    total = take_rows(values, table[:, 0])
+    for i in range(1, table.shape[1]):
+        total = total + (take_rows if i < whole else take_rows_or_zeros)(values, table[:, i])
+    return total
+
+
+def _evaluate(values: Array, slots: Array, position: Array, *tables: Array, spread: bool, whole: tuple[int, ...]) -> Array:
+    if spread:
+        return take_rows(values, slots)
+    sums = [_bucket_sum(values, table, n) for table, n in zip(tables, whole, strict=True)]
+    sums = jnp.concatenate(sums) if sums else jnp.zeros((0, *values.shape[1:]), values.dtype)
+    return take_rows_or_zeros(sums, position)
+
+
+def _abstract(values, slots, position, *tables, spread, whole):
+    del tables, whole
+    count = slots.shape[0] if spread else position.shape[0]
+    return ShapedArray((count, *values.shape[1:]), values.dtype)
+
+
+def _jvp(primals, tangents, **static):
+    out = _reduce_p.bind(*primals, **static)
+    if type(tangents[0]) is ad.Zero:
+        return out, ad.Zero.from_primal_value(out)  # pyright: ignore[reportAttributeAccessIssue]
+    return out, _reduce_p.bind(tangents[0], *primals[1:], **static)
+
+
+def _transpose(cotangent, values, *plan, spread, whole):
+    if type(cotangent) is ad.Zero:
+        return (ad.Zero(values.aval), *(None for _ in plan))
+    return (_reduce_p.bind(cotangent, *plan, spread=not spread, whole=whole), *(None for _ in plan))
+
+
+def _batch(args, axes, **static):
+    values, *plan = args
+    if all(axis is None for axis in axes[1:]):
+        values = jnp.moveaxis(values, axes[0], 1)
+        return _reduce_p.bind(values, *plan, **static), 1
+    return jax.vmap(lambda *a: _evaluate(*a, **static), in_axes=axes)(*args), 0
+
+
+_reduce_p = Primitive("jaxmech_reduce")
+_reduce_p.def_impl(jax.jit(_evaluate, static_argnames=("spread", "whole")))
+_reduce_p.def_abstract_eval(_abstract)
+ad.primitive_jvps[_reduce_p] = _jvp
+ad.primitive_transposes[_reduce_p] = _transpose
+batching.primitive_batchers[_reduce_p] = _batch
+mlir.register_lowering(_reduce_p, mlir.lower_fun(_evaluate, multiple_results=False))

@@ -1,0 +1,82 @@
+"""Unassembled blocks: rows, columns and values, duplicates allowed. What components emit, and what a user may sum."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import sparse
+
+from .._check import check_choice
+from .._result import is_traced
+from .._typing import Array, Float, Int
+from .pattern import BlockPattern, unique_pairs
+from .reduction import Reduction
+
+
+class Triplets(eqx.Module):
+    """Blocks `blocks[i]` at block row `rows[i]` of one state and block column `columns[i]` of another; repeats add up.
+
+    `rows`, `columns` `(n,)`: node numbers; `blocks` `(n, r, c)`: say `-df/dx` of one node by another [N/m]. What is made
+    of them takes the block rows and columns of the whole matrix as `shape`, and raises `ValueError` for a place outside.
+    """
+
+    states: tuple[str, str] = eqx.field(static=True)
+    rows: Int[Array, " n"]
+    columns: Int[Array, " n"]
+    blocks: Float[Array, "n r c"]
+
+    def assemble(self, shape: tuple[int, int]) -> Any:
+        """The sum of duplicates as a `BlockSparse` of `shape` block rows and columns. Host work: an error under `jit`."""
+        from .block_sparse import BlockSparse
+
+        if is_traced((self.rows, self.columns)):
+            raise ValueError("Triplets.assemble sorts node numbers on the host: call it outside jit.")
+        self._check_places(shape)
+        rows, columns, slots = unique_pairs(np.asarray(self.rows), np.asarray(self.columns), shape)
+        reduce = Reduction.build(slots, rows.size)
+        return BlockSparse(reduce(self.blocks), BlockPattern.build(rows, columns, shape))
+
+    @property
+    def T(self) -> "Triplets":
+        """The transposed blocks."""
+        return Triplets((self.states[1], self.states[0]), self.columns, self.rows, self.blocks.swapaxes(1, 2))
+
+    def to_bcoo(self, shape: tuple[int, int]) -> sparse.BCOO:
+        """A `BCOO` with `n_dense=2`, of shape `(*shape, r, c)`; repeats are kept."""
+        self._check_places(shape)
+        indices = jnp.stack([self.rows, self.columns], axis=1)
+        return sparse.BCOO((self.blocks, indices), shape=(*shape, *self.blocks.shape[1:]))
+
+    def to_dense(self, shape: tuple[int, int]) -> Float[Array, "R C"]:
+        """The dense matrix of `shape` block rows and columns."""
+        self._check_places(shape)
+        _, r, c = self.blocks.shape
+        dense = jnp.zeros((*shape, r, c), self.blocks.dtype).at[self.rows, self.columns].add(self.blocks)
+        return dense.swapaxes(1, 2).reshape(shape[0] * r, shape[1] * c)
+
+    def to_scipy(self, shape: tuple[int, int], format: str = "coo"):
+        """A SciPy sparse array of scalars on the host: `"coo"` keeps repeats, `"csr"`, `"csc"` and `"bsr"` sum them."""
+        from scipy import sparse as scipy_sparse
+
+        check_choice("Triplets", "format", format, ("coo", "csr", "csc", "bsr"))
+        if format != "coo":
+            return self.assemble(shape).to_scipy(format)
+        self._check_places(shape)
+        blocks = np.asarray(self.blocks)
+        _, r, c = blocks.shape
+        rows = r * np.asarray(self.rows)[:, None, None] + np.arange(r)[:, None]
+        columns = c * np.asarray(self.columns)[:, None, None] + np.arange(c)
+        places = tuple(np.broadcast_to(a, blocks.shape).ravel() for a in (rows, columns))
+        return scipy_sparse.coo_array((blocks.ravel(), places), shape=(shape[0] * r, shape[1] * c))
+
+    def _check_places(self, shape: tuple[int, int]) -> None:
+        for what, numbers, count in (("row", self.rows, shape[0]), ("column", self.columns, shape[1])):
+            if is_traced(numbers) or numbers.size == 0:
+                continue
+            low, high = int(np.min(numbers)), int(np.max(numbers))
+            if low < 0 or high >= count:
+                raise ValueError(
+                    f"Triplets between {self.states}: block {what} {low if low < 0 else high} is not in a matrix of "
+                    f"{tuple(shape)} blocks."
+                )

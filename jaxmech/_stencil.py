@@ -1,0 +1,97 @@
+"""Where something acts: a state, and the nodes that each element touches there."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from ._check import numeric_array
+from ._typing import Array
+
+
+def _as_nodes(nodes: Any) -> Any:
+    """Node numbers as a 32-bit integer array; anything but whole numbers is refused."""
+    if isinstance(nodes, (jax.Array, np.ndarray, list, tuple, int, range, np.integer)):
+        array = numeric_array("Stencil", "nodes", nodes)
+        if array.size == 0 and array.dtype.kind == "f":
+            array = array.astype(np.int32)
+        if not jnp.issubdtype(array.dtype, jnp.integer):
+            raise TypeError(f"Stencil: nodes must be whole numbers, got dtype {array.dtype}.")
+        if array.size and isinstance(array, np.ndarray) and int(array.max()) > np.iinfo(np.int32).max:
+            raise ValueError(f"Stencil: node {array.max()} does not fit 32 bits.")
+        return jnp.asarray(array, dtype=jnp.int32)
+    return nodes
+
+
+class Stencil(eqx.Module):
+    """The nodes of one state that each element touches.
+
+    `nodes` of shape `(e,)` names one node per element, and the element function sees that node's coordinates `(c,)`;
+    of shape `(e, k)` it names `k` nodes, and the function sees `(k, c)`. Node numbers are data: another mesh of the
+    same sizes does not re-compile.
+
+    Raises `TypeError` for numbers that are not whole, `ValueError` for another shape or a negative number.
+    """
+
+    state: str = eqx.field(static=True)
+    nodes: Array = eqx.field(converter=_as_nodes)
+
+    def __check_init__(self):
+        if not isinstance(self.state, str):
+            raise TypeError(f"Stencil: state must be the name of a state, got {self.state!r}.")
+        if not isinstance(self.nodes, jax.Array):
+            raise TypeError(f"Stencil on '{self.state}': nodes must be an array of node numbers, got {self.nodes!r}.")
+        if self.nodes.ndim not in (1, 2):
+            raise ValueError(
+                f"Stencil on '{self.state}': nodes has shape {self.nodes.shape}, expected (elements,) or "
+                "(elements, nodes per element)."
+            )
+        if not isinstance(self.nodes, Tracer) and self.nodes.size and int(jnp.min(self.nodes)) < 0:
+            raise ValueError(f"Stencil on '{self.state}': node {int(jnp.min(self.nodes))} is negative.")
+
+    @property
+    def elements(self) -> int:
+        """How many elements there are."""
+        return self.nodes.shape[0]
+
+    @property
+    def nodes_per_element(self) -> int:
+        """How many nodes each element touches here (1 for nodes of shape `(e,)`)."""
+        return 1 if self.nodes.ndim == 1 else self.nodes.shape[1]
+
+
+def as_stencils(on: Any) -> tuple[Stencil, ...]:
+    """A stencil, a pair `(state, nodes)`, or a tuple of those, as a tuple of stencils."""
+    if isinstance(on, Stencil):
+        return (on,)
+    if not isinstance(on, (tuple, list)):
+        raise TypeError(f"on must be (state, nodes), a Stencil, or a tuple of those, got {on!r}.")
+    if len(on) == 2 and isinstance(on[0], str):
+        return (Stencil(on[0], on[1]),)
+    stencils = []
+    for item in on:
+        if isinstance(item, Stencil):
+            stencils.append(item)
+        elif isinstance(item, (tuple, list)) and len(item) == 2:
+            stencils.append(Stencil(item[0], item[1]))
+        else:
+            raise TypeError(f"on must be (state, nodes), a Stencil, or a tuple of those, got {item!r} in it.")
+    if not stencils:
+        raise ValueError("on must name at least one group of nodes, got an empty tuple.")
+    if len({s.elements for s in stencils}) > 1:
+        raise ValueError(
+            f"every stencil of one component needs the same number of elements, got {[s.elements for s in stencils]}."
+        )
+    return tuple(stencils)
+
+
+def stencils(**kwargs: Any) -> Any:
+    """Declare the field that says where a component acts: one stencil per group of nodes.
+
+    The field takes a `Stencil`, a pair `(state, nodes)`, or a tuple of those, and holds a tuple of stencils. Raises
+    `TypeError` or `ValueError` for anything else, and for stencils of different numbers of elements.
+    """
+    return eqx.field(converter=as_stencils, **kwargs)

@@ -1,0 +1,106 @@
+"""A JAX function of one element, run as a program of scalars for many elements at once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.extend.core import Literal
+
+from .rules import RULES, Scalars, boxed, evaluated, known
+from .scalars import Arithmetic, is_number, lifted
+
+# Custom rules have had their say: nothing differentiates a program of scalars, see `elements`.
+_CALLS = ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "custom_jvp_call", "custom_vmap_call")
+
+
+def run(arithmetic: Arithmetic, jaxpr: Any, consts: Sequence[Scalars], arguments: Sequence[Scalars]) -> list[Scalars]:
+    """The outputs of a jaxpr; an array of scalars for every array.
+
+    Raises `NotImplementedError` for primitives that have no such form (factorisations, data-dependent loops).
+    """
+    values: dict[Any, Scalars] = dict(zip(jaxpr.constvars, consts, strict=True))
+    values.update(zip(jaxpr.invars, arguments, strict=True))
+
+    def read(atom: Any) -> Scalars:
+        return boxed(atom.val) if isinstance(atom, Literal) else values[atom]
+
+    for eqn in jaxpr.eqns:
+        operands = [read(atom) for atom in eqn.invars]
+        values.update(zip(eqn.outvars, _apply(arithmetic, eqn, operands), strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _apply(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+    name = eqn.primitive.name
+    if name in _CALLS:
+        inner = inner_program(eqn)
+        closed = hasattr(inner, "consts")
+        consts = [entries(c) for c in inner.consts] if closed else []
+        return run(arithmetic, inner.jaxpr if closed else inner, consts, operands)
+    if name == "scan":
+        return _scan(eqn, operands)
+    if name in RULES:
+        return RULES[name](arithmetic, eqn, *operands)
+    if all(is_number(x) for operand in operands for x in operand.flat):
+        return [boxed(outcome) for outcome in evaluated(eqn, *map(known, operands))]
+    raise NotImplementedError(f"{name} as a program of scalars")
+
+
+def inner_program(eqn: Any) -> Any:
+    """The program that an equation calls, if it calls one."""
+    return next((eqn.params[key] for key in ("jaxpr", "call_jaxpr", "call") if key in eqn.params), None)
+
+
+def entries(values: Any, batched: bool = False) -> Scalars:
+    """The scalars of an array; `batched`: of the element axis first, which each of them keeps."""
+    if not isinstance(values, Tracer) and not batched:
+        return boxed(values)
+    shape = values.shape[1:] if batched else values.shape
+    result = np.empty(shape, object)
+    # One transposition, then contiguous rows.
+    rows = jnp.unstack(values.reshape(values.shape[0], -1).T if batched else values.reshape(-1))
+    for row, place in zip(rows, np.ndindex(shape), strict=True):
+        result[place] = row
+    return result
+
+
+def stacked(scalars: Scalars, dtype: Any, lanes: tuple[int, ...]) -> jax.Array:
+    """The array of scalars, elements (if there are any: `lanes` is `(n,)` or `()`) first."""
+    if scalars.size == 0:
+        return jnp.zeros((*lanes, *scalars.shape), dtype)
+    rows = jnp.stack([lifted(x, lanes).astype(dtype) for x in scalars.flat])
+    return (rows.T if lanes else rows).reshape(*lanes, *scalars.shape)
+
+
+def _lanes(operands: Sequence[Scalars]) -> tuple[int, ...]:
+    return next((x.shape for operand in operands for x in operand.flat if x.shape), ())
+
+
+def _scan(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+    """A loop of known length over the scalars of its state."""
+    params, lanes = eqn.params, _lanes(operands)
+    body, constants, states = params["jaxpr"], params["num_consts"], params["num_carry"]
+    consts, state, sequences = operands[:constants], operands[constants : constants + states], operands[constants + states :]
+    dtypes = [v.aval.dtype for v in body.jaxpr.outvars]
+
+    def packed(outputs: list[Scalars], types: Any) -> list[jax.Array]:
+        return [stacked(x, dtype, lanes) for x, dtype in zip(outputs, types, strict=True)]
+
+    def step(carry, current):
+        inputs = [*consts, *(entries(a, bool(lanes)) for a in (*carry, *current))]
+        outputs = run(Arithmetic(), body.jaxpr, [entries(c) for c in body.consts], inputs)
+        return packed(outputs[:states], dtypes[:states]), packed(outputs[states:], dtypes[states:])
+
+    per_step = [
+        jnp.stack([stacked(x[i], v.aval.dtype, lanes) for i in range(params["length"])])
+        for x, v in zip(sequences, eqn.invars[constants + states :], strict=True)
+    ]
+    start = packed(state, dtypes[:states])
+    end, collected = jax.lax.scan(step, start, per_step, params["length"], params["reverse"], params["unroll"])
+    results = [entries(a, bool(lanes)) for a in end]
+    for a in collected:
+        results.append(np.stack([entries(a[i], bool(lanes)) for i in range(params["length"])]))
+    return results

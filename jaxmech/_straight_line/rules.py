@@ -1,0 +1,209 @@
+"""What each primitive does to arrays of scalars: elementwise arithmetic, sums of products, and changes of place."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from . import symmetric
+from .scalars import Arithmetic, is_number
+
+Scalars = np.ndarray  # of objects: one entry per component of the array that an element has
+
+# fmt: off
+ELEMENTWISE = (
+    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp",
+    "convert_element_type", "copy", "copy_p", "cos", "cosh", "div", "eq", "erf", "exp", "exp2", "expm1", "floor", "ge", "gt",
+    "integer_pow", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not",
+    "or", "pow", "rem", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh", "xor",
+)
+# fmt: on
+
+
+def elementwise(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
+    """One operation for each component; a scalar condition of `select_n` or `clamp` serves them all."""
+    dtype, shape = eqn.outvars[0].aval.dtype, eqn.outvars[0].aval.shape
+    result = np.empty(shape, object)
+    spread = [np.broadcast_to(x, shape) for x in operands]
+    for place in np.ndindex(shape):
+        result[place] = arithmetic.apply(eqn.primitive, dtype, *(x[place] for x in spread), **eqn.params)
+    return [result]
+
+
+_REDUCTIONS = {
+    "reduce_sum": "add",
+    "reduce_prod": "mul",
+    "reduce_max": "max",
+    "reduce_min": "min",
+    "reduce_and": "and",
+    "reduce_or": "or",
+}
+
+
+def reduction(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+    """Sums, products, extremes over some axes."""
+    aval, axes = eqn.outvars[0].aval, eqn.params["axes"]
+    if any(operand.shape[axis] == 0 for axis in axes):
+        raise NotImplementedError(f"{eqn.primitive.name} over nothing")
+    combine = functools.partial(arithmetic.combine, _REDUCTIONS[eqn.primitive.name], aval.dtype)
+    terms = np.moveaxis(operand, axes, range(-len(axes), 0)).reshape(*aval.shape, -1)
+    result = np.empty(aval.shape, object)
+    for place in np.ndindex(aval.shape):
+        result[place] = functools.reduce(combine, terms[place])
+    return [result]
+
+
+def dot_general(arithmetic: Arithmetic, eqn: Any, left: Scalars, right: Scalars) -> list[Scalars]:
+    """Sums of products; axes of the result: batch, left, right."""
+    aval = eqn.outvars[0].aval
+    (summed_left, summed_right), (batch_left, batch_right) = eqn.params["dimension_numbers"]
+
+    def arranged(x: Scalars, batch: Any, summed: Any) -> Scalars:
+        free = [axis for axis in range(x.ndim) if axis not in batch and axis not in summed]
+        sizes = [math.prod(x.shape[axis] for axis in axes) for axes in (batch, free, summed)]
+        return x.transpose([*batch, *free, *summed]).reshape(sizes)
+
+    a, b = arranged(left, batch_left, summed_left), arranged(right, batch_right, summed_right)
+    result = np.empty((a.shape[0], a.shape[1], b.shape[1]), object)
+    for n, i, j in np.ndindex(result.shape):
+        total = np.zeros((), aval.dtype)[()]
+        for p, q in zip(a[n, i], b[n, j], strict=True):
+            total = arithmetic.combine("add", aval.dtype, total, arithmetic.combine("mul", aval.dtype, p, q))
+        result[n, i, j] = total
+    return [result.reshape(aval.shape)]
+
+
+def optimization_barrier(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
+    """The barrier of the program, for those scalars that are computed."""
+    del arithmetic, eqn
+    held = [x for operand in operands for x in operand.flat if not is_number(x)]
+    free = iter(lax.optimization_barrier(held))
+    results = []
+    for operand in operands:
+        result = np.empty(operand.shape, object)
+        for place in np.ndindex(operand.shape):
+            result[place] = operand[place] if is_number(operand[place]) else next(free)
+        results.append(result)
+    return results
+
+
+def broadcast_in_dim(arithmetic: Arithmetic, eqn: Any, operand: Scalars, *sizes: Scalars) -> list[Scalars]:
+    """Repeated along new axes."""
+    del arithmetic, sizes
+    shape, kept = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    expanded = [operand.shape[kept.index(axis)] if axis in kept else 1 for axis in range(len(shape))]
+    return [np.broadcast_to(operand.reshape(expanded), shape)]
+
+
+def reshape(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+    """The same entries in another shape; also `squeeze` and `expand_dims`."""
+    del arithmetic
+    return [operand.reshape(eqn.outvars[0].aval.shape)]
+
+
+def rev(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+    """Backwards."""
+    del arithmetic
+    return [np.flip(operand, eqn.params["dimensions"])]
+
+
+def slice_(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+    """A part."""
+    del arithmetic
+    starts, limits = eqn.params["start_indices"], eqn.params["limit_indices"]
+    strides = eqn.params["strides"] or (1,) * operand.ndim
+    return [operand[tuple(map(slice, starts, limits, strides))]]
+
+
+def transpose(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+    """Axes in another order."""
+    del arithmetic
+    return [operand.transpose(eqn.params["permutation"])]
+
+
+def indexed(arithmetic: Arithmetic, eqn: Any, operand: Scalars, *places: Scalars) -> list[Scalars]:
+    """Entries at known places: what the primitive does to their numbers says which."""
+    del arithmetic
+    if not all(is_number(x) for place in places for x in place.flat):
+        raise NotImplementedError(f"{eqn.primitive.name} at places that are computed")
+    numbers = np.arange(1, operand.size + 1, dtype=np.int32).reshape(operand.shape)
+    chosen = np.asarray(evaluated(eqn, numbers, *map(known, places))[0])
+    outside = np.zeros((), eqn.outvars[0].aval.dtype)[()]
+    result = np.empty(chosen.shape, object)
+    for place in np.ndindex(chosen.shape):
+        result[place] = operand.flat[chosen[place] - 1] if chosen[place] else outside
+    return [result]
+
+
+def concatenate(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
+    """One array after the other."""
+    del arithmetic
+    return [np.concatenate(operands, eqn.params["dimension"])]
+
+
+def stack(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
+    """Arrays along a new axis."""
+    del arithmetic
+    return [np.stack(operands, eqn.params["axis"])]
+
+
+def pad(arithmetic: Arithmetic, eqn: Any, operand: Scalars, value: Scalars) -> list[Scalars]:
+    """Between and around the entries, `value`."""
+    del arithmetic
+    result = np.empty(eqn.outvars[0].aval.shape, object)
+    result[...] = value[()]
+    config = eqn.params["padding_config"]
+    if any(low < 0 or high < 0 for low, high, _ in config):
+        raise NotImplementedError("pad by less than nothing")
+    result[tuple(slice(low, result.shape[i] - high, inside + 1) for i, (low, high, inside) in enumerate(config))] = operand
+    return [result]
+
+
+def split(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+    """Consecutive parts."""
+    del arithmetic
+    return np.split(operand, np.cumsum(eqn.params["sizes"])[:-1], eqn.params["axis"])
+
+
+def known(operand: Scalars) -> np.ndarray:
+    """An array of numbers out of scalars that are known."""
+    return np.array(operand.tolist(), operand.flat[0].dtype if operand.size else None).reshape(operand.shape)
+
+
+def boxed(values: Any) -> Scalars:
+    """Scalars out of an array of numbers."""
+    values = np.asarray(values)
+    result = np.empty(values.shape, object)
+    for place in np.ndindex(values.shape):
+        result[place] = values[place]
+    return result
+
+
+def evaluated(eqn: Any, *operands: np.ndarray) -> list[Any]:
+    """The equation on numbers, while tracing."""
+    with jax.ensure_compile_time_eval():
+        outcome = eqn.primitive.bind(*map(jax.numpy.asarray, operands), **eqn.params)
+    return list(outcome) if eqn.primitive.multiple_results else [outcome]
+
+
+RULES: dict[str, Callable] = {
+    **dict.fromkeys(ELEMENTWISE, elementwise),
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), reshape),
+    **dict.fromkeys(("dynamic_slice", "gather"), indexed),
+    "broadcast_in_dim": broadcast_in_dim,
+    "rev": rev,
+    "slice": slice_,
+    "transpose": transpose,
+    "concatenate": concatenate,
+    "dot_general": dot_general,
+    "optimization_barrier": optimization_barrier,
+    "pad": pad,
+    **dict.fromkeys(_REDUCTIONS, reduction),
+    "split": split,
+    "stack": stack,
+    symmetric.NAME: symmetric.mirrored,
+}

@@ -1,0 +1,122 @@
+"""Operations on single scalars of an element: numbers known while tracing are folded, and nothing is computed twice."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+# A number known while tracing; the same scalar of every element `(elements,)`; or one that they share `()`.
+Scalar = Any
+
+
+def is_number(x: Scalar) -> bool:
+    """Whether the value is known while tracing."""
+    return isinstance(x, np.generic)
+
+
+class Arithmetic:
+    """Applies elementwise primitives to scalars of one program, for all elements at once.
+
+    Products with zero and one, sums with zero and choices already made are not carried out: most directions of a
+    derivative are zeros and ones. (A zero times what is not finite is therefore zero.) What was computed once is found
+    again.
+    """
+
+    def __init__(self):
+        self._known: dict[Any, tuple[Scalar, Any]] = {}
+
+    def apply(self, primitive: Any, dtype: Any, *operands: Scalar, **params: Any) -> Scalar:
+        """`primitive(*operands)`, of type `dtype`."""
+        if primitive.name in _PLAIN:
+            return self.combine(primitive.name, dtype, *operands)
+        return self._computed(primitive.name, functools.partial(primitive.bind, **params), str(params), dtype, operands)
+
+    def combine(self, name: str, dtype: Any, a: Scalar, b: Scalar) -> Scalar:
+        """`a + b`, `a b`, ... : one of the operations that reductions are made of."""
+        return self._computed(name, _PLAIN[name], "", dtype, (a, b))
+
+    def _computed(self, name: str, function: Callable, options: str, dtype: Any, operands: tuple[Scalar, ...]) -> Scalar:
+        found = _folded(name, dtype, operands)
+        if found is not None:
+            return found
+        if all(map(is_number, operands)):
+            if name in _OF_NUMBERS:
+                return np.asarray(_OF_NUMBERS[name](*operands), dtype)[()]
+            with jax.ensure_compile_time_eval():
+                return np.asarray(function(*map(jnp.asarray, operands)))[()]
+        names = [(x.dtype.name, x.item()) if is_number(x) else id(x) for x in operands]
+        if name in _COMMUTATIVE:
+            names.sort(key=str)
+        key = name, options, tuple(names)
+        if key not in self._known:
+            # Operands are kept, so that no other takes their identity.
+            self._known[key] = function(*_alike(operands)), operands
+        return self._known[key][0]
+
+
+_COMMUTATIVE = ("mul", "add", "add_any")
+_PLAIN = {
+    "mul": lax.mul,
+    "add": lax.add,
+    "add_any": lax.add,
+    "max": lax.max,
+    "min": lax.min,
+    "and": lax.bitwise_and,
+    "or": lax.bitwise_or,
+}
+_OF_NUMBERS = {  # the others are evaluated by JAX, which takes a thousand times longer
+    "mul": np.multiply,
+    "add": np.add,
+    "add_any": np.add,
+    "sub": np.subtract,
+    "div": np.divide,
+    "neg": np.negative,
+    "convert_element_type": np.array,
+    "eq": np.equal,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lt": np.less,
+    "select_n": lambda which, *cases: cases[int(which)],
+}
+
+
+def _alike(operands: tuple[Scalar, ...]) -> list[jax.Array]:
+    """The operands, each for as many elements as the longest."""
+    shape = next((x.shape for x in operands if x.shape), ())
+    return [lifted(x, shape) for x in operands]
+
+
+def lifted(x: Scalar, shape: tuple[int, ...]) -> jax.Array:
+    """A scalar as an array of `shape`, `()` or `(elements,)`."""
+    return lax.broadcast(jnp.asarray(x), shape) if x.shape != shape else jnp.asarray(x)
+
+
+def _is(x: Scalar, value: float) -> bool:
+    return is_number(x) and bool(x == value)
+
+
+def _folded(name: str, dtype: Any, operands: tuple[Scalar, ...]) -> Scalar | None:
+    """The result where no operation is needed."""
+    match name, operands:
+        case "mul", (a, b):
+            if _is(a, 0) or _is(b, 0):
+                return np.zeros((), dtype)[()]
+            return b if _is(a, 1) else a if _is(b, 1) else None
+        case (("add" | "add_any"), (a, b)):
+            return b if _is(a, 0) else a if _is(b, 0) else None
+        case "sub", (a, b):
+            return a if _is(b, 0) else None
+        case "div", (a, b):
+            if _is(a, 0) and not is_number(b):
+                return np.zeros((), dtype)[()]
+            return a if _is(b, 1) else None
+        case "select_n", (which, *cases) if is_number(which):
+            return cases[int(which)]
+        case "select_n", (_, first, *others) if all(first is other for other in others):
+            return first
+    return None

@@ -1,0 +1,73 @@
+"""Cuts a straight line of operations into stages, so that nothing is computed twice.
+
+XLA puts an operation into the loop of each of its users. That saves memory traffic, and computes what several users
+share once for each of them: five times the arithmetic for the Hessian of a neo-Hookean density. A function that may not
+be inlined is a wall to this: what several users share, and costs more than a few operations, is the result of one.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+
+_WORTH = 6  # operations: below, computing again is cheaper than writing down
+_FREE = frozenset(["broadcast_in_dim", "concatenate", "reshape", "slice", "squeeze", "stack", "transpose", "unstack"])
+
+
+def staged(program: ClosedJaxpr, *arguments: Any) -> list[Any]:
+    """The outputs of the program, which has the elementwise operations of a straight line."""
+    cut = _Cut(program.jaxpr)
+    values = dict(zip(program.jaxpr.constvars, program.consts, strict=True))
+    values.update(zip(program.jaxpr.invars, arguments, strict=True))
+    for targets in cut.stages:
+        inputs, part = cut.part(targets, values)
+        with set_xla_metadata(inlineable="false"):
+            results = jax.jit(jaxpr_as_fun(part))(*(values[v] for v in inputs))
+        values.update(zip(targets, results, strict=True))
+    inputs, part = cut.part(program.jaxpr.outvars, values)
+    return jaxpr_as_fun(part)(*(values[v] for v in inputs))
+
+
+class _Cut:
+    """Which variables are written down, and in which stage."""
+
+    def __init__(self, jaxpr: Any):
+        self.jaxpr = jaxpr
+        self.makers: dict[Any, Any] = {}
+        uses = Counter(v for eqn in jaxpr.eqns for v in eqn.invars if not isinstance(v, Literal))
+        size: dict[Any, int] = Counter()  # operations since what was written down
+        stage: dict[Any, int] = Counter()
+        kept: dict[Any, int] = {}
+        for eqn in jaxpr.eqns:
+            read = [v for v in eqn.invars if not isinstance(v, Literal)]
+            work = sum(size[v] for v in read) + (eqn.primitive.name not in _FREE)
+            reached = max((stage[v] + (v in kept) for v in read), default=0)
+            for v in eqn.outvars:
+                self.makers[v], stage[v], size[v] = eqn, reached, work
+                if uses[v] > 1 and work >= _WORTH:
+                    kept[v], size[v] = reached, 0
+        self.stages = [[v for v, at in kept.items() if at == n] for n in range(1 + max(kept.values(), default=-1))]
+
+    def part(self, targets: list[Any], values: dict[Any, Any]) -> tuple[list[Any], ClosedJaxpr]:
+        """The program of `targets`, and the variables with values that it starts from."""
+        inputs: dict[Any, None] = {}
+        eqns: dict[int, Any] = {}
+        pending = [v for v in targets if not isinstance(v, Literal)]
+        while pending:
+            v = pending.pop()
+            if v in values:
+                inputs[v] = None
+            elif id(self.makers[v]) not in eqns:
+                eqns[id(self.makers[v])] = self.makers[v]
+                pending += [u for u in self.makers[v].invars if not isinstance(u, Literal)]
+        ordered = [eqn for eqn in self.jaxpr.eqns if id(eqn) in eqns]
+        return list(inputs), ClosedJaxpr(rewired(self.jaxpr, list(inputs), targets, ordered), [])
+
+
+def rewired(jaxpr: Any, inputs: list[Any], outputs: list[Any], eqns: list[Any], constants: Sequence[Any] = ()) -> Any:
+    """Some equations of a program, from other inputs to other outputs."""
+    names = jaxpr.debug_info._replace(arg_names=("",) * len(inputs), result_paths=("",) * len(outputs))
+    return jaxpr.replace(constvars=list(constants), invars=inputs, outvars=outputs, eqns=eqns, debug_info=names)

@@ -1,0 +1,34 @@
+"""The promise that a matrix is symmetric, kept by computing half of it."""
+
+from typing import Any
+
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from .._typing import Array, Float
+
+
+def promised_symmetric(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The matrix itself; in a straight line, its lower half is read from the upper one and never computed.
+
+    An identity of its own, because where nothing is unrolled the mirror image would cost more than it saves.
+    """
+    return _symmetric_p.bind(matrix)
+
+
+def mirrored(arithmetic: Any, eqn: Any, matrix: np.ndarray) -> list[np.ndarray]:
+    """The rule of scalars: entry `(i, j)` is entry `(min, max)`."""
+    del arithmetic, eqn
+    i, j = np.indices(matrix.shape)
+    return [matrix[np.minimum(i, j), np.maximum(i, j)]]
+
+
+NAME = "jaxmech_symmetric"
+_symmetric_p = Primitive(NAME)
+_symmetric_p.def_impl(lambda x: x)
+_symmetric_p.def_abstract_eval(lambda x: ShapedArray(x.shape, x.dtype))
+ad.deflinear2(_symmetric_p, lambda cotangent, _: [cotangent])
+batching.defvectorized(_symmetric_p)
+mlir.register_lowering(_symmetric_p, lambda ctx, x: [x])

@@ -1,0 +1,95 @@
+"""Components that a user of jaxmech would write: none is in the package, all are in the catalogue."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+import jaxmech as jm
+
+
+class Bending(jm.AbstractEnergyForceField):
+    """`E = k/2 (cos angle - c0)^2` of the chain a-b-c; its nodes are one stencil of three."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    stiffness: jnp.ndarray = jm.parameter()  # [J]
+    cosine: jnp.ndarray = jm.parameter(default=-1.0)
+
+    def element_energy(self, x):
+        u, w = x[0] - x[1], x[2] - x[1]
+        return 0.5 * self.stiffness * (u @ w / jnp.sqrt(u @ u * (w @ w)) - self.cosine) ** 2
+
+
+class Swirl(jm.AbstractForceField):
+    """`f = w x (x - y) - c |v| v` on a point, the opposite on another: no energy, no symmetry."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    axis: jnp.ndarray = jm.parameter(ndim=1)  # [N/m]
+    drag: jnp.ndarray = jm.parameter()  # [N s^2/m^2]
+
+    def element_force(self, x, v):
+        rate = v[0] - v[1]
+        force = jnp.cross(self.axis, x[0] - x[1]) - self.drag * jnp.sqrt(rate @ rate + 1e-2) * rate
+        return force, -force
+
+
+class Fung(jm.AbstractMaterial):
+    """`psi = c/2 (exp(q) - 1)`, `q = b E:E` of the Green strain `E`: soft tissue that stiffens."""
+
+    stiffness: jnp.ndarray = jm.parameter()  # [Pa]
+    growth: jnp.ndarray = jm.parameter()
+    needs_positive_volume = False
+
+    def energy_density(self, F):
+        strain = 0.5 * (F.T @ F - jnp.eye(3))
+        return 0.5 * self.stiffness * jnp.expm1(self.growth * jnp.sum(strain**2))
+
+
+class PendulumMass(jm.AbstractMass):
+    """Two rods by their angles `a`, `b`: `T = m l^2/2 (2 a'^2 + s^2 + 3/2 cos(b) a' s)`, `s = a' + b'`."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    mass: jnp.ndarray = jm.parameter()  # [kg]
+    length: jnp.ndarray = jm.parameter()  # [m]
+
+    def element_kinetic_energy(self, x, v):
+        second = v[0][0, 0] + v[0][1, 0]
+        first = v[0][0, 0]
+        coupling = 1.5 * jnp.cos(x[0][1, 0]) * first * second
+        return 0.5 * self.mass * self.length**2 * (2 * first**2 + second**2 + coupling)
+
+
+class Distance(jm.AbstractMapping):
+    """A scalar from two points of any states: `p = |b - a|`."""
+
+    parents: tuple[jm.Stencil, ...] = jm.stencils()
+    child: str = eqx.field(static=True)
+    is_linear = False
+
+    def element_apply(self, a, b):
+        return jnp.sqrt(jnp.sum((b - a) ** 2))[None]
+
+
+class Blend(jm.AbstractMapping):
+    """A point between those of two states, by a share that bends with them; two nodes of the first."""
+
+    parents: tuple[jm.Stencil, ...] = jm.stencils()
+    child: str = eqx.field(static=True)
+    share: jnp.ndarray = jm.parameter()
+    is_linear = False
+
+    def element_apply(self, a, b):
+        middle = jnp.mean(a, axis=0)
+        share = self.share * jnp.cos(middle[0] * b[1])
+        return (1 - share) * middle + share * b
+
+
+class Bracket(jm.AbstractMapping):
+    """A frame bolted to a frame at an arm: `Rigid3` to `Rigid3`, and not linear in the turn."""
+
+    parents: tuple[jm.Stencil, ...] = jm.stencils()
+    child: str = eqx.field(static=True)
+    arm: jnp.ndarray = jm.parameter(ndim=1)  # [m]
+    is_linear = False
+
+    def element_apply(self, q):
+        twice = 2 * jnp.cross(q[3:6], self.arm)
+        return jnp.concatenate([q[:3] + self.arm + q[6] * twice + jnp.cross(q[3:6], twice), q[3:]])

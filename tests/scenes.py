@@ -1,0 +1,772 @@
+"""The catalogue: small scenes that between them hold every component, and have nothing special about them.
+
+Positions are perturbed, velocities are not zero, parameters differ from element to element: a term that is
+forgotten shows. A new component adds itself to a scene here, and `test_invariants.py` does the rest.
+"""
+
+import functools
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from own_components import Bending, Blend, Bracket, Distance, Fung, PendulumMass, Swirl
+
+import jaxmech as jm
+
+# What a builder cannot leave to be read off its system.
+SYMMETRIC = "symmetric"  # the matrix promises to be symmetric
+CONSERVATIVE = "conservative"  # every force has an energy
+STEPS = "steps"  # a time step from here makes sense
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A system at a state that is not at rest."""
+
+    name: str
+    system: jm.System
+    state: jm.State
+    tags: frozenset[str]
+
+
+_BUILDERS: dict[str, tuple[Callable, frozenset[str], float]] = {}
+
+
+def scene(*tags: str, amount: float = 0.1):
+    """Enter a builder of `(system, rest positions)`; `amount` [m, rad]: how far nodes are then moved."""
+
+    def enter(builder):
+        _BUILDERS[builder.__name__] = (builder, frozenset(tags), amount)
+        return builder
+
+    return enter
+
+
+def names(*tags: str) -> list[str]:
+    """The scenes that carry all of these tags."""
+    return [name for name, (_, own, _) in _BUILDERS.items() if own.issuperset(tags)]
+
+
+@functools.cache
+def build(name: str) -> Scene:
+    """A scene, made once."""
+    builder, tags, amount = _BUILDERS[name]
+    system, rest = builder()
+    state = perturbed(system, system.at_rest(rest), amount, np.random.default_rng(zlib.crc32(name.encode())))
+    return Scene(name, system, state, tags)
+
+
+def perturbed(system: jm.System, state: jm.State, amount: float, rng: np.random.Generator) -> jm.State:
+    """Every node moved in its chart, and given a velocity."""
+    position, velocity = {}, {}
+    for name, x in state.position.items():
+        d = rng.uniform(-1, 1, state.velocity[name].shape)
+        position[name] = jax.vmap(system.dofs[name].retract)(x, jnp.asarray(amount * d))
+        velocity[name] = jnp.asarray(rng.uniform(-1, 1, d.shape))
+    return jm.State(position, velocity, jnp.asarray(0.3))
+
+
+def frames(*places, turn=(0.5, -0.8, 0.4)) -> jax.Array:
+    """`Rigid3` coordinates at these places, each turned a little more than the one before."""
+    dof = jm.Rigid3()
+    rows = []
+    for i, place in enumerate(places):
+        start = jnp.array([*place, 0.0, 0.0, 0.0, 1.0])
+        rows.append(dof.retract(start, jnp.concatenate([jnp.zeros(3), (1 + 0.5 * i) * jnp.array(turn)])))
+    return jnp.stack(rows)
+
+
+def points(n: int, size: int = 3, seed: int = 0, spread: float = 1.0) -> np.ndarray:
+    """Points in general position, no two of them close."""
+    grid = np.stack(np.meshgrid(*[np.arange(3.0)] * size, indexing="ij"), -1).reshape(-1, size)
+    rng = np.random.default_rng(seed)
+    return spread * (rng.permutation(grid)[:n] + 0.2 * rng.uniform(-1, 1, (n, size)))
+
+
+BOX3 = {"cells": (1, 1, 1), "size": (1.0, 1.2, 0.8)}
+BOX2 = {"cells": (2, 1), "size": (2.0, 1.2)}
+INERTIA = np.array([[0.5, 0.05, 0.02], [0.05, 0.7, -0.03], [0.02, -0.03, 0.9]])
+
+
+# --- springs -------------------------------------------------------------------------
+
+
+@scene(STEPS)
+def springs():
+    """Damped springs of different stiffness, gravity, drag, Rayleigh damping of springs and of a mass."""
+    on = (("rope", [0, 1, 2, 3]), ("rope", [1, 2, 3, 0]))
+    system = jm.System(
+        {"rope": jm.Vec3()},
+        forces={
+            "springs": jm.Springs(on, jnp.array([50.0, 70.0, 40.0, 60.0]), 0.9, damping=jnp.array([1.0, 2.0, 0.5, 3.0])),
+            "drag": jm.VelocityDamping(("rope", [1, 3]), jnp.array([0.4, 0.7])),
+        },
+        masses={"mass": jm.DiagonalMass(("rope", range(4)), jnp.array([1.0, 2.0, 1.5, 0.7]))},
+        constraints={"hook": jm.Fixed(("rope", [0]))},
+        rayleigh={"springs": 0.03, "mass": 0.2},
+        gravity=(0.0, 0.5, -9.81),
+    )
+    return system, {"rope": points(4)}
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+def elongation_only_springs():
+    """Some are slack, some are taut; in the plane."""
+    on = (("net", [0, 1, 2, 3, 0]), ("net", [1, 2, 3, 4, 4]))
+    rest = jnp.array([0.4, 9.0, 0.5, 9.0, 0.7])
+    system = jm.System(
+        {"net": jm.Vec2()},
+        forces={"springs": jm.Springs(on, 30.0, rest, elongation_only=True)},
+        masses={"mass": jm.UniformMass(("net", range(5)), 0.6)},
+        constraints={"slide": jm.FixedPlane(("net", [0, 2]), (1.0, 2.0))},
+        gravity=(0.0, -9.81),
+    )
+    return system, {"net": points(5, 2)}
+
+
+@scene(STEPS)
+def springs_between_states():
+    """Springs within and between two main states of several nodes each; an unequal number of blocks."""
+    between = jm.Springs((("a", [0, 1, 2]), ("b", [1, 0, 1])), 25.0, jnp.array([0.5, 0.9, 1.4]), damping=0.3)
+    within = jm.Springs((("a", [0, 1]), ("a", [1, 2])), 40.0, 0.8)
+    system = jm.System(
+        {"b": jm.Vec3(), "a": jm.Vec3()},
+        forces={
+            "between": between,
+            "within": within,
+            "home": jm.AnchoredSprings(("a", [0]), 20.0, points(1, seed=5)),
+        },
+        masses={
+            "a": jm.UniformMass(("a", range(3)), 1.1),
+            "b": jm.UniformMass.of_total(("b", range(2)), 3.0),
+        },
+        constraints={"plane": jm.FixedPlane(("b", [1]), jnp.array([[1.0, -2.0, 0.5]]))},
+    )
+    return system, {"a": points(3, seed=1), "b": points(2, seed=2)}
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+def anchored_springs():
+    """To places and to the points of another state; scalars and points of the plane side by side."""
+    system = jm.System(
+        {"angle": jm.Vec1(), "p": jm.Vec2(), "q": jm.Vec2()},
+        forces={
+            "angle": jm.AnchoredSprings(("angle", [0, 1, 2]), jnp.array([3.0, 4.0, 5.0]), [[0.1], [0.2], [-0.3]]),
+            "place": jm.AnchoredSprings(("p", [0, 2]), 7.0, [[0.0, 0.3], [1.0, 0.5]]),
+            "pairs": jm.AnchoredSprings((("p", [0, 1, 2]), ("q", [1, 1, 0])), jnp.array([6.0, 8.0, 9.0])),
+            "push": jm.ConstantForce(("q", [0, 1]), [[1.0, 2.0], [-1.0, 0.5]]),
+        },
+        masses={
+            "angle": jm.DiagonalMass(("angle", [0, 1, 2]), 0.4),
+            "p": jm.DiagonalMass(("p", [0, 1, 2]), 0.5),
+            "q": jm.DiagonalMass(("q", [0, 1]), 0.6),
+        },
+        constraints={"pin": jm.FixedComponents(("q", [1]), (True, False))},
+        rayleigh={"pairs": 0.1, "p": 0.3},
+        gravity=(1.5, -9.81),
+    )
+    rest = {"angle": [[0.0], [0.5], [1.0]], "p": points(3, 2, seed=1), "q": points(2, 2, seed=2)}
+    return system, rest
+
+
+@scene(SYMMETRIC, STEPS, amount=0.3)
+def frames_in_space():
+    """Two states of rigid frames: springs to places and between frames, forces, a torque, drag on spins."""
+    rest = frames((0.0, 0.0, 0.0), (1.0, 0.2, 0.1), (2.0, 0.0, 0.3))
+    other = frames((0.5, 1.0, 0.0), turn=(0.1, 0.9, -0.2))
+    system = jm.System(
+        {"body": jm.Rigid3(), "arm": jm.Rigid3()},
+        forces={
+            "pairs": jm.AnchoredFrames((("body", [0, 1]), ("arm", [0, 0])), 15.0, jnp.array([3.0, 4.0])),
+            "push": jm.ConstantForce(("body", [1]), (1.0, 2.0, 3.0)),
+            "twist": jm.ConstantTorque(("arm", [0]), (0.3, -0.2, 0.4)),
+            "drag": jm.VelocityDamping(("body", [0, 1]), 0.5, jnp.array([0.2, 0.3])),
+        },
+        masses={
+            "body": jm.RigidMass(("body", range(3)), 2.0, INERTIA),
+            "arm": jm.RigidMass(("arm", [0]), 1.0, 2 * INERTIA),
+        },
+        constraints={
+            "slide": jm.FixedPlane(("body", [1]), (1.0, 1.0, -0.5)),
+            "hinge": jm.FixedComponents(("body", [2]), (True, True, True, True, True, False)),
+        },
+        rayleigh={"pairs": 0.05, "body": 0.1},
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, {"body": rest, "arm": other}
+
+
+@scene(SYMMETRIC, STEPS, amount=0.3)
+def frames_in_the_plane():
+    """Frames and points of the plane: anchors, a force with a torque, drag, prescribed motion."""
+    system = jm.System(
+        {"body": jm.Rigid2(), "dust": jm.Vec2()},
+        forces={
+            "anchored": jm.AnchoredFrames(("body", [0]), 20.0, 5.0, [[0.0, 0.1, 0.4]]),
+            "pairs": jm.AnchoredFrames((("body", [0, 1]), ("body", [1, 2])), 15.0, jnp.array([3.0, 4.0])),
+            "push": jm.ConstantForce(("body", [1, 2]), (1.0, 2.0, 0.3)),
+            "drag": jm.VelocityDamping(("dust", [0, 1]), 0.5),
+        },
+        masses={
+            "body": jm.PlanarRigidMass(("body", range(3)), jnp.array([1.0, 2.0, 3.0]), 0.4),
+            "dust": jm.UniformMass(("dust", range(2)), 0.3),
+        },
+        constraints={
+            "drive": jm.PrescribedMotion(
+                ("body", [2]),
+                [[2.0, 0.0, 0.5]],
+                [[0.0, 0.0, 0.0], [0.1, 0.0, 0.2]],
+                (0.0, 1.0),
+                (True, False, True),
+            )
+        },
+        gravity=(0.0, -9.81),
+    )
+    rest = {"body": [[0.0, 0.0, 0.3], [1.0, 0.2, -0.4], [2.0, 0.0, 0.5]], "dust": points(2, 2)}
+    return system, rest
+
+
+# --- loads ---------------------------------------------------------------------------
+
+
+@scene(SYMMETRIC, STEPS)
+def contact_plane():
+    """Some nodes are inside, some are not."""
+    system = jm.System(
+        {"ball": jm.Vec3()},
+        forces={"ground": jm.PenaltyPlane(("ball", range(4)), (1.0, 1.0, 1.0), (0.5, 0.3, 2.0), 80.0, damping=2.0)},
+        masses={"mass": jm.UniformMass(("ball", range(5)), 0.5)},
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, {"ball": points(5)}
+
+
+@scene(STEPS)
+def pressed_tetrahedra():
+    """Pressure on triangles that turn with it, traction on others that does not; a material of the user's."""
+    mesh = jm.box_mesh(**BOX3)
+    stiffness = jnp.linspace(800.0, 1200.0, mesh.cells.shape[0])
+    system = jm.System(
+        {"body": jm.Vec3()},
+        forces={
+            "fung": jm.TetrahedronFEM.from_mesh("body", mesh, Fung(stiffness, 1.5)),
+            "pressure": jm.Pressure.from_mesh("body", mesh.faces_where(lambda x: x[:, 0] == 1.0), jnp.array([30.0, 50.0])),
+            "traction": jm.Traction.from_mesh("body", mesh.faces_where(lambda x: x[:, 1] == 0.0), (5.0, -3.0, 2.0)),
+        },
+        masses={"mass": jm.ConsistentMass.from_mesh("body", mesh, 3.0)},
+        constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+    )
+    return system, {"body": mesh.points}
+
+
+@scene(STEPS)
+def pressed_hexahedron():
+    """Pressure and traction on quads."""
+    mesh = jm.box_mesh(**BOX3, kind="hexahedron")
+    system = jm.System(
+        {"body": jm.Vec3()},
+        forces={
+            "solid": jm.HexahedronFEM.from_mesh("body", mesh, jm.StVenantKirchhoff(900.0, 0.25)),
+            "pressure": jm.Pressure.from_mesh("body", mesh.faces_where(lambda x: x[:, 0] == 1.0), 40.0),
+            "traction": jm.Traction.from_mesh("body", mesh.faces_where(lambda x: x[:, 2] == 0.8), [[5.0, -3.0, 2.0]]),
+        },
+        masses={"mass": jm.ConsistentMass.from_mesh("body", mesh, jnp.array([2.0]))},
+        constraints={"clamp": jm.FixedLine(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)), (0.0, 1.0, 2.0))},
+    )
+    return system, {"body": mesh.points}
+
+
+@scene(STEPS)
+def pressed_triangles():
+    """Pressure and traction on edges; plane strain."""
+    mesh = jm.box_mesh(**BOX2)
+    system = jm.System(
+        {"sheet": jm.Vec2()},
+        forces={
+            "solid": jm.TriangleFEM.from_mesh("sheet", mesh, jm.StVenantKirchhoff(500.0, 0.3), thickness=0.5),
+            "pressure": jm.Pressure.from_mesh("sheet", mesh.faces_where(lambda x: x[:, 1] == 1.2), jnp.array([9.0, 7.0])),
+            "traction": jm.Traction.from_mesh("sheet", mesh.faces_where(lambda x: x[:, 0] == 2.0), (3.0, 1.0)),
+        },
+        masses={"mass": jm.DiagonalMass.from_mesh("sheet", mesh, 2.0)},
+        constraints={"clamp": jm.Fixed(("sheet", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+    )
+    return system, {"sheet": mesh.points}
+
+
+# --- solids --------------------------------------------------------------------------
+
+
+def solids(fem, mesh, dof, materials, **options):
+    """One state for each material, all of them cut from the same mesh, clamped where x is nil."""
+    root = mesh.nodes_where(lambda x: x[:, 0] == 0.0)
+    down = (0.0, -2.0, 1.0)[: mesh.points.shape[1]]
+    system = jm.System(
+        {name: dof for name in materials},
+        forces={name: fem.from_mesh(name, mesh, m, **options) for name, m in materials.items()},
+        masses={"mass of " + name: jm.ConsistentMass.from_mesh(name, mesh, 2.0) for name in materials},
+        constraints={"clamp of " + name: jm.Fixed((name, root)) for name in materials},
+        rayleigh={name: 0.01 for name in list(materials)[:1]},
+        gravity=down,
+    )
+    return system, {name: mesh.points for name in materials}
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+def tetrahedra():
+    mesh = jm.box_mesh(**BOX3)
+    young = jnp.linspace(900.0, 1500.0, mesh.cells.shape[0])
+    materials = {"neo-hookean": jm.NeoHookean(young, 0.3), "corotational": jm.Corotational(1000.0, 0.35)}
+    return solids(jm.TetrahedronFEM, mesh, jm.Vec3(), materials)
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+def soft_tetrahedra():
+    mesh = jm.box_mesh(**BOX3, split="sofa")
+    materials = {
+        "ogden": jm.Ogden((300.0, -20.0), (1.8, -2.5), 900.0),
+        "linear": jm.LinearElastic(1000.0, 0.3),
+    }
+    return solids(jm.TetrahedronFEM, mesh, jm.Vec3(), materials)
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+def hexahedra():
+    mesh = jm.box_mesh(**BOX3, kind="hexahedron")
+    materials = {"stable": jm.StableNeoHookean(800.0, 0.4), "mooney": jm.MooneyRivlin(150.0, 60.0, 900.0)}
+    return solids(jm.HexahedronFEM, mesh, jm.Vec3(), materials)
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+def plane_stress_triangles():
+    mesh = jm.box_mesh(**BOX2)
+    materials = {"neo-hookean": jm.NeoHookean(900.0, 0.3), "linear": jm.LinearElastic(1000.0, 0.35)}
+    return solids(jm.TriangleFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=0.3)
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+def plane_strain_quads():
+    mesh = jm.box_mesh(**BOX2, kind="quad")
+    materials = {"stvk": jm.StVenantKirchhoff(800.0, 0.4), "ogden": jm.Ogden((300.0,), (1.6,), 900.0)}
+    return solids(jm.QuadFEM, mesh, jm.Vec2(), materials)
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+def plane_stress_quads():
+    mesh = jm.box_mesh(**BOX2, kind="quad")
+    thickness = jnp.array([0.4, 0.6])
+    materials = {"mooney": jm.MooneyRivlin(150.0, 60.0, 900.0), "stable": jm.StableNeoHookean(900.0, 0.3)}
+    return solids(jm.QuadFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=thickness)
+
+
+@scene(SYMMETRIC, CONSERVATIVE)
+def masses_of_sheets_and_ropes():
+    """Consistent and lumped masses of every kind of cell that has fewer dimensions than space."""
+    quad = jm.Mesh(points(8, seed=3), [[0, 1, 3, 2], [4, 5, 7, 6]], "quad")
+    triangle = jm.Mesh(quad.points, [[0, 1, 2], [1, 3, 2], [5, 6, 7]], "triangle")
+    edge = jm.Mesh(quad.points, [[0, 1], [1, 2], [2, 5]], "edge")
+    box = jm.box_mesh(cells=(1, 1), size=(1.0, 2.0))
+    system = jm.System(
+        {"sheet": jm.Vec3(), "plate": jm.Vec2()},
+        masses={
+            "quad": jm.ConsistentMass.from_mesh("sheet", quad, jnp.array([1.0, 2.0])),
+            "triangle": jm.ConsistentMass.from_mesh("sheet", triangle, 1.5),
+            "edge": jm.ConsistentMass.from_mesh("sheet", edge, 0.5),
+            "lumped": jm.DiagonalMass(("sheet", range(8)), 0.2),
+            "plate": jm.ConsistentMass.from_mesh("plate", box, 3.0),
+        },
+        rayleigh={"quad": 0.2},
+        gravity=(0.1, 0.2, -9.81),
+    )
+    return system, {"sheet": quad.points, "plate": box.points}
+
+
+# --- mappings ------------------------------------------------------------------------
+
+
+@scene(STEPS)
+def embedded_points():
+    """Barycentric: springs on mapped points and to a main state, mapped mass, drag, pressure."""
+    mesh = jm.box_mesh(**BOX3)
+    inside = jnp.array([[0.2, 0.3, 0.4], [0.7, 0.8, 0.3], [0.5, 0.2, 0.6], [0.9, 0.6, 0.7]])
+    system = jm.System(
+        {"body": jm.Vec3(), "skin": jm.Vec3(), "hook": jm.Vec3()},
+        forces={
+            "solid": jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(900.0, 0.3)),
+            "threads": jm.Springs((("skin", [0, 1]), ("skin", [1, 2])), 20.0, 0.3, damping=0.5),
+            "hooked": jm.Springs((("skin", [3]), ("hook", [0])), 30.0, 0.4),
+            "drag": jm.VelocityDamping(("skin", [0, 2]), 0.6),
+            "pressure": jm.Pressure(("skin", [[0, 1, 2]]), 15.0),
+        },
+        masses={
+            "body": jm.UniformMass(("body", range(8)), 0.4),
+            "skin": jm.UniformMass(("skin", range(4)), 0.2),
+            "hook": jm.UniformMass(("hook", [0]), 1.0),
+        },
+        mappings={"embed": jm.BarycentricMapping.from_mesh("body", "skin", mesh, inside)},
+        constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        rayleigh={"threads": 0.1, "skin": 0.2},
+        gravity=(0.3, 0.0, -9.81),
+    )
+    return system, {"body": mesh.points, "hook": [[1.5, 0.7, 0.9]]}
+
+
+@scene(STEPS, amount=0.3)
+def points_on_frames():
+    """Rigid: damped springs and drag on mapped points, to a main state, contact, mapped mass."""
+    rest = frames((0.0, 0.0, 0.0), (1.0, 1.0, 0.5))
+    local = jnp.array([[0.5, 0.1, 0.0], [-0.4, 0.2, 0.3], [0.0, -0.5, 0.4], [0.3, 0.3, -0.3]])
+    system = jm.System(
+        {"body": jm.Rigid3(), "tips": jm.Vec3(), "free": jm.Vec3()},
+        forces={
+            "springs": jm.Springs((("tips", [0, 1]), ("tips", [2, 3])), 20.0, jnp.array([0.5, 1.5]), damping=0.4),
+            "tether": jm.Springs((("tips", [3, 1]), ("free", [0, 1])), 15.0, 0.4, damping=0.3),
+            "drag": jm.VelocityDamping(("tips", [0, 1, 2]), jnp.array([0.5, 0.6, 0.8])),
+            "ground": jm.PenaltyPlane(("tips", range(4)), (0.0, 0.0, 0.2), (0.1, 0.2, 1.0), 50.0, damping=0.7),
+            "hold": jm.AnchoredFrames(("body", [0]), 8.0, 3.0, rest[:1]),
+        },
+        masses={
+            "body": jm.RigidMass(("body", [0, 1]), 1.5, INERTIA),
+            "tips": jm.DiagonalMass(("tips", range(4)), jnp.array([0.1, 0.2, 0.3, 0.4])),
+            "free": jm.UniformMass(("free", range(2)), 0.5),
+        },
+        mappings={"fixed to": jm.RigidMapping(("body", [0, 1, 0, 1]), "tips", local)},
+        constraints={"slide": jm.FixedPlane(("free", [1]), (1.0, 2.0, 0.5))},
+        rayleigh={"springs": 0.05, "tips": 0.1},
+        gravity=(0.0, 0.4, -9.81),
+    )
+    return system, {"body": rest, "free": points(2, seed=4)}
+
+
+@scene(SYMMETRIC, CONSERVATIVE, amount=0.3)
+def hanging_body():
+    """A conservative rigid mapping: the weight of mapped points has a geometric stiffness and no other."""
+    rest = frames((0.0, 0.0, 0.0))
+    system = jm.System(
+        {"body": jm.Rigid3(), "tips": jm.Vec3()},
+        forces={
+            "anchored": jm.AnchoredSprings(("tips", [0, 1]), 10.0, [[0.4, 0.1, 1.0], [-0.4, 0.3, 1.0]]),
+            "push": jm.ConstantForce(("tips", [2]), (1.0, -2.0, 0.5)),
+        },
+        masses={"tips": jm.DiagonalMass(("tips", range(3)), jnp.array([0.1, 0.2, 0.3]))},
+        mappings={"on": jm.RigidMapping.from_global("body", "tips", [0, 0, 0], rest, points(3, seed=6, spread=0.4))},
+        gravity=(0.0, 0.4, -9.81),
+    )
+    return system, {"body": rest}
+
+
+@scene(STEPS, amount=0.3)
+def linkage_of_the_plane():
+    """Rigid2: damped springs between mapped points of two frames, drag on them."""
+    system = jm.System(
+        {"bars": jm.Rigid2(), "pins": jm.Vec2()},
+        forces={
+            "joints": jm.Springs((("pins", [0, 1]), ("pins", [2, 3])), 30.0, 0.2, damping=0.5),
+            "drag": jm.VelocityDamping(("pins", [0, 3]), 0.4),
+        },
+        masses={
+            "bars": jm.PlanarRigidMass(("bars", range(2)), 1.0, 0.1),
+            "pins": jm.UniformMass(("pins", range(4)), 0.1),
+        },
+        mappings={
+            "pins": jm.RigidMapping(("bars", [0, 0, 1, 1]), "pins", [[0.5, 0.1], [-0.5, 0.0], [0.4, -0.1], [-0.6, 0.2]])
+        },
+        gravity=(0.0, -9.81),
+    )
+    return system, {"bars": [[0.0, 0.0, 0.3], [1.0, 0.5, -0.7]]}
+
+
+@scene(STEPS, amount=0.3)
+def chain_of_mappings():
+    """Rigid, then barycentric, then subset; damped springs and drag on the last, back to a main state."""
+    corners = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.1, 0.0], [0.1, 1.0, 0.2], [0.0, 0.2, 1.0]])
+    weights = jnp.array([[0.25, 0.25, 0.25, 0.25], [0.1, 0.6, 0.2, 0.1], [0.5, -0.2, 0.3, 0.4]])
+    system = jm.System(
+        {"body": jm.Rigid3(), "cage": jm.Vec3(), "marks": jm.Vec3(), "some": jm.Vec3(), "ground": jm.Vec3()},
+        forces={
+            "solid": jm.AnchoredSprings(("cage", [1]), 12.0, [[1.0, 0.5, 0.3]]),
+            "springs": jm.Springs((("some", [0, 1]), ("ground", [0, 1])), 20.0, 0.5, damping=0.4),
+            "drag": jm.VelocityDamping(("some", [0, 1]), 0.5),
+        },
+        masses={
+            "marks": jm.UniformMass(("marks", range(3)), 0.7),
+            "ground": jm.UniformMass(("ground", range(2)), 1.0),
+            "body": jm.RigidMass(("body", [0]), 1.0, INERTIA),
+        },
+        mappings={
+            "a third": jm.SubsetMapping(("marks", [2, 0]), "some"),
+            "b first": jm.RigidMapping(("body", [0, 0, 0, 0]), "cage", corners),
+            "c second": jm.BarycentricMapping(("cage", [[0, 1, 2, 3]] * 3), "marks", weights),
+        },
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, {"body": frames((0.2, 0.1, 0.0)), "ground": points(2, seed=8)}
+
+
+@scene(STEPS, amount=0.2)
+def diamond_of_mappings():
+    """Two mapped states of one frame, joined again by distances; springs across different parents."""
+    system = jm.System(
+        {
+            "body": jm.Rigid3(),
+            "left": jm.Vec3(),
+            "right": jm.Vec3(),
+            "gap": jm.Vec1(),
+            "net": jm.Vec3(),
+            "knots": jm.Vec3(),
+        },
+        forces={
+            "gap": jm.AnchoredSprings(("gap", [0, 1]), jnp.array([10.0, 20.0]), [[0.5], [0.8]]),
+            "gap drag": jm.VelocityDamping(("gap", [0, 1]), 0.6),
+            "across": jm.Springs((("left", [0, 1]), ("knots", [0, 1])), 25.0, 0.6, damping=0.2),
+            "sides": jm.AnchoredSprings((("right", [0, 1]), ("left", [1, 0])), 9.0),
+        },
+        masses={
+            "body": jm.RigidMass(("body", [0]), 1.0, INERTIA),
+            "net": jm.UniformMass(("net", range(3)), 0.5),
+            "gap": jm.DiagonalMass(("gap", [0, 1]), jnp.array([0.3, 0.2])),
+        },
+        mappings={
+            "left": jm.RigidMapping(("body", [0, 0]), "left", [[0.5, 0.0, 0.1], [0.6, 0.3, 0.0]]),
+            "right": jm.RigidMapping(("body", [0, 0]), "right", [[-0.5, 0.1, 0.0], [-0.4, -0.3, 0.2]]),
+            "knots": jm.BarycentricMapping(("net", [[0, 1], [1, 2]]), "knots", [[0.3, 0.7], [0.6, 0.4]]),
+            "gap": Distance((("knots", [0, 1]), ("right", [1, 0])), "gap"),
+        },
+    )
+    return system, {"body": frames((0.2, 0.1, 0.0)), "net": points(3, seed=9)}
+
+
+@scene(STEPS, amount=0.2)
+def frames_on_frames():
+    """Identity and subset of frames, a bracket, and springs on the frames that are mapped."""
+    rest = frames((0.0, 0.0, 0.0), (1.0, 0.2, 0.1))
+    system = jm.System(
+        {"body": jm.Rigid3(), "copy": jm.Rigid3(), "one": jm.Rigid3(), "tool": jm.Rigid3()},
+        forces={
+            "tool": jm.AnchoredFrames((("tool", [0, 1]), ("one", [0, 0])), 7.0, 3.0),
+            "drag": jm.VelocityDamping(("tool", [0, 1]), 0.5, 0.3),
+            "twist": jm.ConstantTorque(("tool", [1]), (0.3, -0.2, 0.4)),
+        },
+        masses={
+            "body": jm.RigidMass(("body", [0, 1]), 1.0, INERTIA),
+            "tool": jm.RigidMass(("tool", [0, 1]), 0.5, INERTIA),
+        },
+        mappings={
+            "copy": jm.IdentityMapping.of("body", "copy", nodes=2),
+            "one": jm.SubsetMapping(("copy", [1]), "one"),
+            "tool": Bracket(("copy", [0, 1]), "tool", [[0.5, 0.1, 0.0], [0.0, 0.4, 0.3]]),
+        },
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, {"body": rest}
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS, amount=0.1)
+def several_parents():
+    """A mapping of the user's with two parents, one of them mapped, with several nodes of the first."""
+    system = jm.System(
+        {"cloth": jm.Vec3(), "body": jm.Vec3(), "copy": jm.Vec3(), "seam": jm.Vec3()},
+        forces={
+            "springs": jm.Springs((("seam", [0]), ("seam", [1])), 30.0, 0.3),
+            "hold": jm.AnchoredSprings(("cloth", range(4)), 20.0, points(4, seed=1)),
+        },
+        masses={
+            "cloth": jm.UniformMass(("cloth", range(4)), 1.0),
+            "body": jm.UniformMass(("body", range(2)), 1.0),
+            "seam": jm.UniformMass(("seam", range(2)), 0.4),
+        },
+        mappings={
+            "copy": jm.IdentityMapping.of("body", "copy", nodes=2),
+            "seam": Blend((("cloth", [[0, 1], [2, 3]]), ("copy", [1, 0])), "seam", jnp.array([0.3, 0.6])),
+        },
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, {"cloth": points(4, seed=1), "body": points(2, seed=2)}
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS, amount=0.1)
+def measures_of_points():
+    """Distances, areas, volumes, centres, heights and sums of them, each with a spring of its own."""
+    rest = points(6, seed=4)
+    measures = {
+        "area": jm.AreaMapping(("body", [[0, 1, 2], [1, 3, 2]]), "area", 0.2),
+        "volume": jm.VolumeMapping(("body", [[0, 1, 2, 3], [2, 3, 4, 5]]), "volume"),
+        "span": jm.DistanceMapping((("body", [0, 4]), ("body", [3, 5])), "span", jnp.array([0.3, 0.5])),
+        "reach": jm.DistanceFromTargetMapping(("body", [1]), "reach", (2.0, 2.0, 2.0)),
+        "apart": jm.SquaredDistanceMapping((("body", [1]), ("body", [5])), "apart"),
+        "height": jm.DistanceToPlaneMapping(("center", [0]), "height", (0.6, 0.0, 0.8), 0.1),
+        "total": jm.SumMapping(("volume", [[0, 1]]), "total", [[1.0, 2.0]]),
+        "square": jm.SquareMapping(("total", [0]), "square"),
+    }
+    system = jm.System(
+        {"body": jm.Vec3(), "center": jm.Vec3(), **{name: jm.Vec1() for name in measures}},
+        forces={
+            f"{name} spring": jm.AnchoredSprings(
+                (name, range(m.parents[0].elements)), 3.0 + i, [[0.4]] * m.parents[0].elements
+            )
+            for i, (name, m) in enumerate(measures.items())
+        },
+        masses={
+            "body": jm.UniformMass(("body", range(6)), 1.0),
+            "center": jm.UniformMass(("center", [0]), 0.5),
+            "span": jm.UniformMass(("span", [0]), 0.2),
+        },
+        mappings={**measures, "center": jm.CenterOfMassMapping.of({"body": [0, 2, 4, 5]}, "center", [1.0, 2.0, 0.5, 1.5])},
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, {"body": rest}
+
+
+@scene(STEPS, amount=0.2)
+def skins_on_frames():
+    """Skinning, beams, tubes, lines, a body that deforms on a frame, frames on frames: springs and drag on each."""
+    rest = frames((0.0, 0.0, 0.0), (1.0, 0.1, 0.0), (2.0, 0.0, 0.3))
+    skin, flesh = points(3, seed=7), points(2, seed=8)
+    system = jm.System(
+        {"spine": jm.Rigid3(), "flesh": jm.Vec3(), **dict.fromkeys(("beam", "skin", "lines", "tube", "worn"), jm.Vec3())},
+        forces={
+            "across": jm.Springs((("skin", [0, 1]), ("beam", [1, 0])), 20.0, 0.4, damping=0.3),
+            "tube": jm.AnchoredSprings(("tube", [0, 4]), 9.0, points(2, seed=9)),
+            "lines": jm.Springs((("lines", [0, 2]), ("worn", [1, 0])), 14.0, 0.5),
+            "drag": jm.VelocityDamping(("worn", [0]), 0.6),
+            "spine": jm.AnchoredFrames((("spine", [0, 1]), ("spine", [1, 2])), 9.0, 2.0),
+        },
+        masses={
+            "spine": jm.RigidMass(("spine", range(3)), 1.0, INERTIA),
+            "flesh": jm.UniformMass(("flesh", range(2)), 0.5),
+            "skin": jm.UniformMass(("skin", range(3)), 0.3),
+        },
+        mappings={
+            "beam": jm.BeamMapping.from_rest("spine", "beam", [[0, 1], [1, 2]], rest, skin),
+            "skin": jm.SkinningMapping.from_rest("spine", "skin", rest, skin, nearest=2),
+            "lines": jm.LineSetSkinningMapping.from_rest("spine", "lines", [[0, 1], [1, 2]], rest, skin),
+            "tube": jm.TubularMapping.of("spine", "tube", frames=3, around=2, radius=0.3),
+            "worn": jm.DeformableOnRigidFrameMapping((("spine", [2, 1]), ("flesh", [0, 1])), "worn"),
+        },
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, {"spine": rest, "flesh": flesh}
+
+
+@scene(STEPS, amount=0.2)
+def articulated_arm():
+    """Hinges and a slider on a base that moves; a spring at the hand, drag at the elbow, masses of the bodies."""
+    system = jm.System(
+        {"joints": jm.Vec1(), "base": jm.Rigid3(), "bodies": jm.Rigid3(), "marks": jm.Vec3()},
+        forces={
+            "motors": jm.AnchoredSprings(("joints", range(3)), 5.0, [[0.1], [0.2], [-0.3]]),
+            "grasp": jm.AnchoredSprings(("marks", [1]), 12.0, [[1.5, 0.5, 0.5]]),
+            "drag": jm.VelocityDamping(("marks", [0]), 0.4),
+            "hold": jm.AnchoredFrames(("base", [0]), 20.0, 10.0, frames((0.0, 0.0, 0.0))),
+        },
+        masses={
+            "bodies": jm.RigidMass(("bodies", range(3)), 0.8, INERTIA),
+            "base": jm.RigidMass(("base", [0]), 2.0, INERTIA),
+        },
+        mappings={
+            "arm": jm.ArticulatedMapping.tree(
+                "joints",
+                "bodies",
+                [-1, 0, 1],
+                [[0.2, 0.0, 0.1], [0.7, 0.0, 0.0], [0.5, 0.0, 0.0]],
+                [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]],
+                kinds=["hinge", "hinge", "slider"],
+                base=("base", 0),
+            ),
+            "marks": jm.RigidMapping(("bodies", [1, 2]), "marks", [[0.1, 0.2, 0.0], [0.3, 0.0, 0.1]]),
+        },
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, {"joints": [[0.3], [-0.5], [0.2]], "base": frames((0.0, 0.0, 0.0))}
+
+
+@scene(STEPS, amount=0.2)
+def forms_of_geometric_stiffness():
+    """One mapping for each form, the exact one of a frame; damped springs, so that levers turn as well."""
+    rest = frames((0.0, 0.0, 0.0), (1.0, 0.2, 0.1))
+    system = jm.System(
+        {"body": jm.Rigid3(), **dict.fromkeys(("exact", "plain"), jm.Vec3()), "stable": jm.Vec1(), "none": jm.Vec1()},
+        forces={
+            "pair": jm.Springs((("exact", [0, 1]), ("plain", [1, 0])), 20.0, 0.4, damping=0.3),
+            "stable": jm.AnchoredSprings(("stable", [0]), 9.0, [[1.7]]),
+            "none": jm.AnchoredSprings(("none", [0]), 9.0, [[0.2]]),
+        },
+        masses={"body": jm.RigidMass(("body", [0, 1]), 1.0, INERTIA)},
+        mappings={
+            "exact": jm.RigidMapping(("body", [0, 1]), "exact", points(2, seed=9), geometric_stiffness="exact"),
+            "plain": jm.RigidMapping(("body", [0, 1]), "plain", points(2, seed=6)),
+            "stable": jm.DistanceMapping((("exact", [0]), ("plain", [1])), "stable", geometric_stiffness="stabilized"),
+            "none": jm.DistanceMapping((("exact", [1]), ("plain", [0])), "none", geometric_stiffness="none"),
+        },
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, {"body": rest}
+
+
+# --- constraints, and the user's own -------------------------------------------------
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+def every_constraint():
+    """Points, components, lines, oblique planes, two planes at one node, and motion along key frames."""
+    system = jm.System(
+        {"body": jm.Vec3()},
+        forces={"pairs": jm.AnchoredSprings((("body", [0, 1, 2, 3, 4, 5]), ("body", [1, 2, 3, 4, 5, 6])), 20.0)},
+        masses={"mass": jm.UniformMass(("body", range(7)), 1.0)},
+        constraints={
+            "point": jm.Fixed(("body", [0])),
+            "components": jm.FixedComponents(("body", [1]), (True, False, True)),
+            "line": jm.FixedLine(("body", [2]), (1.0, 2.0, -1.0)),
+            "plane": jm.FixedPlane(("body", [3, 4]), jnp.array([[1.0, 2.0, -1.0], [0.3, 0.2, 0.9]])),
+            "second plane": jm.FixedPlane(("body", [3]), (1.0, 0.0, 1.0)),
+            "motion": jm.PrescribedMotion(
+                ("body", [6]),
+                points(7, seed=3)[6:],
+                [[0.0, 0.0, 0.0], [0.1, 0.2, 0.3], [0.0, 0.5, 0.0]],
+                (0.0, 0.2, 1.0),
+            ),
+        },
+        gravity=(1.0, 2.0, -9.81),
+    )
+    return system, {"body": points(7, seed=3)}
+
+
+@scene(SYMMETRIC, STEPS, amount=0.1)
+def moved_frame():
+    """Prescribed motion of frames, turns included."""
+    rest = frames((0.0, 0.0, 0.0), (1.0, 0.2, 0.1))
+    system = jm.System(
+        {"body": jm.Rigid3(), "tips": jm.Vec3()},
+        forces={
+            "pair": jm.AnchoredFrames((("body", [0]), ("body", [1])), 9.0, 2.0),
+            "tip": jm.AnchoredSprings(("tips", [0]), 5.0, [[1.0, 1.0, 1.0]]),
+        },
+        masses={"body": jm.RigidMass(("body", [0, 1]), 1.0, INERTIA)},
+        mappings={"tips": jm.RigidMapping(("body", [1]), "tips", [[0.4, 0.1, 0.2]])},
+        constraints={
+            "drive": jm.PrescribedMotion(("body", [0]), rest[:1], [[0.0] * 6, [0.1, 0.2, 0.0, 0.3, -0.4, 0.2]], (0.0, 1.0))
+        },
+    )
+    return system, {"body": rest}
+
+
+@scene(STEPS)
+def own_components():
+    """An energy, a force and a mass of the user's, on two states."""
+    system = jm.System(
+        {"rope": jm.Vec3(), "stars": jm.Vec3(), "angles": jm.Vec1()},
+        forces={
+            "bending": Bending(("rope", [[0, 1, 2], [1, 2, 3]]), jnp.array([3.0, 5.0]), 0.1),
+            "swirl": Swirl((("rope", [0, 2, 3]), ("stars", [0, 1, 1])), (0.5, 1.0, -2.0), jnp.array([0.2, 0.3, 0.5])),
+            "hold": jm.AnchoredSprings(("angles", [0, 1]), 4.0, [[0.2], [-0.3]]),
+        },
+        masses={
+            "rope": jm.UniformMass(("rope", range(4)), 0.5),
+            "stars": jm.UniformMass(("stars", range(2)), 2.0),
+            "angles": PendulumMass(("angles", [[0, 1]]), 1.5, 0.8),
+        },
+        rayleigh={"swirl": 0.02, "angles": 0.1},
+    )
+    return system, {"rope": points(4, seed=1), "stars": points(2, seed=2), "angles": [[0.4], [0.9]]}

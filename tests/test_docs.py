@@ -1,0 +1,42 @@
+"""Every Python snippet of the README and of the documentation runs; the names in the API reference exist."""
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import jaxmech as jm
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def snippets(page: Path) -> list[tuple[int, str]]:
+    """The line at which each ```python block of a page begins, and its text."""
+    text = page.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, block.start(1)), block.group(1)) for block in FENCE.finditer(text)]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda p: p.name)
+def test_the_snippets_of_a_page_run_in_order(page, monkeypatch):
+    # A module, so that classes defined in a snippet find the names that their annotations use.
+    module = types.ModuleType(f"snippets_of_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for line, code in snippets(page):
+        # Blank lines in front: a traceback then shows the line of the page.
+        exec(compile("\n" * line + code, str(page), "exec"), vars(module))
+
+
+def test_the_reference_names_every_public_object():
+    named = re.findall(r"^::: jaxmech\.([\w.]+)", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    public = {name for name in vars(jm) if not name.startswith("_")} - {"viz"}
+    public |= {f"viz.{name}" for name in vars(jm.viz) if not name.startswith("_")}
+    assert sorted(named) == sorted(public)
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = set(re.findall(r"(\w+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert listed == {p.name for p in (ROOT / "docs").glob("*.md")}

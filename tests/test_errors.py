@@ -1,0 +1,304 @@
+"""Every failure that jaxmech promises to report: at construction, or as a result with advice, never as a silent NaN."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+
+import jaxmech as jm
+
+CHAIN = np.stack([np.arange(4.0), np.zeros(4), np.zeros(4)], axis=1)
+STATIC = jm.Terms(mass=False, damping=False)
+
+
+def chain(dtype=float, **changes):
+    """Four points joined by zero-length springs, the first held, the last pulled."""
+    parts = {
+        "forces": {
+            "springs": jm.Springs((("chain", [0, 1, 2]), ("chain", [1, 2, 3])), 10.0, 0.0),
+            "pull": jm.ConstantForce(("chain", [3]), [1.0, 2.0, 0.0]),
+        },
+        "masses": {"mass": jm.UniformMass(("chain", range(4)), 1.0)},
+        "constraints": {"hook": jm.Fixed(("chain", [0]))},
+    }
+    system = jm.System({"chain": jm.Vec3()}, **(parts | changes))
+    return system, system.at_rest({"chain": CHAIN.astype(dtype)})
+
+
+# --- wrong construction --------------------------------------------------------------------------------------------
+
+RIGID = {"frame": jm.Rigid3(), "tip": jm.Vec3()}
+ARM = jm.RigidMapping(("frame", [0]), "tip", [[1.0, 0.0, 0.0]])
+POSE = {"frame": [[0.0, 0, 0, 0, 0, 0, 1]]}
+
+
+def system(**parts):
+    return jm.System({"body": jm.Vec3()}, **parts)
+
+
+def body(x=CHAIN, **parts):
+    return system(**parts).at_rest({"body": x})
+
+
+def pull(nodes=(0,), force=(1.0, 0.0, 0.0), state="body"):
+    return {"pull": jm.ConstantForce((state, list(nodes)), list(force))}
+
+
+def built(**constraints):
+    scene = system(constraints=constraints)
+    return jm.MatrixLinearSystem.build(scene, scene.at_rest({"body": CHAIN}))
+
+
+def moved(nodes, **options):
+    return jm.PrescribedMotion(("body", nodes), CHAIN[nodes], np.zeros((1, 3)), **options)
+
+
+WRONG_SCENES = {
+    "unknown state": (lambda: system(forces=pull(state="hook")), "'pull' acts on state 'hook'.*['body']"),
+    "unknown child": (lambda: jm.System({"frame": jm.Rigid3()}, mappings={"arm": ARM}), "'arm' maps to state 'tip'"),
+    "no state": (lambda: jm.System({}), "dofs is empty"),
+    "node out of range": (lambda: body(forces=pull([4])), r"'pull': node 4 is out of range for state 'body' \(4 nodes\)"),
+    "negative node": (lambda: pull([-1]), "'body': node -1 is negative"),
+    "force of another size": (lambda: body(forces=pull(force=(1.0, 0.0))), r"'pull': force has shape \(2,\)"),
+    "one number per element": (lambda: jm.ConstantForce(("body", [0, 1]), np.ones((3, 3))), r"force has shape \(3, 3\)"),
+    "position of another size": (lambda: body(np.zeros((4, 2))), r"position of 'body' has shape \(4, 2\)"),
+    "position missing": (lambda: system().at_rest({}), "position has no state 'body'"),
+    "position unknown": (lambda: system().at_rest({"soul": CHAIN}), "position names state 'soul'"),
+    "position not finite": (lambda: body(CHAIN * np.nan), "position of 'body': node 0 is not finite"),
+    "quaternion not of length 1": (
+        lambda: jm.System({"frame": jm.Rigid3()}).at_rest({"frame": np.ones((1, 7))}),
+        "'frame': the quaternion of node 0",
+    ),
+    "parameter not finite": (lambda: jm.NeoHookean(np.nan, 0.3), "NeoHookean: young has values that are not finite"),
+    "parameter out of range": (lambda: jm.NeoHookean(1.0, 0.5), "NeoHookean: poisson"),
+    "inverted at rest": (
+        lambda: jm.TetrahedronFEM(("body", [[0, 2, 1, 3]]), np.vstack([np.zeros(3), np.eye(3)]), jm.NeoHookean(1.0, 0.3)),
+        "TetrahedronFEM: cell 0 is inverted or flat at rest",
+    ),
+    "law for other states": (
+        lambda: jm.System({"f": jm.Rigid2()}, masses={"m": jm.UniformMass(("f", [0]), 1.0)}).at_rest({"f": [[0.0] * 3]}),
+        "'m': UniformMass acts on points",
+    ),
+    "mapping cycle": (
+        lambda: jm.System(
+            {"a": jm.Vec3(), "b": jm.Vec3()},
+            mappings={"ab": jm.IdentityMapping.of("a", "b", nodes=1), "ba": jm.IdentityMapping.of("b", "a", nodes=1)},
+        ),
+        r"\['ab', 'ba'\] form a cycle",
+    ),
+    "mapped twice": (
+        lambda: jm.System(RIGID, mappings={"arm": ARM, "leg": ARM}),
+        "state 'tip' is mapped twice, by 'arm' and 'leg'",
+    ),
+    "constraint on a mapped state": (
+        lambda: jm.System(RIGID, mappings={"arm": ARM}, constraints={"hold": jm.Fixed(("tip", [0]))}),
+        "'hold' constrains state 'tip', which mapping 'arm' gives",
+    ),
+    "position of a mapped state": (
+        lambda: jm.System(RIGID, mappings={"arm": ARM}).at_rest(POSE | {"tip": [[0.0] * 3]}),
+        "position names state 'tip', which a mapping gives",
+    ),
+    "Rayleigh damping of nothing": (lambda: system(rayleigh={"pull": 0.1}), r"rayleigh\['pull'\] must name one force"),
+    "negative Rayleigh damping": (lambda: system(forces=pull(), rayleigh={"pull": -0.1}), r"rayleigh\['pull'\]"),
+    "gravity of four dimensions": (lambda: system(gravity=[0.0] * 4), "gravity must be a vector of 1, 2 or 3"),
+    "gravity not finite": (lambda: system(gravity=[0.0, 0.0, np.nan]), "gravity has values that are not finite"),
+    "a node held twice by one constraint": (lambda: built(a=jm.Fixed(("body", [1, 1]))), "'a' names node 1 of state 'body'"),
+    "two constraints that disagree": (
+        lambda: built(a=jm.Fixed(("body", [1])), b=moved([1, 2])),
+        "'a' and 'b' disagree.*node 1",
+    ),
+    "oblique constraints": (
+        lambda: built(a=jm.FixedPlane(("body", [1]), [1.0, 0, 0]), b=jm.FixedPlane(("body", [1]), [1.0, 1.0, 0])),
+        "'a' and 'b' restrict node 1 in oblique directions",
+    ),
+    "times that do not increase": (
+        lambda: jm.PrescribedMotion(("body", [0]), CHAIN[:1], np.zeros((2, 3)), [1.0, 0.0]),
+        "PrescribedMotion: times must be increasing",
+    ),
+    "no stiffness to integrate with": (
+        lambda: jm.ImplicitEuler(jm.MatrixFreeSystem(STATIC)),
+        "ImplicitEuler needs a linear system with mass",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SCENES)
+def test_wrong_scenes_are_refused_by_name(name):
+    make, message = WRONG_SCENES[name]
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_the_pattern_is_made_outside_jit():
+    scene, rest = chain()
+    with pytest.raises(ValueError, match="call it outside jit"):
+        jax.jit(lambda x: jm.MatrixLinearSystem.build(scene, eqx.tree_at(lambda s: s.position, rest, x)).sizes)(
+            rest.position
+        )
+
+
+@pytest.mark.parametrize("dt", [0.0, -0.1, np.nan])
+def test_time_steps_are_positive(dt):
+    scene, rest = chain()
+    with pytest.raises(ValueError, match="dt"):
+        jm.simulate(scene, rest, jm.ImplicitEuler(jm.MatrixLinearSystem.build(scene, rest)), dt, 1)
+
+
+# --- failed computation --------------------------------------------------------------------------------------------
+
+
+def floating(nodes):
+    """A chain that is held and, beside it, a rod of springs that is not."""
+    x = CHAIN[:1] + np.arange(nodes)[:, None] * [0.0, 1.0, 0.0]
+    links = jm.Springs((("rod", range(nodes - 1)), ("rod", range(1, nodes))), 10.0, 0.0)
+    held, rest = chain()
+    scene = jm.System(
+        {"chain": jm.Vec3(), "rod": jm.Vec3()}, forces=held.forces | {"links": links}, constraints=held.constraints
+    )
+    return scene, scene.at_rest({"chain": CHAIN, "rod": x})
+
+
+@pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("solver", [jm.Dense(), jm.SparseDirect()], ids=["dense", "sparse"])
+@pytest.mark.parametrize("which", ["alone", "one of two"])
+def test_a_floating_body_is_named(which, solver, jitted):
+    if which == "alone":
+        (scene, rest), name = chain(constraints={}), "chain"
+    else:
+        (scene, rest), name = floating(3), "rod"
+    linear_system = jm.MatrixLinearSystem.build(scene, rest, STATIC)
+    solve = eqx.filter_jit(jm.static_solve) if jitted else jm.static_solve
+    with pytest.raises(Exception, match=f"singular: state '{name}' can move freely") as caught:
+        solve(scene, rest, linear_system, solver)
+    if not jitted:
+        assert isinstance(caught.value, jm.FailedComputation)
+        assert caught.value.result == jm.RESULTS.singular
+
+
+@pytest.fixture(scope="module")
+def cube():
+    """One neo-Hookean tetrahedron held at three nodes, the fourth pushed; `push(force)` gives the scene."""
+    points = np.vstack([np.zeros(3), np.eye(3)])
+    element = jm.TetrahedronFEM(("cell", [[0, 1, 2, 3]]), points, jm.NeoHookean(100.0, 0.3))
+    scene = jm.System(
+        {"cell": jm.Vec3()},
+        forces={"elastic": element, "push": jm.ConstantForce(("cell", [3]), [0.0, 0.0, 0.0])},
+        constraints={"base": jm.Fixed(("cell", [0, 1, 2]))},
+    )
+    rest = scene.at_rest({"cell": points})
+    linear_system = jm.MatrixLinearSystem.build(scene, rest, STATIC)
+
+    def push(force):
+        return eqx.tree_at(lambda s: s.forces["push"].force, scene, jnp.asarray(force, float))
+
+    return push, rest, linear_system
+
+
+def test_newton_that_does_not_converge_shows_its_history(cube):
+    push, rest, linear_system = cube
+    scene = push([30.0, 30.0, 20.0])
+    solution = jm.static_solve(scene, rest, linear_system, max_steps=2, rtol=1e-12, throw=False)
+    assert solution.info.result == jm.RESULTS.not_converged
+    with pytest.raises(jm.FailedComputation, match="did not converge") as caught:
+        jm.static_solve(scene, rest, linear_system, max_steps=2, rtol=1e-12)
+    history = [r for r in np.asarray(solution.info.residuals).ravel() if r >= 0]
+    assert len(history) == 3
+    for residual in history:
+        assert f"{residual:.3e}" in str(caught.value)
+
+
+def test_an_inverted_element_under_a_logarithm(cube):
+    push, rest, linear_system = cube
+    inverted = eqx.tree_at(lambda s: s.position["cell"], rest, rest.position["cell"].at[3, 2].set(-0.5))
+    with pytest.raises(jm.FailedComputation, match="inverted.*StableNeoHookean") as caught:
+        jm.static_solve(push([0.0, 0.0, 0.0]), inverted, linear_system)
+    assert caught.value.result == jm.RESULTS.inverted_element
+    # Full steps run through the base; the line search shortens them
+    assert (
+        jm.static_solve(push([0.0, 0.0, -40.0]), rest, linear_system, line_search="none", throw=False).info.result
+        == jm.RESULTS.inverted_element
+    )
+    assert jm.static_solve(push([0.0, 0.0, -40.0]), rest, linear_system).info.result == jm.RESULTS.successful
+
+
+def test_numbers_that_are_not_finite_are_reported(cube):
+    push, rest, linear_system = cube
+    lost = eqx.tree_at(lambda s: s.position["cell"], rest, rest.position["cell"].at[2].set(jnp.nan))
+    with pytest.raises(ValueError, match="position of 'cell': node 2 is not finite"):
+        jm.static_solve(push([0.0, 0.0, 1.0]), lost, linear_system)
+    for young in (jnp.nan, jnp.inf):
+        scene = eqx.tree_at(lambda s: s.forces["elastic"].material.young, push([0.0, 0.0, 1.0]), jnp.asarray(young))
+        with pytest.raises(jm.FailedComputation) as caught:
+            jm.static_solve(scene, rest, linear_system)
+        assert caught.value.result in (jm.RESULTS.not_finite, jm.RESULTS.nonfinite_input)
+
+
+def test_pcg_refuses_what_it_cannot_solve():
+    scene, rest = chain()
+    # A follower pressure has an unsymmetric tangent
+    unsymmetric = eqx.tree_at(lambda s: s.forces, scene, {**scene.forces, "gas": jm.Pressure(("chain", [[1, 2, 3]]), 1.0)})
+    linear_system = jm.MatrixLinearSystem.build(unsymmetric, rest, STATIC)
+    with pytest.raises(ValueError, match="PCG needs a symmetric operator.*SparseDirect"):
+        jm.static_solve(unsymmetric, rest, linear_system, jm.PCG())
+
+    pushed = jm.Springs((("chain", [0, 1, 2]), ("chain", [1, 2, 3])), 10.0, 3.0)  # compressed: it buckles sideways
+    scene = eqx.tree_at(lambda s: s.forces["springs"], scene, pushed)
+    scene = eqx.tree_at(lambda s: s.forces["pull"].force, scene, jnp.array([0.0, 2.0, 0.0]))
+    symmetric = jm.Terms(mass=False, damping=False, symmetric=True)
+    linear_system = jm.MatrixLinearSystem.build(scene, rest, symmetric)
+    with pytest.raises(jm.FailedComputation) as caught:
+        jm.static_solve(scene, rest, linear_system, jm.PCG())
+    assert caught.value.result == jm.RESULTS.indefinite
+
+
+def test_single_precision_ends_at_its_floor_and_says_so():
+    scene, rest = chain(np.float32)
+    scene = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, scene)
+    linear_system = jm.MatrixLinearSystem.build(scene, rest, STATIC)
+    solution = jm.static_solve(scene, rest, linear_system)
+    assert solution.position["chain"].dtype == jnp.float32
+    with pytest.raises(jm.FailedComputation, match="rounding floor") as caught:
+        jm.static_solve(scene, rest, linear_system, rtol=1e-12)
+    assert caught.value.result == jm.RESULTS.residual_floor
+    info = jm.static_solve(scene, rest, linear_system, rtol=1e-12, throw=False).info
+    assert f"{float(info.floor):.1e}" in str(caught.value)
+    assert int(info.iterations) < 20
+
+
+def test_without_throw_the_result_is_returned():
+    scene, rest = chain(constraints={})
+    solution = jm.static_solve(scene, rest, throw=False)
+    assert solution.info.result == jm.RESULTS.singular
+    massless, rest = chain(masses={}, constraints={}, forces=chain()[0].forces | {})
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(massless, rest))
+    _, info = integrator.step(massless, rest, 0.1, throw=False)
+    assert info.result == jm.RESULTS.singular
+    with pytest.raises(jm.FailedComputation, match="ImplicitEuler: the matrix is singular: state 'chain'"):
+        integrator.step(massless, rest, 0.1)
+
+
+@pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jit"])
+def test_simulate_names_the_step_that_failed(cube, jitted):
+    """A tetrahedron without damping, its free node shot through the base: a step of Euler ends on the other side."""
+    push, rest, _ = cube
+    scene = eqx.tree_at(lambda s: s.masses, push([0.0, 0.0, 0.0]), {"mass": jm.UniformMass(("cell", [0, 1, 2, 3]), 1e3)})
+    shot = eqx.tree_at(lambda s: s.velocity["cell"], rest, jnp.zeros((4, 3)).at[3, 2].set(-4.0))
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(scene, rest))
+    run = eqx.filter_jit(jm.simulate) if jitted else jm.simulate
+    # 0.1 s at 4 m/s are 0.4 m of the 1 m there are: steps 0 and 1 are fine, step 2 is not
+    expected = "inverted" if jitted else "simulate, step 2: an element is inverted"
+    with pytest.raises(Exception, match=expected) as caught:
+        run(scene, shot, integrator, 0.1, 5)
+    if not jitted:
+        assert isinstance(caught.value, jm.FailedComputation)
+    trajectory = jm.simulate(scene, shot, integrator, 0.1, 5, throw=False)
+    results = trajectory.info.result
+    assert list(np.asarray(results == jm.RESULTS.successful)[:3]) == [True, True, False]
+
+
+def test_results_give_advice():
+    for result in (jm.RESULTS.not_converged, jm.RESULTS.not_finite, jm.RESULTS.inverted_element, jm.RESULTS.residual_floor):
+        assert len(jm.RESULTS[result]) > 60
+    assert isinstance(jm.RESULTS.promote(lx.RESULTS.singular), type(jm.RESULTS.singular))

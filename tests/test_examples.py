@@ -1,0 +1,109 @@
+"""The examples run, end with the numbers they promise, and draw their pictures."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("optimistix", reason='pip install "jaxmech[fit]"')
+pytest.importorskip("matplotlib", reason='pip install "jaxmech[fit]"').use("Agg")
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def load(name):
+    """An example as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_identify_rubber(tmp_path):
+    picture = tmp_path / "sub" / "rubber.png"
+    results = load("identify_rubber").main(cells=(1, 1, 1), picture=picture)
+    # Least squares with the incompressible closed form (cases F1 and F2), mu_1 = mu, or 2 c10, and mu_3 = -2 c01.
+    # The bar's bulk modulus is finite: 1 %.
+    mu, _, rms, _, _ = results["neo-Hookean"]
+    np.testing.assert_allclose([mu[0], rms], [0.30396508, 0.031450], rtol=0.01)
+    mu, _, rms, _, _ = results["Mooney-Rivlin"]
+    np.testing.assert_allclose([mu[0] / 2, -mu[2] / 2, rms], [0.12205659, 0.07337110, 0.013833], rtol=0.01)
+    # All eleven points up to 6.3 MPa: the optimum of the closed form with the last exponent at -2 has rms 0.012139;
+    # at a stretch of 7.6 the finite bulk modulus is worth 4 %, most of which the fit takes up.
+    mu, alpha, rms, _, stress = results["Ogden, 3 terms"]
+    assert rms < 1.03 * 0.012139
+    assert np.all(mu * alpha > 0) and stress.shape == (11,)
+    assert picture.stat().st_size > 10_000
+
+
+def test_identify_field(tmp_path):
+    picture = tmp_path / "field.png"
+    before, after, misfit = load("identify_field").main(cells=(6, 4, 2), steps=40, picture=picture)
+    # Discrepancy principle: the misfit is about the noise, neither far above it nor the noise itself fitted. The weight
+    # of the regularisation suits the fine mesh, where the misfit is 1.0; here it smooths a little more.
+    assert 0.9 < misfit < 1.4
+    # What remains is in the elements at the surface of the ball, a minority, whose jump total variation lowers: at least
+    # half of the error of the uniform start must go.
+    assert after < 0.5 * before
+    assert picture.stat().st_size > 10_000
+
+
+def test_neighbours_share_every_inner_face():
+    field = load("identify_field")
+    mesh = field.jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+    pairs, areas = field.neighbours(mesh)
+    # 12 tetrahedra have 48 faces; 2 triangles on each of the 10 squares around, the others are shared by two
+    assert len(pairs) == (48 - 20) / 2
+    assert np.all(pairs[:, 0] != pairs[:, 1]) and len(np.unique(np.sort(pairs, axis=1), axis=0)) == len(pairs)
+    # The diagonal planes of the split: 6 faces of area sqrt(2)/2 inside each cube; 2 of area 1/2 between the cubes
+    np.testing.assert_allclose(np.sort(areas), [0.5] * 2 + [np.sqrt(0.5)] * 12, rtol=1e-14)
+
+
+def test_geometric_stiffness(tmp_path):
+    picture = tmp_path / "chain.png"
+    results = load("geometric_stiffness").main(steps=20, picture=picture)
+    with_it, without = results["symmetric"], results["none"]
+    # Newton with its whole tangent converges; without the part that holds a taut chain sideways it creeps, then fails.
+    assert with_it[1] == 0 and with_it[0] < 6
+    assert without[0] > 2 * with_it[0]
+    # One linear solve per step: a step several times longer keeps the energy from growing.
+    assert with_it[2] >= 4 * without[2] > 0
+    # The two forms are the same matrix here: the links are in tension.
+    np.testing.assert_allclose(results["stabilized"][3].position["chain"], with_it[3].position["chain"], rtol=0, atol=1e-6)
+    assert picture.stat().st_size > 10_000
+
+
+def test_rigid_sections(tmp_path):
+    picture = tmp_path / "beams.png"
+    drops, _ = load("rigid_sections").main(steps=10, picture=picture)
+    assert drops["carried"] == pytest.approx(drops["second"], rel=1e-9)
+    # Sections that cannot deform change little: it bends as a beam does.
+    assert drops["carried"] < 0
+    assert drops["carried"] == pytest.approx(drops["free"], rel=0.1)
+    assert picture.stat().st_size > 10_000
+
+
+def test_modes(tmp_path):
+    picture = tmp_path / "modes.png"
+    before, after, misfit = load("modes").main(columns=10, picture=picture)
+    # Euler and Bernoulli's 6.267 for a straight one, but for shear and the coarse cells.
+    assert before == pytest.approx(6.267, rel=0.01)
+    assert after == pytest.approx(6.0, rel=1e-8) and misfit < 1e-8  # three steps, which only an exact gradient allows
+    assert picture.stat().st_size > 10_000
+
+
+def test_soft_gripper(tmp_path):
+    picture = tmp_path / "grasp.png"
+    unknowns, away = load("soft_gripper").main(picture=picture)
+    assert away < 1e-9  # [m]; four Gauss-Newton steps, which only an exact Jacobian allows
+    assert (unknowns[3:] > 0).all()  # cables pull
+    assert picture.stat().st_size > 10_000
+
+
+def test_embedded_surface(tmp_path):
+    picture = tmp_path / "ring.png"
+    angle, lost, change = load("embedded_surface").main(cells=(6, 2, 6), fine=(48, 16), steps=8, picture=picture)
+    assert angle < 0.02  # the normals of the ring are known; of second order in the size of the quads
+    assert 0.1 < lost < 0.9  # no more than the plates moved
+    assert -0.1 < change < 0  # Poisson's ratio is 0.4
+    assert picture.stat().st_size > 10_000

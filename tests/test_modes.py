@@ -1,0 +1,360 @@
+"""Modes of vibration and of buckling: closed forms, derivatives against differences, what is said where there are none."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tolerances import FINITE_DIFFERENCE, ROUND_OFF
+
+import jaxmech as jm
+
+EXACT = 1e-10  # eigenvalues of matrices of condition below 1e4, after a shifted factor in float64
+
+
+def chain(n: int, *, stiffness=3.0, mass=0.5, held=True):
+    """Masses in a row on a line, a spring between neighbours; the first is held."""
+    system = jm.System(
+        {"bar": jm.Vec1()},
+        forces={"springs": jm.AnchoredSprings((("bar", range(n)), ("bar", range(1, n + 1))), jnp.full(n, stiffness))},
+        masses={"mass": jm.DiagonalMass(("bar", range(n + 1)), jnp.full(n + 1, mass).at[n].divide(2))},
+        constraints={"wall": jm.Fixed(("bar", [0]))} if held else {},
+    )
+    return system, system.at_rest({"bar": np.zeros((n + 1, 1))})
+
+
+def assembly(system, state):
+    return jm.MatrixLinearSystem.build(system, state, jm.Terms(damping=False))
+
+
+def varied(system, numbers):
+    """Another stiffness and mass of each spring and node."""
+    where = (lambda s: s.forces["springs"].stiffness, lambda s: s.masses["mass"].mass)
+    return eqx.tree_at(lambda s: [w(s) for w in where], system, [w(system) * n for w, n in zip(where, numbers, strict=True)])
+
+
+def numbers(rng, n: int):
+    return tuple(jnp.asarray(rng.uniform(0.7, 1.4, size)) for size in (n, n + 1))
+
+
+def difference(f, x, d, h=1e-4):
+    """The derivative of `f` along `d`, to fourth order."""
+
+    def central(h):
+        ahead, behind = (jax.tree.map(lambda a, b, t=t: a + t * b, x, d) for t in (h, -h))
+        return jax.tree.map(lambda a, b: (a - b) / (2 * h), f(ahead), f(behind))
+
+    return jax.tree.map(lambda fine, coarse: (4 * fine - coarse) / 3, central(h / 2), central(h))
+
+
+def test_c17_a_string_under_tension():
+    """Nine masses on a string; only its tension, a geometric stiffness, holds them sideways."""
+    x = np.stack([0.1 * np.arange(11), np.zeros(11)], axis=1)
+
+    def string(tension):
+        # Along itself the string is stiff, and those motions are left out.
+        return jm.System(
+            {"string": jm.Vec2()},
+            forces={"springs": jm.Springs((("string", range(10)), ("string", range(1, 11))), 1e4, 0.1 - tension / 1e4)},
+            masses={"mass": jm.UniformMass(("string", range(11)), 0.01)},
+            constraints={
+                "ends": jm.Fixed(("string", [0, 10])),
+                "sideways": jm.FixedComponents(("string", range(1, 10)), (True, False)),
+            },
+        )
+
+    system = string(100.0)
+    rest = system.at_rest({"string": x})
+    linear_system = assembly(system, rest)
+
+    @jax.jit
+    def frequencies(rest_length):
+        trial = eqx.tree_at(lambda s: s.forces["springs"].rest_length, system, rest_length)
+        found = jm.modes(trial, rest, linear_system, count=3)
+        return found.frequencies, found.shapes["string"]
+
+    (omega, shapes), (slope, _) = jax.jvp(frequencies, (jnp.asarray(0.09),), (jnp.asarray(-1e-4),))
+    np.testing.assert_allclose(omega, [98.93784282, 195.43950758, 287.12880305], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(slope, omega / 200, rtol=EXACT)  # one newton more: omega goes with the root of the tension
+    # Sines, of unit mass, the largest component positive; nothing along the string or at its ends.
+    sines = np.sin(np.pi * np.outer([1, 2, 3], np.arange(11)) / 10) * np.sqrt(2 / 10 / 0.01)
+    np.testing.assert_allclose(np.abs(shapes[:, :, 1]), np.abs(sines), rtol=0, atol=1e-8)
+    assert (shapes.reshape(3, -1).max(axis=1) >= -shapes.reshape(3, -1).min(axis=1) - 1e-9).all()
+    np.testing.assert_allclose(shapes[:, :, 0], 0, atol=1e-12)
+
+
+def test_fixed_free_bar():
+    """`omega = (2j - 1) pi/2 sqrt(E A / (m L))` of the continuous bar, to second order in the length of the elements."""
+    exact = 0.5 * np.pi * np.array([1, 3])
+    errors = []
+    for n in (8, 16):
+        system, rest = chain(n, stiffness=1.0 * n, mass=1.0 / n)
+        errors.append(1 - jm.modes(system, rest, count=2).frequencies / exact)
+        again = jm.modes(system, rest, count=2).frequencies
+        assert np.array_equal(1 - again / exact, errors[-1])
+    np.testing.assert_allclose(np.log2(errors[0] / errors[1]), 2, atol=0.02)
+
+
+def test_gradients_jit_vmap(rng):
+    """Eigenvalues and shapes: both modes of differentiation against differences, second derivatives, a batch."""
+    n, count = 6, 3
+    system, rest = chain(n)
+    linear_system = assembly(system, rest)
+    weights = jnp.asarray(rng.standard_normal((count, n + 1, 1)))
+
+    def values(x):
+        return jm.modes(varied(system, x), rest, linear_system, count=count).eigenvalues
+
+    def shapes(x):
+        return jm.modes(varied(system, x), rest, linear_system, count=count).shapes["bar"]
+
+    def number(x):
+        found = jm.modes(varied(system, x), rest, linear_system, count=count)
+        return found.eigenvalues[1] * jnp.sum(weights * found.shapes["bar"]) + found.frequencies[0]
+
+    x, d = numbers(rng, n), numbers(rng, n)
+    both = jax.jit(lambda x: (values(x), shapes(x)))
+    primal, rates = jax.jit(lambda x, d: jax.jvp(lambda x: (values(x), shapes(x)), (x,), (d,)))(x, d)
+    for ours, true in zip(rates, difference(both, x, d), strict=True):
+        np.testing.assert_allclose(ours, true, rtol=0, atol=FINITE_DIFFERENCE * np.abs(true).max())
+    np.testing.assert_allclose(primal[0], values(x), rtol=1e-12)
+    gradient = jax.jit(jax.grad(number))
+    slope = sum(jnp.sum(g * e) for g, e in zip(gradient(x), d, strict=True))
+    np.testing.assert_allclose(slope, difference(jax.jit(number), x, d), rtol=FINITE_DIFFERENCE)
+    bend = jax.jit(lambda x, d: jax.jvp(gradient, (x,), (d,))[1])(x, d)
+    for ours, true in zip(bend, difference(gradient, x, d), strict=True):
+        np.testing.assert_allclose(ours, true, rtol=0, atol=1e-6 * np.abs(true).max())
+    batch = jax.jit(jax.vmap(values))(jax.tree.map(lambda a, b: jnp.stack([a, a + 0.1 * b]), x, d))
+    np.testing.assert_allclose(batch[0], values(x), rtol=1e-12)
+
+
+def pair(gap=0.0):
+    """Two oscillators that do not touch; equal unless `gap`."""
+    system = jm.System(
+        {"a": jm.Vec1()},
+        forces={"springs": jm.AnchoredSprings(("a", [0, 1]), jnp.array([2.0, 2.0 + gap]), [[0.0], [0.0]])},
+        masses={"mass": jm.DiagonalMass(("a", [0, 1]), jnp.ones(2))},
+    )
+    return system, system.at_rest({"a": [[0.0], [0.0]]})
+
+
+def test_repeated_eigenvalues_differentiate_in_sums():
+    system, rest = pair()
+    linear_system = assembly(system, rest)
+
+    def trace(k):
+        return jnp.sum(
+            jm.modes(
+                eqx.tree_at(lambda s: s.forces["springs"].stiffness, system, k), rest, linear_system, count=2
+            ).eigenvalues
+        )
+
+    def shape(k):
+        trial = eqx.tree_at(lambda s: s.forces["springs"].stiffness, system, k)
+        return jm.modes(trial, rest, linear_system, count=2).shapes["a"][0, 0, 0]
+
+    k = jnp.array([2.0, 2.0])
+    first = lambda k: jm.modes(  # noqa: E731
+        eqx.tree_at(lambda s: s.forces["springs"].stiffness, system, k), rest, linear_system, count=2
+    ).eigenvalues[0]
+    np.testing.assert_allclose(jax.grad(first)(k), [0.5, 0.5], rtol=EXACT)  # the mean of the copies
+    np.testing.assert_allclose(jax.grad(trace)(k), [1.0, 1.0], rtol=EXACT)
+    np.testing.assert_allclose(jax.jvp(trace, (k,), (jnp.array([0.3, -0.1]),))[1], 0.2, rtol=EXACT)
+    with pytest.raises(Exception, match="eigenvalue is repeated"):
+        jax.jit(jax.grad(shape))(k)
+    assert np.isfinite(jax.grad(shape)(jnp.array([2.0, 2.1]))).all()
+
+
+def test_free_bodies_have_six_zero_modes():
+    mesh = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 0.8, 0.6), kind="hexahedron")
+    system = jm.System(
+        {"body": jm.Vec3()},
+        forces={"elastic": jm.HexahedronFEM.from_mesh("body", mesh, jm.StVenantKirchhoff(2e5, 0.3))},
+        masses={"mass": jm.ConsistentMass.from_mesh("body", mesh, 900.0)},
+    )
+    found = jm.modes(system, system.at_rest({"body": mesh.points}), count=8)
+    assert (found.frequencies[:6] == 0).all() and (found.frequencies[6:] > 1).all()
+    assert np.abs(found.eigenvalues[:6]).max() < 1e-10 * found.eigenvalues[6]
+    assert found.unstable == 0 and (found.info.errors < 1e-14).all()
+
+
+def pendulums(angle=0.0):
+    """Two pendulums in a row by their angles: what holds them is gravity on mapped points, a geometric stiffness."""
+
+    def bob(q, which):
+        turned = jnp.cumsum(q[:, 0])
+        along = jnp.stack([jnp.sin(turned), -jnp.cos(turned)])
+        return along[:, 0] + which[0] * along[:, 1]
+
+    system = jm.System(
+        {"angles": jm.Vec1(), "bobs": jm.Vec2()},
+        masses={"bobs": jm.UniformMass(("bobs", [0, 1]), 0.3)},
+        mappings={"rods": jm.FunctionMapping(("angles", [[0, 1], [0, 1]]), "bobs", bob, (jnp.array([[0.0], [1.0]]),))},
+        gravity=(0.0, -9.81),
+    )
+    return system, system.at_rest({"angles": [[angle], [0.0]]})
+
+
+def test_mapped_masses_vibrate_and_fall_over():
+    """`omega^2 = (2 -+ sqrt 2) g / l` hanging; upside down both grow, and are reported."""
+    system, hanging = pendulums()
+    linear_system = assembly(system, hanging)
+    found = jm.modes(system, hanging, linear_system, count=2)
+    exact = 9.81 * (2 + np.sqrt(2) * np.array([-1, 1]))
+    np.testing.assert_allclose(found.eigenvalues, exact, rtol=EXACT)
+    upright = system.at_rest({"angles": [[np.pi], [0.0]]})
+    found = jm.modes(system, upright, linear_system, count=2)
+    np.testing.assert_allclose(found.eigenvalues, -exact[::-1], rtol=EXACT)
+    np.testing.assert_allclose(found.frequencies, -np.sqrt(exact[::-1]), rtol=EXACT)
+    assert found.unstable == 2
+
+
+def test_mapped_scene_equals_its_direct_twin(rng):
+    """Springs and masses on a copy of the nodes, in another order, between two main states."""
+    n = 4
+    order = np.array([2, 0, 3, 1])
+    points = rng.uniform(-1, 1, (n, 2)) + 3 * np.arange(n)[:, None]
+
+    def scene(state, nodes, more_dofs, mappings):
+        on = lambda which: (state, nodes[np.asarray(which)])  # noqa: E731
+        return jm.System(
+            {"points": jm.Vec2(), **more_dofs},
+            forces={
+                "springs": jm.Springs((on([0, 1, 2, 0]), on([1, 2, 3, 3])), jnp.array([4.0, 5.0, 6.0, 3.0]), 1.0),
+                "home": jm.AnchoredSprings(on([0, 2]), 2.0, points[[0, 2]] + 0.1),
+            },
+            masses={"mass": jm.DiagonalMass(on(range(n)), jnp.array([1.0, 2.0, 0.5, 1.5]))},
+            mappings=mappings,
+            constraints={"slide": jm.FixedPlane(("points", [1]), (1.0, 2.0))},
+        )
+
+    direct = scene("points", np.arange(n), {}, {})
+    copy = jm.SubsetMapping(("points", order), "copy")
+    mapped = scene("copy", np.argsort(order), {"copy": jm.Vec2()}, {"copy": copy})
+    rest = direct.at_rest({"points": points})
+    ours, theirs = (jm.modes(s, rest, count=7) for s in (mapped, direct))
+    np.testing.assert_allclose(ours.eigenvalues, theirs.eigenvalues, rtol=EXACT)
+    np.testing.assert_allclose(ours.shapes["points"], theirs.shapes["points"], rtol=0, atol=1e-9)
+    # Seven: one of the eight directions is held, and never moves.
+    normal = np.array([1.0, 2.0])
+    np.testing.assert_allclose(ours.shapes["points"][:, 1] @ normal, 0, atol=ROUND_OFF)
+    failed = jm.modes(direct, rest, count=8, throw=False)
+    assert failed.info.result == jm.RESULTS.too_few_modes and np.isnan(failed.eigenvalues).all()
+
+
+def test_single_precision():
+    system, rest = chain(6)
+    half = jax.tree.map(lambda a: a.astype(jnp.float32) if jnp.issubdtype(jnp.asarray(a).dtype, jnp.floating) else a, rest)
+    single = jm.modes(system, half, count=2)
+    assert single.eigenvalues.dtype == jnp.float32 and single.shapes["bar"].dtype == jnp.float32
+    np.testing.assert_allclose(single.eigenvalues, jm.modes(system, rest, count=2).eigenvalues, rtol=1e-5)
+
+
+def test_what_cannot_be_is_named():
+    system, rest = chain(3)
+    massless = eqx.tree_at(lambda s: s.masses, system, {})
+    with pytest.raises(ValueError, match="modes: the scene has no mass"):
+        jm.modes(massless, rest)
+    with pytest.raises(ValueError, match="count is 6, but there are only 4 unknowns"):
+        jm.modes(system, rest)
+    with pytest.raises(ValueError, match="count must be a whole number"):
+        jm.modes(system, rest, count=0)
+    with pytest.raises(TypeError, match="must be a MatrixLinearSystem"):
+        jm.modes(system, rest, jm.MatrixFreeSystem(), count=1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"leaves out \['mass'\]; build it with Terms\(mass=True\)"):
+        jm.modes(system, rest, jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False)), count=1)
+    with pytest.raises(jm.FailedComputation, match="fewer modes than were asked for"):
+        jm.modes(system, rest, count=4)
+    linear_system = assembly(system, rest)
+    with pytest.raises(Exception, match="fewer modes than were asked for"):
+        eqx.filter_jit(lambda s: jm.modes(s, rest, linear_system, count=4).eigenvalues)(system)
+
+
+def test_a_loose_state_is_named():
+    """A state with neither stiffness nor mass in its second node."""
+    system, rest = chain(2)
+    dofs = {"bar": jm.Vec1(), "cart": jm.Vec1()}
+    loose = jm.System(
+        dofs,
+        forces={**system.forces, "cart": jm.AnchoredSprings(("cart", [0]), 1.0, [[0.0]])},
+        masses={**system.masses, "cart": jm.DiagonalMass(("cart", [0]), 1.0)},
+        constraints=system.constraints,
+    )
+    start = loose.at_rest({**rest.position, "cart": [[0.0], [1.0]]})
+    with pytest.raises(jm.FailedComputation, match="state 'cart' can move freely"):
+        jm.modes(loose, start, count=2)
+
+
+def column(links: int, *, stiffness=3.0, length=1.0):
+    """Hencky's column: rigid links of equal length joined by springs, clamped below, and a load at its tip by a mapping."""
+
+    def tip(q):
+        turned = jnp.cumsum(q[:, 0])
+        return length / links * jnp.stack([jnp.sum(jnp.cos(turned)), jnp.sum(jnp.sin(turned))])
+
+    system = jm.System(
+        {"angles": jm.Vec1(), "tip": jm.Vec2()},
+        forces={
+            "hinges": jm.AnchoredSprings(("angles", range(links)), stiffness, np.zeros((links, 1))),
+            "load": jm.ConstantForce(("tip", [0]), jnp.zeros((1, 2))),
+        },
+        mappings={"tip": jm.FunctionMapping(("angles", [range(links)]), "tip", tip)},
+    )
+    return system, system.at_rest({"angles": np.zeros((links, 1))})
+
+
+def test_buckling_of_a_column_of_links():
+    """`P = 4 k/h sin^2((2j - 1) pi / (2 (2 N + 1)))`, on its way to Euler's `pi^2 E I / (4 L^2)`, `E I = k h`."""
+    links, h, k = 12, 1 / 12, 3.0
+    system, rest = column(links)
+    linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
+
+    def scene(mu, k, direction=-1.0):
+        numbers = (jnp.array([[direction, 0.0]]) * mu, k)
+        return eqx.tree_at(lambda s: (s.forces["load"].force, s.forces["hinges"].stiffness), system, numbers)
+
+    def critical(k, direction=-1.0, count=3, throw=True):
+        return jm.buckling(lambda mu: scene(mu, k, direction), rest, linear_system, count=count, throw=throw)
+
+    exact = 4 * k / h * np.sin((2 * np.arange(1, 4) - 1) * np.pi / (2 * (2 * links + 1))) ** 2
+    factors, slopes = jax.jit(lambda k: jax.jvp(lambda k: critical(k).factors, (k,), (jnp.ones_like(k),)))(jnp.asarray(k))
+    np.testing.assert_allclose(factors, exact, rtol=EXACT)
+    np.testing.assert_allclose(slopes, exact / k, rtol=EXACT)
+    assert factors[0] == pytest.approx(np.pi**2 * k * h / 4, rel=1 / links)
+    pulled = critical(jnp.asarray(k), direction=1.0, throw=False)
+    assert pulled.info.result == jm.RESULTS.too_few_modes and np.isnan(pulled.factors).all()
+    with pytest.raises(jm.FailedComputation, match="not a stable one"):
+        jm.buckling(lambda mu: scene(1.5 * exact[0] + mu, k), rest, linear_system)
+    with pytest.raises(TypeError, match="scene must be a function of the load factor"):
+        jm.buckling(system, rest, linear_system)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.slow
+def test_buckling_and_vibration_of_a_solid_cantilever():
+    """Euler's load and Euler and Bernoulli's frequency of a slender strip of quads, whose bending stiffness is too large by
+    `1 + (dx / height)^2 / 2` (the parasitic shear of a bilinear cell; zero Poisson ratio); shear adds a quarter percent.
+    """
+    length, height, young = 16.0, 1.0, 1000.0
+    mesh = jm.box_mesh(cells=(32, 1), size=(length, height), kind="quad")
+    root, tip = mesh.nodes_where(lambda x: x[:, 0] == 0.0), mesh.faces_where(lambda x: x[:, 0] == length)
+    system = jm.System(
+        {"strip": jm.Vec2()},
+        forces={
+            "elastic": jm.QuadFEM.from_mesh("strip", mesh, jm.StVenantKirchhoff(young, 0.0), plane="stress"),
+            "push": jm.Traction.from_mesh("strip", tip, (0.0, 0.0)),
+        },
+        masses={"mass": jm.ConsistentMass.from_mesh("strip", mesh, 1.0)},
+        constraints={"clamp": jm.Fixed(("strip", root))},
+    )
+    rest = system.at_rest({"strip": mesh.points})
+    bending = young * height**3 / 12 * (1 + 0.5 * (0.5 / height) ** 2)
+    shear = 5 / 6 * 0.5 * young * height
+    euler = np.pi**2 * bending / (4 * length**2)
+
+    def scene(mu):
+        return eqx.tree_at(lambda s: s.forces["push"].traction, system, mu * jnp.array([-1.0, 0.0]))
+
+    critical = jm.buckling(scene, rest).factors[0]
+    assert float(critical) == pytest.approx(euler / (1 + euler / shear), rel=2e-3)
+    omega = jm.modes(system, rest, count=1).frequencies[0]
+    assert float(omega) == pytest.approx(1.8751040687**2 * np.sqrt(bending / height) / length**2, rel=5e-3)

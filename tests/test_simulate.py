@@ -1,0 +1,113 @@
+"""Trajectories: the same numbers as a loop of steps, memory of reverse mode, progress."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+
+ROUNDING = 1e-12  # float64 sums of a few hundred terms, in another order
+DT = 0.01
+
+
+def chain(nodes: int = 3) -> tuple[jm.System, jm.State, jm.ImplicitEuler]:
+    """A hanging chain of point masses, released from the horizontal."""
+    numbers = np.arange(nodes)
+    system = jm.System(
+        {"chain": jm.Vec2()},
+        forces={"links": jm.Springs((("chain", numbers[:-1]), ("chain", numbers[1:])), 100.0, 0.1)},
+        masses={"beads": jm.UniformMass(("chain", numbers), 0.1)},
+        constraints={"nail": jm.Fixed(("chain", [0]))},
+        gravity=[0.0, -9.81],
+    )
+    state = system.at_rest({"chain": np.stack([0.1 * numbers, 0.0 * numbers], axis=1)})
+    return system, state, jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.Dense())
+
+
+@pytest.mark.parametrize(("steps", "save_every", "checkpoint_every"), [(6, 3, 2), (7, 1, 3)])
+def test_trajectory_is_the_loop_of_steps(steps, save_every, checkpoint_every):
+    system, state, integrator = chain()
+    found = jm.simulate(system, state, integrator, DT, steps, save_every=save_every, checkpoint_every=checkpoint_every)
+    frames = [state]
+    for number in range(steps):
+        state, _ = integrator.step(system, state, DT)
+        if (number + 1) % save_every == 0:
+            frames.append(state)
+    for frame, expected in enumerate(frames):
+        np.testing.assert_allclose(found.position["chain"][frame], expected.position["chain"], atol=ROUNDING)
+        np.testing.assert_allclose(found.velocity["chain"][frame], expected.velocity["chain"], atol=ROUNDING)
+        np.testing.assert_allclose(found.time[frame], expected.time, atol=ROUNDING)
+    assert found.position["chain"].shape[0] == len(frames)
+    assert found.info.iterations.shape == (steps,)
+    np.testing.assert_array_equal(found.last.position["chain"], found.position["chain"][-1])
+
+
+def test_gradient_does_not_depend_on_checkpoints():
+    system, state, integrator = chain()
+
+    def height(stiffness, every):
+        trial = eqx.tree_at(lambda s: s.forces["links"].stiffness, system, stiffness)
+        return jm.simulate(trial, state, integrator, DT, 7, checkpoint_every=every).last.position["chain"][-1, 1]
+
+    gradients = [float(jax.grad(height)(100.0, every)) for every in (3, 7)]
+    np.testing.assert_allclose(gradients, gradients[0], rtol=1e-11)
+    assert gradients[0] != 0
+
+
+def test_reverse_mode_memory_grows_like_the_square_root():
+    """16 times the steps: 4 times the checkpoints, 4 times the steps of a chunk; without checkpoints, 16 times."""
+    system, state, integrator = chain(40)
+
+    def scratch(steps, every):
+        def height(stiffness):
+            trial = eqx.tree_at(lambda s: s.forces["links"].stiffness, system, stiffness)
+            end = jm.simulate(trial, state, integrator, DT, steps, save_every=steps, checkpoint_every=every, throw=False)
+            return end.last.position["chain"][-1, 1]
+
+        return jax.jit(jax.grad(height)).lower(100.0).compile().memory_analysis().temp_size_in_bytes
+
+    few, many = scratch(64, None), scratch(1024, None)
+    assert many < 6 * few
+    assert many < scratch(1024, 1024) / 4
+
+
+def test_progress_reaches_the_end(capsys):
+    pytest.importorskip("tqdm")
+    system, state, integrator = chain()
+    jm.simulate(system, state, integrator, DT, 4, progress=True)
+    jax.effects_barrier()
+    assert "4/4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        ({"steps": 0}, "steps"),
+        ({"steps": 2.0}, "steps"),
+        ({"steps": 6, "save_every": 4}, "save_every"),
+        ({"steps": 6, "checkpoint_every": 0}, "checkpoint_every"),
+    ],
+)
+def test_bad_counts_are_named(arguments, culprit):
+    system, state, integrator = chain()
+    with pytest.raises(ValueError, match=culprit):
+        jm.simulate(system, state, integrator, DT, **arguments)
+
+
+@pytest.mark.parametrize("dt", [0.0, -0.1, np.nan, [0.1, 0.2]])
+def test_bad_time_steps_are_named(dt):
+    system, state, integrator = chain()
+    with pytest.raises(ValueError, match="dt"):
+        jm.simulate(system, state, integrator, dt, 2)
+
+
+def test_batch_of_time_steps_is_a_loop():
+    system, state, integrator = chain()
+
+    def end(dt):
+        return jm.simulate(system, state, integrator, dt, 3).last.position["chain"]
+
+    steps = jnp.array([0.005, 0.01, 0.02])
+    np.testing.assert_allclose(jax.vmap(end)(steps), np.stack([end(dt) for dt in steps]), atol=ROUNDING)

@@ -1,0 +1,154 @@
+"""Straight lines of scalar operations compute what `jax.vmap` computes, and so do their derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tolerances import FINITE_DIFFERENCE, RECOMPILED
+
+import jaxmech as jm
+from jaxmech._material.polar import rotation_distances
+from jaxmech._straight_line import elements
+from jaxmech._straight_line.elements import map_elements
+from jaxmech._straight_line.points import map_points
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """However few the elements and the operations."""
+    monkeypatch.setattr(elements, "_FEW", 1)
+    monkeypatch.setattr(elements, "_SHORT", 0)
+
+
+@pytest.fixture
+def lengths(monkeypatch):
+    """How many programs became straight lines."""
+    calls = []
+    staged = elements.staged
+    monkeypatch.setattr(elements, "staged", lambda *a: calls.append(1) or staged(*a))
+    return calls
+
+
+def close(a, b):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert x.shape == y.shape and x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=0, atol=RECOMPILED * max(1.0, np.abs(y).max(initial=0)))
+
+
+FUNCTIONS = {
+    "elementwise": lambda a, b, s: jnp.where(a > b, jnp.exp(-a * s), jnp.sqrt(b * b + 1) / (2 + a)) ** 2,
+    "products": lambda a, b, s: (a @ b.T @ a, jnp.einsum("ij,kj->ik", a, b), jnp.trace(a), jnp.outer(a[0], b[1]) * s),
+    "moves": lambda a, b, s: (jnp.flip(a, 0).T, jnp.concatenate([a, b], 1), jnp.pad(a, ((1, 0), (0, 2))), jnp.roll(b, 1)),
+    "parts": lambda a, b, s: (a[1], b[:, ::2], jnp.stack([a[0], b[2]]), jnp.split(a, 3)[1], jnp.squeeze(a[:1], 0)),
+    "known_places": lambda a, b, s: (a[np.array([2, 0])], jnp.triu(b), b[np.triu_indices(3)]),
+    "reductions": lambda a, b, s: (a.sum(0), b.max(), a.min(1), jnp.any(a > 0), jnp.prod(b, axis=1), jnp.linalg.norm(a)),
+    "a_loop": lambda a, b, s: jax.lax.fori_loop(0, 4, lambda i, c: c @ a * 0.3 + b, b),
+    "a_scan": lambda a, b, s: jax.lax.scan(lambda c, row: (c + s * row, c * row), a[0], b),
+    "hessian": lambda a, b, s: jax.hessian(lambda a: jnp.sum(jnp.tanh(a @ b)) * s)(a),
+    "custom_rule": lambda a, b, s: s * rotation_distances(jnp.eye(3) + 0.1 * a)[0],
+    "a_constant": lambda a, b, s: (jnp.eye(3), a * 0.0, jnp.zeros(2)),
+    "whole_numbers": lambda a, b, s: (a + jnp.arange(3), jnp.argmin(jnp.arange(3)[::-1]) * b, (a > 0).astype(int)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("count", [5, 2 * elements._CHUNK + 3])
+def test_every_kind_of_operation(name, count, always, lengths, rng):
+    a, b = (jnp.asarray(rng.normal(size=(count, 3, 3))) for _ in range(2))
+    mapped = jax.jit(lambda a, b, s: map_elements(FUNCTIONS[name], (0, 0, None), a, b, s))
+    close(mapped(a, b, 0.7), jax.vmap(FUNCTIONS[name], (0, 0, None))(a, b, 0.7))
+    assert lengths
+
+
+@pytest.mark.parametrize("name", ["products", "a_loop", "custom_rule"])
+def test_derivatives_in_both_modes_and_in_batches(name, always, lengths, rng):
+    a, b = (jnp.asarray(rng.normal(size=(7, 3, 3))) for _ in range(2))
+    weights = jax.tree.map(
+        lambda x: jnp.asarray(rng.normal(size=x.shape)), jax.vmap(FUNCTIONS[name], (0, 0, None))(a, b, 0.7)
+    )
+
+    def loss(over, a, b, s):
+        values = over(FUNCTIONS[name], (0, 0, None), a, b, s)
+        return sum(jnp.vdot(w, x) for w, x in zip(jax.tree.leaves(weights), jax.tree.leaves(values), strict=True))
+
+    def plain(function, in_axes, *arguments):
+        return jax.vmap(function, in_axes)(*arguments)
+
+    for derivative in (jax.grad, lambda f, argnums: jax.jacfwd(jax.grad(f, 2), argnums)):
+        found, expected = (
+            jax.jit(derivative(lambda a, b, s, over=over: loss(over, a, b, s), argnums=(0, 2)))(a, b, 0.7)
+            for over in (map_elements, plain)
+        )
+        close(found, expected)
+    several = jnp.array([0.2, 0.7])
+    close(
+        jax.jit(jax.vmap(jax.grad(lambda s: loss(map_elements, a, b, s))))(several),
+        jax.vmap(jax.grad(lambda s: loss(plain, a, b, s)))(several),
+    )
+    assert lengths
+
+
+def test_what_has_no_such_form_is_mapped_as_it_is(always, rng):
+    a = jnp.asarray(rng.normal(size=(2 * elements._FEWER + 5, 3, 3)))
+    close(jax.jit(lambda a: map_elements(jnp.linalg.inv, (0,), a))(a), jnp.linalg.inv(a))
+
+
+def test_single_precision_stays_single(always, rng):
+    F = jnp.asarray(np.eye(3) + 0.1 * rng.normal(size=(4, 3, 3)), jnp.float32)
+    law = jm.NeoHookean(jnp.float32(10), jnp.float32(0.3))
+    found = jax.jit(lambda F: map_elements(jax.hessian(law.energy_density), (0,), F))(F)
+    assert found.dtype == jnp.float32
+    np.testing.assert_allclose(found, jax.vmap(jax.hessian(law.energy_density))(F), atol=2e-4)
+
+
+def test_points_of_all_elements_are_mapped_together(always, lengths, rng):
+    a, b = jnp.asarray(rng.normal(size=(5, 4, 3))), jnp.asarray(rng.normal(size=(4, 3)))
+    scale = jnp.asarray(rng.normal(size=5))
+
+    def of_point(s, p, q):
+        return s * jnp.outer(p, q)
+
+    found = jax.jit(jax.vmap(lambda s, p: map_points(of_point, s, p, b)))(scale, a)
+    close(found, jnp.einsum("e,eqi,qj->eqij", scale, a, b))
+    assert lengths
+    close(map_points(of_point, scale[0], a[0], b), jnp.einsum("qi,qj->qij", scale[0] * a[0], b))
+
+
+def test_nothing_is_traced_again_at_every_eager_call(always, lengths, rng):
+    a = jnp.asarray(rng.normal(size=(5, 3)))
+    close(map_elements(jnp.sin, (0,), a), jnp.sin(a))
+    jax.vmap(jax.grad(lambda a: jnp.sum(map_elements(jnp.sin, (0,), a))))(a[None])
+    assert not lengths
+
+
+@pytest.mark.parametrize("kind", ["tetrahedron", "hexahedron"])
+def test_a_scene_of_many_elements_agrees_with_itself(kind, lengths, rng):
+    """Many enough to be straight lines: bodies, springs, and points on a frame that springs hold."""
+    cells = (4, 4, 3) if kind == "tetrahedron" else (8, 6, 6)
+    mesh = jm.box_mesh(cells=cells, size=(2.0, 1.0, 1.0), kind=kind)
+    count = elements._FEW + 10
+    chain = np.stack([np.arange(count), np.arange(1, count + 1)], 1) % mesh.points.shape[0]
+    solid = jm.TetrahedronFEM if kind == "tetrahedron" else jm.HexahedronFEM
+    system = jm.System(
+        {"body": jm.Vec3(), "frame": jm.Rigid3(), "pins": jm.Vec3()},
+        forces={
+            "solid": solid.from_mesh("body", mesh, jm.NeoHookean(jnp.asarray(rng.uniform(5, 9, len(mesh.cells))), 0.3)),
+            "springs": jm.Springs((("body", chain[:, 0]), ("body", chain[:, 1])), 3.0, 0.3, damping=0.1),
+            "pinned": jm.Springs((("body", chain[:, 0]), ("pins", np.arange(count))), 2.0, 0.1),
+        },
+        mappings={"carried": jm.RigidMapping(("frame", np.zeros(count, int)), "pins", rng.uniform(-1, 1, (count, 3)))},
+    )
+    frame = np.array([[0.1, 0.2, 0.3, 0, 0, 0, 1.0]])
+    state = system.at_rest({"body": mesh.points + 0.02 * rng.normal(size=mesh.points.shape), "frame": frame})
+    u = {s: jnp.asarray(rng.normal(size=v.shape)) for s, v in state.velocity.items()}
+    matrix = jm.MatrixLinearSystem.build(system, state).assemble(system, state)
+    close(matrix.mv(u), jax.jit(lambda s, x, u: jm.MatrixFreeSystem().assemble(s, x).mv(u))(system, state, u))
+    assert len(lengths) > 2
+
+    def along(h):
+        moved = {"body": state.position["body"] + h * u["body"], "frame": state.position["frame"]}
+        return jm.energy(system, jm.State(moved, state.velocity, state.time))
+
+    push = -float(jnp.vdot(jm.total_force(system, state)["body"], u["body"]))
+    assert jax.grad(along)(0.0) == pytest.approx(push, rel=RECOMPILED)
+    assert (along(1e-5) - along(-1e-5)) / 2e-5 == pytest.approx(push, rel=FINITE_DIFFERENCE)
