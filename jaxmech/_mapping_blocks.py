@@ -11,6 +11,7 @@ from ._element import over_elements
 from ._forcefield.chart import Arrays, no_displacement, retract_each
 from ._mapping.base import AbstractMapping
 from ._positive_part import positive_part
+from ._small_blocks import times_vectors
 from ._sparse.rows import add_rows, take_rows
 from ._system import System
 from ._typing import Array
@@ -31,10 +32,33 @@ def mapping_jacobian(system: System, name: str, x: Fields) -> Jacobian:
         )
 
     places = gathered(mapping.parents, x)
+    if interpolates(system, mapping):
+        eye = jnp.eye(child.deriv_size, dtype=places[0].dtype)
+        return tuple(w[..., None, None] * eye for w in _weights(mapping, jax.tree.map(jnp.zeros_like, places)))
     if mapping.is_linear and all(dof.is_vector_space for dof in parents):
         # The Jacobian does not depend on the positions: read it off where nothing changes in a loop over time.
         places = jax.tree.map(jnp.zeros_like, places)
     return tuple(_by_parent(b) for b in over_elements(mapping, mapping.parents, of_node, places))
+
+
+def interpolates(system: System, mapping: AbstractMapping) -> bool:
+    """Whether the blocks of `J` are multiples of the identity."""
+    return mapping.is_interpolation and _is_flat(system, mapping)
+
+
+def _weights(mapping: AbstractMapping, places: Arrays) -> Arrays:
+    """The factor of the identity in the blocks of an interpolation: for each parent stencil `(children, k)`."""
+
+    def of_node(m, a):
+        return jax.grad(lambda q: m.element_apply(*q)[0])(a)
+
+    first = (w[..., 0] for w in over_elements(mapping, mapping.parents, of_node, places))
+    return tuple(w[:, None] if w.ndim == 1 else w for w in first)
+
+
+def _is_flat(system: System, mapping: AbstractMapping) -> bool:
+    """Whether neither the child nor a parent turns."""
+    return all(system.dofs[s].is_vector_space for s in (mapping.child, *(p.state for p in mapping.parents)))
 
 
 def velocity_jacobian(system: System, name: str, x: Fields, v: Fields) -> Jacobian:
@@ -66,9 +90,7 @@ def _by_parent(block: Array) -> Array:
 def geometric_mode(system: System, mapping: AbstractMapping, *, symmetric: bool) -> str:
     """The form of a mapping's geometric stiffness in a matrix: its own, unless that must be or is symmetric anyway."""
     mode = mapping.geometric_stiffness
-    joined = (mapping.child, *(s.state for s in mapping.parents))
-    flat = all(system.dofs[s].is_vector_space for s in joined)
-    return "symmetric" if mode == "exact" and (symmetric or flat) else mode
+    return "symmetric" if mode == "exact" and (symmetric or _is_flat(system, mapping)) else mode
 
 
 def geometric_blocks(system: System, name: str, x: Fields, forces: Array, mode: str) -> Blocks:
@@ -123,7 +145,7 @@ def handed_up(system: System, name: str, jacobian: Jacobian, forces: Fields) -> 
     result = dict(forces)
     mapping = system.mappings[name]
     for parent, blocks in zip(mapping.parents, jacobian, strict=True):
-        share = jnp.einsum("nkab,na->nkb", blocks, forces[mapping.child])
+        share = times_vectors(blocks.swapaxes(-1, -2), forces[mapping.child][:, None])
         share = share[:, 0] if parent.nodes.ndim == 1 else share
         result[parent.state] = add_rows(result[parent.state], parent.nodes, share)
     return result
@@ -134,5 +156,5 @@ def handed_down(system: System, name: str, jacobian: Jacobian, velocity: Fields)
     total: Any = 0.0
     for parent, blocks in zip(system.mappings[name].parents, jacobian, strict=True):
         nodes = parent.nodes[:, None] if parent.nodes.ndim == 1 else parent.nodes
-        total = total + jnp.einsum("nkab,nkb->na", blocks, take_rows(velocity[parent.state], nodes))
+        total = total + times_vectors(blocks, take_rows(velocity[parent.state], nodes)).sum(axis=1)
     return total

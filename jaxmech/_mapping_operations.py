@@ -19,6 +19,7 @@ from ._mapping_blocks import (
     mapped_forces,
     mapping_jacobian,
 )
+from ._small_blocks import times_blocks
 from ._sparse.rows import take_rows
 from ._sparse.triplets import Triplets
 from ._system import State, System
@@ -123,7 +124,7 @@ def _followed(system: System, x: Fields, rows: Mapping[str, Triplets], ends: fro
 def expanded(triplets: Triplets, parent: str, nodes: Array, jacobian: Array) -> Triplets:
     """The blocks of `triplets` times one parent's part of the Jacobian of their column state."""
     nodes = nodes.reshape(nodes.shape[0], -1)
-    blocks = jnp.einsum("zra,zkab->zkrb", triplets.blocks, take_rows(jacobian, triplets.columns))
+    blocks = times_blocks(triplets.blocks[:, None], take_rows(jacobian, triplets.columns))
     rows = jnp.repeat(triplets.rows, nodes.shape[1])
     states = (triplets.states[0], parent)
     return Triplets(states, rows, take_rows(nodes, triplets.columns).reshape(-1), blocks.reshape(-1, *blocks.shape[2:]))

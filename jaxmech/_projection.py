@@ -30,8 +30,9 @@ from ._assembly import (
 )
 from ._dynamics import without_idle
 from ._evaluation import Evaluation
-from ._mapping_blocks import Jacobian, geometric_mode
+from ._mapping_blocks import Jacobian, geometric_mode, interpolates
 from ._scene_check import node_counts
+from ._small_blocks import times_blocks
 from ._sparse.block_matrix import Pair
 from ._sparse.pattern import unique_pairs
 from ._sparse.reduction import Reduction
@@ -175,10 +176,11 @@ class Walk(eqx.Module):
             rate = evaluation.velocity_jacobian(name) if turning else None
             for step in steps:
                 values = step.reduce(_stacked(pending.pop(step.key)))
-                for key, block in _expanded(step, parents, values, evaluation.jacobians[name]):
+                scaled = interpolates(system, system.mappings[name])
+                for key, block in _expanded(step, parents, values, evaluation.jacobians[name], scaled=scaled):
                     pending[key].append(block)
                 if rate is not None and step.key[0] == "B" and step.side == "column":
-                    for key, block in _expanded(step, parents, factors.of("geometric") * values, rate):
+                    for key, block in _expanded(step, parents, factors.of("geometric") * values, rate, scaled=False):
                         pending["A", key[1], key[2]].append(block)
         return {
             (r, c): [_stacked(group) for group in _in_groups(values, [v.shape[0] for v in values])]
@@ -226,17 +228,22 @@ def _expand_places(
     return Step(key, name, side, reduce, jnp.asarray(rows if side == "row" else columns))
 
 
-def _expanded(step: Step, parents: tuple[Stencil, ...], values: Array, jacobian: Jacobian) -> list[tuple[Key, Array]]:
-    """`J^T` times the blocks of a row, or the blocks of a column times `J`, one list for each parent."""
+def _expanded(
+    step: Step, parents: tuple[Stencil, ...], values: Array, jacobian: Jacobian, *, scaled: bool
+) -> list[tuple[Key, Array]]:
+    """`J^T` times the blocks of a row, or the blocks of a column times `J`, one list for each parent.
+
+    `scaled`: the blocks of `J` are multiples of the identity, and only their first numbers are read.
+    """
     species, row_state, column_state = step.key
     result = []
     for parent, blocks in zip(parents, jacobian, strict=True):
-        at = take_rows(blocks, step.nodes)
+        at = take_rows(blocks[:, :, :1, :1] if scaled else blocks, step.nodes)
         if step.side == "row":
-            product = jnp.einsum("mkab,mac->mkbc", at, values)
+            product = at * values[:, None] if scaled else times_blocks(at.swapaxes(-1, -2), values[:, None])
             key = (species, parent.state, column_state)
         else:
-            product = jnp.einsum("mra,mkab->mkrb", values, at)
+            product = at * values[:, None] if scaled else times_blocks(values[:, None], at)
             key = (species, row_state, parent.state)
         result.append((key, product.reshape(-1, *product.shape[2:])))
     return result

@@ -13,6 +13,7 @@ LAYERS = (
         "_result",
         "_length",
         "_rotation",
+        "_small_blocks",
         "_positive_part",
         "_memory",
         "_progress",

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
+from .._small_blocks import times_vectors
 from .._sparse.block_matrix import BlockMatrix
 from .._typing import Array, Float
 from ._outcome import BREAKDOWN, FINE, NOT_A_CHAIN, SINGULAR, outcome
@@ -106,10 +107,10 @@ class _Factor(eqx.Module):
         nil = jnp.zeros_like(x[:1])
         before, after = jnp.concatenate([nil, x[:-1]]), jnp.concatenate([x[1:], nil])
         if transposed:
-            left, right = _times(self.upper.swapaxes(1, 2), x), _times(self.lower.swapaxes(1, 2), x)
-            y = _times(self.diagonal.swapaxes(1, 2), x) + jnp.concatenate([nil, left[:-1]])
+            left, right = times_vectors(self.upper.swapaxes(1, 2), x), times_vectors(self.lower.swapaxes(1, 2), x)
+            y = times_vectors(self.diagonal.swapaxes(1, 2), x) + jnp.concatenate([nil, left[:-1]])
             return (y + jnp.concatenate([right[1:], nil])) / self.scale
-        y = _times(self.diagonal, x) + _times(self.lower, before) + _times(self.upper, after)
+        y = times_vectors(self.diagonal, x) + times_vectors(self.lower, before) + times_vectors(self.upper, after)
         return y / self.scale
 
     def solve(self, b: Float[Array, "n b"], transposed: bool) -> Float[Array, "n b"]:
@@ -119,10 +120,6 @@ class _Factor(eqx.Module):
         y = jax.lax.scan(forward, (nil, jnp.zeros_like(self.ahead[0])), (self.scale * b, self))[1]
         x = jax.lax.scan(backward, (nil, jnp.zeros_like(self.lower[0])), (y, self), reverse=True)[1]
         return self.scale * x
-
-
-def _times(blocks: Array, x: Array) -> Array:
-    return jnp.einsum("nij,nj->ni", blocks, x)
 
 
 def _solve_down(carry: Any, row: Any) -> Any:

@@ -25,6 +25,7 @@ class BarycentricMapping(AbstractMapping):
     child: str = eqx.field(static=True)
     weights: Array = parameter(ndim=1)
     is_linear: ClassVar[bool] = True
+    is_interpolation: ClassVar[bool] = True
 
     def __check_init__(self):
         if len(self.parents) != 1 or self.parents[0].nodes.ndim != 2:

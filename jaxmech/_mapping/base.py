@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Sequence
+from typing import ClassVar
 
 import equinox as eqx
 from equinox import AbstractClassVar, AbstractVar
@@ -19,7 +20,9 @@ class AbstractMapping(eqx.Module):
     """`p = p(q)` for **one** child node: element `e` of the parents' stencils is node `e` of the child.
 
     The Jacobian `J = dp/dq`, its transpose, its rate and the geometric stiffness `-d2(f . p)/dq2` are derived from
-    `element_apply`. `is_linear = True` promises that `J` is constant; the last two are then skipped.
+    `element_apply`. `is_linear = True` promises that `J` is constant; the last two are then skipped. `is_interpolation =
+    True` promises more: `p = sum_a w_a q_a`, all components alike, where `q` and `p` are vectors. Its Jacobian is one
+    number for each parent node.
 
     `geometric_stiffness` says what of `G = -d(J^T f)/dq` enters a matrix (forces are the same with each):
 
@@ -34,6 +37,7 @@ class AbstractMapping(eqx.Module):
     parents: AbstractVar[tuple[Stencil, ...]]
     child: AbstractVar[str]
     is_linear: AbstractClassVar[bool]  # the Jacobian is constant: no geometric stiffness, no dJ/dt
+    is_interpolation: ClassVar[bool] = False  # its blocks are multiples of the identity
     geometric_stiffness: str = eqx.field(static=True, default="symmetric", kw_only=True)
 
     def __check_init__(self):

@@ -18,6 +18,7 @@ class SubsetMapping(AbstractMapping):
     parents: tuple[Stencil, ...] = stencils()
     child: str = eqx.field(static=True)
     is_linear: ClassVar[bool] = True
+    is_interpolation: ClassVar[bool] = True
 
     def __check_init__(self):
         if len(self.parents) != 1 or self.parents[0].nodes.ndim != 1:

@@ -23,6 +23,7 @@ class SumMapping(AbstractMapping):
     child: str = eqx.field(static=True)
     weights: Array = parameter(ndim=1)
     is_linear: ClassVar[bool] = True
+    is_interpolation: ClassVar[bool] = True
 
     def __check_init__(self):
         if any(s.nodes.ndim != 2 for s in self.parents):

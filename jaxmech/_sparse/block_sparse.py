@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
 
+from .._small_blocks import times_vectors
 from .._typing import Array, Float, Int
 from .pattern import BlockPattern
 from .rows import take_rows
@@ -42,12 +43,7 @@ class BlockSparse(eqx.Module):
         if jnp.shape(x) != (self.pattern.shape[1], self.values.shape[-1]):
             expected = (self.pattern.shape[1], self.values.shape[-1])
             raise ValueError(f"BlockSparse.mv: the vectors are of shape {jnp.shape(x)}, expected {expected}.")
-        values, gathered = self.values, take_rows(jnp.asarray(x), self.pattern.columns)
-        # A sum over an axis of length three is slow on XLA:CPU; written out it is not.
-        products = values[:, :, 0] * gathered[:, None, 0]
-        for j in range(1, values.shape[2]):
-            products = products + values[:, :, j] * gathered[:, None, j]
-        return self.pattern.by_row(products)
+        return self.pattern.by_row(times_vectors(self.values, take_rows(jnp.asarray(x), self.pattern.columns)))
 
     @property
     def T(self) -> "BlockSparse":

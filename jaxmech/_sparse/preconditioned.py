@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import lineax as lx
 
+from .._small_blocks import times_vectors
 from .._typing import Array, Float
 from .block_matrix import BlockMatrix
 
@@ -43,11 +43,11 @@ class PreconditionedOperator(lx.AbstractLinearOperator):
 
     def into_frames(self, vector: dict[str, Array]) -> dict[str, Array]:
         """`R^T v`: vectors of the present seen from nodes as they stood when `near` was assembled."""
-        return {s: jnp.einsum("nji,nj->ni", self.rotations[s], v) for s, v in vector.items()}
+        return {s: times_vectors(self.rotations[s].swapaxes(1, 2), v) for s, v in vector.items()}
 
     def from_frames(self, vector: dict[str, Array]) -> dict[str, Array]:
         """`R v`."""
-        return {s: jnp.einsum("nij,nj->ni", self.rotations[s], v) for s, v in vector.items()}
+        return {s: times_vectors(self.rotations[s], v) for s, v in vector.items()}
 
 
 def _asked_of_operator(question: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._check import check_counts, check_instance
 from ..._result import is_traced
+from ..._small_blocks import times_vectors
 from ..._sparse.block_matrix import BlockMatrix
 from ..._typing import Array, Float
 from .._outcome import FINE
@@ -58,7 +59,7 @@ def _smoothed(level: _Level, x: Array, r: Array, d: Array, steps: int) -> tuple[
     def step(i: Array, carry: Any) -> Any:
         x, r, d, last, rho = carry
         x, r = x + d, r - level.matrix.mv(d)
-        z = jnp.einsum("nij,nj->ni", level.inverse, r)
+        z = times_vectors(level.inverse, r)
         first = i == 0
         new = jnp.where(first, 1 / sigma, 1 / (2 * sigma - rho))
         p = jnp.where(first, z / theta, new * rho * last + 2 * new / delta * z)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._check import check_flags
+from ..._small_blocks import times_vectors
 from ..._typing import Array
 from .._outcome import FINE, INDEFINITE
 from .base import AbstractApplied, AbstractPreconditioner, needs_matrix
@@ -68,7 +69,7 @@ class _Blocks(AbstractApplied):
     flaw: Array
 
     def __call__(self, r):
-        return {s: _apply(self.inverse[s], r[s]) for s in r}
+        return {s: times_vectors(self.inverse[s], r[s]) for s in r}
 
     def transpose(self):
         return _Blocks({s: b.swapaxes(1, 2) for s, b in self.inverse.items()}, self.flaw)
@@ -87,11 +88,3 @@ def _absolute_inverse(blocks: Array) -> Array:
     # A direction the block says nothing about, as for the multipliers of a saddle point, gets the scale of the others.
     size = jnp.where(size > 1e-6 * largest, size, jnp.where(largest > 0, largest, 1.0))
     return jnp.einsum("nij,nj,nkj->nik", vectors, 1 / size, vectors)
-
-
-def _apply(blocks: Array, r: Array) -> Array:
-    # Written out: a sum over an axis of length three is slow on XLA:CPU.
-    product = blocks[:, :, 0] * r[:, None, 0]
-    for j in range(1, blocks.shape[2]):
-        product = product + blocks[:, :, j] * r[:, None, j]
-    return product
