@@ -18,9 +18,11 @@ from ._element import over_elements, trace_elements
 from ._forcefield.base import AbstractEnergyForceField
 from ._forcefield.chart import (
     Arrays,
+    Rate,
     chart_damping,
     chart_force,
     chart_stiffness,
+    rates,
     varies_with,
 )
 from ._stencil import Stencil
@@ -109,6 +111,7 @@ class Contribution:
     stiffness: bool
     damping: bool
     symmetric: bool
+    steady: bool  # its matrices, on the states that it acts on, never change in motion
 
 
 def component_of(system: System, item: Contribution) -> Any:
@@ -123,30 +126,36 @@ def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
     for name, field in system.forces.items():
         if not terms.mapped and any(s.state in mapped for s in field.on):
             continue
-        stiffness, damping = force_structure(system, name)
-        stiffness, damping = stiffness and terms.stiffness, damping and terms.damping
+        by_position, by_velocity = force_rates(system, name)
+        stiffness, damping = by_position.exists and terms.stiffness, by_velocity.exists and terms.damping
         rayleigh = name in system.rayleigh and terms.has_rayleigh
         if stiffness or damping or rayleigh:
-            items.append(Contribution(name, "force", stiffness or rayleigh, damping, _is_symmetric(system, name)))
+            steady = by_position.constant and by_velocity.constant
+            items.append(Contribution(name, "force", stiffness or rayleigh, damping, _is_symmetric(system, name), steady))
     for name, mass in system.masses.items():
         skipped = not terms.mapped and any(s.state in mapped for s in mass.on)
         if not skipped and (terms.mass or (terms.has_rayleigh and name in system.rayleigh)):
-            items.append(Contribution(name, "mass", False, False, True))
+            items.append(Contribution(name, "mass", False, False, True, _is_steady_mass(system, name)))
     return tuple(items)
 
 
 def force_structure(system: System, name: str) -> tuple[bool, bool]:
     """Whether a force depends on positions, and on velocities."""
+    by_position, by_velocity = force_rates(system, name)
+    return by_position.exists, by_velocity.exists
+
+
+def force_rates(system: System, name: str) -> tuple[Rate, Rate]:
+    """The derivatives of a force with respect to displacements, and to velocities."""
     field = system.forces[name]
-    dofs, d, v = _example(system, field.on)
+    dofs, x, v = _example(system, field.on)
 
     def force(d: Arrays, v: Arrays) -> Any:
-        x = tuple(jnp.zeros((*s.nodes.shape, dof.coord_size)) for s, dof in zip(field.on, dofs, strict=True))
         return trace_elements(field, field.on, lambda c, x, d, v: chart_force(c, dofs, x, d, v), x, d, v)
 
     if isinstance(field, AbstractEnergyForceField) and not field.is_dissipative:
-        return varies_with(lambda d: force(d, v), d)[0], False
-    return varies_with(force, d, v)  # pyright: ignore[reportReturnType]
+        return rates(lambda d: force(d, v), v)[0], Rate(False, True)
+    return rates(force, v, v)  # pyright: ignore[reportReturnType]
 
 
 def _is_symmetric(system: System, name: str) -> bool:
@@ -156,21 +165,31 @@ def _is_symmetric(system: System, name: str) -> bool:
         return not any(force_structure(system, name))
     if not field.is_dissipative:
         return True
-    dofs, d, v = _example(system, field.on)
-    x = tuple(jnp.zeros((*s.nodes.shape, dof.coord_size)) for s, dof in zip(field.on, dofs, strict=True))
-    return not varies_with(
-        lambda x, v: trace_elements(
-            field, field.on, lambda c, x, v: jax.grad(lambda u: c.element_dissipation(x, u))(v), x, v
-        ),
-        x,
-        v,
-    )[0]
+    _, x, v = _example(system, field.on)
+
+    def drag(x: Arrays, v: Arrays) -> Any:
+        return trace_elements(field, field.on, lambda c, x, v: jax.grad(lambda u: c.element_dissipation(x, u))(v), x, v)
+
+    return not varies_with(drag, x, v)[0]
+
+
+def _is_steady_mass(system: System, name: str) -> bool:
+    """Whether the momentum of an element is linear in its velocities, whatever its positions."""
+    mass = system.masses[name]
+    _, x, v = _example(system, mass.on)
+
+    def momentum(x: Arrays, v: Arrays) -> Any:
+        return trace_elements(mass, mass.on, lambda c, x, v: jax.grad(lambda u: c.element_kinetic_energy(x, u))(v), x, v)
+
+    return rates(momentum, x, v)[1].constant
 
 
 def _example(system: System, on: Sequence[Stencil]) -> tuple[list[Any], Arrays, Arrays]:
+    """Degrees of freedom, positions and velocities of the shapes of the elements of some stencils."""
     dofs = [system.dofs[s.state] for s in on]
-    d = tuple(jnp.zeros((*s.nodes.shape, dof.deriv_size)) for s, dof in zip(on, dofs, strict=True))
-    return dofs, d, d
+    x = tuple(jnp.zeros((*s.nodes.shape, dof.coord_size)) for s, dof in zip(on, dofs, strict=True))
+    v = tuple(jnp.zeros((*s.nodes.shape, dof.deriv_size)) for s, dof in zip(on, dofs, strict=True))
+    return dofs, x, v
 
 
 def element_matrices(system: System, name: str, kind: str, x: Fields, v: Fields) -> Blocks:

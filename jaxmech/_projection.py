@@ -9,7 +9,7 @@ its columns is expanded, `B d(J v)/dq` joins the stiffness.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -17,20 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._assembly import (
-    Blocks,
-    Contribution,
-    Factors,
-    Terms,
-    component_of,
-    contributions,
-    force_structure,
-    node_blocks,
-    scaled_matrices,
-)
+from ._assembly import Blocks, Factors, Terms, component_of, node_blocks, scaled_matrices
 from ._dynamics import without_idle
 from ._evaluation import Evaluation
-from ._mapping_blocks import Jacobian, geometric_mode, interpolates
+from ._mapping_blocks import Jacobian, interpolates
+from ._plan import Plan
 from ._scene_check import node_counts
 from ._small_blocks import times_blocks
 from ._sparse.block_matrix import Pair
@@ -56,69 +47,6 @@ class Step(eqx.Module):
     nodes: Int[Array, " blocks"]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a matrix is made of: contributions, mappings with geometric stiffness, and forces whose `B` is followed."""
-
-    items: tuple[Contribution, ...]
-    geometric: tuple[tuple[str, str], ...]  # mapping, form
-    velocity: tuple[str, ...]
-    symmetric: bool  # the matrix is, for certain
-    exact: bool  # nothing of the derivatives of the forces is left out
-
-    @classmethod
-    def build(cls, system: System, terms: Terms) -> "Plan":
-        """Read off the structure of the scene."""
-        items = contributions(system, terms)
-        curved = _curved_states(system)
-        turning = tuple(
-            name
-            for name, field in system.forces.items()
-            if any(s.state in curved for s in field.on) and force_structure(system, name)[1]
-        )
-        wanted = terms.has_geometric
-        curves = _geometric_mappings(system)
-        forms = {name: geometric_mode(system, system.mappings[name], symmetric=terms.symmetric) for name in curves}
-        geometric = tuple((name, form) for name, form in forms.items() if form != "none") if wanted else ()
-        own = all(item.symmetric for item in items) and not any(form == "exact" for _, form in geometric)
-        return cls(
-            items,
-            geometric,
-            turning if wanted and not terms.symmetric else (),
-            terms.symmetric or (own and not (wanted and turning)),
-            terms.stiffness
-            and (terms.mapped or not system.mappings)
-            and (wanted or not (curves or turning))
-            and all(form in ("symmetric", "exact") for form in forms.values())
-            and not (terms.symmetric and not (own and not turning)),
-        )
-
-
-def _curved_states(system: System) -> set[str]:
-    """The mapped states whose positions are not linear in the main ones."""
-    curved: set[str] = set()
-    for name in system.mapping_order:
-        mapping = system.mappings[name]
-        if not mapping.is_linear or any(p.state in curved for p in mapping.parents):
-            curved.add(mapping.child)
-    return curved
-
-
-def _geometric_mappings(system: System) -> tuple[str, ...]:
-    """The non-linear mappings through which a force goes, last child first."""
-    carrying = {s.state for f in system.forces.values() for s in f.on}
-    if system.gravity is not None:
-        carrying |= {s.state for m in system.masses.values() for s in m.on}
-    found = []
-    for name in reversed(system.mapping_order):
-        mapping = system.mappings[name]
-        if mapping.child in carrying:
-            carrying |= {p.state for p in mapping.parents}
-            if not mapping.is_linear:
-                found.append(name)
-    return tuple(found)
-
-
 class Walk(eqx.Module):
     """The fixed walk of one scene and one `Terms`."""
 
@@ -126,10 +54,17 @@ class Walk(eqx.Module):
     steps: tuple[Step, ...]
 
     @classmethod
-    def build(cls, system: System, plan: Plan, main: dict[str, int]) -> tuple["Walk", dict[Pair, list[Places]]]:
-        """The walk, and the places of the blocks that arrive at each pair of main states, in lists to be summed apart."""
+    def build(
+        cls, system: System, plan: Plan, main: dict[str, int], there: Mapping[Pair, Places]
+    ) -> tuple["Walk", dict[Pair, list[Places]]]:
+        """The walk, and the places of the blocks that arrive at each pair of main states, in lists to be summed apart.
+
+        `there`: blocks that are there from the start.
+        """
         counts = node_counts(system, main)
         pending: dict[Key, list[Places]] = defaultdict(list)
+        for pair, places in there.items():
+            pending["A", *pair].append(places)
         for item in plan.items:
             _place_all(pending, "A", component_of(system, item).on)
         for name in plan.velocity:
@@ -156,10 +91,14 @@ class Walk(eqx.Module):
             return frozenset(without_idle(system).mappings)
         return frozenset(step.mapping for step in self.steps)
 
-    def run(self, evaluation: Evaluation, terms: Terms, factors: Factors) -> dict[Pair, list[Array]]:
+    def run(
+        self, evaluation: Evaluation, terms: Terms, factors: Factors, there: Mapping[Pair, Array]
+    ) -> dict[Pair, list[Array]]:
         """The blocks that arrive at each pair of main states, duplicates not yet summed."""
         system = evaluation.system
         pending: dict[Key, list[Array]] = defaultdict(list)
+        for pair, blocks in there.items():
+            pending["A", *pair].append(blocks)
         for item in self.plan.items:
             on = component_of(system, item).on
             _emit_all(pending, "A", on, scaled_matrices(system, item, terms, factors, evaluation.element_matrices))

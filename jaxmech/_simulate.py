@@ -87,7 +87,7 @@ def simulate(
 def _run(
     system: System, state: State, integrator: Any, h: Array, steps: int, save_every: int, every: int, bar: Any
 ) -> Trajectory:
-    memory, configuration = _apart(_with_room(integrator, system, state, h))
+    memory, configuration = _apart(_with_room(integrator.prepared(system, state), system, state, h))
 
     def one(carry: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], NewtonInfo]:
         state, memory = carry

@@ -1,7 +1,8 @@
 """Products of many small blocks, one beside the other.
 
 XLA's CPU backend makes a call of every batched product and a loop of every sum, both slow over an axis of three entries.
-Written out, the sum joins the reads before it and the writes after it in one loop: three times faster.
+Written out, the sum joins the reads before it and the writes after it in one loop: three times faster. Not for what is
+written back to where it was read (`_projector.py`).
 """
 
 from ._typing import Array, Float

@@ -32,6 +32,7 @@ LAYERS = (
         "_mapping_blocks",
         "_mapping_operations",
         "_component_matrices",
+        "_plan",
         "_projection",
         "_projector",
         "_validity",

@@ -19,6 +19,7 @@ from jaxmech._linear_system.rotations import nodal_rotations
 PARTS = ("mass", "damping", "stiffness", "rayleigh", "geometric")
 NUMBERS = dict(zip(PARTS, (0.7, 0.31, 1.3, 0.9, 0.4), strict=True))
 FACTORS = jm.Factors(**NUMBERS)
+STATICS = jm.Terms(mass=False, damping=False)
 ALL = {"A": jm.Terms(), **{part: jm.Factors.only(part) for part in PARTS}}
 
 
@@ -318,7 +319,7 @@ def test_a_precomputed_matrix_follows_the_factors_and_not_the_state():
     """A time step may change: the parts are kept, not their sum."""
     system, state, plain, expected = on_frames()
     kept = jm.PrecomputedMatrixSystem.build(system, state)
-    assert set(kept.parts) == set(PARTS)
+    assert set(kept.parts.names) == set(PARTS)
     moved = jm.State({s: x + 1.0 for s, x in state.position.items()}, state.velocity, state.time)
     total = sum(NUMBERS[part] * expected[part] for part in PARTS)
     close(kept.unconstrained(system, moved, FACTORS).to_dense(), total)
@@ -354,6 +355,74 @@ def test_linear_dynamics_about_a_state():
     for kind in (jm.MatrixLinearSystem, jm.PrecomputedMatrixSystem):
         ends.append(jm.simulate(system, state, jm.ImplicitEuler(kind.build(system, state)), 0.05, 10).last.position["chain"])
     close(*ends)
+
+
+def carrier(cargo=0.3):
+    """A chain that carries two points between its nodes: their mass and their drag are the same in any motion."""
+    mapping = jm.SumMapping(("chain", [[1, 2], [3, 4]]), "points", [[0.4, 0.6], [0.7, 0.3]])
+    _, state = chain()
+    system = jm.System(
+        {"chain": jm.Vec3(), "points": jm.Vec3()},
+        forces={
+            "links": Link((("chain", np.arange(4)), ("chain", np.arange(1, 5))), 40.0, 0.8),
+            "drag": jm.VelocityDamping(("points", [0, 1]), 0.4),
+        },
+        masses={"chain": jm.UniformMass(("chain", np.arange(5)), 0.5), "cargo": jm.UniformMass(("points", [0, 1]), cargo)},
+        mappings={"between": mapping},
+        constraints={"hook": jm.Fixed(("chain", [0]))},
+        rayleigh={"links": 0.02, "cargo": 0.1},
+        gravity=(0.0, 0.0, -9.81),
+    )
+    return system, state
+
+
+def test_what_no_motion_changes_is_evaluated_once():
+    system, state = carrier()
+    heavier, _ = carrier(cargo=7.0)
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    moved = jm.State({"chain": 1.3 * state.position["chain"]}, {"chain": state.position["chain"]}, state.time)
+    matrix = quick(lambda ls, system, factors: ls.unconstrained(system, moved, factors).to_dense())
+    prepared = quick(lambda system: linear_system.prepared(system, state))(system)
+    assert {item.name for item in prepared.steady.walk.plan.items} == {"drag", "chain", "cargo"}
+    for factors in (FACTORS, jm.Factors(1.0, 0.2, 0.04)):
+        factors = jax.tree.map(jnp.asarray, factors)
+        expected = matrix(linear_system, system, factors)
+        close(matrix(prepared, system, factors), expected)
+        close(matrix(prepared, heavier, factors), expected)  # the cargo is not asked for its mass again
+        assert np.abs(matrix(linear_system, heavier, factors) - expected).max() > 1
+
+
+def test_a_law_that_is_not_linear_is_not_kept():
+    """A pattern serves every law; what was linear where it was built need not be where it is used."""
+    mesh = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
+    scene = {
+        law: jm.System({"b": jm.Vec3()}, forces={"f": jm.TetrahedronFEM.from_mesh("b", mesh, law(1e3, 0.3))})
+        for law in (jm.LinearElastic, jm.NeoHookean)
+    }
+    state = scene[jm.LinearElastic].at_rest({"b": mesh.points})
+    linear_system = jm.MatrixLinearSystem.build(scene[jm.LinearElastic], state, STATICS)
+    assert linear_system.prepared(scene[jm.LinearElastic], state).steady.kept is not None
+    assert linear_system.prepared(scene[jm.NeoHookean], state).steady.kept is None
+
+
+def test_gradients_pass_by_what_no_motion_changes():
+    """Through `simulate`, which keeps it, as through steps one by one, which do not."""
+    system, state = carrier()
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.Dense())
+
+    def end(cargo, whole):
+        scene = eqx.tree_at(lambda s: s.masses["cargo"].mass, system, cargo)
+        now = state
+        if whole:
+            now = jm.simulate(scene, state, integrator, 0.1, 3, throw=False).last
+        else:
+            for _ in range(3):
+                now, _ = integrator.step(scene, now, 0.1, throw=False)
+        return now.position["chain"][-1, 2]
+
+    kept, plain = (quick(jax.value_and_grad(functools.partial(end, whole=w)))(jnp.asarray(0.3)) for w in (True, False))
+    assert abs(plain[1]) > 1e-3
+    close(kept, plain)
 
 
 @functools.cache

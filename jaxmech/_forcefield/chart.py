@@ -6,7 +6,7 @@ such is differentiated as it stands, `-df/dd`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -73,19 +73,34 @@ def _minus_jacobian(function: Callable[[Arrays], Arrays], at: Arrays) -> tuple[A
     return jax.tree.map(jnp.negative, jax.jacfwd(function)(at))
 
 
-def varies_with(function: Callable, *arguments: Any) -> tuple[bool, ...]:
-    """For each argument (an array or a tree): whether `function` has a derivative with respect to it at all.
+class Rate(NamedTuple):
+    """The derivative of a function with respect to one argument: whether there is one, and whether it is a constant."""
 
-    Read from the trace of the derivative: structure is derived, not declared. A force whose derivative no trace ties to
-    the velocities has no damping matrix, and a comparison (inside or outside of a plane) is no dependence.
+    exists: bool
+    constant: bool
+
+
+def rates(function: Callable, *arguments: Any) -> tuple[Rate, ...]:
+    """The derivative of `function` with respect to each argument (an array or a tree).
+
+    Read from its trace: structure is derived, not declared. A force whose derivative no trace ties to the velocities has
+    no damping matrix, one whose derivative no trace ties to any argument has a constant matrix, and a comparison (inside
+    or outside of a plane) is no dependence.
     """
+    count = len(jax.tree.leaves(arguments))
 
-    def of(number: int) -> bool:
-        def rate(tangent: Any) -> Any:
+    def of(number: int) -> Rate:
+        def rate(arguments: Any, tangent: Any) -> Any:
             before, after = arguments[:number], arguments[number + 1 :]
             return jax.jvp(lambda a: function(*before, a, *after), (arguments[number],), (tangent,))[1]
 
-        jaxpr = jax.make_jaxpr(rate)(arguments[number]).jaxpr
-        return any(partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1])
+        jaxpr = jax.make_jaxpr(rate)(arguments, arguments[number]).jaxpr
+        used = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1]
+        return Rate(any(used[count:]), not any(used[:count]))
 
     return tuple(of(number) for number in range(len(arguments)))
+
+
+def varies_with(function: Callable, *arguments: Any) -> tuple[bool, ...]:
+    """For each argument: whether `function` has a derivative with respect to it at all."""
+    return tuple(rate.exists for rate in rates(function, *arguments))

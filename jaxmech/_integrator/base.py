@@ -16,6 +16,14 @@ class AbstractIntegrator(eqx.Module):
     def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
         """The state after a time step `dt` [s], and what happened."""
 
+    def prepared(self, system: System, state: State) -> "AbstractIntegrator":
+        """This integrator for the motion of a scene: what no step changes, evaluated and kept.
+
+        Itself unless overridden. `simulate` calls it once, before the first step.
+        """
+        del system, state
+        return self
+
     def refreshed(self, system: System, state: State, dt: Any) -> "AbstractIntegrator":
         """This integrator ready for a step `dt` [s] from `state`: what its linear system keeps, brought up to date.
 

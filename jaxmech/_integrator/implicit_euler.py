@@ -94,6 +94,9 @@ class ImplicitEuler(AbstractIntegrator):
         result = (_newton_step if self.newton else _linear_step)(self, system, state, h)
         return raise_failure(result, result[1], system, "ImplicitEuler") if throw else result
 
+    def prepared(self, system: System, state: State) -> "ImplicitEuler":
+        return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.prepared(system, state))
+
     def refreshed(self, system: System, state: State, dt: Any) -> "ImplicitEuler":
         factors = _all_factors(self, jnp.asarray(dt, state.time.dtype))
         return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.refreshed(system, state, factors))

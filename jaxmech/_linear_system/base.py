@@ -50,6 +50,14 @@ class AbstractLinearSystem(eqx.Module):
     def is_exact(self, system: System) -> bool:
         """Whether the stiffness leaves out nothing of the derivative of the force."""
 
+    def prepared(self, system: System, state: State) -> "AbstractLinearSystem":
+        """This linear system for the motion of a scene: what of the matrix no motion changes, evaluated and kept.
+
+        Itself unless overridden. `simulate` calls it once, before the first step.
+        """
+        del system, state
+        return self
+
     def refreshed(self, system: System, state: State, factors: Factors) -> "AbstractLinearSystem":
         """This linear system ready for a step from `state`: what it keeps from step to step, brought up to date.
 

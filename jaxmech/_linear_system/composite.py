@@ -79,7 +79,7 @@ class CompositeLinearSystem(AbstractLinearSystem):
     def matrices(self, system: System, state: State, factors: Factors = Factors()) -> dict[str, BlockMatrix]:
         """Every matrix by name, in one pass. `factors`: of those that have none of their own."""
         self.systems[self.solver].check("this CompositeLinearSystem", system, state)
-        needed = {name for one in self.systems.values() for name in one.walk.mappings(system)}
+        needed = {name for one in self.systems.values() for name in one.mappings(system)}
         evaluation = Evaluation(system, state, needed)
         result = {}
         for name, one in self.systems.items():
@@ -95,6 +95,10 @@ class CompositeLinearSystem(AbstractLinearSystem):
 
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
         return self.systems[self.solver].constrain(system, operator)
+
+    def prepared(self, system: System, state: State) -> "CompositeLinearSystem":
+        systems = {name: one.prepared(system, state) for name, one in self.systems.items()}
+        return CompositeLinearSystem(systems, self.factors, self.solver)
 
     def is_exact(self, system: System) -> bool:
         return self.systems[self.solver].is_exact(system)

@@ -8,7 +8,8 @@ import numpy as np
 
 from .._assembly import Contribution, Factors, Terms
 from .._evaluation import Evaluation
-from .._projection import Places, Plan, Step, Walk
+from .._plan import Plan
+from .._projection import Places, Step, Walk
 from .._projector import Touched, check_constraints, constrain_matrix, held_nodes, touched_blocks
 from .._result import is_traced
 from .._scene_check import check_nodes, component_stencils
@@ -20,6 +21,8 @@ from .._system import State, System, check_inputs
 from .._typing import Array, UInt8
 from .base import AbstractLinearSystem
 from .fit import Signature, check_fit, check_pattern, signature, topology
+from .parts import Parts
+from .steady import SteadyBlocks
 from .storage import load_pytree, save_pytree
 
 
@@ -33,7 +36,9 @@ class MatrixLinearSystem(AbstractLinearSystem):
     """
 
     terms: Terms = eqx.field(static=True)
-    walk: Walk
+    plan: Plan = eqx.field(static=True)
+    walk: Walk  # of what varies
+    steady: SteadyBlocks
     reductions: dict[Pair, tuple[Reduction, ...]]
     patterns: dict[Pair, BlockPattern]
     touched: tuple[Touched, ...]
@@ -55,11 +60,13 @@ class MatrixLinearSystem(AbstractLinearSystem):
         check_nodes(system, main)
         check_constraints(system, state)
         plan = Plan.build(system, terms)
-        walk, arrived = Walk.build(system, plan, main)
+        constant, varying = plan.divided(system)
+        steady, there = SteadyBlocks.build(system, constant, main)
+        walk, arrived = Walk.build(system, varying, main, there)
         sizes = tuple((s, main[s], system.dofs[s].deriv_size) for s in system.main_states)
         reductions, patterns, places = _patterns(arrived, sizes)
         touched = touched_blocks(held_nodes(system), places) if terms.constrained else ()
-        return cls(terms, walk, reductions, patterns, touched, sizes, signature(system), topology(system))
+        return cls(terms, plan, walk, steady, reductions, patterns, touched, sizes, signature(system), topology(system))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the pattern and everything else that `build` found out to an `.npz` file of this name."""
@@ -77,7 +84,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         loaded.check(who, system, state)
         if not np.array_equal(loaded.topology, topology(system)):
             raise ValueError(f"{who} was built for a scene of the same sizes with other node numbers. Build it again.")
-        if loaded.walk.plan != Plan.build(system, loaded.terms):
+        if loaded.plan != Plan.build(system, loaded.terms):
             raise ValueError(f"{who} was built for forces that depend on other things than those of this scene.")
         return loaded
 
@@ -93,11 +100,16 @@ class MatrixLinearSystem(AbstractLinearSystem):
     @eqx.filter_jit
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         self.check("this MatrixLinearSystem", system, state)
-        return self.matrix(Evaluation(system, state, self.walk.mappings(system)), factors)
+        return self.matrix(Evaluation(system, state, self.mappings(system)), factors)
+
+    def mappings(self, system: System) -> frozenset[str]:
+        """The mappings whose Jacobian `matrix` asks for."""
+        return self.walk.mappings(system) | self.steady.mappings(system)
 
     def matrix(self, evaluation: Evaluation, factors: Factors) -> BlockMatrix:
         """The matrix before constraints, from what has been, or will be, evaluated at a state."""
-        blocks = self.walk.run(evaluation, self.terms, factors)
+        steady = self.steady.blocks(evaluation, self.terms, factors)
+        blocks = self.walk.run(evaluation, self.terms, factors, steady)
         dtype = jnp.result_type(*(evaluation.x[s] for s, _, _ in self.sizes))
         size = {s: d for s, _, d in self.sizes}
         entries = {}
@@ -105,7 +117,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
             shape = (pattern.blocks, size[pair[0]], size[pair[1]])
             sums = [total(part) for total, part in zip(self.reductions[pair], blocks.get(pair, ()), strict=True)]
             entries[pair] = BlockSparse(sum(sums[1:], sums[0]).astype(dtype) if sums else jnp.zeros(shape, dtype), pattern)
-        return BlockMatrix(entries, self.sizes, self.walk.plan.symmetric, dtype)
+        return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype)
 
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
         if not self.terms.constrained or not system.constraints:
@@ -114,10 +126,14 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return constrain_matrix(system, self.touched, operator)
 
     def is_exact(self, system: System) -> bool:
-        return self.walk.plan.exact
+        return self.plan.exact
+
+    def prepared(self, system: System, state: State) -> "MatrixLinearSystem":
+        evaluation = Evaluation(system, state, self.steady.mappings(system))
+        return eqx.tree_at(lambda m: m.steady, self, self.steady.prepared(evaluation, self.terms))
 
 
-_SAVED = (MatrixLinearSystem, Walk, Plan, Contribution, Terms, Step, Reduction, BlockPattern, Touched)
+_SAVED = (MatrixLinearSystem, SteadyBlocks, Parts, Walk, Plan, Contribution, Terms, Step, Reduction, BlockPattern, Touched)
 
 
 def _indices(system: System) -> list:

@@ -27,7 +27,7 @@ from .._dynamics import (
 )
 from .._mapping_blocks import geometric_blocks, mapped_forces, mapping_jacobian
 from .._mapping_operations import block_products
-from .._projection import Plan
+from .._plan import Plan
 from .._projector import project
 from .._system import State, System
 from .._typing import Array

@@ -64,7 +64,7 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
         kept = self._assembled(system, state, factors) if self.memory is None else self.memory
         entries = {pair: BlockSparse(kept.values[pair], pattern) for pair, pattern in self.matrix.patterns.items()}
         dtype = jnp.result_type(*kept.values.values())
-        near = BlockMatrix(entries, self.matrix.sizes, self.matrix.walk.plan.symmetric, dtype)
+        near = BlockMatrix(entries, self.matrix.sizes, self.matrix.plan.symmetric, dtype)
         turned = nodal_rotations(system, self.matrix.patterns, kept.position, state.position)
         return PreconditionedOperator(operator, near, turned)
 

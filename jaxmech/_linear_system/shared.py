@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import equinox as eqx
 import numpy as np
 
 from .._check import check_instance
@@ -53,9 +54,7 @@ def _within(given: MatrixLinearSystem, union: Mapping[Pair, BlockPattern]) -> Ma
             parts = (positions[np.asarray(total.slots)] for total in given.reductions[pair])
             reductions[pair] = tuple(Reduction.build(slots, pattern.blocks) for slots in parts)
     touched = touched_blocks(_held(given), {pair: _places(p) for pair, p in union.items()})
-    return MatrixLinearSystem(
-        given.terms, given.walk, reductions, dict(union), touched, given.sizes, given.built, given.topology
-    )
+    return eqx.tree_at(lambda m: (m.reductions, m.patterns, m.touched), given, (reductions, dict(union), touched))
 
 
 def _places(pattern: BlockPattern) -> tuple[np.ndarray, np.ndarray]:

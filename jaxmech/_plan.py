@@ -1,0 +1,80 @@
+"""What a matrix is made of, read off the structure of a scene."""
+
+from dataclasses import dataclass, replace
+
+from ._assembly import Contribution, Terms, component_of, contributions, force_structure
+from ._mapping_blocks import geometric_mode
+from ._system import System
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a matrix is made of: contributions, mappings with geometric stiffness, and forces whose `B` is followed."""
+
+    items: tuple[Contribution, ...]
+    geometric: tuple[tuple[str, str], ...]  # mapping, form
+    velocity: tuple[str, ...]
+    symmetric: bool  # the matrix is, for certain
+    exact: bool  # nothing of the derivatives of the forces is left out
+
+    @classmethod
+    def build(cls, system: System, terms: Terms) -> "Plan":
+        """Read off the structure of the scene."""
+        items = contributions(system, terms)
+        curved = _curved_states(system)
+        turning = tuple(
+            name
+            for name, field in system.forces.items()
+            if any(s.state in curved for s in field.on) and force_structure(system, name)[1]
+        )
+        wanted = terms.has_geometric
+        curves = _geometric_mappings(system)
+        forms = {name: geometric_mode(system, system.mappings[name], symmetric=terms.symmetric) for name in curves}
+        geometric = tuple((name, form) for name, form in forms.items() if form != "none") if wanted else ()
+        own = all(item.symmetric for item in items) and not any(form == "exact" for _, form in geometric)
+        return cls(
+            items,
+            geometric,
+            turning if wanted and not terms.symmetric else (),
+            terms.symmetric or (own and not (wanted and turning)),
+            terms.stiffness
+            and (terms.mapped or not system.mappings)
+            and (wanted or not (curves or turning))
+            and all(form in ("symmetric", "exact") for form in forms.values())
+            and not (terms.symmetric and not (own and not turning)),
+        )
+
+    def divided(self, system: System) -> tuple["Plan", "Plan"]:
+        """What never changes in motion, and the rest: constant matrices on states whose Jacobians are constant."""
+        curved = _curved_states(system)
+        straight = {s for s, dof in system.dofs.items() if dof.is_vector_space} - curved
+        steady = tuple(
+            item for item in self.items if item.steady and all(s.state in straight for s in component_of(system, item).on)
+        )
+        rest = tuple(item for item in self.items if item not in steady)
+        return replace(self, items=steady, geometric=(), velocity=()), replace(self, items=rest)
+
+
+def _curved_states(system: System) -> set[str]:
+    """The mapped states whose positions are not linear in the main ones."""
+    curved: set[str] = set()
+    for name in system.mapping_order:
+        mapping = system.mappings[name]
+        if not mapping.is_linear or any(p.state in curved for p in mapping.parents):
+            curved.add(mapping.child)
+    return curved
+
+
+def _geometric_mappings(system: System) -> tuple[str, ...]:
+    """The non-linear mappings through which a force goes, last child first."""
+    carrying = {s.state for f in system.forces.values() for s in f.on}
+    if system.gravity is not None:
+        carrying |= {s.state for m in system.masses.values() for s in m.on}
+    found = []
+    for name in reversed(system.mapping_order):
+        mapping = system.mappings[name]
+        if mapping.child in carrying:
+            carrying |= {p.state for p in mapping.parents}
+            if not mapping.is_linear:
+                found.append(name)
+    return tuple(found)
