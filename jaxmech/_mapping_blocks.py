@@ -123,10 +123,12 @@ def _stabilized(blocks: Blocks, d: Arrays) -> Blocks:
     return tuple(tuple(row) for row in shaped)
 
 
-def mapped_forces(system: System, x: Fields, v: Fields, jacobians: Mapping[str, Jacobian]) -> Fields:
+def mapped_forces(
+    system: System, x: Fields, v: Fields, jacobians: Mapping[str, Jacobian], others: Mapping[str, Array]
+) -> Fields:
     """The total force on every mapped state: what acts on it, and what its mapped children hand up.
 
-    `x`, `v`: positions and velocities of every state.
+    `x`, `v`: positions and velocities of every state; `others`: forces that are none of the scene's.
     """
     mapped = {m.child for m in system.mappings.values()}
     part = with_only(
@@ -135,6 +137,7 @@ def mapped_forces(system: System, x: Fields, v: Fields, jacobians: Mapping[str, 
         masses=[n for n, m in system.masses.items() if any(s.state in mapped for s in m.on)],
     )
     total = applied_forces(part, x, zero_forces(system, x), v)
+    total = {s: total[s] + others[s] if s in others else total[s] for s in total}
     for name in reversed(system.mapping_order):
         total = handed_up(system, name, jacobians[name], total)
     return total

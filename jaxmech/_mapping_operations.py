@@ -143,15 +143,21 @@ def joined(parts: list[Triplets]) -> Triplets:
 
 
 @eqx.filter_jit
-def geometric_product(system: System, state: State, u: Mapping[str, Array]) -> Fields:
+def geometric_product(
+    system: System, state: State, u: Mapping[str, Array], forces: Mapping[str, Array] | None = None
+) -> Fields:
     """`G u`: minus the change of `J^T f` with the mappings alone, the forces on mapped states kept as they are.
 
-    `u`: displacements of the main states. Every mapping takes part in its own form (`geometric_stiffness`).
+    `u`: displacements of the main states. `forces`: `{state: (nodes, deriv_size)}`, others than those of the scene [N,
+    N m], say `H^T lambda` of the multipliers of constraints `g(p) = 0` with `H = dg/dp`. Every mapping takes part in its
+    own form (`geometric_stiffness`). Raises `ValueError` for unknown states.
     """
+    given = {} if forces is None else forces
+    _check_states(system, given)
     x = kinematics(system, state.position)
     v = velocities(system, x, state.velocity)
     J: dict[str, Jacobian] = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}
-    forces = mapped_forces(system, x, v, J)
+    acting = mapped_forces(system, x, v, J, given)
     moved = dict(u)
     for name in system.mapping_order:
         moved[system.mappings[name].child] = handed_down(system, name, J[name], moved)
@@ -160,7 +166,7 @@ def geometric_product(system: System, state: State, u: Mapping[str, Array]) -> F
         mapping = system.mappings[name]
         form = geometric_mode(system, mapping, symmetric=False)
         if not mapping.is_linear and form != "none":
-            blocks = geometric_blocks(system, name, x, forces[mapping.child], form)
+            blocks = geometric_blocks(system, name, x, acting[mapping.child], form)
             total = summed(total, mapping.parents, block_products(blocks, gathered(mapping.parents, moved)))
         total = handed_up(system, name, J[name], total)
     return {s: total[s] for s in system.main_states}

@@ -322,6 +322,27 @@ def test_systems_take_the_form_that_a_mapping_names(case, mode):
         close(kept.to_dense(), 0.5 * (wanted + wanted.T), ROUND_OFF)
 
 
+def test_geometric_stiffness_of_multipliers(rng):
+    """The force `H^T lambda` of constraints on mapped states: two points between the nodes at a distance, one on a plane."""
+    system = jm.System(
+        {"q": jm.Vec3(), "points": jm.Vec3(), "gap": jm.Vec1()},
+        mappings={
+            "between": jm.SumMapping(("q", [[0, 1], [2, 3]]), "points", [[0.4, 0.6], [0.7, 0.3]]),
+            "gap": jm.DistanceMapping((("points", [0]), ("points", [1])), "gap", 0.0),
+        },
+    )
+    state = system.at_rest({"q": rng.normal(size=(4, 3))})
+    multipliers = {"gap": jnp.asarray([[2.5]]), "points": jnp.asarray(rng.normal(size=(2, 3)))}
+    u = {"q": jnp.asarray(rng.normal(size=(4, 3)))}
+    force, change = jax.jvp(lambda q: jm.pull_back(system, q, multipliers), (state.position,), (u,))
+    product = jm.geometric_product(system, state, u, multipliers)["q"]
+    assert np.abs(force["q"]).max() > 0.1 and np.abs(product).max() > 0.1
+    close(product, -change["q"], ROUND_OFF)
+    assert np.abs(jm.geometric_product(system, state, u)["q"]).max() == 0
+    with pytest.raises(ValueError, match="'gape' is not one of the states"):
+        jm.geometric_product(system, state, u, {"gape": multipliers["gap"]})
+
+
 @every
 def test_power_is_the_same_on_both_sides(case):
     system, state, force = build(case)
