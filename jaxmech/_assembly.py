@@ -26,6 +26,7 @@ from ._forcefield.chart import (
     varies_with,
 )
 from ._stencil import Stencil
+from ._straight_line.elements import AbstractChunkSums
 from ._system import System
 from ._typing import Array
 
@@ -192,8 +193,13 @@ def _example(system: System, on: Sequence[Stencil]) -> tuple[list[Any], Arrays, 
     return dofs, x, v
 
 
-def element_matrices(system: System, name: str, kind: str, x: Fields, v: Fields) -> Blocks:
-    """`K` (`"stiffness"`), `B` (`"damping"`) or `M` (`"mass"`) of every element of one component, without a factor."""
+def element_matrices(
+    system: System, name: str, kind: str, x: Fields, v: Fields, sums: AbstractChunkSums | None = None
+) -> Blocks:
+    """`K` (`"stiffness"`), `B` (`"damping"`) or `M` (`"mass"`) of every element of one component, without a factor.
+
+    With `sums`, those of chunks of elements.
+    """
     component = (system.masses if kind == "mass" else system.forces)[name]
     dofs = [system.dofs[s.state] for s in component.on]
 
@@ -202,7 +208,7 @@ def element_matrices(system: System, name: str, kind: str, x: Fields, v: Fields)
             return jax.hessian(lambda u: c.element_kinetic_energy(x, u))(v)
         return (chart_stiffness if kind == "stiffness" else chart_damping)(c, dofs, x, v)
 
-    return _node_blocks(component, of_element, x, v)
+    return _node_blocks(component, of_element, x, v, sums)
 
 
 def scaled_matrices(
@@ -229,14 +235,15 @@ def _scaled(factor: Any, blocks: Blocks) -> Blocks:
     return jax.tree.map(lambda b: factor * b, blocks)
 
 
-def _node_blocks(component: Any, matrices: Callable, x: Fields, v: Fields) -> Blocks:
+def _node_blocks(component: Any, matrices: Callable, x: Fields, v: Fields, sums: AbstractChunkSums | None) -> Blocks:
     """The matrices `(component, x, v) -> [s][t]` of every element, cut into the blocks of pairs of nodes."""
     on = component.on
 
     def of_element(c, x, v):
         return _cut(on, matrices(c, x, v))  # here, where a change of order moves nothing in memory
 
-    return _listed(over_elements(component, on, of_element, gathered(on, x), gathered(on, v)))
+    blocks = over_elements(component, on, of_element, gathered(on, x), gathered(on, v), sums=sums)
+    return _listed(blocks) if sums is None else blocks
 
 
 def node_blocks(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> Blocks:

@@ -17,7 +17,7 @@ from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from ._check import check_real, numeric_array
 from ._stencil import Stencil
-from ._straight_line.elements import map_elements
+from ._straight_line.elements import AbstractChunkSums, map_elements
 
 _KIND = "jaxmech"
 
@@ -110,10 +110,19 @@ def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[
     return treedef.unflatten(values), treedef.unflatten(axes)
 
 
-def over_elements(component: eqx.Module, stencils: tuple[Stencil, ...], function: Callable, *args: Any) -> Any:
-    """`function(component of one element, *args of one element)`, mapped over the elements (axis 0 of every arg)."""
+def over_elements(
+    component: eqx.Module,
+    stencils: tuple[Stencil, ...],
+    function: Callable,
+    *args: Any,
+    sums: AbstractChunkSums | None = None,
+) -> Any:
+    """`function(component of one element, *args of one element)`, mapped over the elements (axis 0 of every arg).
+
+    With `sums`, not that but its sums over chunks of elements.
+    """
     view, axes = element_view(component, stencils)
-    return map_elements(function, (axes, *(0 for _ in args)), view, *args)
+    return map_elements(function, (axes, *(0 for _ in args)), view, *args, sums=sums)
 
 
 def trace_elements(component: eqx.Module, stencils: tuple[Stencil, ...], function: Callable, *args: Any) -> Any:

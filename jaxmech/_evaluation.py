@@ -14,6 +14,7 @@ from ._mapping_blocks import (
     mapping_jacobian,
     velocity_jacobian,
 )
+from ._straight_line.elements import AbstractChunkSums
 from ._system import State, System
 
 
@@ -36,9 +37,10 @@ class Evaluation:
                 self.v[mapping.child] = map_velocity(mapping, self.system.dofs, self.x, self.v)
         self._done: dict[tuple[str, ...], Any] = {}
 
-    def element_matrices(self, name: str, kind: str) -> Blocks:
-        """`K`, `B` or `M` of every element of one component."""
-        return self._once((kind, name), lambda: element_matrices(self.system, name, kind, self.x, self.v))
+    def element_matrices(self, name: str, kind: str, sums: AbstractChunkSums | None) -> Blocks:
+        """`K`, `B` or `M` of every element of one component, or its sums over chunks of elements."""
+        key = (kind, name, "of elements" if sums is None else "of chunks")
+        return self._once(key, lambda: element_matrices(self.system, name, kind, self.x, self.v, sums))
 
     def geometric_blocks(self, name: str, form: str) -> Blocks:
         """`G` of every child node of one mapping, in one of its forms."""

@@ -8,8 +8,10 @@ Forces that depend on the velocities of mapped states, `v = J(q) v_q`, make a se
 its columns is expanded, `B d(J v)/dq` joins the stiffness.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -25,6 +27,7 @@ from ._plan import Plan
 from ._scene_check import node_counts
 from ._small_blocks import times_blocks
 from ._sparse.block_matrix import Pair
+from ._sparse.chunk_sums import ChunkSums
 from ._sparse.pattern import unique_pairs
 from ._sparse.reduction import Reduction
 from ._sparse.rows import take_rows
@@ -52,6 +55,7 @@ class Walk(eqx.Module):
 
     plan: Plan = eqx.field(static=True)
     steps: tuple[Step, ...]
+    sums: dict[str, ChunkSums]  # of the components of many elements, by kind and name
 
     @classmethod
     def build(
@@ -65,15 +69,24 @@ class Walk(eqx.Module):
         pending: dict[Key, list[Places]] = defaultdict(list)
         for pair, places in there.items():
             pending["A", *pair].append(places)
+        sums: dict[str, ChunkSums] = {}
         for item in plan.items:
-            _place_all(pending, "A", component_of(system, item).on)
+            on = component_of(system, item).on
+            whole = item.name in plan.velocity or (plan.symmetric and not item.symmetric)
+            chunked = None if whole else ChunkSums.build(_places(on))
+            if chunked is None:
+                _place_all(pending, "A", on, _flat_places(on))
+            else:
+                sums[f"{item.kind} {item.name}"] = chunked[0]
+                _place_all(pending, "A", on, chunked[1])
         for name in plan.velocity:
-            _place_all(pending, "B", system.forces[name].on)
+            on = system.forces[name].on
+            _place_all(pending, "B", on, _flat_places(on))
         steps: list[Step] = []
         for name in reversed(system.mapping_order):
             mapping = system.mappings[name]
             if name in dict(plan.geometric):
-                _place_all(pending, "A", mapping.parents)
+                _place_all(pending, "A", mapping.parents, _flat_places(mapping.parents))
             for key in sorted(k for k in pending if k[1] == mapping.child):
                 steps.append(_expand_places(pending, system, name, "row", key, counts))
             for key in sorted(k for k in pending if k[2] == mapping.child):
@@ -83,7 +96,7 @@ class Walk(eqx.Module):
             for (species, r, c), places in pending.items()
             if species == "A"
         }
-        return cls(plan, tuple(steps)), arrived
+        return cls(plan, tuple(steps), sums), arrived
 
     def mappings(self, system: System) -> frozenset[str]:
         """The mappings whose Jacobian the walk needs: all where forces are handed up for the geometric stiffness."""
@@ -100,10 +113,11 @@ class Walk(eqx.Module):
         for pair, blocks in there.items():
             pending["A", *pair].append(blocks)
         for item in self.plan.items:
-            on = component_of(system, item).on
-            _emit_all(pending, "A", on, scaled_matrices(system, item, terms, factors, evaluation.element_matrices))
+            on, sums = component_of(system, item).on, self.sums.get(f"{item.kind} {item.name}")
+            evaluated = partial(evaluation.element_matrices, sums=sums)
+            _emit_all(pending, "A", on, scaled_matrices(system, item, terms, factors, evaluated))
         for name in self.plan.velocity:
-            _emit_all(pending, "B", system.forces[name].on, evaluation.element_matrices(name, "damping"))
+            _emit_all(pending, "B", system.forces[name].on, evaluation.element_matrices(name, "damping", None))
         for name in reversed(system.mapping_order):
             parents = system.mappings[name].parents
             form = dict(self.plan.geometric).get(name)
@@ -128,14 +142,20 @@ class Walk(eqx.Module):
         }
 
 
-def _place_all(pending: dict[Key, list[Places]], species: str, on: tuple[Stencil, ...]) -> None:
-    """Where the blocks of an element's matrices stand."""
+def _places(on: tuple[Stencil, ...]) -> list[Places]:
+    """Where the blocks of every element's matrices `[s][t]` stand: rows and columns `(elements, blocks)`."""
     nodes = [np.asarray(s.nodes).reshape(s.elements, s.nodes_per_element) for s in on]
-    for s, row in zip(on, nodes, strict=True):
-        for t, column in zip(on, nodes, strict=True):
-            rows = np.repeat(row, column.shape[1], axis=1).reshape(-1)
-            columns = np.tile(column, (1, row.shape[1])).reshape(-1)
-            pending[species, s.state, t.state].append((rows, columns))
+    pairs = itertools.product(nodes, nodes)
+    return [(np.repeat(row, column.shape[1], axis=1), np.tile(column, (1, row.shape[1]))) for row, column in pairs]
+
+
+def _flat_places(on: tuple[Stencil, ...]) -> list[Places]:
+    return [(rows.reshape(-1), columns.reshape(-1)) for rows, columns in _places(on)]
+
+
+def _place_all(pending: dict[Key, list[Places]], species: str, on: tuple[Stencil, ...], places: list[Places]) -> None:
+    for (s, t), where in zip(itertools.product(on, on), places, strict=True):
+        pending[species, s.state, t.state].append(where)
 
 
 def _emit_all(pending: dict[Key, list[Array]], species: str, on: tuple[Stencil, ...], blocks: Blocks) -> None:

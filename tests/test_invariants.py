@@ -22,7 +22,14 @@ from jaxmech._dynamics import applied_forces, force_at, kinematics, retract, vel
 from jaxmech._projector import prescribed, project
 
 ALL = jm.Terms()
-every = pytest.mark.parametrize("name", scenes.names())
+
+
+def per_scene(names):
+    """A test of each of these scenes. All tests of one are run by one process, which compiles its matrices once."""
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names])
+
+
+every = per_scene(scenes.names())
 quick = functools.partial(
     jax.jit,
     compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True},
@@ -121,7 +128,7 @@ def test_assembled_equals_matrix_free(name):
         close(one, other)
 
 
-@pytest.mark.parametrize("name", scenes.names(CONSERVATIVE))
+@per_scene(scenes.names(CONSERVATIVE))
 def test_force_and_stiffness_are_derivatives_of_the_energy(name):
     scene = scenes.build(name)
     unravel, n = unraveller(scene.system, scene.state)
@@ -155,7 +162,7 @@ def vector_spaces():
     ]
 
 
-@pytest.mark.parametrize("name", vector_spaces())
+@per_scene(vector_spaces())
 def test_matrices_are_jacobians_of_the_total_force(name):
     """In reverse mode, with coordinates instead of a chart: another route than the package's."""
     scene = scenes.build(name)
@@ -220,7 +227,7 @@ def test_symmetry_is_not_promised_of_what_is_not():
         assert np.abs(A - A.T).max() > 1e-4 * np.abs(A).max()
 
 
-@pytest.mark.parametrize("name", ["springs", "linkage_of_the_plane", "pressed_triangles"])
+@per_scene(["springs", "linkage_of_the_plane", "pressed_triangles"])
 def test_the_symmetric_part_keeps_its_promise(name):
     scene = scenes.build(name)
     terms = jm.Terms(symmetric=True)
@@ -318,7 +325,7 @@ TERMS = {
 }
 
 
-@pytest.mark.parametrize("name", TERMS)
+@per_scene(TERMS)
 def test_parts_of_the_matrix(name, rng):
     scene, terms = scenes.build(name), TERMS[name]
     _, n = unraveller(scene.system, scene.state)
@@ -331,7 +338,7 @@ def test_parts_of_the_matrix(name, rng):
     assert np.abs(part - dense(name)[0]).max() > 1e-3 * np.abs(part).max()  # it leaves something out
 
 
-@pytest.mark.parametrize("name", ["linkage_of_the_plane", "embedded_points", "springs"])
+@per_scene(["linkage_of_the_plane", "embedded_points", "springs"])
 def test_vmap_over_one_argument(name):
     """A batch of velocities, or of one number, with everything else shared."""
     scene = scenes.build(name)
@@ -362,7 +369,7 @@ def test_vmap_over_one_argument(name):
         assert factor
 
 
-@pytest.mark.parametrize("name", ["springs", "linkage_of_the_plane", "pressed_triangles"])
+@per_scene(["springs", "linkage_of_the_plane", "pressed_triangles"])
 def test_jit_equals_eager(name):
     scene = scenes.build(name)
     close(
@@ -483,7 +490,7 @@ def test_every_solver_on_every_scene(name, solvers, rng):
         close(adjoint, np.linalg.solve(A.T, w), tolerance)
 
 
-@pytest.mark.parametrize("name", ["every_constraint", "frames_in_the_plane", "moved_frame"])
+@per_scene(["every_constraint", "frames_in_the_plane", "moved_frame"])
 def test_a_step_keeps_the_constraints(name):
     scene = scenes.build(name)
     assert STEPS in scene.tags

@@ -15,6 +15,7 @@ from tolerances import ITERATIVE, ROUND_OFF, TWO_MODES
 
 import jaxmech as jm
 from jaxmech._linear_system.rotations import nodal_rotations
+from jaxmech._sparse.chunk_sums import ChunkSums
 
 PARTS = ("mass", "damping", "stiffness", "rayleigh", "geometric")
 NUMBERS = dict(zip(PARTS, (0.7, 0.31, 1.3, 0.9, 0.4), strict=True))
@@ -626,6 +627,66 @@ def test_the_warped_factor_on_a_bar_that_bends():
     close(warped.position["bar"], jacobi.position["bar"], 1e-6)
     assert jnp.all(2 * warped.info.linear_steps <= jacobi.info.linear_steps)
     assert 5 * int(jnp.sum(warped.info.linear_steps)) < int(jnp.sum(jacobi.info.linear_steps))
+
+
+def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch):
+    """And the same derivatives, in both modes and in batches; of two stencils, of one node, and through a mapping."""
+    mesh = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+    system = jm.System(
+        {"body": jm.Vec3(), "skin": jm.Vec3()},
+        forces={
+            "solid": jm.TetrahedronFEM.from_mesh("body", mesh, jm.StVenantKirchhoff(np.linspace(4.0, 9.0, 12), 0.3)),
+            "springs": jm.Springs((("skin", [0, 1, 2, 3]), ("body", [5, 6, 6, 5])), 3.0, 0.3, damping=0.1),
+        },
+        masses={"mass": jm.UniformMass(("body", np.arange(12)), 0.5)},
+        mappings={"skin": jm.SumMapping(("body", [[0, 1], [1, 2], [3, 4], [4, 9]]), "skin", [0.3, 0.7])},
+    )
+    state = scenes.perturbed(system, system.at_rest({"body": mesh.points}), 0.05, np.random.default_rng(1))
+    plain = jm.MatrixLinearSystem.build(system, state)
+    for where, number in {"_FEWEST": 1, "_BLOCKS": 20, "_WORTH": 2.0}.items():
+        monkeypatch.setattr(f"jaxmech._sparse.chunk_sums.{where}", number)
+    for where, number in {"_FEW": 1, "_SHORT": 300}.items():
+        monkeypatch.setattr(f"jaxmech._straight_line.elements.{where}", number)
+    chunked = jm.MatrixLinearSystem.build(system, state)
+    assert any(sums.starts.size > 1 for sums in chunked.walk.sums.values()) and not plain.walk.sums
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=plain.assemble(system, state).to_dense().shape))
+
+    def along(linear_system, scale):
+        position = jax.tree.map(lambda x: scale * x, state.position)
+        scaled = jax.tree.map(lambda a: scale * a if eqx.is_inexact_array(a) else a, system.forces)
+        scene = eqx.tree_at(lambda s: s.forces, system, scaled)
+        A = linear_system.unconstrained(scene, jm.State(position, state.velocity, state.time), FACTORS)
+        return jnp.vdot(weights, A.to_dense())
+
+    def everything(linear_system):
+        product = functools.partial(along, linear_system)
+        scales = jnp.asarray([1.0, 1.02])
+        return jax.vmap(product)(scales), jax.vmap(jax.grad(product))(scales), jax.jvp(product, (scales[0],), (1.0,))
+
+    for one, other in zip(*(jax.tree.leaves(quick(everything)(s)) for s in (chunked, plain)), strict=True):
+        close(one, other, 10 * ROUND_OFF)
+
+
+def test_chunks_are_for_neighbours(rng):
+    """Elements in an order that knows nothing of neighbours are summed as they are, and so are few of them."""
+    cells = np.asarray(jm.box_mesh(cells=(9, 9, 9), size=(1.0, 1.0, 1.0)).cells)
+
+    def places(cells):
+        return [(np.repeat(cells, 4, axis=1), np.tile(cells, (1, 4)))]
+
+    sums, where = ChunkSums.build(places(cells))
+    assert ChunkSums.build(places(cells[:1000])) is None
+    assert ChunkSums.build(places(rng.permutation(cells))) is None
+    blocks = jnp.asarray(rng.normal(size=(len(cells), 16, 2, 2)))
+    (whole,) = sums.of_all([blocks])
+    assert whole.shape[0] == where[0][0].size < 0.4 * 16 * len(cells)
+    for number, start in enumerate(np.asarray(sums.starts)):
+        (part,) = sums.of_chunk([blocks[start : start + sums.length]], number)
+        close(part, whole[number * len(part) : (number + 1) * len(part)])
+    matrices = np.zeros((2, 1000, 1000, 2, 2))
+    for matrix, (rows, columns), values in zip(matrices, [places(cells)[0], where[0]], [blocks, whole], strict=True):
+        np.add.at(matrix, (rows.ravel(), columns.ravel()), np.asarray(values).reshape(-1, 2, 2))
+    close(*matrices)
 
 
 @pytest.mark.parametrize("name", ["embedded_points", "several_parents"])

@@ -15,6 +15,7 @@ from .._result import is_traced
 from .._scene_check import check_nodes, component_stencils
 from .._sparse.block_matrix import BlockMatrix, Pair, Sizes
 from .._sparse.block_sparse import BlockSparse
+from .._sparse.chunk_sums import ChunkSums, ListSums
 from .._sparse.pattern import BlockPattern, unique_pairs
 from .._sparse.reduction import Reduction
 from .._system import State, System, check_inputs
@@ -133,7 +134,8 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return eqx.tree_at(lambda m: m.steady, self, self.steady.prepared(evaluation, self.terms))
 
 
-_SAVED = (MatrixLinearSystem, SteadyBlocks, Parts, Walk, Plan, Contribution, Terms, Step, Reduction, BlockPattern, Touched)
+_SAVED = (MatrixLinearSystem, SteadyBlocks, Parts, Walk, Plan, Contribution, Terms, Step)
+_SAVED += (ChunkSums, ListSums, Reduction, BlockPattern, Touched)
 
 
 def _indices(system: System) -> list:

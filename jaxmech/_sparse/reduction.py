@@ -81,14 +81,19 @@ class Reduction(eqx.Module):
         return _reduce_p.bind(sums, self.slots, self.position, *self.tables, spread=True, whole=self.whole)
 
 
-def _bucket_sum(values: Array, table: Array, whole: int) -> Array:
-    """The sums of one bucket. Padding reads zeros; columns without padding are not asked whether they are in bounds."""
-    if table.shape[1] > _UNROLL or table.shape[0] < _FEW:
+def group_sums(values: Array, table: Array, whole: int) -> Array:
+    """The sums of the rows of `values` in each row of `table`. Padding, beyond the first `whole` columns, reads zeros;
+    columns without padding are not asked whether they are in bounds."""
+    if table.shape[1] > _UNROLL:
         return jnp.sum(take_rows_or_zeros(values, table), axis=1)
-    total = take_rows(values, table[:, 0])
-    for i in range(1, table.shape[1]):
-        total = total + (take_rows if i < whole else take_rows_or_zeros)(values, table[:, i])
-    return total
+    columns = [(take_rows if i < whole else take_rows_or_zeros)(values, table[:, i]) for i in range(table.shape[1])]
+    return sum(columns[1:], columns[0])
+
+
+def _bucket_sum(values: Array, table: Array, whole: int) -> Array:
+    if table.shape[0] < _FEW:
+        return jnp.sum(take_rows_or_zeros(values, table), axis=1)
+    return group_sums(values, table, whole)
 
 
 def _evaluate(values: Array, slots: Array, position: Array, *tables: Array, spread: bool, whole: tuple[int, ...]) -> Array:

@@ -1,5 +1,6 @@
 """A function of one element, mapped over all of them."""
 
+import abc
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -8,11 +9,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from equinox import AbstractVar
 from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters import partial_eval
 
+from .._typing import Array
 from .program import entries, inner_program, run, stacked
 from .scalars import Arithmetic
 from .stages import rewired, staged
@@ -24,8 +27,25 @@ _CHUNK = 1024  # elements whose scalars stay in the cache of a core
 _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
 
 
-def map_elements(function: Callable, in_axes: Any, *arguments: Any) -> Any:
+class AbstractChunkSums(eqx.Module):
+    """Sums of what the elements of one chunk give, made where it was made: the elements' own is never whole in memory."""
+
+    starts: AbstractVar[Array]  # the first element of every chunk
+    length: AbstractVar[int]  # elements of each
+
+    @abc.abstractmethod
+    def of_chunk(self, outputs: Sequence[Array], number: Array) -> list[Array]:
+        """The sums of one chunk, from the outputs of its elements."""
+
+    @abc.abstractmethod
+    def of_all(self, outputs: Sequence[Array]) -> list[Array]:
+        """The sums of all chunks, one after the other, from the outputs of all elements: the plain definition."""
+
+
+def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractChunkSums | None = None) -> Any:
     """`jax.vmap(function, in_axes)(*arguments)`; with many elements, as a straight line of scalar operations.
+
+    With `sums`, not that but its sums over chunks.
 
     XLA's loops over axes of three or four entries are neither fused nor vectorised well on a CPU. Operations on scalars,
     each for a few hundred elements at a time, compute a second derivative of a density of a 3 x 3 matrix five to twenty
@@ -45,11 +65,17 @@ def map_elements(function: Callable, in_axes: Any, *arguments: Any) -> Any:
 
     count = max((a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None), default=0)
     if count < _FEW or not _is_compiled():
-        return jax.vmap(function, in_axes=in_axes)(*arguments)
+        outcome = jax.vmap(function, in_axes=in_axes)(*arguments)
+        return outcome if sums is None else _on_leaves(sums.of_all, outcome)
     examples = [_of_one_element(a, axis) for a, axis in zip(arrays, axes, strict=True)]
     program, shapes = jax.make_jaxpr(of_one, return_shape=True)(*examples)
-    outcome = _map_program(program, count, axes, arrays)
+    outcome = _map_program(program, count, axes, arrays, sums)
     return jax.tree.unflatten(jax.tree.structure(shapes), outcome)
+
+
+def _on_leaves(function: Callable, tree: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    return jax.tree.unflatten(structure, function(leaves))
 
 
 def _is_compiled() -> bool:
@@ -71,7 +97,9 @@ def _of_one_element(a: Any, axis: int | None) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(a.shape if axis is None else a.shape[1:], a.dtype)
 
 
-def _map_program(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
+def _map_program(
+    program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums | None
+) -> list[Any]:
     """The outputs of a program for all elements. What it closes over and is being traced becomes an argument, so that it
     may be differentiated; the rest are numbers."""
     jaxpr, used = partial_eval.dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars))
@@ -86,30 +114,42 @@ def _map_program(program: ClosedJaxpr, count: int, axes: Sequence[int | None], a
     )
 
     @jax.custom_jvp
-    def call(*arrays):
-        return _evaluated(closed, count, axes, arrays)
+    def call(sums, *arrays):
+        return _evaluated(closed, count, axes, arrays, sums)
 
     @functools.partial(call.defjvp, symbolic_zeros=True)
     def rule(primals, tangents):
+        (sums, *primals), tangents = primals, tangents[1:]
         moving = [i for i, t in enumerate(tangents) if not isinstance(t, SymbolicZero)]
 
         def moved(*values):
             values = dict(zip(moving, values, strict=True))
-            return jax.vmap(jaxpr_as_fun(closed), in_axes=list(axes))(*(values.get(i, p) for i, p in enumerate(primals)))
+            whole = _mapped(closed, count, axes, [values.get(i, p) for i, p in enumerate(primals)])
+            return whole if sums is None else sums.of_all(whole)
 
-        return call(*primals), jax.jvp(moved, [primals[i] for i in moving], [tangents[i] for i in moving])[1]
+        return call(sums, *primals), jax.jvp(moved, [primals[i] for i in moving], [tangents[i] for i in moving])[1]
 
-    return call(*arrays)
+    return call(sums, *arrays)
 
 
-def _evaluated(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
+def _mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
+    """The outputs of a program for all elements, by the plain definition."""
+    if all(axis is None for axis in axes):
+        return [jnp.broadcast_to(a, (count, *jnp.shape(a))) for a in jaxpr_as_fun(program)(*arrays)]
+    return jax.vmap(jaxpr_as_fun(program), in_axes=list(axes))(*arrays)
+
+
+def _evaluated(
+    program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums | None
+) -> list[Any]:
     """The outputs of a program for all elements, a few at a time where that is faster."""
     outputs = program.jaxpr.outvars
     if all(axis is None for axis in axes):
-        return [jnp.broadcast_to(a, (count, *jnp.shape(a))) for a in jaxpr_as_fun(program)(*arrays)]
+        whole = _mapped(program, count, axes, arrays)
+        return whole if sums is None else sums.of_all(whole)
 
     def vmapped(*arrays):
-        return jax.vmap(jaxpr_as_fun(program), in_axes=list(axes))(*arrays)
+        return _mapped(program, count, axes, arrays)
 
     def as_scalars(*arrays):
         count = next(a.shape[:1] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
@@ -120,15 +160,33 @@ def _evaluated(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arr
     def straight(*arrays):
         return staged(jax.make_jaxpr(as_scalars)(*arrays), *arrays) if _on_cpu() else as_scalars(*arrays)
 
+    def by_few(*arrays):
+        return _in_chunks(vmapped, _FEWER, axes, arrays)
+
+    def in_order(function):
+        return _in_chunks(function, _CHUNK, axes, arrays) if sums is None else _summed(function, axes, arrays, sums)
+
     length = _length(program.jaxpr)
     if length < _SHORT:
-        return vmapped(*arrays)
+        return vmapped(*arrays) if sums is None else in_order(vmapped)
     if length <= _LONG:
         try:
-            return _in_chunks(straight, _CHUNK, axes, arrays)
+            return in_order(straight)
         except NotImplementedError:
             pass
-    return _in_chunks(vmapped, _FEWER, axes, arrays)
+    return by_few(*arrays) if sums is None else in_order(by_few)
+
+
+def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums) -> list[Any]:
+    """The sums of what a function of batches of elements gives, chunk by chunk on a CPU."""
+    if not _on_cpu():
+        return sums.of_all(function(*arrays))
+
+    def step(_, number):
+        return None, sums.of_chunk(function(*_slices(axes, arrays, sums.starts[number], sums.length)), number)
+
+    parts = jax.lax.scan(step, None, jnp.arange(sums.starts.shape[0]))[1]
+    return [part.reshape(-1, *part.shape[2:]) for part in parts]
 
 
 def _on_cpu() -> bool:
@@ -145,12 +203,7 @@ def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays
     length = -(-count // chunks)
 
     def chunk(start):
-        return function(
-            *(
-                a if axis is None else jax.lax.dynamic_slice_in_dim(a, start, length)
-                for a, axis in zip(arrays, axes, strict=True)
-            )
-        )
+        return function(*_slices(axes, arrays, start, length))
 
     def step(done, start):
         put = jax.lax.dynamic_update_slice_in_dim
@@ -160,6 +213,13 @@ def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays
     starts = jnp.minimum(length * jnp.arange(chunks), count - length)
     shapes = jax.eval_shape(chunk, starts[0])
     return jax.lax.scan(step, [jnp.zeros((count, *s.shape[1:]), s.dtype) for s in shapes], starts)[0]
+
+
+def _slices(axes: Sequence[int | None], arrays: Sequence[Any], start: Array, length: int) -> list[Any]:
+    """What belongs to `length` elements."""
+    return [
+        a if axis is None else jax.lax.dynamic_slice_in_dim(a, start, length) for a, axis in zip(arrays, axes, strict=True)
+    ]
 
 
 def _length(jaxpr: Any) -> int:
