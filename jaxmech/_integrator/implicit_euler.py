@@ -138,18 +138,58 @@ def _damping_product(system: System, state: State) -> Fields:
     return {s: -rate[s] for s in rate}
 
 
-def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
-    x, v, time = state.position, state.velocity, state.time + h
-    A = integrator.linear_system.unconstrained(system, state, _all_factors(integrator, h))
+def _start(system: System, state: State, h: Array) -> Fields:
+    """The velocity that a step sets out with: what the constraints leave of it, and what they prescribe."""
+    start = project(system, state.velocity)
+    if not has_prescribed_motion(system):
+        return start
+    return {s: start[s] + u / h for s, u in prescribed(system, state.position, state.time + h).items()}
+
+
+def _supplied(system: System, state: State, h: Array) -> Fields:
+    """`M v + h (f + B v)`, which `A v1` shall equal."""
     force, inertial = total_force(system, state), inertial_force(system, state)
-    kept, drag = momentum(system, x, v), _damping_product(system, state)
-    # A v1 = M v + h (f + B v) for the velocity v1; solved for its change from what the constraints leave of v.
-    start = project(system, v)
-    if has_prescribed_motion(system):
-        start = {s: start[s] + u / h for s, u in prescribed(system, x, time).items()}
+    kept, drag = momentum(system, state.position, state.velocity), _damping_product(system, state)
+    return {s: kept[s] + h * (force[s] + inertial[s] + drag[s]) for s in kept}
+
+
+def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
+    A = integrator.linear_system.unconstrained(system, state, _all_factors(integrator, h))
+    start, supplied = _start(system, state, h), _supplied(system, state, h)
     already = A.mv(start)
-    b = project(system, {s: kept[s] + h * (force[s] + inertial[s] + drag[s]) - already[s] for s in x})
+    b = project(system, {s: supplied[s] - already[s] for s in start})
     return LinearProblem(integrator.linear_system.constrain(system, A), b, eqx.Partial(_moved, system, state, h, start))
+
+
+@jax.checkpoint
+def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array, dv: Fields) -> Fields:
+    """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
+    start, free = _start(system, state, h), project(system, dv)
+    A = integrator.linear_system.as_products(system, state, _all_factors(integrator, h))
+    product, supplied = A.mv({s: start[s] + free[s] for s in start}), _supplied(system, state, h)
+    rest = project(system, {s: supplied[s] - product[s] for s in start})
+    return {s: rest[s] + free[s] - dv[s] for s in rest}
+
+
+@eqx.filter_custom_jvp
+def _solved(
+    inputs: tuple[ImplicitEuler, System, State, Array], A: Any, b: Fields, solver: Any
+) -> tuple[Fields, lx.Solution]:
+    """`A^-1 b`, `A` and `b` those of `inputs`, and what the solver says."""
+    del inputs
+    solution = lx.linear_solve(A, b, solver, throw=False)
+    return solution.value, lx.Solution(None, solution.result, solution.stats, None)
+
+
+@_solved.def_jvp
+def _solved_jvp(primals, tangents):
+    # A and b move with the inputs: d(dv) = A^-1 d(b - A dv). Products differentiate far faster than the matrix.
+    inputs, A, b, solver = primals
+    dv, said = _solved(inputs, A, b, solver)
+    rate = eqx.filter_jvp(lambda inputs: _imbalance(*inputs, dv), (inputs,), (tangents[0],))[1]
+    rate = {s: jnp.zeros_like(a) if rate[s] is None else rate[s] for s, a in dv.items()}
+    moved = lx.linear_solve(A, rate, solver, throw=False).value
+    return (dv, said), (moved, jax.tree.map(lambda _: None, said))
 
 
 def _moved(system: System, state: State, h: Array, start: Fields, dv: Fields) -> State:
@@ -170,9 +210,9 @@ def _linear_step(integrator: ImplicitEuler, system: System, state: State, h: Arr
     problem = _linear_problem(integrator, system, state, h)
     b = problem.b
     solver = default_solver(problem.A) if integrator.solver is None else integrator.solver
-    solution = lx.linear_solve(problem.A, b, solver, throw=False)
-    end = problem.advance(solution.value)
-    result = reason(solution)
+    dv, said = _solved((integrator, system, state, h), problem.A, b, solver)
+    end = problem.advance(dv)
+    result = reason(said)
     finite = jnp.isfinite(norm(b)) & jnp.isfinite(norm(end.velocity))
     valid = laws_hold(system, kinematics(system, end.position))
     result = RESULTS.where(finite | (result != RESULTS.successful), result, RESULTS.not_finite)
@@ -183,10 +223,8 @@ def _linear_step(integrator: ImplicitEuler, system: System, state: State, h: Arr
         norm(b)[None, None],
         norm(b),
         jnp.zeros((), h.dtype),
-        jnp.asarray(solution.stats["num_steps"], jnp.int32),
-        jnp.where(
-            solution.result == lx.RESULTS.successful, -1, solution.stats.get("loose_state", jnp.full((), -1, jnp.int32))
-        ),
+        jnp.asarray(said.stats["num_steps"], jnp.int32),
+        jnp.where(said.result == lx.RESULTS.successful, -1, said.stats.get("loose_state", jnp.full((), -1, jnp.int32))),
     )
     return end, jax.lax.stop_gradient(info)
 
