@@ -42,7 +42,7 @@ class BlockSparse(eqx.Module):
         if jnp.shape(x) != (self.pattern.shape[1], self.values.shape[-1]):
             expected = (self.pattern.shape[1], self.values.shape[-1])
             raise ValueError(f"BlockSparse.mv: the vectors are of shape {jnp.shape(x)}, expected {expected}.")
-        values, gathered = self.values, take_rows(jnp.asarray(x), self.pattern.columns)
+        values, gathered = self.values, self.pattern.at_columns(jnp.asarray(x))
         # A sum over an axis of length three is slow on XLA:CPU; written out it is not.
         products = values[:, :, 0] * gathered[:, None, 0]
         for j in range(1, values.shape[2]):
