@@ -73,7 +73,7 @@ COLUMNS = {
     ),
     "compile": (
         "Tracing and compilation (`benchmarks.compile`)",
-        ("what", "solver", "tetrahedra", "trace s", "compile s", "both s"),
+        ("what", "solver", "tetrahedra", "trace s", "compile s", "both s", "CPU s"),
     ),
     "batch": (
         "Batches of soft fingers (`benchmarks.batch`)",
