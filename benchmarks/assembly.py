@@ -7,22 +7,11 @@ SciPy's BSR product on the same blocks, and the bandwidth of a copy; peak memory
 """
 
 import argparse
-import json
-import resource
 import time
 
 import numpy as np
 
-
-def best(function, repeats=5):
-    """The shortest of a few runs [s], after one that does not count."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+from benchmarks.clock import cold_and_warm, peak_megabytes, report
 
 
 def measure(cells: int, material: str, dtype: str) -> dict:
@@ -42,22 +31,20 @@ def measure(cells: int, material: str, dtype: str) -> dict:
     pattern = time.perf_counter() - start
 
     assemble = jax.jit(lambda ls, s, x: ls.unconstrained(s, x))
-    start = time.perf_counter()
-    matrix = jax.block_until_ready(assemble(linear_system, system, rest))
-    first = time.perf_counter() - start
-    assembly = best(lambda: jax.block_until_ready(assemble(linear_system, system, rest)))
+    first, assembly, matrix = cold_and_warm(lambda: assemble(linear_system, system, rest))
     product = jax.jit(lambda A, x: A.mv(x))
     x = {"body": jnp.ones_like(mesh.points)}
-    spmv = best(lambda: jax.block_until_ready(product(matrix, x)))
+    _, spmv, _ = cold_and_warm(lambda: product(matrix, x), 30)
     scipy_matrix, flat = matrix["body", "body"].to_scipy(), np.ones(mesh.points.size, dtype)
-    scipy_spmv = best(lambda: scipy_matrix @ flat)
+    _, scipy_spmv, _ = cold_and_warm(lambda: scipy_matrix @ flat, 30)
     values = matrix["body", "body"].values
     copy = jax.jit(lambda v: v * 2.0)
-    copied = best(lambda: jax.block_until_ready(copy(values)))
+    _, copied, _ = cold_and_warm(lambda: copy(values), 10)
     tetrahedra = mesh.cells.shape[0]
     return {
         "tetrahedra": tetrahedra,
         "blocks": values.shape[0],
+        "norm": float(jnp.linalg.norm(values)),
         "pattern s": pattern,
         "first assembly s": first,
         "assembly s": assembly,
@@ -67,7 +54,7 @@ def measure(cells: int, material: str, dtype: str) -> dict:
         "product / SciPy": spmv / scipy_spmv,
         "copy GB/s": 2 * values.nbytes / copied / 1e9,
         "product GB/s": (values.nbytes + 4 * values.shape[0]) / spmv / 1e9,
-        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak MB": peak_megabytes(),
     }
 
 
@@ -86,10 +73,9 @@ def main() -> None:
         import jaxmech
 
         assert jaxmech.keep_freed_memory()
-    print(json.dumps({"device": str(jax.devices()[0]), "jax": jax.__version__, **vars(arguments)}))
+    report(device=str(jax.devices()[0]), jax=jax.__version__, **vars(arguments))
     for cells in arguments.cells:
-        row = measure(cells, arguments.material, arguments.dtype)
-        print(json.dumps({k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()}), flush=True)
+        report(**measure(cells, arguments.material, arguments.dtype))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """What is traced once: a time step and a static solve, over repeated calls and over meshes of equal sizes."""
 
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -110,3 +112,59 @@ def test_a_trace_does_not_hold_the_mesh():
 
     constants = [np.size(c) for c in jax.make_jaxpr(run)(dynamic).consts]
     assert max(constants, default=0) <= 9, constants
+
+
+def hot_scene():
+    """Enough tetrahedra (384) for the paths that large scenes take; a polynomial law, which compiles fast."""
+    mesh = jm.box_mesh(cells=(4, 4, 4), size=(1.0, 1.0, 1.0))
+    young = jnp.linspace(900.0, 1100.0, mesh.cells.shape[0])
+    system = jm.System(
+        {"body": jm.Vec3()},
+        forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, jm.StVenantKirchhoff(young, 0.3))},
+        constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+    )
+    state = system.at_rest({"body": mesh.points})
+    return system, state, jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
+
+
+def assembled(young, position, system, state, linear_system):
+    system = eqx.tree_at(lambda s: s.forces["elastic"].material.young, system, young)
+    return linear_system.unconstrained(system, eqx.tree_at(lambda s: s.position, state, position))
+
+
+def multiplied(values, u, matrix):
+    return eqx.tree_at(lambda a: a.entries["body", "body"].values, matrix, values).mv(u)["body"]
+
+
+def scatters(function, *arguments):
+    """The scatters in the compiled program of a function, as XLA writes them."""
+    arrays, static = eqx.partition(arguments, eqx.is_array)
+    lowered = jax.jit(lambda arrays: function(*eqx.combine(arrays, static))).lower(arrays)
+    text = lowered.compile({"xla_backend_optimization_level": 0}).as_text()
+    assert " gather(" in text  # the instructions are there, and are called what we think
+    return [line for line in text.splitlines() if re.search(r"\bscatter\(", line)]
+
+
+def test_assembly_and_products_do_not_scatter():
+    """Scatter is serial on a CPU, and on a GPU it adds in no fixed order; neither the values nor their derivatives do."""
+    system, state, linear_system = hot_scene()
+    young, x, u = system.forces["elastic"].material.young, state.position, state.velocity
+    matrix = eqx.filter_jit(linear_system.unconstrained)(system, state)
+    values = matrix["body", "body"].values
+
+    def weighed(young, x, *rest):
+        return jnp.sum(jnp.sin(assembled(young, x, *rest)["body", "body"].values))
+
+    assert not scatters(multiplied, values, u, matrix)
+    assert not scatters(
+        lambda v, u, w, A: jax.vjp(lambda v, u: multiplied(v, u, A), v, u)[1](w), values, u, u["body"], matrix
+    )
+    # What is left: writing the blocks of held nodes, each once, and the sum of derivatives over the elements of a node.
+    assert all("unique_indices=true" in line for line in scatters(linear_system.assemble, system, state))
+    derivatives = scatters(jax.grad(weighed, argnums=(0, 1)), young, x, system, state, linear_system)
+    assert all(f"f64[{len(x['body'])},3]" in line.split("scatter(")[0] for line in derivatives)
+
+
+def test_a_scatter_is_seen():
+    """That the test above can fail."""
+    assert scatters(lambda a, i: a[i].at[i].add(a), jnp.zeros(5), jnp.arange(5))

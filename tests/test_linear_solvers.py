@@ -9,6 +9,7 @@ import pytest
 
 import jaxmech as jm
 from jaxmech._linear_solver._factor_cache import factor_counts
+from jaxmech._linear_solver._preconditioner import jacobi
 
 SIZES = (("a", 7, 2),)
 TWO = (("a", 4, 2), ("b", 2, 3))
@@ -503,3 +504,23 @@ def test_multigrid_names_its_extra(monkeypatch):
     A = blocks(dense("definite"), symmetric=True)
     with pytest.raises(ImportError, match="jaxmech\\[amg\\]"):
         jm.SmoothedAggregation.from_matrix(A, {"a": np.zeros((7, 2))})
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_blocks_are_inverted_and_judged(size, dtype, rng):
+    """The blocks of three have formulas of their own."""
+    a = rng.normal(size=(20, size, size))
+    definite = a @ a.swapaxes(1, 2) + 0.5 * np.eye(size)
+    stiff = jnp.asarray(1e13 * definite, dtype)  # the product of three entries is beyond float32
+    inverse = jacobi._inverse(stiff)
+    np.testing.assert_allclose(inverse @ stiff, np.tile(np.eye(size), (20, 1, 1)), atol=1e3 * jnp.finfo(dtype).eps)
+    assert jacobi._definite(stiff, inverse)
+    for eigenvalue in range(size):
+        values = np.ones(size)
+        values[eigenvalue] = -0.1
+        rotation = np.linalg.qr(a[0])[0]
+        spoilt = stiff.at[7].set(jnp.asarray(rotation @ np.diag(values) @ rotation.T, dtype))
+        assert not jacobi._definite(spoilt, jacobi._inverse(spoilt))
+    unheld = stiff.at[3].set(0.0)  # a singular block is for the solver to find
+    assert jacobi._definite(unheld, jacobi._inverse(unheld))

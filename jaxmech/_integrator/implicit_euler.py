@@ -15,15 +15,13 @@ from .._dynamics import (
     inertial_force,
     kinematics,
     momentum,
-    momentum_supply,
     retract,
     total_force,
-    varying_masses,
     with_only,
     zero_forces,
 )
 from .._element import as_array, is_concrete
-from .._equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
+from .._equilibrium import NewtonInfo, NewtonOptions
 from .._linear_problem import LinearProblem
 from .._linear_solver._outcome import reason
 from .._linear_solver._vectors import norm
@@ -33,11 +31,11 @@ from .._newton import linear_problem, solve_equilibrium
 from .._projector import has_prescribed_motion, prescribed, project
 from .._report import raise_failure
 from .._result import RESULTS
-from .._sparse.preconditioned import PreconditionedOperator
 from .._system import State, System, check_inputs
 from .._typing import Array
 from .._validity import laws_hold
 from .base import AbstractIntegrator
+from .step_equilibrium import StepEquilibrium
 
 
 class ImplicitEuler(AbstractIntegrator):
@@ -141,18 +139,58 @@ def _damping_product(system: System, state: State) -> Fields:
     return {s: -rate[s] for s in rate}
 
 
-def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
-    x, v, time = state.position, state.velocity, state.time + h
-    A = integrator.linear_system.unconstrained(system, state, _all_factors(integrator, h))
+def _start(system: System, state: State, h: Array) -> Fields:
+    """The velocity that a step sets out with: what the constraints leave of it, and what they prescribe."""
+    start = project(system, state.velocity)
+    if not has_prescribed_motion(system):
+        return start
+    return {s: start[s] + u / h for s, u in prescribed(system, state.position, state.time + h).items()}
+
+
+def _supplied(system: System, state: State, h: Array) -> Fields:
+    """`M v + h (f + B v)`, which `A v1` shall equal."""
     force, inertial = total_force(system, state), inertial_force(system, state)
-    kept, drag = momentum(system, x, v), _damping_product(system, state)
-    # A v1 = M v + h (f + B v) for the velocity v1; solved for its change from what the constraints leave of v.
-    start = project(system, v)
-    if has_prescribed_motion(system):
-        start = {s: start[s] + u / h for s, u in prescribed(system, x, time).items()}
+    kept, drag = momentum(system, state.position, state.velocity), _damping_product(system, state)
+    return {s: kept[s] + h * (force[s] + inertial[s] + drag[s]) for s in kept}
+
+
+def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
+    A = integrator.linear_system.unconstrained(system, state, _all_factors(integrator, h))
+    start, supplied = _start(system, state, h), _supplied(system, state, h)
     already = A.mv(start)
-    b = project(system, {s: kept[s] + h * (force[s] + inertial[s] + drag[s]) - already[s] for s in x})
+    b = project(system, {s: supplied[s] - already[s] for s in start})
     return LinearProblem(integrator.linear_system.constrain(system, A), b, eqx.Partial(_moved, system, state, h, start))
+
+
+@jax.checkpoint
+def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array, dv: Fields) -> Fields:
+    """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
+    start, free = _start(system, state, h), project(system, dv)
+    A = integrator.linear_system.as_products(system, state, _all_factors(integrator, h))
+    product, supplied = A.mv({s: start[s] + free[s] for s in start}), _supplied(system, state, h)
+    rest = project(system, {s: supplied[s] - product[s] for s in start})
+    return {s: rest[s] + free[s] - dv[s] for s in rest}
+
+
+@eqx.filter_custom_jvp
+def _solved(
+    inputs: tuple[ImplicitEuler, System, State, Array], A: Any, b: Fields, solver: Any
+) -> tuple[Fields, lx.Solution]:
+    """`A^-1 b`, `A` and `b` those of `inputs`, and what the solver says."""
+    del inputs
+    solution = lx.linear_solve(A, b, solver, throw=False)
+    return solution.value, lx.Solution(None, solution.result, solution.stats, None)
+
+
+@_solved.def_jvp
+def _solved_jvp(primals, tangents):
+    # A and b move with the inputs: d(dv) = A^-1 d(b - A dv). Products differentiate far faster than the matrix.
+    inputs, A, b, solver = primals
+    dv, said = _solved(inputs, A, b, solver)
+    rate = eqx.filter_jvp(lambda inputs: _imbalance(*inputs, dv), (inputs,), (tangents[0],))[1]
+    rate = {s: jnp.zeros_like(a) if rate[s] is None else rate[s] for s, a in dv.items()}
+    moved = lx.linear_solve(A, rate, solver, throw=False).value
+    return (dv, said), (moved, jax.tree.map(lambda _: None, said))
 
 
 def _moved(system: System, state: State, h: Array, start: Fields, dv: Fields) -> State:
@@ -173,9 +211,9 @@ def _linear_step(integrator: ImplicitEuler, system: System, state: State, h: Arr
     problem = _linear_problem(integrator, system, state, h)
     b = problem.b
     solver = default_solver(problem.A) if integrator.solver is None else integrator.solver
-    solution = lx.linear_solve(problem.A, b, solver, throw=False)
-    end = problem.advance(solution.value)
-    result = reason(solution)
+    dv, said = _solved((integrator, system, state, h), problem.A, b, solver)
+    end = problem.advance(dv)
+    result = reason(said)
     finite = jnp.isfinite(norm(b)) & jnp.isfinite(norm(end.velocity))
     valid = laws_hold(system, kinematics(system, end.position))
     result = RESULTS.where(finite | (result != RESULTS.successful), result, RESULTS.not_finite)
@@ -186,83 +224,10 @@ def _linear_step(integrator: ImplicitEuler, system: System, state: State, h: Arr
         norm(b)[None, None],
         norm(b),
         jnp.zeros((), h.dtype),
-        jnp.asarray(solution.stats["num_steps"], jnp.int32),
-        jnp.where(
-            solution.result == lx.RESULTS.successful, -1, solution.stats.get("loose_state", jnp.full((), -1, jnp.int32))
-        ),
+        jnp.asarray(said.stats["num_steps"], jnp.int32),
+        jnp.where(said.result == lx.RESULTS.successful, -1, said.stats.get("loose_state", jnp.full((), -1, jnp.int32))),
     )
     return end, jax.lax.stop_gradient(info)
-
-
-class StepEquilibrium(AbstractEquilibrium):
-    """`R(v1) = p(x0, v0) - p(x1, v1) + h (f(x1, v1) - C v1 + supply)`; the unknowns are velocities."""
-
-    system: System
-    linear_system: AbstractLinearSystem
-    start: State
-    h: Array
-    rayleigh: Any  # the operator C at the start, or None
-
-    def state(self, u: Fields) -> State:
-        d = {s: self.h * u[s] for s in u}
-        return State(retract(self.system.dofs, self.start.position, d), u, self.start.time + self.h)
-
-    def residual(self, u: Fields) -> tuple[Fields, Fields]:
-        end = self.state(u)
-        before = momentum(self.system, self.start.position, self.start.velocity)
-        after = momentum(self.system, end.position, u)
-        rate = total_force(self.system, end)
-        if varying_masses(self.system, self.start):
-            part = with_only(self.system, masses=varying_masses(self.system, self.start))
-            supply = momentum_supply(part, end.position, u)
-            rate = {s: rate[s] + supply[s] for s in rate}
-        if self.rayleigh is not None:
-            drag = self.rayleigh.mv(u)
-            rate = {s: rate[s] - drag[s] for s in rate}
-        R = {s: before[s] - after[s] + self.h * rate[s] for s in u}
-        target, free = prescribed(self.system, self.start.position, end.time), project(self.system, u)
-        return R, {s: target[s] / self.h - (u[s] - free[s]) for s in u}
-
-    def held(self, u: Fields, start: Fields) -> Fields:
-        return {s: jnp.zeros_like(a) for s, a in u.items()}  # the residual's gap says it all
-
-    def operator(self, u: Fields) -> Any:
-        factors = Factors(mass=1.0, damping=self.h, stiffness=self.h**2, rayleigh=0.0)
-        A = self.linear_system.unconstrained(self.system, self.state(u), factors)
-        return A if self.rayleigh is None else _plus(A, self.h, self.rayleigh)
-
-    def move(self, u: Fields, d: Fields) -> Fields:
-        return {s: u[s] + d[s] for s in u}
-
-    def is_exact(self) -> bool:
-        charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
-        steady = not varying_masses(self.system, self.start)
-        return charts and steady and self.linear_system.is_exact(self.system)
-
-    def is_valid(self, u: Fields) -> Array:
-        return laws_hold(self.system, kinematics(self.system, self.state(u).position))
-
-    def rounding(self, u: Fields) -> Fields:
-        # A velocity is known to the rounding of the positions it is a difference of.
-        x = self.start.position
-        return {s: jnp.abs(u[s]) + jnp.max(jnp.abs(x[s]), initial=0) / self.h for s in u}
-
-    def at_load(self, load: Array, start: tuple[Fields, Fields]) -> "StepEquilibrium":
-        raise AssertionError("a time step has no load steps")
-
-
-def _plus(A: Any, factor: Array, C: Any) -> Any:
-    if isinstance(A, PreconditionedOperator):
-        return eqx.tree_at(lambda a: a.operator, A, _plus(A.operator, factor, C.operator))
-    if isinstance(A, lx.FunctionLinearOperator):
-        tags = (lx.symmetric_tag,) if lx.is_symmetric(A) and lx.is_symmetric(C) else ()
-
-        def product(u: Fields) -> Fields:
-            a, c = A.mv(u), C.mv(u)
-            return {s: a[s] + factor * c[s] for s in u}
-
-        return lx.FunctionLinearOperator(product, A.in_structure(), tags)
-    return A.plus(C.scaled(factor))
 
 
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:

@@ -1,5 +1,6 @@
 """feral: a sparse symmetric LDL^T in Rust (MIT), for definite and indefinite matrices, on every platform."""
 
+import functools
 import importlib.util
 from typing import Any
 
@@ -22,6 +23,7 @@ class FeralBackend(AbstractHostBackend):
     most_unknowns = 250_000
 
     @classmethod
+    @functools.cache
     def available(cls) -> bool:
         return importlib.util.find_spec("feral") is not None
 

@@ -34,6 +34,7 @@ class PardisoBackend(AbstractHostBackend):
     most_unknowns = 500_000
 
     @classmethod
+    @functools.cache
     def available(cls) -> bool:
         return importlib.util.find_spec("pypardiso") is not None
 

@@ -46,6 +46,10 @@ class AbstractLinearSystem(eqx.Module):
     def constrain(self, system: System, operator: lx.AbstractLinearOperator) -> lx.AbstractLinearOperator:
         """`P A P + (I - P)`."""
 
+    def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
+        """What `unconstrained` gives, to be differentiated: products with it, in the form whose derivatives cost least."""
+        return self.unconstrained(system, state, factors)
+
     @abc.abstractmethod
     def is_exact(self, system: System) -> bool:
         """Whether the stiffness leaves out nothing of the derivative of the force."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import equinox as eqx
+import lineax as lx
 
 from .._assembly import PARTS, Factors, Terms
 from .._check import check_flags, check_instance
@@ -92,6 +93,9 @@ class CompositeLinearSystem(AbstractLinearSystem):
 
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.systems[self.solver].unconstrained(system, state, factors)
+
+    def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
+        return self.systems[self.solver].as_products(system, state, factors)
 
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
         return self.systems[self.solver].constrain(system, operator)

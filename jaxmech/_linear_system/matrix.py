@@ -4,6 +4,7 @@ from os import PathLike
 
 import equinox as eqx
 import jax.numpy as jnp
+import lineax as lx
 import numpy as np
 
 from .._assembly import Contribution, Factors, Terms
@@ -22,6 +23,7 @@ from .._system import State, System, check_inputs
 from .._typing import Array, UInt8
 from .base import AbstractLinearSystem
 from .fit import Signature, check_fit, check_pattern, signature, topology
+from .matrix_free import MatrixFreeSystem
 from .parts import Parts
 from .steady import SteadyBlocks
 from .storage import load_pytree, save_pytree
@@ -119,6 +121,11 @@ class MatrixLinearSystem(AbstractLinearSystem):
             sums = [total(part) for total, part in zip(self.reductions[pair], blocks.get(pair, ()), strict=True)]
             entries[pair] = BlockSparse(sum(sums[1:], sums[0]).astype(dtype) if sums else jnp.zeros(shape, dtype), pattern)
         return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype)
+
+    def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
+        # A derivative of every entry of a matrix costs many times that of the force that a product is.
+        free = MatrixFreeSystem(self.terms)
+        return (free if free.serves(system) else self).unconstrained(system, state, factors)
 
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
         if not self.terms.constrained or not system.constraints:

@@ -47,15 +47,24 @@ class MatrixFreeSystem(AbstractLinearSystem):
         return self.constrain(system, self.unconstrained(system, state, factors))
 
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> lx.FunctionLinearOperator:
-        plan = Plan.build(system, self.terms)
-        turning = Plan.build(system, replace(self.terms, symmetric=False)).velocity
-        lossy = sorted({*turning, *(item.name for item in plan.items if not item.symmetric)})
-        if self.terms.symmetric and lossy:
+        plan, lossy = Plan.build(system, self.terms), self._lossy(system)
+        if lossy:
             raise ValueError(f"MatrixFreeSystem cannot take the symmetric part of {lossy}; use MatrixLinearSystem.")
         scene = without_idle(system if self.terms.mapped else _without_mapped(system))
         product = eqx.Partial(_product, scene, state, self.terms, plan, factors)
         structure = jax.eval_shape(lambda: zero_forces(system, state.position))
         return lx.FunctionLinearOperator(product, structure, (lx.symmetric_tag,) if plan.symmetric else ())
+
+    def serves(self, system: System) -> bool:
+        """Whether a scene's operator can be had without its matrix."""
+        return not self._lossy(system)
+
+    def _lossy(self, system: System) -> list[str]:
+        """The components whose symmetric part is asked for and is not all of them."""
+        if not self.terms.symmetric:
+            return []
+        turning = Plan.build(system, replace(self.terms, symmetric=False)).velocity
+        return sorted({*turning, *(i.name for i in Plan.build(system, self.terms).items if not i.symmetric)})
 
     def constrain(self, system: System, operator: Any) -> lx.FunctionLinearOperator:
         if not self.terms.constrained or not system.constraints:

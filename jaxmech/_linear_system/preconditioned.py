@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import lineax as lx
 
 from .._assembly import Factors, Terms
 from .._check import check_counts, check_flags
@@ -67,6 +68,9 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
         near = BlockMatrix(entries, self.matrix.sizes, self.matrix.plan.symmetric, dtype)
         turned = nodal_rotations(system, self.matrix.patterns, kept.position, state.position)
         return PreconditionedOperator(operator, near, turned)
+
+    def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
+        return self.products.as_products(system, state, factors)
 
     def constrain(self, system: System, operator: PreconditionedOperator) -> PreconditionedOperator:
         return PreconditionedOperator(

@@ -83,7 +83,8 @@ class BlockMatrix(lx.AbstractLinearOperator):
         return {s: self[s, s].diagonal for s, _, _ in self.sizes}
 
     def in_structure(self) -> dict[str, jax.ShapeDtypeStruct]:
-        return {s: jax.ShapeDtypeStruct((n, d), self.dtype) for s, n, d in self.sizes}
+        # Asked of JAX, for within `shard_map` a structure tells the devices too, and lineax compares all of it.
+        return jax.eval_shape(lambda: {s: jnp.zeros((n, d), self.dtype) for s, n, d in self.sizes})
 
     def out_structure(self) -> dict[str, jax.ShapeDtypeStruct]:
         return self.in_structure()

@@ -43,7 +43,7 @@ class BlockSparse(eqx.Module):
         if jnp.shape(x) != (self.pattern.shape[1], self.values.shape[-1]):
             expected = (self.pattern.shape[1], self.values.shape[-1])
             raise ValueError(f"BlockSparse.mv: the vectors are of shape {jnp.shape(x)}, expected {expected}.")
-        return self.pattern.by_row(times_vectors(self.values, take_rows(jnp.asarray(x), self.pattern.columns)))
+        return self.pattern.by_row(times_vectors(self.values, self.pattern.at_columns(jnp.asarray(x))))
 
     @property
     def T(self) -> "BlockSparse":

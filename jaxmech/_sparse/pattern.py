@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._result import is_traced
-from .._typing import Array, Int
+from .._typing import Array, Float, Int
 from .reduction import Reduction
+from .rows import take_rows
 
 
 def unique_pairs(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -68,6 +69,12 @@ class BlockPattern(eqx.Module):
     def blocks(self) -> int:
         """How many blocks are stored."""
         return self.rows.shape[0]
+
+    def at_columns(self, x: Float[Array, "m ..."]) -> Float[Array, "z ..."]:
+        """`x[columns]`, whose transpose is a sum by columns that gathers too: that of a plain gather would scatter."""
+        padded = jnp.append(self.transposed, jnp.int32(self.blocks))
+        tables = tuple(take_rows(padded, table) for table in self.by_column.tables)
+        return Reduction(self.columns, self.by_column.position, tables, self.by_column.whole).spread(x)
 
     def same_as(self, other: "BlockPattern") -> bool:
         """Whether another pattern is this one, as far as can be seen: of arrays that are traced, only sizes can."""

@@ -57,7 +57,7 @@ class BlockJacobi(AbstractPreconditioner):
         matrix = needs_matrix("BlockJacobi", operator)
         if self.absolute:
             return _Blocks({s: _absolute_inverse(b) for s, b in matrix.diagonal.items()}, jnp.int32(FINE))
-        inverse = {s: jnp.linalg.inv(b) for s, b in matrix.diagonal.items()}
+        inverse = {s: _inverse(b) for s, b in matrix.diagonal.items()}
         if not matrix.symmetric:
             return _Blocks(inverse, jnp.int32(FINE))
         definite = jnp.all(jnp.stack([_definite(b, inverse[s]) for s, b in matrix.diagonal.items()]))
@@ -75,10 +75,27 @@ class _Blocks(AbstractApplied):
         return _Blocks({s: b.swapaxes(1, 2) for s, b in self.inverse.items()}, self.flaw)
 
 
+def _inverse(blocks: Array) -> Array:
+    """The inverses; by cross products for blocks of three, where a factorisation of each takes ten times as long."""
+    if blocks.shape[-1] != 3:
+        return jnp.linalg.inv(blocks)
+    size = jnp.max(jnp.abs(blocks), axis=(1, 2), keepdims=True)  # products of three entries must not overflow
+    a, b, c = jnp.moveaxis(blocks / size, 1, 0)
+    adjugate = jnp.stack([jnp.cross(b, c), jnp.cross(c, a), jnp.cross(a, b)], axis=2)
+    determinant = a[:, 0] * adjugate[:, 0, 0] + a[:, 1] * adjugate[:, 1, 0] + a[:, 2] * adjugate[:, 2, 0]
+    return adjugate / (determinant[:, None, None] * size)
+
+
 def _definite(blocks: Array, inverse: Array) -> Array:
-    """Whether no regular diagonal block is indefinite, as in a definite matrix none is (Cholesky gives NaN for it)."""
-    factored = jnp.isfinite(jnp.linalg.cholesky(blocks)).all((1, 2))
-    return jnp.all(factored | ~jnp.isfinite(inverse).all((1, 2)))
+    """Whether no regular diagonal block is indefinite, as in a definite matrix none is."""
+    if blocks.shape[-1] == 3:
+        # Sylvester's criterion: the leading minors, of which the last is the second one over an entry of the inverse.
+        first, last = blocks[:, 0, 0], inverse[:, 2, 2]
+        minor = blocks[:, 0, 0] * blocks[:, 1, 1] - blocks[:, 0, 1] ** 2
+        definite = (first > 0) & (minor > 0) & (last > 0)
+    else:
+        definite = jnp.isfinite(jnp.linalg.cholesky(blocks)).all((1, 2))  # NaN where there is no factor
+    return jnp.all(definite | ~jnp.isfinite(inverse).all((1, 2)))
 
 
 def _absolute_inverse(blocks: Array) -> Array:

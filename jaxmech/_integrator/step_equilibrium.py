@@ -1,0 +1,88 @@
+"""What a step of implicit Euler is iterated on: the balance of momentum at its end."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import lineax as lx
+
+from .._assembly import Factors
+from .._dynamics import Fields, kinematics, momentum, momentum_supply, retract, total_force, varying_masses, with_only
+from .._equilibrium import AbstractEquilibrium
+from .._linear_system.base import AbstractLinearSystem
+from .._projector import prescribed, project
+from .._sparse.preconditioned import PreconditionedOperator
+from .._system import State, System
+from .._typing import Array
+from .._validity import laws_hold
+
+
+class StepEquilibrium(AbstractEquilibrium):
+    """`R(v1) = p(x0, v0) - p(x1, v1) + h (f(x1, v1) - C v1 + supply)`; the unknowns are velocities."""
+
+    system: System
+    linear_system: AbstractLinearSystem
+    start: State
+    h: Array
+    rayleigh: Any  # the operator C at the start, or None
+
+    def state(self, u: Fields) -> State:
+        d = {s: self.h * u[s] for s in u}
+        return State(retract(self.system.dofs, self.start.position, d), u, self.start.time + self.h)
+
+    def residual(self, u: Fields) -> tuple[Fields, Fields]:
+        end = self.state(u)
+        before = momentum(self.system, self.start.position, self.start.velocity)
+        after = momentum(self.system, end.position, u)
+        rate = total_force(self.system, end)
+        if varying_masses(self.system, self.start):
+            part = with_only(self.system, masses=varying_masses(self.system, self.start))
+            supply = momentum_supply(part, end.position, u)
+            rate = {s: rate[s] + supply[s] for s in rate}
+        if self.rayleigh is not None:
+            drag = self.rayleigh.mv(u)
+            rate = {s: rate[s] - drag[s] for s in rate}
+        R = {s: before[s] - after[s] + self.h * rate[s] for s in u}
+        target, free = prescribed(self.system, self.start.position, end.time), project(self.system, u)
+        return R, {s: target[s] / self.h - (u[s] - free[s]) for s in u}
+
+    def held(self, u: Fields, start: Fields) -> Fields:
+        return {s: jnp.zeros_like(a) for s, a in u.items()}  # the residual's gap says it all
+
+    def operator(self, u: Fields) -> Any:
+        factors = Factors(mass=1.0, damping=self.h, stiffness=self.h**2, rayleigh=0.0)
+        A = self.linear_system.unconstrained(self.system, self.state(u), factors)
+        return A if self.rayleigh is None else _plus(A, self.h, self.rayleigh)
+
+    def move(self, u: Fields, d: Fields) -> Fields:
+        return {s: u[s] + d[s] for s in u}
+
+    def is_exact(self) -> bool:
+        charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
+        steady = not varying_masses(self.system, self.start)
+        return charts and steady and self.linear_system.is_exact(self.system)
+
+    def is_valid(self, u: Fields) -> Array:
+        return laws_hold(self.system, kinematics(self.system, self.state(u).position))
+
+    def rounding(self, u: Fields) -> Fields:
+        # A velocity is known to the rounding of the positions it is a difference of.
+        x = self.start.position
+        return {s: jnp.abs(u[s]) + jnp.max(jnp.abs(x[s]), initial=0) / self.h for s in u}
+
+    def at_load(self, load: Array, start: tuple[Fields, Fields]) -> "StepEquilibrium":
+        raise AssertionError("a time step has no load steps")
+
+
+def _plus(A: Any, factor: Array, C: Any) -> Any:
+    if isinstance(A, PreconditionedOperator):
+        return eqx.tree_at(lambda a: a.operator, A, _plus(A.operator, factor, C.operator))
+    if isinstance(A, lx.FunctionLinearOperator):
+        tags = (lx.symmetric_tag,) if lx.is_symmetric(A) and lx.is_symmetric(C) else ()
+
+        def product(u: Fields) -> Fields:
+            a, c = A.mv(u), C.mv(u)
+            return {s: a[s] + factor * c[s] for s in u}
+
+        return lx.FunctionLinearOperator(product, A.in_structure(), tags)
+    return A.plus(C.scaled(factor))

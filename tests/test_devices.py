@@ -1,0 +1,16 @@
+"""Several devices: XLA makes four of one CPU, in a process of its own, for their number is fixed at the start."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).with_name("devices_script.py")
+FLAGS = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
+
+
+def test_batches_and_one_system_on_four_devices():
+    environment = {**os.environ, "XLA_FLAGS": FLAGS, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "same numbers" in done.stdout
