@@ -36,7 +36,7 @@ class Case(NamedTuple):
     iterative: bool = False
     needs: str | None = None  # a package
     size: int = 2  # unknowns of a node
-    prepare: Callable = lambda A: None  # host work on the first matrix of a batch
+    prepare: Callable = lambda A: None  # host work on one of the matrices
 
 
 def pcg(preconditioner):
@@ -200,7 +200,7 @@ def test_every_solver_on_every_scene(scene, cases, dtype, rng):
         # A solver for symmetric matrices is given the promise, true or not; of the others only SparseDirect looks at it.
         symmetric = not case.unsymmetric or (promised and name in ("SuperLU", "pardiso"))
         derivatives = differentiated(name, dtype) and all(must_succeed(case, A) for A in both)
-        found = program(name, symmetric, derivatives)(both, several, w, case.prepare(both[0]))
+        found = program(name, symmetric, derivatives)(both, several, w, case.prepare(both[1]))
         found = [np.asarray(a) for a in found]
         for i, A in enumerate(both):
             for k, b in enumerate(several):
