@@ -43,8 +43,8 @@ class _Progress(eqx.Module):
     going: Array
 
 
-def _linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *, moved: bool) -> tuple[Any, Fields, Fields]:
-    """One Newton step's linear system: the operator, the free part of the right-hand side, and the whole of it.
+def _linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *, moved: bool) -> tuple[Any, Fields]:
+    """One Newton step's linear system: the operator, and the free part of the right-hand side; the rest of it is the gap.
 
     `moved`: whether the gap may be more than nothing.
     """
@@ -52,24 +52,25 @@ def _linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *
     if moved:
         lifted = A0.mv(gap)
         b = {s: b[s] - lifted[s] for s in b}
-    free = project(problem.system, b)
-    A = problem.linear_system.constrain(problem.system, A0)
-    return A, free, {s: free[s] + gap[s] for s in free}
+    return problem.linear_system.constrain(problem.system, A0), project(problem.system, b)
 
 
 def _linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, solver: Any, *, moved: bool):
-    """The operator of one Newton step, the free part of the right-hand side, and the solution."""
-    A, free, b = _linearised(problem, A0, R, gap, moved=moved)
+    """The operator of one Newton step, the free part of the right-hand side, the solution, and how the solve ended."""
+    A, free = _linearised(problem, A0, R, gap, moved=moved)
     solver = default_solver(A) if solver is None else solver
-    return A, free, lx.linear_solve(A, b, solver, throw=False)
+    solution = lx.linear_solve(A, free, solver, throw=False)
+    # In the held directions `A` is the identity, whatever the unit of the others: a tolerance knows nothing of them.
+    d = {s: solution.value[s] + gap[s] for s in gap} if moved else solution.value
+    return A, free, d, solution
 
 
 def linear_problem(problem: AbstractEquilibrium, u: Fields) -> LinearProblem:
     """The linear system of the Newton step from `u`."""
     R, gap = problem.residual(u)
     moved = has_prescribed_motion(problem.system)
-    A, _, b = _linearised(problem, problem.operator(u), R, gap, moved=moved)
-    return LinearProblem(A, b, eqx.Partial(_stepped, problem, u))
+    A, free = _linearised(problem, problem.operator(u), R, gap, moved=moved)
+    return LinearProblem(A, {s: free[s] + gap[s] for s in free}, eqx.Partial(_stepped, problem, u))
 
 
 def _stepped(problem: AbstractEquilibrium, u: Fields, d: Fields) -> State:
@@ -102,13 +103,13 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Field
     """The next Newton step from `p.u`."""
     A0 = problem.operator(p.u)
     moved = has_prescribed_motion(problem.system)
-    _, free, solution = _linear_solve(problem, A0, R, gap, solver, moved=moved)
+    _, free, d, solution = _linear_solve(problem, A0, R, gap, solver, moved=moved)
     solved = solution.result == lx.RESULTS.successful
     loose = solution.stats.get("loose_state", jnp.full((), -1, jnp.int32))
     return _Progress(
         p.u,
         p.residual,
-        solution.value,
+        d,
         jnp.ones_like(p.alpha),
         jnp.where(p.steps == 0, norm(free), p.scale),
         jnp.where(p.steps == 0, norm(gap), p.gap_scale),
@@ -220,8 +221,7 @@ def _solve_equilibrium_jvp(primals, tangents):
         for a, d in zip((R, gap), rates, strict=True)
     )
     A0 = problem.operator(u)
-    A, _, solution = _linear_solve(problem, A0, dR, dgap, solver, moved=bool(problem.system.constraints))
-    d = solution.value
+    A, _, d, _ = _linear_solve(problem, A0, dR, dgap, solver, moved=bool(problem.system.constraints))
     if not problem.is_exact():
         d = _corrected(problem, u, A, dR, dgap, solver)
     zero = jax.tree.map(jnp.zeros_like, d)

@@ -38,6 +38,11 @@ class RESULTS(lx.RESULTS):  # pyright: ignore[reportGeneralTypeIssues]
         "BlockTridiagonal was given a matrix in which some nodes are coupled that are not neighbours in number: number them "
         "along the chain, or use SparseDirect."
     )
+    unequal_rows = (
+        "the rows of the matrix are so unequal, as those of a penalty of 1e30 make them, that a small |b - A x| / |b| says "
+        "nothing about the small ones, and these are not solved. Hold unknowns by constraints or "
+        "eliminate_rows_and_columns, use SparseDirect, or ask for a smaller rtol."
+    )
     unsymmetric = (
         "the matrix promises to be symmetric and is not. Build it without the promise (symmetric=False, no symmetric_tag), "
         "or take its symmetric part (Terms(symmetric=True))."

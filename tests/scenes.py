@@ -1,7 +1,8 @@
 """The catalogue: small scenes that between them hold every component, and have nothing special about them.
 
 Positions are perturbed, velocities are not zero, parameters differ from element to element: a term that is
-forgotten shows. A new component adds itself to a scene here, and `test_invariants.py` does the rest.
+forgotten shows. A new component adds itself to a scene here; `test_invariants.py` and `test_solvers_on_scenes.py` do the
+rest.
 """
 
 import functools

@@ -1,10 +1,6 @@
-"""What must hold for every scene of the catalogue: assembled, matrix-free and automatic derivatives agree, and so on.
-
-Compiling is what costs here: every scene compiles each of a few functions once, at XLA's lowest level of optimisation.
-"""
+"""What must hold for every scene of the catalogue: assembled, matrix-free and automatic derivatives agree, and so on."""
 
 import functools
-import importlib.util
 
 import equinox as eqx
 import jax
@@ -14,6 +10,7 @@ import numpy as np
 import pytest
 import scenes
 from jax.flatten_util import ravel_pytree
+from scene_matrices import DAMPING, FACTORS, MASS, STIFFNESS, assembled, dense, linear_system, matrices, per_scene, quick
 from scenes import CONSERVATIVE, STEPS, SYMMETRIC
 from tolerances import ITERATIVE, RECOMPILED, ROUND_OFF
 
@@ -21,28 +18,7 @@ import jaxmech as jm
 from jaxmech._dynamics import applied_forces, force_at, kinematics, retract, velocities, zero_forces
 from jaxmech._projector import prescribed, project
 
-ALL = jm.Terms()
-
-
-def per_scene(names):
-    """A test of each of these scenes. All tests of one are run by one process, which compiles its matrices once."""
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names])
-
-
 every = per_scene(scenes.names())
-quick = functools.partial(
-    jax.jit,
-    compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True},
-)
-
-# Numbers at random; then M, B and K alone, and the Rayleigh damping C alone.
-FACTORS = jm.Factors(
-    mass=jnp.array([0.7, 1.0, 0.0, 0.0, 0.0]),
-    damping=jnp.array([0.31, 0.0, 1.0, 0.0, 0.0]),
-    stiffness=jnp.array([1.3, 0.0, 0.0, 1.0, 0.0]),
-    rayleigh=jnp.array([0.9, 0.0, 0.0, 0.0, 1.0]),
-)
-MASS, DAMPING, STIFFNESS = 1, 2, 3
 
 
 def flat(tree) -> np.ndarray:
@@ -72,33 +48,6 @@ def columns(system, state, factors, vectors, terms):
         return ravel_pytree(jm.MatrixFreeSystem(terms).unconstrained(system, state, f).mv(unravel(u)))[0]
 
     return jax.vmap(lambda f: jax.vmap(lambda u: product(f, u), out_axes=1)(vectors))(factors)
-
-
-@quick
-def assembled(linear_system, system, state, factors):
-    """`A` for several factors, and `P A P + I - P` for the first."""
-    first = jax.tree.map(lambda f: f[0], factors)
-    plain = jax.vmap(lambda f: linear_system.unconstrained(system, state, f))(factors)
-    return plain, linear_system.assemble(system, state, first)
-
-
-@functools.cache
-def linear_system(name, terms=ALL):
-    scene = scenes.build(name)
-    return jm.MatrixLinearSystem.build(scene.system, scene.state, terms)
-
-
-@functools.cache
-def matrices(name):
-    scene = scenes.build(name)
-    return assembled(linear_system(name), scene.system, scene.state, FACTORS)
-
-
-@functools.cache
-def dense(name):
-    """The five assembled matrices."""
-    plain = matrices(name)[0]
-    return np.asarray(jax.vmap(lambda A: A.to_dense())(plain))
 
 
 def force_and_power(system, state):
@@ -427,67 +376,6 @@ def test_solvers_take_unsymmetric_matrices(solver, rng):
     tolerance = ITERATIVE if "lineax" in solver else 100 * ROUND_OFF
     close(solution(b), np.linalg.solve(full, b), tolerance)
     close(jax.grad(lambda b: solution(b) @ w)(jnp.asarray(b)), np.linalg.solve(full.T, w), tolerance)
-
-
-# Every solver on the matrix of every scene, for which every matrix is padded to one size: a program for each solver.
-PADDED = 24  # nodes of two numbers: the largest scene has 48 unknowns
-TAKES = {  # makes the solver; whether it takes a matrix that is not symmetric, that is not definite; how exact it is
-    "Dense": (jm.Dense, True, True, 1e-14),
-    "SuperLU": (lambda: jm.SparseDirect("superlu"), True, True, 1e-14),
-    "PCG": (lambda: jm.PCG(1e-13), False, False, 1e-12),
-    "BiCGStab": (lambda: jm.BiCGStab(1e-12), True, False, 1e-11),
-    "Cholesky": (jm.Cholesky, False, False, 1e-14),
-    "SVD": (jm.SVD, True, True, 1e-13),
-    "feral": (lambda: jm.SparseDirect("feral"), False, True, 1e-14),
-    "pardiso": (lambda: jm.SparseDirect("pardiso"), True, True, 1e-14),
-    "MINRES": (lambda: jm.MINRES(1e-12), False, True, 1e-11),
-    "GMRES": (lambda: jm.GMRES(1e-12, restart=48), True, True, 1e-11),
-}
-FEW = ("Dense", "SuperLU", "PCG", "BiCGStab")
-OPTIONAL = {"feral": "feral", "pardiso": "pypardiso"}  # the package that a solver needs
-REST = [n for n in TAKES if n not in FEW and (n not in OPTIONAL or importlib.util.find_spec(OPTIONAL[n]))]
-
-
-@functools.cache
-def on_padded(solver, symmetric):
-    """`(A, b, w) -> x`, the gradient of `w x` by `b`, and the rate of `x` as `A` grows, in one program."""
-    rows, columns = (a.ravel() for a in np.indices((PADDED, PADDED)))
-    zero = jm.Triplets(("a", "a"), jnp.asarray(rows), jnp.asarray(columns), jnp.zeros((PADDED**2, 2, 2)))
-    entry = zero.assemble((PADDED, PADDED))
-
-    def solution(A, b):
-        blocks = A.reshape(PADDED, 2, PADDED, 2).swapaxes(1, 2).reshape(-1, 2, 2)
-        filled = {("a", "a"): eqx.tree_at(lambda e: e.values, entry, blocks)}
-        A = jm.BlockMatrix(filled, (("a", PADDED, 2),), symmetric, b.dtype)
-        return lx.linear_solve(A, {"a": b.reshape(PADDED, 2)}, TAKES[solver][0]()).value["a"].ravel()
-
-    def everything(A, b, w):
-        adjoint = jax.grad(lambda b: solution(A, b) @ w)(b)
-        return *jax.jvp(lambda A: solution(A, b), (A,), (A,)), adjoint
-
-    return quick(everything)
-
-
-@pytest.mark.parametrize("solvers", [FEW, pytest.param(REST, marks=pytest.mark.slow)])
-@every
-def test_every_solver_on_every_scene(name, solvers, rng):
-    """Against NumPy: the solution, its adjoint, and `dx = -x` for `dA = A`."""
-    full = np.asarray(matrices(name)[1].to_dense())
-    n = len(full)
-    A = np.eye(2 * PADDED)
-    A[:n, :n] = full / np.abs(full).max()
-    symmetric = SYMMETRIC in scenes.build(name).tags
-    definite = np.linalg.eigvalsh(0.5 * (A + A.T)).min() > 0
-    b, w = rng.standard_normal((2, 2 * PADDED))
-    for solver in solvers:
-        _, unsymmetric_too, indefinite_too, exactness = TAKES[solver]
-        if not (symmetric or unsymmetric_too) or not (definite or indefinite_too):
-            continue
-        x, rate, adjoint = on_padded(solver, symmetric)(A, b, w)
-        tolerance = exactness * np.linalg.cond(A)
-        close(x, np.linalg.solve(A, b), tolerance)
-        close(rate, -np.asarray(x), 10 * tolerance)
-        close(adjoint, np.linalg.solve(A.T, w), tolerance)
 
 
 @per_scene(["every_constraint", "frames_in_the_plane", "moved_frame"])

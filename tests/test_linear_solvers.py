@@ -6,104 +6,29 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 import pytest
+from small_matrices import (
+    ANY,
+    CHAIN,
+    DIRECT,
+    ITERATED,
+    SLOPE,
+    SOLVERS,
+    TIGHT,
+    TWO,
+    blocks,
+    case,
+    chained,
+    dense,
+    flat,
+    near,
+    reason_of,
+    split,
+)
 
 import jaxmech as jm
 from jaxmech._linear_solver._factor_cache import factor_counts
 from jaxmech._linear_solver._preconditioner import jacobi
 
-SIZES = (("a", 7, 2),)
-TWO = (("a", 4, 2), ("b", 2, 3))
-CHAIN = SIZES
-DIRECT = 1e-12  # conditions are below 100, rounding is 1e-16
-TIGHT = 1e-11  # what iterations are asked for
-ITERATED = 1e-9  # relative error of a solution whose residual is TIGHT
-SLOPE = 1e-7  # central differences with a step of 1e-5: truncation 1e-10, rounding 1e-11
-SINGLE = 2e-4  # float32: conditions below 100, rounding 1e-7, and iterations that stop at 1e-5
-
-
-def installed(extra: str) -> bool:
-    try:
-        return bool(__import__(extra))
-    except ImportError:
-        return False
-
-
-def dense(kind: str, sizes=SIZES, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    n = sum(k * d for _, k, d in sizes)
-    X = rng.standard_normal((n, n))
-    if kind == "definite":
-        A = X @ X.T + n * np.eye(n)
-    elif kind == "indefinite":
-        Q = np.linalg.qr(X)[0]
-        A = Q @ np.diag(np.concatenate([-np.linspace(1, 5, n // 3), np.linspace(1, 9, n - n // 3)])) @ Q.T
-    else:
-        return X + 3 * np.sqrt(n) * np.eye(n)
-    return (A + A.T) / 2
-
-
-def chained(A: np.ndarray) -> np.ndarray:
-    """The block tridiagonal part."""
-    node = np.repeat(np.arange(7), 2)
-    return np.where(np.abs(node[:, None] - node) <= 1, A, 0.0)
-
-
-def blocks(A, sizes=SIZES, *, symmetric: bool, dtype=jnp.float64) -> jm.BlockMatrix:
-    """A dense matrix as blocks; those that vanish (of NumPy matrices) are left out."""
-    ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
-    entries = {}
-    for i, (r, n, p) in enumerate(sizes):
-        for j, (c, m, q) in enumerate(sizes):
-            part = np.asarray(A)[ends[i] : ends[i + 1], ends[j] : ends[j + 1]].reshape(n, p, m, q).swapaxes(1, 2)
-            rows, columns = np.nonzero((np.abs(part).max((2, 3)) > 0) | ((r == c) & np.eye(n, m, dtype=bool)))
-            values = jnp.asarray(part[rows, columns], dtype)
-            triplets = jm.Triplets((r, c), jnp.asarray(rows), jnp.asarray(columns), values)
-            entries[r, c] = triplets.assemble((n, m))
-    return jm.BlockMatrix(entries, sizes, symmetric, jnp.dtype(dtype))
-
-
-def split(b, sizes=SIZES):
-    ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
-    return {s: b[..., ends[i] : ends[i + 1]].reshape(*b.shape[:-1], n, d) for i, (s, n, d) in enumerate(sizes)}
-
-
-def flat(x):
-    return jnp.concatenate([x[s].reshape(-1) for s in sorted(x)])
-
-
-def stale(A):
-    return jm.StaleFactor(jax.tree.map(lambda v: v * 1.2 if jnp.issubdtype(v.dtype, jnp.floating) else v, A), jm.Dense())
-
-
-def multigrid(A):
-    positions = {s: np.random.default_rng(5).standard_normal((n, d)) for s, n, d in A.sizes}
-    return jm.SmoothedAggregation.from_matrix(A, positions)
-
-
-ANY, SYMMETRIC, DEFINITE = ("definite", "indefinite", "unsymmetric"), ("definite", "indefinite"), ("definite",)
-SOLVERS = {  # what makes it from the matrix, the kinds it is for, the accuracy of its solutions
-    "Dense": (lambda A, tol: jm.Dense(), ANY, DIRECT),
-    "Cholesky": (lambda A, tol: jm.Cholesky(), DEFINITE, DIRECT),
-    "SVD": (lambda A, tol: jm.SVD(), ANY, DIRECT),
-    "SuperLU": (lambda A, tol: jm.SparseDirect("superlu"), ANY, DIRECT),
-    "SuperLU rcm": (lambda A, tol: jm.SparseDirect("superlu", ordering="rcm"), ANY, DIRECT),
-    "feral": (lambda A, tol: jm.SparseDirect("feral", ordering="minimum_degree"), SYMMETRIC, DIRECT),
-    "pardiso": (lambda A, tol: jm.SparseDirect("pardiso"), ANY, DIRECT),
-    "Auto": (lambda A, tol: jm.AutoLinearSolver(), ("definite",), DIRECT),
-    "PCG": (lambda A, tol: jm.PCG(tol), DEFINITE, ITERATED),
-    "PCG none": (lambda A, tol: jm.PCG(tol, preconditioner=jm.NoPreconditioner()), DEFINITE, ITERATED),
-    "PCG Jacobi": (lambda A, tol: jm.PCG(tol, preconditioner=jm.Jacobi()), DEFINITE, ITERATED),
-    "PCG SSOR": (lambda A, tol: jm.PCG(tol, preconditioner=jm.SSOR(1.2)), DEFINITE, ITERATED),
-    "PCG incomplete": (lambda A, tol: jm.PCG(tol, preconditioner=jm.IncompleteFactor()), DEFINITE, ITERATED),
-    "PCG stale": (lambda A, tol: jm.PCG(tol, preconditioner=stale(A)), DEFINITE, ITERATED),
-    "PCG multigrid": (lambda A, tol: jm.PCG(tol, preconditioner=multigrid(A)), DEFINITE, ITERATED),
-    "MINRES": (lambda A, tol: jm.MINRES(tol), SYMMETRIC, ITERATED),
-    "BiCGStab": (lambda A, tol: jm.BiCGStab(tol), ("definite", "unsymmetric"), ITERATED),
-    "BiCGStab SSOR": (lambda A, tol: jm.BiCGStab(tol, preconditioner=jm.SSOR()), ("unsymmetric",), ITERATED),
-    "GMRES": (lambda A, tol: jm.GMRES(tol, restart=10), ("definite", "unsymmetric"), ITERATED),
-    "GMRES whole": (lambda A, tol: jm.GMRES(tol, restart=30), ("indefinite",), ITERATED),
-    "GMRES incomplete": (lambda A, tol: jm.GMRES(tol, preconditioner=jm.IncompleteFactor()), ("unsymmetric",), ITERATED),
-}
 # To compile is what a case costs: the rest of them, which differ by a preconditioner or a backend, need --slow.
 QUICK = {("Dense", "unsymmetric"), ("Cholesky", "definite"), ("SVD", "indefinite"), ("SuperLU", "unsymmetric")}
 QUICK |= {("SuperLU rcm", "indefinite"), ("feral", "indefinite"), ("pardiso", "unsymmetric"), ("PCG", "definite")}
@@ -112,27 +37,6 @@ QUICK |= {("BlockTridiagonal", "definite"), ("BlockTridiagonal", "unsymmetric")}
 ALL = [(name, kind) for name, (_, kinds, _) in SOLVERS.items() for kind in kinds]
 ALL += [("BlockTridiagonal", kind) for kind in ANY]
 CASES = [pytest.param(*c, marks=() if c in QUICK else pytest.mark.slow) for c in ALL]
-NEEDS = {"feral": "feral", "pardiso": "pypardiso", "PCG multigrid": "pyamg"}
-
-
-def case(name: str, kind: str, dtype=jnp.float64):
-    """The dense matrix, its blocks, the solver, the tolerance, the sizes."""
-    if name in NEEDS and not installed(NEEDS[name]):
-        pytest.skip(f"{NEEDS[name]} is not installed")
-    single = dtype == jnp.float32
-    if name == "BlockTridiagonal":
-        sizes, D, make, tolerance = CHAIN, chained(dense(kind, CHAIN)), lambda A, tol: jm.BlockTridiagonal(), DIRECT
-    else:
-        sizes, D = SIZES, dense(kind)
-        make, _, tolerance = SOLVERS[name]
-    A = blocks(D, sizes, symmetric=kind != "unsymmetric", dtype=dtype)
-    return D, A, make(A, 1e-5 if single else TIGHT), SINGLE if single else tolerance, sizes
-
-
-def near(x, reference, tolerance):
-    x, reference = np.asarray(x), np.asarray(reference)
-    assert x.shape == reference.shape
-    assert np.abs(x - reference).max() <= tolerance * max(np.abs(reference).max(), 1e-30)
 
 
 def varied(A, sizes, theta):
@@ -216,126 +120,6 @@ def test_single_precision(name, kind, rng):
     assert solution.result == lx.RESULTS.successful
     assert x.dtype == jnp.float32
     near(x, np.linalg.solve(D, b), tolerance)
-
-
-def named(reason) -> str:
-    return next(n for n in jm.RESULTS._name_to_item if bool(reason == getattr(jm.RESULTS, n)))
-
-
-def reason_of(solver, A, b) -> str:
-    """The name of the reason a solve ends with; it must agree with lineax's result on whether it failed."""
-    solution = jax.jit(lambda A, b: lx.linear_solve(A, b, solver, throw=False))(A, b)
-    reason = solution.stats["reason"]
-    assert (solution.result == lx.RESULTS.successful) == (reason == jm.RESULTS.successful)
-    return named(reason)
-
-
-ITERATIVE = ("PCG", "MINRES", "BiCGStab", "GMRES")
-FACTORS = ("Dense", "Cholesky", "SuperLU", "feral", "pardiso", "BlockTridiagonal")
-
-
-def floating_chain() -> np.ndarray:
-    """Seven nodes in a row, springs between neighbours, nothing holds them."""
-    A, spring = np.zeros((14, 14)), np.array([[1.0, -0.5], [-0.5, 2.0]])
-    for e in range(6):
-        A[2 * e : 2 * e + 4, 2 * e : 2 * e + 4] += np.kron([[1, -1], [-1, 1]], spring)
-    return A
-
-
-@pytest.mark.parametrize(
-    "name", [*FACTORS, *(pytest.param(n, marks=() if n == "PCG" else pytest.mark.slow) for n in ITERATIVE)]
-)
-def test_singular_matrices_are_named(name, rng):
-    """A chain that floats, one with a row of zeros, and one that hardly anything holds."""
-    if name in NEEDS and not installed(NEEDS[name]):
-        pytest.skip(NEEDS[name])
-    floating, empty = floating_chain(), floating_chain()
-    empty[:2, :2] += np.eye(2)
-    empty[7, :] = empty[:, 7] = 0.0
-    weak = floating_chain()
-    weak[:2, :2] += 1e-14 * np.eye(2)
-    solver = SOLVERS.get(name, (lambda A, tol: jm.BlockTridiagonal(),))[0](None, 1e-8)
-    A, b = blocks(floating, CHAIN, symmetric=True), split(rng.standard_normal(14), CHAIN)
-    values = jnp.stack([M["a", "a"].values for M in (A, blocks_like(A, empty), blocks_like(A, weak))])
-
-    def solve(values):
-        matrix = eqx.tree_at(lambda M: M.entries["a", "a"].values, A, values)
-        return lx.linear_solve(matrix, b, solver, throw=False)
-
-    solution = jax.jit(jax.vmap(solve))(values)
-    for i in range(3):
-        found = named(jax.tree.map(lambda a: a[i], solution.stats["reason"]))  # noqa: B023
-        assert found in ({"singular"} if name in FACTORS else {"singular", "stagnation", "max_steps_reached", "breakdown"})
-
-
-def blocks_like(A, D):
-    """A dense matrix in the pattern of another of one state."""
-    (s, n, d), entry = A.sizes[0], A.entries["a", "a"]
-    parts = jnp.asarray(D).reshape(n, d, n, d).swapaxes(1, 2)
-    return eqx.tree_at(lambda M: M.entries[s, s].values, A, parts[entry.pattern.rows, entry.pattern.columns])
-
-
-def test_what_reaches_of_a_singular_system_is_iterated_to(rng):
-    """A load in equilibrium on a floating chain has a solution, and its residual is true."""
-    A = floating_chain()
-    b, matrix = A @ rng.standard_normal(14), blocks(A, CHAIN, symmetric=True)
-    solution = jax.jit(lambda b: lx.linear_solve(matrix, b, jm.PCG(1e-10), throw=False))(split(b, CHAIN))
-    assert solution.result == lx.RESULTS.successful
-    assert np.linalg.norm(b - A @ np.asarray(flat(solution.value))) <= 1e-10 * np.linalg.norm(b)
-
-
-def test_the_pseudo_inverse_of_a_singular_matrix(rng):
-    A, b = floating_chain(), rng.standard_normal(14)
-    solution = lx.linear_solve(blocks(A, CHAIN, symmetric=True), split(b, CHAIN), jm.SVD())
-    near(flat(solution.value), np.linalg.pinv(A, rcond=1e-12) @ b, 1e-10)
-    assert solution.stats["rank"] == 12 and solution.stats["condition"] > 1e14
-    strict = lx.linear_solve(blocks(dense("definite"), symmetric=True), split(rng.standard_normal(14)), jm.SVD(0.9))
-    assert strict.stats["rank"] < 14
-
-
-@pytest.mark.parametrize("name", ["PCG", "Cholesky"])
-def test_indefinite_matrices_are_named(name, rng):
-    A = blocks(dense("indefinite"), symmetric=True)
-    assert reason_of(SOLVERS[name][0](A, 1e-8), A, split(rng.standard_normal(14))) == "indefinite"
-
-
-@pytest.mark.parametrize("name", ["PCG", "MINRES", "Cholesky", "SuperLU", "feral", "pardiso"])
-@pytest.mark.parametrize("skew", [1e-3, 1.0])
-def test_broken_promises_are_named(name, skew, rng):
-    """A matrix that is said to be symmetric and is not; or the solution is right all the same."""
-    if name in NEEDS and not installed(NEEDS[name]):
-        pytest.skip(NEEDS[name])
-    D = dense("definite")
-    D = D + skew * np.triu(rng.standard_normal(D.shape), 1)
-    A, b = blocks(D, symmetric=True), rng.standard_normal(14)
-    solver = SOLVERS[name][0](A, 1e-8)
-    found = reason_of(solver, A, split(b))
-    if found == "successful":
-        assert name in ("SuperLU", "feral", "pardiso")
-        near(flat(lx.linear_solve(A, split(b), solver).value), np.linalg.solve(D, b), 1e-8)
-    else:
-        assert found == "unsymmetric"
-
-
-@pytest.mark.parametrize("solver", [jm.PCG(), jm.MINRES(), jm.Cholesky()])
-def test_symmetric_solvers_refuse_what_does_not_promise(solver, rng):
-    A = blocks(dense("definite"), symmetric=False)
-    with pytest.raises(ValueError, match="needs a symmetric operator.*use"):
-        lx.linear_solve(A, split(rng.standard_normal(14)), solver)
-
-
-def test_the_floor_of_single_precision_is_named(rng):
-    A = blocks(dense("definite"), symmetric=True, dtype=jnp.float32)
-    b = split(jnp.asarray(rng.standard_normal(14), jnp.float32))
-    solution = jax.jit(lambda b: lx.linear_solve(A, b, jm.PCG(1e-12), throw=False))(b)
-    assert solution.stats["reason"] == jm.RESULTS.stagnation
-    assert solution.stats["residual"] <= 1e-5
-
-
-def test_too_few_steps_are_named(rng):
-    A, b = blocks(dense("definite"), symmetric=True), split(rng.standard_normal(14))
-    solution = jax.jit(lambda b: lx.linear_solve(A, b, jm.PCG(max_steps=2), throw=False))(b)
-    assert solution.stats["reason"] == jm.RESULTS.max_steps_reached and solution.stats["num_steps"] == 2
 
 
 @pytest.mark.parametrize("solver", [jm.PCG(TIGHT), pytest.param(jm.GMRES(TIGHT), marks=pytest.mark.slow)])

@@ -20,3 +20,10 @@ CONVERGED = 1e-12
 
 # Solves with an iterative solver that was asked for 1e-12.
 ITERATIVE = 1e-9
+
+# What every solver is held to on the matrix of every scene. Iterations are asked for a residual of SOLVE_GOAL |b|, so
+# that the relative error in the 2-norm is at most that times the condition number; SOLVE_ROUNDING, some fifty rounding
+# units, is the same for what factors and products round. Where the condition times the rounding unit is more than the
+# goal, residuals cannot fall that far, and an iteration may say so (a named failure) instead.
+SOLVE_GOAL = {"float64": 1e-11, "float32": 1e-4}
+SOLVE_ROUNDING = {"float64": 1e-14, "float32": 5e-6}

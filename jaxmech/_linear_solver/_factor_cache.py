@@ -101,9 +101,11 @@ class _FactorCache:
         self.counts = FactorCounts()
         self._patterns: list[_Pattern] = []  # the last used first
 
-    def solve(self, wanted: _Pattern, values: np.ndarray, rhs: np.ndarray, *, transposed: bool) -> HostSolution:
+    def solve(
+        self, wanted: _Pattern, values: np.ndarray, rhs: np.ndarray, *, transposed: bool, rounding: float
+    ) -> HostSolution:
         pattern = self._pattern(wanted)
-        factor = self._factor(pattern, values)
+        factor = self._factor(pattern, values, rounding)
         if factor.singular:
             return _failed(factor, rhs)
         assert factor.matrix is not None
@@ -131,7 +133,7 @@ class _FactorCache:
         self._patterns.insert(0, owned)
         return owned
 
-    def _factor(self, pattern: _Pattern, values: np.ndarray) -> _Factor:
+    def _factor(self, pattern: _Pattern, values: np.ndarray, rounding: float) -> _Factor:
         for place, known in enumerate(pattern.factors):
             if known.values is not None and np.array_equal(known.values, values):
                 self.counts.cache_hits += 1
@@ -146,15 +148,21 @@ class _FactorCache:
             pattern.factors.insert(0, pattern.factors.pop())
         factor = pattern.factors[0]
         self.counts.factorisations += 1
-        _fill(factor, pattern, values.copy())
+        _fill(factor, pattern, values.copy(), rounding)
         return factor
 
 
-def _fill(factor: _Factor, pattern: _Pattern, values: np.ndarray) -> None:
-    """Factor these values, and judge whether the factor can be trusted."""
+def _fill(factor: _Factor, pattern: _Pattern, values: np.ndarray, rounding: float) -> None:
+    """Factor these values, and judge whether the factor can be trusted.
+
+    Of a matrix that breaks the promise of symmetry, backends read a half, or the transposed system gets its factor.
+    """
     factor.values = None  # until all of this has succeeded
     factor.singular, factor.unsymmetric, factor.null_vector = False, False, None
     factor.matrix = ScaledMatrix.of(pattern.indptr, pattern.indices, values)
+    if pattern.symmetric and is_asymmetric(factor.matrix, rounding):
+        factor.singular, factor.unsymmetric, factor.values = True, True, values
+        return
     try:
         factor.backend.factor(values)
         limit = min(CONDITION_LIMIT, factor.backend.condition_limit())
@@ -167,15 +175,9 @@ def _fill(factor: _Factor, pattern: _Pattern, values: np.ndarray) -> None:
 
 
 def _declare_singular(factor: _Factor, pattern: _Pattern) -> None:
-    """Record the verdict with what floats free, found by the fast backend or else by the sure one.
-
-    A matrix that breaks the promise of symmetry fails as a singular one does, for half of it was never read.
-    """
+    """Record the verdict with what floats free, found by the fast backend or else by the sure one."""
     assert factor.matrix is not None
     factor.singular = True
-    factor.unsymmetric = pattern.symmetric and is_asymmetric(factor.matrix.matrix)
-    if factor.unsymmetric:
-        return
     for kind in (pattern.backend, SuperLUBackend):
         search = kind()
         search.analyze(pattern.indptr, pattern.indices, pattern.symmetric, "auto")
@@ -210,13 +212,14 @@ def solve(
     transposed: bool = False,
     backend: str = "auto",
     ordering: str = "auto",
+    rounding: float = 2.0**-52,
 ) -> HostSolution:
     """Solve `A x = b`, or `A^T x = b` when `transposed`, for a CSR matrix and a block `(n, m)` of right-hand
     sides.
 
     The pattern holds both triangles and the whole diagonal, columns sorted; `symmetric` promises symmetric
-    values. Any thread may call; the work is done on one. `backend` is "auto", "pardiso", "feral" or
-    "superlu".
+    values, to ten thousand units of `rounding`, that of the numbers they come from. Any thread may call; the
+    work is done on one. `backend` is "auto", "pardiso", "feral" or "superlu".
 
     A singular matrix is an answer, not an error. Values or right-hand sides that are not finite give a NaN
     `x` that is not called singular. Raises `ValueError` for an unknown backend, `ImportError` for one that is
@@ -236,7 +239,7 @@ def solve(
         return HostSolution(rhs.copy(), 0.0, 0.0, np.zeros(rhs.shape[1]), False, False, None)
     if not (np.isfinite(values).all() and np.isfinite(rhs).all()):
         return _unsolved(rhs, singular=False)
-    return _WORKER.run(lambda: _CACHE.solve(wanted, values, rhs, transposed=transposed))
+    return _WORKER.run(lambda: _CACHE.solve(wanted, values, rhs, transposed=transposed, rounding=rounding))
 
 
 def on_worker(job: Callable[[], _T]) -> _T:

@@ -9,7 +9,7 @@ from .._result import RESULTS
 from .._typing import Array
 
 # What can be wrong, as numbers that a loop carries; each with the result lineax knows and our reason.
-FINE, INDEFINITE, UNSYMMETRIC, SINGULAR, BREAKDOWN, STAGNATION, EXHAUSTED, NOT_A_CHAIN = range(8)
+FINE, INDEFINITE, UNSYMMETRIC, SINGULAR, BREAKDOWN, STAGNATION, EXHAUSTED, NOT_A_CHAIN, UNEQUAL = range(9)
 _NAMES = {
     INDEFINITE: ("breakdown", "indefinite"),
     UNSYMMETRIC: ("breakdown", "unsymmetric"),
@@ -17,6 +17,7 @@ _NAMES = {
     BREAKDOWN: ("breakdown", "breakdown"),
     STAGNATION: ("stagnation", "stagnation"),
     NOT_A_CHAIN: ("breakdown", "not_block_tridiagonal"),
+    UNEQUAL: ("breakdown", "unequal_rows"),
     EXHAUSTED: ("max_steps_reached", "max_steps_reached"),
 }
 

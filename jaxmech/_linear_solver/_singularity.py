@@ -28,7 +28,7 @@ _EVEN = 0.7  # the root of the largest entry of a row that is about one
 _REFINED_ENOUGH = 1e-15
 _REFINEMENTS = 2
 _SHIFT = 1e-11
-_ASYMMETRY = 1e-12
+_ASYMMETRY = 1e4  # rounding units by which two ways to sum u.Av may differ
 _INVERSE_ITERATIONS = 3
 
 
@@ -134,10 +134,16 @@ def null_vector(backend: AbstractHostBackend, matrix: ScaledMatrix, diagonal: np
     return v
 
 
-def is_asymmetric(matrix: sp.csr_array) -> bool:
-    """Whether a matrix differs from its transpose by more than rounding."""
-    gap = abs(matrix - matrix.T)
-    return gap.nnz > 0 and float(gap.max()) > _ASYMMETRY * float(abs(matrix).max())
+def is_asymmetric(matrix: ScaledMatrix, rounding: float) -> bool:
+    """Whether a matrix of numbers of this rounding unit differs from its transpose by more than rounding.
+
+    Two products tell, `u.Av` and `v.Au` of random vectors: a transpose would cost a good part of a small factor.
+    """
+    A = matrix.matrix
+    u, v = np.random.default_rng(2).standard_normal((2, matrix.scale.size)) / matrix.scale
+    Au, Av = A @ u, A @ v
+    gap, size = abs(u @ Av - v @ Au), np.abs(u) @ np.abs(Av) + np.abs(v) @ np.abs(Au)
+    return bool(gap > _ASYMMETRY * rounding * size)
 
 
 def relative_residual(residual: np.ndarray, rhs: np.ndarray) -> float:

@@ -13,7 +13,7 @@ from .._check import check_counts, check_instance, check_tolerances
 from .._sparse.block_matrix import BlockMatrix
 from .._sparse.preconditioned import PreconditionedOperator
 from .._typing import Array
-from ._outcome import EXHAUSTED, FINE, INDEFINITE, SINGULAR, STAGNATION, UNSYMMETRIC, outcome
+from ._outcome import EXHAUSTED, FINE, INDEFINITE, SINGULAR, STAGNATION, UNEQUAL, UNSYMMETRIC, outcome
 from ._preconditioner.base import AbstractApplied, AbstractPreconditioner
 from ._preconditioner.jacobi import BlockJacobi
 from ._preconditioner.none import NoPreconditioner
@@ -21,6 +21,7 @@ from ._vectors import Vector, choose, dot, dtype_of, minus, norm, plus, scattere
 
 _MOST_STEPS = 20_000  # more than any system worth iterating on takes
 _FATAL = (INDEFINITE, UNSYMMETRIC, SINGULAR)  # no restart helps
+_UNLIKE = 1e3  # times that the rows with the load are larger than those with the residual
 _ASYMMETRY = 1e4  # rounding units by which two ways to sum u.Av may differ
 
 
@@ -59,6 +60,7 @@ class _State(eqx.Module):
     operator: lx.AbstractLinearOperator
     applied: AbstractApplied
     start: Vector | None
+    rows: Vector  # the size of each row
     flaw: Array
 
 
@@ -67,8 +69,10 @@ class AbstractKrylov(lx.AbstractLinearSolver):
 
     Stops when the *true* residual meets `||b - A x|| <= rtol ||b|| + atol` (2-norm). A recursion that claims to have
     arrived is checked; where it was wrong, it starts again from the true residual, and where that did not halve the
-    residual (a tolerance below what rounding allows) the solve ends in `RESULTS.stagnation`. `rtol=None` takes 1e-8 in
-    float64, 1e-4 in float32. `max_steps`: ten times the number of unknowns, 20 000 at most, unless given.
+    residual (a tolerance below what rounding allows) the solve ends in `RESULTS.stagnation`. Where rows are so unequal (a
+    penalty of 1e30) that the tolerance says nothing of the small ones, and these are not solved, it ends in
+    `RESULTS.unequal_rows`. `rtol=None` takes 1e-8 in float64, 1e-4 in float32. `max_steps`: ten times the number of
+    unknowns, 20 000 at most, unless given.
 
     The option `x0` is where to start; a start worse than zero is dropped. `stats`: `num_steps`, `residual` (its norm) and
     `reason`, a member of `jaxmech.RESULTS`.
@@ -95,12 +99,13 @@ class AbstractKrylov(lx.AbstractLinearSolver):
                 f"{name} needs a symmetric operator, and this one does not promise to be: use SparseDirect, Dense or GMRES, "
                 "or build the linear system with Terms(symmetric=True)."
             )
-        promised = _is_symmetric(operator) if self.symmetric else True
-        flaw = jnp.where(promised, FINE, UNSYMMETRIC)
+        is_symmetric, rows = _probed(operator)
+        # A solver that takes any operator believes the promise too: where it is asked for the transposed system.
+        flaw = jnp.where(is_symmetric | (not lx.is_symmetric(operator)), FINE, UNSYMMETRIC)
         applied = _chosen(self, operator).build(operator)
         seen = applied.flaw if self.definite else jnp.where(applied.flaw == INDEFINITE, FINE, applied.flaw)
         flaw = jnp.where(flaw == FINE, seen, flaw)
-        return _State(operator, applied, options.get("x0"), flaw.astype(jnp.int32))
+        return _State(operator, applied, options.get("x0"), rows, flaw.astype(jnp.int32))
 
     def compute(self, state: _State, vector: Vector, options: dict[str, Any]):
         del options
@@ -112,9 +117,11 @@ class AbstractKrylov(lx.AbstractLinearSolver):
 
         start = zeros(vector) if state.start is None else state.start
         count = jnp.zeros((), jnp.int32)
-        begin = _Progress(start, self.recursion(vector), jnp.ones((), dtype), count, count, jnp.zeros((), bool), state.flaw)
+        one, off = jnp.ones((), dtype), jnp.zeros((), bool)
+        begin = _Progress(start, self.recursion(vector), one, one, count, count, off, state.flaw)
         last = jax.lax.while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, goal, limit), begin)
-        flaw = jnp.where(last.residual <= goal, FINE, last.flaw)
+        blind = (last.residual > self.atol) & _overlooked(last, state.rows, vector, rtol)
+        flaw = jnp.where(last.residual <= goal, jnp.where(blind, UNEQUAL, FINE), last.flaw)
         # An operator that breaks its promise is never solved, whatever the residual.
         flaw = jnp.where(state.flaw == FINE, flaw, state.flaw)
         flaw = jnp.where(jnp.isfinite(last.residual) | (flaw == UNSYMMETRIC), flaw, SINGULAR)
@@ -124,7 +131,8 @@ class AbstractKrylov(lx.AbstractLinearSolver):
     def transpose(self, state: _State, options: dict[str, Any]):
         if self.symmetric:
             return state, options
-        return _State(state.operator.transpose(), state.applied.transpose(), state.start, state.flaw), options
+        operator = state.operator.transpose()
+        return _State(operator, state.applied.transpose(), state.start, _probed(operator)[1], state.flaw), options
 
     def conj(self, state: _State, options: dict[str, Any]):
         return state, options
@@ -136,7 +144,8 @@ class AbstractKrylov(lx.AbstractLinearSolver):
 class _Progress(eqx.Module):
     x: Vector
     run: AbstractRecursion
-    residual: Array  # the last true one
+    residual: Array  # the norm of the last true one
+    equilibrated: Array  # the same, each row relative to its size
     steps: Array
     rounds: Array
     ended: Array
@@ -172,6 +181,7 @@ def _step(i: _Progress, state: _State, b: Vector, goal: Array, limit: int) -> _P
         x,
         run,
         jnp.where(look, residual, i.residual),
+        jnp.where(look, norm(_relative(r, state.rows)), i.equilibrated),
         i.steps + jnp.where(look, 0, 1),
         i.rounds + jnp.where(look, 1, 0),
         look & ended,
@@ -189,15 +199,35 @@ def _chosen(solver: AbstractKrylov, operator: lx.AbstractLinearOperator) -> Abst
     return BlockJacobi(absolute=solver.symmetric and not solver.definite)
 
 
-def _is_symmetric(operator: lx.AbstractLinearOperator) -> Array:
-    """Whether `u.Av = v.Au` for two fixed vectors without pattern: an operator that only promises symmetry fails."""
+def _probed(operator: lx.AbstractLinearOperator) -> tuple[Array, Vector]:
+    """What the products with two fixed vectors without pattern tell: whether `u.Av = v.Au`, and the sizes of the rows.
+
+    An operator that only promises symmetry fails the first.
+    """
     structure = operator.in_structure()
     u, v = scattered(structure, 0), scattered(structure, 1)
     Au, Av = _pair(jax.vmap(operator.mv)(jax.tree.map(lambda *a: jnp.stack(a), u, v)))
     eps = float(jnp.finfo(dtype_of(structure)).eps)
     size = norm(u) * norm(Av) + norm(v) * norm(Au)
     gap = jnp.abs(dot(u, Av) - dot(v, Au))
-    return ~(gap > _ASYMMETRY * eps * size)  # not finite: another's matter
+    rows = jax.tree.map(lambda p, q: jnp.abs(p) + jnp.abs(q), Au, Av)
+    return ~(gap > _ASYMMETRY * eps * size), rows  # not finite: another's matter
+
+
+def _relative(r: Vector, rows: Vector) -> Vector:
+    """Each component over the size of its row, nil where there is nothing in it."""
+    return jax.tree.map(lambda a, size: jnp.where(size > 0, a / jnp.where(size > 0, size, 1), 0), r, rows)
+
+
+def _overlooked(last: _Progress, rows: Vector, b: Vector, rtol: float | Array) -> Array:
+    """Whether a residual that is small beside `b` is so only because `b` is of rows far larger than those not solved.
+
+    Beside rows of 1e30 (a penalty) any residual of the others is nothing. Relative to their rows, a residual must be
+    smaller than `b` as well, if only by the root of the tolerance; but where rows are not very unlike, a loose tolerance
+    is what was asked for.
+    """
+    small, equilibrated = last.residual / norm(b), last.equilibrated / norm(_relative(b, rows))
+    return (equilibrated > jnp.sqrt(rtol)) & (equilibrated > _UNLIKE * small)
 
 
 def _pair(stacked: Vector) -> tuple[Vector, Vector]:

@@ -18,7 +18,8 @@ class PCG(AbstractKrylov):
     """Preconditioned conjugate gradients for symmetric positive definite operators.
 
     Stops when the *true* residual meets `||b - A x|| <= rtol ||b|| + atol` (2-norm). `rtol=None` takes 1e-8 in float64,
-    1e-4 in float32, where a tolerance below what rounding allows ends in `RESULTS.stagnation`. `max_steps`: ten times the
+    1e-4 in float32; one below what rounding allows ends in `RESULTS.stagnation`, one that says nothing of rows far smaller
+    than those of `b` (of a penalty) in `RESULTS.unequal_rows`. `max_steps`: ten times the
     number of unknowns, 20 000 at most, unless given. `preconditioner`: `BlockJacobi()` for a `BlockMatrix` and none for
     other operators, unless given. The option `x0` is where to start. `stats`: `num_steps`, `residual`, `reason`.
 

@@ -143,6 +143,7 @@ def _solve_one(how: tuple[Any, ...], arrays, rhs) -> tuple[np.ndarray, np.int32,
     layout = layout_of(pairs, sizes, arrays)
     values = np.concatenate([v.ravel() for v, _, _ in arrays]).astype(np.float64)[layout.order]
     options = {"symmetric": symmetric, "transposed": transposed, "backend": backend, "ordering": ordering}
+    options["rounding"] = max(float(np.finfo(v.dtype).eps) for v, _, _ in arrays)
     answer = solve(layout.indptr, layout.indices, values, rhs.astype(np.float64), **options)
     flaw, loose = FINE, 0
     if answer.unsymmetric:

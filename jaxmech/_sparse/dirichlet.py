@@ -23,8 +23,9 @@ def impose_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, w
     """`a_ii = P`, `b_i = P g_i`: a spring so stiff that what else acts on the unknown is rounded away.
 
     `P = weight` [unit of `A`], to be large against the entries of the row; the error is of their ratio. Symmetry stays.
-    For direct solvers that scale rows: iterative ones, whose tolerance refers to `|b|`, and `SVD` take all but the penalty
-    for rounding. Arguments, result and errors: see `eliminate_rows_and_columns`. ArcaneFEM's *Penalty*.
+    For direct solvers that scale rows: iterative ones, whose tolerance refers to `|b|`, end in `RESULTS.unequal_rows`, and
+    `SVD` takes all but the penalty for rounding (`stats["rank"]` tells). Arguments, result and errors: see
+    `eliminate_rows_and_columns`. ArcaneFEM's *Penalty*.
     """
     held, g, b = _conditions("impose_penalty", matrix, rhs, dofs, values)
     unit = _diagonal(held, matrix.values.dtype)
