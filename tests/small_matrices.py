@@ -134,3 +134,11 @@ def reason_of(solver, A, b) -> str:
     reason = solution.stats["reason"]
     assert (solution.result == lx.RESULTS.successful) == (reason == jm.RESULTS.successful)
     return named(reason)
+
+
+def floating_chain() -> np.ndarray:
+    """Seven nodes in a row, springs between neighbours, nothing holds them."""
+    A, spring = np.zeros((14, 14)), np.array([[1.0, -0.5], [-0.5, 2.0]])
+    for e in range(6):
+        A[2 * e : 2 * e + 4, 2 * e : 2 * e + 4] += np.kron([[1, -1], [-1, 1]], spring)
+    return A

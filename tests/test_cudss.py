@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 import pytest
-from test_linear_solvers import SIZES, TWO, blocks, dense, flat, floating_chain, named, near, split
+from small_matrices import SIZES, TWO, blocks, dense, flat, floating_chain, named, near, split
 
 import jaxmech as jm
 from jaxmech._linear_solver import _cudss
@@ -106,6 +106,12 @@ def test_a_batch_of_matrices_and_what_is_singular(stand_in, rng):
     x, reasons = jax.jit(jax.vmap(solve))(values)
     assert [named(jax.tree.map(lambda a: a[i], reasons)) for i in range(2)] == ["singular", "successful"]  # noqa: B023
     near(x[1], np.linalg.solve(held, b), 1e-12)
+
+
+def test_a_broken_promise_is_named(stand_in, rng):
+    A = blocks(dense("unsymmetric"), symmetric=True)
+    solution = lx.linear_solve(A, split(rng.standard_normal(14)), jm.SparseDirect("cudss"), throw=False)
+    assert named(solution.stats["reason"]) == "unsymmetric"
 
 
 def test_single_precision(stand_in, rng):

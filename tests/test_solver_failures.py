@@ -15,6 +15,7 @@ from small_matrices import (
     chained,
     dense,
     flat,
+    floating_chain,
     installed,
     named,
     near,
@@ -25,14 +26,6 @@ from small_matrices import (
 import jaxmech as jm
 
 ITERATIVE = ("PCG", "MINRES", "BiCGStab", "GMRES")
-
-
-def floating_chain() -> np.ndarray:
-    """Seven nodes in a row, springs between neighbours, nothing holds them."""
-    A, spring = np.zeros((14, 14)), np.array([[1.0, -0.5], [-0.5, 2.0]])
-    for e in range(6):
-        A[2 * e : 2 * e + 4, 2 * e : 2 * e + 4] += np.kron([[1, -1], [-1, 1]], spring)
-    return A
 
 
 ALL = [*SOLVERS, "BlockTridiagonal"]

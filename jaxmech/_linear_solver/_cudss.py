@@ -13,7 +13,8 @@ import jax.numpy as jnp
 
 from .._sparse.block_matrix import BlockMatrix
 from .._typing import Array
-from ._outcome import FINE, SINGULAR
+from ._outcome import FINE, SINGULAR, UNSYMMETRIC
+from ._probe import probed
 from ._singularity import BACKWARD_ERROR_LIMIT, CONDITION_LIMIT
 
 NEEDS = 'pip install "jaxmech[cuda]"; Python 3.12 or later, Linux on x86-64, CUDA 13'
@@ -46,7 +47,10 @@ def device_solve(operator: BlockMatrix, b: Array, *, transposed: bool) -> tuple[
     held = max(BACKWARD_ERROR_LIMIT, 1e3 * eps) * (jnp.max(jnp.abs(b)) + size * jnp.max(jnp.abs(x)))
     # NaN compares false.
     regular = (size * jnp.max(jnp.abs(far)) < min(CONDITION_LIMIT, 1 / eps)) & (jnp.max(jnp.abs(left)) <= held)
-    return scale * x, jnp.where(regular, FINE, SINGULAR), jnp.linalg.norm(left / scale)
+    flaw = jnp.where(regular, FINE, SINGULAR)
+    if operator.symmetric:
+        flaw = jnp.where(probed(operator)[0], flaw, UNSYMMETRIC)
+    return scale * x, flaw, jnp.linalg.norm(left / scale)
 
 
 def _sums(values: Array, rows: Array, size: int) -> Array:

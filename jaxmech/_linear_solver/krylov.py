@@ -17,12 +17,12 @@ from ._outcome import EXHAUSTED, FINE, INDEFINITE, SINGULAR, STAGNATION, UNEQUAL
 from ._preconditioner.base import AbstractApplied, AbstractPreconditioner
 from ._preconditioner.jacobi import BlockJacobi
 from ._preconditioner.none import NoPreconditioner
-from ._vectors import Vector, choose, dot, dtype_of, minus, norm, plus, scattered, zeros
+from ._probe import probed
+from ._vectors import Vector, choose, dtype_of, minus, norm, plus, zeros
 
 _MOST_STEPS = 20_000  # more than any system worth iterating on takes
 _FATAL = (INDEFINITE, UNSYMMETRIC, SINGULAR)  # no restart helps
 _UNLIKE = 1e3  # times that the rows with the load are larger than those with the residual
-_ASYMMETRY = 1e4  # rounding units by which two ways to sum u.Av may differ
 
 
 class AbstractRecursion(eqx.Module):
@@ -99,7 +99,7 @@ class AbstractKrylov(lx.AbstractLinearSolver):
                 f"{name} needs a symmetric operator, and this one does not promise to be: use SparseDirect, Dense or GMRES, "
                 "or build the linear system with Terms(symmetric=True)."
             )
-        is_symmetric, rows = _probed(operator)
+        is_symmetric, rows = probed(operator)
         # A solver that takes any operator believes the promise too: where it is asked for the transposed system.
         flaw = jnp.where(is_symmetric | (not lx.is_symmetric(operator)), FINE, UNSYMMETRIC)
         applied = _chosen(self, operator).build(operator)
@@ -132,7 +132,7 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         if self.symmetric:
             return state, options
         operator = state.operator.transpose()
-        return _State(operator, state.applied.transpose(), state.start, _probed(operator)[1], state.flaw), options
+        return _State(operator, state.applied.transpose(), state.start, probed(operator)[1], state.flaw), options
 
     def conj(self, state: _State, options: dict[str, Any]):
         return state, options
@@ -199,21 +199,6 @@ def _chosen(solver: AbstractKrylov, operator: lx.AbstractLinearOperator) -> Abst
     return BlockJacobi(absolute=solver.symmetric and not solver.definite)
 
 
-def _probed(operator: lx.AbstractLinearOperator) -> tuple[Array, Vector]:
-    """What the products with two fixed vectors without pattern tell: whether `u.Av = v.Au`, and the sizes of the rows.
-
-    An operator that only promises symmetry fails the first.
-    """
-    structure = operator.in_structure()
-    u, v = scattered(structure, 0), scattered(structure, 1)
-    Au, Av = _pair(jax.vmap(operator.mv)(jax.tree.map(lambda *a: jnp.stack(a), u, v)))
-    eps = float(jnp.finfo(dtype_of(structure)).eps)
-    size = norm(u) * norm(Av) + norm(v) * norm(Au)
-    gap = jnp.abs(dot(u, Av) - dot(v, Au))
-    rows = jax.tree.map(lambda p, q: jnp.abs(p) + jnp.abs(q), Au, Av)
-    return ~(gap > _ASYMMETRY * eps * size), rows  # not finite: another's matter
-
-
 def _relative(r: Vector, rows: Vector) -> Vector:
     """Each component over the size of its row, nil where there is nothing in it."""
     return jax.tree.map(lambda a, size: jnp.where(size > 0, a / jnp.where(size > 0, size, 1), 0), r, rows)
@@ -228,10 +213,6 @@ def _overlooked(last: _Progress, rows: Vector, b: Vector, rtol: float | Array) -
     """
     small, equilibrated = last.residual / norm(b), last.equilibrated / norm(_relative(b, rows))
     return (equilibrated > jnp.sqrt(rtol)) & (equilibrated > _UNLIKE * small)
-
-
-def _pair(stacked: Vector) -> tuple[Vector, Vector]:
-    return jax.tree.map(lambda a: a[0], stacked), jax.tree.map(lambda a: a[1], stacked)
 
 
 def check_krylov(solver: AbstractKrylov) -> None:

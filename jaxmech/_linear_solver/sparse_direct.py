@@ -30,7 +30,7 @@ class SparseDirect(lx.AbstractLinearSolver):
     vector. `stats` also has `residual` (`|b - A x|`) and `reason`: `RESULTS.unsymmetric` for a broken promise.
 
     `"cudss"` (extra `cuda`: spineax, for Python 3.12, Linux on x86-64 and CUDA 13) factors on the GPU, in the operator's
-    dtype. It names no loose state, does not test the promise of symmetry, and factors again for transposed systems.
+    dtype. It names no loose state, and factors again for transposed systems.
 
     `ordering`, against fill: `"auto"` (the backend's best), `"nested_dissection"` (pardiso, feral), `"minimum_degree"` (all;
     superlu's on the graph of nodes), `"natural"`, `"rcm"` and `"colamd"` (superlu). SOFA's SparseLDLSolver,
