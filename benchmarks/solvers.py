@@ -69,6 +69,7 @@ def candidates(A, mesh):
     yield "MINRES BlockJacobi", jm.MINRES(1e-8), 0.0
     yield "BiCGStab BlockJacobi", jm.BiCGStab(1e-8), 0.0
     yield "GMRES BlockJacobi", jm.GMRES(1e-8), 0.0
+    yield "GMRES IncompleteFactor", jm.GMRES(1e-8, preconditioner=jm.IncompleteFactor()), 0.0
 
 
 def scipy_seconds(A, b) -> float:

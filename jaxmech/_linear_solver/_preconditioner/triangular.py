@@ -43,15 +43,16 @@ class SSOR(AbstractPreconditioner):
 class IncompleteFactor(AbstractPreconditioner):
     """An incomplete LU by SciPy (SuperLU's ILUTP), or an incomplete `L D L^T` of a symmetric matrix, on the host.
 
-    `drop_tolerance`: entries smaller than this fraction of their column's largest are dropped; `fill`: entries kept, at
-    most, as a multiple of those of the matrix. Raises `ValueError` unless the operator is a `BlockMatrix`; a symmetric
-    one with a pivot that is not positive ends in `RESULTS.indefinite` under `PCG`: take a smaller tolerance, or SSOR;
-    a factorisation that meets a zero pivot in `RESULTS.singular`.
+    The unknowns are taken in an order of little fill. `drop_tolerance`: entries smaller than this fraction of their
+    column's largest are dropped; `fill`: entries kept, at most, as a multiple of those of the matrix. A factor that meets
+    this limit is a poor one: take a larger tolerance then, or a larger `fill`. Raises `ValueError` unless the operator is a
+    `BlockMatrix`; a symmetric one with a pivot that is not positive ends in `RESULTS.indefinite` under `PCG`: take a
+    smaller tolerance, or SSOR; a factorisation that meets a zero pivot in `RESULTS.singular`.
     X. S. Li and M. Shao, ACM Trans. Math. Softw. 37 (2011) 43, doi 10.1145/1916461.1916467.
     """
 
-    drop_tolerance: float = eqx.field(static=True, default=1e-4)
-    fill: float = eqx.field(static=True, default=10.0)
+    drop_tolerance: float = eqx.field(static=True, default=1e-3)
+    fill: float = eqx.field(static=True, default=20.0)
 
     definite = True
     indefinite = False
