@@ -27,6 +27,9 @@ _CHUNK = 1024  # elements whose scalars stay in the cache of a core
 _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
 
 
+Lines = dict[tuple[jax.ShapeDtypeStruct, ...], Callable[..., list[Any]]]  # by the shapes of their arguments
+
+
 class AbstractChunkSums(eqx.Module):
     """Sums of what the elements of one chunk give, made where it was made: the elements' own is never whole in memory."""
 
@@ -113,9 +116,11 @@ def _map_program(
         [program.consts[i] for i in known],
     )
 
+    lines: Lines = {}  # a derivative is traced many times over, and its primal each time
+
     @jax.custom_jvp
     def call(sums, *arrays):
-        return _evaluated(closed, count, axes, arrays, sums)
+        return _evaluated(closed, count, axes, arrays, sums, lines)
 
     @functools.partial(call.defjvp, symbolic_zeros=True)
     def rule(primals, tangents):
@@ -140,9 +145,14 @@ def _mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays
 
 
 def _evaluated(
-    program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums | None
+    program: ClosedJaxpr,
+    count: int,
+    axes: Sequence[int | None],
+    arrays: Sequence[Any],
+    sums: AbstractChunkSums | None,
+    lines: Lines,
 ) -> list[Any]:
-    """The outputs of a program for all elements, a few at a time where that is faster."""
+    """The outputs of a program for all elements, a few at a time where that is faster. `lines`: those made so far."""
     outputs = program.jaxpr.outvars
     if all(axis is None for axis in axes):
         whole = _mapped(program, count, axes, arrays)
@@ -158,7 +168,12 @@ def _evaluated(
         return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, outputs, strict=True)]
 
     def straight(*arrays):
-        return staged(jax.make_jaxpr(as_scalars)(*arrays), *arrays) if _on_cpu() else as_scalars(*arrays)
+        if not _on_cpu():
+            return as_scalars(*arrays)
+        shapes = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays)
+        if shapes not in lines:
+            lines[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
+        return lines[shapes](*arrays)
 
     def by_few(*arrays):
         return _in_chunks(vmapped, _FEWER, axes, arrays)

@@ -6,7 +6,7 @@ be inlined is a wall to this: what several users share, and costs more than a fe
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -17,18 +17,26 @@ _WORTH = 6  # operations: below, computing again is cheaper than writing down
 _FREE = frozenset(["broadcast_in_dim", "concatenate", "reshape", "slice", "squeeze", "stack", "transpose", "unstack"])
 
 
-def staged(program: ClosedJaxpr, *arguments: Any) -> list[Any]:
-    """The outputs of the program, which has the elementwise operations of a straight line."""
-    cut = _Cut(program.jaxpr)
-    values = dict(zip(program.jaxpr.constvars, program.consts, strict=True))
-    values.update(zip(program.jaxpr.invars, arguments, strict=True))
+def staged(program: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """The function of a program that has the elementwise operations of a straight line."""
+    jaxpr = program.jaxpr
+    cut, known, stages = _Cut(jaxpr), {*jaxpr.constvars, *jaxpr.invars}, []
     for targets in cut.stages:
-        inputs, part = cut.part(targets, values)
-        with set_xla_metadata(inlineable="false"):
-            results = jax.jit(jaxpr_as_fun(part))(*(values[v] for v in inputs))
-        values.update(zip(targets, results, strict=True))
-    inputs, part = cut.part(program.jaxpr.outvars, values)
-    return jaxpr_as_fun(part)(*(values[v] for v in inputs))
+        inputs, part = cut.part(targets, known)
+        stages.append((inputs, jax.jit(jaxpr_as_fun(part)), targets))
+        known |= set(targets)
+    last, part = cut.part(jaxpr.outvars, known)
+    outputs = jaxpr_as_fun(part)
+
+    def function(*arguments: Any) -> list[Any]:
+        values = dict(zip(jaxpr.constvars, program.consts, strict=True))
+        values.update(zip(jaxpr.invars, arguments, strict=True))
+        for inputs, stage, targets in stages:
+            with set_xla_metadata(inlineable="false"):
+                values.update(zip(targets, stage(*(values[v] for v in inputs)), strict=True))
+        return outputs(*(values[v] for v in last))
+
+    return function
 
 
 class _Cut:
@@ -51,14 +59,14 @@ class _Cut:
                     kept[v], size[v] = reached, 0
         self.stages = [[v for v, at in kept.items() if at == n] for n in range(1 + max(kept.values(), default=-1))]
 
-    def part(self, targets: list[Any], values: dict[Any, Any]) -> tuple[list[Any], ClosedJaxpr]:
-        """The program of `targets`, and the variables with values that it starts from."""
+    def part(self, targets: list[Any], known: set[Any]) -> tuple[list[Any], ClosedJaxpr]:
+        """The program of `targets`, and the variables that it starts from, of those that are known."""
         inputs: dict[Any, None] = {}
         eqns: dict[int, Any] = {}
         pending = [v for v in targets if not isinstance(v, Literal)]
         while pending:
             v = pending.pop()
-            if v in values:
+            if v in known:
                 inputs[v] = None
             elif id(self.makers[v]) not in eqns:
                 eqns[id(self.makers[v])] = self.makers[v]
