@@ -181,7 +181,7 @@ def draw(found: Results, picture: Path) -> None:
         axes.loglog(sizes, seconds, marker="o", markersize=3, linewidth=1.2, label=name)
     axes.set(xlabel="tetrahedra", ylabel="seconds, warm", title="Cost over size")
     axes.grid(which="major", alpha=0.3)
-    axes.legend(fontsize=7, frameon=False)
+    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     picture.parent.mkdir(parents=True, exist_ok=True)
