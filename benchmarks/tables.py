@@ -140,7 +140,7 @@ def table(name: str, rows: list[Row]) -> str:
     """One measurement: its title, its commands, its rows; columns that no row has are left out."""
     title, columns = COLUMNS[name]
     commands = dict.fromkeys(f"`python {row['command']}`" for row in rows)
-    rows = [row for row in rows if columns[-1] in row or columns[-2] in row]  # others say what the process found
+    rows = [row for row in rows if len(row.keys() & set(columns)) > 2]  # others say where a process ran
     shown = [c for c in columns if any(c in row for row in rows)]
     lines = [f"### {title}", "", ", ".join(commands) + ".", ""]
     lines += [f"| {' | '.join(shown)} |", "|" + "---|" * len(shown)]
@@ -181,7 +181,7 @@ def draw(found: Results, picture: Path) -> None:
         axes.loglog(sizes, seconds, marker="o", markersize=3, linewidth=1.2, label=name)
     axes.set(xlabel="tetrahedra", ylabel="seconds, warm", title="Cost over size")
     axes.grid(which="major", alpha=0.3)
-    axes.legend(fontsize=7, frameon=False)
+    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     picture.parent.mkdir(parents=True, exist_ok=True)
