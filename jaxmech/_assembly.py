@@ -26,7 +26,7 @@ from ._forcefield.chart import (
     varies_with,
 )
 from ._stencil import Stencil
-from ._straight_line.elements import AbstractChunkSums
+from ._straight_line.chunks import AbstractChunkSums
 from ._system import System
 from ._typing import Array
 

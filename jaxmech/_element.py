@@ -17,7 +17,8 @@ from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from ._check import check_real, numeric_array
 from ._stencil import Stencil
-from ._straight_line.elements import AbstractChunkSums, map_elements
+from ._straight_line.chunks import AbstractChunkSums
+from ._straight_line.elements import map_elements
 
 _KIND = "jaxmech"
 

@@ -14,7 +14,7 @@ from ._mapping_blocks import (
     mapping_jacobian,
     velocity_jacobian,
 )
-from ._straight_line.elements import AbstractChunkSums
+from ._straight_line.chunks import AbstractChunkSums
 from ._system import State, System
 
 

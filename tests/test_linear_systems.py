@@ -645,8 +645,8 @@ def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch):
     plain = jm.MatrixLinearSystem.build(system, state)
     for where, number in {"_FEWEST": 1, "_BLOCKS": 20, "_WORTH": 2.0}.items():
         monkeypatch.setattr(f"jaxmech._sparse.chunk_sums.{where}", number)
-    for where, number in {"_FEW": 1, "_SHORT": 300}.items():
-        monkeypatch.setattr(f"jaxmech._straight_line.elements.{where}", number)
+    monkeypatch.setattr("jaxmech._straight_line.elements._FEW", 1)
+    monkeypatch.setattr("jaxmech._straight_line.chunks._SHORT", 300)
     chunked = jm.MatrixLinearSystem.build(system, state)
     assert any(sums.starts.size > 1 for sums in chunked.walk.sums.values()) and not plain.walk.sums
     weights = jnp.asarray(np.random.default_rng(0).normal(size=plain.assemble(system, state).to_dense().shape))

@@ -1,5 +1,7 @@
 """Straight lines of scalar operations compute what `jax.vmap` computes, and so do their derivatives."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ from tolerances import FINITE_DIFFERENCE, RECOMPILED
 
 import jaxmech as jm
 from jaxmech._material.polar import rotation_distances
-from jaxmech._straight_line import elements
+from jaxmech._straight_line import chunks, elements
 from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.points import map_points
 
@@ -17,15 +19,15 @@ from jaxmech._straight_line.points import map_points
 def always(monkeypatch):
     """However few the elements and the operations."""
     monkeypatch.setattr(elements, "_FEW", 1)
-    monkeypatch.setattr(elements, "_SHORT", 0)
+    monkeypatch.setattr(chunks, "_SHORT", 0)
 
 
 @pytest.fixture
 def lengths(monkeypatch):
     """How many programs became straight lines."""
     calls = []
-    staged = elements.staged
-    monkeypatch.setattr(elements, "staged", lambda *a: calls.append(1) or staged(*a))
+    staged = chunks.staged
+    monkeypatch.setattr(chunks, "staged", lambda *a: calls.append(1) or staged(*a))
     return calls
 
 
@@ -52,7 +54,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("count", [5, 2 * elements._CHUNK + 3])
+@pytest.mark.parametrize("count", [5, 2 * chunks._CHUNK + 3])
 def test_every_kind_of_operation(name, count, always, lengths, rng):
     a, b = (jnp.asarray(rng.normal(size=(count, 3, 3))) for _ in range(2))
     mapped = jax.jit(lambda a, b, s: map_elements(FUNCTIONS[name], (0, 0, None), a, b, s))
@@ -88,8 +90,20 @@ def test_derivatives_in_both_modes_and_in_batches(name, always, lengths, rng):
     assert lengths
 
 
+def test_the_elements_of_a_batch_are_mapped_together(always, lengths, rng):
+    """Whatever the scenes of the batch share: elements of their own, or a number."""
+    a, b, s = (jnp.asarray(rng.normal(size=n)) for n in ((4, 9, 3, 3), (9, 3, 3), (4,)))
+    for batch in ((0, None, 0), (None, None, 0), (0, None, None)):
+        given = [x if axis == 0 or i == 1 else x[0] for i, (x, axis) in enumerate(zip((a, b, s), batch, strict=True))]
+
+        function, axes = FUNCTIONS["hessian"], (0, 0, None)
+        together = jax.jit(jax.vmap(functools.partial(map_elements, function, axes), batch))(*given)
+        close(together, jax.vmap(jax.vmap(function, axes), batch)(*given))
+    assert lengths
+
+
 def test_what_has_no_such_form_is_mapped_as_it_is(always, rng):
-    a = jnp.asarray(rng.normal(size=(2 * elements._FEWER + 5, 3, 3)))
+    a = jnp.asarray(rng.normal(size=(2 * chunks._FEWER + 5, 3, 3)))
     close(jax.jit(lambda a: map_elements(jnp.linalg.inv, (0,), a))(a), jnp.linalg.inv(a))
 
 

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._straight_line.elements import AbstractChunkSums
+from .._straight_line.chunks import AbstractChunkSums
 from .._typing import Array, Float, Int
 from .reduction import Reduction, group_sums
 

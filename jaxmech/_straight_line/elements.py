@@ -1,48 +1,23 @@
 """A function of one element, mapped over all of them."""
 
-import abc
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from equinox import AbstractVar
 from jax.core import Tracer
+from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import SymbolicZero
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr
 from jax.interpreters import partial_eval
 
 from .._typing import Array
-from .program import entries, inner_program, run, stacked
-from .scalars import Arithmetic
-from .stages import rewired, staged
+from .chunks import AbstractChunkSums, Lines, evaluated, mapped
+from .stages import rewired
 
 _FEW = 256  # elements below which compiling takes longer than it saves
-_SHORT = 1_000  # operations that XLA handles well enough as they are
-_LONG = 60_000  # operations beyond which compiling a straight line takes too long
-_CHUNK = 1024  # elements whose scalars stay in the cache of a core
-_FEWER = 64  # elements whose arrays do, where a program is too long for scalars
-
-
-Lines = dict[tuple[jax.ShapeDtypeStruct, ...], Callable[..., list[Any]]]  # by the shapes of their arguments
-
-
-class AbstractChunkSums(eqx.Module):
-    """Sums of what the elements of one chunk give, made where it was made: the elements' own is never whole in memory."""
-
-    starts: AbstractVar[Array]  # the first element of every chunk
-    length: AbstractVar[int]  # elements of each
-
-    @abc.abstractmethod
-    def of_chunk(self, outputs: Sequence[Array], number: Array) -> list[Array]:
-        """The sums of one chunk, from the outputs of its elements."""
-
-    @abc.abstractmethod
-    def of_all(self, outputs: Sequence[Array]) -> list[Array]:
-        """The sums of all chunks, one after the other, from the outputs of all elements: the plain definition."""
 
 
 def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractChunkSums | None = None) -> Any:
@@ -118,9 +93,24 @@ def _map_program(
 
     lines: Lines = {}  # a derivative is traced many times over, and its primal each time
 
+    @custom_vmap
+    def of_scene(sums, *arrays):
+        return evaluated(closed, count, axes, arrays, sums, lines)
+
+    @of_scene.def_vmap
+    def of_batch(size, batched, sums, *arrays):
+        # Chunks of the elements of many scenes at once would not stay in a cache.
+        if sums is not None:
+            moving, shared = eqx.partition((sums, *arrays), tuple(batched))
+            whole = jax.lax.map(lambda own: of_scene(*eqx.combine(own, shared)), moving)
+        else:
+            whole = evaluated(closed, size * count, *_folded(size, count, axes, arrays, batched[1:]), None, lines)
+            whole = [a.reshape(size, count, *a.shape[1:]) for a in whole]
+        return whole, [True] * len(whole)
+
     @jax.custom_jvp
     def call(sums, *arrays):
-        return _evaluated(closed, count, axes, arrays, sums, lines)
+        return of_scene(sums, *arrays)
 
     @functools.partial(call.defjvp, symbolic_zeros=True)
     def rule(primals, tangents):
@@ -129,7 +119,7 @@ def _map_program(
 
         def moved(*values):
             values = dict(zip(moving, values, strict=True))
-            whole = _mapped(closed, count, axes, [values.get(i, p) for i, p in enumerate(primals)])
+            whole = mapped(closed, count, axes, [values.get(i, p) for i, p in enumerate(primals)])
             return whole if sums is None else sums.of_all(whole)
 
         return call(sums, *primals), jax.jvp(moved, [primals[i] for i in moving], [tangents[i] for i in moving])[1]
@@ -137,117 +127,18 @@ def _map_program(
     return call(sums, *arrays)
 
 
-def _mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
-    """The outputs of a program for all elements, by the plain definition."""
-    if all(axis is None for axis in axes):
-        return [jnp.broadcast_to(a, (count, *jnp.shape(a))) for a in jaxpr_as_fun(program)(*arrays)]
-    return jax.vmap(jaxpr_as_fun(program), in_axes=list(axes))(*arrays)
-
-
-def _evaluated(
-    program: ClosedJaxpr,
-    count: int,
-    axes: Sequence[int | None],
-    arrays: Sequence[Any],
-    sums: AbstractChunkSums | None,
-    lines: Lines,
-) -> list[Any]:
-    """The outputs of a program for all elements, a few at a time where that is faster. `lines`: those made so far."""
-    outputs = program.jaxpr.outvars
-    if all(axis is None for axis in axes):
-        whole = _mapped(program, count, axes, arrays)
-        return whole if sums is None else sums.of_all(whole)
-
-    def vmapped(*arrays):
-        return _mapped(program, count, axes, arrays)
-
-    def as_scalars(*arrays):
-        count = next(a.shape[:1] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
-        inputs = [entries(a, axis is not None) for a, axis in zip(arrays, axes, strict=True)]
-        scalars = run(Arithmetic(), program.jaxpr, [entries(c) for c in program.consts], inputs)
-        return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, outputs, strict=True)]
-
-    def straight(*arrays):
-        if not _on_cpu():
-            return as_scalars(*arrays)
-        shapes = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays)
-        if shapes not in lines:
-            lines[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
-        return lines[shapes](*arrays)
-
-    def by_few(*arrays):
-        return _in_chunks(vmapped, _FEWER, axes, arrays)
-
-    def in_order(function):
-        return _in_chunks(function, _CHUNK, axes, arrays) if sums is None else _summed(function, axes, arrays, sums)
-
-    length = _length(program.jaxpr)
-    if length < _SHORT:
-        return vmapped(*arrays) if sums is None else in_order(vmapped)
-    if length <= _LONG:
-        try:
-            return in_order(straight)
-        except NotImplementedError:
-            pass
-    return by_few(*arrays) if sums is None else in_order(by_few)
-
-
-def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums) -> list[Any]:
-    """The sums of what a function of batches of elements gives, chunk by chunk on a CPU."""
-    if not _on_cpu():
-        return sums.of_all(function(*arrays))
-
-    def step(_, number):
-        return None, sums.of_chunk(function(*_slices(axes, arrays, sums.starts[number], sums.length)), number)
-
-    parts = jax.lax.scan(step, None, jnp.arange(sums.starts.shape[0]))[1]
-    return [part.reshape(-1, *part.shape[2:]) for part in parts]
-
-
-def _on_cpu() -> bool:
-    """Whether caches are small and fusion copies arithmetic; a GPU has its own ways with a long line of scalars."""
-    return jax.default_backend() == "cpu"
-
-
-def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
-    """A function of batches of elements, in batches of about `size` on a CPU."""
-    count = next(a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
-    chunks = -(-count // size) if _on_cpu() else 1
-    if chunks == 1:
-        return function(*arrays)
-    length = -(-count // chunks)
-
-    def chunk(start):
-        return function(*_slices(axes, arrays, start, length))
-
-    def step(done, start):
-        put = jax.lax.dynamic_update_slice_in_dim
-        return [put(whole, new, start, 0) for whole, new in zip(done, chunk(start), strict=True)], None
-
-    # The last chunk starts early enough to be whole: no element is made up to fill it.
-    starts = jnp.minimum(length * jnp.arange(chunks), count - length)
-    shapes = jax.eval_shape(chunk, starts[0])
-    return jax.lax.scan(step, [jnp.zeros((count, *s.shape[1:]), s.dtype) for s in shapes], starts)[0]
-
-
-def _slices(axes: Sequence[int | None], arrays: Sequence[Any], start: Array, length: int) -> list[Any]:
-    """What belongs to `length` elements."""
-    return [
-        a if axis is None else jax.lax.dynamic_slice_in_dim(a, start, length) for a, axis in zip(arrays, axes, strict=True)
-    ]
-
-
-def _length(jaxpr: Any) -> int:
-    """How many scalar operations a program has, at most."""
-    total = 0
-    for eqn in jaxpr.eqns:
-        inner = inner_program(eqn)
-        if inner is not None:
-            total += _length(getattr(inner, "jaxpr", inner))
-            continue
-        terms = 1
-        if eqn.primitive.name == "dot_general":
-            (summed, _), _ = eqn.params["dimension_numbers"]
-            terms = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
-        total += terms * sum(v.aval.size for v in eqn.outvars)
-    return total
+def _folded(
+    size: int, count: int, axes: Sequence[int | None], arrays: Sequence[Array], batched: Sequence[bool]
+) -> tuple[list[int | None], list[Array]]:
+    """The elements of a batch of scenes as elements of one: axes and arrays. What the elements of a scene share, and other
+    scenes have other numbers for, is repeated."""
+    folded, folded_axes = [], []
+    for a, axis, own in zip(arrays, axes, batched, strict=True):
+        of_elements = axis is not None
+        if of_elements or own:
+            rest = a.shape[own + of_elements :]
+            a = jnp.broadcast_to(a.reshape(size if own else 1, count if of_elements else 1, *rest), (size, count, *rest))
+            a = a.reshape(size * count, *rest)
+        folded.append(a)
+        folded_axes.append(0 if of_elements or own else None)
+    return folded_axes, folded
