@@ -32,7 +32,9 @@ class ListSums(eqx.Module):
 
     def of_chunk(self, blocks: Float[Array, "n r c"], number: Int[Array, ""]) -> Float[Array, "u r c"]:
         """The sums of one chunk, from its blocks."""
-        return jnp.concatenate([group_sums(blocks, table[number], 0) for table in self.tables])
+        # With a row of zeros for the padding no read has to ask whether it is in bounds.
+        blocks = jnp.concatenate([blocks, jnp.zeros((1, *blocks.shape[1:]), blocks.dtype)])
+        return jnp.concatenate([group_sums(blocks, table[number], table.shape[2]) for table in self.tables])
 
     def of_all(self, blocks: Float[Array, "blocks r c"], firsts: Int[Array, " chunks"], pad: int) -> Float[Array, "m r c"]:
         """The sums of all chunks, from the blocks of all elements. `firsts`: the first block of every chunk."""
