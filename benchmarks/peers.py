@@ -43,8 +43,11 @@ CODES = {"felupe": felupe_assembly, "skfem": skfem_assembly}
 
 def main() -> None:
     """One code, every size asked for."""
+    import jax
+
     import jaxmech as jm
 
+    jax.config.update("jax_enable_x64", True)  # the points of the mesh are those of the other codes
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("code", choices=list(CODES))
     parser.add_argument("cells", type=int, nargs="*", default=[12, 25])
