@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from .._typing import Array
 from .program import entries, inner_program, run, stacked
-from .scalars import Arithmetic
+from .scalars import Arithmetic, NoStraightLine
 from .stages import staged
 
 _SHORT = 1_000  # operations that XLA handles well enough as they are
@@ -89,7 +89,7 @@ def evaluated(
     if length <= _LONG:
         try:
             return in_order(straight)
-        except NotImplementedError:
+        except NoStraightLine:
             pass
     return by_few(*arrays) if sums is None else in_order(by_few)
 

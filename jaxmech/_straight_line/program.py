@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jax.extend.core import Literal
 
 from .rules import RULES, Scalars, boxed, evaluated, known
-from .scalars import Arithmetic, is_number, lifted
+from .scalars import Arithmetic, NoStraightLine, is_number, lifted
 
 # Custom rules have had their say: nothing differentiates a program of scalars, see `elements`.
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "custom_jvp_call", "custom_vmap_call")
@@ -19,7 +19,7 @@ _CALLS = ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "cus
 def run(arithmetic: Arithmetic, jaxpr: Any, consts: Sequence[Scalars], arguments: Sequence[Scalars]) -> list[Scalars]:
     """The outputs of a jaxpr; an array of scalars for every array.
 
-    Raises `NotImplementedError` for primitives that have no such form (factorisations, data-dependent loops).
+    Raises `NoStraightLine` for primitives that have no such form (factorisations, data-dependent loops).
     """
     values: dict[Any, Scalars] = dict(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, arguments, strict=True))
@@ -46,7 +46,7 @@ def _apply(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Sc
         return RULES[name](arithmetic, eqn, *operands)
     if all(is_number(x) for operand in operands for x in operand.flat):
         return [boxed(outcome) for outcome in evaluated(eqn, *map(known, operands))]
-    raise NotImplementedError(f"{name} as a program of scalars")
+    raise NoStraightLine(f"{name} as a program of scalars")
 
 
 def inner_program(eqn: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from . import symmetric
-from .scalars import Arithmetic, is_number
+from .scalars import Arithmetic, NoStraightLine, is_number
 
 Scalars = np.ndarray  # of objects: one entry per component of the array that an element has
 
@@ -48,7 +48,7 @@ def reduction(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalar
     """Sums, products, extremes over some axes."""
     aval, axes = eqn.outvars[0].aval, eqn.params["axes"]
     if any(operand.shape[axis] == 0 for axis in axes):
-        raise NotImplementedError(f"{eqn.primitive.name} over nothing")
+        raise NoStraightLine(f"{eqn.primitive.name} over nothing")
     combine = functools.partial(arithmetic.combine, _REDUCTIONS[eqn.primitive.name], aval.dtype)
     terms = np.moveaxis(operand, axes, range(-len(axes), 0)).reshape(*aval.shape, -1)
     result = np.empty(aval.shape, object)
@@ -129,7 +129,7 @@ def indexed(arithmetic: Arithmetic, eqn: Any, operand: Scalars, *places: Scalars
     """Entries at known places: what the primitive does to their numbers says which."""
     del arithmetic
     if not all(is_number(x) for place in places for x in place.flat):
-        raise NotImplementedError(f"{eqn.primitive.name} at places that are computed")
+        raise NoStraightLine(f"{eqn.primitive.name} at places that are computed")
     numbers = np.arange(1, operand.size + 1, dtype=np.int32).reshape(operand.shape)
     chosen = np.asarray(evaluated(eqn, numbers, *map(known, places))[0])
     outside = np.zeros((), eqn.outvars[0].aval.dtype)[()]
@@ -158,7 +158,7 @@ def pad(arithmetic: Arithmetic, eqn: Any, operand: Scalars, value: Scalars) -> l
     result[...] = value[()]
     config = eqn.params["padding_config"]
     if any(low < 0 or high < 0 for low, high, _ in config):
-        raise NotImplementedError("pad by less than nothing")
+        raise NoStraightLine("pad by less than nothing")
     result[tuple(slice(low, result.shape[i] - high, inside + 1) for i, (low, high, inside) in enumerate(config))] = operand
     return [result]
 

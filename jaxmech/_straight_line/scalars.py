@@ -13,6 +13,10 @@ from jax import lax
 Scalar = Any
 
 
+class NoStraightLine(Exception):
+    """A program has no form as a straight line of scalar operations: it is mapped as it is. Never seen by a user."""
+
+
 def is_number(x: Scalar) -> bool:
     """Whether the value is known while tracing."""
     return isinstance(x, np.generic)
