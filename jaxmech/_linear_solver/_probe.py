@@ -7,7 +7,7 @@ import lineax as lx
 from .._typing import Array
 from ._vectors import Vector, dot, dtype_of, norm, scattered
 
-_ASYMMETRY = 1e4  # rounding units by which two ways to sum u.Av may differ
+ASYMMETRY = 1e4  # rounding units by which two ways to sum u.Av may differ
 
 
 def probed(operator: lx.AbstractLinearOperator) -> tuple[Array, Vector]:
@@ -23,4 +23,4 @@ def probed(operator: lx.AbstractLinearOperator) -> tuple[Array, Vector]:
     size = norm(u) * norm(Av) + norm(v) * norm(Au)
     gap = jnp.abs(dot(u, Av) - dot(v, Au))
     rows = jax.tree.map(lambda p, q: jnp.abs(p) + jnp.abs(q), Au, Av)
-    return ~(gap > _ASYMMETRY * eps * size), rows  # not finite: another's matter
+    return ~(gap > ASYMMETRY * eps * size), rows  # not finite: another's matter

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._host_backend import AbstractHostBackend, SingularMatrixError
+from ._probe import ASYMMETRY
 
 # Measured: free lattices (135 to 39 000 unknowns, three backends) 1e16 to 1e18; a clamped beam 3000 times
 # longer than thick 2e14. The plain residual |b - A x| / |b| tells nothing here: 1e-4 for that beam, whose
@@ -28,7 +29,6 @@ _EVEN = 0.7  # the root of the largest entry of a row that is about one
 _REFINED_ENOUGH = 1e-15
 _REFINEMENTS = 2
 _SHIFT = 1e-11
-_ASYMMETRY = 1e4  # rounding units by which two ways to sum u.Av may differ
 _INVERSE_ITERATIONS = 3
 
 
@@ -112,6 +112,14 @@ def _signs(size: int) -> np.ndarray:
     return signs
 
 
+@functools.lru_cache(maxsize=8)
+def _pair(size: int) -> np.ndarray:
+    """Two vectors at random, `(2, size)`: always the same."""
+    pair = np.random.default_rng(2).standard_normal((2, size))
+    pair.flags.writeable = False
+    return pair
+
+
 def null_vector(backend: AbstractHostBackend, matrix: ScaledMatrix, diagonal: np.ndarray) -> np.ndarray | None:
     """A unit vector that `A` sends almost to zero, by inverse iteration on `A + eps D^2`.
 
@@ -140,10 +148,10 @@ def is_asymmetric(matrix: ScaledMatrix, rounding: float) -> bool:
     Two products tell, `u.Av` and `v.Au` of random vectors: a transpose would cost a good part of a small factor.
     """
     A = matrix.matrix
-    u, v = np.random.default_rng(2).standard_normal((2, matrix.scale.size)) / matrix.scale
+    u, v = _pair(matrix.scale.size) / matrix.scale
     Au, Av = A @ u, A @ v
     gap, size = abs(u @ Av - v @ Au), np.abs(u) @ np.abs(Av) + np.abs(v) @ np.abs(Au)
-    return bool(gap > _ASYMMETRY * rounding * size)
+    return bool(gap > ASYMMETRY * rounding * size)
 
 
 def relative_residual(residual: np.ndarray, rhs: np.ndarray) -> float:
