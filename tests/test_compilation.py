@@ -145,9 +145,14 @@ def scatters(function, *arguments):
     return [line for line in text.splitlines() if re.search(r"\bscatter\(", line)]
 
 
-def test_assembly_and_products_do_not_scatter():
+@pytest.mark.parametrize("chunks", [False, True], ids=["plain", "by chunks"])
+def test_assembly_and_products_do_not_scatter(chunks, monkeypatch):
     """Scatter is serial on a CPU, and on a GPU it adds in no fixed order; neither the values nor their derivatives do."""
+    if chunks:
+        monkeypatch.setattr("jaxmech._sparse.chunk_sums._FEWEST", 1)
+        monkeypatch.setattr("jaxmech._sparse.chunk_sums._BLOCKS", 2048)
     system, state, linear_system = hot_scene()
+    assert bool(linear_system.walk.sums) == chunks
     young, x, u = system.forces["elastic"].material.young, state.position, state.velocity
     matrix = eqx.filter_jit(linear_system.unconstrained)(system, state)
     values = matrix["body", "body"].values
