@@ -58,7 +58,7 @@ def _own(system: System, name: str, kind: str, x: Fields, v: Fields) -> tuple[tu
         mapping = system.mappings[name]
         J = {n: mapping_jacobian(system, n, x) for n in system.mapping_order}
         form = geometric_mode(system, mapping, symmetric=False)
-        blocks = geometric_blocks(system, name, x, mapped_forces(system, x, v, J, {})[mapping.child], form)
+        blocks = geometric_blocks(system, name, x, mapped_forces(system, x, v, J)[mapping.child], form)
         return mapping.parents, node_blocks(mapping.parents, blocks)
     component = (system.masses if kind == "mass" else system.forces)[name]
     return component.on, element_matrices(system, name, kind, x, v)

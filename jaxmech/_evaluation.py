@@ -54,7 +54,7 @@ class Evaluation:
     @cached_property
     def forces(self) -> Fields:
         """The forces on the mapped states."""
-        return mapped_forces(self.system, self.x, self.v, self.jacobians, {})
+        return mapped_forces(self.system, self.x, self.v, self.jacobians)
 
     def _once(self, key: tuple[str, ...], evaluate: Callable[[], Any]) -> Any:
         if key not in self._done:

@@ -124,7 +124,7 @@ def _stabilized(blocks: Blocks, d: Arrays) -> Blocks:
 
 
 def mapped_forces(
-    system: System, x: Fields, v: Fields, jacobians: Mapping[str, Jacobian], others: Mapping[str, Array]
+    system: System, x: Fields, v: Fields, jacobians: Mapping[str, Jacobian], others: Mapping[str, Array] | None = None
 ) -> Fields:
     """The total force on every mapped state: what acts on it, and what its mapped children hand up.
 
@@ -137,7 +137,8 @@ def mapped_forces(
         masses=[n for n, m in system.masses.items() if any(s.state in mapped for s in m.on)],
     )
     total = applied_forces(part, x, zero_forces(system, x), v)
-    total = {s: total[s] + others[s] if s in others else total[s] for s in total}
+    for state, force in (others or {}).items():
+        total[state] = total[state] + force
     for name in reversed(system.mapping_order):
         total = handed_up(system, name, jacobians[name], total)
     return total

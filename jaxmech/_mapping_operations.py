@@ -152,12 +152,11 @@ def geometric_product(
     N m], say `H^T lambda` of the multipliers of constraints `g(p) = 0` with `H = dg/dp`. Every mapping takes part in its
     own form (`geometric_stiffness`). Raises `ValueError` for unknown states.
     """
-    given = {} if forces is None else forces
-    _check_states(system, given)
+    _check_states(system, forces or ())
     x = kinematics(system, state.position)
     v = velocities(system, x, state.velocity)
     J: dict[str, Jacobian] = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}
-    acting = mapped_forces(system, x, v, J, given)
+    acting = mapped_forces(system, x, v, J, forces)
     moved = dict(u)
     for name in system.mapping_order:
         moved[system.mappings[name].child] = handed_down(system, name, J[name], moved)

@@ -46,13 +46,20 @@ class Plan:
 
     def divided(self, system: System) -> tuple["Plan", "Plan"]:
         """What never changes in motion, and the rest: constant matrices on states whose Jacobians are constant."""
-        curved = _curved_states(system)
-        straight = {s for s, dof in system.dofs.items() if dof.is_vector_space} - curved
-        steady = tuple(
-            item for item in self.items if item.steady and all(s.state in straight for s in component_of(system, item).on)
-        )
+        straight = _straight_states(system)
+        steady = tuple(i for i in self.items if i.steady and all(s.state in straight for s in component_of(system, i).on))
         rest = tuple(item for item in self.items if item not in steady)
         return replace(self, items=steady, geometric=(), velocity=()), replace(self, items=rest)
+
+
+def _straight_states(system: System) -> set[str]:
+    """The states that move linearly with main ones, and with none that turns: in their charts, Jacobians are constant."""
+    straight = {s for s in system.main_states if system.dofs[s].is_vector_space}
+    for name in system.mapping_order:
+        mapping = system.mappings[name]
+        if mapping.is_linear and all(p.state in straight for p in mapping.parents):
+            straight.add(mapping.child)
+    return straight & {s for s, dof in system.dofs.items() if dof.is_vector_space}
 
 
 def _curved_states(system: System) -> set[str]:

@@ -124,7 +124,7 @@ def _by_parts(system: System, state: State, plan: Plan, k: Any, g: Any, u: Field
     x = kinematics(system, state.position)
     v = velocities(system, x, state.velocity)
     jacobians = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}
-    forces = mapped_forces(system, x, v, jacobians, {})
+    forces = mapped_forces(system, x, v, jacobians)
     moved = velocities(system, x, u)
     total = zero_forces(system, x)
     if not _is_zero(k):
