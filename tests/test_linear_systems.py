@@ -391,6 +391,8 @@ def test_what_no_motion_changes_is_evaluated_once():
         close(matrix(prepared, system, factors), expected)
         close(matrix(prepared, heavier, factors), expected)  # the cargo is not asked for its mass again
         assert np.abs(matrix(linear_system, heavier, factors) - expected).max() > 1
+    again = quick(lambda ls, system: ls.prepared(system, state))(prepared, heavier)  # which replaces what was kept
+    close(matrix(again, heavier, factors), matrix(linear_system, heavier, factors))
 
 
 def test_a_law_that_is_not_linear_is_not_kept():
@@ -404,6 +406,8 @@ def test_a_law_that_is_not_linear_is_not_kept():
     linear_system = jm.MatrixLinearSystem.build(scene[jm.LinearElastic], state, STATICS)
     assert linear_system.prepared(scene[jm.LinearElastic], state).steady.kept is not None
     assert linear_system.prepared(scene[jm.NeoHookean], state).steady.kept is None
+    prepared = linear_system.prepared(scene[jm.LinearElastic], state)
+    assert prepared.prepared(scene[jm.NeoHookean], state).steady.kept is None
 
 
 def test_gradients_pass_by_what_no_motion_changes():
@@ -629,8 +633,11 @@ def test_the_warped_factor_on_a_bar_that_bends():
     assert 5 * int(jnp.sum(warped.info.linear_steps)) < int(jnp.sum(jacobi.info.linear_steps))
 
 
-def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch):
-    """And the same derivatives, in both modes and in batches; of two stencils, of one node, and through a mapping."""
+def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch, tmp_path):
+    """And the same derivatives, in both modes and in batches, and from a file as well.
+
+    Of two stencils, of one node, and through a mapping.
+    """
     mesh = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
     system = jm.System(
         {"body": jm.Vec3(), "skin": jm.Vec3()},
@@ -649,6 +656,8 @@ def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch):
     monkeypatch.setattr("jaxmech._straight_line.chunks._SHORT", 300)
     chunked = jm.MatrixLinearSystem.build(system, state)
     assert any(sums.starts.size > 1 for sums in chunked.walk.sums.values()) and not plain.walk.sums
+    chunked.save(tmp_path / "chunked.npz")
+    assert eqx.tree_equal(jm.MatrixLinearSystem.load(tmp_path / "chunked.npz", system, state), chunked)
     weights = jnp.asarray(np.random.default_rng(0).normal(size=plain.assemble(system, state).to_dense().shape))
 
     def along(linear_system, scale):

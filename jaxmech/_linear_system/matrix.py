@@ -137,7 +137,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return self.plan.exact
 
     def prepared(self, system: System, state: State) -> "MatrixLinearSystem":
-        evaluation = Evaluation(system, state, self.steady.mappings(system))
+        evaluation = Evaluation(system, state, self.steady.walk.mappings(system))
         return eqx.tree_at(lambda m: m.steady, self, self.steady.prepared(evaluation, self.terms))
 
 

@@ -53,12 +53,14 @@ class SteadyBlocks(eqx.Module):
         return {pair: sum(parts[1:], parts[0]) for pair, parts in sums.items()}
 
     def prepared(self, evaluation: Evaluation, terms: Terms) -> "SteadyBlocks":
-        """These blocks, kept. Of a scene with forces of other laws, that are not steady there, none are."""
+        """These blocks, evaluated and kept, whatever was kept before. Of a scene with forces of other laws, that are not
+        steady there, none are."""
+        fresh = SteadyBlocks(self.walk, self.reductions)
         system, items = evaluation.system, self.walk.plan.items
         names = {kind: [item.name for item in items if item.kind == kind] for kind in ("force", "mass")}
         if not items or contributions(with_only(system, forces=names["force"], masses=names["mass"]), terms) != items:
-            return self
+            return fresh
         parts = present(self.walk.plan, terms, system)
         dtype = jnp.result_type(*(evaluation.x[s] for s in system.main_states))
-        kept = Parts.of(lambda factors: self.blocks(evaluation, terms, factors), parts, dtype)
+        kept = Parts.of(lambda factors: fresh.blocks(evaluation, terms, factors), parts, dtype)
         return SteadyBlocks(self.walk, self.reductions, kept)
