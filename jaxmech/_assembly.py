@@ -22,6 +22,7 @@ from ._forcefield.chart import (
     chart_damping,
     chart_force,
     chart_stiffness,
+    chart_stiffness_and_force,
     rates,
     varies_with,
 )
@@ -205,10 +206,19 @@ def element_matrices(
 
     def of_element(c, x, v):
         if kind == "mass":
-            return jax.hessian(lambda u: c.element_kinetic_energy(x, u))(v)
-        return (chart_stiffness if kind == "stiffness" else chart_damping)(c, dofs, x, v)
+            return jax.hessian(lambda u: c.element_kinetic_energy(x, u))(v), ()
+        return (chart_stiffness if kind == "stiffness" else chart_damping)(c, dofs, x, v), ()
 
-    return _node_blocks(component, of_element, x, v, sums)
+    return _node_blocks(component, of_element, x, v, sums)[0]
+
+
+def stiffness_and_force(
+    system: System, name: str, x: Fields, v: Fields, sums: AbstractChunkSums | None = None
+) -> tuple[Blocks, Arrays]:
+    """`K` of every element of one force field, or its sums, and the force of every element, in one pass."""
+    field = system.forces[name]
+    dofs = [system.dofs[s.state] for s in field.on]
+    return _node_blocks(field, lambda c, x, v: chart_stiffness_and_force(c, dofs, x, v), x, v, sums)
 
 
 def scaled_matrices(
@@ -235,15 +245,19 @@ def _scaled(factor: Any, blocks: Blocks) -> Blocks:
     return jax.tree.map(lambda b: factor * b, blocks)
 
 
-def _node_blocks(component: Any, matrices: Callable, x: Fields, v: Fields, sums: AbstractChunkSums | None) -> Blocks:
-    """The matrices `(component, x, v) -> [s][t]` of every element, cut into the blocks of pairs of nodes."""
+def _node_blocks(
+    component: Any, evaluate: Callable, x: Fields, v: Fields, sums: AbstractChunkSums | None
+) -> tuple[Blocks, Any]:
+    """The matrices `[s][t]` of every element, cut into the blocks of pairs of nodes, and what else
+    `evaluate(component, x, v)` gives."""
     on = component.on
 
     def of_element(c, x, v):
-        return _cut(on, matrices(c, x, v))  # here, where a change of order moves nothing in memory
+        matrices, rest = evaluate(c, x, v)
+        return _cut(on, matrices), rest  # cut here, where a change of order moves nothing in memory
 
-    blocks = over_elements(component, on, of_element, gathered(on, x), gathered(on, v), sums=sums)
-    return _listed(blocks) if sums is None else blocks
+    blocks, rest = over_elements(component, on, of_element, gathered(on, x), gathered(on, v), sums=sums)
+    return (_listed(blocks) if sums is None else blocks), rest
 
 
 def node_blocks(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> Blocks:

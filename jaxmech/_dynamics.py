@@ -136,11 +136,17 @@ def element_momentum(system: System, name: str, x: Fields, v: Fields) -> tuple[A
     )
 
 
-def applied_forces(system: System, x: Fields, d: Fields, v: Fields) -> Fields:
-    """The forces that act directly on each state, mapped ones included: force fields, and gravity through the masses."""
+def applied_forces(
+    system: System, x: Fields, d: Fields, v: Fields, known: Mapping[str, tuple[Array, ...]] | None = None
+) -> Fields:
+    """The forces that act directly on each state, mapped ones included: force fields, and gravity through the masses.
+
+    `known`: what `field_force` gives of some force fields, where it is known already.
+    """
     total = zero_forces(system, x)
-    for field in system.forces.values():
-        total = summed(total, field.on, field_force(system, field, x, d, v))
+    for name, field in system.forces.items():
+        forces = known[name] if known and name in known else field_force(system, field, x, d, v)
+        total = summed(total, field.on, forces)
     if system.gravity is not None:
         moved = retract_near(system.dofs, x, d)
         for name, mass in system.masses.items():

@@ -120,7 +120,7 @@ def over_elements(
 ) -> Any:
     """`function(component of one element, *args of one element)`, mapped over the elements (axis 0 of every arg).
 
-    With `sums`, not that but its sums over chunks of elements.
+    With `sums`, not that but its sums over chunks of elements, and what of it is not summed.
     """
     view, axes = element_view(component, stencils)
     return map_elements(function, (axes, *(0 for _ in args)), view, *args, sums=sums)

@@ -4,27 +4,40 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any
 
-from ._assembly import Blocks, element_matrices
-from ._dynamics import Fields, kinematics, map_velocity, without_idle
+from ._assembly import Blocks, element_matrices, stiffness_and_force
+from ._dynamics import (
+    Fields,
+    applied_forces,
+    field_force,
+    kinematics,
+    map_velocity,
+    pull_back,
+    without_idle,
+    zero_forces,
+)
 from ._mapping_blocks import (
     Jacobian,
     geometric_blocks,
     handed_down,
     mapped_forces,
     mapping_jacobian,
+    on_mapped,
     velocity_jacobian,
 )
 from ._straight_line.chunks import AbstractChunkSums
 from ._system import State, System
+from ._typing import Array
 
 
 class Evaluation:
     """Element matrices, Jacobians and geometric stiffness at a state, shared by all the matrices made from them.
 
-    It lives within one trace, or one eager call. `mappings`: those whose Jacobian will be asked for.
+    It lives within one trace, or one eager call. `mappings`: those whose Jacobian will be asked for; `forces`: the force
+    fields whose forces will be, which come with their stiffness for less than alone.
     """
 
-    def __init__(self, system: System, state: State, mappings: Collection[str]):
+    def __init__(self, system: System, state: State, mappings: Collection[str], forces: Collection[str] = ()):
+        self._wanted = frozenset(forces)
         self.system = without_idle(system)
         self.x: Fields = kinematics(self.system, state.position)
         self.jacobians: dict[str, Jacobian] = {n: mapping_jacobian(system, n, self.x) for n in sorted(mappings)}
@@ -39,8 +52,15 @@ class Evaluation:
 
     def element_matrices(self, name: str, kind: str, sums: AbstractChunkSums | None) -> Blocks:
         """`K`, `B` or `M` of every element of one component, or its sums over chunks of elements."""
-        key = (kind, name, "of elements" if sums is None else "of chunks")
-        return self._once(key, lambda: element_matrices(self.system, name, kind, self.x, self.v, sums))
+
+        def evaluate() -> Blocks:
+            if kind != "stiffness" or name not in self._wanted:
+                return element_matrices(self.system, name, kind, self.x, self.v, sums)
+            blocks, force = stiffness_and_force(self.system, name, self.x, self.v, sums)
+            self._done["force", name] = force
+            return blocks
+
+        return self._once((kind, name, "of elements" if sums is None else "of chunks"), evaluate)
 
     def geometric_blocks(self, name: str, form: str) -> Blocks:
         """`G` of every child node of one mapping, in one of its forms."""
@@ -54,7 +74,23 @@ class Evaluation:
     @cached_property
     def forces(self) -> Fields:
         """The forces on the mapped states."""
-        return mapped_forces(self.system, self.x, self.v, self.jacobians)
+        known = self._forces_of_elements(on_mapped(self.system, self.system.forces))
+        return mapped_forces(self.system, self.x, self.v, self.jacobians, known=known)
+
+    def total_force(self) -> Fields:
+        """The force on the main states."""
+        zero = zero_forces(self.system, self.x)
+        acting = applied_forces(self.system, self.x, zero, self.v, self._forces_of_elements(self.system.forces))
+        main = {s: zero[s] for s in self.system.main_states}
+        return pull_back(self.system, self.x, main, lambda _: acting) if self.system.mappings else acting
+
+    def _forces_of_elements(self, names: Collection[str]) -> dict[str, tuple[Array, ...]]:
+        zero = zero_forces(self.system, self.x)
+
+        def evaluate(name: str) -> tuple[Array, ...]:
+            return field_force(self.system, self.system.forces[name], self.x, zero, self.v)
+
+        return {name: self._once(("force", name), lambda name=name: evaluate(name)) for name in names}
 
     def _once(self, key: tuple[str, ...], evaluate: Callable[[], Any]) -> Any:
         if key not in self._done:

@@ -123,20 +123,27 @@ def _stabilized(blocks: Blocks, d: Arrays) -> Blocks:
     return tuple(tuple(row) for row in shaped)
 
 
+def on_mapped(system: System, components: Mapping[str, Any]) -> list[str]:
+    """The names of those components, forces or masses, that act on mapped states."""
+    mapped = {m.child for m in system.mappings.values()}
+    return [name for name, component in components.items() if any(s.state in mapped for s in component.on)]
+
+
 def mapped_forces(
-    system: System, x: Fields, v: Fields, jacobians: Mapping[str, Jacobian], others: Mapping[str, Array] | None = None
+    system: System,
+    x: Fields,
+    v: Fields,
+    jacobians: Mapping[str, Jacobian],
+    others: Mapping[str, Array] | None = None,
+    known: Mapping[str, tuple[Array, ...]] | None = None,
 ) -> Fields:
     """The total force on every mapped state: what acts on it, and what its mapped children hand up.
 
-    `x`, `v`: positions and velocities of every state; `others`: forces that are none of the scene's.
+    `x`, `v`: positions and velocities of every state; `others`: forces that are none of the scene's; `known`: as in
+    `applied_forces`.
     """
-    mapped = {m.child for m in system.mappings.values()}
-    part = with_only(
-        system,
-        forces=[n for n, f in system.forces.items() if any(s.state in mapped for s in f.on)],
-        masses=[n for n, m in system.masses.items() if any(s.state in mapped for s in m.on)],
-    )
-    total = applied_forces(part, x, zero_forces(system, x), v)
+    part = with_only(system, forces=on_mapped(system, system.forces), masses=on_mapped(system, system.masses))
+    total = applied_forces(part, x, zero_forces(system, x), v, known)
     for state, force in (others or {}).items():
         total[state] = total[state] + force
     for name in reversed(system.mapping_order):

@@ -87,6 +87,10 @@ class AbstractEnergyForceField(AbstractForceField):
         """
         return jax.hessian(lambda y: self.element_energy(*y))(x)
 
+    def element_derivatives(self, *x: Array) -> tuple[Arrays, tuple[Arrays, ...]]:
+        """`element_gradient` and `element_hessian`; together they may cost less than one after the other."""
+        return self.element_gradient(*x), self.element_hessian(*x)
+
 
 def points_only(field: AbstractForceField, dofs: Sequence[AbstractDof]) -> None:
     """Raise `ValueError` unless every degree of freedom is a point, all of the same dimension."""

@@ -18,7 +18,7 @@ from .._mesh.small_matrix import determinant
 from .._stencil import Stencil
 from .._straight_line.points import map_points
 from .._straight_line.symmetric import promised_symmetric
-from .._typing import Array, Float
+from .._typing import Array, Float, Scalar
 from .base import AbstractEnergyForceField
 
 
@@ -43,37 +43,60 @@ class AbstractSolid(AbstractEnergyForceField):
 
     def element_energy(self, x: Float[Array, "k d"]) -> Any:
         gradients, volumes = rest_geometry(self.reference, self.rest)
-        F = jnp.einsum("ka,qkb->qab", x, gradients)
+        F = _deformation_gradients(x, gradients)
         return jnp.sum(volumes * jax.vmap(self.in_plane_density)(F))
 
     def element_gradient(self, x: Float[Array, "k d"]) -> Any:
         """`dE/dx = sum_q w_q P(F_q) G`, `P = dpsi/dF` the first Piola stress."""
         gradients, volumes = rest_geometry(self.reference, self.rest)
-        F = jnp.einsum("ka,qkb->qab", x, gradients)
-
-        def stress(solid: AbstractSolid, F: Array, volume: Array) -> Array:
-            return volume * jax.grad(solid.in_plane_density)(F)
-
-        return (jnp.einsum("qab,qkb->ka", map_points(stress, self, F, volumes), gradients),)
+        return _gradient(map_points(_stress, self, _deformation_gradients(x, gradients), volumes), gradients)
 
     def element_hessian(self, x: Float[Array, "k d"]) -> Any:
         """`K = sum_q w_q G (d2psi/dF2) G^T`: nine directions per point, where the nodes of a cell have 12 or 24."""
         gradients, volumes = rest_geometry(self.reference, self.rest)
-        F = jnp.einsum("ka,qkb->qab", x, gradients)
+        return _hessian(map_points(_elasticity, self, _deformation_gradients(x, gradients), volumes), gradients)
 
-        def elasticity(solid: AbstractSolid, F: Array, volume: Array) -> Array:
-            d2psi = jax.hessian(solid.in_plane_density)(F)
-            return volume * promised_symmetric(d2psi.reshape(F.size, F.size)).reshape(d2psi.shape)
+    def element_derivatives(self, x: Float[Array, "k d"]) -> Any:
+        """Both, with all that is of a point in one pass over the points."""
+        gradients, volumes = rest_geometry(self.reference, self.rest)
 
-        half = jnp.einsum("qaJbL,qjL->qaJjb", map_points(elasticity, self, F, volumes), gradients)
-        K = jnp.einsum("qiJ,qaJjb->iajb", gradients, half)
-        return ((promised_symmetric(K.reshape(x.size, x.size)).reshape(K.shape),),)
+        def both(solid: AbstractSolid, F: Array, volume: Array) -> tuple[Array, Array]:
+            return _stress(solid, F, volume), _elasticity(solid, F, volume)
+
+        stress, elasticity = map_points(both, self, _deformation_gradients(x, gradients), volumes)
+        return _gradient(stress, gradients), _hessian(elasticity, gradients)
 
     def element_is_valid(self, x: Float[Array, "k d"]) -> Array:
         if not self.material.needs_positive_volume:
             return jnp.array(True)
         gradients, _ = rest_geometry(self.reference, self.rest)
-        return jnp.all(jax.vmap(determinant)(jnp.einsum("ka,qkb->qab", x, gradients)) > 0)
+        return jnp.all(jax.vmap(determinant)(_deformation_gradients(x, gradients)) > 0)
+
+
+def _deformation_gradients(x: Float[Array, "k d"], gradients: Float[Array, "q k d"]) -> Float[Array, "q d d"]:
+    return jnp.einsum("ka,qkb->qab", x, gradients)
+
+
+def _stress(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> Float[Array, "d d"]:
+    """`w P` of one point."""
+    return volume * jax.grad(solid.in_plane_density)(F)
+
+
+def _elasticity(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> Float[Array, "J a b L"]:
+    """`w d2psi/dF2` of one point, with `J` of `dF_aJ` in front: so the products to come are of matrices as they lie."""
+    d2psi = jax.hessian(solid.in_plane_density)(F)
+    return jnp.swapaxes(volume * promised_symmetric(d2psi.reshape(F.size, F.size)).reshape(d2psi.shape), 0, 1)
+
+
+def _gradient(stress: Float[Array, "q a b"], gradients: Float[Array, "q k b"]) -> tuple[Float[Array, "k a"]]:
+    return (jnp.einsum("qab,qkb->ka", stress, gradients),)
+
+
+def _hessian(elasticity: Float[Array, "q J a b L"], gradients: Float[Array, "q k L"]) -> Any:
+    half = jnp.einsum("qJabL,qjL->qJabj", elasticity, gradients)
+    K = jnp.swapaxes(jnp.einsum("qiJ,qJabj->iabj", gradients, half), 2, 3)
+    size = K.shape[0] * K.shape[1]
+    return ((promised_symmetric(K.reshape(size, size)).reshape(K.shape),),)
 
 
 def check_rest(solid: AbstractSolid) -> None:

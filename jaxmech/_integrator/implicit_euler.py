@@ -147,16 +147,16 @@ def _start(system: System, state: State, h: Array) -> Fields:
     return {s: start[s] + u / h for s, u in prescribed(system, state.position, state.time + h).items()}
 
 
-def _supplied(system: System, state: State, h: Array) -> Fields:
+def _supplied(system: System, state: State, h: Array, force: Fields) -> Fields:
     """`M v + h (f + B v)`, which `A v1` shall equal."""
-    force, inertial = total_force(system, state), inertial_force(system, state)
+    inertial = inertial_force(system, state)
     kept, drag = momentum(system, state.position, state.velocity), _damping_product(system, state)
     return {s: kept[s] + h * (force[s] + inertial[s] + drag[s]) for s in kept}
 
 
 def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
-    A = integrator.linear_system.unconstrained(system, state, _all_factors(integrator, h))
-    start, supplied = _start(system, state, h), _supplied(system, state, h)
+    A, force = integrator.linear_system.linearized(system, state, _all_factors(integrator, h))
+    start, supplied = _start(system, state, h), _supplied(system, state, h, force)
     already = A.mv(start)
     b = project(system, {s: supplied[s] - already[s] for s in start})
     return LinearProblem(integrator.linear_system.constrain(system, A), b, eqx.Partial(_moved, system, state, h, start))
@@ -167,7 +167,8 @@ def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array
     """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
     start, free = _start(system, state, h), project(system, dv)
     A = integrator.linear_system.as_products(system, state, _all_factors(integrator, h))
-    product, supplied = A.mv({s: start[s] + free[s] for s in start}), _supplied(system, state, h)
+    product = A.mv({s: start[s] + free[s] for s in start})
+    supplied = _supplied(system, state, h, total_force(system, state))
     rest = project(system, {s: supplied[s] - product[s] for s in start})
     return {s: rest[s] + free[s] - dv[s] for s in rest}
 

@@ -65,12 +65,12 @@ def scalar_layout(entries: Sequence[BlockEntry], size: int) -> Layout:
 
 
 def layout_of(pairs: Sequence[tuple[str, str]], sizes: Sequence[tuple[str, int, int]], arrays: Sequence[Any]) -> Layout:
-    """The layout of a `BlockMatrix` from its pairs of states, its sizes and `(values, rows, columns)` of each pair."""
+    """The layout of a `BlockMatrix`: its pairs of states, its sizes, and `(shape, rows, columns)` of the blocks of each."""
     ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
     offset = {s: int(o) for (s, _, _), o in zip(sizes, ends, strict=False)}
     entries = [
-        BlockEntry((offset[r], offset[c]), rows, columns, values.shape[1:])
-        for (r, c), (values, rows, columns) in zip(pairs, arrays, strict=True)
+        BlockEntry((offset[r], offset[c]), rows, columns, shape[1:])
+        for (r, c), (shape, rows, columns) in zip(pairs, arrays, strict=True)
     ]
     return scalar_layout(entries, int(ends[-1]))
 

@@ -111,7 +111,7 @@ def _copies(values: Array, following: Array, floor: Array) -> tuple[Array, Array
 
 def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses) -> tuple[Any, ...]:
     arrays = [tuple(np.asarray(a) for a in entry) for entry in arrays]
-    layout = layout_of(pairs, sizes, arrays)
+    layout = layout_of(pairs, sizes, [(v.shape, rows, columns) for v, rows, columns in arrays])
 
     def rows(blocks: Any) -> sparse.csr_array:
         values = np.concatenate([np.asarray(v).ravel() for v in blocks]).astype(np.float64)[layout.order]

@@ -81,13 +81,22 @@ class SparseDirect(lx.AbstractLinearSolver):
         return solution, result, {"num_steps": steps, "residual": residual, "loose_state": loose, "reason": reason}
 
     def _on_host(self, operator: BlockMatrix, rhs: jax.Array, transposed: bool) -> Any:
-        sizes = operator.sizes
-        arrays = [(e.values, e.pattern.rows, e.pattern.columns) for e in operator.entries.values()]
-        how = (tuple(operator.entries), sizes, operator.symmetric, transposed, self.backend, self.ordering)
+        # All values in one array, all places in another: each array that crosses costs more than many numbers do.
+        entries = operator.entries.values()
+        values = jnp.concatenate([e.values.reshape(-1) for e in entries])
+        places = jnp.concatenate([a for e in entries for a in (e.pattern.rows, e.pattern.columns)])
+        blocks = tuple(e.values.shape for e in entries)
+        options = {
+            "symmetric": operator.symmetric,
+            "transposed": transposed,
+            "backend": self.backend,
+            "ordering": self.ordering,
+            "rounding": max(float(jnp.finfo(e.values.dtype).eps) for e in entries),
+        }
         number, real = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((), rhs.dtype)
         shapes = (jax.ShapeDtypeStruct(rhs.shape, rhs.dtype), number, number, real)
-        host = partial(_host_solve, how, rhs.dtype)
-        return jax.pure_callback(host, shapes, arrays, rhs, vmap_method="expand_dims")
+        host = partial(_host_solve, tuple(operator.entries), blocks, operator.sizes, options)
+        return jax.pure_callback(host, shapes, values, places, rhs, vmap_method="expand_dims")
 
     def transpose(self, state, options: dict[str, Any]):
         operator, transposed = state
@@ -100,25 +109,23 @@ class SparseDirect(lx.AbstractLinearSolver):
         return True
 
 
-def _host_solve(how: tuple[Any, ...], dtype: Any, arrays, rhs) -> tuple[Any, Any, Any, Any]:
+def _host_solve(pairs: Any, blocks: Any, sizes: Any, options: dict[str, Any], values, places, rhs) -> tuple[Any, ...]:
     """Every system of a batch (leading axes, of length 1 where an argument is not batched)."""
-    rhs = np.asarray(rhs)
-    arrays = [tuple(np.asarray(a) for a in entry) for entry in arrays]
+    values, places, rhs = np.asarray(values), np.asarray(places), np.asarray(rhs)
+    dtype, one = rhs.dtype, partial(_solve_one, pairs, blocks, sizes, options)
     if rhs.ndim == 1:
-        x, flaw, loose, residual = _solve_one(how, arrays, rhs[:, None])
+        x, flaw, loose, residual = one(values, places, rhs[:, None])
         return x[:, 0].astype(dtype), flaw, loose, residual[0].astype(dtype)
-    batch = np.broadcast_shapes(rhs.shape[:-1], *(a.shape[:-1] for e in arrays for a in e[1:]), arrays[0][0].shape[:-3])
-    count = int(np.prod(batch))
-    flat_rhs = np.broadcast_to(rhs, (*batch, rhs.shape[-1])).reshape(count, -1)
-    flat = [tuple(_flattened(a, batch, 3 if i == 0 else 1) for i, a in enumerate(e)) for e in arrays]
-    if all(a.shape[0] == 1 for e in flat for a in e):
-        x, flaw, loose, residual = _solve_one(how, [tuple(a[0] for a in e) for e in flat], flat_rhs.T)
-        answers = [(x[:, i], flaw, loose, residual[i]) for i in range(count)]
+    batch = np.broadcast_shapes(*(a.shape[:-1] for a in (values, places, rhs)))
+    values, places = _flattened(values, batch), _flattened(places, batch)
+    flat_rhs = np.broadcast_to(rhs, (*batch, rhs.shape[-1])).reshape(-1, rhs.shape[-1])
+    if len(values) == len(places) == 1:
+        x, flaw, loose, residual = one(values[0], places[0], flat_rhs.T)
+        answers = [(x[:, i], flaw, loose, residual[i]) for i in range(len(flat_rhs))]
     else:
         answers = []
-        for i in range(count):
-            own = [tuple(a[i if a.shape[0] > 1 else 0] for a in e) for e in flat]
-            x, flaw, loose, residual = _solve_one(how, own, flat_rhs[i][:, None])
+        for i, b in enumerate(flat_rhs):
+            x, flaw, loose, residual = one(values[i % len(values)], places[i % len(places)], b[:, None])
             answers.append((x[:, 0], flaw, loose, residual[0]))
     x, flaw, loose, residual = (np.stack(parts) for parts in zip(*answers, strict=True))
     return (
@@ -129,21 +136,20 @@ def _host_solve(how: tuple[Any, ...], dtype: Any, arrays, rhs) -> tuple[Any, Any
     )
 
 
-def _flattened(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
+def _flattened(array: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
     """The batch axes as one; kept at length 1 where nothing varies along them."""
-    shape = array.shape[array.ndim - core :]
-    if all(n == 1 for n in array.shape[: array.ndim - core]):
-        return array.reshape(1, *shape)
-    return np.broadcast_to(array, (*batch, *shape)).reshape(-1, *shape)
+    if all(n == 1 for n in array.shape[:-1]):
+        return array.reshape(1, -1)
+    return np.broadcast_to(array, (*batch, array.shape[-1])).reshape(-1, array.shape[-1])
 
 
-def _solve_one(how: tuple[Any, ...], arrays, rhs) -> tuple[np.ndarray, np.int32, np.int32, np.ndarray]:
-    pairs, sizes, symmetric, transposed, backend, ordering = how
+def _solve_one(
+    pairs: Any, blocks: Any, sizes: Any, options: dict[str, Any], values, places, rhs
+) -> tuple[np.ndarray, np.int32, np.int32, np.ndarray]:
     ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
-    layout = layout_of(pairs, sizes, arrays)
-    values = np.concatenate([v.ravel() for v, _, _ in arrays]).astype(np.float64)[layout.order]
-    options = {"symmetric": symmetric, "transposed": transposed, "backend": backend, "ordering": ordering}
-    options["rounding"] = max(float(np.finfo(v.dtype).eps) for v, _, _ in arrays)
+    stands = np.split(places, np.cumsum(np.repeat([shape[0] for shape in blocks], 2))[:-1])
+    layout = layout_of(pairs, sizes, list(zip(blocks, stands[::2], stands[1::2], strict=True)))
+    values = values.astype(np.float64, copy=False)[layout.order]
     answer = solve(layout.indptr, layout.indices, values, rhs.astype(np.float64), **options)
     flaw, loose = FINE, 0
     if answer.unsymmetric:

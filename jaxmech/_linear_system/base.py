@@ -7,7 +7,7 @@ import lineax as lx
 from equinox import AbstractVar
 
 from .._assembly import Factors, Terms
-from .._dynamics import Fields
+from .._dynamics import Fields, total_force
 from .._sparse.block_matrix import Pair
 from .._system import State, System
 from .._typing import Array, Int
@@ -45,6 +45,12 @@ class AbstractLinearSystem(eqx.Module):
     @abc.abstractmethod
     def constrain(self, system: System, operator: lx.AbstractLinearOperator) -> lx.AbstractLinearOperator:
         """`P A P + (I - P)`."""
+
+    def linearized(
+        self, system: System, state: State, factors: Factors = Factors()
+    ) -> tuple[lx.AbstractLinearOperator, Fields]:
+        """`unconstrained`, and the force on the main states [N, N m]; together they may cost less than apart."""
+        return self.unconstrained(system, state, factors), total_force(system, state)
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
         """What `unconstrained` gives, to be differentiated: products with it, in the form whose derivatives cost least."""

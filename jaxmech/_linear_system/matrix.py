@@ -9,6 +9,7 @@ import numpy as np
 
 from .._assembly import Contribution, Factors, Terms
 from .._evaluation import Evaluation
+from .._mapping_blocks import on_mapped
 from .._plan import Plan
 from .._projection import Places, Step, Walk
 from .._projector import Touched, check_constraints, constrain_matrix, held_nodes, touched_blocks
@@ -103,7 +104,14 @@ class MatrixLinearSystem(AbstractLinearSystem):
     @eqx.filter_jit
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         self.check("this MatrixLinearSystem", system, state)
-        return self.matrix(Evaluation(system, state, self.mappings(system)), factors)
+        handed_up = on_mapped(system, system.forces) if self.plan.geometric else ()
+        return self.matrix(Evaluation(system, state, self.mappings(system), handed_up), factors)
+
+    @eqx.filter_jit
+    def linearized(self, system: System, state: State, factors: Factors = Factors()) -> tuple[BlockMatrix, dict[str, Array]]:
+        self.check("this MatrixLinearSystem", system, state)
+        evaluation = Evaluation(system, state, self.mappings(system), system.forces)
+        return self.matrix(evaluation, factors), evaluation.total_force()
 
     def mappings(self, system: System) -> frozenset[str]:
         """The mappings whose Jacobian `matrix` asks for."""

@@ -8,8 +8,10 @@ blocks, and XLA's temporaries take 22 MB instead of 62.
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.xla_metadata import set_xla_metadata
 
 from .._straight_line.chunks import AbstractChunkSums
 from .._typing import Array, Float, Int
@@ -17,7 +19,7 @@ from .reduction import Reduction, group_sums
 
 Places = tuple[np.ndarray, np.ndarray]
 
-_BLOCKS = 16_384  # of one chunk
+_BLOCKS = 32_768  # of one chunk
 _FEWEST = 4_096  # elements that are worth it
 _WORTH = 0.5  # the part of the blocks that is left, at most
 # Bucket widths: fewer than those of a `Reduction`, for a kernel on one chunk takes no longer than it takes to call it.
@@ -34,7 +36,8 @@ class ListSums(eqx.Module):
         """The sums of one chunk, from its blocks."""
         # With a row of zeros for the padding no read has to ask whether it is in bounds.
         blocks = jnp.concatenate([blocks, jnp.zeros((1, *blocks.shape[1:]), blocks.dtype)])
-        return jnp.concatenate([group_sums(blocks, table[number], table.shape[2]) for table in self.tables])
+        with set_xla_metadata(inlineable="false"):
+            return _sums(blocks, [table[number] for table in self.tables])
 
     def of_all(self, blocks: Float[Array, "blocks r c"], firsts: Int[Array, " chunks"], pad: int) -> Float[Array, "m r c"]:
         """The sums of all chunks, from the blocks of all elements. `firsts`: the first block of every chunk."""
@@ -51,12 +54,21 @@ class ListSums(eqx.Module):
         return Reduction(self.slots, position, flat, (0,) * len(flat))(blocks)
 
 
+@jax.jit
+def _sums(blocks: Array, tables: Sequence[Array]) -> Array:
+    return jnp.concatenate([group_sums(blocks, table, table.shape[1]) for table in tables])
+
+
 class ChunkSums(AbstractChunkSums):
     """The plan of the sums of every list of blocks that one element function gives."""
 
     starts: Int[Array, " chunks"]
     length: int = eqx.field(static=True)
     lists: tuple[ListSums, ...]
+
+    @property
+    def summed(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return len(self.lists)
 
     @classmethod
     def build(cls, places: Sequence[Places]) -> tuple["ChunkSums", list[Places]] | None:

@@ -25,10 +25,14 @@ Lines = dict[tuple[jax.ShapeDtypeStruct, ...], Callable[..., list[Any]]]  # by t
 
 
 class AbstractChunkSums(eqx.Module):
-    """Sums of what the elements of one chunk give, made where it was made: the elements' own is never whole in memory."""
+    """Sums of what the elements of one chunk give, made where it was made: the elements' own is never whole in memory.
+
+    They are made of the first `summed` outputs of an element; the others are given back as they are.
+    """
 
     starts: AbstractVar[Array]  # the first element of every chunk
     length: AbstractVar[int]  # elements of each
+    summed: AbstractVar[int]
 
     @abc.abstractmethod
     def of_chunk(self, outputs: Sequence[Array], number: Array) -> list[Array]:
@@ -37,6 +41,10 @@ class AbstractChunkSums(eqx.Module):
     @abc.abstractmethod
     def of_all(self, outputs: Sequence[Array]) -> list[Array]:
         """The sums of all chunks, one after the other, from the outputs of all elements: the plain definition."""
+
+    def applied(self, outputs: Sequence[Array]) -> list[Array]:
+        """`of_all` of the outputs that are summed, and the others."""
+        return [*self.of_all(outputs[: self.summed]), *outputs[self.summed :]]
 
 
 def mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
@@ -58,13 +66,13 @@ def evaluated(
     outputs = program.jaxpr.outvars
     if all(axis is None for axis in axes):
         whole = mapped(program, count, axes, arrays)
-        return whole if sums is None else sums.of_all(whole)
+        return whole if sums is None else sums.applied(whole)
 
     def vmapped(*arrays):
         return mapped(program, count, axes, arrays)
 
     def as_scalars(*arrays):
-        count = next(a.shape[:1] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
+        count = (_count(axes, arrays),)
         inputs = [entries(a, axis is not None) for a, axis in zip(arrays, axes, strict=True)]
         scalars = run(Arithmetic(), program.jaxpr, [entries(c) for c in program.consts], inputs)
         return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, outputs, strict=True)]
@@ -95,15 +103,21 @@ def evaluated(
 
 
 def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums) -> list[Any]:
-    """The sums of what a function of batches of elements gives, chunk by chunk on a CPU."""
+    """The sums of what a function of batches of elements gives, chunk by chunk on a CPU, and its other outputs."""
     if not _on_cpu():
-        return sums.of_all(function(*arrays))
+        return sums.applied(function(*arrays))
 
     def step(_, number):
-        return None, sums.of_chunk(function(*_slices(axes, arrays, sums.starts[number], sums.length)), number)
+        outputs = function(*_slices(axes, arrays, sums.starts[number], sums.length))
+        return None, [*sums.of_chunk(outputs[: sums.summed], number), *outputs[sums.summed :]]
 
     parts = jax.lax.scan(step, None, jnp.arange(sums.starts.shape[0]))[1]
-    return [part.reshape(-1, *part.shape[2:]) for part in parts]
+    flat = [part.reshape(-1, *part.shape[2:]) for part in parts]
+    # The last chunk starts early enough to be whole: what it repeats is left out.
+    again = flat[-1].shape[0] - _count(axes, arrays)
+    done = flat[-1].shape[0] - sums.length
+    whole = [jnp.concatenate([a[:done], a[done + again :]]) if again else a for a in flat[sums.summed :]]
+    return [*flat[: sums.summed], *whole]
 
 
 def _on_cpu() -> bool:
@@ -113,8 +127,8 @@ def _on_cpu() -> bool:
 
 def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
     """A function of batches of elements, in batches of about `size` on a CPU."""
-    count = next(a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
-    chunks = -(-count // size) if _on_cpu() else 1
+    count = _count(axes, arrays)
+    chunks = max(1, round(count / size)) if _on_cpu() else 1
     if chunks == 1:
         return function(*arrays)
     length = -(-count // chunks)
@@ -130,6 +144,10 @@ def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays
     starts = jnp.minimum(length * jnp.arange(chunks), count - length)
     shapes = jax.eval_shape(chunk, starts[0])
     return jax.lax.scan(step, [jnp.zeros((count, *s.shape[1:]), s.dtype) for s in shapes], starts)[0]
+
+
+def _count(axes: Sequence[int | None], arrays: Sequence[Any]) -> int:
+    return next(a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
 
 
 def _slices(axes: Sequence[int | None], arrays: Sequence[Any], start: Array, length: int) -> list[Any]:

@@ -23,7 +23,7 @@ _FEW = 256  # elements below which compiling takes longer than it saves
 def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractChunkSums | None = None) -> Any:
     """`jax.vmap(function, in_axes)(*arguments)`; with many elements, as a straight line of scalar operations.
 
-    With `sums`, not that but its sums over chunks.
+    With `sums`, not that but its sums over chunks, and what of it is not summed.
 
     XLA's loops over axes of three or four entries are neither fused nor vectorised well on a CPU. Operations on scalars,
     each for a few hundred elements at a time, compute a second derivative of a density of a 3 x 3 matrix five to twenty
@@ -44,7 +44,7 @@ def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: Abstra
     count = max((a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None), default=0)
     if count < _FEW or not _is_compiled():
         outcome = jax.vmap(function, in_axes=in_axes)(*arguments)
-        return outcome if sums is None else _on_leaves(sums.of_all, outcome)
+        return outcome if sums is None else _on_leaves(sums.applied, outcome)
     examples = [_of_one_element(a, axis) for a, axis in zip(arrays, axes, strict=True)]
     program, shapes = jax.make_jaxpr(of_one, return_shape=True)(*examples)
     outcome = _map_program(program, count, axes, arrays, sums)
@@ -120,7 +120,7 @@ def _map_program(
         def moved(*values):
             values = dict(zip(moving, values, strict=True))
             whole = mapped(closed, count, axes, [values.get(i, p) for i, p in enumerate(primals)])
-            return whole if sums is None else sums.of_all(whole)
+            return whole if sums is None else sums.applied(whole)
 
         return call(sums, *primals), jax.jvp(moved, [primals[i] for i in moving], [tangents[i] for i in moving])[1]
 

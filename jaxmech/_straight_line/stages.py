@@ -13,7 +13,7 @@ import jax
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
-_WORTH = 6  # operations: below, computing again is cheaper than writing down
+_WORTH = 9  # operations: below, computing again is cheaper than writing down
 _FREE = frozenset(["broadcast_in_dim", "concatenate", "reshape", "slice", "squeeze", "stack", "transpose", "unstack"])
 
 

@@ -91,7 +91,7 @@ def _host_factor(matrix: Any, kind: tuple[Any, ...]) -> _HostApplied:
 
 def _make(kind: tuple[Any, ...], pairs: Any, sizes: Any, symmetric: bool, arrays: Any) -> tuple[np.int32, np.int32]:
     arrays = [tuple(np.asarray(a) for a in entry) for entry in arrays]
-    layout = layout_of(pairs, sizes, arrays)
+    layout = layout_of(pairs, sizes, [(v.shape, rows, columns) for v, rows, columns in arrays])
     values = np.concatenate([v.ravel() for v, _, _ in arrays]).astype(np.float64)[layout.order]
     if not np.isfinite(values).all():
         values = np.where(np.isfinite(values), values, 0.0)  # the solver will find its residual not finite
