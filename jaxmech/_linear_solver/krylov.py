@@ -164,29 +164,26 @@ def _step(i: _Progress, state: _State, b: Vector, goal: Array, limit: int) -> _P
     run, y = i.run.direction(state.applied)
     Ay = state.operator.mv(choose(look, x, y))
 
-    # The look.
-    r = minus(b, Ay)
-    # A start that suits one right-hand side misleads another: that of a derivative, of a transposed solve.
-    worse = first & ~(norm(r) <= norm(b))
-    x, r = choose(worse, zeros(x), x), choose(worse, b, r)
-    residual = norm(r)
-    stuck = ~first & ~(residual <= i.run.fall() * i.residual)
-    fatal = jnp.isin(i.run.flaw, jnp.asarray(_FATAL))
-    flaw = jnp.where(stuck & (i.run.flaw == FINE), jnp.where(diverged, SINGULAR, STAGNATION), i.run.flaw)
-    flaw = jnp.where((flaw == FINE) | ((i.steps >= limit) & ~fatal), EXHAUSTED, flaw)
-    ended = (residual <= goal) | stuck | fatal | (i.steps >= limit) | (state.flaw != FINE)
+    def looked() -> _Progress:
+        r = minus(b, Ay)
+        # A start that suits one right-hand side misleads another: that of a derivative, of a transposed solve.
+        worse = first & ~(norm(r) <= norm(b))
+        kept, left = choose(worse, zeros(x), x), choose(worse, b, r)
+        residual = norm(left)
+        stuck = ~first & ~(residual <= i.run.fall() * i.residual)
+        fatal = jnp.isin(i.run.flaw, jnp.asarray(_FATAL))
+        flaw = jnp.where(stuck & (i.run.flaw == FINE), jnp.where(diverged, SINGULAR, STAGNATION), i.run.flaw)
+        flaw = jnp.where((flaw == FINE) | ((i.steps >= limit) & ~fatal), EXHAUSTED, flaw).astype(jnp.int32)
+        ended = (residual <= goal) | stuck | fatal | (i.steps >= limit) | (state.flaw != FINE)
+        equilibrated = norm(_relative(left, state.rows))
+        return _Progress(kept, run.restarted(look, left), residual, equilibrated, i.steps, i.rounds + 1, ended, flaw)
 
-    run = run.advance(y, Ay).restarted(look, r)
-    return _Progress(
-        x,
-        run,
-        jnp.where(look, residual, i.residual),
-        jnp.where(look, norm(_relative(r, state.rows)), i.equilibrated),
-        i.steps + jnp.where(look, 0, 1),
-        i.rounds + jnp.where(look, 1, 0),
-        look & ended,
-        jnp.where(look, flaw, i.flaw).astype(jnp.int32),
-    )
+    def advanced() -> _Progress:
+        return _Progress(
+            x, run.advance(y, Ay), i.residual, i.equilibrated, i.steps + 1, i.rounds, jnp.zeros((), bool), i.flaw
+        )
+
+    return jax.lax.cond(look, looked, advanced)
 
 
 def _chosen(solver: AbstractKrylov, operator: lx.AbstractLinearOperator) -> AbstractPreconditioner:

@@ -20,6 +20,7 @@ from .._sparse.block_sparse import BlockSparse
 from .._sparse.chunk_sums import ChunkSums, ListSums
 from .._sparse.pattern import BlockPattern, unique_pairs
 from .._sparse.reduction import Reduction
+from .._sparse.row_products import RowProducts
 from .._system import State, System, check_inputs
 from .._typing import Array, UInt8
 from .base import AbstractLinearSystem
@@ -150,7 +151,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
 
 
 _SAVED = (MatrixLinearSystem, SteadyBlocks, Parts, Walk, Plan, Contribution, Terms, Step)
-_SAVED += (ChunkSums, ListSums, Reduction, BlockPattern, Touched)
+_SAVED += (ChunkSums, ListSums, Reduction, RowProducts, BlockPattern, Touched)
 
 
 def _indices(system: System) -> list:

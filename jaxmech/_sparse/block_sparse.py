@@ -1,6 +1,7 @@
 """A sparse matrix of small dense blocks between two states."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
@@ -43,7 +44,7 @@ class BlockSparse(eqx.Module):
         if jnp.shape(x) != (self.pattern.shape[1], self.values.shape[-1]):
             expected = (self.pattern.shape[1], self.values.shape[-1])
             raise ValueError(f"BlockSparse.mv: the vectors are of shape {jnp.shape(x)}, expected {expected}.")
-        return self.pattern.by_row(times_vectors(self.values, self.pattern.at_columns(jnp.asarray(x))))
+        return _product(self.values, self.pattern, jnp.asarray(x))
 
     @property
     def T(self) -> "BlockSparse":
@@ -85,3 +86,16 @@ class BlockSparse(eqx.Module):
         dense = jnp.zeros((n, m, r, c), self.values.dtype)
         dense = dense.at[self.pattern.rows, self.pattern.columns].set(self.values, unique_indices=True)
         return dense.swapaxes(1, 2).reshape(n * r, m * c)
+
+
+@jax.custom_jvp
+def _product(values: Array, pattern: BlockPattern, x: Array) -> Array:
+    return pattern.row_products(values, pattern.columns, x)
+
+
+@_product.defjvp
+def _product_jvp(primals, tangents):
+    # In the form whose transpose gathers: that of the reads of `row_products` would scatter.
+    (values, pattern, x), (value_rates, _, rate) = primals, tangents
+    moved = times_vectors(value_rates, pattern.at_columns(x)) + times_vectors(values, pattern.at_columns(rate))
+    return _product(values, pattern, x), pattern.by_row(moved)

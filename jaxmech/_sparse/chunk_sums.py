@@ -15,7 +15,9 @@ from jax.experimental.xla_metadata import set_xla_metadata
 
 from .._straight_line.chunks import AbstractChunkSums
 from .._typing import Array, Float, Int
-from .reduction import Reduction, group_sums
+from .lane_sums import sum_lanes
+from .reduction import Reduction
+from .rows import take_rows
 
 Places = tuple[np.ndarray, np.ndarray]
 
@@ -51,12 +53,12 @@ class ListSums(eqx.Module):
         ]
         position = jnp.asarray(np.concatenate(places, axis=1).reshape(-1), jnp.int32)
         flat = tuple(t.reshape(-1, t.shape[2]).astype(jnp.int32) for t in tables)
-        return Reduction(self.slots, position, flat, (0,) * len(flat))(blocks)
+        return Reduction(self.slots, position, flat)(blocks)
 
 
 @jax.jit
 def _sums(blocks: Array, tables: Sequence[Array]) -> Array:
-    return jnp.concatenate([group_sums(blocks, table, table.shape[1]) for table in tables])
+    return jnp.concatenate([sum_lanes(take_rows(blocks, table)) for table in tables])
 
 
 class ChunkSums(AbstractChunkSums):

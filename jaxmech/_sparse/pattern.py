@@ -7,6 +7,7 @@ import numpy as np
 from .._result import is_traced
 from .._typing import Array, Float, Int
 from .reduction import Reduction
+from .row_products import RowProducts
 from .rows import take_rows
 
 
@@ -39,6 +40,8 @@ class BlockPattern(eqx.Module):
     diagonal: Int[Array, " n"] | None
     by_row: Reduction
     by_column: Reduction  # of the blocks taken in column-major order
+    row_products: RowProducts
+    column_products: RowProducts  # those of the transposed pattern
     shape: tuple[int, int] = eqx.field(static=True)
 
     @classmethod
@@ -51,6 +54,9 @@ class BlockPattern(eqx.Module):
         by_row = Reduction.build(rows, shape[0])
         mirrored = shape[0] == shape[1] and np.array_equal(columns[order], rows)
         by_column = by_row if mirrored else Reduction.build(columns[order], shape[1])
+        row_products = RowProducts.build(starts)
+        column_starts = np.searchsorted(columns[order], np.arange(shape[1] + 1))
+        column_products = row_products if mirrored else RowProducts.build(column_starts)
         where = np.flatnonzero(rows == columns)
         whole = shape[0] == shape[1] and where.size == shape[0]
         as_data = jnp.asarray
@@ -62,6 +68,8 @@ class BlockPattern(eqx.Module):
             as_data(where.astype(np.int32)) if whole else None,
             by_row,
             by_column,
+            row_products,
+            column_products,
             (int(shape[0]), int(shape[1])),
         )
 
@@ -74,7 +82,7 @@ class BlockPattern(eqx.Module):
         """`x[columns]`, whose transpose is a sum by columns that gathers too: that of a plain gather would scatter."""
         padded = jnp.append(self.transposed, jnp.int32(self.blocks))
         tables = tuple(take_rows(padded, table) for table in self.by_column.tables)
-        return Reduction(self.columns, self.by_column.position, tables, self.by_column.whole).spread(x)
+        return Reduction(self.columns, self.by_column.position, tables).spread(x)
 
     def same_as(self, other: "BlockPattern") -> bool:
         """Whether another pattern is this one, as far as can be seen: of arrays that are traced, only sizes can."""
@@ -92,6 +100,6 @@ class BlockPattern(eqx.Module):
         inverse = jnp.argsort(self.transposed).astype(jnp.int32)
         # A square pattern's diagonal blocks keep their order, so they are found by counting.
         diagonal = None if self.diagonal is None else inverse[self.diagonal]
-        return BlockPattern(
-            columns, rows, starts, inverse, diagonal, self.by_column, self.by_row, (self.shape[1], self.shape[0])
-        )
+        shape = (self.shape[1], self.shape[0])
+        sums, products = (self.by_column, self.by_row), (self.column_products, self.row_products)
+        return BlockPattern(columns, rows, starts, inverse, diagonal, *sums, *products, shape)

@@ -1,7 +1,7 @@
 """Sums of groups of rows without scatter: the numeric half of assembly, of products and of nodal sums.
 
 `sums[s] = sum of values[c] over the contributions c with slots[c] = s`. Contributions are bucketed by the length of
-their group; each bucket is gathered and summed with the sum unrolled, and one permutation puts the sums in order. The
+their group; each bucket is gathered and summed in one pass, and one permutation puts the sums in order. The
 transpose, `spread`, is a plain gather. Both are one JAX primitive that knows its own transpose, so that reverse mode
 (which would turn a gather into a scatter) gathers as well. The order of summation is fixed: results repeat bitwise.
 """
@@ -17,11 +17,11 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from .._typing import Array, Float, Int
+from .lane_sums import sum_lanes
 from .rows import take_rows, take_rows_or_zeros
 
-_UNROLL = 32  # longer groups are summed by a reduction over an axis
-_FEW = 512  # so are the groups of smaller buckets: every unrolled lane has to be compiled
-_SMALL = 4096  # and so few contributions share one bucket, whatever the padding
+_FEW = 512  # groups: those of a smaller bucket are padded no further than to their longest
+_SMALL = 4096  # so few contributions share one bucket, whatever the padding
 # Bucket widths: groups are padded to the next one, which wastes at most an eighth of the gathered rows.
 _WIDTHS = np.unique(np.concatenate([np.arange(1, 9), (8 * 2 ** (np.arange(1, 110) / 6)).astype(np.int64)]))
 
@@ -32,7 +32,6 @@ class Reduction(eqx.Module):
     slots: Int[Array, " n"]
     position: Int[Array, " m"]  # where the sum of each slot stands among the concatenated buckets
     tables: tuple[Int[Array, "groups width"], ...]  # contributions of each group; `n` pads
-    whole: tuple[int, ...] = eqx.field(static=True)  # the leading columns of each table that nothing pads
 
     @classmethod
     def build(cls, slots: Any, size: int) -> "Reduction":
@@ -46,22 +45,21 @@ class Reduction(eqx.Module):
         if slots.size and size * counts.max() <= _SMALL:
             bucket[counts > 0] = bucket.max()
         position = np.empty(size, np.int32)
-        tables, whole, offset = [], [], 0
+        tables, offset = [], 0
         for b in np.unique(bucket[bucket >= 0]):
             groups = np.flatnonzero(bucket == b)
             width = int(_WIDTHS[b])
-            if width > _UNROLL or len(groups) < _FEW:
+            if len(groups) < _FEW:
                 width = int(counts[groups].max())
             lane = np.arange(width)
             table = np.full((len(groups), width), slots.size, np.int32)
             filled = lane < counts[groups, None]
             table[filled] = order[(starts[groups, None] + lane)[filled]]
             tables.append(jnp.asarray(table))
-            whole.append(int(counts[groups].min()))
             position[groups] = offset + np.arange(len(groups))
             offset += len(groups)
         position[bucket < 0] = offset  # beyond the end: an empty group sums to zero
-        return cls(jnp.asarray(slots, jnp.int32), jnp.asarray(position), tuple(tables), tuple(whole))
+        return cls(jnp.asarray(slots, jnp.int32), jnp.asarray(position), tuple(tables))
 
     @property
     def size(self) -> int:
@@ -74,38 +72,23 @@ class Reduction(eqx.Module):
             raise ValueError(
                 f"{values.shape[0]} contributions, where the pattern was built for {self.slots.shape[0]}: build it again."
             )
-        return _reduce_p.bind(values, self.slots, self.position, *self.tables, spread=False, whole=self.whole)
+        return _reduce_p.bind(values, self.slots, self.position, *self.tables, spread=False)
 
     def spread(self, sums: Float[Array, "m ..."]) -> Float[Array, "n ..."]:
         """The transpose: each contribution reads its slot."""
-        return _reduce_p.bind(sums, self.slots, self.position, *self.tables, spread=True, whole=self.whole)
+        return _reduce_p.bind(sums, self.slots, self.position, *self.tables, spread=True)
 
 
-def group_sums(values: Array, table: Array, whole: int) -> Array:
-    """The sums of the rows of `values` in each row of `table`. Padding, beyond the first `whole` columns, reads zeros;
-    columns without padding are not asked whether they are in bounds."""
-    if table.shape[1] > _UNROLL:
-        return jnp.sum(take_rows_or_zeros(values, table), axis=1)
-    columns = [(take_rows if i < whole else take_rows_or_zeros)(values, table[:, i]) for i in range(table.shape[1])]
-    return sum(columns[1:], columns[0])
-
-
-def _bucket_sum(values: Array, table: Array, whole: int) -> Array:
-    if table.shape[0] < _FEW:
-        return jnp.sum(take_rows_or_zeros(values, table), axis=1)
-    return group_sums(values, table, whole)
-
-
-def _evaluate(values: Array, slots: Array, position: Array, *tables: Array, spread: bool, whole: tuple[int, ...]) -> Array:
+def _evaluate(values: Array, slots: Array, position: Array, *tables: Array, spread: bool) -> Array:
     if spread:
         return take_rows(values, slots)
-    sums = [_bucket_sum(values, table, n) for table, n in zip(tables, whole, strict=True)]
+    sums = [sum_lanes(take_rows_or_zeros(values, table)) for table in tables]
     sums = jnp.concatenate(sums) if sums else jnp.zeros((0, *values.shape[1:]), values.dtype)
     return take_rows_or_zeros(sums, position)
 
 
-def _abstract(values, slots, position, *tables, spread, whole):
-    del tables, whole
+def _abstract(values, slots, position, *tables, spread):
+    del tables
     count = slots.shape[0] if spread else position.shape[0]
     return ShapedArray((count, *values.shape[1:]), values.dtype)
 
@@ -117,10 +100,10 @@ def _jvp(primals, tangents, **static):
     return out, _reduce_p.bind(tangents[0], *primals[1:], **static)
 
 
-def _transpose(cotangent, values, *plan, spread, whole):
+def _transpose(cotangent, values, *plan, spread):
     if type(cotangent) is ad.Zero:
         return (ad.Zero(values.aval), *(None for _ in plan))
-    return (_reduce_p.bind(cotangent, *plan, spread=not spread, whole=whole), *(None for _ in plan))
+    return (_reduce_p.bind(cotangent, *plan, spread=not spread), *(None for _ in plan))
 
 
 def _batch(args, axes, **static):
@@ -132,7 +115,7 @@ def _batch(args, axes, **static):
 
 
 _reduce_p = Primitive("jaxmech_reduce")
-_reduce_p.def_impl(jax.jit(_evaluate, static_argnames=("spread", "whole")))
+_reduce_p.def_impl(jax.jit(_evaluate, static_argnames="spread"))
 _reduce_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[_reduce_p] = _jvp
 ad.primitive_transposes[_reduce_p] = _transpose

@@ -1,5 +1,7 @@
 """Rows of arrays by number, without the questions that checked and negative numbers would ask of every one of them."""
 
+import jax.numpy as jnp
+
 from .._typing import Array, Float, Int
 
 
@@ -10,6 +12,8 @@ def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Arr
 
 def take_rows_or_zeros(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
     """`values[at]`, zeros where the number is `n`."""
+    if values.shape[0] == 0:
+        return jnp.zeros((*at.shape, *values.shape[1:]), values.dtype)
     return values.at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 

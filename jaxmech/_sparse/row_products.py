@@ -1,0 +1,80 @@
+"""The sums over the rows of a product, each made where its blocks and the parts of the vector are read.
+
+A product of blocks with vectors, written down and summed afterwards, goes through memory three times. The blocks of a row
+stand one after the other, so the sum of a row is known from where it begins and how long it is: rows are bucketed by
+length, and each bucket is summed in one pass.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._typing import Array, Float, Int
+from .lane_sums import sum_entries
+from .rows import take_rows, take_rows_or_zeros
+
+_FILL = 0.15  # of the blocks: what may be read in vain, for fewer buckets to compile
+_SMALL = 512  # blocks that may be read in vain in any case
+
+
+class RowProducts(eqx.Module):
+    """The plan for the rows of one pattern. Data, not static: patterns of equal sizes share a trace."""
+
+    starts: tuple[Int[Array, " rows"], ...]  # the first block of every row, bucket by bucket
+    lengths: tuple[Int[Array, " rows"], ...]  # its blocks
+    position: Int[Array, " n"]  # where each row stands among the concatenated buckets
+    longest: tuple[int, ...] = eqx.field(static=True)
+
+    @classmethod
+    def build(cls, row_starts: np.ndarray) -> "RowProducts":
+        """The plan for rows that begin at `row_starts` (n + 1); host work."""
+        lengths = np.diff(row_starts)
+        buckets = _buckets(lengths)
+        position = np.full(lengths.size, lengths.size, np.int32)  # an empty row: beyond the end, where zeros are read
+        place = 0
+        for rows in buckets:
+            position[rows] = place + np.arange(rows.size)
+            place += rows.size
+        return cls(
+            tuple(jnp.asarray(row_starts[rows], jnp.int32) for rows in buckets),
+            tuple(jnp.asarray(lengths[rows], jnp.int32) for rows in buckets),
+            jnp.asarray(position),
+            tuple(int(lengths[rows].max()) for rows in buckets),
+        )
+
+    def __call__(
+        self, values: Float[Array, "z r c"], columns: Int[Array, " z"], x: Float[Array, "m c"]
+    ) -> Float[Array, "n r"]:
+        """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` of row `i`."""
+
+        _, r, c = values.shape
+
+        def bucket(start: Array, length: Array, longest: int) -> Array:
+            number = jnp.arange(longest, dtype=start.dtype)
+            inside = number < length[:, None]
+            at = jnp.where(inside, start[:, None] + number, start[:, None])
+            blocks, vectors = take_rows(values, at), take_rows(x, take_rows(columns, at))
+            # Entry by entry: as small products they would be half as fast.
+            entries = [sum(blocks[..., i, j] * vectors[..., j] for j in range(c)) for i in range(r)]
+            return sum_entries([jnp.where(inside, entry, 0) for entry in entries])
+
+        sums = [bucket(*each) for each in zip(self.starts, self.lengths, self.longest, strict=True)]
+        nothing = jnp.zeros((0, values.shape[1]), jnp.result_type(values, x))
+        return take_rows_or_zeros(jnp.concatenate(sums) if sums else nothing, self.position)
+
+
+def _buckets(lengths: np.ndarray) -> list[np.ndarray]:
+    """The rows, in groups of like length: neighbours in length are joined while that adds little to read."""
+    widths, counts = np.unique(lengths[lengths > 0], return_counts=True)
+    widths, counts = list(widths), list(counts)
+    allowance = max(_FILL * lengths.sum(), _SMALL)
+    while len(widths) > 1:
+        costs = np.diff(widths) * counts[:-1]
+        cheapest = int(np.argmin(costs))
+        allowance -= costs[cheapest]
+        if allowance < 0:
+            break
+        counts[cheapest + 1] += counts[cheapest]
+        del widths[cheapest], counts[cheapest]
+    limits = zip([0, *widths], widths, strict=False)
+    return [np.flatnonzero((lengths > below) & (lengths <= width)) for below, width in limits]
