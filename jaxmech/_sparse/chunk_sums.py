@@ -38,6 +38,7 @@ class ListSums(eqx.Module):
         """The sums of one chunk, from its blocks."""
         # With a row of zeros for the padding no read has to ask whether it is in bounds.
         blocks = jnp.concatenate([blocks, jnp.zeros((1, *blocks.shape[1:]), blocks.dtype)])
+        # A function of its own: as a part of the loop's writes to the whole, the sums would be made by one core.
         with set_xla_metadata(inlineable="false"):
             return _sums(blocks, [table[number] for table in self.tables])
 

@@ -46,7 +46,6 @@ class RowProducts(eqx.Module):
         self, values: Float[Array, "z r c"], columns: Int[Array, " z"], x: Float[Array, "m c"]
     ) -> Float[Array, "n r"]:
         """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` of row `i`."""
-
         _, r, c = values.shape
 
         def bucket(start: Array, length: Array, longest: int) -> Array:

@@ -114,8 +114,8 @@ def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any
     parts = jax.lax.scan(step, None, jnp.arange(sums.starts.shape[0]))[1]
     flat = [part.reshape(-1, *part.shape[2:]) for part in parts]
     # The last chunk starts early enough to be whole: what it repeats is left out.
-    again = flat[-1].shape[0] - _count(axes, arrays)
-    done = flat[-1].shape[0] - sums.length
+    done = (sums.starts.shape[0] - 1) * sums.length
+    again = done + sums.length - _count(axes, arrays)
     whole = [jnp.concatenate([a[:done], a[done + again :]]) if again else a for a in flat[sums.summed :]]
     return [*flat[: sums.summed], *whole]
 
