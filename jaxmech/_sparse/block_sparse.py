@@ -1,13 +1,12 @@
 """A sparse matrix of small dense blocks between two states."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
 
-from .._small_blocks import times_vectors
 from .._typing import Array, Float, Int
+from .block_product import block_product
 from .pattern import BlockPattern
 from .rows import take_rows
 
@@ -44,7 +43,7 @@ class BlockSparse(eqx.Module):
         if jnp.shape(x) != (self.pattern.shape[1], self.values.shape[-1]):
             expected = (self.pattern.shape[1], self.values.shape[-1])
             raise ValueError(f"BlockSparse.mv: the vectors are of shape {jnp.shape(x)}, expected {expected}.")
-        return _product(self.values, self.pattern, jnp.asarray(x))
+        return block_product(self.values, self.pattern, jnp.asarray(x))
 
     @property
     def T(self) -> "BlockSparse":
@@ -86,16 +85,3 @@ class BlockSparse(eqx.Module):
         dense = jnp.zeros((n, m, r, c), self.values.dtype)
         dense = dense.at[self.pattern.rows, self.pattern.columns].set(self.values, unique_indices=True)
         return dense.swapaxes(1, 2).reshape(n * r, m * c)
-
-
-@jax.custom_jvp
-def _product(values: Array, pattern: BlockPattern, x: Array) -> Array:
-    return pattern.row_products(values, pattern.columns, x)
-
-
-@_product.defjvp
-def _product_jvp(primals, tangents):
-    # In the form whose transpose gathers: that of the reads of `row_products` would scatter.
-    (values, pattern, x), (value_rates, _, rate) = primals, tangents
-    moved = times_vectors(value_rates, pattern.at_columns(x)) + times_vectors(values, pattern.at_columns(rate))
-    return _product(values, pattern, x), pattern.by_row(moved)

@@ -1,0 +1,76 @@
+"""The product of a block-sparse matrix with a vector: one JAX primitive, linear in either."""
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from .._small_blocks import times_vectors
+from .._typing import Array, Float
+from .pattern import BlockPattern
+
+
+def block_product(values: Float[Array, "z r c"], pattern: BlockPattern, x: Float[Array, "m c"]) -> Float[Array, "n r"]:
+    """`A x`, each row summed where it is read (`row_products.py`)."""
+    leaves, structure = jax.tree.flatten(pattern)
+    return _product_p.bind(values, x, *leaves, structure=structure)
+
+
+def _written_down(values: Array, pattern: BlockPattern, x: Array) -> Array:
+    """The same in operations that know their transposes, which gather: those of the reads of `RowProducts` would scatter."""
+    return pattern.by_row(times_vectors(values, pattern.at_columns(x)))
+
+
+def _evaluate(values, x, *leaves, structure):
+    pattern = jax.tree.unflatten(structure, leaves)
+    return pattern.row_products(values, pattern.columns, x)
+
+
+def _abstract(values, x, *leaves, structure):
+    rows = jax.tree.unflatten(structure, leaves).shape[0]
+    return ShapedArray((rows, values.shape[1]), jnp.result_type(values.dtype, x.dtype))
+
+
+def _jvp(primals, tangents, structure):
+    (values, x, *leaves), (value_rates, rates, *_) = primals, tangents
+    out = _product_p.bind(*primals, structure=structure)
+    pattern = jax.tree.unflatten(structure, leaves)
+    parts = []
+    if type(value_rates) is not ad.Zero:
+        parts.append(_written_down(value_rates, pattern, x))
+    if type(rates) is not ad.Zero:
+        parts.append(_written_down(values, pattern, rates))
+    return out, sum(parts[1:], parts[0]) if parts else ad.Zero.from_primal_value(out)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _transpose(cotangent, values, x, *leaves, structure):
+    nothing = (None for _ in leaves)
+    of_values = ad.is_undefined_primal(values)
+    linear = values if of_values else x
+    if type(cotangent) is ad.Zero:
+        pulled = ad.Zero(linear.aval)
+    else:
+        pattern = jax.tree.unflatten(structure, leaves)
+
+        def product(a):
+            return _written_down(a, pattern, x) if of_values else _written_down(values, pattern, a)
+
+        (pulled,) = jax.linear_transpose(product, jax.ShapeDtypeStruct(linear.aval.shape, linear.aval.dtype))(cotangent)
+    return (pulled, None, *nothing) if of_values else (None, pulled, *nothing)
+
+
+def _batch(arguments, axes, structure):
+    def product(values, x, *leaves):
+        return _written_down(values, jax.tree.unflatten(structure, leaves), x)
+
+    return jax.vmap(product, in_axes=axes)(*arguments), 0
+
+
+_product_p = Primitive("jaxmech_block_product")
+_product_p.def_impl(jax.jit(_evaluate, static_argnames="structure"))
+_product_p.def_abstract_eval(_abstract)
+ad.primitive_jvps[_product_p] = _jvp
+ad.primitive_transposes[_product_p] = _transpose
+batching.primitive_batchers[_product_p] = _batch
+mlir.register_lowering(_product_p, mlir.lower_fun(_evaluate, multiple_results=False))
