@@ -1,11 +1,12 @@
 """What mappings cost: projection beside assembly, a rigid body of many points, the steps of two scenes of SOFA.
 
-    python -m benchmarks.mappings
+    python -m benchmarks.mappings [projection many_points pendulum beams]
 
 Prints one JSON line per measurement; times are the best of several runs of a compiled function [ms].
 """
 
 import json
+import sys
 import time
 from typing import Any
 
@@ -143,5 +144,6 @@ def scipy_product() -> float:
 
 
 if __name__ == "__main__":
-    for measure in (projection, many_points, pendulum, beams):
-        print(json.dumps({measure.__name__: measure()}), flush=True)
+    measures = {measure.__name__: measure for measure in (projection, many_points, pendulum, beams)}
+    for name in sys.argv[1:] or measures:
+        print(json.dumps({name: measures[name]()}), flush=True)

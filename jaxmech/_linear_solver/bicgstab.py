@@ -86,5 +86,5 @@ class _Run(AbstractRecursion):
     def correction(self) -> Vector:
         return self.d
 
-    def restarted(self, when: Array, r: Vector) -> "_Run":
-        return choose(when, _Run.begin(r), self)
+    def restarted(self, r: Vector) -> "_Run":
+        return _Run.begin(r)

@@ -54,7 +54,7 @@ class GMRES(AbstractKrylov):
         turn = jnp.eye(m + 1, dtype=dtype_of(r))
         none = jnp.zeros((), jnp.int32)
         run = _Run(nothing, directions, square, turn, small, none, norm(r), none)
-        return run.restarted(jnp.ones((), bool), r)
+        return run.restarted(r)
 
 
 class _Run(AbstractRecursion):
@@ -111,25 +111,12 @@ class _Run(AbstractRecursion):
         R = jnp.where(used[:, None] & used, self.R, 0) + jnp.diag(jnp.where(used, 0, 1).astype(self.R.dtype))
         return _combined(self.Z, jsl.solve_triangular(R, jnp.where(used, self.g[:-1], 0)))
 
-    def restarted(self, when: Array, r: Vector) -> "_Run":
+    def restarted(self, r: Vector) -> "_Run":
         length = norm(r)
-        unit = jax.tree.map(lambda a: a / jnp.where(length > 0, length, 1), r)
-
-        def first(V: Array, a: Array) -> Array:
-            old = V[0]
-            return V.at[0].set(jnp.where(when, a, old))
-
+        V = jax.tree.map(lambda a, first: a.at[0].set(first / jnp.where(length > 0, length, 1)), self.V, r)
         turn = jnp.eye(self.Q.shape[0], dtype=self.Q.dtype)
-        return _Run(
-            jax.tree.map(first, self.V, unit),
-            self.Z,
-            self.R,
-            jnp.where(when, turn, self.Q),
-            jnp.where(when, jnp.zeros_like(self.g).at[0].set(length), self.g),
-            jnp.where(when, 0, self.step),
-            jnp.where(when, length, self.residual),
-            jnp.where(when, FINE, self.flaw).astype(jnp.int32),
-        )
+        g, none = jnp.zeros_like(self.g).at[0].set(length), jnp.zeros((), jnp.int32)
+        return _Run(V, self.Z, self.R, turn, g, none, length, none)
 
     def full(self) -> Array:
         return self.step >= self.R.shape[0]

@@ -44,8 +44,8 @@ class AbstractRecursion(eqx.Module):
         """`d`."""
 
     @abc.abstractmethod
-    def restarted(self, when: Array, r: Vector) -> "AbstractRecursion":
-        """A new run on the residual `r` where `when` holds, this one where not."""
+    def restarted(self, r: Vector) -> "AbstractRecursion":
+        """A new run on the residual `r`."""
 
     def full(self) -> Array | bool:
         """Whether the run must end here."""
@@ -176,7 +176,7 @@ def _step(i: _Progress, state: _State, b: Vector, goal: Array, limit: int) -> _P
         flaw = jnp.where((flaw == FINE) | ((i.steps >= limit) & ~fatal), EXHAUSTED, flaw).astype(jnp.int32)
         ended = (residual <= goal) | stuck | fatal | (i.steps >= limit) | (state.flaw != FINE)
         equilibrated = norm(_relative(left, state.rows))
-        return _Progress(kept, run.restarted(look, left), residual, equilibrated, i.steps, i.rounds + 1, ended, flaw)
+        return _Progress(kept, run.restarted(left), residual, equilibrated, i.steps, i.rounds + 1, ended, flaw)
 
     def advanced() -> _Progress:
         return _Progress(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from .._typing import Array
 from ._outcome import INDEFINITE, SINGULAR
 from ._preconditioner.base import AbstractPreconditioner
-from ._vectors import Vector, choose, dot, dtype_of, norm, plus, zeros
+from ._vectors import Vector, dot, dtype_of, norm, plus, zeros
 from .krylov import AbstractKrylov, AbstractRecursion, check_krylov
 
 _FLAT = 2 / 3  # power of the rounding unit: a residual that A sends to less is one that no step can reduce
@@ -118,5 +118,5 @@ class _Run(AbstractRecursion):
     def correction(self) -> Vector:
         return self.d
 
-    def restarted(self, when: Array, r: Vector) -> "_Run":
-        return choose(when, _Run.begin(r), self)
+    def restarted(self, r: Vector) -> "_Run":
+        return _Run.begin(r)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from .._typing import Array
 from ._outcome import FINE, INDEFINITE, SINGULAR
 from ._preconditioner.base import AbstractPreconditioner
-from ._vectors import Vector, choose, dot, dtype_of, norm, plus, zeros
+from ._vectors import Vector, dot, dtype_of, norm, plus, zeros
 from .krylov import AbstractKrylov, AbstractRecursion, check_krylov
 
 __all__ = ["PCG", "norm"]
@@ -82,5 +82,5 @@ class _Run(AbstractRecursion):
     def correction(self) -> Vector:
         return self.d
 
-    def restarted(self, when: Array, r: Vector) -> "_Run":
-        return choose(when, _Run.begin(r), self)
+    def restarted(self, r: Vector) -> "_Run":
+        return _Run.begin(r)

@@ -7,6 +7,7 @@ import lineax as lx
 
 from .._assembly import PARTS, Factors, Terms
 from .._check import check_flags, check_instance
+from .._dynamics import Fields
 from .._evaluation import Evaluation
 from .._sparse.block_matrix import BlockMatrix
 from .._system import State, System
@@ -81,7 +82,8 @@ class CompositeLinearSystem(AbstractLinearSystem):
         """Every matrix by name, in one pass. `factors`: of those that have none of their own."""
         self.systems[self.solver].check("this CompositeLinearSystem", system, state)
         needed = {name for one in self.systems.values() for name in one.mappings(system)}
-        evaluation = Evaluation(system, state, needed)
+        forces = {name for one in self.systems.values() for name in one.forces(system)}
+        evaluation = Evaluation(system, state, needed, forces)
         result = {}
         for name, one in self.systems.items():
             own = self.factors[name]
@@ -93,6 +95,9 @@ class CompositeLinearSystem(AbstractLinearSystem):
 
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.systems[self.solver].unconstrained(system, state, factors)
+
+    def linearized(self, system: System, state: State, factors: Factors = Factors()) -> tuple[BlockMatrix, Fields]:
+        return self.systems[self.solver].linearized(system, state, factors)
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
         return self.systems[self.solver].as_products(system, state, factors)

@@ -8,6 +8,7 @@ import lineax as lx
 import numpy as np
 
 from .._assembly import Contribution, Factors, Terms
+from .._dynamics import Fields
 from .._evaluation import Evaluation
 from .._mapping_blocks import on_mapped
 from .._plan import Plan
@@ -105,11 +106,10 @@ class MatrixLinearSystem(AbstractLinearSystem):
     @eqx.filter_jit
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         self.check("this MatrixLinearSystem", system, state)
-        handed_up = on_mapped(system, system.forces) if self.plan.geometric else ()
-        return self.matrix(Evaluation(system, state, self.mappings(system), handed_up), factors)
+        return self.matrix(Evaluation(system, state, self.mappings(system), self.forces(system)), factors)
 
     @eqx.filter_jit
-    def linearized(self, system: System, state: State, factors: Factors = Factors()) -> tuple[BlockMatrix, dict[str, Array]]:
+    def linearized(self, system: System, state: State, factors: Factors = Factors()) -> tuple[BlockMatrix, Fields]:
         self.check("this MatrixLinearSystem", system, state)
         evaluation = Evaluation(system, state, self.mappings(system), system.forces)
         return self.matrix(evaluation, factors), evaluation.total_force()
@@ -117,6 +117,10 @@ class MatrixLinearSystem(AbstractLinearSystem):
     def mappings(self, system: System) -> frozenset[str]:
         """The mappings whose Jacobian `matrix` asks for."""
         return self.walk.mappings(system) | self.steady.mappings(system)
+
+    def forces(self, system: System) -> frozenset[str]:
+        """The force fields whose forces `matrix` asks for."""
+        return frozenset(on_mapped(system, system.forces) if self.plan.geometric else ())
 
     def matrix(self, evaluation: Evaluation, factors: Factors) -> BlockMatrix:
         """The matrix before constraints, from what has been, or will be, evaluated at a state."""

@@ -25,8 +25,8 @@ def sum_entries(entries: Sequence[Float[Array, "groups lanes ..."]]) -> Float[Ar
     """The sum over the lanes, axis 1, of each entry of a row.
 
     Of several arrays reduced together, XLA's CPU backend makes one loop in which they are read or computed, and added
-    without being written down; the reduction of a single array it gives to a library that wants it in memory first. Twice
-    as fast as lanes added one by one, and nothing to compile for each of them.
+    without being written down; the reduction of a single array it gives to a library that wants it in memory first. A
+    product takes six tenths of the time that it takes with lanes added one by one, with nothing to compile for each.
     """
     several = tuple(entries) if len(entries) > 1 else 2 * tuple(entries)
     zero = jnp.zeros((), several[0].dtype)
