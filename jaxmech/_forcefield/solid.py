@@ -89,14 +89,25 @@ def _elasticity(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) ->
 
 
 def _gradient(stress: Float[Array, "q a b"], gradients: Float[Array, "q k b"]) -> tuple[Float[Array, "k a"]]:
-    return (jnp.einsum("qab,qkb->ka", stress, gradients),)
+    return (_with_first(jnp.einsum("qab,qkb->ka", stress, gradients[:, 1:])),)
 
 
 def _hessian(elasticity: Float[Array, "q J a b L"], gradients: Float[Array, "q k L"]) -> Any:
-    half = jnp.einsum("qJabL,qjL->qJabj", elasticity, gradients)
-    K = jnp.swapaxes(jnp.einsum("qiJ,qJabj->iabj", gradients, half), 2, 3)
+    others = gradients[:, 1:]
+    half = jnp.einsum("qJabL,qjL->qJabj", elasticity, others)
+    K = _symmetric(jnp.swapaxes(jnp.einsum("qiJ,qJabj->iabj", others, half), 2, 3))
+    rows = _with_first(K)
+    return ((_symmetric(jnp.swapaxes(_with_first(jnp.swapaxes(rows, 0, 2)), 0, 2)),),)
+
+
+def _symmetric(K: Float[Array, "k a k b"]) -> Float[Array, "k a k b"]:
     size = K.shape[0] * K.shape[1]
-    return ((promised_symmetric(K.reshape(size, size)).reshape(K.shape),),)
+    return promised_symmetric(K.reshape(size, size)).reshape(K.shape)
+
+
+def _with_first(others: Float[Array, "k-1 ..."]) -> Float[Array, "k ..."]:
+    """What belongs to the first node of a cell beside that of the others: it feels no translation, so they sum to zero."""
+    return jnp.concatenate([-jnp.sum(others, axis=0, keepdims=True), others])
 
 
 def check_rest(solid: AbstractSolid) -> None:
