@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import equinox as eqx
 import jax.numpy as jnp
 
-from ._assembly import Blocks, element_matrices, node_blocks
 from ._check import check_choice, check_flags
 from ._dynamics import Fields, kinematics, velocities
+from ._element_matrices import Blocks, element_matrices, node_blocks
 from ._mapping_blocks import geometric_blocks, geometric_mode, mapped_forces, mapping_jacobian
 from ._mapping_operations import expanded, joined
 from ._projector import constrain_triplets

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any
 
-from ._assembly import Blocks, element_matrices, stiffness_and_force
 from ._dynamics import (
     Fields,
     applied_forces,
@@ -15,6 +14,7 @@ from ._dynamics import (
     without_idle,
     zero_forces,
 )
+from ._element_matrices import Blocks, element_matrices, stiffness_and_force
 from ._mapping_blocks import (
     Jacobian,
     geometric_blocks,
@@ -48,19 +48,21 @@ class Evaluation:
                 self.v[mapping.child] = handed_down(self.system, name, self.jacobians[name], self.v)
             else:
                 self.v[mapping.child] = map_velocity(mapping, self.system.dofs, self.x, self.v)
-        self._done: dict[tuple[str, ...], Any] = {}
+        self._done: dict[tuple[Any, ...], Any] = {}
 
-    def element_matrices(self, name: str, kind: str, sums: AbstractChunkSums | None) -> Blocks:
-        """`K`, `B` or `M` of every element of one component, or its sums over chunks of elements."""
+    def element_matrices(
+        self, name: str, kind: str, halves: tuple[int, ...] = (), sums: AbstractChunkSums | None = None
+    ) -> Blocks:
+        """`K`, `B` or `M` of every element of one component, or its sums over chunks of elements; see `_assembly`."""
 
         def evaluate() -> Blocks:
             if kind != "stiffness" or name not in self._wanted:
-                return element_matrices(self.system, name, kind, self.x, self.v, sums)
-            blocks, force = stiffness_and_force(self.system, name, self.x, self.v, sums)
+                return element_matrices(self.system, name, kind, self.x, self.v, halves, sums)
+            blocks, force = stiffness_and_force(self.system, name, self.x, self.v, halves, sums)
             self._done["force", name] = force
             return blocks
 
-        return self._once((kind, name, "of elements" if sums is None else "of chunks"), evaluate)
+        return self._once((kind, name, halves, sums is None), evaluate)
 
     def geometric_blocks(self, name: str, form: str) -> Blocks:
         """`G` of every child node of one mapping, in one of its forms."""
@@ -92,7 +94,7 @@ class Evaluation:
 
         return {name: self._once(("force", name), lambda name=name: evaluate(name)) for name in names}
 
-    def _once(self, key: tuple[str, ...], evaluate: Callable[[], Any]) -> Any:
+    def _once(self, key: tuple[Any, ...], evaluate: Callable[[], Any]) -> Any:
         if key not in self._done:
             self._done[key] = evaluate()
         return self._done[key]

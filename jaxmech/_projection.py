@@ -10,7 +10,7 @@ its columns is expanded, `B d(J v)/dq` joins the stiffness.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._assembly import Blocks, Factors, Terms, component_of, node_blocks, scaled_matrices
+from ._assembly import Factors, Terms, component_of, halved
 from ._dynamics import without_idle
+from ._element_matrices import Blocks, node_blocks, scaled_matrices
 from ._evaluation import Evaluation
 from ._mapping_blocks import Jacobian, interpolates
 from ._plan import Plan
@@ -28,6 +29,7 @@ from ._scene_check import node_counts
 from ._small_blocks import times_blocks
 from ._sparse.block_matrix import Pair
 from ._sparse.chunk_sums import ChunkSums
+from ._sparse.pair_sums import Lists, Places
 from ._sparse.pattern import unique_pairs
 from ._sparse.reduction import Reduction
 from ._sparse.rows import take_rows
@@ -35,8 +37,7 @@ from ._stencil import Stencil
 from ._system import System
 from ._typing import Array, Int
 
-Key = tuple[str, str, str]  # list ("A" or "B"), row state, column state
-Places = tuple[np.ndarray, np.ndarray]
+Key = tuple[str, str, str]  # list ("A", "B", or "H" for halves of a symmetric matrix), row state, column state
 _LARGE = 50_000  # blocks of one component that are summed by themselves
 
 
@@ -60,7 +61,7 @@ class Walk(eqx.Module):
     @classmethod
     def build(
         cls, system: System, plan: Plan, main: dict[str, int], there: Mapping[Pair, Places]
-    ) -> tuple["Walk", dict[Pair, list[Places]]]:
+    ) -> tuple["Walk", dict[Pair, Lists[Places]]]:
         """The walk, and the places of the blocks that arrive at each pair of main states, in lists to be summed apart.
 
         `there`: blocks that are there from the start.
@@ -71,14 +72,14 @@ class Walk(eqx.Module):
             pending["A", *pair].append(places)
         sums: dict[str, ChunkSums] = {}
         for item in plan.items:
-            on = component_of(system, item).on
+            on, halves = component_of(system, item).on, halved(system, item)
             whole = item.name in plan.velocity or (plan.symmetric and not item.symmetric)
-            chunked = None if whole else ChunkSums.build(_places(on))
+            chunked = None if whole else ChunkSums.build(_places(on, halves))
             if chunked is None:
-                _place_all(pending, "A", on, _flat_places(on))
+                _place_all(pending, "A", on, _flat_places(on, halves), halves)
             else:
                 sums[f"{item.kind} {item.name}"] = chunked[0]
-                _place_all(pending, "A", on, chunked[1])
+                _place_all(pending, "A", on, chunked[1], halves)
         for name in plan.velocity:
             on = system.forces[name].on
             _place_all(pending, "B", on, _flat_places(on))
@@ -91,12 +92,11 @@ class Walk(eqx.Module):
                 steps.append(_expand_places(pending, system, name, "row", key, counts))
             for key in sorted(k for k in pending if k[2] == mapping.child):
                 steps.append(_expand_places(pending, system, name, "column", key, counts))
-        arrived = {
-            (r, c): [_joined(group) for group in _in_groups(places, [rows.size for rows, _ in places])]
-            for (species, r, c), places in pending.items()
-            if species == "A"
+        grouped = {
+            key: [_joined(group) for group in _in_groups(places, [rows.size for rows, _ in places])]
+            for key, places in pending.items()
         }
-        return cls(plan, tuple(steps), sums), arrived
+        return cls(plan, tuple(steps), sums), _by_pair(grouped)
 
     def mappings(self, system: System) -> frozenset[str]:
         """The mappings whose Jacobian the walk needs: all where forces are handed up for the geometric stiffness."""
@@ -106,18 +106,18 @@ class Walk(eqx.Module):
 
     def run(
         self, evaluation: Evaluation, terms: Terms, factors: Factors, there: Mapping[Pair, Array]
-    ) -> dict[Pair, list[Array]]:
+    ) -> dict[Pair, Lists[Array]]:
         """The blocks that arrive at each pair of main states, duplicates not yet summed."""
         system = evaluation.system
         pending: dict[Key, list[Array]] = defaultdict(list)
         for pair, blocks in there.items():
             pending["A", *pair].append(blocks)
         for item in self.plan.items:
-            on, sums = component_of(system, item).on, self.sums.get(f"{item.kind} {item.name}")
-            evaluated = partial(evaluation.element_matrices, sums=sums)
-            _emit_all(pending, "A", on, scaled_matrices(system, item, terms, factors, evaluated))
+            on, halves = component_of(system, item).on, halved(system, item)
+            evaluated = partial(evaluation.element_matrices, halves=halves, sums=self.sums.get(f"{item.kind} {item.name}"))
+            _emit_all(pending, "A", on, scaled_matrices(system, item, terms, factors, evaluated), halves)
         for name in self.plan.velocity:
-            _emit_all(pending, "B", system.forces[name].on, evaluation.element_matrices(name, "damping", None))
+            _emit_all(pending, "B", system.forces[name].on, evaluation.element_matrices(name, "damping"))
         for name in reversed(system.mapping_order):
             parents = system.mappings[name].parents
             form = dict(self.plan.geometric).get(name)
@@ -135,33 +135,47 @@ class Walk(eqx.Module):
                 if rate is not None and step.key[0] == "B" and step.side == "column":
                     for key, block in _expanded(step, parents, factors.of("geometric") * values, rate, scaled=False):
                         pending["A", key[1], key[2]].append(block)
-        return {
-            (r, c): [_stacked(group) for group in _in_groups(values, [v.shape[0] for v in values])]
-            for (species, r, c), values in pending.items()
-            if species == "A"
-        }
+        return _by_pair(
+            {
+                key: [_stacked(group) for group in _in_groups(values, [v.shape[0] for v in values])]
+                for key, values in pending.items()
+            }
+        )
 
 
-def _places(on: tuple[Stencil, ...]) -> list[Places]:
+def _places(on: tuple[Stencil, ...], halves: Collection[int] = ()) -> list[Places]:
     """Where the blocks of every element's matrices `[s][t]` stand: rows and columns `(elements, blocks)`."""
     nodes = [np.asarray(s.nodes).reshape(s.elements, s.nodes_per_element) for s in on]
-    pairs = itertools.product(nodes, nodes)
-    return [(np.repeat(row, column.shape[1], axis=1), np.tile(column, (1, row.shape[1]))) for row, column in pairs]
+
+    def of_pair(i: int, j: int) -> Places:
+        k, l = nodes[i].shape[1], nodes[j].shape[1]
+        rows, columns = np.triu_indices(k) if i == j and i in halves else np.indices((k, l)).reshape(2, -1)
+        return nodes[i][:, rows], nodes[j][:, columns]
+
+    return [of_pair(i, j) for i, j in itertools.product(range(len(on)), repeat=2)]
 
 
-def _flat_places(on: tuple[Stencil, ...]) -> list[Places]:
-    return [(rows.reshape(-1), columns.reshape(-1)) for rows, columns in _places(on)]
+def _flat_places(on: tuple[Stencil, ...], halves: Collection[int] = ()) -> list[Places]:
+    return [(rows.reshape(-1), columns.reshape(-1)) for rows, columns in _places(on, halves)]
 
 
-def _place_all(pending: dict[Key, list[Places]], species: str, on: tuple[Stencil, ...], places: list[Places]) -> None:
-    for (s, t), where in zip(itertools.product(on, on), places, strict=True):
-        pending[species, s.state, t.state].append(where)
+def _place_all(
+    pending: dict[Key, list[Any]], species: str, on: tuple[Stencil, ...], lists: Iterable[Any], halves: Collection[int] = ()
+) -> None:
+    """Each list, of places or of values, to its pair of states."""
+    for ((i, s), (j, t)), one in zip(itertools.product(enumerate(on), repeat=2), lists, strict=True):
+        pending["H" if i == j and i in halves else species, s.state, t.state].append(one)
 
 
-def _emit_all(pending: dict[Key, list[Array]], species: str, on: tuple[Stencil, ...], blocks: Blocks) -> None:
-    for s, row in zip(on, blocks, strict=True):
-        for t, block in zip(on, row, strict=True):
-            pending[species, s.state, t.state].append(block)
+def _emit_all(
+    pending: dict[Key, list[Array]], species: str, on: tuple[Stencil, ...], blocks: Blocks, halves: Collection[int] = ()
+) -> None:
+    _place_all(pending, species, on, itertools.chain.from_iterable(blocks), halves)
+
+
+def _by_pair(pending: Mapping[Key, list[Any]]) -> dict[Pair, Lists[Any]]:
+    pairs = {(row, column): None for species, row, column in pending if species != "B"}
+    return {pair: Lists(pending.get(("A", *pair), []), pending.get(("H", *pair), [])) for pair in pairs}
 
 
 def _expand_places(

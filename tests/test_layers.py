@@ -28,6 +28,7 @@ LAYERS = (
         "_system",
         "_dynamics",
         "_assembly",
+        "_element_matrices",
         "_evaluation",
         "_mapping_blocks",
         "_mapping_operations",

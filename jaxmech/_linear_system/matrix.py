@@ -12,14 +12,15 @@ from .._dynamics import Fields
 from .._evaluation import Evaluation
 from .._mapping_blocks import on_mapped
 from .._plan import Plan
-from .._projection import Places, Step, Walk
+from .._projection import Step, Walk
 from .._projector import Touched, check_constraints, constrain_matrix, held_nodes, touched_blocks
 from .._result import is_traced
 from .._scene_check import check_nodes, component_stencils
 from .._sparse.block_matrix import BlockMatrix, Pair, Sizes
 from .._sparse.block_sparse import BlockSparse
 from .._sparse.chunk_sums import ChunkSums, ListSums
-from .._sparse.pattern import BlockPattern, unique_pairs
+from .._sparse.pair_sums import Lists, PairSums, Places
+from .._sparse.pattern import BlockPattern
 from .._sparse.reduction import Reduction
 from .._sparse.row_products import RowProducts
 from .._system import State, System, check_inputs
@@ -45,7 +46,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
     plan: Plan = eqx.field(static=True)
     walk: Walk  # of what varies
     steady: SteadyBlocks
-    reductions: dict[Pair, tuple[Reduction, ...]]
+    sums: dict[Pair, PairSums]
     patterns: dict[Pair, BlockPattern]
     touched: tuple[Touched, ...]
     sizes: Sizes = eqx.field(static=True)
@@ -70,9 +71,9 @@ class MatrixLinearSystem(AbstractLinearSystem):
         steady, there = SteadyBlocks.build(system, constant, main)
         walk, arrived = Walk.build(system, varying, main, there)
         sizes = tuple((s, main[s], system.dofs[s].deriv_size) for s in system.main_states)
-        reductions, patterns, places = _patterns(arrived, sizes)
+        sums, patterns, places = _patterns(arrived, sizes)
         touched = touched_blocks(held_nodes(system), places) if terms.constrained else ()
-        return cls(terms, plan, walk, steady, reductions, patterns, touched, sizes, signature(system), topology(system))
+        return cls(terms, plan, walk, steady, sums, patterns, touched, sizes, signature(system), topology(system))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the pattern and everything else that `build` found out to an `.npz` file of this name."""
@@ -131,8 +132,8 @@ class MatrixLinearSystem(AbstractLinearSystem):
         entries = {}
         for pair, pattern in self.patterns.items():
             shape = (pattern.blocks, size[pair[0]], size[pair[1]])
-            sums = [total(part) for total, part in zip(self.reductions[pair], blocks.get(pair, ()), strict=True)]
-            entries[pair] = BlockSparse(sum(sums[1:], sums[0]).astype(dtype) if sums else jnp.zeros(shape, dtype), pattern)
+            total = self.sums[pair](blocks[pair]) if pair in blocks else jnp.zeros(shape)
+            entries[pair] = BlockSparse(total.astype(dtype), pattern)
         return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype)
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
@@ -155,7 +156,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
 
 
 _SAVED = (MatrixLinearSystem, SteadyBlocks, Parts, Walk, Plan, Contribution, Terms, Step)
-_SAVED += (ChunkSums, ListSums, Reduction, RowProducts, BlockPattern, Touched)
+_SAVED += (PairSums, ChunkSums, ListSums, Reduction, RowProducts, BlockPattern, Touched)
 
 
 def _indices(system: System) -> list:
@@ -163,21 +164,13 @@ def _indices(system: System) -> list:
 
 
 def _patterns(
-    arrived: dict[Pair, list[Places]], sizes: Sizes
-) -> tuple[dict[Pair, tuple[Reduction, ...]], dict[Pair, BlockPattern], dict[Pair, tuple[np.ndarray, np.ndarray]]]:
+    arrived: dict[Pair, Lists[Places]], sizes: Sizes
+) -> tuple[dict[Pair, PairSums], dict[Pair, BlockPattern], dict[Pair, Places]]:
     """The sorted pattern of every pair of main states, each diagonal whole."""
-    reductions, patterns, places = {}, {}, {}
+    sums, patterns, places = {}, {}, {}
     counts = {s: n for s, n, _ in sizes}
     for pair in sorted({*arrived, *((s, s) for s in counts)}):
-        parts = arrived.get(pair, [])
-        rows, columns = (np.concatenate([np.zeros(0, np.int32), *(part[side] for part in parts)]) for side in (0, 1))
-        ends = np.cumsum([part[0].size for part in parts])
-        if pair[0] == pair[1]:
-            diagonal = np.arange(counts[pair[0]], dtype=np.int32)
-            rows, columns = np.concatenate([rows, diagonal]), np.concatenate([columns, diagonal])
         shape = (counts[pair[0]], counts[pair[1]])
-        rows, columns, slots = unique_pairs(rows, columns, shape)
-        patterns[pair] = BlockPattern.build(rows, columns, shape)
-        reductions[pair] = tuple(Reduction.build(part, rows.size) for part in np.split(slots, ends)[: len(parts)])
-        places[pair] = (rows, columns)
-    return reductions, patterns, places
+        sums[pair], places[pair] = PairSums.build(arrived.get(pair, Lists()), shape, diagonal=pair[0] == pair[1])
+        patterns[pair] = BlockPattern.build(*places[pair], shape)
+    return sums, patterns, places

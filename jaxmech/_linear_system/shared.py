@@ -8,8 +8,8 @@ import numpy as np
 from .._check import check_instance
 from .._projector import Held, touched_blocks
 from .._sparse.block_matrix import Pair
+from .._sparse.pair_sums import PairSums
 from .._sparse.pattern import BlockPattern, unique_pairs
-from .._sparse.reduction import Reduction
 from .matrix import MatrixLinearSystem
 
 
@@ -39,22 +39,23 @@ def _union(all_patterns: list[dict[Pair, BlockPattern]]) -> dict[Pair, BlockPatt
     union = {}
     for pair in sorted({pair for patterns in all_patterns for pair in patterns}):
         found = [patterns[pair] for patterns in all_patterns if pair in patterns]
-        shape = found[0].shape
-        rows, columns = (np.concatenate([np.asarray(a) for a in each]) for each in zip(*map(_places, found), strict=True))
+        shape, places = found[0].shape, [_places(pattern) for pattern in found]
+        if pair[0] == pair[1]:
+            places += [(columns, rows) for rows, columns in places]  # sums of halves need every mirror image
+        rows, columns = (np.concatenate(each) for each in zip(*places, strict=True))
         union[pair] = BlockPattern.build(*unique_pairs(rows, columns, shape)[:2], shape)
     return union
 
 
 def _within(given: MatrixLinearSystem, union: Mapping[Pair, BlockPattern]) -> MatrixLinearSystem:
-    reductions = {}
+    sums = {}
     for pair, pattern in union.items():
-        reductions[pair] = ()
         if pair in given.patterns:
-            positions = _positions(given.patterns[pair], pattern)
-            parts = (positions[np.asarray(total.slots)] for total in given.reductions[pair])
-            reductions[pair] = tuple(Reduction.build(slots, pattern.blocks) for slots in parts)
+            sums[pair] = given.sums[pair].within(_positions(given.patterns[pair], pattern), *_places(pattern))
+        else:
+            sums[pair] = PairSums((), (), None)
     touched = touched_blocks(_held(given), {pair: _places(p) for pair, p in union.items()})
-    return eqx.tree_at(lambda m: (m.reductions, m.patterns, m.touched), given, (reductions, dict(union), touched))
+    return eqx.tree_at(lambda m: (m.sums, m.patterns, m.touched), given, (sums, dict(union), touched))
 
 
 def _places(pattern: BlockPattern) -> tuple[np.ndarray, np.ndarray]:

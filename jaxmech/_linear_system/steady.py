@@ -2,16 +2,14 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 
 from .._assembly import Factors, Terms, contributions
 from .._dynamics import with_only
 from .._evaluation import Evaluation
 from .._plan import Plan
-from .._projection import Places, Walk
+from .._projection import Walk
 from .._sparse.block_matrix import Pair
-from .._sparse.pattern import unique_pairs
-from .._sparse.reduction import Reduction
+from .._sparse.pair_sums import PairSums, Places
 from .._system import System
 from .._typing import Array
 from .parts import Parts, present
@@ -24,21 +22,17 @@ class SteadyBlocks(eqx.Module):
     """
 
     walk: Walk
-    reductions: dict[Pair, tuple[Reduction, ...]]
+    sums: dict[Pair, PairSums]
     kept: Parts | None = None
 
     @classmethod
     def build(cls, system: System, plan: Plan, main: dict[str, int]) -> tuple["SteadyBlocks", dict[Pair, Places]]:
         """The symbolic phase, and the places of the blocks. Host work."""
         walk, arrived = Walk.build(system, plan, main, {})
-        reductions, places = {}, {}
-        for pair, parts in arrived.items():
-            rows, columns = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
-            ends = np.cumsum([part[0].size for part in parts])
-            rows, columns, slots = unique_pairs(rows, columns, (main[pair[0]], main[pair[1]]))
-            reductions[pair] = tuple(Reduction.build(part, rows.size) for part in np.split(slots, ends[:-1]))
-            places[pair] = (rows, columns)
-        return cls(walk, reductions), places
+        sums, places = {}, {}
+        for pair, lists in arrived.items():
+            sums[pair], places[pair] = PairSums.build(lists, (main[pair[0]], main[pair[1]]), diagonal=False)
+        return cls(walk, sums), places
 
     def mappings(self, system: System) -> frozenset[str]:
         """The mappings whose Jacobian it asks for."""
@@ -49,13 +43,12 @@ class SteadyBlocks(eqx.Module):
         if self.kept is not None:
             return self.kept.sum(factors)
         arrived = self.walk.run(evaluation, terms, factors, {})
-        sums = {p: [total(a) for total, a in zip(self.reductions[p], parts, strict=True)] for p, parts in arrived.items()}
-        return {pair: sum(parts[1:], parts[0]) for pair, parts in sums.items()}
+        return {pair: self.sums[pair](lists) for pair, lists in arrived.items()}
 
     def prepared(self, evaluation: Evaluation, terms: Terms) -> "SteadyBlocks":
         """These blocks, evaluated and kept, whatever was kept before. Of a scene with forces of other laws, that are not
         steady there, none are."""
-        fresh = SteadyBlocks(self.walk, self.reductions)
+        fresh = SteadyBlocks(self.walk, self.sums)
         system, items = evaluation.system, self.walk.plan.items
         names = {kind: [item.name for item in items if item.kind == kind] for kind in ("force", "mass")}
         if not items or contributions(with_only(system, forces=names["force"], masses=names["mass"]), terms) != items:
@@ -63,4 +56,4 @@ class SteadyBlocks(eqx.Module):
         parts = present(self.walk.plan, terms, system)
         dtype = jnp.result_type(*(evaluation.x[s] for s in system.main_states))
         kept = Parts.of(lambda factors: fresh.blocks(evaluation, terms, factors), parts, dtype)
-        return SteadyBlocks(self.walk, self.reductions, kept)
+        return SteadyBlocks(self.walk, self.sums, kept)
