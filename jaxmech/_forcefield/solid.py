@@ -89,15 +89,19 @@ def _elasticity(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) ->
 
 
 def _gradient(stress: Float[Array, "q a b"], gradients: Float[Array, "q k b"]) -> tuple[Float[Array, "k a"]]:
-    return (_with_first(jnp.einsum("qab,qkb->ka", stress, gradients[:, 1:])),)
+    return (jnp.einsum("qab,qkb->ka", stress, gradients),)
 
 
 def _hessian(elasticity: Float[Array, "q J a b L"], gradients: Float[Array, "q k L"]) -> Any:
-    others = gradients[:, 1:]
-    half = jnp.einsum("qJabL,qjL->qJabj", elasticity, others)
-    K = _symmetric(jnp.swapaxes(jnp.einsum("qiJ,qJabj->iabj", others, half), 2, 3))
-    rows = _with_first(K)
-    return ((_symmetric(jnp.swapaxes(_with_first(jnp.swapaxes(rows, 0, 2)), 0, 2)),),)
+    # A cell feels no translation: the rows of its first node are minus the sum of the others. That is less work for scalar
+    # operations, and more for the products of matrices that many points are better off with.
+    simple = gradients.shape[0] == 1
+    G = gradients[:, 1:] if simple else gradients
+    half = jnp.einsum("qJabL,qjL->qJabj", elasticity, G)
+    K = _symmetric(jnp.swapaxes(jnp.einsum("qiJ,qJabj->iabj", G, half), 2, 3))
+    if simple:
+        K = _symmetric(jnp.swapaxes(_with_first(jnp.swapaxes(_with_first(K), 0, 2)), 0, 2))
+    return ((K,),)
 
 
 def _symmetric(K: Float[Array, "k a k b"]) -> Float[Array, "k a k b"]:
@@ -106,7 +110,6 @@ def _symmetric(K: Float[Array, "k a k b"]) -> Float[Array, "k a k b"]:
 
 
 def _with_first(others: Float[Array, "k-1 ..."]) -> Float[Array, "k ..."]:
-    """What belongs to the first node of a cell beside that of the others: it feels no translation, so they sum to zero."""
     return jnp.concatenate([-jnp.sum(others, axis=0, keepdims=True), others])
 
 
