@@ -226,7 +226,13 @@ def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapp
 
 def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
     """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`."""
-    return jax.grad(lambda v: kinetic_energy(system, position, v))(dict(velocity))
+    system = without_idle(with_only(system, masses=system.masses))
+    if system.mappings:
+        return jax.grad(lambda v: kinetic_energy(system, position, v))(dict(velocity))
+    total = zero_forces(system, position)
+    for name, mass in system.masses.items():
+        total = summed(total, mass.on, element_momentum(system, name, dict(position), dict(velocity)))
+    return total
 
 
 def momentum_supply(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:

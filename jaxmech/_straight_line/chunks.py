@@ -16,7 +16,7 @@ from .program import entries, inner_program, run, stacked
 from .scalars import Arithmetic, NoStraightLine
 from .stages import staged
 
-_SHORT = 1_000  # operations that XLA handles well enough as they are
+_SHORT = 200
 _LONG = 60_000  # operations beyond which compiling a straight line takes too long
 _CHUNK = 1024  # elements whose scalars stay in the cache of a core
 _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
