@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ._assembly import Contribution, Factors, Terms, component_of
 from ._dynamics import Fields, gathered
@@ -106,9 +105,8 @@ def _cut(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], halves: tuple[in
         blocks = block.reshape(k, r, l, c).transpose(0, 2, 1, 3)
         if i != j or i not in halves:
             return blocks.reshape(k * l, r, c)
-        rows, columns = np.triu_indices(k)
-        weights = jnp.asarray(np.where(rows == columns, 0.5, 1.0), block.dtype)
-        return weights[:, None, None] * blocks[rows, columns]
+        # Slices: the transpose of a gather would scatter.
+        return jnp.stack([blocks[a, b] if a < b else 0.5 * blocks[a, a] for a in range(k) for b in range(a, k)])
 
     return tuple(tuple(of_pair(i, j) for j in range(len(on))) for i in range(len(on)))
 

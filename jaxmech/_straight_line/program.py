@@ -41,7 +41,7 @@ def _apply(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Sc
         consts = [entries(c) for c in inner.consts] if closed else []
         return run(arithmetic, inner.jaxpr if closed else inner, consts, operands)
     if name == "scan":
-        return _scan(eqn, operands)
+        return (_unrolled if eqn.params["unroll"] >= eqn.params["length"] else _scan)(arithmetic, eqn, operands)
     if name in RULES:
         return RULES[name](arithmetic, eqn, *operands)
     if all(is_number(x) for operand in operands for x in operand.flat):
@@ -79,8 +79,23 @@ def _lanes(operands: Sequence[Scalars]) -> tuple[int, ...]:
     return next((x.shape for operand in operands for x in operand.flat if x.shape), ())
 
 
-def _scan(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+def _unrolled(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+    """A loop that asks to be written out: as operations like any others, it is found again where it stands twice."""
+    params, body = eqn.params, eqn.params["jaxpr"]
+    constants, states = params["num_consts"], params["num_carry"]
+    consts, state, sequences = operands[:constants], operands[constants : constants + states], operands[constants + states :]
+    order = range(params["length"])
+    collected = {}
+    for i in reversed(order) if params["reverse"] else order:
+        inputs = [*consts, *state, *(x[i] for x in sequences)]
+        outputs = run(arithmetic, body.jaxpr, [entries(c) for c in body.consts], inputs)
+        state, collected[i] = outputs[:states], outputs[states:]
+    return [*state, *(np.stack([np.asarray(one, object) for one in each]) for each in zip(*(collected[i] for i in order)))]
+
+
+def _scan(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     """A loop of known length over the scalars of its state."""
+    del arithmetic
     params, lanes = eqn.params, _lanes(operands)
     body, constants, states = params["jaxpr"], params["num_consts"], params["num_carry"]
     consts, state, sequences = operands[:constants], operands[constants : constants + states], operands[constants + states :]
