@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scenes
 from jax.extend.core import ClosedJaxpr, Jaxpr
+from own_components import Bending, Swirl
 from tolerances import ITERATIVE, ROUND_OFF, TWO_MODES
 
 import jaxmech as jm
@@ -727,3 +728,28 @@ def test_components_summed_apart_make_the_same_matrix(name, monkeypatch):
     close(apart.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())
     shared = jm.share_pattern([apart])[0]
     close(shared.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())
+
+
+def test_half_of_a_symmetric_matrix_is_enough():
+    """Only blocks on and above the diagonal of an element are evaluated, also where an element names a node twice; what is
+    not symmetric is whole, and both make one matrix, exactly symmetric where nothing else is there."""
+    bending = Bending(("rod", [[0, 1, 2], [3, 2, 1], [2, 4, 2], [4, 0, 3]]), 2.0)
+    system = jm.System({"rod": jm.Vec3()}, forces={"bending": bending})
+    swirl = Swirl((("rod", [0, 1]), ("rod", [4, 3])), [0.1, 0.2, 0.3], 0.7)
+    both = jm.System({"rod": jm.Vec3()}, forces={"bending": bending, "swirl": swirl})
+    x = np.random.default_rng(3).normal(size=(5, 3))
+    state = system.at_rest({"rod": x})
+    half, mixed = (jm.MatrixLinearSystem.build(s, state, STATICS) for s in (system, both))
+    assert half.sums["rod", "rod"].halves and not half.sums["rod", "rod"].whole
+    assert mixed.sums["rod", "rod"].halves and mixed.sums["rod", "rod"].whole
+    K = half.unconstrained(system, state).to_dense()
+    assert np.array_equal(K, K.T)
+    close(K, jax.hessian(lambda q: jm.energy(system, system.at_rest({"rod": q.reshape(5, 3)})))(x.reshape(-1)))
+    close(
+        mixed.unconstrained(both, state).to_dense(),
+        -jax.jacfwd(lambda q: jm.total_force(both, both.at_rest({"rod": q.reshape(5, 3)}))["rod"].reshape(-1))(
+            x.reshape(-1)
+        ),
+    )
+    for one, shared, scene in zip((half, mixed), jm.share_pattern([half, mixed]), (system, both), strict=True):
+        close(shared.unconstrained(scene, state).to_dense(), one.unconstrained(scene, state).to_dense())

@@ -41,7 +41,7 @@ def _apply(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Sc
         consts = [entries(c) for c in inner.consts] if closed else []
         return run(arithmetic, inner.jaxpr if closed else inner, consts, operands)
     if name == "scan":
-        return (_unrolled if eqn.params["unroll"] >= eqn.params["length"] else _scan)(arithmetic, eqn, operands)
+        return (_unrolled if eqn.params["unroll"] >= eqn.params["length"] > 0 else _scan)(arithmetic, eqn, operands)
     if name in RULES:
         return RULES[name](arithmetic, eqn, *operands)
     if all(is_number(x) for operand in operands for x in operand.flat):
@@ -87,10 +87,10 @@ def _unrolled(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list
     order = range(params["length"])
     collected = {}
     for i in reversed(order) if params["reverse"] else order:
-        inputs = [*consts, *state, *(x[i] for x in sequences)]
+        inputs = [*consts, *state, *(x[i, ...] for x in sequences)]
         outputs = run(arithmetic, body.jaxpr, [entries(c) for c in body.consts], inputs)
         state, collected[i] = outputs[:states], outputs[states:]
-    return [*state, *(np.stack([np.asarray(one, object) for one in each]) for each in zip(*(collected[i] for i in order)))]
+    return [*state, *map(np.stack, zip(*(collected[i] for i in order), strict=True))]
 
 
 def _scan(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
