@@ -98,8 +98,6 @@ def reduced(program: ClosedJaxpr, axes: Axes, wanted: Sequence[bool]) -> tuple[E
     return ElementProgram(ClosedJaxpr(jaxpr, program.consts), tuple(axes[i] for i in kept)), kept
 
 
-
-
 def _replaced(values: Sequence[Any], places: Sequence[int], others: Sequence[Any]) -> list[Any]:
     values = list(values)
     for i, other in zip(places, others, strict=True):

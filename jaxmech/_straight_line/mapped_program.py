@@ -44,9 +44,9 @@ def _evaluate(*operands, call, count, sums):
 
 def _abstract(*operands, call, count, sums):
     whole = [jax.ShapeDtypeStruct((count, *v.aval.shape), v.aval.dtype) for v in call.jaxpr.outvars]
-    if operands[len(call.axes) :]:
-        leaves = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands[len(call.axes) :]]
-        whole = jax.eval_shape(lambda *leaves: jax.tree.unflatten(sums, leaves).applied(whole), *leaves)
+    leaves = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands[len(call.axes) :]]
+    if leaves:
+        whole = jax.eval_shape(lambda plan, outputs: plan.applied(outputs), jax.tree.unflatten(sums, leaves), whole)
     return [ShapedArray(a.shape, a.dtype) for a in whole]
 
 
@@ -140,17 +140,18 @@ def _without_unused(wanted, eqn):
     made, used = call.reduced(tuple(wanted))
     inputs = [eqn.invars[i] for i in used]
     outputs = [v for v, is_wanted in zip(eqn.outvars, wanted, strict=True) if is_wanted]
-    return [i in used for i in range(number)], eqn.replace(invars=inputs, outvars=outputs, params={**eqn.params, "call": made})
+    params = {**eqn.params, "call": made}
+    return [i in used for i in range(number)], eqn.replace(invars=inputs, outvars=outputs, params=params)
 
 
 def _unrolled(arithmetic: Arithmetic, eqn: Any, *operands: np.ndarray) -> list[np.ndarray]:
     """The rule of scalars: one element (a point of the element that is a straight line) after the other."""
     call = eqn.params["call"]
     consts = [entries(c) for c in call.consts]
-    each = [
-        run(arithmetic, call.jaxpr, consts, [x if axis is None else x[i, ...] for x, axis in zip(operands, call.axes, strict=True)])
-        for i in range(eqn.params["count"])
-    ]
+    each = []
+    for i in range(eqn.params["count"]):
+        own = [x if axis is None else x[i, ...] for x, axis in zip(operands, call.axes, strict=True)]
+        each.append(run(arithmetic, call.jaxpr, consts, own))
     return [np.stack(parts) for parts in zip(*each, strict=True)]
 
 

@@ -150,8 +150,8 @@ def scattered(arithmetic: Arithmetic, eqn: Any, operand: Scalars, places: Scalar
     """Entries added at known places, the transpose of reading them: what the primitive does to a one says where."""
     (at,) = _at_known(eqn, (places,))
     result, dtype = operand.copy(), eqn.outvars[0].aval.dtype
-    for number, one in enumerate(np.eye(update.size, dtype=np.float32)):
-        goes = evaluated(eqn, np.zeros(operand.shape, np.float32), at, one.reshape(update.shape))[0]
+    for number, one in enumerate(np.eye(update.size, dtype=dtype)):
+        goes = evaluated(eqn, np.zeros(operand.shape, dtype), at, one.reshape(update.shape))[0]
         for place in zip(*np.nonzero(np.asarray(goes)), strict=True):
             result[place] = arithmetic.combine("add", dtype, result[place], update.flat[number])
     return [result]
