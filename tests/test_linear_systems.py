@@ -667,7 +667,7 @@ def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch, tmp_path):
     plain = jm.MatrixLinearSystem.build(system, state)
     for where, number in {"_FEWEST": 1, "_BLOCKS": 20, "_WORTH": 2.0}.items():
         monkeypatch.setattr(f"jaxmech._sparse.chunk_sums.{where}", number)
-    monkeypatch.setattr("jaxmech._straight_line.elements._FEW", 1)
+    monkeypatch.setattr("jaxmech._straight_line.chunks._FEW", 1)
     monkeypatch.setattr("jaxmech._straight_line.chunks._SHORT", 300)
     chunked = jm.MatrixLinearSystem.build(system, state)
     assert any(sums.starts.size > 1 for sums in chunked.walk.sums.values()) and not plain.walk.sums

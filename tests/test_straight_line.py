@@ -10,7 +10,7 @@ from tolerances import FINITE_DIFFERENCE, RECOMPILED
 
 import jaxmech as jm
 from jaxmech._material.polar import rotation_distances
-from jaxmech._straight_line import chunks, elements
+from jaxmech._straight_line import chunks
 from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.points import map_points
 
@@ -18,7 +18,7 @@ from jaxmech._straight_line.points import map_points
 @pytest.fixture
 def always(monkeypatch):
     """However few the elements and the operations."""
-    monkeypatch.setattr(elements, "_FEW", 1)
+    monkeypatch.setattr(chunks, "_FEW", 1)
     monkeypatch.setattr(chunks, "_SHORT", 0)
 
 
@@ -46,6 +46,7 @@ FUNCTIONS = {
     "reductions": lambda a, b, s: (a.sum(0), b.max(), a.min(1), jnp.any(a > 0), jnp.prod(b, axis=1), jnp.linalg.norm(a)),
     "a_loop": lambda a, b, s: jax.lax.fori_loop(0, 4, lambda i, c: c @ a * 0.3 + b, b),
     "a_scan": lambda a, b, s: jax.lax.scan(lambda c, row: (c + s * row, c * row), a[0], b),
+    "a_loop_written_out": lambda a, b, s: jax.lax.scan(lambda c, row: (c + s * row, c @ row), a[0], b, reverse=True, unroll=True),
     "hessian": lambda a, b, s: jax.hessian(lambda a: jnp.sum(jnp.tanh(a @ b)) * s)(a),
     "custom_rule": lambda a, b, s: s * rotation_distances(jnp.eye(3) + 0.1 * a)[0],
     "a_constant": lambda a, b, s: (jnp.eye(3), a * 0.0, jnp.zeros(2)),
@@ -140,7 +141,7 @@ def test_a_scene_of_many_elements_agrees_with_itself(kind, lengths, rng):
     """Many enough to be straight lines: bodies, springs, and points on a frame that springs hold."""
     cells = (4, 4, 3) if kind == "tetrahedron" else (8, 6, 6)
     mesh = jm.box_mesh(cells=cells, size=(2.0, 1.0, 1.0), kind=kind)
-    count = elements._FEW + 10
+    count = chunks._FEW + 10
     chain = np.stack([np.arange(count), np.arange(1, count + 1)], 1) % mesh.points.shape[0]
     solid = jm.TetrahedronFEM if kind == "tetrahedron" else jm.HexahedronFEM
     system = jm.System(

@@ -16,7 +16,8 @@ from .program import entries, inner_program, run, stacked
 from .scalars import Arithmetic, NoStraightLine
 from .stages import staged
 
-_SHORT = 200
+_FEW = 256  # elements below which compiling takes longer than it saves
+_SHORT = 200  # operations that XLA handles well enough as they are
 _LONG = 60_000  # operations beyond which compiling a straight line takes too long
 _CHUNK = 1024  # elements whose scalars stay in the cache of a core
 _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
@@ -45,6 +46,11 @@ class AbstractChunkSums(eqx.Module):
     def applied(self, outputs: Sequence[Array]) -> list[Array]:
         """`of_all` of the outputs that are summed, and the others."""
         return [*self.of_all(outputs[: self.summed]), *outputs[self.summed :]]
+
+
+def are_few(count: int) -> bool:
+    """Whether elements are too few for what a straight line takes to compile."""
+    return count < _FEW
 
 
 def mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
@@ -92,7 +98,7 @@ def evaluated(
         return _in_chunks(function, _CHUNK, axes, arrays) if sums is None else _summed(function, axes, arrays, sums)
 
     length = _length(program.jaxpr)
-    if length < _SHORT:
+    if length < _SHORT or are_few(count):
         return vmapped(*arrays) if sums is None else in_order(vmapped)
     if length <= _LONG:
         try:
@@ -163,7 +169,7 @@ def _length(jaxpr: Any) -> int:
     for eqn in jaxpr.eqns:
         inner = inner_program(eqn)
         if inner is not None:
-            total += _length(getattr(inner, "jaxpr", inner))
+            total += eqn.params.get("count", 1) * _length(getattr(inner, "jaxpr", inner))
             continue
         terms = 1
         if eqn.primitive.name == "dot_general":

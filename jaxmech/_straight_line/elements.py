@@ -1,6 +1,5 @@
 """A function of one element, mapped over all of them."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,16 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
-from jax.custom_batching import custom_vmap
-from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import ClosedJaxpr
-from jax.interpreters import partial_eval
 
-from .._typing import Array
-from .chunks import AbstractChunkSums, Lines, evaluated, mapped
+from .chunks import AbstractChunkSums, are_few
+from .element_program import reduced
+from .mapped_program import map_program
 from .stages import rewired
-
-_FEW = 256  # elements below which compiling takes longer than it saves
 
 
 def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractChunkSums | None = None) -> Any:
@@ -29,11 +24,25 @@ def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: Abstra
     each for a few hundred elements at a time, compute a second derivative of a density of a 3 x 3 matrix five to twenty
     times faster. Derivatives are those of `jax.vmap(function)`, custom rules included.
     """
+    axes, leaves = _axis_of_each(in_axes, arguments), jax.tree.leaves(arguments)
+    count = max((a.shape[0] for a, axis in zip(leaves, axes, strict=True) if axis is not None), default=0)
+    if not are_few(count) and is_compiled():
+        return trace_and_map(function, in_axes, *arguments, sums=sums)
+    outcome = jax.vmap(function, in_axes=in_axes)(*arguments)
+    return outcome if sums is None else _on_leaves(sums.applied, outcome)
+
+
+def is_compiled() -> bool:
+    """Whether operations are being recorded. Run one by one, they would be traced again at every call."""
+    return isinstance(jnp.add(0, 0), Tracer)
+
+
+def trace_and_map(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractChunkSums | None = None) -> Any:
+    """`map_elements` whatever the number of elements."""
     leaves, structure = jax.tree.flatten(arguments)
     axes = _axis_of_each(in_axes, arguments)
     where = [i for i, x in enumerate(leaves) if eqx.is_array(x)]
-    axes = [axes[i] for i in where]
-    arrays = [leaves[i] for i in where]
+    axes, arrays = [axes[i] for i in where], [leaves[i] for i in where]
 
     def of_one(*values):
         filled = list(leaves)
@@ -41,10 +50,7 @@ def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: Abstra
             filled[i] = value
         return function(*structure.unflatten(filled))
 
-    count = max((a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None), default=0)
-    if count < _FEW or not _is_compiled():
-        outcome = jax.vmap(function, in_axes=in_axes)(*arguments)
-        return outcome if sums is None else _on_leaves(sums.applied, outcome)
+    count = next(a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
     examples = [_of_one_element(a, axis) for a, axis in zip(arrays, axes, strict=True)]
     program, shapes = jax.make_jaxpr(of_one, return_shape=True)(*examples)
     outcome = _map_program(program, count, axes, arrays, sums)
@@ -54,11 +60,6 @@ def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: Abstra
 def _on_leaves(function: Callable, tree: Any) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     return jax.tree.unflatten(structure, function(leaves))
-
-
-def _is_compiled() -> bool:
-    """Whether operations are being recorded. Run one by one, they would be traced again at every call."""
-    return isinstance(jnp.add(0, 0), Tracer)
 
 
 def _axis_of_each(in_axes: Any, arguments: Any) -> list[int | None]:
@@ -80,65 +81,12 @@ def _map_program(
 ) -> list[Any]:
     """The outputs of a program for all elements. What it closes over and is being traced becomes an argument, so that it
     may be differentiated; the rest are numbers."""
-    jaxpr, used = partial_eval.dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars))
     traced = [i for i, c in enumerate(program.consts) if isinstance(c, Tracer)]
-    arrays = [*(program.consts[i] for i in traced), *(a for a, wanted in zip(arrays, used, strict=True) if wanted)]
-    axes = (*(None for _ in traced), *(axis for axis, wanted in zip(axes, used, strict=True) if wanted))
     known = [i for i in range(len(program.consts)) if i not in traced]
-    inputs = [*(jaxpr.constvars[i] for i in traced), *jaxpr.invars]
-    closed = ClosedJaxpr(
-        rewired(jaxpr, inputs, list(jaxpr.outvars), jaxpr.eqns, constants=[jaxpr.constvars[i] for i in known]),
-        [program.consts[i] for i in known],
-    )
-
-    lines: Lines = {}  # a derivative is traced many times over, and its primal each time
-
-    @custom_vmap
-    def of_scene(sums, *arrays):
-        return evaluated(closed, count, axes, arrays, sums, lines)
-
-    @of_scene.def_vmap
-    def of_batch(size, batched, sums, *arrays):
-        # Chunks of the elements of many scenes at once would not stay in a cache.
-        if sums is not None:
-            moving, shared = eqx.partition((sums, *arrays), tuple(batched))
-            whole = jax.lax.map(lambda own: of_scene(*eqx.combine(own, shared)), moving)
-        else:
-            whole = evaluated(closed, size * count, *_folded(size, count, axes, arrays, batched[1:]), None, lines)
-            whole = [a.reshape(size, count, *a.shape[1:]) for a in whole]
-        return whole, [True] * len(whole)
-
-    @jax.custom_jvp
-    def call(sums, *arrays):
-        return of_scene(sums, *arrays)
-
-    @functools.partial(call.defjvp, symbolic_zeros=True)
-    def rule(primals, tangents):
-        (sums, *primals), tangents = primals, tangents[1:]
-        moving = [i for i, t in enumerate(tangents) if not isinstance(t, SymbolicZero)]
-
-        def moved(*values):
-            values = dict(zip(moving, values, strict=True))
-            whole = mapped(closed, count, axes, [values.get(i, p) for i, p in enumerate(primals)])
-            return whole if sums is None else sums.applied(whole)
-
-        return call(sums, *primals), jax.jvp(moved, [primals[i] for i in moving], [tangents[i] for i in moving])[1]
-
-    return call(sums, *arrays)
-
-
-def _folded(
-    size: int, count: int, axes: Sequence[int | None], arrays: Sequence[Array], batched: Sequence[bool]
-) -> tuple[list[int | None], list[Array]]:
-    """The elements of a batch of scenes as elements of one: axes and arrays. What the elements of a scene share, and other
-    scenes have other numbers for, is repeated."""
-    folded, folded_axes = [], []
-    for a, axis, own in zip(arrays, axes, batched, strict=True):
-        of_elements = axis is not None
-        if of_elements or own:
-            rest = a.shape[own + of_elements :]
-            a = jnp.broadcast_to(a.reshape(size if own else 1, count if of_elements else 1, *rest), (size, count, *rest))
-            a = a.reshape(size * count, *rest)
-        folded.append(a)
-        folded_axes.append(0 if of_elements or own else None)
-    return folded_axes, folded
+    jaxpr, constants = program.jaxpr, program.jaxpr.constvars
+    inputs = [*(constants[i] for i in traced), *jaxpr.invars]
+    opened = rewired(jaxpr, inputs, list(jaxpr.outvars), jaxpr.eqns, constants=[constants[i] for i in known])
+    closed = ClosedJaxpr(opened, [program.consts[i] for i in known])
+    made, used = reduced(closed, (*(None for _ in traced), *axes), [True for _ in jaxpr.outvars])
+    given = [*(program.consts[i] for i in traced), *arrays]
+    return map_program(made, count, [given[i] for i in used], sums)

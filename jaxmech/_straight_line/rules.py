@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -128,15 +128,39 @@ def transpose(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalar
 def indexed(arithmetic: Arithmetic, eqn: Any, operand: Scalars, *places: Scalars) -> list[Scalars]:
     """Entries at known places: what the primitive does to their numbers says which."""
     del arithmetic
-    if not all(is_number(x) for place in places for x in place.flat):
-        raise NoStraightLine(f"{eqn.primitive.name} at places that are computed")
     numbers = np.arange(1, operand.size + 1, dtype=np.int32).reshape(operand.shape)
-    chosen = np.asarray(evaluated(eqn, numbers, *map(known, places))[0])
+    chosen = np.asarray(evaluated(eqn, numbers, *_at_known(eqn, places))[0])
     outside = np.zeros((), eqn.outvars[0].aval.dtype)[()]
     result = np.empty(chosen.shape, object)
     for place in np.ndindex(chosen.shape):
         result[place] = operand.flat[chosen[place] - 1] if chosen[place] else outside
     return [result]
+
+
+def updated(arithmetic: Arithmetic, eqn: Any, operand: Scalars, part: Scalars, *places: Scalars) -> list[Scalars]:
+    """Some entries replaced, at known places: the transpose of reading consecutive ones."""
+    del arithmetic
+    scalars = np.concatenate([operand.reshape(-1), part.reshape(-1)])
+    kept, new = np.split(np.arange(scalars.size, dtype=np.int32), [operand.size])
+    chosen = evaluated(eqn, kept.reshape(operand.shape), new.reshape(part.shape), *_at_known(eqn, places))[0]
+    return [scalars[np.asarray(chosen)]]
+
+
+def scattered(arithmetic: Arithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:
+    """Entries added at known places, the transpose of reading them: what the primitive does to a one says where."""
+    (at,) = _at_known(eqn, (places,))
+    result, dtype = operand.copy(), eqn.outvars[0].aval.dtype
+    for number, one in enumerate(np.eye(update.size, dtype=dtype)):
+        goes = evaluated(eqn, np.zeros(operand.shape, dtype), at, one.reshape(update.shape))[0]
+        for place in zip(*np.nonzero(np.asarray(goes)), strict=True):
+            result[place] = arithmetic.combine("add", dtype, result[place], update.flat[number])
+    return [result]
+
+
+def _at_known(eqn: Any, places: Sequence[Scalars]) -> list[np.ndarray]:
+    if not all(is_number(x) for place in places for x in place.flat):
+        raise NoStraightLine(f"{eqn.primitive.name} at places that are computed")
+    return [known(place) for place in places]
 
 
 def concatenate(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
@@ -149,6 +173,13 @@ def stack(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]
     """Arrays along a new axis."""
     del arithmetic
     return [np.stack(operands, eqn.params["axis"])]
+
+
+def unstack(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+    """The parts of an array along an axis, without it."""
+    del arithmetic
+    parts = np.moveaxis(operand, eqn.params["axis"], 0)
+    return [parts[i, ...] for i in range(len(parts))]
 
 
 def pad(arithmetic: Arithmetic, eqn: Any, operand: Scalars, value: Scalars) -> list[Scalars]:
@@ -205,5 +236,8 @@ RULES: dict[str, Callable] = {
     **dict.fromkeys(_REDUCTIONS, reduction),
     "split": split,
     "stack": stack,
+    "unstack": unstack,
+    "dynamic_update_slice": updated,
+    "scatter-add": scattered,
     symmetric.NAME: symmetric.mirrored,
 }

@@ -1,0 +1,177 @@
+"""Mapped programs of elements: the derivatives of any order are mapped programs, and straight lines, themselves."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.interpreters import partial_eval
+from test_straight_line import close
+
+from jaxmech._sparse.chunk_sums import ChunkSums
+from jaxmech._straight_line import chunks
+from jaxmech._straight_line.elements import map_elements
+from jaxmech._straight_line.points import map_points
+
+COUNT = 6
+AXES = (0, 0, None)
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch):
+    """However few the elements and the operations; and never as arrays of all elements."""
+    monkeypatch.setattr(chunks, "_FEW", 1)
+    monkeypatch.setattr(chunks, "_SHORT", 0)
+
+
+@pytest.fixture
+def only_straight_lines(monkeypatch):
+    """Where a program is mapped as it is, the test fails."""
+
+    def refused(*arguments):
+        raise AssertionError("a program that is no straight line")
+
+    monkeypatch.setattr(chunks, "mapped", refused)
+
+
+def plain(function, in_axes, *arguments):
+    return jax.vmap(function, in_axes)(*arguments)
+
+
+def smooth(a, b, s):
+    """What reads entries in every way that a transpose writes them back."""
+    picked = a[np.array([2, 0])][:, ::2] @ b[:2, :2].T + jnp.stack([b[0, :2], b[1, 1:]])
+    row = jax.lax.dynamic_slice_in_dim(a, 1, 1)[0]
+    return jnp.sin(s * picked) @ jnp.exp(0.1 * picked.T), jnp.flip(row) * jnp.sum(b[np.triu_indices(3)]) * s
+
+
+@pytest.fixture
+def given(rng):
+    a, b = (jnp.asarray(rng.normal(size=(COUNT, 3, 3))) for _ in range(2))
+    return a, b, jnp.asarray(0.7)
+
+
+def energy(over, function=smooth):
+    """A number made of all outputs, in which none of them is linear."""
+
+    def value(a, b, s):
+        return sum(jnp.sum(jnp.sin(x)) for x in jax.tree.leaves(over(function, AXES, a, b, s)))
+
+    return value
+
+
+ORDERS = {
+    "reverse": lambda f: jax.grad(f, (0, 1, 2)),
+    "forward": lambda f: jax.jacfwd(f, (0, 2)),
+    "forward over reverse": lambda f: jax.jacfwd(jax.grad(f, (0, 2)), 2),
+    "reverse over forward": lambda f: jax.grad(jax.jacfwd(f, 2), (0, 2)),
+    "reverse over reverse": lambda f: jax.grad(lambda *x: jnp.sum(jax.grad(f)(*x) ** 2), (0, 1, 2)),
+    "third": lambda f: jax.grad(lambda *x: jax.jvp(jax.grad(f, 2), x, x)[1], (0, 1, 2)),
+    "of two scenes": lambda f: jax.vmap(jax.grad(lambda a, b, s: f(a, b, s), (0, 2)), (None, None, 0)),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_derivatives_are_straight_lines(order, given, request):
+    a, b, s = given
+    s = jnp.stack([s, 2 * s]) if order == "of two scenes" else s
+    expected = ORDERS[order](energy(plain))(a, b, s)
+    request.getfixturevalue("only_straight_lines")
+    close(jax.jit(ORDERS[order](energy(map_elements)))(a, b, s), expected)
+
+
+def test_custom_rules_are_respected(given):
+    @jax.custom_jvp
+    def odd(x):
+        return x**3
+
+    odd.defjvp(lambda primals, tangents: (odd(*primals), 7.0 * primals[0] * tangents[0]))  # not the derivative
+
+    for order in ("reverse", "forward", "third"):
+        found, expected = (
+            jax.jit(ORDERS[order](energy(over, lambda a, b, s: odd(a @ b) * s)))(*given) for over in (map_elements, plain)
+        )
+        close(found, expected)
+
+
+def test_a_linear_program_is_transposed(given, rng):
+    a, b, _ = given
+    shapes = jax.eval_shape(lambda: (b, jnp.zeros(())))
+    weights = jnp.asarray(rng.normal(size=(COUNT, 3, 3)))
+
+    def linear(over, b, s):
+        return over(lambda a, b, s: a @ b + s * a, AXES, a, b, s)
+
+    found, expected = (
+        jax.jit(lambda w, over=over: jax.linear_transpose(functools.partial(linear, over), *shapes)(w))(weights)
+        for over in (map_elements, plain)
+    )
+    close(found, expected)
+
+
+def test_whole_numbers_have_no_rate(given):
+    a, _, s = given
+    kinds = jnp.arange(COUNT) % 2
+
+    def value(over, a, s):
+        picked, kind = over(lambda a, k, s: (jnp.where(k == 0, a, s * a * a), 2 * k), AXES, a, kinds, s)
+        return jnp.sum(picked * kind[:, None, None])
+
+    found, expected = (jax.jit(jax.grad(functools.partial(value, over), (0, 1)))(a, s) for over in (map_elements, plain))
+    close(found, expected)
+
+
+@pytest.mark.parametrize("order", ["reverse", "forward", "third", "of two scenes"])
+def test_sums_of_chunks(order, rng, monkeypatch):
+    """Blocks that are summed where they are made, and an output that is not."""
+    for name, number in {"_FEWEST": 1, "_BLOCKS": 40, "_WORTH": 2.0}.items():
+        monkeypatch.setattr(f"jaxmech._sparse.chunk_sums.{name}", number)
+    count = 24
+    rows, columns = (rng.integers(0, 3, size=(count, 4)) for _ in range(2))
+    built = ChunkSums.build([(rows, columns)])
+    assert built is not None
+    sums, _ = built
+    a, b = (jnp.asarray(rng.normal(size=(count, 3, 3))) for _ in range(2))
+    weights = jnp.asarray(rng.normal(size=(4, 1, 1)))
+    s = jnp.array([0.2, 0.7]) if order == "of two scenes" else jnp.asarray(0.7)
+
+    def blocks(a, b, s):
+        return weights * jnp.sin(a @ b * s), s * jnp.trace(a)
+
+    def value(over):
+        def of(a, b, s):
+            summed, rest = over(a, b, s)
+            return jnp.sum(jnp.cos(summed)) + jnp.sum(rest**2)
+
+        return ORDERS[order](of)
+
+    found = jax.jit(value(lambda a, b, s: map_elements(blocks, AXES, a, b, s, sums=sums)))(a, b, s)
+    expected = value(lambda a, b, s: sums.applied(plain(blocks, AXES, a, b, s)))(a, b, s)
+    close(found, expected)
+
+
+@pytest.mark.parametrize("order", ["reverse", "forward over reverse", "third"])
+def test_points_inside_elements(order, given, request):
+    """Points that are mapped inside a program of elements, as scalars of the elements and as elements of their own."""
+    a, b, s = given
+
+    def of_points(mapped):
+        def function(a, b, s):
+            return mapped(lambda shared, row, other: jnp.sin(shared * row) * jnp.sum(other * row), s, a, b)
+
+        return function
+
+    by_vmap = of_points(lambda f, shared, *arrays: jax.vmap(f, (None, 0, 0))(shared, *arrays))
+    expected = jax.jit(ORDERS[order](energy(plain, by_vmap)))(a, b, s)
+    close(jax.jit(ORDERS[order](energy(plain, of_points(map_points))))(a, b, s), expected)
+    request.getfixturevalue("only_straight_lines")
+    close(jax.jit(ORDERS[order](energy(map_elements, of_points(map_points))))(a, b, s), expected)
+
+
+def test_what_nobody_reads_is_left_out(given):
+    """A trace says which inputs an output is made of, through a mapped program too."""
+    a, b, s = given
+    traced = jax.make_jaxpr(lambda a, b, s: map_elements(lambda a, b, s: (a * s, b + 1), AXES, a, b, s))(a, b, s)
+    assert partial_eval.dce_jaxpr(traced.jaxpr, [True, False])[1] == [True, False, True]
+    assert partial_eval.dce_jaxpr(traced.jaxpr, [False, True])[1] == [False, True, False]
