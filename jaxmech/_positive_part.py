@@ -68,7 +68,7 @@ def _jvp(primals, tangents):
         if type(rate) is not ad.Zero:
             changes.append(_derivative_p.bind(A, *directions[:k], rate, *directions[k + 1 :]))
     if not changes:
-        return out, ad.Zero.from_primal_value(out)  # pyright: ignore[reportAttributeAccessIssue]
+        return out, ad.Zero(jax.typeof(out).to_tangent_aval())
     return out, sum(changes[1:], changes[0])
 
 

@@ -46,7 +46,9 @@ FUNCTIONS = {
     "reductions": lambda a, b, s: (a.sum(0), b.max(), a.min(1), jnp.any(a > 0), jnp.prod(b, axis=1), jnp.linalg.norm(a)),
     "a_loop": lambda a, b, s: jax.lax.fori_loop(0, 4, lambda i, c: c @ a * 0.3 + b, b),
     "a_scan": lambda a, b, s: jax.lax.scan(lambda c, row: (c + s * row, c * row), a[0], b),
-    "a_loop_written_out": lambda a, b, s: jax.lax.scan(lambda c, row: (c + s * row, c @ row), a[0], b, reverse=True, unroll=True),
+    "a_loop_written_out": lambda a, b, s: jax.lax.scan(
+        lambda c, row: (c + s * row, c @ row), a[0], b, reverse=True, unroll=True
+    ),
     "hessian": lambda a, b, s: jax.hessian(lambda a: jnp.sum(jnp.tanh(a @ b)) * s)(a),
     "custom_rule": lambda a, b, s: s * rotation_distances(jnp.eye(3) + 0.1 * a)[0],
     "a_constant": lambda a, b, s: (jnp.eye(3), a * 0.0, jnp.zeros(2)),

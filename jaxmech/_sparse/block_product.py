@@ -41,7 +41,7 @@ def _jvp(primals, tangents, structure):
         parts.append(_written_down(value_rates, pattern, x))
     if type(rates) is not ad.Zero:
         parts.append(_written_down(values, pattern, rates))
-    return out, sum(parts[1:], parts[0]) if parts else ad.Zero.from_primal_value(out)  # pyright: ignore[reportAttributeAccessIssue]
+    return out, sum(parts[1:], parts[0]) if parts else ad.Zero(jax.typeof(out).to_tangent_aval())
 
 
 def _transpose(cotangent, values, x, *leaves, structure):

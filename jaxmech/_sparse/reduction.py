@@ -96,7 +96,7 @@ def _abstract(values, slots, position, *tables, spread):
 def _jvp(primals, tangents, **static):
     out = _reduce_p.bind(*primals, **static)
     if type(tangents[0]) is ad.Zero:
-        return out, ad.Zero.from_primal_value(out)  # pyright: ignore[reportAttributeAccessIssue]
+        return out, ad.Zero(jax.typeof(out).to_tangent_aval())
     return out, _reduce_p.bind(tangents[0], *primals[1:], **static)
 
 
