@@ -23,7 +23,7 @@ from ._vectors import Vector, choose, dtype_of, minus, norm, plus, zeros
 
 _MOST_STEPS = 20_000  # more than any system worth iterating on takes
 _FATAL = (INDEFINITE, UNSYMMETRIC, SINGULAR)  # no restart helps
-_GRACE = 10  # steps after which a residual must have begun to fall
+_GRACE = 5  # steps after which a residual must have begun to fall
 _UNLIKE = 1e3  # times that the rows with the load are larger than those with the residual
 
 
@@ -75,7 +75,7 @@ class AbstractKrylov(lx.AbstractLinearSolver):
     penalty of 1e30) that the tolerance says nothing of the small ones, and these are not solved, it ends in
     `RESULTS.unequal_rows`. `rtol=None` takes 1e-8 in float64, 1e-4 in float32. `max_steps`: ten times the number of
     unknowns, 20 000 at most, unless given. `give_up=True` ends in `RESULTS.max_steps_reached`
-    as soon as the residual falls too slowly to arrive within `max_steps`: after ten steps it must keep below the straight
+    as soon as the residual falls too slowly to arrive within `max_steps`: after five steps it must keep below the straight
     line, in logarithms, that leads there.
 
     The option `x0` is where to start; a start worse than zero is dropped. `stats`: `num_steps`, `residual` (its norm) and

@@ -21,7 +21,7 @@ class PCG(AbstractKrylov):
     1e-4 in float32; one below what rounding allows ends in `RESULTS.stagnation`, one that says nothing of rows far smaller
     than those of `b` (of a penalty) in `RESULTS.unequal_rows`. `max_steps`: ten times the
     number of unknowns, 20 000 at most, unless given. `give_up=True` ends in `RESULTS.max_steps_reached` as soon as the
-    residual falls too slowly to arrive within `max_steps`: after ten steps it must keep below the straight line, in
+    residual falls too slowly to arrive within `max_steps`: after five steps it must keep below the straight line, in
     logarithms, that leads there. `preconditioner`: `BlockJacobi()` for a `BlockMatrix` and none for other operators, unless
     given. The option `x0` is where to start. `stats`: `num_steps`, `residual`, `reason`.
 
