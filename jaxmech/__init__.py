@@ -63,6 +63,7 @@ from ._linear_solver.cholesky import Cholesky as Cholesky
 from ._linear_solver.compliance import compliance_matrix as compliance_matrix
 from ._linear_solver.default import default_solver as default_solver
 from ._linear_solver.dense import Dense as Dense
+from ._linear_solver.fallback import Fallback as Fallback
 from ._linear_solver.gmres import GMRES as GMRES
 from ._linear_solver.minres import MINRES as MINRES
 from ._linear_solver.pcg import PCG as PCG

@@ -47,6 +47,10 @@ class AbstractEquilibrium(eqx.Module):
         """Whether `operator` is the derivative itself. Static."""
 
     @abc.abstractmethod
+    def is_inertial(self) -> bool:
+        """Whether `operator` holds mass, and another one in every step: what `default_solver` asks. Static."""
+
+    @abc.abstractmethod
     def is_valid(self, u: Fields) -> Array:
         """Whether every law is defined at `u`."""
 

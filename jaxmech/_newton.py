@@ -58,7 +58,7 @@ def _linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *
 def _linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, solver: Any, *, moved: bool):
     """The operator of one Newton step, the free part of the right-hand side, the solution, and how the solve ended."""
     A, free = _linearised(problem, A0, R, gap, moved=moved)
-    solver = default_solver(A) if solver is None else solver
+    solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
     solution = lx.linear_solve(A, free, solver, throw=False)
     # In the held directions `A` is the identity, whatever the unit of the others: a tolerance knows nothing of them.
     d = {s: solution.value[s] + gap[s] for s in gap} if moved else solution.value

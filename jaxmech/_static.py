@@ -70,6 +70,9 @@ class StaticEquilibrium(AbstractEquilibrium):
         charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
         return charts and self.linear_system.is_exact(self.system)
 
+    def is_inertial(self) -> bool:
+        return False
+
     def is_valid(self, u: Fields) -> Array:
         return laws_hold(self.system, kinematics(self.system, u))
 

@@ -99,6 +99,8 @@ SOLVERS = {  # what makes it from the matrix, the kinds it is for, the accuracy 
     "BiCGStab SSOR": (lambda A, tol: jm.BiCGStab(tol, preconditioner=jm.SSOR()), ("unsymmetric",), ITERATED),
     "GMRES": (lambda A, tol: jm.GMRES(tol, restart=10), ("definite", "unsymmetric"), ITERATED),
     "GMRES whole": (lambda A, tol: jm.GMRES(tol, restart=30), ("indefinite",), ITERATED),
+    "Fallback": (lambda A, tol: jm.Fallback(jm.PCG(tol), jm.SparseDirect("superlu")), SYMMETRIC, ITERATED),
+    "Fallback taken": (lambda A, tol: jm.Fallback(jm.BiCGStab(max_steps=1), jm.SparseDirect("superlu")), ANY, DIRECT),
     "GMRES incomplete": (lambda A, tol: jm.GMRES(tol, preconditioner=jm.IncompleteFactor()), ("unsymmetric",), ITERATED),
 }
 NEEDS = {"feral": "feral", "pardiso": "pypardiso", "PCG multigrid": "pyamg"}

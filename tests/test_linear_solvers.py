@@ -34,6 +34,7 @@ QUICK = {("Dense", "unsymmetric"), ("Cholesky", "definite"), ("SVD", "indefinite
 QUICK |= {("SuperLU rcm", "indefinite"), ("feral", "indefinite"), ("pardiso", "unsymmetric"), ("PCG", "definite")}
 QUICK |= {("MINRES", "indefinite"), ("BiCGStab", "unsymmetric"), ("GMRES", "unsymmetric")}
 QUICK |= {("BlockTridiagonal", "definite"), ("BlockTridiagonal", "unsymmetric")}
+QUICK |= {("Fallback", "indefinite"), ("Fallback taken", "unsymmetric")}
 ALL = [(name, kind) for name, (_, kinds, _) in SOLVERS.items() for kind in kinds]
 ALL += [("BlockTridiagonal", kind) for kind in ANY]
 CASES = [pytest.param(*c, marks=() if c in QUICK else pytest.mark.slow) for c in ALL]
@@ -237,7 +238,12 @@ def test_the_rule_says_what_it_takes_and_why():
     big, unsymmetric = (blocks(D, sizes, symmetric=promise) for promise in (True, False))
     assert isinstance(rule.choose(big)[0], jm.SparseDirect) and "80 unknowns, symmetric" in rule.choose(big)[1]
     assert isinstance(jm.AutoLinearSolver(batched=True).choose(big)[0], jm.PCG)
-    assert isinstance(jm.AutoLinearSolver(inertial=True).choose(unsymmetric)[0], jm.BiCGStab)
+    for A, first in ((big, jm.PCG), (unsymmetric, jm.BiCGStab)):
+        solver, why = jm.AutoLinearSolver(inertial=True, rtol=1e-6).choose(A)
+        assert isinstance(solver.first, first) and solver.first.rtol == 1e-6 and solver.otherwise == jm.SparseDirect()
+        assert "iterations if few are enough. Otherwise: 80 unknowns" in why
+        assert jm.default_solver(A, inertial=True).first.rtol == 1e-10
+    assert isinstance(jm.AutoLinearSolver(inertial=True, platform="tpu").choose(big)[0], jm.PCG)
     node = np.repeat(np.arange(40), 2)
     chain = blocks(np.where(np.abs(node[:, None] - node) <= 1, D, 0.0), sizes, symmetric=True)
     assert isinstance(jm.AutoLinearSolver(chain=True).choose(chain)[0], jm.BlockTridiagonal)
@@ -251,6 +257,7 @@ def test_the_rule_says_what_it_takes_and_why():
     huge = jm.BlockMatrix({("a", "a"): big["a", "a"]}, (("a", 10**6, 3),), True, big.dtype)
     with pytest.raises(ValueError, match="3000000 unknowns are more than .*SmoothedAggregation"):
         rule.choose(huge)
+    assert isinstance(jm.AutoLinearSolver(inertial=True).choose(huge)[0], jm.PCG)
 
 
 def bar(cells):

@@ -47,8 +47,9 @@ class ImplicitEuler(AbstractIntegrator):
     body keeps its angular momentum. `C`: the Rayleigh damping of components (`System.rayleigh`), taken at the start of
     the step, with `rayleigh_stiffness` `rK` [s] and `rayleigh_mass` `rM` [1/s] for all components besides.
 
-    `linear_system`: built with the default `Terms()`. `solver`: `default_solver` unless given. `rtol`, `atol`,
-    `max_steps`, `line_search`: as in `static_solve`, for `newton=True`.
+    `linear_system`: built with the default `Terms()`. `solver`: `default_solver` of a time step unless given, or of any
+    matrix where motion changes none of it. `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, for
+    `newton=True`.
     Source: D. Baraff and A. Witkin, SIGGRAPH 1998, doi 10.1145/280814.280821.
     """
 
@@ -211,7 +212,8 @@ def _problem(integrator: ImplicitEuler, system: System, state: State, h: Array) 
 def _linear_step(integrator: ImplicitEuler, system: System, state: State, h: Array) -> tuple[State, NewtonInfo]:
     problem = _linear_problem(integrator, system, state, h)
     b = problem.b
-    solver = default_solver(problem.A) if integrator.solver is None else integrator.solver
+    solver, constant = integrator.solver, integrator.linear_system.is_constant()
+    solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
     dv, said = _solved((integrator, system, state, h), problem.A, b, solver)
     end = problem.advance(dv)
     result = reason(said)

@@ -62,6 +62,9 @@ class StepEquilibrium(AbstractEquilibrium):
         steady = not varying_masses(self.system, self.start)
         return charts and steady and self.linear_system.is_exact(self.system)
 
+    def is_inertial(self) -> bool:
+        return not self.linear_system.is_constant()
+
     def is_valid(self, u: Fields) -> Array:
         return laws_hold(self.system, kinematics(self.system, self.state(u).position))
 

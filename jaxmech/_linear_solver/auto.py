@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._check import check_choice, check_flags
+from .._check import check_choice, check_flags, check_tolerances
 from .._sparse.block_matrix import BlockMatrix
 from . import _cudss
 from ._host_choice import host_backend
@@ -15,10 +15,12 @@ from ._vectors import dtype_of
 from .bicgstab import BiCGStab
 from .block_tridiagonal import BlockTridiagonal
 from .dense import Dense
+from .fallback import Fallback
 from .gmres import GMRES
 from .pcg import PCG
 from .sparse_direct import SparseDirect
 
+_ITERATIONS = 150  # that take about as long as a sparse factor, on a cable, a plate or a body
 _DENSE = 60  # unknowns below which a dense factor is faster than anything sparse, also in a batch
 
 
@@ -29,25 +31,30 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
     |---|---|
     | at most 60 unknowns | `Dense` |
     | a matrix of a chain | `BlockTridiagonal` |
-    | a matrix, in a batch or of a time step | `PCG` if symmetric, else `BiCGStab` |
+    | a matrix in a batch | `PCG` if symmetric, else `BiCGStab` |
+    | a matrix of a time step | the same while it converges fast, with the next as `Fallback` |
     | any other matrix | `SparseDirect` |
     | the same, on a GPU | `SparseDirect("cudss")` with spineax; without it `PCG` if symmetric, else `GMRES` |
     | products only | `PCG` if symmetric, else `GMRES` |
 
     `chain`: nodes touch only their neighbours in number, as in rods and cables. `batched`: many matrices at once, under
-    `vmap`. `inertial`: the mass outweighs the stiffness, as in small time steps: iterations are few, and the matrix must be
-    definite. They are said by whoever knows: a pattern is data, and a program is traced once for all patterns of its size.
-    `platform`: `"cpu"`, `"gpu"` or `"tpu"`; that of JAX unless given. Raises `ValueError` for a matrix larger than the
-    installed backend of `SparseDirect` factorises in reasonable time and memory, with advice.
+    `vmap`. `inertial`: of a time step, with mass, and other values in the next one: iterations go on for as long as they
+    promise to take less time than a factor. They are said by whoever knows: a pattern is data, and a program is traced once
+    for all patterns of its size. `rtol`: of iterative solvers; theirs unless given, and 1e-10 (float32: 1e-5) with
+    `inertial`, so that results do not show which solver it was. `platform`: `"cpu"`, `"gpu"` or `"tpu"`; that of JAX unless
+    given. Raises `ValueError` for a matrix larger than the installed backend of `SparseDirect` factorises in reasonable time
+    and memory, with advice; not of a time step, where it iterates.
     """
 
     chain: bool = eqx.field(static=True, default=False, kw_only=True)
     batched: bool = eqx.field(static=True, default=False, kw_only=True)
     inertial: bool = eqx.field(static=True, default=False, kw_only=True)
+    rtol: float | None = eqx.field(static=True, default=None, kw_only=True)
     platform: str | None = eqx.field(static=True, default=None, kw_only=True)
 
     def __check_init__(self):
         check_flags("AutoLinearSolver", chain=self.chain, batched=self.batched, inertial=self.inertial)
+        check_tolerances("AutoLinearSolver", rtol=self.rtol)
         if self.platform is not None:
             check_choice("AutoLinearSolver", "platform", self.platform, ("cpu", "gpu", "tpu"))
 
@@ -59,16 +66,29 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
             return Dense(), f"{size} unknowns: a dense factor is the fastest to {_DENSE}."
         if not isinstance(operator, BlockMatrix):
             if symmetric:
-                return PCG(), f"a {kind} operator known by its products only."
-            return GMRES(rtol=_tight(operator)), f"an {kind} operator known by its products only."
+                return PCG(self.rtol), f"a {kind} operator known by its products only."
+            return GMRES(self._tight(operator)), f"an {kind} operator known by its products only."
         if self.chain:
             return BlockTridiagonal(), "nodes in a row: solved exactly in linear time."
-        if self.batched or self.inertial:
-            why = "a batch of matrices" if self.batched else "a matrix in which the mass outweighs the stiffness"
-            return (PCG() if symmetric else BiCGStab()), f"{why}, {kind}: few iterations, in parallel."
+        iteration = PCG if symmetric else BiCGStab
+        if self.batched:
+            return iteration(self.rtol), f"a batch of matrices, {kind}: few iterations, in parallel."
         platform = jax.default_backend() if self.platform is None else self.platform
+        if not self.inertial:
+            return self._of_any(operator, symmetric, platform)
+        if platform == "cpu" and size > host_backend("auto", symmetric=symmetric).most_unknowns:
+            return iteration(self.rtol), f"{size} unknowns, {kind}, of a time step: too many to be factorised."
+        otherwise, why = self._of_any(operator, symmetric, platform)
+        if not isinstance(otherwise, SparseDirect):
+            return otherwise, why
+        first = iteration(self._tight(operator), max_steps=_ITERATIONS, give_up=True)
+        return Fallback(first, otherwise), f"a matrix of a time step, {kind}: iterations if few are enough. Otherwise: {why}"
+
+    def _of_any(self, operator: BlockMatrix, symmetric: bool, platform: str) -> tuple[lx.AbstractLinearSolver, str]:
+        """For a matrix of which nothing else is known."""
+        size, kind = operator.in_size(), "symmetric" if symmetric else "unsymmetric"
         if platform != "cpu":
-            return _beside_the_host(operator, symmetric, platform)
+            return self._beside_the_host(operator, symmetric, platform)
         backend = host_backend("auto", symmetric=symmetric)
         if size > backend.most_unknowns:
             raise ValueError(
@@ -79,9 +99,25 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
             )
         return SparseDirect(), f"{size} unknowns, {kind}: a sparse factor ({backend.name})."
 
+    def _beside_the_host(self, operator: BlockMatrix, symmetric: bool, platform: str) -> tuple[lx.AbstractLinearSolver, str]:
+        """For a matrix that lives on an accelerator, and would have to travel to the host to be factored there."""
+        if platform == "gpu" and _cudss.available():
+            return SparseDirect("cudss"), f"{operator.in_size()} unknowns on a GPU: a sparse factor there (cuDSS)."
+        lacking = f"no sparse factor on a {platform.upper()}"
+        if platform == "gpu":
+            lacking += f" without spineax ({_cudss.NEEDS})"
+        on_host = "SparseDirect() factors it on the host."
+        if symmetric:
+            return PCG(self.rtol), f"{lacking}: iterations, for which the matrix must be definite; {on_host}"
+        return GMRES(self._tight(operator)), f"{lacking}: iterations; {on_host}"
+
+    def _tight(self, operator: lx.AbstractLinearOperator) -> float:
+        double = jnp.finfo(dtype_of(operator.in_structure())).bits == 64
+        return (1e-10 if double else 1e-5) if self.rtol is None else self.rtol
+
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
         solver, _ = self.choose(operator)
-        known = options if isinstance(solver, PCG | BiCGStab | GMRES) else {}
+        known = options if isinstance(solver, PCG | BiCGStab | GMRES | Fallback) else {}
         return _Chosen(solver), solver.init(operator, known)
 
     def compute(self, state, vector, options: dict[str, Any]):
@@ -100,22 +136,5 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
         return True
 
 
-def _beside_the_host(operator: BlockMatrix, symmetric: bool, platform: str) -> tuple[lx.AbstractLinearSolver, str]:
-    """For a matrix that lives on an accelerator, and would have to travel to the host to be factored there."""
-    size = operator.in_size()
-    if platform == "gpu" and _cudss.available():
-        return SparseDirect("cudss"), f"{size} unknowns on a GPU: a sparse factor there (cuDSS)."
-    lacking = f"no sparse factor on a {platform.upper()}"
-    if platform == "gpu":
-        lacking += f" without spineax ({_cudss.NEEDS})"
-    if symmetric:
-        return PCG(), f"{lacking}: iterations, for which the matrix must be definite; SparseDirect() factors it on the host."
-    return GMRES(rtol=_tight(operator)), f"{lacking}: iterations; SparseDirect() factors it on the host."
-
-
 class _Chosen(eqx.Module):
     solver: lx.AbstractLinearSolver = eqx.field(static=True)
-
-
-def _tight(operator: lx.AbstractLinearOperator) -> float:
-    return 1e-10 if jnp.finfo(dtype_of(operator.in_structure())).bits == 64 else 1e-5

@@ -17,8 +17,8 @@ _ORTHOGONAL = 16.0  # rounding units: cosines below are nil, and to be divided b
 class BiCGStab(AbstractKrylov):
     """The stabilised biconjugate gradient method for any square operator. A step is one product: half of a textbook's.
 
-    Stopping, `rtol`, `atol`, `max_steps`, the option `x0` and `stats` as for `PCG`. `preconditioner`: `BlockJacobi()` for a
-    `BlockMatrix` and none for other operators, unless given; it need not be symmetric. A breakdown starts again from the
+    `rtol`, `atol`, `max_steps`, `give_up`, the option `x0` and `stats`: as for `PCG`. `preconditioner`: `BlockJacobi()` for
+    a `BlockMatrix` and none for other operators, unless given; it need not be symmetric. A breakdown starts again from the
     true residual, and ends in `RESULTS.breakdown` where that did not halve.
     H. van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992) 631, doi 10.1137/0913035.
     """
@@ -27,6 +27,7 @@ class BiCGStab(AbstractKrylov):
     atol: float = 0.0
     max_steps: int | None = eqx.field(static=True, default=None)
     preconditioner: AbstractPreconditioner | None = eqx.field(default=None, kw_only=True)
+    give_up: bool = eqx.field(static=True, default=False, kw_only=True)
 
     symmetric = False
     definite = False

@@ -5,6 +5,9 @@ import lineax as lx
 from .auto import AutoLinearSolver
 
 
-def default_solver(operator: lx.AbstractLinearOperator) -> lx.AbstractLinearSolver:
-    """The solver that is taken where none is named: that of `AutoLinearSolver().choose(operator)`."""
-    return AutoLinearSolver().choose(operator)[0]
+def default_solver(operator: lx.AbstractLinearOperator, *, inertial: bool = False) -> lx.AbstractLinearSolver:
+    """The solver that is taken where none is named: that of `AutoLinearSolver(inertial=inertial).choose(operator)`.
+
+    `inertial`: of a time step, with mass, and other values in the next one.
+    """
+    return AutoLinearSolver(inertial=inertial).choose(operator)[0]

@@ -22,7 +22,7 @@ _CREEP = 0.999
 class GMRES(AbstractKrylov):
     """Flexible restarted GMRES for any square operator; memory `2 restart + 1` vectors.
 
-    Stopping, `rtol`, `atol`, `max_steps`, the option `x0` and `stats` as for `PCG`. `restart`: steps between restarts; a
+    `rtol`, `atol`, `max_steps`, `give_up`, the option `x0` and `stats`: as for `PCG`. `restart`: steps between restarts; a
     restart that reduces the residual by less than a thousandth ends the solve in `RESULTS.stagnation`.
     `preconditioner`: `BlockJacobi()` for a `BlockMatrix` and none for other operators, unless given; it acts from the right,
     so that the residual is the true one, and need not be symmetric. A singular operator without solution ends in
@@ -35,6 +35,7 @@ class GMRES(AbstractKrylov):
     atol: float = 0.0
     max_steps: int | None = eqx.field(static=True, default=None)
     preconditioner: AbstractPreconditioner | None = eqx.field(default=None, kw_only=True)
+    give_up: bool = eqx.field(static=True, default=False, kw_only=True)
     restart: int = eqx.field(static=True, default=50, kw_only=True)
 
     symmetric = False

@@ -1,6 +1,7 @@
 """What iterative solvers share: the stopping rule, restarts from a true residual, and what is said at the end."""
 
 import abc
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import lineax as lx
 from equinox import AbstractClassVar, AbstractVar
 
-from .._check import check_counts, check_instance, check_tolerances
+from .._check import check_counts, check_flags, check_instance, check_tolerances
 from .._sparse.block_matrix import BlockMatrix
 from .._sparse.preconditioned import PreconditionedOperator
 from .._typing import Array
@@ -22,6 +23,7 @@ from ._vectors import Vector, choose, dtype_of, minus, norm, plus, zeros
 
 _MOST_STEPS = 20_000  # more than any system worth iterating on takes
 _FATAL = (INDEFINITE, UNSYMMETRIC, SINGULAR)  # no restart helps
+_GRACE = 5  # steps after which a residual must have begun to fall
 _UNLIKE = 1e3  # times that the rows with the load are larger than those with the residual
 
 
@@ -72,7 +74,9 @@ class AbstractKrylov(lx.AbstractLinearSolver):
     residual (a tolerance below what rounding allows) the solve ends in `RESULTS.stagnation`. Where rows are so unequal (a
     penalty of 1e30) that the tolerance says nothing of the small ones, and these are not solved, it ends in
     `RESULTS.unequal_rows`. `rtol=None` takes 1e-8 in float64, 1e-4 in float32. `max_steps`: ten times the number of
-    unknowns, 20 000 at most, unless given.
+    unknowns, 20 000 at most, unless given. `give_up=True` ends in `RESULTS.max_steps_reached`
+    as soon as the residual falls too slowly to arrive within `max_steps`: after five steps it must keep below the straight
+    line, in logarithms, that leads there.
 
     The option `x0` is where to start; a start worse than zero is dropped. `stats`: `num_steps`, `residual` (its norm) and
     `reason`, a member of `jaxmech.RESULTS`.
@@ -82,6 +86,7 @@ class AbstractKrylov(lx.AbstractLinearSolver):
     atol: AbstractVar[float]
     max_steps: AbstractVar[int | None]
     preconditioner: AbstractVar[AbstractPreconditioner | None]
+    give_up: AbstractVar[bool]
     symmetric: AbstractClassVar[bool]  # needs a symmetric operator
     definite: AbstractClassVar[bool]  # needs a positive definite one
 
@@ -111,7 +116,8 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         del options
         dtype = dtype_of(vector)
         rtol = (1e-8 if jnp.finfo(dtype).bits == 64 else 1e-4) if self.rtol is None else self.rtol
-        goal = jnp.asarray(rtol * norm(vector) + self.atol, dtype)
+        scale = norm(vector)
+        goal = jnp.asarray(rtol * scale + self.atol, dtype)
         unknowns = sum(leaf.size for leaf in jax.tree.leaves(vector))
         limit = min(10 * unknowns, _MOST_STEPS) if self.max_steps is None else self.max_steps
 
@@ -119,7 +125,8 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         count = jnp.zeros((), jnp.int32)
         one, off = jnp.ones((), dtype), jnp.zeros((), bool)
         begin = _Progress(start, self.recursion(vector), one, one, count, count, off, state.flaw)
-        last = jax.lax.while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, goal, limit), begin)
+        over = partial(_late, scale, goal, limit) if self.give_up else lambda i: i.steps >= limit
+        last = jax.lax.while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, goal, over(i)), begin)
         blind = (last.residual > self.atol) & _overlooked(last, state.rows, vector, rtol)
         flaw = jnp.where(last.residual <= goal, jnp.where(blind, UNEQUAL, FINE), last.flaw)
         # An operator that breaks its promise is never solved, whatever the residual.
@@ -152,14 +159,14 @@ class _Progress(eqx.Module):
     flaw: Array
 
 
-def _step(i: _Progress, state: _State, b: Vector, goal: Array, limit: int) -> _Progress:
+def _step(i: _Progress, state: _State, b: Vector, goal: Array, over: Array) -> _Progress:
     """One step of the recursion; or, where it claims to have arrived or cannot go on, a look at the true residual.
 
     Both multiply the operator with one vector, so that the compiled loop holds one product and one preconditioner.
     """
     first = i.rounds == 0
     diverged = ~(i.run.residual <= norm(b) * jnp.finfo(goal.dtype).eps ** -0.5)
-    look = first | diverged | (i.run.flaw != FINE) | (i.run.residual <= goal) | i.run.full() | (i.steps >= limit)
+    look = first | diverged | (i.run.flaw != FINE) | (i.run.residual <= goal) | i.run.full() | over
     x = jax.lax.cond(look, lambda: plus(i.x, 1, i.run.correction()), lambda: i.x)
     run, y = i.run.direction(state.applied)
     Ay = state.operator.mv(choose(look, x, y))
@@ -173,8 +180,8 @@ def _step(i: _Progress, state: _State, b: Vector, goal: Array, limit: int) -> _P
         stuck = ~first & ~(residual <= i.run.fall() * i.residual)
         fatal = jnp.isin(i.run.flaw, jnp.asarray(_FATAL))
         flaw = jnp.where(stuck & (i.run.flaw == FINE), jnp.where(diverged, SINGULAR, STAGNATION), i.run.flaw)
-        flaw = jnp.where((flaw == FINE) | ((i.steps >= limit) & ~fatal), EXHAUSTED, flaw).astype(jnp.int32)
-        ended = (residual <= goal) | stuck | fatal | (i.steps >= limit) | (state.flaw != FINE)
+        flaw = jnp.where((flaw == FINE) | (over & ~fatal), EXHAUSTED, flaw).astype(jnp.int32)
+        ended = (residual <= goal) | stuck | fatal | over | (state.flaw != FINE)
         equilibrated = norm(_relative(left, state.rows))
         return _Progress(kept, run.restarted(left), residual, equilibrated, i.steps, i.rounds + 1, ended, flaw)
 
@@ -184,6 +191,13 @@ def _step(i: _Progress, state: _State, b: Vector, goal: Array, limit: int) -> _P
         )
 
     return jax.lax.cond(look, looked, advanced)
+
+
+def _late(scale: Array, goal: Array, limit: int, i: _Progress) -> Array:
+    """Whether no step is left, or the residual is above the straight line, in logarithms, that ends at the goal."""
+    way = (i.steps - _GRACE) / max(limit - _GRACE, 1)
+    line = scale * (goal / scale) ** way
+    return (i.steps >= limit) | ((i.steps > _GRACE) & (i.run.residual > line))
 
 
 def _chosen(solver: AbstractKrylov, operator: lx.AbstractLinearOperator) -> AbstractPreconditioner:
@@ -216,6 +230,7 @@ def check_krylov(solver: AbstractKrylov) -> None:
     """Raise unless the options of an iterative solver are what they should be."""
     name = type(solver).__name__
     check_tolerances(name, rtol=solver.rtol, atol=solver.atol)
+    check_flags(name, give_up=solver.give_up)
     if solver.max_steps is not None:
         check_counts(name, max_steps=solver.max_steps)
     M = solver.preconditioner

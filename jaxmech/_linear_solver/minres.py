@@ -17,7 +17,7 @@ _FLAT = 2 / 3  # power of the rounding unit: a residual that A sends to less is 
 class MINRES(AbstractKrylov):
     """The preconditioned minimal residual method for symmetric operators, definite or not. SOFA's MinResLinearSolver.
 
-    Stopping, `rtol`, `atol`, `max_steps`, the option `x0` and `stats` as for `PCG`. The preconditioner must be symmetric
+    `rtol`, `atol`, `max_steps`, `give_up`, the option `x0` and `stats`: as for `PCG`. The preconditioner must be symmetric
     positive definite also where the operator is not: `BlockJacobi(absolute=True)` for a `BlockMatrix` and none for other
     operators, unless given.
 
@@ -32,6 +32,7 @@ class MINRES(AbstractKrylov):
     atol: float = 0.0
     max_steps: int | None = eqx.field(static=True, default=None)
     preconditioner: AbstractPreconditioner | None = eqx.field(default=None, kw_only=True)
+    give_up: bool = eqx.field(static=True, default=False, kw_only=True)
 
     symmetric = True
     definite = False

@@ -20,8 +20,10 @@ class PCG(AbstractKrylov):
     Stops when the *true* residual meets `||b - A x|| <= rtol ||b|| + atol` (2-norm). `rtol=None` takes 1e-8 in float64,
     1e-4 in float32; one below what rounding allows ends in `RESULTS.stagnation`, one that says nothing of rows far smaller
     than those of `b` (of a penalty) in `RESULTS.unequal_rows`. `max_steps`: ten times the
-    number of unknowns, 20 000 at most, unless given. `preconditioner`: `BlockJacobi()` for a `BlockMatrix` and none for
-    other operators, unless given. The option `x0` is where to start. `stats`: `num_steps`, `residual`, `reason`.
+    number of unknowns, 20 000 at most, unless given. `give_up=True` ends in `RESULTS.max_steps_reached` as soon as the
+    residual falls too slowly to arrive within `max_steps`: after five steps it must keep below the straight line, in
+    logarithms, that leads there. `preconditioner`: `BlockJacobi()` for a `BlockMatrix` and none for other operators, unless
+    given. The option `x0` is where to start. `stats`: `num_steps`, `residual`, `reason`.
 
     Raises `ValueError` for an operator that does not promise symmetry. One that breaks the promise ends in the reason
     `RESULTS.unsymmetric`, one that proves indefinite in `RESULTS.indefinite`, a singular one without solution in
@@ -33,6 +35,7 @@ class PCG(AbstractKrylov):
     atol: float = 0.0
     max_steps: int | None = eqx.field(static=True, default=None)
     preconditioner: AbstractPreconditioner | None = eqx.field(default=None, kw_only=True)
+    give_up: bool = eqx.field(static=True, default=False, kw_only=True)
 
     symmetric = True
     definite = True

@@ -60,6 +60,10 @@ class AbstractLinearSystem(eqx.Module):
     def is_exact(self, system: System) -> bool:
         """Whether the stiffness leaves out nothing of the derivative of the force."""
 
+    def is_constant(self) -> bool:
+        """Whether no motion changes the matrix, so that one factor serves every step. Static; False unless overridden."""
+        return False
+
     def prepared(self, system: System, state: State) -> "AbstractLinearSystem":
         """This linear system for the motion of a scene: what of the matrix no motion changes, evaluated and kept.
 

@@ -112,6 +112,9 @@ class CompositeLinearSystem(AbstractLinearSystem):
     def is_exact(self, system: System) -> bool:
         return self.systems[self.solver].is_exact(system)
 
+    def is_constant(self) -> bool:
+        return self.systems[self.solver].is_constant()
+
 
 def _selected(name: str, selection: Selection) -> tuple[Terms, Factors | None]:
     """The terms of a matrix, and its own factors if it has any."""

@@ -150,6 +150,9 @@ class MatrixLinearSystem(AbstractLinearSystem):
     def is_exact(self, system: System) -> bool:
         return self.plan.exact
 
+    def is_constant(self) -> bool:
+        return not self.walk.plan.items
+
     def prepared(self, system: System, state: State) -> "MatrixLinearSystem":
         evaluation = Evaluation(system, state, self.steady.walk.mappings(system))
         return eqx.tree_at(lambda m: m.steady, self, self.steady.prepared(evaluation, self.terms))

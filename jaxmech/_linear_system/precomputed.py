@@ -52,6 +52,9 @@ class PrecomputedMatrixSystem(AbstractLinearSystem):
     def is_exact(self, system: System) -> bool:
         return False
 
+    def is_constant(self) -> bool:
+        return True
+
 
 @eqx.filter_jit
 def _evaluated(matrix: MatrixLinearSystem, system: System, state: State) -> Parts:
