@@ -151,7 +151,8 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return self.plan.exact
 
     def is_constant(self) -> bool:
-        return not self.walk.plan.items
+        plan = self.walk.plan  # of what varies
+        return not (plan.items or plan.geometric or plan.velocity)
 
     def prepared(self, system: System, state: State) -> "MatrixLinearSystem":
         evaluation = Evaluation(system, state, self.steady.walk.mappings(system))
