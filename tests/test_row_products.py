@@ -78,3 +78,32 @@ def test_products_keep_the_precision_they_have(rng):
     A = jm.BlockSparse(jnp.asarray(rng.normal(size=(6, 3, 3)), jnp.float32), pattern)
     assert A.mv(jnp.ones((4, 3), jnp.float32)).dtype == jnp.float32
     assert A.mv(jnp.ones((4, 3), jnp.float64)).dtype == jnp.float64
+
+
+def test_products_of_batches(rng):
+    """Of matrices, of vectors, of both, one batch in another; and their derivatives."""
+    pattern = pattern_of(ROWS["some empty, one long"], 300, rng)
+    values, x = rng.normal(size=(2, 3, pattern.blocks, 2, 3)), rng.normal(size=(2, 4, 300, 3))
+    w = rng.normal(size=(2, 3, 4, 7, 2))
+
+    def multiplied(values, x):
+        return jm.BlockSparse(values, pattern).mv(x)
+
+    def nested(product):
+        return jax.vmap(jax.vmap(jax.vmap(product, (None, 0)), (0, None)))
+
+    dense = np.zeros((2, 3, 7, 2, 300, 3))
+    rows, columns = np.asarray(pattern.rows), np.asarray(pattern.columns)
+    dense[:, :, rows, :, columns] = np.moveaxis(values, 2, 0)
+    expected = np.einsum("abirjc,akjc->abkir", dense, x)
+    close(nested(multiplied)(values, x), expected)
+    close(jax.vmap(multiplied, (None, 0))(values[0, 0], x[0]), expected[0, 0])
+    close(jax.vmap(multiplied, (0, None))(values[0], x[0, 0]), expected[0, :, 0])
+    close(jax.vmap(jax.vmap(multiplied), (0, None))(values[None, 0], x[0, :3]), expected[0, range(3), range(3)][None])
+    by_values, by_x = jax.vjp(nested(multiplied), values, x)[1](w)
+    close(by_x, np.einsum("abirjc,abkir->akjc", dense, w), 10 * ROUND_OFF)
+    close(by_values, np.einsum("abkzr,akzc->abzrc", w[..., rows, :], x[..., columns, :]), 10 * ROUND_OFF)
+    pulled = nested(lambda values, x: jax.vjp(multiplied, values, x)[1](jnp.ones((7, 2)))[1])(values, x)
+    close(pulled, np.broadcast_to(np.einsum("abirjc->abjc", dense)[:, :, None], pulled.shape))
+    rates = jax.jvp(nested(multiplied), (values, x), (2 * values, 0.5 * x))[1]
+    close(rates, 2.5 * expected, 10 * ROUND_OFF)

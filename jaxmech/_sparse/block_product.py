@@ -11,15 +11,26 @@ from .._typing import Array, Float
 from .pattern import BlockPattern
 
 
-def block_product(values: Float[Array, "z r c"], pattern: BlockPattern, x: Float[Array, "m c"]) -> Float[Array, "n r"]:
-    """`A x`, each row summed where it is read (`row_products.py`)."""
+def block_product(
+    values: Float[Array, "... z r c"], pattern: BlockPattern, x: Float[Array, "... m c"]
+) -> Float[Array, "... n r"]:
+    """`A x`, each row summed where it is read (`row_products.py`). Of a batch, the axes before these broadcast."""
     leaves, structure = jax.tree.flatten(pattern)
     return _product_p.bind(values, x, *leaves, structure=structure)
 
 
 def _written_down(values: Array, pattern: BlockPattern, x: Array) -> Array:
     """The same in operations that know their transposes, which gather: those of the reads of `RowProducts` would scatter."""
-    return pattern.by_row(times_vectors(values, pattern.at_columns(x)))
+    depths = (values.ndim - 3, x.ndim - 2)
+    if depths == (0, 0):
+        return pattern.by_row(times_vectors(values, pattern.at_columns(x)))
+    shared = [depth < max(depths) for depth in depths]
+    alike = [not left_out and a.shape[0] == 1 for a, left_out in zip((values, x), shared, strict=True)]
+    values, x = (a[0] if one else a for a, one in zip((values, x), alike, strict=True))
+    axes = tuple(None if left_out or one else 0 for left_out, one in zip(shared, alike, strict=True))
+    if axes == (None, None):
+        return _written_down(values, pattern, x)[None]
+    return jax.vmap(lambda values, x: _written_down(values, pattern, x), in_axes=axes)(values, x)
 
 
 def _evaluate(values, x, *leaves, structure):
@@ -29,7 +40,8 @@ def _evaluate(values, x, *leaves, structure):
 
 def _abstract(values, x, *leaves, structure):
     rows = jax.tree.unflatten(structure, leaves).shape[0]
-    return ShapedArray((rows, values.shape[1]), jnp.result_type(values.dtype, x.dtype))
+    batch = jnp.broadcast_shapes(values.shape[:-3], x.shape[:-2])
+    return ShapedArray((*batch, rows, values.shape[-2]), jnp.result_type(values.dtype, x.dtype))
 
 
 def _jvp(primals, tangents, structure):
@@ -61,10 +73,25 @@ def _transpose(cotangent, values, x, *leaves, structure):
 
 
 def _batch(arguments, axes, structure):
-    def product(values, x, *leaves):
-        return _written_down(values, jax.tree.unflatten(structure, leaves), x)
+    if any(axis is not None for axis in axes[2:]):
 
-    return jax.vmap(product, in_axes=axes)(*arguments), 0
+        def product(values, x, *leaves):
+            return _written_down(values, jax.tree.unflatten(structure, leaves), x)
+
+        return jax.vmap(product, in_axes=axes)(*arguments), 0
+    values, x, *leaves = arguments
+    deepest = max(a.ndim - own - (axis is not None) for a, own, axis in zip((values, x), (3, 2), axes[:2], strict=True))
+    return _product_p.bind(
+        _first(values, axes[0], 3, deepest), _first(x, axes[1], 2, deepest), *leaves, structure=structure
+    ), 0
+
+
+def _first(a: Array, axis: int | None, own: int, deepest: int) -> Array:
+    """The new axis of a batch before all that any of the two has."""
+    if axis is None:
+        return a
+    a = jnp.moveaxis(a, axis, 0)
+    return jnp.expand_dims(a, tuple(range(1, 1 + deepest - (a.ndim - own - 1))))
 
 
 _product_p = Primitive("jaxmech_block_product")

@@ -5,6 +5,8 @@ stand one after the other, so the sum of a row is known from where it begins and
 length, and each bucket is summed in one pass.
 """
 
+import math
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -43,23 +45,37 @@ class RowProducts(eqx.Module):
         )
 
     def __call__(
-        self, values: Float[Array, "z r c"], columns: Int[Array, " z"], x: Float[Array, "m c"]
-    ) -> Float[Array, "n r"]:
-        """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` of row `i`."""
-        _, r, c = values.shape
+        self, values: Float[Array, "... z r c"], columns: Int[Array, " z"], x: Float[Array, "... m c"]
+    ) -> Float[Array, "... n r"]:
+        """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` of row `i`; of a batch, axes before these broadcast."""
+        (z, r, c), m = values.shape[-3:], x.shape[-2]
+        batch = np.broadcast_shapes(values.shape[:-3], x.shape[:-2])
+        # The matrices of a batch are one, block by block along its diagonal.
+        first_block, first_node = _numbers(values.shape[:-3], batch) * z, _numbers(x.shape[:-2], batch) * m
+        values, x = values.reshape(-1, r, c), x.reshape(-1, c)
 
         def bucket(start: Array, length: Array, longest: int) -> Array:
             number = jnp.arange(longest, dtype=start.dtype)
             inside = number < length[:, None]
             at = jnp.where(inside, start[:, None] + number, start[:, None])
-            blocks, vectors = take_rows(values, at), take_rows(x, take_rows(columns, at))
+            blocks = take_rows(values, first_block[:, None, None] + at)
+            vectors = take_rows(x, first_node[:, None, None] + take_rows(columns, at))
             # Entry by entry: as small products they would be half as fast.
             entries = [sum(blocks[..., i, j] * vectors[..., j] for j in range(c)) for i in range(r)]
-            return sum_entries([jnp.where(inside, entry, 0) for entry in entries])
+            sums = sum_entries([jnp.where(inside, entry, 0).reshape(-1, longest) for entry in entries])
+            return sums.reshape(-1, start.shape[0], r)
 
         sums = [bucket(*each) for each in zip(self.starts, self.lengths, self.longest, strict=True)]
-        nothing = jnp.zeros((0, values.shape[1]), jnp.result_type(values, x))
-        return take_rows_or_zeros(jnp.concatenate(sums) if sums else nothing, self.position)
+        nothing = jnp.zeros((first_block.size, 0, r), jnp.result_type(values, x))
+        sums = jnp.concatenate(sums, axis=1) if sums else nothing
+        places = _numbers(batch, batch)[:, None] * sums.shape[1] + self.position
+        places = jnp.where(self.position < sums.shape[1], places, first_block.size * sums.shape[1])
+        return take_rows_or_zeros(sums.reshape(-1, r), places).reshape(*batch, -1, r)
+
+
+def _numbers(own: tuple[int, ...], batch: tuple[int, ...]) -> np.ndarray:
+    """For every member of a batch, which of one's `own` matrices or vectors belongs to it."""
+    return np.broadcast_to(np.arange(math.prod(own), dtype=np.int32).reshape(own), batch).reshape(-1)
 
 
 def _buckets(lengths: np.ndarray) -> list[np.ndarray]:
