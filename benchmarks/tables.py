@@ -77,7 +77,7 @@ COLUMNS = {
     ),
     "batch": (
         "Batches of soft fingers (`benchmarks.batch`)",
-        ("scenes", "chunk", "solver", "scene steps / s", "loop / this", "MB", "off"),
+        ("scenes", "devices", "chunk", "solver", "scene steps / s", "loop / this", "MB", "off"),
     ),
 }
 

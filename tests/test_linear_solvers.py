@@ -244,6 +244,8 @@ def test_the_rule_says_what_it_takes_and_why():
         assert "iterations if few are enough. Otherwise: 80 unknowns" in why
         assert jm.default_solver(A, inertial=True).first.rtol == 1e-10
     assert isinstance(jm.AutoLinearSolver(inertial=True, platform="tpu").choose(big)[0], jm.PCG)
+    frames = (("a", 12, 6),)
+    assert jm.default_solver(blocks(dense("definite", frames), frames, symmetric=True), inertial=True) == jm.SparseDirect()
     node = np.repeat(np.arange(40), 2)
     chain = blocks(np.where(np.abs(node[:, None] - node) <= 1, D, 0.0), sizes, symmetric=True)
     assert isinstance(jm.AutoLinearSolver(chain=True).choose(chain)[0], jm.BlockTridiagonal)

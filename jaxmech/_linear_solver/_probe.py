@@ -17,7 +17,8 @@ def probed(operator: lx.AbstractLinearOperator) -> tuple[Array, Vector]:
     """
     structure = operator.in_structure()
     u, v = scattered(structure, 0), scattered(structure, 1)
-    both = jax.vmap(operator.mv)(jax.tree.map(lambda *a: jnp.stack(a), u, v))
+    # One after the other: a batch of elements that are divided over devices would be brought together.
+    both = jax.lax.map(operator.mv, jax.tree.map(lambda *a: jnp.stack(a), u, v))
     Au, Av = (jax.tree.map(lambda a, i=i: a[i], both) for i in range(2))
     eps = float(jnp.finfo(dtype_of(structure)).eps)
     size = norm(u) * norm(Av) + norm(v) * norm(Au)

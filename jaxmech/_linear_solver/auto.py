@@ -21,6 +21,7 @@ from .pcg import PCG
 from .sparse_direct import SparseDirect
 
 _ITERATIONS = 150  # that take about as long as a sparse factor, on a cable, a plate or a body
+_OF_A_POINT = 3  # unknowns at most: what frames carry, rods and beams, is stiff, and to begin with iterations is in vain
 _DENSE = 60  # unknowns below which a dense factor is faster than anything sparse, also in a batch
 
 
@@ -32,7 +33,7 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
     | at most 60 unknowns | `Dense` |
     | a matrix of a chain | `BlockTridiagonal` |
     | a matrix in a batch | `PCG` if symmetric, else `BiCGStab` |
-    | a matrix of a time step | the same while it converges fast, with the next as `Fallback` |
+    | a matrix of a time step, of points | the same while it converges fast, with the next as `Fallback` |
     | any other matrix | `SparseDirect` |
     | the same, on a GPU | `SparseDirect("cudss")` with spineax; without it `PCG` if symmetric, else `GMRES` |
     | products only | `PCG` if symmetric, else `GMRES` |
@@ -79,7 +80,7 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
         if platform == "cpu" and size > host_backend("auto", symmetric=symmetric).most_unknowns:
             return iteration(self.rtol), f"{size} unknowns, {kind}, of a time step: too many to be factorised."
         otherwise, why = self._of_any(operator, symmetric, platform)
-        if not isinstance(otherwise, SparseDirect):
+        if not isinstance(otherwise, SparseDirect) or any(b > _OF_A_POINT for _, _, b in operator.sizes):
             return otherwise, why
         first = iteration(self._tight(operator), max_steps=_ITERATIONS, give_up=True)
         return Fallback(first, otherwise), f"a matrix of a time step, {kind}: iterations if few are enough. Otherwise: {why}"

@@ -21,8 +21,8 @@ def sum_lanes(rows: Float[Array, "groups lanes ..."]) -> Float[Array, "groups ..
     return sum_entries([entries[..., i] for i in range(size)]).reshape(rows.shape[0], *rows.shape[2:])
 
 
-def sum_entries(entries: Sequence[Float[Array, "groups lanes ..."]]) -> Float[Array, "groups ... entries"]:
-    """The sum over the lanes, axis 1, of each entry of a row.
+def sum_entries(entries: Sequence[Float[Array, "groups lanes ..."]], axis: int = 1) -> Float[Array, "groups ... entries"]:
+    """The sum over the lanes, which are `axis`, of each entry of a row.
 
     Of several arrays reduced together, XLA's CPU backend makes one loop in which they are read or computed, and added
     without being written down; the reduction of a single array it gives to a library that wants it in memory first. A
@@ -30,7 +30,7 @@ def sum_entries(entries: Sequence[Float[Array, "groups lanes ..."]]) -> Float[Ar
     """
     several = tuple(entries) if len(entries) > 1 else 2 * tuple(entries)
     zero = jnp.zeros((), several[0].dtype)
-    sums = jax.lax.reduce(several, (zero,) * len(several), _added, (1,))
+    sums = jax.lax.reduce(several, (zero,) * len(several), _added, (axis,))
     return jnp.stack(sums[: len(entries)], axis=-1)
 
 

@@ -62,8 +62,7 @@ class RowProducts(eqx.Module):
             vectors = take_rows(x, first_node[:, None, None] + take_rows(columns, at))
             # Entry by entry: as small products they would be half as fast.
             entries = [sum(blocks[..., i, j] * vectors[..., j] for j in range(c)) for i in range(r)]
-            sums = sum_entries([jnp.where(inside, entry, 0).reshape(-1, longest) for entry in entries])
-            return sums.reshape(-1, start.shape[0], r)
+            return sum_entries([jnp.where(inside, entry, 0) for entry in entries], axis=2)
 
         sums = [bucket(*each) for each in zip(self.starts, self.lengths, self.longest, strict=True)]
         nothing = jnp.zeros((first_block.size, 0, r), jnp.result_type(values, x))
