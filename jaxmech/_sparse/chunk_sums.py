@@ -2,7 +2,7 @@
 
 The elements of a mesh come in an order in which neighbours, who share nodes, are near each other. Their blocks are summed
 chunk by chunk where they are made. Of 48,000 tetrahedra of a box a quarter as many sums are written to memory as there are
-blocks, and XLA's temporaries take 23 MB instead of 64.
+blocks, and XLA's temporaries take 12 MB instead of 41.
 """
 
 from collections.abc import Sequence
