@@ -80,8 +80,10 @@ def test_products_keep_the_precision_they_have(rng):
     assert A.mv(jnp.ones((4, 3), jnp.float64)).dtype == jnp.float64
 
 
-def test_products_of_batches(rng):
+@pytest.mark.parametrize("most", [2**31 - 1, 1], ids=["as one matrix", "too many to be numbered"])
+def test_products_of_batches(most, rng, monkeypatch):
     """Of matrices, of vectors, of both, one batch in another; and their derivatives."""
+    monkeypatch.setattr("jaxmech._sparse.block_product._MOST", most)
     pattern = pattern_of(ROWS["some empty, one long"], 300, rng)
     values, x = rng.normal(size=(2, 3, pattern.blocks, 2, 3)), rng.normal(size=(2, 4, 300, 3))
     w = rng.normal(size=(2, 3, 4, 7, 2))

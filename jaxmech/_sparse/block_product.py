@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
@@ -9,6 +10,8 @@ from jax.interpreters import ad, batching, mlir
 from .._small_blocks import times_vectors
 from .._typing import Array, Float
 from .pattern import BlockPattern
+
+_MOST = np.iinfo(np.int32).max  # entries of the matrices of a batch, or of its vectors, that 32 bits can number
 
 
 def block_product(
@@ -73,7 +76,7 @@ def _transpose(cotangent, values, x, *leaves, structure):
 
 
 def _batch(arguments, axes, structure):
-    if any(axis is not None for axis in axes[2:]):
+    if any(axis is not None for axis in axes[2:]) or max(a.size for a in arguments[:2]) > _MOST:
 
         def product(values, x, *leaves):
             return _written_down(values, jax.tree.unflatten(structure, leaves), x)
