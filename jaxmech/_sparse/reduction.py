@@ -32,6 +32,7 @@ class Reduction(eqx.Module):
     slots: Int[Array, " n"]
     position: Int[Array, " m"]  # where the sum of each slot stands among the concatenated buckets
     tables: tuple[Int[Array, "groups width"], ...]  # contributions of each group; `n` pads
+    is_identity: bool = eqx.field(static=True, default=False)  # one contribution for each slot, in order
 
     @classmethod
     def build(cls, slots: Any, size: int) -> "Reduction":
@@ -59,7 +60,8 @@ class Reduction(eqx.Module):
             position[groups] = offset + np.arange(len(groups))
             offset += len(groups)
         position[bucket < 0] = offset  # beyond the end: an empty group sums to zero
-        return cls(jnp.asarray(slots, jnp.int32), jnp.asarray(position), tuple(tables))
+        is_identity = in_order and bool(np.all(counts == 1))
+        return cls(jnp.asarray(slots, jnp.int32), jnp.asarray(position), tuple(tables), is_identity)
 
     @property
     def size(self) -> int:
@@ -72,11 +74,14 @@ class Reduction(eqx.Module):
             raise ValueError(
                 f"{values.shape[0]} contributions, where the pattern was built for {self.slots.shape[0]}: build it again."
             )
-        return _reduce_p.bind(values, self.slots, self.position, *self.tables, spread=False)
+        return self._bound(values, spread=False)
 
     def spread(self, sums: Float[Array, "m ..."]) -> Float[Array, "n ..."]:
         """The transpose: each contribution reads its slot."""
-        return _reduce_p.bind(sums, self.slots, self.position, *self.tables, spread=True)
+        return self._bound(sums, spread=True)
+
+    def _bound(self, rows: Array, spread: bool) -> Array:
+        return rows if self.is_identity else _reduce_p.bind(rows, self.slots, self.position, *self.tables, spread=spread)
 
 
 def _evaluate(values: Array, slots: Array, position: Array, *tables: Array, spread: bool) -> Array:
