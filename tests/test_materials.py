@@ -18,6 +18,7 @@ from jaxmech._material.polar import rotation
 from jaxmech._material.st_venant_kirchhoff import StVenantKirchhoff
 from jaxmech._material.stable_neo_hookean import StableNeoHookean
 from jaxmech._material.stretches import exponential_traces, logarithm_invariants
+from jaxmech._straight_line.elements import map_elements
 
 jax.config.update("jax_enable_x64", True)
 
@@ -219,6 +220,19 @@ def test_rotation_of_the_polar_decomposition():
     U[:, :, 2] *= np.linalg.det(U @ Vt)[:, None]
     np.testing.assert_allclose(np.linalg.det(R), 1, atol=1e-14)
     np.testing.assert_allclose(R, U @ Vt, atol=1e-10)  # a random F may be close to a singular one
+
+
+@pytest.mark.parametrize("ratio", [4.9, 5.1, 30.0, 1e3])
+def test_the_safe_rotation_and_the_careful_one_agree(ratio):
+    """On both sides of the distortion beyond which more care is taken, in one list of elements and each alone."""
+    turns = np.linalg.qr(RANDOM.standard_normal((20, 3, 3)))[0]
+    turns *= np.linalg.det(turns)[:, None, None]
+    F = np.concatenate([turns @ np.diag([ratio, 1.0, 1.0]) @ turns[::-1], turns])
+    expected = np.concatenate([turns @ turns[::-1], turns])
+    R = jax.jit(lambda F: map_elements(rotation, (0,), F))(jnp.tile(jnp.asarray(F), (10, 1, 1)))
+    np.testing.assert_allclose(R[:40], expected, atol=1e-13 * ratio)
+    np.testing.assert_array_equal(R, np.tile(R[:40], (10, 1, 1)))
+    np.testing.assert_allclose(jax.vmap(rotation)(F), R[:40], atol=1e-13 * ratio)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

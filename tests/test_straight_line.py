@@ -1,6 +1,7 @@
 """Straight lines of scalar operations compute what `jax.vmap` computes, and so do their derivatives."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +51,9 @@ FUNCTIONS = {
         lambda c, row: (c + s * row, c @ row), a[0], b, reverse=True, unroll=True
     ),
     "hessian": lambda a, b, s: jax.hessian(lambda a: jnp.sum(jnp.tanh(a @ b)) * s)(a),
+    "a_choice": lambda a, b, s: jax.lax.cond(a[0, 0] > s, lambda a, b: (a @ b, 2.0), lambda a, b: (b, a[1, 1]), a, b),
+    "a_choice_of_nobody": lambda a, b, s: jax.lax.cond(jnp.sum(a * a) < 0.0, jnp.linalg.det, jnp.trace, a),
+    "a_choice_that_is_made": lambda a, b, s: jax.lax.cond(jnp.ones(3).sum() > 2, lambda a: a @ a, lambda a: -a, a),
     "custom_rule": lambda a, b, s: s * rotation_distances(jnp.eye(3) + 0.1 * a)[0],
     "a_constant": lambda a, b, s: (jnp.eye(3), a * 0.0, jnp.zeros(2)),
     "whole_numbers": lambda a, b, s: (a + jnp.arange(3), jnp.argmin(jnp.arange(3)[::-1]) * b, (a > 0).astype(int)),
@@ -65,7 +69,23 @@ def test_every_kind_of_operation(name, count, always, lengths, rng):
     assert lengths
 
 
-@pytest.mark.parametrize("name", ["products", "a_loop", "custom_rule"])
+def test_a_branch_runs_where_an_element_takes_it(always):
+    """One of two loops, twice the same: one branch in the program, that of the elements of one chunk among many."""
+
+    def heavy(x):
+        return jax.lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) + x, x)
+
+    def choosing(x):
+        return jax.lax.cond(x > 1.0, heavy, lambda x: x, x) * jax.lax.cond(x > 1.0, heavy, lambda x: x, x)
+
+    x = jnp.linspace(0.0, 1.0, 300).at[jnp.array([7, 250])].set(1.5)
+    mapped = jax.jit(lambda x: map_elements(choosing, (0,), x))
+    close(mapped(x), jax.vmap(choosing)(x))
+    compiled = mapped.lower(x).compile().as_text()
+    assert len(re.findall(r" conditional\(", compiled)) == 1, "one branch for two equal choices, and no loop without it"
+
+
+@pytest.mark.parametrize("name", ["products", "a_loop", "custom_rule", "a_choice"])
 def test_derivatives_in_both_modes_and_in_batches(name, always, lengths, rng):
     a, b = (jnp.asarray(rng.normal(size=(7, 3, 3))) for _ in range(2))
     weights = jax.tree.map(

@@ -15,6 +15,8 @@ import jax.numpy as jnp
 from .._typing import Array, Float, Scalar
 from .strain import cofactor, determinant, quadratic_invariant, trace
 
+_SAFE = 1.0  # `D` beyond which the formula alone is exact: stretches within a factor of five
+_SAFE_STEPS = 6  # of Newton, to rounding from there
 _ROOT_STEPS = 14  # Newton halves its distance to a nearly double root, then squares it: enough for a stretch of 1000
 _POLISH_STEPS = 2  # from the 1e-2 of the worst accepted case to rounding
 
@@ -33,13 +35,14 @@ def _turned(R: Array, F: Array, change: Array) -> Array:
     limits = jnp.finfo(F.dtype)
     size = jnp.sum(F * F)
     det = jnp.maximum(determinant(G), limits.eps * size * jnp.sqrt(size + limits.tiny) + limits.tiny)
-    w = jnp.sum(cofactor(G) * jnp.stack([M[2, 1] - M[1, 2], M[0, 2] - M[2, 0], M[1, 0] - M[0, 1]]), axis=1) / det
+    inverse, axial = cofactor(G) / det, jnp.stack([M[2, 1] - M[1, 2], M[0, 2] - M[2, 0], M[1, 0] - M[0, 1]])
+    w = jnp.sum(inverse * axial, axis=1)
     zero = jnp.zeros_like(w[0])
     return jnp.stack([jnp.stack([zero, -w[2], w[1]]), jnp.stack([w[2], zero, -w[0]]), jnp.stack([-w[1], w[0], zero])])
 
 
-def _closed_form(F: Array) -> tuple[Array, Scalar]:
-    """`(R D, D)`, `D = 2 (s1+s2)(s2+s3)(s3+s1)`, from the largest root `t = tr S` of a quartic.
+def _closed_form(F: Array, steps: int) -> tuple[Array, Scalar]:
+    """`(R D, D)`, `D = 2 (s1+s2)(s2+s3)(s3+s1)`, from the largest root `t = tr S` of a quartic, by `steps` of Newton.
 
     With `a = |F|^2`, `b = |cof F|^2`, `J = det F`: `t^4 - 2 a t^2 - 8 J t + a^2 - 4 b = 0`, and `R = dt/dF`
     follows from the implicit function theorem. H. Lin, F. Chitalu, T. Komura, "Isotropic ARAP energy using
@@ -53,29 +56,48 @@ def _closed_form(F: Array) -> tuple[Array, Scalar]:
         value = t * (t * (t * t - 2 * a) - 8 * J) + (a * a - 4 * b)
         return t - jnp.where(slope > 0, value / jnp.where(slope > 0, slope, 1), 0)
 
-    t = jax.lax.fori_loop(0, _ROOT_STEPS, newton, jnp.sqrt(3 * a), unroll=True)
+    # Few steps are written out, to be one line with what surrounds them; many are compiled once.
+    t = jax.lax.fori_loop(0, steps, newton, jnp.sqrt(3 * a), unroll=steps <= _SAFE_STEPS)
     return (t * t + a) * F + 2 * t * minors - 2 * _product(F, C), t * (t * t - a) - 2 * J
 
 
 @jax.custom_jvp
 def rotation(F: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
     """The rotation `R` that maximises `R:F`; one of them where there are several. Finite for finite `F`."""
-    eps, eye = float(jnp.finfo(F.dtype).eps), jnp.eye(3, dtype=F.dtype)
     size = jnp.max(jnp.abs(F))
     F = F / jnp.where(size > 0, size, 1)
-    F = F / jnp.sqrt(jnp.maximum(jnp.sum(F * F), 1))
-    scaled, D = _closed_form(F)
-    # Where D vanishes the rotation is not unique (or its rounding error exceeds 1e-2): a nearby F decides.
-    lost = 10 * eps**0.5 > D
-    F = jnp.where(lost, F + eps**0.2 * jnp.diag(jnp.array([3.0, 2.0, 1.0], F.dtype)), F)
-    nearby, D_nearby = _closed_form(F)
-    R = jnp.where(lost, nearby, scaled) / jnp.maximum(jnp.where(lost, D_nearby, D), eps)
-    for _ in range(_POLISH_STEPS):
+    F = F * (1 / jnp.sqrt(jnp.maximum(jnp.sum(F * F), 1)))
+    scaled, D = _closed_form(F, _SAFE_STEPS)
+    # A branch: elements that are evaluated together skip what none of them needs.
+    is_safe, R = D > _SAFE, _orthogonalised(scaled * (1 / jnp.maximum(D, _SAFE)))
+    return jax.lax.cond(~is_safe, lambda F, R: _careful(F), lambda F, R: R, F, R)
+
+
+def _careful(F: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """The rotation of a gradient of norm one, or zero, whatever its distortion."""
+    eps, eye = float(jnp.finfo(F.dtype).eps), jnp.eye(3, dtype=F.dtype)
+
+    def formula(_, attempt: tuple[Array, Scalar, Array]) -> tuple[Array, Scalar, Array]:
+        F, D, _ = attempt
+        # Where D vanishes the rotation is not unique (or its rounding error exceeds 1e-2): a nearby F decides.
+        lost = 10 * eps**0.5 > D
+        F = jnp.where(lost, F + eps**0.2 * jnp.diag(jnp.array([3.0, 2.0, 1.0], F.dtype)), F)
+        scaled, D = _closed_form(F, _ROOT_STEPS)
+        return F, D, scaled / jnp.maximum(D, eps)
+
+    def polished(_, R: Array) -> Array:
         W = _turned(R, F, F)
-        R = _product(R, eye + W + 0.5 * _product(W, W))
-        R = 1.5 * R - 0.5 * _product(R, _product(R.T, R))  # back to orthogonality, quadratically
+        return _orthogonalised(_product(R, eye + W + 0.5 * _product(W, W)))
+
+    F, _, R = jax.lax.fori_loop(0, 2, formula, (F, jnp.ones((), F.dtype), eye))
+    R = jax.lax.fori_loop(0, _POLISH_STEPS, polished, R)
     error = _product(R.T, R) - eye
     return jnp.where(jnp.sum(error * error) > 1e-2, eye, R)
+
+
+def _orthogonalised(R: Array) -> Array:
+    """`R` without its strain, to second order."""
+    return 1.5 * R - 0.5 * _product(R, _product(R.T, R))
 
 
 @rotation.defjvp
@@ -97,5 +119,5 @@ def rotation_distances(F: Float[Array, "3 3"]) -> tuple[Scalar, Scalar]:
 def _rotation_distances_jvp(primals, tangents):
     (F,), (dF,) = primals, tangents
     R = rotation(F)
-    gap = F - R
-    return (jnp.sum(gap * gap), jnp.sum(R * gap)), (2 * jnp.sum(gap * dF), jnp.sum(R * dF))
+    # The distances by their own name, so that differentiating them again takes this rule again, and not what R is made of.
+    return rotation_distances(F), (2 * jnp.sum((F - R) * dF), jnp.sum(R * dF))

@@ -12,7 +12,7 @@ from equinox import AbstractVar
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from .._typing import Array
-from .program import entries, inner_program, run, stacked
+from .program import entries, inner_programs, on_cpu, run, stacked
 from .scalars import Arithmetic, NoStraightLine
 from .stages import staged
 
@@ -84,7 +84,7 @@ def evaluated(
         return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, outputs, strict=True)]
 
     def straight(*arrays):
-        if not _on_cpu():
+        if not on_cpu():
             return as_scalars(*arrays)
         shapes = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays)
         if shapes not in lines:
@@ -110,7 +110,7 @@ def evaluated(
 
 def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums) -> list[Any]:
     """The sums of what a function of batches of elements gives, chunk by chunk on a CPU, and its other outputs."""
-    if not _on_cpu():
+    if not on_cpu():
         return sums.applied(function(*arrays))
 
     def step(_, number):
@@ -126,15 +126,10 @@ def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any
     return [*flat[: sums.summed], *whole]
 
 
-def _on_cpu() -> bool:
-    """Whether caches are small and fusion copies arithmetic; a GPU has its own ways with a long line of scalars."""
-    return jax.default_backend() == "cpu"
-
-
 def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
     """A function of batches of elements, in batches of about `size` on a CPU."""
     count = _count(axes, arrays)
-    chunks = max(1, round(count / size)) if _on_cpu() else 1
+    chunks = max(1, round(count / size)) if on_cpu() else 1
     if chunks == 1:
         return function(*arrays)
     length = -(-count // chunks)
@@ -167,9 +162,9 @@ def _length(jaxpr: Any) -> int:
     """How many scalar operations a program has, at most."""
     total = 0
     for eqn in jaxpr.eqns:
-        inner = inner_program(eqn)
-        if inner is not None:
-            total += eqn.params.get("count", 1) * _length(getattr(inner, "jaxpr", inner))
+        inner = inner_programs(eqn)
+        if inner:
+            total += eqn.params.get("count", 1) * sum(_length(getattr(p, "jaxpr", p)) for p in inner)
             continue
         terms = 1
         if eqn.primitive.name == "dot_general":

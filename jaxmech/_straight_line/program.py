@@ -36,10 +36,12 @@ def run(arithmetic: Arithmetic, jaxpr: Any, consts: Sequence[Scalars], arguments
 def _apply(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     name = eqn.primitive.name
     if name in _CALLS:
-        inner = inner_program(eqn)
+        (inner,) = inner_programs(eqn)
         closed = hasattr(inner, "consts")
         consts = [entries(c) for c in inner.consts] if closed else []
         return run(arithmetic, inner.jaxpr if closed else inner, consts, operands)
+    if name == "cond":
+        return _chosen(arithmetic, eqn, operands)
     if name == "scan":
         return (_unrolled if eqn.params["unroll"] >= eqn.params["length"] > 0 else _scan)(arithmetic, eqn, operands)
     if name in RULES:
@@ -49,9 +51,15 @@ def _apply(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Sc
     raise NoStraightLine(f"{name} as a program of scalars")
 
 
-def inner_program(eqn: Any) -> Any:
-    """The program that an equation calls, if it calls one."""
-    return next((eqn.params[key] for key in ("jaxpr", "call_jaxpr", "call") if key in eqn.params), None)
+def inner_programs(eqn: Any) -> Sequence[Any]:
+    """The programs that an equation calls, if it calls any: one, or those that it chooses from."""
+    one = [eqn.params[key] for key in ("jaxpr", "call_jaxpr", "call") if key in eqn.params]
+    return one or eqn.params.get("branches", ())
+
+
+def on_cpu() -> bool:
+    """Whether caches are small, fusion copies arithmetic, and a branch costs nothing; a GPU has its own ways."""
+    return jax.default_backend() == "cpu"
 
 
 def entries(values: Any, batched: bool = False) -> Scalars:
@@ -73,6 +81,49 @@ def stacked(scalars: Scalars, dtype: Any, lanes: tuple[int, ...]) -> jax.Array:
         return jnp.zeros((*lanes, *scalars.shape), dtype)
     rows = jnp.stack([lifted(x, lanes).astype(dtype) for x in scalars.flat])
     return (rows.T if lanes else rows).reshape(*lanes, *scalars.shape)
+
+
+def _chosen(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+    """One of two branches: the first for all elements, the second for those that take it, and only if one of them does."""
+    which, inputs, branches = operands[0][()], operands[1:], eqn.params["branches"]
+    avals = [v.aval for v in eqn.outvars]
+
+    def outcome(arithmetic: Arithmetic, number: int, inputs: list[Scalars]) -> list[Scalars]:
+        branch = branches[number]
+        return run(arithmetic, branch.jaxpr, [entries(c) for c in branch.consts], inputs)
+
+    if is_number(which):
+        return outcome(arithmetic, int(np.clip(which, 0, len(branches) - 1)), inputs)
+    if len(branches) > 2:
+        raise NoStraightLine(f"a choice of {len(branches)} branches as a program of scalars")
+
+    def rows(results: list[Scalars]) -> list[jax.Array]:
+        return [lifted(x, which.shape).astype(a.dtype) for r, a in zip(results, avals, strict=True) for x in r.flat]
+
+    scalars = [x for operand in inputs for x in operand.flat]
+    computed = [not is_number(x) for x in scalars]
+
+    def second(first: list[jax.Array], values: list[jax.Array]) -> list[jax.Array]:
+        remaining = iter(values)
+        given = _divided([next(remaining) if c else x for x, c in zip(scalars, computed, strict=True)], inputs)
+        return [jnp.where(which > 0, b, a) for a, b in zip(first, rows(outcome(Arithmetic(), 1, given)), strict=True)]
+
+    def chosen() -> list[jax.Array]:
+        first, values = rows(outcome(arithmetic, 0, inputs)), [x for x, c in zip(scalars, computed, strict=True) if c]
+        if not on_cpu():  # a GPU would wait for the host to see whether any element does
+            return second(first, values)
+        return jax.lax.cond(jnp.any(which > 0), second, lambda first, _: first, first, values)
+
+    return _divided(arithmetic.once(f"cond {branches}", [which, *scalars], chosen), avals)
+
+
+def _divided(scalars: Sequence[Any], like: Sequence[Any]) -> list[Scalars]:
+    """Arrays of scalars of the shapes of others, from the list of all of them."""
+    remaining, results = iter(scalars), [np.empty(a.shape, object) for a in like]
+    for result in results:
+        for place in np.ndindex(result.shape):
+            result[place] = next(remaining)
+    return results
 
 
 def _lanes(operands: Sequence[Scalars]) -> tuple[int, ...]:

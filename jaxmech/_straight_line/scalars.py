@@ -1,7 +1,7 @@
 """Operations on single scalars of an element: numbers known while tracing are folded, and nothing is computed twice."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -31,7 +31,7 @@ class Arithmetic:
     """
 
     def __init__(self):
-        self._known: dict[Any, tuple[Scalar, Any]] = {}
+        self._known: dict[Any, tuple[Any, Any]] = {}
 
     def apply(self, primitive: Any, dtype: Any, *operands: Scalar, **params: Any) -> Scalar:
         """`primitive(*operands)`, of type `dtype`."""
@@ -52,13 +52,17 @@ class Arithmetic:
                 return np.asarray(_OF_NUMBERS[name](*operands), dtype)[()]
             with jax.ensure_compile_time_eval():
                 return np.asarray(function(*map(jnp.asarray, operands)))[()]
+        return self.once(name + options, operands, lambda: function(*_alike(operands)), name in _COMMUTATIVE)
+
+    def once(self, name: str, operands: Sequence[Scalar], make: Callable[[], Any], in_any_order: bool = False) -> Any:
+        """What `make` makes of the operands, or what it made before under the same name."""
         names = [(x.dtype.name, x.item()) if is_number(x) else id(x) for x in operands]
-        if name in _COMMUTATIVE:
+        if in_any_order:
             names.sort(key=str)
-        key = name, options, tuple(names)
+        key = name, tuple(names)
         if key not in self._known:
             # Operands are kept, so that no other takes their identity.
-            self._known[key] = function(*_alike(operands)), operands
+            self._known[key] = make(), operands
         return self._known[key][0]
 
 

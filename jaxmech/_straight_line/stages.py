@@ -18,8 +18,8 @@ _FREE = frozenset(["broadcast_in_dim", "concatenate", "reshape", "slice", "squee
 
 
 def staged(program: ClosedJaxpr) -> Callable[..., list[Any]]:
-    """The function of a program that has the elementwise operations of a straight line."""
-    jaxpr = program.jaxpr
+    """The function of a program that has the elementwise operations of a straight line, and branches of such."""
+    jaxpr = program.jaxpr.replace(eqns=[_with_staged_branches(eqn) for eqn in program.jaxpr.eqns])
     cut, known, stages = _Cut(jaxpr), {*jaxpr.constvars, *jaxpr.invars}, []
     for targets in cut.stages:
         inputs, part = cut.part(targets, known)
@@ -37,6 +37,13 @@ def staged(program: ClosedJaxpr) -> Callable[..., list[Any]]:
         return outputs(*(values[v] for v in last))
 
     return function
+
+
+def _with_staged_branches(eqn: Any) -> Any:
+    if eqn.primitive.name != "cond":
+        return eqn
+    branches = tuple(jax.make_jaxpr(staged(branch))(*branch.in_avals) for branch in eqn.params["branches"])
+    return eqn.replace(params={**eqn.params, "branches": branches})
 
 
 class _Cut:
