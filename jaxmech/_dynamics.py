@@ -112,6 +112,11 @@ def field_force(system: System, field: AbstractForceField, x: Fields, d: Fields,
     )
 
 
+def weightless(system: System) -> System:
+    """The scene without gravity."""
+    return system if system.gravity is None else eqx.tree_at(lambda s: s.gravity, system, None)
+
+
 def weight_direction(system: System, x: Mapping[str, Array]) -> Fields:
     """The acceleration of gravity as a velocity-like field: translations of the states of its dimension."""
     field = zero_forces(system, x)

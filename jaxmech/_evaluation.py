@@ -11,6 +11,7 @@ from ._dynamics import (
     kinematics,
     map_velocity,
     pull_back,
+    weightless,
     without_idle,
     zero_forces,
 )
@@ -79,10 +80,10 @@ class Evaluation:
         known = self._forces_of_elements(on_mapped(self.system, self.system.forces))
         return mapped_forces(self.system, self.x, self.v, self.jacobians, known=known)
 
-    def total_force(self) -> Fields:
-        """The force on the main states."""
-        zero = zero_forces(self.system, self.x)
-        acting = applied_forces(self.system, self.x, zero, self.v, self._forces_of_elements(self.system.forces))
+    def total_force(self, *, weights: bool = True) -> Fields:
+        """The force on the main states; `weights`: with them."""
+        zero, acted_on = zero_forces(self.system, self.x), self.system if weights else weightless(self.system)
+        acting = applied_forces(acted_on, self.x, zero, self.v, self._forces_of_elements(self.system.forces))
         main = {s: zero[s] for s in self.system.main_states}
         return pull_back(self.system, self.x, main, lambda _: acting) if self.system.mappings else acting
 

@@ -15,6 +15,8 @@ from own_components import Bending, Swirl
 from tolerances import ITERATIVE, ROUND_OFF, TWO_MODES
 
 import jaxmech as jm
+from jaxmech._dynamics import weightless
+from jaxmech._linear_system import base
 from jaxmech._linear_system.rotations import nodal_rotations
 from jaxmech._sparse.chunk_sums import ChunkSums
 
@@ -105,6 +107,46 @@ def test_a_matrix_comes_with_the_force(name):
     assert sorted(found[1]) == sorted(expected[1])
     for state, force in expected[1].items():
         close(found[1][state], force)
+
+
+@pytest.mark.parametrize("name", ["points_on_frames", "embedded_points", "tetrahedra", "frames_in_space", "springs"])
+def test_momentum_and_weights_are_those_of_the_scene(name):
+    """By what is kept of the masses, where they are."""
+    scene = scenes.build(name)
+    system, state = scene.system, scene.state
+    fresh = jm.MatrixLinearSystem.build(system, state)
+    expected, light = quick(lambda s, x: (jm.momentum(s, x.position, x.velocity), jm.total_force(weightless(s), x)))(
+        system, state
+    )
+    for linear_system in (fresh, fresh.prepared(system, state)):
+        found, force = quick(lambda ls, s, x: (ls.momentum(s, x, x.velocity), ls.linearized(s, x, weights=False)[1]))(
+            linear_system, system, state
+        )
+        for s, p in expected.items():
+            close(found[s], p)
+            close(force[s], light[s])
+
+
+def test_kept_masses_are_read_where_the_pattern_is_theirs(monkeypatch):
+    """And where it is not (a mass on some nodes, a pattern that is shared) elements are asked."""
+    asked = []
+    original = base.momentum
+    monkeypatch.setattr(base, "momentum", lambda *a: asked.append(1) or original(*a))
+
+    def elements_asked(made, **terms):
+        mesh = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+        elastic = jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(1e3, 0.3))
+        system = jm.System({"body": jm.Vec3()}, forces={"elastic": elastic}, masses={"mass": made(mesh)})
+        state = system.at_rest({"body": mesh.points})
+        linear_system = jm.MatrixLinearSystem.build(system, state, jm.Terms(**terms)).prepared(system, state)
+        asked.clear()
+        found = linear_system.momentum(system, state, {"body": mesh.points})
+        close(found["body"], jm.momentum(system, state.position, {"body": mesh.points})["body"])
+        return len(asked)
+
+    assert elements_asked(lambda mesh: jm.ConsistentMass.from_mesh("body", mesh, 2.0)) == 0
+    assert elements_asked(lambda mesh: jm.DiagonalMass.from_mesh("body", mesh, 2.0)) == 1
+    assert elements_asked(lambda mesh: jm.ConsistentMass.from_mesh("body", mesh, 2.0), mass=False) == 1
 
 
 def test_a_matrix_has_the_pattern_of_its_own_parts():

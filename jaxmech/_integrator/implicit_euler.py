@@ -1,5 +1,7 @@
 """Backward Euler: one linearised solve a step, or Newton to convergence."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -17,6 +19,8 @@ from .._dynamics import (
     momentum,
     retract,
     total_force,
+    weight_direction,
+    weightless,
     with_only,
     zero_forces,
 )
@@ -148,16 +152,25 @@ def _start(system: System, state: State, h: Array) -> Fields:
     return {s: start[s] + u / h for s, u in prescribed(system, state.position, state.time + h).items()}
 
 
-def _supplied(system: System, state: State, h: Array, force: Fields) -> Fields:
-    """`M v + h (f + B v)`, which `A v1` shall equal."""
-    inertial = inertial_force(system, state)
-    kept, drag = momentum(system, state.position, state.velocity), _damping_product(system, state)
+def _weighs_what_moves(system: System) -> bool:
+    """Whether weights are momentum like that of the main states, `M g`: no mass is on a mapped state."""
+    return all(s.state in system.main_states for mass in system.masses.values() for s in mass.on)
+
+
+def _supplied(system: System, state: State, h: Array, force: Fields, momentum: Callable[[Fields], Fields]) -> Fields:
+    """`M v + h (f + B v)`, which `A v1` shall equal. The weights are `h M g` here, and no part of `force`, if they may."""
+    inertial, drag, velocity = inertial_force(system, state), _damping_product(system, state), state.velocity
+    if _weighs_what_moves(system) and system.gravity is not None:
+        velocity = {s: velocity[s] + h * g for s, g in weight_direction(system, state.position).items()}
+    kept = momentum(velocity)
     return {s: kept[s] + h * (force[s] + inertial[s] + drag[s]) for s in kept}
 
 
 def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
-    A, force = integrator.linear_system.linearized(system, state, _all_factors(integrator, h))
-    start, supplied = _start(system, state, h), _supplied(system, state, h, force)
+    linear_system, weights = integrator.linear_system, not _weighs_what_moves(system)
+    A, force = linear_system.linearized(system, state, _all_factors(integrator, h), weights=weights)
+    supplied = _supplied(system, state, h, force, partial(linear_system.momentum, system, state))
+    start = _start(system, state, h)
     already = A.mv(start)
     b = project(system, {s: supplied[s] - already[s] for s in start})
     return LinearProblem(integrator.linear_system.constrain(system, A), b, eqx.Partial(_moved, system, state, h, start))
@@ -169,7 +182,8 @@ def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array
     start, free = _start(system, state, h), project(system, dv)
     A = integrator.linear_system.as_products(system, state, _all_factors(integrator, h))
     product = A.mv({s: start[s] + free[s] for s in start})
-    supplied = _supplied(system, state, h, total_force(system, state))
+    force = total_force(weightless(system) if _weighs_what_moves(system) else system, state)
+    supplied = _supplied(system, state, h, force, partial(momentum, system, state.position))
     rest = project(system, {s: supplied[s] - product[s] for s in start})
     return {s: rest[s] + free[s] - dv[s] for s in rest}
 

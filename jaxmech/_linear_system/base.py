@@ -7,7 +7,7 @@ import lineax as lx
 from equinox import AbstractVar
 
 from .._assembly import Factors, Terms
-from .._dynamics import Fields, total_force
+from .._dynamics import Fields, momentum, total_force, weightless
 from .._sparse.block_matrix import Pair
 from .._system import State, System
 from .._typing import Array, Int
@@ -47,10 +47,17 @@ class AbstractLinearSystem(eqx.Module):
         """`P A P + (I - P)`."""
 
     def linearized(
-        self, system: System, state: State, factors: Factors = Factors()
+        self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
     ) -> tuple[lx.AbstractLinearOperator, Fields]:
-        """`unconstrained`, and the force on the main states [N, N m]; together they may cost less than apart."""
-        return self.unconstrained(system, state, factors), total_force(system, state)
+        """`unconstrained`, and the force on the main states [N, N m]; together they may cost less than apart.
+
+        `weights`: whether gravity has a part in the force.
+        """
+        return self.unconstrained(system, state, factors), total_force(system if weights else weightless(system), state)
+
+    def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
+        """`M u` of the main states, of any velocities `u`; by what is kept of the matrix, if that has all masses."""
+        return momentum(system, state.position, velocity)
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
         """What `unconstrained` gives, to be differentiated: products with it, in the form whose derivatives cost least."""

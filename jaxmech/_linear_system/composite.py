@@ -96,8 +96,13 @@ class CompositeLinearSystem(AbstractLinearSystem):
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.systems[self.solver].unconstrained(system, state, factors)
 
-    def linearized(self, system: System, state: State, factors: Factors = Factors()) -> tuple[BlockMatrix, Fields]:
-        return self.systems[self.solver].linearized(system, state, factors)
+    def linearized(
+        self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
+    ) -> tuple[BlockMatrix, Fields]:
+        return self.systems[self.solver].linearized(system, state, factors, weights=weights)
+
+    def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
+        return self.systems[self.solver].momentum(system, state, velocity)
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
         return self.systems[self.solver].as_products(system, state, factors)

@@ -110,10 +110,20 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return self.matrix(Evaluation(system, state, self.mappings(system), self.forces(system)), factors)
 
     @eqx.filter_jit
-    def linearized(self, system: System, state: State, factors: Factors = Factors()) -> tuple[BlockMatrix, Fields]:
+    def linearized(
+        self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
+    ) -> tuple[BlockMatrix, Fields]:
         self.check("this MatrixLinearSystem", system, state)
         evaluation = Evaluation(system, state, self.mappings(system), system.forces)
-        return self.matrix(evaluation, factors), evaluation.total_force()
+        return self.matrix(evaluation, factors), evaluation.total_force(weights=weights)
+
+    def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
+        values = self.steady.masses(system)
+        # Distinct blocks in row-major order, of places that the pattern has: as many are the same ones.
+        if values is None or any(p not in values or values[p].shape[0] != a.blocks for p, a in self.patterns.items()):
+            return super().momentum(system, state, velocity)
+        entries = {pair: BlockSparse(blocks, self.patterns[pair]) for pair, blocks in values.items()}
+        return BlockMatrix(entries, self.sizes, True, jnp.result_type(*values.values())).mv(velocity)
 
     def mappings(self, system: System) -> frozenset[str]:
         """The mappings whose Jacobian `matrix` asks for."""

@@ -38,6 +38,14 @@ class SteadyBlocks(eqx.Module):
         """The mappings whose Jacobian it asks for."""
         return frozenset() if self.kept is not None else self.walk.mappings(system)
 
+    def masses(self, system: System) -> dict[Pair, Array] | None:
+        """The blocks of the mass matrix, if all of it is kept."""
+        steady = {item.name for item in self.walk.plan.items if item.kind == "mass"}
+        if self.kept is None or "mass" not in self.kept.names or steady != set(system.masses):
+            return None
+        number = self.kept.names.index("mass")
+        return {pair: values[number] for pair, values in self.kept.values.items()}
+
     def blocks(self, evaluation: Evaluation, terms: Terms, factors: Factors) -> dict[Pair, Array]:
         """What joins the matrix of these factors."""
         if self.kept is not None:
