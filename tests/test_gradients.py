@@ -15,6 +15,7 @@ import scenes
 from tolerances import CONVERGED, FINITE_DIFFERENCE, RECOMPILED, TWO_MODES
 
 import jaxmech as jm
+from jaxmech._integrator.implicit_euler import _imbalance
 
 quick = functools.partial(
     jax.jit,
@@ -197,3 +198,29 @@ def test_a_batch_of_solves_equals_a_loop(name):
     for i, gravity in enumerate(many):
         for state, x in one(gravity).items():
             assert np.abs(x - together[state][i]).max() <= 1e3 * RECOMPILED * np.abs(x).max()
+
+
+@pytest.mark.parametrize("rayleigh", [0.0, 0.03])
+@pytest.mark.parametrize(
+    "name", ["points_on_frames", "frames_in_space", "springs", "chain_of_mappings", "tetrahedra", "articulated_arm"]
+)
+def test_what_is_differentiated_is_the_residual_of_the_step(name, rayleigh):
+    """`b - A dv`, whether of products or of one pass over the elements, for a `dv` that solves nothing."""
+    scene = scenes.build(name)
+    system, state = eqx.tree_at(lambda s: s.rayleigh, scene.system, {}), scene.state
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    integrator = jm.ImplicitEuler(linear_system, rayleigh_stiffness=rayleigh, rayleigh_mass=rayleigh)
+    rng = np.random.default_rng(3)
+    dv = {s: jnp.asarray(rng.normal(size=v.shape)) for s, v in state.velocity.items()}
+    h = jnp.asarray(0.01)
+
+    @jax.jit
+    def both(dv):
+        problem = integrator.problem(system, state, h)
+        product = problem.A.mv(dv)
+        return {s: b - product[s] for s, b in problem.b.items()}, _imbalance(integrator, system, state, h, dv)
+
+    expected, found = both(dv)
+    scale = max(float(jnp.abs(a).max()) for a in expected.values())
+    for s, a in expected.items():
+        np.testing.assert_allclose(found[s], a, rtol=0, atol=1e3 * np.finfo(float).eps * scale)

@@ -180,12 +180,36 @@ def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: 
 def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array, dv: Fields) -> Fields:
     """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
     start, free = _start(system, state, h), project(system, dv)
-    A = integrator.linear_system.as_products(system, state, _all_factors(integrator, h))
-    product = A.mv({s: start[s] + free[s] for s in start})
-    force = total_force(weightless(system) if _weighs_what_moves(system) else system, state)
-    supplied = _supplied(system, state, h, force, partial(momentum, system, state.position))
-    rest = project(system, {s: supplied[s] - product[s] for s in start})
+    end = {s: start[s] + free[s] for s in start}
+    if integrator.linear_system.is_rate_of_force(system) and not system.rayleigh:
+        left = _left_at_once(integrator, system, state, h, end)
+    else:
+        product = integrator.linear_system.as_products(system, state, _all_factors(integrator, h)).mv(end)
+        force = total_force(weightless(system) if _weighs_what_moves(system) else system, state)
+        supplied = _supplied(system, state, h, force, partial(momentum, system, state.position))
+        left = {s: supplied[s] - product[s] for s in start}
+    rest = project(system, left)
     return {s: rest[s] + free[s] - dv[s] for s in rest}
+
+
+def _left_at_once(integrator: ImplicitEuler, system: System, state: State, h: Array, end: Fields) -> Fields:
+    """`M v + h (f + B v) - A v1` in one pass over the elements, where `K` and `B` are the derivatives of the force.
+
+    `M (v + h g - (1 + h rM) v1) + h (f + (h + rK) df/dx v1 + df/dv (v1 - v))`
+    """
+    v, inertial = state.velocity, inertial_force(system, state)
+    moves = {s: v[s] - _all_factors(integrator, h).mass * end[s] for s in v}
+    acting = system
+    if _weighs_what_moves(system) and system.gravity is not None:
+        moves = {s: moves[s] + h * g for s, g in weight_direction(system, state.position).items()}
+        acting = weightless(system)
+    force, rate = jax.jvp(
+        lambda d, u: force_at(acting, state, d, u),
+        (zero_forces(system, state.position), v),
+        ({s: (h + integrator.rayleigh_stiffness) * u for s, u in end.items()}, {s: end[s] - v[s] for s in v}),
+    )
+    kept = momentum(system, state.position, moves)
+    return {s: kept[s] + h * (force[s] + rate[s] + inertial[s]) for s in v}
 
 
 @eqx.filter_custom_jvp

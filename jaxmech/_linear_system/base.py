@@ -67,6 +67,11 @@ class AbstractLinearSystem(eqx.Module):
     def is_exact(self, system: System) -> bool:
         """Whether the stiffness leaves out nothing of the derivative of the force."""
 
+    def is_rate_of_force(self, system: System) -> bool:
+        """Whether `-K` and `-B` are the derivatives of `total_force` at the very state. Static; False unless overridden."""
+        del system
+        return False
+
     def is_constant(self) -> bool:
         """Whether no motion changes the matrix, so that one factor serves every step. Static; False unless overridden."""
         return False

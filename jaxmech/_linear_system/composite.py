@@ -117,6 +117,9 @@ class CompositeLinearSystem(AbstractLinearSystem):
     def is_exact(self, system: System) -> bool:
         return self.systems[self.solver].is_exact(system)
 
+    def is_rate_of_force(self, system: System) -> bool:
+        return self.systems[self.solver].is_rate_of_force(system)
+
     def is_constant(self) -> bool:
         return self.systems[self.solver].is_constant()
 

@@ -160,6 +160,9 @@ class MatrixLinearSystem(AbstractLinearSystem):
     def is_exact(self, system: System) -> bool:
         return self.plan.exact
 
+    def is_rate_of_force(self, system: System) -> bool:
+        return MatrixFreeSystem(self.terms).is_rate_of_force(system)
+
     def is_constant(self) -> bool:
         plan = self.walk.plan  # of what varies
         return not (plan.items or plan.geometric or plan.velocity)

@@ -59,6 +59,11 @@ class MatrixFreeSystem(AbstractLinearSystem):
         """Whether a scene's operator can be had without its matrix."""
         return not self._lossy(system)
 
+    def is_rate_of_force(self, system: System) -> bool:
+        plan, terms = Plan.build(system, self.terms), self.terms
+        complete = terms.mass and terms.damping and terms.stiffness and not self._lossy(system)
+        return complete and plan.exact and all(form == "symmetric" for _, form in plan.geometric)
+
     def _lossy(self, system: System) -> list[str]:
         """The components whose symmetric part is asked for and is not all of them."""
         if not self.terms.symmetric:
