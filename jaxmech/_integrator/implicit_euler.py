@@ -152,22 +152,29 @@ def _start(system: System, state: State, h: Array) -> Fields:
     return {s: start[s] + u / h for s, u in prescribed(system, state.position, state.time + h).items()}
 
 
-def _weighs_what_moves(system: System) -> bool:
-    """Whether weights are momentum like that of the main states, `M g`: no mass is on a mapped state."""
-    return all(s.state in system.main_states for mass in system.masses.values() for s in mass.on)
+def _acting(system: System) -> System:
+    """The scene whose forces a step asks for: without weights if these are `M g`, which goes with `M v`; they are where no
+    mass is on a mapped state."""
+    plain = all(s.state in system.main_states for mass in system.masses.values() for s in mass.on)
+    return weightless(system) if plain else system
+
+
+def _falling(system: System, state: State, h: Array) -> Fields:
+    """`v + h g`, or `v` where the forces have the weights."""
+    if _acting(system) is system:
+        return state.velocity
+    return {s: state.velocity[s] + h * g for s, g in weight_direction(system, state.position).items()}
 
 
 def _supplied(system: System, state: State, h: Array, force: Fields, momentum: Callable[[Fields], Fields]) -> Fields:
-    """`M v + h (f + B v)`, which `A v1` shall equal. The weights are `h M g` here, and no part of `force`, if they may."""
-    inertial, drag, velocity = inertial_force(system, state), _damping_product(system, state), state.velocity
-    if _weighs_what_moves(system) and system.gravity is not None:
-        velocity = {s: velocity[s] + h * g for s, g in weight_direction(system, state.position).items()}
-    kept = momentum(velocity)
+    """`M v + h (f + B v)`, which `A v1` shall equal, from the force of `_acting`."""
+    inertial, drag = inertial_force(system, state), _damping_product(system, state)
+    kept = momentum(_falling(system, state, h))
     return {s: kept[s] + h * (force[s] + inertial[s] + drag[s]) for s in kept}
 
 
 def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
-    linear_system, weights = integrator.linear_system, not _weighs_what_moves(system)
+    linear_system, weights = integrator.linear_system, _acting(system) is system
     A, force = linear_system.linearized(system, state, _all_factors(integrator, h), weights=weights)
     supplied = _supplied(system, state, h, force, partial(linear_system.momentum, system, state))
     start = _start(system, state, h)
@@ -185,7 +192,7 @@ def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array
         left = _left_at_once(integrator, system, state, h, end)
     else:
         product = integrator.linear_system.as_products(system, state, _all_factors(integrator, h)).mv(end)
-        force = total_force(weightless(system) if _weighs_what_moves(system) else system, state)
+        force = total_force(_acting(system), state)
         supplied = _supplied(system, state, h, force, partial(momentum, system, state.position))
         left = {s: supplied[s] - product[s] for s in start}
     rest = project(system, left)
@@ -198,17 +205,13 @@ def _left_at_once(integrator: ImplicitEuler, system: System, state: State, h: Ar
     `M (v + h g - (1 + h rM) v1) + h (f + (h + rK) df/dx v1 + df/dv (v1 - v))`
     """
     v, inertial = state.velocity, inertial_force(system, state)
-    moves = {s: v[s] - _all_factors(integrator, h).mass * end[s] for s in v}
-    acting = system
-    if _weighs_what_moves(system) and system.gravity is not None:
-        moves = {s: moves[s] + h * g for s, g in weight_direction(system, state.position).items()}
-        acting = weightless(system)
     force, rate = jax.jvp(
-        lambda d, u: force_at(acting, state, d, u),
+        lambda d, u: force_at(_acting(system), state, d, u),
         (zero_forces(system, state.position), v),
         ({s: (h + integrator.rayleigh_stiffness) * u for s, u in end.items()}, {s: end[s] - v[s] for s in v}),
     )
-    kept = momentum(system, state.position, moves)
+    falling, m = _falling(system, state, h), _all_factors(integrator, h).mass
+    kept = momentum(system, state.position, {s: falling[s] - m * end[s] for s in v})
     return {s: kept[s] + h * (force[s] + rate[s] + inertial[s]) for s in v}
 
 

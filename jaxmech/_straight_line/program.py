@@ -114,7 +114,9 @@ def _chosen(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[S
             return second(first, values)
         return jax.lax.cond(jnp.any(which > 0), second, lambda first, _: first, first, values)
 
-    return _divided(arithmetic.once(f"cond {branches}", [which, *scalars], chosen), avals)
+    # Constants are told apart by what they are: the program holds them.
+    name = f"cond {branches} {[id(c) for branch in branches for c in branch.consts]}"
+    return _divided(arithmetic.once(name, [which, *scalars], chosen), avals)
 
 
 def _divided(scalars: Sequence[Any], like: Sequence[Any]) -> list[Scalars]:
