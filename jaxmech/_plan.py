@@ -44,6 +44,11 @@ class Plan:
             and not (terms.symmetric and not (own and not turning)),
         )
 
+    @property
+    def is_rate_of_force(self) -> bool:
+        """Whether stiffness and geometric stiffness together are minus the derivative of the force, in the charts."""
+        return self.exact and all(form == "symmetric" for _, form in self.geometric)
+
     def divided(self, system: System) -> tuple["Plan", "Plan"]:
         """What never changes in motion, and the rest: constant matrices on states whose Jacobians are constant."""
         straight = _straight_states(system)

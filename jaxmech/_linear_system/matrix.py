@@ -161,7 +161,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return self.plan.exact
 
     def is_rate_of_force(self, system: System) -> bool:
-        return MatrixFreeSystem(self.terms).is_rate_of_force(system)
+        return self.plan.is_rate_of_force and self.terms.damping
 
     def is_constant(self) -> bool:
         plan = self.walk.plan  # of what varies

@@ -60,9 +60,7 @@ class MatrixFreeSystem(AbstractLinearSystem):
         return not self._lossy(system)
 
     def is_rate_of_force(self, system: System) -> bool:
-        plan, terms = Plan.build(system, self.terms), self.terms
-        complete = terms.mass and terms.damping and terms.stiffness and not self._lossy(system)
-        return complete and plan.exact and all(form == "symmetric" for _, form in plan.geometric)
+        return Plan.build(system, self.terms).is_rate_of_force and self.terms.damping
 
     def _lossy(self, system: System) -> list[str]:
         """The components whose symmetric part is asked for and is not all of them."""
@@ -106,8 +104,7 @@ def _product(system: System, state: State, terms: Terms, plan: Plan, factors: Fa
         rate = jax.jvp(lambda v: force_at(system, state, zero, v), (state.velocity,), (u,))[1]
         total = _add(total, -factors.damping, rate)
     k, g = factors.stiffness if terms.stiffness else 0.0, factors.of("geometric") if terms.has_geometric else 0.0
-    together = factors.geometric is None and all(form == "symmetric" for _, form in plan.geometric)
-    if together and plan.exact and not _is_zero(k):
+    if factors.geometric is None and plan.is_rate_of_force and not _is_zero(k):
         rate = jax.jvp(lambda d: force_at(system, state, d, state.velocity), (zero,), (u,))[1]
         total = _add(total, -factors.stiffness, rate)
     elif not (_is_zero(k) and _is_zero(g)):
