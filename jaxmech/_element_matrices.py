@@ -82,10 +82,11 @@ def _node_blocks(
     """The matrices `[s][t]` of every element, cut into the blocks of pairs of nodes, and what else
     `evaluate(component, x, v)` gives."""
     on = component.on
+    above = int(sums is not None and sums.know_diagonal)
 
     def of_element(c, x, v):
         matrices, rest = evaluate(c, x, v)
-        return _cut(on, matrices, halves), rest  # cut here, where a change of order moves nothing in memory
+        return _cut(on, matrices, halves, above), rest  # cut here, where a change of order moves nothing in memory
 
     blocks, rest = over_elements(component, on, of_element, gathered(on, x), gathered(on, v), sums=sums)
     return (_listed(blocks) if sums is None else blocks), rest
@@ -96,8 +97,11 @@ def node_blocks(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> Blocks
     return _listed(jax.vmap(lambda blocks: _cut(on, blocks))(matrices))
 
 
-def _cut(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], halves: tuple[int, ...] = ()) -> tuple[Arrays, ...]:
-    """The matrices of one element as lists of blocks `(k * l, r, c)`, row nodes first; or as halves of them."""
+def _cut(
+    on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], halves: tuple[int, ...] = (), above: int = 0
+) -> tuple[Arrays, ...]:
+    """The matrices of one element as lists of blocks `(k * l, r, c)`, row nodes first; or as halves of them, which begin
+    `above` the diagonal."""
 
     def of_pair(i: int, j: int) -> Array:
         k, l, block = on[i].nodes_per_element, on[j].nodes_per_element, matrices[i][j]
@@ -106,7 +110,7 @@ def _cut(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], halves: tuple[in
         if i != j or i not in halves:
             return blocks.reshape(k * l, r, c)
         # Slices: the transpose of a gather would scatter.
-        return jnp.stack([blocks[a, b] if a < b else 0.5 * blocks[a, a] for a in range(k) for b in range(a, k)])
+        return jnp.stack([blocks[a, b] if a < b else 0.5 * blocks[a, a] for a in range(k) for b in range(a + above, k)])
 
     return tuple(tuple(of_pair(i, j) for j in range(len(on))) for i in range(len(on)))
 

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._assembly import Factors, Terms, component_of, halved
+from ._assembly import Factors, Terms, component_of, halved, knows_diagonal
 from ._dynamics import without_idle
 from ._element_matrices import Blocks, node_blocks, scaled_matrices
 from ._evaluation import Evaluation
@@ -74,7 +74,8 @@ class Walk(eqx.Module):
         for item in plan.items:
             on, halves = component_of(system, item).on, halved(system, item)
             whole = item.name in plan.velocity or (plan.symmetric and not item.symmetric)
-            chunked = None if whole else ChunkSums.build(_places(on, halves))
+            without = knows_diagonal(system, item)
+            chunked = None if whole else ChunkSums.build(_places(on, halves, int(without)), diagonal=without)
             if chunked is None:
                 _place_all(pending, "A", on, _flat_places(on, halves), halves)
             else:
@@ -143,13 +144,16 @@ class Walk(eqx.Module):
         )
 
 
-def _places(on: tuple[Stencil, ...], halves: Collection[int] = ()) -> list[Places]:
-    """Where the blocks of every element's matrices `[s][t]` stand: rows and columns `(elements, blocks)`."""
+def _places(on: tuple[Stencil, ...], halves: Collection[int] = (), above: int = 0) -> list[Places]:
+    """Where the blocks of every element's matrices `[s][t]` stand: rows and columns `(elements, blocks)`.
+
+    `above`: how far above the diagonal halves begin, 0 or 1.
+    """
     nodes = [np.asarray(s.nodes).reshape(s.elements, s.nodes_per_element) for s in on]
 
     def of_pair(i: int, j: int) -> Places:
         k, l = nodes[i].shape[1], nodes[j].shape[1]
-        rows, columns = np.triu_indices(k) if i == j and i in halves else np.indices((k, l)).reshape(2, -1)
+        rows, columns = np.triu_indices(k, above) if i == j and i in halves else np.indices((k, l)).reshape(2, -1)
         return nodes[i][:, rows], nodes[j][:, columns]
 
     return [of_pair(i, j) for i, j in itertools.product(range(len(on)), repeat=2)]

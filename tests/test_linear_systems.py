@@ -737,6 +737,35 @@ def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch, tmp_path):
     close(quick(force)(chunked), jm.total_force(system, state)["body"])
 
 
+@pytest.mark.parametrize("kind", ["tetrahedron", "hexahedron", "triangle", "quad"])
+def test_the_diagonal_follows_from_the_other_blocks_where_elements_feel_no_translation(kind, monkeypatch):
+    """Cells that name nodes in any order, a Rayleigh part, a mass beside them: the matrix of all blocks, as symmetric."""
+    solid = {"tetrahedron": jm.TetrahedronFEM, "hexahedron": jm.HexahedronFEM, "triangle": jm.TriangleFEM, "quad": jm.QuadFEM}
+    dimension = 3 if kind in ("tetrahedron", "hexahedron") else 2
+    mesh = jm.box_mesh(cells=(3, 2, 2)[:dimension], size=(3.0, 2.0, 2.0)[:dimension], kind=kind)
+    young = np.linspace(1.0, 3.0, len(mesh.cells))
+    system = jm.System(
+        {"body": jm.Vec3() if dimension == 3 else jm.Vec2()},
+        forces={"solid": solid[kind].from_mesh("body", mesh, jm.StVenantKirchhoff(young, 0.3))},
+        masses={"mass": jm.UniformMass(("body", np.arange(len(mesh.points))), 0.5)},
+        rayleigh={"solid": 0.3},
+    )
+    state = scenes.perturbed(system, system.at_rest({"body": mesh.points}), 0.05, np.random.default_rng(2))
+    expected = jm.MatrixLinearSystem.build(system, state).assemble(system, state, FACTORS).to_dense()
+    for where, number in {"_FEWEST": 1, "_BLOCKS": 8, "_WORTH": 2.0}.items():
+        monkeypatch.setattr(f"jaxmech._sparse.chunk_sums.{where}", number)
+    chunked = jm.MatrixLinearSystem.build(system, state)
+    (sums,) = chunked.walk.sums.values()
+    assert sums.know_diagonal and sums.starts.size > 1
+    found = chunked.assemble(system, state, FACTORS).to_dense()
+    close(found, expected)
+    assert np.array_equal(found, found.T)
+    free = jm.MatrixFreeSystem(jm.Terms(mass=False, damping=False)).unconstrained(system, state)
+    assert system.forces["solid"].is_translation_invariant
+    moved = free.mv({"body": jnp.ones_like(state.position["body"])})["body"]
+    assert float(jnp.abs(moved).max()) < ROUND_OFF * float(jnp.abs(expected).max())
+
+
 def test_chunks_are_for_neighbours(rng):
     """Elements in an order that knows nothing of neighbours are summed as they are, and so are few of them."""
     cells = np.asarray(jm.box_mesh(cells=(9, 9, 9), size=(1.0, 1.0, 1.0)).cells)

@@ -34,6 +34,7 @@ class AbstractChunkSums(eqx.Module):
     starts: AbstractVar[Array]  # the first element of every chunk
     length: AbstractVar[int]  # elements of each
     summed: AbstractVar[int]
+    know_diagonal: AbstractVar[bool]  # whether the blocks on the diagonal are theirs to find, and no element's to give
 
     @abc.abstractmethod
     def of_chunk(self, outputs: Sequence[Array], number: Array) -> list[Array]:
