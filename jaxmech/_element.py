@@ -19,6 +19,7 @@ from ._check import check_real, numeric_array
 from ._stencil import Stencil
 from ._straight_line.chunks import AbstractChunkSums
 from ._straight_line.elements import map_elements
+from ._straight_line.node_rows import NodeRows, is_rows, whole
 
 _KIND = "jaxmech"
 
@@ -94,7 +95,7 @@ def _leaves(component: eqx.Module) -> tuple[list[tuple[tuple[Any, ...], Any]], A
 
 
 def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[Any, Any]:
-    """The component with its nodal parameters gathered, and the `vmap` axes of every one of its leaves."""
+    """The component with its nodal parameters as `NodeRows`, and the `vmap` axes of every one of its leaves."""
     leaves, treedef = _leaves(component)
     values, axes = [], []
     for path, leaf in leaves:
@@ -103,7 +104,7 @@ def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[
             values.append(leaf)
             axes.append(None)
         elif kind[0] == "node":
-            values.append(leaf[stencils[kind[2]].nodes])
+            values.append(NodeRows(leaf, stencils[kind[2]].nodes))
             axes.append(0)
         else:
             values.append(leaf)
@@ -120,7 +121,7 @@ def over_elements(
 ) -> Any:
     """`function(component of one element, *args of one element)`, mapped over the elements (axis 0 of every arg).
 
-    With `sums`, not that but its sums over chunks of elements, and what of it is not summed.
+    With `sums`, not that but its sums over chunks of elements, and what of it is not summed. An arg may be `NodeRows`.
     """
     view, axes = element_view(component, stencils)
     return map_elements(function, (axes, *(0 for _ in args)), view, *args, sums=sums)
@@ -129,7 +130,7 @@ def over_elements(
 def trace_elements(component: eqx.Module, stencils: tuple[Stencil, ...], function: Callable, *args: Any) -> Any:
     """`over_elements` where only the trace is read, and nothing is run."""
     view, axes = element_view(component, stencils)
-    return jax.vmap(function, in_axes=(axes, *(0 for _ in args)))(view, *args)
+    return jax.vmap(function, in_axes=(axes, *(0 for _ in args)))(jax.tree.map(whole, view, is_leaf=is_rows), *args)
 
 
 def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...]) -> None:

@@ -740,7 +740,8 @@ def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch, tmp_path):
 @pytest.mark.parametrize("kind", ["tetrahedron", "hexahedron", "triangle", "quad"])
 def test_the_diagonal_follows_from_the_other_blocks_where_elements_feel_no_translation(kind, monkeypatch):
     """Cells that name nodes in any order, a Rayleigh part, a mass beside them: the matrix of all blocks, as symmetric."""
-    solid = {"tetrahedron": jm.TetrahedronFEM, "hexahedron": jm.HexahedronFEM, "triangle": jm.TriangleFEM, "quad": jm.QuadFEM}
+    solids = jm.TetrahedronFEM, jm.HexahedronFEM, jm.TriangleFEM, jm.QuadFEM
+    solid = dict(zip(("tetrahedron", "hexahedron", "triangle", "quad"), solids, strict=True))
     dimension = 3 if kind in ("tetrahedron", "hexahedron") else 2
     mesh = jm.box_mesh(cells=(3, 2, 2)[:dimension], size=(3.0, 2.0, 2.0)[:dimension], kind=kind)
     young = np.linspace(1.0, 3.0, len(mesh.cells))

@@ -12,6 +12,7 @@ from test_straight_line import close
 from jaxmech._sparse.chunk_sums import ChunkSums
 from jaxmech._straight_line import chunks
 from jaxmech._straight_line.elements import map_elements
+from jaxmech._straight_line.node_rows import NodeRows
 from jaxmech._straight_line.points import map_points
 
 COUNT = 6
@@ -122,6 +123,46 @@ def test_whole_numbers_have_no_rate(given):
     close(found, expected)
 
 
+NODES = np.array([[0, 1, 2], [2, 3, 0], [1, 1, 3], [3, 2, 1], [0, 3, 1], [2, 0, 2]]), np.array([4, 0, 0, 2, 1, 4])
+BATCHES = {"values": (0, None, 0), "nodes": (None, 0, None), "both": (0, 0, None)}
+
+
+def at_nodes(over, rows=lambda values, nodes: values[nodes]):
+    """The elements' arguments are rows of what stands at nodes: `(4, 3)`, three of them each, and `(5, 3, 3)`, one."""
+
+    def function(f, axes, a, b, s, nodes=NODES[0]):
+        return over(f, axes, rows(a, jnp.asarray(nodes)), rows(b, jnp.asarray(NODES[1])), s)
+
+    return function
+
+
+@pytest.mark.parametrize("chunk", [1024, 3])
+@pytest.mark.parametrize("order", ORDERS)
+def test_arguments_are_read_at_nodes(order, chunk, rng, request, monkeypatch):
+    monkeypatch.setattr(chunks, "_CHUNK", chunk)
+    a, b, s = jnp.asarray(rng.normal(size=(4, 3))), jnp.asarray(rng.normal(size=(5, 3, 3))), jnp.asarray(0.7)
+    s = jnp.stack([s, 2 * s]) if order == "of two scenes" else s
+    expected = ORDERS[order](energy(at_nodes(plain)))(a, b, s)
+    request.getfixturevalue("only_straight_lines")
+    close(jax.jit(ORDERS[order](energy(at_nodes(map_elements, NodeRows))))(a, b, s), expected)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_scenes_have_their_own_nodes_or_what_stands_there(batch, rng):
+    values, nodes, of_s = BATCHES[batch]
+    a = jnp.asarray(rng.normal(size=(4, 3) if values is None else (2, 4, 3)))
+    numbers = jnp.asarray(NODES[0] if nodes is None else np.stack([NODES[0], NODES[0][::-1]]))
+    b, s = jnp.asarray(rng.normal(size=(5, 3, 3))), jnp.asarray(0.7 if of_s is None else [0.7, 0.2])
+
+    def value(over):
+        def of(a, s, numbers):
+            return sum(jnp.sum(jnp.sin(x)) for x in over(smooth, AXES, a, b, s, numbers))
+
+        return jax.vmap(jax.grad(of, (0, 1)), (values, of_s, nodes))
+
+    close(jax.jit(value(at_nodes(map_elements, NodeRows)))(a, s, numbers), value(at_nodes(plain))(a, s, numbers))
+
+
 @pytest.mark.parametrize("order", ["reverse", "forward", "third", "of two scenes"])
 def test_sums_of_chunks(order, rng, monkeypatch):
     """Blocks that are summed where they are made, and an output that is not."""
@@ -175,3 +216,15 @@ def test_what_nobody_reads_is_left_out(given):
     traced = jax.make_jaxpr(lambda a, b, s: map_elements(lambda a, b, s: (a * s, b + 1), AXES, a, b, s))(a, b, s)
     assert partial_eval.dce_jaxpr(traced.jaxpr, [True, False])[1] == [True, False, True]
     assert partial_eval.dce_jaxpr(traced.jaxpr, [False, True])[1] == [False, True, False]
+    shapes = jnp.ones((4, 3)), jnp.ones((5, 3, 3)), NODES[0], NODES[1], s
+
+    def read(a, b, of_a, of_b, s):
+        return map_elements(lambda a, b, s: (a * s, b + 1, a @ b), AXES, NodeRows(a, of_a), NodeRows(b, of_b), s)
+
+    traced = jax.make_jaxpr(read)(*shapes)
+    assert partial_eval.dce_jaxpr(traced.jaxpr, [True, False, False])[1] == [True, False, True, False, True]
+    assert partial_eval.dce_jaxpr(traced.jaxpr, [False, True, False])[1] == [False, True, False, True, False]
+    assert partial_eval.dce_jaxpr(traced.jaxpr, [False, False, True])[1] == [True, True, True, True, False]
+    kept = partial_eval.dce_jaxpr(traced.jaxpr, [False, True, False])[0]
+    found = jax.jit(lambda b, nodes: jax.core.eval_jaxpr(kept, (), b, nodes))(shapes[1], jnp.asarray(NODES[1]))
+    close(found, [shapes[1][NODES[1]] + 1])

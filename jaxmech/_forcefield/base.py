@@ -45,7 +45,7 @@ class AbstractForceField(eqx.Module):
     def is_translation_invariant(self) -> bool:
         """Whether an element feels nothing when all of its nodes, and their velocities, change by the same vector. Static.
 
-        If so, the rows of its matrices add up to nothing, and the diagonal blocks are not computed but found from the others.
+        If so, the rows of its matrices add up to nothing, and blocks on the diagonal are found from the others.
         """
         return False
 

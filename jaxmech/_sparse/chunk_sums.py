@@ -62,8 +62,8 @@ class Buckets(eqx.Module):
 class ListSums(eqx.Module):
     """The sums of one list of blocks, `k` of every element.
 
-    Of the matrix `K` of elements that feel no translation a list has the blocks off the diagonal, one `(i, j)` or `(j, i)` of
-    each pair of nodes: `E`, of `E + E^T`. As every row of `K` adds up to nothing, `K_ii = D_i + D_i^T` with
+    Of the matrix `K` of elements that feel no translation a list has the blocks off the diagonal, one of each pair of nodes,
+    `(i, j)` or `(j, i)`: `E`, of `E + E^T`. As every row of `K` adds up to nothing, `K_ii = D_i + D_i^T` with
     `D_i = -1/2 sum of E_ab over the pairs (a, b) that i is one of`, and the sums `D` follow those of the list.
     """
 

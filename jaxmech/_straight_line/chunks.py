@@ -12,6 +12,7 @@ from equinox import AbstractVar
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from .._typing import Array
+from .node_rows import NodeRows, whole
 from .program import entries, inner_programs, on_cpu, run, stacked
 from .scalars import Arithmetic, NoStraightLine
 from .stages import staged
@@ -72,8 +73,8 @@ def evaluated(
     """The outputs of a program for all elements, a few at a time where that is faster. `lines`: those made so far."""
     outputs = program.jaxpr.outvars
     if all(axis is None for axis in axes):
-        whole = mapped(program, count, axes, arrays)
-        return whole if sums is None else sums.applied(whole)
+        found = mapped(program, count, axes, arrays)
+        return found if sums is None else sums.applied(found)
 
     def vmapped(*arrays):
         return mapped(program, count, axes, arrays)
@@ -100,7 +101,7 @@ def evaluated(
 
     length = _length(program.jaxpr)
     if length < _SHORT or are_few(count):
-        return vmapped(*arrays) if sums is None else in_order(vmapped)
+        return vmapped(*map(whole, arrays)) if sums is None else in_order(vmapped)
     if length <= _LONG:
         try:
             return in_order(straight)
@@ -112,7 +113,7 @@ def evaluated(
 def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums) -> list[Any]:
     """The sums of what a function of batches of elements gives, chunk by chunk on a CPU, and its other outputs."""
     if not on_cpu():
-        return sums.applied(function(*arrays))
+        return sums.applied(function(*map(whole, arrays)))
 
     def step(_, number):
         outputs = function(*_slices(axes, arrays, sums.starts[number], sums.length))
@@ -123,8 +124,8 @@ def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any
     # The last chunk starts early enough to be whole: what it repeats is left out.
     done = (sums.starts.shape[0] - 1) * sums.length
     again = done + sums.length - _count(axes, arrays)
-    whole = [jnp.concatenate([a[:done], a[done + again :]]) if again else a for a in flat[sums.summed :]]
-    return [*flat[: sums.summed], *whole]
+    others = [jnp.concatenate([a[:done], a[done + again :]]) if again else a for a in flat[sums.summed :]]
+    return [*flat[: sums.summed], *others]
 
 
 def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
@@ -132,7 +133,7 @@ def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays
     count = _count(axes, arrays)
     chunks = max(1, round(count / size)) if on_cpu() else 1
     if chunks == 1:
-        return function(*arrays)
+        return function(*map(whole, arrays))
     length = -(-count // chunks)
 
     def chunk(start):
@@ -140,7 +141,7 @@ def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays
 
     def step(done, start):
         put = jax.lax.dynamic_update_slice_in_dim
-        return [put(whole, new, start, 0) for whole, new in zip(done, chunk(start), strict=True)], None
+        return [put(total, new, start, 0) for total, new in zip(done, chunk(start), strict=True)], None
 
     # The last chunk starts early enough to be whole: no element is made up to fill it.
     starts = jnp.minimum(length * jnp.arange(chunks), count - length)
@@ -154,9 +155,13 @@ def _count(axes: Sequence[int | None], arrays: Sequence[Any]) -> int:
 
 def _slices(axes: Sequence[int | None], arrays: Sequence[Any], start: Array, length: int) -> list[Any]:
     """What belongs to `length` elements."""
-    return [
-        a if axis is None else jax.lax.dynamic_slice_in_dim(a, start, length) for a, axis in zip(arrays, axes, strict=True)
-    ]
+
+    def own(a: Any) -> Array:
+        if isinstance(a, NodeRows):
+            return NodeRows(a.values, jax.lax.dynamic_slice_in_dim(a.nodes, start, length)).whole()
+        return jax.lax.dynamic_slice_in_dim(a, start, length)
+
+    return [a if axis is None else own(a) for a, axis in zip(arrays, axes, strict=True)]
 
 
 def _length(jaxpr: Any) -> int:

@@ -18,47 +18,70 @@ from jax.interpreters import ad, batching, mlir, partial_eval
 from .._typing import Array
 from .chunks import AbstractChunkSums, evaluated
 from .element_program import ElementProgram
+from .node_rows import NodeRows
 from .program import entries, run
 from .rules import RULES
 from .scalars import Arithmetic
+
+Nodes = tuple[int | None, ...]
 
 
 def map_program(
     program: ElementProgram, count: int, arrays: Sequence[Any], sums: AbstractChunkSums | None = None
 ) -> list[Any]:
-    """The outputs of a program for `count` elements; with `sums`, not the first of them but their sums over chunks."""
+    """The outputs of a program for `count` elements; with `sums`, not the first of them but their sums over chunks.
+
+    `arrays`: those that the program has an argument for; of some, `NodeRows`.
+    """
+    numbers: list[Any] = []
+    nodes = [_place(numbers, a.nodes) if isinstance(a, NodeRows) else None for a in arrays]
+    values = [a.values if isinstance(a, NodeRows) else a for a in arrays]
     leaves, structure = jax.tree.flatten(sums)
-    return _mapped_p.bind(*arrays, *leaves, call=program, count=count, sums=structure)
+    return _mapped_p.bind(*values, *numbers, *leaves, call=program, count=count, nodes=tuple(nodes), sums=structure)
 
 
-def _plan(call: ElementProgram, operands: Sequence[Any], sums: Any) -> tuple[list[Any], AbstractChunkSums | None]:
+def _place(numbers: list[Any], nodes: Any) -> int:
+    """Where an array is in a list, in which it is put if it is not there."""
+    known = next((i for i, a in enumerate(numbers) if a is nodes), len(numbers))
+    if known == len(numbers):
+        numbers.append(nodes)
+    return known
+
+
+def _numbers(nodes: Nodes) -> int:
+    """How many arrays of node numbers there are."""
+    return 1 + max((i for i in nodes if i is not None), default=-1)
+
+
+def _plan(operands: Sequence[Any], nodes: Nodes, sums: Any) -> tuple[list[Any], AbstractChunkSums | None]:
     """The arrays, and the plan of the sums, that the operands are."""
-    number = len(call.axes)
-    return list(operands[:number]), jax.tree.unflatten(sums, operands[number:])
+    count, numbers = len(nodes), _numbers(nodes)
+    arrays = [a if i is None else NodeRows(a, operands[count + i]) for a, i in zip(operands, nodes, strict=False)]
+    return arrays, jax.tree.unflatten(sums, operands[count + numbers :])
 
 
-def _evaluate(*operands, call, count, sums):
-    arrays, plan = _plan(call, operands, sums)
+def _evaluate(*operands, call, count, nodes, sums):
+    arrays, plan = _plan(operands, nodes, sums)
     return evaluated(call.closed, count, call.axes, arrays, plan, call.lines)
 
 
-def _abstract(*operands, call, count, sums):
-    whole = [jax.ShapeDtypeStruct((count, *v.aval.shape), v.aval.dtype) for v in call.jaxpr.outvars]
-    leaves = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands[len(call.axes) :]]
+def _abstract(*operands, call, count, nodes, sums):
+    outputs = [jax.ShapeDtypeStruct((count, *v.aval.shape), v.aval.dtype) for v in call.jaxpr.outvars]
+    leaves = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands[len(nodes) + _numbers(nodes) :]]
     if leaves:
-        whole = jax.eval_shape(lambda plan, outputs: plan.applied(outputs), jax.tree.unflatten(sums, leaves), whole)
-    return [ShapedArray(a.shape, a.dtype) for a in whole]
+        outputs = jax.eval_shape(lambda plan, outputs: plan.applied(outputs), jax.tree.unflatten(sums, leaves), outputs)
+    return [ShapedArray(a.shape, a.dtype) for a in outputs]
 
 
-def _jvp(primals, tangents, *, call, count, sums):
-    outputs = _mapped_p.bind(*primals, call=call, count=count, sums=sums)
-    arrays, plan = _plan(call, primals, sums)
+def _jvp(primals, tangents, *, call, count, nodes, sums):
+    outputs = _mapped_p.bind(*primals, call=call, count=count, nodes=nodes, sums=sums)
+    arrays, plan = _plan(primals, nodes, sums)
     moving = tuple(i for i, t in enumerate(tangents[: len(arrays)]) if type(t) is not ad.Zero)
     rates = [ad.Zero(jax.typeof(a).to_tangent_aval()) for a in outputs]
     if moving:
         summed = 0 if plan is None else plan.summed
         tangent, used, moved = call.tangent(moving, summed)
-        inputs = [*arrays, *(tangents[i] for i in moving)]
+        inputs = [*arrays, *(_like(arrays[i], tangents[i]) for i in moving)]
         found = map_program(tangent, count, [inputs[i] for i in used], plan)
         # As many sums as there are, and the others that move.
         added = len(outputs) - len(call.jaxpr.outvars)
@@ -68,20 +91,33 @@ def _jvp(primals, tangents, *, call, count, sums):
     return outputs, rates
 
 
-def _transpose(cotangents, *operands, call, count, sums):
-    arrays, plan = _plan(call, operands, sums)
-    linear = tuple(i for i, a in enumerate(arrays) if ad.is_undefined_primal(a))
+def _like(array: Any, values: Any) -> Any:
+    """Values at the nodes at which another array is read, if it is read at nodes."""
+    return NodeRows(values, array.nodes) if isinstance(array, NodeRows) else values
+
+
+def _transpose(cotangents, *operands, call, count, nodes, sums):
+    arrays, plan = _plan(operands, nodes, sums)
+    linear = tuple(i for i, a in enumerate(operands[: len(nodes)]) if ad.is_undefined_primal(a))
     if plan is not None:
         cotangents = _of_elements(cotangents, call, count, plan)
     given = tuple(i for i, c in enumerate(cotangents) if type(c) is not ad.Zero)
     pulled: list[Any] = [None for _ in operands]
     if given:
         transposed, used = call.transposed(linear, given)
-        inputs = [*(a for a in arrays if not ad.is_undefined_primal(a)), *(cotangents[i] for i in given)]
+        inputs = [*(a for i, a in enumerate(arrays) if i not in linear), *(cotangents[i] for i in given)]
         found = map_program(transposed, count, [inputs[i] for i in used])
         for i, cotangent in zip(linear, found, strict=True):
-            pulled[i] = cotangent if call.axes[i] == 0 else jnp.sum(cotangent, axis=0)
+            pulled[i] = _of_values(arrays[i], cotangent) if call.axes[i] == 0 else jnp.sum(cotangent, axis=0)
     return pulled
+
+
+def _of_values(array: Any, cotangent: Array) -> Array:
+    """The cotangent of what stands at the nodes, from that of the rows."""
+    if not isinstance(array, NodeRows):
+        return cotangent
+    values = jax.ShapeDtypeStruct(array.values.aval.shape, array.values.aval.dtype)
+    return jax.linear_transpose(lambda values: NodeRows(values, array.nodes).whole(), values)(cotangent)[0]
 
 
 def _of_elements(cotangents: Sequence[Any], call: ElementProgram, count: int, plan: AbstractChunkSums) -> list[Any]:
@@ -94,23 +130,39 @@ def _of_elements(cotangents: Sequence[Any], call: ElementProgram, count: int, pl
     return [*spread, *cotangents[len(cotangents) - others :]]
 
 
-def _batch(operands, dimensions, *, call, count, sums):
+def _batch(operands, dimensions, *, call, count, nodes, sums):
     own = [d is not None for d in dimensions]
     operands = [jnp.moveaxis(a, d, 0) if mine else a for a, d, mine in zip(operands, dimensions, own, strict=True)]
     size = next(a.shape[0] for a, mine in zip(operands, own, strict=True) if mine)
-    if len(operands) > len(call.axes):
+    if len(operands) > len(nodes) + _numbers(nodes):
         # Chunks of the elements of many scenes at once would not stay in a cache.
         def of_scene(mine):
             mine = iter(mine)
             filled = (next(mine) if moves else a for a, moves in zip(operands, own, strict=True))
-            return _mapped_p.bind(*filled, call=call, count=count, sums=sums)
+            return _mapped_p.bind(*filled, call=call, count=count, nodes=nodes, sums=sums)
 
-        whole = jax.lax.map(of_scene, [a for a, mine in zip(operands, own, strict=True) if mine])
+        found = jax.lax.map(of_scene, [a for a, mine in zip(operands, own, strict=True) if mine])
     else:
-        axes, folded = _folded(size, count, call.axes, operands, own)
-        whole = map_program(call.with_axes(tuple(axes)), size * count, folded)
-        whole = [a.reshape(size, count, *a.shape[1:]) for a in whole]
-    return whole, [0 for _ in whole]
+        arrays, own = _read(operands, own, nodes)
+        axes, folded = _folded(size, count, call.axes, arrays, own)
+        found = map_program(call.with_axes(tuple(axes)), size * count, folded)
+        found = [a.reshape(size, count, *a.shape[1:]) for a in found]
+    return found, [0 for _ in found]
+
+
+def _read(operands: Sequence[Array], batched: Sequence[bool], nodes: Nodes) -> tuple[list[Array], list[bool]]:
+    """The arrays of a batch of scenes, those that are read at nodes read; and which of them scenes have of their own."""
+    arrays, own = list(operands[: len(nodes)]), list(batched[: len(nodes)])
+    for i, number in enumerate(nodes):
+        if number is not None:
+            at = len(nodes) + number
+            own[i] = batched[i] or batched[at]
+            if own[i]:
+                axes = tuple(0 if batched[j] else None for j in (i, at))
+                arrays[i] = jax.vmap(lambda a, n: NodeRows(a, n).whole(), axes)(operands[i], operands[at])
+            else:
+                arrays[i] = NodeRows(operands[i], operands[at]).whole()
+    return arrays, own
 
 
 def _folded(
@@ -132,16 +184,19 @@ def _folded(
 
 def _without_unused(wanted, eqn):
     """Neither the outputs that nobody reads, nor what only they are made of."""
-    call, number = eqn.params["call"], len(eqn.params["call"].axes)
+    call, nodes = eqn.params["call"], eqn.params["nodes"]
     if not any(wanted):
         return [False for _ in eqn.invars], None
-    if len(eqn.invars) > number or all(wanted):
+    if len(eqn.invars) > len(nodes) + _numbers(nodes) or all(wanted):
         return [True for _ in eqn.invars], eqn
     made, used = call.reduced(tuple(wanted))
-    inputs = [eqn.invars[i] for i in used]
+    read = sorted({nodes[i] for i in used if nodes[i] is not None})
+    kept = [*used, *(len(nodes) + number for number in read)]
     outputs = [v for v, is_wanted in zip(eqn.outvars, wanted, strict=True) if is_wanted]
-    params = {**eqn.params, "call": made}
-    return [i in used for i in range(number)], eqn.replace(invars=inputs, outvars=outputs, params=params)
+    places = tuple(None if nodes[i] is None else read.index(nodes[i]) for i in used)
+    params = {**eqn.params, "call": made, "nodes": places}
+    inputs = [eqn.invars[i] for i in kept]
+    return [i in kept for i in range(len(eqn.invars))], eqn.replace(invars=inputs, outvars=outputs, params=params)
 
 
 def _unrolled(arithmetic: Arithmetic, eqn: Any, *operands: np.ndarray) -> list[np.ndarray]:
