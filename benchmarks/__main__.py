@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 900  # [s] for one process
 PEERS = {"felupe": "felupe", "skfem": "skfem"}  # by the name of the module to import
 
+LAWS = ("NeoHookean", "Corotational", "LinearElastic")
+
 QUICK = {
     "assembly": [("assembly", ["12", "25", "--keep"])],
     "peers": [("peers", [code, "12"]) for code in PEERS],
@@ -34,8 +36,9 @@ QUICK = {
 }
 FULL = {
     "assembly": [
-        *(("assembly", ["6", "12", "25", "55", "--keep", "--material", law]) for law in ("NeoHookean", "Corotational")),
-        ("assembly", ["12", "25", "--keep", "--material", "LinearElastic"]),
+        *(("assembly", ["6", "12", "25", "55", "--keep", "--material", law]) for law in LAWS[:2]),
+        ("assembly", ["12", "25", "55", "--keep", "--material", "LinearElastic"]),
+        *(("assembly", ["12", "25", "--keep", "--devices", "2", "--material", law]) for law in LAWS),
         ("assembly", ["12", "25", "--keep", "--dtype", "float32"]),
     ],
     "peers": [("peers", [code, "6", "12", "25"]) for code in PEERS],
@@ -65,7 +68,7 @@ def measured(module: str, arguments: list[str]) -> list[Row]:
         print(done.stderr[-2000:], file=sys.stderr)
     rows: list[Any] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     options = dict(zip(arguments, arguments[1:], strict=False))
-    extra = {name[2:]: options[name] for name in ("--material", "--dtype") if name in options}
+    extra = {name[2:]: options[name] for name in ("--material", "--dtype", "--devices") if name in options}
     return [{"command": " ".join(command), **extra, **row} for row in rows]
 
 

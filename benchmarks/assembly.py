@@ -1,9 +1,10 @@
 """Assembly of tetrahedra by autodiff, and products with the matrix, beside SciPy and the copy bandwidth.
 
-    python -m benchmarks.assembly [cells per side ...] [--material NeoHookean] [--dtype float64] [--keep]
+    python -m benchmarks.assembly [cells per side ...] [--material NeoHookean] [--dtype float64] [--keep] [--devices 1]
 
 Prints one JSON line per size: seconds of the pattern (host, once), of one assembly and its rate, of one product, of
-SciPy's BSR product on the same blocks, and the bandwidth of a copy; peak memory.
+SciPy's BSR product on the same blocks, and the bandwidth of a copy; peak memory. With several devices, a core each, they
+divide the assembly (`jaxmech.over_devices`); the rest is of one.
 """
 
 import argparse
@@ -14,10 +15,11 @@ import numpy as np
 from benchmarks.clock import cold_and_warm, peak_megabytes, report
 
 
-def measure(cells: int, material: str, dtype: str) -> dict:
+def measure(cells: int, material: str, dtype: str, devices: int) -> dict:
     """One cube of `6 cells^3` tetrahedra."""
     import jax
     import jax.numpy as jnp
+    from jax.sharding import NamedSharding, PartitionSpec
 
     import jaxmech as jm
 
@@ -30,14 +32,22 @@ def measure(cells: int, material: str, dtype: str) -> dict:
     linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
     pattern = time.perf_counter() - start
 
-    assemble = jax.jit(lambda ls, s, x: ls.unconstrained(s, x))
-    first, assembly, matrix = cold_and_warm(lambda: assemble(linear_system, system, rest))
+    def assemble(linear_system, system, state):
+        return linear_system.unconstrained(system, state)["body", "body"].values
+
+    given = linear_system, system, rest
+    if devices > 1:
+        assemble = jm.over_devices(assemble)
+        given = jax.device_put(given, NamedSharding(jax.make_mesh((devices,), ("all",)), PartitionSpec()))
+    compiled = jax.jit(assemble)
+    first, assembly, values = cold_and_warm(lambda: compiled(*given))
+    values = jax.device_put(values, jax.devices()[0])
+    matrix = jm.BlockSparse(values, linear_system.patterns["body", "body"])
     product = jax.jit(lambda A, x: A.mv(x))
-    x = {"body": jnp.ones_like(mesh.points)}
+    x = jnp.ones_like(mesh.points)
     _, spmv, _ = cold_and_warm(lambda: product(matrix, x), 30)
-    scipy_matrix, flat = matrix["body", "body"].to_scipy(), np.ones(mesh.points.size, dtype)
+    scipy_matrix, flat = matrix.to_scipy(), np.ones(mesh.points.size, dtype)
     _, scipy_spmv, _ = cold_and_warm(lambda: scipy_matrix @ flat, 30)
-    values = matrix["body", "body"].values
     copy = jax.jit(lambda v: v * 2.0)
     _, copied, _ = cold_and_warm(lambda: copy(values), 10)
     tetrahedra = mesh.cells.shape[0]
@@ -67,7 +77,10 @@ def main() -> None:
     parser.add_argument("--material", default="NeoHookean")
     parser.add_argument("--dtype", default="float64", choices=["float32", "float64"])
     parser.add_argument("--keep", action="store_true", help="keep freed memory (jaxmech.keep_freed_memory)")
+    parser.add_argument("--devices", type=int, default=1, help="of the CPU, which divide the assembly")
     arguments = parser.parse_args()
+    if arguments.devices > 1:
+        jax.config.update("jax_num_cpu_devices", arguments.devices)
     jax.config.update("jax_enable_x64", arguments.dtype == "float64")
     if arguments.keep:
         import jaxmech
@@ -75,7 +88,7 @@ def main() -> None:
         assert jaxmech.keep_freed_memory()
     report(device=str(jax.devices()[0]), jax=jax.__version__, **vars(arguments))
     for cells in arguments.cells:
-        report(**measure(cells, arguments.material, arguments.dtype))
+        report(**measure(cells, arguments.material, arguments.dtype, arguments.devices))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ COLUMNS = {
         (
             "material",
             "dtype",
+            "devices",
             "tetrahedra",
             "pattern s",
             "first assembly s",
@@ -128,7 +129,12 @@ def compared(found: Results) -> None:
 
 def is_double_neo_hookean(row: Row) -> bool:
     """Whether a row is of the problem that other codes are given."""
-    return "tetrahedra" in row and row.get("material", "NeoHookean") == "NeoHookean" and row.get("dtype") != "float32"
+    return is_double(row) and row.get("material", "NeoHookean") == "NeoHookean"
+
+
+def is_double(row: Row) -> bool:
+    """Whether a row is of an assembly in double precision, on one device."""
+    return "tetrahedra" in row and row.get("dtype") != "float32" and row.get("devices", 1) == 1
 
 
 def same(a: float, b: float) -> str:
@@ -196,7 +202,7 @@ def curves_of(found: Results):
         curves.setdefault(name, set()).add((size, seconds))
 
     for row in found.get("assembly", []):
-        if "tetrahedra" in row and row.get("dtype") != "float32":
+        if is_double(row):
             add(f"assembly, {row.get('material', 'NeoHookean')}", row["tetrahedra"], row["assembly s"])
             if is_double_neo_hookean(row):
                 add("product", row["tetrahedra"], row["product s"])

@@ -12,6 +12,7 @@ from ._constraint.fixed_components import FixedComponents as FixedComponents
 from ._constraint.fixed_line import FixedLine as FixedLine
 from ._constraint.fixed_plane import FixedPlane as FixedPlane
 from ._constraint.prescribed_motion import PrescribedMotion as PrescribedMotion
+from ._devices import over_devices as over_devices
 from ._dof import AbstractDof as AbstractDof
 from ._dof import Rigid2 as Rigid2
 from ._dof import Rigid3 as Rigid3

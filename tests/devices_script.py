@@ -9,6 +9,8 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmech as jm
+from jaxmech._sparse import chunk_sums, row_products
+from jaxmech._straight_line import chunks
 
 jax.config.update("jax_enable_x64", True)
 EXACT = 1e-12  # sums over devices are taken in another order
@@ -78,8 +80,56 @@ def one_system():
     assert float(jnp.abs(found - expected).max()) < EXACT
 
 
+def by_share():
+    """Assembly, forces and products divided by jaxmech itself: bit by bit the numbers of one device."""
+    for module, numbers in SMALL.items():
+        for name, number in numbers.items():
+            setattr(module, name, number)
+    system, state, _ = beam()
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    assert linear_system.walk.sums["force elastic"].starts.size % 4, "a share that is not whole"
+    u = {"beam": jnp.cos(jnp.arange(state.position["beam"].size, dtype=float)).reshape(-1, 3)}
+    free = jm.MatrixFreeSystem()
+
+    def parts(system, state, linear_system, u):
+        matrix, force = linear_system.linearized(system, state)
+        return matrix["beam", "beam"].values, matrix.mv(u), force, free.unconstrained(system, state).mv(u)
+
+    def tip(young, solver):
+        softer = eqx.tree_at(lambda s: s.forces["elastic"].material.young, system, young)
+        integrator = jm.ImplicitEuler(linear_system, solver)
+        return jm.simulate(softer, state, integrator, 0.02, 2, save_every=1).last.position["beam"][-1, 2]
+
+    young = system.forces["elastic"].material.young
+    solvers = {"direct": jm.SparseDirect(), "default": None, "PCG": jm.PCG(1e-13)}
+
+    def gradients():
+        return {name: jax.value_and_grad(tip)(young, solver) for name, solver in solvers.items()}
+
+    def of_scenes():
+        return jax.vmap(lambda factor: tip(factor * young, jm.PCG(1e-13)))(jnp.array([0.5, 2.0]))
+
+    alone, text = compiled(parts, system, state, linear_system, u)
+    assert not collectives(text)
+    found, text = compiled(jm.over_devices(parts), system, state, linear_system, u)
+    assert collectives(text) == {"all-gather"}, collectives(text)
+    assert eqx.tree_equal(jax.device_get(found), jax.device_get(alone))
+    expected, found = jax.jit(gradients)(), jax.jit(jm.over_devices(gradients))()
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert np.allclose(one, other, rtol=1e-9, atol=0), np.abs(one / other - 1).max()
+    assert np.allclose(jax.jit(jm.over_devices(of_scenes))(), jax.jit(of_scenes)(), rtol=0, atol=EXACT)
+
+
+SMALL = {
+    chunks: {"_FEW": 1, "_CHUNK": 30},
+    chunk_sums: {"_FEWEST": 1, "_BLOCKS": 200, "_WORTH": 2.0},
+    row_products: {"_DIVIDED": 1},
+}
+
+
 if __name__ == "__main__":
     assert len(jax.devices()) == 4
     batch()
     one_system()
+    by_share()
     print("same numbers")

@@ -5,6 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxmech as jm
+
 SCRIPT = Path(__file__).with_name("devices_script.py")
 FLAGS = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
 
@@ -14,3 +20,11 @@ def test_batches_and_one_system_on_four_devices():
     done = subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "same numbers" in done.stdout
+
+
+def test_one_device_has_all_of_the_work():
+    """Arguments that are no arrays are let through; what cannot be called is refused, by name."""
+    scaled = jax.jit(jm.over_devices(lambda scene, factor: {"sum": factor * scene["a"]}), static_argnums=1)
+    assert scaled({"a": jnp.arange(3.0)}, 2)["sum"].tolist() == [0, 2, 4]
+    with pytest.raises(TypeError, match=r"over_devices: expected a function, got 3"):
+        jm.over_devices(3)

@@ -16,6 +16,7 @@ LAYERS = (
         "_small_blocks",
         "_positive_part",
         "_memory",
+        "_devices",
         "_progress",
         "_mesh",
         "_straight_line",

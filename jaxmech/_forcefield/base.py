@@ -45,7 +45,8 @@ class AbstractForceField(eqx.Module):
     def is_translation_invariant(self) -> bool:
         """Whether an element feels nothing when all of its nodes, and their velocities, change by the same vector. Static.
 
-        If so, the rows of its matrices add up to nothing, and blocks on the diagonal are found from the others.
+        If so, the rows of its matrices add up to nothing, and blocks on the diagonal of a field of one stencil are found
+        from the others, unasked whether it is true.
         """
         return False
 

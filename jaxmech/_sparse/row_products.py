@@ -6,16 +6,19 @@ length, and each bucket is summed in one pass.
 """
 
 import math
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from .._devices import device_count, divided
 from .._typing import Array, Float, Int
 from .lane_sums import sum_entries
 from .rows import take_rows, take_rows_or_zeros
 
 _FILL = 0.15  # of the blocks: what may be read in vain, for fewer buckets to compile
+_DIVIDED = 1000  # rows, of fewer of which the devices have told each other nothing in the time that they take
 _SMALL = 512  # blocks that may be read in vain in any case
 
 
@@ -48,6 +51,13 @@ class RowProducts(eqx.Module):
         self, values: Float[Array, "... z r c"], columns: Int[Array, " z"], x: Float[Array, "... m c"]
     ) -> Float[Array, "... n r"]:
         """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` of row `i`; of a batch, axes before these broadcast."""
+        if values.ndim == 3 and x.ndim == 2 and self.position.shape[0] >= _DIVIDED and device_count() > 1:
+            return self._divided(values, columns, x)
+        return self._whole(values, columns, x)
+
+    def _whole(
+        self, values: Float[Array, "... z r c"], columns: Int[Array, " z"], x: Float[Array, "... m c"]
+    ) -> Float[Array, "... n r"]:
         (z, r, c), m = values.shape[-3:], x.shape[-2]
         batch = np.broadcast_shapes(values.shape[:-3], x.shape[:-2])
         # The matrices of a batch are one, block by block along its diagonal.
@@ -70,6 +80,30 @@ class RowProducts(eqx.Module):
         places = _numbers(batch, batch)[:, None] * sums.shape[1] + self.position
         places = jnp.where(self.position < sums.shape[1], places, first_block.size * sums.shape[1])
         return take_rows_or_zeros(sums.reshape(-1, r), places).reshape(*batch, -1, r)
+
+    def _divided(
+        self, values: Float[Array, "z r c"], columns: Int[Array, " z"], x: Float[Array, "m c"]
+    ) -> Float[Array, "n r"]:
+        """The same, each device with its share of the rows of every bucket."""
+        counts = [start.shape[0] for start in self.starts]
+
+        def of_device(numbers: Sequence[Array]) -> Array:
+            starts, lengths = (tuple(map(take_rows, each, numbers)) for each in (self.starts, self.lengths))
+            in_order = jnp.arange(sum(n.shape[0] for n in numbers), dtype=jnp.int32)
+            return RowProducts(starts, lengths, in_order, self.longest)._whole(values, columns, x)
+
+        sums = divided(of_device, counts)
+        # A row's place among all is not that among the sums of every device.
+        devices, rows, r = sums.shape
+        places = jnp.full_like(self.position, devices * rows)
+        before, begin = 0, 0
+        for count in counts:
+            share = -(-count // devices)
+            number = self.position - before
+            at = number // share * rows + begin + number % share
+            places = jnp.where((number >= 0) & (number < count), at, places)
+            before, begin = before + count, begin + share
+        return take_rows_or_zeros(sums.reshape(-1, r), places)
 
 
 def _numbers(own: tuple[int, ...], batch: tuple[int, ...]) -> np.ndarray:

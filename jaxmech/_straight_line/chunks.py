@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from equinox import AbstractVar
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from .._devices import divided
 from .._typing import Array
 from .node_rows import NodeRows, whole
 from .program import entries, inner_programs, on_cpu, run, stacked
@@ -69,9 +70,13 @@ def evaluated(
     arrays: Sequence[Any],
     sums: AbstractChunkSums | None,
     lines: Lines,
+    *,
+    divides: bool = False,
 ) -> list[Any]:
-    """The outputs of a program for all elements, a few at a time where that is faster. `lines`: those made so far."""
-    outputs = program.jaxpr.outvars
+    """The outputs of a program for all elements, a few at a time where that is faster; `divides`: each device its share.
+
+    `lines`: those made so far.
+    """
     if all(axis is None for axis in axes):
         found = mapped(program, count, axes, arrays)
         return found if sums is None else sums.applied(found)
@@ -79,11 +84,33 @@ def evaluated(
     def vmapped(*arrays):
         return mapped(program, count, axes, arrays)
 
+    def by_few(*arrays):
+        return _in_chunks(vmapped, _FEWER, axes, arrays)
+
+    def in_order(function):
+        if sums is None:
+            return _in_chunks(function, _CHUNK, axes, arrays, divides=divides)
+        return _summed(function, axes, arrays, sums, divides=divides)
+
+    length = _length(program.jaxpr)
+    if length < _SHORT or are_few(count):
+        return vmapped(*map(whole, arrays)) if sums is None else in_order(vmapped)
+    if length <= _LONG:
+        try:
+            return in_order(_straight(program, axes, lines))
+        except NoStraightLine:
+            pass
+    return _in_chunks(vmapped, _FEWER, axes, arrays, divides=divides) if sums is None else in_order(by_few)
+
+
+def _straight(program: ClosedJaxpr, axes: Sequence[int | None], lines: Lines) -> Callable[..., list[Any]]:
+    """A program as operations on scalars, each for all elements that are given; it may raise `NoStraightLine`."""
+
     def as_scalars(*arrays):
         count = (_count(axes, arrays),)
         inputs = [entries(a, axis is not None) for a, axis in zip(arrays, axes, strict=True)]
         scalars = run(Arithmetic(), program.jaxpr, [entries(c) for c in program.consts], inputs)
-        return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, outputs, strict=True)]
+        return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, program.jaxpr.outvars, strict=True)]
 
     def straight(*arrays):
         if not on_cpu():
@@ -93,24 +120,12 @@ def evaluated(
             lines[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
         return lines[shapes](*arrays)
 
-    def by_few(*arrays):
-        return _in_chunks(vmapped, _FEWER, axes, arrays)
-
-    def in_order(function):
-        return _in_chunks(function, _CHUNK, axes, arrays) if sums is None else _summed(function, axes, arrays, sums)
-
-    length = _length(program.jaxpr)
-    if length < _SHORT or are_few(count):
-        return vmapped(*map(whole, arrays)) if sums is None else in_order(vmapped)
-    if length <= _LONG:
-        try:
-            return in_order(straight)
-        except NoStraightLine:
-            pass
-    return by_few(*arrays) if sums is None else in_order(by_few)
+    return straight
 
 
-def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums) -> list[Any]:
+def _summed(
+    function: Callable, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums, *, divides: bool
+) -> list[Any]:
     """The sums of what a function of batches of elements gives, chunk by chunk on a CPU, and its other outputs."""
     if not on_cpu():
         return sums.applied(function(*map(whole, arrays)))
@@ -119,16 +134,34 @@ def _summed(function: Callable, axes: Sequence[int | None], arrays: Sequence[Any
         outputs = function(*_slices(axes, arrays, sums.starts[number], sums.length))
         return None, [*sums.of_chunk(outputs[: sums.summed], number), *outputs[sums.summed :]]
 
-    parts = jax.lax.scan(step, None, jnp.arange(sums.starts.shape[0]))[1]
-    flat = [part.reshape(-1, *part.shape[2:]) for part in parts]
-    # The last chunk starts early enough to be whole: what it repeats is left out.
-    done = (sums.starts.shape[0] - 1) * sums.length
-    again = done + sums.length - _count(axes, arrays)
-    others = [jnp.concatenate([a[:done], a[done + again :]]) if again else a for a in flat[sums.summed :]]
-    return [*flat[: sums.summed], *others]
+    parts = _each(lambda numbers: jax.lax.scan(step, None, numbers)[1], sums.starts.shape[0], divides)
+    others = [_in_order(part, sums.length, _count(axes, arrays)) for part in parts[sums.summed :]]
+    return [*(_flat(part) for part in parts[: sums.summed]), *others]
 
 
-def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
+def _each(function: Callable[[Array], list[Array]], count: int, divides: bool) -> list[Array]:
+    """What a function of numbers gives, number by number, for all of `0, ..., count - 1`."""
+    if not divides:
+        return function(jnp.arange(count, dtype=jnp.int32))
+    return [_flat(part)[:count] for part in divided(lambda numbers: function(numbers[0]), [count])]
+
+
+def _flat(a: Array) -> Array:
+    """The first two axes as one."""
+    return a.reshape(-1, *a.shape[2:])
+
+
+def _in_order(chunks: Array, length: int, count: int) -> Array:
+    """What belongs to the elements, from chunks `(chunks, length, ...)`. The last starts early enough to be whole: what it
+    repeats is left out."""
+    rows, done = _flat(chunks), (chunks.shape[0] - 1) * length
+    again = done + length - count
+    return jnp.concatenate([rows[:done], rows[done + again :]]) if again else rows
+
+
+def _in_chunks(
+    function: Callable, size: int, axes: Sequence[int | None], arrays: Sequence[Any], *, divides: bool = False
+) -> list[Any]:
     """A function of batches of elements, in batches of about `size` on a CPU."""
     count = _count(axes, arrays)
     chunks = max(1, round(count / size)) if on_cpu() else 1
@@ -139,12 +172,16 @@ def _in_chunks(function: Callable, size: int, axes: Sequence[int | None], arrays
     def chunk(start):
         return function(*_slices(axes, arrays, start, length))
 
+    # The last chunk starts early enough to be whole: no element is made up to fill it.
+    starts = jnp.minimum(length * jnp.arange(chunks), count - length)
+    if divides:
+        parts = _each(lambda numbers: jax.lax.map(lambda number: chunk(starts[number]), numbers), chunks, divides)
+        return [_in_order(part, length, count) for part in parts]
+
     def step(done, start):
         put = jax.lax.dynamic_update_slice_in_dim
         return [put(total, new, start, 0) for total, new in zip(done, chunk(start), strict=True)], None
 
-    # The last chunk starts early enough to be whole: no element is made up to fill it.
-    starts = jnp.minimum(length * jnp.arange(chunks), count - length)
     shapes = jax.eval_shape(chunk, starts[0])
     return jax.lax.scan(step, [jnp.zeros((count, *s.shape[1:]), s.dtype) for s in shapes], starts)[0]
 

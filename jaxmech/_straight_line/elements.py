@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr
 
+from .._devices import device_count
 from .chunks import AbstractChunkSums, are_few
 from .element_program import reduced
 from .mapped_program import map_program
@@ -28,7 +29,7 @@ def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: Abstra
     axes, leaves = _axis_of_each(in_axes, arguments), _leaves(arguments)[0]
     count = max((a.shape[0] for a, axis in zip(leaves, axes, strict=True) if axis is not None), default=0)
     if not are_few(count) and is_compiled():
-        return trace_and_map(function, in_axes, *arguments, sums=sums)
+        return trace_and_map(function, in_axes, *arguments, sums=sums, divides=device_count() > 1)
     outcome = jax.vmap(function, in_axes=in_axes)(*jax.tree.map(whole, arguments, is_leaf=is_rows))
     return outcome if sums is None else _on_leaves(sums.applied, outcome)
 
@@ -38,8 +39,10 @@ def is_compiled() -> bool:
     return isinstance(jnp.add(0, 0), Tracer)
 
 
-def trace_and_map(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractChunkSums | None = None) -> Any:
-    """`map_elements` whatever the number of elements."""
+def trace_and_map(
+    function: Callable, in_axes: Any, *arguments: Any, sums: AbstractChunkSums | None = None, divides: bool = False
+) -> Any:
+    """`map_elements` whatever the number of elements; `divides`: over devices too."""
     leaves, structure = _leaves(arguments)
     axes = _axis_of_each(in_axes, arguments)
     where = [i for i, x in enumerate(leaves) if eqx.is_array(x) or is_rows(x)]
@@ -54,7 +57,7 @@ def trace_and_map(function: Callable, in_axes: Any, *arguments: Any, sums: Abstr
     count = next(a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
     examples = [_of_one_element(a, axis) for a, axis in zip(arrays, axes, strict=True)]
     program, shapes = jax.make_jaxpr(of_one, return_shape=True)(*examples)
-    outcome = _map_program(program, count, axes, arrays, sums)
+    outcome = _map_program(program, count, axes, arrays, sums, divides)
     return jax.tree.unflatten(jax.tree.structure(shapes), outcome)
 
 
@@ -82,7 +85,12 @@ def _of_one_element(a: Any, axis: int | None) -> jax.ShapeDtypeStruct:
 
 
 def _map_program(
-    program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums | None
+    program: ClosedJaxpr,
+    count: int,
+    axes: Sequence[int | None],
+    arrays: Sequence[Any],
+    sums: AbstractChunkSums | None,
+    divides: bool,
 ) -> list[Any]:
     """The outputs of a program for all elements. What it closes over and is being traced becomes an argument, so that it
     may be differentiated; the rest are numbers."""
@@ -94,4 +102,4 @@ def _map_program(
     closed = ClosedJaxpr(opened, [program.consts[i] for i in known])
     made, used = reduced(closed, (*(None for _ in traced), *axes), [True for _ in jaxpr.outvars])
     given = [*(program.consts[i] for i in traced), *arrays]
-    return map_program(made, count, [given[i] for i in used], sums)
+    return map_program(made, count, [given[i] for i in used], sums, divides=divides)

@@ -27,17 +27,23 @@ Nodes = tuple[int | None, ...]
 
 
 def map_program(
-    program: ElementProgram, count: int, arrays: Sequence[Any], sums: AbstractChunkSums | None = None
+    program: ElementProgram,
+    count: int,
+    arrays: Sequence[Any],
+    sums: AbstractChunkSums | None = None,
+    *,
+    divides: bool = False,
 ) -> list[Any]:
     """The outputs of a program for `count` elements; with `sums`, not the first of them but their sums over chunks.
 
-    `arrays`: those that the program has an argument for; of some, `NodeRows`.
+    `arrays`: those that the program has an argument for; of some, `NodeRows`. `divides`: each device does its share.
     """
     numbers: list[Any] = []
     nodes = [_place(numbers, a.nodes) if isinstance(a, NodeRows) else None for a in arrays]
     values = [a.values if isinstance(a, NodeRows) else a for a in arrays]
     leaves, structure = jax.tree.flatten(sums)
-    return _mapped_p.bind(*values, *numbers, *leaves, call=program, count=count, nodes=tuple(nodes), sums=structure)
+    static = {"call": program, "count": count, "nodes": tuple(nodes), "sums": structure, "divides": divides}
+    return _mapped_p.bind(*values, *numbers, *leaves, **static)
 
 
 def _place(numbers: list[Any], nodes: Any) -> int:
@@ -60,12 +66,13 @@ def _plan(operands: Sequence[Any], nodes: Nodes, sums: Any) -> tuple[list[Any], 
     return arrays, jax.tree.unflatten(sums, operands[count + numbers :])
 
 
-def _evaluate(*operands, call, count, nodes, sums):
+def _evaluate(*operands, call, count, nodes, sums, divides):
     arrays, plan = _plan(operands, nodes, sums)
-    return evaluated(call.closed, count, call.axes, arrays, plan, call.lines)
+    return evaluated(call.closed, count, call.axes, arrays, plan, call.lines, divides=divides)
 
 
-def _abstract(*operands, call, count, nodes, sums):
+def _abstract(*operands, call, count, nodes, sums, divides):
+    del divides
     outputs = [jax.ShapeDtypeStruct((count, *v.aval.shape), v.aval.dtype) for v in call.jaxpr.outvars]
     leaves = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands[len(nodes) + _numbers(nodes) :]]
     if leaves:
@@ -73,8 +80,8 @@ def _abstract(*operands, call, count, nodes, sums):
     return [ShapedArray(a.shape, a.dtype) for a in outputs]
 
 
-def _jvp(primals, tangents, *, call, count, nodes, sums):
-    outputs = _mapped_p.bind(*primals, call=call, count=count, nodes=nodes, sums=sums)
+def _jvp(primals, tangents, *, call, count, nodes, sums, divides):
+    outputs = _mapped_p.bind(*primals, call=call, count=count, nodes=nodes, sums=sums, divides=divides)
     arrays, plan = _plan(primals, nodes, sums)
     moving = tuple(i for i, t in enumerate(tangents[: len(arrays)]) if type(t) is not ad.Zero)
     rates = [ad.Zero(jax.typeof(a).to_tangent_aval()) for a in outputs]
@@ -82,7 +89,7 @@ def _jvp(primals, tangents, *, call, count, nodes, sums):
         summed = 0 if plan is None else plan.summed
         tangent, used, moved = call.tangent(moving, summed)
         inputs = [*arrays, *(_like(arrays[i], tangents[i]) for i in moving)]
-        found = map_program(tangent, count, [inputs[i] for i in used], plan)
+        found = map_program(tangent, count, [inputs[i] for i in used], plan, divides=divides)
         # As many sums as there are, and the others that move.
         added = len(outputs) - len(call.jaxpr.outvars)
         places = [*range(summed + added), *(i + added for i in moved[summed:])]
@@ -96,7 +103,7 @@ def _like(array: Any, values: Any) -> Any:
     return NodeRows(values, array.nodes) if isinstance(array, NodeRows) else values
 
 
-def _transpose(cotangents, *operands, call, count, nodes, sums):
+def _transpose(cotangents, *operands, call, count, nodes, sums, divides):
     arrays, plan = _plan(operands, nodes, sums)
     linear = tuple(i for i, a in enumerate(operands[: len(nodes)]) if ad.is_undefined_primal(a))
     if plan is not None:
@@ -106,7 +113,7 @@ def _transpose(cotangents, *operands, call, count, nodes, sums):
     if given:
         transposed, used = call.transposed(linear, given)
         inputs = [*(a for i, a in enumerate(arrays) if i not in linear), *(cotangents[i] for i in given)]
-        found = map_program(transposed, count, [inputs[i] for i in used])
+        found = map_program(transposed, count, [inputs[i] for i in used], divides=divides)
         for i, cotangent in zip(linear, found, strict=True):
             pulled[i] = _of_values(arrays[i], cotangent) if call.axes[i] == 0 else jnp.sum(cotangent, axis=0)
     return pulled
@@ -130,7 +137,7 @@ def _of_elements(cotangents: Sequence[Any], call: ElementProgram, count: int, pl
     return [*spread, *cotangents[len(cotangents) - others :]]
 
 
-def _batch(operands, dimensions, *, call, count, nodes, sums):
+def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
     own = [d is not None for d in dimensions]
     operands = [jnp.moveaxis(a, d, 0) if mine else a for a, d, mine in zip(operands, dimensions, own, strict=True)]
     size = next(a.shape[0] for a, mine in zip(operands, own, strict=True) if mine)
@@ -139,13 +146,13 @@ def _batch(operands, dimensions, *, call, count, nodes, sums):
         def of_scene(mine):
             mine = iter(mine)
             filled = (next(mine) if moves else a for a, moves in zip(operands, own, strict=True))
-            return _mapped_p.bind(*filled, call=call, count=count, nodes=nodes, sums=sums)
+            return _mapped_p.bind(*filled, call=call, count=count, nodes=nodes, sums=sums, divides=divides)
 
         found = jax.lax.map(of_scene, [a for a, mine in zip(operands, own, strict=True) if mine])
     else:
         arrays, own = _read(operands, own, nodes)
         axes, folded = _folded(size, count, call.axes, arrays, own)
-        found = map_program(call.with_axes(tuple(axes)), size * count, folded)
+        found = map_program(call.with_axes(tuple(axes)), size * count, folded, divides=divides)
         found = [a.reshape(size, count, *a.shape[1:]) for a in found]
     return found, [0 for _ in found]
 

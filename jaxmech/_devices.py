@@ -1,0 +1,64 @@
+"""Work divided over the devices of a mesh: each does its share, and tells the others."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, PartitionSpec
+
+from ._typing import Array
+
+AXIS = "jaxmech"
+
+
+def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = None) -> Callable[..., Any]:
+    """`function`, a pure one of any arguments, run on all `devices` (those that JAX has) together, to be jitted.
+
+    Arguments and results are whole on every device. What is divided is the work that counts: the elements of a scene, where
+    they are mapped in chunks (on CPUs, from some thousand elements), and the rows of large products. Each device does its
+    share and hands it to the others, in the order of one device, so that a matrix has the same bits. The rest, direct solves
+    on the host included, every device does for itself. Batches (`vmap`) are products of their own, which are not divided.
+
+    Raises `TypeError` for what cannot be called. Not to be called within itself.
+    """
+    if not callable(function):
+        raise TypeError(f"over_devices: expected a function, got {function!r:.80}.")
+    devices = jax.devices() if devices is None else devices
+    mesh = jax.make_mesh((len(devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=devices)
+    whole = PartitionSpec()
+
+    def run(*arguments: Any) -> Any:
+        arrays, static = eqx.partition(arguments, eqx.is_array)
+
+        def of_device(arrays: Any) -> Any:
+            return function(*eqx.combine(arrays, static))
+
+        return jax.shard_map(of_device, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False)(arrays)
+
+    return run
+
+
+def device_count() -> int:
+    """The devices to divide work over: one, unless it is `over_devices`."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return mesh.shape[AXIS] if AXIS in mesh.manual_axes else 1
+
+
+def divided(function: Callable[[Sequence[Array]], Any], counts: Sequence[int]) -> Any:
+    """What `function(numbers)` gives on each device, `(devices, ...)`, brought together on all of them.
+
+    `numbers`: for each of `counts`, the share of `0, ..., count - 1` that is the device's, `ceil(count / devices)` of them
+    on all; what is left over at the end repeats the last one.
+    """
+    devices = device_count()
+    if devices == 1:
+        return jax.tree.map(lambda a: a[None], function([jnp.arange(count, dtype=jnp.int32) for count in counts]))
+    device = jax.lax.axis_index(AXIS)
+    shares = [-(-count // devices) for count in counts]
+    numbers = [
+        jnp.minimum(device * share + jnp.arange(share, dtype=jnp.int32), count - 1)
+        for share, count in zip(shares, counts, strict=True)
+    ]
+    return jax.tree.map(lambda a: jax.lax.all_gather(a, AXIS), function(numbers))
