@@ -43,7 +43,7 @@ class Buckets(eqx.Module):
         """The sums of one chunk, from its rows."""
         return _sums(rows, [table[number] for table in self.tables])
 
-    def of_all(self, rows: Float[Array, "m r c"], starts: Int[Array, " chunks"], pad: int | None = None) -> Array:
+    def of_all(self, rows: Float[Array, "m r c"], starts: Int[Array, " chunks"], pad: int = -1) -> Array:
         """The sums of all chunks `(chunks, u, r, c)`. `starts`: what the tables' numbers are counted from in each chunk;
         `pad`: the number in the tables of a row that is not there."""
         chunks = starts.shape[0]
