@@ -18,8 +18,8 @@ def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = N
 
     Arguments and results are whole on every device. What is divided is the work that counts: the elements of a scene, where
     they are mapped in chunks (on CPUs, from some thousand elements), and the rows of large products. Each device does its
-    share and hands it to the others, in the order of one device, so that a matrix has the same bits. The rest, direct solves
-    on the host included, every device does for itself. Batches (`vmap`) are products of their own, which are not divided.
+    share and hands it to the others, in the order of one device, so that a matrix has the same bits. The rest every device
+    does for itself, products of batches (`vmap`) included. Solvers must iterate: the host does not serve several at once.
 
     Raises `TypeError` for what cannot be called. Not to be called within itself.
     """
@@ -44,6 +44,12 @@ def device_count() -> int:
     """The devices to divide work over: one, unless it is `over_devices`."""
     mesh = jax.sharding.get_abstract_mesh()
     return mesh.shape[AXIS] if AXIS in mesh.manual_axes else 1
+
+
+def is_run_by_many() -> bool:
+    """Whether this is part of a program that several devices run, each for itself."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return bool(mesh.manual_axes) and mesh.size > 1
 
 
 def divided(function: Callable[[Sequence[Array]], Any], counts: Sequence[int]) -> Any:

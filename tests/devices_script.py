@@ -101,7 +101,7 @@ def by_share():
         return jm.simulate(softer, state, integrator, 0.02, 2, save_every=1).last.position["beam"][-1, 2]
 
     young = system.forces["elastic"].material.young
-    solvers = {"direct": jm.SparseDirect(), "default": None, "PCG": jm.PCG(1e-13)}
+    solvers = {"default": None, "PCG": jm.PCG(1e-13)}
 
     def gradients():
         return {name: jax.value_and_grad(tip)(young, solver) for name, solver in solvers.items()}
@@ -117,6 +117,13 @@ def by_share():
     expected, found = jax.jit(gradients)(), jax.jit(jm.over_devices(gradients))()
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert np.allclose(one, other, rtol=1e-9, atol=0), np.abs(one / other - 1).max()
+    for name in ("SparseDirect", "IncompleteFactor"):
+        solver = jm.SparseDirect() if name == "SparseDirect" else jm.PCG(preconditioner=jm.IncompleteFactor())
+        try:
+            jax.jit(jm.over_devices(lambda young, solver=solver: tip(young, solver)))(young)
+            raise AssertionError(f"{name} would wait for ever")
+        except ValueError as error:
+            assert "works on the host, for which several devices would wait" in str(error), error
     assert np.allclose(jax.jit(jm.over_devices(of_scenes))(), jax.jit(of_scenes)(), rtol=0, atol=EXACT)
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._check import check_choice, check_flags, check_tolerances
+from .._devices import is_run_by_many
 from .._sparse.block_matrix import BlockMatrix
 from . import _cudss
 from ._host_choice import host_backend
@@ -32,7 +33,7 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
     |---|---|
     | at most 60 unknowns | `Dense` |
     | a matrix of a chain | `BlockTridiagonal` |
-    | a matrix in a batch | `PCG` if symmetric, else `BiCGStab` |
+    | a matrix in a batch, or on several CPU devices (`shard_map`, `over_devices`) | `PCG` if symmetric, else `BiCGStab` |
     | a matrix of a time step, of points | the same while it converges fast, with the next as `Fallback` |
     | any other matrix | `SparseDirect` |
     | the same, on a GPU | `SparseDirect("cudss")` with spineax; without it `PCG` if symmetric, else `GMRES` |
@@ -75,6 +76,8 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
         if self.batched:
             return iteration(self.rtol), f"a batch of matrices, {kind}: few iterations, in parallel."
         platform = jax.default_backend() if self.platform is None else self.platform
+        if platform == "cpu" and is_run_by_many():
+            return iteration(self._tight(operator)), f"{kind}, on several devices, which the host does not serve at once."
         if not self.inertial:
             return self._of_any(operator, symmetric, platform)
         if platform == "cpu" and size > host_backend("auto", symmetric=symmetric).most_unknowns:

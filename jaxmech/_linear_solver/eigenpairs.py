@@ -15,6 +15,7 @@ from .._sparse.block_matrix import BlockMatrix
 from .._sparse.rows import take_rows
 from .._typing import Array, Float
 from ._factor_cache import on_worker
+from ._host_call import call_host
 from ._host_pencil import NOT_FINITE, TOO_FEW, UNCONVERGED, lowest
 from ._outcome import INDEFINITE, SINGULAR, UNSYMMETRIC
 from ._scalar_rows import layout_of
@@ -87,7 +88,7 @@ def _search(K: BlockMatrix, M: BlockMatrix, count: int, shifted: bool, norm: str
     host = partial(_host_search, tuple(K.entries), K.sizes, count, shifted, K.dtype)
     arrays = [(e.values, e.pattern.rows, e.pattern.columns) for e in K.entries.values()]
     masses = [e.values for e in M.entries.values()]
-    answer = jax.pure_callback(host, shapes, arrays, masses, vmap_method="sequential")
+    answer = call_host("the search for modes", host, shapes, arrays, masses, vmap_method="sequential")
     values, columns, following, errors, scale, flaw, loose = answer
     x = _by_state(K, columns.T)
     pinned = _by_state(K, 1 - jax.nn.one_hot(jnp.argmax(jnp.abs(columns.T) * scale, axis=1), size, dtype=K.dtype))

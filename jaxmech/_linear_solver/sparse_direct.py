@@ -13,6 +13,7 @@ from .._result import RESULTS
 from .._sparse.block_matrix import BlockMatrix
 from ._cudss import check_available, device_solve
 from ._factor_cache import solve
+from ._host_call import call_host
 from ._host_choice import host_backend
 from ._outcome import FINE, SINGULAR, UNSYMMETRIC, outcome
 from ._scalar_rows import layout_of
@@ -96,7 +97,7 @@ class SparseDirect(lx.AbstractLinearSolver):
         number, real = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((), rhs.dtype)
         shapes = (jax.ShapeDtypeStruct(rhs.shape, rhs.dtype), number, number, real)
         host = partial(_host_solve, tuple(operator.entries), blocks, operator.sizes, options)
-        return jax.pure_callback(host, shapes, values, places, rhs, vmap_method="expand_dims")
+        return call_host("SparseDirect", host, shapes, values, places, rhs, vmap_method="expand_dims")
 
     def transpose(self, state, options: dict[str, Any]):
         operator, transposed = state

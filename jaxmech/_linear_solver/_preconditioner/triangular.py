@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..._check import check_tolerances
 from ..._typing import Array
+from .._host_call import call_host
 from .._scalar_rows import layout_of
 from ._host_factors import KEPT, HostFactor, incomplete_factor, ssor_factor
 from .base import AbstractApplied, AbstractPreconditioner, needs_matrix
@@ -74,7 +75,8 @@ class _HostApplied(AbstractApplied):
     def __call__(self, r):
         flat, unravel = ravel_pytree(r)
         shape = jax.ShapeDtypeStruct(flat.shape, flat.dtype)
-        z = jax.pure_callback(partial(_apply, self.transposed), shape, self.number, flat, vmap_method="expand_dims")
+        function = partial(_apply, self.transposed)
+        z = call_host("a triangular factor", function, shape, self.number, flat, vmap_method="expand_dims")
         return unravel(z)
 
     def transpose(self):
@@ -85,7 +87,7 @@ def _host_factor(matrix: Any, kind: tuple[Any, ...]) -> _HostApplied:
     arrays = [(e.values, e.pattern.rows, e.pattern.columns) for e in matrix.entries.values()]
     make = partial(_make, kind, tuple(matrix.entries), matrix.sizes, matrix.symmetric)
     shapes = (jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((), np.int32))
-    number, flaw = jax.pure_callback(make, shapes, jax.lax.stop_gradient(arrays), vmap_method="sequential")
+    number, flaw = call_host("a triangular factor", make, shapes, jax.lax.stop_gradient(arrays), vmap_method="sequential")
     return _HostApplied(number, flaw, False)
 
 
