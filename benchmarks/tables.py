@@ -146,7 +146,7 @@ def table(name: str, rows: list[Row]) -> str:
     """One measurement: its title, its commands, its rows; columns that no row has are left out."""
     title, columns = COLUMNS[name]
     commands = dict.fromkeys(f"`python {row['command']}`" for row in rows)
-    rows = [row for row in rows if len(row.keys() & set(columns)) > 2]  # others say where a process ran
+    rows = [row for row in rows if "device" not in row and len(row.keys() & set(columns)) > 2]  # others say where it ran
     shown = [c for c in columns if any(c in row for row in rows)]
     lines = [f"### {title}", "", ", ".join(commands) + ".", ""]
     lines += [f"| {' | '.join(shown)} |", "|" + "---|" * len(shown)]
