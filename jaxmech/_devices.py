@@ -59,8 +59,6 @@ def divided(function: Callable[[Sequence[Array]], Any], counts: Sequence[int]) -
     on all; what is left over at the end repeats the last one.
     """
     devices = device_count()
-    if devices == 1:
-        return jax.tree.map(lambda a: a[None], function([jnp.arange(count, dtype=jnp.int32) for count in counts]))
     device = jax.lax.axis_index(AXIS)
     shares = [-(-count // devices) for count in counts]
     numbers = [

@@ -17,7 +17,7 @@ from ._element import over_elements
 from ._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from ._forcefield.chart import chart_force, retract_each, varies_with
 from ._mapping.base import AbstractMapping
-from ._sparse.rows import add_rows, take_rows
+from ._rows import add_rows, take_rows
 from ._stencil import Stencil
 from ._system import State, System
 from ._typing import Array, Scalar

@@ -11,8 +11,8 @@ from ._element import over_elements
 from ._forcefield.chart import Arrays, no_displacement, retract_each
 from ._mapping.base import AbstractMapping
 from ._positive_part import positive_part
+from ._rows import add_rows, take_rows
 from ._small_blocks import times_vectors
-from ._sparse.rows import add_rows, take_rows
 from ._system import System
 from ._typing import Array
 

@@ -19,8 +19,8 @@ from ._mapping_blocks import (
     mapped_forces,
     mapping_jacobian,
 )
+from ._rows import take_rows
 from ._small_blocks import times_blocks
-from ._sparse.rows import take_rows
 from ._sparse.triplets import Triplets
 from ._system import State, System
 from ._typing import Array

@@ -25,6 +25,7 @@ from ._element_matrices import Blocks, node_blocks, scaled_matrices
 from ._evaluation import Evaluation
 from ._mapping_blocks import Jacobian, interpolates
 from ._plan import Plan
+from ._rows import take_rows
 from ._scene_check import node_counts
 from ._small_blocks import times_blocks
 from ._sparse.block_matrix import Pair
@@ -32,7 +33,6 @@ from ._sparse.chunk_sums import ChunkSums
 from ._sparse.pair_sums import Lists, Places
 from ._sparse.pattern import unique_pairs
 from ._sparse.reduction import Reduction
-from ._sparse.rows import take_rows
 from ._stencil import Stencil
 from ._system import System
 from ._typing import Array, Int

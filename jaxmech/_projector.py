@@ -15,8 +15,8 @@ import numpy as np
 from ._constraint.base import AbstractProjectiveConstraint
 from ._dynamics import Fields
 from ._element import is_concrete, over_elements
+from ._rows import take_rows
 from ._sparse.block_matrix import BlockMatrix, Pair
-from ._sparse.rows import take_rows
 from ._sparse.triplets import Triplets
 from ._system import State, System
 from ._typing import Array, Int

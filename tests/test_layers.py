@@ -17,6 +17,7 @@ LAYERS = (
         "_positive_part",
         "_memory",
         "_devices",
+        "_rows",
         "_progress",
         "_mesh",
         "_straight_line",

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from .._result import RESULTS
+from .._rows import take_rows
 from .._sparse.block_matrix import BlockMatrix
-from .._sparse.rows import take_rows
 from .._typing import Array, Float
 from ._factor_cache import on_worker
 from ._host_call import call_host

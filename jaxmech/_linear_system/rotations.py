@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from .._dof import AbstractDof, Rigid2, Rigid3, Vec2, Vec3
 from .._dynamics import Fields
 from .._rotation import quaternion_conjugate, quaternion_product, rotation_matrix
+from .._rows import take_rows
 from .._sparse.block_matrix import Pair
 from .._sparse.pattern import BlockPattern
-from .._sparse.rows import take_rows
 from .._system import System
 from .._typing import Array, Float
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from .._check import check_choice, check_counts, check_instance, numeric_array
 from .._result import is_traced
+from .._rows import add_rows, take_rows
 from .._typing import Array, Float, Int
 from .block_sparse import BlockSparse
 from .pattern import BlockPattern, unique_pairs
 from .reduction import Reduction
-from .rows import add_rows, take_rows
 
 METHODS = ("gather", "scatter")
 

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
 
+from .._rows import take_rows
 from .._typing import Array, Float, Int
 from .block_product import block_product
 from .pattern import BlockPattern
-from .rows import take_rows
 
 
 class BlockSparse(eqx.Module):

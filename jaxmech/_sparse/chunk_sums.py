@@ -1,8 +1,8 @@
 """Sums of the blocks of a few elements at a time, while they are still in the cache of a core.
 
 The elements of a mesh come in an order in which neighbours, who share nodes, are near each other. Their blocks are summed
-chunk by chunk where they are made. Of 48,000 tetrahedra of a box a quarter as many sums are written to memory as there are
-blocks, and XLA's temporaries take 12 MB instead of 41.
+chunk by chunk where they are made. Of 48,000 tetrahedra of a box a sixth as many sums are written to memory as elements have
+blocks, and XLA's temporaries take 16 MB, beside a matrix of 9.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.xla_metadata import set_xla_metadata
 
+from .._rows import take_rows
 from .._straight_line.chunks import AbstractChunkSums
 from .._typing import Array, Float, Int
 from .lane_sums import sum_lanes
 from .reduction import Reduction
-from .rows import take_rows
 
 Places = tuple[np.ndarray, np.ndarray]
 

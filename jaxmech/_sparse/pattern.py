@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._result import is_traced
+from .._rows import take_rows
 from .._typing import Array, Float, Int
 from .reduction import Reduction
 from .row_products import RowProducts
-from .rows import take_rows
 
 
 def unique_pairs(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,9 +16,9 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from .._rows import take_rows, take_rows_or_zeros
 from .._typing import Array, Float, Int
 from .lane_sums import sum_lanes
-from .rows import take_rows, take_rows_or_zeros
 
 _FEW = 512  # groups: those of a smaller bucket are padded no further than to their longest
 _SMALL = 4096  # so few contributions share one bucket, whatever the padding

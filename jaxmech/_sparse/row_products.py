@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._devices import device_count, divided
+from .._rows import take_rows, take_rows_or_zeros
 from .._typing import Array, Float, Int
 from .lane_sums import sum_entries
-from .rows import take_rows, take_rows_or_zeros
 
 _FILL = 0.15  # of the blocks: what may be read in vain, for fewer buckets to compile
 _DIVIDED = 1000  # rows, of fewer of which the devices have told each other nothing in the time that they take

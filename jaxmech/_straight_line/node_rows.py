@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 
+from .._rows import take_rows
 from .._typing import Array, Int
 
 
@@ -24,7 +25,7 @@ class NodeRows(eqx.Module):
 
     def whole(self) -> Array:
         """The rows of all elements."""
-        return self.values.at[self.nodes].get(mode="promise_in_bounds", wrap_negative_indices=False)
+        return take_rows(self.values, self.nodes)
 
 
 def whole(argument: Array | NodeRows) -> Array:

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from .._typing import Array, Float, Int
+from ._typing import Array, Float, Int
 
 
 def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
