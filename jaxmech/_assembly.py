@@ -193,9 +193,3 @@ def halved(system: System, item: Contribution) -> tuple[int, ...]:
         return ()
     on = component_of(system, item).on
     return tuple(i for i, s in enumerate(on) if s.state in system.main_states and s.nodes_per_element > 1)
-
-
-def knows_diagonal(system: System, item: Contribution) -> bool:
-    """Whether the blocks on the diagonals of element matrices, of which half is evaluated, follow from the others."""
-    field = component_of(system, item)
-    return item.kind == "force" and len(field.on) == len(halved(system, item)) == 1 and field.is_translation_invariant

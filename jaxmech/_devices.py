@@ -52,6 +52,11 @@ def is_run_by_many() -> bool:
     return bool(mesh.manual_axes) and mesh.size > 1
 
 
+def is_divided_by_xla() -> bool:
+    """Whether XLA may divide the arrays of a program over devices, which needs to know what each operation does."""
+    return jax.device_count() > 1 and not is_run_by_many()
+
+
 def divided(function: Callable[[Sequence[Array]], Any], counts: Sequence[int]) -> Any:
     """What `function(numbers)` gives on each device, `(devices, ...)`, brought together on all of them.
 

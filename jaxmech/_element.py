@@ -17,9 +17,9 @@ from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from ._check import check_real, numeric_array
 from ._stencil import Stencil
-from ._straight_line.chunks import AbstractChunkSums
 from ._straight_line.elements import map_elements
 from ._straight_line.node_rows import NodeRows, is_rows, whole
+from ._straight_line.sums import AbstractElementSums
 
 _KIND = "jaxmech"
 
@@ -117,11 +117,11 @@ def over_elements(
     stencils: tuple[Stencil, ...],
     function: Callable,
     *args: Any,
-    sums: AbstractChunkSums | None = None,
+    sums: AbstractElementSums | None = None,
 ) -> Any:
     """`function(component of one element, *args of one element)`, mapped over the elements (axis 0 of every arg).
 
-    With `sums`, not that but its sums over chunks of elements, and what of it is not summed. An arg may be `NodeRows`.
+    With `sums`, not that but its sums over the elements, and what of it is not summed. An arg may be `NodeRows`.
     """
     view, axes = element_view(component, stencils)
     return map_elements(function, (axes, *(0 for _ in args)), view, *args, sums=sums)

@@ -11,8 +11,8 @@ from ._dynamics import Fields
 from ._element import over_elements
 from ._forcefield.chart import Arrays, chart_damping, chart_stiffness, chart_stiffness_and_force
 from ._stencil import Stencil
-from ._straight_line.chunks import AbstractChunkSums
 from ._straight_line.node_rows import NodeRows
+from ._straight_line.sums import AbstractElementSums
 from ._system import System
 from ._typing import Array
 
@@ -26,12 +26,12 @@ def element_matrices(
     x: Fields,
     v: Fields,
     halves: tuple[int, ...] = (),
-    sums: AbstractChunkSums | None = None,
+    sums: AbstractElementSums | None = None,
 ) -> Blocks:
     """`K` (`"stiffness"`), `B` (`"damping"`) or `M` (`"mass"`) of every element of one component, without a factor.
 
     `halves`: the stencils `s` of which `[s][s]` is given as the list of its blocks `(i, j)`, `i <= j`, row by row, those of
-    the diagonal halved: `H`, of `H + H^T`. With `sums`, the sums of all that over chunks of elements.
+    the diagonal halved: `H`, of `H + H^T`. With `sums`, the sums of all that over the elements, as these say.
     """
     component = (system.masses if kind == "mass" else system.forces)[name]
     dofs = [system.dofs[s.state] for s in component.on]
@@ -45,7 +45,7 @@ def element_matrices(
 
 
 def stiffness_and_force(
-    system: System, name: str, x: Fields, v: Fields, halves: tuple[int, ...] = (), sums: AbstractChunkSums | None = None
+    system: System, name: str, x: Fields, v: Fields, halves: tuple[int, ...] = (), sums: AbstractElementSums | None = None
 ) -> tuple[Blocks, Arrays]:
     """The `element_matrices` `K` of one force field, and the force of every element, in one pass."""
     field = system.forces[name]
@@ -78,16 +78,15 @@ def _scaled(factor: Any, blocks: Blocks) -> Blocks:
 
 
 def _node_blocks(
-    component: Any, evaluate: Callable, x: Fields, v: Fields, halves: tuple[int, ...], sums: AbstractChunkSums | None
+    component: Any, evaluate: Callable, x: Fields, v: Fields, halves: tuple[int, ...], sums: AbstractElementSums | None
 ) -> tuple[Blocks, Any]:
     """The matrices `[s][t]` of every element, cut into the blocks of pairs of nodes, and what else
     `evaluate(component, x, v)` gives."""
     on = component.on
-    above = int(sums is not None and sums.know_diagonal)
 
     def of_element(c, x, v):
         matrices, rest = evaluate(c, x, v)
-        return _cut(on, matrices, halves, above), rest  # cut here, where a change of order moves nothing in memory
+        return _cut(on, matrices, halves), rest  # cut here, where a change of order moves nothing in memory
 
     blocks, rest = over_elements(component, on, of_element, _at_nodes(on, x), _at_nodes(on, v), sums=sums)
     return (_listed(blocks) if sums is None else blocks), rest
@@ -102,11 +101,8 @@ def node_blocks(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> Blocks
     return _listed(jax.vmap(lambda blocks: _cut(on, blocks))(matrices))
 
 
-def _cut(
-    on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], halves: tuple[int, ...] = (), above: int = 0
-) -> tuple[Arrays, ...]:
-    """The matrices of one element as lists of blocks `(k * l, r, c)`, row nodes first; or as halves of them, which begin
-    `above` the diagonal."""
+def _cut(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], halves: tuple[int, ...] = ()) -> tuple[Arrays, ...]:
+    """The matrices of one element as lists of blocks `(k * l, r, c)`, row nodes first; or as halves of them."""
 
     def of_pair(i: int, j: int) -> Array:
         k, l, block = on[i].nodes_per_element, on[j].nodes_per_element, matrices[i][j]
@@ -115,7 +111,7 @@ def _cut(
         if i != j or i not in halves:
             return blocks.reshape(k * l, r, c)
         # Slices: the transpose of a gather would scatter.
-        return jnp.stack([blocks[a, b] if a < b else 0.5 * blocks[a, a] for a in range(k) for b in range(a + above, k)])
+        return jnp.stack([blocks[a, b] if a < b else 0.5 * blocks[a, a] for a in range(k) for b in range(a, k)])
 
     return tuple(tuple(of_pair(i, j) for j in range(len(on))) for i in range(len(on)))
 

@@ -25,7 +25,7 @@ from ._mapping_blocks import (
     on_mapped,
     velocity_jacobian,
 )
-from ._straight_line.chunks import AbstractChunkSums
+from ._straight_line.sums import AbstractElementSums
 from ._system import State, System
 from ._typing import Array
 
@@ -52,9 +52,9 @@ class Evaluation:
         self._done: dict[tuple[Any, ...], Any] = {}
 
     def element_matrices(
-        self, name: str, kind: str, halves: tuple[int, ...] = (), sums: AbstractChunkSums | None = None
+        self, name: str, kind: str, halves: tuple[int, ...] = (), sums: AbstractElementSums | None = None
     ) -> Blocks:
-        """`K`, `B` or `M` of every element of one component, or its sums over chunks of elements; see `_assembly`."""
+        """`K`, `B` or `M` of every element of one component, or its sums over the elements; see `_assembly`."""
 
         def evaluate() -> Blocks:
             if kind != "stiffness" or name not in self._wanted:

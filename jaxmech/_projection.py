@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._assembly import Factors, Terms, component_of, halved, knows_diagonal
+from ._assembly import Factors, Terms, component_of, halved
 from ._dynamics import without_idle
 from ._element_matrices import Blocks, node_blocks, scaled_matrices
 from ._evaluation import Evaluation
@@ -29,7 +29,7 @@ from ._rows import take_rows
 from ._scene_check import node_counts
 from ._small_blocks import times_blocks
 from ._sparse.block_matrix import Pair
-from ._sparse.chunk_sums import ChunkSums
+from ._sparse.element_sums import ElementSums
 from ._sparse.pair_sums import Lists, Places
 from ._sparse.pattern import unique_pairs
 from ._sparse.reduction import Reduction
@@ -37,7 +37,8 @@ from ._stencil import Stencil
 from ._system import System
 from ._typing import Array, Int
 
-Key = tuple[str, str, str]  # list ("A", "B", or "H" for halves of a symmetric matrix), row state, column state
+# List ("A", "B", "H" for halves of a symmetric matrix, "S" for lists that are sums already), row state, column state.
+Key = tuple[str, str, str]
 _LARGE = 50_000  # blocks of one component that are summed by themselves
 
 
@@ -56,7 +57,7 @@ class Walk(eqx.Module):
 
     plan: Plan = eqx.field(static=True)
     steps: tuple[Step, ...]
-    sums: dict[str, ChunkSums]  # of the components of many elements, by kind and name
+    sums: dict[str, ElementSums]  # of the components of many elements, by kind and name
 
     @classmethod
     def build(
@@ -70,17 +71,16 @@ class Walk(eqx.Module):
         pending: dict[Key, list[Places]] = defaultdict(list)
         for pair, places in there.items():
             pending["A", *pair].append(places)
-        sums: dict[str, ChunkSums] = {}
+        sums: dict[str, ElementSums] = {}
         for item in plan.items:
             on, halves = component_of(system, item).on, halved(system, item)
             whole = item.name in plan.velocity or (plan.symmetric and not item.symmetric)
-            without = knows_diagonal(system, item)
-            chunked = None if whole else ChunkSums.build(_places(on, halves, int(without)), diagonal=without)
-            if chunked is None:
+            built = None if whole else _sums(on, halves, counts)
+            if built is None:
                 _place_all(pending, "A", on, _flat_places(on, halves), halves)
             else:
-                sums[f"{item.kind} {item.name}"] = chunked[0]
-                _place_all(pending, "A", on, chunked[1], halves)
+                sums[f"{item.kind} {item.name}"] = built[0]
+                _place_sums(pending, system, on, built[1])
         for name in plan.velocity:
             on = system.forces[name].on
             _place_all(pending, "B", on, _flat_places(on))
@@ -94,7 +94,7 @@ class Walk(eqx.Module):
             for key in sorted(k for k in pending if k[2] == mapping.child):
                 steps.append(_expand_places(pending, system, name, "column", key, counts))
         grouped = {
-            key: [_joined(group) for group in _in_groups(places, [rows.size for rows, _ in places])]
+            key: [_joined(group) for group in _in_groups(key, places, [rows.size for rows, _ in places])]
             for key, places in pending.items()
         }
         return cls(plan, tuple(steps), sums), _by_pair(grouped)
@@ -115,8 +115,13 @@ class Walk(eqx.Module):
             pending["A", *pair].append(blocks)
         for item in self.plan.items:
             on, halves = component_of(system, item).on, halved(system, item)
-            evaluated = partial(evaluation.element_matrices, halves=halves, sums=self.sums.get(f"{item.kind} {item.name}"))
-            _emit_all(pending, "A", on, scaled_matrices(system, item, terms, factors, evaluated), halves)
+            sums = self.sums.get(f"{item.kind} {item.name}")
+            evaluated = partial(evaluation.element_matrices, halves=halves, sums=sums)
+            blocks = scaled_matrices(system, item, terms, factors, evaluated)
+            if sums is None:
+                _emit_all(pending, "A", on, blocks, halves)
+            else:
+                _place_sums(pending, system, on, itertools.chain.from_iterable(blocks))
         for name in self.plan.velocity:
             _emit_all(pending, "B", system.forces[name].on, evaluation.element_matrices(name, "damping"))
         for name in reversed(system.mapping_order):
@@ -138,25 +143,30 @@ class Walk(eqx.Module):
                         pending["A", key[1], key[2]].append(block)
         return _by_pair(
             {
-                key: [_stacked(group) for group in _in_groups(values, [v.shape[0] for v in values])]
+                key: [_stacked(group) for group in _in_groups(key, values, [v.shape[0] for v in values])]
                 for key, values in pending.items()
             }
         )
 
 
-def _places(on: tuple[Stencil, ...], halves: Collection[int] = (), above: int = 0) -> list[Places]:
-    """Where the blocks of every element's matrices `[s][t]` stand: rows and columns `(elements, blocks)`.
-
-    `above`: how far above the diagonal halves begin, 0 or 1.
-    """
+def _places(on: tuple[Stencil, ...], halves: Collection[int] = ()) -> list[Places]:
+    """Where the blocks of every element's matrices `[s][t]` stand: rows and columns `(elements, blocks)`."""
     nodes = [np.asarray(s.nodes).reshape(s.elements, s.nodes_per_element) for s in on]
 
     def of_pair(i: int, j: int) -> Places:
         k, l = nodes[i].shape[1], nodes[j].shape[1]
-        rows, columns = np.triu_indices(k, above) if i == j and i in halves else np.indices((k, l)).reshape(2, -1)
+        rows, columns = np.triu_indices(k) if i == j and i in halves else np.indices((k, l)).reshape(2, -1)
         return nodes[i][:, rows], nodes[j][:, columns]
 
     return [of_pair(i, j) for i, j in itertools.product(range(len(on)), repeat=2)]
+
+
+def _sums(
+    on: tuple[Stencil, ...], halves: Collection[int], counts: dict[str, int]
+) -> tuple[ElementSums, list[Places]] | None:
+    pairs = list(itertools.product(enumerate(on), repeat=2))
+    shapes = [(counts[s.state], counts[t.state]) for (_, s), (_, t) in pairs]
+    return ElementSums.build(_places(on, halves), shapes, [i == j and i in halves for (i, _), (j, _) in pairs])
 
 
 def _flat_places(on: tuple[Stencil, ...], halves: Collection[int] = ()) -> list[Places]:
@@ -171,6 +181,13 @@ def _place_all(
         pending["H" if i == j and i in halves else species, s.state, t.state].append(one)
 
 
+def _place_sums(pending: dict[Key, list[Any]], system: System, on: tuple[Stencil, ...], lists: Iterable[Any]) -> None:
+    """Each list of sums to its pair of states, by itself where no mapping expands it."""
+    for (s, t), one in zip(itertools.product(on, repeat=2), lists, strict=True):
+        is_final = s.state in system.main_states and t.state in system.main_states
+        pending["S" if is_final else "A", s.state, t.state].append(one)
+
+
 def _emit_all(
     pending: dict[Key, list[Array]], species: str, on: tuple[Stencil, ...], blocks: Blocks, halves: Collection[int] = ()
 ) -> None:
@@ -179,7 +196,10 @@ def _emit_all(
 
 def _by_pair(pending: Mapping[Key, list[Any]]) -> dict[Pair, Lists[Any]]:
     pairs = {(row, column): None for species, row, column in pending if species != "B"}
-    return {pair: Lists(pending.get(("A", *pair), []), pending.get(("H", *pair), [])) for pair in pairs}
+    return {
+        pair: Lists([*pending.get(("A", *pair), []), *pending.get(("S", *pair), [])], pending.get(("H", *pair), []))
+        for pair in pairs
+    }
 
 
 def _expand_places(
@@ -230,11 +250,12 @@ def _joined(places: list[Places]) -> Places:
     return np.concatenate([p[0] for p in places]), np.concatenate([p[1] for p in places])
 
 
-def _in_groups(parts: list[Any], sizes: list[int]) -> list[list[Any]]:
+def _in_groups(key: Key, parts: list[Any], sizes: list[int]) -> list[list[Any]]:
     """Parts that are joined before they are summed: the large ones are not copied for the sake of the others."""
     pairs = list(zip(parts, sizes, strict=True))
-    small = [part for part, n in pairs if n < _LARGE]
-    return [[part] for part, n in pairs if n >= _LARGE] + ([small] if small else [])
+    most = 0 if key[0] == "S" else _LARGE
+    small = [part for part, n in pairs if n < most]
+    return [[part] for part, n in pairs if n >= most] + ([small] if small else [])
 
 
 def _stacked(values: list[Array]) -> Array:

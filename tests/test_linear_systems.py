@@ -18,7 +18,6 @@ import jaxmech as jm
 from jaxmech._dynamics import weightless
 from jaxmech._linear_system import base
 from jaxmech._linear_system.rotations import nodal_rotations
-from jaxmech._sparse.chunk_sums import ChunkSums
 
 PARTS = ("mass", "damping", "stiffness", "rayleigh", "geometric")
 NUMBERS = dict(zip(PARTS, (0.7, 0.31, 1.3, 0.9, 0.4), strict=True))
@@ -690,7 +689,8 @@ def test_the_warped_factor_on_a_bar_that_bends():
     assert 5 * int(jnp.sum(warped.info.linear_steps)) < int(jnp.sum(jacobi.info.linear_steps))
 
 
-def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch, tmp_path):
+@pytest.mark.parametrize("kernels", [True, False])
+def test_blocks_summed_where_they_are_made_give_the_same_matrix(kernels, monkeypatch, tmp_path):
     """And the same derivatives, in both modes and in batches, and from a file as well.
 
     Of two stencils, of one node, and through a mapping.
@@ -707,14 +707,15 @@ def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch, tmp_path):
     )
     state = scenes.perturbed(system, system.at_rest({"body": mesh.points}), 0.05, np.random.default_rng(1))
     plain = jm.MatrixLinearSystem.build(system, state)
-    for where, number in {"_FEWEST": 1, "_BLOCKS": 20, "_WORTH": 2.0}.items():
-        monkeypatch.setattr(f"jaxmech._sparse.chunk_sums.{where}", number)
+    monkeypatch.setattr("jaxmech._sparse.element_sums._FEWEST", 1)
     monkeypatch.setattr("jaxmech._straight_line.chunks._FEW", 1)
-    monkeypatch.setattr("jaxmech._straight_line.chunks._SHORT", 300)
-    chunked = jm.MatrixLinearSystem.build(system, state)
-    assert any(sums.starts.size > 1 for sums in chunked.walk.sums.values()) and not plain.walk.sums
-    chunked.save(tmp_path / "chunked.npz")
-    assert eqx.tree_equal(jm.MatrixLinearSystem.load(tmp_path / "chunked.npz", system, state), chunked)
+    if not kernels:
+        monkeypatch.setattr("jaxmech._straight_line.chunks.is_available", lambda: False)
+        monkeypatch.setattr("jaxmech._straight_line.chunks._SHORT", 300)
+    summed = jm.MatrixLinearSystem.build(system, state)
+    assert len(summed.walk.sums) == 2 and not plain.walk.sums
+    summed.save(tmp_path / "summed.npz")
+    assert eqx.tree_equal(jm.MatrixLinearSystem.load(tmp_path / "summed.npz", system, state), summed)
     weights = jnp.asarray(np.random.default_rng(0).normal(size=plain.assemble(system, state).to_dense().shape))
 
     def along(linear_system, scale):
@@ -732,61 +733,9 @@ def test_blocks_summed_by_chunks_make_the_same_matrix(monkeypatch, tmp_path):
         scales = jnp.asarray([1.0, 1.02])
         return jax.vmap(product)(scales), jax.vmap(jax.grad(product))(scales), jax.jvp(product, (scales[0],), (1.0,))
 
-    for one, other in zip(*(jax.tree.leaves(quick(everything)(s)) for s in (chunked, plain)), strict=True):
+    for one, other in zip(*(jax.tree.leaves(quick(everything)(s)) for s in (summed, plain)), strict=True):
         close(one, other, 10 * ROUND_OFF)
-    close(quick(force)(chunked), jm.total_force(system, state)["body"])
-
-
-@pytest.mark.parametrize("kind", ["tetrahedron", "hexahedron", "triangle", "quad"])
-def test_the_diagonal_follows_from_the_other_blocks_where_elements_feel_no_translation(kind, monkeypatch):
-    """Cells that name nodes in any order, a Rayleigh part, a mass beside them: the matrix of all blocks, as symmetric."""
-    solids = jm.TetrahedronFEM, jm.HexahedronFEM, jm.TriangleFEM, jm.QuadFEM
-    solid = dict(zip(("tetrahedron", "hexahedron", "triangle", "quad"), solids, strict=True))
-    dimension = 3 if kind in ("tetrahedron", "hexahedron") else 2
-    mesh = jm.box_mesh(cells=(3, 2, 2)[:dimension], size=(3.0, 2.0, 2.0)[:dimension], kind=kind)
-    young = np.linspace(1.0, 3.0, len(mesh.cells))
-    system = jm.System(
-        {"body": jm.Vec3() if dimension == 3 else jm.Vec2()},
-        forces={"solid": solid[kind].from_mesh("body", mesh, jm.StVenantKirchhoff(young, 0.3))},
-        masses={"mass": jm.UniformMass(("body", np.arange(len(mesh.points))), 0.5)},
-        rayleigh={"solid": 0.3},
-    )
-    state = scenes.perturbed(system, system.at_rest({"body": mesh.points}), 0.05, np.random.default_rng(2))
-    expected = jm.MatrixLinearSystem.build(system, state).assemble(system, state, FACTORS).to_dense()
-    for where, number in {"_FEWEST": 1, "_BLOCKS": 8, "_WORTH": 2.0}.items():
-        monkeypatch.setattr(f"jaxmech._sparse.chunk_sums.{where}", number)
-    chunked = jm.MatrixLinearSystem.build(system, state)
-    (sums,) = chunked.walk.sums.values()
-    assert sums.know_diagonal and sums.starts.size > 1
-    found = chunked.assemble(system, state, FACTORS).to_dense()
-    close(found, expected)
-    assert np.array_equal(found, found.T)
-    free = jm.MatrixFreeSystem(jm.Terms(mass=False, damping=False)).unconstrained(system, state)
-    assert system.forces["solid"].is_translation_invariant
-    moved = free.mv({"body": jnp.ones_like(state.position["body"])})["body"]
-    assert float(jnp.abs(moved).max()) < ROUND_OFF * float(jnp.abs(expected).max())
-
-
-def test_chunks_are_for_neighbours(rng):
-    """Elements in an order that knows nothing of neighbours are summed as they are, and so are few of them."""
-    cells = np.asarray(jm.box_mesh(cells=(9, 9, 9), size=(1.0, 1.0, 1.0)).cells)
-
-    def places(cells):
-        return [(np.repeat(cells, 4, axis=1), np.tile(cells, (1, 4)))]
-
-    sums, where = ChunkSums.build(places(cells))
-    assert ChunkSums.build(places(cells[:1000])) is None
-    assert ChunkSums.build(places(rng.permutation(jm.box_mesh(cells=(14, 14, 14), size=(1.0, 1.0, 1.0)).cells))) is None
-    blocks = jnp.asarray(rng.normal(size=(len(cells), 16, 2, 2)))
-    (whole,) = sums.of_all([blocks])
-    assert whole.shape[0] == where[0][0].size < 0.4 * 16 * len(cells)
-    for number, start in enumerate(np.asarray(sums.starts)):
-        (part,) = sums.of_chunk([blocks[start : start + sums.length]], number)
-        close(part, whole[number * len(part) : (number + 1) * len(part)])
-    matrices = np.zeros((2, 1000, 1000, 2, 2))
-    for matrix, (rows, columns), values in zip(matrices, [places(cells)[0], where[0]], [blocks, whole], strict=True):
-        np.add.at(matrix, (rows.ravel(), columns.ravel()), np.asarray(values).reshape(-1, 2, 2))
-    close(*matrices)
+    close(quick(force)(summed), jm.total_force(system, state)["body"])
 
 
 @pytest.mark.parametrize("name", ["embedded_points", "several_parents"])

@@ -7,20 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.interpreters import partial_eval
-from test_straight_line import close
+from test_straight_line import close, way  # noqa: F401
 
-from jaxmech._sparse.chunk_sums import ChunkSums
+from jaxmech._sparse.element_sums import ElementSums
 from jaxmech._straight_line import chunks
 from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.node_rows import NodeRows
 from jaxmech._straight_line.points import map_points
 
-COUNT = 6
+COUNT = 9
 AXES = (0, 0, None)
 
 
 @pytest.fixture(autouse=True)
-def always(monkeypatch):
+def always(way, monkeypatch):  # noqa: F811
     """However few the elements and the operations; and never as arrays of all elements."""
     monkeypatch.setattr(chunks, "_FEW", 1)
     monkeypatch.setattr(chunks, "_SHORT", 0)
@@ -123,7 +123,10 @@ def test_whole_numbers_have_no_rate(given):
     close(found, expected)
 
 
-NODES = np.array([[0, 1, 2], [2, 3, 0], [1, 1, 3], [3, 2, 1], [0, 3, 1], [2, 0, 2]]), np.array([4, 0, 0, 2, 1, 4])
+NODES = (
+    np.array([[0, 1, 2], [2, 3, 0], [1, 1, 3], [3, 2, 1], [0, 3, 1], [2, 0, 2], [0, 0, 0], [3, 1, 2], [1, 2, 0]]),
+    np.array([4, 0, 0, 2, 1, 4, 3, 3, 2]),
+)
 BATCHES = {"values": (0, None, 0), "nodes": (None, 0, None), "both": (0, 0, None)}
 
 
@@ -163,16 +166,16 @@ def test_scenes_have_their_own_nodes_or_what_stands_there(batch, rng):
     close(jax.jit(value(at_nodes(map_elements, NodeRows)))(a, s, numbers), value(at_nodes(plain))(a, s, numbers))
 
 
+@pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("order", ["reverse", "forward", "third", "of two scenes"])
-def test_sums_of_chunks(order, rng, monkeypatch):
-    """Blocks that are summed where they are made, and an output that is not."""
-    for name, number in {"_FEWEST": 1, "_BLOCKS": 40, "_WORTH": 2.0}.items():
-        monkeypatch.setattr(f"jaxmech._sparse.chunk_sums.{name}", number)
-    count = 24
-    rows, columns = (rng.integers(0, 3, size=(count, 4)) for _ in range(2))
-    built = ChunkSums.build([(rows, columns)])
+def test_sums_of_elements(order, half, rng, monkeypatch):
+    """Blocks that are summed where they are made, and an output that is not; in numbers that are no multiple of eight."""
+    monkeypatch.setattr("jaxmech._sparse.element_sums._FEWEST", 1)
+    count = 27
+    nodes = tuple(rng.integers(0, 3, size=(count, 4)) for _ in range(2))
+    built = ElementSums.build([nodes], [(3, 3)], [half])
     assert built is not None
-    sums, _ = built
+    sums, ((rows, columns),) = built
     a, b = (jnp.asarray(rng.normal(size=(count, 3, 3))) for _ in range(2))
     weights = jnp.asarray(rng.normal(size=(4, 1, 1)))
     s = jnp.array([0.2, 0.7]) if order == "of two scenes" else jnp.asarray(0.7)
@@ -190,6 +193,13 @@ def test_sums_of_chunks(order, rng, monkeypatch):
     found = jax.jit(value(lambda a, b, s: map_elements(blocks, AXES, a, b, s, sums=sums)))(a, b, s)
     expected = value(lambda a, b, s: sums.applied(plain(blocks, AXES, a, b, s)))(a, b, s)
     close(found, expected)
+
+    each = plain(blocks, AXES, a, b, 0.7)[0]
+    matrix = np.zeros((3, 3, 3, 3))
+    np.add.at(matrix, nodes, np.asarray(each))
+    if half:
+        np.add.at(matrix, nodes[::-1], np.asarray(each).swapaxes(-1, -2))
+    close(sums.of_all([each])[0], jnp.asarray(matrix[rows, columns]))
 
 
 @pytest.mark.parametrize("order", ["reverse", "forward over reverse", "third"])

@@ -16,8 +16,16 @@ from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.points import map_points
 
 
+@pytest.fixture(params=["kernels", "arrays"])
+def way(request, monkeypatch):
+    """Compiled for this CPU, or by XLA, as wherever else."""
+    if request.param == "arrays":
+        monkeypatch.setattr(chunks, "is_available", lambda: False)
+    return request.param
+
+
 @pytest.fixture
-def always(monkeypatch):
+def always(way, monkeypatch):
     """However few the elements and the operations."""
     monkeypatch.setattr(chunks, "_FEW", 1)
     monkeypatch.setattr(chunks, "_SHORT", 0)
@@ -25,10 +33,11 @@ def always(monkeypatch):
 
 @pytest.fixture
 def lengths(monkeypatch):
-    """How many programs became straight lines."""
+    """Which programs became straight lines."""
     calls = []
-    staged = chunks.staged
-    monkeypatch.setattr(chunks, "staged", lambda *a: calls.append(1) or staged(*a))
+    for name in ("staged", "Kernel"):
+        made = getattr(chunks, name)
+        monkeypatch.setattr(chunks, name, lambda *a, name=name, made=made: calls.append(name) or made(*a))
     return calls
 
 
@@ -61,15 +70,15 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("count", [5, 2 * chunks._CHUNK + 3])
-def test_every_kind_of_operation(name, count, always, lengths, rng):
+@pytest.mark.parametrize("count", [5, 11, 2 * chunks._CHUNK + 3])
+def test_every_kind_of_operation(name, count, way, always, lengths, rng):
     a, b = (jnp.asarray(rng.normal(size=(count, 3, 3))) for _ in range(2))
     mapped = jax.jit(lambda a, b, s: map_elements(FUNCTIONS[name], (0, 0, None), a, b, s))
     close(mapped(a, b, 0.7), jax.vmap(FUNCTIONS[name], (0, 0, None))(a, b, 0.7))
-    assert lengths
+    assert lengths[0] == ("Kernel" if way == "kernels" and count > 8 else "staged")
 
 
-def test_a_branch_runs_where_an_element_takes_it(always):
+def test_a_branch_runs_where_an_element_takes_it(way, always):
     """One of two loops, twice the same: one branch in the program, that of the elements of one chunk among many."""
 
     def heavy(x):
@@ -81,13 +90,15 @@ def test_a_branch_runs_where_an_element_takes_it(always):
     x = jnp.linspace(0.0, 1.0, 300).at[jnp.array([7, 250])].set(1.5)
     mapped = jax.jit(lambda x: map_elements(choosing, (0,), x))
     close(mapped(x), jax.vmap(choosing)(x))
+    if way == "kernels":
+        return
     compiled = mapped.lower(x).compile().as_text()
     assert len(re.findall(r" conditional\(", compiled)) == 1, "one branch for two equal choices, and no loop without it"
 
 
 @pytest.mark.parametrize("name", ["products", "a_loop", "custom_rule", "a_choice"])
 def test_derivatives_in_both_modes_and_in_batches(name, always, lengths, rng):
-    a, b = (jnp.asarray(rng.normal(size=(7, 3, 3))) for _ in range(2))
+    a, b = (jnp.asarray(rng.normal(size=(9, 3, 3))) for _ in range(2))
     weights = jax.tree.map(
         lambda x: jnp.asarray(rng.normal(size=x.shape)), jax.vmap(FUNCTIONS[name], (0, 0, None))(a, b, 0.7)
     )
@@ -131,7 +142,7 @@ def test_what_has_no_such_form_is_mapped_as_it_is(always, rng):
 
 
 def test_single_precision_stays_single(always, rng):
-    F = jnp.asarray(np.eye(3) + 0.1 * rng.normal(size=(4, 3, 3)), jnp.float32)
+    F = jnp.asarray(np.eye(3) + 0.1 * rng.normal(size=(12, 3, 3)), jnp.float32)
     law = jm.NeoHookean(jnp.float32(10), jnp.float32(0.3))
     found = jax.jit(lambda F: map_elements(jax.hessian(law.energy_density), (0,), F))(F)
     assert found.dtype == jnp.float32
@@ -159,7 +170,7 @@ def test_nothing_is_traced_again_at_every_eager_call(always, lengths, rng):
 
 
 @pytest.mark.parametrize("kind", ["tetrahedron", "hexahedron"])
-def test_a_scene_of_many_elements_agrees_with_itself(kind, lengths, rng):
+def test_a_scene_of_many_elements_agrees_with_itself(kind, way, lengths, rng):
     """Many enough to be straight lines: bodies, springs, and points on a frame that springs hold."""
     cells = (4, 4, 3) if kind == "tetrahedron" else (8, 6, 6)
     mesh = jm.box_mesh(cells=cells, size=(2.0, 1.0, 1.0), kind=kind)

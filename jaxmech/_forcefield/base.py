@@ -41,15 +41,6 @@ class AbstractForceField(eqx.Module):
         """Raise `ValueError` where the degrees of freedom of the stencils are not what the law is written for."""
         del dofs
 
-    @property
-    def is_translation_invariant(self) -> bool:
-        """Whether an element feels nothing when all of its nodes, and their velocities, change by the same vector. Static.
-
-        If so, the rows of its matrices add up to nothing, and blocks on the diagonal of a field of one stencil are found
-        from the others, unasked whether it is true.
-        """
-        return False
-
     def element_is_valid(self, *x: Array) -> Any:
         """Whether the law is defined here; `False` where, say, an inverted element has no logarithm."""
         del x

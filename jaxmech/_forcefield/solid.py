@@ -37,10 +37,6 @@ class AbstractSolid(AbstractEnergyForceField):
         if dofs[0].coord_size != self.reference.dimension or not dofs[0].is_vector_space:
             raise ValueError(f"{type(self).__name__} acts on points of {self.reference.dimension} coordinates.")
 
-    @property
-    def is_translation_invariant(self) -> bool:
-        return True  # the shape functions of a cell add up to one, their gradients to nothing
-
     def in_plane_density(self, F: Float[Array, "d d"]) -> Any:
         """`psi` of the deformation gradient of the cell's own dimension, times its thickness."""
         return self.material.energy_density(F)

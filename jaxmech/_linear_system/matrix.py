@@ -18,7 +18,7 @@ from .._result import is_traced
 from .._scene_check import check_nodes, component_stencils
 from .._sparse.block_matrix import BlockMatrix, Pair, Sizes
 from .._sparse.block_sparse import BlockSparse
-from .._sparse.chunk_sums import Buckets, ChunkSums, ListSums
+from .._sparse.element_sums import ElementSums, ListSums
 from .._sparse.pair_sums import Lists, PairSums, Places
 from .._sparse.pattern import BlockPattern
 from .._sparse.reduction import Reduction
@@ -173,7 +173,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
 
 
 _SAVED = (MatrixLinearSystem, SteadyBlocks, Parts, Walk, Plan, Contribution, Terms, Step)
-_SAVED += (PairSums, ChunkSums, ListSums, Buckets, Reduction, RowProducts, BlockPattern, Touched)
+_SAVED += (PairSums, ElementSums, ListSums, Reduction, RowProducts, BlockPattern, Touched)
 
 
 def _indices(system: System) -> list:

@@ -68,13 +68,13 @@ class PairSums(eqx.Module):
             [total(values) for total, values in zip(plans, part, strict=True)]
             for plans, part in zip((self.whole, self.halves), arriving, strict=True)
         )
-        if halves:
+        if self.mirror is not None:
             half = sum(halves[1:], halves[0])
-            whole.append(half + jnp.swapaxes(self._mirrored(half), 1, 2))
+            whole.append(half + jnp.swapaxes(mirrored(half, self.mirror), 1, 2))
         return sum(whole[1:], whole[0])
 
-    def _mirrored(self, blocks: Float[Array, "z r c"]) -> Float[Array, "z r c"]:
-        """The blocks in the places of their mirror images: a gather, and as a reduction also when transposed."""
-        assert self.mirror is not None
-        each = jnp.arange(blocks.shape[0], dtype=jnp.int32)
-        return Reduction(self.mirror, self.mirror, (each[:, None],)).spread(blocks)
+
+def mirrored(blocks: Float[Array, "z r c"], mirror: Int[Array, " z"]) -> Float[Array, "z r c"]:
+    """The blocks in the places of their mirror images: a gather, and as a reduction also when transposed."""
+    each = jnp.arange(blocks.shape[0], dtype=jnp.int32)
+    return Reduction(mirror, mirror, (each[:, None],)).spread(blocks)

@@ -1,54 +1,31 @@
 """A program of one element, evaluated for all elements, a few at a time."""
 
-import abc
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from equinox import AbstractVar
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from .._devices import divided
+from .._devices import AXIS, device_count, divided
 from .._typing import Array
+from .arrays import ArrayArithmetic, on_cpu, stacked
+from .element_program import ElementProgram
+from .kernel import Kernel, form_of
+from .llvm import is_available
 from .node_rows import NodeRows, whole
-from .program import entries, inner_programs, on_cpu, run, stacked
-from .scalars import Arithmetic, NoStraightLine
+from .program import entries, inner_programs, run
+from .scalars import NoStraightLine
 from .stages import staged
+from .sums import AbstractElementSums, Places
+from .vectors import WIDTH
 
 _FEW = 256  # elements below which compiling takes longer than it saves
 _SHORT = 200  # operations that XLA handles well enough as they are
 _LONG = 60_000  # operations beyond which compiling a straight line takes too long
 _CHUNK = 1024  # elements whose scalars stay in the cache of a core
 _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
-
-Lines = dict[tuple[jax.ShapeDtypeStruct, ...], Callable[..., list[Any]]]  # by the shapes of their arguments
-
-
-class AbstractChunkSums(eqx.Module):
-    """Sums of what the elements of one chunk give, made where it was made: the elements' own is never whole in memory.
-
-    They are made of the first `summed` outputs of an element; the others are given back as they are.
-    """
-
-    starts: AbstractVar[Array]  # the first element of every chunk
-    length: AbstractVar[int]  # elements of each
-    summed: AbstractVar[int]
-    know_diagonal: AbstractVar[bool]  # whether the blocks on the diagonal are theirs to find, and no element's to give
-
-    @abc.abstractmethod
-    def of_chunk(self, outputs: Sequence[Array], number: Array) -> list[Array]:
-        """The sums of one chunk, from the outputs of its elements."""
-
-    @abc.abstractmethod
-    def of_all(self, outputs: Sequence[Array]) -> list[Array]:
-        """The sums of all chunks, one after the other, from the outputs of all elements: the plain definition."""
-
-    def applied(self, outputs: Sequence[Array]) -> list[Array]:
-        """`of_all` of the outputs that are summed, and the others."""
-        return [*self.of_all(outputs[: self.summed]), *outputs[self.summed :]]
 
 
 def are_few(count: int) -> bool:
@@ -64,85 +41,84 @@ def mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays:
 
 
 def evaluated(
-    program: ClosedJaxpr,
+    call: ElementProgram,
     count: int,
-    axes: Sequence[int | None],
     arrays: Sequence[Any],
-    sums: AbstractChunkSums | None,
-    lines: Lines,
+    sums: AbstractElementSums | None,
     *,
     divides: bool = False,
+    by_kernel: bool = False,
 ) -> list[Any]:
     """The outputs of a program for all elements, a few at a time where that is faster; `divides`: each device its share.
 
-    `lines`: those made so far.
+    `by_kernel`: it may be compiled as a `Kernel`.
     """
-    if all(axis is None for axis in axes):
-        found = mapped(program, count, axes, arrays)
-        return found if sums is None else sums.applied(found)
+    length, applied = _length(call.jaxpr), list if sums is None else sums.applied
+    if all(axis is None for axis in call.axes):
+        return applied(mapped(call.closed, count, call.axes, arrays))
 
     def vmapped(*arrays):
-        return mapped(program, count, axes, arrays)
+        return mapped(call.closed, count, call.axes, arrays)
 
-    def by_few(*arrays):
-        return _in_chunks(vmapped, _FEWER, axes, arrays)
-
-    def in_order(function):
-        if sums is None:
-            return _in_chunks(function, _CHUNK, axes, arrays, divides=divides)
-        return _summed(function, axes, arrays, sums, divides=divides)
-
-    length = _length(program.jaxpr)
-    if length < _SHORT or are_few(count):
-        return vmapped(*map(whole, arrays)) if sums is None else in_order(vmapped)
-    if length <= _LONG:
-        try:
-            return in_order(_straight(program, axes, lines))
-        except NoStraightLine:
-            pass
-    return _in_chunks(vmapped, _FEWER, axes, arrays, divides=divides) if sums is None else in_order(by_few)
+    if are_few(count) or (sums is None and length < _SHORT):
+        return applied(vmapped(*map(whole, arrays)))
+    try:
+        if by_kernel and length <= _LONG and is_available():
+            return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
+    except NoStraightLine:
+        pass
+    if length < _SHORT:
+        return applied(vmapped(*map(whole, arrays)))
+    try:
+        if length <= _LONG:
+            return applied(_in_chunks(_straight(call), _CHUNK, call.axes, arrays, divides=divides))
+    except NoStraightLine:
+        pass
+    return applied(_in_chunks(vmapped, _FEWER, call.axes, arrays, divides=divides))
 
 
-def _straight(program: ClosedJaxpr, axes: Sequence[int | None], lines: Lines) -> Callable[..., list[Any]]:
+def _by_kernel(
+    call: ElementProgram, count: int, arrays: Sequence[Any], places: Sequence[Places], *, divides: bool
+) -> list[Any]:
+    """The sums and the other outputs of a program compiled for this CPU; it may raise `NoStraightLine`."""
+    share = -(-count // device_count()) if divides else count
+    if share < WIDTH:
+        raise NoStraightLine("fewer elements than a kernel takes at once")
+    form = form_of(arrays, places)
+    if form not in call.lines:
+        call.lines[form] = Kernel(call, arrays, places)
+    kernel = call.lines[form]
+    if not divides:
+        return kernel(arrays, places, count)
+    first = share * jax.lax.axis_index(AXIS)
+    found = kernel(arrays, places, share, jnp.minimum(first, count - share), first)
+    sums, others = found[: len(places)], found[len(places) :]
+    gathered = (_in_order(jax.lax.all_gather(part, AXIS), share, count) for part in others)
+    return [*(jax.lax.psum(part, AXIS) for part in sums), *gathered]
+
+
+def _straight(call: ElementProgram) -> Callable[..., list[Any]]:
     """A program as operations on scalars, each for all elements that are given; it may raise `NoStraightLine`."""
 
     def as_scalars(*arrays):
-        count = (_count(axes, arrays),)
-        inputs = [entries(a, axis is not None) for a, axis in zip(arrays, axes, strict=True)]
-        scalars = run(Arithmetic(), program.jaxpr, [entries(c) for c in program.consts], inputs)
-        return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, program.jaxpr.outvars, strict=True)]
+        count = (_count(call.axes, arrays),)
+        inputs = [entries(a, axis is not None) for a, axis in zip(arrays, call.axes, strict=True)]
+        scalars = run(ArrayArithmetic(), call.jaxpr, [entries(c) for c in call.consts], inputs)
+        return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, call.jaxpr.outvars, strict=True)]
 
     def straight(*arrays):
         if not on_cpu():
             return as_scalars(*arrays)
         shapes = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays)
-        if shapes not in lines:
-            lines[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
-        return lines[shapes](*arrays)
+        if shapes not in call.lines:
+            call.lines[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
+        return call.lines[shapes](*arrays)
 
     return straight
 
 
-def _summed(
-    function: Callable, axes: Sequence[int | None], arrays: Sequence[Any], sums: AbstractChunkSums, *, divides: bool
-) -> list[Any]:
-    """The sums of what a function of batches of elements gives, chunk by chunk on a CPU, and its other outputs."""
-    if not on_cpu():
-        return sums.applied(function(*map(whole, arrays)))
-
-    def step(_, number):
-        outputs = function(*_slices(axes, arrays, sums.starts[number], sums.length))
-        return None, [*sums.of_chunk(outputs[: sums.summed], number), *outputs[sums.summed :]]
-
-    parts = _each(lambda numbers: jax.lax.scan(step, None, numbers)[1], sums.starts.shape[0], divides)
-    others = [_in_order(part, sums.length, _count(axes, arrays)) for part in parts[sums.summed :]]
-    return [*(_flat(part) for part in parts[: sums.summed]), *others]
-
-
-def _each(function: Callable[[Array], list[Array]], count: int, divides: bool) -> list[Array]:
-    """What a function of numbers gives, number by number, for all of `0, ..., count - 1`."""
-    if not divides:
-        return function(jnp.arange(count, dtype=jnp.int32))
+def _each(function: Callable[[Array], list[Array]], count: int) -> list[Array]:
+    """What a function of numbers gives, number by number, for all of `0, ..., count - 1`, divided over the devices."""
     return [_flat(part)[:count] for part in divided(lambda numbers: function(numbers[0]), [count])]
 
 
@@ -175,7 +151,7 @@ def _in_chunks(
     # The last chunk starts early enough to be whole: no element is made up to fill it.
     starts = jnp.minimum(length * jnp.arange(chunks), count - length)
     if divides:
-        parts = _each(lambda numbers: jax.lax.map(lambda number: chunk(starts[number]), numbers), chunks, divides)
+        parts = _each(lambda numbers: jax.lax.map(lambda number: chunk(starts[number]), numbers), chunks)
         return [_in_order(part, length, count) for part in parts]
 
     def step(done, start):

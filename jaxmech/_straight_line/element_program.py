@@ -8,8 +8,6 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 from jax.interpreters import partial_eval
 
-from .chunks import Lines
-
 Axes = tuple[int | None, ...]
 
 
@@ -21,7 +19,7 @@ class ElementProgram:
 
     def __init__(self, program: ClosedJaxpr, axes: Axes):
         self.jaxpr, self.consts, self.axes = program.jaxpr, program.consts, axes
-        self.lines: Lines = {}
+        self.lines: dict[Any, Callable[..., list[Any]]] = {}  # what runs it, by what it depends on
         self._made: dict[Any, Any] = {}
 
     @property

@@ -10,17 +10,18 @@ from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr
 
 from .._devices import device_count
-from .chunks import AbstractChunkSums, are_few
+from .chunks import are_few
 from .element_program import reduced
 from .mapped_program import map_program
 from .node_rows import is_rows, whole
 from .stages import rewired
+from .sums import AbstractElementSums
 
 
-def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractChunkSums | None = None) -> Any:
+def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractElementSums | None = None) -> Any:
     """`jax.vmap(function, in_axes)(*arguments)`; with many elements, as a straight line of scalar operations.
 
-    With `sums`, not that but its sums over chunks, and what of it is not summed. Mapped arguments may be `NodeRows`.
+    With `sums`, not that but its sums over the elements, and what of it is not summed. Mapped arguments may be `NodeRows`.
 
     XLA's loops over axes of three or four entries are neither fused nor vectorised well on a CPU. Operations on scalars,
     each for a few hundred elements at a time, compute a second derivative of a density of a 3 x 3 matrix five to twenty
@@ -40,7 +41,7 @@ def is_compiled() -> bool:
 
 
 def trace_and_map(
-    function: Callable, in_axes: Any, *arguments: Any, sums: AbstractChunkSums | None = None, divides: bool = False
+    function: Callable, in_axes: Any, *arguments: Any, sums: AbstractElementSums | None = None, divides: bool = False
 ) -> Any:
     """`map_elements` whatever the number of elements; `divides`: over devices too."""
     leaves, structure = _leaves(arguments)
@@ -89,7 +90,7 @@ def _map_program(
     count: int,
     axes: Sequence[int | None],
     arrays: Sequence[Any],
-    sums: AbstractChunkSums | None,
+    sums: AbstractElementSums | None,
     divides: bool,
 ) -> list[Any]:
     """The outputs of a program for all elements. What it closes over and is being traced becomes an argument, so that it

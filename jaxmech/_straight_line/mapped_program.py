@@ -15,13 +15,15 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, partial_eval
 
+from .._devices import is_divided_by_xla
 from .._typing import Array
-from .chunks import AbstractChunkSums, evaluated
+from .chunks import evaluated
 from .element_program import ElementProgram
 from .node_rows import NodeRows
 from .program import entries, run
 from .rules import RULES
-from .scalars import Arithmetic
+from .scalars import AbstractArithmetic
+from .sums import AbstractElementSums
 
 Nodes = tuple[int | None, ...]
 
@@ -30,11 +32,11 @@ def map_program(
     program: ElementProgram,
     count: int,
     arrays: Sequence[Any],
-    sums: AbstractChunkSums | None = None,
+    sums: AbstractElementSums | None = None,
     *,
     divides: bool = False,
 ) -> list[Any]:
-    """The outputs of a program for `count` elements; with `sums`, not the first of them but their sums over chunks.
+    """The outputs of a program for `count` elements; with `sums`, not the first of them but their sums.
 
     `arrays`: those that the program has an argument for; of some, `NodeRows`. `divides`: each device does its share.
     """
@@ -59,7 +61,7 @@ def _numbers(nodes: Nodes) -> int:
     return 1 + max((i for i in nodes if i is not None), default=-1)
 
 
-def _plan(operands: Sequence[Any], nodes: Nodes, sums: Any) -> tuple[list[Any], AbstractChunkSums | None]:
+def _plan(operands: Sequence[Any], nodes: Nodes, sums: Any) -> tuple[list[Any], AbstractElementSums | None]:
     """The arrays, and the plan of the sums, that the operands are."""
     count, numbers = len(nodes), _numbers(nodes)
     arrays = [a if i is None else NodeRows(a, operands[count + i]) for a, i in zip(operands, nodes, strict=False)]
@@ -68,7 +70,12 @@ def _plan(operands: Sequence[Any], nodes: Nodes, sums: Any) -> tuple[list[Any], 
 
 def _evaluate(*operands, call, count, nodes, sums, divides):
     arrays, plan = _plan(operands, nodes, sums)
-    return evaluated(call.closed, count, call.axes, arrays, plan, call.lines, divides=divides)
+    return evaluated(call, count, arrays, plan, divides=divides, by_kernel=False)
+
+
+def _evaluate_on_cpu(*operands, call, count, nodes, sums, divides):
+    arrays, plan = _plan(operands, nodes, sums)
+    return evaluated(call, count, arrays, plan, divides=divides, by_kernel=not is_divided_by_xla())
 
 
 def _abstract(*operands, call, count, nodes, sums, divides):
@@ -127,7 +134,7 @@ def _of_values(array: Any, cotangent: Array) -> Array:
     return jax.linear_transpose(lambda values: NodeRows(values, array.nodes).whole(), values)(cotangent)[0]
 
 
-def _of_elements(cotangents: Sequence[Any], call: ElementProgram, count: int, plan: AbstractChunkSums) -> list[Any]:
+def _of_elements(cotangents: Sequence[Any], call: ElementProgram, count: int, plan: AbstractElementSums) -> list[Any]:
     """The cotangents of what the elements give, from those of its sums."""
     avals = [v.aval for v in call.jaxpr.outvars[: plan.summed]]
     blocks = [jax.ShapeDtypeStruct((count, *aval.shape), aval.dtype) for aval in avals]
@@ -142,7 +149,7 @@ def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
     operands = [jnp.moveaxis(a, d, 0) if mine else a for a, d, mine in zip(operands, dimensions, own, strict=True)]
     size = next(a.shape[0] for a, mine in zip(operands, own, strict=True) if mine)
     if len(operands) > len(nodes) + _numbers(nodes):
-        # Chunks of the elements of many scenes at once would not stay in a cache.
+        # The sums of many scenes at once would not stay in a cache.
         def of_scene(mine):
             mine = iter(mine)
             filled = (next(mine) if moves else a for a, moves in zip(operands, own, strict=True))
@@ -206,7 +213,7 @@ def _without_unused(wanted, eqn):
     return [i in kept for i in range(len(eqn.invars))], eqn.replace(invars=inputs, outvars=outputs, params=params)
 
 
-def _unrolled(arithmetic: Arithmetic, eqn: Any, *operands: np.ndarray) -> list[np.ndarray]:
+def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -> list[np.ndarray]:
     """The rule of scalars: one element (a point of the element that is a straight line) after the other."""
     call = eqn.params["call"]
     consts = [entries(c) for c in call.consts]
@@ -226,4 +233,5 @@ ad.primitive_transposes[_mapped_p] = _transpose
 batching.primitive_batchers[_mapped_p] = _batch
 partial_eval.dce_rules[_mapped_p] = _without_unused
 mlir.register_lowering(_mapped_p, mlir.lower_fun(_evaluate, multiple_results=True))
+mlir.register_lowering(_mapped_p, mlir.lower_fun(_evaluate_on_cpu, multiple_results=True), platform="cpu")
 RULES[_mapped_p.name] = _unrolled

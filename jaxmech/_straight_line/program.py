@@ -1,5 +1,6 @@
 """A JAX function of one element, run as a program of scalars for many elements at once."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,14 +10,18 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend.core import Literal
 
+from .arrays import ArrayArithmetic, stacked
 from .rules import RULES, Scalars, boxed, evaluated, known
-from .scalars import Arithmetic, NoStraightLine, is_number, lifted
+from .scalars import AbstractArithmetic, Branch, NoStraightLine, is_number
 
 # Custom rules have had their say: nothing differentiates a program of scalars, see `elements`.
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "custom_jvp_call", "custom_vmap_call")
+_MANY_TIMES = 64  # beyond which a loop is not written out that does not ask for it
 
 
-def run(arithmetic: Arithmetic, jaxpr: Any, consts: Sequence[Scalars], arguments: Sequence[Scalars]) -> list[Scalars]:
+def run(
+    arithmetic: AbstractArithmetic, jaxpr: Any, consts: Sequence[Scalars], arguments: Sequence[Scalars]
+) -> list[Scalars]:
     """The outputs of a jaxpr; an array of scalars for every array.
 
     Raises `NoStraightLine` for primitives that have no such form (factorisations, data-dependent loops).
@@ -33,7 +38,7 @@ def run(arithmetic: Arithmetic, jaxpr: Any, consts: Sequence[Scalars], arguments
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _apply(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     name = eqn.primitive.name
     if name in _CALLS:
         (inner,) = inner_programs(eqn)
@@ -43,7 +48,7 @@ def _apply(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Sc
     if name == "cond":
         return _chosen(arithmetic, eqn, operands)
     if name == "scan":
-        return (_unrolled if eqn.params["unroll"] >= eqn.params["length"] > 0 else _scan)(arithmetic, eqn, operands)
+        return _looped(arithmetic, eqn, operands)
     if name in RULES:
         return RULES[name](arithmetic, eqn, *operands)
     if all(is_number(x) for operand in operands for x in operand.flat):
@@ -55,11 +60,6 @@ def inner_programs(eqn: Any) -> Sequence[Any]:
     """The programs that an equation calls, if it calls any: one, or those that it chooses from."""
     one = [eqn.params[key] for key in ("jaxpr", "call_jaxpr", "call") if key in eqn.params]
     return one or eqn.params.get("branches", ())
-
-
-def on_cpu() -> bool:
-    """Whether caches are small, fusion copies arithmetic, and a branch costs nothing; a GPU has its own ways."""
-    return jax.default_backend() == "cpu"
 
 
 def entries(values: Any, batched: bool = False) -> Scalars:
@@ -75,48 +75,30 @@ def entries(values: Any, batched: bool = False) -> Scalars:
     return result
 
 
-def stacked(scalars: Scalars, dtype: Any, lanes: tuple[int, ...]) -> jax.Array:
-    """The array of scalars, elements (if there are any: `lanes` is `(n,)` or `()`) first."""
-    if scalars.size == 0:
-        return jnp.zeros((*lanes, *scalars.shape), dtype)
-    rows = jnp.stack([lifted(x, lanes).astype(dtype) for x in scalars.flat])
-    return (rows.T if lanes else rows).reshape(*lanes, *scalars.shape)
-
-
-def _chosen(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     """One of two branches: the first for all elements, the second for those that take it, and only if one of them does."""
     which, inputs, branches = operands[0][()], operands[1:], eqn.params["branches"]
     avals = [v.aval for v in eqn.outvars]
 
-    def outcome(arithmetic: Arithmetic, number: int, inputs: list[Scalars]) -> list[Scalars]:
-        branch = branches[number]
-        return run(arithmetic, branch.jaxpr, [entries(c) for c in branch.consts], inputs)
+    def branch(number: int) -> Branch:
+        program = branches[number]
 
-    if is_number(which):
-        return outcome(arithmetic, int(np.clip(which, 0, len(branches) - 1)), inputs)
-    if len(branches) > 2:
-        raise NoStraightLine(f"a choice of {len(branches)} branches as a program of scalars")
+        def results(arithmetic: AbstractArithmetic, scalars: list[Any]) -> list[Any]:
+            outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], _divided(scalars, inputs))
+            return [x for output in outputs for x in output.flat]
 
-    def rows(results: list[Scalars]) -> list[jax.Array]:
-        return [lifted(x, which.shape).astype(a.dtype) for r, a in zip(results, avals, strict=True) for x in r.flat]
+        return results
 
     scalars = [x for operand in inputs for x in operand.flat]
-    computed = [not is_number(x) for x in scalars]
-
-    def second(first: list[jax.Array], values: list[jax.Array]) -> list[jax.Array]:
-        remaining = iter(values)
-        given = _divided([next(remaining) if c else x for x, c in zip(scalars, computed, strict=True)], inputs)
-        return [jnp.where(which > 0, b, a) for a, b in zip(first, rows(outcome(Arithmetic(), 1, given)), strict=True)]
-
-    def chosen() -> list[jax.Array]:
-        first, values = rows(outcome(arithmetic, 0, inputs)), [x for x, c in zip(scalars, computed, strict=True) if c]
-        if not on_cpu():  # a GPU would wait for the host to see whether any element does
-            return second(first, values)
-        return jax.lax.cond(jnp.any(which > 0), second, lambda first, _: first, first, values)
-
+    if is_number(which):
+        return _divided(branch(int(np.clip(which, 0, len(branches) - 1)))(arithmetic, scalars), avals)
+    if len(branches) > 2:
+        raise NoStraightLine(f"a choice of {len(branches)} branches as a program of scalars")
     # Constants are told apart by what they are: the program holds them.
     name = f"cond {branches} {[id(c) for branch in branches for c in branch.consts]}"
-    return _divided(arithmetic.once(name, [which, *scalars], chosen), avals)
+    dtypes = [aval.dtype for aval in avals for _ in range(aval.size)]
+    make = functools.partial(arithmetic.chosen, which, branch(0), branch(1), scalars, dtypes)
+    return _divided(arithmetic.once(name, [which, *scalars], make), avals)
 
 
 def _divided(scalars: Sequence[Any], like: Sequence[Any]) -> list[Scalars]:
@@ -132,8 +114,19 @@ def _lanes(operands: Sequence[Scalars]) -> tuple[int, ...]:
     return next((x.shape for operand in operands for x in operand.flat if x.shape), ())
 
 
-def _unrolled(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
-    """A loop that asks to be written out: as operations like any others, it is found again where it stands twice."""
+def _looped(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+    length = eqn.params["length"]
+    if eqn.params["unroll"] >= length > 0:
+        return _unrolled(arithmetic, eqn, operands)
+    if arithmetic.keeps_loops:
+        return _scan(eqn, operands)
+    if not 0 < length <= _MANY_TIMES:
+        raise NoStraightLine(f"{length} times the same")
+    return _unrolled(arithmetic, eqn, operands)
+
+
+def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+    """A loop written out: as operations like any others, it is found again where it stands twice."""
     params, body = eqn.params, eqn.params["jaxpr"]
     constants, states = params["num_consts"], params["num_carry"]
     consts, state, sequences = operands[:constants], operands[constants : constants + states], operands[constants + states :]
@@ -146,9 +139,8 @@ def _unrolled(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list
     return [*state, *map(np.stack, zip(*(collected[i] for i in order), strict=True))]
 
 
-def _scan(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+def _scan(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     """A loop of known length over the scalars of its state."""
-    del arithmetic
     params, lanes = eqn.params, _lanes(operands)
     body, constants, states = params["jaxpr"], params["num_consts"], params["num_carry"]
     consts, state, sequences = operands[:constants], operands[constants : constants + states], operands[constants + states :]
@@ -159,7 +151,7 @@ def _scan(arithmetic: Arithmetic, eqn: Any, operands: list[Scalars]) -> list[Sca
 
     def step(carry, current):
         inputs = [*consts, *(entries(a, bool(lanes)) for a in (*carry, *current))]
-        outputs = run(Arithmetic(), body.jaxpr, [entries(c) for c in body.consts], inputs)
+        outputs = run(ArrayArithmetic(), body.jaxpr, [entries(c) for c in body.consts], inputs)
         return packed(outputs[:states], dtypes[:states]), packed(outputs[states:], dtypes[states:])
 
     per_step = [

@@ -7,10 +7,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import lax
 
 from . import symmetric
-from .scalars import Arithmetic, NoStraightLine, is_number
+from .scalars import AbstractArithmetic, NoStraightLine, is_number
 
 Scalars = np.ndarray  # of objects: one entry per component of the array that an element has
 
@@ -24,7 +23,7 @@ ELEMENTWISE = (
 # fmt: on
 
 
-def elementwise(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
+def elementwise(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
     """One operation for each component; a scalar condition of `select_n` or `clamp` serves them all."""
     dtype, shape = eqn.outvars[0].aval.dtype, eqn.outvars[0].aval.shape
     result = np.empty(shape, object)
@@ -44,7 +43,7 @@ _REDUCTIONS = {
 }
 
 
-def reduction(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+def reduction(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
     """Sums, products, extremes over some axes."""
     aval, axes = eqn.outvars[0].aval, eqn.params["axes"]
     if any(operand.shape[axis] == 0 for axis in axes):
@@ -57,7 +56,7 @@ def reduction(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalar
     return [result]
 
 
-def dot_general(arithmetic: Arithmetic, eqn: Any, left: Scalars, right: Scalars) -> list[Scalars]:
+def dot_general(arithmetic: AbstractArithmetic, eqn: Any, left: Scalars, right: Scalars) -> list[Scalars]:
     """Sums of products; axes of the result: batch, left, right."""
     aval = eqn.outvars[0].aval
     (summed_left, summed_right), (batch_left, batch_right) = eqn.params["dimension_numbers"]
@@ -77,11 +76,10 @@ def dot_general(arithmetic: Arithmetic, eqn: Any, left: Scalars, right: Scalars)
     return [result.reshape(aval.shape)]
 
 
-def optimization_barrier(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
+def optimization_barrier(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
     """The barrier of the program, for those scalars that are computed."""
-    del arithmetic, eqn
-    held = [x for operand in operands for x in operand.flat if not is_number(x)]
-    free = iter(lax.optimization_barrier(held))
+    del eqn
+    free = iter(arithmetic.held([x for operand in operands for x in operand.flat if not is_number(x)]))
     results = []
     for operand in operands:
         result = np.empty(operand.shape, object)
@@ -91,7 +89,7 @@ def optimization_barrier(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -
     return results
 
 
-def broadcast_in_dim(arithmetic: Arithmetic, eqn: Any, operand: Scalars, *sizes: Scalars) -> list[Scalars]:
+def broadcast_in_dim(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, *sizes: Scalars) -> list[Scalars]:
     """Repeated along new axes."""
     del arithmetic, sizes
     shape, kept = eqn.params["shape"], eqn.params["broadcast_dimensions"]
@@ -99,19 +97,19 @@ def broadcast_in_dim(arithmetic: Arithmetic, eqn: Any, operand: Scalars, *sizes:
     return [np.broadcast_to(operand.reshape(expanded), shape)]
 
 
-def reshape(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+def reshape(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
     """The same entries in another shape; also `squeeze` and `expand_dims`."""
     del arithmetic
     return [operand.reshape(eqn.outvars[0].aval.shape)]
 
 
-def rev(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+def rev(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
     """Backwards."""
     del arithmetic
     return [np.flip(operand, eqn.params["dimensions"])]
 
 
-def slice_(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+def slice_(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
     """A part."""
     del arithmetic
     starts, limits = eqn.params["start_indices"], eqn.params["limit_indices"]
@@ -119,13 +117,13 @@ def slice_(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
     return [operand[tuple(map(slice, starts, limits, strides))]]
 
 
-def transpose(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+def transpose(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
     """Axes in another order."""
     del arithmetic
     return [operand.transpose(eqn.params["permutation"])]
 
 
-def indexed(arithmetic: Arithmetic, eqn: Any, operand: Scalars, *places: Scalars) -> list[Scalars]:
+def indexed(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, *places: Scalars) -> list[Scalars]:
     """Entries at known places: what the primitive does to their numbers says which."""
     del arithmetic
     numbers = np.arange(1, operand.size + 1, dtype=np.int32).reshape(operand.shape)
@@ -137,7 +135,7 @@ def indexed(arithmetic: Arithmetic, eqn: Any, operand: Scalars, *places: Scalars
     return [result]
 
 
-def updated(arithmetic: Arithmetic, eqn: Any, operand: Scalars, part: Scalars, *places: Scalars) -> list[Scalars]:
+def updated(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Scalars, *places: Scalars) -> list[Scalars]:
     """Some entries replaced, at known places: the transpose of reading consecutive ones."""
     del arithmetic
     scalars = np.concatenate([operand.reshape(-1), part.reshape(-1)])
@@ -146,7 +144,7 @@ def updated(arithmetic: Arithmetic, eqn: Any, operand: Scalars, part: Scalars, *
     return [scalars[np.asarray(chosen)]]
 
 
-def scattered(arithmetic: Arithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:
+def scattered(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:
     """Entries added at known places, the transpose of reading them: what the primitive does to a one says where."""
     (at,) = _at_known(eqn, (places,))
     result, dtype = operand.copy(), eqn.outvars[0].aval.dtype
@@ -163,26 +161,26 @@ def _at_known(eqn: Any, places: Sequence[Scalars]) -> list[np.ndarray]:
     return [known(place) for place in places]
 
 
-def concatenate(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
+def concatenate(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
     """One array after the other."""
     del arithmetic
     return [np.concatenate(operands, eqn.params["dimension"])]
 
 
-def stack(arithmetic: Arithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
+def stack(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
     """Arrays along a new axis."""
     del arithmetic
     return [np.stack(operands, eqn.params["axis"])]
 
 
-def unstack(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+def unstack(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
     """The parts of an array along an axis, without it."""
     del arithmetic
     parts = np.moveaxis(operand, eqn.params["axis"], 0)
     return [parts[i, ...] for i in range(len(parts))]
 
 
-def pad(arithmetic: Arithmetic, eqn: Any, operand: Scalars, value: Scalars) -> list[Scalars]:
+def pad(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, value: Scalars) -> list[Scalars]:
     """Between and around the entries, `value`."""
     del arithmetic
     result = np.empty(eqn.outvars[0].aval.shape, object)
@@ -194,7 +192,7 @@ def pad(arithmetic: Arithmetic, eqn: Any, operand: Scalars, value: Scalars) -> l
     return [result]
 
 
-def split(arithmetic: Arithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+def split(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
     """Consecutive parts."""
     del arithmetic
     return np.split(operand, np.cumsum(eqn.params["sizes"])[:-1], eqn.params["axis"])

@@ -1,5 +1,6 @@
 """Operations on single scalars of an element: numbers known while tracing are folded, and nothing is computed twice."""
 
+import abc
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax.extend.core import primitives
 
-# A number known while tracing; the same scalar of every element `(elements,)`; or one that they share `()`.
+# A number known while tracing; or what the arithmetic makes of a scalar that every element has, or that they share.
 Scalar = Any
+Branch = Callable[["AbstractArithmetic", list[Scalar]], list[Scalar]]
 
 
 class NoStraightLine(Exception):
@@ -22,7 +24,7 @@ def is_number(x: Scalar) -> bool:
     return isinstance(x, np.generic)
 
 
-class Arithmetic:
+class AbstractArithmetic(abc.ABC):
     """Applies elementwise primitives to scalars of one program, for all elements at once.
 
     Products with zero and one, sums with zero and choices already made are not carried out: most directions of a
@@ -30,20 +32,29 @@ class Arithmetic:
     again.
     """
 
+    keeps_loops: bool  # whether a loop may stay one
+
     def __init__(self):
         self._known: dict[Any, tuple[Any, Any]] = {}
 
+    @abc.abstractmethod
+    def computed(self, primitive: Any, dtype: Any, operands: tuple[Scalar, ...], params: dict[str, Any]) -> Scalar:
+        """The result of an operation that has to be carried out."""
+
+    @abc.abstractmethod
+    def held(self, scalars: list[Scalar]) -> list[Scalar]:
+        """The scalars behind a barrier to optimisation."""
+
+    @abc.abstractmethod
+    def chosen(
+        self, which: Scalar, first: Branch, second: Branch, scalars: list[Scalar], dtypes: Sequence[Any]
+    ) -> list[Scalar]:
+        """What a branch makes of `scalars`: the first for all elements, the second for those that take it (`which` is 1),
+        and only if one of them does."""
+
     def apply(self, primitive: Any, dtype: Any, *operands: Scalar, **params: Any) -> Scalar:
         """`primitive(*operands)`, of type `dtype`."""
-        if primitive.name in _PLAIN:
-            return self.combine(primitive.name, dtype, *operands)
-        return self._computed(primitive.name, functools.partial(primitive.bind, **params), str(params), dtype, operands)
-
-    def combine(self, name: str, dtype: Any, a: Scalar, b: Scalar) -> Scalar:
-        """`a + b`, `a b`, ... : one of the operations that reductions are made of."""
-        return self._computed(name, _PLAIN[name], "", dtype, (a, b))
-
-    def _computed(self, name: str, function: Callable, options: str, dtype: Any, operands: tuple[Scalar, ...]) -> Scalar:
+        name = primitive.name
         found = _folded(name, dtype, operands)
         if found is not None:
             return found
@@ -51,8 +62,13 @@ class Arithmetic:
             if name in _OF_NUMBERS:
                 return np.asarray(_OF_NUMBERS[name](*operands), dtype)[()]
             with jax.ensure_compile_time_eval():
-                return np.asarray(function(*map(jnp.asarray, operands)))[()]
-        return self.once(name + options, operands, lambda: function(*_alike(operands)), name in _COMMUTATIVE)
+                return np.asarray(primitive.bind(*map(jnp.asarray, operands), **params))[()]
+        make = functools.partial(self.computed, primitive, dtype, operands, params)
+        return self.once(f"{name}{params}", operands, make, name in _COMMUTATIVE)
+
+    def combine(self, name: str, dtype: Any, a: Scalar, b: Scalar) -> Scalar:
+        """`a + b`, `a b`, ... : one of the operations that reductions are made of."""
+        return self.apply(getattr(primitives, f"{name}_p"), dtype, a, b)
 
     def once(self, name: str, operands: Sequence[Scalar], make: Callable[[], Any], in_any_order: bool = False) -> Any:
         """What `make` makes of the operands, or what it made before under the same name."""
@@ -67,15 +83,6 @@ class Arithmetic:
 
 
 _COMMUTATIVE = ("mul", "add", "add_any")
-_PLAIN = {
-    "mul": lax.mul,
-    "add": lax.add,
-    "add_any": lax.add,
-    "max": lax.max,
-    "min": lax.min,
-    "and": lax.bitwise_and,
-    "or": lax.bitwise_or,
-}
 _OF_NUMBERS = {  # the others are evaluated by JAX, which takes a thousand times longer
     "mul": np.multiply,
     "add": np.add,
@@ -91,17 +98,6 @@ _OF_NUMBERS = {  # the others are evaluated by JAX, which takes a thousand times
     "lt": np.less,
     "select_n": lambda which, *cases: cases[int(which)],
 }
-
-
-def _alike(operands: tuple[Scalar, ...]) -> list[jax.Array]:
-    """The operands, each for as many elements as the longest."""
-    shape = next((x.shape for x in operands if x.shape), ())
-    return [lifted(x, shape) for x in operands]
-
-
-def lifted(x: Scalar, shape: tuple[int, ...]) -> jax.Array:
-    """A scalar as an array of `shape`, `()` or `(elements,)`."""
-    return lax.broadcast(jnp.asarray(x), shape) if x.shape != shape else jnp.asarray(x)
 
 
 def _is(x: Scalar, value: float) -> bool:

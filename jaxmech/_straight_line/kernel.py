@@ -1,0 +1,258 @@
+"""The program of one element as one loop over all of them, in the language of LLVM, and as a call of XLA's.
+
+XLA:CPU makes a loop of every few operations, and what one hands to the next goes through memory. Here a program is the body
+of one loop, eight elements at a time: what stands at the nodes is read where they are, and only results are written.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._typing import Array
+from . import llvm
+from .element_program import ElementProgram
+from .node_rows import NodeRows
+from .program import entries, run
+from .row_sums import add_rows, cleared
+from .scalars import NoStraightLine
+from .sums import Places
+from .vectors import TYPES, WIDTH, Vector, VectorArithmetic
+
+# Where the interface of XLA for foreign functions (`xla/ffi/api/c_api.h`) has the pointers to buffers, and these their data.
+_ARGUMENTS, _RESULTS, _DATA = 72, 112, 24  # bytes
+
+
+class Kernel:
+    """A program compiled for a CPU, of arrays or `NodeRows` of all elements.
+
+    The first outputs, of which `places` says where their rows go, are not given back: each row is added to one of a sum.
+    Raises `NoStraightLine` for a program that has no such form.
+    """
+
+    def __init__(self, program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places] = ()):
+        self._shapes = [(v.aval.shape, v.aval.dtype) for v in program.jaxpr.outvars]
+        self._name = llvm.target(*_text(program, arrays, places))
+
+    def __call__(
+        self,
+        arrays: Sequence[Any],
+        places: Sequence[Places],
+        count: int,
+        start: Array | int = 0,
+        unsummed: Array | int = 0,
+    ) -> list[Array]:
+        """The sums, and the other outputs of `count` elements, `WIDTH` at least, from `start` on.
+
+        `unsummed`: the first element whose rows are added to the sums.
+        """
+        values, nodes = _buffers(arrays)
+        numbers = jnp.stack([jnp.asarray(n, jnp.int32) for n in (start, count, unsummed, *(p.rows for p in places))])
+        sums = [((p.rows, *shape[1:]), dtype) for p, (shape, dtype) in zip(places, self._shapes, strict=False)]
+        others = self._shapes[len(places) :]
+        listed = [((int(np.prod(shape)), count), dtype) for shape, dtype in others]
+        results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (*sums, *listed)]
+        found = jax.ffi.ffi_call(self._name, results)(*values, *nodes, *_indices(places), numbers)
+        whole = [r.T.reshape(count, *shape) for r, (shape, _) in zip(found[len(places) :], others, strict=True)]
+        return [*found[: len(places)], *whole]
+
+
+def form_of(arrays: Sequence[Any], places: Sequence[Places]) -> Hashable:
+    """What a kernel depends on beside its program: which arrays are read at which nodes, and what has mirror images."""
+    nodes = list({id(a.nodes): None for a in arrays if isinstance(a, NodeRows)})
+    read = (nodes.index(id(a.nodes)) if isinstance(a, NodeRows) else None for a in arrays)
+    kinds = (str(a.nodes.dtype) if isinstance(a, NodeRows) else None for a in arrays)
+    return (*read, *kinds, *(p.mirror is not None for p in places))
+
+
+def _buffers(arrays: Sequence[Any]) -> tuple[list[Array], list[Array]]:
+    """The values of the arrays, and the distinct numbers of nodes at which some of them stand."""
+    values = [a.values if isinstance(a, NodeRows) else a for a in arrays]
+    nodes = {id(a.nodes): a.nodes for a in arrays if isinstance(a, NodeRows)}
+    return values, list(nodes.values())
+
+
+def _indices(places: Sequence[Places]) -> list[Array]:
+    """Where rows go, and mirror images."""
+    return [a for p in places for a in (p.slots, p.mirror) if a is not None]
+
+
+def _text(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> tuple[str, list[str]]:
+    """The program in the language of LLVM, and the functions of the C library that it calls."""
+    if any(v.aval.size == 0 for v in (*program.jaxpr.invars, *program.jaxpr.outvars)):
+        raise NoStraightLine("arrays of nothing as a kernel")
+    arithmetic = VectorArithmetic()
+    values, nodes = _buffers(arrays)
+    numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
+    before: list[str] = []
+    inputs = []
+    for i, (a, axis) in enumerate(zip(arrays, program.axes, strict=True)):
+        if axis is None:
+            inputs.append(_of_all(before, i, a))
+        elif isinstance(a, NodeRows):
+            inputs.append(_at_nodes(arithmetic, i, a, numbers[id(a.nodes)]))
+        else:
+            inputs.append(_own(arithmetic, i, a))
+    outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], inputs)
+    arguments = len(values) + len(nodes)
+    for i, (output, v) in enumerate(zip(outputs, program.jaxpr.outvars, strict=True)):
+        if i >= len(places):
+            _store(arithmetic, i, output, v.aval.dtype)
+            continue
+        before += cleared(f"%r{i}", f"%rows{i}", v.aval)
+        mirror = None if places[i].mirror is None else f"%a{arguments + 1}"
+        add_rows(arithmetic, f"%r{i}", f"%a{arguments}", mirror, output, v.aval.dtype)
+        arguments += 1 if mirror is None else 2
+    loop = _loop(before, arithmetic.lines, arguments, len(outputs), len(places))
+    parts = [*arithmetic.declarations, loop, llvm.handler(_call(arguments, len(outputs), 3 + len(places)))]
+    return "\n".join(parts), sorted(arithmetic.called)
+
+
+def _memory(dtype: Any) -> str:
+    """The type of a number in memory."""
+    name = np.dtype(dtype).name
+    if name not in TYPES:
+        raise NoStraightLine(f"{name} in a kernel")
+    return "i8" if name == "bool" else TYPES[name]
+
+
+def _of_all(lines: list[str], number: int, a: Any) -> np.ndarray:
+    """The scalars of an array that all elements share, read before the loop."""
+    scalar, vector = _memory(a.dtype), f"<{WIDTH} x {_memory(a.dtype)}>"
+    result = np.empty(a.shape, object)
+    for k, place in enumerate(np.ndindex(a.shape)):
+        name = f"%s{number}.{k}"
+        lines += [
+            f"  {name}.at = getelementptr {scalar}, ptr %a{number}, i64 {k}",
+            f"  {name}.one = load {scalar}, ptr {name}.at",
+            f"  {name}.first = insertelement {vector} poison, {scalar} {name}.one, i32 0",
+            f"  {name} = shufflevector {vector} {name}.first, {vector} poison, <{WIDTH} x i32> zeroinitializer",
+        ]
+        result[place] = _loaded(lines, name, a.dtype)
+    return result
+
+
+def _own(arithmetic: VectorArithmetic, number: int, a: Any) -> np.ndarray:
+    """The scalars of the row that every element has of an array."""
+    shape, scalar = a.shape[1:], _memory(a.dtype)
+    size, pointer = int(np.prod(shape)), f"%o{number}"
+    arithmetic.lines.append(f"  {pointer}.at = mul i64 %element, {size}")
+    arithmetic.lines.append(f"  {pointer} = getelementptr {scalar}, ptr %a{number}, i64 {pointer}.at")
+    result = np.empty(shape, object)
+    for k, place in enumerate(np.ndindex(shape)):
+        result[place] = _gathered(arithmetic, a.dtype, [(pointer, size * lane + k) for lane in range(WIDTH)])
+    return result
+
+
+def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int) -> np.ndarray:
+    """The scalars of the nodes that every element has."""
+    lines, scalar, integer = arithmetic.lines, _memory(a.dtype), _memory(a.nodes.dtype)
+    each, size = int(np.prod(a.nodes.shape[1:])), int(np.prod(a.values.shape[1:]))
+    lines.append(f"  %o{number} = mul i64 %element, {each}")
+    result = np.empty((each, size), object)
+    for n in range(each):
+        rows = [f"%o{number}.{n}.{lane}" for lane in range(WIDTH)]
+        for lane, row in enumerate(rows):
+            lines += [
+                f"  {row}.at = add i64 %o{number}, {each * lane + n}",
+                f"  {row}.number = getelementptr {integer}, ptr %a{nodes}, i64 {row}.at",
+                f"  {row}.node = load {integer}, ptr {row}.number",
+                f"  {row} = getelementptr [{size} x {scalar}], ptr %a{number}, {integer} {row}.node",
+            ]
+        for k in range(size):
+            result[n, k] = _gathered(arithmetic, a.dtype, [(row, k) for row in rows])
+    return result.reshape(a.shape[1:])
+
+
+def _gathered(arithmetic: VectorArithmetic, dtype: Any, places: Sequence[tuple[str, int]]) -> Vector:
+    """A vector of numbers, each so many numbers after a pointer."""
+    scalar, last = _memory(dtype), "poison"
+    for lane, (pointer, offset) in enumerate(places):
+        name = arithmetic.fresh()
+        arithmetic.lines += [
+            f"  {name}.at = getelementptr {scalar}, ptr {pointer}, i64 {offset}",
+            f"  {name}.one = load {scalar}, ptr {name}.at",
+            f"  {name} = insertelement <{WIDTH} x {scalar}> {last}, {scalar} {name}.one, i32 {lane}",
+        ]
+        last = name
+    return _loaded(arithmetic.lines, last, dtype)
+
+
+def _loaded(lines: list[str], name: str, dtype: Any) -> Vector:
+    """What was read from memory, where truth values are bytes."""
+    if np.dtype(dtype).name != "bool":
+        return Vector(name, dtype)
+    lines.append(f"  {name}.true = trunc <{WIDTH} x i8> {name} to <{WIDTH} x i1>")
+    return Vector(f"{name}.true", dtype)
+
+
+def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype: Any) -> None:
+    """The scalars of an output: all elements' first, all elements' second, ..."""
+    scalar, align = _memory(dtype), np.dtype(dtype).itemsize
+    for k, x in enumerate(output.flat):
+        value, name = arithmetic.named(x), arithmetic.fresh()
+        if scalar == "i8":
+            arithmetic.lines.append(f"  {name}.byte = zext <{WIDTH} x i1> {value} to <{WIDTH} x i8>")
+            value = f"{name}.byte"
+        arithmetic.lines += [
+            f"  {name}.row = mul i64 %count, {k}",
+            f"  {name}.at = add i64 {name}.row, %lane",
+            f"  {name} = getelementptr {scalar}, ptr %r{number}, i64 {name}.at",
+            f"  store <{WIDTH} x {scalar}> {value}, ptr {name}, align {align}",
+        ]
+
+
+def _loop(before: Sequence[str], lines: Sequence[str], arguments: int, results: int, summed: int) -> str:
+    """Eight elements at a time; the last eight overlap those before, so that every one of them is computed alike."""
+    pointers = [*(f"ptr noalias readonly %a{i}" for i in range(arguments)), *(f"ptr noalias %r{i}" for i in range(results))]
+    numbers = ["i64 %start", "i64 %count", "i64 %unsummed", *(f"i64 %rows{i}" for i in range(summed))]
+    return "\n".join(
+        [
+            "declare i64 @llvm.smin.i64(i64, i64)",
+            f"define internal void @each({', '.join([*pointers, *numbers])}) {{",
+            "begin:",
+            *before,
+            "  %added = sub i64 %unsummed, %start",
+            f"  %last = sub i64 %count, {WIDTH}",
+            "  br label %loop",
+            "loop:",
+            "  %reached = phi i64 [ 0, %begin ], [ %next, %done ]",
+            "  %lane = call i64 @llvm.smin.i64(i64 %reached, i64 %last)",
+            "  %element = add i64 %start, %lane",
+            *lines,
+            "  br label %done",
+            "done:",
+            f"  %next = add i64 %reached, {WIDTH}",
+            "  %more = icmp slt i64 %next, %count",
+            "  br i1 %more, label %loop, label %end",
+            "end:",
+            "  ret void",
+            "}",
+        ]
+    )
+
+
+def _call(arguments: int, results: int, numbers: int) -> list[str]:
+    """What reads where XLA's buffers are, and runs the loop."""
+    lines = []
+
+    def read(name: str, at: str, offset: int) -> str:
+        lines.append(f"  {name}.at = getelementptr i8, ptr {at}, i64 {offset}")
+        lines.append(f"  {name} = load ptr, ptr {name}.at")
+        return name
+
+    places = {"a": read("%arguments", "%frame", _ARGUMENTS), "r": read("%results", "%frame", _RESULTS)}
+    names = [*(("a", i) for i in range(arguments + 1)), *(("r", i) for i in range(results))]
+    for kind, i in names:
+        read(f"%{kind}{i}.data", read(f"%{kind}{i}", places[kind], 8 * i), _DATA)
+    given = [f"ptr %{kind}{i}.data" for kind, i in names if (kind, i) != ("a", arguments)]
+    for i in range(numbers):
+        lines += [
+            f"  %n{i}.at = getelementptr i32, ptr %a{arguments}.data, i64 {i}",
+            f"  %n{i}.short = load i32, ptr %n{i}.at",
+            f"  %n{i} = sext i32 %n{i}.short to i64",
+        ]
+        given.append(f"i64 %n{i}")
+    return [*lines, f"  call void @each({', '.join(given)})"]

@@ -1,0 +1,175 @@
+"""Programs compiled for this CPU compute what JAX computes, operation by operation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from tolerances import ROUND_OFF
+
+from jaxmech._straight_line import chunks, llvm
+from jaxmech._straight_line.elements import map_elements
+from jaxmech._straight_line.node_rows import NodeRows
+from jaxmech._straight_line.sums import AbstractElementSums, Places
+
+
+@pytest.fixture(autouse=True)
+def made(monkeypatch):
+    """The kernels that are made, however few the elements and the operations."""
+    kernels = []
+    kind = chunks.Kernel
+
+    def recorded(*arguments):
+        kernels.append(kind(*arguments))
+        return kernels[-1]
+
+    monkeypatch.setattr(chunks, "Kernel", recorded)
+    monkeypatch.setattr(chunks, "_FEW", 1)
+    monkeypatch.setattr(chunks, "_SHORT", 0)
+    return kernels
+
+
+def both(function, *arrays):
+    axes = (0,) * len(arrays)
+    return jax.jit(lambda *a: map_elements(function, axes, *a))(*arrays), jax.vmap(function)(*arrays)
+
+
+def agree(found, expected, tolerance):
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=tolerance, atol=tolerance)
+
+
+SPECIAL = [-np.inf, -1e3, -2.5, -1.5, -1.0, -0.5, -0.0, 0.0, 1e-9, 0.3, 0.5, 1.0, 1.5, 2.5, 7.0, 1e3, np.inf, np.nan]
+OF_ONE = {
+    **{name: getattr(jnp, name) for name in ("abs", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt")},
+    **{name: getattr(jnp, name) for name in ("ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor", "isfinite", "log")},
+    **{name: getattr(jnp, name) for name in ("log1p", "negative", "round", "sign", "sin", "sinh", "sqrt", "square", "tan")},
+    "tanh": jnp.tanh,
+    "erf": lax.erf,
+    "logistic": lax.logistic,
+    "rsqrt": lax.rsqrt,
+    "round away": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
+    "powers": lambda x: (lax.integer_pow(x, 5), lax.integer_pow(x, -2), lax.integer_pow(x, 0)),
+    "as others": lambda x: (x.astype(jnp.float32), x.astype(jnp.float64), x.astype(bool)),
+    "as whole numbers": lambda x: jnp.where(jnp.isnan(x), 0, x).astype(jnp.int32),
+    "clamp": lambda x: lax.clamp(jnp.asarray(-1.2, x.dtype), x, jnp.asarray(0.7, x.dtype)),
+}
+OF_TWO = {
+    "arithmetic": lambda x, y: (x + y, x - y, x * y, x / y),
+    "order": lambda x, y: (x < y, x <= y, x > y, x >= y, x == y, x != y),
+    "extremes": lambda x, y: (jnp.maximum(x, y), jnp.minimum(x, y)),
+    "choice": lambda x, y: jnp.where((x > 0) ^ (y > 0), x, -y),
+    "logic": lambda x, y: (~(x > 0) & (y > 0) | (x == y), (x > 0) <= (y > 0)),
+    "arctan2": jnp.arctan2,
+    "pow": lambda x, y: jnp.abs(x) ** y,
+    "remainder": lax.rem,
+    "nextafter": lax.nextafter,
+}
+FUNCTIONS = {**{name: (f, 1) for name, f in OF_ONE.items()}, **{name: (f, 2) for name, f in OF_TWO.items()}}
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-13), (np.float32, 1e-5)])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_operation(name, dtype, tolerance, made):
+    function, operands = FUNCTIONS[name]
+    numbers = np.asarray(SPECIAL, dtype)
+    arrays = [jnp.asarray(a.ravel()) for a in np.meshgrid(*operands * [numbers])]
+    agree(*both(function, *arrays), tolerance)
+    assert made, "no kernel"
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_whole_numbers(dtype, made, rng):
+    a, b = (jnp.asarray(rng.integers(-9, 9, 20).astype(dtype)) for _ in range(2))
+
+    def function(a, b):
+        bits = a & b, a | b, a ^ b, ~a
+        kinds = a.astype(float), a.astype(jnp.int32), a.astype(jnp.int64), (a > b).astype(dtype), a.astype(bool)
+        return a + b, a - b, a * b, -a, a * a, jnp.maximum(a, b), jnp.minimum(a, b), a <= b, a != b, bits, kinds
+
+    agree(*both(function, a, b), 0)
+    assert made
+
+
+def test_truth_values_in_and_out(made, rng):
+    a, b = (jnp.asarray(rng.uniform(size=21) > 0.5) for _ in range(2))
+
+    def function(a, b):
+        return a & b, a | ~b, a ^ b, a < b, a.astype(jnp.float32), jnp.where(a, 1.5, -b.astype(float))
+
+    agree(*both(function, a, b), 0)
+    assert made
+
+
+@pytest.mark.parametrize("integer", [np.int32, np.int64])
+def test_rows_at_nodes_and_numbers_that_all_share(integer, made, rng):
+    values, nodes = jnp.asarray(rng.normal(size=(7, 2, 3))), jnp.asarray(rng.integers(0, 7, (19, 4)).astype(integer))
+    shared, own = jnp.asarray(rng.normal(size=(2, 2))), jnp.asarray(rng.normal(size=19))
+
+    def function(x, s, own):
+        return jnp.einsum("ij,kjl->kil", s, x) * own
+
+    found = jax.jit(lambda v, *a: map_elements(function, (0, None, 0), NodeRows(v, nodes), *a))(values, shared, own)
+    agree(found, jax.vmap(function, (0, None, 0))(values[nodes], shared, own), ROUND_OFF)
+    assert made
+
+
+class Sums(AbstractElementSums):
+    """Rows of several sizes, each element's to slots of its own."""
+
+    slots: jax.Array
+
+    @property
+    def summed(self):
+        return 1
+
+    def of_all(self, outputs):
+        flat = outputs[0].reshape(-1, *outputs[0].shape[2:])
+        return [jnp.zeros((5, *flat.shape[1:]), flat.dtype).at[self.slots].add(flat)]
+
+    def places(self):
+        return [Places(self.slots, None, 5)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", [1, 4, 8, 9, 36])
+@pytest.mark.parametrize("count", [8, 9, 31])
+def test_rows_are_added_in_their_order(count, size, dtype, made, rng):
+    """Eight elements at a time, their first rows first; each once, although the last eight overlap those before."""
+    slots, a = rng.integers(0, 5, 2 * count), rng.normal(size=(count, 2, size)).astype(dtype)
+    sums = Sums(jnp.asarray(slots, jnp.int32))
+    found, rest = jax.jit(lambda a: map_elements(lambda a: (-a, a.sum()), (0,), a, sums=sums))(jnp.asarray(a))
+    expected = np.zeros((5, size), dtype)
+    for first in range(0, count, 8):
+        for k in range(2):
+            for e in range(first, min(first + 8, count)):
+                expected[slots[2 * e + k]] -= a[e, k]
+    assert np.array_equal(found, expected)
+    agree(rest, jnp.asarray(a.sum((1, 2))), 1e-5)
+    assert made
+
+
+def test_equal_programs_are_one_kernel_by_one_name(made):
+    """So that a compilation cache finds the program that calls it in another process."""
+    for _ in range(2):
+        jax.jit(lambda x: map_elements(lambda x: x * jnp.sin(x), (0,), x))(jnp.arange(9.0))
+    assert len(made) == 2 and made[0]._name == made[1]._name
+
+
+def test_a_function_that_the_machine_lacks_is_left_to_xla(made, monkeypatch):
+    monkeypatch.setattr(llvm.ctypes, "CDLL", lambda name: type("Nothing", (), {})())
+    agree(*both(lambda x: jnp.sinh(x) + 0.12345, jnp.arange(9.0)), 1e-14)
+    assert not made
+
+
+def test_without_the_interface_that_is_spoken_there_are_no_kernels(tmp_path, monkeypatch):
+    header = tmp_path / "xla" / "ffi" / "api" / "c_api.h"
+    header.parent.mkdir(parents=True)
+    monkeypatch.setattr(jax.ffi, "include_dir", lambda: str(tmp_path))
+    for text, version in (("0 / 4", (0, 4)), ("1 / 0", None)):
+        major, minor = text.split(" / ")
+        header.write_text(f"#define XLA_FFI_API_MAJOR {major}\n#define XLA_FFI_API_MINOR {minor}\n")
+        assert llvm._interface.__wrapped__() == version
+    header.unlink()
+    assert llvm._interface.__wrapped__() is None
