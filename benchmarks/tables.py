@@ -93,6 +93,7 @@ def machine() -> str:
         "scipy",
         "equinox",
         "lineax",
+        "llvmlite",
         "pypardiso",
         "feral-solver",
         "felupe",

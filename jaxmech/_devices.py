@@ -16,10 +16,10 @@ AXIS = "jaxmech"
 def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = None) -> Callable[..., Any]:
     """`function`, a pure one of any arguments, run on all `devices` (those that JAX has) together, to be jitted.
 
-    Arguments and results are whole on every device. What is divided is the work that counts: the elements of a scene, where
-    they are mapped in chunks (on CPUs, from some thousand elements), and the rows of large products. Each device does its
-    share and hands it to the others, in the order of one device, so that a matrix has the same bits. The rest every device
-    does for itself, products of batches (`vmap`) included. Solvers must iterate: the host does not serve several at once.
+    Arguments and results are whole on every device. What is divided is the work that counts: the elements of a scene (on
+    CPUs, from some hundred elements), and the rows of large products. Each device does its share and hands it to the others;
+    matrices are sums of shares, and differ from those of one device by rounding. The rest every device does for itself,
+    products of batches (`vmap`) included. Solvers must iterate: the host does not serve several at once.
 
     Raises `TypeError` for what cannot be called. Not to be called within itself.
     """
@@ -50,11 +50,6 @@ def is_run_by_many() -> bool:
     """Whether this is part of a program that several devices run, each for itself."""
     mesh = jax.sharding.get_abstract_mesh()
     return bool(mesh.manual_axes) and mesh.size > 1
-
-
-def is_divided_by_xla() -> bool:
-    """Whether XLA may divide the arrays of a program over devices, which needs to know what each operation does."""
-    return jax.device_count() > 1 and not is_run_by_many()
 
 
 def divided(function: Callable[[Sequence[Array]], Any], counts: Sequence[int]) -> Any:

@@ -47,7 +47,7 @@ def evaluated(
     sums: AbstractElementSums | None,
     *,
     divides: bool = False,
-    by_kernel: bool = False,
+    by_kernel: bool,
 ) -> list[Any]:
     """The outputs of a program for all elements, a few at a time where that is faster; `divides`: each device its share.
 

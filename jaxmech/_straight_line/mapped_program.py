@@ -5,6 +5,7 @@ every one of them for reverse mode. What is differentiated is the program of one
 as straight lines too, and start from the inputs alone.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, partial_eval
 
-from .._devices import is_divided_by_xla
+from .._devices import is_run_by_many
 from .._typing import Array
 from .chunks import evaluated
 from .element_program import ElementProgram
@@ -68,14 +69,9 @@ def _plan(operands: Sequence[Any], nodes: Nodes, sums: Any) -> tuple[list[Any], 
     return arrays, jax.tree.unflatten(sums, operands[count + numbers :])
 
 
-def _evaluate(*operands, call, count, nodes, sums, divides):
+def _evaluate(*operands, call, count, nodes, sums, divides, by_kernel=False):
     arrays, plan = _plan(operands, nodes, sums)
-    return evaluated(call, count, arrays, plan, divides=divides, by_kernel=False)
-
-
-def _evaluate_on_cpu(*operands, call, count, nodes, sums, divides):
-    arrays, plan = _plan(operands, nodes, sums)
-    return evaluated(call, count, arrays, plan, divides=divides, by_kernel=not is_divided_by_xla())
+    return evaluated(call, count, arrays, plan, divides=divides, by_kernel=by_kernel)
 
 
 def _abstract(*operands, call, count, nodes, sums, divides):
@@ -224,6 +220,16 @@ def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -
     return [np.stack(parts) for parts in zip(*each, strict=True)]
 
 
+_as_arrays = mlir.lower_fun(_evaluate, multiple_results=True)
+_as_kernel = mlir.lower_fun(functools.partial(_evaluate, by_kernel=True), multiple_results=True)
+
+
+def _lowered_on_cpu(ctx, *operands, **params):
+    """As a kernel, of which XLA knows nothing: not where it has to divide the arrays over devices."""
+    devices = getattr(ctx.module_context.axis_context, "num_devices", jax.device_count())
+    return (_as_kernel if devices == 1 or is_run_by_many() else _as_arrays)(ctx, *operands, **params)
+
+
 _mapped_p = Primitive("jaxmech_mapped")
 _mapped_p.multiple_results = True
 _mapped_p.def_impl(lambda *operands, **params: jax.jit(lambda *given: _mapped_p.bind(*given, **params))(*operands))
@@ -232,6 +238,6 @@ ad.primitive_jvps[_mapped_p] = _jvp
 ad.primitive_transposes[_mapped_p] = _transpose
 batching.primitive_batchers[_mapped_p] = _batch
 partial_eval.dce_rules[_mapped_p] = _without_unused
-mlir.register_lowering(_mapped_p, mlir.lower_fun(_evaluate, multiple_results=True))
-mlir.register_lowering(_mapped_p, mlir.lower_fun(_evaluate_on_cpu, multiple_results=True), platform="cpu")
+mlir.register_lowering(_mapped_p, _as_arrays)
+mlir.register_lowering(_mapped_p, _lowered_on_cpu, platform="cpu")
 RULES[_mapped_p.name] = _unrolled
