@@ -164,6 +164,7 @@ def _places(on: tuple[Stencil, ...], halves: Collection[int] = ()) -> list[Place
 def _sums(
     on: tuple[Stencil, ...], halves: Collection[int], counts: dict[str, int]
 ) -> tuple[ElementSums, list[Places]] | None:
+    """The plan of the sums of every `[s][t]`, and where these stand; None where it is not worth it."""
     pairs = list(itertools.product(enumerate(on), repeat=2))
     shapes = [(counts[s.state], counts[t.state]) for (_, s), (_, t) in pairs]
     return ElementSums.build(_places(on, halves), shapes, [i == j and i in halves for (i, _), (j, _) in pairs])

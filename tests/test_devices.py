@@ -22,6 +22,27 @@ def test_batches_and_one_system_on_four_devices():
     assert "same numbers" in done.stdout
 
 
+TWENTY = """
+import jax, jax.numpy as jnp
+import jaxmech as jm
+from jaxmech._straight_line import chunks
+from jaxmech._straight_line.elements import map_elements
+
+chunks._SHORT = 0
+x = jnp.arange(783.0).reshape(261, 3)
+divided = jax.jit(jm.over_devices(lambda x: map_elements(lambda x: jnp.outer(x, x + 1), (0,), x)))
+assert "jaxmech_" in divided.lower(x).as_text(), "no kernel"
+assert (divided(x) == x[:, :, None] * (x[:, None] + 1)).all()
+"""
+
+
+def test_of_many_devices_the_last_have_nothing_left_to_do():
+    """261 elements in shares of 14 are 19 shares."""
+    environment = {**os.environ, "XLA_FLAGS": FLAGS.replace("=4", "=20"), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", TWENTY], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_one_device_has_all_of_the_work():
     """Arguments that are no arrays are let through; what cannot be called is refused, by name."""
     scaled = jax.jit(jm.over_devices(lambda scene, factor: {"sum": factor * scene["a"]}), static_argnums=1)

@@ -1,5 +1,9 @@
 """Programs compiled for this CPU compute what JAX computes, operation by operation."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -155,6 +159,34 @@ def test_equal_programs_are_one_kernel_by_one_name(made):
     for _ in range(2):
         jax.jit(lambda x: map_elements(lambda x: x * jnp.sin(x), (0,), x))(jnp.arange(9.0))
     assert len(made) == 2 and made[0]._name == made[1]._name
+
+
+CACHED = """
+import jax, jax.numpy as jnp
+from jaxmech._straight_line.elements import map_elements
+
+def of_one(x):
+    return jnp.outer(x, jnp.sin(x)) @ jnp.outer(x, x)
+
+mapped = jax.jit(lambda x: jnp.sum(map_elements(of_one, (0,), x)))
+x = jnp.ones((300, 9))
+assert "jaxmech_" in mapped.lower(x).as_text(), "no kernel"
+print(mapped(x))
+"""
+
+
+def test_a_cached_program_finds_its_kernel_in_another_process(tmp_path):
+    """Nothing is written to the cache by the second process: it runs what the first one compiled."""
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    command, environment = [sys.executable, "-c", CACHED], {**os.environ, **cache}
+    said, files = [], []
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
+        said.append(done.stdout)
+        files.append({f.name for f in tmp_path.iterdir() if "-atime" not in f.name})
+    assert said[0] == said[1] and files[0] == files[1]
+    assert any("jit__lambda" in name for name in files[0])
 
 
 def test_a_function_that_the_machine_lacks_is_left_to_xla(made, monkeypatch):

@@ -46,7 +46,7 @@ def evaluated(
     arrays: Sequence[Any],
     sums: AbstractElementSums | None,
     *,
-    divides: bool = False,
+    divides: bool,
     by_kernel: bool,
 ) -> list[Any]:
     """The outputs of a program for all elements, a few at a time where that is faster; `divides`: each device its share.
@@ -93,7 +93,8 @@ def _by_kernel(
     first = share * jax.lax.axis_index(AXIS)
     found = kernel(arrays, places, share, jnp.minimum(first, count - share), first)
     sums, others = found[: len(places)], found[len(places) :]
-    gathered = (_in_order(jax.lax.all_gather(part, AXIS), share, count) for part in others)
+    working = -(-count // share)  # of many devices, the last may have nothing left to do
+    gathered = (_in_order(jax.lax.all_gather(part, AXIS)[:working], share, count) for part in others)
     return [*(jax.lax.psum(part, AXIS) for part in sums), *gathered]
 
 

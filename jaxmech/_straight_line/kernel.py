@@ -62,9 +62,11 @@ class Kernel:
 def form_of(arrays: Sequence[Any], places: Sequence[Places]) -> Hashable:
     """What a kernel depends on beside its program: which arrays are read at which nodes, and what has mirror images."""
     nodes = list({id(a.nodes): None for a in arrays if isinstance(a, NodeRows)})
-    read = (nodes.index(id(a.nodes)) if isinstance(a, NodeRows) else None for a in arrays)
-    kinds = (str(a.nodes.dtype) if isinstance(a, NodeRows) else None for a in arrays)
-    return (*read, *kinds, *(p.mirror is not None for p in places))
+
+    def read(a: Any) -> Hashable:
+        return (nodes.index(id(a.nodes)), str(a.nodes.dtype), a.nodes.shape[1:]) if isinstance(a, NodeRows) else None
+
+    return (*map(read, arrays), *(p.mirror is not None for p in places))
 
 
 def _buffers(arrays: Sequence[Any]) -> tuple[list[Array], list[Array]]:

@@ -3,7 +3,6 @@
 import ctypes
 import functools
 import hashlib
-import importlib.util
 import os
 import re
 import threading
@@ -20,10 +19,9 @@ _targets: dict[str, Any] = {}  # what is compiled, by the name that XLA knows it
 _lock = threading.Lock()
 
 
-@functools.cache
 def is_available() -> bool:
-    """Whether llvmlite is installed, and XLA's interface for foreign functions is the one that `handler` speaks."""
-    return importlib.util.find_spec("llvmlite") is not None and _interface() is not None
+    """Whether XLA's interface for foreign functions is the one that `handler` speaks."""
+    return _interface() is not None
 
 
 @functools.cache
