@@ -46,10 +46,14 @@ def device_count() -> int:
     return mesh.shape[AXIS] if AXIS in mesh.manual_axes else 1
 
 
+def is_of_each() -> bool:
+    """Whether this is part of a program that each device of a mesh, of one or of several, runs for itself."""
+    return bool(jax.sharding.get_abstract_mesh().manual_axes)
+
+
 def is_run_by_many() -> bool:
-    """Whether this is part of a program that several devices run, each for itself."""
-    mesh = jax.sharding.get_abstract_mesh()
-    return bool(mesh.manual_axes) and mesh.size > 1
+    """Whether several devices run it, each for itself."""
+    return is_of_each() and jax.sharding.get_abstract_mesh().size > 1
 
 
 def divided(function: Callable[[Sequence[Array]], Any], counts: Sequence[int]) -> Any:
@@ -66,3 +70,20 @@ def divided(function: Callable[[Sequence[Array]], Any], counts: Sequence[int]) -
         for share, count in zip(shares, counts, strict=True)
     ]
     return jax.tree.map(lambda a: jax.lax.all_gather(a, AXIS), function(numbers))
+
+
+def in_shares(function: Callable[[Array, int], Array], count: int) -> Array:
+    """The rows `0, ..., count - 1` of an array, of which `function(first, rows)` gives so many from the first on: the same
+    number on each device, its share."""
+    share = -(-count // device_count())
+    first = jnp.minimum(share * jax.lax.axis_index(AXIS), count - share)
+    return in_order(jax.lax.all_gather(function(first, share), AXIS), share, count)
+
+
+def in_order(shares: Array, length: int, count: int) -> Array:
+    """`count` rows, from shares `(shares, length, ...)` of them. The last one starts early enough to be whole: what it
+    repeats, and those for which nothing was left, are left out."""
+    shares = shares[: -(-count // length)]
+    rows, done = shares.reshape(-1, *shares.shape[2:]), (shares.shape[0] - 1) * length
+    again = done + length - count
+    return jnp.concatenate([rows[:done], rows[done + again :]]) if again else rows

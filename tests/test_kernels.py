@@ -11,7 +11,8 @@ import pytest
 from jax import lax
 from tolerances import ROUND_OFF
 
-from jaxmech._straight_line import chunks, llvm
+from jaxmech import _llvm
+from jaxmech._straight_line import chunks
 from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.node_rows import NodeRows
 from jaxmech._straight_line.sums import AbstractElementSums, Places
@@ -158,7 +159,7 @@ def test_equal_programs_are_one_kernel_by_one_name(made):
     """So that a compilation cache finds the program that calls it in another process."""
     for _ in range(2):
         jax.jit(lambda x: map_elements(lambda x: x * jnp.sin(x), (0,), x))(jnp.arange(9.0))
-    assert len(made) == 2 and made[0]._name == made[1]._name
+    assert len(made) == 2 and made[0]._function.name == made[1]._function.name
 
 
 CACHED = """
@@ -190,7 +191,7 @@ def test_a_cached_program_finds_its_kernel_in_another_process(tmp_path):
 
 
 def test_a_function_that_the_machine_lacks_is_left_to_xla(made, monkeypatch):
-    monkeypatch.setattr(llvm.ctypes, "CDLL", lambda name: type("Nothing", (), {})())
+    monkeypatch.setattr(_llvm.ctypes, "CDLL", lambda name: type("Nothing", (), {})())
     agree(*both(lambda x: jnp.sinh(x) + 0.12345, jnp.arange(9.0)), 1e-14)
     assert not made
 
@@ -202,6 +203,6 @@ def test_without_the_interface_that_is_spoken_there_are_no_kernels(tmp_path, mon
     for text, version in (("0 / 4", (0, 4)), ("1 / 0", None)):
         major, minor = text.split(" / ")
         header.write_text(f"#define XLA_FFI_API_MAJOR {major}\n#define XLA_FFI_API_MINOR {minor}\n")
-        assert llvm._interface.__wrapped__() == version
+        assert _llvm._interface.__wrapped__() == version
     header.unlink()
-    assert llvm._interface.__wrapped__() is None
+    assert _llvm._interface.__wrapped__() is None

@@ -26,6 +26,16 @@ def pattern_of(lengths, columns, rng):
     return BlockPattern.build(rows, at, shape)
 
 
+@pytest.fixture(autouse=True, params=["kernel", "arrays"])
+def form(request, monkeypatch):
+    """As on one CPU, and as elsewhere. What was compiled in one form is not that of the other."""
+    jax.clear_caches()
+    if request.param == "arrays":
+        monkeypatch.setattr("jaxmech._llvm._interface", lambda: None)
+    yield request.param
+    jax.clear_caches()
+
+
 ROWS = {
     "like a mesh": np.tile([7, 8, 11, 11, 27, 15], 60),
     "some empty, one long": np.array([0, 3, 3, 0, 200, 1, 0]),
@@ -76,8 +86,23 @@ def test_sums_over_lanes(shape, rng):
 def test_products_keep_the_precision_they_have(rng):
     pattern = pattern_of(np.array([2, 3, 1]), 4, rng)
     A = jm.BlockSparse(jnp.asarray(rng.normal(size=(6, 3, 3)), jnp.float32), pattern)
-    assert A.mv(jnp.ones((4, 3), jnp.float32)).dtype == jnp.float32
-    assert A.mv(jnp.ones((4, 3), jnp.float64)).dtype == jnp.float64
+    x = jnp.asarray(rng.normal(size=(4, 3)))
+    exact = (np.asarray(A.to_dense(), float) @ np.ravel(x)).reshape(3, 3)
+    half = jm.BlockSparse(A.values.astype(jnp.float16), pattern)
+    for matrix, dtype, result, tolerance in (
+        (A, np.float32, np.float32, 1e-6),
+        (A, float, float, ROUND_OFF),
+        (half, np.float16, np.float16, 1e-2),
+    ):
+        found = matrix.mv(x.astype(dtype))
+        assert found.dtype == result
+        close(found, exact, tolerance)
+
+
+def test_a_kernel_is_made_where_there_is_one_cpu(form, rng):
+    A = jm.BlockSparse(jnp.asarray(rng.normal(size=(6, 3, 3))), pattern_of(np.array([2, 3, 1]), 4, rng))
+    text = jax.jit(lambda A, x: A.mv(x)).lower(A, jnp.ones((4, 3))).as_text()
+    assert ("jaxmech_" in text) == (form == "kernel")
 
 
 @pytest.mark.parametrize("most", [2**31 - 1, 1], ids=["as one matrix", "too many to be numbered"])

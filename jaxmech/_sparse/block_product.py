@@ -5,11 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching
 
+from .._llvm import NotOfThisMachine, compile_on_cpu
 from .._small_blocks import times_vectors
 from .._typing import Array, Float
 from .pattern import BlockPattern
+from .product_kernel import multiply_rows
 
 _MOST = np.iinfo(np.int32).max  # entries of the matrices of a batch, or of its vectors, that 32 bits can number
 
@@ -17,7 +19,8 @@ _MOST = np.iinfo(np.int32).max  # entries of the matrices of a batch, or of its 
 def block_product(
     values: Float[Array, "... z r c"], pattern: BlockPattern, x: Float[Array, "... m c"]
 ) -> Float[Array, "... n r"]:
-    """`A x`, each row summed where it is read (`row_products.py`). Of a batch, the axes before these broadcast."""
+    """`A x`, each row summed where it is read: on a CPU by one loop (`product_kernel.py`), elsewhere by operations on arrays
+    (`row_products.py`). Of a batch, the axes before these broadcast."""
     leaves, structure = jax.tree.flatten(pattern)
     return _product_p.bind(values, x, *leaves, structure=structure)
 
@@ -39,6 +42,14 @@ def _written_down(values: Array, pattern: BlockPattern, x: Array) -> Array:
 def _evaluate(values, x, *leaves, structure):
     pattern = jax.tree.unflatten(structure, leaves)
     return pattern.row_products(values, pattern.columns, x)
+
+
+def _by_kernel(values, x, *leaves, structure):
+    pattern = jax.tree.unflatten(structure, leaves)
+    try:
+        return multiply_rows(values, pattern.row_starts, pattern.columns, x)
+    except NotOfThisMachine:
+        return pattern.row_products(values, pattern.columns, x)
 
 
 def _abstract(values, x, *leaves, structure):
@@ -98,9 +109,8 @@ def _first(a: Array, axis: int | None, own: int, deepest: int) -> Array:
 
 
 _product_p = Primitive("jaxmech_block_product")
-_product_p.def_impl(jax.jit(_evaluate, static_argnames="structure"))
 _product_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[_product_p] = _jvp
 ad.primitive_transposes[_product_p] = _transpose
 batching.primitive_batchers[_product_p] = _batch
-mlir.register_lowering(_product_p, mlir.lower_fun(_evaluate, multiple_results=False))
+compile_on_cpu(_product_p, _evaluate, _by_kernel)

@@ -39,9 +39,8 @@ class BlockPattern(eqx.Module):
     transposed: Int[Array, " z"]
     diagonal: Int[Array, " n"] | None
     by_row: Reduction
-    by_column: Reduction  # of the blocks taken in column-major order
     row_products: RowProducts
-    column_products: RowProducts  # those of the transposed pattern
+    of_transposed: tuple[Reduction, RowProducts] | None  # its plans, where its rows are not as long as these
     shape: tuple[int, int] = eqx.field(static=True)
 
     @classmethod
@@ -51,12 +50,10 @@ class BlockPattern(eqx.Module):
             raise ValueError(f"the matrix has {rows.size} blocks, more than 32-bit block numbers can tell apart.")
         starts = np.searchsorted(rows, np.arange(shape[0] + 1)).astype(np.int32)
         order = np.argsort(columns, kind="stable").astype(np.int32)
-        by_row = Reduction.build(rows, shape[0])
-        mirrored = shape[0] == shape[1] and np.array_equal(columns[order], rows)
-        by_column = by_row if mirrored else Reduction.build(columns[order], shape[1])
-        row_products = RowProducts.build(starts)
-        column_starts = np.searchsorted(columns[order], np.arange(shape[1] + 1))
-        column_products = row_products if mirrored else RowProducts.build(column_starts)
+        of_transposed = None
+        if shape[0] != shape[1] or not np.array_equal(columns[order], rows):
+            column_starts = np.searchsorted(columns[order], np.arange(shape[1] + 1))
+            of_transposed = Reduction.build(columns[order], shape[1]), RowProducts.build(column_starts)
         where = np.flatnonzero(rows == columns)
         whole = shape[0] == shape[1] and where.size == shape[0]
         as_data = jnp.asarray
@@ -66,10 +63,9 @@ class BlockPattern(eqx.Module):
             as_data(starts),
             as_data(order),
             as_data(where.astype(np.int32)) if whole else None,
-            by_row,
-            by_column,
-            row_products,
-            column_products,
+            Reduction.build(rows, shape[0]),
+            RowProducts.build(starts),
+            of_transposed,
             (int(shape[0]), int(shape[1])),
         )
 
@@ -81,8 +77,9 @@ class BlockPattern(eqx.Module):
     def at_columns(self, x: Float[Array, "m ..."]) -> Float[Array, "z ..."]:
         """`x[columns]`, whose transpose is a sum by columns that gathers too: that of a plain gather would scatter."""
         padded = jnp.append(self.transposed, jnp.int32(self.blocks))
-        tables = tuple(take_rows(padded, table) for table in self.by_column.tables)
-        return Reduction(self.columns, self.by_column.position, tables).spread(x)
+        by_column = self.by_row if self.of_transposed is None else self.of_transposed[0]
+        tables = tuple(take_rows(padded, table) for table in by_column.tables)
+        return Reduction(self.columns, by_column.position, tables).spread(x)
 
     def same_as(self, other: "BlockPattern") -> bool:
         """Whether another pattern is this one, as far as can be seen: of arrays that are traced, only sizes can."""
@@ -101,5 +98,7 @@ class BlockPattern(eqx.Module):
         # A square pattern's diagonal blocks keep their order, so they are found by counting.
         diagonal = None if self.diagonal is None else inverse[self.diagonal]
         shape = (self.shape[1], self.shape[0])
-        sums, products = (self.by_column, self.by_row), (self.column_products, self.row_products)
-        return BlockPattern(columns, rows, starts, inverse, diagonal, *sums, *products, shape)
+        plans, of_transposed = (self.by_row, self.row_products), None
+        if self.of_transposed is not None:
+            plans, of_transposed = self.of_transposed, plans
+        return BlockPattern(columns, rows, starts, inverse, diagonal, *plans, of_transposed, shape)

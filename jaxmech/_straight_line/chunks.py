@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from .._devices import AXIS, device_count, divided
+from .._devices import AXIS, device_count, divided, in_order
+from .._llvm import NotOfThisMachine
 from .._typing import Array
 from .arrays import ArrayArithmetic, on_cpu, stacked
 from .element_program import ElementProgram
 from .kernel import Kernel, form_of
-from .llvm import is_available
 from .node_rows import NodeRows, whole
 from .program import entries, inner_programs, run
 from .scalars import NoStraightLine
@@ -63,9 +63,9 @@ def evaluated(
     if are_few(count) or (sums is None and length < _SHORT):
         return applied(vmapped(*map(whole, arrays)))
     try:
-        if by_kernel and length <= _LONG and is_available():
+        if by_kernel and length <= _LONG:
             return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
-    except NoStraightLine:
+    except (NoStraightLine, NotOfThisMachine):
         pass
     if length < _SHORT:
         return applied(vmapped(*map(whole, arrays)))
@@ -93,8 +93,7 @@ def _by_kernel(
     first = share * jax.lax.axis_index(AXIS)
     found = kernel(arrays, places, share, jnp.minimum(first, count - share), first)
     sums, others = found[: len(places)], found[len(places) :]
-    working = -(-count // share)  # of many devices, the last may have nothing left to do
-    gathered = (_in_order(jax.lax.all_gather(part, AXIS)[:working], share, count) for part in others)
+    gathered = (in_order(jax.lax.all_gather(part, AXIS), share, count) for part in others)
     return [*(jax.lax.psum(part, AXIS) for part in sums), *gathered]
 
 
@@ -120,20 +119,8 @@ def _straight(call: ElementProgram) -> Callable[..., list[Any]]:
 
 def _each(function: Callable[[Array], list[Array]], count: int) -> list[Array]:
     """What a function of numbers gives, number by number, for all of `0, ..., count - 1`, divided over the devices."""
-    return [_flat(part)[:count] for part in divided(lambda numbers: function(numbers[0]), [count])]
-
-
-def _flat(a: Array) -> Array:
-    """The first two axes as one."""
-    return a.reshape(-1, *a.shape[2:])
-
-
-def _in_order(chunks: Array, length: int, count: int) -> Array:
-    """What belongs to the elements, from chunks `(chunks, length, ...)`. The last starts early enough to be whole: what it
-    repeats is left out."""
-    rows, done = _flat(chunks), (chunks.shape[0] - 1) * length
-    again = done + length - count
-    return jnp.concatenate([rows[:done], rows[done + again :]]) if again else rows
+    parts = divided(lambda numbers: function(numbers[0]), [count])
+    return [part.reshape(-1, *part.shape[2:])[:count] for part in parts]
 
 
 def _in_chunks(
@@ -153,7 +140,7 @@ def _in_chunks(
     starts = jnp.minimum(length * jnp.arange(chunks), count - length)
     if divides:
         parts = _each(lambda numbers: jax.lax.map(lambda number: chunk(starts[number]), numbers), chunks)
-        return [_in_order(part, length, count) for part in parts]
+        return [in_order(part, length, count) for part in parts]
 
     def step(done, start):
         put = jax.lax.dynamic_update_slice_in_dim

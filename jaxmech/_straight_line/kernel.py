@@ -8,33 +8,29 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from .._llvm import ForeignFunction, number_type
 from .._typing import Array
-from . import llvm
 from .element_program import ElementProgram
 from .node_rows import NodeRows
 from .program import entries, run
 from .row_sums import add_rows, cleared
 from .scalars import NoStraightLine
 from .sums import Places
-from .vectors import TYPES, WIDTH, Vector, VectorArithmetic
-
-# Where the interface of XLA for foreign functions (`xla/ffi/api/c_api.h`) has the pointers to buffers, and these their data.
-_ARGUMENTS, _RESULTS, _DATA = 72, 112, 24  # bytes
+from .vectors import WIDTH, Vector, VectorArithmetic
 
 
 class Kernel:
     """A program compiled for a CPU, of arrays or `NodeRows` of all elements.
 
     The first outputs, of which `places` says where their rows go, are not given back: each row is added to one of a sum.
-    Raises `NoStraightLine` for a program that has no such form.
+    Raises `NoStraightLine` or `NotOfThisMachine` for a program that has no such form.
     """
 
     def __init__(self, program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places] = ()):
         self._shapes = [(v.aval.shape, v.aval.dtype) for v in program.jaxpr.outvars]
-        self._name = llvm.target(*_text(program, arrays, places))
+        self._function = _function(program, arrays, places)
 
     def __call__(
         self,
@@ -49,12 +45,12 @@ class Kernel:
         `unsummed`: the first element whose rows are added to the sums.
         """
         values, nodes = _buffers(arrays)
-        numbers = jnp.stack([jnp.asarray(n, jnp.int32) for n in (start, count, unsummed, *(p.rows for p in places))])
+        numbers = start, count, unsummed, *(p.rows for p in places)
         sums = [((p.rows, *shape[1:]), dtype) for p, (shape, dtype) in zip(places, self._shapes, strict=False)]
         others = self._shapes[len(places) :]
         listed = [((int(np.prod(shape)), count), dtype) for shape, dtype in others]
         results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (*sums, *listed)]
-        found = jax.ffi.ffi_call(self._name, results)(*values, *nodes, *_indices(places), numbers)
+        found = self._function([*values, *nodes, *_indices(places)], results, numbers)
         whole = [r.T.reshape(count, *shape) for r, (shape, _) in zip(found[len(places) :], others, strict=True)]
         return [*found[: len(places)], *whole]
 
@@ -81,8 +77,8 @@ def _indices(places: Sequence[Places]) -> list[Array]:
     return [a for p in places for a in (p.slots, p.mirror) if a is not None]
 
 
-def _text(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> tuple[str, list[str]]:
-    """The program in the language of LLVM, and the functions of the C library that it calls."""
+def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> ForeignFunction:
+    """The loop over all elements."""
     if any(v.aval.size == 0 for v in (*program.jaxpr.invars, *program.jaxpr.outvars)):
         raise NoStraightLine("arrays of nothing as a kernel")
     arithmetic = VectorArithmetic()
@@ -108,16 +104,14 @@ def _text(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Place
         add_rows(arithmetic, f"%r{i}", f"%a{arguments}", mirror, output, v.aval.dtype)
         arguments += 1 if mirror is None else 2
     loop = _loop(before, arithmetic.lines, arguments, len(outputs), len(places))
-    parts = [*arithmetic.declarations, loop, llvm.handler(_call(arguments, len(outputs), 3 + len(places)))]
-    return "\n".join(parts), sorted(arithmetic.called)
+    text = "\n".join([*arithmetic.declarations, loop])
+    return ForeignFunction(text, arguments, len(outputs), 3 + len(places), sorted(arithmetic.called))
 
 
 def _memory(dtype: Any) -> str:
     """The type of a number in memory."""
-    name = np.dtype(dtype).name
-    if name not in TYPES:
-        raise NoStraightLine(f"{name} in a kernel")
-    return "i8" if name == "bool" else TYPES[name]
+    scalar = number_type(dtype)
+    return "i8" if scalar == "i1" else scalar
 
 
 def _of_all(lines: list[str], number: int, a: Any) -> np.ndarray:
@@ -234,27 +228,3 @@ def _loop(before: Sequence[str], lines: Sequence[str], arguments: int, results: 
             "}",
         ]
     )
-
-
-def _call(arguments: int, results: int, numbers: int) -> list[str]:
-    """What reads where XLA's buffers are, and runs the loop."""
-    lines = []
-
-    def read(name: str, at: str, offset: int) -> str:
-        lines.append(f"  {name}.at = getelementptr i8, ptr {at}, i64 {offset}")
-        lines.append(f"  {name} = load ptr, ptr {name}.at")
-        return name
-
-    places = {"a": read("%arguments", "%frame", _ARGUMENTS), "r": read("%results", "%frame", _RESULTS)}
-    names = [*(("a", i) for i in range(arguments + 1)), *(("r", i) for i in range(results))]
-    for kind, i in names:
-        read(f"%{kind}{i}.data", read(f"%{kind}{i}", places[kind], 8 * i), _DATA)
-    given = [f"ptr %{kind}{i}.data" for kind, i in names if (kind, i) != ("a", arguments)]
-    for i in range(numbers):
-        lines += [
-            f"  %n{i}.at = getelementptr i32, ptr %a{arguments}.data, i64 {i}",
-            f"  %n{i}.short = load i32, ptr %n{i}.at",
-            f"  %n{i} = sext i32 %n{i}.short to i64",
-        ]
-        given.append(f"i64 %n{i}")
-    return [*lines, f"  call void @each({', '.join(given)})"]

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir, partial_eval
+from jax.interpreters import ad, batching, partial_eval
 
-from .._devices import is_run_by_many
+from .._llvm import compile_on_cpu
 from .._typing import Array
 from .chunks import evaluated
 from .element_program import ElementProgram
@@ -220,24 +220,12 @@ def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -
     return [np.stack(parts) for parts in zip(*each, strict=True)]
 
 
-_as_arrays = mlir.lower_fun(_evaluate, multiple_results=True)
-_as_kernel = mlir.lower_fun(functools.partial(_evaluate, by_kernel=True), multiple_results=True)
-
-
-def _lowered_on_cpu(ctx, *operands, **params):
-    """As a kernel, of which XLA knows nothing: not where it has to divide the arrays over devices."""
-    devices = getattr(ctx.module_context.axis_context, "num_devices", jax.device_count())
-    return (_as_kernel if devices == 1 or is_run_by_many() else _as_arrays)(ctx, *operands, **params)
-
-
 _mapped_p = Primitive("jaxmech_mapped")
 _mapped_p.multiple_results = True
-_mapped_p.def_impl(lambda *operands, **params: jax.jit(lambda *given: _mapped_p.bind(*given, **params))(*operands))
 _mapped_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[_mapped_p] = _jvp
 ad.primitive_transposes[_mapped_p] = _transpose
 batching.primitive_batchers[_mapped_p] = _batch
 partial_eval.dce_rules[_mapped_p] = _without_unused
-mlir.register_lowering(_mapped_p, _as_arrays)
-mlir.register_lowering(_mapped_p, _lowered_on_cpu, platform="cpu")
+compile_on_cpu(_mapped_p, _evaluate, functools.partial(_evaluate, by_kernel=True))
 RULES[_mapped_p.name] = _unrolled

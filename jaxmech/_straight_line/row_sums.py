@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .vectors import TYPES, WIDTH, VectorArithmetic
+from .._llvm import TYPES
+from .vectors import WIDTH, VectorArithmetic
 
 
 def cleared(pointer: str, rows: str, output: Any) -> list[str]:

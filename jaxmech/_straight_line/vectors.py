@@ -9,10 +9,10 @@ import numpy as np
 from jax.extend.core import primitives
 from jax.lax import RoundingMethod
 
+from .._llvm import TYPES, number_type
 from .scalars import AbstractArithmetic, Branch, NoStraightLine, Scalar, is_number
 
 WIDTH = 8  # elements: two registers of four float64, or one of eight
-TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
 
 # By the kind of the operands: of floating point, whole numbers, truth values.
 _LINES = {
@@ -58,7 +58,8 @@ class Vector:
 class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
-    Sums may take products into a fused multiply-add, as XLA's do. Raises `NoStraightLine` for what has no instruction.
+    Sums may take products into a fused multiply-add, as XLA's do. Raises `NoStraightLine` or `NotOfThisMachine` for what has
+    no instruction.
     """
 
     keeps_loops = False
@@ -244,14 +245,12 @@ _COMPOSED = {
 
 def _kind(dtype: Any) -> str:
     """`f`, `i` or `b`."""
-    if np.dtype(dtype).name not in TYPES:
-        raise NoStraightLine(f"{dtype} in a vector")
+    number_type(dtype)
     return np.dtype(dtype).kind
 
 
 def _vector(dtype: Any) -> str:
-    _kind(dtype)
-    return f"<{WIDTH} x {TYPES[np.dtype(dtype).name]}>"
+    return f"<{WIDTH} x {number_type(dtype)}>"
 
 
 @functools.cache

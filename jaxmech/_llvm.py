@@ -1,0 +1,179 @@
+"""Functions in the language of LLVM, compiled by llvmlite for this CPU, and handed to XLA as foreign functions."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from ._devices import is_of_each
+from ._typing import Array
+
+TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
+
+_NAME = "jaxmech"
+# Where the interface of XLA (`xla/ffi/api/c_api.h`) has the pointers to buffers, and these their data.
+_ARGUMENTS, _RESULTS, _DATA = 72, 112, 24  # bytes
+_targets: dict[str, Any] = {}  # what is compiled, by the name that XLA knows it by
+_lock = threading.Lock()
+
+
+class NotOfThisMachine(Exception):
+    """There is no such instruction or function: what was to be compiled runs as arrays. Never seen by a user."""
+
+
+class ForeignFunction:
+    """`@each(ptr %a0, ..., ptr %r0, ..., i64, ...)` of a text: pointers to `arguments` arrays and to `results`, which it
+    writes, and whole numbers.
+
+    `called`: the functions of the C library that it needs. Raises `NotOfThisMachine` where the machine lacks one.
+    """
+
+    def __init__(self, text: str, arguments: int, results: int, numbers: int, called: Sequence[str] = ()):
+        self.name = _target("\n".join([text, *_handler(_call(arguments, results, numbers))]), called)
+
+    def __call__(
+        self, operands: Sequence[Array], results: Sequence[jax.ShapeDtypeStruct], numbers: Sequence[Array | int]
+    ) -> list[Array]:
+        """What it writes. The numbers are of 32 bits."""
+        given = jnp.stack([jnp.asarray(n, jnp.int32) for n in numbers])
+        return list(jax.ffi.ffi_call(self.name, list(results))(*operands, given))
+
+
+def number_type(dtype: Any) -> str:
+    """The type of a number. Raises `NotOfThisMachine` for one that has no instructions."""
+    name = np.dtype(dtype).name
+    if name not in TYPES:
+        raise NotOfThisMachine(f"instructions for {name}")
+    return TYPES[name]
+
+
+def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kernel: Callable[..., Any]) -> None:
+    """Says how a primitive is carried out: on one CPU by `as_kernel`, which may call foreign functions; by `as_arrays`
+    elsewhere, and where XLA divides arrays over devices by itself, for it knows nothing of such functions."""
+    arrays, kernel = (mlir.lower_fun(f, multiple_results=primitive.multiple_results) for f in (as_arrays, as_kernel))
+
+    def on_cpu(ctx, *operands, **params):
+        devices = getattr(ctx.module_context.axis_context, "num_devices", jax.device_count())
+        alone = devices == 1 or is_of_each()
+        return (kernel if alone and _interface() is not None else arrays)(ctx, *operands, **params)
+
+    def at_once(*operands, static):
+        return primitive.bind(*operands, **dict(static))
+
+    jitted = jax.jit(at_once, static_argnames="static")
+    primitive.def_impl(lambda *operands, **params: jitted(*operands, static=tuple(sorted(params.items()))))
+    mlir.register_lowering(primitive, arrays)
+    mlir.register_lowering(primitive, on_cpu, platform="cpu")
+
+
+@functools.cache
+def _interface() -> tuple[int, int] | None:
+    """The version of XLA's interface for foreign functions, if it is one that `_handler` speaks; numbers behind the first
+    only ever add to it."""
+    header = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    if not header.is_file():
+        return None
+    numbers = dict(re.findall(r"#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", header.read_text()))
+    version = int(numbers.get("MAJOR", -1)), int(numbers.get("MINOR", -1))
+    return version if version[0] == 0 else None
+
+
+def _handler(lines: Sequence[str]) -> list[str]:
+    """A function of XLA's interface, `ptr (ptr %frame)`, that runs `lines`, or says of which version of it it is."""
+    assert (version := _interface()) is not None
+    return [
+        f"define ptr @{_NAME}(ptr %frame) {{",
+        "  %asked.at = getelementptr i8, ptr %frame, i64 8",
+        "  %asked = load ptr, ptr %asked.at",
+        "  %runs = icmp eq ptr %asked, null",
+        "  br i1 %runs, label %run, label %tell",
+        "tell:",  # an extension of the frame: the place to write the version to
+        "  %metadata.at = getelementptr i8, ptr %asked, i64 24",
+        "  %metadata = load ptr, ptr %metadata.at",
+        "  %major = getelementptr i8, ptr %metadata, i64 24",
+        f"  store i32 {version[0]}, ptr %major",
+        "  %minor = getelementptr i8, ptr %metadata, i64 28",
+        f"  store i32 {version[1]}, ptr %minor",
+        "  ret ptr null",
+        "run:",
+        *lines,
+        "  ret ptr null",
+        "}",
+    ]
+
+
+def _call(arguments: int, results: int, numbers: int) -> list[str]:
+    """What reads where XLA's buffers are, and the numbers from the last of them, and calls `@each`."""
+    lines = []
+
+    def read(name: str, at: str, offset: int) -> str:
+        lines.append(f"  {name}.at = getelementptr i8, ptr {at}, i64 {offset}")
+        lines.append(f"  {name} = load ptr, ptr {name}.at")
+        return name
+
+    places = {"a": read("%arguments", "%frame", _ARGUMENTS), "r": read("%results", "%frame", _RESULTS)}
+    names = [*(("a", i) for i in range(arguments + 1)), *(("r", i) for i in range(results))]
+    for kind, i in names:
+        read(f"%{kind}{i}.data", read(f"%{kind}{i}", places[kind], 8 * i), _DATA)
+    given = [f"ptr %{kind}{i}.data" for kind, i in names if (kind, i) != ("a", arguments)]
+    for i in range(numbers):
+        lines += [
+            f"  %n{i}.at = getelementptr i32, ptr %a{arguments}.data, i64 {i}",
+            f"  %n{i}.short = load i32, ptr %n{i}.at",
+            f"  %n{i} = sext i32 %n{i}.short to i64",
+        ]
+        given.append(f"i64 %n{i}")
+    return [*lines, f"  call void @each({', '.join(given)})"]
+
+
+def _target(text: str, called: Sequence[str]) -> str:
+    """The name by which XLA calls the handler of a text."""
+    import llvmlite.binding as llvm
+
+    name = f"{_NAME}_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    with _lock:
+        if name not in _targets:
+            for function in called:
+                llvm.add_symbol(function, _address(function))
+            _targets[name] = _compiled(text)
+            address = _targets[name].get_function_address(_NAME)
+            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
+    return name
+
+
+def _address(function: str) -> int:
+    """Where a function of the C library is."""
+    library = ctypes.CDLL(None if os.name == "posix" else "ucrtbase")
+    if not hasattr(library, function):
+        raise NotOfThisMachine(f"no {function} in this process")
+    return ctypes.cast(getattr(library, function), ctypes.c_void_p).value or 0
+
+
+def _compiled(text: str) -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
+    )
+    module = llvm.parse_assembly(text)
+    # Vectors are written as such: nothing is left to find.
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine
