@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 from tolerances import ROUND_OFF
 
-from jaxmech import _llvm
+from jaxmech._llvm import foreign
 from jaxmech._straight_line import chunks
 from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.node_rows import NodeRows
@@ -191,7 +191,7 @@ def test_a_cached_program_finds_its_kernel_in_another_process(tmp_path):
 
 
 def test_a_function_that_the_machine_lacks_is_left_to_xla(made, monkeypatch):
-    monkeypatch.setattr(_llvm.ctypes, "CDLL", lambda name: type("Nothing", (), {})())
+    monkeypatch.setattr(foreign.ctypes, "CDLL", lambda name: type("Nothing", (), {})())
     agree(*both(lambda x: jnp.sinh(x) + 0.12345, jnp.arange(9.0)), 1e-14)
     assert not made
 
@@ -203,6 +203,6 @@ def test_without_the_interface_that_is_spoken_there_are_no_kernels(tmp_path, mon
     for text, version in (("0 / 4", (0, 4)), ("1 / 0", None)):
         major, minor = text.split(" / ")
         header.write_text(f"#define XLA_FFI_API_MAJOR {major}\n#define XLA_FFI_API_MINOR {minor}\n")
-        assert _llvm._interface.__wrapped__() == version
+        assert foreign._interface.__wrapped__() == version
     header.unlink()
-    assert _llvm._interface.__wrapped__() is None
+    assert foreign._interface.__wrapped__() is None

@@ -7,7 +7,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from .._llvm import NotOfThisMachine, compile_on_cpu
+from .._llvm.foreign import NotOfThisMachine, compile_on_cpu
 from .._small_blocks import times_vectors
 from .._typing import Array, Float
 from .pattern import BlockPattern

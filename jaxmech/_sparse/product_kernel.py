@@ -1,4 +1,4 @@
-"""The product of block rows with a vector as one loop over the blocks, in the language of LLVM.
+"""The product of block rows with a vector as one loop over the blocks, compiled for a CPU.
 
 The entries of a block are multiplied where they stand in memory, each with the part of the vector that its column has, and
 added to those of the row's other blocks: sums of entries, of which a row of the result adds up a few. So the matrix is read
@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._devices import device_count, in_shares
-from .._llvm import ForeignFunction, number_type
+from .._llvm.foreign import ForeignFunction, number_type
+from .._llvm.text import Text, pointers
 from .._typing import Array, Float, Int
 
 _WIDTH = 8  # entries at once
@@ -51,27 +52,55 @@ def _numbers(own: tuple[int, ...], batch: tuple[int, ...]) -> Array:
 
 @functools.cache
 def _function(r: int, c: int, dtype: Any) -> ForeignFunction:
-    """The loop for blocks of `r` rows and `c` columns."""
-    scalar, align = number_type(dtype), np.dtype(dtype).itemsize
-    sums, loop, totals, stores = [], _part(c, scalar, align), [], []
-    for n, (first, width) in enumerate(_pieces(r * c)):
-        vector = f"<{width} x {scalar}>"
-        loop += [
-            f"  %b{n}.at = getelementptr {scalar}, ptr %block.at, i64 {first}",
-            f"  %b{n} = load {vector}, ptr %b{n}.at, align {align}",
-            f"  %x{n} = {_spread(c, scalar, [(first + i) % c for i in range(width)])}",
-            f"  %p{n} = fmul contract {vector} %b{n}, %x{n}",
-            f"  %sum{n}.next = fadd contract {vector} %sum{n}, %p{n}",
-        ]
-        sums.append(f"  %sum{n} = phi {vector} [ zeroinitializer, %row ], [ %sum{n}.next, %block ]")
-        totals.append(f"  %total{n} = phi {vector} [ zeroinitializer, %row ], [ %sum{n}.next, %block ]")
-        stores += [f"  %y{first + i}.0 = extractelement {vector} %total{n}, i32 {i}" for i in range(width)]
+    """The loop for blocks of `r` rows and `c` columns: scene by scene, row by row, block by block."""
+    scalar, text = number_type(dtype), Text()
+    values, columns, row_starts, x, matrices, vectors = (f"%a{i}" for i in range(6))
+    with text.each(0, "%scenes") as scene:
+        block = text.let(f"mul i64 {text.index(matrices, scene)}, %blocks")
+        matrix = text.place(f"[{r * c} x {scalar}]", values, block)
+        node = text.let(f"mul i64 {text.index(vectors, scene)}, %nodes")
+        vector = text.place(f"[{c} x {scalar}]", x, node)
+        result = text.place(f"[{r} x {scalar}]", "%r0", text.let(f"mul i64 {scene}, %count"))
+        with text.each(0, "%count") as number:
+            row = text.let(f"add i64 %first, {number}")
+            for i, y in enumerate(row_product(text, (r, c), dtype, matrix, columns, row_starts, row, vector)):
+                at = text.place(scalar, text.place(f"[{r} x {scalar}]", result, number), i)
+                text.do(f"store {scalar} {y}, ptr {at}")
+    numbers = [f"i64 %{name}" for name in ("first", "count", "scenes", "blocks", "nodes")]
+    return ForeignFunction(text.function("each", [*pointers(6, 1), *numbers]), arguments=6, results=1, numbers=5)
+
+
+def row_product(
+    text: Text, shape: tuple[int, int], dtype: Any, matrix: str, columns: str, row_starts: str, row: str, vector: str
+) -> list[str]:
+    """The `r` numbers of one row of the product, from where things are."""
+    (r, c), scalar, align = shape, number_type(dtype), np.dtype(dtype).itemsize
+    pieces = [(first, width, f"<{width} x {scalar}>") for first, width in _pieces(r * c)]
+    start = text.index(row_starts, row)
+    stop = text.index(row_starts, text.let(f"add i64 {row}, 1"))
+    sums = [text.variable(kind, "zeroinitializer") for _, _, kind in pieces]
+    with text.each(start, stop) as block:
+        x = _part(text, c, dtype, text.place(f"[{c} x {scalar}]", vector, text.index(columns, block)))
+        entries = text.place(f"[{r * c} x {scalar}]", matrix, block)
+        for (first, width, kind), total in zip(pieces, sums, strict=True):
+            own = text.let(f"load {kind}, ptr {text.place(scalar, entries, first)}, align {align}")
+            order = ", ".join(f"i32 {(first + i) % c}" for i in range(width))
+            part = f"<{_width(c)} x {scalar}>"
+            factors = text.let(f"shufflevector {part} {x}, {part} poison, <{width} x i32> <{order}>")
+            product = text.let(f"fmul contract {kind} {own}, {factors}")
+            text.set(total, text.let(f"fadd contract {kind} {text.get(total)}, {product}"))
+    found = [text.get(total) for total in sums]
+    each = [
+        text.let(f"extractelement {kind} {total}, i32 {i}")
+        for (_, width, kind), total in zip(pieces, found, strict=True)
+        for i in range(width)
+    ]
+    rows = []
     for i in range(r):
+        rows.append(each[c * i])
         for j in range(1, c):
-            stores.append(f"  %y{c * i}.{j} = fadd {scalar} %y{c * i}.{j - 1}, %y{c * i + j}.0")
-        stores.append(f"  %y{c * i}.at = getelementptr {scalar}, ptr %result.at, i64 {i}")
-        stores.append(f"  store {scalar} %y{c * i}.{c - 1}, ptr %y{c * i}.at, align {align}")
-    return ForeignFunction(_text(r, c, scalar, (sums, loop, totals, stores)), arguments=6, results=1, numbers=5)
+            rows[-1] = text.let(f"fadd {scalar} {rows[-1]}, {each[c * i + j]}")
+    return rows
 
 
 def _pieces(size: int) -> Iterator[tuple[int, int]]:
@@ -83,97 +112,17 @@ def _pieces(size: int) -> Iterator[tuple[int, int]]:
         first += width
 
 
-def _part(c: int, scalar: str, align: int) -> list[str]:
+def _part(text: Text, c: int, dtype: Any, place: str) -> str:
     """The part of the vector that a block is multiplied with, in a vector at least as wide."""
-    width = _width(c)
-    vector = f"<{width} x {scalar}>"
+    width, align = _width(c), np.dtype(dtype).itemsize
+    kind = f"<{width} x {number_type(dtype)}>"
     if width == c:
-        return [f"  %x = load {vector}, ptr %x.at, align {align}"]
+        return text.let(f"load {kind}, ptr {place}, align {align}")
+    function = f"@llvm.masked.load.v{width}f{8 * align}.p0"
+    text.declare(f"{kind} {function}(ptr, i32, <{width} x i1>, {kind})")
     inside = ", ".join(f"i1 {'true' if i < c else 'false'}" for i in range(width))
-    given = f"ptr %x.at, i32 {align}, <{width} x i1> <{inside}>, {vector} zeroinitializer"
-    return [f"  %x = call {vector} @llvm.masked.load.v{width}f{8 * align}.p0({given})"]
+    return text.let(f"call {kind} {function}(ptr {place}, i32 {align}, <{width} x i1> <{inside}>, {kind} zeroinitializer)")
 
 
 def _width(c: int) -> int:
     return 1 << (c - 1).bit_length()
-
-
-def _spread(c: int, scalar: str, entries: list[int]) -> str:
-    """These entries of the part of the vector."""
-    vector = f"<{_width(c)} x {scalar}>"
-    order = ", ".join(f"i32 {i}" for i in entries)
-    return f"shufflevector {vector} %x, {vector} poison, <{len(entries)} x i32> <{order}>"
-
-
-def _text(r: int, c: int, scalar: str, parts: tuple[list[str], list[str], list[str], list[str]]) -> str:
-    """Scene by scene, row by row, block by block: the sums so far, what a block adds, the sums of a row, what is written."""
-    sums, loop, totals, stores = parts
-    width, bits = _width(c), 64 if scalar == "double" else 32
-    vector = f"<{width} x {scalar}>"
-    arguments = [*(f"ptr noalias readonly %a{i}" for i in range(6)), "ptr noalias %r0"]
-    numbers = [f"i64 %{name}" for name in ("first", "count", "scenes", "blocks", "nodes")]
-    return "\n".join(
-        [
-            f"declare {vector} @llvm.masked.load.v{width}f{bits}.p0(ptr, i32, <{width} x i1>, {vector})",
-            f"define internal void @each({', '.join([*arguments, *numbers])}) {{",
-            "begin:",
-            "  br label %scene",
-            "scene:",
-            "  %s = phi i64 [ 0, %begin ], [ %s.next, %scene.end ]",
-            *_number("matrix", "%a4", "%s"),
-            *_number("vector", "%a5", "%s"),
-            *_row("matrix", scalar, "%a0", "%blocks", r * c),
-            *_row("vector", scalar, "%a3", "%nodes", c),
-            *_row("s", scalar, "%r0", "%count", r),
-            "  br label %row",
-            "row:",
-            "  %i = phi i64 [ 0, %scene ], [ %i.next, %row.end ]",
-            "  %number = add i64 %first, %i",
-            "  %number.next = add i64 %number, 1",
-            *_number("start", "%a2", "%number"),
-            *_number("stop", "%a2", "%number.next"),
-            "  %filled = icmp slt i64 %start, %stop",
-            "  br i1 %filled, label %block, label %row.end",
-            "block:",
-            "  %k = phi i64 [ %start, %row ], [ %k.next, %block ]",
-            *sums,
-            *_number("column", "%a1", "%k"),
-            f"  %block.at = getelementptr [{r * c} x {scalar}], ptr %matrix.at, i64 %k",
-            f"  %x.at = getelementptr [{c} x {scalar}], ptr %vector.at, i64 %column",
-            *loop,
-            "  %k.next = add i64 %k, 1",
-            "  %more = icmp slt i64 %k.next, %stop",
-            "  br i1 %more, label %block, label %row.end",
-            "row.end:",
-            *totals,
-            f"  %result.at = getelementptr [{r} x {scalar}], ptr %s.at, i64 %i",
-            *stores,
-            "  %i.next = add i64 %i, 1",
-            "  %i.more = icmp slt i64 %i.next, %count",
-            "  br i1 %i.more, label %row, label %scene.end",
-            "scene.end:",
-            "  %s.next = add i64 %s, 1",
-            "  %s.more = icmp slt i64 %s.next, %scenes",
-            "  br i1 %s.more, label %scene, label %end",
-            "end:",
-            "  ret void",
-            "}",
-        ]
-    )
-
-
-def _number(name: str, array: str, at: str) -> list[str]:
-    """A number from an array of those."""
-    return [
-        f"  %{name}.number = getelementptr i32, ptr {array}, i64 {at}",
-        f"  %{name}.short = load i32, ptr %{name}.number",
-        f"  %{name} = sext i32 %{name}.short to i64",
-    ]
-
-
-def _row(name: str, scalar: str, array: str, length: str, size: int) -> list[str]:
-    """Where the matrix or the vector of this number begins, of which each has `length` rows of `size`."""
-    return [
-        f"  %{name}.rows = mul i64 %{name}, {length}",
-        f"  %{name}.at = getelementptr [{size} x {scalar}], ptr {array}, i64 %{name}.rows",
-    ]

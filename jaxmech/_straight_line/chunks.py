@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from .._devices import AXIS, device_count, divided, in_order
-from .._llvm import NotOfThisMachine
+from .._llvm.foreign import NotOfThisMachine
 from .._typing import Array
 from .arrays import ArrayArithmetic, on_cpu, stacked
 from .element_program import ElementProgram

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._llvm import ForeignFunction, number_type
+from .._llvm.foreign import ForeignFunction, number_type
+from .._llvm.text import pointers
 from .._typing import Array
 from .element_program import ElementProgram
 from .node_rows import NodeRows
@@ -202,12 +203,11 @@ def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype:
 
 def _loop(before: Sequence[str], lines: Sequence[str], arguments: int, results: int, summed: int) -> str:
     """Eight elements at a time; the last eight overlap those before, so that every one of them is computed alike."""
-    pointers = [*(f"ptr noalias readonly %a{i}" for i in range(arguments)), *(f"ptr noalias %r{i}" for i in range(results))]
     numbers = ["i64 %start", "i64 %count", "i64 %unsummed", *(f"i64 %rows{i}" for i in range(summed))]
     return "\n".join(
         [
             "declare i64 @llvm.smin.i64(i64, i64)",
-            f"define internal void @each({', '.join([*pointers, *numbers])}) {{",
+            f"define internal void @each({', '.join([*pointers(arguments, results), *numbers])}) {{",
             "begin:",
             *before,
             "  %added = sub i64 %unsummed, %start",

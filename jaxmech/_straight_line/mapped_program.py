@@ -16,7 +16,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, partial_eval
 
-from .._llvm import compile_on_cpu
+from .._llvm.foreign import compile_on_cpu
 from .._typing import Array
 from .chunks import evaluated
 from .element_program import ElementProgram

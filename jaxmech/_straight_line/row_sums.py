@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._llvm import TYPES
+from .._llvm.foreign import TYPES
 from .vectors import WIDTH, VectorArithmetic
 
 

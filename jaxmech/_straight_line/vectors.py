@@ -1,7 +1,5 @@
 """Scalars of elements as vectors of eight elements: instructions of LLVM, for the vector units of a CPU."""
 
-import functools
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +7,8 @@ import numpy as np
 from jax.extend.core import primitives
 from jax.lax import RoundingMethod
 
-from .._llvm import TYPES, number_type
+from .._llvm.foreign import TYPES, number_type
+from .._llvm.text import constant
 from .scalars import AbstractArithmetic, Branch, NoStraightLine, Scalar, is_number
 
 WIDTH = 8  # elements: two registers of four float64, or one of eight
@@ -253,16 +252,6 @@ def _vector(dtype: Any) -> str:
     return f"<{WIDTH} x {number_type(dtype)}>"
 
 
-@functools.cache
-def _literal(value: bytes, name: str) -> str:
-    number = np.frombuffer(value, name)[0]
-    if _kind(number.dtype) == "f":  # of either type as the bits of a float64
-        return f"0x{struct.unpack('<Q', struct.pack('<d', float(number)))[0]:016X}"
-    return str(number).lower()
-
-
 def _constant(x: np.generic) -> str:
     """The same number for every element."""
-    kind = x.dtype.name
-    _kind(x.dtype)
-    return f"splat ({TYPES[kind]} {_literal(x.tobytes(), kind)})"
+    return f"splat ({number_type(x.dtype)} {constant(x)})"

@@ -16,8 +16,8 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from ._devices import is_of_each
-from ._typing import Array
+from .._devices import is_of_each
+from .._typing import Array
 
 TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
 
