@@ -1,7 +1,6 @@
 """What iterative solvers share: the stopping rule, restarts from a true residual, and what is said at the end."""
 
 import abc
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +22,7 @@ from ._vectors import Vector, choose, dtype_of, minus, norm, plus, zeros
 
 _MOST_STEPS = 20_000  # more than any system worth iterating on takes
 _FATAL = (INDEFINITE, UNSYMMETRIC, SINGULAR)  # no restart helps
-_GRACE = 5  # steps after which a residual must have begun to fall
+GRACE = 5  # steps after which a residual must have begun to fall
 _UNLIKE = 1e3  # times that the rows with the load are larger than those with the residual
 
 
@@ -49,6 +48,12 @@ class AbstractRecursion(eqx.Module):
     def restarted(self, r: Vector) -> "AbstractRecursion":
         """A new run on the residual `r`."""
 
+    def continued(self, state: "KrylovState", limits: "Limits", steps: Array) -> tuple["AbstractRecursion", Array]:
+        """The run after as many more steps as can be taken at once within the limits; none unless there is a faster way than
+        one by one. And the steps of the solve, of which there were `steps` before."""
+        del state, limits
+        return self, steps
+
     def full(self) -> Array | bool:
         """Whether the run must end here."""
         return False
@@ -58,7 +63,9 @@ class AbstractRecursion(eqx.Module):
         return 0.5
 
 
-class _State(eqx.Module):
+class KrylovState(eqx.Module):
+    """What a solve is given."""
+
     operator: lx.AbstractLinearOperator
     applied: AbstractApplied
     start: Vector | None
@@ -110,9 +117,9 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         applied = _chosen(self, operator).build(operator)
         seen = applied.flaw if self.definite else jnp.where(applied.flaw == INDEFINITE, FINE, applied.flaw)
         flaw = jnp.where(flaw == FINE, seen, flaw)
-        return _State(operator, applied, options.get("x0"), rows, flaw.astype(jnp.int32))
+        return KrylovState(operator, applied, options.get("x0"), rows, flaw.astype(jnp.int32))
 
-    def compute(self, state: _State, vector: Vector, options: dict[str, Any]):
+    def compute(self, state: KrylovState, vector: Vector, options: dict[str, Any]):
         del options
         dtype = dtype_of(vector)
         rtol = (1e-8 if jnp.finfo(dtype).bits == 64 else 1e-4) if self.rtol is None else self.rtol
@@ -125,8 +132,9 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         count = jnp.zeros((), jnp.int32)
         one, off = jnp.ones((), dtype), jnp.zeros((), bool)
         begin = _Progress(start, self.recursion(vector), one, one, count, count, off, state.flaw)
-        over = partial(_late, scale, goal, limit) if self.give_up else lambda i: i.steps >= limit
-        last = jax.lax.while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, goal, over(i)), begin)
+        unit = jnp.finfo(dtype).eps
+        limits = Limits(goal, jnp.maximum(goal, scale * unit / 16), scale * unit**-0.5, limit, scale, self.give_up)
+        last = jax.lax.while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, limits), begin)
         blind = (last.residual > self.atol) & _overlooked(last, state.rows, vector, rtol)
         flaw = jnp.where(last.residual <= goal, jnp.where(blind, UNEQUAL, FINE), last.flaw)
         # An operator that breaks its promise is never solved, whatever the residual.
@@ -135,17 +143,49 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         result, reason = outcome(flaw)
         return last.x, result, {"num_steps": last.steps, "residual": last.residual, "reason": reason}
 
-    def transpose(self, state: _State, options: dict[str, Any]):
+    def transpose(self, state: KrylovState, options: dict[str, Any]):
         if self.symmetric:
             return state, options
         operator = state.operator.transpose()
-        return _State(operator, state.applied.transpose(), state.start, probed(operator)[1], state.flaw), options
+        return KrylovState(operator, state.applied.transpose(), state.start, probed(operator)[1], state.flaw), options
 
-    def conj(self, state: _State, options: dict[str, Any]):
+    def conj(self, state: KrylovState, options: dict[str, Any]):
         return state, options
 
     def assume_full_rank(self):
         return True
+
+
+class Limits(eqx.Module):
+    """Where a run ends: at a residual of `claim` (the `goal`, or one below rounding, that only the recursion believes in), above
+    one of `far`, after `steps` steps; and if it gives up, above the straight line, in logarithms, that leads from `scale` to
+    the goal in these steps."""
+
+    goal: Array
+    claim: Array
+    far: Array
+    steps: Array | int
+    scale: Array
+    gives_up: bool = eqx.field(static=True)
+
+    def over(self, steps: Array, residual: Array) -> Array:
+        """Whether no step is left, or the residual is above the line."""
+        return (steps >= self.steps) | ((steps > GRACE) & (residual > self.line(steps)))
+
+    def line(self, steps: Array | int) -> Array:
+        """Where the residual must be after so many steps: anywhere, unless the run gives up."""
+        if not self.gives_up:
+            return jnp.full_like(self.scale, jnp.inf)
+        return self.scale * self.falling() ** (steps - GRACE)
+
+    def falling(self) -> Array:
+        """The factor from one step of the line to the next."""
+        way = jnp.maximum(self.steps - GRACE, 1) if self.gives_up else jnp.inf
+        return (self.goal / self.scale) ** (1 / jnp.asarray(way, self.scale.dtype))
+
+    def none_if(self, condition: Array) -> "Limits":
+        """The same, or no step at all."""
+        return eqx.tree_at(lambda own: own.steps, self, jnp.where(condition, 0, self.steps))
 
 
 class _Progress(eqx.Module):
@@ -159,14 +199,14 @@ class _Progress(eqx.Module):
     flaw: Array
 
 
-def _step(i: _Progress, state: _State, b: Vector, goal: Array, over: Array) -> _Progress:
+def _step(i: _Progress, state: KrylovState, b: Vector, limits: Limits) -> _Progress:
     """One step of the recursion; or, where it claims to have arrived or cannot go on, a look at the true residual.
 
     Both multiply the operator with one vector, so that the compiled loop holds one product and one preconditioner.
     """
-    first = i.rounds == 0
-    diverged = ~(i.run.residual <= norm(b) * jnp.finfo(goal.dtype).eps ** -0.5)
-    look = first | diverged | (i.run.flaw != FINE) | (i.run.residual <= goal) | i.run.full() | over
+    first, goal, over = i.rounds == 0, limits.goal, limits.over(i.steps, i.run.residual)
+    diverged = ~(i.run.residual <= limits.far)
+    look = first | diverged | (i.run.flaw != FINE) | (i.run.residual <= limits.claim) | i.run.full() | over
     x = jax.lax.cond(look, lambda: plus(i.x, 1, i.run.correction()), lambda: i.x)
     run, y = i.run.direction(state.applied)
     Ay = state.operator.mv(choose(look, x, y))
@@ -190,14 +230,10 @@ def _step(i: _Progress, state: _State, b: Vector, goal: Array, over: Array) -> _
             x, run.advance(y, Ay), i.residual, i.equilibrated, i.steps + 1, i.rounds, jnp.zeros((), bool), i.flaw
         )
 
-    return jax.lax.cond(look, looked, advanced)
-
-
-def _late(scale: Array, goal: Array, limit: int, i: _Progress) -> Array:
-    """Whether no step is left, or the residual is above the straight line, in logarithms, that ends at the goal."""
-    way = (i.steps - _GRACE) / max(limit - _GRACE, 1)
-    line = scale * (goal / scale) ** way
-    return (i.steps >= limit) | ((i.steps > _GRACE) & (i.run.residual > line))
+    after = jax.lax.cond(look, looked, advanced)
+    # Not within a branch: of a batch, branches have whatever they read, patterns too, once for every member.
+    run, steps = after.run.continued(state, limits.none_if(after.ended), after.steps)
+    return eqx.tree_at(lambda a: (a.run, a.steps), after, (run, steps))
 
 
 def _chosen(solver: AbstractKrylov, operator: lx.AbstractLinearOperator) -> AbstractPreconditioner:

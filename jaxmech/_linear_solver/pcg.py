@@ -5,11 +5,13 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from .._sparse.block_matrix import BlockMatrix
 from .._typing import Array
+from ._cg_kernel import Bounds, Steps, more_steps
 from ._outcome import FINE, INDEFINITE, SINGULAR
 from ._preconditioner.base import AbstractPreconditioner
 from ._vectors import Vector, dot, dtype_of, norm, plus, zeros
-from .krylov import AbstractKrylov, AbstractRecursion, check_krylov
+from .krylov import GRACE, AbstractKrylov, AbstractRecursion, KrylovState, Limits, check_krylov
 
 __all__ = ["PCG", "norm"]
 
@@ -81,6 +83,21 @@ class _Run(AbstractRecursion):
         alpha = jnp.where(flaw == FINE, self.rz / curvature, 0)
         r = plus(self.r, -alpha, Ay)
         return _Run(plus(self.d, alpha, y), r, y, self.rz, self.pMp, steepest, norm(r), flaw)
+
+    def continued(self, state: KrylovState, limits: Limits, steps: Array) -> tuple["_Run", Array]:
+        """Of a matrix of one state, with a block for each node as preconditioner, by a function compiled for the CPU."""
+        operator = state.operator
+        if not isinstance(operator, BlockMatrix) or len(operator.sizes) != 1:
+            return self, steps
+        name = operator.sizes[0][0]
+        inverse = state.applied.blocks(name)
+        if inverse is None:
+            return self, steps
+        numbers = self.rz, self.pMp, self.steepest, self.residual, self.flaw
+        begin = Steps(self.d[name], self.r[name], self.p[name], *numbers, steps)
+        bounds = Bounds(limits.claim, limits.far, limits.line(steps), limits.falling(), limits.steps, GRACE)
+        end = more_steps(operator[name, name], inverse, begin, bounds)
+        return _Run(*({name: vector} for vector in end[:3]), *end[3:8]), end.taken
 
     def correction(self) -> Vector:
         return self.d

@@ -26,6 +26,11 @@ class AbstractApplied(eqx.Module):
     def transpose(self) -> "AbstractApplied":
         """`M^-T`."""
 
+    def blocks(self, state: str) -> Array | None:
+        """`M^-1` as a block for each node of a state, if that is what it is: `(n, d, d)`, or of length 0 if it is 1."""
+        del state
+        return None
+
 
 class AbstractPreconditioner(eqx.Module):
     """A recipe: `build(operator)` gives a linear map near the inverse of the operator, `M^-1`.

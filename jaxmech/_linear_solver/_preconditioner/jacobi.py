@@ -74,6 +74,9 @@ class _Blocks(AbstractApplied):
     def transpose(self):
         return _Blocks({s: b.swapaxes(1, 2) for s, b in self.inverse.items()}, self.flaw)
 
+    def blocks(self, state):
+        return self.inverse[state]
+
 
 def _inverse(blocks: Array) -> Array:
     """The inverses; by cross products for blocks of three, where a factorisation of each takes ten times as long."""

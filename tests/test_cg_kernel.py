@@ -1,0 +1,142 @@
+"""Steps of conjugate gradients that a kernel takes are those that the loop of operations on arrays takes."""
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+
+import jaxmech as jm
+from jaxmech._sparse.pattern import BlockPattern, unique_pairs
+
+SOLVERS = {
+    "blocks": jm.PCG(1e-6),
+    "no preconditioner": jm.PCG(1e-6, preconditioner=jm.NoPreconditioner()),
+    "gives up": jm.PCG(1e-6, give_up=True),
+    "too few steps": jm.PCG(1e-6, max_steps=4),
+    "gives up early": jm.PCG(1e-6, max_steps=12, give_up=True, preconditioner=jm.NoPreconditioner()),
+    "an absolute tolerance": jm.PCG(0.0, atol=1e-3),
+    "below rounding": jm.PCG(1e-30),
+}
+UNITS = {np.float64: 1e-9, np.float32: 2e-3}
+
+
+def chain(rng, dtype, c, kind="definite", nodes=40):
+    """A chain whose nodes are tied to their neighbours by positive definite blocks of very unlike sizes."""
+    ties = rng.normal(size=(nodes - 1, c, c))
+    ties = np.einsum("nij,nkj,n->nik", ties, ties, 10.0 ** rng.uniform(-2, 1, nodes - 1)) / c
+    dense = np.zeros((nodes, c, nodes, c))
+    for i, tie in enumerate(ties):
+        for row, column, sign in ((i, i, 1), (i + 1, i + 1, 1), (i, i + 1, -1), (i + 1, i, -1)):
+            dense[row, :, column] += sign * tie
+    own = np.eye(nodes * c).reshape(dense.shape)
+    dense += {"definite": 0.05, "singular": 0.0, "indefinite": 0.05}[kind] * own
+    if kind == "indefinite":
+        dense[nodes // 2, :, nodes // 2] -= 40 * np.eye(c)
+    there = np.argwhere(np.abs(dense).max((1, 3)) + np.eye(nodes) > 0)
+    rows, columns, _ = unique_pairs(there[:, 0], there[:, 1], (nodes, nodes))
+    pattern = BlockPattern.build(rows, columns, (nodes, nodes))
+    values = jnp.asarray(dense[rows, :, columns], dtype)
+    return jm.BlockMatrix.from_entries({("a", "a"): jm.BlockSparse(values, pattern)}, symmetric=True)
+
+
+def solved(solver):
+    def of(A, b):
+        solution = lx.linear_solve(A, {"a": b}, solver, throw=False)
+        stats = solution.stats
+        return solution.value["a"], stats["num_steps"], stats["residual"], stats["reason"]._value
+
+    return jax.jit(of)
+
+
+@pytest.fixture
+def by_arrays(monkeypatch):
+    """A function of functions: what one gives where nothing is compiled."""
+
+    def run(function, *arguments):
+        with monkeypatch.context() as patched:
+            patched.setattr("jaxmech._llvm.foreign._interface", lambda: None)
+            jax.clear_caches()
+            assert "jaxmech_" not in function.lower(*arguments).as_text()
+            found = function(*arguments)
+        jax.clear_caches()
+        return found
+
+    return run
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("dtype, c", [(np.float64, 1), (np.float64, 3), (np.float64, 6), (np.float32, 3)])
+def test_steps_are_those_of_the_loop(dtype, c, name, rng, by_arrays):
+    A, b = chain(rng, dtype, c), jnp.asarray(rng.normal(size=(40, c)), dtype)
+    solve = solved(SOLVERS[name])
+    assert solve.lower(A, b).as_text().count("jaxmech_") >= 2, "no kernel beside that of the product"
+    (x, steps, residual, why), (x_, steps_, residual_, why_) = solve(A, b), by_arrays(solved(SOLVERS[name]), A, b)
+    assert why == why_
+    # A recursion of many steps loses its directions to rounding: it may arrive somewhat sooner or later.
+    few = name in ("too few steps", "gives up early")
+    assert abs(int(steps) - int(steps_)) <= (0 if few else max(2, 0.2 * steps_))
+    if few:
+        np.testing.assert_allclose(residual, residual_, rtol=1e3 * np.finfo(dtype).eps)
+    scale = np.abs(x_).max()
+    goal = max(UNITS[dtype], 2e-5) if name != "an absolute tolerance" else 1e-1
+    np.testing.assert_allclose(x, x_, atol=scale * (1e3 * np.finfo(dtype).eps if few else 1e2 * goal))
+
+
+@pytest.mark.parametrize("kind", ["indefinite", "singular"])
+@pytest.mark.parametrize("name", ["blocks", "no preconditioner"])
+def test_flaws_are_those_of_the_loop(kind, name, rng, by_arrays):
+    A, b = chain(rng, np.float64, 3, kind), jnp.asarray(rng.normal(size=(40, 3)))
+    found, expected = solved(SOLVERS[name])(A, b), by_arrays(solved(SOLVERS[name]), A, b)
+    assert found[3] == expected[3] != jm.RESULTS.successful._value
+
+
+def test_a_start_that_is_known_and_a_load_of_nothing(rng, by_arrays):
+    A, b = chain(rng, np.float64, 3), jnp.asarray(rng.normal(size=(40, 3)))
+    x = solved(jm.PCG(1e-12))(A, b)[0]
+
+    @jax.jit
+    def near(A, b, x):
+        solution = lx.linear_solve(A, {"a": b}, jm.PCG(1e-6), options={"x0": {"a": x}})
+        return solution.value["a"], solution.stats["num_steps"]
+
+    found, expected = near(A, b, 1.001 * x), by_arrays(near, A, b, 1.001 * x)
+    assert abs(int(found[1]) - int(expected[1])) <= 2
+    np.testing.assert_allclose(found[0], x, atol=1e-3 * np.abs(x).max())
+    assert near(A, b, x)[1] == 0
+    nothing = solved(jm.PCG(1e-6))(A, 0 * b)
+    assert nothing[1] == 0 and not np.any(nothing[0])
+
+
+def test_members_of_batches_are_solved_as_if_alone(rng):
+    """Bit by bit: of loads, of matrices, of both, one batch in another. Each takes its own number of steps."""
+    solve, several = solved(SOLVERS["blocks"]), jnp.asarray(rng.normal(size=(2, 3, 40, 3)))
+    A = chain(rng, np.float64, 3)
+    factors = jnp.asarray([1.0, 30.0])
+
+    def alike(found, *members):
+        for part, expected in zip(found, zip(*members, strict=True), strict=True):
+            assert np.array_equal(part, np.stack(expected))
+
+    def shifted(factor, b):
+        own = A["a", "a"]
+        values = own.values.at[own.pattern.diagonal].add(factor * jnp.eye(3))
+        return solve(jm.BlockMatrix.from_entries({("a", "a"): jm.BlockSparse(values, own.pattern)}, symmetric=True), b)
+
+    alike(jax.jit(jax.vmap(solve, (None, 0)))(A, several[0]), *(solve(A, b) for b in several[0]))
+    shifted = jax.jit(shifted)
+    found = jax.jit(jax.vmap(shifted))(factors, several[:, 0])
+    alike(found, *(shifted(f, b) for f, b in zip(factors, several[:, 0], strict=True)))
+    assert found[1][0] > found[1][1], "as many steps for an easier matrix"
+    alike(jax.jit(jax.vmap(shifted, (0, None)))(factors, several[0, 0]), *(shifted(f, several[0, 0]) for f in factors))
+    nested = jax.jit(jax.vmap(jax.vmap(shifted, (None, 0))))(factors, several)
+    for i in range(2):
+        alike([part[i] for part in nested], *(shifted(factors[i], b) for b in several[i]))
+    assert "jaxmech_" in jax.jit(jax.vmap(shifted)).lower(factors, several[:, 0]).as_text()
+
+
+def test_matrices_of_patterns_of_their_own_take_the_loop(rng):
+    A, b = chain(rng, np.float64, 2), jnp.asarray(rng.normal(size=(40, 2)))
+    two = jax.tree.map(lambda a: jnp.stack([a, a]), A)
+    found, alone = jax.jit(jax.vmap(solved(SOLVERS["blocks"])))(two, jnp.stack([b, 2 * b])), solved(SOLVERS["blocks"])(A, b)
+    np.testing.assert_allclose(found[0], np.stack([alone[0], 2 * alone[0]]), atol=1e-4 * np.abs(alone[0]).max())
