@@ -157,9 +157,9 @@ class AbstractKrylov(lx.AbstractLinearSolver):
 
 
 class Limits(eqx.Module):
-    """Where a run ends: at a residual of `claim` (the `goal`, or one below rounding, that only the recursion believes in), above
-    one of `far`, after `steps` steps; and if it gives up, above the straight line, in logarithms, that leads from `scale` to
-    the goal in these steps."""
+    """Where a run ends: at a residual of `claim`, above one of `far`, after `steps` steps; and if it gives up, above the
+    straight line, in logarithms, that leads from `scale` to the goal in these steps. `claim` is the `goal`, or one below
+    rounding, in which the recursion alone believes."""
 
     goal: Array
     claim: Array
