@@ -2,6 +2,7 @@
 
 import json
 import resource
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,12 +22,20 @@ def cold_and_warm(function: Callable[[], Any], runs: int = 5) -> tuple[float, fl
 
 
 def once(function: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of one call, and its value."""
+    """Seconds of one call, and its value. No factor that an earlier call made is found."""
     import jax
 
+    forget()
     start = time.perf_counter()
     value = jax.block_until_ready(function())
     return time.perf_counter() - start, value
+
+
+def forget() -> None:
+    """What direct solvers remember of other runs, if jaxmech is there at all."""
+    solvers = sys.modules.get("jaxmech._linear_solver._factor_cache")
+    if solvers is not None:
+        solvers.forget_matrices()
 
 
 def peak_megabytes() -> float:

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from jaxmech._linear_solver import _host_choice
-from jaxmech._linear_solver._factor_cache import factor_counts, solve
+from jaxmech._linear_solver._factor_cache import _KEPT, _MOST, factor_counts, forget_matrices, solve
 
 SAME_AS_DENSE = 1e-9  # relative; the condition numbers here are below 1e5, and dense LU rounds as well
 NULL = 1e-9  # |A v| / |A|: the shift of the inverse iteration is 1e-11
@@ -112,8 +112,31 @@ def test_the_second_solve_finds_the_factor(backend):
     assert (after.analyses, after.factorisations) == (before.analyses, before.factorisations)
 
 
-def test_new_values_are_factored_but_not_analysed_again(backend):
-    """Two factors are kept, each with its analysis: from the third matrix on there is nothing to analyse."""
+def test_the_last_matrices_are_found_backwards_and_forgotten_when_asked(backend):
+    """As many as there is room for: the second half of what a trajectory factored comes again, the last first."""
+    matrix = lattice(2, 2, 1)
+    rhs, room = right_hand_sides(matrix), min(_MOST, _KEPT // matrix.nnz)
+    assert room > 10
+    scales = 200.0 + np.arange(room + 5)
+    for scale in scales:
+        host_solve(scale * matrix, rhs, backend)
+    before = factor_counts()
+    for scale in scales[: -1 - room : -1]:
+        found = host_solve(scale * matrix, rhs, backend)
+        assert distance(found.x, np.linalg.solve(scale * matrix.toarray(), rhs)) < SAME_AS_DENSE
+    after = factor_counts()
+    assert after.cache_hits == before.cache_hits + room and after.factorisations == before.factorisations
+    host_solve(scales[0] * matrix, rhs, backend)
+    assert factor_counts().factorisations == after.factorisations + 1
+    forget_matrices()
+    host_solve(scales[-1] * matrix, rhs, backend)
+    assert factor_counts().factorisations == after.factorisations + 2
+    assert factor_counts().analyses == after.analyses
+
+
+def test_new_values_are_factored_but_not_analysed_again(backend, monkeypatch):
+    """Some factors are kept, each with its analysis: from then on there is nothing to analyse."""
+    monkeypatch.setattr("jaxmech._linear_solver._factor_cache._MOST", 2)
     matrix = lattice(2, 2, 1)
     rhs = right_hand_sides(matrix)
     for scale in (3.0, 4.0):

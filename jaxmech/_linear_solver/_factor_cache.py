@@ -28,7 +28,9 @@ from ._worker_thread import WorkerThread
 
 _T = TypeVar("_T")
 _PATTERNS = 8
-_FACTORS_PER_PATTERN = 2
+_FEWEST, _MOST = 2, 32  # factors kept of a pattern
+_KEPT = 1_000_000  # entries of the matrices whose factors are kept of a pattern: those take some 30 to 100 MB
+_SAMPLE = 64  # entries that are compared before all are
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class _Factor:
 
     backend: AbstractHostBackend
     values: np.ndarray | None = None
+    sample: bytes = b""  # of the values
     matrix: ScaledMatrix | None = None
     singular: bool = False
     unsymmetric: bool = False
@@ -117,6 +120,12 @@ class _FactorCache:
         lengths = np.linalg.norm(residual, axis=0)
         return HostSolution(x, relative_residual(residual, rhs), error, lengths, False, False, None)
 
+    def forget(self) -> None:
+        """Keep analyses, and know no matrix."""
+        for pattern in self._patterns:
+            for factor in pattern.factors:
+                factor.values = None
+
     def clear(self) -> None:
         while self._patterns:
             self._patterns.pop().release()
@@ -134,12 +143,14 @@ class _FactorCache:
         return owned
 
     def _factor(self, pattern: _Pattern, values: np.ndarray, rounding: float) -> _Factor:
+        sample = values[:: max(1, values.size // _SAMPLE)].tobytes()
         for place, known in enumerate(pattern.factors):
-            if known.values is not None and np.array_equal(known.values, values):
+            if known.values is not None and known.sample == sample and np.array_equal(known.values, values):
                 self.counts.cache_hits += 1
                 pattern.factors.insert(0, pattern.factors.pop(place))
                 return known
-        if len(pattern.factors) < _FACTORS_PER_PATTERN:
+        # Backwards through a trajectory, the last square root of its steps come again, the last of them first.
+        if len(pattern.factors) < max(_FEWEST, min(_MOST, _KEPT // values.size)):
             backend = pattern.backend()
             backend.analyze(pattern.indptr, pattern.indices, pattern.symmetric, pattern.ordering)
             self.counts.analyses += 1
@@ -149,6 +160,7 @@ class _FactorCache:
         factor = pattern.factors[0]
         self.counts.factorisations += 1
         _fill(factor, pattern, values.copy(), rounding)
+        factor.sample = sample
         return factor
 
 
@@ -245,6 +257,11 @@ def solve(
 def on_worker(job: Callable[[], _T]) -> _T:
     """Run `job` on the thread to which all native solvers belong."""
     return _WORKER.run(job)
+
+
+def forget_matrices() -> None:
+    """Every matrix will be factored once more, as if it were new: for benchmarks, whose runs are repeated."""
+    _WORKER.run(_CACHE.forget)
 
 
 def factor_counts() -> FactorCounts:

@@ -25,9 +25,10 @@ class SparseDirect(lx.AbstractLinearSolver):
     """Sparse Cholesky, LDL^T or LU by PARDISO, feral or SuperLU: whichever is installed, in that order.
 
     `backend`: `"auto"`, `"pardiso"` (extra `mkl`), `"feral"` (extra `direct`; symmetric matrices) or `"superlu"`. The
-    symbolic phase is kept per pattern and the two last factors per pattern by their values, so that the adjoint solve
-    reuses the factor of the forward one. It computes in float64 whatever the operator's dtype. A singular matrix ends in
-    `RESULTS.singular`; `stats["loose_state"]` is the number of the state (in sorted order) that moves most in the null
+    symbolic phase is kept per pattern, and the last factors by their values: two, of small matrices up to 32 (those of a
+    million entries in all), so that adjoint solves find the factors of forward ones. It computes in float64 whatever the
+    operator's dtype. A singular matrix ends in `RESULTS.singular`; `stats["loose_state"]` is the number of the state (in
+    sorted order) that moves most in the null
     vector. `stats` also has `residual` (`|b - A x|`) and `reason`: `RESULTS.unsymmetric` for a broken promise.
 
     `"cudss"` (extra `cuda`: spineax, for Python 3.12, Linux on x86-64 and CUDA 13) factors on the GPU, in the operator's
