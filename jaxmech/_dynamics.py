@@ -17,25 +17,11 @@ from ._element import over_elements
 from ._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from ._forcefield.chart import chart_force, retract_each, varies_with
 from ._mapping.base import AbstractMapping
-from ._rows import add_rows, take_rows
-from ._stencil import Stencil
+from ._stencil import at_nodes, gathered, summed
 from ._system import State, System
 from ._typing import Array, Scalar
 
 Fields = dict[str, Array]  # an array of nodal values for each state
-
-
-def gathered(stencils: tuple[Stencil, ...], fields: Mapping[str, Array]) -> tuple[Array, ...]:
-    """The rows of the nodes of each stencil."""
-    return tuple(take_rows(fields[s.state], s.nodes) for s in stencils)
-
-
-def summed(total: Fields, stencils: tuple[Stencil, ...], values: tuple[Array, ...]) -> Fields:
-    """`total` with the element values added at their nodes."""
-    total = dict(total)
-    for stencil, value in zip(stencils, values, strict=True):
-        total[stencil.state] = add_rows(total[stencil.state], stencil.nodes, value)
-    return total
 
 
 def retract(dofs: Mapping[str, AbstractDof], x: Mapping[str, Array], d: Mapping[str, Array]) -> Fields:
@@ -62,7 +48,7 @@ def kinematics(system: System, position: Mapping[str, Array]) -> Fields:
     for name in system.mapping_order:
         mapping = system.mappings[name]
         x[mapping.child] = over_elements(
-            mapping, mapping.parents, lambda m, *a: m.element_apply(*a), *gathered(mapping.parents, x)
+            mapping, mapping.parents, lambda m, *a: m.element_apply(*a), *at_nodes(mapping.parents, x)
         )
     return x
 
@@ -80,7 +66,7 @@ def map_velocity(mapping: AbstractMapping, dofs: Mapping[str, AbstractDof], x: F
 
         return jax.jvp(moved, (jnp.zeros((), start.dtype),), (jnp.ones((), start.dtype),))[1]
 
-    return over_elements(mapping, mapping.parents, of_node, gathered(mapping.parents, x), gathered(mapping.parents, v))
+    return over_elements(mapping, mapping.parents, of_node, at_nodes(mapping.parents, x), at_nodes(mapping.parents, v))
 
 
 def velocities(system: System, x: Fields, velocity: Mapping[str, Array]) -> Fields:
@@ -106,9 +92,9 @@ def field_force(system: System, field: AbstractForceField, x: Fields, d: Fields,
         field,
         field.on,
         lambda c, x, d, v: chart_force(c, dofs, x, d, v),
-        gathered(field.on, x),
-        gathered(field.on, d),
-        gathered(field.on, v),
+        at_nodes(field.on, x),
+        at_nodes(field.on, d),
+        at_nodes(field.on, v),
     )
 
 
@@ -136,8 +122,8 @@ def element_momentum(system: System, name: str, x: Fields, v: Fields) -> tuple[A
         mass,
         mass.on,
         lambda c, x, v: jax.grad(lambda u: c.element_kinetic_energy(x, u))(v),
-        gathered(mass.on, x),
-        gathered(mass.on, v),
+        at_nodes(mass.on, x),
+        at_nodes(mass.on, v),
     )
 
 
@@ -200,7 +186,7 @@ def energy(system: System, state: State) -> Scalar:
     total = jnp.zeros((), jnp.result_type(*x.values()))
     for field in system.forces.values():
         if isinstance(field, AbstractEnergyForceField):
-            values = over_elements(field, field.on, lambda c, *a: c.element_energy(*a), *gathered(field.on, x))
+            values = over_elements(field, field.on, lambda c, *a: c.element_energy(*a), *at_nodes(field.on, x))
             total = total + jnp.sum(values)
     if system.gravity is not None:
         for name, mass in system.masses.items():
@@ -222,8 +208,8 @@ def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapp
             mass,
             mass.on,
             lambda c, x, v: c.element_kinetic_energy(x, v),
-            gathered(mass.on, x),
-            gathered(mass.on, v),
+            at_nodes(mass.on, x),
+            at_nodes(mass.on, v),
         )
         total = total + jnp.sum(values)
     return total

@@ -10,8 +10,7 @@ from ._assembly import Contribution, Factors, Terms, component_of
 from ._dynamics import Fields
 from ._element import over_elements
 from ._forcefield.chart import Arrays, chart_damping, chart_stiffness, chart_stiffness_and_force
-from ._stencil import Stencil
-from ._straight_line.node_rows import NodeRows
+from ._stencil import Stencil, at_nodes
 from ._straight_line.sums import AbstractElementSums
 from ._system import System
 from ._typing import Array
@@ -88,12 +87,8 @@ def _node_blocks(
         matrices, rest = evaluate(c, x, v)
         return _cut(on, matrices, halves), rest  # cut here, where a change of order moves nothing in memory
 
-    blocks, rest = over_elements(component, on, of_element, _at_nodes(on, x), _at_nodes(on, v), sums=sums)
+    blocks, rest = over_elements(component, on, of_element, at_nodes(on, x), at_nodes(on, v), sums=sums)
     return (_listed(blocks) if sums is None else blocks), rest
-
-
-def _at_nodes(on: tuple[Stencil, ...], fields: Fields) -> tuple[NodeRows, ...]:
-    return tuple(NodeRows(fields[s.state], s.nodes) for s in on)
 
 
 def node_blocks(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> Blocks:

@@ -6,13 +6,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ._dynamics import Fields, applied_forces, gathered, with_only, zero_forces
+from ._dynamics import Fields, applied_forces, with_only, zero_forces
 from ._element import over_elements
 from ._forcefield.chart import Arrays, no_displacement, retract_each
 from ._mapping.base import AbstractMapping
 from ._positive_part import positive_part
 from ._rows import add_rows, take_rows
 from ._small_blocks import times_vectors
+from ._stencil import gathered
 from ._system import System
 from ._typing import Array
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._dynamics import Fields, gathered, kinematics, summed, velocities, zero_forces
+from ._dynamics import Fields, kinematics, velocities, zero_forces
 from ._element import over_elements
 from ._forcefield.chart import retract_each
 from ._mapping_blocks import (
@@ -22,6 +22,7 @@ from ._mapping_blocks import (
 from ._rows import take_rows
 from ._small_blocks import times_blocks
 from ._sparse.triplets import Triplets
+from ._stencil import gathered, summed
 from ._system import State, System
 from ._typing import Array
 

@@ -1,5 +1,6 @@
 """Where something acts: a state, and the nodes that each element touches there."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +10,8 @@ import numpy as np
 from jax.core import Tracer
 
 from ._check import numeric_array
+from ._rows import add_rows, take_rows
+from ._straight_line.node_rows import NodeRows
 from ._typing import Array
 
 
@@ -95,3 +98,21 @@ def stencils(**kwargs: Any) -> Any:
     `TypeError` or `ValueError` for anything else, and for stencils of different numbers of elements.
     """
     return eqx.field(converter=as_stencils, **kwargs)
+
+
+def gathered(stencils: tuple[Stencil, ...], fields: Mapping[str, Array]) -> tuple[Array, ...]:
+    """The rows of the nodes of each stencil."""
+    return tuple(take_rows(fields[s.state], s.nodes) for s in stencils)
+
+
+def at_nodes(stencils: tuple[Stencil, ...], fields: Mapping[str, Array]) -> tuple[NodeRows, ...]:
+    """The same, to be read by the elements that they are given to."""
+    return tuple(NodeRows(fields[s.state], s.nodes) for s in stencils)
+
+
+def summed(total: Mapping[str, Array], stencils: tuple[Stencil, ...], values: tuple[Array, ...]) -> dict[str, Array]:
+    """`total` with the element values added at their nodes."""
+    total = dict(total)
+    for stencil, value in zip(stencils, values, strict=True):
+        total[stencil.state] = add_rows(total[stencil.state], stencil.nodes, value)
+    return total

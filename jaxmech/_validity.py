@@ -4,9 +4,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ._dynamics import Fields, gathered
+from ._dynamics import Fields
 from ._element import over_elements
 from ._forcefield.base import AbstractForceField
+from ._stencil import gathered
 from ._system import System
 from ._typing import Array
 

@@ -163,10 +163,11 @@ def test_assembly_and_products_do_not_scatter(kernels, monkeypatch):
     assert not scatters(
         lambda v, u, w, A: jax.vjp(lambda v, u: multiplied(v, u, A), v, u)[1](w), values, u, u["body"], matrix
     )
-    # What is left: writing the blocks of held nodes, each once, and the sum of derivatives over the elements of a node.
+    # What is left: writing the blocks of held nodes, each once, and, of arrays, sums over the elements of a node.
     assert all("unique_indices=true" in line for line in scatters(linear_system.assemble, system, state))
     derivatives = scatters(jax.grad(weighed, argnums=(0, 1)), young, x, system, state, linear_system)
     assert all(f"f64[{len(x['body'])},3]" in line.split("scatter(")[0] for line in derivatives)
+    assert bool(derivatives) != kernels
 
 
 def test_a_scatter_is_seen():

@@ -202,6 +202,38 @@ def test_sums_of_elements(order, half, rng, monkeypatch):
     close(sums.of_all([each])[0], jnp.asarray(matrix[rows, columns]))
 
 
+def test_scenes_of_a_gpu_are_summed_together(rng, monkeypatch):
+    """Where no cache would be too small for them: there is no loop over scenes."""
+    monkeypatch.setattr("jaxmech._straight_line.mapped_program.on_cpu", lambda: False)
+    monkeypatch.setattr("jaxmech._sparse.element_sums._FEWEST", 1)
+    nodes = tuple(rng.integers(0, 3, size=(11, 2)) for _ in range(2))
+    sums, _ = ElementSums.build([nodes], [(3, 3)], [False])
+    a, s = jnp.asarray(rng.normal(size=(2, 11, 3))), jnp.asarray(0.7)
+
+    def blocks(a, s):
+        return jnp.stack([jnp.outer(a, s * a), jnp.outer(a, a)]), jnp.sum(a)
+
+    mapped = jax.jit(jax.vmap(lambda a: map_elements(blocks, (0, None), a, s, sums=sums)))
+    close(mapped(a), jax.vmap(lambda a: sums.applied(plain(blocks, (0, None), a, s)))(a))
+    assert "while" not in mapped.lower(a).as_text()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 5)])
+@pytest.mark.parametrize("integer", [np.int32, np.int64])
+def test_what_elements_give_their_nodes_is_added_where_it_is_made(integer, shape, dtype, way, rng):  # noqa: F811
+    values = jnp.asarray(rng.normal(size=(6, *shape)).astype(dtype))
+    nodes = jnp.asarray(rng.integers(0, 6, (21, 4)).astype(integer))
+
+    def energy(values, read):
+        return jnp.sum(map_elements(lambda x: jnp.sum(jnp.sin(x) * x), (0,), read(values)))
+
+    slope = jax.jit(jax.grad(lambda values: energy(values, lambda v: NodeRows(v, nodes))))
+    expected = jax.grad(lambda values: jnp.sum(jnp.sin(values[nodes]) * values[nodes]))(values)
+    np.testing.assert_allclose(slope(values), expected, rtol=1e3 * np.finfo(dtype).eps, atol=1e2 * np.finfo(dtype).eps)
+    assert ("scatter" in slope.lower(values).as_text()) == (way == "arrays")
+
+
 @pytest.mark.parametrize("order", ["reverse", "forward over reverse", "third"])
 def test_points_inside_elements(order, given, request):
     """Points that are mapped inside a program of elements, as scalars of the elements and as elements of their own."""

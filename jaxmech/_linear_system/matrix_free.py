@@ -14,12 +14,10 @@ from .._dynamics import (
     applied_forces,
     field_force,
     force_at,
-    gathered,
     kinematics,
     local_near,
     momentum,
     retract_near,
-    summed,
     velocities,
     with_only,
     without_idle,
@@ -29,6 +27,7 @@ from .._mapping_blocks import geometric_blocks, mapped_forces, mapping_jacobian
 from .._mapping_operations import block_products
 from .._plan import Plan
 from .._projector import project
+from .._stencil import gathered, summed
 from .._system import State, System
 from .._typing import Array
 from .base import AbstractLinearSystem

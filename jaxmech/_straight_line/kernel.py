@@ -102,7 +102,8 @@ def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[P
             continue
         before += cleared(f"%r{i}", f"%rows{i}", v.aval)
         mirror = None if places[i].mirror is None else f"%a{arguments + 1}"
-        add_rows(arithmetic, f"%r{i}", f"%a{arguments}", mirror, output, v.aval.dtype)
+        rows = output if output.ndim > 1 else output[:, None]
+        add_rows(arithmetic, f"%r{i}", f"%a{arguments}", mirror, rows, v.aval.dtype)
         arguments += 1 if mirror is None else 2
     loop = _loop(before, arithmetic.lines, arguments, len(outputs), len(places))
     text = "\n".join([*arithmetic.declarations, loop])

@@ -18,9 +18,11 @@ from jax.interpreters import ad, batching, partial_eval
 
 from .._llvm.foreign import compile_on_cpu
 from .._typing import Array
-from .chunks import evaluated
+from .arrays import on_cpu
+from .chunks import are_few, evaluated
 from .element_program import ElementProgram
 from .node_rows import NodeRows
+from .node_sums import NodeSums
 from .program import entries, run
 from .rules import RULES
 from .scalars import AbstractArithmetic
@@ -108,7 +110,10 @@ def _like(array: Any, values: Any) -> Any:
 
 def _transpose(cotangents, *operands, call, count, nodes, sums, divides):
     arrays, plan = _plan(operands, nodes, sums)
-    linear = tuple(i for i, a in enumerate(operands[: len(nodes)]) if ad.is_undefined_primal(a))
+    linear = [i for i, a in enumerate(operands[: len(nodes)]) if ad.is_undefined_primal(a)]
+    # First those that are added up at nodes, which kernels do as they go.
+    at_nodes = [] if are_few(count) else [i for i in linear if call.axes[i] == 0 and _is_added(arrays[i])]
+    linear = (*at_nodes, *(i for i in linear if i not in at_nodes))
     if plan is not None:
         cotangents = _of_elements(cotangents, call, count, plan)
     given = tuple(i for i, c in enumerate(cotangents) if type(c) is not ad.Zero)
@@ -116,10 +121,22 @@ def _transpose(cotangents, *operands, call, count, nodes, sums, divides):
     if given:
         transposed, used = call.transposed(linear, given)
         inputs = [*(a for i, a in enumerate(arrays) if i not in linear), *(cotangents[i] for i in given)]
-        found = map_program(transposed, count, [inputs[i] for i in used], divides=divides)
+        sums = None
+        if at_nodes:
+            added = [arrays[i] for i in at_nodes]
+            sums = NodeSums(tuple(a.nodes for a in added), tuple(a.values.aval.shape[0] for a in added))
+        found = map_program(transposed, count, [inputs[i] for i in used], sums, divides=divides)
         for i, cotangent in zip(linear, found, strict=True):
-            pulled[i] = _of_values(arrays[i], cotangent) if call.axes[i] == 0 else jnp.sum(cotangent, axis=0)
+            if i in at_nodes:
+                pulled[i] = cotangent
+            else:
+                pulled[i] = _of_values(arrays[i], cotangent) if call.axes[i] == 0 else jnp.sum(cotangent, axis=0)
     return pulled
+
+
+def _is_added(array: Any) -> bool:
+    """Whether rows of it can be added up at nodes."""
+    return isinstance(array, NodeRows) and array.nodes.ndim == 2
 
 
 def _of_values(array: Any, cotangent: Array) -> Array:
@@ -144,7 +161,16 @@ def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
     own = [d is not None for d in dimensions]
     operands = [jnp.moveaxis(a, d, 0) if mine else a for a, d, mine in zip(operands, dimensions, own, strict=True)]
     size = next(a.shape[0] for a, mine in zip(operands, own, strict=True) if mine)
-    if len(operands) > len(nodes) + _numbers(nodes):
+    has_sums = len(operands) > len(nodes) + _numbers(nodes)
+    if has_sums and not on_cpu():
+
+        def in_any_order(*operands):
+            arrays, plan = _plan(operands, nodes, sums)
+            assert plan is not None
+            return plan.applied(map_program(call, count, arrays, divides=divides))
+
+        found = jax.vmap(in_any_order, [0 if mine else None for mine in own])(*operands)
+    elif has_sums:
         # The sums of many scenes at once would not stay in a cache.
         def of_scene(mine):
             mine = iter(mine)

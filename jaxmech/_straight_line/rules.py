@@ -181,15 +181,18 @@ def unstack(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[
 
 
 def pad(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, value: Scalars) -> list[Scalars]:
-    """Between and around the entries, `value`."""
+    """Between and around the entries, `value`; by less than nothing, without those at the end."""
     del arithmetic
-    result = np.empty(eqn.outvars[0].aval.shape, object)
-    result[...] = value[()]
     config = eqn.params["padding_config"]
-    if any(low < 0 or high < 0 for low, high, _ in config):
-        raise NoStraightLine("pad by less than nothing")
-    result[tuple(slice(low, result.shape[i] - high, inside + 1) for i, (low, high, inside) in enumerate(config))] = operand
-    return [result]
+    more = [(max(low, 0), max(high, 0), inside + 1) for low, high, inside in config]
+    length = [max(step * (n - 1) + 1, 0) for n, (_, _, step) in zip(operand.shape, more, strict=True)]
+    result = np.empty([low + n + high for n, (low, high, _) in zip(length, more, strict=True)], object)
+    for place in np.ndindex(result.shape):  # one by one: numpy would look into a scalar that JAX traces
+        result[place] = value[()]
+    result[tuple(slice(low, low + n, step) for n, (low, _, step) in zip(length, more, strict=True))] = operand
+    return [
+        result[tuple(slice(max(-low, 0), n - max(-high, 0)) for n, (low, high, _) in zip(result.shape, config, strict=True))]
+    ]
 
 
 def split(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
