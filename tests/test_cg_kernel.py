@@ -135,8 +135,27 @@ def test_members_of_batches_are_solved_as_if_alone(rng):
     assert "jaxmech_" in jax.jit(jax.vmap(shifted)).lower(factors, several[:, 0]).as_text()
 
 
+def test_large_blocks_take_the_loop(rng):
+    A, b = chain(rng, np.float64, 37, nodes=3), jnp.asarray(rng.normal(size=(3, 37)))
+    solve = solved(jm.PCG(1e-10))
+    assert "jaxmech_" not in solve.lower(A, b).as_text()
+    dense = np.linalg.solve(np.asarray(A.to_dense()), np.ravel(b))
+    np.testing.assert_allclose(np.ravel(solve(A, b)[0]), dense, atol=1e-6 * np.abs(dense).max())
+
+
 def test_matrices_of_patterns_of_their_own_take_the_loop(rng):
     A, b = chain(rng, np.float64, 2), jnp.asarray(rng.normal(size=(40, 2)))
     two = jax.tree.map(lambda a: jnp.stack([a, a]), A)
     found, alone = jax.jit(jax.vmap(solved(SOLVERS["blocks"])))(two, jnp.stack([b, 2 * b])), solved(SOLVERS["blocks"])(A, b)
     np.testing.assert_allclose(found[0], np.stack([alone[0], 2 * alone[0]]), atol=1e-4 * np.abs(alone[0]).max())
+
+
+@pytest.mark.parametrize("solver", [jm.PCG, jm.MINRES, jm.BiCGStab, jm.GMRES])
+def test_where_jax_makes_float32_of_everything(solver, rng):
+    b = rng.normal(size=(40, 3)).astype(np.float32)
+    with jax.enable_x64(False):
+        A = chain(rng, np.float32, 3)
+        x, _, _, why = solved(solver(1e-3))(A, jnp.asarray(b))
+        assert x.dtype == np.float32 and why == jm.RESULTS.successful._value
+        left = np.asarray(A.to_dense(), float) @ np.ravel(x) - np.ravel(b)
+    assert np.linalg.norm(left) <= 2e-3 * np.linalg.norm(b)

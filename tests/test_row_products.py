@@ -99,6 +99,15 @@ def test_products_keep_the_precision_they_have(rng):
         close(found, exact, tolerance)
 
 
+def test_large_blocks_are_left_to_xla(rng):
+    pattern = pattern_of(np.array([2, 3, 1]), 4, rng)
+    A = jm.BlockSparse(jnp.asarray(rng.normal(size=(6, 37, 3))), pattern)
+    x = jnp.asarray(rng.normal(size=(4, 3)))
+    multiplied = jax.jit(lambda A, x: A.mv(x))
+    close(multiplied(A, x), (np.asarray(A.to_dense()) @ np.ravel(x)).reshape(3, 37))
+    assert "jaxmech_" not in multiplied.lower(A, x).as_text()
+
+
 def test_a_kernel_is_made_where_there_is_one_cpu(form, rng):
     A = jm.BlockSparse(jnp.asarray(rng.normal(size=(6, 3, 3))), pattern_of(np.array([2, 3, 1]), 4, rng))
     text = jax.jit(lambda A, x: A.mv(x)).lower(A, jnp.ones((4, 3))).as_text()

@@ -56,5 +56,5 @@ def scattered(structure: Vector, seed: int) -> Vector:
         )
         h = (h ^ (h >> 15)) * jnp.uint32(2246822519)
         h = h ^ (h >> 13)
-        filled.append((h.astype(leaf.dtype) / 2**31 - 1).reshape(leaf.shape))
+        filled.append((h.astype(leaf.dtype) / 2.0**31 - 1).reshape(leaf.shape))
     return jax.tree.unflatten(tree, filled)

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._devices import device_count, in_shares
-from .._llvm.foreign import ForeignFunction, number_type
+from .._llvm.foreign import ForeignFunction, NotOfThisMachine, number_type
 from .._llvm.text import Text, pointers
 from .._typing import Array, Float, Int
 
 _WIDTH = 8  # entries at once
+_LARGEST = 36  # rows or columns of a block: the lines to compile are as many as its entries
 _DIVIDED = 1000  # rows, of fewer of which the devices have told each other nothing in the time that they take
 
 
@@ -27,7 +28,8 @@ def multiply_rows(
     values: Float[Array, "... z r c"], row_starts: Int[Array, " n+1"], columns: Int[Array, " z"], x: Float[Array, "... m c"]
 ) -> Float[Array, "... n r"]:
     """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` from `row_starts[i]` to `row_starts[i + 1]`; of a batch,
-    axes before these broadcast. On one CPU only. Raises `NotOfThisMachine` for numbers that it has no instructions for."""
+    axes before these broadcast. On one CPU only. Raises `NotOfThisMachine` for numbers that it has no instructions for, and
+    for large blocks."""
     dtype, rows = jnp.result_type(values, x), row_starts.shape[0] - 1
     (z, r, c), m = values.shape[-3:], x.shape[-2]
     batch = np.broadcast_shapes(values.shape[:-3], x.shape[:-2])
@@ -73,7 +75,9 @@ def _function(r: int, c: int, dtype: Any) -> ForeignFunction:
 def row_product(
     text: Text, shape: tuple[int, int], dtype: Any, matrix: str, columns: str, row_starts: str, row: str, vector: str
 ) -> list[str]:
-    """The `r` numbers of one row of the product, from where things are."""
+    """The `r` numbers of one row of the product, from where things are. Raises `NotOfThisMachine` for large blocks."""
+    if max(shape) > _LARGEST:
+        raise NotOfThisMachine(f"lines for each entry of blocks {shape}")
     (r, c), scalar, align = shape, number_type(dtype), np.dtype(dtype).itemsize
     pieces = [(first, width, f"<{width} x {scalar}>") for first, width in _pieces(r * c)]
     start = text.index(row_starts, row)
