@@ -9,7 +9,9 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmech as jm
-from jaxmech._sparse import element_sums, row_products
+from jaxmech._llvm import foreign
+from jaxmech._sparse import block_product, element_sums
+from jaxmech._sparse.pattern import BlockPattern, unique_pairs
 from jaxmech._straight_line import chunks
 
 jax.config.update("jax_enable_x64", True)
@@ -128,10 +130,29 @@ def by_share():
     assert np.allclose(jax.jit(jm.over_devices(of_scenes))(), jax.jit(of_scenes)(), rtol=0, atol=EXACT)
 
 
+def products_by_share():
+    """Rows that four devices cannot share evenly, and so few that one has none; by kernels and by operations on arrays."""
+    block_product._DIVIDED = 1
+    rng = np.random.default_rng(0)
+    interface = foreign._interface
+    for rows in (27, 5, 3):
+        places = rng.integers(0, (rows, 9), (4 * rows, 2))
+        pattern = BlockPattern.build(*unique_pairs(*places.T, (rows, 9))[:2], (rows, 9))
+        A = jm.BlockSparse(jnp.asarray(rng.normal(size=(pattern.blocks, 3, 2))), pattern)
+        x = jnp.asarray(rng.normal(size=(9, 2)))
+        expected = (np.asarray(A.to_dense()) @ np.ravel(x)).reshape(rows, 3)
+        for has_kernels in (True, False):
+            foreign._interface = interface if has_kernels else lambda: None
+            found, text = compiled(jm.over_devices(lambda A, x: A.mv(x)), A, x)
+            assert collectives(text) == {"all-gather"} and ("jaxmech_" in text) == has_kernels
+            assert np.allclose(found, expected, rtol=0, atol=EXACT), (rows, has_kernels)
+    foreign._interface = interface
+
+
 SMALL = {
     chunks: {"_FEW": 1, "_CHUNK": 30},
     element_sums: {"_FEWEST": 1},
-    row_products: {"_DIVIDED": 1},
+    block_product: {"_DIVIDED": 1},
 }
 
 
@@ -139,5 +160,6 @@ if __name__ == "__main__":
     assert len(jax.devices()) == 4
     batch()
     one_system()
+    products_by_share()
     by_share()
     print("same numbers")

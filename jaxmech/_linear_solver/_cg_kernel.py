@@ -18,7 +18,7 @@ from .._devices import device_count
 from .._llvm.foreign import NotOfThisMachine, compile_on_cpu
 from .._sparse.block_sparse import BlockSparse
 from .._typing import Array, Float, Int
-from ._cg_loop import compiled_steps
+from ._cg_loop import COUNTS, NUMBERS, compiled_steps
 
 
 class Steps(NamedTuple):
@@ -52,55 +52,74 @@ def more_steps(matrix: BlockSparse, inverse: Float[Array, "m c c"], steps: Steps
     node, or none at all where it is 1."""
     dtype, c = matrix.values.dtype, matrix.values.shape[-1]
     inverted = inverse.shape[0] > 0
-    numbers = [jnp.asarray(a) for a in (*steps[:7], *bounds[:4], *([inverse] if inverted else []))]
-    if {a.dtype for a in numbers} != {dtype} or device_count() > 1 or 0 in (*matrix.values.shape, *steps.d.shape):
-        return steps
     blocks = inverse if inverted else jnp.zeros((0, c, c), dtype)
-    counts = [jnp.asarray(a, jnp.int32) for a in (*steps[7:], *bounds[4:])]
-    own = (matrix.values, blocks, *numbers[:7], *counts[:2], *numbers[7:11], *counts[2:])
+    own = [jnp.asarray(a) for a in (matrix.values, blocks, *steps, *bounds)]
+    alike = all(a.dtype == dtype for a in own if jnp.issubdtype(a.dtype, jnp.floating))
+    if not alike or device_count() > 1 or 0 in (*matrix.values.shape, *steps.d.shape):
+        return steps
     plan = matrix.pattern.columns, matrix.pattern.row_starts
     return Steps(*(a[0] for a in _more_p.bind(*(a[None] for a in own), *plan, inverted=inverted)))
+
+
+class _Operands(NamedTuple):
+    """Those of the primitive. All but the last two have an axis of scenes, of length one where these share an array."""
+
+    values: Array
+    inverse: Array
+    steps: Steps
+    bounds: Bounds
+    columns: Array
+    row_starts: Array
+
+    @classmethod
+    def of(cls, operands: Sequence[Array]) -> "_Operands":
+        values, inverse, *own, columns, row_starts = operands
+        steps = len(Steps._fields)
+        return cls(values, inverse, Steps(*own[:steps]), Bounds(*own[steps:]), columns, row_starts)
+
+    @property
+    def scenes(self) -> int:
+        return max(a.shape[0] for a in (self.values, self.inverse, *self.steps, *self.bounds))
 
 
 def _none(*operands, inverted):
     """No step: elsewhere they are taken by the loop that asks, one by one."""
     del inverted
-    return [jnp.broadcast_to(a, (_scenes(operands), *a.shape[1:])) for a in operands[2:11]]
-
-
-def _scenes(operands: Sequence[Array]) -> int:
-    """How many there are: every array has an axis of them, or one of length one."""
-    return max(a.shape[0] for a in operands[:-2])
+    given = _Operands.of(operands)
+    return [jnp.broadcast_to(a, (given.scenes, *a.shape[1:])) for a in given.steps]
 
 
 def _by_kernel(*operands, inverted):
-    values, inverse, *own, columns, row_starts = operands
+    given = _Operands.of(operands)
+    values, inverse, scenes = given.values, given.inverse, given.scenes
     try:
         function = compiled_steps(values.shape[-1], values.dtype, inverted)
     except NotOfThisMachine:
         return _none(*operands, inverted=inverted)
-    scenes = _scenes(operands)
-    d, r, p, *scalars = (jnp.broadcast_to(a, (scenes, *a.shape[1:])) for a in own)
-    numbers = jnp.stack([*scalars[:4], *scalars[6:10]], axis=1)
-    counts = jnp.stack([*scalars[4:6], *scalars[10:]], axis=1)
-    results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (d, r, p, d, d, numbers, counts)]
-    sizes = scenes, values.shape[1], d.shape[1], values.shape[0] > 1, inverse.shape[0] > 1
-    d, r, p, _, _, numbers, counts = function(
-        (values, columns, row_starts, inverse, d, r, p, numbers, counts), results, sizes
-    )
-    return [d, r, p, *(numbers[:, i] for i in range(4)), *(counts[:, i] for i in range(2))]
+    own = {**given.steps._asdict(), **given.bounds._asdict()}
+    own = {name: jnp.broadcast_to(a, (scenes, *a.shape[1:])) for name, a in own.items()}
+    vectors = [own[name] for name in ("d", "r", "p")]
+    scalars = [jnp.stack([own[name] for name in names], axis=1) for names in (NUMBERS, COUNTS)]
+    written = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (*vectors, *vectors[:2], *scalars)]
+    sizes = scenes, values.shape[1], vectors[0].shape[1], values.shape[0] > 1, inverse.shape[0] > 1
+    found = function([values, given.columns, given.row_starts, inverse, *vectors, *scalars], written, sizes)
+    for names, columns in zip((NUMBERS, COUNTS), found[-2:], strict=True):
+        own |= {name: columns[:, i] for i, name in enumerate(names)}
+    own |= dict(zip(("d", "r", "p"), found, strict=False))
+    return [own[name] for name in Steps._fields]
 
 
 def _abstract(*operands, inverted):
     del inverted
-    return [ShapedArray((_scenes(operands), *a.shape[1:]), a.dtype) for a in operands[2:11]]
+    given = _Operands.of(operands)
+    return [ShapedArray((given.scenes, *a.shape[1:]), a.dtype) for a in given.steps]
 
 
 def _batch(operands, axes, *, inverted):
     """A batch of scenes is more scenes; a matrix that all share stays one."""
     size = next(a.shape[axis] for a, axis in zip(operands, axes, strict=True) if axis is not None)
-    operands = [a if axis is None else jnp.moveaxis(a, axis, 0) for a, axis in zip(operands, axes, strict=True)]
     batched = [axis is not None for axis in axes]
+    operands = [a if axis is None else jnp.moveaxis(a, axis, 0) for a, axis in zip(operands, axes, strict=True)]
     scenes = max(a.shape[int(own)] for a, own in zip(operands[:-2], batched, strict=False))
 
     def folded(a: Array, own: bool) -> Array:
@@ -110,10 +129,8 @@ def _batch(operands, axes, *, inverted):
         return jnp.broadcast_to(a, (size, scenes, *a.shape[2:])).reshape(size * scenes, *a.shape[2:])
 
     own = [folded(a, mine) for a, mine in zip(operands[:-2], batched, strict=False)]
-    if any(batched[-2:]):  # every scene with a pattern of its own
-        found = _none(*own, *operands[-2:], inverted=inverted)
-    else:
-        found = _more_p.bind(*own, *operands[-2:], inverted=inverted)
+    takes = _none if any(batched[-2:]) else _more_p.bind  # none where every scene has a pattern of its own
+    found = takes(*own, *operands[-2:], inverted=inverted)
     return [a.reshape(size, scenes, *a.shape[1:]) for a in found], [0 for _ in found]
 
 

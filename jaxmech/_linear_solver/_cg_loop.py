@@ -1,15 +1,19 @@
 """The loop of conjugate gradients, compiled for a CPU: the product, and two passes over the nodes in every step."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._llvm.foreign import ForeignFunction, number_type
-from .._llvm.text import Text, constant, pointers
+from .._llvm.text import Text, constant
 from .._sparse.product_kernel import row_product
 from ._outcome import FINE, INDEFINITE, SINGULAR
+
+# What a run is given and gives back beside vectors, in this order.
+NUMBERS = ("rz", "pMp", "steepest", "residual", "goal", "far", "line", "falling")
+COUNTS = ("flaw", "taken", "last", "grace")
 
 
 @functools.cache
@@ -17,7 +21,7 @@ def compiled_steps(c: int, dtype: Any, inverted: bool) -> ForeignFunction:
     """Steps of every scene until they end, for nodes of `c` unknowns. Raises `NotOfThisMachine`.
 
     Reads the matrices, their columns and where rows start, the preconditioner if there is one (`inverted`); `d`, `r`, `p`;
-    the numbers and the counts of `_Loop`. Writes `d`, `r`, `p`, two vectors to work with, numbers and counts.
+    `NUMBERS` and `COUNTS`. Writes `d`, `r`, `p`, two vectors to work with, numbers and counts.
     """
     text, scalar = Text(), number_type(dtype)
     node, block = f"[{c} x {scalar}]", f"[{c * c} x {scalar}]"
@@ -32,15 +36,13 @@ def compiled_steps(c: int, dtype: Any, inverted: bool) -> ForeignFunction:
             start = text.place(node, f"%a{4 + i}", first)
             text.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {vectors[i]}, ptr {start}, i64 {size}, i1 false)")
         run = _Loop(text, dtype, c, vectors, inverse if inverted else None)
-        numbers, counts = text.place(f"[8 x {scalar}]", "%a7", scene), text.place("[4 x i32]", "%a8", scene)
-        run.read(numbers, counts)
+        run.read("%a7", "%a8", scene)
         with text.when(run.goes_on()):
             run.precondition()
             with text.repeated(run.goes_on):
                 run.step(matrix, "%a1", "%a2")
-        run.write(text.place(f"[8 x {scalar}]", "%r5", scene), text.place("[4 x i32]", "%r6", scene))
-    sizes = [f"i64 %{name}" for name in ("scenes", "blocks", "nodes", "matrices", "inverses")]
-    return ForeignFunction(text.function("each", [*pointers(9, 7), *sizes]), arguments=9, results=7, numbers=5)
+        run.write("%r5", "%r6", scene)
+    return text.function(9, 7, ("scenes", "blocks", "nodes", "matrices", "inverses"))
 
 
 def _first(text: Text, scene: str, several: str) -> str:
@@ -55,21 +57,26 @@ class _Loop:
         self.text, self.dtype, self.scalar, self.c = text, dtype, number_type(dtype), c
         self.d, self.r, self.p, self.z, self.Ap = vectors
         self.inverse = inverse
-        names = ("rz", "pMp", "steepest", "residual", "goal", "far", "line", "falling")
-        self.numbers = {name: text.variable(self.scalar, constant(np.zeros((), dtype))) for name in (*names, "next_rz")}
-        self.counts = {name: text.variable("i32", "0") for name in ("flaw", "taken", "last", "grace")}
+        self.numbers = {name: text.variable(self.scalar, self._zero) for name in NUMBERS}
+        self.counts = {name: text.variable("i32", "0") for name in COUNTS}
+        self.next_rz = text.variable(self.scalar, self._zero)
 
-    def read(self, numbers: str, counts: str) -> None:
-        """All variables from where they are."""
-        for kind, at, variables in ((self.scalar, numbers, self.numbers), ("i32", counts, self.counts)):
-            for i, variable in enumerate(list(variables.values())[:8]):
-                self.text.set(variable, self.text.let(f"load {kind}, ptr {self.text.place(kind, at, i)}"))
+    def read(self, numbers: str, counts: str, scene: str) -> None:
+        """All variables from where those of the scene are."""
+        for kind, variable, at in self._places(numbers, counts, scene):
+            self.text.set(variable, self.text.let(f"load {kind}, ptr {at}"))
 
-    def write(self, numbers: str, counts: str) -> None:
+    def write(self, numbers: str, counts: str, scene: str) -> None:
         """And back."""
-        for kind, at, variables in ((self.scalar, numbers, self.numbers), ("i32", counts, self.counts)):
-            for i, variable in enumerate(list(variables.values())[:8]):
-                self.text.do(f"store {kind} {self.text.get(variable)}, ptr {self.text.place(kind, at, i)}")
+        for kind, variable, at in self._places(numbers, counts, scene):
+            self.text.do(f"store {kind} {self.text.get(variable)}, ptr {at}")
+
+    def _places(self, numbers: str, counts: str, scene: str) -> Iterator[tuple[str, str, str]]:
+        """The type, the name and the place of every variable."""
+        for kind, array, variables in ((self.scalar, numbers, self.numbers), ("i32", counts, self.counts)):
+            first = self.text.place(f"[{len(variables)} x {kind}]", array, scene)
+            for i, variable in enumerate(variables.values()):
+                yield kind, variable, self.text.place(kind, first, i)
 
     def goes_on(self) -> str:
         """Whether there is another step."""
@@ -89,12 +96,12 @@ class _Loop:
         sums = self._sums()
         with self.text.each(0, "%nodes") as node:
             self._preconditioned(node, self._at(self.r, node), sums)
-        self.text.set(self.numbers["next_rz"], self._total(sums))
+        self.text.set(self.next_rz, self._total(sums))
 
     def step(self, matrix: str, columns: str, row_starts: str) -> None:
         """The direction, its product, and what follows from it."""
         text, numbers = self.text, self.numbers
-        rz, before = text.get(numbers["next_rz"]), text.get(numbers["rz"])
+        rz, before = text.get(self.next_rz), text.get(numbers["rz"])
         beta = self._if(self._positive(before), self._op("fdiv", rz, before), self._zero)
         text.set(numbers["rz"], rz)
         text.set(numbers["pMp"], self._plus(rz, self._op("fmul", beta, beta), text.get(numbers["pMp"])))
@@ -138,7 +145,7 @@ class _Loop:
             self._put(self.r, node, r)
             self._add(rr, r, r)
             self._preconditioned(node, r, rz)
-        self.text.set(self.numbers["next_rz"], self._total(rz))
+        self.text.set(self.next_rz, self._total(rz))
         return self._of("sqrt", self._total(rr))
 
     def _preconditioned(self, node: str, r: list[str], sums: list[str]) -> None:
@@ -185,7 +192,7 @@ class _Loop:
         return self.text.let(f"{name} {self.scalar} {a}, {b}")
 
     def _plus(self, a: str, factor: str, b: str) -> str:
-        """`a + factor b`, rounded once."""
+        """`a + factor b`; where there is an instruction for it, rounded once."""
         product = self.text.let(f"fmul contract {self.scalar} {factor}, {b}")
         return self.text.let(f"fadd contract {self.scalar} {a}, {product}")
 

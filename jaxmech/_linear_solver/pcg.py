@@ -95,7 +95,9 @@ class _Run(AbstractRecursion):
             return self, steps
         numbers = self.rz, self.pMp, self.steepest, self.residual, self.flaw
         begin = Steps(self.d[name], self.r[name], self.p[name], *numbers, steps)
-        bounds = Bounds(limits.claim, limits.far, limits.line(steps), limits.falling(), limits.steps, GRACE)
+        bounds = Bounds(
+            limits.claim, limits.far, limits.line(steps), limits.falling(), jnp.int32(limits.steps), jnp.int32(GRACE)
+        )
         end = more_steps(operator[name, name], inverse, begin, bounds)
         return _Run(*({name: vector} for vector in end[:3]), *end[3:8]), end.taken
 

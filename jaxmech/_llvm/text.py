@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .foreign import number_type
+from .foreign import ForeignFunction, number_type
 
 
 class Text:
@@ -87,11 +87,13 @@ class Text:
         yield
         self._begin(f"{label}.end")
 
-    def function(self, name: str, arguments: Sequence[str]) -> str:
-        """What was written, as a function without result."""
+    def function(self, arguments: int, results: int, numbers: Sequence[str]) -> ForeignFunction:
+        """What was written, as a function of so many arrays and results, `%a0, ...`, `%r0, ...`, and of numbers by name."""
         variables = [f"  {name} = alloca {kind}" for name, kind in self._variables.items()]
-        head = f"define internal void @{name}({', '.join(arguments)}) {{"
-        return "\n".join([*self._declarations, head, *variables, *self._lines, "  ret void", "}"])
+        given = ", ".join([*pointers(arguments, results), *(f"i64 %{name}" for name in numbers)])
+        head = f"define internal void @each({given}) {{"
+        lines = [*self._declarations, head, *variables, *self._lines, "  ret void", "}"]
+        return ForeignFunction("\n".join(lines), arguments, results, len(numbers))
 
     def _name(self) -> str:
         self._count += 1

@@ -7,12 +7,14 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
+from .._devices import device_count
 from .._llvm.foreign import NotOfThisMachine, compile_on_cpu
 from .._small_blocks import times_vectors
 from .._typing import Array, Float
 from .pattern import BlockPattern
 from .product_kernel import multiply_rows
 
+_DIVIDED = 1000  # rows, of fewer of which the devices have told each other nothing in the time that they take
 _MOST = np.iinfo(np.int32).max  # entries of the matrices of a batch, or of its vectors, that 32 bits can number
 
 
@@ -41,15 +43,20 @@ def _written_down(values: Array, pattern: BlockPattern, x: Array) -> Array:
 
 def _evaluate(values, x, *leaves, structure):
     pattern = jax.tree.unflatten(structure, leaves)
-    return pattern.row_products(values, pattern.columns, x)
+    return pattern.row_products(values, pattern.columns, x, divides=_divides(values, pattern, x))
 
 
 def _by_kernel(values, x, *leaves, structure):
     pattern = jax.tree.unflatten(structure, leaves)
     try:
-        return multiply_rows(values, pattern.row_starts, pattern.columns, x)
+        return multiply_rows(values, pattern.row_starts, pattern.columns, x, divides=_divides(values, pattern, x))
     except NotOfThisMachine:
-        return pattern.row_products(values, pattern.columns, x)
+        return _evaluate(values, x, *leaves, structure=structure)
+
+
+def _divides(values: Array, pattern: BlockPattern, x: Array) -> bool:
+    """Whether each device does its share, of a product that is not one of a batch."""
+    return values.ndim == 3 and x.ndim == 2 and pattern.shape[0] >= _DIVIDED and device_count() > 1
 
 
 def _abstract(values, x, *leaves, structure):

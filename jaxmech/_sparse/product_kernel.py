@@ -14,22 +14,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._devices import device_count, in_shares
+from .._devices import in_shares
 from .._llvm.foreign import ForeignFunction, NotOfThisMachine, number_type
-from .._llvm.text import Text, pointers
+from .._llvm.text import Text
 from .._typing import Array, Float, Int
 
 _WIDTH = 8  # entries at once
 _LARGEST = 36  # rows or columns of a block: the lines to compile are as many as its entries
-_DIVIDED = 1000  # rows, of fewer of which the devices have told each other nothing in the time that they take
 
 
 def multiply_rows(
-    values: Float[Array, "... z r c"], row_starts: Int[Array, " n+1"], columns: Int[Array, " z"], x: Float[Array, "... m c"]
+    values: Float[Array, "... z r c"],
+    row_starts: Int[Array, " n+1"],
+    columns: Int[Array, " z"],
+    x: Float[Array, "... m c"],
+    *,
+    divides: bool,
 ) -> Float[Array, "... n r"]:
     """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` from `row_starts[i]` to `row_starts[i + 1]`; of a batch,
-    axes before these broadcast. On one CPU only. Raises `NotOfThisMachine` for numbers that it has no instructions for, and
-    for large blocks."""
+    axes before these broadcast. `divides`: of one product, each device its share.
+
+    On one CPU only. Raises `NotOfThisMachine` for numbers that it has no instructions for, and for large blocks.
+    """
     dtype, rows = jnp.result_type(values, x), row_starts.shape[0] - 1
     (z, r, c), m = values.shape[-3:], x.shape[-2]
     batch = np.broadcast_shapes(values.shape[:-3], x.shape[:-2])
@@ -43,7 +49,6 @@ def multiply_rows(
         result = jax.ShapeDtypeStruct((*batch, count, r), dtype)
         return function(operands, [result], (first, count, matrices.size, z, m))[0]
 
-    divides = not batch and rows >= _DIVIDED and device_count() > 1
     return in_shares(share, rows) if divides else share(0, rows)
 
 
@@ -68,8 +73,7 @@ def _function(r: int, c: int, dtype: Any) -> ForeignFunction:
             for i, y in enumerate(row_product(text, (r, c), dtype, matrix, columns, row_starts, row, vector)):
                 at = text.place(scalar, text.place(f"[{r} x {scalar}]", result, number), i)
                 text.do(f"store {scalar} {y}, ptr {at}")
-    numbers = [f"i64 %{name}" for name in ("first", "count", "scenes", "blocks", "nodes")]
-    return ForeignFunction(text.function("each", [*pointers(6, 1), *numbers]), arguments=6, results=1, numbers=5)
+    return text.function(6, 1, ("first", "count", "scenes", "blocks", "nodes"))
 
 
 def row_product(

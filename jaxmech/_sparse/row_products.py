@@ -12,13 +12,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._devices import device_count, divided
+from .._devices import divided
 from .._rows import take_rows, take_rows_or_zeros
 from .._typing import Array, Float, Int
 from .lane_sums import sum_entries
 
 _FILL = 0.15  # of the blocks: what may be read in vain, for fewer buckets to compile
-_DIVIDED = 1000  # rows, of fewer of which the devices have told each other nothing in the time that they take
 _SMALL = 512  # blocks that may be read in vain in any case
 
 
@@ -48,12 +47,16 @@ class RowProducts(eqx.Module):
         )
 
     def __call__(
-        self, values: Float[Array, "... z r c"], columns: Int[Array, " z"], x: Float[Array, "... m c"]
+        self,
+        values: Float[Array, "... z r c"],
+        columns: Int[Array, " z"],
+        x: Float[Array, "... m c"],
+        *,
+        divides: bool,
     ) -> Float[Array, "... n r"]:
-        """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` of row `i`; of a batch, axes before these broadcast."""
-        if values.ndim == 3 and x.ndim == 2 and self.position.shape[0] >= _DIVIDED and device_count() > 1:
-            return self._divided(values, columns, x)
-        return self._whole(values, columns, x)
+        """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` of row `i`; of a batch, axes before these broadcast.
+        `divides`: of one product, each device its share."""
+        return (self._divided if divides else self._whole)(values, columns, x)
 
     def _whole(
         self, values: Float[Array, "... z r c"], columns: Int[Array, " z"], x: Float[Array, "... m c"]
