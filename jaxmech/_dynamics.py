@@ -5,18 +5,18 @@ each, the force on the main states is `J^T f`; it is written as a function of a 
 that one Jacobian-vector product gives the whole tangent, geometric stiffness included.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from ._dof import AbstractDof
 from ._element import over_elements
 from ._forcefield.base import AbstractEnergyForceField, AbstractForceField
-from ._forcefield.chart import chart_force, retract_each, varies_with
+from ._forcefield.chart import chart_force, chart_force_ahead, retract_each, varies_with
 from ._mapping.base import AbstractMapping
+from ._part_of_scene import with_only, without_idle
 from ._stencil import at_nodes, gathered, summed
 from ._system import State, System
 from ._typing import Array, Scalar
@@ -98,11 +98,6 @@ def field_force(system: System, field: AbstractForceField, x: Fields, d: Fields,
     )
 
 
-def weightless(system: System) -> System:
-    """The scene without gravity."""
-    return system if system.gravity is None else eqx.tree_at(lambda s: s.gravity, system, None)
-
-
 def weight_direction(system: System, x: Mapping[str, Array]) -> Fields:
     """The acceleration of gravity as a velocity-like field: translations of the states of its dimension."""
     field = zero_forces(system, x)
@@ -167,6 +162,28 @@ def force_at(system: System, state: State, d: Mapping[str, Array], velocity: Map
         return applied_forces(system, x, displacement, v)
 
     return pull_back(system, x, d, forces)
+
+
+def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping[str, Array]) -> Fields:
+    """`f + df/dx d + df/dv u`: the force on the main states to first order, displaced by `d` and faster by `u`.
+
+    Without mappings and weights it is one function of the elements, and so is its transpose: what the force and its rate
+    have in common is computed once.
+    """
+    if system.mappings or system.gravity is not None:
+        start = zero_forces(system, state.position), state.velocity
+        force, rate = jax.jvp(lambda d, v: force_at(system, state, d, v), start, (dict(d), dict(u)))
+        return jax.tree.map(jnp.add, force, rate)
+    total = zero_forces(system, state.position)
+    for field in system.forces.values():
+        total = summed(total, field.on, _field_force_ahead(system, field, state, d, u))
+    return total
+
+
+def _field_force_ahead(system: System, field: AbstractForceField, state: State, *moved: Mapping[str, Array]) -> Any:
+    dofs = [system.dofs[s.state] for s in field.on]
+    rows = [at_nodes(field.on, a) for a in (state.position, state.velocity, *moved)]
+    return over_elements(field, field.on, lambda c, *a: chart_force_ahead(c, dofs, *a), *rows)
 
 
 def total_force(system: System, state: State) -> Fields:
@@ -249,30 +266,6 @@ def inertial_force(system: System, state: State) -> Fields:
     rate = jax.jvp(along, (jnp.zeros((), dtype),), (jnp.ones((), dtype),))[1]
     supply = momentum_supply(part, state.position, state.velocity)
     return jax.tree.map(jnp.subtract, supply, rate)
-
-
-def with_only(system: System, *, forces: Collection[str] = (), masses: Collection[str] = ()) -> System:
-    """The scene with only these force fields and masses."""
-    return eqx.tree_at(
-        lambda s: (s.forces, s.masses),
-        system,
-        ({n: system.forces[n] for n in sorted(forces)}, {n: system.masses[n] for n in sorted(masses)}),
-    )
-
-
-def without_idle(system: System, *, masses: bool = True) -> System:
-    """The scene without the mappings of states that no force field, and no mass, acts on: they follow, at no cost."""
-    acting = [*system.forces.values(), *(system.masses.values() if masses else ())]
-    carrying = {s.state for component in acting for s in component.on}
-    kept = {}
-    for name in reversed(system.mapping_order):
-        mapping = system.mappings[name]
-        if mapping.child in carrying:
-            carrying |= {p.state for p in mapping.parents}
-            kept[name] = mapping
-    if len(kept) == len(system.mappings):
-        return system
-    return eqx.tree_at(lambda s: s.mappings, system, {name: kept[name] for name in sorted(kept)})
 
 
 def varying_masses(system: System, state: State) -> tuple[str, ...]:

@@ -4,17 +4,7 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any
 
-from ._dynamics import (
-    Fields,
-    applied_forces,
-    field_force,
-    kinematics,
-    map_velocity,
-    pull_back,
-    weightless,
-    without_idle,
-    zero_forces,
-)
+from ._dynamics import Fields, applied_forces, field_force, kinematics, map_velocity, pull_back, zero_forces
 from ._element_matrices import Blocks, element_matrices, stiffness_and_force
 from ._mapping_blocks import (
     Jacobian,
@@ -25,6 +15,7 @@ from ._mapping_blocks import (
     on_mapped,
     velocity_jacobian,
 )
+from ._part_of_scene import weightless, without_idle
 from ._straight_line.sums import AbstractElementSums
 from ._system import State, System
 from ._typing import Array

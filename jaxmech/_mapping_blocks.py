@@ -6,10 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ._dynamics import Fields, applied_forces, with_only, zero_forces
+from ._dynamics import Fields, applied_forces, zero_forces
 from ._element import over_elements
 from ._forcefield.chart import Arrays, no_displacement, retract_each
 from ._mapping.base import AbstractMapping
+from ._part_of_scene import with_only
 from ._positive_part import positive_part
 from ._rows import add_rows, take_rows
 from ._small_blocks import times_vectors

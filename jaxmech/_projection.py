@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._assembly import Factors, Terms, component_of, halved
-from ._dynamics import without_idle
 from ._element_matrices import Blocks, node_blocks, scaled_matrices
 from ._evaluation import Evaluation
 from ._mapping_blocks import Jacobian, interpolates
+from ._part_of_scene import without_idle
 from ._plan import Plan
 from ._rows import take_rows
 from ._scene_check import node_counts

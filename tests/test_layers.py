@@ -29,6 +29,7 @@ LAYERS = (
     (
         "_scene_check",
         "_system",
+        "_part_of_scene",
         "_dynamics",
         "_assembly",
         "_element_matrices",

@@ -15,9 +15,9 @@ from own_components import Bending, Swirl
 from tolerances import ITERATIVE, ROUND_OFF, TWO_MODES
 
 import jaxmech as jm
-from jaxmech._dynamics import weightless
 from jaxmech._linear_system import base
 from jaxmech._linear_system.rotations import nodal_rotations
+from jaxmech._part_of_scene import weightless
 
 PARTS = ("mass", "damping", "stiffness", "rayleigh", "geometric")
 NUMBERS = dict(zip(PARTS, (0.7, 0.31, 1.3, 0.9, 0.4), strict=True))

@@ -47,6 +47,13 @@ def chart_force(field: AbstractForceField, dofs: Dofs, x: Arrays, d: Arrays, v: 
     return jax.tree.map(jnp.negative, force)
 
 
+def chart_force_ahead(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays, d: Arrays, u: Arrays) -> Arrays:
+    """`f + df/dd d + df/dv u`: the force to first order at the displacements `d` and the velocities `v + u`."""
+    start = no_displacement(dofs, x), v
+    force, rate = jax.jvp(lambda d, v: chart_force(field, dofs, x, d, v), start, (d, u))
+    return jax.tree.map(jnp.add, force, rate)
+
+
 def chart_stiffness(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays) -> tuple[Arrays, ...]:
     """`-df/dd`, blocks `[s][t]` of shape `(*d[s].shape, *d[t].shape)`."""
     d = no_displacement(dofs, x)

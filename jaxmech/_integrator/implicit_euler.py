@@ -13,6 +13,7 @@ from .._assembly import Factors, force_structure
 from .._check import check_flags, check_instance, check_real
 from .._dynamics import (
     Fields,
+    force_ahead,
     force_at,
     inertial_force,
     kinematics,
@@ -20,8 +21,6 @@ from .._dynamics import (
     retract,
     total_force,
     weight_direction,
-    weightless,
-    with_only,
     zero_forces,
 )
 from .._element import as_array, is_concrete
@@ -32,6 +31,7 @@ from .._linear_solver._vectors import norm
 from .._linear_solver.default import default_solver
 from .._linear_system.base import AbstractLinearSystem
 from .._newton import linear_problem, solve_equilibrium
+from .._part_of_scene import weightless, with_only
 from .._projector import has_prescribed_motion, prescribed, project
 from .._report import raise_failure
 from .._result import RESULTS
@@ -205,14 +205,11 @@ def _left_at_once(integrator: ImplicitEuler, system: System, state: State, h: Ar
     `M (v + h g - (1 + h rM) v1) + h (f + (h + rK) df/dx v1 + df/dv (v1 - v))`
     """
     v, inertial = state.velocity, inertial_force(system, state)
-    force, rate = jax.jvp(
-        lambda d, u: force_at(_acting(system), state, d, u),
-        (zero_forces(system, state.position), v),
-        ({s: (h + integrator.rayleigh_stiffness) * u for s, u in end.items()}, {s: end[s] - v[s] for s in v}),
-    )
+    d = {s: (h + integrator.rayleigh_stiffness) * u for s, u in end.items()}
+    force = force_ahead(_acting(system), state, d, {s: end[s] - v[s] for s in v})
     falling, m = _falling(system, state, h), _all_factors(integrator, h).mass
     kept = momentum(system, state.position, {s: falling[s] - m * end[s] for s in v})
-    return {s: kept[s] + h * (force[s] + rate[s] + inertial[s]) for s in v}
+    return {s: kept[s] + h * (force[s] + inertial[s]) for s in v}
 
 
 @eqx.filter_custom_jvp

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._assembly import Factors
-from .._dynamics import Fields, kinematics, momentum, momentum_supply, retract, total_force, varying_masses, with_only
+from .._dynamics import Fields, kinematics, momentum, momentum_supply, retract, total_force, varying_masses
 from .._equilibrium import AbstractEquilibrium
 from .._linear_system.base import AbstractLinearSystem
+from .._part_of_scene import with_only
 from .._projector import prescribed, project
 from .._sparse.preconditioned import PreconditionedOperator
 from .._system import State, System

@@ -128,10 +128,7 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         unknowns = sum(leaf.size for leaf in jax.tree.leaves(vector))
         limit = min(10 * unknowns, _MOST_STEPS) if self.max_steps is None else self.max_steps
 
-        start = zeros(vector) if state.start is None else state.start
-        count = jnp.zeros((), jnp.int32)
-        one, off = jnp.ones((), dtype), jnp.zeros((), bool)
-        begin = _Progress(start, self.recursion(vector), one, one, count, count, off, state.flaw)
+        begin = _begun(self.recursion(vector), state, vector, goal)
         unit = jnp.finfo(dtype).eps
         limits = Limits(goal, jnp.maximum(goal, scale * unit / 16), scale * unit**-0.5, limit, scale, self.give_up)
         last = jax.lax.while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, limits), begin)
@@ -199,11 +196,25 @@ class _Progress(eqx.Module):
     flaw: Array
 
 
+def _begun(run: AbstractRecursion, state: KrylovState, b: Vector, goal: Array) -> _Progress:
+    """Where to begin. The residual of no start is `b`; that of a start is not known, and looked at in round 0."""
+    none, unknown = jnp.zeros((), jnp.int32), jnp.ones_like(goal)
+    if state.start is not None:
+        return _Progress(state.start, run, unknown, unknown, none, none, jnp.zeros((), bool), state.flaw)
+    residual, equilibrated = norm(b), norm(_relative(b, state.rows))
+    ended = (residual <= goal) | (state.flaw != FINE)
+    return _Progress(zeros(b), run, residual, equilibrated, none, none + 1, ended, state.flaw)
+
+
 def _step(i: _Progress, state: KrylovState, b: Vector, limits: Limits) -> _Progress:
-    """One step of the recursion; or, where it claims to have arrived or cannot go on, a look at the true residual.
+    """Steps of the recursion that can be taken at once. Then one more; or, where it claims to have arrived or cannot go on,
+    a look at the true residual.
 
     Both multiply the operator with one vector, so that the compiled loop holds one product and one preconditioner.
     """
+    # Not within a branch: of a batch, branches have whatever they read, patterns too, once for every member.
+    run, steps = i.run.continued(state, limits if state.start is None else limits.none_if(i.rounds == 0), i.steps)
+    i = eqx.tree_at(lambda a: (a.run, a.steps), i, (run, steps))
     first, goal, over = i.rounds == 0, limits.goal, limits.over(i.steps, i.run.residual)
     diverged = ~(i.run.residual <= limits.far)
     look = first | diverged | (i.run.flaw != FINE) | (i.run.residual <= limits.claim) | i.run.full() | over
@@ -230,10 +241,7 @@ def _step(i: _Progress, state: KrylovState, b: Vector, limits: Limits) -> _Progr
             x, run.advance(y, Ay), i.residual, i.equilibrated, i.steps + 1, i.rounds, jnp.zeros((), bool), i.flaw
         )
 
-    after = jax.lax.cond(look, looked, advanced)
-    # Not within a branch: of a batch, branches have whatever they read, patterns too, once for every member.
-    run, steps = after.run.continued(state, limits.none_if(after.ended), after.steps)
-    return eqx.tree_at(lambda a: (a.run, a.steps), after, (run, steps))
+    return jax.lax.cond(look, looked, advanced)
 
 
 def _chosen(solver: AbstractKrylov, operator: lx.AbstractLinearOperator) -> AbstractPreconditioner:

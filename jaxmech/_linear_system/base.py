@@ -7,7 +7,8 @@ import lineax as lx
 from equinox import AbstractVar
 
 from .._assembly import Factors, Terms
-from .._dynamics import Fields, momentum, total_force, weightless
+from .._dynamics import Fields, momentum, total_force
+from .._part_of_scene import weightless
 from .._sparse.block_matrix import Pair
 from .._system import State, System
 from .._typing import Array, Int

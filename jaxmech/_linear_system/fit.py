@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import numpy as np
 
-from .._dynamics import without_idle
+from .._part_of_scene import without_idle
 from .._scene_check import component_stencils
 from .._sparse.block_matrix import BlockMatrix, Pair, Sizes
 from .._sparse.pattern import BlockPattern

@@ -19,12 +19,11 @@ from .._dynamics import (
     momentum,
     retract_near,
     velocities,
-    with_only,
-    without_idle,
     zero_forces,
 )
 from .._mapping_blocks import geometric_blocks, mapped_forces, mapping_jacobian
 from .._mapping_operations import block_products
+from .._part_of_scene import with_only, without_idle
 from .._plan import Plan
 from .._projector import project
 from .._stencil import gathered, summed

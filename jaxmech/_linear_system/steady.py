@@ -4,8 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from .._assembly import Factors, Terms, contributions
-from .._dynamics import with_only
 from .._evaluation import Evaluation
+from .._part_of_scene import with_only
 from .._plan import Plan
 from .._projection import Walk
 from .._sparse.block_matrix import Pair
