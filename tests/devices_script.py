@@ -10,7 +10,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmech as jm
 from jaxmech._llvm import foreign
-from jaxmech._sparse import block_product, element_sums
+from jaxmech._sparse import block_product
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
 from jaxmech._straight_line import chunks
 
@@ -150,8 +150,7 @@ def products_by_share():
 
 
 SMALL = {
-    chunks: {"_FEW": 1, "_CHUNK": 30},
-    element_sums: {"_FEWEST": 1},
+    chunks: {"_FEWEST": 1, "_FEW": 1, "_DIVIDED": 1, "_CHUNK": 30},
     block_product: {"_DIVIDED": 1},
 }
 

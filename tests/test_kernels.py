@@ -29,7 +29,7 @@ def made(monkeypatch):
         return kernels[-1]
 
     monkeypatch.setattr(chunks, "Kernel", recorded)
-    monkeypatch.setattr(chunks, "_FEW", 1)
+    monkeypatch.setattr(chunks, "_FEWEST", 1)
     monkeypatch.setattr(chunks, "_SHORT", 0)
     return kernels
 

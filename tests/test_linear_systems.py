@@ -706,8 +706,9 @@ def test_blocks_summed_where_they_are_made_give_the_same_matrix(kernels, monkeyp
         mappings={"skin": jm.SumMapping(("body", [[0, 1], [1, 2], [3, 4], [4, 9]]), "skin", [0.3, 0.7])},
     )
     state = scenes.perturbed(system, system.at_rest({"body": mesh.points}), 0.05, np.random.default_rng(1))
+    monkeypatch.setattr("jaxmech._straight_line.chunks._FEWEST", 1000)
     plain = jm.MatrixLinearSystem.build(system, state)
-    monkeypatch.setattr("jaxmech._sparse.element_sums._FEWEST", 1)
+    monkeypatch.setattr("jaxmech._straight_line.chunks._FEWEST", 1)
     monkeypatch.setattr("jaxmech._straight_line.chunks._FEW", 1)
     if not kernels:
         monkeypatch.setattr("jaxmech._llvm.foreign._interface", lambda: None)

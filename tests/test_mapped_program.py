@@ -22,6 +22,7 @@ AXES = (0, 0, None)
 @pytest.fixture(autouse=True)
 def always(way, monkeypatch):  # noqa: F811
     """However few the elements and the operations; and never as arrays of all elements."""
+    monkeypatch.setattr(chunks, "_FEWEST", 1)
     monkeypatch.setattr(chunks, "_FEW", 1)
     monkeypatch.setattr(chunks, "_SHORT", 0)
 
@@ -168,9 +169,8 @@ def test_scenes_have_their_own_nodes_or_what_stands_there(batch, rng):
 
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("order", ["reverse", "forward", "third", "of two scenes"])
-def test_sums_of_elements(order, half, rng, monkeypatch):
+def test_sums_of_elements(order, half, rng):
     """Blocks that are summed where they are made, and an output that is not; in numbers that are no multiple of eight."""
-    monkeypatch.setattr("jaxmech._sparse.element_sums._FEWEST", 1)
     count = 27
     nodes = tuple(rng.integers(0, 3, size=(count, 4)) for _ in range(2))
     built = ElementSums.build([nodes], [(3, 3)], [half])
@@ -205,7 +205,6 @@ def test_sums_of_elements(order, half, rng, monkeypatch):
 def test_scenes_of_a_gpu_are_summed_together(rng, monkeypatch):
     """Where no cache would be too small for them: there is no loop over scenes."""
     monkeypatch.setattr("jaxmech._straight_line.mapped_program.on_cpu", lambda: False)
-    monkeypatch.setattr("jaxmech._sparse.element_sums._FEWEST", 1)
     nodes = tuple(rng.integers(0, 3, size=(11, 2)) for _ in range(2))
     sums, _ = ElementSums.build([nodes], [(3, 3)], [False])
     a, s = jnp.asarray(rng.normal(size=(2, 11, 3))), jnp.asarray(0.7)

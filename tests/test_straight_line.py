@@ -27,6 +27,7 @@ def way(request, monkeypatch):
 @pytest.fixture
 def always(way, monkeypatch):
     """However few the elements and the operations."""
+    monkeypatch.setattr(chunks, "_FEWEST", 1)
     monkeypatch.setattr(chunks, "_FEW", 1)
     monkeypatch.setattr(chunks, "_SHORT", 0)
 
@@ -57,6 +58,7 @@ FUNCTIONS = {
     "reductions": lambda a, b, s: (a.sum(0), b.max(), a.min(1), jnp.any(a > 0), jnp.prod(b, axis=1), jnp.linalg.norm(a)),
     "a_loop": lambda a, b, s: jax.lax.fori_loop(0, 4, lambda i, c: c @ a * 0.3 + b, b),
     "a_scan": lambda a, b, s: jax.lax.scan(lambda c, row: (c + s * row, c * row), a[0], b),
+    "a_scan_of_numbers": lambda a, b, s: jax.lax.scan(lambda c, x: (c + s * x, x * c), a, b[0]),
     "a_loop_written_out": lambda a, b, s: jax.lax.scan(
         lambda c, row: (c + s * row, c @ row), a[0], b, reverse=True, unroll=True
     ),

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from .._straight_line.chunks import are_few
 from .._straight_line.sums import AbstractElementSums, Places
 from .._typing import Array, Float, Int
 from .pair_sums import mirrored
@@ -13,8 +14,6 @@ from .pattern import unique_pairs
 from .reduction import Reduction
 
 Nodes = tuple[np.ndarray, np.ndarray]  # rows and columns of the blocks of a list, `(elements, k)`
-
-_FEWEST = 256  # elements that are worth it
 
 
 class ListSums(eqx.Module):
@@ -57,7 +56,7 @@ class ElementSums(AbstractElementSums):
 
         None for few elements, which are not worth it.
         """
-        if nodes[0][0].shape[0] < _FEWEST:
+        if are_few(nodes[0][0].shape[0]):
             return None
         built = [ListSums.build(n, shape, half=half) for n, shape, half in zip(nodes, shapes, halves, strict=True)]
         return cls(tuple(one for one, _ in built)), [where for _, where in built]

@@ -21,16 +21,18 @@ from .stages import staged
 from .sums import AbstractElementSums, Places
 from .vectors import WIDTH
 
-_FEW = 256  # elements below which compiling takes longer than it saves
+_FEWEST = WIDTH  # elements that are computed together
+_FEW = 256  # elements for which XLA takes longer to compile a straight line than that saves
 _SHORT = 200  # operations that XLA handles well enough as they are
 _LONG = 60_000  # operations beyond which compiling a straight line takes too long
+_DIVIDED = 256  # elements, of fewer of which the devices have told each other nothing in the time that they take
 _CHUNK = 1024  # elements whose scalars stay in the cache of a core
 _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
 
 
 def are_few(count: int) -> bool:
-    """Whether elements are too few for what a straight line takes to compile."""
-    return count < _FEW
+    """Whether elements are fewer than a kernel takes at once: they are mapped as they are."""
+    return count < _FEWEST
 
 
 def mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
@@ -54,20 +56,21 @@ def evaluated(
     `by_kernel`: it may be compiled as a `Kernel`.
     """
     length, applied = _length(call.jaxpr), list if sums is None else sums.applied
+    divides = divides and count >= _DIVIDED
     if all(axis is None for axis in call.axes):
         return applied(mapped(call.closed, count, call.axes, arrays))
 
     def vmapped(*arrays):
         return mapped(call.closed, count, call.axes, arrays)
 
-    if are_few(count) or (sums is None and length < _SHORT):
-        return applied(vmapped(*map(whole, arrays)))
+    if sums is None and length < _SHORT:
+        return vmapped(*map(whole, arrays))
     try:
         if by_kernel and length <= _LONG:
             return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
     except (NoStraightLine, NotOfThisMachine):
         pass
-    if length < _SHORT:
+    if count < _FEW or length < _SHORT:
         return applied(vmapped(*map(whole, arrays)))
     try:
         if length <= _LONG:

@@ -155,7 +155,7 @@ def _scan(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
         return packed(outputs[:states], dtypes[:states]), packed(outputs[states:], dtypes[states:])
 
     per_step = [
-        jnp.stack([stacked(x[i], v.aval.dtype, lanes) for i in range(params["length"])])
+        jnp.stack([stacked(x[i, ...], v.aval.dtype, lanes) for i in range(params["length"])])
         for x, v in zip(sequences, eqn.invars[constants + states :], strict=True)
     ]
     start = packed(state, dtypes[:states])
