@@ -202,6 +202,52 @@ def test_sums_of_elements(order, half, rng):
     close(sums.of_all([each])[0], jnp.asarray(matrix[rows, columns]))
 
 
+@pytest.mark.parametrize("own", ["rows", "rows and a number", "a number", "all", "rows of two batches"])
+def test_sums_of_many_scenes(own, way, rng):  # noqa: F811
+    """Some of what they are made of is each scene's own, the rest they share; derivatives within and around the batch."""
+    count, scenes = 27, 4
+    nodes = tuple(rng.integers(0, 3, size=(count, 4)) for _ in range(2))
+    sums, _ = ElementSums.build([nodes], [(3, 3)], [True])
+    numbers = jnp.asarray(rng.integers(0, 5, size=(count, 2)), jnp.int32)
+    axes = {"a number": (None, None, 0), "rows": (0, None, None), "all": (0, 0, 0)}.get(own, (0, None, 0))
+    given = tuple(
+        jnp.asarray(rng.normal(size=shape if axis is None else (scenes, *shape)))
+        for shape, axis in zip([(5, 3), (count, 3, 3), ()], axes, strict=True)
+    )
+    weights = jnp.asarray(rng.normal(size=(4, 1, 1)))
+
+    def blocks(x, b, s):
+        return weights * jnp.sin(jnp.outer(x[0], x[1]) @ b * s), s * jnp.trace(b) + x[0]
+
+    def together(v, b, s):
+        return map_elements(blocks, AXES, NodeRows(v, numbers), b, s, sums=sums)
+
+    def plainly(v, b, s):
+        return tuple(sums.applied(plain(blocks, AXES, v[numbers], b, s)))
+
+    def number(found):
+        return sum(jnp.sum(jnp.cos(a)) for a in found)
+
+    def batch(function):
+        if own == "rows of two batches":
+            return jax.vmap(jax.vmap(function, (0, None, None)), (None, None, 0))
+        return jax.vmap(function, axes)
+
+    every = (0, 1, 2)
+    orders = {
+        "values": batch,
+        "rates": lambda f: lambda *given: jax.jvp(batch(f), given, given)[1],
+        "around": lambda f: jax.grad(lambda *given: number(batch(f)(*given)), every),
+        "within": lambda f: batch(jax.grad(lambda *given: number(f(*given)), every)),
+    }
+    for order, of in orders.items():
+        made = jax.jit(of(together))
+        close(made(*given), of(plainly)(*given))
+        if way == "kernels" and order == "values" and own != "rows of two batches":
+            text = made.lower(*given).as_text()
+            assert text.count("custom_call") == 1 and "while" not in text, "a loop over scenes"
+
+
 def test_scenes_of_a_gpu_are_summed_together(rng, monkeypatch):
     """Where no cache would be too small for them: there is no loop over scenes."""
     monkeypatch.setattr("jaxmech._straight_line.mapped_program.on_cpu", lambda: False)

@@ -100,9 +100,13 @@ def _by_kernel(*operands, inverted):
     own = {name: jnp.broadcast_to(a, (scenes, *a.shape[1:])) for name, a in own.items()}
     vectors = [own[name] for name in ("d", "r", "p")]
     scalars = [jnp.stack([own[name] for name in names], axis=1) for names in (NUMBERS, COUNTS)]
-    written = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (*vectors, *vectors[:2], *scalars)]
-    sizes = scenes, values.shape[1], vectors[0].shape[1], values.shape[0] > 1, inverse.shape[0] > 1
-    found = function([values, given.columns, given.row_starts, inverse, *vectors, *scalars], written, sizes)
+    shared = [a.shape[0] < scenes for a in (values, inverse)]
+    values, inverse = (a[0] if one else a for a, one in zip((values, inverse), shared, strict=True))
+    read = [values, given.columns, given.row_starts, inverse, *vectors, *scalars]
+    results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (*vectors, *scalars)]
+    results[3:3] = 2 * [jax.ShapeDtypeStruct(vectors[0].shape[1:], values.dtype)]  # to work with, one scene after the other
+    is_own = [not shared[0], False, False, not shared[1], *5 * [True], *3 * [True], False, False, True, True]
+    found = function(read, results, [vectors[0].shape[1]], is_own)
     for names, columns in zip((NUMBERS, COUNTS), found[-2:], strict=True):
         own |= {name: columns[:, i] for i, name in enumerate(names)}
     own |= dict(zip(("d", "r", "p"), found, strict=False))

@@ -18,36 +18,25 @@ COUNTS = ("flaw", "taken", "last", "grace")
 
 @functools.cache
 def compiled_steps(c: int, dtype: Any, inverted: bool) -> ForeignFunction:
-    """Steps of every scene until they end, for nodes of `c` unknowns. Raises `NotOfThisMachine`.
+    """Steps until they end, for nodes of `c` unknowns. Raises `NotOfThisMachine`.
 
-    Reads the matrices, their columns and where rows start, the preconditioner if there is one (`inverted`); `d`, `r`, `p`;
+    Reads the matrix, its columns and where rows start, the preconditioner if there is one (`inverted`); `d`, `r`, `p`;
     `NUMBERS` and `COUNTS`. Writes `d`, `r`, `p`, two vectors to work with, numbers and counts.
     """
-    text, scalar = Text(), number_type(dtype)
-    node, block = f"[{c} x {scalar}]", f"[{c * c} x {scalar}]"
-    with text.each(0, "%scenes") as scene:
-        first = text.let(f"mul i64 {scene}, %nodes")
-        matrix = text.place(block, "%a0", text.let(f"mul i64 {_first(text, scene, '%matrices')}, %blocks"))
-        inverse = text.place(block, "%a3", text.let(f"mul i64 {_first(text, scene, '%inverses')}, %nodes"))
-        vectors = [text.place(node, f"%r{i}", first) for i in range(5)]
-        size = text.let(f"mul i64 %nodes, {c * np.dtype(dtype).itemsize}")
-        text.declare("void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
-        for i in range(3):
-            start = text.place(node, f"%a{4 + i}", first)
-            text.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {vectors[i]}, ptr {start}, i64 {size}, i1 false)")
-        run = _Loop(text, dtype, c, vectors, inverse if inverted else None)
-        run.read("%a7", "%a8", scene)
-        with text.when(run.goes_on()):
-            run.precondition()
-            with text.repeated(run.goes_on):
-                run.step(matrix, "%a1", "%a2")
-        run.write("%r5", "%r6", scene)
-    return text.function(9, 7, ("scenes", "blocks", "nodes", "matrices", "inverses"))
-
-
-def _first(text: Text, scene: str, several: str) -> str:
-    """The number of a scene, or 0 where all share one."""
-    return text.let(f"mul i64 {scene}, {several}")
+    text = Text()
+    vectors = [f"%r{i}" for i in range(5)]
+    size = text.let(f"mul i64 %nodes, {c * np.dtype(dtype).itemsize}")
+    text.declare("void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+    for i in range(3):
+        text.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {vectors[i]}, ptr %a{4 + i}, i64 {size}, i1 false)")
+    run = _Loop(text, dtype, c, vectors, "%a3" if inverted else None)
+    run.read("%a7", "%a8")
+    with text.when(run.goes_on()):
+        run.precondition()
+        with text.repeated(run.goes_on):
+            run.step("%a0", "%a1", "%a2")
+    run.write("%r5", "%r6")
+    return text.function(9, 7, ["nodes"])
 
 
 class _Loop:
@@ -61,22 +50,21 @@ class _Loop:
         self.counts = {name: text.variable("i32", "0") for name in COUNTS}
         self.next_rz = text.variable(self.scalar, self._zero)
 
-    def read(self, numbers: str, counts: str, scene: str) -> None:
-        """All variables from where those of the scene are."""
-        for kind, variable, at in self._places(numbers, counts, scene):
+    def read(self, numbers: str, counts: str) -> None:
+        """All variables from where they are."""
+        for kind, variable, at in self._places(numbers, counts):
             self.text.set(variable, self.text.let(f"load {kind}, ptr {at}"))
 
-    def write(self, numbers: str, counts: str, scene: str) -> None:
+    def write(self, numbers: str, counts: str) -> None:
         """And back."""
-        for kind, variable, at in self._places(numbers, counts, scene):
+        for kind, variable, at in self._places(numbers, counts):
             self.text.do(f"store {kind} {self.text.get(variable)}, ptr {at}")
 
-    def _places(self, numbers: str, counts: str, scene: str) -> Iterator[tuple[str, str, str]]:
+    def _places(self, numbers: str, counts: str) -> Iterator[tuple[str, str, str]]:
         """The type, the name and the place of every variable."""
         for kind, array, variables in ((self.scalar, numbers, self.numbers), ("i32", counts, self.counts)):
-            first = self.text.place(f"[{len(variables)} x {kind}]", array, scene)
             for i, variable in enumerate(variables.values()):
-                yield kind, variable, self.text.place(kind, first, i)
+                yield kind, variable, self.text.place(kind, array, i)
 
     def goes_on(self) -> str:
         """Whether there is another step."""

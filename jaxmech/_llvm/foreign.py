@@ -43,11 +43,29 @@ class ForeignFunction:
         self.name = _target("\n".join([text, *_handler(_call(arguments, results, numbers))]), called)
 
     def __call__(
-        self, operands: Sequence[Array], results: Sequence[jax.ShapeDtypeStruct], numbers: Sequence[Array | int]
+        self,
+        operands: Sequence[Array],
+        results: Sequence[jax.ShapeDtypeStruct],
+        numbers: Sequence[Array | int],
+        own: Sequence[bool] | None = None,
     ) -> list[Array]:
-        """What it writes. The numbers are of 32 bits."""
+        """What it writes. The numbers are of 32 bits.
+
+        `own`: of many scenes, one after the other, which operands and results have an axis of scenes in front; the others
+        they share.
+        """
         given = jnp.stack([jnp.asarray(n, jnp.int32) for n in numbers])
-        return list(jax.ffi.ffi_call(self.name, list(results))(*operands, given))
+        steps = jnp.asarray(_steps([*operands, *results], own))
+        return list(jax.ffi.ffi_call(self.name, list(results))(*operands, jnp.concatenate([given, steps])))
+
+
+def _steps(arrays: Sequence[Any], own: Sequence[bool] | None) -> np.ndarray:
+    """How many scenes there are; then the entries of every array from one scene to the next, and the bytes of an entry."""
+    flags = [False for _ in arrays] if own is None else own
+    scenes = next((a.shape[0] for a, mine in zip(arrays, flags, strict=True) if mine), 1)
+    sizes = [int(np.prod(a.shape[1:])) if mine else 0 for a, mine in zip(arrays, flags, strict=True)]
+    steps = [n for size, a in zip(sizes, arrays, strict=True) for n in (size, np.dtype(a.dtype).itemsize)]
+    return np.asarray([scenes, *steps], np.int32)
 
 
 def number_type(dtype: Any) -> str:
@@ -114,7 +132,7 @@ def _handler(lines: Sequence[str]) -> list[str]:
 
 
 def _call(arguments: int, results: int, numbers: int) -> list[str]:
-    """What reads where XLA's buffers are, and the numbers from the last of them, and calls `@each`."""
+    """What reads where XLA's buffers are, and the numbers from the last of them, and calls `@each` scene after scene."""
     lines = []
 
     def read(name: str, at: str, offset: int) -> str:
@@ -126,15 +144,30 @@ def _call(arguments: int, results: int, numbers: int) -> list[str]:
     names = [*(("a", i) for i in range(arguments + 1)), *(("r", i) for i in range(results))]
     for kind, i in names:
         read(f"%{kind}{i}.data", read(f"%{kind}{i}", places[kind], 8 * i), _DATA)
-    given = [f"ptr %{kind}{i}.data" for kind, i in names if (kind, i) != ("a", arguments)]
-    for i in range(numbers):
+    arrays = [f"%{kind}{i}" for kind, i in names if (kind, i) != ("a", arguments)]
+    for i in range(numbers + 1 + 2 * len(arrays)):
         lines += [
             f"  %n{i}.at = getelementptr i32, ptr %a{arguments}.data, i64 {i}",
             f"  %n{i}.short = load i32, ptr %n{i}.at",
             f"  %n{i} = sext i32 %n{i}.short to i64",
         ]
-        given.append(f"i64 %n{i}")
-    return [*lines, f"  call void @each({', '.join(given)})"]
+    lines += ["  br label %scene", "scene:", "  %number = phi i64 [ 0, %run ], [ %next, %scene ]"]
+    for i, array in enumerate(arrays):
+        step = numbers + 1 + 2 * i
+        lines += [
+            f"  {array}.step = mul i64 %n{step}, %n{step + 1}",
+            f"  {array}.offset = mul i64 %number, {array}.step",
+            f"  {array}.scene = getelementptr i8, ptr {array}.data, i64 {array}.offset",
+        ]
+    given = [*(f"ptr {array}.scene" for array in arrays), *(f"i64 %n{i}" for i in range(numbers))]
+    return [
+        *lines,
+        f"  call void @each({', '.join(given)})",
+        "  %next = add i64 %number, 1",
+        f"  %more = icmp slt i64 %next, %n{numbers}",
+        "  br i1 %more, label %scene, label %ended",
+        "ended:",
+    ]
 
 
 def _target(text: str, called: Sequence[str]) -> str:

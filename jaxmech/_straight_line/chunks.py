@@ -1,7 +1,7 @@
 """A program of one element, evaluated for all elements, a few at a time."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -87,10 +87,7 @@ def _by_kernel(
     share = -(-count // device_count()) if divides else count
     if share < WIDTH:
         raise NoStraightLine("fewer elements than a kernel takes at once")
-    form = form_of(arrays, places)
-    if form not in call.lines:
-        call.lines[form] = Kernel(call, arrays, places)
-    kernel = call.lines[form]
+    kernel = _kernel(call, arrays, places)
     if not divides:
         return kernel(arrays, places, count)
     first = share * jax.lax.axis_index(AXIS)
@@ -98,6 +95,28 @@ def _by_kernel(
     sums, others = found[: len(places)], found[len(places) :]
     gathered = (in_order(jax.lax.all_gather(part, AXIS), share, count) for part in others)
     return [*(jax.lax.psum(part, AXIS) for part in sums), *gathered]
+
+
+def summed_by_kernel(
+    call: ElementProgram,
+    count: int,
+    arrays: Sequence[Any],
+    of_one: Sequence[Any],
+    places: Sequence[Places],
+    own: Mapping[int, bool],
+) -> list[Array]:
+    """The same for many scenes in one call, of one of which the arrays are like `of_one`; `own`: by the `id` of an array,
+    whether it has an axis of scenes. It may raise `NoStraightLine`."""
+    if all(axis is None for axis in call.axes) or count < WIDTH or _length(call.jaxpr) > _LONG:
+        raise NoStraightLine("a program that one scene has no kernel for")
+    return _kernel(call, of_one, places)(arrays, places, count, own=own)
+
+
+def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> Callable[..., list[Array]]:
+    form = form_of(arrays, places)
+    if form not in call.lines:
+        call.lines[form] = Kernel(call, arrays, places)
+    return call.lines[form]
 
 
 def _straight(call: ElementProgram) -> Callable[..., list[Any]]:

@@ -4,10 +4,11 @@ XLA:CPU makes a loop of every few operations, and what one hands to the next goe
 of one loop, eight elements at a time: what stands at the nodes is read where they are, and only results are written.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._llvm.foreign import ForeignFunction, number_type
@@ -40,19 +41,27 @@ class Kernel:
         count: int,
         start: Array | int = 0,
         unsummed: Array | int = 0,
+        own: Mapping[int, bool] | None = None,
     ) -> list[Array]:
         """The sums, and the other outputs of `count` elements, `WIDTH` at least, from `start` on.
 
-        `unsummed`: the first element whose rows are added to the sums.
+        `unsummed`: the first element whose rows are added to the sums. `own`: by the `id` of an array, whether every scene
+        has one of its own, and the array another axis in front; so do results.
         """
         values, nodes = _buffers(arrays)
         numbers = start, count, unsummed, *(p.rows for p in places)
-        sums = [((p.rows, *shape[1:]), dtype) for p, (shape, dtype) in zip(places, self._shapes, strict=False)]
+        operands = [*values, *nodes, *_indices(places)]
+        flags = [own is not None and own.get(id(a), False) for a in operands]
+        scenes = [next(a.shape[0] for a, mine in zip(operands, flags, strict=True) if mine)] if own else []
+        sums = [((*scenes, p.rows, *shape[1:]), dtype) for p, (shape, dtype) in zip(places, self._shapes, strict=False)]
         others = self._shapes[len(places) :]
-        listed = [((int(np.prod(shape)), count), dtype) for shape, dtype in others]
+        listed = [((*scenes, int(np.prod(shape)), count), dtype) for shape, dtype in others]
         results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (*sums, *listed)]
-        found = self._function([*values, *nodes, *_indices(places)], results, numbers)
-        whole = [r.T.reshape(count, *shape) for r, (shape, _) in zip(found[len(places) :], others, strict=True)]
+        found = self._function(operands, results, numbers, [*flags, *(True for _ in results)] if own else None)
+        whole = [
+            jnp.swapaxes(r, -1, -2).reshape(*scenes, count, *shape)
+            for r, (shape, _) in zip(found[len(places) :], others, strict=True)
+        ]
         return [*found[: len(places)], *whole]
 
 

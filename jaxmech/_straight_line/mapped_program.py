@@ -5,6 +5,7 @@ every one of them for reverse mode. What is differentiated is the program of one
 as straight lines too, and start from the inputs alone.
 """
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -19,13 +20,14 @@ from jax.interpreters import ad, batching, partial_eval
 from .._llvm.foreign import compile_on_cpu
 from .._typing import Array
 from .arrays import on_cpu
-from .chunks import are_few, evaluated
+from .chunks import are_few, evaluated, summed_by_kernel
 from .element_program import ElementProgram
+from .many_scenes import AbstractSceneProgram, Own, map_scenes
 from .node_rows import NodeRows
 from .node_sums import NodeSums
 from .program import entries, run
 from .rules import RULES
-from .scalars import AbstractArithmetic
+from .scalars import AbstractArithmetic, NoStraightLine
 from .sums import AbstractElementSums
 
 Nodes = tuple[int | None, ...]
@@ -171,13 +173,7 @@ def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
 
         found = jax.vmap(in_any_order, [0 if mine else None for mine in own])(*operands)
     elif has_sums:
-        # The sums of many scenes at once would not stay in a cache.
-        def of_scene(mine):
-            mine = iter(mine)
-            filled = (next(mine) if moves else a for a, moves in zip(operands, own, strict=True))
-            return _mapped_p.bind(*filled, call=call, count=count, nodes=nodes, sums=sums, divides=divides)
-
-        found = jax.lax.map(of_scene, [a for a, mine in zip(operands, own, strict=True) if mine])
+        found = map_scenes(_Sums(call, count, nodes, sums, divides), tuple(own), operands)
     else:
         arrays, own = _read(operands, own, nodes)
         axes, folded = _folded(size, count, call.axes, arrays, own)
@@ -216,6 +212,32 @@ def _folded(
         folded.append(a)
         folded_axes.append(0 if of_elements or own else None)
     return folded_axes, folded
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sums(AbstractSceneProgram):
+    """Those of the elements of one scene, and what is not summed."""
+
+    call: ElementProgram
+    count: int
+    nodes: Nodes
+    sums: Any
+    divides: bool
+
+    def of_one(self, *operands: Array) -> list[Array]:
+        params = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return _mapped_p.bind(*operands, **params)
+
+    def of_all(self, operands: Sequence[Array], own: Own) -> list[Array]:
+        leaves = len(self.nodes) + _numbers(self.nodes)
+        if self.divides or any(own[leaves:]):
+            raise NoStraightLine("sums of scenes that are divided over devices, or have plans of their own")
+        one = [jax.ShapeDtypeStruct(a.shape[mine:], a.dtype) for a, mine in zip(operands[:leaves], own, strict=False)]
+        arrays, plan = _plan([*operands[:leaves], *operands[leaves:]], self.nodes, self.sums)
+        examples, _ = _plan([*one, *operands[leaves:]], self.nodes, self.sums)
+        assert plan is not None
+        of_operand = {id(a): mine for a, mine in zip(operands, own, strict=True)}
+        return summed_by_kernel(self.call, self.count, arrays, examples, plan.places(), of_operand)
 
 
 def _without_unused(wanted, eqn):
