@@ -46,7 +46,7 @@ FULL = {
     "step": [("step", ["4", "8", "12", "--small"])],
     "gradient": [("gradients", ["--n", "4"])],
     "compile": [("compile", []), ("compile", ["--gradient", "1000"])],
-    "batch": [("batch", [])],
+    "batch": [("batch", []), ("batch", ["--cells", "6", "2", "2", "--chunks", "4", "16"])],
 }
 
 

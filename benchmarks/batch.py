@@ -1,8 +1,9 @@
 """Many scenes at once: a step of 1,024 soft fingers, one after the other, by `vmap`, and divided over devices.
 
-    python -m benchmarks.batch [--scenes 1024] [--chunks 4 16 64 256 1024] [--devices 2]
+    python -m benchmarks.batch [--scenes 1024] [--chunks 4 16 64 256 1024] [--devices 2] [--cells 19 1 4]
 
-A finger of 200 nodes, 456 corotational tetrahedra, clamped at its root, each with its own Young's modulus and its own start.
+A finger of 200 nodes, 456 corotational tetrahedra (unless other cells are given), clamped at its root, each with its own
+Young's modulus and its own start.
 `loop` is `jax.lax.map`, one scene after the other; a chunk is `jax.lax.map(..., batch_size=chunk)`, a loop over batches.
 With several devices, a core each, all have their share of the scenes and do the same with it. The memory is what
 XLA reserves beside arguments and results. All must give the positions of the loop on one device.
@@ -25,9 +26,9 @@ DT, STEPS = 0.01, 3
 SOLVERS = {"PCG 1e-8": jm.PCG(1e-8), "direct": jm.SparseDirect()}
 
 
-def finger():
+def finger(cells: tuple[int, int, int] = (19, 1, 4)):
     """The scene, its state at rest, the linear system."""
-    mesh = jm.box_mesh(cells=(19, 1, 4), size=(4.75, 0.25, 1.0))
+    mesh = jm.box_mesh(cells=cells, size=(4.75, 0.25, 1.0))
     elastic = jm.TetrahedronFEM.from_mesh("finger", mesh, jm.Corotational(1000.0, 0.3))
     system, state = clamped("finger", mesh, elastic, jm.ConsistentMass.from_mesh("finger", mesh, 1.0))
     return system, state, jm.MatrixLinearSystem.build(system, state)
@@ -70,9 +71,10 @@ def main() -> None:
     parser.add_argument("--scenes", type=int, default=1024)
     parser.add_argument("--chunks", type=int, nargs="*", default=[4, 16, 64, 256, 1024])
     parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--cells", type=int, nargs=3, default=[19, 1, 4])
     arguments = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", arguments.devices)
-    system, state, linear_system = finger()
+    system, state, linear_system = finger(tuple(arguments.cells))
     count = arguments.scenes
     rng = np.random.default_rng(0)
     youngs = jnp.asarray(rng.uniform(500.0, 2000.0, count))
@@ -93,7 +95,8 @@ def main() -> None:
         loop = min(loop, seconds) if not chunk and devices == 1 else loop
         row = {"scene steps / s": count * STEPS / seconds, "MB": memory.temp_size_in_bytes / 1e6}
         row |= {"off": float(np.abs(positions - expected).max()), "loop / this": loop / seconds}
-        report(scenes=count, devices=devices, chunk=chunk or "loop", solver=name, s=seconds, **row)
+        nodes = state.position["finger"].shape[0]
+        report(scenes=count, nodes=nodes, devices=devices, chunk=chunk or "loop", solver=name, s=seconds, **row)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ COLUMNS = {
     ),
     "batch": (
         "Batches of soft fingers (`benchmarks.batch`)",
-        ("scenes", "devices", "chunk", "solver", "scene steps / s", "loop / this", "MB", "off"),
+        ("scenes", "nodes", "devices", "chunk", "solver", "scene steps / s", "loop / this", "MB", "off"),
     ),
 }
 
