@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
+from jaxmech._linear_solver._cg_kernel import Bounds, Steps, more_steps
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
 
 SOLVERS = {
@@ -94,6 +95,27 @@ def test_flaws_are_those_of_the_loop(kind, name, rng, by_arrays):
     A, b = chain(rng, np.float64, 3, kind), jnp.asarray(rng.normal(size=(40, 3)))
     found, expected = solved(SOLVERS[name])(A, b), by_arrays(solved(SOLVERS[name]), A, b)
     assert found[3] == expected[3] != jm.RESULTS.successful._value
+
+
+@pytest.mark.parametrize("bound", Bounds._fields)
+def test_steps_end_at_every_bound(bound, rng):
+    """At once or after some of seven steps."""
+    A, r = chain(rng, np.float64, 3)["a", "a"], jnp.asarray(rng.normal(size=(40, 3)))
+    zero, none, size = jnp.zeros(()), jnp.zeros((), jnp.int32), jnp.linalg.norm(r)
+    begin = Steps(0 * r, r, 0 * r, zero, zero, zero, size, none, none)
+    free = Bounds(zero, 1e9 * size, zero + jnp.inf, zero + 1, none + 7, none + 9)
+    run = jax.jit(lambda bounds: more_steps(A, jnp.zeros((0, 3, 3)), begin, bounds).taken)
+    assert run(free) == 7
+    ends = {
+        "goal": (free._replace(goal=size), 0),
+        "far": (free._replace(far=0.9 * size), 0),
+        "line": (free._replace(line=zero, grace=none + 2), 3),
+        "falling": (free._replace(line=1e9 * size, falling=zero, grace=none + 2), 3),
+        "last": (free._replace(last=none + 3), 3),
+        "grace": (free._replace(line=zero, grace=none + 4), 5),
+    }
+    bounds, taken = ends[bound]
+    assert run(bounds) == taken
 
 
 def test_a_start_that_is_known_and_a_load_of_nothing(rng, by_arrays):
