@@ -56,22 +56,37 @@ def test_products_are_those_of_the_dense_matrix(name, shape, rng):
     def multiplied(values, x):
         return jm.BlockSparse(values, pattern).mv(x)
 
-    product, pulled = jax.vjp(multiplied, values, x)
-    close(product, (dense @ np.ravel(x)).reshape(w.shape))
-    close(A.T.mv(w), (dense.T @ np.ravel(w)).reshape(x.shape))
-    by_values, by_x = pulled(w)
-    close(by_x, (dense.T @ np.ravel(w)).reshape(x.shape))
-    close(by_values, np.einsum("zr,zc->zrc", w[pattern.rows], x[pattern.columns]))
-    (back,) = jax.linear_transpose(lambda x: multiplied(values, x), x)(w)
-    close(back, by_x)
-    (back,) = jax.linear_transpose(lambda values: multiplied(values, x), values)(w)
-    close(back, by_values)
-    close(jax.grad(lambda x: jnp.sum(jax.vmap(multiplied, in_axes=(None, 0))(values, jnp.stack([x, x])) * w))(x), 2 * by_x)
-    close(jax.jvp(multiplied, (values, x), (0.5 * values, 2 * x))[1], 2.5 * product, 10 * ROUND_OFF)
-    several = jnp.stack([x, 2 * x])
-    close(jax.vmap(multiplied, in_axes=(None, 0))(values, several), jnp.stack([product, 2 * product]))
-    close(jax.vmap(multiplied)(jnp.stack([values, -values]), several), jnp.stack([product, -2 * product]))
-    assert np.array_equal(multiplied(values, x), product)
+    @jax.jit
+    def everything(values, x, w):
+        product, pulled = jax.vjp(multiplied, values, x)
+        several = jnp.stack([x, 2 * x])
+        return {
+            "product": product,
+            "transposed": jm.BlockSparse(values, pattern).T.mv(w),
+            "pulled": pulled(w),
+            "by x": jax.linear_transpose(lambda x: multiplied(values, x), x)(w)[0],
+            "by values": jax.linear_transpose(lambda values: multiplied(values, x), values)(w)[0],
+            "of two": jax.grad(lambda x: jnp.sum(jax.vmap(multiplied, (None, 0))(values, jnp.stack([x, x])) * w))(x),
+            "rate": jax.jvp(multiplied, (values, x), (0.5 * values, 2 * x))[1],
+            "vectors": jax.vmap(multiplied, (None, 0))(values, several),
+            "both": jax.vmap(multiplied)(jnp.stack([values, -values]), several),
+        }
+
+    found = everything(values, x, w)
+    product, by_x = (dense @ np.ravel(x)).reshape(w.shape), (dense.T @ np.ravel(w)).reshape(x.shape)
+    by_values = np.einsum("zr,zc->zrc", w[pattern.rows], x[pattern.columns])
+    close(found["product"], product)
+    close(found["transposed"], by_x)
+    close(found["pulled"][0], by_values)
+    close(found["pulled"][1], by_x)
+    close(found["by x"], by_x)
+    close(found["by values"], by_values)
+    close(found["of two"], 2 * by_x)
+    close(found["rate"], 2.5 * product, 10 * ROUND_OFF)
+    close(found["vectors"], np.stack([product, 2 * product]))
+    close(found["both"], np.stack([product, -2 * product]))
+    close(multiplied(values, x), product)
+    assert jax.tree.all(jax.tree.map(np.array_equal, found, everything(values, x, w)))
 
 
 @pytest.mark.parametrize(
