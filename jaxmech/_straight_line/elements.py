@@ -19,7 +19,7 @@ from .sums import AbstractElementSums
 
 
 def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractElementSums | None = None) -> Any:
-    """`jax.vmap(function, in_axes)(*arguments)`; with many elements, as a straight line of scalar operations.
+    """`jax.vmap(function, in_axes)(*arguments)`; with eight elements or more, as a straight line of scalar operations.
 
     With `sums`, not that but its sums over the elements, and what of it is not summed. Mapped arguments may be `NodeRows`.
 

@@ -2,7 +2,7 @@
 
 import abc
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -37,10 +37,10 @@ def map_scenes(program: AbstractSceneProgram, own: Own, operands: Sequence[Array
 
 def _one_after_the_other(*operands, program, own):
     # Not all at once: the sums of many scenes would not stay in a cache.
-    return _looped(lambda *operands: program.of_one(*operands), own, operands)
+    return _looped(program.of_one, own, operands)
 
 
-def _looped(function: Any, own: Own, operands: Sequence[Array]) -> list[Array]:
+def _looped(function: Callable[..., list[Array]], own: Own, operands: Sequence[Array]) -> list[Array]:
     def of_scene(mine):
         mine = iter(mine)
         return function(*(next(mine) if moves else a for a, moves in zip(operands, own, strict=True)))
@@ -65,19 +65,29 @@ def _axes(own: Sequence[bool]) -> list[int | None]:
     return [0 if mine else None for mine in own]
 
 
+def _along(program: AbstractSceneProgram, operands: Sequence[Any], moving: Sequence[int]) -> Callable[..., list[Array]]:
+    """The results of one scene as a function of some operands."""
+
+    def along(*moved):
+        filled = dict(enumerate(operands)) | dict(zip(moving, moved, strict=True))
+        return program.of_one(*filled.values())
+
+    return along
+
+
+def in_front(operands: Sequence[Array], dimensions: Sequence[int | None]) -> tuple[list[Array], Own]:
+    """The operands of a batching rule, with the axis of the batch as the first; and which of them have one."""
+    own = tuple(d is not None for d in dimensions)
+    return [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(operands, dimensions, strict=True)], own
+
+
 def _jvp(primals, tangents, *, program, own):
     """The derivative of one scene, for all of them."""
     outputs = map_scenes(program, own, primals)
     moving = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
 
     def rates(primals, moved):
-        def along(*moved):
-            filled = list(primals)
-            for i, a in zip(moving, moved, strict=True):
-                filled[i] = a
-            return program.of_one(*filled)
-
-        return jax.jvp(along, [primals[i] for i in moving], moved)[1]
+        return jax.jvp(_along(program, primals, moving), [primals[i] for i in moving], moved)[1]
 
     axes = _axes(own)
     found = jax.vmap(rates, (axes, [axes[i] for i in moving]))(list(primals), [tangents[i] for i in moving])
@@ -91,13 +101,7 @@ def _transpose(cotangents, *operands, program, own):
     avals = [jax.ShapeDtypeStruct(operands[i].aval.shape[own[i] :], operands[i].aval.dtype) for i in linear]
 
     def of_one(given, cotangents):
-        def along(*moved):
-            filled = list(given)
-            for i, a in zip(linear, moved, strict=True):
-                filled[i] = a
-            return program.of_one(*filled)
-
-        return jax.linear_transpose(along, *avals)(cotangents)
+        return jax.linear_transpose(_along(program, given, linear), *avals)(cotangents)
 
     axes = [None if a is None else axis for a, axis in zip(given, _axes(own), strict=True)]
     found = jax.vmap(of_one, (axes, 0))(given, list(map(ad.instantiate_zeros, cotangents)))
@@ -108,8 +112,7 @@ def _transpose(cotangents, *operands, program, own):
 
 
 def _batch(operands, dimensions, *, program, own):
-    batched = tuple(d is not None for d in dimensions)
-    operands = [jnp.moveaxis(a, d, 0) if mine else a for a, d, mine in zip(operands, dimensions, batched, strict=True)]
+    operands, batched = in_front(operands, dimensions)
     found = _looped(functools.partial(_scenes_p.bind, program=program, own=own), batched, operands)
     return found, [0 for _ in found]
 

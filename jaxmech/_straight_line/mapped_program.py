@@ -22,7 +22,7 @@ from .._typing import Array
 from .arrays import on_cpu
 from .chunks import are_few, evaluated, summed_by_kernel
 from .element_program import ElementProgram
-from .many_scenes import AbstractSceneProgram, Own, map_scenes
+from .many_scenes import AbstractSceneProgram, Own, in_front, map_scenes
 from .node_rows import NodeRows
 from .node_sums import NodeSums
 from .program import entries, run
@@ -160,8 +160,7 @@ def _of_elements(cotangents: Sequence[Any], call: ElementProgram, count: int, pl
 
 
 def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
-    own = [d is not None for d in dimensions]
-    operands = [jnp.moveaxis(a, d, 0) if mine else a for a, d, mine in zip(operands, dimensions, own, strict=True)]
+    operands, own = in_front(operands, dimensions)
     size = next(a.shape[0] for a, mine in zip(operands, own, strict=True) if mine)
     has_sums = len(operands) > len(nodes) + _numbers(nodes)
     if has_sums and not on_cpu():
@@ -173,7 +172,7 @@ def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
 
         found = jax.vmap(in_any_order, [0 if mine else None for mine in own])(*operands)
     elif has_sums:
-        found = map_scenes(_Sums(call, count, nodes, sums, divides), tuple(own), operands)
+        found = map_scenes(_Sums(call, count, nodes, sums, divides), own, operands)
     else:
         arrays, own = _read(operands, own, nodes)
         axes, folded = _folded(size, count, call.axes, arrays, own)
@@ -232,9 +231,9 @@ class _Sums(AbstractSceneProgram):
         leaves = len(self.nodes) + _numbers(self.nodes)
         if self.divides or any(own[leaves:]):
             raise NoStraightLine("sums of scenes that are divided over devices, or have plans of their own")
-        one = [jax.ShapeDtypeStruct(a.shape[mine:], a.dtype) for a, mine in zip(operands[:leaves], own, strict=False)]
-        arrays, plan = _plan([*operands[:leaves], *operands[leaves:]], self.nodes, self.sums)
-        examples, _ = _plan([*one, *operands[leaves:]], self.nodes, self.sums)
+        one = [jax.ShapeDtypeStruct(a.shape[mine:], a.dtype) for a, mine in zip(operands, own, strict=True)]
+        arrays, plan = _plan(operands, self.nodes, self.sums)
+        examples, _ = _plan(one, self.nodes, self.sums)
         assert plan is not None
         of_operand = {id(a): mine for a, mine in zip(operands, own, strict=True)}
         return summed_by_kernel(self.call, self.count, arrays, examples, plan.places(), of_operand)
