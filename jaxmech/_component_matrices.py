@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from ._check import check_choice, check_flags
@@ -11,6 +10,7 @@ from ._dynamics import Fields, kinematics, velocities
 from ._element_matrices import Blocks, element_matrices, node_blocks
 from ._mapping_blocks import geometric_blocks, geometric_mode, mapped_forces, mapping_jacobian
 from ._mapping_operations import expanded, joined
+from ._precision import compiled
 from ._projector import constrain_triplets
 from ._sparse.triplets import Triplets
 from ._stencil import Stencil
@@ -21,7 +21,7 @@ Pair = tuple[str, str]
 KINDS = ("stiffness", "damping", "mass", "geometric")
 
 
-@eqx.filter_jit
+@compiled
 def component_matrix(
     system: System, state: State, name: str, kind: str = "stiffness", *, projected: bool = False, constrained: bool = False
 ) -> dict[Pair, Triplets]:

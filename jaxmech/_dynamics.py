@@ -17,6 +17,7 @@ from ._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from ._forcefield.chart import chart_force, chart_force_ahead, retract_each, varies_with
 from ._mapping.base import AbstractMapping
 from ._part_of_scene import with_only, without_idle
+from ._precision import full_precision
 from ._stencil import at_nodes, gathered, summed
 from ._system import State, System
 from ._typing import Array, Scalar
@@ -39,6 +40,7 @@ def local_near(dofs: Mapping[str, AbstractDof], x0: Mapping[str, Array], x1: Map
     return {s: x1[s] - a if dofs[s].is_vector_space else jax.vmap(dofs[s].local_near)(a, x1[s]) for s, a in x0.items()}
 
 
+@full_precision
 def kinematics(system: System, position: Mapping[str, Array]) -> Fields:
     """The positions `(nodes, coord_size)` of every state, mapped ones included, from those of the main states.
 
@@ -69,6 +71,7 @@ def map_velocity(mapping: AbstractMapping, dofs: Mapping[str, AbstractDof], x: F
     return over_elements(mapping, mapping.parents, of_node, at_nodes(mapping.parents, x), at_nodes(mapping.parents, v))
 
 
+@full_precision
 def velocities(system: System, x: Fields, velocity: Mapping[str, Array]) -> Fields:
     """The velocities `(nodes, deriv_size)` of every state: `J v` for mapped ones.
 
@@ -186,6 +189,7 @@ def _field_force_ahead(system: System, field: AbstractForceField, state: State, 
     return over_elements(field, field.on, lambda c, *a: chart_force_ahead(c, dofs, *a), *rows)
 
 
+@full_precision
 def total_force(system: System, state: State) -> Fields:
     """The force [N, N m] on the main states: force fields and weights, pulled back through the mappings by `J^T`.
 
@@ -194,6 +198,7 @@ def total_force(system: System, state: State) -> Fields:
     return force_at(system, state, zero_forces(system, state.position), state.velocity)
 
 
+@full_precision
 def energy(system: System, state: State) -> Scalar:
     """The potential energy [J] of the conservative components: energies, and weights `-g . M x`.
 
@@ -214,6 +219,7 @@ def energy(system: System, state: State) -> Scalar:
     return total
 
 
+@full_precision
 def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Scalar:
     """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included."""
     system = without_idle(with_only(system, masses=system.masses))
@@ -232,6 +238,7 @@ def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapp
     return total
 
 
+@full_precision
 def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
     """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`."""
     system = without_idle(with_only(system, masses=system.masses))
@@ -251,6 +258,7 @@ def momentum_supply(system: System, position: Mapping[str, Array], velocity: Map
     return {s: supply[s] + jax.vmap(system.dofs[s].coadjoint)(velocity[s], p[s]) for s in supply}
 
 
+@full_precision
 def inertial_force(system: System, state: State) -> Fields:
     """`-(dM/dt) v + dT/dx + coadjoint`: gyroscopic and centrifugal forces, and `-J^T M dJ/dt v` of mapped masses."""
     varying = varying_masses(system, state)

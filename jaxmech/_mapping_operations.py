@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -19,6 +18,7 @@ from ._mapping_blocks import (
     mapped_forces,
     mapping_jacobian,
 )
+from ._precision import compiled
 from ._rows import take_rows
 from ._small_blocks import times_blocks
 from ._sparse.triplets import Triplets
@@ -27,7 +27,7 @@ from ._system import State, System
 from ._typing import Array
 
 
-@eqx.filter_jit
+@compiled
 def accelerations(
     system: System, x: Mapping[str, Array], velocity: Mapping[str, Array], acceleration: Mapping[str, Array]
 ) -> Fields:
@@ -59,7 +59,7 @@ def accelerations(
     return result
 
 
-@eqx.filter_jit
+@compiled
 def pull_back(system: System, position: Mapping[str, Array], forces: Mapping[str, Array]) -> Fields:
     """`J^T f`: the forces [N, N m] on the main states that do the work of `forces` on states of any kind.
 
@@ -75,7 +75,7 @@ def pull_back(system: System, position: Mapping[str, Array], forces: Mapping[str
     return {s: total[s] for s in system.main_states}
 
 
-@eqx.filter_jit
+@compiled
 def pull_back_rows(system: System, position: Mapping[str, Array], rows: Mapping[str, Triplets]) -> dict[str, Triplets]:
     """`H J`: rows that act on states of any kind, say the constraint Jacobians `dg/dp`, as rows on the main states.
 
@@ -87,7 +87,7 @@ def pull_back_rows(system: System, position: Mapping[str, Array], rows: Mapping[
     return _followed(system, x, rows, frozenset(system.main_states))
 
 
-@eqx.filter_jit
+@compiled
 def jacobian(system: System, position: Mapping[str, Array], child: str, parent: str | None = None) -> dict[str, Triplets]:
     """`J = dp/dq`: how the nodes of the mapped state `child` move with its ancestors, in blocks.
 
@@ -143,7 +143,7 @@ def joined(parts: list[Triplets]) -> Triplets:
     )
 
 
-@eqx.filter_jit
+@compiled
 def geometric_product(
     system: System, state: State, u: Mapping[str, Array], forces: Mapping[str, Array] | None = None
 ) -> Fields:

@@ -11,6 +11,7 @@ from ._dynamics import Fields, zero_forces
 from ._linear_solver._host_choice import host_backend
 from ._linear_solver.eigenpairs import Eigenpairs, eigenpairs
 from ._linear_system.matrix import MatrixLinearSystem
+from ._precision import compiled
 from ._report import raise_failure
 from ._system import State, System, check_inputs
 from ._typing import Array, Float
@@ -98,7 +99,7 @@ def modes(
     return raise_failure(found, found.info, system, "modes", iterated=False) if throw else found
 
 
-@eqx.filter_jit
+@compiled
 def _modes(system: System, state: State, linear_system: MatrixLinearSystem, count: int) -> Modes:
     still = State(state.position, zero_forces(system, state.position), state.time)
     K = linear_system.assemble(system, still, STIFFNESS)

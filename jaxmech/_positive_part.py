@@ -9,6 +9,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from ._precision import full_precision
 from ._typing import Array, Float
 
 _NIL = 16.0  # rounding units of the largest eigenvalue below which one is zero
@@ -29,6 +30,7 @@ def _symmetric(A: Array) -> Array:
     return 0.5 * (A + A.T)
 
 
+@full_precision
 def _evaluate(A: Array, *directions: Array) -> Array:
     """`D^k f(A)[E_1 ... E_k]`, `f(x) = max(x, 0)`: products of the directions in the eigenbasis of `A`, weighted by divided
     differences of `f`. A primitive of its own, because one order more is one direction more, and the form is its own

@@ -13,6 +13,7 @@ from ._equilibrium import NewtonInfo
 from ._integrator.base import AbstractIntegrator
 from ._integrator.implicit_euler import check_time_step
 from ._linear_system.base import Memory
+from ._precision import compiled
 from ._progress import ProgressBar
 from ._report import describe
 from ._result import RESULTS, FailedComputation, is_traced
@@ -83,7 +84,7 @@ def simulate(
     return _raise_first_failure(trajectory, system) if throw else trajectory
 
 
-@eqx.filter_jit
+@compiled
 def _run(
     system: System, state: State, integrator: Any, h: Array, steps: int, save_every: int, every: int, bar: Any
 ) -> Trajectory:

@@ -15,6 +15,7 @@ from ._linear_problem import LinearProblem
 from ._linear_system.base import AbstractLinearSystem
 from ._linear_system.matrix import MatrixLinearSystem
 from ._newton import linear_problem, solve_equilibrium
+from ._precision import compiled
 from ._projector import held, prescribed, project
 from ._report import raise_failure
 from ._system import State, System, check_inputs
@@ -131,7 +132,7 @@ def static_solve(
     return raise_failure(solution, solution.info, system, "static_solve")
 
 
-@eqx.filter_jit
+@compiled
 def _solve(system: System, state: State, linear_system: Any, solver: Any, options: NewtonOptions) -> StaticSolution:
     problem = StaticEquilibrium(system, linear_system, state.time)
     position, info = solve_equilibrium(problem, state.position, options, solver)
@@ -152,7 +153,7 @@ def static_problem(system: System, state: State, linear_system: AbstractLinearSy
     return _problem(system, state, linear_system)
 
 
-@eqx.filter_jit
+@compiled
 def _problem(system: System, state: State, linear_system: Any) -> LinearProblem:
     return linear_problem(StaticEquilibrium(system, linear_system, state.time), state.position)
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
 from .._mesh.reference import ReferenceElement
 from .._mesh.small_matrix import determinant
+from .._precision import compiled
 from .._stencil import Stencil
 from .._straight_line.points import map_points
 from .._straight_line.symmetric import promised_symmetric
@@ -137,7 +137,7 @@ def check_rest(solid: AbstractSolid) -> None:
         )
 
 
-@eqx.filter_jit
+@compiled
 def _rest_volumes(reference: ReferenceElement, rest: Array, nodes: Array) -> Array:
     return jnp.min(jax.vmap(lambda X: rest_geometry(reference, X)[1])(rest[nodes]), axis=1)
 

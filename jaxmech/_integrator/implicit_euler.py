@@ -32,6 +32,7 @@ from .._linear_solver.default import default_solver
 from .._linear_system.base import AbstractLinearSystem
 from .._newton import linear_problem, solve_equilibrium
 from .._part_of_scene import weightless, with_only
+from .._precision import compiled
 from .._projector import has_prescribed_motion, prescribed, project
 from .._report import raise_failure
 from .._result import RESULTS
@@ -239,14 +240,14 @@ def _moved(system: System, state: State, h: Array, start: Fields, dv: Fields) ->
     return State(position, velocity, state.time + h)
 
 
-@eqx.filter_jit
+@compiled
 def _problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
     if not integrator.newton:
         return _linear_problem(integrator, system, state, h)
     return linear_problem(_equilibrium(integrator, system, state, h), project(system, state.velocity))
 
 
-@eqx.filter_jit
+@compiled
 def _linear_step(integrator: ImplicitEuler, system: System, state: State, h: Array) -> tuple[State, NewtonInfo]:
     problem = _linear_problem(integrator, system, state, h)
     b = problem.b
@@ -284,7 +285,7 @@ def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Arr
     return StepEquilibrium(system, integrator.linear_system, state, h, C)
 
 
-@eqx.filter_jit
+@compiled
 def _newton_step(integrator: ImplicitEuler, system: System, state: State, h: Array) -> tuple[State, NewtonInfo]:
     problem = _equilibrium(integrator, system, state, h)
     start = project(system, state.velocity)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
+from .._precision import full_precision
 from .._small_blocks import times_vectors
 from .._sparse.block_matrix import BlockMatrix
 from .._typing import Array, Float
@@ -28,6 +29,7 @@ class BlockTridiagonal(lx.AbstractLinearSolver):
     G. H. Golub and C. F. Van Loan, Matrix Computations, Johns Hopkins 2013, section 4.5.
     """
 
+    @full_precision
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
         del options
         if not isinstance(operator, BlockMatrix):
@@ -40,6 +42,7 @@ class BlockTridiagonal(lx.AbstractLinearSolver):
         factors = {s: _factored(operator.entries[s, s]) for s, _, _ in operator.sizes}
         return factors, jnp.any(stray), False
 
+    @full_precision
     def compute(self, state, vector, options: dict[str, Any]):
         del options
         factors, stray, transposed = state

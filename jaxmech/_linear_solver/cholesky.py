@@ -8,6 +8,7 @@ import jax.scipy.linalg as jsl
 import lineax as lx
 from jax.flatten_util import ravel_pytree
 
+from .._precision import full_precision
 from ._outcome import FINE, INDEFINITE, SINGULAR, UNSYMMETRIC, outcome
 from ._whole_matrix import SINGULAR_PIVOT, asymmetric, loosest, needs_symmetry, residual_norm, scaling
 
@@ -43,6 +44,7 @@ class Cholesky(lx.AbstractLinearSolver):
         start = jnp.cos(jnp.arange(size, dtype=matrix.dtype))
         return factor, scale, matrix, flaw, scale * jsl.cho_solve((soft, True), start)
 
+    @full_precision
     def compute(self, state, vector, options: dict[str, Any]):
         del options
         factor, scale, matrix, flaw, null = state

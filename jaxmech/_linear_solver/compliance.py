@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
 from .._check import check_instance, numeric_array
+from .._precision import compiled
 from .._result import is_traced
 from .._sparse.layout import StateLayout
 from .._typing import Array, Float
@@ -39,7 +39,7 @@ def compliance_matrix(
     return _compliance(A, jnp.asarray(dofs, jnp.int32), default_solver(A) if solver is None else solver)
 
 
-@eqx.filter_jit
+@compiled
 def _compliance(A: lx.AbstractLinearOperator, dofs: Array, solver: lx.AbstractLinearSolver) -> Array:
     layout = StateLayout.of(A.in_structure())
     dtype = jnp.result_type(*jax.tree.leaves(A.in_structure()))

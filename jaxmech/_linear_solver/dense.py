@@ -7,6 +7,7 @@ import jax.scipy.linalg as jsl
 import lineax as lx
 from jax.flatten_util import ravel_pytree
 
+from .._precision import full_precision
 from .._typing import Array
 from ._outcome import FINE, SINGULAR, outcome
 from ._whole_matrix import SINGULAR_PIVOT, loosest, residual_norm, scaling
@@ -27,6 +28,7 @@ class Dense(lx.AbstractLinearSolver):
         factor = jsl.lu_factor(scale[:, None] * matrix * scale)
         return factor, scale, matrix, False
 
+    @full_precision
     def compute(self, state, vector, options: dict[str, Any]):
         del options
         (lu, pivots), scale, matrix, transposed = state

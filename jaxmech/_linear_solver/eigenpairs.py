@@ -10,6 +10,7 @@ import lineax as lx
 import numpy as np
 from scipy import sparse
 
+from .._precision import compiled
 from .._result import RESULTS
 from .._rows import take_rows
 from .._sparse.block_matrix import BlockMatrix
@@ -50,12 +51,12 @@ class Eigenpairs(eqx.Module):
     @property
     def values(self) -> Float[Array, " count"]:
         """Ascending."""
-        return eqx.filter_jit(_values)(self.stiffness, self.mass, self.found, self.norm)
+        return compiled(_values)(self.stiffness, self.mass, self.found, self.norm)
 
     @property
     def vectors(self) -> Vectors:
         """`{state: (count, nodes, deriv_size)}`; the largest component of each is positive."""
-        return eqx.filter_jit(_vectors)(self.stiffness, self.mass, self.found, self.norm)
+        return compiled(_vectors)(self.stiffness, self.mass, self.found, self.norm)
 
 
 class Found(eqx.Module):
@@ -72,7 +73,7 @@ class Found(eqx.Module):
     result: Any
 
 
-@eqx.filter_jit
+@compiled
 def eigenpairs(K: BlockMatrix, M: BlockMatrix, count: int, *, shifted: bool, norm: str) -> Eigenpairs:
     """The `count` lowest pairs. `shifted`: `M` is positive semi-definite, and `K` anything; otherwise `K` is positive
     definite, `M` anything, and the lowest positive pairs are found. `norm`: `"mass"` or `"stiffness"`.

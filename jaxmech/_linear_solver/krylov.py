@@ -10,6 +10,7 @@ import lineax as lx
 from equinox import AbstractClassVar, AbstractVar
 
 from .._check import check_counts, check_flags, check_instance, check_tolerances
+from .._precision import full_precision
 from .._sparse.block_matrix import BlockMatrix
 from .._sparse.preconditioned import PreconditionedOperator
 from .._typing import Array
@@ -101,6 +102,7 @@ class AbstractKrylov(lx.AbstractLinearSolver):
     def recursion(self, r: Vector) -> AbstractRecursion:
         """A run on the residual `r`."""
 
+    @full_precision
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
         name = type(self).__name__
         unknown = sorted(options.keys() - {"x0"})
@@ -119,6 +121,7 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         flaw = jnp.where(flaw == FINE, seen, flaw)
         return KrylovState(operator, applied, options.get("x0"), rows, flaw.astype(jnp.int32))
 
+    @full_precision
     def compute(self, state: KrylovState, vector: Vector, options: dict[str, Any]):
         del options
         dtype = dtype_of(vector)

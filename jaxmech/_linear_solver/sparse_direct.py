@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
+from .._precision import full_precision
 from .._result import RESULTS
 from .._sparse.block_matrix import BlockMatrix
 from ._cudss import check_available, device_solve
@@ -63,6 +64,7 @@ class SparseDirect(lx.AbstractLinearSolver):
             )
         return operator, False
 
+    @full_precision
     def compute(self, state, vector: dict[str, jax.Array], options: dict[str, Any]):
         del options
         operator, transposed = state

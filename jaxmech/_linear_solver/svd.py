@@ -8,6 +8,7 @@ import lineax as lx
 from jax.flatten_util import ravel_pytree
 
 from .._check import check_tolerances
+from .._precision import full_precision
 from ._outcome import FINE, outcome
 from ._whole_matrix import residual_norm
 
@@ -33,6 +34,7 @@ class SVD(lx.AbstractLinearSolver):
         u, s, vt = jnp.linalg.svd(matrix, full_matrices=False)
         return (u, s, vt), matrix, False
 
+    @full_precision
     def compute(self, state, vector, options: dict[str, Any]):
         del options
         (u, s, vt), matrix, transposed = state

@@ -9,6 +9,7 @@ from .._assembly import PARTS, Factors, Terms
 from .._check import check_flags, check_instance
 from .._dynamics import Fields
 from .._evaluation import Evaluation
+from .._precision import compiled
 from .._sparse.block_matrix import BlockMatrix
 from .._system import State, System
 from .base import AbstractLinearSystem
@@ -77,7 +78,7 @@ class CompositeLinearSystem(AbstractLinearSystem):
             raise KeyError(f"no matrix '{name}'; there are {sorted(self.systems)}.")
         return self.systems[name]
 
-    @eqx.filter_jit
+    @compiled
     def matrices(self, system: System, state: State, factors: Factors = Factors()) -> dict[str, BlockMatrix]:
         """Every matrix by name, in one pass. `factors`: of those that have none of their own."""
         self.systems[self.solver].check("this CompositeLinearSystem", system, state)

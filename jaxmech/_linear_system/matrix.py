@@ -12,6 +12,7 @@ from .._dynamics import Fields
 from .._evaluation import Evaluation
 from .._mapping_blocks import on_mapped
 from .._plan import Plan
+from .._precision import compiled
 from .._projection import Step, Walk
 from .._projector import Touched, check_constraints, constrain_matrix, held_nodes, touched_blocks
 from .._result import is_traced
@@ -100,16 +101,16 @@ class MatrixLinearSystem(AbstractLinearSystem):
         check_inputs(who, system, state)
         check_fit(who, self.built, self.sizes, system, state)
 
-    @eqx.filter_jit
+    @compiled
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.constrain(system, self.unconstrained(system, state, factors))
 
-    @eqx.filter_jit
+    @compiled
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         self.check("this MatrixLinearSystem", system, state)
         return self.matrix(Evaluation(system, state, self.mappings(system), self.forces(system)), factors)
 
-    @eqx.filter_jit
+    @compiled
     def linearized(
         self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
     ) -> tuple[BlockMatrix, Fields]:

@@ -1,9 +1,9 @@
 """A matrix assembled once and kept."""
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from .._assembly import Factors, Terms
+from .._precision import compiled
 from .._sparse.block_matrix import BlockMatrix, Pair
 from .._sparse.block_sparse import BlockSparse
 from .._system import State, System
@@ -56,7 +56,7 @@ class PrecomputedMatrixSystem(AbstractLinearSystem):
         return True
 
 
-@eqx.filter_jit
+@compiled
 def _evaluated(matrix: MatrixLinearSystem, system: System, state: State) -> Parts:
     def blocks(factors: Factors) -> dict[Pair, Array]:
         return {pair: entry.values for pair, entry in matrix.unconstrained(system, state, factors).entries.items()}

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from .._dof import AbstractDof, Rigid2, Rigid3, Vec2, Vec3
 from .._dynamics import Fields
+from .._precision import compiled
 from .._rotation import quaternion_conjugate, quaternion_product, rotation_matrix
 from .._rows import take_rows
 from .._sparse.block_matrix import Pair
@@ -18,7 +18,7 @@ from .._typing import Array, Float
 _LEAST_TURN = 1e-3  # weight of "no turn", which decides about an axis that no neighbour lies off
 
 
-@eqx.filter_jit
+@compiled
 def nodal_rotations(
     system: System, patterns: Mapping[Pair, BlockPattern], before: Mapping[str, Array], now: Mapping[str, Array]
 ) -> Fields:

@@ -1,0 +1,39 @@
+"""Products of matrices in full precision, on every device.
+
+Of float32 factors a GPU takes ten bits ("TF32") and a TPU seven, unless it is told otherwise: enough for a neural network,
+while a frame would turn by 1e-3, and an equilibrium be none beyond that. Nothing else is rounded so, and float64 not at all.
+What the user has set (`jax_default_matmul_precision`, `jax.default_matmul_precision`) stands.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def full_precision(function: Function) -> Function:
+    """`function`, whose products are of full precision wherever it is run or traced, derivatives included."""
+
+    @functools.wraps(function)
+    def exact(*arguments: Any, **keywords: Any) -> Any:
+        with _products():
+            return function(*arguments, **keywords)
+
+    return exact  # pyright: ignore[reportReturnType]
+
+
+def compiled(function: Function) -> Function:
+    """The same under `jit`."""
+    return full_precision(eqx.filter_jit(function))  # pyright: ignore[reportReturnType, reportArgumentType]
+
+
+def _products() -> contextlib.AbstractContextManager[Any]:
+    chosen = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
+    if jax.default_backend() == "cpu" or chosen is not None:
+        return contextlib.nullcontext()
+    return jax.default_matmul_precision("highest")

@@ -1,0 +1,144 @@
+"""Programs for a GPU, made without one: what they ask of the host, how precise their products are, and what they compute."""
+
+import collections
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+import scenes
+
+import jaxmech as jm
+
+LIBRARIES = ("cu", "cusolver", "cublas")  # what the names of functions on the GPU begin with
+SOLVERS = (
+    jm.Dense(),
+    jm.Cholesky(),
+    jm.SVD(),
+    jm.BlockTridiagonal(),
+    jm.PCG(),
+    jm.PCG(preconditioner=jm.Jacobi()),
+    jm.MINRES(),
+    jm.GMRES(),
+    jm.BiCGStab(),
+)
+WITH_GRADIENTS = ("tetrahedra", "every_constraint", "chain_of_mappings", "forms_of_geometric_stiffness")
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """As if JAX had a GPU; returns the functions of the host that a program would call."""
+    called = collections.Counter()
+
+    def recorded(function, shapes, *operands, **options):
+        called[function.__qualname__] += 1
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "pure_callback", recorded)
+    return called
+
+
+def stepped(arrays, static):
+    """A number made of the state after a step with the default solver."""
+    system, state, linear_system = eqx.combine(arrays, static)
+    end, _ = jm.ImplicitEuler(linear_system).step(system, state, 0.01, throw=False)
+    return sum(jnp.sum(x) for x in jax.tree.leaves(end) if jnp.issubdtype(x.dtype, jnp.inexact))
+
+
+def parts(system, state):
+    """The numbers of a scene with its linear system, and the rest."""
+    given = system, state, jm.MatrixLinearSystem.build(system, state)
+    return eqx.partition(given, eqx.is_inexact_array)
+
+
+def for_gpu(function, *arguments):
+    return jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
+
+
+def products(text):
+    """How many products of matrices there are, by precision."""
+    lines = [line for line in text.splitlines() if "stablehlo.dot_general" in line]
+    return collections.Counter("HIGHEST" if "precision = [HIGHEST, HIGHEST]" in line else "default" for line in lines)
+
+
+@pytest.mark.parametrize("name", scenes.names(scenes.STEPS))
+def test_steps_stay_on_the_gpu_and_are_precise(name, on_gpu):
+    scene = scenes.build(name)
+    arrays, static = parts(scene.system, scene.state)
+
+    def step(arrays):
+        return stepped(arrays, static)
+
+    text = for_gpu(jax.value_and_grad(step) if name in WITH_GRADIENTS else step, arrays)
+    assert not products(text)["default"]
+    assert all(target.startswith(LIBRARIES) for target in re.findall(r"custom_call @(\w+)", text))
+    # A solve that fails in the transposed program tells the host, and only then: Equinox's errors, which Lineax raises.
+    assert all(name.startswith("_error.") for name in on_gpu)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+def test_solvers_stay_on_the_gpu_and_are_precise(solver, on_gpu):
+    scene = scenes.build("plane_stress_triangles")
+    A = jm.MatrixLinearSystem.build(scene.system, scene.state).assemble(scene.system, scene.state)
+    b = scene.state.velocity
+
+    def solved(A, b):
+        return sum(jnp.sum(x) for x in lx.linear_solve(A, b, solver, throw=False).value.values())
+
+    text = for_gpu(jax.value_and_grad(solved, (0, 1), allow_int=True), A, b)
+    assert not products(text)["default"]
+    assert all(name.startswith("_error.") for name in on_gpu)
+
+
+def test_what_the_user_set_stands(on_gpu):
+    scene = scenes.build("tetrahedra")
+    arrays, static = parts(scene.system, scene.state)
+    for precision, expected in ((None, "HIGHEST"), ("tensorfloat32", "default")):
+        with jax.default_matmul_precision(precision):
+            found = products(for_gpu(lambda arrays: stepped(arrays, static), arrays))
+        assert list(found) == [expected]
+
+
+def test_products_of_the_user_are_left_alone(on_gpu):
+    energy = jm.energy
+    scene = scenes.build("tetrahedra")
+
+    def with_network(weights, state):
+        return jnp.sum(weights @ weights) + energy(scene.system, state)
+
+    assert products(for_gpu(with_network, jnp.eye(3), scene.state))["default"] == 1
+
+
+@pytest.mark.parametrize("stretch", [1.0, 40.0], ids=["safe", "distorted"])
+def test_programs_of_a_gpu_compute_the_same(stretch, monkeypatch):
+    """Run here, without kernels: straight lines of all elements at once, branches, sums over the scenes of a batch."""
+    mesh = jm.box_mesh(cells=(6, 3, 3), size=(2.0, 1.0, 1.0))
+    system = jm.System(
+        {"body": jm.Vec3()},
+        forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, jm.Corotational(1e3, 0.3))},
+        masses={"mass": jm.ConsistentMass.from_mesh("body", mesh, 1.0)},
+        constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        gravity=(0.0, 0.0, -10.0),
+    )
+    rest = system.at_rest({"body": mesh.points})
+    linear_system = jm.MatrixLinearSystem.build(system, rest)
+    positions = rest.position["body"] * jnp.array([[[1.0]], [[stretch]]]) ** jnp.array([1.0, -1.0, -1.0])
+
+    def step(position):
+        state = eqx.tree_at(lambda s: s.position["body"], rest, position)
+        end, _ = jm.ImplicitEuler(linear_system, jm.PCG(1e-12)).step(system, state, 1e-3, throw=False)
+        return end.velocity["body"]
+
+    def outcomes():
+        slope = jax.grad(lambda position: jnp.sum(step(position) ** 2))
+        return [jax.jit(of)(positions) for of in (jax.vmap(step), jax.vmap(slope))]
+
+    expected = outcomes()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr("jaxmech._llvm.foreign._interface", lambda: None)
+    for one, other in zip(outcomes(), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-7 * float(jnp.max(jnp.abs(other))))
