@@ -40,6 +40,11 @@ def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = N
     return run
 
 
+def on_cpu() -> bool:
+    """Whether caches are small and fusion copies arithmetic; a GPU has its own ways."""
+    return jax.default_backend() == "cpu"
+
+
 def device_count() -> int:
     """The devices to divide work over: one, unless it is `over_devices`."""
     mesh = jax.sharding.get_abstract_mesh()

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 
+from ._devices import on_cpu
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -34,6 +36,6 @@ def compiled(function: Function) -> Function:
 
 def _products() -> contextlib.AbstractContextManager[Any]:
     chosen = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
-    if jax.default_backend() == "cpu" or chosen is not None:
+    if on_cpu() or chosen is not None:
         return contextlib.nullcontext()
     return jax.default_matmul_precision("highest")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
+from .._devices import on_cpu
 from .._typing import Array, Float
 
 _MOST = 36  # entries of a row that are summed together: those of a block of two rigid bodies
@@ -15,6 +16,8 @@ def sum_lanes(rows: Float[Array, "groups lanes ..."]) -> Float[Array, "groups ..
     """The sum over the lanes of every group, one after the other."""
     if rows.shape[1] == 1:
         return rows[:, 0]
+    if not on_cpu():  # XLA sums in the loop that reads; several arrays together can be more than a GPU has shared memory for
+        return jnp.sum(rows, axis=1)
     split = next(i for i in range(2, rows.ndim + 1) if math.prod(rows.shape[i:]) <= _MOST)
     size = math.prod(rows.shape[split:])
     if not size or not rows.size:

@@ -44,11 +44,6 @@ class ArrayArithmetic(AbstractArithmetic):
         return lax.cond(jnp.any(which > 0), replaced, lambda start, _: start, start, values)
 
 
-def on_cpu() -> bool:
-    """Whether caches are small and fusion copies arithmetic; a GPU has its own ways."""
-    return jax.default_backend() == "cpu"
-
-
 def lifted(x: Scalar, shape: tuple[int, ...]) -> jax.Array:
     """A scalar as an array of `shape`, `()` or `(elements,)`."""
     return lax.broadcast(jnp.asarray(x), shape) if x.shape != shape else jnp.asarray(x)

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from .._devices import AXIS, device_count, divided, in_order
+from .._devices import AXIS, device_count, divided, in_order, on_cpu
 from .._llvm.foreign import NotOfThisMachine
 from .._typing import Array
-from .arrays import ArrayArithmetic, on_cpu, stacked
+from .arrays import ArrayArithmetic, stacked
 from .element_program import ElementProgram
 from .kernel import Kernel, form_of
 from .node_rows import NodeRows, whole

@@ -17,9 +17,9 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, partial_eval
 
+from .._devices import on_cpu
 from .._llvm.foreign import compile_on_cpu
 from .._typing import Array
-from .arrays import on_cpu
 from .chunks import are_few, evaluated, summed_by_kernel
 from .element_program import ElementProgram
 from .many_scenes import AbstractSceneProgram, Own, in_front, map_scenes
