@@ -115,6 +115,17 @@ def test_products_of_the_user_are_left_alone(on_gpu):
     assert products(for_gpu(with_network, jnp.eye(3), scene.state))["default"] == 1
 
 
+def test_loops_of_elements_are_written_out(on_gpu):
+    """Each round would be kernels of its own. Those of a branch stay, and wait in it."""
+    mesh = jm.box_mesh(cells=(6, 3, 3), size=(2.0, 1.0, 1.0))
+    for law, loops in ((jm.Ogden(jnp.array([1.0]), jnp.array([2.0]), 10.0), False), (jm.Corotational(1e3, 0.3), True)):
+        system = jm.System({"body": jm.Vec3()}, forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, law)})
+        rest = system.at_rest({"body": mesh.points})
+        linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
+        text = for_gpu(linear_system.unconstrained, system, rest)
+        assert ("stablehlo.while" in text) == ("stablehlo.case" in text) == loops
+
+
 @pytest.mark.parametrize("stretch", [1.0, 40.0], ids=["safe", "distorted"])
 def test_programs_of_a_gpu_compute_the_same(stretch, monkeypatch):
     """Run here, without kernels: straight lines of all elements at once, branches, sums over the scenes of a batch."""

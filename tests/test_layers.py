@@ -17,6 +17,7 @@ LAYERS = (
         "_positive_part",
         "_memory",
         "_devices",
+        "_precision",
         "_llvm",
         "_rows",
         "_progress",

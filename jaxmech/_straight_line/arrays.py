@@ -12,9 +12,12 @@ from .scalars import AbstractArithmetic, Branch, Scalar, is_number
 
 
 class ArrayArithmetic(AbstractArithmetic):
-    """Each operation is the one of JAX on arrays."""
+    """Each operation is the one of JAX on arrays. On a GPU every round of a loop that is kept is kernels of its own: only
+    those are kept there that few elements go through, for there is less to compile."""
 
-    keeps_loops = True
+    def __init__(self, *, keeps_loops: bool):
+        super().__init__()
+        self.keeps_loops = keeps_loops
 
     def computed(self, primitive: Any, dtype: Any, operands: tuple[Scalar, ...], params: dict[str, Any]) -> jax.Array:
         del dtype
@@ -35,7 +38,7 @@ class ArrayArithmetic(AbstractArithmetic):
         def replaced(start: list[jax.Array], values: list[jax.Array]) -> list[jax.Array]:
             remaining = iter(values)
             given = [x if known else next(remaining) for x, known in zip(scalars, are_numbers, strict=True)]
-            others = rows(second(ArrayArithmetic(), given))
+            others = rows(second(ArrayArithmetic(keeps_loops=True), given))
             return [jnp.where(which > 0, b, a) for a, b in zip(start, others, strict=True)]
 
         start = rows(first(self, scalars))

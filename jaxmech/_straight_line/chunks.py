@@ -126,7 +126,7 @@ def _straight(call: ElementProgram) -> Callable[..., list[Any]]:
     def as_scalars(*arrays):
         count = (_count(call.axes, arrays),)
         inputs = [entries(a, axis is not None) for a, axis in zip(arrays, call.axes, strict=True)]
-        scalars = run(ArrayArithmetic(), call.jaxpr, [entries(c) for c in call.consts], inputs)
+        scalars = run(ArrayArithmetic(keeps_loops=on_cpu()), call.jaxpr, [entries(c) for c in call.consts], inputs)
         return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, call.jaxpr.outvars, strict=True)]
 
     def straight(*arrays):

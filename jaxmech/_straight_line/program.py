@@ -151,7 +151,7 @@ def _scan(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
 
     def step(carry, current):
         inputs = [*consts, *(entries(a, bool(lanes)) for a in (*carry, *current))]
-        outputs = run(ArrayArithmetic(), body.jaxpr, [entries(c) for c in body.consts], inputs)
+        outputs = run(ArrayArithmetic(keeps_loops=True), body.jaxpr, [entries(c) for c in body.consts], inputs)
         return packed(outputs[:states], dtypes[:states]), packed(outputs[states:], dtypes[states:])
 
     per_step = [
