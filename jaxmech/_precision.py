@@ -30,8 +30,21 @@ def full_precision(function: Function) -> Function:
 
 
 def compiled(function: Function) -> Function:
-    """The same under `jit`."""
-    return full_precision(eqx.filter_jit(function))  # pyright: ignore[reportReturnType, reportArgumentType]
+    """The same under `jit`. As a method it is bound like Equinox's, to what `jit` takes as an argument."""
+    return _Compiled(function)  # pyright: ignore[reportReturnType]
+
+
+class _Compiled:
+    def __init__(self, function: Callable[..., Any]):
+        functools.update_wrapper(self, function)
+        self._jitted = eqx.filter_jit(function)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        with _products():
+            return self._jitted(*arguments, **keywords)
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self if instance is None else jax.tree_util.Partial(self, instance)
 
 
 def _products() -> contextlib.AbstractContextManager[Any]:
