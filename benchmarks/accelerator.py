@@ -1,18 +1,16 @@
-"""What an accelerator is for: a million tetrahedra, and a clamped cantilever of a million unknowns.
+"""What an accelerator is for: a clamped cantilever of a million unknowns.
 
-    python -m benchmarks.accelerator [--tetrahedra 55] [--cells 43] [--dtype float64]
+    python -m benchmarks.accelerator [--cells 43] [--dtype float64]
 
-On the device that JAX takes, whatever it is: assembly of `6 cells^3` tetrahedra by autodiff and the product with their
-matrix, in float64 unless asked otherwise; then the equilibrium of a linear elastic cantilever of 4 x 1 x 1, `4n x n x n`
+On the device that JAX takes, whatever it is: the equilibrium of a linear elastic cantilever of 4 x 1 x 1, `4n x n x n`
 trilinear hexahedra with a load at its end, from the mesh's arrays on the device to its displacements, by conjugate gradients
 with block Jacobi. 173 x 44 x 44 nodes have 1,004,784 unknowns; feax reports 1.28 s for 998,976 on an H100, with AMG, after
-compiling for 137 s (its dashboard, 2026). One JSON line each; the first call is told apart.
+compiling for 137 s (its dashboard, 2026). The first call is told apart. Assembly and products: `benchmarks.assembly`.
 """
 
 import argparse
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,29 +19,6 @@ import jaxmech as jm
 from benchmarks.clock import cold_and_warm, report
 
 LOAD = 0.01  # of a Young's modulus of 1000
-LAWS = ("NeoHookean", "Corotational", "LinearElastic")
-
-
-def tetrahedra(cells: int, law: str, dtype: str) -> None:
-    """Assembly and product."""
-    mesh = jm.box_mesh(cells=(cells, cells, cells), size=(1.0, 1.0, 1.0))
-    mesh = jm.Mesh(mesh.points.astype(dtype), mesh.cells, mesh.kind)
-    material = getattr(jm, law)(jnp.asarray(1e3, dtype), jnp.asarray(0.3, dtype))
-    system = jm.System({"body": jm.Vec3()}, forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, material)})
-    rest = system.at_rest({"body": mesh.points})
-    linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
-    first, assembly, matrix = cold_and_warm(lambda: linear_system.unconstrained(system, rest))
-    product = eqx.filter_jit(lambda A, x: A.mv(x))
-    x = {"body": jnp.ones_like(mesh.points)}
-    _, spmv, _ = cold_and_warm(lambda: product(matrix, x), 30)
-    values = matrix["body", "body"].values
-    report(
-        law=law,
-        tetrahedra=mesh.cells.shape[0],
-        **{"first assembly s": first, "assembly s": assembly, "G tets/s": mesh.cells.shape[0] / assembly / 1e9},
-        **{"product s": spmv, "Gdof/s": mesh.points.size / spmv / 1e9},
-        **{"product GB/s": (values.nbytes + 4 * values.shape[0]) / spmv / 1e9},
-    )
 
 
 def cantilever(n: int, dtype: str) -> tuple[np.ndarray, jm.System, jm.State, jm.MatrixLinearSystem]:
@@ -71,8 +46,7 @@ def equilibrium(n: int, dtype: str) -> None:
     rtol = 1e-8 if dtype == "float64" else 1e-4
 
     def solve() -> Any:
-        solver = jm.PCG(rtol)
-        return jm.static_solve(system, rest, linear_system, solver=solver, throw=False)
+        return jm.static_solve(system, rest, linear_system, solver=jm.PCG(rtol), throw=False)
 
     first, seconds, solution = cold_and_warm(solve, 3)
     tip = np.asarray(solution.position["beam"])[np.argmax(points @ np.array([1.0, 1e-6, 1e-6]))]
@@ -89,18 +63,14 @@ def equilibrium(n: int, dtype: str) -> None:
 
 
 def main() -> None:
-    """All of it."""
+    """One equilibrium."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tetrahedra", type=int, default=55, help="cells along a side of the cube; 0: none")
-    parser.add_argument("--cells", type=int, default=43, help="cells along a short side of the cantilever; 0: none")
+    parser.add_argument("--cells", type=int, default=43, help="n, along a short side")
     parser.add_argument("--dtype", default="float64", choices=["float32", "float64"])
     arguments = parser.parse_args()
     jax.config.update("jax_enable_x64", arguments.dtype == "float64")
     report(device=str(jax.devices()[0].device_kind), jax=jax.__version__, **vars(arguments))
-    for law in LAWS if arguments.tetrahedra else ():
-        tetrahedra(arguments.tetrahedra, law, arguments.dtype)
-    if arguments.cells:
-        equilibrium(arguments.cells, arguments.dtype)
+    equilibrium(arguments.cells, arguments.dtype)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ def measure(cells: int, material: str, dtype: str, devices: int) -> dict:
         "SciPy product s": scipy_spmv,
         "product / SciPy": spmv / scipy_spmv,
         "copy GB/s": 2 * values.nbytes / copied / 1e9,
+        "Gdof/s": mesh.points.size / spmv / 1e9,
         "product GB/s": (values.nbytes + 4 * values.shape[0]) / spmv / 1e9,
         "peak MB": peak_megabytes(),
     }

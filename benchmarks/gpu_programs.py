@@ -89,7 +89,8 @@ def programs(n: int, dtype: str) -> list[tuple[str, Any, Any]]:
     import jax.numpy as jnp
 
     import jaxmech as jm
-    from benchmarks.accelerator import LAWS, cantilever
+    from benchmarks.__main__ import LAWS
+    from benchmarks.accelerator import cantilever
     from benchmarks.step import clamped
 
     def assemble(system, state, linear_system):

@@ -1,7 +1,7 @@
 """Products of matrices in full precision, on every device.
 
 Of float32 factors a GPU takes ten bits ("TF32") and a TPU seven, unless it is told otherwise: enough for a neural network,
-while a frame would turn by 1e-3, and an equilibrium be none beyond that. Nothing else is rounded so, and float64 not at all.
+but three digits, or two, of a rotation or of a force out of balance. Nothing else is rounded so, nor float64 on a GPU.
 What the user has set (`jax_default_matmul_precision`, `jax.default_matmul_precision`) stands.
 """
 

@@ -25,7 +25,9 @@ _FEWEST = WIDTH  # elements that are computed together
 _FEW = 256  # elements for which XLA takes longer to compile a straight line than that saves
 _SHORT = 200  # operations that XLA handles well enough as they are
 _LONG = 60_000  # operations beyond which compiling a straight line takes too long
-_LONG_ON_GPU = 30_000  # the same where XLA weighs each against each: 50 s for 50,000, of hexahedra; no tetrahedra have more
+_LONG_ON_GPU = (
+    30_000  # the same where XLA weighs each against each: 50 s for 50,000, of hexahedra; of tetrahedra they are 26,000
+)
 _DIVIDED = 256  # elements, of fewer of which the devices have told each other nothing in the time that they take
 _CHUNK = 1024  # elements whose scalars stay in the cache of a core
 _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
