@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, PartitionSpec
 
+from ._jax import manual_axes
 from ._typing import Array
 
 AXIS = "jaxmech"
@@ -47,13 +48,12 @@ def on_cpu() -> bool:
 
 def device_count() -> int:
     """The devices to divide work over: one, unless it is `over_devices`."""
-    mesh = jax.sharding.get_abstract_mesh()
-    return mesh.shape[AXIS] if AXIS in mesh.manual_axes else 1
+    return jax.sharding.get_abstract_mesh().shape[AXIS] if AXIS in manual_axes() else 1
 
 
 def is_of_each() -> bool:
     """Whether this is part of a program that each device of a mesh, of one or of several, runs for itself."""
-    return bool(jax.sharding.get_abstract_mesh().manual_axes)
+    return bool(manual_axes())
 
 
 def is_run_by_many() -> bool:

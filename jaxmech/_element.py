@@ -12,10 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from ._check import check_real, numeric_array
+from ._jax import Tracer
 from ._stencil import Stencil
 from ._straight_line.elements import map_elements
 from ._straight_line.node_rows import NodeRows, is_rows, whole

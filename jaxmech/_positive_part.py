@@ -5,10 +5,18 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
+from ._jax import (
+    Primitive,
+    ShapedArray,
+    define,
+    is_undefined_primal,
+    is_zero,
+    lower_fun,
+    register_lowering,
+    zero_of,
+    zero_tangent,
+)
 from ._precision import full_precision
 from ._typing import Array, Float
 
@@ -65,19 +73,19 @@ def _divided_differences(x: Float[Array, " n"], order: int) -> Array:
 def _jvp(primals, tangents):
     A, *directions = primals
     out = _derivative_p.bind(*primals)
-    changes = [] if type(tangents[0]) is ad.Zero else [_derivative_p.bind(A, *directions, tangents[0])]
+    changes = [] if is_zero(tangents[0]) else [_derivative_p.bind(A, *directions, tangents[0])]
     for k, rate in enumerate(tangents[1:]):
-        if type(rate) is not ad.Zero:
+        if not is_zero(rate):
             changes.append(_derivative_p.bind(A, *directions[:k], rate, *directions[k + 1 :]))
     if not changes:
-        return out, ad.Zero(jax.typeof(out).to_tangent_aval())
+        return out, zero_tangent(out)
     return out, sum(changes[1:], changes[0])
 
 
 def _transpose(cotangent, *operands):
-    linear = [ad.is_undefined_primal(x) for x in operands]
-    if type(cotangent) is ad.Zero:
-        return [ad.Zero(x.aval) if unknown else None for x, unknown in zip(operands, linear, strict=True)]
+    linear = [is_undefined_primal(x) for x in operands]
+    if is_zero(cotangent):
+        return [zero_of(x.aval) if unknown else None for x, unknown in zip(operands, linear, strict=True)]
     # tr(W^T D^k f(A)[E_1 ... E_k]) is the same whichever of the symmetric W, E_1 ... E_k is taken out.
     pulled = _derivative_p.bind(*(cotangent if unknown else x for x, unknown in zip(operands, linear, strict=True)))
     return [pulled if unknown else None for unknown in linear]
@@ -95,7 +103,5 @@ def _batch(operands, axes):
 _derivative_p = Primitive("jaxmech_positive_part")
 _derivative_p.def_impl(jax.jit(_evaluate))
 _derivative_p.def_abstract_eval(lambda A, *directions: ShapedArray(A.shape, A.dtype))
-ad.primitive_jvps[_derivative_p] = _jvp
-ad.primitive_transposes[_derivative_p] = _transpose
-batching.primitive_batchers[_derivative_p] = _batch
-mlir.register_lowering(_derivative_p, mlir.lower_fun(_evaluate, multiple_results=False))
+define(_derivative_p, jvp=_jvp, transpose=_transpose, batch=_batch)
+register_lowering(_derivative_p, lower_fun(_evaluate, multiple_results=False))

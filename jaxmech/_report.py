@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import numpy as np
 
+from ._jax import index_of, message_of
 from ._result import RESULTS, FailedComputation, is_traced
 from ._system import System
 
@@ -45,8 +46,8 @@ def describe(info: Any, system: System, who: str, batch: int = 0, *, iterated: b
     loose = int(of(info.loose_state, 0))
     if 0 <= loose < len(system.main_states):
         return f"{who}: {_loose(system.main_states[loose])}"
-    number = int(of(info.result._value, 0))
-    text = f"{who}: {RESULTS._index_to_message[number]}"
+    number = int(of(index_of(info.result), 0))
+    text = f"{who}: {message_of(RESULTS, number)}"
     if not iterated:
         return text
     histories = of(info.residuals, 2)

@@ -4,7 +4,8 @@ from typing import Any
 
 import jax
 import lineax as lx
-from jax.core import Tracer
+
+from ._jax import Tracer
 
 
 class RESULTS(lx.RESULTS):  # pyright: ignore[reportGeneralTypeIssues]

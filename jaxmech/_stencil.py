@@ -7,9 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from ._check import numeric_array
+from ._jax import Tracer
 from ._rows import add_rows, take_rows
 from ._straight_line.node_rows import NodeRows
 from ._typing import Array

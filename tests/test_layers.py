@@ -1,6 +1,7 @@
 """The import rule of the architecture: downwards only, and families of components do not know each other."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "jaxmech"
 LAYERS = (
     (
+        "_jax",
         "_typing",
         "_check",
         "_result",
@@ -90,6 +92,16 @@ def test_imports_go_downwards(path):
             assert (unit, other) in SIBLINGS, f"{unit} imports its sibling {other}"
         if other == "_mesh":
             assert unit in MESH_READERS, f"{unit} imports {other}"
+
+
+@every
+def test_what_may_change_in_jax_is_imported_in_one_place(path):
+    if path.name == "_jax.py":
+        return
+    unstable = re.compile(r"jax\.(interpreters|extend|core|_src)\b|jax\.experimental(?! import sparse)|jax\.lib\b")
+    imports = [ast.unparse(n) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    found = [line for line in imports if unstable.search(line)]
+    assert not found, f"{found}: use jaxmech/_jax.py"
 
 
 def test_imports_have_no_cycle():

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.interpreters import partial_eval
 from test_straight_line import close, way  # noqa: F401
 
+from jaxmech._jax import without_unused
 from jaxmech._sparse.element_sums import ElementSums
 from jaxmech._straight_line import chunks
 from jaxmech._straight_line.elements import map_elements
@@ -301,17 +301,17 @@ def test_what_nobody_reads_is_left_out(given):
     """A trace says which inputs an output is made of, through a mapped program too."""
     a, b, s = given
     traced = jax.make_jaxpr(lambda a, b, s: map_elements(lambda a, b, s: (a * s, b + 1), AXES, a, b, s))(a, b, s)
-    assert partial_eval.dce_jaxpr(traced.jaxpr, [True, False])[1] == [True, False, True]
-    assert partial_eval.dce_jaxpr(traced.jaxpr, [False, True])[1] == [False, True, False]
+    assert without_unused(traced.jaxpr, [True, False])[1] == [True, False, True]
+    assert without_unused(traced.jaxpr, [False, True])[1] == [False, True, False]
     shapes = jnp.ones((4, 3)), jnp.ones((5, 3, 3)), NODES[0], NODES[1], s
 
     def read(a, b, of_a, of_b, s):
         return map_elements(lambda a, b, s: (a * s, b + 1, a @ b), AXES, NodeRows(a, of_a), NodeRows(b, of_b), s)
 
     traced = jax.make_jaxpr(read)(*shapes)
-    assert partial_eval.dce_jaxpr(traced.jaxpr, [True, False, False])[1] == [True, False, True, False, True]
-    assert partial_eval.dce_jaxpr(traced.jaxpr, [False, True, False])[1] == [False, True, False, True, False]
-    assert partial_eval.dce_jaxpr(traced.jaxpr, [False, False, True])[1] == [True, True, True, True, False]
-    kept = partial_eval.dce_jaxpr(traced.jaxpr, [False, True, False])[0]
+    assert without_unused(traced.jaxpr, [True, False, False])[1] == [True, False, True, False, True]
+    assert without_unused(traced.jaxpr, [False, True, False])[1] == [False, True, False, True, False]
+    assert without_unused(traced.jaxpr, [False, False, True])[1] == [True, True, True, True, False]
+    kept = without_unused(traced.jaxpr, [False, True, False])[0]
     found = jax.jit(lambda b, nodes: jax.core.eval_jaxpr(kept, (), b, nodes))(shapes[1], jnp.asarray(NODES[1]))
     close(found, [shapes[1][NODES[1]] + 1])

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import partial_eval
 
 from .._dof import AbstractDof
+from .._jax import without_unused
 from .._typing import Array
 from .base import AbstractEnergyForceField, AbstractForceField, Arrays
 
@@ -113,7 +113,7 @@ def rates(function: Callable, *arguments: Any) -> tuple[Rate, ...]:
             return jax.jvp(lambda a: function(*before, a, *after), (arguments[number],), (tangent,))[1]
 
         jaxpr = jax.make_jaxpr(rate)(arguments, arguments[number]).jaxpr
-        used = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1]
+        used = without_unused(jaxpr, [True] * len(jaxpr.outvars))[1]
         return Rate(any(used[count:]), not any(used[:count]))
 
     return tuple(of(number) for number in range(len(arguments)))

@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import batching
 
 from .._devices import device_count
+from .._jax import Primitive, ShapedArray, define
 from .._llvm.foreign import NotOfThisMachine, compile_on_cpu
 from .._sparse.block_sparse import BlockSparse
 from .._typing import Array, Float, Int
@@ -141,5 +139,5 @@ def _batch(operands, axes, *, inverted):
 _more_p = Primitive("jaxmech_more_steps")
 _more_p.multiple_results = True
 _more_p.def_abstract_eval(_abstract)
-batching.primitive_batchers[_more_p] = _batch
+define(_more_p, batch=_batch)
 compile_on_cpu(_more_p, _none, _by_kernel)

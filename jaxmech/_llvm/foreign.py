@@ -13,10 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import mlir
 
 from .._devices import is_of_each
+from .._jax import Primitive, device_count_of, lower_fun, register_lowering
 from .._typing import Array
 
 TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
@@ -79,11 +78,10 @@ def number_type(dtype: Any) -> str:
 def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kernel: Callable[..., Any]) -> None:
     """Says how a primitive is carried out: on one CPU by `as_kernel`, which may call foreign functions; by `as_arrays`
     elsewhere, and where XLA divides arrays over devices by itself, for it knows nothing of such functions."""
-    arrays, kernel = (mlir.lower_fun(f, multiple_results=primitive.multiple_results) for f in (as_arrays, as_kernel))
+    arrays, kernel = (lower_fun(f, multiple_results=primitive.multiple_results) for f in (as_arrays, as_kernel))
 
     def on_cpu(ctx, *operands, **params):
-        devices = getattr(ctx.module_context.axis_context, "num_devices", jax.device_count())
-        alone = devices == 1 or is_of_each()
+        alone = device_count_of(ctx) == 1 or is_of_each()
         return (kernel if alone and _interface() is not None else arrays)(ctx, *operands, **params)
 
     def at_once(*operands, static):
@@ -91,8 +89,8 @@ def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kerne
 
     jitted = jax.jit(at_once, static_argnames="static")
     primitive.def_impl(lambda *operands, **params: jitted(*operands, static=tuple(sorted(params.items()))))
-    mlir.register_lowering(primitive, arrays)
-    mlir.register_lowering(primitive, on_cpu, platform="cpu")
+    register_lowering(primitive, arrays)
+    register_lowering(primitive, on_cpu, platform="cpu")
 
 
 @functools.cache

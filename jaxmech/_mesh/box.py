@@ -5,9 +5,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from .._check import numeric_array
+from .._jax import Tracer
 from .._typing import Array, Float, Int
 from .mesh import Mesh
 from .reference import reference_element

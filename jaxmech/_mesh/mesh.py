@@ -6,9 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from .._check import numeric_array
+from .._jax import Tracer
 from .._typing import Array, Float, Int, Scalar
 from .adjacency import cell_faces, distinct_rows, opposite_faces, row_keys
 from .reference import reference_element

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from jax.core import Tracer
 
 from .._check import numeric_array
+from .._jax import Tracer
 from .._typing import Int
 from .mesh import Mesh
 from .topological_mapping import TopologicalMapping, host_cells

@@ -5,9 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from .._check import check_counts, check_instance, numeric_array
+from .._jax import Tracer
 from .._typing import Array, Int
 from .adjacency import listed_by
 from .mesh import Mesh

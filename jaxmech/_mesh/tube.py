@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from jax.core import Tracer
 from scipy.spatial.transform import Rotation
 
 from .._check import check_counts, check_real, numeric_array
+from .._jax import Tracer
 from .._typing import Bool, Float, Int
 from .mesh import Mesh
 from .topological_mapping import TopologicalMapping, host_cells

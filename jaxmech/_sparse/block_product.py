@@ -3,11 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
 
 from .._devices import device_count
+from .._jax import Primitive, ShapedArray, define, is_undefined_primal, is_zero, zero_of, zero_tangent
 from .._llvm.foreign import NotOfThisMachine, compile_on_cpu
 from .._small_blocks import times_vectors
 from .._typing import Array, Float
@@ -70,19 +68,19 @@ def _jvp(primals, tangents, structure):
     out = _product_p.bind(*primals, structure=structure)
     pattern = jax.tree.unflatten(structure, leaves)
     parts = []
-    if type(value_rates) is not ad.Zero:
+    if not is_zero(value_rates):
         parts.append(_written_down(value_rates, pattern, x))
-    if type(rates) is not ad.Zero:
+    if not is_zero(rates):
         parts.append(_written_down(values, pattern, rates))
-    return out, sum(parts[1:], parts[0]) if parts else ad.Zero(jax.typeof(out).to_tangent_aval())
+    return out, sum(parts[1:], parts[0]) if parts else zero_tangent(out)
 
 
 def _transpose(cotangent, values, x, *leaves, structure):
     nothing = (None for _ in leaves)
-    of_values = ad.is_undefined_primal(values)
+    of_values = is_undefined_primal(values)
     linear = values if of_values else x
-    if type(cotangent) is ad.Zero:
-        pulled = ad.Zero(linear.aval)
+    if is_zero(cotangent):
+        pulled = zero_of(linear.aval)
     else:
         pattern = jax.tree.unflatten(structure, leaves)
 
@@ -117,7 +115,5 @@ def _first(a: Array, axis: int | None, own: int, deepest: int) -> Array:
 
 _product_p = Primitive("jaxmech_block_product")
 _product_p.def_abstract_eval(_abstract)
-ad.primitive_jvps[_product_p] = _jvp
-ad.primitive_transposes[_product_p] = _transpose
-batching.primitive_batchers[_product_p] = _batch
+define(_product_p, jvp=_jvp, transpose=_transpose, batch=_batch)
 compile_on_cpu(_product_p, _evaluate, _by_kernel)

@@ -12,10 +12,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
+from .._jax import Primitive, ShapedArray, define, is_zero, lower_fun, register_lowering, zero_of, zero_tangent
 from .._rows import take_rows, take_rows_or_zeros
 from .._typing import Array, Float, Int
 from .lane_sums import sum_lanes
@@ -100,14 +98,14 @@ def _abstract(values, slots, position, *tables, spread):
 
 def _jvp(primals, tangents, **static):
     out = _reduce_p.bind(*primals, **static)
-    if type(tangents[0]) is ad.Zero:
-        return out, ad.Zero(jax.typeof(out).to_tangent_aval())
+    if is_zero(tangents[0]):
+        return out, zero_tangent(out)
     return out, _reduce_p.bind(tangents[0], *primals[1:], **static)
 
 
 def _transpose(cotangent, values, *plan, spread):
-    if type(cotangent) is ad.Zero:
-        return (ad.Zero(values.aval), *(None for _ in plan))
+    if is_zero(cotangent):
+        return (zero_of(values.aval), *(None for _ in plan))
     return (_reduce_p.bind(cotangent, *plan, spread=not spread), *(None for _ in plan))
 
 
@@ -122,7 +120,5 @@ def _batch(args, axes, **static):
 _reduce_p = Primitive("jaxmech_reduce")
 _reduce_p.def_impl(jax.jit(_evaluate, static_argnames="spread"))
 _reduce_p.def_abstract_eval(_abstract)
-ad.primitive_jvps[_reduce_p] = _jvp
-ad.primitive_transposes[_reduce_p] = _transpose
-batching.primitive_batchers[_reduce_p] = _batch
-mlir.register_lowering(_reduce_p, mlir.lower_fun(_evaluate, multiple_results=False))
+define(_reduce_p, jvp=_jvp, transpose=_transpose, batch=_batch)
+register_lowering(_reduce_p, lower_fun(_evaluate, multiple_results=False))

@@ -6,9 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from .._devices import AXIS, device_count, divided, in_order, on_cpu
+from .._jax import ClosedJaxpr, jaxpr_as_fun
 from .._llvm.foreign import NotOfThisMachine
 from .._typing import Array
 from .arrays import ArrayArithmetic, stacked

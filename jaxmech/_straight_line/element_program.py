@@ -5,8 +5,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
-from jax.interpreters import partial_eval
+
+from .._jax import ClosedJaxpr, Literal, jaxpr_as_fun, without_unused
 
 Axes = tuple[int | None, ...]
 
@@ -91,7 +91,7 @@ class ElementProgram:
 
 def reduced(program: ClosedJaxpr, axes: Axes, wanted: Sequence[bool]) -> tuple[ElementProgram, list[int]]:
     """Some outputs of a program, and the arguments that these are made of."""
-    jaxpr, used = partial_eval.dce_jaxpr(program.jaxpr, list(wanted))
+    jaxpr, used = without_unused(program.jaxpr, wanted)
     kept = [i for i, is_used in enumerate(used) if is_used]
     return ElementProgram(ClosedJaxpr(jaxpr, program.consts), tuple(axes[i] for i in kept)), kept
 

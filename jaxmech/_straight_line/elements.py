@@ -6,15 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
-from jax.extend.core import ClosedJaxpr
 
 from .._devices import device_count
+from .._jax import ClosedJaxpr, Tracer, rewired
 from .chunks import are_few
 from .element_program import reduced
 from .mapped_program import map_program
 from .node_rows import is_rows, whole
-from .stages import rewired
 from .sums import AbstractElementSums
 
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
 
+from .._jax import Primitive, ShapedArray, define, instantiate_zeros, is_undefined_primal, is_zero
 from .._llvm.foreign import NotOfThisMachine, compile_on_cpu
 from .._typing import Array
 from .scalars import NoStraightLine
@@ -84,7 +82,7 @@ def in_front(operands: Sequence[Array], dimensions: Sequence[int | None]) -> tup
 def _jvp(primals, tangents, *, program, own):
     """The derivative of one scene, for all of them."""
     outputs = map_scenes(program, own, primals)
-    moving = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
+    moving = [i for i, t in enumerate(tangents) if not is_zero(t)]
 
     def rates(primals, moved):
         return jax.jvp(_along(program, primals, moving), [primals[i] for i in moving], moved)[1]
@@ -96,7 +94,7 @@ def _jvp(primals, tangents, *, program, own):
 
 def _transpose(cotangents, *operands, program, own):
     """The transpose of one scene, for all of them; of what scenes share, its sum over them."""
-    linear = [i for i, a in enumerate(operands) if ad.is_undefined_primal(a)]
+    linear = [i for i, a in enumerate(operands) if is_undefined_primal(a)]
     given = [None if i in linear else a for i, a in enumerate(operands)]
     avals = [jax.ShapeDtypeStruct(operands[i].aval.shape[own[i] :], operands[i].aval.dtype) for i in linear]
 
@@ -104,7 +102,7 @@ def _transpose(cotangents, *operands, program, own):
         return jax.linear_transpose(_along(program, given, linear), *avals)(cotangents)
 
     axes = [None if a is None else axis for a, axis in zip(given, _axes(own), strict=True)]
-    found = jax.vmap(of_one, (axes, 0))(given, list(map(ad.instantiate_zeros, cotangents)))
+    found = jax.vmap(of_one, (axes, 0))(given, list(map(instantiate_zeros, cotangents)))
     pulled: list[Any] = [None for _ in operands]
     for i, cotangent in zip(linear, found, strict=True):
         pulled[i] = cotangent if own[i] else jnp.sum(cotangent, axis=0)
@@ -120,7 +118,5 @@ def _batch(operands, dimensions, *, program, own):
 _scenes_p = Primitive("jaxmech_scenes")
 _scenes_p.multiple_results = True
 _scenes_p.def_abstract_eval(_abstract)
-ad.primitive_jvps[_scenes_p] = _jvp
-ad.primitive_transposes[_scenes_p] = _transpose
-batching.primitive_batchers[_scenes_p] = _batch
+define(_scenes_p, jvp=_jvp, transpose=_transpose, batch=_batch)
 compile_on_cpu(_scenes_p, _one_after_the_other, _by_kernel)

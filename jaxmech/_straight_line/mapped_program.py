@@ -13,11 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, partial_eval
 
 from .._devices import on_cpu
+from .._jax import Primitive, ShapedArray, define, instantiate_zeros, is_undefined_primal, is_zero, zero_tangent
 from .._llvm.foreign import compile_on_cpu
 from .._typing import Array
 from .chunks import are_few, evaluated, summed_by_kernel
@@ -90,8 +88,8 @@ def _abstract(*operands, call, count, nodes, sums, divides):
 def _jvp(primals, tangents, *, call, count, nodes, sums, divides):
     outputs = _mapped_p.bind(*primals, call=call, count=count, nodes=nodes, sums=sums, divides=divides)
     arrays, plan = _plan(primals, nodes, sums)
-    moving = tuple(i for i, t in enumerate(tangents[: len(arrays)]) if type(t) is not ad.Zero)
-    rates = [ad.Zero(jax.typeof(a).to_tangent_aval()) for a in outputs]
+    moving = tuple(i for i, t in enumerate(tangents[: len(arrays)]) if not is_zero(t))
+    rates = [zero_tangent(a) for a in outputs]
     if moving:
         summed = 0 if plan is None else plan.summed
         tangent, used, moved = call.tangent(moving, summed)
@@ -112,13 +110,13 @@ def _like(array: Any, values: Any) -> Any:
 
 def _transpose(cotangents, *operands, call, count, nodes, sums, divides):
     arrays, plan = _plan(operands, nodes, sums)
-    linear = [i for i, a in enumerate(operands[: len(nodes)]) if ad.is_undefined_primal(a)]
+    linear = [i for i, a in enumerate(operands[: len(nodes)]) if is_undefined_primal(a)]
     # First those that are added up at nodes, which kernels do as they go.
     at_nodes = [] if are_few(count) else [i for i in linear if call.axes[i] == 0 and _is_added(arrays[i])]
     linear = (*at_nodes, *(i for i in linear if i not in at_nodes))
     if plan is not None:
         cotangents = _of_elements(cotangents, call, count, plan)
-    given = tuple(i for i, c in enumerate(cotangents) if type(c) is not ad.Zero)
+    given = tuple(i for i, c in enumerate(cotangents) if not is_zero(c))
     pulled: list[Any] = [None for _ in operands]
     if given:
         transposed, used = call.transposed(linear, given)
@@ -154,7 +152,7 @@ def _of_elements(cotangents: Sequence[Any], call: ElementProgram, count: int, pl
     avals = [v.aval for v in call.jaxpr.outvars[: plan.summed]]
     blocks = [jax.ShapeDtypeStruct((count, *aval.shape), aval.dtype) for aval in avals]
     others = len(call.jaxpr.outvars) - plan.summed
-    of_sums = [ad.instantiate_zeros(c) for c in cotangents[: len(cotangents) - others]]
+    of_sums = [instantiate_zeros(c) for c in cotangents[: len(cotangents) - others]]
     (spread,) = jax.linear_transpose(plan.of_all, blocks)(of_sums)
     return [*spread, *cotangents[len(cotangents) - others :]]
 
@@ -270,9 +268,6 @@ def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -
 _mapped_p = Primitive("jaxmech_mapped")
 _mapped_p.multiple_results = True
 _mapped_p.def_abstract_eval(_abstract)
-ad.primitive_jvps[_mapped_p] = _jvp
-ad.primitive_transposes[_mapped_p] = _transpose
-batching.primitive_batchers[_mapped_p] = _batch
-partial_eval.dce_rules[_mapped_p] = _without_unused
+define(_mapped_p, jvp=_jvp, transpose=_transpose, batch=_batch, unused=_without_unused)
 compile_on_cpu(_mapped_p, _evaluate, functools.partial(_evaluate, by_kernel=True))
 RULES[_mapped_p.name] = _unrolled

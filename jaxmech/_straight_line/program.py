@@ -7,15 +7,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
-from jax.extend.core import Literal
 
+from .._jax import Literal, Tracer, scan_sizes
 from .arrays import ArrayArithmetic, stacked
 from .rules import RULES, Scalars, boxed, evaluated, known
 from .scalars import AbstractArithmetic, Branch, NoStraightLine, is_number
 
 # Custom rules have had their say: nothing differentiates a program of scalars, see `elements`.
-_CALLS = ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "custom_jvp_call", "custom_vmap_call")
+_CALLS = (
+    *("jit", "pjit", "closed_call", "core_call", "eval_jaxpr"),
+    *("remat", "checkpoint", "custom_jvp_call", "custom_vmap_call"),
+)
 _MANY_TIMES = 64  # beyond which a loop is not written out that does not ask for it
 
 
@@ -128,7 +130,7 @@ def _looped(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -
 def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     """A loop written out: as operations like any others, it is found again where it stands twice."""
     params, body = eqn.params, eqn.params["jaxpr"]
-    constants, states = params["num_consts"], params["num_carry"]
+    constants, states = scan_sizes(params)
     consts, state, sequences = operands[:constants], operands[constants : constants + states], operands[constants + states :]
     order = range(params["length"])
     collected = {}
@@ -142,7 +144,7 @@ def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars])
 def _scan(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     """A loop of known length over the scalars of its state."""
     params, lanes = eqn.params, _lanes(operands)
-    body, constants, states = params["jaxpr"], params["num_consts"], params["num_carry"]
+    body, (constants, states) = params["jaxpr"], scan_sizes(params)
     consts, state, sequences = operands[:constants], operands[constants : constants + states], operands[constants + states :]
     dtypes = [v.aval.dtype for v in body.jaxpr.outvars]
 

@@ -15,10 +15,11 @@ Scalars = np.ndarray  # of objects: one entry per component of the array that an
 
 # fmt: off
 ELEMENTWISE = (
-    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp",
-    "convert_element_type", "copy", "copy_p", "cos", "cosh", "div", "eq", "erf", "exp", "exp2", "expm1", "floor", "ge", "gt",
-    "integer_pow", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not",
-    "or", "pow", "rem", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh", "xor",
+    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil",
+    "clamp", "convert_element_type", "copy", "copy_p", "cos", "cosh", "div", "eq", "erf", "exp", "exp2", "expm1",
+    "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "log2", "logistic", "lt", "max", "min",
+    "mul", "ne", "neg", "nextafter", "not", "one_minus_square", "or", "pow", "rem", "round", "rsqrt", "select_n",
+    "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh", "xor",
 )
 # fmt: on
 

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import primitives
+
+from .._jax import primitives
 
 # A number known while tracing; or what the arithmetic makes of a scalar that every element has, or that they share.
 Scalar = Any

@@ -6,12 +6,12 @@ be inlined is a wall to this: what several users share, and costs more than a fe
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+
+from .._jax import ClosedJaxpr, Literal, jaxpr_as_fun, rewired, set_xla_metadata
 
 _WORTH = 9  # operations: below, computing again is cheaper than writing down
 _FREE = frozenset(["broadcast_in_dim", "concatenate", "reshape", "slice", "squeeze", "stack", "transpose", "unstack"])
@@ -80,9 +80,3 @@ class _Cut:
                 pending += [u for u in self.makers[v].invars if not isinstance(u, Literal)]
         ordered = [eqn for eqn in self.jaxpr.eqns if id(eqn) in eqns]
         return list(inputs), ClosedJaxpr(rewired(self.jaxpr, list(inputs), targets, ordered), [])
-
-
-def rewired(jaxpr: Any, inputs: list[Any], outputs: list[Any], eqns: list[Any], constants: Sequence[Any] = ()) -> Any:
-    """Some equations of a program, from other inputs to other outputs."""
-    names = jaxpr.debug_info._replace(arg_names=("",) * len(inputs), result_paths=("",) * len(outputs))
-    return jaxpr.replace(constvars=list(constants), invars=inputs, outvars=outputs, eqns=eqns, debug_info=names)

@@ -3,10 +3,8 @@
 from typing import Any
 
 import numpy as np
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
+from .._jax import Primitive, ShapedArray, deflinear2, defvectorized, register_lowering
 from .._typing import Array, Float
 
 
@@ -29,6 +27,6 @@ NAME = "jaxmech_symmetric"
 _symmetric_p = Primitive(NAME)
 _symmetric_p.def_impl(lambda x: x)
 _symmetric_p.def_abstract_eval(lambda x: ShapedArray(x.shape, x.dtype))
-ad.deflinear2(_symmetric_p, lambda cotangent, _: [cotangent])
-batching.defvectorized(_symmetric_p)
-mlir.register_lowering(_symmetric_p, lambda ctx, x: [x])
+deflinear2(_symmetric_p, lambda cotangent, _: [cotangent])
+defvectorized(_symmetric_p)
+register_lowering(_symmetric_p, lambda ctx, x: [x])

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jax.extend.core import primitives
 from jax.lax import RoundingMethod
 
+from .._jax import primitives
 from .._llvm.foreign import TYPES, number_type
 from .._llvm.text import constant
 from .scalars import AbstractArithmetic, Branch, NoStraightLine, Scalar, is_number
@@ -39,7 +39,7 @@ _OF_THE_C_LIBRARY = {  # for one number at a time
     "rem": "fmod",
     **{name: name for name in (
         "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "exp", "exp2", "expm1",
-        "log", "log1p", "nextafter", "pow", "sin", "sinh", "tan", "tanh",
+        "log", "log1p", "log2", "nextafter", "pow", "sin", "sinh", "tan", "tanh",
     )},
 }
 # fmt: on
@@ -209,6 +209,11 @@ class VectorArithmetic(AbstractArithmetic):
     def _finite(self, x: Scalar) -> Scalar:
         return self.apply(primitives.lt_p, bool, self.again("abs", x), _number(np.inf, x))
 
+    def _one_minus_square(self, x: Scalar) -> Scalar:
+        """`(1 + x) (1 - x)`, as JAX has it: exact near one."""
+        one = _number(1, x)
+        return self.again("mul", self.again("add", one, x), self.again("sub", one, x))
+
     def _logistic(self, x: Scalar) -> Scalar:
         falling = self._each("exp", x.dtype, [self.again("neg", x)])
         return self.again("div", _number(1, x), self.again("add", _number(1, x), falling))
@@ -230,6 +235,7 @@ _COMPOSED = {
         **_OF_ANY,
         "is_finite": VectorArithmetic._finite,
         "logistic": VectorArithmetic._logistic,
+        "one_minus_square": VectorArithmetic._one_minus_square,
         "rsqrt": lambda arithmetic, x: arithmetic.again("div", _number(1, x), arithmetic.again("sqrt", x)),
         "sign": VectorArithmetic._sign,
     },
