@@ -24,13 +24,13 @@ def numeric_array(owner: str, name: str, value: Any) -> Any:
     return array
 
 
-def check_real(owner: str, name: str, value: Any) -> None:
-    """Raise unless `value` is an array of real numbers that are finite, where they can be looked at."""
+def check_real(owner: str, name: str, value: Any, *, finite: bool = True) -> None:
+    """Raise unless `value` is an array of real numbers of 32 or 64 bits, that are `finite` where they can be looked at."""
     if not isinstance(value, jax.Array | np.ndarray):
         raise TypeError(f"{owner}: {name} must be a number or an array, got {value!r:.80}.")
-    if not jnp.issubdtype(value.dtype, jnp.floating):
-        raise TypeError(f"{owner}: {name} has dtype {value.dtype}, expected real numbers.")
-    if not isinstance(value, Tracer) and not bool(np.all(np.isfinite(np.asarray(value)))):
+    if value.dtype not in (np.float32, np.float64):  # half precision has no factorisation, nor digits enough
+        raise TypeError(f"{owner}: {name} has dtype {value.dtype}, expected real numbers, float32 or float64.")
+    if finite and not isinstance(value, Tracer) and not bool(np.all(np.isfinite(np.asarray(value)))):
         raise ValueError(f"{owner}: {name} has values that are not finite.")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ._typing import Array, Float
 
+UNIT_LENGTH = 1e-5  # how far from 1 the length of a quaternion may be that is given as a rotation
 _SMALL = 1e-2  # below this squared angle the series used here are exact to float64 rounding
 
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from ._check import check_real
 from ._constraint.base import AbstractProjectiveConstraint
-from ._dof import AbstractDof, Rigid3
+from ._dof import AbstractDof
 from ._element import as_array, is_concrete, trace_elements
 from ._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from ._mapping.base import AbstractMapping
 from ._mass.base import AbstractMass
+from ._state_check import check_arrays
 from ._stencil import Stencil
 
 _FAMILIES = {
@@ -109,29 +110,11 @@ def check_position(system: Any, position: Mapping[str, Any]) -> dict[str, jax.Ar
     for state in main:
         if state not in position:
             raise ValueError(f"position has no state '{state}'.")
-        x = as_array(position[state])
-        size = system.dofs[state].coord_size
-        if not isinstance(x, jax.Array) or not jnp.issubdtype(x.dtype, jnp.floating):
-            raise TypeError(f"position of '{state}' must be an array of real numbers, got {x!r:.80}.")
-        if x.ndim != 2 or x.shape[1] != size:
-            raise ValueError(f"position of '{state}' has shape {x.shape}, expected (nodes, {size}).")
-        if is_concrete(x):
-            _check_values(state, system.dofs[state], np.asarray(x))
-        arrays[state] = x
+        arrays[state] = as_array(position[state])
+    check_arrays("at_rest", "position", arrays, system, "coord_size")
     check_nodes(system, {s: x.shape[0] for s, x in arrays.items()})
     check_elements(system, jnp.result_type(*arrays.values()))
     return arrays
-
-
-def _check_values(state: str, dof: AbstractDof, x: np.ndarray) -> None:
-    bad = ~np.isfinite(x).all(axis=1)
-    if bad.any():
-        raise ValueError(f"position of '{state}': node {int(np.argmax(bad))} is not finite: {x[np.argmax(bad)]}.")
-    if isinstance(dof, Rigid3):
-        defect = np.abs(np.linalg.norm(x[:, 3:], axis=1) - 1)
-        if defect.size and defect.max() > 1e-5:
-            worst = int(np.argmax(defect))
-            raise ValueError(f"position of '{state}': the quaternion of node {worst}, {x[worst, 3:]}, is not of length 1.")
 
 
 def node_counts(system: Any, main: Mapping[str, int]) -> dict[str, int]:
@@ -202,12 +185,3 @@ def check_elements(system: Any, dtype: Any) -> None:
         attempt(name, mapping, mapping.parents, lambda c, *x: c.element_apply(*x), [(size,)], *x)
     for name, constraint in system.constraints.items():
         of_right_kind(name, constraint.check_dofs, [system.dofs[constraint.on[0].state]])
-
-
-def check_finite(state: Any) -> None:
-    """Raise `ValueError` where a position or velocity is not finite."""
-    for what, arrays in (("position", state.position), ("velocity", state.velocity)):
-        for name, x in arrays.items():
-            if is_concrete(x) and not np.isfinite(np.asarray(x)).all():
-                node = int(np.argmin(np.isfinite(np.asarray(x)).all(axis=1)))
-                raise ValueError(f"{what} of '{name}': node {node} is not finite: {np.asarray(x)[node]}.")

@@ -13,7 +13,8 @@ from ._element import as_array
 from ._forcefield.base import AbstractForceField
 from ._mapping.base import AbstractMapping
 from ._mass.base import AbstractMass
-from ._scene_check import check_finite, check_names, check_position, mapping_order
+from ._scene_check import check_names, check_position, mapping_order
+from ._state_check import check_state
 from ._typing import Array
 
 
@@ -96,14 +97,10 @@ class System(eqx.Module):
 
 
 def check_inputs(who: str, system: Any, state: Any) -> None:
-    """Raise unless these are a scene and one of its states, finite where it can be looked at."""
+    """Raise unless these are a scene and one of its states, with values that can be where they can be looked at."""
     check_instance(who, "system", system, System)
     check_instance(who, "state", state, State)
-    if set(state.position) != set(system.main_states):
-        raise ValueError(
-            f"{who}: state holds {sorted(state.position)}, but the system's main states are {system.main_states}."
-        )
-    check_finite(state)
+    check_state(who, system, state)
 
 
 def _sorted(what: str, items: Mapping[str, Any] | None) -> dict[str, Any]:

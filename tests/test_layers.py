@@ -31,6 +31,9 @@ LAYERS = (
     ("_material", "_forcefield", "_mass", "_mapping", "_constraint", "_linear_solver"),
     (
         "_scene_check",
+        "_state_check",
+        "_arguments",
+        "_scene_functions",
         "_system",
         "_part_of_scene",
         "_dynamics",

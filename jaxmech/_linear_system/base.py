@@ -6,6 +6,7 @@ import equinox as eqx
 import lineax as lx
 from equinox import AbstractVar
 
+from .._arguments import checked
 from .._assembly import Factors, Terms
 from .._dynamics import Fields, momentum, total_force
 from .._part_of_scene import weightless
@@ -47,6 +48,7 @@ class AbstractLinearSystem(eqx.Module):
     def constrain(self, system: System, operator: lx.AbstractLinearOperator) -> lx.AbstractLinearOperator:
         """`P A P + (I - P)`."""
 
+    @checked
     def linearized(
         self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
     ) -> tuple[lx.AbstractLinearOperator, Fields]:
@@ -56,6 +58,7 @@ class AbstractLinearSystem(eqx.Module):
         """
         return self.unconstrained(system, state, factors), total_force(system if weights else weightless(system), state)
 
+    @checked
     def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
         """`M u` of the main states, of any velocities `u`; by what is kept of the matrix, if that has all masses."""
         return momentum(system, state.position, velocity)
@@ -68,6 +71,7 @@ class AbstractLinearSystem(eqx.Module):
     def is_exact(self, system: System) -> bool:
         """Whether the stiffness leaves out nothing of the derivative of the force."""
 
+    @checked
     def is_rate_of_force(self, system: System) -> bool:
         """Whether `-K` and `-B` are the derivatives of `total_force` at the very state. Static; False unless overridden."""
         del system
@@ -77,6 +81,7 @@ class AbstractLinearSystem(eqx.Module):
         """Whether no motion changes the matrix, so that one factor serves every step. Static; False unless overridden."""
         return False
 
+    @checked
     def prepared(self, system: System, state: State) -> "AbstractLinearSystem":
         """This linear system for the motion of a scene: what of the matrix no motion changes, evaluated and kept.
 
@@ -85,6 +90,7 @@ class AbstractLinearSystem(eqx.Module):
         del system, state
         return self
 
+    @checked
     def refreshed(self, system: System, state: State, factors: Factors) -> "AbstractLinearSystem":
         """This linear system ready for a step from `state`: what it keeps from step to step, brought up to date.
 

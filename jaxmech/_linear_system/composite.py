@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import equinox as eqx
 import lineax as lx
 
+from .._arguments import checked
 from .._assembly import PARTS, Factors, Terms
 from .._check import check_flags, check_instance
 from .._dynamics import Fields
@@ -37,6 +38,7 @@ class CompositeLinearSystem(AbstractLinearSystem):
     solver: str = eqx.field(static=True)
 
     @classmethod
+    @checked
     def build(
         cls,
         system: System,
@@ -78,6 +80,7 @@ class CompositeLinearSystem(AbstractLinearSystem):
             raise KeyError(f"no matrix '{name}'; there are {sorted(self.systems)}.")
         return self.systems[name]
 
+    @checked
     @compiled
     def matrices(self, system: System, state: State, factors: Factors = Factors()) -> dict[str, BlockMatrix]:
         """Every matrix by name, in one pass. `factors`: of those that have none of their own."""
@@ -91,33 +94,41 @@ class CompositeLinearSystem(AbstractLinearSystem):
             result[name] = one.constrain(system, one.matrix(evaluation, factors if own is None else own))
         return result
 
+    @checked
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.systems[self.solver].assemble(system, state, factors)
 
+    @checked
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.systems[self.solver].unconstrained(system, state, factors)
 
+    @checked
     def linearized(
         self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
     ) -> tuple[BlockMatrix, Fields]:
         return self.systems[self.solver].linearized(system, state, factors, weights=weights)
 
+    @checked
     def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
         return self.systems[self.solver].momentum(system, state, velocity)
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
         return self.systems[self.solver].as_products(system, state, factors)
 
+    @checked
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
         return self.systems[self.solver].constrain(system, operator)
 
+    @checked
     def prepared(self, system: System, state: State) -> "CompositeLinearSystem":
         systems = {name: one.prepared(system, state) for name, one in self.systems.items()}
         return CompositeLinearSystem(systems, self.factors, self.solver)
 
+    @checked
     def is_exact(self, system: System) -> bool:
         return self.systems[self.solver].is_exact(system)
 
+    @checked
     def is_rate_of_force(self, system: System) -> bool:
         return self.systems[self.solver].is_rate_of_force(system)
 

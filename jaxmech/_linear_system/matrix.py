@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
+from .._arguments import checked
 from .._assembly import Contribution, Factors, Terms
 from .._dynamics import Fields
 from .._evaluation import Evaluation
@@ -55,6 +56,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
     topology: UInt8[Array, "32"]
 
     @classmethod
+    @checked
     def build(cls, system: System, state: State, terms: Terms = Terms()) -> "MatrixLinearSystem":
         """The symbolic phase: the blocks that the scene's topology makes non-zero, for ever.
 
@@ -101,15 +103,18 @@ class MatrixLinearSystem(AbstractLinearSystem):
         check_inputs(who, system, state)
         check_fit(who, self.built, self.sizes, system, state)
 
+    @checked
     @compiled
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.constrain(system, self.unconstrained(system, state, factors))
 
+    @checked
     @compiled
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         self.check("this MatrixLinearSystem", system, state)
         return self.matrix(Evaluation(system, state, self.mappings(system), self.forces(system)), factors)
 
+    @checked
     @compiled
     def linearized(
         self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
@@ -118,6 +123,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         evaluation = Evaluation(system, state, self.mappings(system), system.forces)
         return self.matrix(evaluation, factors), evaluation.total_force(weights=weights)
 
+    @checked
     def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
         values = self.steady.masses(system)
         # Distinct blocks in row-major order, of places that the pattern has: as many are the same ones.
@@ -152,15 +158,18 @@ class MatrixLinearSystem(AbstractLinearSystem):
         free = MatrixFreeSystem(self.terms)
         return (free if free.serves(system) else self).unconstrained(system, state, factors)
 
+    @checked
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
         if not self.terms.constrained or not system.constraints:
             return operator
         check_pattern("constrain", operator, self.sizes, self.patterns)
         return constrain_matrix(system, self.touched, operator)
 
+    @checked
     def is_exact(self, system: System) -> bool:
         return self.plan.exact
 
+    @checked
     def is_rate_of_force(self, system: System) -> bool:
         return self.plan.is_rate_of_force and self.terms.damping
 
@@ -168,6 +177,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         plan = self.walk.plan  # of what varies
         return not (plan.items or plan.geometric or plan.velocity)
 
+    @checked
     def prepared(self, system: System, state: State) -> "MatrixLinearSystem":
         evaluation = Evaluation(system, state, self.steady.walk.mappings(system))
         return eqx.tree_at(lambda m: m.steady, self, self.steady.prepared(evaluation, self.terms))

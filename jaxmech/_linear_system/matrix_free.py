@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import lineax as lx
 
+from .._arguments import checked
 from .._assembly import Factors, Terms
 from .._dynamics import (
     Fields,
@@ -41,9 +42,11 @@ class MatrixFreeSystem(AbstractLinearSystem):
 
     terms: Terms = eqx.field(static=True, default=Terms())
 
+    @checked
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> lx.FunctionLinearOperator:
         return self.constrain(system, self.unconstrained(system, state, factors))
 
+    @checked
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> lx.FunctionLinearOperator:
         plan, lossy = Plan.build(system, self.terms), self._lossy(system)
         if lossy:
@@ -53,10 +56,12 @@ class MatrixFreeSystem(AbstractLinearSystem):
         structure = jax.eval_shape(lambda: zero_forces(system, state.position))
         return lx.FunctionLinearOperator(product, structure, (lx.symmetric_tag,) if plan.symmetric else ())
 
+    @checked
     def serves(self, system: System) -> bool:
         """Whether a scene's operator can be had without its matrix."""
         return not self._lossy(system)
 
+    @checked
     def is_rate_of_force(self, system: System) -> bool:
         return Plan.build(system, self.terms).is_rate_of_force and self.terms.damping
 
@@ -67,12 +72,14 @@ class MatrixFreeSystem(AbstractLinearSystem):
         turning = Plan.build(system, replace(self.terms, symmetric=False)).velocity
         return sorted({*turning, *(i.name for i in Plan.build(system, self.terms).items if not i.symmetric)})
 
+    @checked
     def constrain(self, system: System, operator: Any) -> lx.FunctionLinearOperator:
         if not self.terms.constrained or not system.constraints:
             return operator
         tags = (lx.symmetric_tag,) if lx.is_symmetric(operator) else ()
         return lx.FunctionLinearOperator(eqx.Partial(_constrained, system, operator), operator.in_structure(), tags)
 
+    @checked
     def is_exact(self, system: System) -> bool:
         return Plan.build(system, self.terms).exact
 

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 
+from .._arguments import checked
 from .._assembly import Factors, Terms
 from .._precision import compiled
 from .._sparse.block_matrix import BlockMatrix, Pair
@@ -27,6 +28,7 @@ class PrecomputedMatrixSystem(AbstractLinearSystem):
     parts: Parts
 
     @classmethod
+    @checked
     def build(cls, system: System, state: State, terms: Terms = Terms()) -> "PrecomputedMatrixSystem":
         """Assemble every part at `state`. Outside `jit`; raises what `MatrixLinearSystem.build` raises."""
         matrix = MatrixLinearSystem.build(system, state, terms)
@@ -37,18 +39,22 @@ class PrecomputedMatrixSystem(AbstractLinearSystem):
         """Those of the matrix."""
         return self.matrix.terms
 
+    @checked
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.constrain(system, self.unconstrained(system, state, factors))
 
+    @checked
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         self.matrix.check("this PrecomputedMatrixSystem", system, state)
         values = self.parts.sum(factors)
         entries = {pair: BlockSparse(blocks, self.matrix.patterns[pair]) for pair, blocks in values.items()}
         return BlockMatrix(entries, self.matrix.sizes, self.matrix.plan.symmetric, jnp.result_type(*values.values()))
 
+    @checked
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
         return self.matrix.constrain(system, operator)
 
+    @checked
     def is_exact(self, system: System) -> bool:
         return False
 

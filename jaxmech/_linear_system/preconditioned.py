@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
+from .._arguments import checked
 from .._assembly import Factors, Terms
 from .._check import check_counts, check_flags
 from .._sparse.block_matrix import BlockMatrix
@@ -38,6 +39,7 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
     memory: Memory | None = None
 
     @classmethod
+    @checked
     def build(
         cls, system: System, state: State, terms: Terms = Terms(), *, every: int = 10, assembled: bool = False
     ) -> "PreconditionedMatrixFreeSystem":
@@ -56,9 +58,11 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
         """Those of the products."""
         return self.products.terms
 
+    @checked
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> PreconditionedOperator:
         return self.constrain(system, self.unconstrained(system, state, factors))
 
+    @checked
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> PreconditionedOperator:
         self.matrix.check("this PreconditionedMatrixFreeSystem", system, state)
         operator = self.products.unconstrained(system, state, factors)
@@ -72,6 +76,7 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
         return self.products.as_products(system, state, factors)
 
+    @checked
     def constrain(self, system: System, operator: PreconditionedOperator) -> PreconditionedOperator:
         return PreconditionedOperator(
             self.products.constrain(system, operator.operator),
@@ -79,9 +84,11 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
             operator.rotations,
         )
 
+    @checked
     def is_exact(self, system: System) -> bool:
         return self.products.is_exact(system)
 
+    @checked
     def refreshed(self, system: System, state: State, factors: Factors) -> "PreconditionedMatrixFreeSystem":
         """This system one step later: its matrix assembled at `state` if it is time, else kept."""
 

@@ -1,0 +1,533 @@
+"""One valid call of every public callable: a class, a function, a class method or a method that takes arguments.
+
+`test_public_inputs.py` finds what is public by introspection, and spoils one argument of these calls at a time. A public
+name that has no entry here fails there. Components are also put into a scene, whose `at_rest` must refuse what they let
+pass.
+"""
+
+import atexit
+import dataclasses
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from test_malformed_inputs import BOX, BRICK, CASES, FRAME, MATERIAL, PAIR, PLATE, SKIN, TILE
+
+import jaxmech as jm
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """`function(**arguments)`; `family`: that of the scene which the result is put into."""
+
+    function: Callable[..., Any]
+    arguments: dict[str, Any]
+    family: str | None = None
+
+
+@functools.cache
+def scene() -> tuple[jm.System, jm.State]:
+    """Points and frames, with a mapping, all held by springs."""
+    system = jm.System(
+        {"box": jm.Vec3(), "frame": jm.Rigid3(), "tips": jm.Vec3()},
+        forces={
+            "held": jm.AnchoredSprings(("box", PAIR), 1.0, np.zeros((2, 3))),
+            "hold": jm.AnchoredFrames(("frame", [0]), 1.0, 1.0, FRAME[:1]),
+            "tied": jm.AnchoredSprings((("tips", [0]), ("box", [1])), 2.0),
+        },
+        masses={"mass": jm.UniformMass(("box", PAIR), 1.0), "body": jm.RigidMass(("frame", [0]), 1.0, np.eye(3))},
+        mappings={"arm": jm.RigidMapping(("frame", [0]), "tips", [[1.0, 0.0, 0.0]])},
+        constraints={"hook": jm.FixedPlane(("box", [0]), (0.0, 0.0, 1.0))},
+    )
+    state = system.at_rest({"box": [[0.0, 0.0, 0.0], [1.0, 0.5, 0.2]], "frame": FRAME[:1]})
+    return system, state
+
+
+@functools.cache
+def linear_system() -> jm.MatrixLinearSystem:
+    return jm.MatrixLinearSystem.build(*scene())
+
+
+@functools.cache
+def matrix() -> jm.BlockMatrix:
+    return linear_system().assemble(*scene())
+
+
+@functools.cache
+def block() -> jm.BlockSparse:
+    """A square block matrix of three nodes with two unknowns each."""
+    cells = np.array([[0, 1], [1, 2]])
+    return jm.assemble(cells, lambda x: jnp.eye(4), np.zeros((3, 2)))
+
+
+def vectors(value: float = 1.0) -> dict[str, jax.Array]:
+    """A displacement of the main states of the scene."""
+    return {"box": jnp.full((2, 3), value), "frame": jnp.full((1, 6), value)}
+
+
+def every_position() -> dict[str, jax.Array]:
+    return jm.kinematics(scene()[0], scene()[1].position)
+
+
+@functools.cache
+def column() -> jm.State:
+    return pressed(jnp.zeros(())).at_rest({"p": [[0.0, 0.0], [0.0, 1.0]]})
+
+
+def pressed(load: jax.Array) -> jm.System:
+    """An upright spring on a foot, its tip held sideways, that a load presses."""
+    return jm.System(
+        {"p": jm.Vec2()},
+        forces={
+            "rod": jm.Springs((("p", [0]), ("p", [1])), 100.0, 1.0),
+            "side": jm.AnchoredSprings(("p", [1]), 1.0, [[0.0, 1.0]]),
+            "load": jm.ConstantForce(("p", [1]), load * jnp.array([0.0, -1.0])),
+        },
+        constraints={"foot": jm.Fixed(("p", [0]))},
+    )
+
+
+def element(x: jax.Array) -> jax.Array:
+    return jnp.eye(4)
+
+
+# The states of the scene that components are put into, and of what kind a mapping makes its child.
+DOFS = {"box": jm.Vec3(), "plate": jm.Vec2(), "frame": jm.Rigid3(), "flat": jm.Rigid2(), "angle": jm.Vec1()}
+POSITIONS = {
+    "box": np.asarray(BOX.points),
+    "plate": np.asarray(PLATE.points),
+    "frame": FRAME,
+    "flat": np.zeros((4, 3)),
+    "angle": np.zeros((2, 1)),
+}
+MADE = {jm.ArticulatedMapping: jm.Rigid3()} | dict.fromkeys(
+    (jm.AreaMapping, jm.VolumeMapping, jm.DistanceMapping, jm.DistanceFromTargetMapping, jm.DistanceToPlaneMapping), jm.Vec1()
+) | dict.fromkeys((jm.SquaredDistanceMapping, jm.SquareMapping, jm.SumMapping), jm.Vec1())  # fmt: skip
+
+
+def put_into_a_scene(family: str, component: Any) -> None:
+    """At rest with the component in it: what a constructor cannot know is checked there."""
+    dofs = DOFS
+    if family == "mappings":
+        dofs = DOFS | {component.child: MADE.get(type(component), jm.Vec3())}
+    jm.System(dofs, **{family: {"culprit": component}}).at_rest(POSITIONS)
+
+
+CALLS: dict[str, Callable[[], Call]] = {}
+
+
+def call(name: str, family: str | None = None, target: Any = None, /, **arguments: Any) -> None:
+    """Enter a call; an argument that is a function of no arguments made by `late` is evaluated when it is needed."""
+
+    def made() -> Call:
+        function = target() if isinstance(target, _Late) else target
+        if function is None:
+            function = functools.reduce(getattr, name.split("."), jm)
+        return Call(function, {k: v() if isinstance(v, _Late) else v for k, v in arguments.items()}, family)
+
+    assert name not in CALLS, name
+    CALLS[name] = made
+
+
+@dataclasses.dataclass(frozen=True)
+class _Late:
+    make: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        return self.make()
+
+
+def method(name: str, of: Callable[[], Any], /, **arguments: Any) -> None:
+    """Enter a call of a method of the object that `of` makes."""
+    call(name, None, _Late(lambda: getattr(of(), name.split(".")[-1])), **arguments)
+
+
+late = _Late
+SYSTEM, STATE = late(lambda: scene()[0]), late(lambda: scene()[1])
+POSITION, VELOCITY = late(lambda: scene()[1].position), late(lambda: vectors(0.5))
+
+# Of the constructors there are valid calls already.
+for _label, (_build, _family, _right, _) in CASES.items():
+    if isinstance(getattr(jm, _label.split(".")[0], None), type) and _label not in ("System", "ImplicitEuler"):
+        call(_label, _family, _build, **_right)
+
+# --- scenes and states ----------------------------------------------------------------
+
+call(
+    "System",
+    dofs={"box": jm.Vec3()},
+    forces={"f": jm.ConstantForce(("box", PAIR), np.ones(3))},
+    masses={"m": jm.UniformMass(("box", PAIR), 1.0)},
+    mappings={},
+    constraints={"c": jm.Fixed(("box", [0]))},
+    rayleigh={"f": 0.1},
+    gravity=[0.0, 0.0, -1.0],
+)
+method("System.at_rest", lambda: scene()[0], position=POSITION, time=0.0)
+for _name in ("energy", "inertial_force", "total_force", "reactions"):
+    call(_name, system=SYSTEM, state=STATE)
+call("kinematics", system=SYSTEM, position=POSITION)
+call("velocities", system=SYSTEM, x=late(every_position), velocity=VELOCITY)
+for _name in ("kinetic_energy", "momentum"):
+    call(_name, system=SYSTEM, position=POSITION, velocity=VELOCITY)
+call("accelerations", system=SYSTEM, x=late(every_position), velocity=VELOCITY, acceleration=VELOCITY)
+call("geometric_product", system=SYSTEM, state=STATE, u=VELOCITY, forces={"tips": jnp.ones((1, 3))})
+call("jacobian", system=SYSTEM, position=POSITION, child="tips", parent="frame")
+call("pull_back", system=SYSTEM, position=POSITION, forces={"tips": jnp.ones((1, 3))})
+call("pull_back_rows", system=SYSTEM, position=POSITION, rows=late(lambda: {"tips": triplets()}))
+call("component_matrix", system=SYSTEM, state=STATE, name="held", kind="stiffness", projected=False, constrained=False)
+
+
+def triplets() -> jm.Triplets:
+    return jm.Triplets(("row", "tips"), jnp.array([0]), jnp.array([0]), jnp.ones((1, 1, 3)))
+
+
+# --- linear systems and solvers -------------------------------------------------------
+
+for _kind in ("Matrix", "Precomputed"):
+    _name = {"Matrix": "MatrixLinearSystem", "Precomputed": "PrecomputedMatrixSystem"}[_kind]
+    call(f"{_name}.build", system=SYSTEM, state=STATE, terms=jm.Terms())
+call("PreconditionedMatrixFreeSystem.build", system=SYSTEM, state=STATE, terms=jm.Terms(), every=3, assembled=False)
+call("CompositeLinearSystem.build", system=SYSTEM, state=STATE, matrices={"A": jm.Terms()}, solver="A", shared=False)
+call("MatrixFreeSystem", terms=jm.Terms())
+call("share_pattern", linear_systems=late(lambda: [linear_system()]))
+_SYSTEMS = {
+    "MatrixLinearSystem": linear_system,
+    "PrecomputedMatrixSystem": functools.cache(lambda: jm.PrecomputedMatrixSystem.build(*scene())),
+    "PreconditionedMatrixFreeSystem": functools.cache(lambda: jm.PreconditionedMatrixFreeSystem.build(*scene())),
+    "CompositeLinearSystem": functools.cache(lambda: jm.CompositeLinearSystem.build(*scene(), {"A": jm.Terms()})),
+    "MatrixFreeSystem": jm.MatrixFreeSystem,
+}
+for _name, _of in _SYSTEMS.items():
+    _own = vars(getattr(jm, _name))
+    for _action in ("assemble", "unconstrained", "linearized", "refreshed", "matrices"):
+        if _action in _own:
+            _more = {"weights": True} if _action == "linearized" else {}
+            method(f"{_name}.{_action}", _of, system=SYSTEM, state=STATE, factors=jm.Factors(1.0, 0.1, 0.01), **_more)
+    if "momentum" in _own:
+        method(f"{_name}.momentum", _of, system=SYSTEM, state=STATE, velocity=VELOCITY)
+    if "prepared" in _own:
+        method(f"{_name}.prepared", _of, system=SYSTEM, state=STATE)
+    if "constrain" in _own:
+        method(f"{_name}.constrain", _of, system=SYSTEM, operator=late(lambda of=_of: of().unconstrained(*scene())))
+    for _question in ("is_exact", "is_rate_of_force", "serves"):
+        if _question in _own:
+            method(f"{_name}.{_question}", _of, system=SYSTEM)
+method("MatrixLinearSystem.check", linear_system, who="test", system=SYSTEM, state=STATE)
+call("Factors.only", None, lambda part: jm.Factors.only(part), part="mass")
+call("Factors", mass=1.0, damping=0.1, stiffness=0.01, rayleigh=0.1, geometric=0.01)
+for _action in ("of", "has"):
+    method(f"Factors.{_action}", jm.Factors, part="mass")
+call("default_solver", operator=late(matrix), inertial=False)
+call("compliance_matrix", A=late(matrix), dofs=[0, 3], solver=jm.Dense())
+for _name in ("MINRES", "BiCGStab", "PCG", "GMRES"):
+    del CALLS[_name]
+    _more = {"restart": 10} if _name == "GMRES" else {}
+    call(_name, rtol=1e-8, atol=0.0, max_steps=10, preconditioner=jm.Jacobi(), give_up=False, **_more)
+call("AutoLinearSolver", chain=False, batched=False, inertial=False, rtol=1e-8, platform="cpu")
+method("AutoLinearSolver.choose", jm.AutoLinearSolver, operator=late(matrix))
+call("Fallback", first=jm.PCG(), otherwise=jm.Dense())
+call("BlockJacobi", absolute=False)
+call("StaleFactor", near=late(matrix), solver=jm.Dense())
+call("WarpedFactor", solver=jm.Dense())
+call("SSOR", omega=1.0)
+call("IncompleteFactor", drop_tolerance=1e-3, fill=20.0)
+call("SmoothedAggregation.from_matrix", matrix=late(matrix), positions=POSITION, modes={}, smoothing=2)
+for _name in ("BlockJacobi", "Jacobi", "NoPreconditioner", "SSOR", "IncompleteFactor"):
+    method(f"{_name}.build", getattr(jm, _name), operator=late(matrix))
+method("StaleFactor.build", lambda: jm.StaleFactor(matrix(), jm.Dense()), operator=late(matrix))
+method(
+    "WarpedFactor.build",
+    jm.WarpedFactor,
+    operator=late(lambda: _SYSTEMS["PreconditionedMatrixFreeSystem"]().unconstrained(*scene())),
+)
+method(
+    "SmoothedAggregation.build",
+    lambda: jm.SmoothedAggregation.from_matrix(matrix(), scene()[1].position),
+    operator=late(matrix),
+)
+method(
+    "PreconditionedOperator.mv",
+    lambda: _SYSTEMS["PreconditionedMatrixFreeSystem"]().assemble(*scene()),
+    vector=late(vectors),
+)
+
+# --- solves ---------------------------------------------------------------------------
+
+call(
+    "static_solve",
+    system=SYSTEM,
+    state=STATE,
+    linear_system=late(linear_system),
+    solver=jm.Dense(),
+    rtol=1e-8,
+    atol=1e-9,
+    max_steps=9,
+    load_steps=1,
+    line_search="none",
+    throw=True,
+)
+call("static_problem", system=SYSTEM, state=STATE, linear_system=late(linear_system))
+call("modes", system=SYSTEM, state=STATE, linear_system=late(linear_system), count=2, throw=True)
+call(
+    "buckling",
+    scene=pressed,
+    state=late(column),
+    linear_system=late(lambda: jm.MatrixLinearSystem.build(pressed(jnp.ones(())), column())),
+    count=1,
+    throw=True,
+)
+call(
+    "ImplicitEuler",
+    linear_system=late(linear_system),
+    solver=jm.Dense(),
+    newton=True,
+    rayleigh_stiffness=0.0,
+    rayleigh_mass=0.0,
+    rtol=1e-8,
+    atol=0.0,
+    max_steps=9,
+    line_search="none",
+)
+
+
+@functools.cache
+def integrator() -> jm.ImplicitEuler:
+    return jm.ImplicitEuler(linear_system())
+
+
+method("ImplicitEuler.step", integrator, system=SYSTEM, state=STATE, dt=0.1, throw=True)
+method("ImplicitEuler.problem", integrator, system=SYSTEM, state=STATE, dt=0.1)
+method("ImplicitEuler.refreshed", integrator, system=SYSTEM, state=STATE, dt=0.1)
+method("ImplicitEuler.prepared", integrator, system=SYSTEM, state=STATE)
+call(
+    "simulate",
+    system=SYSTEM,
+    state=STATE,
+    integrator=late(integrator),
+    dt=0.1,
+    steps=4,
+    save_every=1,
+    checkpoint_every=1,
+    progress=False,
+    throw=True,
+)
+
+
+@functools.cache
+def problem() -> jm.LinearProblem:
+    return jm.static_problem(*scene())
+
+
+method("LinearProblem.solve", problem, solver=jm.Dense())
+call("over_devices", function=element, devices=late(jax.devices))
+
+# --- matrices -------------------------------------------------------------------------
+
+CELLS = np.array([[0, 1], [1, 2]])
+call("AssemblyPattern.build", connectivity=CELLS, nodes=3)
+call(
+    "assemble",
+    connectivity=CELLS,
+    element_matrix=lambda x, a: a * jnp.eye(4),
+    points=np.zeros((3, 2)),
+    each=(np.ones(2),),
+    method="gather",
+)
+for _name in ("eliminate_rows", "eliminate_rows_and_columns", "impose_penalty", "impose_weak_penalty"):
+    _more = {"weight": 1e9} if "penalty" in _name else {}
+    call(_name, matrix=late(block), rhs=np.ones((3, 2)), dofs=[0, 3], values=[0.5, 1.0], **_more)
+call("BlockMatrix.from_entries", entries=late(lambda: {("a", "a"): block()}), symmetric=False)
+method("BlockMatrix.mv", matrix, vector=VELOCITY)
+method("BlockMatrix.to_scipy", matrix, format="csr")
+method("BlockMatrix.scaled", matrix, factor=2.0)
+method("BlockMatrix.plus", matrix, other=late(matrix))
+method("BlockSparse.mv", block, x=np.ones((3, 2)))
+method("BlockSparse.to_scipy", block, format="csr")
+call("BlockPattern.build", rows=np.array([0, 1]), columns=np.array([0, 1]), shape=(2, 2))
+method("BlockPattern.at_columns", lambda: block().pattern, x=np.ones((3, 2)))
+method("BlockPattern.same_as", lambda: block().pattern, other=late(lambda: block().pattern))
+call("StateLayout", sizes=(("a", 2, 3),))
+call("StateLayout.of", vectors={"a": np.ones((2, 3))})
+LAYOUT = functools.cache(lambda: jm.StateLayout((("a", 2, 3),)))
+method("StateLayout.dofs", LAYOUT, state="a", nodes=[0], components=[1])
+method("StateLayout.ravel", LAYOUT, vectors={"a": np.ones((2, 3))})
+method("StateLayout.unravel", LAYOUT, vector=np.ones(6))
+call("Triplets", states=("row", "tips"), rows=np.array([0]), columns=np.array([0]), blocks=np.ones((1, 1, 3)))
+for _name in ("assemble", "to_bcoo", "to_dense"):
+    method(f"Triplets.{_name}", triplets, shape=(1, 1))
+method("Triplets.to_scipy", triplets, shape=(1, 1), format="coo")
+
+# --- mappings -------------------------------------------------------------------------
+
+TO_SCALAR = {"child": "gauge", "geometric_stiffness": "symmetric"}
+CALLS_OF_MAPPINGS = {
+    "AreaMapping": {"parents": ("box", [[0, 1, 2]]), "rest_area": 0.1, **TO_SCALAR},
+    "VolumeMapping": {"parents": ("box", [[0, 1, 2, 4]]), "rest_volume": 0.1, **TO_SCALAR},
+    "DistanceMapping": {"parents": (("box", [0]), ("box", [1])), "rest_length": 0.1, **TO_SCALAR},
+    "DistanceFromTargetMapping": {"parents": ("box", [0]), "target": np.ones(3), "rest_length": 0.1, **TO_SCALAR},
+    "DistanceToPlaneMapping": {"parents": ("box", [0]), "normal": [0.6, 0.0, 0.8], "offset": 0.1, **TO_SCALAR},
+    "SquaredDistanceMapping": {"parents": (("box", [0]), ("box", [1])), **TO_SCALAR},
+    "SquareMapping": {"parents": ("angle", [0]), **TO_SCALAR},
+    "SumMapping": {"parents": ("angle", [[0, 1]]), "weights": [[1.0, 2.0]], **TO_SCALAR},
+    "IdentityMapping": {"parents": ("box", PAIR), "child": "copy", "geometric_stiffness": "none"},
+    "CenterOfMassMapping": {"parents": ("box", [[0, 1]]), "child": "copy", "masses": [[1.0, 2.0]]},
+    "CenterOfMassMapping.of": {"nodes": {"box": [0, 1]}, "child": "copy", "masses": [1.0, 2.0]},
+    "DeformableOnRigidFrameMapping": {"parents": (("frame", PAIR), ("box", PAIR)), "child": "copy"},
+    "FunctionMapping": {"parents": ("box", PAIR), "child": "copy", "function": lambda x, a: a * x, "numbers": (np.ones(2),)},
+    "BeamMapping": {
+        "parents": (("frame", [0]), ("frame", [1])),
+        "child": "copy",
+        "place": [0.5],
+        "local_a": np.ones((1, 3)),
+        "local_b": np.ones((1, 3)),
+    },
+    "SkinningMapping": {
+        "parents": ("frame", [[0, 1]]),
+        "child": "copy",
+        "weights": [[0.5, 0.5]],
+        "local": np.ones((1, 2, 3)),
+    },
+    "LineSetSkinningMapping": {
+        "parents": (("frame", [[0, 1]]), ("frame", [[1, 2]])),
+        "child": "copy",
+        "weights": [[0.5, 0.5]],
+        "place": [[0.5, 0.5]],
+        "local": np.ones((1, 2, 3)),
+    },
+    "TubularMapping": {"parents": ("frame", PAIR), "child": "copy", "angle": [0.0, 1.0], "radius": 0.5},
+    "TubularMapping.of": {"state": "frame", "child": "copy", "frames": 2, "around": 3, "radius": 0.5},
+    "ArticulatedMapping": {
+        "parents": ("angle", [[0, 0], [0, 1]]),
+        "child": "bodies",
+        "length": [1.0, 2.0],
+        "placement": np.asarray(FRAME[:2]),
+        "axis": [[0.0, 0.0, 1.0]] * 2,
+        "slides": [0.0, 1.0],
+    },
+    "ArticulatedMapping.tree": {
+        "joints": "angle",
+        "child": "bodies",
+        "before": [-1, 0],
+        "placement": np.zeros((2, 3)),
+        "axis": [0.0, 0.0, 1.0],
+        "kinds": ["hinge", "slider"],
+        "base": ("frame", 0),
+    },
+    "RigidMapping.from_global": {
+        "state": "frame",
+        "child": "copy",
+        "frames": [0, 1],
+        "coordinates": np.asarray(FRAME[:2]),
+        "points": np.ones((2, 3)),
+    },
+    "BeamMapping.from_rest": {
+        "state": "frame",
+        "child": "copy",
+        "beams": [[0, 1]],
+        "coordinates": np.asarray(FRAME) + np.arange(8)[:, None] * np.eye(7)[0],
+        "points": np.ones((2, 3)),
+    },
+    "SkinningMapping.from_rest": {
+        "state": "frame",
+        "child": "copy",
+        "coordinates": np.asarray(FRAME[:2]),
+        "points": np.ones((2, 3)),
+        "weights": [[0.5, 0.5]] * 2,
+        "nearest": 2,
+    },
+    "LineSetSkinningMapping.from_rest": {
+        "state": "frame",
+        "child": "copy",
+        "lines": [[0, 1]],
+        "coordinates": np.asarray(FRAME) + np.arange(8)[:, None] * np.eye(7)[0],
+        "points": np.ones((2, 3)),
+        "nearest": 1,
+    },
+    "BarycentricMapping.from_grid": {
+        "state": "box",
+        "child": "copy",
+        "points": np.full((2, 3), 0.3),
+        "origin": np.zeros(3),
+        "spacing": 1.0,
+        "cells": (1, 1, 1),
+    },
+}
+for _name, _arguments in CALLS_OF_MAPPINGS.items():
+    call(_name, "mappings", **_arguments)
+
+# --- the rest of the constructors -----------------------------------------------------
+
+for _name, _mesh in (("TriangleFEM", PLATE), ("QuadFEM", TILE)):
+    call(
+        _name,
+        "forces",
+        on=("plate", _mesh.cells),
+        rest=np.asarray(_mesh.points),
+        material=MATERIAL,
+        thickness=1.0,
+        plane="strain",
+    )
+call("ConsistentMass", "masses", on=("box", BOX.cells), rest=np.asarray(BOX.points), density=1.0, kind="tetrahedron")
+call("NeoHookean.from_lame", mu=1.0, lam=1.0)
+
+# --- meshes ---------------------------------------------------------------------------
+
+for _name in ("boundary_of", "hexahedra_to_quads", "hexahedra_to_tetrahedra", "quads_to_triangles", "submesh"):
+    _, _, _right, _ = CASES[_name]
+    call(_name, **_right)
+for _name in ("box_mesh", "edges_to_quads", "reference_element"):
+    call(_name, **CASES[_name][2])
+call("hexahedra_to_prisms", mesh=BRICK, axis=2, split="kuhn")
+call("tetrahedra_to_triangles", mesh=BOX)
+call("triangles_to_edges", mesh=PLATE)
+call("boundary_faces", mesh=BOX)
+for _name in ("nodes_where", "faces_where"):
+    method(f"Mesh.{_name}", lambda: BOX, predicate=lambda x: x[:, 0] == 0.0)
+call("TopologicalMapping", mesh=BOX, parents=np.zeros((6, 1), int), nodes=np.arange(8), parent_count=1)
+call("TopologicalMapping.identity", mesh=BOX)
+REFERENCE = functools.cache(lambda: jm.reference_element("triangle"))
+method("ReferenceElement.shape", REFERENCE, xi=np.array([0.2, 0.3]))
+method("ReferenceElement.shape_gradients", REFERENCE, xi=np.array([0.2, 0.3]))
+method("ReferenceElement.quadrature", REFERENCE, degree=2)
+call("vertex_normals", points=np.asarray(SKIN.points), cells=np.asarray(SKIN.cells))
+call("viz.spy", matrix=late(block), axes=None)
+call(
+    "viz.draw_surface",
+    points=np.asarray(SKIN.points),
+    cells=np.asarray(SKIN.cells),
+    axes=None,
+    color="#d9772b",
+    edges="black",
+)
+
+# --- files ----------------------------------------------------------------------------
+
+
+@functools.cache
+def folder() -> Path:
+    """A folder with a mesh and a pattern in it, gone with the process."""
+    made = Path(tempfile.mkdtemp(prefix="jaxmech"))
+    atexit.register(shutil.rmtree, made)
+    jm.write_mesh(made / "mesh.vtk", PLATE)
+    linear_system().save(made / "pattern.npz")
+    return made
+
+
+call("read_mesh", path=late(lambda: folder() / "mesh.vtk"), kind="triangle", dimension=2)
+call(
+    "write_mesh",
+    path=late(lambda: folder() / "written.vtk"),
+    mesh=PLATE,
+    point_data={"height": np.ones(4)},
+    cell_data={"young": np.ones(2)},
+)
+call("write_matrix", path=late(lambda: folder() / "matrix.mtx"), matrix=late(block))
+method("MatrixLinearSystem.save", linear_system, path=late(lambda: folder() / "saved.npz"))
+call("MatrixLinearSystem.load", path=late(lambda: folder() / "pattern.npz"), system=SYSTEM, state=STATE)
