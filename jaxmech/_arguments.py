@@ -8,14 +8,15 @@ from typing import Any, TypeVar
 import lineax as lx
 
 from ._assembly import Factors, Terms
-from ._check import check_choice, check_instance
+from ._check import check_choice, check_flags, check_instance
 from ._scene_check import node_counts
 from ._sparse.triplets import Triplets
 from ._state_check import check_arrays, check_has, check_positions
 from ._system import System, check_inputs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_INSTANCES = {"factors": Factors, "terms": Terms, "operator": lx.AbstractLinearOperator}
+_INSTANCES = {"factors": Factors, "terms": Terms, "operator": lx.AbstractLinearOperator, "name": str}
+_FLAGS = ("weights", "projected", "constrained")
 
 
 def checked(function: Function) -> Function:
@@ -47,6 +48,7 @@ def check_arguments(who: str, given: Mapping[str, Any]) -> None:
     for name, kind in _INSTANCES.items():
         if name in given:
             check_instance(who, name, given[name], kind)
+    check_flags(who, **{name: given[name] for name in _FLAGS if name in given})
     if "system" not in given:
         return
     system, rows = given["system"], None

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._check import check_choice, check_flags
+from ._check import check_choice, check_flags, real_array
 from ._element import trace_elements
 from ._forcefield.base import AbstractEnergyForceField
 from ._forcefield.chart import (
@@ -67,7 +67,8 @@ class Factors(eqx.Module):
     """The numbers `(m, b, k, c, g)` of `m M + b B + k K + g G + c C`; they may be traced.
 
     `rayleigh`, the factor of the Rayleigh damping, is that of damping unless it is given; `geometric` is that of
-    stiffness. Statics uses `(0, 0, 1, 0)`, a step `h` of implicit Euler `(1, h, h^2, h)`.
+    stiffness. Statics uses `(0, 0, 1, 0)`, a step `h` of implicit Euler `(1, h, h^2, h)`. Raises `ValueError` or `TypeError`
+    for what is not one real number.
     """
 
     mass: Any = 1.0
@@ -75,6 +76,14 @@ class Factors(eqx.Module):
     stiffness: Any = 1.0
     rayleigh: Any = None
     geometric: Any = None
+
+    def __check_init__(self):
+        for name in PARTS:
+            value = getattr(self, name)
+            if value is None and name in ("rayleigh", "geometric"):
+                continue
+            if real_array("Factors", name, value).ndim != 0:
+                raise ValueError(f"Factors: {name} must be one number, got {value!r:.80}.")
 
     @classmethod
     def only(cls, *parts: str) -> "Factors":
@@ -85,6 +94,7 @@ class Factors(eqx.Module):
 
     def of(self, part: str) -> Any:
         """The factor of one of `PARTS`."""
+        check_choice("Factors", "part", part, PARTS)
         if part == "rayleigh":
             return self.damping if self.rayleigh is None else self.rayleigh
         if part == "geometric":

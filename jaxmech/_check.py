@@ -1,5 +1,6 @@
 """Arguments refused by name: to whom they were given, what they should be, what they are."""
 
+import os
 from numbers import Real
 from typing import Any
 
@@ -8,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._jax import Tracer
+
+_INT32_MAX = np.iinfo(np.int32).max
 
 
 def numeric_array(owner: str, name: str, value: Any) -> Any:
@@ -34,10 +37,53 @@ def check_real(owner: str, name: str, value: Any, *, finite: bool = True) -> Non
         raise ValueError(f"{owner}: {name} has values that are not finite.")
 
 
-def check_instance(owner: str, name: str, value: Any, kind: type) -> None:
-    """Raise `TypeError` unless `value` is of a class."""
+def real_array(owner: str, name: str, value: Any, shape: tuple[int | None, ...] | None = None, *, finite: bool = True) -> Any:
+    """`value` as an array of real numbers of this shape (`None`: of any length), whole numbers made real, or an error."""
+    array = numeric_array(owner, name, value)
+    if jnp.issubdtype(array.dtype, jnp.integer):
+        array = array.astype(jnp.result_type(float))
+    check_real(owner, name, array, finite=finite)
+    _check_shape(owner, name, array, shape)
+    return array
+
+
+def whole_numbers(owner: str, name: str, value: Any, shape: tuple[int | None, ...], below: int | None = None) -> np.ndarray:
+    """`value` as a host array of whole numbers of at least 0, less than `below`, or an error."""
+    array = np.asarray(numeric_array(owner, name, value))
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{owner}: {name} must be whole numbers, got dtype {array.dtype}.")
+    _check_shape(owner, name, array, shape)
+    top = _INT32_MAX if below is None else below - 1
+    wrong = array[(array < 0) | (array > top)]
+    if wrong.size:
+        raise ValueError(f"{owner}: {name} names {wrong[0]}, expected numbers from 0 to {top}.")
+    return array.astype(np.int64)
+
+
+def _check_shape(owner: str, name: str, array: Any, shape: tuple[int | None, ...] | None) -> None:
+    fits = shape is None or len(shape) == array.ndim and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if not fits:
+        expected = ", ".join("any" if n is None else str(n) for n in shape or ())
+        raise ValueError(f"{owner}: {name} has shape {array.shape}, expected ({expected}).")
+
+
+def check_path(owner: str, path: Any) -> None:
+    """Raise `TypeError` unless `path` names a file: a number would be one that is open already, standard output say."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{owner}: path must be a string or a path, got {path!r:.80}.")
+
+
+def check_callable(owner: str, name: str, value: Any) -> None:
+    """Raise `TypeError` unless `value` can be called."""
+    if not callable(value):
+        raise TypeError(f"{owner}: {name} must be a function, got {value!r:.80}.")
+
+
+def check_instance(owner: str, name: str, value: Any, kind: type | tuple[type, ...]) -> None:
+    """Raise `TypeError` unless `value` is of a class, or of one of several."""
     if not isinstance(value, kind):
-        raise TypeError(f"{owner}: {name} must be of type {kind.__name__}, got {value!r:.80}.")
+        kinds = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+        raise TypeError(f"{owner}: {name} must be of type {kinds}, got {value!r:.80}.")
 
 
 def check_flags(owner: str, **flags: Any) -> None:
@@ -54,10 +100,10 @@ def check_choice(owner: str, name: str, value: Any, choices: Any) -> None:
 
 
 def check_counts(owner: str, **counts: Any) -> None:
-    """Raise `ValueError` unless all are whole numbers of at least 1."""
+    """Raise `ValueError` unless all are whole numbers of at least 1 that fit 32 bits."""
     for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{owner}: {name} must be a whole number of at least 1, got {value!r:.80}.")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _INT32_MAX:
+            raise ValueError(f"{owner}: {name} must be a whole number of at least 1 (and fit 32 bits), got {value!r:.80}.")
 
 
 def check_tolerances(owner: str, **tolerances: Any) -> None:

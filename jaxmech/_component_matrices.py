@@ -41,7 +41,7 @@ def component_matrix(
     v = velocities(system, x, state.velocity)
     family = {"mass": system.masses, "geometric": system.mappings}.get(kind, system.forces)
     if name not in family:
-        raise ValueError(f"component_matrix: '{name}' has no {kind} matrix; there are {list(family)}.")
+        raise ValueError(f"component_matrix: name '{name}' has no {kind} matrix; there are {list(family)}.")
     on, blocks = _own(system, name, kind, x, v)
     pending: dict[Pair, list[Triplets]] = defaultdict(list)
     for s, row in zip(on, blocks, strict=True):

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import AxisType, PartitionSpec
 
 from ._jax import manual_axes
@@ -25,8 +26,11 @@ def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = N
     Raises `TypeError` for what cannot be called. Not to be called within itself.
     """
     if not callable(function):
-        raise TypeError(f"over_devices: expected a function, got {function!r:.80}.")
+        raise TypeError(f"over_devices: function must be one, got {function!r:.80}.")
     devices = jax.devices() if devices is None else devices
+    known = isinstance(devices, list | tuple | np.ndarray) and all(isinstance(d, jax.Device) for d in devices)
+    if not known or not len(devices):
+        raise TypeError(f"over_devices: devices must be a list of devices of JAX, got {devices!r:.80}.")
     mesh = jax.make_mesh((len(devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=devices)
     whole = PartitionSpec()
 

@@ -22,6 +22,7 @@ from ._straight_line.node_rows import NodeRows, is_rows, whole
 from ._straight_line.sums import AbstractElementSums
 
 _KIND = "jaxmech"
+_LARGEST = 10**308  # whole numbers beyond are no floating-point number
 
 
 def is_concrete(*arrays: Any) -> bool:
@@ -31,7 +32,9 @@ def is_concrete(*arrays: Any) -> bool:
 
 def as_array(value: Any) -> Any:
     """An array of what was given, whole numbers made real; what cannot be one passes, to be refused by `check_real`."""
-    if isinstance(value, (int, float, complex, np.generic)):
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
+        value = jnp.asarray(float(value), jnp.result_type(float))
+    elif isinstance(value, (bool, float, complex, np.number, np.bool_)):
         value = jnp.asarray(value)
     elif isinstance(value, (list, tuple, np.ndarray)):
         try:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import equinox as eqx
 import lineax as lx
 
+from ._check import check_instance
 from ._dynamics import Fields
 from ._linear_solver.default import default_solver
 from ._system import State
@@ -25,5 +26,7 @@ class LinearProblem(eqx.Module):
 
     def solve(self, solver: lx.AbstractLinearSolver | None = None) -> Fields:
         """`x = A^-1 b`, by a lineax solver (`default_solver` unless given), which raises where it fails."""
+        if solver is not None:
+            check_instance("LinearProblem.solve", "solver", solver, lx.AbstractLinearSolver)
         solver = default_solver(self.A) if solver is None else solver
         return lx.linear_solve(self.A, self.b, solver).value

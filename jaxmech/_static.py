@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
+from ._arguments import checked
 from ._assembly import Factors, Terms
 from ._check import check_flags, check_instance
 from ._dynamics import Fields, kinematics, retract, total_force, zero_forces
@@ -158,6 +159,7 @@ def _problem(system: System, state: State, linear_system: Any) -> LinearProblem:
     return linear_problem(StaticEquilibrium(system, linear_system, state.time), state.position)
 
 
+@checked
 def reactions(system: System, state: State) -> Fields:
     """The forces [N, N m] with which constraints hold the main states in equilibrium: `-(I - P) f`.
 

@@ -360,9 +360,9 @@ def test_products_of_wrong_shapes_are_refused():
     system, state = chain()
     A = jm.MatrixLinearSystem.build(system, state).unconstrained(system, state)
     for wrong in ({"chain": jnp.ones((6, 3))}, {"rope": jnp.ones((5, 3))}, {}):
-        with pytest.raises(ValueError, match=r"BlockMatrix.mv: the vectors are of shapes"):
+        with pytest.raises(ValueError, match=r"BlockMatrix.mv: the arrays of vector are of shapes"):
             A.mv(wrong)
-    with pytest.raises(ValueError, match=r"BlockSparse.mv: the vectors are of shape \(4, 3\), expected \(5, 3\)"):
+    with pytest.raises(ValueError, match=r"BlockSparse.mv: x has shape \(4, 3\), expected \(5, 3\)"):
         A["chain", "chain"].mv(jnp.ones((4, 3)))
     pattern = A["chain", "chain"].pattern
     with pytest.raises(ValueError, match="7 contributions, where the pattern was built for 13"):

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
+from .._arguments import checked
 from .._assembly import Factors, force_structure
 from .._check import check_flags, check_instance, check_real
 from .._dynamics import (
@@ -93,15 +94,19 @@ class ImplicitEuler(AbstractIntegrator):
         Raises `FailedComputation` (under `jit`, Equinox's run-time error) unless `throw=False`.
         """
         check_inputs("ImplicitEuler", system, state)
+        check_flags("ImplicitEuler", throw=throw)
         check_time_step(dt)
         h = jnp.asarray(dt, state.time.dtype)
         result = (_newton_step if self.newton else _linear_step)(self, system, state, h)
         return raise_failure(result, result[1], system, "ImplicitEuler") if throw else result
 
+    @checked
     def prepared(self, system: System, state: State) -> "ImplicitEuler":
         return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.prepared(system, state))
 
+    @checked
     def refreshed(self, system: System, state: State, dt: Any) -> "ImplicitEuler":
+        check_time_step(dt)
         factors = _all_factors(self, jnp.asarray(dt, state.time.dtype))
         return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.refreshed(system, state, factors))
 

@@ -28,6 +28,8 @@ def compliance_matrix(
     constraint rows.
     """
     check_instance("compliance_matrix", "A", A, lx.AbstractLinearOperator)
+    if solver is not None:
+        check_instance("compliance_matrix", "solver", solver, lx.AbstractLinearSolver)
     structure = A.in_structure()
     check_instance("compliance_matrix", "the vector that A takes", structure, dict)
     layout = StateLayout.of(structure)

@@ -2,6 +2,7 @@
 
 import lineax as lx
 
+from .._check import check_instance
 from .auto import AutoLinearSolver
 
 
@@ -10,4 +11,5 @@ def default_solver(operator: lx.AbstractLinearOperator, *, inertial: bool = Fals
 
     `inertial`: of a time step, with mass, and other values in the next one.
     """
+    check_instance("default_solver", "operator", operator, lx.AbstractLinearOperator)
     return AutoLinearSolver(inertial=inertial).choose(operator)[0]

@@ -7,7 +7,7 @@ import lineax as lx
 
 from .._arguments import checked
 from .._assembly import PARTS, Factors, Terms
-from .._check import check_flags, check_instance
+from .._check import check_choice, check_flags, check_instance
 from .._dynamics import Fields
 from .._evaluation import Evaluation
 from .._precision import compiled
@@ -56,9 +56,10 @@ class CompositeLinearSystem(AbstractLinearSystem):
         check_flags("CompositeLinearSystem", shared=shared)
         if not isinstance(matrices, Mapping) or not matrices:
             raise ValueError(f"CompositeLinearSystem: matrices must name at least one matrix, got {matrices!r:.80}.")
-        if solver not in matrices:
-            raise ValueError(f"CompositeLinearSystem: solver must be one of {tuple(matrices)}, got {solver!r:.80}.")
+        for name in matrices:
+            check_instance("CompositeLinearSystem", "a name in matrices", name, str)
         chosen = {name: _selected(name, matrices[name]) for name in sorted(matrices)}
+        check_choice("CompositeLinearSystem", "solver", solver, matrices)
         if chosen[solver][1] is not None:
             raise ValueError(f"CompositeLinearSystem: '{solver}', the solver's, must be Terms: its factors are asked for.")
         built: dict[Terms, MatrixLinearSystem] = {}

@@ -10,6 +10,7 @@ import lineax as lx
 
 from .._arguments import checked
 from .._assembly import Factors, Terms
+from .._check import check_instance
 from .._dynamics import (
     Fields,
     applied_forces,
@@ -41,6 +42,9 @@ class MatrixFreeSystem(AbstractLinearSystem):
     """
 
     terms: Terms = eqx.field(static=True, default=Terms())
+
+    def __check_init__(self):
+        check_instance("MatrixFreeSystem", "terms", self.terms, Terms)
 
     @checked
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> lx.FunctionLinearOperator:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_choice, check_counts, check_instance, numeric_array
+from .._check import check_callable, check_choice, check_counts, check_instance, numeric_array, real_array
 from .._result import is_traced
 from .._rows import add_rows, take_rows
 from .._typing import Array, Float, Int
@@ -74,8 +74,10 @@ def assemble(
     naming the type of element and the shape that was expected.
     """
     check_choice("assemble", "method", method, METHODS)
-    points = jnp.asarray(numeric_array("assemble", "points", points))
+    points = jnp.asarray(real_array("assemble", "points", points))
     nodes = points.shape[0] if points.ndim else 0
+    if not nodes:
+        raise ValueError(f"assemble: points has shape {points.shape}, expected (nodes, ...), with at least one node.")
     plan = connectivity if isinstance(connectivity, AssemblyPattern) else AssemblyPattern.build(connectivity, nodes)
     if plan.pattern.shape[0] != nodes:
         raise ValueError(f"assemble: points has shape {points.shape}, but the pattern is of {plan.pattern.shape[0]} nodes.")
@@ -109,15 +111,19 @@ def _node_numbers(number: int, group: Any, nodes: int) -> np.ndarray:
 def _per_type(plan: AssemblyPattern, element_matrix: Any, each: Any) -> tuple[Sequence[Any], Sequence[Any]]:
     """One function and one tuple of element data for each type of element."""
     check_instance("assemble", "each", each, (list, tuple))
+    if isinstance(element_matrix, type):
+        raise TypeError(f"assemble: element_matrix must be a function, got {element_matrix!r:.80}.")
     if callable(element_matrix):
         functions, own = [element_matrix], [each]
     else:
         check_instance("assemble", "element_matrix", element_matrix, (list, tuple))
         functions, own = element_matrix, each if len(each) else [()] * len(element_matrix)
+        for function in functions:
+            check_callable("assemble", "each element_matrix", function)
     types = len(plan.connectivity)
     if len(functions) != types or len(own) != types:
         raise ValueError(
-            f"assemble: {types} connectivities need as many functions and tuples of element data, got {len(functions)} and "
+            f"assemble: {types} connectivities need as many functions element_matrix and tuples each of element data, got {len(functions)} and "
             f"{len(own)}."
         )
     return functions, own
@@ -126,15 +132,18 @@ def _per_type(plan: AssemblyPattern, element_matrix: Any, each: Any) -> tuple[Se
 def _node_blocks(number: int, cells: Array, function: Any, points: Array, own: Any) -> Float[Array, "blocks b b"]:
     """The element matrices of one type as a list of node blocks, row nodes first."""
     elements, k = cells.shape
+    check_instance("assemble", "what each gives a type", own, (list, tuple))
     arrays = [jnp.asarray(numeric_array("assemble", f"each[{i}]", a)) for i, a in enumerate(own)]
     for i, a in enumerate(arrays):
         if a.shape[:1] != (elements,):
             raise ValueError(f"assemble: each[{i}] has shape {a.shape}, type {number} has {elements} elements.")
     matrices = jax.vmap(function)(take_rows(points, cells), *arrays)
+    if not isinstance(matrices, jax.Array):
+        raise TypeError(f"assemble: element_matrix of type {number} must return a matrix, got {matrices!r:.80}.")
     size = jnp.shape(matrices)[1] if jnp.ndim(matrices) == 3 else 0
     if size == 0 or size % k or matrices.shape != (elements, size, size):
         raise ValueError(
-            f"assemble: the element matrix of type {number} has shape {jnp.shape(matrices)[1:]}, expected ({k} b, {k} b) "
+            f"assemble: element_matrix of type {number} has shape {jnp.shape(matrices)[1:]}, expected ({k} b, {k} b) "
             f"for {k} nodes of b unknowns."
         )
     b = size // k

@@ -1,6 +1,7 @@
 """A matrix between several states: a `BlockSparse` for each pair, and a lineax operator on dictionaries of vectors."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from .._check import check_choice, check_flags, check_instance
+from .._check import check_choice, check_flags, check_instance, real_array
 from .._typing import Array, Float
 from .block_sparse import BlockSparse
 from .layout import Sizes, StateLayout
@@ -36,11 +37,14 @@ class BlockMatrix(lx.AbstractLinearOperator):
         the size of a state.
         """
         check_flags("BlockMatrix", symmetric=symmetric)
+        check_instance("BlockMatrix", "entries", entries, Mapping)
         if not entries:
-            raise ValueError("BlockMatrix: at least one entry is needed, got none.")
+            raise ValueError("BlockMatrix: entries is empty, at least one is needed.")
         sizes: dict[str, tuple[int, int]] = {}
         for pair, entry in entries.items():
-            check_instance("BlockMatrix", f"the entry {pair}", entry, BlockSparse)
+            if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(state, str) for state in pair)):
+                raise TypeError(f"BlockMatrix: the keys of entries must be pairs of states, got {pair!r:.80}.")
+            check_instance("BlockMatrix", f"entries[{pair}]", entry, BlockSparse)
             for state, nodes, size in zip(pair, entry.pattern.shape, entry.values.shape[1:], strict=True):
                 if sizes.setdefault(state, (nodes, size)) != (nodes, size):
                     raise ValueError(
@@ -61,10 +65,11 @@ class BlockMatrix(lx.AbstractLinearOperator):
 
     def mv(self, vector: dict[str, Array]) -> dict[str, Array]:
         """The product with a dictionary of vectors. `ValueError` unless they are of `in_structure()`."""
+        check_instance("BlockMatrix.mv", "vector", vector, Mapping)
         expected = {s: (n, d) for s, n, d in self.sizes}
         found = {s: jnp.shape(v) for s, v in vector.items()}
         if found != expected:
-            raise ValueError(f"BlockMatrix.mv: the vectors are of shapes {found}, expected {expected}.")
+            raise ValueError(f"BlockMatrix.mv: the arrays of vector are of shapes {found}, expected {expected}.")
         result = {s: jnp.zeros((n, d), self.dtype) for s, n, d in self.sizes}
         for (row, column), entry in self.entries.items():
             result[row] = result[row] + entry.mv(vector[column])
@@ -134,8 +139,9 @@ class BlockMatrix(lx.AbstractLinearOperator):
         """Each pair of states as a `BCSR` with `n_dense=2`."""
         return {pair: entry.to_bcsr() for pair, entry in self.entries.items()}
 
-    def scaled(self, factor) -> "BlockMatrix":
+    def scaled(self, factor: Any) -> "BlockMatrix":
         """Every block times a number."""
+        real_array("BlockMatrix.scaled", "factor", factor, ())
         return eqx.tree_at(
             lambda a: [e.values for e in a.entries.values()], self, [factor * e.values for e in self.entries.values()]
         )
@@ -145,6 +151,7 @@ class BlockMatrix(lx.AbstractLinearOperator):
 
         Raises `ValueError` for patterns that differ, as far as can be seen: under `jit` only their sizes can.
         """
+        check_instance("BlockMatrix.plus", "other", other, BlockMatrix)
         for pair in {*self.entries, *other.entries}:
             mine, theirs = self.entries.get(pair), other.entries.get(pair)
             if mine is None or theirs is None or not mine.pattern.same_as(theirs.pattern):

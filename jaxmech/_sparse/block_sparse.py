@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
 
+from .._check import check_choice, numeric_array
 from .._rows import take_rows
 from .._typing import Array, Float, Int
 from .block_product import block_product
@@ -40,9 +41,12 @@ class BlockSparse(eqx.Module):
 
     def mv(self, x: Float[Array, "m c"]) -> Float[Array, "n r"]:
         """The product with one vector per block column. `ValueError` for another shape."""
+        x = numeric_array("BlockSparse.mv", "x", x)
+        if not jnp.issubdtype(x.dtype, jnp.floating) and not jnp.issubdtype(x.dtype, jnp.integer):
+            raise TypeError(f"BlockSparse.mv: x has dtype {x.dtype}, expected real numbers.")
         if jnp.shape(x) != (self.pattern.shape[1], self.values.shape[-1]):
             expected = (self.pattern.shape[1], self.values.shape[-1])
-            raise ValueError(f"BlockSparse.mv: the vectors are of shape {jnp.shape(x)}, expected {expected}.")
+            raise ValueError(f"BlockSparse.mv: x has shape {jnp.shape(x)}, expected {expected}.")
         return block_product(self.values, self.pattern, jnp.asarray(x))
 
     @property
@@ -73,8 +77,7 @@ class BlockSparse(eqx.Module):
         """A SciPy sparse array, `"bsr"`, `"csr"`, `"csc"` or `"coo"`, on the host: a copy, free to be changed."""
         from scipy import sparse as scipy_sparse
 
-        if format not in ("bsr", "csr", "csc", "coo"):
-            raise ValueError(f"format must be 'bsr', 'csr', 'csc' or 'coo', got {format!r}.")
+        check_choice("BlockSparse", "format", format, ("bsr", "csr", "csc", "coo"))
         data = tuple(np.array(a) for a in (self.values, self.columns, self.row_index))
         return scipy_sparse.bsr_array(data, shape=self.shape).asformat(format)
 

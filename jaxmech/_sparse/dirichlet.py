@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_instance, numeric_array
+from .._check import check_instance, numeric_array, real_array
 from .._result import is_traced
 from .._typing import Array, Bool, Float
 from .block_sparse import BlockSparse
@@ -28,6 +28,7 @@ def impose_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, w
     `eliminate_rows_and_columns`. ArcaneFEM's *Penalty*.
     """
     held, g, b = _conditions("impose_penalty", matrix, rhs, dofs, values)
+    _check_weight("impose_penalty", weight)
     unit = _diagonal(held, matrix.values.dtype)
     diagonal = jnp.where(unit > 0, weight * unit, matrix.diagonal)
     return _with_diagonal(matrix, diagonal), jnp.where(held, weight * g, b)
@@ -40,6 +41,7 @@ def impose_weak_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any,
     `eliminate_rows_and_columns`. ArcaneFEM's *WeakPenalty*.
     """
     held, g, b = _conditions("impose_weak_penalty", matrix, rhs, dofs, values)
+    _check_weight("impose_weak_penalty", weight)
     unit = _diagonal(held, matrix.values.dtype)
     return _with_diagonal(matrix, matrix.diagonal + weight * unit), jnp.where(held, b + weight * g, b)
 
@@ -60,7 +62,7 @@ def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, value
     `matrix`: square, its diagonal stored; `rhs` `(n, d)`; `dofs`: numbers of unknowns, `d node + component`; `values`: one
     number, or one for each. The new matrix and right-hand side, of the same pattern and shape; differentiable by all but
     `dofs`. An unknown that has been eliminated so may not be given another value afterwards: its column is gone. Raises
-    `ValueError` for other shapes, an unknown that does not exist, or one that is given twice. ArcaneFEM's
+    `ValueError` for other shapes, values that are not finite, an unknown that does not exist, or one that is given twice. ArcaneFEM's
     *RowColumnElimination*.
     """
     held, g, b = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)
@@ -78,24 +80,28 @@ def _conditions(
     n, d = matrix.pattern.shape[0], matrix.values.shape[1]
     if matrix.pattern.diagonal is None or matrix.values.shape[1] != matrix.values.shape[2]:
         raise ValueError(f"{who}: the matrix must be square and store its whole diagonal.")
-    b = jnp.asarray(numeric_array(who, "rhs", rhs))
+    b = jnp.asarray(real_array(who, "rhs", rhs, (n, d), finite=False))
     dofs = numeric_array(who, "dofs", dofs)
-    g = jnp.asarray(numeric_array(who, "values", values), matrix.values.dtype)
-    if b.shape != (n, d):
-        raise ValueError(f"{who}: rhs has shape {b.shape}, expected {(n, d)}.")
+    g = jnp.asarray(real_array(who, "values", values), matrix.values.dtype)
     if dofs.ndim != 1 or (dofs.size and not jnp.issubdtype(dofs.dtype, jnp.integer)):
         raise ValueError(f"{who}: dofs must be a list of whole numbers, got {dofs.dtype} of shape {dofs.shape}.")
     if g.shape not in ((), dofs.shape):
-        raise ValueError(f"{who}: values has shape {g.shape}, expected one number or {dofs.shape[0]}.")
+        raise ValueError(f"{who}: values has shape {g.shape}, expected one number or {dofs.shape[0]}, as many as dofs.")
     if not is_traced(dofs) and dofs.size:
         numbers, times = np.unique(np.asarray(dofs), return_counts=True)
         if numbers[0] < 0 or numbers[-1] >= n * d:
-            raise ValueError(f"{who}: unknowns {numbers[0]} to {numbers[-1]} of a system of {n * d}.")
+            raise ValueError(f"{who}: dofs names unknowns {numbers[0]} to {numbers[-1]} of a system of {n * d}.")
         if times.max() > 1:
-            raise ValueError(f"{who}: unknown {numbers[times.argmax()]} is given twice.")
+            raise ValueError(f"{who}: dofs names unknown {numbers[times.argmax()]}, which is given twice.")
     dofs = jnp.asarray(dofs, jnp.int32)
     held = jnp.zeros(n * d, bool).at[dofs].set(True).reshape(n, d)
     return held, jnp.zeros(n * d, g.dtype).at[dofs].set(g, unique_indices=True).reshape(n, d), b
+
+
+def _check_weight(who: str, weight: Any) -> None:
+    number = real_array(who, "weight", weight, ())
+    if not is_traced(number) and not float(number) > 0:
+        raise ValueError(f"{who}: weight must be positive, got {weight!r:.80}.")
 
 
 def _diagonal(held: Bool[Array, "n d"], dtype: Any) -> Float[Array, "n d d"]:

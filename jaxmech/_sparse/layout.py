@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import numeric_array
+from .._check import check_choice, check_instance, numeric_array, real_array
 from .._typing import Array, Float, Int
 
 Sizes = tuple[tuple[str, int, int], ...]
@@ -23,15 +23,23 @@ class StateLayout(eqx.Module):
 
     sizes: Sizes = eqx.field(static=True)
 
+    def __check_init__(self):
+        check_instance("StateLayout", "sizes", self.sizes, tuple)
+        for size in self.sizes:
+            if not (isinstance(size, tuple) and len(size) == 3 and isinstance(size[0], str) and _are_counts(size[1:])):
+                raise TypeError(f"StateLayout: sizes must list (state, nodes, deriv_size), got {size!r:.80} in it.")
+
     @classmethod
     def of(cls, vectors: Mapping[str, Any]) -> "StateLayout":
         """The layout of vectors `{state: (nodes, deriv_size)}`: of `state.velocity`, or of forces.
 
         Raises `ValueError` for an array of other than two axes.
         """
+        check_instance("StateLayout", "vectors", vectors, Mapping)
         for state, vector in vectors.items():
+            check_instance("StateLayout", "a state of vectors", state, str)
             if len(np.shape(vector)) != 2:
-                raise ValueError(f"StateLayout: '{state}' has shape {np.shape(vector)}, expected (nodes, deriv_size).")
+                raise ValueError(f"StateLayout: vectors['{state}'] has shape {np.shape(vector)}, expected (nodes, deriv_size).")
         return cls(tuple((s, *map(int, np.shape(vectors[s]))) for s in sorted(vectors)))
 
     @property
@@ -53,9 +61,8 @@ class StateLayout(eqx.Module):
 
         Raises `ValueError` for an unknown state, a node or a component that does not exist.
         """
+        check_choice("StateLayout", "state", state, [s for s, _, _ in self.sizes])
         known = {s: (n, d) for s, n, d in self.sizes}
-        if state not in known:
-            raise ValueError(f"StateLayout: there is no state '{state}'; there are {list(known)}.")
         n, d = known[state]
         rows = _numbers("nodes", nodes, n, state)
         columns = _numbers("components", components, d, state)
@@ -63,11 +70,12 @@ class StateLayout(eqx.Module):
 
     def ravel(self, vectors: Mapping[str, Array]) -> Float[Array, " N"]:
         """The flat vector of a dictionary `{state: (nodes, deriv_size)}`. Raises `ValueError` for other states or shapes."""
+        check_instance("StateLayout", "vectors", vectors, Mapping)
         if set(vectors) != {s for s, _, _ in self.sizes}:
-            raise ValueError(f"StateLayout: vectors of {sorted(vectors)}, expected {[s for s, _, _ in self.sizes]}.")
+            raise ValueError(f"StateLayout: vectors of {list(vectors)}, expected {[s for s, _, _ in self.sizes]}.")
         for s, n, d in self.sizes:
             if np.shape(vectors[s]) != (n, d):
-                raise ValueError(f"StateLayout: '{s}' has shape {np.shape(vectors[s])}, expected {(n, d)}.")
+                raise ValueError(f"StateLayout: vectors['{s}'] has shape {np.shape(vectors[s])}, expected {(n, d)}.")
         return jnp.concatenate([jnp.reshape(vectors[s], -1) for s, _, _ in self.sizes])
 
     def unravel(self, vector: Any) -> dict[str, Array]:
@@ -75,17 +83,19 @@ class StateLayout(eqx.Module):
 
         Raises `ValueError` unless the vector has shape `(size,)`.
         """
-        vector = jnp.asarray(numeric_array("StateLayout", "vector", vector))
-        if vector.shape != (self.size,):
-            raise ValueError(f"StateLayout: a flat vector of shape {vector.shape}, expected {(self.size,)}.")
+        vector = jnp.asarray(real_array("StateLayout", "vector", vector, (self.size,), finite=False))
         start = self.offsets()
         return {s: vector[start[s] : start[s] + n * d].reshape(n, d) for s, n, d in self.sizes}
+
+
+def _are_counts(numbers: Any) -> bool:
+    return all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in numbers)
 
 
 def _numbers(what: str, given: Any, count: int, state: str) -> np.ndarray:
     if given is None:
         return np.arange(count)
-    numbers = np.atleast_1d(np.asarray(given))
+    numbers = np.atleast_1d(np.asarray(numeric_array("StateLayout", what, given)))
     if numbers.size == 0:
         return numbers.astype(int)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= count:

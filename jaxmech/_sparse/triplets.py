@@ -3,11 +3,12 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
 
-from .._check import check_choice
+from .._check import check_choice, check_counts, check_instance
 from .._result import is_traced
 from .._typing import Array, Float, Int
 from .pattern import BlockPattern, unique_pairs
@@ -25,6 +26,19 @@ class Triplets(eqx.Module):
     rows: Int[Array, " n"]
     columns: Int[Array, " n"]
     blocks: Float[Array, "n r c"]
+
+    def __check_init__(self):
+        if not (isinstance(self.states, tuple) and len(self.states) == 2 and all(isinstance(s, str) for s in self.states)):
+            raise TypeError(f"Triplets: states must be the names of two states, got {self.states!r:.80}.")
+        for name, axes, kind in (("rows", 1, jnp.integer), ("columns", 1, jnp.integer), ("blocks", 3, jnp.floating)):
+            array = getattr(self, name)
+            check_instance("Triplets", name, array, (jax.Array, np.ndarray))
+            if not jnp.issubdtype(array.dtype, kind):
+                raise TypeError(f"Triplets: {name} has dtype {array.dtype}, expected {kind.__name__}.")
+            if array.ndim != axes or array.shape[0] != self.blocks.shape[0]:
+                raise ValueError(
+                    f"Triplets: {name} has shape {array.shape}, expected rows (n,), columns (n,) and blocks (n, r, c)."
+                )
 
     def assemble(self, shape: tuple[int, int]) -> Any:
         """The sum of duplicates as a `BlockSparse` of `shape` block rows and columns. Host work: an error under `jit`."""
@@ -71,6 +85,9 @@ class Triplets(eqx.Module):
         return scipy_sparse.coo_array((blocks.ravel(), places), shape=(shape[0] * r, shape[1] * c))
 
     def _check_places(self, shape: tuple[int, int]) -> None:
+        if np.shape(shape) != (2,):
+            raise ValueError(f"Triplets: shape must be the numbers of block rows and columns, got {shape!r:.80}.")
+        check_counts("Triplets", **{"shape[0]": _plain(shape[0]), "shape[1]": _plain(shape[1])})
         for what, numbers, count in (("row", self.rows, shape[0]), ("column", self.columns, shape[1])):
             if is_traced(numbers) or numbers.size == 0:
                 continue
@@ -80,3 +97,7 @@ class Triplets(eqx.Module):
                     f"Triplets between {self.states}: block {what} {low if low < 0 else high} is not in a matrix of "
                     f"{tuple(shape)} blocks."
                 )
+
+
+def _plain(count: Any) -> Any:
+    return int(count) if isinstance(count, np.integer) else count
