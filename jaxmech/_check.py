@@ -11,6 +11,8 @@ import numpy as np
 from ._jax import Tracer
 
 _INT32_MAX = np.iinfo(np.int32).max
+_LARGEST = 2**63  # JAX makes no number of a larger integer
+_RELATIVE = ("rtol", "rcond")  # tolerances that are chosen where there is none
 
 
 def numeric_array(owner: str, name: str, value: Any) -> Any:
@@ -37,7 +39,9 @@ def check_real(owner: str, name: str, value: Any, *, finite: bool = True) -> Non
         raise ValueError(f"{owner}: {name} has values that are not finite.")
 
 
-def real_array(owner: str, name: str, value: Any, shape: tuple[int | None, ...] | None = None, *, finite: bool = True) -> Any:
+def real_array(
+    owner: str, name: str, value: Any, shape: tuple[int | None, ...] | None = None, *, finite: bool = True
+) -> Any:
     """`value` as an array of real numbers of this shape (`None`: of any length), whole numbers made real, or an error."""
     array = numeric_array(owner, name, value)
     if jnp.issubdtype(array.dtype, jnp.integer):
@@ -107,10 +111,10 @@ def check_counts(owner: str, **counts: Any) -> None:
 
 
 def check_tolerances(owner: str, **tolerances: Any) -> None:
-    """Raise `ValueError` unless all are finite numbers of at least 0. `None` and traced numbers pass."""
+    """Raise `ValueError` unless all are finite numbers of at least 0. Traced ones pass, and a relative one may be `None`."""
     for name, value in tolerances.items():
-        if value is None or isinstance(value, Tracer):
+        if (value is None and name in _RELATIVE) or isinstance(value, Tracer):
             continue
         number = value.item() if isinstance(value, jax.Array | np.ndarray) and value.size == 1 else value
-        if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= float(number) < float("inf"):
+        if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= number < _LARGEST:
             raise ValueError(f"{owner}: {name} must be a number of at least 0, got {value!r:.80}.")

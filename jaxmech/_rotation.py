@@ -103,6 +103,16 @@ def rotate(q: Float[Array, "4"], p: Float[Array, "3"]) -> Float[Array, "3"]:
     return jnp.sum(rotation_matrix(q) * p, axis=1)
 
 
+def are_of_unit_length(vectors: np.ndarray) -> np.ndarray:
+    """Whether host vectors `(..., d)`, quaternions or directions, are of length 1: `(..., 1)`."""
+    return np.abs(np.linalg.norm(vectors, axis=-1, keepdims=True) - 1) <= UNIT_LENGTH
+
+
+def have_unit_quaternions(frames: np.ndarray) -> np.ndarray:
+    """The same of the quaternions of host frames `(..., 7)`, said of every coordinate."""
+    return np.broadcast_to(are_of_unit_length(frames[..., 3:]), frames.shape)
+
+
 def normalised(q: Float[Array, "4"]) -> Float[Array, "4"]:
     """`q` back on the unit sphere, to second order in the defect: a Newton step, cheap and smooth everywhere."""
     return q * (1.5 - 0.5 * (q @ q))

@@ -12,6 +12,7 @@ LAYERS = (
         "_jax",
         "_typing",
         "_check",
+        "_files",
         "_result",
         "_length",
         "_rotation",

@@ -10,7 +10,7 @@ import re
 
 import jax
 import numpy as np
-from valid_calls import CALLS, put_into_a_scene
+from valid_calls import put_into_a_scene
 
 import jaxmech as jm
 

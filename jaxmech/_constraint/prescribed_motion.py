@@ -9,6 +9,7 @@ import numpy as np
 
 from .._dof import AbstractDof
 from .._element import check_range, parameter
+from .._rotation import have_unit_quaternions
 from .._stencil import Stencil, stencils
 from .._typing import Array, Float
 from .base import AbstractProjectiveConstraint
@@ -40,6 +41,8 @@ class PrescribedMotion(AbstractProjectiveConstraint):
                 f"PrescribedMotion: displacements {shapes[0]} and times {shapes[1]} must be (T, d) or (e, T, d) and (T,)."
             )
         check_range(self, times=(self.times, lambda t: np.append(True, np.diff(t) > 0), "increasing"))
+        if getattr(self.reference, "shape", ())[-1:] == (7,):
+            check_range(self, reference=(self.reference, have_unit_quaternions, "frames with quaternions of unit length"))
 
     def check_dofs(self, dofs: Any) -> None:
         size = dofs[0].deriv_size

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from .._dof import Rigid2, Rigid3
 from .._element import check_range, parameter
-from .._rotation import quaternion_conjugate, quaternion_log, quaternion_product
+from .._rotation import have_unit_quaternions, quaternion_conjugate, quaternion_log, quaternion_product
 from .._stencil import Stencil, stencils
 from .._typing import Array, Scalar
 from .base import AbstractEnergyForceField
@@ -17,7 +17,7 @@ class AnchoredFrames(AbstractEnergyForceField):
 
     `u`: the translation from the anchor; `theta`: the rotation vector of the turn from the anchor, of length below pi;
     stiffness `k` [N/m], angular stiffness `kr` [N m/rad]. `on` and `anchor` (full coordinates) as in `AnchoredSprings`.
-    Raises `ValueError` for negative stiffness, or an anchor missing or too many.
+    Raises `ValueError` for negative stiffness, an anchor missing or too many, or one that does not turn by a unit quaternion.
     """
 
     on: tuple[Stencil, ...] = stencils()
@@ -31,7 +31,10 @@ class AnchoredFrames(AbstractEnergyForceField):
         if any(s.nodes.ndim != 1 for s in self.on):
             raise ValueError("AnchoredFrames: one frame per spring, node numbers of shape (e,).")
         positive = (lambda k: k >= 0, "at least 0")
-        check_range(self, stiffness=(self.stiffness, *positive), angular=(self.angular_stiffness, *positive))
+        check_range(self, stiffness=(self.stiffness, *positive), angular_stiffness=(self.angular_stiffness, *positive))
+
+        if getattr(self.anchor, "shape", ())[-1:] == (7,):
+            check_range(self, anchor=(self.anchor, have_unit_quaternions, "frames with quaternions of unit length"))
 
     def check_dofs(self, dofs: Any) -> None:
         if not all(isinstance(dof, Rigid2 | Rigid3) for dof in dofs):

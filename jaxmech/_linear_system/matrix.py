@@ -79,7 +79,10 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return cls(terms, plan, walk, steady, sums, patterns, touched, sizes, signature(system), topology(system))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the pattern and everything else that `build` found out to an `.npz` file of this name."""
+        """Write the pattern and everything else that `build` found out to an `.npz` file of this name.
+
+        An old file of that name is replaced by a whole one or, where writing is interrupted, left as it is.
+        """
         save_pytree(path, self, _SAVED)
 
     @classmethod

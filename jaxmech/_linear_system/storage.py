@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import zipfile
 from collections.abc import Iterable
 from os import PathLike
 from typing import Any, TypeVar
@@ -11,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._check import check_path
+from .._files import replacing
 from .._result import is_traced
 
 VERSION = 8  # of the layout of the file and of the classes in it: raised whenever one of them changes
@@ -23,25 +24,31 @@ def save_pytree(path: str | PathLike[str], tree: Any, classes: Iterable[type]) -
     """Write a tree of dataclasses, dictionaries, tuples, plain values and arrays. `classes`: those that may be in it."""
     if is_traced(tree):
         raise ValueError("a linear system that is being traced cannot be saved: do it outside jit.")
+    check_path("save", path)
     arrays: list[np.ndarray] = []
     names = {kind: kind.__name__ for kind in classes}
     header = json.dumps({"version": VERSION, "tree": _packed(tree, arrays, names)})
-    with open(path, "wb") as file:
+    with replacing(path) as whole, open(whole, "wb") as file:
         np.savez(file, **{_HEADER: np.array(header)}, **{f"a{i}": array for i, array in enumerate(arrays)})
 
 
 def load_pytree(path: str | PathLike[str], kind: type[T], classes: Iterable[type]) -> T:
     """Read what `save_pytree` wrote. Raises `ValueError` unless it is a `kind` of this version."""
+    check_path("load", path)
     with open(path, "rb") as file:
         try:
             data = np.load(file, allow_pickle=False)
             header = json.loads(str(data[_HEADER]))
             arrays = {name: data[name] for name in data.files if name != _HEADER}
-        except (KeyError, IndexError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{str(path)!r} is not a file that jaxmech saved: {error}.") from error
+            header = {"version": header.get("version"), "tree": header.get("tree")}
+        except Exception as error:  # whatever zipfile, zlib, NumPy and JSON find wrong, too little memory for it included
+            raise ValueError(f"{str(path)!r} is not a file that jaxmech saved: {error!r:.200}.") from error
     if header.get("version") != VERSION:
         raise ValueError(f"{str(path)!r} is of version {header.get('version')}, this jaxmech reads version {VERSION}.")
-    tree = _unpacked(header["tree"], arrays, {c.__name__: c for c in classes})
+    try:
+        tree = _unpacked(header["tree"], arrays, {c.__name__: c for c in classes})
+    except Exception as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error!r:.200}.") from error
     if not isinstance(tree, kind):
         raise ValueError(f"{str(path)!r} holds a {type(tree).__name__}, expected a {kind.__name__}.")
     return tree

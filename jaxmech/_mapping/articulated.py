@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_choice
+from .._check import check_choice, numeric_array, real_array, whole_numbers
 from .._dof import Rigid3, Vec1
-from .._element import check_range, nodal_parameter, parameter
+from .._element import check_parameters, check_range, nodal_parameter, parameter
+from .._rotation import are_of_unit_length, have_unit_quaternions
 from .._stencil import Stencil, stencils
 from .._typing import Array
 from .base import AbstractMapping
@@ -40,6 +41,7 @@ class ArticulatedMapping(AbstractMapping):
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):
+        check_parameters(self, self.parents)
         path, *base = self.parents
         if path.nodes.ndim != 2 or len(base) > 1 or any(s.nodes.ndim != 1 for s in base):
             raise ValueError(
@@ -52,8 +54,8 @@ class ArticulatedMapping(AbstractMapping):
             )
         check_range(
             self,
-            axis=(self.axis, lambda a: np.broadcast_to(_unit(a), a.shape), "of unit length"),
-            placement=(self.placement, lambda p: np.broadcast_to(_unit(p[:, 3:]), p.shape), "frames with unit quaternions"),
+            axis=(self.axis, lambda a: np.broadcast_to(are_of_unit_length(a), a.shape), "of unit length"),
+            placement=(self.placement, have_unit_quaternions, "frames with unit quaternions"),
             slides=(self.slides, lambda s: (s == 0) | (s == 1), "0 (hinge) or 1 (slider)"),
         )
 
@@ -74,29 +76,43 @@ class ArticulatedMapping(AbstractMapping):
         `placement` `(joints, 7)`, or `(joints, 3)` for joints that are not turned against the body before; `axis`
         `(joints, 3)` or `(3,)`; `kinds`: "hinge" or "slider"; `base=(state, frame)`: the `Rigid3` frame that roots stand on.
         """
-        before = [int(b) for b in before]
-        if any(not -1 <= b < j for j, b in enumerate(before)):
-            raise ValueError(f"ArticulatedMapping: before[j] must be a body before j, or -1, got {before}.")
-        kinds = [kinds] * len(before) if isinstance(kinds, str) else list(kinds)
+        owner = "ArticulatedMapping.tree"
+        numbers = whole_numbers(owner, "before + 1", np.asarray(numeric_array(owner, "before", before)) + 1, (None,))
+        before = [int(b) - 1 for b in numbers]
+        if not before or any(b >= j for j, b in enumerate(before)):
+            raise ValueError(f"{owner}: before[j] must be a body before j, or -1, got {before}.")
+        kinds = [kinds] * len(before) if isinstance(kinds, str) else kinds
+        if not isinstance(kinds, list | tuple) or len(kinds) != len(before):
+            raise ValueError(
+                f"{owner}: kinds must be one of {_JOINTS}, or a list of {len(before)} of them, got {kinds!r:.80}."
+            )
         for kind in kinds:
-            check_choice("ArticulatedMapping", "kinds", kind, _JOINTS)
+            check_choice(owner, "kinds", kind, _JOINTS)
         paths: list[list[int]] = []
         for j, b in enumerate(before):
             paths.append([*(paths[b] if b >= 0 else []), j])
         depth = max(len(p) for p in paths)
         nodes = np.array([p + p[-1:] * (depth - len(p)) for p in paths])
-        place = np.asarray(placement, float)
-        if place.shape[-1] == 3:
+        place = np.asarray(real_array(owner, "placement", placement), float)
+        if place.shape[-1:] == (3,):
             place = np.concatenate([place, np.broadcast_to([0.0, 0.0, 0.0, 1.0], (*place.shape[:-1], 4))], axis=-1)
+        if place.ndim not in (1, 2) or place.shape[-1] != 7 or place.shape[:-1] not in ((), (len(before),)):
+            raise ValueError(f"{owner}: placement has shape {np.shape(placement)}, expected ({len(before)}, 7 or 3).")
+        axis = np.asarray(real_array(owner, "axis", axis), float)
+        if axis.shape not in ((3,), (len(before), 3)):
+            raise ValueError(f"{owner}: axis has shape {axis.shape}, expected (3,) or ({len(before)}, 3).")
         parents: list[Any] = [(joints, nodes)]
         if base is not None:
-            parents.append((base[0], np.full(len(before), base[1])))
+            if not (isinstance(base, tuple) and len(base) == 2 and isinstance(base[0], str)):
+                raise TypeError(f"{owner}: base must be (state, frame), got {base!r:.80}.")
+            frame = whole_numbers(owner, "the frame of base", base[1], ())
+            parents.append((base[0], np.full(len(before), int(frame))))
         return cls(
             tuple(parents),
             child,
             [len(p) for p in paths],
             np.broadcast_to(place, (len(before), 7)),
-            np.broadcast_to(np.asarray(axis, float), (len(before), 3)),
+            np.broadcast_to(axis, (len(before), 3)),
             [float(kind == "slider") for kind in kinds],
         )
 
@@ -118,7 +134,3 @@ class ArticulatedMapping(AbstractMapping):
 
         along = (jnp.arange(q.shape[0]), q[:, 0], self.placement, self.axis, self.slides)
         return jax.lax.scan(joint, start, along)[0]
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return np.abs(np.sum(vectors**2, axis=-1, keepdims=True) - 1) < 1e-5

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import numpy as np
 
-from .._check import check_instance
+from .._check import check_instance, real_array, whole_numbers
 from .._element import check_range, parameter
 from .._mesh.locate import locate_points
 from .._mesh.mesh import Mesh
@@ -55,15 +55,20 @@ class BarycentricMapping(AbstractMapping):
 
         Node `(i, j, k)` of the `cells[0] + 1` by `cells[1] + 1` (by `cells[2] + 1`) nodes stands at `origin + (i, j, k) *
         spacing` and has number `(k * (cells[1] + 1) + j) * (cells[0] + 1) + i`. A point outside is extrapolated from the
-        nearest cell. Raises `ValueError` unless `origin`, `spacing` and `cells` have the dimension of the points.
+        nearest cell. Raises `ValueError` unless `origin`, `spacing` and `cells` have the dimension of the points, and the spacing
+        is positive.
         """
-        points, origin = np.asarray(points, float), np.asarray(origin, float)
-        size, spacing = np.asarray(cells), np.broadcast_to(np.asarray(spacing, float), origin.shape)
-        if points.ndim != 2 or not points.shape[1:] == origin.shape == size.shape or (size < 1).any():
+        owner = "BarycentricMapping.from_grid"
+        origin = np.asarray(real_array(owner, "origin", origin, (None,)), float)
+        points = np.asarray(real_array(owner, "points", points, (None, origin.size)), float)
+        size = whole_numbers(owner, "cells", cells, (origin.size,))
+        spacing = np.asarray(real_array(owner, "spacing", spacing), float)
+        if origin.size not in (1, 2, 3) or (size < 1).any():
             raise ValueError(
-                f"BarycentricMapping: points {points.shape}, origin {origin.shape} and cells {cells} must be of one "
-                "dimension, with at least one cell each way."
+                f"{owner}: origin {origin.shape} and cells {cells} must be of 1 to 3 axes, one cell or more each."
             )
+        if spacing.shape not in ((), origin.shape) or not (spacing > 0).all():
+            raise ValueError(f"{owner}: spacing must be positive, one number or {origin.size}, got {spacing}.")
         place = (points - origin) / spacing
         corner = np.clip(np.floor(place), 0, size - 1).astype(int)
         inside = place - corner

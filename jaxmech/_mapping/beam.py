@@ -13,6 +13,7 @@ from .._typing import Array
 from .base import AbstractMapping
 from .frame import carried, seen_from
 from .points import check_frames
+from .rest import frame_numbers, rest_frames, rest_points
 
 
 class BeamMapping(AbstractMapping):
@@ -39,7 +40,11 @@ class BeamMapping(AbstractMapping):
     @classmethod
     def from_rest(cls, state: str, child: str, beams: Any, coordinates: Any, points: Any) -> "BeamMapping":
         """Points `(n, d)` at rest, each on the nearest of the `beams` `(m, 2)` between the frames at `coordinates`."""
-        beams, frames, points = np.asarray(beams), np.asarray(coordinates), np.asarray(points)
+        frames = np.asarray(rest_frames("BeamMapping.from_rest", coordinates))
+        points = np.asarray(rest_points("BeamMapping.from_rest", points, frames))
+        beams = frame_numbers("BeamMapping.from_rest", "beams", beams, frames, (None, 2))
+        if not len(beams):
+            raise ValueError("BeamMapping.from_rest: beams is empty, at least one is needed.")
         beam, place = nearest_segments(frames[:, : points.shape[1]], beams, points, 1)
         a, b = beams[beam[:, 0], 0], beams[beam[:, 0], 1]
         local_a, local_b = (jax.vmap(seen_from)(jnp.asarray(frames[end]), jnp.asarray(points)) for end in (a, b))

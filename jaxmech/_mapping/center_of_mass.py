@@ -1,12 +1,12 @@
 """Centres of mass."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 
+from .._check import whole_numbers
 from .._element import check_range, parameter
 from .._stencil import Stencil, stencils
 from .._typing import Array
@@ -38,7 +38,10 @@ class CenterOfMassMapping(AbstractMapping):
     @classmethod
     def of(cls, nodes: dict[str, Sequence[int]], child: str, masses: Any) -> "CenterOfMassMapping":
         """The centre of these nodes of these states, whose `masses` follow in the same order."""
-        return cls(tuple((state, np.asarray(n)[None, :]) for state, n in nodes.items()), child, masses)
+        if not isinstance(nodes, Mapping) or not nodes:
+            raise TypeError(f"CenterOfMassMapping.of: nodes must be a dictionary of nodes by state, got {nodes!r:.80}.")
+        nodes = {s: whole_numbers("CenterOfMassMapping.of", f"nodes['{s}']", n, (None,)) for s, n in nodes.items()}
+        return cls(tuple((state, n[None, :]) for state, n in nodes.items()), child, masses)
 
     def check_dofs(self, parents: Any, child: Any) -> None:
         check_points(self, parents, child)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
+from .._check import check_callable
 from .._element import each_element
 from .._stencil import Stencil, stencils
 from .._typing import Array
@@ -29,8 +30,7 @@ class FunctionMapping(AbstractMapping):
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):
-        if not callable(self.function):
-            raise TypeError(f"FunctionMapping: function must be callable, got {self.function!r:.80}.")
+        check_callable("FunctionMapping", "function", self.function)
 
     def element_apply(self, *x: Array) -> Array:
         return jnp.atleast_1d(jnp.asarray(self.function(*x, *self.numbers)))

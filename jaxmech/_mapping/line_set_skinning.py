@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import check_counts
-from .._element import check_range, parameter
+from .._element import check_parameters, check_range, parameter
 from .._stencil import Stencil, stencils
 from .._typing import Array
 from .base import AbstractMapping
 from .beam import nearest_segments
 from .frame import seen_from, turned
 from .points import check_frames
+from .rest import frame_numbers, rest_frames, rest_points
 
 
 class LineSetSkinningMapping(AbstractMapping):
@@ -33,6 +34,7 @@ class LineSetSkinningMapping(AbstractMapping):
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):
+        check_parameters(self, self.parents)
         if len(self.parents) != 2 or any(s.nodes.ndim != 2 for s in self.parents):
             raise ValueError("LineSetSkinningMapping: parents must be ((state, frames a), (state, frames b)), each (n, k).")
         k = self.parents[0].nodes_per_element
@@ -49,7 +51,11 @@ class LineSetSkinningMapping(AbstractMapping):
     ) -> "LineSetSkinningMapping":
         """Points `(n, d)` at rest by the `nearest` of the `lines` `(m, 2)`; weights fall with the square of the distance."""
         check_counts("LineSetSkinningMapping", nearest=nearest)
-        lines, frames, points = np.asarray(lines), np.asarray(coordinates), np.asarray(points)
+        frames = np.asarray(rest_frames("LineSetSkinningMapping.from_rest", coordinates))
+        points = np.asarray(rest_points("LineSetSkinningMapping.from_rest", points, frames))
+        lines = frame_numbers("LineSetSkinningMapping.from_rest", "lines", lines, frames, (None, 2))
+        if not len(lines):
+            raise ValueError("LineSetSkinningMapping.from_rest: lines is empty, at least one is needed.")
         d = points.shape[1]
         which, place = nearest_segments(frames[:, :d], lines, points, min(nearest, lines.shape[0]))
         a, b = lines[which, 0], lines[which, 1]

@@ -5,15 +5,17 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from .._check import real_array
 from .._dof import Rigid2, Rigid3
 from .._element import check_range, parameter
+from .._rotation import have_unit_quaternions
 from .._stencil import Stencil, stencils
 from .._typing import Array
 from .base import AbstractMapping
 from .frame import carried, carried_frame, frame_seen_from, seen_from
 from .points import POINTS_ON
+from .rest import frame_numbers, rest_frames, rest_points
 
 
 class RigidMapping(AbstractMapping):
@@ -33,18 +35,31 @@ class RigidMapping(AbstractMapping):
         if len(self.parents) != 1 or self.parents[0].nodes.ndim != 1:
             raise ValueError("RigidMapping: parents must be (state, frames), frame numbers of shape (n,).")
         if getattr(self.local, "shape", ())[-1:] == (7,):
-            check_range(self, local=(self.local, _has_unit_quaternion, "frames with quaternions of unit length"))
+            check_range(self, local=(self.local, have_unit_quaternions, "frames with quaternions of unit length"))
 
     @classmethod
     def from_global(cls, state: str, child: str, frames: Any, coordinates: Any, points: Any) -> "RigidMapping":
         """Points `(n, d)`, or frames `(n, 7)`, given in the world, each on frame `frames[i]` of those at `coordinates`.
 
         Frames of the plane `(n, 3)` on frames of the plane are told from points of space by the coordinates `(frames, 3)`.
+        Host work. Raises `ValueError` or `TypeError` for other shapes, numbers of no frame, and quaternions that are not of
+        unit length.
         """
-        frames, points, coordinates = jnp.asarray(frames), jnp.asarray(points), jnp.asarray(coordinates)
-        on_points = points.shape[-1] == {7: 3, 3: 2}.get(coordinates.shape[-1])
-        local = jax.vmap(seen_from if on_points else frame_seen_from)(coordinates[frames], points)
-        return cls((state, frames), child, local)
+        coordinates = rest_frames("RigidMapping.from_global", coordinates)
+        numbers = frame_numbers("RigidMapping.from_global", "frames", frames, coordinates, (None,))
+        points = real_array("RigidMapping.from_global", "points", points)
+        on_frames = points.ndim == 2 and points.shape[1] == coordinates.shape[1]
+        if on_frames:
+            points = rest_frames("RigidMapping.from_global", points, name="points")
+        else:
+            points = rest_points("RigidMapping.from_global", points, coordinates)
+        if len(points) != len(numbers):
+            raise ValueError(
+                f"RigidMapping.from_global: {len(points)} points and {len(numbers)} frames, one each is needed."
+            )
+        seen = frame_seen_from if on_frames else seen_from
+        local = jax.vmap(seen)(jnp.asarray(coordinates)[numbers], jnp.asarray(points))
+        return cls((state, numbers), child, local)
 
     def check_dofs(self, parents: Any, child: Any) -> None:
         frame, made = type(parents[0]), type(child)
@@ -59,8 +74,3 @@ class RigidMapping(AbstractMapping):
     def element_apply(self, q: Array) -> Array:
         frames_too = self.local.shape[0] == q.shape[0]
         return carried_frame(q, self.local) if frames_too else carried(q, self.local)
-
-
-def _has_unit_quaternion(local: np.ndarray) -> np.ndarray:
-    good = np.abs(np.sum(local[..., 3:] ** 2, axis=-1, keepdims=True) - 1) < 1e-5
-    return np.broadcast_to(good, local.shape)

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_counts
-from .._element import check_range, parameter
+from .._check import check_counts, real_array
+from .._element import check_parameters, check_range, parameter
 from .._stencil import Stencil, stencils
 from .._typing import Array
 from .base import AbstractMapping
 from .frame import carried, seen_from
 from .points import check_frames
+from .rest import rest_frames, rest_points
 
 
 class SkinningMapping(AbstractMapping):
@@ -31,6 +32,7 @@ class SkinningMapping(AbstractMapping):
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):
+        check_parameters(self, self.parents)
         if len(self.parents) != 1 or self.parents[0].nodes.ndim != 2:
             raise ValueError("SkinningMapping: parents must be (state, frames) with frame numbers of shape (n, k).")
         k = self.parents[0].nodes_per_element
@@ -49,14 +51,16 @@ class SkinningMapping(AbstractMapping):
         Each follows its `nearest` frames, with weights that fall with the square of the distance; or all frames with the
         given `weights` `(n, frames)`.
         """
-        frames, points = np.asarray(coordinates), np.asarray(points)
+        frames = np.asarray(rest_frames("SkinningMapping.from_rest", coordinates))
+        points = np.asarray(rest_points("SkinningMapping.from_rest", points, frames))
+        check_counts("SkinningMapping.from_rest", nearest=nearest)
         if weights is None:
-            check_counts("SkinningMapping", nearest=nearest)
             distance = np.linalg.norm(points[:, None] - frames[None, :, : points.shape[1]], axis=-1)
             who = np.argsort(distance, axis=1, kind="stable")[:, : min(nearest, frames.shape[0])]
             strength = 1 / np.maximum(np.take_along_axis(distance, who, axis=1), 1e-9 * max(np.ptp(frames), 1e-300)) ** 2
             weights = strength / strength.sum(axis=1, keepdims=True)
         else:
+            weights = real_array("SkinningMapping.from_rest", "weights", weights, (len(points), len(frames)))
             who = np.broadcast_to(np.arange(frames.shape[0]), (points.shape[0], frames.shape[0]))
         local = jax.vmap(lambda a, p: jax.vmap(lambda f: seen_from(f, p))(a))(jnp.asarray(frames[who]), jnp.asarray(points))
         return cls((state, who), child, weights, local)

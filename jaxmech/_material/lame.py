@@ -9,8 +9,10 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
-from .._element import check_parameters, check_range
+from .._check import real_array
+from .._element import check_parameters, check_range, is_concrete
 from .._typing import Array
 
 
@@ -21,6 +23,10 @@ def lame_parameters(young: Array | float, poisson: Array | float) -> tuple[Any, 
 
 def engineering_constants(mu: Array | float, lam: Array | float) -> tuple[Any, Any]:
     """`(young, poisson)` [Pa, -]: `E = mu (3 lam + 2 mu) / (lam + mu)`, `nu = lam / (2 (lam + mu))`."""
+    for name, value in (("mu", mu), ("lam", lam)):
+        real_array("from_lame", name, value)
+    if is_concrete(mu, lam) and not np.all((np.asarray(mu) > 0) & (3 * np.asarray(lam) + 2 * np.asarray(mu) > 0)):
+        raise ValueError(f"from_lame: mu and lam + 2/3 mu must be positive, got mu {mu!r:.80} and lam {lam!r:.80}.")
     return mu * (3 * lam + 2 * mu) / (lam + mu), lam / (2 * (lam + mu))
 
 

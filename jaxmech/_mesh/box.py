@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import numeric_array
+from .._check import numeric_array, real_array
 from .._jax import Tracer
 from .._typing import Array, Float, Int
 from .mesh import Mesh
@@ -41,8 +41,10 @@ def box_mesh(
     counts = _checked_counts(cells)
     dimension = len(counts)
     kind = _KINDS[dimension][0] if kind is None else kind
-    if kind not in _KINDS[dimension]:
-        raise ValueError(f"box_mesh: kind {kind!r} with {dimension} axes is not one of {list(_KINDS[dimension])}.")
+    if not isinstance(kind, str) or kind not in _KINDS[dimension]:
+        raise ValueError(
+            f"box_mesh: kind {kind!r} with the {dimension} axes of cells is not one of {list(_KINDS[dimension])}."
+        )
     block = _KINDS[dimension][1]
     corners = np.asarray(reference_element(block).vertices) > 0
     steps = np.cumprod([1, *(counts[:-1] + 1)])
@@ -83,17 +85,14 @@ def _points(counts: Int[np.ndarray, " d"], size: Any, origin: Any) -> Float[Arra
         raise ValueError(f"box_mesh: size must be positive, got {size}.")
     if not isinstance(origin, Tracer) and not bool(jnp.all(jnp.isfinite(origin))):
         raise ValueError(f"box_mesh: origin must be finite, got {origin}.")
-    dtype = size.dtype if jnp.issubdtype(size.dtype, jnp.floating) else jnp.result_type(float)
+    dtype = size.dtype
     # Fractions first: the last one is exactly 1, so that the far side is exactly at origin + size.
     fractions = jnp.asarray(_lattice(counts + 1) / counts, dtype=dtype)
     return origin.astype(dtype) + fractions * size
 
 
 def _lengths(name: str, value: Any) -> Array:
-    array = numeric_array("box_mesh", name, value)
-    if not jnp.issubdtype(array.dtype, jnp.integer) and not jnp.issubdtype(array.dtype, jnp.floating):
-        raise TypeError(f"box_mesh: {name} must be real numbers, got dtype {array.dtype}.")
-    return jnp.asarray(array)
+    return jnp.asarray(real_array("box_mesh", name, value, finite=False))
 
 
 def _simplices(blocks: np.ndarray, places: np.ndarray, kind: str, split: str) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Meshes from files and to files, through meshio (VTK, Gmsh, XDMF, ...)."""
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -8,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .._check import check_instance, check_path, numeric_array
+from .._files import replacing
 from .mesh import Mesh
 from .reference import reference_element
 
@@ -28,17 +31,22 @@ def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: in
     `dimension=2`.
     """
     meshio = _meshio()
+    check_path("read_mesh", path)
     if not os.path.exists(path):
         raise FileNotFoundError(f"read_mesh: there is no file '{os.fspath(path)}'.")
-    if dimension not in (None, 2, 3):
-        raise ValueError(f"read_mesh: dimension must be 2, 3 or None, got {dimension!r}.")
-    with _one_error(f"read_mesh: '{os.fspath(path)}' cannot be read", meshio.ReadError):
+    if not (dimension is None or (type(dimension) is int and dimension in (2, 3))):
+        raise ValueError(f"read_mesh: dimension must be 2, 3 or None, got {dimension!r:.80}.")
+    if kind is not None:
+        reference_element(kind)
+    with _one_error(f"read_mesh: '{os.fspath(path)}' cannot be read"):
         content = meshio.read(path)
-    kind = _chosen_kind({block.type for block in content.cells if len(block.data)}, kind, os.fspath(path))
-    cells = np.vstack([block.data for block in content.cells if block.type == _MESHIO_NAMES[kind]])
-    # Binary VTK is big-endian, which JAX refuses.
-    points = content.points.astype(content.points.dtype.newbyteorder("="))
-    return Mesh(_in_dimension(points, kind, dimension), cells.astype(np.int64), kind)
+        blocks = [(block.type, np.asarray(block.data)) for block in content.cells]
+        # Binary VTK is big-endian, which JAX refuses.
+        points = content.points.astype(content.points.dtype.newbyteorder("="))
+    kind = _chosen_kind({name for name, data in blocks if len(data)}, kind, os.fspath(path))
+    with _one_error(f"read_mesh: '{os.fspath(path)}' holds no mesh"):
+        cells = np.vstack([data for name, data in blocks if name == _MESHIO_NAMES[kind]])
+        return Mesh(_in_dimension(points, kind, dimension), cells.astype(np.int64), kind)
 
 
 def write_mesh(
@@ -52,9 +60,12 @@ def write_mesh(
 
     The suffix of the path tells the format (.vtk, .vtu, .msh of Gmsh, .xdmf, ...). Points and vectors in the
     plane are written with z = 0, which is what the VTK formats require. Raises `ImportError` without meshio,
-    `ValueError` for an array with another number of rows or an unknown format.
+    `ValueError` for an array with another number of rows or an unknown format. An old file is replaced by a whole one or,
+    where writing fails, left as it is.
     """
     meshio = _meshio()
+    check_path("write_mesh", path)
+    check_instance("write_mesh", "mesh", mesh, Mesh)
     points = _in_space(np.asarray(mesh.points))
     on_points = _checked_data("point_data", point_data, len(points), "points")
     on_cells = _checked_data("cell_data", cell_data, len(mesh.cells), "cells")
@@ -67,20 +78,24 @@ def write_mesh(
     # Left to itself, meshio takes .msh for a file of Ansys.
     file_format = "gmsh" if os.fspath(path).lower().endswith(".msh") else None
     failed = f"write_mesh: '{os.fspath(path)}' cannot be written"
-    with _one_error(failed, meshio.ReadError, meshio.WriteError, KeyError):
-        content.write(path, file_format=file_format)
+    with replacing(path) as whole, _one_error(failed):
+        content.write(whole, file_format=file_format)
 
 
 @contextmanager
-def _one_error(failed: str, *errors: type[Exception]) -> Iterator[None]:
-    """A `ValueError` where meshio raises one of `errors`, or prints its reason and leaves the interpreter."""
+def _one_error(failed: str) -> Iterator[None]:
+    """A `ValueError` for whatever a reader or writer finds wrong: each format raises errors of its own, some print the reason
+    and leave the interpreter, and some run out of memory for numbers that a damaged file announces."""
     said = StringIO()
     try:
-        with redirect_stdout(said), redirect_stderr(said):
+        with redirect_stdout(said), redirect_stderr(said), warnings.catch_warnings():
+            warnings.filterwarnings("error", message="string or file could not be read")  # numbers cut short
             yield
-    except (*errors, SystemExit) as error:
-        reason = " ".join(said.getvalue().split()) or str(error)
-        raise ValueError(f"{failed}: {reason}") from error
+    except PermissionError:
+        raise
+    except (Exception, SystemExit) as error:
+        reason = " ".join(said.getvalue().split()) or f"{type(error).__name__}: {error}"
+        raise ValueError(f"{failed}: {reason:.500}") from error
 
 
 def _meshio() -> Any:
@@ -92,8 +107,6 @@ def _meshio() -> Any:
 
 
 def _chosen_kind(names: set[str], kind: str | None, path: str) -> str:
-    if kind is not None:
-        reference_element(kind)
     found = sorted(_MESHIO_KINDS[name] for name in names if name in _MESHIO_KINDS)
     top = max((reference_element(k).dimension for k in found), default=0)
     highest = [k for k in found if reference_element(k).dimension == top]
@@ -126,9 +139,10 @@ def _in_space(values: np.ndarray) -> np.ndarray:
 
 
 def _checked_data(name: str, data: Mapping[str, Any] | None, count: int, what: str) -> dict[str, np.ndarray]:
+    check_instance("write_mesh", name, {} if data is None else data, Mapping)
     checked = {}
     for key, values in (data or {}).items():
-        values = np.asarray(values)
+        values = np.asarray(numeric_array("write_mesh", f"{name} '{key}'", values))
         if values.ndim == 0 or len(values) != count:
             raise ValueError(
                 f"write_mesh: {name} '{key}' has shape {values.shape}, expected ({count}, ...): there are {count} {what}."

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.spatial import KDTree
 
-from .._check import numeric_array
+from .._check import real_array
 from .mesh import Mesh
 from .reference import ReferenceElement, reference_element
 
@@ -22,14 +21,9 @@ def locate_points(mesh: Mesh, points: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     reference = reference_element(mesh.kind)
     nodes, cells = np.asarray(mesh.points, float), np.asarray(mesh.cells)
-    points = numeric_array("locate_points", "points", points)
-    if not jnp.issubdtype(points.dtype, jnp.integer) and not jnp.issubdtype(points.dtype, jnp.floating):
-        raise TypeError(f"points must be real numbers, got dtype {points.dtype}.")
-    points = np.asarray(points, float)
+    points = np.asarray(real_array("locate_points", "points", points), float)
     if points.ndim != 2 or points.shape[1] != nodes.shape[1]:
         raise ValueError(f"points have shape {points.shape}, expected (n, {nodes.shape[1]}) like those of the mesh.")
-    if not np.isfinite(points).all():
-        raise ValueError("points are not all finite.")
     if reference.dimension != nodes.shape[1]:
         raise ValueError(f"no points are inside a mesh of kind '{mesh.kind}' in {nodes.shape[1]} dimensions.")
     count = min(_CANDIDATES, len(cells))

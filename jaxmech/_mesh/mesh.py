@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import numeric_array
+from .._check import check_callable, check_instance, check_real, numeric_array
 from .._jax import Tracer
 from .._typing import Array, Float, Int, Scalar
 from .adjacency import cell_faces, distinct_rows, opposite_faces, row_keys
@@ -24,8 +24,7 @@ def _as_points(points: Any) -> Array:
     array = numeric_array("Mesh", "points", points)
     if jnp.issubdtype(array.dtype, jnp.integer):
         return jnp.asarray(array, dtype=jnp.result_type(float))
-    if not jnp.issubdtype(array.dtype, jnp.floating):
-        raise TypeError(f"Mesh: points must be real numbers, got dtype {array.dtype}.")
+    check_real("Mesh", "points", array, finite=False)
     return jnp.asarray(array)
 
 
@@ -80,7 +79,7 @@ class Mesh(eqx.Module):
         if not _is_traced(self.points):
             wrong = np.flatnonzero(~np.isfinite(np.asarray(self.points)).all(1))
             if wrong.size:
-                raise ValueError(f"Mesh: point {wrong[0]} is {self.points[wrong[0]]}, expected finite numbers.")
+                raise ValueError(f"Mesh: points[{wrong[0]}] is {self.points[wrong[0]]}, expected finite numbers.")
 
     def nodes_where(self, predicate: Callable[[np.ndarray], Any]) -> Int[np.ndarray, " m"]:
         """Numbers of the nodes whose points satisfy `predicate`, a function of `(n, d)` points giving `(n,)`
@@ -165,6 +164,7 @@ def boundary_faces(mesh: Mesh) -> tuple[Int[np.ndarray, "f m"], Int[np.ndarray, 
     Faces come in the order of their cells. Both arrays are empty for a closed surface. Raises `ValueError`
     for edges, which have no faces, and for prisms, whose faces are of two kinds.
     """
+    check_instance("boundary_faces", "mesh", mesh, Mesh)
     _face_kind(mesh)
     element = reference_element(mesh.kind)
     faces = cell_faces(_numbers(mesh.cells, "boundary"), element, len(mesh.points))
@@ -188,6 +188,7 @@ def _numbers(array: Array, method: str) -> np.ndarray:
 
 
 def _selection(mesh: Mesh, predicate: Callable[[np.ndarray], Any], method: str) -> np.ndarray:
+    check_callable(f"Mesh.{method}", "predicate", predicate)
     answer = np.asarray(predicate(_numbers(mesh.points, method)))
     if answer.dtype != np.bool_:
         raise TypeError(f"Mesh.{method}: the predicate must give booleans, got dtype {answer.dtype}.")

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.special import roots_jacobi
 
+from .._check import real_array
 from .._typing import Float
 
 # Of simplices, of products of lines, of prisms.
 _NAMED_DEGREES = {"stiffness": (0, 3, 2), "mass": (2, 3, 2)}
+_HIGHEST_DEGREE = 100
 _SIMPLEX_RULES = {2: 1 / 6, 3: (5 - 5**0.5) / 20}
 
 
@@ -68,16 +70,24 @@ class ReferenceElement:
 
         They sum to 1, and each is 1 at its own node and 0 at the others.
         """
+        xi = self._places(xi)
         return prod(values + xi[..., axes] @ slopes.T for axes, values, slopes in _factor_shapes(self))
 
     def shape_gradients(self, xi: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... k d"]:
         """Derivatives of the `k` shape functions with respect to `xi`."""
-        xi, pieces, columns = np.asarray(xi), _factor_shapes(self), []
+        xi, pieces, columns = np.asarray(self._places(xi)), _factor_shapes(self), []
         shapes = [values + xi[..., axes] @ slopes.T for axes, values, slopes in pieces]
         for chosen, (_, _, slopes) in enumerate(pieces):  # the product rule
             others = prod(shapes[:chosen] + shapes[chosen + 1 :], start=np.ones(shapes[0].shape))
             columns.append(others[..., None] * slopes)
         return np.concatenate(columns, axis=-1)
+
+    def _places(self, xi: Any) -> Any:
+        """`xi` as an array of real numbers `(..., dimension)`."""
+        places = real_array("ReferenceElement", "xi", xi, finite=False)
+        if places.shape[-1:] != (self.dimension,):
+            raise ValueError(f"ReferenceElement: xi has shape {places.shape}, expected (..., {self.dimension}).")
+        return places
 
     def quadrature(self, degree: int | str) -> tuple[Float[np.ndarray, "q d"], Float[np.ndarray, " q"]]:
         """Points and positive weights, exact for polynomials of `degree`.
@@ -90,9 +100,9 @@ class ReferenceElement:
         if isinstance(degree, str) and degree in _NAMED_DEGREES:
             family = 0 if self.is_simplex else 1 if set(self.factors) == {1} else 2
             degree = _NAMED_DEGREES[degree][family]
-        if isinstance(degree, bool | str) or int(degree) != degree or degree < 0:
+        if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or not 0 <= degree <= _HIGHEST_DEGREE:
             raise ValueError(
-                f"ReferenceElement: quadrature {degree!r} is neither a degree (0, 1, 2, ...) nor one of "
+                f"ReferenceElement: degree {degree!r:.80} of quadrature is neither a degree (0, 1, 2, ... {_HIGHEST_DEGREE}) nor one of "
                 f"{sorted(_NAMED_DEGREES)}."
             )
         return _quadrature(self, int(degree))

@@ -1,7 +1,10 @@
 """The normals of a surface at its points."""
 
 import jax.numpy as jnp
+import numpy as np
 
+from .._check import real_array, whole_numbers
+from .._result import is_traced
 from .._typing import Array, Float, Int
 
 
@@ -13,11 +16,11 @@ def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Flo
     cells cancel. Raises `ValueError` for other shapes. Source: M. Botsch et al., *Polygon Mesh Processing*, 2010,
     section 3.1.1 (weights by area).
     """
-    points, cells = jnp.asarray(points), jnp.asarray(cells)
-    if points.ndim != 2 or points.shape[1] != 3 or cells.ndim != 2 or cells.shape[1] not in (3, 4):
-        raise ValueError(
-            f"vertex_normals: points {points.shape} and cells {cells.shape}, expected shapes (n, 3) and (m, 3 or 4)."
-        )
+    points = jnp.asarray(real_array("vertex_normals", "points", points, (None, 3)))
+    if not is_traced(cells):
+        cells = whole_numbers("vertex_normals", "cells", cells, (None, None), len(points)).astype(np.int32)
+    if cells.ndim != 2 or cells.shape[1] not in (3, 4):
+        raise ValueError(f"vertex_normals: cells has shape {cells.shape}, expected (m, 3) or (m, 4).")
     corners = points[cells]
     # Half the product of the diagonals of a quad; of two sides of a triangle, whose fourth corner is its first.
     last = corners[:, 3 % cells.shape[1]]

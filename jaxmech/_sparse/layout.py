@@ -39,7 +39,9 @@ class StateLayout(eqx.Module):
         for state, vector in vectors.items():
             check_instance("StateLayout", "a state of vectors", state, str)
             if len(np.shape(vector)) != 2:
-                raise ValueError(f"StateLayout: vectors['{state}'] has shape {np.shape(vector)}, expected (nodes, deriv_size).")
+                raise ValueError(
+                    f"StateLayout: vectors['{state}'] has shape {np.shape(vector)}, expected (nodes, deriv_size)."
+                )
         return cls(tuple((s, *map(int, np.shape(vectors[s]))) for s in sorted(vectors)))
 
     @property

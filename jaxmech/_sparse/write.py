@@ -1,8 +1,11 @@
 """Matrices to files that other programs read."""
 
 import os
+from pathlib import Path
 from typing import Any
 
+from .._check import check_path
+from .._files import replacing
 from .block_matrix import BlockMatrix
 from .block_sparse import BlockSparse
 
@@ -15,15 +18,22 @@ def write_matrix(path: str | os.PathLike, matrix: BlockMatrix | BlockSparse) -> 
     `.mtx`: Matrix Market coordinates, for `scipy.io.mmread`, PETSc, Julia, MATLAB; a comment says where each state begins.
     `.npz`: SciPy's own, for `scipy.sparse.load_npz`: rows (CSR) of a `BlockMatrix`, block rows (BSR) of a `BlockSparse`.
     `.csv`: a line `row,column,value` for each stored scalar, numbered from 0, under a line that says so.
+    An old file is replaced by a whole one or, where writing fails, left as it is.
     `Triplets` are assembled first, `triplets.assemble(shape)`. Raises `ValueError` for another suffix, `TypeError` for
     another matrix.
     """
+    check_path("write_matrix", path)
     if not isinstance(matrix, BlockMatrix | BlockSparse):
         raise TypeError(f"write_matrix: matrix must be a BlockMatrix or a BlockSparse, got {type(matrix).__name__}.")
     suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix not in _SUFFIXES:
         raise ValueError(f"write_matrix: '{os.fspath(path)}' must end in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}.")
     stored: Any = matrix.to_scipy()
+    with replacing(path) as whole:
+        _write(whole, suffix, matrix, stored)
+
+
+def _write(path: Path, suffix: str, matrix: BlockMatrix | BlockSparse, stored: Any) -> None:
     if suffix == ".mtx":
         from scipy.io import mmwrite
 

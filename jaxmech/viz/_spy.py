@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from .._check import check_instance
 from .._sparse.block_matrix import BlockMatrix
 from .._sparse.block_sparse import BlockSparse
 
@@ -26,10 +27,13 @@ def spy(matrix: BlockMatrix | BlockSparse, *, axes: Any = None) -> Any:
     """
     try:
         import matplotlib.pyplot as plt
+        from matplotlib.axes import Axes
     except ImportError as error:
         raise ImportError('spy draws with matplotlib: pip install "jaxmech[viz]".') from error
     if not isinstance(matrix, BlockMatrix | BlockSparse):
         raise TypeError(f"spy: matrix must be a BlockMatrix or a BlockSparse, got {type(matrix).__name__}.")
+    if axes is not None:
+        check_instance("spy", "axes", axes, Axes)
     if axes is None:
         axes = plt.figure(figsize=(6.4, 6.4), layout="constrained").add_subplot()
     entries, *sides = _parts(matrix)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from .._check import check_instance, real_array
 from .._mesh.vertex_normals import vertex_normals
 
 _LIGHT = np.array([-0.45, -0.65, 0.61])  # from the left, the viewer's side, and above
@@ -20,15 +21,21 @@ def draw_surface(points: Any, cells: Any, *, axes: Any = None, color: Any = "#d9
     """
     try:
         import matplotlib.pyplot as plt
-        from matplotlib.colors import to_rgb
+        from matplotlib.colors import is_color_like
         from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+        from mpl_toolkits.mplot3d.axes3d import Axes3D
     except ImportError as error:
         raise ImportError('draw_surface draws with matplotlib: pip install "jaxmech[viz]".') from error
-    points, cells = np.asarray(points, float), np.asarray(cells)
+    points = np.asarray(real_array("draw_surface", "points", points, (None, 3)), float)
+    if axes is not None:
+        check_instance("draw_surface", "axes", axes, Axes3D)
+    if edges is not None and not is_color_like(edges):
+        raise ValueError(f"draw_surface: edges must be a color, got {edges!r:.80}.")
     normals = np.asarray(vertex_normals(points, cells))
     if axes is None:
         axes = plt.figure(figsize=(6.4, 4.8), layout="constrained").add_subplot(projection="3d")
-    colors = np.broadcast_to([to_rgb(color)] if isinstance(color, str) else np.asarray(color, float), (len(cells), 3))
+    cells = np.asarray(cells)
+    colors = _colors(color, len(cells))
     lit = _SHADE + (1 - _SHADE) * np.clip(normals[cells].mean(1) @ (_LIGHT / np.linalg.norm(_LIGHT)), 0, 1)
     surface = Poly3DCollection(points[cells], facecolors=lit[:, None] * colors, edgecolors=edges or "none", linewidths=0.3)
     if edges is None:
@@ -36,6 +43,15 @@ def draw_surface(points: Any, cells: Any, *, axes: Any = None, color: Any = "#d9
     axes.add_collection3d(surface)
     _grow(axes, points)
     return axes
+
+
+def _colors(color: Any, cells: int) -> np.ndarray:
+    """One colour for each cell, red, green and blue."""
+    from matplotlib.colors import is_color_like, to_rgb
+
+    if is_color_like(color):
+        return np.broadcast_to([to_rgb(color)], (cells, 3))
+    return real_array("draw_surface", "color", color, (cells, 3))
 
 
 def _grow(axes: Any, points: np.ndarray) -> None:

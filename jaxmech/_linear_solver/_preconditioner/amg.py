@@ -1,5 +1,6 @@
 """Algebraic multigrid by smoothed aggregation: set up on the host, applied in JAX."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from ..._check import check_counts, check_instance
+from ..._check import check_counts, check_instance, real_array
 from ..._result import is_traced
 from ..._small_blocks import times_vectors
 from ..._sparse.block_matrix import BlockMatrix
@@ -101,13 +102,18 @@ class SmoothedAggregation(AbstractPreconditioner):
             raise TypeError(
                 "SmoothedAggregation.from_matrix is host work: call it outside jit, and pass in what it returns."
             )
-        given = dict(modes or {})
+        check_instance("SmoothedAggregation", "positions", positions, Mapping)
+        check_instance("SmoothedAggregation", "modes", {} if modes is None else modes, Mapping)
+        given = {s: real_array("SmoothedAggregation", f"modes['{s}']", a) for s, a in (modes or {}).items()}
+        unknown = sorted({*given} - {s for s, _, _ in matrix.sizes}, key=str)
+        if unknown:
+            raise ValueError(f"SmoothedAggregation: modes names {unknown}, which are not states of the matrix.")
         made = {}
         for s, n, d in matrix.sizes:
             if s not in given:
                 if s not in positions:
                     raise ValueError(f"SmoothedAggregation: positions lacks state '{s}'; it has {sorted(positions)}.")
-                given[s] = rigid_body_modes(positions[s], d)
+                given[s] = rigid_body_modes(real_array("SmoothedAggregation", f"positions['{s}']", positions[s]), d)
             space = np.asarray(given[s], dtype=np.float64)
             if space.ndim != 3 or space.shape[:2] != (n, d) or not np.isfinite(space).all():
                 raise ValueError(
@@ -118,6 +124,7 @@ class SmoothedAggregation(AbstractPreconditioner):
 
     def build(self, operator: lx.AbstractLinearOperator) -> AbstractApplied:
         sizes = {s: h.size for s, h in self.hierarchies.items()}
+        check_instance("SmoothedAggregation", "operator", operator, lx.AbstractLinearOperator)
         structure = operator.in_structure()
         if not isinstance(structure, dict) or {s: a.shape for s, a in structure.items()} != sizes:
             raise ValueError(f"SmoothedAggregation was made for a matrix of {sizes}, and is used for one of {structure}.")

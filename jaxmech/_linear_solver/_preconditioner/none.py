@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import lineax as lx
 
+from ..._check import check_instance
 from ..._typing import Array
 from .._outcome import FINE
 from .base import AbstractApplied, AbstractPreconditioner
@@ -15,7 +16,7 @@ class NoPreconditioner(AbstractPreconditioner):
     indefinite = True
 
     def build(self, operator: lx.AbstractLinearOperator) -> AbstractApplied:
-        del operator
+        check_instance("NoPreconditioner", "operator", operator, lx.AbstractLinearOperator)
         return _Identity(jnp.int32(FINE))
 
 

@@ -36,6 +36,7 @@ class StaleFactor(AbstractPreconditioner):
         check_instance("StaleFactor", "solver", self.solver, lx.AbstractLinearSolver)
 
     def build(self, operator: lx.AbstractLinearOperator) -> AbstractApplied:
+        check_instance("StaleFactor", "operator", operator, lx.AbstractLinearOperator)
         near = self.near
         if near is None:
             if not isinstance(operator, PreconditionedOperator):

@@ -38,7 +38,7 @@ class WarpedFactor(AbstractPreconditioner):
     def build(self, operator: lx.AbstractLinearOperator) -> AbstractApplied:
         if not isinstance(operator, PreconditionedOperator):
             raise ValueError(
-                f"WarpedFactor needs to know how nodes have turned, which a {type(operator).__name__} does not say: use "
+                f"WarpedFactor: operator must tell how nodes have turned, which a {type(operator).__name__} does not: use "
                 "PreconditionedMatrixFreeSystem."
             )
         return _Turned(operator, self.solver, self.solver.init(operator.near, {}), jnp.int32(FINE))

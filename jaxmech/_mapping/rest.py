@@ -1,0 +1,35 @@
+"""The arrays that a mapping made at rest is given: frames, points in the world, and numbers of frames."""
+
+from typing import Any
+
+import numpy as np
+
+from .._check import real_array, whole_numbers
+from .._element import is_concrete
+from .._rotation import are_of_unit_length
+
+_POINT_SIZE = {7: 3, 3: 2}  # of the points that frames of so many coordinates carry
+
+
+def rest_frames(owner: str, coordinates: Any, *, name: str = "coordinates") -> Any:
+    """Frames `(n, 7)` of space or `(n, 3)` of the plane, at least one, their quaternions of unit length."""
+    frames = real_array(owner, name, coordinates)
+    if frames.ndim != 2 or frames.shape[1] not in _POINT_SIZE or not len(frames):
+        raise ValueError(f"{owner}: {name} has shape {frames.shape}, expected frames (n, 7) or (n, 3).")
+    if frames.shape[1] == 7 and is_concrete(frames):
+        wrong = np.flatnonzero(~are_of_unit_length(np.asarray(frames)[:, 3:])[:, 0])
+        if wrong.size:
+            raise ValueError(
+                f"{owner}: the quaternion of {name}[{wrong[0]}], {np.asarray(frames)[wrong[0], 3:]}, is not of length 1."
+            )
+    return frames
+
+
+def rest_points(owner: str, points: Any, frames: Any) -> Any:
+    """Points `(n, d)` of the dimension that the frames live in."""
+    return real_array(owner, "points", points, (None, _POINT_SIZE[frames.shape[1]]))
+
+
+def frame_numbers(owner: str, name: str, numbers: Any, frames: Any, shape: tuple[int | None, ...]) -> np.ndarray:
+    """Numbers of these frames."""
+    return whole_numbers(owner, name, numbers, shape, len(frames))
