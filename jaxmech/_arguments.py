@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import jax.numpy as jnp
 import lineax as lx
 
 from ._assembly import Factors, Terms
@@ -15,7 +16,7 @@ from ._state_check import check_arrays, check_has, check_positions
 from ._system import System, check_inputs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_INSTANCES = {"factors": Factors, "terms": Terms, "operator": lx.AbstractLinearOperator, "name": str}
+_INSTANCES = {"factors": Factors, "terms": Terms, "operator": lx.AbstractLinearOperator, "name": str, "kind": str}
 _FLAGS = ("weights", "projected", "constrained")
 
 
@@ -48,6 +49,9 @@ def check_arguments(who: str, given: Mapping[str, Any]) -> None:
     for name, kind in _INSTANCES.items():
         if name in given:
             check_instance(who, name, given[name], kind)
+    for part, factor in vars(given["factors"]).items() if "factors" in given else ():
+        if jnp.ndim(factor) != 0:
+            raise ValueError(f"{who}: factors.{part} must be one number, got shape {jnp.shape(factor)}.")
     check_flags(who, **{name: given[name] for name in _FLAGS if name in given})
     if "system" not in given:
         return

@@ -68,7 +68,7 @@ class Factors(eqx.Module):
 
     `rayleigh`, the factor of the Rayleigh damping, is that of damping unless it is given; `geometric` is that of
     stiffness. Statics uses `(0, 0, 1, 0)`, a step `h` of implicit Euler `(1, h, h^2, h)`. Raises `ValueError` or `TypeError`
-    for what is not one real number.
+    for what is not a real number; arrays of them are batches, to be mapped over by `vmap`.
     """
 
     mass: Any = 1.0
@@ -82,8 +82,7 @@ class Factors(eqx.Module):
             value = getattr(self, name)
             if value is None and name in ("rayleigh", "geometric"):
                 continue
-            if real_array("Factors", name, value).ndim != 0:
-                raise ValueError(f"Factors: {name} must be one number, got {value!r:.80}.")
+            real_array("Factors", name, value)
 
     @classmethod
     def only(cls, *parts: str) -> "Factors":

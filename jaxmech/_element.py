@@ -161,6 +161,11 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...]) -> No
         elif kind[0] == "node":
             if extra != 1:
                 raise ValueError(f"{owner}: {name} has shape {leaf.shape}, expected (nodes, + {kind[1]} axes).")
+            nodes = stencils[kind[2]].nodes
+            if is_concrete(nodes) and nodes.size and int(np.max(np.asarray(nodes))) >= leaf.shape[0]:
+                raise ValueError(
+                    f"{owner}: {name} is of {leaf.shape[0]} nodes, but node {np.max(np.asarray(nodes))} is named."
+                )
         elif extra not in (0, 1) or (extra == 1 and elements is not None and leaf.shape[0] != elements):
             raise ValueError(
                 f"{owner}: {name} has shape {leaf.shape}, expected {kind[1]} axes (shared by all elements) or a "

@@ -109,5 +109,5 @@ def test_surfaces_are_lit_and_fit_the_axes():
     assert axes.get_xlim() == pytest.approx((0, 2)) and axes.get_zlim() == pytest.approx((0, 1))
     jm.viz.draw_surface(np.asarray(mesh.points) + 3.0, mesh.cells, axes=axes)
     assert axes.get_xlim() == pytest.approx((0, 5)) and axes.get_zlim() == pytest.approx((0, 4))
-    with pytest.raises(ValueError, match="vertex_normals"):
+    with pytest.raises(ValueError, match="draw_surface: points"):
         jm.viz.draw_surface(np.zeros((3, 2)), mesh.cells)

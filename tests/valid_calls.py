@@ -106,9 +106,9 @@ POSITIONS = {
     "flat": np.zeros((4, 3)),
     "angle": np.zeros((2, 1)),
 }
-MADE = {jm.ArticulatedMapping: jm.Rigid3()} | dict.fromkeys(
-    (jm.AreaMapping, jm.VolumeMapping, jm.DistanceMapping, jm.DistanceFromTargetMapping, jm.DistanceToPlaneMapping), jm.Vec1()
-) | dict.fromkeys((jm.SquaredDistanceMapping, jm.SquareMapping, jm.SumMapping), jm.Vec1())  # fmt: skip
+_MEASURES = (jm.AreaMapping, jm.VolumeMapping, jm.DistanceMapping, jm.DistanceFromTargetMapping, jm.DistanceToPlaneMapping)
+_MEASURES += (jm.SquaredDistanceMapping, jm.SquareMapping, jm.SumMapping)
+MADE = dict.fromkeys(_MEASURES, jm.Vec1()) | {jm.ArticulatedMapping: jm.Rigid3()}
 
 
 def put_into_a_scene(family: str, component: Any) -> None:

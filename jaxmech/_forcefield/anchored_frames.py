@@ -17,7 +17,7 @@ class AnchoredFrames(AbstractEnergyForceField):
 
     `u`: the translation from the anchor; `theta`: the rotation vector of the turn from the anchor, of length below pi;
     stiffness `k` [N/m], angular stiffness `kr` [N m/rad]. `on` and `anchor` (full coordinates) as in `AnchoredSprings`.
-    Raises `ValueError` for negative stiffness, an anchor missing or too many, or one that does not turn by a unit quaternion.
+    Raises `ValueError` for negative stiffness, an anchor missing or too many, or a quaternion that is not of unit length.
     """
 
     on: tuple[Stencil, ...] = stencils()

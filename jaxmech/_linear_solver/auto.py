@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._check import check_choice, check_flags, check_tolerances
+from .._check import check_choice, check_flags, check_instance, check_tolerances
 from .._devices import is_run_by_many
 from .._sparse.block_matrix import BlockMatrix
 from . import _cudss
@@ -62,6 +62,7 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
 
     def choose(self, operator: lx.AbstractLinearOperator) -> tuple[lx.AbstractLinearSolver, str]:
         """The solver for an operator, and the reason in words. Looks at what is static only."""
+        check_instance("AutoLinearSolver", "operator", operator, lx.AbstractLinearOperator)
         size, symmetric = operator.in_size(), bool(lx.is_symmetric(operator))
         kind = "symmetric" if symmetric else "unsymmetric"
         if size <= _DENSE:

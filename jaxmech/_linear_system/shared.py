@@ -24,7 +24,7 @@ def share_pattern(linear_systems: Sequence[MatrixLinearSystem]) -> tuple[MatrixL
     if not isinstance(linear_systems, list | tuple):
         raise TypeError(f"share_pattern: linear_systems must be a list or a tuple, got {linear_systems!r:.80}.")
     for given in linear_systems:
-        check_instance("share_pattern", "each", given, MatrixLinearSystem)
+        check_instance("share_pattern", "each of linear_systems", given, MatrixLinearSystem)
     if not linear_systems:
         return ()
     sizes = linear_systems[0].sizes

@@ -55,8 +55,8 @@ class BarycentricMapping(AbstractMapping):
 
         Node `(i, j, k)` of the `cells[0] + 1` by `cells[1] + 1` (by `cells[2] + 1`) nodes stands at `origin + (i, j, k) *
         spacing` and has number `(k * (cells[1] + 1) + j) * (cells[0] + 1) + i`. A point outside is extrapolated from the
-        nearest cell. Raises `ValueError` unless `origin`, `spacing` and `cells` have the dimension of the points, and the spacing
-        is positive.
+        nearest cell. Raises `ValueError` unless `origin`, `spacing` and `cells` have the dimension of the points, and the
+        spacing is positive.
         """
         owner = "BarycentricMapping.from_grid"
         origin = np.asarray(real_array(owner, "origin", origin, (None,)), float)

@@ -3,10 +3,11 @@
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from .._check import check_instance, check_real
 from .._dof import Vec1, Vec2, Vec3
-from .._element import as_array, check_range, parameter
+from .._element import as_array, check_range, is_concrete, parameter
 from .._mesh.mesh import Mesh
 from .._stencil import Stencil, stencils
 from .._typing import Array, Scalar
@@ -36,6 +37,8 @@ class DiagonalMass(AbstractMass):
         """
         check_instance(cls.__name__, "mesh", mesh, Mesh)
         check_real(cls.__name__, "density", density := as_array(density))
+        if is_concrete(density) and not np.all(np.asarray(density) > 0):
+            raise ValueError(f"{cls.__name__}: density must be positive, got {density}.")
         cells, k = mesh.cells.shape
         if density.shape not in ((), (cells,)):
             raise ValueError(f"{cls.__name__}: density has shape {density.shape}, expected () or ({cells},).")

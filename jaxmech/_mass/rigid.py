@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._dof import Rigid3
-from .._element import check_range, parameter
+from .._element import check_parameters, check_range, parameter
 from .._rotation import quaternion_conjugate, rotate
 from .._stencil import Stencil, stencils
 from .._typing import Array, Scalar
@@ -26,6 +26,7 @@ class RigidMass(AbstractMass):
     inertia: Array = parameter(ndim=2)
 
     def __check_init__(self):
+        check_parameters(self, self.on)
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:
             raise ValueError("RigidMass: on must be (state, frames), frame numbers of shape (e,).")
         check_range(self, mass=(self.mass, lambda m: m > 0, "positive"))

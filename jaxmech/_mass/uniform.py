@@ -4,7 +4,7 @@ from typing import Any
 
 from .._check import check_real
 from .._dof import Vec1, Vec2, Vec3
-from .._element import as_array, check_range, parameter
+from .._element import as_array, check_range, is_concrete, parameter
 from .._stencil import Stencil, as_stencils, stencils
 from .._typing import Array, Scalar
 from .base import AbstractMass
@@ -27,6 +27,8 @@ class UniformMass(AbstractMass):
     def of_total(cls, on: Any, total: Any) -> "UniformMass":
         """`total` [kg] shared equally among the nodes."""
         check_real("UniformMass", "total", total := as_array(total))
+        if total.ndim or (is_concrete(total) and not float(total) > 0):
+            raise ValueError(f"UniformMass: total must be one positive number, got {total}.")
         return cls(on, total / max(1, as_stencils(on)[0].elements))
 
     def check_dofs(self, dofs: Any) -> None:

@@ -24,7 +24,8 @@ def lame_parameters(young: Array | float, poisson: Array | float) -> tuple[Any, 
 def engineering_constants(mu: Array | float, lam: Array | float) -> tuple[Any, Any]:
     """`(young, poisson)` [Pa, -]: `E = mu (3 lam + 2 mu) / (lam + mu)`, `nu = lam / (2 (lam + mu))`."""
     for name, value in (("mu", mu), ("lam", lam)):
-        real_array("from_lame", name, value)
+        if real_array("from_lame", name, value).ndim > 1:
+            raise ValueError(f"from_lame: {name} has shape {np.shape(value)}, expected one number or one per element.")
     if is_concrete(mu, lam) and not np.all((np.asarray(mu) > 0) & (3 * np.asarray(lam) + 2 * np.asarray(mu) > 0)):
         raise ValueError(f"from_lame: mu and lam + 2/3 mu must be positive, got mu {mu!r:.80} and lam {lam!r:.80}.")
     return mu * (3 * lam + 2 * mu) / (lam + mu), lam / (2 * (lam + mu))

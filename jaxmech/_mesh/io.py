@@ -38,13 +38,13 @@ def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: in
         raise ValueError(f"read_mesh: dimension must be 2, 3 or None, got {dimension!r:.80}.")
     if kind is not None:
         reference_element(kind)
-    with _one_error(f"read_mesh: '{os.fspath(path)}' cannot be read"):
+    with _one_error(f"read_mesh: path '{os.fspath(path)}' cannot be read"):
         content = meshio.read(path)
         blocks = [(block.type, np.asarray(block.data)) for block in content.cells]
         # Binary VTK is big-endian, which JAX refuses.
         points = content.points.astype(content.points.dtype.newbyteorder("="))
     kind = _chosen_kind({name for name, data in blocks if len(data)}, kind, os.fspath(path))
-    with _one_error(f"read_mesh: '{os.fspath(path)}' holds no mesh"):
+    with _one_error(f"read_mesh: path '{os.fspath(path)}' holds no mesh"):
         cells = np.vstack([data for name, data in blocks if name == _MESHIO_NAMES[kind]])
         return Mesh(_in_dimension(points, kind, dimension), cells.astype(np.int64), kind)
 
@@ -77,15 +77,16 @@ def write_mesh(
     )
     # Left to itself, meshio takes .msh for a file of Ansys.
     file_format = "gmsh" if os.fspath(path).lower().endswith(".msh") else None
-    failed = f"write_mesh: '{os.fspath(path)}' cannot be written"
+    failed = f"write_mesh: path '{os.fspath(path)}' cannot be written"
     with replacing(path) as whole, _one_error(failed):
         content.write(whole, file_format=file_format)
 
 
 @contextmanager
 def _one_error(failed: str) -> Iterator[None]:
-    """A `ValueError` for whatever a reader or writer finds wrong: each format raises errors of its own, some print the reason
-    and leave the interpreter, and some run out of memory for numbers that a damaged file announces."""
+    """A `ValueError` for whatever a reader or writer finds wrong: each format raises errors of its own, some print the
+    reason and leave the interpreter, and some run out of memory for numbers that a damaged file announces.
+    """
     said = StringIO()
     try:
         with redirect_stdout(said), redirect_stderr(said), warnings.catch_warnings():

@@ -102,8 +102,8 @@ class ReferenceElement:
             degree = _NAMED_DEGREES[degree][family]
         if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or not 0 <= degree <= _HIGHEST_DEGREE:
             raise ValueError(
-                f"ReferenceElement: degree {degree!r:.80} of quadrature is neither a degree (0, 1, 2, ... {_HIGHEST_DEGREE}) nor one of "
-                f"{sorted(_NAMED_DEGREES)}."
+                f"ReferenceElement: degree {degree!r:.80} of quadrature is neither a degree (0, 1, ... {_HIGHEST_DEGREE}) "
+                f"nor one of {sorted(_NAMED_DEGREES)}."
             )
         return _quadrature(self, int(degree))
 

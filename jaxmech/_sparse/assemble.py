@@ -123,8 +123,8 @@ def _per_type(plan: AssemblyPattern, element_matrix: Any, each: Any) -> tuple[Se
     types = len(plan.connectivity)
     if len(functions) != types or len(own) != types:
         raise ValueError(
-            f"assemble: {types} connectivities need as many functions element_matrix and tuples each of element data, got {len(functions)} and "
-            f"{len(own)}."
+            f"assemble: {types} connectivities need as many functions in element_matrix and tuples in each, got "
+            f"{len(functions)} and {len(own)}."
         )
     return functions, own
 

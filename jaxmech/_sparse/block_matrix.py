@@ -65,15 +65,19 @@ class BlockMatrix(lx.AbstractLinearOperator):
 
     def mv(self, vector: dict[str, Array]) -> dict[str, Array]:
         """The product with a dictionary of vectors. `ValueError` unless they are of `in_structure()`."""
-        check_instance("BlockMatrix.mv", "vector", vector, Mapping)
-        expected = {s: (n, d) for s, n, d in self.sizes}
-        found = {s: jnp.shape(v) for s, v in vector.items()}
-        if found != expected:
-            raise ValueError(f"BlockMatrix.mv: the arrays of vector are of shapes {found}, expected {expected}.")
+        self.check_vector("BlockMatrix.mv", vector)
         result = {s: jnp.zeros((n, d), self.dtype) for s, n, d in self.sizes}
         for (row, column), entry in self.entries.items():
             result[row] = result[row] + entry.mv(vector[column])
         return result
+
+    def check_vector(self, who: str, vector: Any) -> None:
+        """Raise `TypeError` or `ValueError` unless `vector` is a dictionary of vectors of these states."""
+        check_instance(who, "vector", vector, Mapping)
+        expected = {s: (n, d) for s, n, d in self.sizes}
+        found = {s: jnp.shape(v) for s, v in vector.items()}
+        if found != expected:
+            raise ValueError(f"{who}: the arrays of vector are of shapes {found}, expected {expected}.")
 
     def transpose(self) -> "BlockMatrix":
         """The transposed operator."""

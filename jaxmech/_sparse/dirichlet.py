@@ -62,8 +62,8 @@ def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, value
     `matrix`: square, its diagonal stored; `rhs` `(n, d)`; `dofs`: numbers of unknowns, `d node + component`; `values`: one
     number, or one for each. The new matrix and right-hand side, of the same pattern and shape; differentiable by all but
     `dofs`. An unknown that has been eliminated so may not be given another value afterwards: its column is gone. Raises
-    `ValueError` for other shapes, values that are not finite, an unknown that does not exist, or one that is given twice. ArcaneFEM's
-    *RowColumnElimination*.
+    `ValueError` for other shapes, values that are not finite, an unknown that does not exist, or one that is given twice.
+    ArcaneFEM's *RowColumnElimination*.
     """
     held, g, b = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)
     b = jnp.where(held, g, b - matrix.mv(g))

@@ -1,9 +1,13 @@
 """The symbolic phase: which blocks a matrix stores. Host work, once per topology."""
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._check import check_instance
 from .._result import is_traced
 from .._rows import take_rows
 from .._typing import Array, Float, Int
@@ -23,6 +27,24 @@ def unique_pairs(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) 
     slots[order] = np.cumsum(first, dtype=np.int32) - 1
     keys = keys[first]
     return (keys // shape[1]).astype(np.int32), (keys % shape[1]).astype(np.int32), slots
+
+
+def _check_pairs(rows: Any, columns: Any, shape: Any) -> None:
+    """Raise unless these are distinct block coordinates in row-major order, within a matrix of this shape."""
+    if not (isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(n, int | np.integer) for n in shape)):
+        raise TypeError(f"BlockPattern: shape must be the numbers of block rows and columns, got {shape!r:.80}.")
+    for name, numbers, count in (("rows", rows, shape[0]), ("columns", columns, shape[1])):
+        if not isinstance(numbers, np.ndarray) or numbers.dtype.kind not in "iu":
+            raise TypeError(f"BlockPattern: {name} must be whole numbers of NumPy, got {numbers!r:.80}.")
+        if numbers.shape != (rows.size,):
+            raise ValueError(f"BlockPattern: {name} has shape {numbers.shape}, expected ({rows.size},).")
+        if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < count:
+            raise ValueError(f"BlockPattern: {name} {numbers.min()} to {numbers.max()}, of {count} in shape.")
+    before, after = slice(None, -1), slice(1, None)
+    ordered = (rows[before] < rows[after]) | ((rows[before] == rows[after]) & (columns[before] < columns[after]))
+    if not ordered.all():
+        place = int(np.argmin(ordered))
+        raise ValueError(f"BlockPattern: rows and columns are not in row-major order, each pair once, after number {place}.")
 
 
 class BlockPattern(eqx.Module):
@@ -46,6 +68,7 @@ class BlockPattern(eqx.Module):
     @classmethod
     def build(cls, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> "BlockPattern":
         """The pattern of distinct, row-major sorted host pairs."""
+        _check_pairs(rows, columns, shape)
         if rows.size > np.iinfo(np.int32).max:
             raise ValueError(f"the matrix has {rows.size} blocks, more than 32-bit block numbers can tell apart.")
         starts = np.searchsorted(rows, np.arange(shape[0] + 1)).astype(np.int32)
@@ -76,6 +99,8 @@ class BlockPattern(eqx.Module):
 
     def at_columns(self, x: Float[Array, "m ..."]) -> Float[Array, "z ..."]:
         """`x[columns]`, whose transpose is a sum by columns that gathers too: that of a plain gather would scatter."""
+        if not isinstance(x, jax.Array | np.ndarray) or x.shape[:1] != self.shape[1:]:
+            raise TypeError(f"BlockPattern: x must be an array ({self.shape[1]}, ...), got {x!r:.80}.")
         padded = jnp.append(self.transposed, jnp.int32(self.blocks))
         by_column = self.by_row if self.of_transposed is None else self.of_transposed[0]
         tables = tuple(take_rows(padded, table) for table in by_column.tables)
@@ -83,6 +108,7 @@ class BlockPattern(eqx.Module):
 
     def same_as(self, other: "BlockPattern") -> bool:
         """Whether another pattern is this one, as far as can be seen: of arrays that are traced, only sizes can."""
+        check_instance("BlockPattern", "other", other, BlockPattern)
         if self.shape != other.shape or self.rows.shape != other.rows.shape:
             return False
         pairs = ((self.rows, other.rows), (self.columns, other.columns))

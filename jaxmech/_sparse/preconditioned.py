@@ -26,6 +26,7 @@ class PreconditionedOperator(lx.AbstractLinearOperator):
 
     def mv(self, vector: Any) -> Any:
         """The product of the operator."""
+        self.near.check_vector("PreconditionedOperator.mv", vector)
         return self.operator.mv(vector)
 
     def transpose(self) -> "PreconditionedOperator":

@@ -30,7 +30,7 @@ class Triplets(eqx.Module):
     def __check_init__(self):
         if not (isinstance(self.states, tuple) and len(self.states) == 2 and all(isinstance(s, str) for s in self.states)):
             raise TypeError(f"Triplets: states must be the names of two states, got {self.states!r:.80}.")
-        for name, axes, kind in (("rows", 1, jnp.integer), ("columns", 1, jnp.integer), ("blocks", 3, jnp.floating)):
+        for name, axes, kind in (("blocks", 3, jnp.floating), ("rows", 1, jnp.integer), ("columns", 1, jnp.integer)):
             array = getattr(self, name)
             check_instance("Triplets", name, array, (jax.Array, np.ndarray))
             if not jnp.issubdtype(array.dtype, kind):

@@ -27,7 +27,9 @@ def write_matrix(path: str | os.PathLike, matrix: BlockMatrix | BlockSparse) -> 
         raise TypeError(f"write_matrix: matrix must be a BlockMatrix or a BlockSparse, got {type(matrix).__name__}.")
     suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix not in _SUFFIXES:
-        raise ValueError(f"write_matrix: '{os.fspath(path)}' must end in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}.")
+        raise ValueError(
+            f"write_matrix: path '{os.fspath(path)}' must end in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}."
+        )
     stored: Any = matrix.to_scipy()
     with replacing(path) as whole:
         _write(whole, suffix, matrix, stored)

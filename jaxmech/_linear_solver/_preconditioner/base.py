@@ -52,7 +52,7 @@ def needs_matrix(owner: str, operator: Any) -> BlockMatrix:
     matrix = operator.near if isinstance(operator, PreconditionedOperator) else operator
     if not isinstance(matrix, BlockMatrix):
         raise ValueError(
-            f"{owner}: operator must be a BlockMatrix, from whose blocks it is made, not a {type(operator).__name__}: use MatrixLinearSystem "
-            "or PreconditionedMatrixFreeSystem, or NoPreconditioner() for a matrix-free system."
+            f"{owner} is made from the blocks of a BlockMatrix, and operator is a {type(operator).__name__}: use "
+            "MatrixLinearSystem or PreconditionedMatrixFreeSystem, or NoPreconditioner() for a matrix-free system."
         )
     return matrix
