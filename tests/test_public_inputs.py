@@ -242,7 +242,7 @@ def verdict(name, call, argument, label, value):
     return None
 
 
-@pytest.mark.parametrize("name", public())
+@pytest.mark.parametrize("name", list(public()))
 def test_malformed_arguments_are_refused_by_name(name):
     assert name in CALLS, f"no valid call of {name}: add one to valid_calls.py"
     call = CALLS[name]()
