@@ -5,8 +5,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import jax.numpy as jnp
 import lineax as lx
+import numpy as np
 
 from ._assembly import Factors, Terms
 from ._check import check_choice, check_flags, check_instance
@@ -50,8 +50,8 @@ def check_arguments(who: str, given: Mapping[str, Any]) -> None:
         if name in given:
             check_instance(who, name, given[name], kind)
     for part, factor in vars(given["factors"]).items() if "factors" in given else ():
-        if jnp.ndim(factor) != 0:
-            raise ValueError(f"{who}: factors.{part} must be one number, got shape {jnp.shape(factor)}.")
+        if np.ndim(factor) != 0:
+            raise ValueError(f"{who}: factors.{part} must be one number, got shape {np.shape(factor)}.")
     check_flags(who, **{name: given[name] for name in _FLAGS if name in given})
     if "system" not in given:
         return

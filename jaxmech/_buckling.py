@@ -67,8 +67,10 @@ def buckling(
         raise TypeError(f"buckling: scene must be a function of the load factor that gives a System, got {scene!r:.80}.")
     check_flags("buckling", throw=throw)
     check_instance("buckling", "state", state, State)
-    dtype = jnp.result_type(*state.position.values())
-    unloaded = scene(jnp.zeros((), dtype))
+    check_instance("buckling", "position of the state", state.position, dict)
+    arrays = [x for x in state.position.values() if isinstance(x, jax.Array)]  # of which `check_inputs` will speak
+    unloaded = scene(jnp.zeros((), jnp.result_type(float, *arrays)))
+    check_instance("buckling", "what scene returns", unloaded, System)
     check_inputs("buckling", unloaded, state)
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(unloaded, state, Terms(mass=False, damping=False))

@@ -116,5 +116,6 @@ def check_tolerances(owner: str, **tolerances: Any) -> None:
         if (value is None and name in _RELATIVE) or isinstance(value, Tracer):
             continue
         number = value.item() if isinstance(value, jax.Array | np.ndarray) and value.size == 1 else value
-        if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= number < _LARGEST:
+        huge = isinstance(number, int) and number >= _LARGEST
+        if isinstance(number, bool) or not isinstance(number, Real) or huge or not 0 <= float(number) < float("inf"):
             raise ValueError(f"{owner}: {name} must be a number of at least 0, got {value!r:.80}.")

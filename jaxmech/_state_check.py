@@ -28,9 +28,9 @@ def check_arrays(who: str, what: str, arrays: Any, system: Any, size: str, *, ro
         if state not in system.dofs:
             raise ValueError(f"{who}: {what} names state {state!r}, which is not one of {list(system.dofs)}.")
         dof = system.dofs[state]
-        _check_array(f"{what} of '{state}'", x, getattr(dof, size), None if rows is None else rows.get(state))
+        _check_array(who, f"{what} of '{state}'", x, getattr(dof, size), None if rows is None else rows.get(state))
         if is_concrete(x):
-            check_values(f"{what} of '{state}'", dof if size == "coord_size" else None, np.asarray(x))
+            check_values(f"{who}: {what} of '{state}'", dof if size == "coord_size" else None, np.asarray(x))
 
 
 def check_has(who: str, what: str, arrays: Mapping[str, Any], states: Any) -> None:
@@ -64,11 +64,11 @@ def check_state(who: str, system: Any, state: Any) -> None:
         raise ValueError(f"{who}: time of the state must be one number of seconds, got shape {state.time.shape}.")
 
 
-def _check_array(name: str, x: Any, size: int, rows: int | None) -> None:
-    check_instance("State", name, x, (jax.Array, np.ndarray))
-    check_real("State", name, x, finite=False)
+def _check_array(who: str, name: str, x: Any, size: int, rows: int | None) -> None:
+    check_instance(who, name, x, (jax.Array, np.ndarray))
+    check_real(who, name, x, finite=False)
     if x.ndim != 2 or x.shape[1] != size or rows not in (None, x.shape[0]):
-        raise ValueError(f"{name} has shape {x.shape}, expected ({'nodes' if rows is None else rows}, {size}).")
+        raise ValueError(f"{who}: {name} has shape {x.shape}, expected ({'nodes' if rows is None else rows}, {size}).")
 
 
 def check_values(name: str, dof: AbstractDof | None, x: np.ndarray) -> None:

@@ -219,7 +219,6 @@ for _name, _of in _SYSTEMS.items():
     for _question in ("is_exact", "is_rate_of_force", "serves"):
         if _question in _own:
             method(f"{_name}.{_question}", _of, system=SYSTEM)
-method("MatrixLinearSystem.check", linear_system, who="test", system=SYSTEM, state=STATE)
 call("Factors.only", None, lambda part: jm.Factors.only(part), part="mass")
 call("Factors", mass=1.0, damping=0.1, stiffness=0.01, rayleigh=0.1, geometric=0.01)
 for _action in ("of", "has"):

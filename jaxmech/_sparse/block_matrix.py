@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from .._check import check_choice, check_flags, check_instance, real_array
+from .._check import check_choice, check_flags, check_instance, numeric_array, real_array
 from .._typing import Array, Float
 from .block_sparse import BlockSparse
 from .layout import Sizes, StateLayout
@@ -65,19 +65,11 @@ class BlockMatrix(lx.AbstractLinearOperator):
 
     def mv(self, vector: dict[str, Array]) -> dict[str, Array]:
         """The product with a dictionary of vectors. `ValueError` unless they are of `in_structure()`."""
-        self.check_vector("BlockMatrix.mv", vector)
+        check_vector("BlockMatrix.mv", self, vector)
         result = {s: jnp.zeros((n, d), self.dtype) for s, n, d in self.sizes}
         for (row, column), entry in self.entries.items():
             result[row] = result[row] + entry.mv(vector[column])
         return result
-
-    def check_vector(self, who: str, vector: Any) -> None:
-        """Raise `TypeError` or `ValueError` unless `vector` is a dictionary of vectors of these states."""
-        check_instance(who, "vector", vector, Mapping)
-        expected = {s: (n, d) for s, n, d in self.sizes}
-        found = {s: jnp.shape(v) for s, v in vector.items()}
-        if found != expected:
-            raise ValueError(f"{who}: the arrays of vector are of shapes {found}, expected {expected}.")
 
     def transpose(self) -> "BlockMatrix":
         """The transposed operator."""
@@ -169,6 +161,15 @@ class BlockMatrix(lx.AbstractLinearOperator):
         )
         symmetric = self.symmetric and other.symmetric
         return BlockMatrix(total.entries, self.sizes, symmetric, self.dtype)
+
+
+def check_vector(who: str, matrix: BlockMatrix, vector: Any) -> None:
+    """Raise `TypeError` or `ValueError` unless `vector` is a dictionary of vectors of the states of a matrix."""
+    check_instance(who, "vector", vector, Mapping)
+    expected = {s: (n, d) for s, n, d in matrix.sizes}
+    found = {s: numeric_array(who, f"vector['{s}']", v).shape for s, v in vector.items()}
+    if found != expected:
+        raise ValueError(f"{who}: the arrays of vector are of shapes {found}, expected {expected}.")
 
 
 def _never(operator: BlockMatrix) -> bool:

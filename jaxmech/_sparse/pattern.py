@@ -3,11 +3,10 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_instance
+from .._check import check_instance, numeric_array
 from .._result import is_traced
 from .._rows import take_rows
 from .._typing import Array, Float, Int
@@ -99,8 +98,8 @@ class BlockPattern(eqx.Module):
 
     def at_columns(self, x: Float[Array, "m ..."]) -> Float[Array, "z ..."]:
         """`x[columns]`, whose transpose is a sum by columns that gathers too: that of a plain gather would scatter."""
-        if not isinstance(x, jax.Array | np.ndarray) or x.shape[:1] != self.shape[1:]:
-            raise TypeError(f"BlockPattern: x must be an array ({self.shape[1]}, ...), got {x!r:.80}.")
+        if numeric_array("BlockPattern", "x", x).shape[:1] != self.shape[1:]:
+            raise ValueError(f"BlockPattern: x has shape {np.shape(x)}, expected ({self.shape[1]}, ...).")
         padded = jnp.append(self.transposed, jnp.int32(self.blocks))
         by_column = self.by_row if self.of_transposed is None else self.of_transposed[0]
         tables = tuple(take_rows(padded, table) for table in by_column.tables)

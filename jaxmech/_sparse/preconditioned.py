@@ -6,7 +6,7 @@ import lineax as lx
 
 from .._small_blocks import times_vectors
 from .._typing import Array, Float
-from .block_matrix import BlockMatrix
+from .block_matrix import BlockMatrix, check_vector
 
 
 class PreconditionedOperator(lx.AbstractLinearOperator):
@@ -26,7 +26,7 @@ class PreconditionedOperator(lx.AbstractLinearOperator):
 
     def mv(self, vector: Any) -> Any:
         """The product of the operator."""
-        self.near.check_vector("PreconditionedOperator.mv", vector)
+        check_vector("PreconditionedOperator.mv", self.near, vector)
         return self.operator.mv(vector)
 
     def transpose(self) -> "PreconditionedOperator":

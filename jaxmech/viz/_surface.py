@@ -32,10 +32,10 @@ def draw_surface(points: Any, cells: Any, *, axes: Any = None, color: Any = "#d9
     if edges is not None and not is_color_like(edges):
         raise ValueError(f"draw_surface: edges must be a color, got {edges!r:.80}.")
     normals = np.asarray(vertex_normals(points, cells))
-    if axes is None:
-        axes = plt.figure(figsize=(6.4, 4.8), layout="constrained").add_subplot(projection="3d")
     cells = np.asarray(cells)
     colors = _colors(color, len(cells))
+    if axes is None:
+        axes = plt.figure(figsize=(6.4, 4.8), layout="constrained").add_subplot(projection="3d")
     lit = _SHADE + (1 - _SHADE) * np.clip(normals[cells].mean(1) @ (_LIGHT / np.linalg.norm(_LIGHT)), 0, 1)
     surface = Poly3DCollection(points[cells], facecolors=lit[:, None] * colors, edgecolors=edges or "none", linewidths=0.3)
     if edges is None:
