@@ -68,8 +68,10 @@ def buckling(
     check_flags("buckling", throw=throw)
     check_instance("buckling", "state", state, State)
     check_instance("buckling", "position of the state", state.position, dict)
-    arrays = [x for x in state.position.values() if isinstance(x, jax.Array)]  # of which `check_inputs` will speak
-    unloaded = scene(jnp.zeros((), jnp.result_type(float, *arrays)))
+    # What is no array is left to `check_inputs`, which needs the scene.
+    arrays = [x for x in state.position.values() if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)]
+    dtype = jnp.result_type(*arrays) if arrays else jnp.result_type(float)
+    unloaded = scene(jnp.zeros((), dtype))
     check_instance("buckling", "what scene returns", unloaded, System)
     check_inputs("buckling", unloaded, state)
     if linear_system is None:
