@@ -92,7 +92,7 @@ def test_a_damaged_pattern_is_refused_with_its_path(tmp_path, rng):
 WRITERS = {
     "pattern.npz": lambda path: linear_system().save(path),
     "mesh.vtk": lambda path: jm.write_mesh(path, MESH),
-    "mesh.xdmf": lambda path: jm.write_mesh(path, MESH),
+    "mesh.msh": lambda path: jm.write_mesh(path, MESH),
     "matrix.mtx": lambda path: jm.write_matrix(path, linear_system().assemble(*scene())),
     "matrix.npz": lambda path: jm.write_matrix(path, linear_system().assemble(*scene())),
     "matrix.csv": lambda path: jm.write_matrix(path, linear_system().assemble(*scene())),
