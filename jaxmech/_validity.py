@@ -12,8 +12,10 @@ from ._system import System
 from ._typing import Array
 
 
-def _has_limits(field: AbstractForceField) -> bool:
-    return type(field).element_is_valid is not AbstractForceField.element_is_valid
+def limited(system: System) -> list[str]:
+    """The force fields whose laws are not defined everywhere."""
+    plain = AbstractForceField.element_is_valid
+    return [name for name, field in system.forces.items() if type(field).element_is_valid is not plain]
 
 
 def element_validity(system: System, x: Fields) -> dict[str, Array]:
@@ -22,7 +24,7 @@ def element_validity(system: System, x: Fields) -> dict[str, Array]:
     def of(field: Any) -> Array:
         return over_elements(field, field.on, lambda c, *a: c.element_is_valid(*a), *gathered(field.on, x))
 
-    return {name: of(field) for name, field in system.forces.items() if _has_limits(field)}
+    return {name: of(system.forces[name]) for name in limited(system)}
 
 
 def laws_hold(system: System, x: Fields) -> Array:

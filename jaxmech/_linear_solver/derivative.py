@@ -1,0 +1,81 @@
+"""The linear solve of a derivative, whose failure is a value of its own member of a batch: NaN."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from .._raise import raise_if
+from .._result import RESULTS
+from .._typing import Array
+from ._outcome import reason
+from ._vectors import Vector
+
+
+def derivative_solve(A: lx.AbstractLinearOperator, b: Vector, solver: lx.AbstractLinearSolver, who: str = "") -> Vector:
+    """`A^-1 b`; NaN where the solve fails, but nil where `b` is: what nobody asks for cannot fail.
+
+    Differentiable in both modes, to any order, by further solves of this kind. (Those that lineax makes always raise.) An
+    iteration that rounding stops has succeeded: nobody chose the tolerance for this right-hand side. `who`: what raises
+    where it fails; nothing does unless it is named.
+    """
+    state = solver.init(constant(A), {})
+
+    def solve(_: Any, rhs: Vector) -> Vector:
+        return _or_nan(lx.linear_solve(A, rhs, solver, state=state, throw=False), rhs, who)
+
+    def transposed(_: Any, rhs: Vector) -> Vector:
+        turned, options = solver.transpose(state, {})
+        solution = lx.linear_solve(A.transpose(), rhs, solver, state=turned, options=options, throw=False)
+        return _or_nan(solution, rhs, who)
+
+    return jax.lax.custom_linear_solve(A.mv, b, solve, transposed)
+
+
+def mark_failure(value: Any, failed: Array) -> Any:
+    """`value`, whose derivatives are NaN where `failed`, but nil where nobody asks for them."""
+    arrays, rest = eqx.partition(value, eqx.is_inexact_array)
+    return eqx.combine(_marked(arrays, failed), rest)
+
+
+@jax.custom_jvp
+def _marked(value: Any, failed: Array) -> Any:
+    del failed
+    return value
+
+
+@_marked.defjvp
+def _marked_jvp(primals, tangents):
+    (value, failed), (rate, _) = primals, tangents
+
+    def mark(_: Any, rate: Any) -> Any:
+        return _unless(failed, rate, rate)
+
+    # The solve of `1 x = rate`: a linear map that JAX may transpose, and that need not look like one.
+    return value, jax.lax.custom_linear_solve(lambda x: x, rate, mark, mark, symmetric=True)
+
+
+def _or_nan(solution: lx.Solution, rhs: Vector, who: str) -> Vector:
+    why, stats = reason(solution), solution.stats
+    rounded = (why == RESULTS.stagnation) & (stats["residual"] <= stats["floor"]) if "floor" in stats else False
+    failed = (why != RESULTS.successful) & ~jnp.asarray(rounded)
+    x = _unless(failed, solution.value, rhs)
+    return raise_if(x, failed & _any(rhs), {"who": who}, {"result": why._value}) if who else x
+
+
+def _unless(failed: Array, x: Any, asked: Any) -> Any:
+    nothing = jnp.where(_any(asked), jnp.nan, 0.0)
+    return jax.tree.map(lambda a: jnp.where(failed, nothing.astype(a.dtype), a), x)
+
+
+def _any(vector: Any) -> Array:
+    """Whether anything in it is not nil; NaN is not."""
+    return jnp.stack([jnp.any(a != 0) for a in jax.tree.leaves(vector)]).any()
+
+
+def constant(A: Any) -> Any:
+    """An operator that no derivative is taken of."""
+    arrays, rest = eqx.partition(A, eqx.is_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), rest)

@@ -1,0 +1,132 @@
+"""Errors out of a compiled program: raised by JAX at run time, in the words of `_failure_words`, once and briefly.
+
+A host callback that raises buries its words in its traceback, twice. On a CPU a foreign function can hand XLA an error
+instead, and its message is all that is seen. Nothing is called unless something has failed.
+"""
+
+import ctypes
+import functools
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import equinox as eqx
+import equinox.internal as eqxi
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._devices import on_cpu
+from ._failure_words import NUMBERS, describe
+from ._llvm import foreign
+from ._result import FailedComputation
+from ._typing import Array
+
+T = TypeVar("T")
+_TARGET = "jaxmech_raise"
+_FAILED_PRECONDITION = 9  # of XLA's kinds of errors
+# Where the interface of XLA (`xla/ffi/api/c_api.h`) has what is needed, in bytes.
+_EXTENSION, _API, _ARGUMENTS, _VERSION, _CREATE = 8, 16, 72, 24, 48
+_DATA, _RANK, _SIZES = 24, 32, 40  # of a buffer
+
+
+def raise_if(
+    value: T, failed: Array, names: Mapping[str, Any], numbers: Mapping[str, Any], residuals: Array | None = None
+) -> T:
+    """`value`, unless `failed`: then JAX raises a `JaxRuntimeError` that says what `describe` says of these. Of a batch, if
+    any of its members has. Derivatives pass."""
+    text = jnp.asarray(np.frombuffer(json.dumps(dict(names)).encode(), np.uint8))
+    told = {"failed": failed, **numbers}
+    row = jnp.stack([jnp.asarray(told.get(n, -1), jnp.int32) for n in NUMBERS])
+    residuals = jnp.zeros(1, jnp.float32) if residuals is None else residuals.astype(jnp.float32)
+    arrays, rest = eqx.partition(value, eqx.is_array)
+    return eqx.combine(_checked(arrays, eqxi.unvmap_any(failed), (text, row, residuals)), rest)
+
+
+@jax.custom_jvp
+def _checked(value: Any, failed: Array, told: tuple[Array, Array, Array]) -> Any:
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), value)
+
+    def stop() -> Any:
+        if on_cpu() and _registered():
+            leaves, tree = jax.tree.flatten(shapes)
+            return jax.tree.unflatten(tree, jax.ffi.ffi_call(_TARGET, leaves, vmap_method="expand_dims")(*told))
+        return jax.pure_callback(_raise, shapes, *told, vmap_method="expand_dims")
+
+    return jax.lax.cond(failed, stop, lambda: value)
+
+
+@_checked.defjvp
+def _checked_jvp(primals, tangents):
+    return _checked(*primals), tangents[0]
+
+
+def _words(text: np.ndarray, row: np.ndarray, residuals: np.ndarray) -> str:
+    return describe(json.loads(np.asarray(text).tobytes()), np.asarray(row), np.asarray(residuals))
+
+
+def _raise(*told: Any) -> Any:
+    """As a callback of the host, wherever foreign functions are not to be had."""
+    logging.getLogger("jax._src.callback").addFilter(_unlogged)
+    raise FailedComputation(_words(*told))
+
+
+def _unlogged(record: logging.LogRecord) -> bool:
+    """JAX logs what a callback raises, which is then seen twice."""
+    return not (record.exc_info and isinstance(record.exc_info[1], FailedComputation))
+
+
+class _Error(ctypes.Structure):
+    """`XLA_FFI_Error_Create_Args`."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("message", ctypes.c_char_p),
+        ("kind", ctypes.c_int),
+    )
+
+
+_Create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Error))
+
+
+@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+def _handler(frame: int) -> int | None:
+    """Of XLA's interface: gives back an error, or says of which version of it it is."""
+    asked = _word(frame + _EXTENSION)
+    if asked:
+        version, told = foreign._interface(), _word(asked + 24)
+        assert version is not None
+        for place, number in enumerate(version):
+            ctypes.c_int32.from_address(told + 24 + 4 * place).value = number
+        return None
+    try:
+        buffers = _word(frame + _ARGUMENTS)
+        types = (np.uint8, np.int32, np.float32)
+        message = _words(*(_array(_word(buffers + 8 * i), dtype) for i, dtype in enumerate(types)))
+    except Exception as error:  # nothing may pass through XLA but its own kind of error
+        message = f"a computation failed, and so did the words for it: {error!r}"
+    given = _Error(ctypes.sizeof(_Error), None, message.encode(), _FAILED_PRECONDITION)
+    return _Create(_word(_word(frame + _API) + _CREATE))(ctypes.byref(given))
+
+
+def _word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+def _array(buffer: int, dtype: Any) -> np.ndarray:
+    """A copy of an array of XLA's."""
+    sizes = [ctypes.c_int64.from_address(_word(buffer + _SIZES) + 8 * i).value for i in range(_word(buffer + _RANK))]
+    count = int(np.prod(sizes)) * np.dtype(dtype).itemsize
+    return np.frombuffer(ctypes.string_at(_word(buffer + _DATA), count), dtype).reshape(sizes)
+
+
+@functools.cache
+def _registered() -> bool:
+    """Whether XLA knows the handler, which it does if it speaks the version of the interface that this is written for."""
+    if foreign._interface() is None:
+        return False
+    address = ctypes.cast(_handler, ctypes.c_void_p).value
+    jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(address), platform="cpu")
+    return True
