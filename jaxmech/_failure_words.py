@@ -10,6 +10,8 @@ from ._result import RESULTS
 # What is told of a failure, in whole numbers; -1 where it is not known.
 NUMBERS = ("failed", "result", "loose_state", "time_step", "load_step", "given", "component", "element")
 
+_MOST = 8  # residuals that are all told
+
 
 def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarray) -> str:
     """The words for the first member that failed of a batch (any leading axes; none if there is no batch).
@@ -51,7 +53,9 @@ def _history(n: Mapping[str, int], line: np.ndarray) -> str:
     told = [r for r in line[:-1] if r >= 0]
     if not told or _name(n["result"]) not in ("not_converged", "residual_floor"):
         return ""
-    return f"\n  residuals: {', '.join(f'{r:.3e}' for r in told)}\n  rounding floor of the residual: {line[-1]:.1e}"
+    words = [f"{r:.3e}" for r in told]
+    words = words if len(words) <= _MOST else [*words[:3], "...", *words[-3:]]
+    return f"\n  residuals: {', '.join(words)}\n  rounding floor of the residual: {line[-1]:.1e}"
 
 
 def _chosen(names: Mapping[str, Any], what: str, number: int) -> Any:
