@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
+from jax.flatten_util import ravel_pytree
 
 from .._raise import raise_if
 from .._result import RESULTS
@@ -22,26 +23,30 @@ def derivative_solve(A: lx.AbstractLinearOperator, b: Vector, solver: lx.Abstrac
     where it fails; nothing does unless it is named.
     """
     state = solver.init(constant(A), {})
+    # One array: JAX transposes no solve of which a part of the right-hand side depends on nothing.
+    flat, parted = ravel_pytree(b)
 
-    def solve(_: Any, rhs: Vector) -> Vector:
-        return _or_nan(lx.linear_solve(A, rhs, solver, state=state, throw=False), rhs, who)
+    def product(x: Array) -> Array:
+        return ravel_pytree(A.mv(parted(x)))[0]
 
-    def transposed(_: Any, rhs: Vector) -> Vector:
+    def solve(_: Any, rhs: Array) -> Array:
+        return _or_nan(lx.linear_solve(A, parted(rhs), solver, state=state, throw=False), rhs, who)
+
+    def transposed(_: Any, rhs: Array) -> Array:
         turned, options = solver.transpose(state, {})
-        solution = lx.linear_solve(A.transpose(), rhs, solver, state=turned, options=options, throw=False)
+        solution = lx.linear_solve(A.transpose(), parted(rhs), solver, state=turned, options=options, throw=False)
         return _or_nan(solution, rhs, who)
 
-    return jax.lax.custom_linear_solve(A.mv, b, solve, transposed)
+    return parted(jax.lax.custom_linear_solve(product, flat, solve, transposed))
 
 
 def mark_failure(value: Any, failed: Array) -> Any:
     """`value`, whose derivatives are NaN where `failed`, but nil where nobody asks for them."""
-    arrays, rest = eqx.partition(value, eqx.is_inexact_array)
-    return eqx.combine(_marked(arrays, failed), rest)
+    return jax.tree.map(lambda a: _marked(a, failed) if eqx.is_inexact_array(a) else a, value)
 
 
 @jax.custom_jvp
-def _marked(value: Any, failed: Array) -> Any:
+def _marked(value: Array, failed: Array) -> Array:
     del failed
     return value
 
@@ -50,29 +55,23 @@ def _marked(value: Any, failed: Array) -> Any:
 def _marked_jvp(primals, tangents):
     (value, failed), (rate, _) = primals, tangents
 
-    def mark(_: Any, rate: Any) -> Any:
+    def mark(_: Any, rate: Array) -> Array:
         return _unless(failed, rate, rate)
 
     # The solve of `1 x = rate`: a linear map that JAX may transpose, and that need not look like one.
     return value, jax.lax.custom_linear_solve(lambda x: x, rate, mark, mark, symmetric=True)
 
 
-def _or_nan(solution: lx.Solution, rhs: Vector, who: str) -> Vector:
+def _or_nan(solution: lx.Solution, rhs: Array, who: str) -> Array:
     why, stats = reason(solution), solution.stats
     rounded = (why == RESULTS.stagnation) & (stats["residual"] <= stats["floor"]) if "floor" in stats else False
     failed = (why != RESULTS.successful) & ~jnp.asarray(rounded)
-    x = _unless(failed, solution.value, rhs)
-    return raise_if(x, failed & _any(rhs), {"who": who}, {"result": why._value}) if who else x
+    x = _unless(failed, ravel_pytree(solution.value)[0], rhs)
+    return raise_if(x, failed & jnp.any(rhs != 0), {"who": who}, {"result": why._value}) if who else x
 
 
-def _unless(failed: Array, x: Any, asked: Any) -> Any:
-    nothing = jnp.where(_any(asked), jnp.nan, 0.0)
-    return jax.tree.map(lambda a: jnp.where(failed, nothing.astype(a.dtype), a), x)
-
-
-def _any(vector: Any) -> Array:
-    """Whether anything in it is not nil; NaN is not."""
-    return jnp.stack([jnp.any(a != 0) for a in jax.tree.leaves(vector)]).any()
+def _unless(failed: Array, x: Array, asked: Array) -> Array:
+    return jnp.where(failed, jnp.where(jnp.any(asked != 0), jnp.nan, 0.0).astype(x.dtype), x)
 
 
 def constant(A: Any) -> Any:
