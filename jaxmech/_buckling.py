@@ -59,7 +59,7 @@ def buckling(
 
     `linear_system`: made with `MatrixLinearSystem.build`; built here if none is given (not under `jit`). Differentiable by
     everything that `scene` depends on. Raises `ValueError` and `TypeError` for wrong arguments, `FailedComputation` (under
-    `jit`, Equinox's run-time error) with the reason (`unstable_state`, `too_few_modes` where the load does not take
+    `jit`, JAX's run-time error) with the reason (`unstable_state`, `too_few_modes` where the load does not take
     stiffness away, and those of `modes` and `static_solve`) unless `throw=False`, which leaves it in `info.result`.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2014, section 6.8.2.
     """
@@ -87,4 +87,4 @@ def buckling(
     info = info_of(pairs)
     info = eqx.tree_at(lambda i: i.result, info, RESULTS.where(result == RESULTS.successful, info.result, result))
     found = Buckling(pairs, info)
-    return raise_failure(found, info, unloaded, "buckling", iterated=False) if throw else found
+    return raise_failure(found, info, unloaded, "buckling") if throw else found

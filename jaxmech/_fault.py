@@ -57,7 +57,7 @@ def diagnosed(
     failed = result != RESULTS.successful
     explained = failed & ~jnp.stack([result == other for other in _OTHERS]).any()
 
-    def look() -> tuple[Array, Array, Array, Array]:
+    def look() -> tuple[Array, ...]:
         lost = jnp.stack([~jnp.isfinite(leaf).all() for _, leaf in numbers])
         number = jnp.where(explained & lost.any(), jnp.argmax(lost), -1)
         before, after = (_inverted(system, x) for x in places())
@@ -65,7 +65,7 @@ def diagnosed(
         component, element = (jnp.where(began, a, b) for a, b in zip(before, after, strict=True))
         return began, *(jnp.where(failed, n, -1).astype(jnp.int32) for n in (number, component, element))
 
-    def nothing() -> tuple[Array, Array, Array, Array]:
+    def nothing() -> tuple[Array, ...]:
         return (jnp.zeros((), bool), *(jnp.full((), -1, jnp.int32) for _ in range(3)))
 
     # Of a batch, if any member failed: a condition that differs would evaluate both branches for all.

@@ -85,7 +85,7 @@ def modes(
     `MatrixLinearSystem.build` with stiffness and mass among its terms; built here if none is given (not under `jit`). The
     eigenproblem is solved on the host by a shifted factor and Lanczos iterations in float64, and the modes are counted, so
     that none is missed. Raises `ValueError` for a scene or a linear system without mass or stiffness and a count that is no
-    number of modes, `FailedComputation` (under `jit`, Equinox's run-time error) with the reason (`too_few_modes`,
+    number of modes, `FailedComputation` (under `jit`, JAX's run-time error) with the reason (`too_few_modes`,
     `modes_not_converged`, `unsymmetric`, `singular`, `not_finite`) unless `throw=False`, which leaves it in `info.result`.
     """
     check_inputs("modes", system, state)
@@ -96,7 +96,7 @@ def modes(
         linear_system = MatrixLinearSystem.build(system, state, Terms(damping=False))
     check_pencil("modes", linear_system, count, mass=True)
     found = _modes(system, state, linear_system, count)
-    return raise_failure(found, found.info, system, "modes", iterated=False) if throw else found
+    return raise_failure(found, found.info, system, "modes") if throw else found
 
 
 @compiled

@@ -34,8 +34,10 @@ _DATA, _RANK, _SIZES = 24, 32, 40  # of a buffer
 def raise_if(
     value: T, failed: Array, names: Mapping[str, Any], numbers: Mapping[str, Any], residuals: Array | None = None
 ) -> T:
-    """`value`, unless `failed`: then JAX raises a `JaxRuntimeError` that says what `describe` says of these. Of a batch, if
-    any of its members has. Derivatives pass."""
+    """`value`, unless `failed`, of a batch by any member: then JAX raises what `describe` says of these. Derivatives pass.
+
+    A `JaxRuntimeError`, or a `ValueError` where the program is so short that it is over when its call returns.
+    """
     text = jnp.asarray(np.frombuffer(json.dumps(dict(names)).encode(), np.uint8))
     told = {"failed": failed, **numbers}
     row = jnp.stack([jnp.asarray(told.get(n, -1), jnp.int32) for n in NUMBERS])

@@ -29,7 +29,7 @@ class _Named(type(lx.RESULTS)):
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]):
         with warnings.catch_warnings():  # Equinox warns of an inherited member whose words are replaced
             warnings.filterwarnings("ignore", message="Enumeration has duplicate incompatible values")
-            cls = super().__new__(mcs, name, bases, namespace)
+            cls: Any = super().__new__(mcs, name, bases, namespace)
         for key, item in cls._name_to_item.items():
             cls._name_to_item[key] = Outcome(item._value, cls)
         plain = super(cls, cls)
@@ -119,7 +119,8 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
 class FailedComputation(ArithmeticError):
     """A solve that did not succeed. The message says why; `result` is the member of `RESULTS`.
 
-    Raised outside `jit` and `vmap`. Inside, JAX raises the same words at run time (`jax.errors.JaxRuntimeError`).
+    Raised outside `jit` and `vmap`. Inside, JAX raises the same words at run time: `jax.errors.JaxRuntimeError` (a
+    `RuntimeError`) or, out of a short program, `ValueError`.
     """
 
     def __init__(self, message: str, result: Any = None):

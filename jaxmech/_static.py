@@ -120,7 +120,7 @@ def static_solve(
 
     Differentiable in forward and reverse mode, to any order, by every leaf of `system`, by `state.time`, and by the
     positions at which constraints hold nodes; nothing depends on the rest of the start. Raises `FailedComputation`
-    (under `jit`, Equinox's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
+    (under `jit`, JAX's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
     Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 11; O. Blondel et al., arXiv:2105.15183
     (implicit differentiation).
     """

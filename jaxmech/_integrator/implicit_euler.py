@@ -89,7 +89,7 @@ class ImplicitEuler(AbstractIntegrator):
         """The state after `dt` [s].
 
         Differentiable in both modes by every leaf of `system`, by `state`, by `dt` and by the Rayleigh coefficients.
-        Raises `FailedComputation` (under `jit`, Equinox's run-time error) unless `throw=False`.
+        Raises `FailedComputation` (under `jit`, JAX's run-time error) unless `throw=False`.
         """
         check_inputs("ImplicitEuler", system, state)
         check_time_step(dt)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from .._precision import compiled
+from .._raise import raise_if
 from .._result import RESULTS
 from .._rows import take_rows
 from .._sparse.block_matrix import BlockMatrix
@@ -156,9 +157,8 @@ def _vectors_jvp(primals, tangents):
     values, x = _values(*primals), _vectors(*primals)
     r, Mx = _residual_rate(K, M, tangents, values, x), jax.vmap(M.mv)(x)
     rate = _each_dot(x, r) / _each_dot(x, Mx)
-    pinned = RESULTS.where(jnp.any(found.repeated), RESULTS.repeated_eigenvalue, RESULTS.successful).error_if(
-        found.pinned, jnp.any(found.repeated)
-    )
+    repeated = {"result": RESULTS.repeated_eigenvalue._value}
+    pinned = raise_if(found.pinned, jnp.any(found.repeated), {"who": "the derivative of modes"}, repeated)
 
     def solve(free, value, rhs):
         A = _held(K.plus(M.scaled(-value)), free)
