@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ._jax import message_of, names_of
 from ._result import RESULTS
 
 # What is told of a failure, in whole numbers; -1 where it is not known.
@@ -38,7 +39,7 @@ def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarra
 
 def _why(names: Mapping[str, Any], n: Mapping[str, int]) -> str:
     """The advice of the result, with the name of what is at fault where it is known."""
-    advice, result = RESULTS._index_to_message[n["result"]], _name(n["result"])
+    advice, result = message_of(RESULTS, n["result"]), _name(n["result"])
     if result == "nonfinite_input" and (given := _chosen(names, "given", n["given"])):
         return f"{given} has values that are not finite (NaN or infinite)."
     if result == "inverted_element" and (component := _chosen(names, "components", n["component"])):
@@ -64,4 +65,4 @@ def _chosen(names: Mapping[str, Any], what: str, number: int) -> Any:
 
 
 def _name(result: int) -> str:
-    return list(RESULTS._name_to_item)[result]
+    return names_of(RESULTS)[result]

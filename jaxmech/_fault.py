@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 
 from ._dynamics import Fields, kinematics
+from ._jax import unvmap_any
 from ._result import RESULTS
 from ._system import State, System
 from ._typing import Array
@@ -69,7 +69,7 @@ def diagnosed(
         return (jnp.zeros((), bool), *(jnp.full((), -1, jnp.int32) for _ in range(3)))
 
     # Of a batch, if any member failed: a condition that differs would evaluate both branches for all.
-    began, number, component, element = jax.lax.cond(eqxi.unvmap_any(failed), look, nothing)
+    began, number, component, element = jax.lax.cond(unvmap_any(failed), look, nothing)
     result = RESULTS.where(began, RESULTS.inverted_element, result)
     result = RESULTS.where(number >= 0, RESULTS.nonfinite_input, result)
     return result, Fault(jnp.where(failed, load_step, -1).astype(jnp.int32), number, component, element)

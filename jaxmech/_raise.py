@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import equinox as eqx
-import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ._devices import on_cpu
 from ._failure_words import NUMBERS, describe
+from ._jax import unvmap_any
 from ._llvm import foreign
 from ._result import FailedComputation
 from ._typing import Array
@@ -43,7 +43,7 @@ def raise_if(
     row = jnp.stack([jnp.asarray(told.get(n, -1), jnp.int32) for n in NUMBERS])
     residuals = jnp.zeros(1, jnp.float32) if residuals is None else residuals.astype(jnp.float32)
     arrays, rest = eqx.partition(value, eqx.is_array)
-    return eqx.combine(_checked(arrays, eqxi.unvmap_any(failed), (text, row, residuals)), rest)
+    return eqx.combine(_checked(arrays, unvmap_any(failed), (text, row, residuals)), rest)
 
 
 @jax.custom_jvp

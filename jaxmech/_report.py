@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._failure_words import NUMBERS, describe
+from ._jax import index_of
 from ._raise import raise_if
 from ._result import RESULTS, FailedComputation, is_traced
 from ._system import System
@@ -42,7 +43,7 @@ def raise_failure(
         "given": [name for name, _ in given],
         "components": limited(system),
     }
-    numbers = {"result": info.result._value, "loose_state": info.loose_state, "time_step": time_step}
+    numbers = {"result": index_of(info.result), "loose_state": info.loose_state, "time_step": time_step}
     residuals = None
     if hasattr(info, "fault"):
         numbers |= {n: getattr(info.fault, n) for n in NUMBERS if hasattr(info.fault, n)}

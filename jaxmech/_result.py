@@ -6,16 +6,18 @@ from typing import Any
 import jax
 import lineax as lx
 import numpy as np
-from jax.core import Tracer
+
+from ._jax import Tracer, index_of, names_of
 
 
 class Outcome(type(lx.RESULTS.successful)):
     """A member of `RESULTS`, or an array of members, that prints its name."""
 
     def __repr__(self) -> str:
-        if not isinstance(self._value, np.ndarray | jax.Array) or isinstance(self._value, Tracer):
+        index = index_of(self)
+        if not isinstance(index, np.ndarray | jax.Array) or isinstance(index, Tracer):
             return "RESULTS<traced>"
-        names = np.asarray(list(self._enumeration._name_to_item))[np.asarray(self._value)]
+        names = np.asarray(names_of(self._enumeration))[np.asarray(index)]
         if names.ndim == 0:
             return f"RESULTS.{names}"
         return f"RESULTS{np.array2string(names, formatter={'all': str}, separator=', ')}"
@@ -31,10 +33,10 @@ class _Named(type(lx.RESULTS)):
             warnings.filterwarnings("ignore", message="Enumeration has duplicate incompatible values")
             cls: Any = super().__new__(mcs, name, bases, namespace)
         for key, item in cls._name_to_item.items():
-            cls._name_to_item[key] = Outcome(item._value, cls)
+            cls._name_to_item[key] = Outcome(index_of(item), cls)
         plain = super(cls, cls)
-        cls.where = staticmethod(lambda pred, a, b: Outcome(plain.where(pred, a, b)._value, cls))
-        cls.promote = staticmethod(lambda item: Outcome(plain.promote(item)._value, cls))
+        cls.where = staticmethod(lambda pred, a, b: Outcome(index_of(plain.where(pred, a, b)), cls))
+        cls.promote = staticmethod(lambda item: Outcome(index_of(plain.promote(item)), cls))
         return cls
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import lineax as lx
 from jax.flatten_util import ravel_pytree
 
+from .._jax import index_of
 from .._raise import raise_if
 from .._result import RESULTS
 from .._typing import Array
@@ -67,7 +68,7 @@ def _or_nan(solution: lx.Solution, rhs: Array, who: str) -> Array:
     rounded = (why == RESULTS.stagnation) & (stats["residual"] <= stats["floor"]) if "floor" in stats else False
     failed = (why != RESULTS.successful) & ~jnp.asarray(rounded)
     x = _unless(failed, ravel_pytree(solution.value)[0], rhs)
-    return raise_if(x, failed & jnp.any(rhs != 0), {"who": who}, {"result": why._value}) if who else x
+    return raise_if(x, failed & jnp.any(rhs != 0), {"who": who}, {"result": index_of(why)}) if who else x
 
 
 def _unless(failed: Array, x: Array, asked: Array) -> Array:

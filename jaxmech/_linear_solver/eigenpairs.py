@@ -10,6 +10,7 @@ import lineax as lx
 import numpy as np
 from scipy import sparse
 
+from .._jax import index_of
 from .._precision import compiled
 from .._raise import raise_if
 from .._result import RESULTS
@@ -157,7 +158,7 @@ def _vectors_jvp(primals, tangents):
     values, x = _values(*primals), _vectors(*primals)
     r, Mx = _residual_rate(K, M, tangents, values, x), jax.vmap(M.mv)(x)
     rate = _each_dot(x, r) / _each_dot(x, Mx)
-    repeated = {"result": RESULTS.repeated_eigenvalue._value}
+    repeated = {"result": index_of(RESULTS.repeated_eigenvalue)}
     pinned = raise_if(found.pinned, jnp.any(found.repeated), {"who": "the derivative of modes"}, repeated)
 
     def solve(free, value, rhs):
