@@ -60,9 +60,10 @@ def diagnosed(
     def look() -> tuple[Array, ...]:
         lost = jnp.stack([~jnp.isfinite(leaf).all() for _, leaf in numbers])
         number = jnp.where(explained & lost.any(), jnp.argmax(lost), -1)
-        before, after = (_inverted(system, x) for x in places())
-        began = explained & (before[0] >= 0)
-        component, element = (jnp.where(began, a, b) for a, b in zip(before, after, strict=True))
+        start, end = places()
+        ended = result == RESULTS.inverted_element
+        component, element = _inverted(system, {s: jnp.where(ended, end[s], x) for s, x in start.items()})
+        began = explained & (component >= 0)
         return began, *(jnp.where(failed, n, -1).astype(jnp.int32) for n in (number, component, element))
 
     def nothing() -> tuple[Array, ...]:
