@@ -233,7 +233,9 @@ def _solved_jvp(primals, tangents):
     # A and b move with the inputs: d(dv) = A^-1 d(b - A dv). Products differentiate far faster than the matrix.
     inputs, A, b, solver, derivatives_of = primals
     dv, said = _solved(*primals)
-    rate = eqx.filter_jvp(lambda inputs: _imbalance(*inputs, dv), (inputs,), (tangents[0],))[1]
+    # Where a failed solve left no number: nil times such a rate shall be nil for whoever does not ask for this member.
+    at = {s: jnp.where(jnp.isfinite(a), a, 0) for s, a in dv.items()}
+    rate = eqx.filter_jvp(lambda inputs: _imbalance(*inputs, at), (inputs,), (tangents[0],))[1]
     rate = {s: jnp.zeros_like(a) if rate[s] is None else rate[s] for s, a in dv.items()}
     moved = derivative_solve(A, rate, solver, derivatives_of)
     return (dv, said), (moved, jax.tree.map(lambda _: None, said))
