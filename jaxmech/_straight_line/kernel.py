@@ -20,6 +20,7 @@ from .program import entries, run
 from .row_sums import add_rows, cleared
 from .scalars import NoStraightLine
 from .sums import Places
+from .supported import kind
 from .vectors import WIDTH, Vector, VectorArithmetic
 
 
@@ -89,8 +90,12 @@ def _indices(places: Sequence[Places]) -> list[Array]:
 
 def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> ForeignFunction:
     """The loop over all elements."""
-    if any(v.aval.size == 0 for v in (*program.jaxpr.invars, *program.jaxpr.outvars)):
-        raise NoStraightLine("arrays of nothing as a kernel")
+    for v in (*program.jaxpr.invars, *program.jaxpr.outvars):
+        if v.aval.size == 0:
+            raise NoStraightLine("arrays of nothing as a kernel")
+        kind(v.aval.dtype)
+    if any(kind(v.aval.dtype) != "f" for v in program.jaxpr.outvars[: len(places)]):
+        raise NoStraightLine("sums of whole numbers")
     arithmetic = VectorArithmetic()
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
@@ -199,6 +204,8 @@ def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype:
     """The scalars of an output: all elements' first, all elements' second, ..."""
     scalar, align = _memory(dtype), np.dtype(dtype).itemsize
     for k, x in enumerate(output.flat):
+        if x.dtype != dtype:
+            raise TypeError(f"an output of type {dtype} made of {x.dtype}")
         value, name = arithmetic.named(x), arithmetic.fresh()
         if scalar == "i8":
             arithmetic.lines.append(f"  {name}.byte = zext <{WIDTH} x i1> {value} to <{WIDTH} x i8>")
