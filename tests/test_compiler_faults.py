@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.extend.core import primitives
 from tolerances import ROUND_OFF
 
+from jaxmech._jax import primitives
 from jaxmech._straight_line import chunks, rules
 from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.instructions import check_types

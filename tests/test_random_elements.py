@@ -182,4 +182,4 @@ def test_derivatives_of_random_functions(number, made):
         return *rest, slope.sum(1)
 
     close(by_kernels(x, x_rate), plain(x, x_rate), dtype)
-    assert len(made) == 0 if refused else len(made) >= 3
+    assert len(made) < 3 if refused else len(made) >= 3

@@ -145,7 +145,8 @@ ELEMENTWISE = {
         "expm1", "floor", "log", "log1p", "log2", "logistic", "nextafter", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
     ), Supported(_all_like("f"))),
     **dict.fromkeys(
-        ("abs", "add", "add_any", "div", "mul", "neg", "one_minus_square", "rem", "sign", "square", "sub"), Supported(_all_like("fiu"))
+        ("abs", "add", "add_any", "div", "mul", "neg", "one_minus_square", "rem", "sign", "square", "sub"),
+        Supported(_all_like("fiu")),
     ),
     **dict.fromkeys(("clamp", "copy", "copy_p", "max", "min"), Supported(_all_like("fiub"))),
     **dict.fromkeys(("and", "not", "or", "xor"), Supported(_all_like("iub"))),
