@@ -37,7 +37,6 @@ OF_ONE = {
     "abs": jnp.abs,
     "neg": lambda x: -x,
     "sign": lambda x: jnp.sign(x) * 0.7,
-    "erf": lax.erf,
     "logistic": lax.logistic,
     "exp": lambda x: jnp.exp(-x * x),
     "expm1": lambda x: jnp.expm1(-x * x),
@@ -60,7 +59,6 @@ OF_ONE = {
     "loop": lambda x: lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) + 0.3 * i * x, x),
     "scan": lambda x: lax.scan(lambda c, y: (jnp.cos(c) * y, c), x, jnp.stack([x, 0.5 * x]))[1].sum(),
     "branch": lambda x: lax.cond(x > 0.2, jnp.sin, lambda x: 0.5 * x, x),
-    "determinant": lambda x: jnp.linalg.det(jnp.eye(2, dtype=x.dtype) + jnp.outer(jnp.array([1, 0.3], x.dtype), jnp.sin(x))),
 }
 OF_TWO = {
     "add": jnp.add,
@@ -72,6 +70,9 @@ OF_TWO = {
     "arctan2": lambda x, y: jnp.arctan2(x, 2 + jnp.cos(y)),
     "pow": lambda x, y: (1.5 + jnp.sin(x)) ** jnp.cos(y),
     "where": lambda x, y: jnp.where(x > y, x, 0.5 * y),
+    "outer": lambda x, y: jnp.trace(
+        jnp.outer(jnp.sin(jnp.stack([x, y])), jnp.stack([y, x])) @ jnp.array([[0.3, 1], [1, 0]], x.dtype)
+    ),
     "rem": lambda x, y: lax.rem(x, 2 + jnp.sin(y)),
     "product": lambda x, y: jnp.stack([jnp.sin(x), y]) @ jnp.stack([y, jnp.cos(x)]),
     "logical": lambda x, y: jnp.where((x > 0) ^ (y > 0.3) | (x < -1), jnp.cos(x), y),

@@ -102,7 +102,7 @@ def broadcast_in_dim(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars,
 
 
 def reshape(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
-    """The same entries in another shape; also `squeeze` and `expand_dims`."""
+    """The same entries in another shape; also `squeeze` and `expand_dims`, and what only concerns derivatives."""
     del arithmetic
     return [operand.reshape(eqn.outvars[0].aval.shape)]
 
@@ -231,7 +231,7 @@ def evaluated(eqn: Any, *operands: np.ndarray) -> list[Any]:
 
 RULES: dict[str, Callable] = {
     **dict.fromkeys(ELEMENTWISE, elementwise),
-    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), reshape),
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims", "stop_gradient"), reshape),
     **dict.fromkeys(("dynamic_slice", "gather"), indexed),
     "broadcast_in_dim": broadcast_in_dim,
     "rev": rev,

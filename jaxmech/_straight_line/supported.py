@@ -185,6 +185,7 @@ SUPPORTED: dict[str, Supported] = {
     "split": Supported(_all_like("fiub"), _with("sizes", "axis")),
     "squeeze": Supported(_all_like("fiub"), _with("dimensions")),
     "stack": Supported(_all_like("fiub"), _with("axis")),
+    "stop_gradient": Supported(_all_like("fiub")),
     "transpose": Supported(_all_like("fiub"), _with("permutation")),
     "unstack": Supported(_all_like("fiub"), _with("axis")),
     "cond": Supported(_of_any, _with("branches")),
