@@ -12,6 +12,7 @@ from jax import lax
 from jaxmech._jax import primitives
 from jaxmech._llvm.foreign import NotOfThisMachine, number_type
 from jaxmech._straight_line import chunks
+from jaxmech._straight_line.element_program import ElementProgram
 from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.program import entries, inner_programs, run
 from jaxmech._straight_line.rules import RULES
@@ -181,6 +182,16 @@ def has_kernel(closed):
     return True
 
 
+def has_line(closed):
+    """Whether it has a form as arrays of scalars."""
+    given = (jax.ShapeDtypeStruct((COUNT, 3), v.aval.dtype) for v in closed.jaxpr.invars)
+    try:
+        jax.eval_shape(chunks._straight(ElementProgram(closed, (0, 0))), *given)
+    except NoStraightLine:
+        return False
+    return True
+
+
 def both(functions):
     """All of them, as one function of an element."""
     return lambda a, b: {name: function(a, b) for name, function in functions.items()}
@@ -256,6 +267,23 @@ def test_every_primitive_with_every_pair_of_types(made):
                 part = jax.tree.map(lambda x, at=rows[pair][i]: x[at], expected[pair][name])
                 agree((*pair, name), found[pair][name], part, given[pair])
     assert len(made) == len(functions) == len(WITH_KERNELS) ** 2
+
+
+@pytest.mark.parametrize("pair", [("float32", "int32"), ("int64", "float64"), ("uint32", "uint32"), ("int8", "float64")])
+@pytest.mark.parametrize("count", [7, COUNT])
+def test_as_arrays_of_scalars(count, pair, made, monkeypatch):
+    """What XLA compiles where there are no kernels: straight lines of nine elements, and of seven what `vmap` makes."""
+    monkeypatch.setattr("jaxmech._llvm.foreign._interface", lambda: None)
+    monkeypatch.setattr(chunks, "_FEW", 1)
+    straight = {name: f for name, f in OF_TWO.items() if (closed := program(f, *pair)) is not None and has_line(closed)}
+    lines, staged = [], chunks.staged
+    monkeypatch.setattr(chunks, "staged", lambda *a: lines.append(staged(*a)) or lines[-1])
+    inputs = [x[: len(x) // count * count].reshape(-1, count, 3) for x in grid(*pair)]
+    mapped = jax.jit(lambda a, b: map_elements(both(straight), (0, 0), a, b))
+    plain = jax.jit(jax.vmap(both(straight)))
+    for a, b in zip(*inputs, strict=True):
+        agree((*pair, "arrays"), mapped(a, b), plain(a, b), (a, b))
+    assert len(straight) > 5 and len(lines) == (count == COUNT) and not made
 
 
 def test_the_pairs_hold_every_primitive_of_the_table():
