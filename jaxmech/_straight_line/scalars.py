@@ -75,7 +75,7 @@ class AbstractArithmetic(abc.ABC):
     def once(self, name: str, operands: Sequence[Scalar], make: Callable[[], Any], in_any_order: bool = False) -> Any:
         """What `make` makes of the operands, or what it made before under the same name."""
         # Numbers by their bits: zeros of either sign are equal, and NaN is not.
-        names = [(x.dtype.name, x.tobytes()) if is_number(x) else id(x) for x in operands]
+        names = [(x.dtype.char, x.tobytes()) if is_number(x) else id(x) for x in operands]
         if in_any_order:
             names.sort(key=str)
         key = name, tuple(names)

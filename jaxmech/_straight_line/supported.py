@@ -14,19 +14,19 @@ from .scalars import NoStraightLine
 Dtypes = Sequence[np.dtype]
 
 _KINDS = {  # of numbers, by type; no others (complex, of 16 bits, random keys) are taken apart into scalars
-    **dict.fromkeys(("float32", "float64"), "f"),
-    **dict.fromkeys(("int8", "int16", "int32", "int64"), "i"),
-    **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), "u"),
-    "bool": "b",
+    np.dtype(name): np.dtype(name).kind
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float32", "float64"),
+    )
 }
 
 
 def kind(dtype: Any) -> str:
     """`f`, `i`, `u` or `b`. Raises `NoStraightLine` for other types."""
-    name = getattr(dtype, "name", str(dtype))
-    if name not in _KINDS:
-        raise NoStraightLine(f"numbers of type {name} as scalars")
-    return _KINDS[name]
+    if dtype not in _KINDS:
+        raise NoStraightLine(f"numbers of type {dtype} as scalars")
+    return _KINDS[dtype]
 
 
 _PLACEMENTS = ("sharding", "out_sharding")  # where arrays are, which does not change them
@@ -43,7 +43,7 @@ def check(eqn: Any) -> None:
     """Raises `NoStraightLine` for an equation that a straight line does not understand."""
     name = eqn.primitive.name
     types = [[v.aval.dtype for v in variables] for variables in (eqn.invars, eqn.outvars)]
-    for dtype in (*types[0], *types[1]):
+    for dtype in {*types[0], *types[1]}:
         kind(dtype)
     if eqn.effects:
         raise NoStraightLine(f"{name}, which has effects")
