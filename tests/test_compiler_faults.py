@@ -114,3 +114,13 @@ def test_what_has_effects_is_left_to_vmap():
     jax.jit(jax.vmap(telling))(x)
     jax.effects_barrier()
     assert found == sorted(said) and len(found) > 9
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_choice_that_all_elements_share(sign):
+    """Of which one result is every element's own, and the other is not."""
+    x = jnp.arange(9.0)
+    found = jax.jit(lambda x, s: map_elements(lambda x, s: lax.cond(s > 0, lambda: x, lambda: 2.0), (0, None), x, s))(
+        x, sign
+    )
+    assert np.array_equal(found, x if sign > 0 else jnp.full(9, 2.0))
