@@ -22,9 +22,8 @@ def signature(system: System) -> Signature:
 
     Mapped states that nothing acts on have no part in a matrix, and none in this.
     """
-    main, system = system.main_states, without_idle(system)
-    carrying = {*main, *(m.child for m in system.mappings.values())}
-    states = {("state", name): type(dof).__name__ for name, dof in system.dofs.items() if name in carrying}
+    system = without_idle(system)
+    states = {("state", name): type(dof).__name__ for name, dof in system.dofs.items()}
     parts = {}
     for family in ("forces", "masses", "constraints"):
         for name, component in getattr(system, family).items():
