@@ -36,7 +36,9 @@ def test_edges_in_space_have_their_length():
     close(jm.DiagonalMass.from_mesh("a", ROPE, 2.0).mass, [5.0, 8.0, 3.0])
 
 
-@pytest.mark.parametrize("turn", [np.eye(3), [[0.0, 0, 1], [1, 0, 0], [0, 1, 0]], [[0.6, 0, 0.8], [0, 1, 0], [-0.8, 0, 0.6]]])
+@pytest.mark.parametrize(
+    "turn", [np.eye(3), [[0.0, 0, 1], [1, 0, 0], [0, 1, 0]], [[0.6, 0, 0.8], [0, 1, 0], [-0.8, 0, 0.6]]]
+)
 def test_nothing_depends_on_the_axes(turn):
     turned = jm.Mesh(np.asarray(ROPE.points) @ np.asarray(turn).T, ROPE.cells, "edge")
     close(loaded(turned, jm.Vec3(), 2.0, [0.0, 1.0, 0.0])[0], loaded(ROPE, jm.Vec3(), 2.0, [0.0, 1.0, 0.0])[0])

@@ -76,22 +76,26 @@ class Found(eqx.Module):
 
 
 @compiled
-def eigenpairs(K: BlockMatrix, M: BlockMatrix, count: int, *, shifted: bool, norm: str) -> Eigenpairs:
+def eigenpairs(
+    K: BlockMatrix, M: BlockMatrix, count: int, *, shifted: bool, norm: str, size: Array | None = None
+) -> Eigenpairs:
     """The `count` lowest pairs. `shifted`: `M` is positive semi-definite, and `K` anything; otherwise `K` is positive
-    definite, `M` anything, and the lowest positive pairs are found. `norm`: `"mass"` or `"stiffness"`.
+    definite, `M` anything, and the lowest positive pairs are found. `norm`: `"mass"` or `"stiffness"`. `size`: of the
+    numbers whose sums the entries of `M` are, where much of them may have cancelled: their rounding is that of `M`.
     """
     # Symmetry is measured on the host, whatever was promised: derivatives rest on it.
     K, M = (BlockMatrix(A.entries, A.sizes, True, A.dtype) for A in (K, M))
-    return Eigenpairs(K, M, _search(*jax.lax.stop_gradient((K, M)), count, shifted, norm), norm)
+    summed = jnp.zeros((), K.dtype) if size is None else size
+    return Eigenpairs(K, M, _search(*jax.lax.stop_gradient((K, M, summed)), count, shifted, norm), norm)
 
 
-def _search(K: BlockMatrix, M: BlockMatrix, count: int, shifted: bool, norm: str) -> Found:
+def _search(K: BlockMatrix, M: BlockMatrix, summed: Array, count: int, shifted: bool, norm: str) -> Found:
     size, real, number = K.in_size(), partial(jax.ShapeDtypeStruct, dtype=K.dtype), jax.ShapeDtypeStruct((), np.int32)
     shapes = (real((count,)), real((size, count)), real(()), real((count,)), real((size,)), number, number)
     host = partial(_host_search, tuple(K.entries), K.sizes, count, shifted, K.dtype)
     arrays = [(e.values, e.pattern.rows, e.pattern.columns) for e in K.entries.values()]
     masses = [e.values for e in M.entries.values()]
-    answer = call_host("the search for modes", host, shapes, arrays, masses, vmap_method="sequential")
+    answer = call_host("the search for modes", host, shapes, arrays, masses, summed, vmap_method="sequential")
     values, columns, following, errors, scale, flaw, loose = answer
     x = _by_state(K, columns.T)
     pinned = _by_state(K, 1 - jax.nn.one_hot(jnp.argmax(jnp.abs(columns.T) * scale, axis=1), size, dtype=K.dtype))
@@ -113,7 +117,7 @@ def _copies(values: Array, following: Array, floor: Array) -> tuple[Array, Array
     return jnp.append(0, jnp.cumsum(~near[:-1])), near | jnp.append(False, near[:-1])
 
 
-def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses) -> tuple[Any, ...]:
+def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses, summed) -> tuple[Any, ...]:
     arrays = [tuple(np.asarray(a) for a in entry) for entry in arrays]
     layout = layout_of(pairs, sizes, [(v.shape, rows, columns) for v, rows, columns in arrays])
 
@@ -122,7 +126,8 @@ def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses) -> tuple[A
         return sparse.csr_array((values, layout.indices, layout.indptr), shape=(layout.size, layout.size))
 
     K, M = rows([v for v, _, _ in arrays]), rows(masses)
-    found = on_worker(lambda: lowest(K, M, count, shifted=shifted, unit=float(np.finfo(dtype).eps)))
+    unit = float(np.finfo(dtype).eps)
+    found = on_worker(lambda: lowest(K, M, count, shifted=shifted, unit=unit, summed=float(summed)))
     loose = -1
     if found.loose is not None:
         ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
