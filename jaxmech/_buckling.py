@@ -11,6 +11,7 @@ from ._check import check_flags, check_instance
 from ._dynamics import Fields, zero_forces
 from ._linear_solver._vectors import scattered
 from ._linear_solver.eigenpairs import Eigenpairs, eigenpairs
+from ._linear_system.fit import check_topology
 from ._linear_system.matrix import MatrixLinearSystem
 from ._modes import STIFFNESS, ModesInfo, check_pencil, info_of
 from ._report import raise_failure
@@ -74,6 +75,7 @@ def buckling(
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(unloaded, state, Terms(mass=False, damping=False))
     check_pencil("buckling", linear_system, count, mass=False)
+    check_topology("the linear system given to buckling", linear_system.built_for, unloaded)
 
     zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
 

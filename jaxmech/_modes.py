@@ -10,6 +10,7 @@ from ._check import check_counts, check_flags
 from ._dynamics import Fields, zero_forces
 from ._linear_solver._host_choice import host_backend
 from ._linear_solver.eigenpairs import Eigenpairs, eigenpairs
+from ._linear_system.fit import check_topology
 from ._linear_system.matrix import MatrixLinearSystem
 from ._precision import compiled
 from ._report import raise_failure
@@ -95,6 +96,7 @@ def modes(
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(system, state, Terms(damping=False))
     check_pencil("modes", linear_system, count, mass=True)
+    check_topology("the linear system given to modes", linear_system.built_for, system)
     found = _modes(system, state, linear_system, count)
     return raise_failure(found, found.info, system, "modes") if throw else found
 

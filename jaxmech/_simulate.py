@@ -14,6 +14,7 @@ from ._fault import given
 from ._integrator.base import AbstractIntegrator
 from ._integrator.implicit_euler import check_time_step
 from ._linear_system.base import Memory
+from ._linear_system.fit import check_topology
 from ._precision import compiled
 from ._progress import ProgressBar
 from ._report import DERIVATIVE, raise_failure
@@ -71,6 +72,7 @@ def simulate(
     """
     check_inputs("simulate", system, state)
     check_instance("simulate", "integrator", integrator, AbstractIntegrator)
+    check_topology("the linear system given to simulate", integrator.built_for, system)
     check_time_step(dt)
     check_counts("simulate", steps=steps, save_every=save_every)
     if checkpoint_every is not None:

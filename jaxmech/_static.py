@@ -15,6 +15,7 @@ from ._fault import given
 from ._linear_problem import LinearProblem
 from ._linear_solver.derivative import mark_failure
 from ._linear_system.base import AbstractLinearSystem
+from ._linear_system.fit import check_topology
 from ._linear_system.matrix import MatrixLinearSystem
 from ._newton import linear_problem, solve_equilibrium
 from ._precision import compiled
@@ -135,6 +136,7 @@ def static_solve(
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(system, state, Terms(mass=False, damping=False))
     check_instance("static_solve", "linear_system", linear_system, AbstractLinearSystem)
+    check_topology("the linear system given to static_solve", linear_system.built_for, system)
     solution = _solve(system, state, linear_system, solver, options)
     if not throw:
         return solution
@@ -165,6 +167,7 @@ def static_problem(system: System, state: State, linear_system: AbstractLinearSy
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(system, state, Terms(mass=False, damping=False))
     check_instance("static_problem", "linear_system", linear_system, AbstractLinearSystem)
+    check_topology("the linear system given to static_problem", linear_system.built_for, system)
     return _problem(system, state, linear_system)
 
 

@@ -6,11 +6,17 @@ from typing import Any
 import equinox as eqx
 
 from .._equilibrium import NewtonInfo
+from .._linear_system.fit import BuiltFor
 from .._system import State, System
 
 
 class AbstractIntegrator(eqx.Module):
     """Configuration only: `step` is a pure function from one `State` to the next."""
+
+    @property
+    def built_for(self) -> BuiltFor | None:
+        """The scene that its linear system was built for, which `simulate` compares with its own. None: any."""
+        return None
 
     @abc.abstractmethod
     def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:

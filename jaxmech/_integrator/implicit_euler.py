@@ -29,6 +29,7 @@ from .._linear_problem import LinearProblem
 from .._linear_solver.default import default_solver
 from .._linear_solver.derivative import derivative_solve, mark_failure
 from .._linear_system.base import AbstractLinearSystem
+from .._linear_system.fit import BuiltFor, check_topology
 from .._newton import linear_problem, solve_equilibrium
 from .._part_of_scene import weightless, with_only
 from .._precision import compiled
@@ -85,6 +86,10 @@ class ImplicitEuler(AbstractIntegrator):
     def _options(self, derivatives_of: str = "") -> NewtonOptions:
         return NewtonOptions(self.rtol, self.atol, self.max_steps, 1, self.line_search, derivatives_of=derivatives_of)
 
+    @property
+    def built_for(self) -> BuiltFor | None:
+        return self.linear_system.built_for
+
     def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
         """The state after `dt` [s].
 
@@ -92,6 +97,7 @@ class ImplicitEuler(AbstractIntegrator):
         Raises `FailedComputation` (under `jit`, JAX's run-time error) unless `throw=False`.
         """
         check_inputs("ImplicitEuler", system, state)
+        check_topology("the linear system of ImplicitEuler", self.built_for, system)
         check_time_step(dt)
         h = jnp.asarray(dt, state.time.dtype)
         raises = throw and is_traced((self, system, state, h))
@@ -116,6 +122,7 @@ class ImplicitEuler(AbstractIntegrator):
         With `newton=True`, that of the first iteration.
         """
         check_inputs("ImplicitEuler", system, state)
+        check_topology("the linear system of ImplicitEuler", self.built_for, system)
         check_time_step(dt)
         return _problem(self, system, state, jnp.asarray(dt, state.time.dtype))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._result import is_traced
 
-VERSION = 8  # of the layout of the file and of the classes in it: raised whenever one of them changes
+VERSION = 9  # of the layout of the file and of the classes in it: raised whenever one of them changes
 _HEADER = "jaxmech"
 
 T = TypeVar("T")
