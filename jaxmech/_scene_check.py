@@ -62,6 +62,21 @@ def _check_numbers(system: Any) -> None:
         check_real("System", "gravity", gravity)
         if gravity.ndim != 1 or gravity.shape[0] not in (1, 2, 3):
             raise ValueError(f"System: gravity must be a vector of 1, 2 or 3 components, got {gravity!r}.")
+        _check_gravity(system, gravity.shape[0])
+
+
+def _check_gravity(system: Any, size: int) -> None:
+    """Raise where a mass does not feel gravity: points and frames of another dimension, or scalars alone."""
+    spaces = {name: {system.dofs[s.state].space_size for s in mass.on} for name, mass in system.masses.items()}
+    is_felt = any(size in each for each in spaces.values())
+    for name, each in spaces.items():
+        # Scalars, say angles, are of no space; beside masses that feel gravity they are as they should be.
+        if not is_felt or any(space > 1 and space != size for space in each):
+            kinds = {s.state: type(system.dofs[s.state]).__name__ for s in system.masses[name].on}
+            raise ValueError(
+                f"System: gravity has {size} components, and '{name}' acts on {kinds}, which would not feel it: give "
+                "gravity as many components as its points have."
+            )
 
 
 def _check_mappings(system: Any) -> None:

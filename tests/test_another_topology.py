@@ -19,7 +19,10 @@ def square(edges):
     a, b = np.array(edges).T
     system = jm.System(
         {"net": jm.Vec2()},
-        forces={"springs": jm.Springs((("net", a), ("net", b)), 10.0, 0.9), "push": jm.ConstantForce(("net", [3]), [0.1, 0])},
+        forces={
+            "springs": jm.Springs((("net", a), ("net", b)), 10.0, 0.9),
+            "push": jm.ConstantForce(("net", [3]), [0.1, 0]),
+        },
         masses={"mass": jm.UniformMass(("net", range(4)), 1.0)},
         constraints={"pins": jm.Fixed(("net", [0, 1]))},
     )

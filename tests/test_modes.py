@@ -361,8 +361,8 @@ def test_buckling_and_vibration_of_a_solid_cantilever():
 
 
 def turntable(stiffness, turn):
-    """Points in polar coordinates, tied to places that the load turns by `turn` rad: `J^T k J = k diag(r^2, 1)` wherever they
-    are. Beside them a mass on a spring of 2 N/m that the load pushes away with 1 N/m.
+    """Points in polar coordinates, tied to places that the load turns by `turn` rad: `J^T k J = k diag(r^2, 1)` wherever
+    they are. Beside them a mass on a spring of 2 N/m that the load pushes away with 1 N/m.
     """
     angles, reach = np.array([0.3, 1.1, 2.3, -0.7, -2.9]), np.array([1.0, 0.7, 1.3, 0.9, 1.7])
 
