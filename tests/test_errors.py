@@ -131,6 +131,31 @@ def test_wrong_scenes_are_refused_by_name(name):
         make()
 
 
+@pytest.mark.parametrize(("dof", "gravity"), [(jm.Vec3(), 2), (jm.Vec2(), 3), (jm.Rigid3(), 2), (jm.Vec1(), 3)])
+def test_gravity_that_a_mass_does_not_feel(dof, gravity):
+    masses = {"lump": jm.RigidMass(("a", [0]), 1.0, np.eye(3)) if dof == jm.Rigid3() else jm.UniformMass(("a", [0]), 1.0)}
+    with pytest.raises(
+        ValueError, match=f"gravity has {gravity} components, and 'lump' acts on {{'a': '{type(dof).__name__}'}}"
+    ):
+        jm.System({"a": dof}, masses=masses, gravity=np.ones(gravity))
+    # Angles beside points are as they should be, and so is gravity that waits for a mass.
+    both = {"lump": jm.UniformMass(("x", [0]), 1.0), "angle": jm.UniformMass(("q", [0]), 1.0)}
+    jm.System({"x": jm.Vec3(), "q": jm.Vec1()}, masses=both, gravity=np.ones(3))
+    jm.System({"a": dof}, gravity=np.ones(gravity))
+
+
+@pytest.mark.parametrize("number", [2**32 + 1, 2**31, -(2**32) + 1, 2**63 - 1])
+@pytest.mark.parametrize("of", [list, np.array, jnp.array])
+def test_node_numbers_do_not_wrap(number, of):
+    """A cast to 32 bits would make node 1 of 2^32 + 1."""
+    with pytest.raises(ValueError, match=f"Stencil: {number} in nodes does not fit 32 bits"):
+        jm.Stencil("a", of([0, number]))
+    with pytest.raises(ValueError, match=f"Mesh: {number} in cells does not fit 32 bits"):
+        jm.Mesh(np.eye(3), of([[0, number]]), "edge")
+    with pytest.raises(ValueError, match=f"TopologicalMapping: {number} in parents and nodes does not fit 32 bits"):
+        jm.TopologicalMapping(jm.box_mesh(cells=(1, 1), size=(1.0, 1.0)), of([[0], [number]]), range(4), 2)
+
+
 def test_the_pattern_is_made_outside_jit():
     scene, rest = chain()
     with pytest.raises(ValueError, match="call it outside jit"):
