@@ -500,7 +500,7 @@ def test_points_outside_are_extrapolated_however_far(kind):
 
 
 def test_points_that_no_cell_reaches_are_named():
-    """`y = (1 + eta)/2` and `x = 1 + xi (1 - y/2)` in a trapezium: at its apex, `y = 2`, it has no width to reach a point."""
+    """`y = (1 + eta)/2` and `x = 1 + xi (1 - y/2)` in a trapezium: at `y = 2` it has no width to reach a point by."""
     mesh = jm.Mesh([[0.0, 0], [2, 0], [1.5, 1], [0.5, 1]], [[0, 1, 2, 3]], "quad")
     weights = jm.BarycentricMapping.from_mesh("q", "p", mesh, [[30.0, 0.5]]).weights
     # xi = 29 / 0.75, eta = 0
