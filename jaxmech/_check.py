@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._jax import Tracer
-
 from ._typing import Array
 
 

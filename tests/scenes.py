@@ -389,7 +389,7 @@ def masses_of_sheets_and_ropes():
 
 @scene(STEPS)
 def embedded_points():
-    """Barycentric: springs on mapped points and to a main state, mapped mass, drag, pressure; points that nothing acts on."""
+    """Barycentric: springs on mapped points and to a main state, mapped mass, drag, pressure; idle points."""
     mesh = jm.box_mesh(**BOX3)
     inside = jnp.array([[0.2, 0.3, 0.4], [0.7, 0.8, 0.3], [0.5, 0.2, 0.6], [0.9, 0.6, 0.7]])
     system = jm.System(
