@@ -66,17 +66,14 @@ def _check_numbers(system: Any) -> None:
 
 
 def _check_gravity(system: Any, size: int) -> None:
-    """Raise where a mass does not feel gravity: points and frames of another dimension, or scalars alone."""
-    spaces = {name: {system.dofs[s.state].space_size for s in mass.on} for name, mass in system.masses.items()}
-    is_felt = any(size in each for each in spaces.values())
-    for name, each in spaces.items():
-        # Scalars, say angles, are of no space; beside masses that feel gravity they are as they should be.
-        if not is_felt or any(space > 1 and space != size for space in each):
-            kinds = {s.state: type(system.dofs[s.state]).__name__ for s in system.masses[name].on}
-            raise ValueError(
-                f"System: gravity has {size} components, and '{name}' acts on {kinds}, which would not feel it: give "
-                "gravity as many components as its points have."
-            )
+    """Raise where there are masses and none of them feels gravity, which is of another dimension."""
+    acting = {name: {s.state: system.dofs[s.state] for s in mass.on} for name, mass in system.masses.items()}
+    if acting and not any(dof.space_size == size for dofs in acting.values() for dof in dofs.values()):
+        kinds = {name: {s: type(dof).__name__ for s, dof in dofs.items()} for name, dofs in acting.items()}
+        raise ValueError(
+            f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many components "
+            "as their points have."
+        )
 
 
 def _check_mappings(system: Any) -> None:

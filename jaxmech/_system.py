@@ -32,11 +32,11 @@ class System(eqx.Module):
     """The scene: one frozen pytree of named components; every physical number in it is a differentiable leaf.
 
     `dofs`: every state, mapped ones included. `gravity` [m/s^2]: the acceleration that every mass feels through its
-    translations, of the same dimension (scalars feel none). `rayleigh`: for a force field, the coefficient [s] of its
+    translations, in states of the same dimension. `rayleigh`: for a force field, the coefficient [s] of its
     stiffness-proportional damping `c K v`; for a mass, the coefficient [1/s] of `c M v`.
 
     Raises `ValueError` or `TypeError` that names the component: an unknown state, a cycle of mappings, a state mapped
-    twice, a constraint on a mapped state, a Rayleigh coefficient of nothing, gravity of another dimension than a mass.
+    twice, a constraint on a mapped state, a Rayleigh coefficient of nothing, gravity that no mass feels.
     """
 
     dofs: dict[str, AbstractDof]
