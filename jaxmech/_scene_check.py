@@ -71,8 +71,8 @@ def _check_gravity(system: Any, size: int) -> None:
     if acting and not any(dof.space_size == size for dofs in acting.values() for dof in dofs.values()):
         kinds = {name: {s: type(dof).__name__ for s, dof in dofs.items()} for name, dofs in acting.items()}
         raise ValueError(
-            f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many components "
-            "as their points have."
+            f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many "
+            "components as their points have."
         )
 
 
