@@ -160,10 +160,11 @@ def check_nodes(system: Any, main: Mapping[str, int]) -> None:
     for name, stencils in component_stencils(system):
         for stencil in stencils:
             if is_concrete(stencil.nodes) and stencil.nodes.size:
-                highest = int(np.max(np.asarray(stencil.nodes)))
-                if highest >= counts[stencil.state]:
+                numbers = np.asarray(stencil.nodes)
+                worst = int(numbers.min() if numbers.min() < 0 else numbers.max())
+                if not 0 <= worst < counts[stencil.state]:
                     raise ValueError(
-                        f"'{name}': node {highest} is out of range for state '{stencil.state}' "
+                        f"'{name}': node {worst} is out of range for state '{stencil.state}' "
                         f"({counts[stencil.state]} nodes)."
                     )
 

@@ -46,8 +46,8 @@ class Stencil(eqx.Module):
                 f"Stencil on '{self.state}': nodes has shape {self.nodes.shape}, expected (elements,) or "
                 "(elements, nodes per element)."
             )
-        if not isinstance(self.nodes, Tracer) and self.nodes.size and int(jnp.min(self.nodes)) < 0:
-            raise ValueError(f"Stencil on '{self.state}': node {int(jnp.min(self.nodes))} is negative.")
+        if not isinstance(self.nodes, Tracer) and self.nodes.size and int(np.asarray(self.nodes).min()) < 0:
+            raise ValueError(f"Stencil on '{self.state}': node {int(np.asarray(self.nodes).min())} is negative.")
 
     @property
     def elements(self) -> int:

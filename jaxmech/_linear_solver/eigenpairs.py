@@ -14,7 +14,7 @@ from .._jax import index_of
 from .._precision import compiled
 from .._raise import raise_if
 from .._result import RESULTS
-from .._rows import take_rows
+from .._rows import add_rows, take_rows
 from .._sparse.block_matrix import BlockMatrix
 from .._typing import Array, Float
 from ._factor_cache import on_worker
@@ -196,7 +196,8 @@ def _held(A: BlockMatrix, free: dict[str, Array]) -> BlockMatrix:
         values = entry.values * row[:, :, None] * column[:, None, :]
         if r == c:
             ones = jax.vmap(jnp.diag)(1 - free[r])
-            values = values.at[entry.pattern.diagonal].add(ones, unique_indices=True, indices_are_sorted=True)
+            assert entry.pattern.diagonal is not None
+            values = add_rows(values, entry.pattern.diagonal, ones, unique=True)
         entries[r, c] = eqx.tree_at(lambda e: e.values, entry, values)
     return BlockMatrix(entries, A.sizes, A.symmetric, A.dtype)
 
