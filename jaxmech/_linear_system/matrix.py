@@ -31,6 +31,7 @@ from .base import AbstractLinearSystem
 from .fit import BuiltFor, Signature, check_fit, check_pattern, check_topology, signature, topology
 from .matrix_free import MatrixFreeSystem
 from .parts import Parts
+from .plan_check import check_plans
 from .steady import SteadyBlocks
 from .storage import load_pytree, save_pytree
 
@@ -93,11 +94,12 @@ class MatrixLinearSystem(AbstractLinearSystem):
     def load(cls, path: str | PathLike[str], system: System, state: State) -> "MatrixLinearSystem":
         """Read what `save` wrote, without the symbolic phase.
 
-        Raises `ValueError` for a file that is not of this kind or version, and for a scene that is not the one it was
-        built for: other components, other sizes, other node numbers.
+        Raises `ValueError` for a file that is not of this kind or version, or whose contents have changed since, and for a
+        scene that is not the one it was built for: other components, other sizes, other node numbers.
         """
         loaded = load_pytree(path, cls, _SAVED)
         who = f"the MatrixLinearSystem in {str(path)!r}"
+        check_plans(who, loaded)
         loaded.check(who, system, state)
         check_topology(who, loaded.built_for, system)
         if loaded.plan != Plan.build(system, loaded.terms):

@@ -1,6 +1,7 @@
 """Trees of index arrays in a file: the arrays in an `.npz`, what holds them beside as JSON. Nothing is pickled."""
 
 import dataclasses
+import hashlib
 import json
 import zipfile
 from collections.abc import Iterable
@@ -25,7 +26,8 @@ def save_pytree(path: str | PathLike[str], tree: Any, classes: Iterable[type]) -
         raise ValueError("a linear system that is being traced cannot be saved: do it outside jit.")
     arrays: list[np.ndarray] = []
     names = {kind: kind.__name__ for kind in classes}
-    header = json.dumps({"version": VERSION, "tree": _packed(tree, arrays, names)})
+    packed = _packed(tree, arrays, names)
+    header = json.dumps({"version": VERSION, "tree": packed, "digest": _digest(packed, arrays)})
     with open(path, "wb") as file:
         np.savez(file, **{_HEADER: np.array(header)}, **{f"a{i}": array for i, array in enumerate(arrays)})
 
@@ -41,10 +43,21 @@ def load_pytree(path: str | PathLike[str], kind: type[T], classes: Iterable[type
             raise ValueError(f"{str(path)!r} is not a file that jaxmech saved: {error}.") from error
     if header.get("version") != VERSION:
         raise ValueError(f"{str(path)!r} is of version {header.get('version')}, this jaxmech reads version {VERSION}.")
+    if header.get("digest") != _digest(header["tree"], [arrays.get(f"a{i}") for i in range(len(arrays))]):
+        raise ValueError(f"{str(path)!r} does not hold what was saved to it: its contents have changed. Build it again.")
     tree = _unpacked(header["tree"], arrays, {c.__name__: c for c in classes})
     if not isinstance(tree, kind):
         raise ValueError(f"{str(path)!r} holds a {type(tree).__name__}, expected a {kind.__name__}.")
     return tree
+
+
+def _digest(packed: Any, arrays: Iterable[Any]) -> str:
+    """SHA-256 of all that is in a file."""
+    digest = hashlib.sha256(json.dumps(packed).encode())
+    for array in map(np.asarray, arrays):
+        digest.update(f"{array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _packed(value: Any, arrays: list[np.ndarray], names: dict[type, str]) -> Any:
