@@ -8,8 +8,10 @@ import jax.numpy as jnp
 
 from ._assembly import Terms
 from ._check import check_flags, check_instance
-from ._dynamics import Fields
+from ._dynamics import Fields, zero_forces
+from ._linear_solver._vectors import scattered
 from ._linear_solver.eigenpairs import Eigenpairs, eigenpairs
+from ._linear_system.fit import check_topology
 from ._linear_system.matrix import MatrixLinearSystem
 from ._modes import STIFFNESS, ModesInfo, check_pencil, info_of
 from ._report import raise_failure
@@ -59,7 +61,7 @@ def buckling(
 
     `linear_system`: made with `MatrixLinearSystem.build`; built here if none is given (not under `jit`). Differentiable by
     everything that `scene` depends on. Raises `ValueError` and `TypeError` for wrong arguments, `FailedComputation` (under
-    `jit`, Equinox's run-time error) with the reason (`unstable_state`, `too_few_modes` where the load does not take
+    `jit`, JAX's run-time error) with the reason (`unstable_state`, `too_few_modes` where the load does not take
     stiffness away, and those of `modes` and `static_solve`) unless `throw=False`, which leaves it in `info.result`.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2014, section 6.8.2.
     """
@@ -77,18 +79,28 @@ def buckling(
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(unloaded, state, Terms(mass=False, damping=False))
     check_pencil("buckling", linear_system, count, mass=False)
+    check_topology("the linear system given to buckling", linear_system.built_for, unloaded)
 
-    def tangent(mu):
-        system = scene(mu)
-        equilibrium = static_solve(system, state, linear_system, throw=False)
-        K = linear_system.assemble(system, equilibrium.state, STIFFNESS)
-        return [e.values for e in K.entries.values()], (K, equilibrium.info.result)
+    zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
 
-    _, rates, (K, result) = jax.jvp(tangent, (jnp.zeros((), dtype),), (jnp.ones((), dtype),), has_aux=True)
+    def equilibrium(mu):
+        solution = static_solve(scene(mu), state, linear_system, throw=False)
+        return solution.position, solution.info.result
+
+    def tangent(mu, position):
+        K = linear_system.assemble(scene(mu), State(position, zero_forces(unloaded, position), state.time), STIFFNESS)
+        return [e.values for e in K.entries.values()], K
+
+    position, motion, result = jax.jvp(equilibrium, (zero,), (one,), has_aux=True)
+    _, rates, K = jax.jvp(tangent, (zero, position), (one, motion), has_aux=True)
+    # As large a motion without pattern, of whose many parts none cancel: that far up the numbers were rounded.
+    anyhow = jax.tree.map(lambda a, b: jnp.max(jnp.abs(a)) * b, motion, scattered(motion, 0))
+    _, rough, _ = jax.jvp(tangent, (zero, position), (zero, anyhow), has_aux=True)
+    size = jnp.max(jnp.stack([jnp.max(jnp.abs(r), initial=0) for r in rough]))
     # K phi = mu (-K_sigma) phi; what constraints hold is constant in K, so nil in its derivative.
     softening = eqx.tree_at(lambda A: [e.values for e in A.entries.values()], K, [-rate for rate in rates])
-    pairs = eigenpairs(K, softening, count, shifted=False, norm="stiffness")
+    pairs = eigenpairs(K, softening, count, shifted=False, norm="stiffness", size=size)
     info = info_of(pairs)
     info = eqx.tree_at(lambda i: i.result, info, RESULTS.where(result == RESULTS.successful, info.result, result))
     found = Buckling(pairs, info)
-    return raise_failure(found, info, unloaded, "buckling", iterated=False) if throw else found
+    return raise_failure(found, info, unloaded, "buckling") if throw else found

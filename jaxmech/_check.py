@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._jax import Tracer
+from ._typing import Array
 
 _INT32_MAX = np.iinfo(np.int32).max
 _LARGEST = 2**63  # JAX makes no number of a larger integer
@@ -27,6 +28,22 @@ def numeric_array(owner: str, name: str, value: Any) -> Any:
     if array is None or not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
         raise TypeError(f"{owner}: {name} must be numbers in an array, got {value!r:.80}.")
     return array
+
+
+def index_array(owner: str, name: str, value: Any) -> Array:
+    """Node numbers and the like as 32-bit integers. `TypeError` unless they are whole, `ValueError` where one does not fit:
+    a cast would wrap 2^32 + 1 to 1."""
+    array = numeric_array(owner, name, value)
+    if array.size == 0 and jnp.issubdtype(array.dtype, jnp.floating):
+        array = array.astype(np.int32)  # an empty list has no whole numbers to tell
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise TypeError(f"{owner}: {name} must be whole numbers, got dtype {array.dtype}.")
+    if array.dtype.itemsize >= 4 and array.size and not isinstance(array, Tracer):
+        limits = np.iinfo(np.int32)
+        for number in (int(array.min()), int(array.max())):
+            if not limits.min <= number <= limits.max:
+                raise ValueError(f"{owner}: {number} in {name} does not fit 32 bits.")
+    return jnp.asarray(array, dtype=jnp.int32)
 
 
 def check_real(owner: str, name: str, value: Any, *, finite: bool = True) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ._dof import AbstractDof
 from ._element import over_elements
@@ -18,9 +19,11 @@ from ._forcefield.chart import chart_force, chart_force_ahead, retract_each, var
 from ._mapping.base import AbstractMapping
 from ._part_of_scene import with_only, without_idle
 from ._precision import full_precision
+from ._result import is_traced
 from ._stencil import at_nodes, gathered, summed
 from ._system import State, System
 from ._typing import Array, Scalar
+from ._validity import raise_undefined
 
 Fields = dict[str, Array]  # an array of nodal values for each state
 
@@ -194,22 +197,33 @@ def total_force(system: System, state: State) -> Fields:
     """The force [N, N m] on the main states: force fields and weights, pulled back through the mappings by `J^T`.
 
     `{state: (nodes, deriv_size)}`. Constraints are not applied, and Rayleigh damping, which belongs to a step, is not in it.
+    Raises `FailedComputation`, as `energy` does, for a force that is not finite.
     """
-    return force_at(system, state, zero_forces(system, state.position), state.velocity)
+    force = force_at(system, state, zero_forces(system, state.position), state.velocity)
+    if not is_traced(force) and not all(np.isfinite(np.asarray(f)).all() for f in force.values()):
+        x = kinematics(system, state.position)
+        v, zero = velocities(system, x, state.velocity), zero_forces(system, x)
+        forces = {name: field_force(system, field, x, zero, v) for name, field in system.forces.items()}
+        raise_undefined("total_force", system, x, forces)
+    return force
 
 
 @full_precision
 def energy(system: System, state: State) -> Scalar:
     """The potential energy [J] of the conservative components: energies, and weights `-g . M x`.
 
-    Minus its gradient is `total_force`, where no velocity and no force without an energy has a part in that.
+    Minus its gradient is `total_force`, where no velocity and no force without an energy has a part in that. Raises
+    `FailedComputation` that names the component and the element where an energy is undefined (an inverted element under a
+    logarithm of its volume) or not finite; where values are traced (`jit`, `grad`, `vmap`) the result is then NaN.
     """
     x = kinematics(system, state.position)
-    total = jnp.zeros((), jnp.result_type(*x.values()))
-    for field in system.forces.values():
-        if isinstance(field, AbstractEnergyForceField):
-            values = over_elements(field, field.on, lambda c, *a: c.element_energy(*a), *at_nodes(field.on, x))
-            total = total + jnp.sum(values)
+    values = {
+        name: over_elements(field, field.on, lambda c, *a: c.element_energy(*a), *at_nodes(field.on, x))
+        for name, field in system.forces.items()
+        if isinstance(field, AbstractEnergyForceField)
+    }
+    raise_undefined("energy", system, x, values)
+    total = sum((jnp.sum(each) for each in values.values()), jnp.zeros((), jnp.result_type(*x.values())))
     if system.gravity is not None:
         for name, mass in system.masses.items():
             weights = element_momentum(system, name, x, weight_direction(system, x))

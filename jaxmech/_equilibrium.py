@@ -9,6 +9,7 @@ from equinox import AbstractVar
 
 from ._check import check_choice, check_counts, check_tolerances
 from ._dynamics import Fields
+from ._fault import Fault
 from ._linear_system.base import AbstractLinearSystem
 from ._system import State, System
 from ._typing import Array
@@ -43,6 +44,10 @@ class AbstractEquilibrium(eqx.Module):
         """The state that the unknowns stand for."""
 
     @abc.abstractmethod
+    def given(self, u: Fields) -> list[tuple[str, Array]]:
+        """All numbers that the problem is made of, by name, with `u` where it starts."""
+
+    @abc.abstractmethod
     def is_exact(self) -> bool:
         """Whether `operator` is the derivative itself. Static."""
 
@@ -65,7 +70,9 @@ class AbstractEquilibrium(eqx.Module):
 
 @dataclass(frozen=True)
 class NewtonOptions:
-    """How to iterate. `rtol=None`: the square root of the rounding unit, or the residual's rounding floor if higher."""
+    """How to iterate. `rtol=None`: the square root of the rounding unit, or the residual's rounding floor if higher.
+    `derivatives_of`: whose derivatives raise where their linear solves fail; they are NaN there unless somebody is named.
+    """
 
     rtol: float | None = None
     atol: float = 0.0
@@ -73,6 +80,7 @@ class NewtonOptions:
     load_steps: int = 1
     line_search: str = "finite"
     halvings: int = 12
+    derivatives_of: str = ""
 
     def __post_init__(self):
         check_choice("Newton", "line_search", self.line_search, LINE_SEARCHES)
@@ -84,7 +92,7 @@ class NewtonInfo(eqx.Module):
     """What happened. `residuals[l, i]`: the residual norm before iteration `i` of load step `l`, -1 where there was none.
 
     `floor`: the residual that rounding alone makes. `loose_state`: when singular, the number (in sorted order) of the
-    main state that is free to move, -1 if not known.
+    main state that is free to move, -1 if not known. `fault`: where it failed, in numbers that messages put into words.
     """
 
     result: Any
@@ -94,3 +102,4 @@ class NewtonInfo(eqx.Module):
     floor: Array
     linear_steps: Array
     loose_state: Array
+    fault: Fault

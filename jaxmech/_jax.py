@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 try:
+    from equinox.internal import unvmap_any
     from jax.core import ShapedArray, Tracer
     from jax.experimental.xla_metadata import set_xla_metadata
     from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun, primitives
@@ -46,11 +47,13 @@ __all__ = [
     "lower_fun",
     "manual_axes",
     "message_of",
+    "names_of",
     "primitives",
     "register_lowering",
     "rewired",
     "scan_sizes",
     "set_xla_metadata",
+    "unvmap_any",
     "without_unused",
     "zero_of",
     "zero_tangent",
@@ -125,6 +128,11 @@ def rewired(jaxpr: Any, inputs: list[Any], outputs: list[Any], eqns: list[Any], 
 def index_of(item: Any) -> Any:
     """The number of a member of an enumeration of Equinox, of each batch member where it is of a batch."""
     return item._value
+
+
+def names_of(enumeration: Any) -> list[str]:
+    """The members of an enumeration of Equinox, in the order of their numbers."""
+    return list(enumeration._name_to_item)
 
 
 def message_of(enumeration: Any, index: int) -> str:

@@ -10,6 +10,7 @@ from ._check import check_counts, check_flags
 from ._dynamics import Fields, zero_forces
 from ._linear_solver._host_choice import host_backend
 from ._linear_solver.eigenpairs import Eigenpairs, eigenpairs
+from ._linear_system.fit import check_topology
 from ._linear_system.matrix import MatrixLinearSystem
 from ._precision import compiled
 from ._report import raise_failure
@@ -85,7 +86,7 @@ def modes(
     `MatrixLinearSystem.build` with stiffness and mass among its terms; built here if none is given (not under `jit`). The
     eigenproblem is solved on the host by a shifted factor and Lanczos iterations in float64, and the modes are counted, so
     that none is missed. Raises `ValueError` for a scene or a linear system without mass or stiffness and a count that is no
-    number of modes, `FailedComputation` (under `jit`, Equinox's run-time error) with the reason (`too_few_modes`,
+    number of modes, `FailedComputation` (under `jit`, JAX's run-time error) with the reason (`too_few_modes`,
     `modes_not_converged`, `unsymmetric`, `singular`, `not_finite`) unless `throw=False`, which leaves it in `info.result`.
     """
     check_inputs("modes", system, state)
@@ -95,8 +96,9 @@ def modes(
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(system, state, Terms(damping=False))
     check_pencil("modes", linear_system, count, mass=True)
+    check_topology("the linear system given to modes", linear_system.built_for, system)
     found = _modes(system, state, linear_system, count)
-    return raise_failure(found, found.info, system, "modes", iterated=False) if throw else found
+    return raise_failure(found, found.info, system, "modes") if throw else found
 
 
 @compiled

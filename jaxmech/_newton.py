@@ -6,6 +6,7 @@ ones. One step solves `(P A P + I - P) d = P (R - A g) + g`, `A = -dR/du`. Where
 any order. Nothing is differentiated through the iterations.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -15,10 +16,12 @@ import lineax as lx
 
 from ._dynamics import Fields
 from ._equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
+from ._fault import diagnosed
 from ._linear_problem import LinearProblem
 from ._linear_solver._outcome import reason
-from ._linear_solver._vectors import norm
+from ._linear_solver._vectors import choose, norm
 from ._linear_solver.default import default_solver
+from ._linear_solver.derivative import constant, derivative_solve
 from ._linear_solver.nearby import Nearby
 from ._projector import has_prescribed_motion, project
 from ._result import RESULTS
@@ -106,6 +109,9 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Field
     _, free, d, solution = _linear_solve(problem, A0, R, gap, solver, moved=moved)
     solved = solution.result == lx.RESULTS.successful
     loose = solution.stats.get("loose_state", jnp.full((), -1, jnp.int32))
+    floor = _rounding_floor(problem, A0, p.u)
+    # A matrix that is not finite is singular to any solver.
+    failure = RESULTS.where(jnp.isfinite(floor), reason(solution), RESULTS.not_finite)
     return _Progress(
         p.u,
         p.residual,
@@ -113,12 +119,12 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Field
         jnp.ones_like(p.alpha),
         jnp.where(p.steps == 0, norm(free), p.scale),
         jnp.where(p.steps == 0, norm(gap), p.gap_scale),
-        _rounding_floor(problem, A0, p.u),
+        floor,
         p.steps + 1,
         p.history,
         p.linear_steps + jnp.asarray(solution.stats["num_steps"], jnp.int32),
         jnp.where(solved, -1, loose),
-        RESULTS.where(solved, p.result, reason(solution)),
+        RESULTS.where(solved, p.result, failure),
         solved,
     )
 
@@ -179,17 +185,21 @@ def _solve_one(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, 
 @eqx.filter_custom_jvp
 def solve_equilibrium(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any):
     """The solution from the start `u`, load step by load step, and what happened."""
+    first, count = u, jnp.zeros((), jnp.int32)
     if options.load_steps == 1:
         p = _solve_one(problem, u, options, solver, jnp.array(True))
-        return p.u, NewtonInfo(p.result, p.steps, p.history[None], p.residual, p.floor, p.linear_steps, p.loose_state)
+        result, fault = _diagnosed(problem, first, p.result, lambda: _tried(problem, p), count)
+        return p.u, NewtonInfo(result, p.steps, p.history[None], p.residual, p.floor, p.linear_steps, p.loose_state, fault)
     start = problem.residual(u)
 
     def step(carry, load):
-        u, result, steps, linear_steps = carry
-        part = problem.at_load(load, start)
-        p = _solve_one(part, u, options, solver, result == RESULTS.successful)
-        result = RESULTS.where(result == RESULTS.successful, p.result, result)
-        return (p.u, result, steps + p.steps, linear_steps + p.linear_steps), (
+        u, result, steps, linear_steps, tried, done = carry
+        part, going = problem.at_load(load, start), result == RESULTS.successful
+        p = _solve_one(part, u, options, solver, going)
+        tried = choose(going, _tried(part, p), tried)
+        result = RESULTS.where(going, p.result, result)
+        done = done + (result == RESULTS.successful)
+        return (p.u, result, steps + p.steps, linear_steps + p.linear_steps, tried, done), (
             p.history,
             p.residual,
             p.floor,
@@ -197,11 +207,23 @@ def solve_equilibrium(problem: AbstractEquilibrium, u: Fields, options: NewtonOp
         )
 
     loads = jnp.arange(1, options.load_steps + 1, dtype=jnp.result_type(*jax.tree.leaves(u))) / options.load_steps
-    count = jnp.zeros((), jnp.int32)
-    (u, result, steps, linear_steps), (history, residual, floor, loose) = jax.lax.scan(
-        step, (u, RESULTS.successful, count, count), loads
+    (u, result, steps, linear_steps, tried, done), (history, residual, floor, loose) = jax.lax.scan(
+        step, (u, RESULTS.successful, count, count, u, count), loads
     )
-    return u, NewtonInfo(result, steps, history, residual[-1], floor[-1], linear_steps, jnp.max(loose))
+    result, fault = _diagnosed(problem, first, result, lambda: tried, done)
+    return u, NewtonInfo(result, steps, history, residual[-1], floor[-1], linear_steps, jnp.max(loose), fault)
+
+
+def _tried(problem: AbstractEquilibrium, p: _Progress) -> Fields:
+    """The last point at which the residual was evaluated, after which the step was halved."""
+    return problem.move(p.u, {s: 2 * p.alpha * a for s, a in p.d.items()})
+
+
+def _diagnosed(problem: AbstractEquilibrium, first: Fields, result: Any, tried: Callable[[], Fields], load_step: Array):
+    def places() -> tuple[Fields, Fields]:
+        return problem.state(first).position, problem.state(tried()).position
+
+    return diagnosed(result, problem.given(first), problem.system, places, load_step)
 
 
 @solve_equilibrium.def_jvp
@@ -221,15 +243,19 @@ def _solve_equilibrium_jvp(primals, tangents):
         for a, d in zip((R, gap), rates, strict=True)
     )
     A0 = problem.operator(u)
-    A, _, d, _ = _linear_solve(problem, A0, dR, dgap, solver, moved=bool(problem.system.constraints))
-    if not problem.is_exact():
-        d = _corrected(problem, u, A, dR, dgap, solver)
+    A, free = _linearised(problem, A0, dR, dgap, moved=bool(problem.system.constraints))
+    solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
+    if problem.is_exact():
+        d = derivative_solve(A, free, solver, options.derivatives_of)
+        d = {s: d[s] + dgap[s] for s in d}
+    else:
+        d = _corrected(problem, u, A, dR, dgap, solver, options.derivatives_of)
     zero = jax.tree.map(jnp.zeros_like, d)
     du = jax.jvp(lambda d: problem.move(u, d), (zero,), (d,))[1]
     return (u, info), (du, jax.tree.map(lambda _: None, info))
 
 
-def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: Fields, solver: Any) -> Fields:
+def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: Fields, solver: Any, who: str) -> Fields:
     """The step with the exact derivative of the residual where `A` is only near it: GMRES preconditioned by `A`.
 
     `A` leaves out what is not worth assembling (how a finite turn changes the chart, how the mass of a turning body
@@ -249,6 +275,5 @@ def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: 
     lifted = slope(gap)
     free = project(problem.system, {s: R[s] - lifted[s] for s in R})
     rhs = {s: free[s] + gap[s] for s in free}
-    solver = default_solver(A) if solver is None else solver
     operator = lx.FunctionLinearOperator(product, jax.eval_shape(lambda: rhs))
-    return lx.linear_solve(operator, rhs, Nearby(jax.lax.stop_gradient(A), solver), throw=False).value
+    return derivative_solve(operator, rhs, Nearby(constant(A), solver), who)

@@ -22,15 +22,21 @@ def with_only(system: System, *, forces: Collection[str] = (), masses: Collectio
 
 
 def without_idle(system: System, *, masses: bool = True) -> System:
-    """The scene without the mappings of states that no force field, and no mass, acts on: they follow, at no cost."""
+    """The scene without the mapped states that no force field, and no mass, acts on: they follow, at no cost.
+
+    A state goes together with its mapping: without it, it would be a main state that has no positions.
+    """
     acting = [*system.forces.values(), *(system.masses.values() if masses else ())]
     carrying = {s.state for component in acting for s in component.on}
-    kept = {}
+    kept, idle = {}, set()
     for name in reversed(system.mapping_order):
         mapping = system.mappings[name]
         if mapping.child in carrying:
             carrying |= {p.state for p in mapping.parents}
             kept[name] = mapping
-    if len(kept) == len(system.mappings):
+        else:
+            idle.add(mapping.child)
+    if not idle:
         return system
-    return eqx.tree_at(lambda s: s.mappings, system, {name: kept[name] for name in sorted(kept)})
+    dofs = {state: dof for state, dof in system.dofs.items() if state not in idle}
+    return eqx.tree_at(lambda s: (s.dofs, s.mappings), system, (dofs, {name: kept[name] for name in sorted(kept)}))

@@ -29,17 +29,23 @@ def full_precision(function: Function) -> Function:
     return exact  # pyright: ignore[reportReturnType]
 
 
-def compiled(function: Function) -> Function:
-    """The same under `jit`. As a method it is bound like Equinox's, to what `jit` takes as an argument."""
-    return _Compiled(function)  # pyright: ignore[reportReturnType]
+def compiled(function: Function, *, before: Callable[..., None] | None = None) -> Function:
+    """The same under `jit`. As a method it is bound like Equinox's, to what `jit` takes as an argument.
+
+    `before`: called with the same arguments, outside of `jit`, where values can be looked at.
+    """
+    return _Compiled(function, before)  # pyright: ignore[reportReturnType]
 
 
 class _Compiled:
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], before: Callable[..., None] | None):
         functools.update_wrapper(self, function)
         self._jitted = eqx.filter_jit(function)
+        self._before = before
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        if self._before is not None:
+            self._before(*arguments, **keywords)
         with _products():
             return self._jitted(*arguments, **keywords)
 

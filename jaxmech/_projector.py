@@ -15,7 +15,7 @@ import numpy as np
 from ._constraint.base import AbstractProjectiveConstraint
 from ._dynamics import Fields
 from ._element import is_concrete, over_elements
-from ._rows import take_rows
+from ._rows import add_rows, put_rows, take_rows
 from ._sparse.block_matrix import BlockMatrix, Pair
 from ._sparse.triplets import Triplets
 from ._system import State, System
@@ -41,8 +41,8 @@ def _through(system: System, vectors: Mapping[str, Array], constraints: Iterable
     for constraint in constraints:
         on = constraint.on[0]
         P = node_projectors(system, constraint).astype(result[on.state].dtype)
-        moved = jnp.einsum("eij,ej->ei", P, result[on.state][on.nodes])
-        result[on.state] = result[on.state].at[on.nodes].set(moved, unique_indices=True)
+        moved = jnp.einsum("eij,ej->ei", P, take_rows(result[on.state], on.nodes))
+        result[on.state] = put_rows(result[on.state], on.nodes, moved)
     return result
 
 
@@ -68,8 +68,8 @@ def prescribed(system: System, position: Mapping[str, Array], time: Array) -> Fi
             u = c.element_target(dof, x, time)
             return u - c.element_projector(dof) @ u
 
-        u = over_elements(constraint, constraint.on, target, position[on.state][on.nodes])
-        result[on.state] = result[on.state].at[on.nodes].add(u.astype(result[on.state].dtype))
+        u = over_elements(constraint, constraint.on, target, take_rows(position[on.state], on.nodes))
+        result[on.state] = add_rows(result[on.state], on.nodes, u.astype(result[on.state].dtype))
     return result
 
 
@@ -118,12 +118,12 @@ def constrain_matrix(system: System, touched: tuple[Touched, ...], matrix: Block
     values = {pair: entry.values for pair, entry in matrix.entries.items()}
     projectors = {name: node_projectors(system, c).astype(matrix.dtype) for name, c in system.constraints.items()}
     for t in touched:
-        P = projectors[t.constraint][t.local]
+        P = take_rows(projectors[t.constraint], t.local)
         v = values[t.pair]
-        block = v[t.blocks]
+        block = take_rows(v, t.blocks)
         # A product that XLA:CPU (0.10) merges into the write overwrites what it has yet to read; a call it does not merge.
         moved = jnp.einsum("tij,tjk->tik", P, block) if t.side == "row" else jnp.einsum("tij,tjk->tik", block, P)
-        values[t.pair] = v.at[t.blocks].set(moved, unique_indices=True, indices_are_sorted=True)
+        values[t.pair] = put_rows(v, t.blocks, moved)
     for state in {c.on[0].state for c in system.constraints.values()}:
         values[state, state] = _with_unit_diagonal(system, state, matrix, projectors, values[state, state])
     entries = {pair: eqx.tree_at(lambda e: e.values, matrix.entries[pair], values[pair]) for pair in values}
@@ -138,7 +138,7 @@ def _with_unit_diagonal(
     assert pattern.diagonal is not None
     free = _state_projectors(system, state, pattern.shape[0], projectors, matrix.dtype)
     held = jnp.eye(values.shape[-1], dtype=matrix.dtype) - free
-    return values.at[pattern.diagonal].add(held, unique_indices=True, indices_are_sorted=True)
+    return add_rows(values, pattern.diagonal, held, unique=True)
 
 
 def _state_projectors(system: System, state: str, nodes: int, projectors: Mapping[str, Array], dtype: Any) -> Array:
@@ -148,7 +148,7 @@ def _state_projectors(system: System, state: str, nodes: int, projectors: Mappin
     for name, constraint in system.constraints.items():
         if constraint.on[0].state == state:
             on = constraint.on[0].nodes
-            free = free.at[on].set(jnp.einsum("eij,ejk->eik", projectors[name], free[on]), unique_indices=True)
+            free = put_rows(free, on, jnp.einsum("eij,ejk->eik", projectors[name], take_rows(free, on)))
     return free
 
 

@@ -1,58 +1,70 @@
-"""Failures in words: which state is loose, how the residual went, which element is inverted."""
+"""Failures of a scene: raised where values can be looked at, or by the compiled program."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
-from ._jax import index_of, message_of
+from ._failure_words import NUMBERS, describe
+from ._jax import index_of
+from ._raise import raise_if
 from ._result import RESULTS, FailedComputation, is_traced
 from ._system import System
+from ._typing import Array
+from ._validity import limited
 
 T = TypeVar("T")
+DERIVATIVE = "the derivative of {}"
 
 
-def raise_failure(value: T, info: Any, system: System, who: str, *, iterated: bool = True) -> T:
-    """`value`, unless `info.result` is a failure.
+def raise_failure(
+    value: T,
+    info: Any,
+    system: System,
+    who: str,
+    given: Sequence[tuple[str, Array]] = (),
+    *,
+    load_steps: int = 1,
+    moves: bool = False,
+    time_step: Any = -1,
+) -> T:
+    """`value`, unless `info.result` is a failure. Outside tracing raises `FailedComputation`, under `jit` JAX raises.
 
-    Outside tracing, raises `FailedComputation`, with the history where it was `iterated`. Under `jit` the message is the
-    advice of the result, and for a singular matrix the name of the loose state, raised by Equinox at run time.
+    `given`: what the computation was given, in the order that `info.fault` counts in; `moves`: whether it is a time step.
     """
-    if is_traced(info.result):
-        failed = info.result != RESULTS.successful
-        for number, state in enumerate(system.main_states):
-            value = eqx.error_if(value, failed & (info.loose_state == number), f"{who}: {_loose(state)}")
-        return info.result.error_if(value, failed)
-    failed = np.atleast_1d(np.asarray(info.result != RESULTS.successful))
-    if failed.any():
-        raise FailedComputation(describe(info, system, who, int(np.argmax(failed)), iterated=iterated), info.result)
-    return value
+    failed = info.result != RESULTS.successful
+    if not is_traced(failed) and not bool(failed):
+        return value
+    names = {
+        "who": who,
+        "load_steps": load_steps,
+        "states": [[s, _advice(system, s, moves)] for s in system.main_states],
+        "given": [name for name, _ in given],
+        "components": limited(system),
+    }
+    numbers = {"result": index_of(info.result), "loose_state": info.loose_state, "time_step": time_step}
+    residuals = None
+    if hasattr(info, "fault"):
+        numbers |= {n: getattr(info.fault, n) for n in NUMBERS if hasattr(info.fault, n)}
+        residuals = _residuals(info)
+    if is_traced((failed, numbers)):
+        return raise_if(value, failed, names, numbers, residuals)
+    row = np.asarray([{"failed": True, **numbers}.get(n, -1) for n in NUMBERS])
+    raise FailedComputation(describe(names, row, np.asarray([0.0] if residuals is None else residuals)), info.result)
 
 
-def _loose(state: str) -> str:
-    return (
-        f"the matrix is singular: state '{state}' can move freely (no force and no constraint holds some motion of it). "
-        "Fix its nodes, attach it, or give it mass and take time steps."
-    )
+def _advice(system: System, state: str, moves: bool) -> str:
+    """What to do about a state that is loose."""
+    if not moves:
+        return "Constrain its nodes, or attach it to what is constrained."
+    if any(stencil.state == state for mass in system.masses.values() for stencil in mass.on):
+        return "Its mass does not reach all of its nodes and directions: give them mass, or constrain them."
+    return "Give it mass (System(masses=...)), constrain its nodes, or attach it."
 
 
-def describe(info: Any, system: System, who: str, batch: int = 0, *, iterated: bool = True) -> str:
-    """One failure, of a batch the first, with its numbers (those of Newton iterations where it was `iterated`)."""
-
-    def of(array: Any, core: int) -> np.ndarray:
-        array = np.asarray(array)
-        return array.reshape(-1, *array.shape[array.ndim - core :])[min(batch, array.size - 1) if array.ndim > core else 0]
-
-    loose = int(of(info.loose_state, 0))
-    if 0 <= loose < len(system.main_states):
-        return f"{who}: {_loose(system.main_states[loose])}"
-    number = int(of(index_of(info.result), 0))
-    text = f"{who}: {message_of(RESULTS, number)}"
-    if not iterated:
-        return text
-    histories = of(info.residuals, 2)
-    # Of the last load step that was begun; empty where the start itself is at fault.
-    begun = histories[(histories >= 0).any(axis=1)][-1:]
-    history = [f"{r:.3e}" for r in begun.ravel() if r >= 0] or ["none"]
-    text = f"{text}\n  residuals: {', '.join(history)}"
-    return f"{text}\n  rounding floor of the residual: {float(of(info.floor, 0)):.1e}"
+def _residuals(info: Any) -> Array:
+    """Those of the last load step that was begun, and the rounding floor."""
+    begun = (info.residuals >= 0).any(axis=-1)
+    last = jnp.max(jnp.where(begun, jnp.arange(begun.shape[-1]), 0))
+    return jnp.append(info.residuals[last], info.floor)

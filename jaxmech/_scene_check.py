@@ -63,6 +63,18 @@ def _check_numbers(system: Any) -> None:
         check_real("System", "gravity", gravity)
         if gravity.ndim != 1 or gravity.shape[0] not in (1, 2, 3):
             raise ValueError(f"System: gravity must be a vector of 1, 2 or 3 components, got {gravity!r}.")
+        _check_gravity(system, gravity.shape[0])
+
+
+def _check_gravity(system: Any, size: int) -> None:
+    """Raise where there are masses and none of them feels gravity, which is of another dimension."""
+    acting = {name: {s.state: system.dofs[s.state] for s in mass.on} for name, mass in system.masses.items()}
+    if acting and not any(dof.space_size == size for dofs in acting.values() for dof in dofs.values()):
+        kinds = {name: {s: type(dof).__name__ for s, dof in dofs.items()} for name, dofs in acting.items()}
+        raise ValueError(
+            f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many "
+            "components as their points have."
+        )
 
 
 def _check_mappings(system: Any) -> None:
@@ -131,10 +143,11 @@ def check_nodes(system: Any, main: Mapping[str, int]) -> None:
     for name, stencils in component_stencils(system):
         for stencil in stencils:
             if is_concrete(stencil.nodes) and stencil.nodes.size:
-                highest = int(np.max(np.asarray(stencil.nodes)))
-                if highest >= counts[stencil.state]:
+                numbers = np.asarray(stencil.nodes)
+                worst = int(numbers.min() if numbers.min() < 0 else numbers.max())
+                if not 0 <= worst < counts[stencil.state]:
                     raise ValueError(
-                        f"'{name}': node {highest} is out of range for state '{stencil.state}' "
+                        f"'{name}': node {worst} is out of range for state '{stencil.state}' "
                         f"({counts[stencil.state]} nodes)."
                     )
 

@@ -10,13 +10,15 @@ import jax.numpy as jnp
 
 from ._check import check_counts, check_flags, check_instance
 from ._equilibrium import NewtonInfo
+from ._fault import given
 from ._integrator.base import AbstractIntegrator
 from ._integrator.implicit_euler import check_time_step
 from ._linear_system.base import Memory
+from ._linear_system.fit import check_topology
 from ._precision import compiled
 from ._progress import ProgressBar
-from ._report import describe
-from ._result import RESULTS, FailedComputation, is_traced
+from ._report import DERIVATIVE, raise_failure
+from ._result import RESULTS, is_traced
 from ._system import State, System, check_inputs
 from ._typing import Array
 
@@ -70,6 +72,7 @@ def simulate(
     """
     check_inputs("simulate", system, state)
     check_instance("simulate", "integrator", integrator, AbstractIntegrator)
+    check_topology("the linear system given to simulate", integrator.built_for, system)
     check_time_step(dt)
     check_counts("simulate", steps=steps, save_every=save_every)
     if checkpoint_every is not None:
@@ -80,20 +83,29 @@ def simulate(
     every = math.isqrt(steps - 1) + 1 if checkpoint_every is None else checkpoint_every
     bar = ProgressBar(steps, "simulate") if progress else None
     h = jnp.asarray(dt, state.time.dtype)
-    trajectory = _run(system, state, integrator, h, steps, save_every, every, bar)
-    return _raise_first_failure(trajectory, system) if throw else trajectory
+    raises = throw and is_traced((system, state, integrator, h))
+    who = DERIVATIVE.format("simulate") if raises else ""
+    trajectory = _run(system, state, integrator, h, steps, save_every, every, bar, who)
+    if not throw:
+        return trajectory
+    failed = trajectory.info.result != RESULTS.successful
+    if not is_traced(failed) and not bool(jnp.any(failed)):
+        return trajectory
+    first = jnp.argmax(failed)  # of no failure, the first step
+    info = jax.tree.map(lambda a: a[first], trajectory.info)
+    return raise_failure(trajectory, info, system, "simulate", given(system, state, h), moves=True, time_step=first)
 
 
 @compiled
 def _run(
-    system: System, state: State, integrator: Any, h: Array, steps: int, save_every: int, every: int, bar: Any
+    system: System, state: State, integrator: Any, h: Array, steps: int, save_every: int, every: int, bar: Any, who: str
 ) -> Trajectory:
     memory, configuration = _apart(_with_room(integrator.prepared(system, state), system, state, h))
 
     def one(carry: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], NewtonInfo]:
         state, memory = carry
         ready = eqx.combine(memory, configuration).refreshed(system, state, h)
-        state, info = ready.step(system, state, h, throw=False)
+        state, info = ready.advanced(system, state, h, who)
         if bar is not None:
             bar.advance(number + 1)
         return (state, _apart(ready)[0]), info
@@ -156,17 +168,3 @@ def checkpointed_scan(step: Callable, start: Any, xs: Array, every: int) -> tupl
 
     carry, ys = jax.lax.scan(chunk, start, (padded, real))
     return carry, jax.tree.map(lambda a: a.reshape(chunks * every, *a.shape[2:])[:length], ys)
-
-
-def _raise_first_failure(trajectory: Trajectory, system: System) -> Trajectory:
-    info = trajectory.info
-    failed = info.result != RESULTS.successful
-    if is_traced(info.result):
-        # The result of the first step that failed; where none did, that of the first step.
-        first = jnp.argmax(failed)
-        result = jax.tree.map(lambda a: a[first], info.result)
-        return result.error_if(trajectory, jnp.any(failed))
-    if bool(jnp.any(failed)):
-        first = int(jnp.argmax(failed))
-        raise FailedComputation(describe(info, system, f"simulate, step {first}", first), info.result)
-    return trajectory

@@ -12,13 +12,17 @@ from ._assembly import Factors, Terms
 from ._check import check_flags, check_instance
 from ._dynamics import Fields, kinematics, retract, total_force, zero_forces
 from ._equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
+from ._fault import given
 from ._linear_problem import LinearProblem
+from ._linear_solver.derivative import mark_failure
 from ._linear_system.base import AbstractLinearSystem
+from ._linear_system.fit import check_topology
 from ._linear_system.matrix import MatrixLinearSystem
 from ._newton import linear_problem, solve_equilibrium
 from ._precision import compiled
 from ._projector import held, prescribed, project
-from ._report import raise_failure
+from ._report import DERIVATIVE, raise_failure
+from ._result import RESULTS, is_traced
 from ._system import State, System, check_inputs
 from ._typing import Array
 from ._validity import laws_hold
@@ -68,6 +72,9 @@ class StaticEquilibrium(AbstractEquilibrium):
     def move(self, u: Fields, d: Fields) -> Fields:
         return retract(self.system.dofs, u, d)
 
+    def given(self, u: Fields) -> list[tuple[str, Array]]:
+        return _given(self.system, self.state(u))
+
     def is_exact(self) -> bool:
         charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
         return charts and self.linear_system.is_exact(self.system)
@@ -115,28 +122,38 @@ def static_solve(
 
     Differentiable in forward and reverse mode, to any order, by every leaf of `system`, by `state.time`, and by the
     positions at which constraints hold nodes; nothing depends on the rest of the start. Raises `FailedComputation`
-    (under `jit`, Equinox's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
+    (under `jit`, JAX's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
     Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 11; O. Blondel et al., arXiv:2105.15183
     (implicit differentiation).
     """
-    options = NewtonOptions(rtol, atol, max_steps, load_steps, line_search)
     check_inputs("static_solve", system, state)
     check_flags("static_solve", throw=throw)
+    raises = throw and is_traced((system, state))
+    options = NewtonOptions(
+        rtol, atol, max_steps, load_steps, line_search, derivatives_of=DERIVATIVE.format("static_solve") if raises else ""
+    )
     if solver is not None:
         check_instance("static_solve", "solver", solver, lx.AbstractLinearSolver)
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(system, state, Terms(mass=False, damping=False))
     check_instance("static_solve", "linear_system", linear_system, AbstractLinearSystem)
+    check_topology("the linear system given to static_solve", linear_system.built_for, system)
     solution = _solve(system, state, linear_system, solver, options)
     if not throw:
         return solution
-    return raise_failure(solution, solution.info, system, "static_solve")
+    return raise_failure(solution, solution.info, system, "static_solve", _given(system, state), load_steps=load_steps)
+
+
+def _given(system: System, state: State) -> list[tuple[str, Array]]:
+    """What an equilibrium depends on, and where its iterations start."""
+    return given(system, State(state.position, {}, state.time))
 
 
 @compiled
 def _solve(system: System, state: State, linear_system: Any, solver: Any, options: NewtonOptions) -> StaticSolution:
     problem = StaticEquilibrium(system, linear_system, state.time)
     position, info = solve_equilibrium(problem, state.position, options, solver)
+    position = mark_failure(position, info.result != RESULTS.successful)
     return StaticSolution(State(position, zero_forces(system, position), state.time), info)
 
 
@@ -151,6 +168,7 @@ def static_problem(system: System, state: State, linear_system: AbstractLinearSy
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(system, state, Terms(mass=False, damping=False))
     check_instance("static_problem", "linear_system", linear_system, AbstractLinearSystem)
+    check_topology("the linear system given to static_problem", linear_system.built_for, system)
     return _problem(system, state, linear_system)
 
 

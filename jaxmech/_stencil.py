@@ -5,10 +5,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ._check import numeric_array
+from ._check import index_array
 from ._jax import Tracer
 from ._rows import add_rows, take_rows
 from ._straight_line.node_rows import NodeRows
@@ -16,16 +15,9 @@ from ._typing import Array
 
 
 def _as_nodes(nodes: Any) -> Any:
-    """Node numbers as a 32-bit integer array; anything but whole numbers is refused."""
+    """Node numbers as a 32-bit integer array; anything but whole numbers that fit is refused."""
     if isinstance(nodes, (jax.Array, np.ndarray, list, tuple, int, range, np.integer)):
-        array = numeric_array("Stencil", "nodes", nodes)
-        if array.size == 0 and array.dtype.kind == "f":
-            array = array.astype(np.int32)
-        if not jnp.issubdtype(array.dtype, jnp.integer):
-            raise TypeError(f"Stencil: nodes must be whole numbers, got dtype {array.dtype}.")
-        if array.size and isinstance(array, np.ndarray) and int(array.max()) > np.iinfo(np.int32).max:
-            raise ValueError(f"Stencil: node {array.max()} does not fit 32 bits.")
-        return jnp.asarray(array, dtype=jnp.int32)
+        return index_array("Stencil", "nodes", nodes)
     return nodes
 
 
@@ -36,7 +28,8 @@ class Stencil(eqx.Module):
     of shape `(e, k)` it names `k` nodes, and the function sees `(k, c)`. Node numbers are data: another mesh of the
     same sizes does not re-compile.
 
-    Raises `TypeError` for numbers that are not whole, `ValueError` for another shape or a negative number.
+    Raises `TypeError` for numbers that are not whole, `ValueError` for another shape, a negative number or one beyond
+    32 bits.
     """
 
     state: str = eqx.field(static=True)
@@ -52,8 +45,8 @@ class Stencil(eqx.Module):
                 f"Stencil on '{self.state}': nodes has shape {self.nodes.shape}, expected (elements,) or "
                 "(elements, nodes per element)."
             )
-        if not isinstance(self.nodes, Tracer) and self.nodes.size and int(jnp.min(self.nodes)) < 0:
-            raise ValueError(f"Stencil on '{self.state}': node {int(jnp.min(self.nodes))} is negative.")
+        if not isinstance(self.nodes, Tracer) and self.nodes.size and int(np.asarray(self.nodes).min()) < 0:
+            raise ValueError(f"Stencil on '{self.state}': node {int(np.asarray(self.nodes).min())} is negative.")
 
     @property
     def elements(self) -> int:

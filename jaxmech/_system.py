@@ -37,7 +37,7 @@ class System(eqx.Module):
     stiffness-proportional damping `c K v`; for a mass, the coefficient [1/s] of `c M v`.
 
     Raises `ValueError` or `TypeError` that names the component: an unknown state, a cycle of mappings, a state mapped
-    twice, a constraint on a mapped state, a Rayleigh coefficient of nothing.
+    twice, a constraint on a mapped state, a Rayleigh coefficient of nothing, gravity that no mass feels.
     """
 
     dofs: dict[str, AbstractDof]

@@ -18,6 +18,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "quick: what is run on every Python and JAX that is supported, a few minutes in all")
     config.addinivalue_line("markers", "slow: half a minute or more of compilation; skipped without --slow")
 
 

@@ -389,11 +389,11 @@ def masses_of_sheets_and_ropes():
 
 @scene(STEPS)
 def embedded_points():
-    """Barycentric: springs on mapped points and to a main state, mapped mass, drag, pressure."""
+    """Barycentric: springs on mapped points and to a main state, mapped mass, drag, pressure; idle points."""
     mesh = jm.box_mesh(**BOX3)
     inside = jnp.array([[0.2, 0.3, 0.4], [0.7, 0.8, 0.3], [0.5, 0.2, 0.6], [0.9, 0.6, 0.7]])
     system = jm.System(
-        {"body": jm.Vec3(), "skin": jm.Vec3(), "hook": jm.Vec3()},
+        {"body": jm.Vec3(), "drawn": jm.Vec3(), "skin": jm.Vec3(), "hook": jm.Vec3()},
         forces={
             "solid": jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(900.0, 0.3)),
             "threads": jm.Springs((("skin", [0, 1]), ("skin", [1, 2])), 20.0, 0.3, damping=0.5),
@@ -406,7 +406,10 @@ def embedded_points():
             "skin": jm.UniformMass(("skin", range(4)), 0.2),
             "hook": jm.UniformMass(("hook", [0]), 1.0),
         },
-        mappings={"embed": jm.BarycentricMapping.from_mesh("body", "skin", mesh, inside)},
+        mappings={
+            "embed": jm.BarycentricMapping.from_mesh("body", "skin", mesh, inside),
+            "draw": jm.BarycentricMapping.from_mesh("body", "drawn", mesh, inside[:3]),
+        },
         constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
         rayleigh={"threads": 0.1, "skin": 0.2},
         gravity=(0.3, 0.0, -9.81),

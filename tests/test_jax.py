@@ -16,7 +16,9 @@ from jaxmech._straight_line.elements import map_elements
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("module, name", [("interpreters.partial_eval", "dce_rules"), ("experimental.xla_metadata", "set_xla_metadata")])
+@pytest.mark.parametrize(
+    "module, name", [("interpreters.partial_eval", "dce_rules"), ("experimental.xla_metadata", "set_xla_metadata")]
+)
 def test_a_jax_that_lacks_something_is_refused_at_import(module, name):
     """Not in the middle of a computation, and saying which it is and what is supported."""
     code = f"import jax.{module} as m; del m.{name}; import jaxmech"

@@ -1,8 +1,10 @@
 """Programs compiled for this CPU compute what JAX computes, operation by operation."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ from jax import lax
 from tolerances import ROUND_OFF
 
 from jaxmech._llvm import foreign
+from jaxmech._llvm.interface import interface
 from jaxmech._straight_line import chunks
 from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.node_rows import NodeRows
@@ -197,12 +200,20 @@ def test_a_function_that_the_machine_lacks_is_left_to_xla(made, monkeypatch):
 
 
 def test_without_the_interface_that_is_spoken_there_are_no_kernels(tmp_path, monkeypatch):
+    known, own = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text(), interface()
     header = tmp_path / "xla" / "ffi" / "api" / "c_api.h"
     header.parent.mkdir(parents=True)
     monkeypatch.setattr(jax.ffi, "include_dir", lambda: str(tmp_path))
     for text, version in (("0 / 4", (0, 4)), ("1 / 0", None)):
         major, minor = text.split(" / ")
-        header.write_text(f"#define XLA_FFI_API_MAJOR {major}\n#define XLA_FFI_API_MINOR {minor}\n")
-        assert foreign._interface.__wrapped__() == version
+        numbers = f"#define XLA_FFI_API_MAJOR {major}\n#define XLA_FFI_API_MINOR {minor}\n"
+        header.write_text(re.sub(r"#define XLA_FFI_API_(MAJOR|MINOR) \d+", "", known) + numbers)
+        found = interface.__wrapped__()
+        assert version is None and found is None or found == own._replace(version=version)
+    # What is not where it was thought to be is found where it is; what is not there at all is not looked for.
+    header.write_text(known.replace("int64_t rank;", "").replace("void* data;", "int64_t rank; void* data;"))
+    assert interface.__wrapped__() == own._replace(data=own.data + 8)
+    header.write_text(known.replace("void* data;", "unknown_t data;"))
+    assert interface.__wrapped__() is None
     header.unlink()
-    assert foreign._interface.__wrapped__() is None
+    assert interface.__wrapped__() is None

@@ -485,3 +485,31 @@ def test_wrong_states_are_named(case, child, match):
     dofs, positions, mapping = CASES[case]()
     with pytest.raises(ValueError, match=match):
         jm.System({**dofs, "p": child}, mappings={"map": mapping}).at_rest(positions)
+
+
+@pytest.mark.parametrize("kind", ["tetrahedron", "hexahedron"])
+def test_points_outside_are_extrapolated_however_far(kind):
+    """An affine motion of the nodes takes them along exactly; of cells of 0.5 m, these are up to 400 away."""
+    mesh = jm.box_mesh(cells=(2, 2, 2), size=(1.0, 1.0, 1.0), kind=kind)
+    far = np.array([[7.0, 0.5, 0.5], [-30.0, 40.0, 12.0], [100.0, -200.0, 3.0], [0.3, 0.2, 0.1]])
+    mapping = jm.BarycentricMapping.from_mesh("q", "p", mesh, far)
+    system = jm.System({"q": jm.Vec3(), "p": jm.Vec3()}, mappings={"m": mapping})
+    turn = np.array([[1.0, 0.2, 0.0], [-0.3, 0.9, 0.1], [0.0, 0.4, 1.2]])
+    moved = jm.kinematics(system, {"q": mesh.points @ turn.T + 1.0})["p"]
+    np.testing.assert_allclose(moved, far @ turn.T + 1.0, rtol=1e-10, atol=1e-10)  # weights of 1e6 that sum to 1
+
+
+def test_points_that_no_cell_reaches_are_named():
+    """`y = (1 + eta)/2` and `x = 1 + xi (1 - y/2)` in a trapezium: at `y = 2` it has no width to reach a point by."""
+    mesh = jm.Mesh([[0.0, 0], [2, 0], [1.5, 1], [0.5, 1]], [[0, 1, 2, 3]], "quad")
+    weights = jm.BarycentricMapping.from_mesh("q", "p", mesh, [[30.0, 0.5]]).weights
+    # xi = 29 / 0.75, eta = 0
+    np.testing.assert_allclose(
+        weights[0], np.array([1 - 116 / 3, 1 + 116 / 3, 1 + 116 / 3, 1 - 116 / 3]) / 4, rtol=ROUND_OFF
+    )
+    with pytest.raises(ValueError, match=r"point 1, \[0. 2.\], is outside the mesh"):
+        jm.BarycentricMapping.from_mesh("q", "p", mesh, [[1.0, 0.5], [0.0, 2.0]])
+    flat = jm.Mesh([[0.0, 0], [1, 0], [2, 0], [0, 1]], [[0, 1, 2], [0, 1, 3]], "triangle")  # the first has no area
+    np.testing.assert_allclose(
+        jm.BarycentricMapping.from_mesh("q", "p", flat, [[9.0, 0.0]]).weights, [[-8.0, 9.0, 0.0]], atol=ROUND_OFF
+    )

@@ -429,7 +429,7 @@ TRIANGLE = {"points": [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], "cells": [[0, 1, 2]]
             "Mesh: cell 1 names node 99, but there are 3 points.",
         ),
         ({"cells": [[0, 1, -1]]}, ValueError, "Mesh: cell 0 names node -1, but there are 3 points."),
-        ({"cells": [[0, 1, 2**40]]}, ValueError, f"Mesh: node {2**40} does not fit 32 bits."),
+        ({"cells": [[0, 1, 2**40]]}, ValueError, f"Mesh: {2**40} in cells does not fit 32 bits."),
     ],
 )
 def test_mesh_refuses_what_is_not_a_mesh(fields, error, message):

@@ -358,3 +358,53 @@ def test_buckling_and_vibration_of_a_solid_cantilever():
     assert float(critical) == pytest.approx(euler / (1 + euler / shear), rel=2e-3)
     omega = jm.modes(system, rest, count=1).frequencies[0]
     assert float(omega) == pytest.approx(1.8751040687**2 * np.sqrt(bending / height) / length**2, rel=5e-3)
+
+
+def turntable(stiffness, turn):
+    """Points in polar coordinates, tied to places that the load turns by `turn` rad: `J^T k J = k diag(r^2, 1)` wherever
+    they are. Beside them a mass on a spring of 2 N/m that the load pushes away with 1 N/m.
+    """
+    angles, reach = np.array([0.3, 1.1, 2.3, -0.7, -2.9]), np.array([1.0, 0.7, 1.3, 0.9, 1.7])
+
+    def in_plane(q):
+        return q[1] * jnp.stack([jnp.cos(q[0]), jnp.sin(q[0])])
+
+    def scene(mu):
+        places = jax.vmap(in_plane)(jnp.stack([angles + turn * mu, reach], axis=1))
+        return jm.System(
+            {"polar": jm.Vec2(), "place": jm.Vec2(), "x": jm.Vec1(), "square": jm.Vec1()},
+            mappings={
+                "place": jm.FunctionMapping(("polar", range(5)), "place", in_plane),
+                "square": jm.SquareMapping(("x", [0]), "square"),
+            },
+            forces={
+                "ties": jm.AnchoredSprings(("place", range(5)), stiffness, places),
+                "spring": jm.AnchoredSprings(("x", [0]), 2.0, [[0.0]]),
+                "push": jm.ConstantForce(("square", [0]), (0.5 * mu)[None]),
+            },
+        )
+
+    return scene, scene(jnp.zeros(())).at_rest({"polar": np.stack([angles, reach], axis=1), "x": [[0.0]]})
+
+
+def test_what_cancels_in_the_stress_stiffness_is_no_asymmetry():
+    """Turning brings the stiffness of the ties to entries of `dK/dmu`, in parts that cancel: what is left are 1 N/m of the
+    load, and rounding. The spring is overcome at `mu = 2`.
+    """
+    found = jm.buckling(*turntable(1e9, 1.0))
+    np.testing.assert_allclose(found.factors, [2.0], rtol=ROUND_OFF)
+
+
+def test_a_load_of_no_stress_does_not_buckle():
+    """A motion of all supports together: `dK/dmu` is nil, and what rounding leaves of it is no softening."""
+    mesh = jm.box_mesh(cells=(1, 2), size=(1.0, 2.0), kind="quad")
+    foot = mesh.nodes_where(lambda x: x[:, 1] == 0)
+    solid = jm.QuadFEM.from_mesh("b", mesh, jm.StVenantKirchhoff(1e3, 0.3))
+
+    def scene(mu):
+        motion = jnp.stack([jnp.zeros(2), jnp.stack([mu, 0.7 * mu])])
+        drive = jm.PrescribedMotion(("b", foot), mesh.points[foot], motion, (0.0, 1.0))
+        return jm.System({"b": jm.Vec2()}, forces={"solid": solid}, constraints={"drive": drive})
+
+    state = scene(jnp.zeros(())).at_rest({"b": mesh.points}, time=1.0)
+    assert jm.buckling(scene, state, throw=False).info.result == jm.RESULTS.too_few_modes

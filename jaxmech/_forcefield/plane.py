@@ -1,16 +1,19 @@
 """Plane solids: how a deformation gradient of the plane becomes one of space."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from equinox import AbstractVar
 
 from .._check import check_choice
 from .._element import check_range
 from .._material.base import AbstractMaterial
 from .._typing import Array, Float, Scalar
+from .chart import rates
 from .solid import AbstractSolid, check_rest
 
 _NEWTON_STEPS = 30  # for the free stretch; quadratic, so that 30 is far more than a sane material needs
@@ -20,6 +23,30 @@ _MODES = ("strain", "stress")
 def with_thickness_stretch(F: Float[Array, "2 2"], stretch: Array) -> Float[Array, "3 3"]:
     """`diag(F, stretch)`."""
     return jnp.zeros((3, 3), F.dtype).at[:2, :2].set(F).at[2, 2].set(stretch)
+
+
+def is_linear_law(material: AbstractMaterial, dtype: Any) -> bool:
+    """Whether the stress of a material is linear in `F`: its derivative is a constant, as its trace tells."""
+    leaves, structure = jax.tree.flatten(material)
+    return _is_linear(structure, *(jax.ShapeDtypeStruct(a.shape, a.dtype) if eqx.is_array(a) else a for a in leaves), dtype)
+
+
+@functools.cache  # a trace takes up to 0.2 s, and every program of a scene asks several times
+def _is_linear(structure: Any, *described: Any) -> bool:
+    *leaves, dtype = described
+    numbers = [np.ones(a.shape, a.dtype) if isinstance(a, jax.ShapeDtypeStruct) else a for a in leaves]
+    material = jax.tree.unflatten(structure, numbers)
+    return rates(jax.grad(material.energy_density), jnp.eye(3, dtype=dtype))[0].constant
+
+
+def linear_stretch(material: AbstractMaterial, F: Float[Array, "2 2"]) -> Array:
+    """The `s` at which the stress `dpsi/ds (diag(F, s))` of a linear law is nil: one equation, linear in `s`.
+
+    It may be negative, as every length may under a law of small strains that is taken beyond them.
+    """
+    stress = jax.grad(lambda s: material.energy_density(with_thickness_stretch(F, s)))
+    one = jnp.ones((), F.dtype)
+    return 1 - stress(one) / jax.grad(stress)(one)
 
 
 def stretched_density(material: AbstractMaterial, F: Float[Array, "2 2"], log_stretch: Array) -> Scalar:
@@ -33,7 +60,7 @@ _curvature = jax.grad(_slope, argnums=2)
 
 @eqx.filter_custom_jvp
 def free_log_stretch(material: AbstractMaterial, F: Float[Array, "2 2"]) -> Array:
-    """The `t` at which `dpsi/dt (diag(F, exp t)) = 0`, by Newton's method."""
+    """The `t` at which `dpsi/dt (diag(F, exp t)) = 0`, by Newton's method: a stretch that stays positive."""
 
     def guarded(_: Any, t: Array) -> Array:
         # A bounded step, so that a far start cannot leave the range where the law is defined.
@@ -81,4 +108,7 @@ class AbstractPlaneSolid(AbstractSolid):
     def in_plane_density(self, F: Float[Array, "2 2"]) -> Any:
         if self.plane == "strain":
             return self.thickness * self.material.energy_density(with_thickness_stretch(F, jnp.ones((), F.dtype)))
+        if is_linear_law(self.material, F.dtype):
+            free = with_thickness_stretch(F, linear_stretch(self.material, F))
+            return self.thickness * self.material.energy_density(free)
         return self.thickness * relaxed_density(self.material, F)

@@ -9,17 +9,18 @@ from .._check import check_instance
 from .._element import nodal_parameter, parameter
 from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
-from .._mesh.surface import rest_areas
+from .._mesh.surface import rest_measures
 from .._stencil import Stencil, stencils
 from .._typing import Array, Scalar
 from .base import AbstractEnergyForceField, points_only
 
 
 class Traction(AbstractEnergyForceField):
-    """A load per unit of *rest* area [Pa] (per length of edge in the plane [N/m]) that keeps its direction.
+    """A load per unit of *rest* area [Pa] (per length of edge, in the plane or in space [N/m]) that keeps its direction.
 
-    `E = -integral of t . x dA`, consistent with the shape functions of triangles, quads or edges. `traction`: `(c,)`, or
-    one per face `(e, c)`. Raises `ValueError` for another kind of face or another size.
+    `E = -integral of t . x dA`, consistent with the shape functions of triangles, quads or edges (or of any other cells:
+    per volume [N/m^3]). `traction`: `(c,)`, or one per face `(e, c)`. Raises `ValueError` for faces of another number of
+    nodes or points of another dimension.
     """
 
     on: tuple[Stencil, ...] = stencils()
@@ -42,7 +43,9 @@ class Traction(AbstractEnergyForceField):
         points_only(self, dofs)
         if self.traction.shape[-1] != dofs[0].coord_size:
             raise ValueError(f"traction has shape {self.traction.shape}, expected {dofs[0].coord_size} components.")
+        if self.rest.shape[-1] != dofs[0].coord_size:
+            raise ValueError(f"Traction of rest positions {self.rest.shape} acts on points of their dimension.")
 
     def element_energy(self, x: Array) -> Scalar:
-        shapes, areas = rest_areas(reference_element(self.kind), self.rest)
-        return -jnp.sum((areas @ shapes) * (x @ self.traction))
+        shapes, measures = rest_measures(reference_element(self.kind), self.rest)
+        return -jnp.sum((measures @ shapes) * (x @ self.traction))

@@ -6,15 +6,27 @@ from typing import Any
 import equinox as eqx
 
 from .._equilibrium import NewtonInfo
+from .._linear_system.fit import BuiltFor
 from .._system import State, System
 
 
 class AbstractIntegrator(eqx.Module):
     """Configuration only: `step` is a pure function from one `State` to the next."""
 
+    @property
+    def built_for(self) -> BuiltFor | None:
+        """The scene that its linear system was built for, which `simulate` compares with its own. None: any."""
+        return None
+
     @abc.abstractmethod
     def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
         """The state after a time step `dt` [s], and what happened."""
+
+    def advanced(self, system: System, state: State, h: Any, derivatives_of: str = "") -> tuple[State, NewtonInfo]:
+        """`step` with `throw=False`, as `simulate` calls it. `derivatives_of`: in whose name derivatives of the step raise
+        where a linear solve of theirs fails; they are NaN there, unless somebody is named."""
+        del derivatives_of
+        return self.step(system, state, h, throw=False)
 
     def prepared(self, system: System, state: State) -> "AbstractIntegrator":
         """This integrator for the motion of a scene: what no step changes, evaluated and kept.

@@ -17,7 +17,6 @@ from .._dynamics import (
     force_ahead,
     force_at,
     inertial_force,
-    kinematics,
     momentum,
     retract,
     total_force,
@@ -26,21 +25,22 @@ from .._dynamics import (
 )
 from .._element import as_array, is_concrete
 from .._equilibrium import NewtonInfo, NewtonOptions
+from .._fault import given
 from .._linear_problem import LinearProblem
-from .._linear_solver._outcome import reason
-from .._linear_solver._vectors import norm
 from .._linear_solver.default import default_solver
+from .._linear_solver.derivative import derivative_solve, mark_failure
 from .._linear_system.base import AbstractLinearSystem
+from .._linear_system.fit import BuiltFor, check_topology
 from .._newton import linear_problem, solve_equilibrium
 from .._part_of_scene import weightless, with_only
 from .._precision import compiled
 from .._projector import has_prescribed_motion, prescribed, project
-from .._report import raise_failure
-from .._result import RESULTS
+from .._report import DERIVATIVE, raise_failure
+from .._result import RESULTS, is_traced
 from .._system import State, System, check_inputs
 from .._typing import Array
-from .._validity import laws_hold
 from .base import AbstractIntegrator
+from .linear_outcome import outcome
 from .step_equilibrium import StepEquilibrium
 
 
@@ -84,21 +84,32 @@ class ImplicitEuler(AbstractIntegrator):
                 raise ValueError(f"ImplicitEuler: {name} must be a number of at least 0, got {value}.")
         self._options()
 
-    def _options(self) -> NewtonOptions:
-        return NewtonOptions(self.rtol, self.atol, self.max_steps, 1, self.line_search)
+    def _options(self, derivatives_of: str = "") -> NewtonOptions:
+        return NewtonOptions(self.rtol, self.atol, self.max_steps, 1, self.line_search, derivatives_of=derivatives_of)
+
+    @property
+    def built_for(self) -> BuiltFor | None:
+        return self.linear_system.built_for
 
     def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
         """The state after `dt` [s].
 
         Differentiable in both modes by every leaf of `system`, by `state`, by `dt` and by the Rayleigh coefficients.
-        Raises `FailedComputation` (under `jit`, Equinox's run-time error) unless `throw=False`.
+        Raises `FailedComputation` (under `jit`, JAX's run-time error) unless `throw=False`.
         """
         check_inputs("ImplicitEuler", system, state)
         check_flags("ImplicitEuler", throw=throw)
+        check_topology("the linear system of ImplicitEuler", self.built_for, system)
         check_time_step(dt)
         h = jnp.asarray(dt, state.time.dtype)
-        result = (_newton_step if self.newton else _linear_step)(self, system, state, h)
-        return raise_failure(result, result[1], system, "ImplicitEuler") if throw else result
+        raises = throw and is_traced((self, system, state, h))
+        result = self.advanced(system, state, h, DERIVATIVE.format("ImplicitEuler") if raises else "")
+        if not throw:
+            return result
+        return raise_failure(result, result[1], system, "ImplicitEuler", given(system, state, h), moves=True)
+
+    def advanced(self, system: System, state: State, h: Array, derivatives_of: str = "") -> tuple[State, NewtonInfo]:
+        return (_newton_step if self.newton else _linear_step)(self, system, state, h, derivatives_of)
 
     @checked
     def prepared(self, system: System, state: State) -> "ImplicitEuler":
@@ -116,6 +127,7 @@ class ImplicitEuler(AbstractIntegrator):
         With `newton=True`, that of the first iteration.
         """
         check_inputs("ImplicitEuler", system, state)
+        check_topology("the linear system of ImplicitEuler", self.built_for, system)
         check_time_step(dt)
         return _problem(self, system, state, jnp.asarray(dt, state.time.dtype))
 
@@ -220,10 +232,10 @@ def _left_at_once(integrator: ImplicitEuler, system: System, state: State, h: Ar
 
 @eqx.filter_custom_jvp
 def _solved(
-    inputs: tuple[ImplicitEuler, System, State, Array], A: Any, b: Fields, solver: Any
+    inputs: tuple[ImplicitEuler, System, State, Array], A: Any, b: Fields, solver: Any, derivatives_of: str
 ) -> tuple[Fields, lx.Solution]:
     """`A^-1 b`, `A` and `b` those of `inputs`, and what the solver says."""
-    del inputs
+    del inputs, derivatives_of
     solution = lx.linear_solve(A, b, solver, throw=False)
     return solution.value, lx.Solution(None, solution.result, solution.stats, None)
 
@@ -231,11 +243,13 @@ def _solved(
 @_solved.def_jvp
 def _solved_jvp(primals, tangents):
     # A and b move with the inputs: d(dv) = A^-1 d(b - A dv). Products differentiate far faster than the matrix.
-    inputs, A, b, solver = primals
-    dv, said = _solved(inputs, A, b, solver)
-    rate = eqx.filter_jvp(lambda inputs: _imbalance(*inputs, dv), (inputs,), (tangents[0],))[1]
+    inputs, A, b, solver, derivatives_of = primals
+    dv, said = _solved(*primals)
+    # Where a failed solve left no number: nil times such a rate shall be nil for whoever does not ask for this member.
+    at = {s: jnp.where(jnp.isfinite(a), a, 0) for s, a in dv.items()}
+    rate = eqx.filter_jvp(lambda inputs: _imbalance(*inputs, at), (inputs,), (tangents[0],))[1]
     rate = {s: jnp.zeros_like(a) if rate[s] is None else rate[s] for s, a in dv.items()}
-    moved = lx.linear_solve(A, rate, solver, throw=False).value
+    moved = derivative_solve(A, rate, solver, derivatives_of)
     return (dv, said), (moved, jax.tree.map(lambda _: None, said))
 
 
@@ -253,28 +267,16 @@ def _problem(integrator: ImplicitEuler, system: System, state: State, h: Array) 
 
 
 @compiled
-def _linear_step(integrator: ImplicitEuler, system: System, state: State, h: Array) -> tuple[State, NewtonInfo]:
+def _linear_step(
+    integrator: ImplicitEuler, system: System, state: State, h: Array, derivatives_of: str
+) -> tuple[State, NewtonInfo]:
     problem = _linear_problem(integrator, system, state, h)
-    b = problem.b
     solver, constant = integrator.solver, integrator.linear_system.is_constant()
     solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
-    dv, said = _solved((integrator, system, state, h), problem.A, b, solver)
+    dv, said = _solved((integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
     end = problem.advance(dv)
-    result = reason(said)
-    finite = jnp.isfinite(norm(b)) & jnp.isfinite(norm(end.velocity))
-    valid = laws_hold(system, kinematics(system, end.position))
-    result = RESULTS.where(finite | (result != RESULTS.successful), result, RESULTS.not_finite)
-    result = RESULTS.where(valid | (result != RESULTS.successful), result, RESULTS.inverted_element)
-    info = NewtonInfo(
-        result,
-        jnp.ones((), jnp.int32),
-        norm(b)[None, None],
-        norm(b),
-        jnp.zeros((), h.dtype),
-        jnp.asarray(said.stats["num_steps"], jnp.int32),
-        jnp.where(said.result == lx.RESULTS.successful, -1, said.stats.get("loose_state", jnp.full((), -1, jnp.int32))),
-    )
-    return end, jax.lax.stop_gradient(info)
+    info = outcome(said, system, state, h, problem.b, end)
+    return mark_failure(end, info.result != RESULTS.successful), info
 
 
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
@@ -291,8 +293,10 @@ def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Arr
 
 
 @compiled
-def _newton_step(integrator: ImplicitEuler, system: System, state: State, h: Array) -> tuple[State, NewtonInfo]:
+def _newton_step(
+    integrator: ImplicitEuler, system: System, state: State, h: Array, derivatives_of: str
+) -> tuple[State, NewtonInfo]:
     problem = _equilibrium(integrator, system, state, h)
     start = project(system, state.velocity)
-    velocity, info = solve_equilibrium(problem, start, integrator._options(), integrator.solver)
-    return problem.state(velocity), info
+    velocity, info = solve_equilibrium(problem, start, integrator._options(derivatives_of), integrator.solver)
+    return mark_failure(problem.state(velocity), info.result != RESULTS.successful), info

@@ -9,6 +9,7 @@ import lineax as lx
 from .._assembly import Factors
 from .._dynamics import Fields, kinematics, momentum, momentum_supply, retract, total_force, varying_masses
 from .._equilibrium import AbstractEquilibrium
+from .._fault import given
 from .._linear_system.base import AbstractLinearSystem
 from .._part_of_scene import with_only
 from .._projector import prescribed, project
@@ -57,6 +58,9 @@ class StepEquilibrium(AbstractEquilibrium):
 
     def move(self, u: Fields, d: Fields) -> Fields:
         return {s: u[s] + d[s] for s in u}
+
+    def given(self, u: Fields) -> list[tuple[str, Array]]:
+        return given(self.system, self.start, self.h)
 
     def is_exact(self) -> bool:
         charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)

@@ -55,6 +55,7 @@ def more_steps(matrix: BlockSparse, inverse: Float[Array, "m c c"], steps: Steps
     alike = all(a.dtype == dtype for a in own if jnp.issubdtype(a.dtype, jnp.floating))
     if not alike or device_count() > 1 or 0 in (*matrix.values.shape, *steps.d.shape):
         return steps
+    matrix.pattern.check_shapes("conjugate gradients", matrix.values.shape[0])
     plan = matrix.pattern.columns, matrix.pattern.row_starts
     return Steps(*(a[0] for a in _more_p.bind(*(a[None] for a in own), *plan, inverted=inverted)))
 
@@ -104,7 +105,7 @@ def _by_kernel(*operands, inverted):
     results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (*vectors, *scalars)]
     results[3:3] = 2 * [jax.ShapeDtypeStruct(vectors[0].shape[1:], values.dtype)]  # to work with, one scene after the other
     is_own = [not shared[0], False, False, not shared[1], *5 * [True], *3 * [True], False, False, True, True]
-    found = function(read, results, [vectors[0].shape[1]], is_own)
+    found = function(read, results, [vectors[0].shape[1], given.columns.shape[0]], is_own)
     for names, columns in zip((NUMBERS, COUNTS), found[-2:], strict=True):
         own |= {name: columns[:, i] for i, name in enumerate(names)}
     own |= dict(zip(("d", "r", "p"), found, strict=False))

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._llvm.foreign import ForeignFunction, number_type
 from .._llvm.text import Text, constant
-from .._sparse.product_kernel import row_product
+from .._sparse.product_kernel import Pattern, row_product
 from ._outcome import FINE, INDEFINITE, SINGULAR
 
 # What a run is given and gives back beside vectors, in this order.
@@ -34,9 +34,9 @@ def compiled_steps(c: int, dtype: Any, inverted: bool) -> ForeignFunction:
     with text.when(run.goes_on()):
         run.precondition()
         with text.repeated(run.goes_on):
-            run.step("%a0", "%a1", "%a2")
+            run.step("%a0", Pattern("%a1", "%a2", "%blocks", "%nodes"))
     run.write("%r5", "%r6")
-    return text.function(9, 7, ["nodes"])
+    return text.function(9, 7, ["nodes", "blocks"])
 
 
 class _Loop:
@@ -86,7 +86,7 @@ class _Loop:
             self._preconditioned(node, self._at(self.r, node), sums)
         self.text.set(self.next_rz, self._total(sums))
 
-    def step(self, matrix: str, columns: str, row_starts: str) -> None:
+    def step(self, matrix: str, pattern: Pattern) -> None:
         """The direction, its product, and what follows from it."""
         text, numbers = self.text, self.numbers
         rz, before = text.get(self.next_rz), text.get(numbers["rz"])
@@ -98,7 +98,7 @@ class _Loop:
             self._put(self.p, node, [self._plus(a, beta, b) for a, b in zip(z, p, strict=True)])
         sums = self._sums()
         with text.each(0, "%nodes") as node:
-            row = row_product(text, (self.c, self.c), self.dtype, matrix, columns, row_starts, node, self.p)
+            row = row_product(text, (self.c, self.c), self.dtype, matrix, pattern, node, self.p)
             self._put(self.Ap, node, row)
             self._add(sums, self._at(self.p, node), row)
         alpha = self._length(self._total(sums), rz)

@@ -22,6 +22,7 @@ from ._singularity import CONDITION_LIMIT, ScaledMatrix, condition_estimate, nul
 TOO_FEW, UNCONVERGED, NOT_FINITE = 100, 101, 102  # flaws beside those of linear solves
 _SHIFTS = (0.0, 1e-9, 1e-7, 1e-5, 1e-3, 1e-1, 1e1)  # times the largest ratio of diagonal entries, tried in turn
 _ASYMMETRY = 1e4  # rounding units of the largest entry
+_CANCELLED = 1e2, 1e4  # rounding units of what cancelled: how unsymmetric the rest may be, and how large if it is nil
 _DENSE = 200  # unknowns below which LAPACK is faster than iterating
 _NIL = 1e-13  # of the largest nu: what has less is a direction without mass
 _BACKWARD_ERROR = 1e-9
@@ -45,16 +46,24 @@ class HostPairs:
         return HostPairs(nothing, np.full((size, count), np.nan), np.nan, nothing, flaw, loose)
 
 
-def lowest(K: sp.csr_array, M: sp.csr_array, count: int, *, shifted: bool, unit: float = 2.0**-52) -> HostPairs:
+def lowest(
+    K: sp.csr_array, M: sp.csr_array, count: int, *, shifted: bool, unit: float = 2.0**-52, summed: float = 0.0
+) -> HostPairs:
     """The lowest eigenpairs of `K x = lambda M x`: all of them with `shifted` (`M` positive semi-definite), or else the
     lowest positive ones (`K` positive definite, `M` of any sign). Both have one pattern that holds the whole diagonal.
-    `unit`: the rounding unit of those who assembled them, to which they must be symmetric.
+    `unit`: the rounding unit of those who assembled them, to which they must be symmetric. `summed`: the size of the numbers
+    whose sums the entries of `M` are, where that is more than what is left of them.
     """
     size = K.indptr.size - 1
     if not (np.isfinite(K.data).all() and np.isfinite(M.data).all()):
         return HostPairs.failed(NOT_FINITE, size, count)
-    if _asymmetric(K, unit) or _asymmetric(M, unit):
+    unequal, nil = (units * unit * summed for units in _CANCELLED)
+    if _asymmetry(K) > _ASYMMETRY * unit * _largest_entry(K):
         return HostPairs.failed(UNSYMMETRIC, size, count)
+    if _asymmetry(M) > max(_ASYMMETRY * unit * _largest_entry(M), unequal):
+        return HostPairs.failed(UNSYMMETRIC, size, count)
+    if _largest_entry(M) <= nil:
+        return HostPairs.failed(TOO_FEW, size, count)
     K, M = _symmetric(K), _symmetric(M)
     if np.count_nonzero(abs(M).sum(axis=1)) < count:
         return HostPairs.failed(TOO_FEW, size, count)
@@ -70,8 +79,12 @@ def lowest(K: sp.csr_array, M: sp.csr_array, count: int, *, shifted: bool, unit:
     return replace(pairs, values=scale * pairs.values, following=scale * pairs.following)
 
 
-def _asymmetric(matrix: sp.csr_array, unit: float) -> bool:
-    return float(abs(matrix - matrix.T).max()) > _ASYMMETRY * unit * float(abs(matrix).max())
+def _asymmetry(matrix: sp.csr_array) -> float:
+    return float(abs(matrix - matrix.T).max())
+
+
+def _largest_entry(matrix: sp.csr_array) -> float:
+    return float(np.abs(matrix.data).max(initial=0.0))
 
 
 def _symmetric(matrix: sp.csr_array) -> sp.csr_array:

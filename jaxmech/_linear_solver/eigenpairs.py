@@ -10,9 +10,11 @@ import lineax as lx
 import numpy as np
 from scipy import sparse
 
+from .._jax import index_of
 from .._precision import compiled
+from .._raise import raise_if
 from .._result import RESULTS
-from .._rows import take_rows
+from .._rows import add_rows, take_rows
 from .._sparse.block_matrix import BlockMatrix
 from .._typing import Array, Float
 from ._factor_cache import on_worker
@@ -74,22 +76,26 @@ class Found(eqx.Module):
 
 
 @compiled
-def eigenpairs(K: BlockMatrix, M: BlockMatrix, count: int, *, shifted: bool, norm: str) -> Eigenpairs:
+def eigenpairs(
+    K: BlockMatrix, M: BlockMatrix, count: int, *, shifted: bool, norm: str, size: Array | None = None
+) -> Eigenpairs:
     """The `count` lowest pairs. `shifted`: `M` is positive semi-definite, and `K` anything; otherwise `K` is positive
-    definite, `M` anything, and the lowest positive pairs are found. `norm`: `"mass"` or `"stiffness"`.
+    definite, `M` anything, and the lowest positive pairs are found. `norm`: `"mass"` or `"stiffness"`. `size`: of the
+    numbers whose sums the entries of `M` are, where much of them may have cancelled: their rounding is that of `M`.
     """
     # Symmetry is measured on the host, whatever was promised: derivatives rest on it.
     K, M = (BlockMatrix(A.entries, A.sizes, True, A.dtype) for A in (K, M))
-    return Eigenpairs(K, M, _search(*jax.lax.stop_gradient((K, M)), count, shifted, norm), norm)
+    summed = jnp.zeros((), K.dtype) if size is None else size
+    return Eigenpairs(K, M, _search(*jax.lax.stop_gradient((K, M, summed)), count, shifted, norm), norm)
 
 
-def _search(K: BlockMatrix, M: BlockMatrix, count: int, shifted: bool, norm: str) -> Found:
+def _search(K: BlockMatrix, M: BlockMatrix, summed: Array, count: int, shifted: bool, norm: str) -> Found:
     size, real, number = K.in_size(), partial(jax.ShapeDtypeStruct, dtype=K.dtype), jax.ShapeDtypeStruct((), np.int32)
     shapes = (real((count,)), real((size, count)), real(()), real((count,)), real((size,)), number, number)
     host = partial(_host_search, tuple(K.entries), K.sizes, count, shifted, K.dtype)
     arrays = [(e.values, e.pattern.rows, e.pattern.columns) for e in K.entries.values()]
     masses = [e.values for e in M.entries.values()]
-    answer = call_host("the search for modes", host, shapes, arrays, masses, vmap_method="sequential")
+    answer = call_host("the search for modes", host, shapes, arrays, masses, summed, vmap_method="sequential")
     values, columns, following, errors, scale, flaw, loose = answer
     x = _by_state(K, columns.T)
     pinned = _by_state(K, 1 - jax.nn.one_hot(jnp.argmax(jnp.abs(columns.T) * scale, axis=1), size, dtype=K.dtype))
@@ -111,7 +117,7 @@ def _copies(values: Array, following: Array, floor: Array) -> tuple[Array, Array
     return jnp.append(0, jnp.cumsum(~near[:-1])), near | jnp.append(False, near[:-1])
 
 
-def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses) -> tuple[Any, ...]:
+def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses, summed) -> tuple[Any, ...]:
     arrays = [tuple(np.asarray(a) for a in entry) for entry in arrays]
     layout = layout_of(pairs, sizes, [(v.shape, rows, columns) for v, rows, columns in arrays])
 
@@ -120,7 +126,8 @@ def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses) -> tuple[A
         return sparse.csr_array((values, layout.indices, layout.indptr), shape=(layout.size, layout.size))
 
     K, M = rows([v for v, _, _ in arrays]), rows(masses)
-    found = on_worker(lambda: lowest(K, M, count, shifted=shifted, unit=float(np.finfo(dtype).eps)))
+    unit = float(np.finfo(dtype).eps)
+    found = on_worker(lambda: lowest(K, M, count, shifted=shifted, unit=unit, summed=float(summed)))
     loose = -1
     if found.loose is not None:
         ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
@@ -156,9 +163,8 @@ def _vectors_jvp(primals, tangents):
     values, x = _values(*primals), _vectors(*primals)
     r, Mx = _residual_rate(K, M, tangents, values, x), jax.vmap(M.mv)(x)
     rate = _each_dot(x, r) / _each_dot(x, Mx)
-    pinned = RESULTS.where(jnp.any(found.repeated), RESULTS.repeated_eigenvalue, RESULTS.successful).error_if(
-        found.pinned, jnp.any(found.repeated)
-    )
+    repeated = {"result": index_of(RESULTS.repeated_eigenvalue)}
+    pinned = raise_if(found.pinned, jnp.any(found.repeated), {"who": "the derivative of modes"}, repeated)
 
     def solve(free, value, rhs):
         A = _held(K.plus(M.scaled(-value)), free)
@@ -190,7 +196,8 @@ def _held(A: BlockMatrix, free: dict[str, Array]) -> BlockMatrix:
         values = entry.values * row[:, :, None] * column[:, None, :]
         if r == c:
             ones = jax.vmap(jnp.diag)(1 - free[r])
-            values = values.at[entry.pattern.diagonal].add(ones, unique_indices=True, indices_are_sorted=True)
+            assert entry.pattern.diagonal is not None
+            values = add_rows(values, entry.pattern.diagonal, ones, unique=True)
         entries[r, c] = eqx.tree_at(lambda e: e.values, entry, values)
     return BlockMatrix(entries, A.sizes, A.symmetric, A.dtype)
 

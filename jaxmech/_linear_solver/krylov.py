@@ -24,6 +24,7 @@ from ._vectors import Vector, choose, dtype_of, minus, norm, plus, zeros
 _MOST_STEPS = 20_000  # more than any system worth iterating on takes
 _FATAL = (INDEFINITE, UNSYMMETRIC, SINGULAR)  # no restart helps
 GRACE = 5  # steps after which a residual must have begun to fall
+_FLOOR = 16.0  # rounding units of what a residual is a sum of, that it may be above nil when nothing makes it smaller
 _UNLIKE = 1e3  # times that the rows with the load are larger than those with the residual
 
 
@@ -86,8 +87,8 @@ class AbstractKrylov(lx.AbstractLinearSolver):
     as soon as the residual falls too slowly to arrive within `max_steps`: after five steps it must keep below the straight
     line, in logarithms, that leads there.
 
-    The option `x0` is where to start; a start worse than zero is dropped. `stats`: `num_steps`, `residual` (its norm) and
-    `reason`, a member of `jaxmech.RESULTS`.
+    The option `x0` is where to start; a start worse than zero is dropped. `stats`: `num_steps`, `residual` (its norm),
+    `floor` (what rounding makes of it) and `reason`, a member of `jaxmech.RESULTS`.
     """
 
     rtol: AbstractVar[float | None]
@@ -141,7 +142,8 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         flaw = jnp.where(state.flaw == FINE, flaw, state.flaw)
         flaw = jnp.where(jnp.isfinite(last.residual) | (flaw == UNSYMMETRIC), flaw, SINGULAR)
         result, reason = outcome(flaw)
-        return last.x, result, {"num_steps": last.steps, "residual": last.residual, "reason": reason}
+        floor = _FLOOR * unit * (scale + norm(jax.tree.map(jnp.multiply, state.rows, last.x)))
+        return last.x, result, {"num_steps": last.steps, "residual": last.residual, "floor": floor, "reason": reason}
 
     def transpose(self, state: KrylovState, options: dict[str, Any]):
         if self.symmetric:

@@ -13,6 +13,7 @@ from .._part_of_scene import weightless
 from .._sparse.block_matrix import Pair
 from .._system import State, System
 from .._typing import Array, Int
+from .fit import BuiltFor
 
 
 class Memory(eqx.Module):
@@ -47,6 +48,11 @@ class AbstractLinearSystem(eqx.Module):
     @abc.abstractmethod
     def constrain(self, system: System, operator: lx.AbstractLinearOperator) -> lx.AbstractLinearOperator:
         """`P A P + (I - P)`."""
+
+    @property
+    def built_for(self) -> BuiltFor | None:
+        """The scene that this was built for, which `check_topology` compares with another. None: it serves every scene."""
+        return None
 
     @checked
     def linearized(

@@ -10,11 +10,11 @@ from .._assembly import PARTS, Factors, Terms
 from .._check import check_choice, check_flags, check_instance
 from .._dynamics import Fields
 from .._evaluation import Evaluation
-from .._precision import compiled
 from .._sparse.block_matrix import BlockMatrix
 from .._system import State, System
 from .base import AbstractLinearSystem
-from .matrix import MatrixLinearSystem
+from .fit import BuiltFor
+from .matrix import MatrixLinearSystem, on_its_topology
 from .shared import share_pattern
 
 Selection = Terms | Factors | tuple[Terms, Factors]
@@ -76,13 +76,17 @@ class CompositeLinearSystem(AbstractLinearSystem):
         """Those of the solver's matrix."""
         return self.systems[self.solver].terms
 
+    @property
+    def built_for(self) -> BuiltFor | None:
+        return self.systems[self.solver].built_for
+
     def __getitem__(self, name: str) -> MatrixLinearSystem:
         if name not in self.systems:
             raise KeyError(f"no matrix '{name}'; there are {sorted(self.systems)}.")
         return self.systems[name]
 
     @checked
-    @compiled
+    @on_its_topology
     def matrices(self, system: System, state: State, factors: Factors = Factors()) -> dict[str, BlockMatrix]:
         """Every matrix by name, in one pass. `factors`: of those that have none of their own."""
         self.systems[self.solver].check("this CompositeLinearSystem", system, state)

@@ -1,11 +1,14 @@
 """Whether a scene is the one that a linear system was built for."""
 
 import hashlib
+import weakref
 from collections.abc import Mapping
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._element import is_concrete
 from .._part_of_scene import without_idle
 from .._scene_check import component_stencils
 from .._sparse.block_matrix import BlockMatrix, Pair, Sizes
@@ -15,6 +18,7 @@ from .._typing import Array, UInt8
 
 # A part of a scene by its family and name, and everything in it that a pattern depends on but node numbers.
 Signature = tuple[tuple[tuple[str, str], str], ...]
+BuiltFor = tuple[Signature, UInt8[Array, "32"]]  # and the digest of the node numbers
 
 
 def signature(system: System) -> Signature:
@@ -22,9 +26,8 @@ def signature(system: System) -> Signature:
 
     Mapped states that nothing acts on have no part in a matrix, and none in this.
     """
-    main, system = system.main_states, without_idle(system)
-    carrying = {*main, *(m.child for m in system.mappings.values())}
-    states = {("state", name): type(dof).__name__ for name, dof in system.dofs.items() if name in carrying}
+    system = without_idle(system)
+    states = {("state", name): type(dof).__name__ for name, dof in system.dofs.items()}
     parts = {}
     for family in ("forces", "masses", "constraints"):
         for name, component in getattr(system, family).items():
@@ -77,11 +80,44 @@ def check_pattern(who: str, matrix: BlockMatrix, sizes: Sizes, patterns: Mapping
         )
 
 
+def check_topology(who: str, built_for: BuiltFor | None, system: System) -> None:
+    """Raise `ValueError` for a scene of the same parts whose node numbers are others, where they can be looked at.
+
+    To be called before anything is traced: within `jit`, numbers that are arguments are not known.
+    """
+    if built_for is None:
+        return
+    parts, digest = built_for
+    if not is_concrete(digest, *(s.nodes for _, on in component_stencils(system) for s in on)):
+        return
+    if np.asarray(digest).tobytes() != _topology(system) and parts == signature(system):
+        raise ValueError(f"{who} was built for a scene of the same sizes with other node numbers. Build it again.")
+
+
 def topology(system: System) -> UInt8[Array, "32"]:
     """A digest (SHA-256) of the node numbers of every component. Host work."""
-    digest = hashlib.sha256()
+    return jnp.asarray(np.frombuffer(_topology(system), np.uint8))
+
+
+def _topology(system: System) -> bytes:
+    whole = hashlib.sha256()
     for name, stencils in sorted(component_stencils(without_idle(system)), key=lambda item: item[0]):
-        digest.update(name.encode())
+        whole.update(name.encode())
         for s in stencils:
-            digest.update(np.ascontiguousarray(s.nodes, np.int32).tobytes())
-    return jnp.asarray(np.frombuffer(digest.digest(), np.uint8))
+            whole.update(_digest(s.nodes))
+    return whole.digest()
+
+
+# What was read of arrays that are still there: they never change, and every eager step asks. By identity.
+_digests: dict[int, tuple[weakref.ref, bytes]] = {}
+
+
+def _digest(nodes: Array) -> bytes:
+    """A digest of the numbers of one array."""
+    key = id(nodes)
+    if key in _digests and _digests[key][0]() is nodes:
+        return _digests[key][1]
+    digest = hashlib.sha256(np.ascontiguousarray(nodes, np.int32)).digest()
+    if isinstance(nodes, jax.Array):
+        _digests[key] = weakref.ref(nodes, lambda _: _digests.pop(key, None)), digest
+    return digest

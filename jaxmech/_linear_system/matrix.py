@@ -1,11 +1,12 @@
 """The assembled linear system: the pattern once, outside `jit`; the values as often as you like, inside."""
 
+import functools
 from os import PathLike
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import lineax as lx
-import numpy as np
 
 from .._arguments import checked
 from .._assembly import Contribution, Factors, Terms
@@ -28,11 +29,19 @@ from .._sparse.row_products import RowProducts
 from .._system import State, System, check_inputs
 from .._typing import Array, UInt8
 from .base import AbstractLinearSystem
-from .fit import Signature, check_fit, check_pattern, signature, topology
+from .fit import BuiltFor, Signature, check_fit, check_pattern, check_topology, signature, topology
 from .matrix_free import MatrixFreeSystem
 from .parts import Parts
+from .plan_check import check_plans
 from .steady import SteadyBlocks
 from .storage import load_pytree, save_pytree
+
+
+def _same_topology(this: AbstractLinearSystem, system: System, *_: Any, **__: Any) -> None:
+    check_topology(f"this {type(this).__name__}", this.built_for, system)
+
+
+on_its_topology = functools.partial(compiled, before=_same_topology)
 
 
 class MatrixLinearSystem(AbstractLinearSystem):
@@ -41,7 +50,8 @@ class MatrixLinearSystem(AbstractLinearSystem):
     Make one with `MatrixLinearSystem.build(system, state)`, outside `jit`; it is a pytree of index arrays, so it is an
     argument like any other, and a scene of equal sizes does not re-compile. It serves every scene of the same topology,
     whatever the numbers are: parameters, positions, factors. A scene with other components, or of other sizes, is refused
-    (`ValueError`), under `jit` as well. `save` and `load` keep it in a file; `share_pattern` gives several one pattern.
+    (`ValueError`), under `jit` as well; one with other node numbers wherever these are not traced. `save` and `load` keep
+    it in a file; `share_pattern` gives several one pattern.
     """
 
     terms: Terms = eqx.field(static=True)
@@ -89,17 +99,21 @@ class MatrixLinearSystem(AbstractLinearSystem):
     def load(cls, path: str | PathLike[str], system: System, state: State) -> "MatrixLinearSystem":
         """Read what `save` wrote, without the symbolic phase.
 
-        Raises `ValueError` for a file that is not of this kind or version, and for a scene that is not the one it was
-        built for: other components, other sizes, other node numbers.
+        Raises `ValueError` for a file that is not of this kind or version, or whose contents have changed since, and for a
+        scene that is not the one it was built for: other components, other sizes, other node numbers.
         """
         loaded = load_pytree(path, cls, _SAVED)
         who = f"the MatrixLinearSystem in {str(path)!r}"
+        check_plans(who, loaded)
         loaded.check(who, system, state)
-        if not np.array_equal(loaded.topology, topology(system)):
-            raise ValueError(f"{who} was built for a scene of the same sizes with other node numbers. Build it again.")
+        check_topology(who, loaded.built_for, system)
         if loaded.plan != Plan.build(system, loaded.terms):
             raise ValueError(f"{who} was built for forces that depend on other things than those of this scene.")
         return loaded
+
+    @property
+    def built_for(self) -> BuiltFor | None:
+        return self.built, self.topology
 
     def check(self, who: str, system: System, state: State) -> None:
         """Raise `ValueError` unless a scene and a state are of the shapes that this was built for."""
@@ -107,18 +121,18 @@ class MatrixLinearSystem(AbstractLinearSystem):
         check_fit(who, self.built, self.sizes, system, state)
 
     @checked
-    @compiled
+    @on_its_topology
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.constrain(system, self.unconstrained(system, state, factors))
 
     @checked
-    @compiled
+    @on_its_topology
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         self.check("this MatrixLinearSystem", system, state)
         return self.matrix(Evaluation(system, state, self.mappings(system), self.forces(system)), factors)
 
     @checked
-    @compiled
+    @on_its_topology
     def linearized(
         self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
     ) -> tuple[BlockMatrix, Fields]:

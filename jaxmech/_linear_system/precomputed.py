@@ -10,6 +10,7 @@ from .._sparse.block_sparse import BlockSparse
 from .._system import State, System
 from .._typing import Array
 from .base import AbstractLinearSystem
+from .fit import BuiltFor, check_topology
 from .matrix import MatrixLinearSystem
 from .parts import Parts, present
 
@@ -39,12 +40,17 @@ class PrecomputedMatrixSystem(AbstractLinearSystem):
         """Those of the matrix."""
         return self.matrix.terms
 
+    @property
+    def built_for(self) -> BuiltFor | None:
+        return self.matrix.built_for
+
     @checked
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         return self.constrain(system, self.unconstrained(system, state, factors))
 
     @checked
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
+        check_topology(f"this {type(self).__name__}", self.built_for, system)
         self.matrix.check("this PrecomputedMatrixSystem", system, state)
         values = self.parts.sum(factors)
         entries = {pair: BlockSparse(blocks, self.matrix.patterns[pair]) for pair, blocks in values.items()}

@@ -15,6 +15,7 @@ from .._sparse.block_sparse import BlockSparse
 from .._sparse.preconditioned import PreconditionedOperator
 from .._system import State, System
 from .base import AbstractLinearSystem, Memory
+from .fit import BuiltFor, check_topology
 from .matrix import MatrixLinearSystem
 from .matrix_free import MatrixFreeSystem
 from .rotations import nodal_rotations
@@ -58,12 +59,17 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
         """Those of the products."""
         return self.products.terms
 
+    @property
+    def built_for(self) -> BuiltFor | None:
+        return self.matrix.built_for
+
     @checked
     def assemble(self, system: System, state: State, factors: Factors = Factors()) -> PreconditionedOperator:
         return self.constrain(system, self.unconstrained(system, state, factors))
 
     @checked
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> PreconditionedOperator:
+        check_topology(f"this {type(self).__name__}", self.built_for, system)
         self.matrix.check("this PreconditionedMatrixFreeSystem", system, state)
         operator = self.products.unconstrained(system, state, factors)
         kept = self._assembled(system, state, factors) if self.memory is None else self.memory

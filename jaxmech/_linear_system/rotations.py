@@ -9,7 +9,7 @@ from .._dof import AbstractDof, Rigid2, Rigid3, Vec2, Vec3
 from .._dynamics import Fields
 from .._precision import compiled
 from .._rotation import quaternion_conjugate, quaternion_product, rotation_matrix
-from .._rows import take_rows
+from .._rows import put_rows, take_rows
 from .._sparse.block_matrix import Pair
 from .._sparse.pattern import BlockPattern
 from .._system import System
@@ -35,7 +35,8 @@ def nodal_rotations(
         turned = _of_state(dof, patterns[state, state], before[state], now[state])
         for constraint in system.constraints.values():
             if constraint.on[0].state == state:
-                turned = turned.at[constraint.on[0].nodes].set(jnp.eye(dof.deriv_size, dtype=turned.dtype))
+                nodes, own = constraint.on[0].nodes, jnp.eye(dof.deriv_size, dtype=turned.dtype)
+                turned = put_rows(turned, nodes, jnp.broadcast_to(own, (nodes.shape[0], *own.shape)))
         result[state] = jax.lax.stop_gradient(turned)
     return result
 

@@ -1,13 +1,10 @@
 """Functions in the language of LLVM, compiled by llvmlite for this CPU, and handed to XLA as foreign functions."""
 
 import ctypes
-import functools
 import hashlib
 import os
-import re
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,13 +14,13 @@ import numpy as np
 from .._devices import is_of_each
 from .._jax import Primitive, device_count_of, lower_fun, register_lowering
 from .._typing import Array
+from .interface import Interface, interface
+from .machine_code import load, machine
 
 TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
 
 _NAME = "jaxmech"
-# Where the interface of XLA (`xla/ffi/api/c_api.h`) has the pointers to buffers, and these their data.
-_ARGUMENTS, _RESULTS, _DATA = 72, 112, 24  # bytes
-_targets: dict[str, Any] = {}  # what is compiled, by the name that XLA knows it by
+_known: set[str] = set()  # what is compiled, by the name that XLA knows it by
 _lock = threading.Lock()
 
 
@@ -39,7 +36,10 @@ class ForeignFunction:
     """
 
     def __init__(self, text: str, arguments: int, results: int, numbers: int, called: Sequence[str] = ()):
-        self.name = _target("\n".join([text, *_handler(_call(arguments, results, numbers))]), called)
+        xla = interface()
+        assert xla is not None
+        handler = _handler(xla, _call(xla, arguments, results, numbers))
+        self.name = _target("\n".join([text, *handler]), called)
 
     def __call__(
         self,
@@ -82,7 +82,7 @@ def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kerne
 
     def on_cpu(ctx, *operands, **params):
         alone = device_count_of(ctx) == 1 or is_of_each()
-        return (kernel if alone and _interface() is not None else arrays)(ctx, *operands, **params)
+        return (kernel if alone and is_available() else arrays)(ctx, *operands, **params)
 
     def at_once(*operands, static):
         return primitive.bind(*operands, **dict(static))
@@ -93,34 +93,26 @@ def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kerne
     register_lowering(primitive, on_cpu, platform="cpu")
 
 
-@functools.cache
-def _interface() -> tuple[int, int] | None:
-    """The version of XLA's interface for foreign functions, if it is one that `_handler` speaks; numbers behind the first
-    only ever add to it."""
-    header = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
-    if not header.is_file():
-        return None
-    numbers = dict(re.findall(r"#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", header.read_text()))
-    version = int(numbers.get("MAJOR", -1)), int(numbers.get("MINOR", -1))
-    return version if version[0] == 0 else None
+def is_available() -> bool:
+    """Whether functions can be compiled and called here. Asked in this one place: where not, all runs as arrays."""
+    return interface() is not None and machine() is not None
 
 
-def _handler(lines: Sequence[str]) -> list[str]:
+def _handler(xla: Interface, lines: Sequence[str]) -> list[str]:
     """A function of XLA's interface, `ptr (ptr %frame)`, that runs `lines`, or says of which version of it it is."""
-    assert (version := _interface()) is not None
     return [
         f"define ptr @{_NAME}(ptr %frame) {{",
-        "  %asked.at = getelementptr i8, ptr %frame, i64 8",
+        f"  %asked.at = getelementptr i8, ptr %frame, i64 {xla.asked}",
         "  %asked = load ptr, ptr %asked.at",
         "  %runs = icmp eq ptr %asked, null",
         "  br i1 %runs, label %run, label %tell",
         "tell:",  # an extension of the frame: the place to write the version to
-        "  %metadata.at = getelementptr i8, ptr %asked, i64 24",
+        f"  %metadata.at = getelementptr i8, ptr %asked, i64 {xla.metadata}",
         "  %metadata = load ptr, ptr %metadata.at",
-        "  %major = getelementptr i8, ptr %metadata, i64 24",
-        f"  store i32 {version[0]}, ptr %major",
-        "  %minor = getelementptr i8, ptr %metadata, i64 28",
-        f"  store i32 {version[1]}, ptr %minor",
+        f"  %major = getelementptr i8, ptr %metadata, i64 {xla.major}",
+        f"  store i32 {xla.version[0]}, ptr %major",
+        f"  %minor = getelementptr i8, ptr %metadata, i64 {xla.minor}",
+        f"  store i32 {xla.version[1]}, ptr %minor",
         "  ret ptr null",
         "run:",
         *lines,
@@ -129,7 +121,7 @@ def _handler(lines: Sequence[str]) -> list[str]:
     ]
 
 
-def _call(arguments: int, results: int, numbers: int) -> list[str]:
+def _call(xla: Interface, arguments: int, results: int, numbers: int) -> list[str]:
     """What reads where XLA's buffers are, and the numbers from the last of them, and calls `@each` scene after scene."""
     lines = []
 
@@ -138,10 +130,10 @@ def _call(arguments: int, results: int, numbers: int) -> list[str]:
         lines.append(f"  {name} = load ptr, ptr {name}.at")
         return name
 
-    places = {"a": read("%arguments", "%frame", _ARGUMENTS), "r": read("%results", "%frame", _RESULTS)}
+    places = {"a": read("%arguments", "%frame", xla.arguments), "r": read("%results", "%frame", xla.results)}
     names = [*(("a", i) for i in range(arguments + 1)), *(("r", i) for i in range(results))]
     for kind, i in names:
-        read(f"%{kind}{i}.data", read(f"%{kind}{i}", places[kind], 8 * i), _DATA)
+        read(f"%{kind}{i}.data", read(f"%{kind}{i}", places[kind], 8 * i), xla.data)
     arrays = [f"%{kind}{i}" for kind, i in names if (kind, i) != ("a", arguments)]
     for i in range(numbers + 1 + 2 * len(arrays)):
         lines += [
@@ -170,16 +162,13 @@ def _call(arguments: int, results: int, numbers: int) -> list[str]:
 
 def _target(text: str, called: Sequence[str]) -> str:
     """The name by which XLA calls the handler of a text."""
-    import llvmlite.binding as llvm
-
     name = f"{_NAME}_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
     with _lock:
-        if name not in _targets:
-            for function in called:
-                llvm.add_symbol(function, _address(function))
-            _targets[name] = _compiled(text)
-            address = _targets[name].get_function_address(_NAME)
+        if name not in _known:
+            symbols = {function: _address(function) for function in called}
+            address = load(text.replace(f"@{_NAME}(", f"@{name}("), name, symbols)
             jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
+            _known.add(name)
     return name
 
 
@@ -189,22 +178,3 @@ def _address(function: str) -> int:
     if not hasattr(library, function):
         raise NotOfThisMachine(f"no {function} in this process")
     return ctypes.cast(getattr(library, function), ctypes.c_void_p).value or 0
-
-
-def _compiled(text: str) -> Any:
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
-    )
-    module = llvm.parse_assembly(text)
-    # Vectors are written as such: nothing is left to find.
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return engine

@@ -35,6 +35,12 @@ class Text:
         """Says that a function is called, as often as one likes."""
         self._declarations[f"declare {function}"] = None
 
+    def missing(self, kind: str, count: int) -> str:
+        """Where so many numbers stand that are not there: NaN."""
+        name, nan = f"@missing{count}.{kind}", constant(np.asarray(np.nan))
+        self._declarations[f"{name} = private constant [{count} x {kind}] [{', '.join(count * [f'{kind} {nan}'])}]"] = None
+        return name
+
     def variable(self, kind: str, value: str) -> str:
         """A variable of a type, with a value to begin with."""
         name = self._name()

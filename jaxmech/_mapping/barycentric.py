@@ -41,7 +41,8 @@ class BarycentricMapping(AbstractMapping):
     def from_mesh(cls, state: str, child: str, mesh: Mesh, points: Any) -> "BarycentricMapping":
         """The points at rest `(n, d)` [m], found in the cells of `mesh` (host search, outside `jit`).
 
-        A point outside the mesh is carried by the nearest cell, extrapolated.
+        A point outside the mesh is carried by the nearest cell, extrapolated. Raises `ValueError` for one so far from cells
+        that are no parallelepipeds or simplices that their shape functions do not reach it.
         """
         check_instance("BarycentricMapping", "mesh", mesh, Mesh)
         cells, weights = locate_points(mesh, points)

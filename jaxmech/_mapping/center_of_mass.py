@@ -40,8 +40,8 @@ class CenterOfMassMapping(AbstractMapping):
         """The centre of these nodes of these states, whose `masses` follow in the same order."""
         if not isinstance(nodes, Mapping) or not nodes:
             raise TypeError(f"CenterOfMassMapping.of: nodes must be a dictionary of nodes by state, got {nodes!r:.80}.")
-        nodes = {s: whole_numbers("CenterOfMassMapping.of", f"nodes['{s}']", n, (None,)) for s, n in nodes.items()}
-        return cls(tuple((state, n[None, :]) for state, n in nodes.items()), child, masses)
+        rows = {s: whole_numbers("CenterOfMassMapping.of", f"nodes['{s}']", n, (None,)) for s, n in nodes.items()}
+        return cls(tuple((state, n[None, :]) for state, n in rows.items()), child, masses)
 
     def check_dofs(self, parents: Any, child: Any) -> None:
         check_points(self, parents, child)

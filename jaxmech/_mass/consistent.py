@@ -7,10 +7,9 @@ import jax.numpy as jnp
 
 from .._check import check_instance
 from .._element import check_range, nodal_parameter, parameter
-from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
-from .._mesh.surface import rest_areas
+from .._mesh.surface import rest_measures
 from .._stencil import Stencil, stencils
 from .._typing import Array, Scalar
 from .base import AbstractMass
@@ -20,7 +19,8 @@ class ConsistentMass(AbstractMass):
     """`T = 1/2 integral of rho |sum_a N_a v_a|^2 dV` [J] over cells of any kind.
 
     `density` `rho` [kg/m^3], one or one per cell; per area or length where the cells are surfaces or lines in a space of
-    more dimensions. Exact for straight simplices and parallelepipeds. Raises `ValueError` unless positive.
+    more dimensions. Cells count the same whichever way round they are numbered. Exact for straight simplices and
+    parallelepipeds. Raises `ValueError` unless the density is positive.
     Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1, section 16.2.
     """
 
@@ -46,13 +46,5 @@ class ConsistentMass(AbstractMass):
             raise ValueError(f"ConsistentMass of rest positions {self.rest.shape} acts on points of their dimension.")
 
     def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
-        reference = reference_element(self.kind)
-        if reference.dimension == self.rest.shape[-1]:
-            points, _ = reference.quadrature("mass")
-            shapes, volumes = (
-                jnp.asarray(reference.shape(points), v[0].dtype),
-                rest_geometry(reference, self.rest, "mass")[1],
-            )
-        else:
-            shapes, volumes = rest_areas(reference, self.rest)
-        return 0.5 * self.density * jnp.sum(volumes * jnp.sum((shapes @ v[0]) ** 2, axis=1))
+        shapes, measures = rest_measures(reference_element(self.kind), self.rest)
+        return 0.5 * self.density * jnp.sum(measures * jnp.sum((shapes.astype(v[0].dtype) @ v[0]) ** 2, axis=1))

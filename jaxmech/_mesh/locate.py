@@ -11,13 +11,16 @@ from .reference import ReferenceElement, reference_element
 
 _CANDIDATES = 24  # cells nearest by their centre that are looked into
 _NEWTON_STEPS = 25
+_ROUNDING = 1e-9  # of the coordinates of a point, what its shape functions may miss it by
 
 
 def locate_points(mesh: Mesh, points: Any) -> tuple[np.ndarray, np.ndarray]:
     """For every point `(n, d)`: the number of its cell, and the shape functions `(n, k)` there.
 
-    Of the nearest cells, the one the point is deepest inside, or least outside. Raises `ValueError` where points and
-    mesh differ in dimension, or where the cells are surfaces in space (they hold no volume to be in).
+    Of the nearest cells, the one the point is deepest inside, or least outside, and then extrapolated: the shape functions
+    of the point sum to 1 and give its place, however far it is. Raises `ValueError` where points and mesh differ in
+    dimension, where the cells are surfaces in space (they hold no volume to be in), and for a point that no cell near it
+    reaches: outside, a quad or a hexahedron that is no parallelepiped does not fill space.
     """
     reference = reference_element(mesh.kind)
     nodes, cells = np.asarray(mesh.points, float), np.asarray(mesh.cells)
@@ -33,23 +36,43 @@ def locate_points(mesh: Mesh, points: Any) -> tuple[np.ndarray, np.ndarray]:
     for cell in near.T:
         xi = _local_coordinates(reference, nodes[cells[cell]], points)
         outside = _outside(reference, xi)
-        better = outside < best
+        better = outside < best  # not where it is NaN
         best[better], chosen[better], place[better] = outside[better], cell[better], xi[better]
+    if np.isinf(best).any():
+        lost = int(np.argmax(np.isinf(best)))
+        raise ValueError(
+            f"point {lost}, {points[lost]}, is outside the mesh, and the shape functions of the cells near it do not reach "
+            "it, or only in huge numbers that cancel: take a point nearer to the mesh, or a mesh of simplices."
+        )
     return chosen, np.asarray(reference.shape(place))
 
 
 def _local_coordinates(reference: ReferenceElement, corners: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """`xi` with `sum_a N_a(xi) x_a = point`: one Newton step is exact in simplices."""
+    """`xi` with `sum_a N_a(xi) x_a = point`, NaN where none is found: one Newton step is exact in cells that are affine
+    images of the reference cell, however far the point is.
+    """
     centre = np.mean(np.asarray(reference.vertices, float), axis=0)
-    xi = np.tile(centre, (len(points), 1))
-    for _ in range(1 if reference.is_simplex else _NEWTON_STEPS):
+    xi, reach = np.tile(centre, (len(points), 1)), None
+    for _ in range(_NEWTON_STEPS):
         gap = points - np.einsum("nk,nkd->nd", np.asarray(reference.shape(xi)), corners)
         jacobian = np.einsum("nkd,nka->nda", corners, reference.shape_gradients(xi))
-        step = np.linalg.solve(jacobian, gap[:, :, None])[:, :, 0]
-        xi = np.clip(xi + step, -10, 10)
-        if np.abs(step).max(initial=0) < 1e-14:
+        step = _solved(jacobian, gap)
+        # Where cells are distorted, no step goes much further than the point is away.
+        reach = 10 * (1 + np.abs(step).max(axis=1, keepdims=True)) if reach is None else reach
+        xi = np.clip(xi + step, -reach, reach)
+        if reference.is_simplex or np.nanmax(np.abs(step), initial=0) < 1e-14:
             break
-    return xi
+    gap = np.abs(points - np.einsum("nk,nkd->nd", np.asarray(reference.shape(xi)), corners)).max(axis=1)
+    size = np.abs(points).max(axis=1) + np.abs(corners).max(axis=(1, 2))
+    return np.where((gap <= _ROUNDING * size)[:, None], xi, np.nan)
+
+
+def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """`A^-1 b` of every pair, NaN where a matrix is singular."""
+    regular = np.linalg.det(matrices) != 0
+    solution = np.full(vectors.shape, np.nan)
+    solution[regular] = np.linalg.solve(matrices[regular], vectors[regular][:, :, None])[:, :, 0]
+    return solution
 
 
 def _outside(reference: ReferenceElement, xi: np.ndarray) -> np.ndarray:

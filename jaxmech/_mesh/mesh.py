@@ -7,13 +7,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_callable, check_instance, check_real, numeric_array
+from .._check import check_callable, check_instance, check_real, index_array, numeric_array
 from .._jax import Tracer
 from .._typing import Array, Float, Int, Scalar
 from .adjacency import cell_faces, distinct_rows, opposite_faces, row_keys
 from .reference import reference_element
-
-_INT32_MAX = np.iinfo(np.int32).max
 
 
 def _is_traced(array: Any) -> bool:
@@ -29,13 +27,7 @@ def _as_points(points: Any) -> Array:
 
 
 def _as_cells(cells: Any) -> Array:
-    array = numeric_array("Mesh", "cells", cells)
-    if not jnp.issubdtype(array.dtype, jnp.integer):
-        raise TypeError(f"Mesh: cells must be whole numbers, got dtype {array.dtype}.")
-    # Before the cast to 32 bits, which would wrap silently; smaller integers cannot overflow.
-    if array.dtype.itemsize >= 4 and array.size and not _is_traced(array) and int(array.max()) > _INT32_MAX:
-        raise ValueError(f"Mesh: node {int(array.max())} does not fit 32 bits.")
-    return jnp.asarray(array, dtype=jnp.int32)
+    return index_array("Mesh", "cells", cells)
 
 
 class Mesh(eqx.Module):

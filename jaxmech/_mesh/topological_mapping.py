@@ -3,10 +3,9 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_counts, check_instance, numeric_array
+from .._check import check_counts, check_instance, index_array
 from .._jax import Tracer
 from .._typing import Array, Int
 from .adjacency import listed_by
@@ -14,10 +13,7 @@ from .mesh import Mesh
 
 
 def _as_numbers(values: Any) -> Array:
-    array = numeric_array("TopologicalMapping", "parents and nodes", values)
-    if not jnp.issubdtype(array.dtype, jnp.integer):
-        raise TypeError(f"TopologicalMapping: parents and nodes must be whole numbers, got dtype {array.dtype}.")
-    return jnp.asarray(array, dtype=jnp.int32)
+    return index_array("TopologicalMapping", "parents and nodes", values)
 
 
 class TopologicalMapping(eqx.Module):

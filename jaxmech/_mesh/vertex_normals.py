@@ -1,7 +1,6 @@
 """The normals of a surface at its points."""
 
 import jax.numpy as jnp
-import numpy as np
 
 from .._check import real_array, whole_numbers
 from .._result import is_traced
@@ -18,7 +17,7 @@ def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Flo
     """
     points = jnp.asarray(real_array("vertex_normals", "points", points, (None, 3)))
     if not is_traced(cells):
-        cells = whole_numbers("vertex_normals", "cells", cells, (None, None), len(points)).astype(np.int32)
+        cells = jnp.asarray(whole_numbers("vertex_normals", "cells", cells, (None, None), len(points)), jnp.int32)
     if cells.ndim != 2 or cells.shape[1] not in (3, 4):
         raise ValueError(f"vertex_normals: cells has shape {cells.shape}, expected (m, 3) or (m, 4).")
     corners = points[cells]

@@ -21,6 +21,7 @@ def block_product(
 ) -> Float[Array, "... n r"]:
     """`A x`, each row summed where it is read: on a CPU by one loop (`product_kernel.py`), elsewhere by operations on arrays
     (`row_products.py`). Of a batch, the axes before these broadcast."""
+    pattern.check_shapes("a block product", values.shape[-3])
     leaves, structure = jax.tree.flatten(pattern)
     return _product_p.bind(values, x, *leaves, structure=structure)
 

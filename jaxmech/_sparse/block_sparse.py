@@ -6,7 +6,7 @@ import numpy as np
 from jax.experimental import sparse
 
 from .._check import check_choice, numeric_array
-from .._rows import take_rows
+from .._rows import all_within, marked, take_rows
 from .._typing import Array, Float, Int
 from .block_product import block_product
 from .pattern import BlockPattern
@@ -86,5 +86,7 @@ class BlockSparse(eqx.Module):
         _, r, c = self.values.shape
         n, m = self.pattern.shape
         dense = jnp.zeros((n, m, r, c), self.values.dtype)
-        dense = dense.at[self.pattern.rows, self.pattern.columns].set(self.values, unique_indices=True)
+        rows, columns = self.pattern.rows, self.pattern.columns
+        dense = dense.at[rows, columns].set(self.values, unique_indices=True)
+        dense = marked(dense, all_within((rows, n), (columns, m)))
         return dense.swapaxes(1, 2).reshape(n * r, m * c)

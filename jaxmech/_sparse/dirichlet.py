@@ -13,7 +13,8 @@ import numpy as np
 
 from .._check import check_instance, numeric_array, real_array
 from .._result import is_traced
-from .._typing import Array, Bool, Float
+from .._rows import add_rows, put_rows, take_rows
+from .._typing import Array, Bool, Float, Int
 from .block_sparse import BlockSparse
 
 Equations = tuple[BlockSparse, Float[Array, "n d"]]
@@ -67,7 +68,7 @@ def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, value
     """
     held, g, b = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)
     b = jnp.where(held, g, b - matrix.mv(g))
-    rows, columns = held[matrix.pattern.rows], held[matrix.pattern.columns]
+    rows, columns = (take_rows(held, at) for at in (matrix.pattern.rows, matrix.pattern.columns))
     values = jnp.where(rows[:, :, None] | columns[:, None, :], 0, matrix.values)
     return _with_unit_diagonal(matrix, values, held), b
 
@@ -109,12 +110,18 @@ def _diagonal(held: Bool[Array, "n d"], dtype: Any) -> Float[Array, "n d d"]:
     return jax.vmap(jnp.diag)(held.astype(dtype))
 
 
+def _places(matrix: BlockSparse) -> Int[Array, " n"]:
+    """Where the blocks of the diagonal are."""
+    assert matrix.pattern.diagonal is not None
+    return matrix.pattern.diagonal
+
+
 def _with_unit_diagonal(matrix: BlockSparse, values: Array, held: Array) -> BlockSparse:
-    return _with_values(matrix, values.at[matrix.pattern.diagonal].add(_diagonal(held, values.dtype), unique_indices=True))
+    return _with_values(matrix, add_rows(values, _places(matrix), _diagonal(held, values.dtype), unique=True))
 
 
 def _with_diagonal(matrix: BlockSparse, diagonal: Array) -> BlockSparse:
-    return _with_values(matrix, matrix.values.at[matrix.pattern.diagonal].set(diagonal, unique_indices=True))
+    return _with_values(matrix, put_rows(matrix.values, _places(matrix), diagonal))
 
 
 def _with_values(matrix: BlockSparse, values: Array) -> BlockSparse:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._check import check_instance, numeric_array
 from .._result import is_traced
-from .._rows import take_rows
+from .._rows import all_within, marked, take_rows
 from .._typing import Array, Float, Int
 from .reduction import Reduction
 from .row_products import RowProducts
@@ -96,6 +96,14 @@ class BlockPattern(eqx.Module):
         """How many blocks are stored."""
         return self.rows.shape[0]
 
+    def check_shapes(self, who: str, blocks: int) -> None:
+        """Raise `ValueError` unless the arrays are as long as so many blocks make them: compiled loops count on it."""
+        found = self.rows.shape, self.columns.shape, self.row_starts.shape, self.transposed.shape
+        expected = (blocks,), (blocks,), (self.shape[0] + 1,), (blocks,)
+        if found != expected:
+            names = "rows, columns, row_starts, transposed"
+            raise ValueError(f"{who}: {names} of a pattern have shapes {found}, expected {expected}.")
+
     def at_columns(self, x: Float[Array, "m ..."]) -> Float[Array, "z ..."]:
         """`x[columns]`, whose transpose is a sum by columns that gathers too: that of a plain gather would scatter."""
         if numeric_array("BlockPattern", "x", x).shape[:1] != self.shape[1:]:
@@ -116,12 +124,13 @@ class BlockPattern(eqx.Module):
     @property
     def T(self) -> "BlockPattern":
         """The pattern of the transposed matrix."""
-        rows = self.rows[self.transposed]
-        columns = self.columns[self.transposed]
+        rows = take_rows(self.rows, self.transposed)
+        columns = take_rows(self.columns, self.transposed)
         starts = jnp.searchsorted(columns, jnp.arange(self.shape[1] + 1)).astype(jnp.int32)
+        starts = marked(starts, all_within((columns, self.shape[1])))  # sought in what has no order, they could be any
         inverse = jnp.argsort(self.transposed).astype(jnp.int32)
         # A square pattern's diagonal blocks keep their order, so they are found by counting.
-        diagonal = None if self.diagonal is None else inverse[self.diagonal]
+        diagonal = None if self.diagonal is None else take_rows(inverse, self.diagonal)
         shape = (self.shape[1], self.shape[0])
         plans, of_transposed = (self.by_row, self.row_products), None
         if self.of_transposed is not None:

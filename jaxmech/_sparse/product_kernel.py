@@ -3,12 +3,15 @@
 The entries of a block are multiplied where they stand in memory, each with the part of the vector that its column has, and
 added to those of the row's other blocks: sums of entries, of which a row of the result adds up a few. So the matrix is read
 once, in order, and nothing else is large.
+
+The pattern is data, and may be anything: a column that does not exist is one of NaN, and so is a row that does not begin and
+end at blocks.
 """
 
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +19,7 @@ import numpy as np
 
 from .._devices import in_shares
 from .._llvm.foreign import ForeignFunction, NotOfThisMachine, number_type
-from .._llvm.text import Text
+from .._llvm.text import Text, constant
 from .._typing import Array, Float, Int
 
 _WIDTH = 8  # entries at once
@@ -70,25 +73,37 @@ def _function(r: int, c: int, dtype: Any) -> ForeignFunction:
         result = text.place(f"[{r} x {scalar}]", "%r0", text.let(f"mul i64 {scene}, %count"))
         with text.each(0, "%count") as number:
             row = text.let(f"add i64 %first, {number}")
-            for i, y in enumerate(row_product(text, (r, c), dtype, matrix, columns, row_starts, row, vector)):
+            pattern = Pattern(columns, row_starts, "%blocks", "%nodes")
+            for i, y in enumerate(row_product(text, (r, c), dtype, matrix, pattern, row, vector)):
                 at = text.place(scalar, text.place(f"[{r} x {scalar}]", result, number), i)
                 text.do(f"store {scalar} {y}, ptr {at}")
     return text.function(6, 1, ("first", "count", "scenes", "blocks", "nodes"))
 
 
+class Pattern(NamedTuple):
+    """Where the columns and the beginnings of rows of a matrix are; how many blocks and columns there are."""
+
+    columns: str
+    row_starts: str
+    blocks: str
+    nodes: str
+
+
 def row_product(
-    text: Text, shape: tuple[int, int], dtype: Any, matrix: str, columns: str, row_starts: str, row: str, vector: str
+    text: Text, shape: tuple[int, int], dtype: Any, matrix: str, pattern: Pattern, row: str, vector: str
 ) -> list[str]:
     """The `r` numbers of one row of the product, from where things are. Raises `NotOfThisMachine` for large blocks."""
     if max(shape) > _LARGEST:
         raise NotOfThisMachine(f"lines for each entry of blocks {shape}")
     (r, c), scalar, align = shape, number_type(dtype), np.dtype(dtype).itemsize
     pieces = [(first, width, f"<{width} x {scalar}>") for first, width in _pieces(r * c)]
-    start = text.index(row_starts, row)
-    stop = text.index(row_starts, text.let(f"add i64 {row}, 1"))
+    start, stop, is_row = _blocks_of(text, pattern, row)
     sums = [text.variable(kind, "zeroinitializer") for _, _, kind in pieces]
     with text.each(start, stop) as block:
-        x = _part(text, c, dtype, text.place(f"[{c} x {scalar}]", vector, text.index(columns, block)))
+        column = text.index(pattern.columns, block)
+        exists = text.let(f"icmp ult i64 {column}, {pattern.nodes}")
+        own = text.place(f"[{c} x {scalar}]", vector, column)
+        x = _part(text, c, dtype, text.let(f"select i1 {exists}, ptr {own}, ptr {text.missing(scalar, c)}"))
         entries = text.place(f"[{r * c} x {scalar}]", matrix, block)
         for (first, width, kind), total in zip(pieces, sums, strict=True):
             own = text.let(f"load {kind}, ptr {text.place(scalar, entries, first)}, align {align}")
@@ -108,7 +123,18 @@ def row_product(
         rows.append(each[c * i])
         for j in range(1, c):
             rows[-1] = text.let(f"fadd {scalar} {rows[-1]}, {each[c * i + j]}")
-    return rows
+    nan = constant(np.asarray(np.nan))
+    return [text.let(f"select i1 {is_row}, {scalar} {y}, {scalar} {nan}") for y in rows]
+
+
+def _blocks_of(text: Text, pattern: Pattern, row: str) -> tuple[str, str, str]:
+    """The first block of a row, the one after its last, and whether there are such: otherwise it has none."""
+    start = text.index(pattern.row_starts, row)
+    stop = text.index(pattern.row_starts, text.let(f"add i64 {row}, 1"))
+    ends = text.let(f"icmp ule i64 {stop}, {pattern.blocks}")  # no number below 0 is, without sign
+    is_row = text.let(f"and i1 {ends}, {text.let(f'icmp ule i64 {start}, {stop}')}")
+    start, stop = (text.let(f"select i1 {is_row}, i64 {number}, i64 0") for number in (start, stop))
+    return start, stop, is_row
 
 
 def _pieces(size: int) -> Iterator[tuple[int, int]]:

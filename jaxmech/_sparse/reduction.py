@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._jax import Primitive, ShapedArray, define, is_zero, lower_fun, register_lowering, zero_of, zero_tangent
-from .._rows import take_rows, take_rows_or_zeros
+from .._rows import all_within, marked, nearest_rows_or_zeros, take_rows
 from .._typing import Array, Float, Int
 from .lane_sums import sum_lanes
 
@@ -85,9 +85,10 @@ class Reduction(eqx.Module):
 def _evaluate(values: Array, slots: Array, position: Array, *tables: Array, spread: bool) -> Array:
     if spread:
         return take_rows(values, slots)
-    sums = [sum_lanes(take_rows_or_zeros(values, table)) for table in tables]
+    sums = [sum_lanes(nearest_rows_or_zeros(values, table)) for table in tables]
     sums = jnp.concatenate(sums) if sums else jnp.zeros((0, *values.shape[1:]), values.dtype)
-    return take_rows_or_zeros(sums, position)
+    asked = [(table, values.shape[0] + 1) for table in tables]
+    return marked(nearest_rows_or_zeros(sums, position), all_within(*asked, (position, sums.shape[0] + 1)))
 
 
 def _abstract(values, slots, position, *tables, spread):

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._devices import divided
-from .._rows import take_rows, take_rows_or_zeros
-from .._typing import Array, Float, Int
+from .._rows import all_within, marked, nearest_rows, nearest_rows_or_zeros, take_rows
+from .._typing import Array, Bool, Float, Int
 from .lane_sums import sum_entries
 
 _FILL = 0.15  # of the blocks: what may be read in vain, for fewer buckets to compile
@@ -71,8 +71,8 @@ class RowProducts(eqx.Module):
             number = jnp.arange(longest, dtype=start.dtype)
             inside = number < length[:, None]
             at = jnp.where(inside, start[:, None] + number, start[:, None])
-            blocks = take_rows(values, first_block[:, None, None] + at)
-            vectors = take_rows(x, first_node[:, None, None] + take_rows(columns, at))
+            blocks = nearest_rows(values, first_block[:, None, None] + at)
+            vectors = nearest_rows(x, first_node[:, None, None] + nearest_rows(columns, at))
             # Entry by entry: as small products they would be half as fast.
             entries = [sum(blocks[..., i, j] * vectors[..., j] for j in range(c)) for i in range(r)]
             return sum_entries([jnp.where(inside, entry, 0) for entry in entries], axis=2)
@@ -82,7 +82,15 @@ class RowProducts(eqx.Module):
         sums = jnp.concatenate(sums, axis=1) if sums else nothing
         places = _numbers(batch, batch)[:, None] * sums.shape[1] + self.position
         places = jnp.where(self.position < sums.shape[1], places, first_block.size * sums.shape[1])
-        return take_rows_or_zeros(sums.reshape(-1, r), places).reshape(*batch, -1, r)
+        found = nearest_rows_or_zeros(sums.reshape(-1, r), places).reshape(*batch, -1, r)
+        return marked(found, self._are_right(columns, z, m))
+
+    def _are_right(self, columns: Int[Array, " z"], blocks: int, nodes: int) -> Bool[Array, ""]:
+        """Whether all numbers are those of rows, of blocks of rows, and of places that there are."""
+        ends = [start + length for start, length in zip(self.starts, self.lengths, strict=True)]
+        within = [(start, blocks) for start in self.starts] + [(end, blocks + 1) for end in ends]
+        lengths = [(n, longest + 1) for n, longest in zip(self.lengths, self.longest, strict=True)]
+        return all_within(*within, *lengths, (columns, nodes), (self.position, self.position.shape[0] + 1))
 
     def _divided(
         self, values: Float[Array, "z r c"], columns: Int[Array, " z"], x: Float[Array, "m c"]
@@ -106,7 +114,7 @@ class RowProducts(eqx.Module):
             at = number // share * rows + begin + number % share
             places = jnp.where((number >= 0) & (number < count), at, places)
             before, begin = before + count, begin + share
-        return take_rows_or_zeros(sums.reshape(-1, r), places)
+        return nearest_rows_or_zeros(sums.reshape(-1, r), places)
 
 
 def _numbers(own: tuple[int, ...], batch: tuple[int, ...]) -> np.ndarray:

@@ -10,6 +10,7 @@ from jax.experimental import sparse
 
 from .._check import check_choice, check_counts, check_instance
 from .._result import is_traced
+from .._rows import all_within, marked
 from .._typing import Array, Float, Int
 from .pattern import BlockPattern, unique_pairs
 from .reduction import Reduction
@@ -67,6 +68,7 @@ class Triplets(eqx.Module):
         self._check_places(shape)
         _, r, c = self.blocks.shape
         dense = jnp.zeros((*shape, r, c), self.blocks.dtype).at[self.rows, self.columns].add(self.blocks)
+        dense = marked(dense, all_within((self.rows, shape[0]), (self.columns, shape[1])))
         return dense.swapaxes(1, 2).reshape(shape[0] * r, shape[1] * c)
 
     def to_scipy(self, shape: tuple[int, int], format: str = "coo"):

@@ -30,8 +30,10 @@ class ArrayArithmetic(AbstractArithmetic):
     def chosen(
         self, which: Scalar, first: Branch, second: Branch, scalars: list[Scalar], dtypes: Sequence[Any]
     ) -> list[jax.Array]:
+        lanes = next((x.shape for x in (which, *scalars) if x.shape), ())
+
         def rows(results: list[Scalar]) -> list[jax.Array]:
-            return [lifted(x, which.shape).astype(dtype) for x, dtype in zip(results, dtypes, strict=True)]
+            return [lifted(x, lanes).astype(dtype) for x, dtype in zip(results, dtypes, strict=True)]
 
         are_numbers = list(map(is_number, scalars))
 

@@ -1,7 +1,9 @@
 """A program of one element, evaluated for all elements, a few at a time."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -68,19 +70,36 @@ def evaluated(
 
     if sums is None and length < _SHORT:
         return vmapped(*map(whole, arrays))
-    try:
-        if by_kernel and length <= _LONG:
+    if by_kernel and length <= _LONG:
+        with _attempt(call):
             return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
-    except (NoStraightLine, NotOfThisMachine):
-        pass
     if count < _FEW or length < _SHORT:
         return applied(vmapped(*map(whole, arrays)))
-    try:
-        if length <= (_LONG if on_cpu() else _LONG_ON_GPU):
+    if length <= (_LONG if on_cpu() else _LONG_ON_GPU):
+        with _attempt(call):
             return applied(_in_chunks(_straight(call), _CHUNK, call.axes, arrays, divides=divides))
-    except NoStraightLine:
-        pass
     return applied(_in_chunks(vmapped, _FEWER, call.axes, arrays, divides=divides))
+
+
+@contextmanager
+def _attempt(call: ElementProgram) -> Iterator[None]:
+    """What may fail, for the program can be mapped as it is.
+
+    A bug in the compiler is no reason to stop a user: it is warned of, once for a program.
+    """
+    try:
+        yield
+    except (NoStraightLine, NotOfThisMachine):
+        pass
+    except Exception as error:
+        if not call.is_warned_of:
+            call.is_warned_of = True
+            warnings.warn(
+                f"jaxmech could not compile an element function, and maps it by jax.vmap, which is slower. This is a bug of "
+                f"jaxmech, please report it: {type(error).__name__}: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def _by_kernel(
@@ -112,7 +131,9 @@ def summed_by_kernel(
     whether it has an axis of scenes. It may raise `NoStraightLine`."""
     if all(axis is None for axis in call.axes) or count < WIDTH or _length(call.jaxpr) > _LONG:
         raise NoStraightLine("a program that one scene has no kernel for")
-    return _kernel(call, of_one, places)(arrays, places, count, own=own)
+    with _attempt(call):
+        return _kernel(call, of_one, places)(arrays, places, count, own=own)
+    raise NoStraightLine("a program that has no kernel")
 
 
 def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> Callable[..., list[Array]]:

@@ -53,7 +53,10 @@ def trace_and_map(
             filled[i] = value
         return function(*structure.unflatten(filled))
 
-    count = next(a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
+    counts = {a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None}
+    if len(counts) != 1:
+        raise ValueError(f"elements are mapped over axes of different lengths, {sorted(counts)}.")
+    (count,) = counts
     examples = [_of_one_element(a, axis) for a, axis in zip(arrays, axes, strict=True)]
     program, shapes = jax.make_jaxpr(of_one, return_shape=True)(*examples)
     outcome = _map_program(program, count, axes, arrays, sums, divides)

@@ -2,6 +2,9 @@
 
 XLA:CPU makes a loop of every few operations, and what one hands to the next goes through memory. Here a program is the body
 of one loop, eight elements at a time: what stands at the nodes is read where they are, and only results are written.
+
+Node numbers are data, and may be traced: one that does not exist reads NaN, and what goes to one makes the sum NaN. Neither
+touches memory that is not there.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,9 +20,10 @@ from .._typing import Array
 from .element_program import ElementProgram
 from .node_rows import NodeRows
 from .program import entries, run
-from .row_sums import add_rows, cleared
+from .row_sums import add_rows, cleared, nan
 from .scalars import NoStraightLine
 from .sums import Places
+from .supported import kind
 from .vectors import WIDTH, Vector, VectorArithmetic
 
 
@@ -48,10 +52,13 @@ class Kernel:
         `unsummed`: the first element whose rows are added to the sums. `own`: by the `id` of an array, whether every scene
         has one of its own, and the array another axis in front; so do results.
         """
+        if any(p.rows == 0 for p in places):
+            raise NoStraightLine("sums without a row, of which none would be seen to be lost")
         values, nodes = _buffers(arrays)
-        numbers = start, count, unsummed, *(p.rows for p in places)
         operands = [*values, *nodes, *_indices(places)]
         flags = [own is not None and own.get(id(a), False) for a in operands]
+        there = [v.shape[mine] for a, v, mine in zip(arrays, values, flags, strict=False) if isinstance(a, NodeRows)]
+        numbers = start, count, unsummed, *(p.rows for p in places), *there
         scenes = [next(a.shape[0] for a, mine in zip(operands, flags, strict=True) if mine)] if own else []
         sums = [((*scenes, p.rows, *shape[1:]), dtype) for p, (shape, dtype) in zip(places, self._shapes, strict=False)]
         others = self._shapes[len(places) :]
@@ -89,18 +96,23 @@ def _indices(places: Sequence[Places]) -> list[Array]:
 
 def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> ForeignFunction:
     """The loop over all elements."""
-    if any(v.aval.size == 0 for v in (*program.jaxpr.invars, *program.jaxpr.outvars)):
-        raise NoStraightLine("arrays of nothing as a kernel")
+    for v in (*program.jaxpr.invars, *program.jaxpr.outvars):
+        if v.aval.size == 0:
+            raise NoStraightLine("arrays of nothing as a kernel")
+        kind(v.aval.dtype)
+    if any(kind(v.aval.dtype) != "f" for v in program.jaxpr.outvars[: len(places)]):
+        raise NoStraightLine("sums of whole numbers")
     arithmetic = VectorArithmetic()
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
     before: list[str] = []
-    inputs = []
+    inputs, read = [], []
     for i, (a, axis) in enumerate(zip(arrays, program.axes, strict=True)):
         if axis is None:
             inputs.append(_of_all(before, i, a))
         elif isinstance(a, NodeRows):
             inputs.append(_at_nodes(arithmetic, i, a, numbers[id(a.nodes)]))
+            read.append(i)
         else:
             inputs.append(_own(arithmetic, i, a))
     outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], inputs)
@@ -112,11 +124,12 @@ def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[P
         before += cleared(f"%r{i}", f"%rows{i}", v.aval)
         mirror = None if places[i].mirror is None else f"%a{arguments + 1}"
         rows = output if output.ndim > 1 else output[:, None]
-        add_rows(arithmetic, f"%r{i}", f"%a{arguments}", mirror, rows, v.aval.dtype)
+        add_rows(arithmetic, i, f"%a{arguments}", mirror, rows, v.aval.dtype)
         arguments += 1 if mirror is None else 2
-    loop = _loop(before, arithmetic.lines, arguments, len(outputs), len(places))
+    given = ["start", "count", "unsummed", *(f"rows{i}" for i in range(len(places))), *(f"there{i}" for i in read)]
+    loop = _loop(before, arithmetic.lines, pointers(arguments, len(outputs)), given)
     text = "\n".join([*arithmetic.declarations, loop])
-    return ForeignFunction(text, arguments, len(outputs), 3 + len(places), sorted(arithmetic.called))
+    return ForeignFunction(text, arguments, len(outputs), len(given), sorted(arithmetic.called))
 
 
 def _memory(dtype: Any) -> str:
@@ -154,9 +167,12 @@ def _own(arithmetic: VectorArithmetic, number: int, a: Any) -> np.ndarray:
 
 
 def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int) -> np.ndarray:
-    """The scalars of the nodes that every element has."""
+    """The scalars of the nodes that every element has; a row of NaN, which is a constant, of a node that does not exist."""
     lines, scalar, integer = arithmetic.lines, _memory(a.dtype), _memory(a.nodes.dtype)
     each, size = int(np.prod(a.nodes.shape[1:])), int(np.prod(a.values.shape[1:]))
+    nothing = ", ".join(size * [f"{scalar} {nan(scalar)}"])
+    widened = "add i64 0," if integer == "i64" else f"sext {integer}"  # none below 0 is below a number of rows, without sign
+    arithmetic.declarations[f"@missing{number} = private constant [{size} x {scalar}] [{nothing}]"] = None
     lines.append(f"  %o{number} = mul i64 %element, {each}")
     result = np.empty((each, size), object)
     for n in range(each):
@@ -165,8 +181,11 @@ def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int
             lines += [
                 f"  {row}.at = add i64 %o{number}, {each * lane + n}",
                 f"  {row}.number = getelementptr {integer}, ptr %a{nodes}, i64 {row}.at",
-                f"  {row}.node = load {integer}, ptr {row}.number",
-                f"  {row} = getelementptr [{size} x {scalar}], ptr %a{number}, {integer} {row}.node",
+                f"  {row}.loaded = load {integer}, ptr {row}.number",
+                f"  {row}.node = {widened} {row}.loaded" + ("" if integer == "i64" else " to i64"),
+                f"  {row}.exists = icmp ult i64 {row}.node, %there{number}",
+                f"  {row}.own = getelementptr [{size} x {scalar}], ptr %a{number}, i64 {row}.node",
+                f"  {row} = select i1 {row}.exists, ptr {row}.own, ptr @missing{number}",
             ]
         for k in range(size):
             result[n, k] = _gathered(arithmetic, a.dtype, [(row, k) for row in rows])
@@ -199,6 +218,8 @@ def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype:
     """The scalars of an output: all elements' first, all elements' second, ..."""
     scalar, align = _memory(dtype), np.dtype(dtype).itemsize
     for k, x in enumerate(output.flat):
+        if x.dtype != dtype:
+            raise TypeError(f"an output of type {dtype} made of {x.dtype}")
         value, name = arithmetic.named(x), arithmetic.fresh()
         if scalar == "i8":
             arithmetic.lines.append(f"  {name}.byte = zext <{WIDTH} x i1> {value} to <{WIDTH} x i8>")
@@ -211,13 +232,12 @@ def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype:
         ]
 
 
-def _loop(before: Sequence[str], lines: Sequence[str], arguments: int, results: int, summed: int) -> str:
+def _loop(before: Sequence[str], lines: Sequence[str], arrays: Sequence[str], numbers: Sequence[str]) -> str:
     """Eight elements at a time; the last eight overlap those before, so that every one of them is computed alike."""
-    numbers = ["i64 %start", "i64 %count", "i64 %unsummed", *(f"i64 %rows{i}" for i in range(summed))]
     return "\n".join(
         [
             "declare i64 @llvm.smin.i64(i64, i64)",
-            f"define internal void @each({', '.join([*pointers(arguments, results), *numbers])}) {{",
+            f"define internal void @each({', '.join([*arrays, *(f'i64 %{name}' for name in numbers)])}) {{",
             "begin:",
             *before,
             "  %added = sub i64 %unsummed, %start",

@@ -12,12 +12,8 @@ from .._jax import Literal, Tracer, scan_sizes
 from .arrays import ArrayArithmetic, stacked
 from .rules import RULES, Scalars, boxed, evaluated, known
 from .scalars import AbstractArithmetic, Branch, NoStraightLine, is_number
+from .supported import CALLS, check, kind
 
-# Custom rules have had their say: nothing differentiates a program of scalars, see `elements`.
-_CALLS = (
-    *("jit", "pjit", "closed_call", "core_call", "eval_jaxpr"),
-    *("remat", "checkpoint", "custom_jvp_call", "custom_vmap_call"),
-)
 _MANY_TIMES = 64  # beyond which a loop is not written out that does not ask for it
 
 
@@ -26,7 +22,7 @@ def run(
 ) -> list[Scalars]:
     """The outputs of a jaxpr; an array of scalars for every array.
 
-    Raises `NoStraightLine` for primitives that have no such form (factorisations, data-dependent loops).
+    Raises `NoStraightLine` for what `supported` does not list (factorisations, data-dependent loops).
     """
     values: dict[Any, Scalars] = dict(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, arguments, strict=True))
@@ -41,8 +37,9 @@ def run(
 
 
 def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+    check(eqn)
     name = eqn.primitive.name
-    if name in _CALLS:
+    if name in CALLS:
         (inner,) = inner_programs(eqn)
         closed = hasattr(inner, "consts")
         consts = [entries(c) for c in inner.consts] if closed else []
@@ -54,7 +51,8 @@ def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) ->
     if name in RULES:
         return RULES[name](arithmetic, eqn, *operands)
     if all(is_number(x) for operand in operands for x in operand.flat):
-        return [boxed(outcome) for outcome in evaluated(eqn, *map(known, operands))]
+        numbers = [known(x, v.aval.dtype) for x, v in zip(operands, eqn.invars, strict=True)]
+        return [boxed(outcome) for outcome in evaluated(eqn, *numbers)]
     raise NoStraightLine(f"{name} as a program of scalars")
 
 
@@ -66,6 +64,7 @@ def inner_programs(eqn: Any) -> Sequence[Any]:
 
 def entries(values: Any, batched: bool = False) -> Scalars:
     """The scalars of an array; `batched`: of the element axis first, which each of them keeps."""
+    kind(values.dtype)
     if not isinstance(values, Tracer) and not batched:
         return boxed(values)
     shape = values.shape[1:] if batched else values.shape
@@ -96,11 +95,19 @@ def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -
         return _divided(branch(int(np.clip(which, 0, len(branches) - 1)))(arithmetic, scalars), avals)
     if len(branches) > 2:
         raise NoStraightLine(f"a choice of {len(branches)} branches as a program of scalars")
-    # Constants are told apart by what they are: the program holds them.
-    name = f"cond {branches} {[id(c) for branch in branches for c in branch.consts]}"
+    name = f"cond {list(map(_text, branches))}"
     dtypes = [aval.dtype for aval in avals for _ in range(aval.size)]
     make = functools.partial(arithmetic.chosen, which, branch(0), branch(1), scalars, dtypes)
     return _divided(arithmetic.once(name, [which, *scalars], make), avals)
+
+
+def _text(program: Any) -> str:
+    """What tells a program from others: how it is printed, and its constants, which are not; by identity, for the program
+    holds them."""
+    jaxpr = getattr(program, "jaxpr", program)
+    constants = [id(c) for c in getattr(program, "consts", ())]
+    literals = [np.asarray(v.val).tobytes() for eqn in jaxpr.eqns for v in eqn.invars if isinstance(v, Literal)]
+    return f"{jaxpr} {constants} {literals} {[_text(inner) for eqn in jaxpr.eqns for inner in inner_programs(eqn)]}"
 
 
 def _divided(scalars: Sequence[Any], like: Sequence[Any]) -> list[Scalars]:
@@ -127,12 +134,17 @@ def _looped(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -
     return _unrolled(arithmetic, eqn, operands)
 
 
+def _parts(params: dict[str, Any], operands: list[Scalars]) -> list[list[Scalars]]:
+    """What a loop does not change, its state, and what it reads one after the other."""
+    constants, states = scan_sizes(params)
+    return [operands[:constants], operands[constants : constants + states], operands[constants + states :]]
+
+
 def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     """A loop written out: as operations like any others, it is found again where it stands twice."""
     params, body = eqn.params, eqn.params["jaxpr"]
-    constants, states = scan_sizes(params)
-    consts, state, sequences = operands[:constants], operands[constants : constants + states], operands[constants + states :]
-    order = range(params["length"])
+    consts, state, sequences = _parts(params, operands)
+    states, order = len(state), range(params["length"])
     collected = {}
     for i in reversed(order) if params["reverse"] else order:
         inputs = [*consts, *state, *(x[i, ...] for x in sequences)]
@@ -144,9 +156,8 @@ def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars])
 def _scan(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     """A loop of known length over the scalars of its state."""
     params, lanes = eqn.params, _lanes(operands)
-    body, (constants, states) = params["jaxpr"], scan_sizes(params)
-    consts, state, sequences = operands[:constants], operands[constants : constants + states], operands[constants + states :]
-    dtypes = [v.aval.dtype for v in body.jaxpr.outvars]
+    body, (consts, state, sequences) = params["jaxpr"], _parts(params, operands)
+    states, dtypes = len(state), [v.aval.dtype for v in body.jaxpr.outvars]
 
     def packed(outputs: list[Scalars], types: Any) -> list[jax.Array]:
         return [stacked(x, dtype, lanes) for x, dtype in zip(outputs, types, strict=True)]
@@ -158,7 +169,7 @@ def _scan(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
 
     per_step = [
         jnp.stack([stacked(x[i, ...], v.aval.dtype, lanes) for i in range(params["length"])])
-        for x, v in zip(sequences, eqn.invars[constants + states :], strict=True)
+        for x, v in zip(sequences, eqn.invars[len(consts) + states :], strict=True)
     ]
     start = packed(state, dtypes[:states])
     end, collected = jax.lax.scan(step, start, per_step, params["length"], params["reverse"], params["unroll"])

@@ -8,20 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._jax import primitives
 from . import symmetric
 from .scalars import AbstractArithmetic, NoStraightLine, is_number
+from .supported import ELEMENTWISE, kind
 
 Scalars = np.ndarray  # of objects: one entry per component of the array that an element has
-
-# fmt: off
-ELEMENTWISE = (
-    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil",
-    "clamp", "convert_element_type", "copy", "copy_p", "cos", "cosh", "div", "eq", "erf", "exp", "exp2", "expm1",
-    "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "log2", "logistic", "lt", "max", "min",
-    "mul", "ne", "neg", "nextafter", "not", "one_minus_square", "or", "pow", "rem", "round", "rsqrt", "select_n",
-    "sign", "sin", "sinh", "sqrt", "square", "sub", "tan", "tanh", "xor",
-)
-# fmt: on
 
 
 def elementwise(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
@@ -58,7 +50,7 @@ def reduction(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> lis
 
 
 def dot_general(arithmetic: AbstractArithmetic, eqn: Any, left: Scalars, right: Scalars) -> list[Scalars]:
-    """Sums of products; axes of the result: batch, left, right."""
+    """Sums of products in the type of the result; axes of the result: batch, left, right."""
     aval = eqn.outvars[0].aval
     (summed_left, summed_right), (batch_left, batch_right) = eqn.params["dimension_numbers"]
 
@@ -67,6 +59,7 @@ def dot_general(arithmetic: AbstractArithmetic, eqn: Any, left: Scalars, right: 
         sizes = [math.prod(x.shape[axis] for axis in axes) for axes in (batch, free, summed)]
         return x.transpose([*batch, *free, *summed]).reshape(sizes)
 
+    left, right = (_converted(arithmetic, x, v, aval.dtype) for x, v in zip((left, right), eqn.invars, strict=True))
     a, b = arranged(left, batch_left, summed_left), arranged(right, batch_right, summed_right)
     result = np.empty((a.shape[0], a.shape[1], b.shape[1]), object)
     for n, i, j in np.ndindex(result.shape):
@@ -75,6 +68,16 @@ def dot_general(arithmetic: AbstractArithmetic, eqn: Any, left: Scalars, right: 
             total = arithmetic.combine("add", aval.dtype, total, arithmetic.combine("mul", aval.dtype, p, q))
         result[n, i, j] = total
     return [result.reshape(aval.shape)]
+
+
+def _converted(arithmetic: AbstractArithmetic, operand: Scalars, variable: Any, dtype: Any) -> Scalars:
+    """The scalars of a variable as numbers of another type."""
+    if variable.aval.dtype == dtype:
+        return operand
+    result, params = np.empty(operand.shape, object), {"new_dtype": dtype, "weak_type": False, "sharding": None}
+    for place in np.ndindex(operand.shape):
+        result[place] = arithmetic.apply(primitives.convert_element_type_p, dtype, operand[place], **params)
+    return result
 
 
 def optimization_barrier(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
@@ -99,7 +102,7 @@ def broadcast_in_dim(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars,
 
 
 def reshape(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
-    """The same entries in another shape; also `squeeze` and `expand_dims`."""
+    """The same entries in another shape; also `squeeze` and `expand_dims`, and what only concerns derivatives."""
     del arithmetic
     return [operand.reshape(eqn.outvars[0].aval.shape)]
 
@@ -125,14 +128,16 @@ def transpose(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> lis
 
 
 def indexed(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, *places: Scalars) -> list[Scalars]:
-    """Entries at known places: what the primitive does to their numbers says which."""
+    """Entries at known places: what the primitive does to their numbers says which, and to zeros what stands outside."""
     del arithmetic
     numbers = np.arange(1, operand.size + 1, dtype=np.int32).reshape(operand.shape)
-    chosen = np.asarray(evaluated(eqn, numbers, *_at_known(eqn, places))[0])
-    outside = np.zeros((), eqn.outvars[0].aval.dtype)[()]
+    at = _at_known(eqn, eqn.invars[1:], places)
+    counted = eqn.replace(params={**eqn.params, "fill_value": 0}) if "fill_value" in eqn.params else eqn
+    chosen = np.asarray(evaluated(counted, numbers, *at)[0])
+    outside = np.asarray(evaluated(eqn, np.zeros(operand.shape, eqn.outvars[0].aval.dtype), *at)[0])
     result = np.empty(chosen.shape, object)
     for place in np.ndindex(chosen.shape):
-        result[place] = operand.flat[chosen[place] - 1] if chosen[place] else outside
+        result[place] = operand.flat[chosen[place] - 1] if chosen[place] else outside[place]
     return [result]
 
 
@@ -141,13 +146,13 @@ def updated(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Sc
     del arithmetic
     scalars = np.concatenate([operand.reshape(-1), part.reshape(-1)])
     kept, new = np.split(np.arange(scalars.size, dtype=np.int32), [operand.size])
-    chosen = evaluated(eqn, kept.reshape(operand.shape), new.reshape(part.shape), *_at_known(eqn, places))[0]
+    chosen = evaluated(eqn, kept.reshape(operand.shape), new.reshape(part.shape), *_at_known(eqn, eqn.invars[2:], places))[0]
     return [scalars[np.asarray(chosen)]]
 
 
 def scattered(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:
     """Entries added at known places, the transpose of reading them: what the primitive does to a one says where."""
-    (at,) = _at_known(eqn, (places,))
+    (at,) = _at_known(eqn, eqn.invars[1:2], (places,))
     result, dtype = operand.copy(), eqn.outvars[0].aval.dtype
     for number, one in enumerate(np.eye(update.size, dtype=dtype)):
         goes = evaluated(eqn, np.zeros(operand.shape, dtype), at, one.reshape(update.shape))[0]
@@ -156,10 +161,10 @@ def scattered(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places
     return [result]
 
 
-def _at_known(eqn: Any, places: Sequence[Scalars]) -> list[np.ndarray]:
+def _at_known(eqn: Any, variables: Sequence[Any], places: Sequence[Scalars]) -> list[np.ndarray]:
     if not all(is_number(x) for place in places for x in place.flat):
         raise NoStraightLine(f"{eqn.primitive.name} at places that are computed")
-    return [known(place) for place in places]
+    return [known(place, v.aval.dtype) for place, v in zip(places, variables, strict=True)]
 
 
 def concatenate(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
@@ -202,13 +207,14 @@ def split(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Sc
     return np.split(operand, np.cumsum(eqn.params["sizes"])[:-1], eqn.params["axis"])
 
 
-def known(operand: Scalars) -> np.ndarray:
+def known(operand: Scalars, dtype: Any) -> np.ndarray:
     """An array of numbers out of scalars that are known."""
-    return np.array(operand.tolist(), operand.flat[0].dtype if operand.size else None).reshape(operand.shape)
+    return np.array(operand.tolist(), dtype).reshape(operand.shape)
 
 
 def boxed(values: Any) -> Scalars:
-    """Scalars out of an array of numbers."""
+    """Scalars out of an array of numbers. Raises `NoStraightLine` for random keys and the like."""
+    kind(values.dtype if hasattr(values, "dtype") else np.asarray(values).dtype)
     values = np.asarray(values)
     result = np.empty(values.shape, object)
     for place in np.ndindex(values.shape):
@@ -225,7 +231,7 @@ def evaluated(eqn: Any, *operands: np.ndarray) -> list[Any]:
 
 RULES: dict[str, Callable] = {
     **dict.fromkeys(ELEMENTWISE, elementwise),
-    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), reshape),
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims", "stop_gradient"), reshape),
     **dict.fromkeys(("dynamic_slice", "gather"), indexed),
     "broadcast_in_dim": broadcast_in_dim,
     "rev": rev,

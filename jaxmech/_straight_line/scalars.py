@@ -29,8 +29,8 @@ class AbstractArithmetic(abc.ABC):
     """Applies elementwise primitives to scalars of one program, for all elements at once.
 
     Products with zero and one, sums with zero and choices already made are not carried out: most directions of a
-    derivative are zeros and ones. (A zero times what is not finite is therefore zero.) What was computed once is found
-    again.
+    derivative are zeros and ones. (A zero times what is not finite is therefore zero, and so is a zero divided by zero; a
+    sum with a zero leaves zeros their sign.) What was computed once is found again.
     """
 
     keeps_loops: bool  # whether a loop may stay one
@@ -60,8 +60,9 @@ class AbstractArithmetic(abc.ABC):
         if found is not None:
             return found
         if all(map(is_number, operands)):
-            if name in _OF_NUMBERS:
-                return np.asarray(_OF_NUMBERS[name](*operands), dtype)[()]
+            if name in _OF_NUMBERS and _is_of_numpy(name, dtype, operands[0].dtype):
+                with np.errstate(all="ignore"):
+                    return np.asarray(_OF_NUMBERS[name](*operands)).astype(dtype)[()]
             with jax.ensure_compile_time_eval():
                 return np.asarray(primitive.bind(*map(jnp.asarray, operands), **params))[()]
         make = functools.partial(self.computed, primitive, dtype, operands, params)
@@ -73,7 +74,8 @@ class AbstractArithmetic(abc.ABC):
 
     def once(self, name: str, operands: Sequence[Scalar], make: Callable[[], Any], in_any_order: bool = False) -> Any:
         """What `make` makes of the operands, or what it made before under the same name."""
-        names = [(x.dtype.name, x.item()) if is_number(x) else id(x) for x in operands]
+        # Numbers by their bits: zeros of either sign are equal, and NaN is not.
+        names = [(x.dtype.char, x.tobytes()) if is_number(x) else id(x) for x in operands]
         if in_any_order:
             names.sort(key=str)
         key = name, tuple(names)
@@ -91,7 +93,7 @@ _OF_NUMBERS = {  # the others are evaluated by JAX, which takes a thousand times
     "sub": np.subtract,
     "div": np.divide,
     "neg": np.negative,
-    "convert_element_type": np.array,
+    "convert_element_type": np.asarray,
     "eq": np.equal,
     "ge": np.greater_equal,
     "gt": np.greater,
@@ -99,6 +101,11 @@ _OF_NUMBERS = {  # the others are evaluated by JAX, which takes a thousand times
     "lt": np.less,
     "select_n": lambda which, *cases: cases[int(which)],
 }
+
+
+def _is_of_numpy(name: str, dtype: Any, operand: np.dtype) -> bool:
+    """Whether NumPy does what XLA does: it divides whole numbers, and makes them of what is none, in another way."""
+    return operand.kind == "f" if name == "div" else not (operand.kind == "f" and np.dtype(dtype).kind in "iu")
 
 
 def _is(x: Scalar, value: float) -> bool:
@@ -117,7 +124,7 @@ def _folded(name: str, dtype: Any, operands: tuple[Scalar, ...]) -> Scalar | Non
         case "sub", (a, b):
             return a if _is(b, 0) else None
         case "div", (a, b):
-            if _is(a, 0) and not is_number(b):
+            if _is(a, 0) and not is_number(b) and np.dtype(dtype).kind == "f":
                 return np.zeros((), dtype)[()]
             return a if _is(b, 1) else None
         case "select_n", (which, *cases) if is_number(which):

@@ -9,6 +9,7 @@ from jax.lax import RoundingMethod
 from .._jax import primitives
 from .._llvm.foreign import TYPES, number_type
 from .._llvm.text import constant
+from .instructions import check_types
 from .scalars import AbstractArithmetic, Branch, NoStraightLine, Scalar, is_number
 
 WIDTH = 8  # elements: two registers of four float64, or one of eight
@@ -58,7 +59,7 @@ class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
     Sums may take products into a fused multiply-add, as XLA's do. Raises `NoStraightLine` or `NotOfThisMachine` for what has
-    no instruction.
+    no instruction, and never writes an instruction or a call with operands of other types than it takes (`TypeError`).
     """
 
     keeps_loops = False
@@ -75,11 +76,11 @@ class VectorArithmetic(AbstractArithmetic):
         self._count += 1
         return f"%v{self._count}"
 
-    def emit(self, instruction: str, dtype: Any) -> Vector:
-        """The result of an instruction."""
+    def named_line(self, line: str) -> str:
+        """The name of the result of an instruction."""
         name = self.fresh()
-        self.lines.append(f"  {name} = {instruction}")
-        return Vector(name, dtype)
+        self.lines.append(f"  {name} = {line}")
+        return name
 
     def computed(self, primitive: Any, dtype: Any, operands: tuple[Scalar, ...], params: dict[str, Any]) -> Scalar:
         name, kind = primitive.name.removesuffix("_any"), _kind(operands[0].dtype)
@@ -94,6 +95,8 @@ class VectorArithmetic(AbstractArithmetic):
             return self._converted(operands[0], np.dtype(dtype))
         if name == "integer_pow":
             return self._power(operands[0], params["y"])
+        if name == "pow":
+            return self._each(name, dtype, [self._converted(x, np.dtype(dtype)) for x in operands])
         if kind == "f" and name == "round":
             return self._intrinsic(_ROUNDED[params["rounding_method"]], dtype, operands)
         if kind == "f" and name in _OF_THE_C_LIBRARY:
@@ -111,8 +114,8 @@ class VectorArithmetic(AbstractArithmetic):
         start = first(self, scalars)
         takes = self._line("icmp sgt", bool, (which, _number(0, which))) if _kind(which.dtype) == "i" else which
         label = self.fresh()[1:]
-        mask = self.emit(f"bitcast {_vector(bool)} {takes.name} to i{WIDTH}", bool).name
-        some = self.emit(f"icmp ne i{WIDTH} {mask}, 0", bool).name
+        mask = self.named_line(f"bitcast {_vector(takes.dtype)} {takes.name} to i{WIDTH}")
+        some = self.named_line(f"icmp ne i{WIDTH} {mask}, 0")
         self.lines += [f"  br label %{label}.here", f"{label}.here:"]
         self.lines += [f"  br i1 {some}, label %{label}.second, label %{label}.end", f"{label}.second:"]
         known = dict(self._known)
@@ -120,8 +123,10 @@ class VectorArithmetic(AbstractArithmetic):
         both = [self._select(takes, b, a) for a, b in zip(start, others, strict=True)]
         self.lines += [f"  br label %{label}.last", f"{label}.last:", f"  br label %{label}.end", f"{label}.end:"]
         self._known = known  # what the branch knows is not known where it is not taken
+        if [x.dtype for x in (*start, *both)] != [np.dtype(t) for t in (*dtypes, *dtypes)]:
+            raise TypeError(f"ill-typed choice: {[x.dtype for x in (*start, *both)]} as {dtypes}")
         return [
-            self.emit(f"phi {_vector(t)} [ {self.named(a)}, %{label}.here ], [ {b.name}, %{label}.last ]", t)
+            Vector(self.named_line(f"phi {_vector(t)} [ {self.named(a)}, %{label}.here ], [ {b.name}, %{label}.last ]"), t)
             for a, b, t in zip(start, both, dtypes, strict=True)
         ]
 
@@ -134,15 +139,21 @@ class VectorArithmetic(AbstractArithmetic):
         params = {"accuracy": None} if name == "sqrt" else {}
         return self.apply(getattr(primitives, f"{name}_p"), operands[0].dtype, *operands, **params)
 
+    def _typed(self, x: Scalar) -> str:
+        return f"{_vector(x.dtype)} {self.named(x)}"
+
     def _line(self, operation: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
+        check_types(operation, np.dtype(dtype), [x.dtype for x in operands])
         values = ", ".join(map(self.named, operands))
-        return self.emit(f"{operation} {_vector(operands[0].dtype)} {values}", dtype)
+        return Vector(self.named_line(f"{operation} {_vector(operands[0].dtype)} {values}"), dtype)
 
     def _select(self, which: Scalar, if_true: Scalar, if_false: Scalar) -> Vector:
-        cases = ", ".join(f"{_vector(x.dtype)} {self.named(x)}" for x in (if_true, if_false))
-        return self.emit(f"select {_vector(bool)} {self.named(which)}, {cases}", if_true.dtype)
+        operands = (which, if_true, if_false)
+        check_types("select", if_true.dtype, [x.dtype for x in operands])
+        return Vector(self.named_line(f"select {', '.join(map(self._typed, operands))}"), if_true.dtype)
 
     def _intrinsic(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
+        check_types(name, np.dtype(dtype), [x.dtype for x in operands])
         sizes = (
             f"v{WIDTH}{_kind(t)}{8 * np.dtype(t).itemsize}" for t in dict.fromkeys([np.dtype(dtype), operands[0].dtype])
         )
@@ -151,11 +162,12 @@ class VectorArithmetic(AbstractArithmetic):
         return self._call(function, dtype, operands)
 
     def _call(self, function: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
-        values = ", ".join(f"{_vector(x.dtype)} {self.named(x)}" for x in operands)
-        return self.emit(f"call {_vector(dtype)} @{function}({values})", dtype)
+        values = ", ".join(map(self._typed, operands))
+        return Vector(self.named_line(f"call {_vector(dtype)} @{function}({values})"), dtype)
 
     def _each(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         """A function of the C library, of one element after the other."""
+        check_types(_OF_THE_C_LIBRARY[name], np.dtype(dtype), [x.dtype for x in operands])
         scalar, vector = TYPES[np.dtype(dtype).name], _vector(dtype)
         function = _OF_THE_C_LIBRARY[name] + ("f" if scalar == "float" else "")
         self.called.add(function)
@@ -189,7 +201,8 @@ class VectorArithmetic(AbstractArithmetic):
             "ii": ("trunc", "sext")[wider],
             "ff": ("fptrunc", "fpext")[wider],
         }
-        return self.emit(f"{casts[before + after]} {_vector(x.dtype)} {self.named(x)} to {_vector(dtype)}", dtype)
+        check_types(casts[before + after], dtype, [x.dtype])
+        return Vector(self.named_line(f"{casts[before + after]} {self._typed(x)} to {_vector(dtype)}"), dtype)
 
     def _power(self, x: Scalar, exponent: int) -> Scalar:
         """`x` to the power of a whole number, by squares."""

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from ..._rows import take_rows
 from ..._typing import Array, Float, Int
 
 
@@ -33,5 +34,5 @@ class Padded(eqx.Module):
 
     def mv(self, x: Float[Array, "m c"]) -> Float[Array, "n r"]:
         """The product with one vector per block column."""
-        gathered = x.at[self.columns].get(mode="promise_in_bounds")
+        gathered = take_rows(x, self.columns)
         return jnp.einsum("nip,np->ni", self.values, gathered.reshape(gathered.shape[0], -1))

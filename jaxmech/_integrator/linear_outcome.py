@@ -1,0 +1,40 @@
+"""How a linearised step ended, and what was at fault."""
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from .._dynamics import Fields, kinematics
+from .._equilibrium import NewtonInfo
+from .._fault import diagnosed, given
+from .._linear_solver._outcome import reason
+from .._linear_solver._vectors import norm
+from .._result import RESULTS
+from .._system import State, System
+from .._typing import Array
+from .._validity import laws_hold
+
+
+def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields, end: State) -> NewtonInfo:
+    """What is reported of the step from `state` to `end` whose right-hand side was `b`, and whose solver `said` so much."""
+    system, state, h, b, end = jax.lax.stop_gradient((system, state, h, b, end))
+    solved, length = reason(said), norm(b)
+    valid = laws_hold(system, kinematics(system, end.position))
+    result = RESULTS.where(valid, solved, RESULTS.inverted_element)
+    result = RESULTS.where(jnp.isfinite(norm(end.velocity)), result, RESULTS.not_finite)
+    result = RESULTS.where(solved == RESULTS.successful, result, solved)
+    # With such a right-hand side the matrix is not finite either, and to any solver singular.
+    result = RESULTS.where(jnp.isfinite(length), result, RESULTS.not_finite)
+    result, fault = diagnosed(result, given(system, state, h), system, lambda: (state.position, end.position), 0)
+    unknown = jnp.full((), -1, jnp.int32)
+    info = NewtonInfo(
+        result,
+        jnp.ones((), jnp.int32),
+        length[None, None],
+        length,
+        jnp.zeros((), h.dtype),
+        jnp.asarray(said.stats["num_steps"], jnp.int32),
+        jnp.where(said.result == lx.RESULTS.successful, -1, said.stats.get("loose_state", unknown)),
+        fault,
+    )
+    return jax.lax.stop_gradient(info)

@@ -1,0 +1,93 @@
+"""Text in the language of LLVM made machine code of this CPU, by llvmlite.
+
+XLA knows a foreign function by name and address, for ever: programs that were compiled with it, and those that a cache may
+yet bring back, may call it, and nobody is told when the last of them is gone. So code is never freed. What it costs is its
+own size: functions share engines, in whose memory they lie side by side. An engine for each function, as LLVM has it, takes
+several areas of memory from the system each time, of which Linux gives a process 65,530.
+"""
+
+import functools
+import platform
+import sys
+import threading
+from typing import Any
+
+_ROOM = 1 << 20  # bytes of code in an engine, and of constants
+_PAGE = 4096
+# Something in each kind of memory, aligned to as much room: LLVM asks the system for twice that at once, and gives the rest
+# to the functions that follow.
+_FIRST = "\n".join(
+    [
+        f"define void @first.code() align {_ROOM} {{ ret void }}",
+        f"@first.constant = constant i8 1, align {_ROOM}",
+        f"@first.variable = global i8 1, align {_ROOM}",
+    ]
+)
+_lock = threading.Lock()
+_engines: list[Any] = []  # all there are; the last is added to
+_used = _ROOM  # of its room
+
+
+@functools.cache
+def machine() -> Any | None:
+    """What llvmlite compiles for; None where it is not installed, cannot be loaded, or does not know this machine."""
+    try:
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        features = llvm.get_host_cpu_features().flatten()
+        target = llvm.Target.from_default_triple()
+        return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2)
+    except (ImportError, OSError, RuntimeError, ValueError):
+        return None
+
+
+def load(text: str, name: str, symbols: dict[str, int]) -> int:
+    """The address of function `name` of a text, which has its name to itself; `symbols`: what it calls, by address."""
+    import llvmlite.binding as llvm
+
+    with _lock:
+        for symbol, address in symbols.items():
+            llvm.add_symbol(symbol, address)
+        code = _compiled(text)
+        engine = _engine(len(code))
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        return engine.get_function_address(name)
+
+
+def _compiled(text: str) -> bytes:
+    """The object file of a text."""
+    import llvmlite.binding as llvm
+
+    target = machine()
+    assert target is not None
+    with llvm.parse_assembly(text) as module:
+        # Vectors are written as such: nothing is left to find.
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        options.loop_vectorization = options.slp_vectorization = False
+        builder = llvm.create_pass_builder(target, options)
+        builder.getModulePassManager().run(module, builder)
+        return target.emit_object(module)
+
+
+def _engine(size: int) -> Any:
+    """An engine that has room for an object file of this size, or one of its own for a larger one."""
+    global _used
+    import llvmlite.binding as llvm
+
+    size = -(-size // _PAGE) * _PAGE + _PAGE
+    # Measured on Linux and x86-64 only; elsewhere there is an engine for each.
+    shares = sys.platform == "linux" and platform.machine() == "x86_64"
+    if not shares or _used + size > _ROOM:
+        module = llvm.parse_assembly(_FIRST if shares and size <= _ROOM else "")
+        engine = llvm.create_mcjit_compiler(module, machine())
+        engine.finalize_object()
+        # What one larger than all room leaves goes to nobody.
+        _engines.insert(len(_engines) if size <= _ROOM else 0, engine)
+        if size > _ROOM:
+            return engine
+        _used = 0
+    _used += size
+    return _engines[-1]

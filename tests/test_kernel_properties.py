@@ -1,0 +1,294 @@
+"""Whatever the operation, the types of numbers and their values: a kernel computes what `jax.vmap` does, or is not made."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jaxmech._jax import primitives
+from jaxmech._llvm.foreign import NotOfThisMachine, number_type
+from jaxmech._straight_line import chunks
+from jaxmech._straight_line.element_program import ElementProgram
+from jaxmech._straight_line.elements import map_elements
+from jaxmech._straight_line.program import entries, inner_programs, run
+from jaxmech._straight_line.rules import RULES
+from jaxmech._straight_line.scalars import NoStraightLine
+from jaxmech._straight_line.supported import CALLS, SUPPORTED
+from jaxmech._straight_line.vectors import Vector, VectorArithmetic
+
+WITH_KERNELS = ("bool", "int32", "int64", "float32", "float64")
+DTYPES = (*WITH_KERNELS, "int8", "uint8", "uint32", "float16", "bfloat16", "complex64")
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
+COUNT = 9  # more than a kernel takes at once: the last eight overlap the first
+
+
+@pytest.fixture(autouse=True)
+def made(monkeypatch):
+    """The kernels that are made, however few the operations."""
+    kernels, kind = [], chunks.Kernel
+    monkeypatch.setattr(chunks, "Kernel", lambda *a: kernels.append(kind(*a)) or kernels[-1])
+    monkeypatch.setattr(chunks, "_SHORT", 0)
+    return kernels
+
+
+KEY, PLACES = jax.random.key(0), np.array([0, 7, -1, -9])
+OF_ONE = {
+    **{
+        name: getattr(lax, name)
+        for name in (
+            "abs",
+            "acos",
+            "acosh",
+            "asin",
+            "asinh",
+            "atan",
+            "atanh",
+            "bitwise_not",
+            "cbrt",
+            "ceil",
+            "cos",
+            "cosh",
+            "erf",
+            "exp",
+            "exp2",
+            "expm1",
+            "floor",
+            "is_finite",
+            "log",
+            "log1p",
+            "logistic",
+            "neg",
+            "round",
+            "rsqrt",
+            "sign",
+            "sin",
+            "sinh",
+            "sqrt",
+            "square",
+            "tan",
+            "tanh",
+            "cumsum",
+            "sort",
+        )
+    },
+    "round to even": lambda a: lax.round(a, lax.RoundingMethod.TO_NEAREST_EVEN),
+    **{f"power {y}": functools.partial(lax.integer_pow, y=y) for y in (-3, -1, 0, 1, 2, 7)},
+    **{name: lambda a, name=name: getattr(jnp, name)(a) for name in ("sum", "prod", "max", "min", "all", "any", "argmax")},
+    "log2": jnp.log2,
+    **({"one minus square": primitives.one_minus_square_p.bind} if hasattr(primitives, "one_minus_square_p") else {}),
+    "moves": lambda a: (a[::-1], a.reshape(3, 1).T, jnp.concatenate([a, a]), jnp.stack([a, a]), a[1:], lax.split(a, (1, 2))),
+    "pads": lambda a: lax.pad(a, a[0], [(1, -1, 1)]),
+    "barrier": lambda a: lax.optimization_barrier(a),
+    **{
+        f"read, {mode}, {fill}": lambda a, mode=mode, fill=fill: a.at[np.array([0, 7, -1, -9])].get(
+            mode=mode, fill_value=fill
+        )
+        for mode, fill in (("fill", None), ("fill", 2), ("clip", None))
+    },
+    "dynamic slice": lambda a: lax.dynamic_slice(a, (2,), (2,)),
+    "updated": lambda a: lax.dynamic_update_slice(a, a[:2], (2,)),
+    "taken apart": lambda a: jnp.unstack(a),
+    "added": lambda a: a.at[np.array([0, 0, 5])].add(a),
+    "zeros told apart": lambda a: [lax.atan2(a, jnp.full(3, x, a.dtype)) for x in (0.0, -0.0)],
+    "a random key": lambda a: a * jax.random.uniform(KEY, a.shape, a.dtype),
+    "zeros": lambda a: (a + jnp.zeros_like(a), a - jnp.zeros_like(a), jnp.zeros_like(a) - a),
+    "of numbers": lambda a: (a * 1, a - 1, 2 - a, jnp.maximum(a, 0), a > 0, lax.select(a > a, a, jnp.zeros_like(a))),
+}
+OF_TWO = {
+    **{
+        name: getattr(lax, name)
+        for name in (
+            "add",
+            "atan2",
+            "bitwise_and",
+            "bitwise_or",
+            "bitwise_xor",
+            "div",
+            "eq",
+            "ge",
+            "gt",
+            "le",
+            "lt",
+            "max",
+            "min",
+            "mul",
+            "ne",
+            "nextafter",
+            "pow",
+            "rem",
+            "shift_left",
+            "shift_right_arithmetic",
+            "sub",
+        )
+    },
+    "as another": lambda a, b: a.astype(b.dtype),
+    "as another and back": lambda a, b: a.astype(b.dtype).astype(a.dtype),
+    "promoted": lambda a, b: (a + b, a / b, a - b, jnp.maximum(a, b), a < b),
+    # XLA makes a choice of a product with truth values: nothing times infinity is zero.
+    "promoted product": lambda a, b: None if bool in (a.dtype, b.dtype) else a * b,
+    "promoted power": lambda a, b: a**b,
+    "remainders": lambda a, b: (a // b, a % b),
+    "chosen": lambda a, b: jnp.where(a > a[1], a, b),
+    "chosen by another": lambda a, b: lax.select_n(a, b, -b),
+    "clamped": lambda a, b: lax.clamp(b[0], a, b[1]),
+    "product": lambda a, b: lax.dot_general(a, b, (((0,), (0,)), ((), ()))),
+    "preferred": lambda a, b: lax.dot_general(a, a, (((0,), (0,)), ((), ())), preferred_element_type=b.dtype),
+    "preferred of both": lambda a, b: lax.dot_general(a, b, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float64),
+    "@": lambda a, b: a @ b,
+    "a branch": lambda a, b: lax.cond(a[0] > 0, lambda: b, lambda: b[::-1]),
+    "a loop": lambda a, b: lax.scan(lambda c, x: (jnp.where(x > 0, c, c[::-1]), c[0]), b, a),
+}
+
+
+def numbers(dtype):
+    """Those that are unlike others."""
+    dtype = jnp.dtype(dtype)
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return np.array(
+            [0, 1, 2, 3, 7, 31, info.max, info.max - 1, info.min, *([-1, -2, -7] if dtype.kind == "i" else [])], dtype
+        )
+    tiny = float(jnp.finfo(dtype).tiny)
+    some = [0.0, 1.0, 0.3, 0.5, 1.5, 2.5, 7.0, 1e3, 1e10, 3e9, tiny, tiny / 4, float(jnp.finfo(dtype).max), np.inf]
+    with np.errstate(all="ignore"):
+        return np.array([*some, *(-x for x in some), np.nan]).astype(dtype)
+
+
+def program(function, *dtypes):
+    """What `function` is of arrays of three; None where JAX has no such function."""
+    try:
+        return jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct((3,), dtype) for dtype in dtypes))
+    except (TypeError, ValueError, NotImplementedError, Warning):
+        return None
+
+
+def has_kernel(closed):
+    """Whether it is taken."""
+    arithmetic = VectorArithmetic()
+    try:
+        inputs = []
+        for v in closed.jaxpr.invars:
+            number_type(v.aval.dtype)
+            inputs.append(np.array([Vector(arithmetic.fresh(), v.aval.dtype) for _ in range(3)], object))
+        run(arithmetic, closed.jaxpr, [entries(c) for c in closed.consts], inputs)
+    except (NoStraightLine, NotOfThisMachine):
+        return False
+    return True
+
+
+def has_line(closed):
+    """Whether it has a form as arrays of scalars."""
+    given = (jax.ShapeDtypeStruct((COUNT, 3), v.aval.dtype) for v in closed.jaxpr.invars)
+    try:
+        jax.eval_shape(chunks._straight(ElementProgram(closed, (0, 0))), *given)
+    except NoStraightLine:
+        return False
+    return True
+
+
+def both(functions):
+    """All of them, as one function of an element."""
+    return lambda a, b: {name: function(a, b) for name, function in functions.items()}
+
+
+@functools.cache
+def cases():
+    """The functions of two arrays that have kernels, by the types of these; and the primitives of all that JAX takes."""
+    found, seen = {}, set()
+    for first, second in itertools.product(DTYPES, repeat=2):
+        if first != second and not {first, second} <= {*WITH_KERNELS} and "float64" not in (first, second):
+            continue
+        of_one = {f"{name} of one": lambda a, b, f=f: f(a) for name, f in OF_ONE.items()} if first == second else {}
+        for name, function in {**of_one, **OF_TWO}.items():
+            if (closed := program(function, first, second)) is not None:
+                seen |= names(closed.jaxpr)
+                if has_kernel(closed):
+                    found.setdefault((first, second), {})[name] = function
+    return found, seen
+
+
+def names(jaxpr):
+    """Of all primitives, of programs that are called too."""
+    found = {eqn.primitive.name for eqn in jaxpr.eqns}
+    return found.union(*(names(getattr(p, "jaxpr", p)) for eqn in jaxpr.eqns for p in inner_programs(eqn)))
+
+
+def grid(first, second):
+    """Every number of one type with every one of the other, `(elements, 3)`: a whole number of times what is computed."""
+    pairs = np.stack([i.ravel() for i in np.meshgrid(*(np.arange(len(numbers(t))) for t in (first, second)))])
+    pairs = pairs[:, np.arange(-(-pairs.shape[1] // (3 * COUNT)) * 3 * COUNT) % pairs.shape[1]]
+    return [numbers(t)[i].reshape(-1, 3) for t, i in zip((first, second), pairs, strict=True)]
+
+
+def agree(what, found, expected, inputs):
+    """A denormal result is itself or zero: XLA has the processor flush it, the C library does not."""
+    for f, e in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        f, e = np.asarray(f), np.asarray(e)
+        assert f.dtype == e.dtype and f.shape == e.shape, what
+        if f.dtype.kind != "f":
+            assert np.array_equal(f, e), what
+            continue
+        tiny = np.finfo(f.dtype).tiny
+        with np.errstate(all="ignore"):
+            if what[-1].startswith("log"):  # of a denormal number it is that of zero, or that of the smallest normal one
+                e = np.where((np.abs(inputs[0]) < tiny) & (inputs[0] != 0), f, e)
+            close = np.abs(f - e) <= TOLERANCE[f.dtype.name] * np.abs(e) + tiny
+        wrong = ~((f == e) | (np.isnan(f) & np.isnan(e)) | close)
+        assert not wrong.any(), (what, [(x[wrong.any(tuple(range(1, f.ndim)))][:2]) for x in (*inputs, f, e)])
+
+
+def test_every_primitive_with_every_pair_of_types(made):
+    """One kernel for each pair, at every number with every other."""
+    functions, _ = cases()
+    inputs = {pair: grid(*pair) for pair in functions}
+
+    @jax.jit
+    def mapped(given):
+        return {pair: jax.vmap(both(functions[pair]))(*given[pair]) for pair in functions}
+
+    @jax.jit
+    def kernels(given):
+        return {pair: map_elements(both(functions[pair]), (0, 0), *given[pair]) for pair in functions}
+
+    expected = jax.tree.map(np.asarray, mapped(inputs))
+    calls = max(len(a) for a, _ in inputs.values()) // COUNT
+    rows = {pair: [np.arange(i * COUNT, (i + 1) * COUNT) % len(a) for i in range(calls)] for pair, (a, _) in inputs.items()}
+    for i in range(calls):
+        given = {pair: [x[rows[pair][i]] for x in inputs[pair]] for pair in functions}
+        found = kernels(given)
+        for pair in functions:
+            for name in functions[pair]:
+                part = jax.tree.map(lambda x, at=rows[pair][i]: x[at], expected[pair][name])
+                agree((*pair, name), found[pair][name], part, given[pair])
+    assert len(made) == len(functions) == len(WITH_KERNELS) ** 2
+
+
+@pytest.mark.parametrize("pair", [("float32", "int32"), ("int64", "float64"), ("uint32", "uint32"), ("int8", "float64")])
+@pytest.mark.parametrize("count", [7, COUNT])
+def test_as_arrays_of_scalars(count, pair, made, monkeypatch):
+    """What XLA compiles where there are no kernels: straight lines of nine elements, and of seven what `vmap` makes."""
+    monkeypatch.setattr("jaxmech._llvm.foreign.is_available", lambda: False)
+    monkeypatch.setattr(chunks, "_FEW", 1)
+    straight = {name: f for name, f in OF_TWO.items() if (closed := program(f, *pair)) is not None and has_line(closed)}
+    lines, staged = [], chunks.staged
+    monkeypatch.setattr(chunks, "staged", lambda *a: lines.append(staged(*a)) or lines[-1])
+    inputs = [x[: len(x) // count * count].reshape(-1, count, 3) for x in grid(*pair)]
+    mapped = jax.jit(lambda a, b: map_elements(both(straight), (0, 0), a, b))
+    plain = jax.jit(jax.vmap(both(straight)))
+    for a, b in zip(*inputs, strict=True):
+        agree((*pair, "arrays"), mapped(a, b), plain(a, b), (a, b))
+    assert len(straight) > 5 and len(lines) == (count == COUNT) and not made
+
+
+def test_the_pairs_hold_every_primitive_of_the_table():
+    unbound = {"add_any", "copy", "copy_p", "expand_dims", "stop_gradient", *CALLS}
+    unbound |= {name for name in ("log2", "one_minus_square") if not hasattr(primitives, f"{name}_p")}  # of newer JAX
+    _, seen = cases()
+    assert {*SUPPORTED} == {*RULES, "cond", "scan", *CALLS}
+    assert {name for name in SUPPORTED if not name.startswith("jaxmech")} - seen - unbound == set()

@@ -1,0 +1,72 @@
+"""Plane stress, by numbers worked out by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tolerances import ROUND_OFF
+
+import jaxmech as jm
+from jaxmech._forcefield.plane import is_linear_law
+
+YOUNG, POISSON = 2.0, 0.3
+
+
+class Orthotropic(jm.AbstractMaterial):
+    """A linear law of a user's, which declares nothing: stiff along x, with a thickness that gives way."""
+
+    stiff: jax.Array = jm.parameter()
+    soft: jax.Array = jm.parameter()
+    needs_positive_volume = False
+
+    def energy_density(self, F):
+        H = F - jnp.eye(3, dtype=F.dtype)
+        across = H[1, 1] ** 2 + (H[2, 2] + 0.5 * H[0, 0]) ** 2 + (H[0, 1] + H[1, 0]) ** 2
+        return 0.5 * (self.stiff * H[0, 0] ** 2 + self.soft * across)
+
+
+def pulled(material, traction):
+    """A unit square of quads and triangles, 0.5 m thick, pulled along x; its equilibrium, and how it was found."""
+    fields = {}
+    for kind, field in (("quad", jm.QuadFEM), ("triangle", jm.TriangleFEM)):
+        mesh = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind=kind)
+        fields[kind] = field.from_mesh(kind, mesh, material, plane="stress", thickness=0.5)
+    end, left = mesh.faces_where(lambda x: x[:, 0] == 1.0), mesh.nodes_where(lambda x: x[:, 0] == 0.0)
+    system = jm.System(
+        {kind: jm.Vec2() for kind in fields},
+        forces={
+            **fields,
+            **{f"pull {kind}": jm.Traction.from_mesh(kind, end, [0.5 * traction, 0.0]) for kind in fields},
+        },
+        constraints={
+            **{f"wall {kind}": jm.FixedComponents((kind, left), (True, False)) for kind in fields},
+            **{f"rail {kind}": jm.FixedComponents((kind, [1]), (False, True)) for kind in fields},
+        },
+    )
+    solution = jm.static_solve(system, system.at_rest({kind: mesh.points for kind in fields}))
+    return [np.asarray(solution.position[kind] - mesh.points) for kind in fields], solution.info
+
+
+@pytest.mark.parametrize("traction", [1e-3, 2.0, 200.0, -200.0])
+def test_hooke_is_linear_however_far_it_is_pulled(traction):
+    """`eps_xx = t/E`, `eps_yy = -nu t/E`, in one iteration; beyond `t = E/nu` the thickness is negative, as in space."""
+    moved, info = pulled(jm.LinearElastic(YOUNG, POISSON), traction)
+    for u in moved:
+        np.testing.assert_allclose(u[1], [traction / YOUNG, 0.0], rtol=ROUND_OFF, atol=ROUND_OFF * abs(traction))
+        np.testing.assert_allclose(u[3], traction / YOUNG * np.array([1, -POISSON]), rtol=ROUND_OFF)
+    assert info.iterations == 1
+
+
+def test_linear_laws_are_told_from_their_trace():
+    laws = [
+        jm.NeoHookean(1.0, 0.3),
+        jm.Corotational(1.0, 0.3),
+        jm.StVenantKirchhoff(1.0, 0.3),
+        jm.StableNeoHookean(1.0, 0.3),
+    ]
+    assert not any(is_linear_law(law, jnp.float64) for law in laws)
+    assert is_linear_law(jm.LinearElastic(1.0, 0.3), jnp.float32)
+    moved, info = pulled(Orthotropic(4.0, 1.0), 400.0)  # what the thickness feels is relaxed away: `t = E_x eps`
+    for u in moved:
+        np.testing.assert_allclose(u[3], [100.0, 0.0], rtol=ROUND_OFF, atol=100 * ROUND_OFF)
+    assert info.iterations == 1

@@ -1,0 +1,59 @@
+"""Energies and forces where a law is undefined are named failures, and NaN only where nobody can look."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+
+MESH = jm.box_mesh(cells=(2, 1), size=(2.0, 1.0))
+INVERTED = np.array(MESH.points)
+INVERTED[2] = [-2.0, 0.2]  # a corner of one cell only, [2, 4, 1], taken to the other side of it
+
+
+class Log(jm.AbstractEnergyForceField):
+    """`E = -ln x`, of a law that says nothing of its limits."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+
+    def element_energy(self, x):
+        return -jnp.log(x[0])
+
+
+def sheet(**forces):
+    rubber = jm.TriangleFEM.from_mesh("sheet", MESH, jm.NeoHookean(1.0, 0.3))
+    return jm.System({"sheet": jm.Vec2(), "bead": jm.Vec1()}, forces={"rubber": rubber, **forces})
+
+
+def at(system, points, bead=1.0):
+    return system.at_rest({"sheet": points, "bead": [[2.0], [bead]]})
+
+
+@pytest.mark.parametrize("function", [jm.energy, jm.total_force, jm.reactions])
+def test_an_inverted_element_is_named(function):
+    system = sheet()
+    with pytest.raises(
+        jm.FailedComputation, match=r"element 2 of 'rubber' \(nodes \[2, 4, 1\] of 'sheet'\) is inv"
+    ) as raised:
+        function(system, at(system, INVERTED))
+    assert raised.value.result == jm.RESULTS.inverted_element
+    function(system, at(system, MESH.points))
+
+
+@pytest.mark.parametrize("function", [jm.energy, jm.total_force])
+def test_what_is_not_finite_is_named(function):
+    system = sheet(log=Log(("bead", [0, 1])))
+    with pytest.raises(
+        jm.FailedComputation, match=r"element 1 of 'log' \(nodes 1 of 'bead'\) gives a value that is"
+    ) as raised:
+        function(system, at(system, MESH.points, bead=0.0))
+    assert raised.value.result == jm.RESULTS.not_finite
+    np.testing.assert_allclose(jm.energy(system, at(system, MESH.points, bead=3.0)), -np.log(6.0))
+
+
+def test_traced_it_is_nan():
+    system = sheet()
+    assert np.isnan(jax.jit(jm.energy)(system, at(system, INVERTED)))
+    both = jax.tree.map(lambda a, b: jnp.stack([a, b]), at(system, INVERTED), at(system, MESH.points))
+    np.testing.assert_array_equal(jax.vmap(lambda state: jm.energy(system, state))(both), [np.nan, 0.0])
