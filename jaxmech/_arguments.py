@@ -1,6 +1,5 @@
 """The arguments that many public functions share, checked by their names before anything is traced or compiled."""
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ import numpy as np
 
 from ._assembly import Factors, Terms
 from ._check import check_choice, check_flags, check_instance
+from ._precision import checked_by
 from ._scene_check import node_counts
 from ._sparse.triplets import Triplets
 from ._state_check import check_arrays, check_has, check_positions
@@ -29,13 +29,11 @@ def checked(function: Function) -> Function:
     """
     names = tuple(inspect.signature(function).parameters)
 
-    @functools.wraps(function)
-    def checked_first(*arguments: Any, **keywords: Any) -> Any:
+    def check(*arguments: Any, **keywords: Any) -> None:
         given = dict(zip(names, arguments, strict=False)) | keywords
         check_arguments(_owner(given) + function.__name__, given)
-        return function(*arguments, **keywords)
 
-    return checked_first  # pyright: ignore[reportReturnType]
+    return checked_by(check, function)
 
 
 def _owner(given: Mapping[str, Any]) -> str:

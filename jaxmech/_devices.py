@@ -26,7 +26,7 @@ def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = N
     Raises `TypeError` for what cannot be called. Not to be called within itself.
     """
     if not callable(function):
-        raise TypeError(f"over_devices: function must be one, got {function!r:.80}.")
+        raise TypeError(f"over_devices: function must be a function, got {function!r:.80}.")
     devices = jax.devices() if devices is None else devices
     known = isinstance(devices, list | tuple | np.ndarray) and all(isinstance(d, jax.Device) for d in devices)
     if not known or not len(devices):

@@ -6,6 +6,7 @@ What the user has set (`jax_default_matmul_precision`, `jax.default_matmul_preci
 """
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -37,15 +38,34 @@ def compiled(function: Function, *, before: Callable[..., None] | None = None) -
     return _Compiled(function, before)  # pyright: ignore[reportReturnType]
 
 
+def checked_by(check: Callable[..., None], function: Function) -> Function:
+    """`function`, before which `check` is called with the same arguments, outside of `jit`; bound as a method as it was."""
+    if isinstance(function, _Compiled):
+        return function.after(check)  # pyright: ignore[reportReturnType]
+
+    @functools.wraps(function)
+    def after_check(*arguments: Any, **keywords: Any) -> Any:
+        check(*arguments, **keywords)
+        return function(*arguments, **keywords)
+
+    return after_check  # pyright: ignore[reportReturnType]
+
+
 class _Compiled:
     def __init__(self, function: Callable[..., Any], before: Callable[..., None] | None):
         functools.update_wrapper(self, function)
         self._jitted = eqx.filter_jit(function)
-        self._before = before
+        self._before = () if before is None else (before,)
+
+    def after(self, check: Callable[..., None]) -> "_Compiled":
+        """The same program, run after another check."""
+        other = copy.copy(self)
+        other._before = (check, *self._before)
+        return other
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        if self._before is not None:
-            self._before(*arguments, **keywords)
+        for check in self._before:
+            check(*arguments, **keywords)
         with _products():
             return self._jitted(*arguments, **keywords)
 

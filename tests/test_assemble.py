@@ -305,7 +305,7 @@ def test_treatments_are_differentiable_and_our_solvers_take_them(equations, how,
 
 def test_wrong_conditions_are_refused(equations):
     matrix, rhs = equations
-    with pytest.raises(ValueError, match="eliminate_rows: unknowns 0 to 10 of a system of 10"):
+    with pytest.raises(ValueError, match="eliminate_rows: dofs names unknowns 0 to 10 of a system of 10"):
         jm.eliminate_rows(matrix, rhs, [0, 10], 0.0)
     with pytest.raises(ValueError, match="impose_penalty: unknown 3 is given twice"):
         jm.impose_penalty(matrix, rhs, [3, 1, 3], 0.0)

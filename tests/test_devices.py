@@ -47,5 +47,5 @@ def test_one_device_has_all_of_the_work():
     """Arguments that are no arrays are let through; what cannot be called is refused, by name."""
     scaled = jax.jit(jm.over_devices(lambda scene, factor: {"sum": factor * scene["a"]}), static_argnums=1)
     assert scaled({"a": jnp.arange(3.0)}, 2)["sum"].tolist() == [0, 2, 4]
-    with pytest.raises(TypeError, match=r"over_devices: expected a function, got 3"):
+    with pytest.raises(TypeError, match=r"over_devices: function must be a function, got 3"):
         jm.over_devices(3)
