@@ -560,7 +560,7 @@ def test_a_factor_needs_a_matrix():
     system, state, linear_system = swinging()
     A = linear_system.matrix.assemble(system, state)
     for preconditioner, words in (
-        (jm.WarpedFactor(), "how nodes have turned, which a BlockMatrix does not say"),
+        (jm.WarpedFactor(), "how nodes have turned, which a BlockMatrix does not"),
         (jm.StaleFactor(), "no matrix near a BlockMatrix"),
     ):
         with pytest.raises(ValueError, match=words):
