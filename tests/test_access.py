@@ -184,7 +184,7 @@ def test_files_hold_the_matrix(tmp_path, matrix, dtype):
         for suffix in ("mtx", "npz", "csv"):
             jm.write_matrix(tmp_path / f"{name}.{suffix}", given)
         dense = np.asarray(given.to_dense())
-        assert (io.mmread(tmp_path / f"{name}.mtx").toarray().astype(dtype) == dense).all()
+        assert (io.mmread(tmp_path / f"{name}.mtx", spmatrix=False).toarray().astype(dtype) == dense).all()
         assert (scipy_sparse.load_npz(tmp_path / f"{name}.npz").toarray() == dense).all()
         rows, columns, values = np.loadtxt(tmp_path / f"{name}.csv", delimiter=",", skiprows=1, unpack=True)
         read = scipy_sparse.coo_array((values.astype(dtype), (rows.astype(int), columns.astype(int))), shape=dense.shape)

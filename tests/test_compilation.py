@@ -10,6 +10,8 @@ import pytest
 
 import jaxmech as jm
 
+pytestmark = pytest.mark.quick
+
 TRACES = {"count": 0}
 
 

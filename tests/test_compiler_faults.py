@@ -15,6 +15,8 @@ from jaxmech._straight_line.scalars import NoStraightLine
 from jaxmech._straight_line.supported import check
 from jaxmech._straight_line.vectors import Vector, VectorArithmetic
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(params=["kernels", "arrays"], autouse=True)
 def way(request, monkeypatch):

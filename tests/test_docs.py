@@ -20,7 +20,14 @@ def snippets(page: Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, block.start(1)), block.group(1)) for block in FENCE.finditer(text)]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda p: p.name)
+QUICK = ("README.md", "access.md")  # between them they touch most of JAX, SciPy and Equinox
+
+
+def marked(page):
+    return pytest.param(page, marks=pytest.mark.quick if page.name in QUICK else ())
+
+
+@pytest.mark.parametrize("page", [marked(p) for p in PAGES if snippets(p)], ids=lambda p: p.name)
 def test_the_snippets_of_a_page_run_in_order(page, monkeypatch):
     # A module, so that classes defined in a snippet find the names that their annotations use.
     module = types.ModuleType(f"snippets_of_{page.stem}")

@@ -11,6 +11,8 @@ import pytest
 import jaxmech as jm
 from jaxmech import _raise
 
+pytestmark = pytest.mark.quick
+
 STATIC = jm.Terms(mass=False, damping=False)
 # As JAX raises it: the one when a result is waited for, the other at once, out of a short program.
 RAISED = (jax.errors.JaxRuntimeError, ValueError)

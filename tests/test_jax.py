@@ -13,6 +13,8 @@ import pytest
 from jaxmech._jax import scan_sizes, without_unused
 from jaxmech._straight_line.elements import map_elements
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parents[1]
 
 

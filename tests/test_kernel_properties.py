@@ -20,6 +20,8 @@ from jaxmech._straight_line.scalars import NoStraightLine
 from jaxmech._straight_line.supported import CALLS, SUPPORTED
 from jaxmech._straight_line.vectors import Vector, VectorArithmetic
 
+pytestmark = pytest.mark.quick
+
 WITH_KERNELS = ("bool", "int32", "int64", "float32", "float64")
 DTYPES = (*WITH_KERNELS, "int8", "uint8", "uint32", "float16", "bfloat16", "complex64")
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}

@@ -20,6 +20,8 @@ from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.node_rows import NodeRows
 from jaxmech._straight_line.sums import AbstractElementSums, Places
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(autouse=True)
 def made(monkeypatch):

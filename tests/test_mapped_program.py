@@ -15,6 +15,8 @@ from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.node_rows import NodeRows
 from jaxmech._straight_line.points import map_points
 
+pytestmark = pytest.mark.quick
+
 COUNT = 9
 AXES = (0, 0, None)
 

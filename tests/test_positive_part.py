@@ -10,6 +10,8 @@ from tolerances import ROUND_OFF
 
 from jaxmech._positive_part import positive_part
 
+pytestmark = pytest.mark.quick
+
 SPECTRA = {
     "distinct": [2.0, 0.7, -0.4, -1.5],
     "repeated": [2.0, 2.0, -1.0, -1.0],

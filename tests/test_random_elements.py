@@ -11,6 +11,8 @@ from jax import lax
 from jaxmech._straight_line import chunks
 from jaxmech._straight_line.elements import map_elements
 
+pytestmark = pytest.mark.quick
+
 COUNT, TOGETHER = 9, 25  # elements; functions of a program
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 

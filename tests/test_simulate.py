@@ -8,6 +8,8 @@ import pytest
 
 import jaxmech as jm
 
+pytestmark = pytest.mark.quick
+
 ROUNDING = 1e-12  # float64 sums of a few hundred terms, in another order
 DT = 0.01
 

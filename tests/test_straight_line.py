@@ -15,6 +15,8 @@ from jaxmech._straight_line import chunks
 from jaxmech._straight_line.elements import map_elements
 from jaxmech._straight_line.points import map_points
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(params=["kernels", "arrays"])
 def way(request, monkeypatch):
