@@ -12,7 +12,7 @@ from ._check import check_counts, check_flags, check_instance
 from ._equilibrium import NewtonInfo
 from ._fault import given
 from ._integrator.base import AbstractIntegrator
-from ._integrator.implicit_euler import check_time_step
+from ._integrator.time_step import check_time_step
 from ._linear_system.base import Memory
 from ._linear_system.fit import check_topology
 from ._precision import compiled

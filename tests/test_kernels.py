@@ -214,7 +214,7 @@ def test_without_the_interface_that_is_spoken_there_are_no_kernels(tmp_path, mon
         assert version is None and found is None or found == own._replace(version=version)
     # What is not where it was thought to be is found where it is; what is not there at all is not looked for.
     header.write_text(known.replace("int64_t rank;", "").replace("void* data;", "int64_t rank; void* data;"))
-    assert interface.__wrapped__() == own._replace(data=own.data + 8)
+    assert interface.__wrapped__() == own._replace(data=own.data + 8, rank=own.rank - 8)
     header.write_text(known.replace("void* data;", "unknown_t data;"))
     assert interface.__wrapped__() is None
     header.unlink()

@@ -533,7 +533,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path, capfd):
         read_mesh(tmp_path / "none.vtk")
     for name in ("broken.vtk", "box.unknown"):
         (tmp_path / name).write_text("not a mesh\n" * 9)
-        with pytest.raises(ValueError, match="read_mesh: '.*' cannot be read: .*[a-z]"):
+        with pytest.raises(ValueError, match="read_mesh: path '.*' cannot be read: .*[a-z]"):
             read_mesh(tmp_path / name)
     with pytest.raises(ValueError, match="write_mesh: '.*' cannot be written: .*[a-z]"):
         write_mesh(tmp_path / "box.unknown", mesh)

@@ -42,6 +42,7 @@ from .._typing import Array
 from .base import AbstractIntegrator
 from .linear_outcome import outcome
 from .step_equilibrium import StepEquilibrium
+from .time_step import check_time_step
 
 
 class ImplicitEuler(AbstractIntegrator):
@@ -130,16 +131,6 @@ class ImplicitEuler(AbstractIntegrator):
         check_topology("the linear system of ImplicitEuler", self.built_for, system)
         check_time_step(dt)
         return _problem(self, system, state, jnp.asarray(dt, state.time.dtype))
-
-
-def check_time_step(dt: Any) -> None:
-    """Raise `ValueError` unless a time step whose value is known is positive."""
-    if is_concrete(dt):
-        with jax.ensure_compile_time_eval():  # a plain number has a value under jit as well
-            h = as_array(dt)
-        check_real("the time step", "dt", h)
-        if h.ndim != 0 or not float(h) > 0:
-            raise ValueError(f"the time step dt must be a positive number of seconds, got {dt}.")
 
 
 def _all_factors(integrator: ImplicitEuler, h: Array) -> Factors:

@@ -1,0 +1,18 @@
+"""What a time step may be."""
+
+from typing import Any
+
+import jax
+
+from .._check import check_real
+from .._element import as_array, is_concrete
+
+
+def check_time_step(dt: Any) -> None:
+    """Raise `ValueError` unless a time step whose value is known is positive."""
+    if is_concrete(dt):
+        with jax.ensure_compile_time_eval():  # a plain number has a value under jit as well
+            h = as_array(dt)
+        check_real("the time step", "dt", h)
+        if h.ndim != 0 or not float(h) > 0:
+            raise ValueError(f"the time step dt must be a positive number of seconds, got {dt}.")
