@@ -535,7 +535,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path, capfd):
         (tmp_path / name).write_text("not a mesh\n" * 9)
         with pytest.raises(ValueError, match="read_mesh: path '.*' cannot be read: .*[a-z]"):
             read_mesh(tmp_path / name)
-    with pytest.raises(ValueError, match="write_mesh: '.*' cannot be written: .*[a-z]"):
+    with pytest.raises(ValueError, match="write_mesh: path '.*' cannot be written: .*[a-z]"):
         write_mesh(tmp_path / "box.unknown", mesh)
     with pytest.raises(ValueError, match=says("write_mesh: point_data 'u' has shape (3,), expected (4, ...)")):
         write_mesh(tmp_path / "box.vtk", mesh, point_data={"u": np.zeros(3)})
