@@ -21,7 +21,8 @@ import jaxmech as jm
 HOOKS = {
     *("check_dofs", "retract", "local", "retract_near", "local_near", "coadjoint", "energy_density", "recursion"),
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
-    *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames", "advanced", "where"),
+    *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
+    *("advanced", "where"),
 }
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {
