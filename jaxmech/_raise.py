@@ -24,7 +24,7 @@ from ._result import FailedComputation
 from ._typing import Array
 
 T = TypeVar("T")
-_TARGET = "jaxmech_raise"
+_TARGET = "jaxmech.raise"
 _FAILED_PRECONDITION = 9  # of XLA's kinds of errors
 
 
