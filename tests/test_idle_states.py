@@ -155,8 +155,8 @@ def test_a_skin_that_is_only_drawn_follows():
 @pytest.mark.slow
 @per_scene(scenes.names(STEPS))
 def test_steps_of_every_scene(name):
-    """Of the same programs: equal, and not only nearly. One of the twelve integrators a scene, in turn: what they compute with
-    is the same scene, as `test_every_scene_computes_without_its_idle_states` says of all."""
+    """Of the same programs: equal, and not only nearly. One of the twelve integrators a scene, in turn: what they compute
+    with is the same scene, as `test_every_scene_computes_without_its_idle_states` says of all."""
     scene = scenes.build(name)
     kind, newton = COMBINATIONS[scenes.names().index(name) % len(COMBINATIONS)]
     both = (stepped(s, scene.state, kind, newton, None) for s in (scene.system, with_idle(scene.system)))
