@@ -1,8 +1,8 @@
 """The interfaces of JAX and Equinox that may change from one minor version to the next, all that jaxmech uses of them.
 
 No other module imports them (`tests/test_layers.py`). They are looked up when jaxmech is imported: a JAX that lacks one is
-refused there, not in the middle of a computation. What differs between versions is a function here. Tested with JAX 0.10 to
-0.12, to which `pyproject.toml` binds it.
+refused there, not in the middle of a computation. What differs between versions is a function here. Tested with JAX
+0.10 and 0.12, which pip brings, and in part with 0.11; `pyproject.toml` binds it to these.
 """
 
 from collections.abc import Callable, Sequence
