@@ -143,10 +143,13 @@ def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
     return tuple(items)
 
 
-def force_structure(system: System, name: str) -> tuple[bool, bool]:
-    """Whether a force depends on positions, and on velocities."""
-    by_position, by_velocity = force_rates(system, name)
-    return by_position.exists, by_velocity.exists
+def knows_velocity(system: System, name: str) -> bool:
+    """Whether a force depends on velocities: of energies, without a trace of them."""
+    return not _is_energy_only(system.forces[name]) and force_rates(system, name)[1].exists
+
+
+def _is_energy_only(field: Any) -> bool:
+    return isinstance(field, AbstractEnergyForceField) and not field.is_dissipative
 
 
 def force_rates(system: System, name: str) -> tuple[Rate, Rate]:
@@ -157,7 +160,7 @@ def force_rates(system: System, name: str) -> tuple[Rate, Rate]:
     def force(d: Arrays, v: Arrays) -> Any:
         return trace_elements(field, field.on, lambda c, x, d, v: chart_force(c, dofs, x, d, v), x, d, v)
 
-    if isinstance(field, AbstractEnergyForceField) and not field.is_dissipative:
+    if _is_energy_only(field):
         return rates(lambda d: force(d, v), v)[0], Rate(False, True)
     return rates(force, v, v)  # pyright: ignore[reportReturnType]
 
@@ -166,7 +169,7 @@ def _is_symmetric(system: System, name: str) -> bool:
     """Whether the stiffness of a force field is symmetric for certain: an energy, whose dissipation knows no position."""
     field = system.forces[name]
     if not isinstance(field, AbstractEnergyForceField):
-        return not any(force_structure(system, name))
+        return not any(rate.exists for rate in force_rates(system, name))
     if not field.is_dissipative:
         return True
     _, x, v = _example(system, field.on)

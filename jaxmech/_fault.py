@@ -58,7 +58,7 @@ def diagnosed(
     explained = failed & ~jnp.stack([result == other for other in _OTHERS]).any()
 
     def look() -> tuple[Array, ...]:
-        lost = jnp.stack([~jnp.isfinite(leaf).all() for _, leaf in numbers])
+        lost = jnp.stack([~jnp.all(jax.lax.is_finite(leaf)) for _, leaf in numbers])
         number = jnp.where(explained & lost.any(), jnp.argmax(lost), -1)
         start, end = places()
         ended = result == RESULTS.inverted_element

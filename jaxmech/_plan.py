@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ._assembly import Contribution, Terms, component_of, contributions, force_structure
+from ._assembly import Contribution, Terms, component_of, contributions, knows_velocity
 from ._mapping_blocks import geometric_mode
 from ._system import System
 
@@ -25,7 +25,7 @@ class Plan:
         turning = tuple(
             name
             for name, field in system.forces.items()
-            if any(s.state in curved for s in field.on) and force_structure(system, name)[1]
+            if any(s.state in curved for s in field.on) and knows_velocity(system, name)
         )
         wanted = terms.has_geometric
         curves = _geometric_mappings(system)

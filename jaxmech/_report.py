@@ -1,6 +1,6 @@
 """Failures of a scene: raised where values can be looked at, or by the compiled program."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def raise_failure(
     info: Any,
     system: System,
     who: str,
-    given: Sequence[tuple[str, Array]] = (),
+    given: Callable[[], Sequence[tuple[str, Array]]] = tuple,
     *,
     load_steps: int = 1,
     moves: bool = False,
@@ -33,14 +33,15 @@ def raise_failure(
 
     `given`: what the computation was given, in the order that `info.fault` counts in; `moves`: whether it is a time step.
     """
-    failed = info.result != RESULTS.successful
-    if not is_traced(failed) and not bool(failed):
+    index = index_of(info.result)
+    if not is_traced(index) and not np.any(np.asarray(index) != index_of(RESULTS.successful)):
         return value
+    failed = info.result != RESULTS.successful
     names = {
         "who": who,
         "load_steps": load_steps,
         "states": [[s, _advice(system, s, moves)] for s in system.main_states],
-        "given": [name for name, _ in given],
+        "given": [name for name, _ in given()],
         "components": limited(system),
     }
     numbers = {"result": index_of(info.result), "loose_state": info.loose_state, "time_step": time_step}

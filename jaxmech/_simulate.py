@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -93,7 +94,7 @@ def simulate(
         return trajectory
     first = jnp.argmax(failed)  # of no failure, the first step
     info = jax.tree.map(lambda a: a[first], trajectory.info)
-    return raise_failure(trajectory, info, system, "simulate", given(system, state, h), moves=True, time_step=first)
+    return raise_failure(trajectory, info, system, "simulate", partial(given, system, state, h), moves=True, time_step=first)
 
 
 @compiled

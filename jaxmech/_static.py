@@ -1,5 +1,6 @@
 """Static equilibrium: `f(x) = 0` in the free directions."""
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -141,7 +142,8 @@ def static_solve(
     solution = _solve(system, state, linear_system, solver, options)
     if not throw:
         return solution
-    return raise_failure(solution, solution.info, system, "static_solve", _given(system, state), load_steps=load_steps)
+    given = partial(_given, system, state)
+    return raise_failure(solution, solution.info, system, "static_solve", given, load_steps=load_steps)
 
 
 def _given(system: System, state: State) -> list[tuple[str, Array]]:

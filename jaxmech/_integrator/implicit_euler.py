@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._arguments import checked
-from .._assembly import Factors, force_structure
+from .._assembly import Factors, knows_velocity
 from .._check import check_flags, check_instance, check_real
 from .._dynamics import (
     Fields,
@@ -107,7 +107,7 @@ class ImplicitEuler(AbstractIntegrator):
         result = self.advanced(system, state, h, DERIVATIVE.format("ImplicitEuler") if raises else "")
         if not throw:
             return result
-        return raise_failure(result, result[1], system, "ImplicitEuler", given(system, state, h), moves=True)
+        return raise_failure(result, result[1], system, "ImplicitEuler", partial(given, system, state, h), moves=True)
 
     def advanced(self, system: System, state: State, h: Array, derivatives_of: str = "") -> tuple[State, NewtonInfo]:
         return (_newton_step if self.newton else _linear_step)(self, system, state, h, derivatives_of)
@@ -146,7 +146,7 @@ def _all_factors(integrator: ImplicitEuler, h: Array) -> Factors:
 def _damping_product(system: System, state: State) -> Fields:
     """`B v`, and no work where no force knows a velocity."""
     zero = zero_forces(system, state.position)
-    part = with_only(system, forces=[name for name in system.forces if force_structure(system, name)[1]])
+    part = with_only(system, forces=[name for name in system.forces if knows_velocity(system, name)])
     if not part.forces:
         return zero
     rate = jax.jvp(lambda v: force_at(part, state, zero, v), (state.velocity,), (state.velocity,))[1]

@@ -3,8 +3,8 @@
 XLA:CPU makes a loop of every few operations, and what one hands to the next goes through memory. Here a program is the body
 of one loop, eight elements at a time: what stands at the nodes is read where they are, and only results are written.
 
-Node numbers are data, and may be traced: one that does not exist reads NaN, and what goes to one makes the sum NaN. Neither
-touches memory that is not there.
+Numbers of nodes and of rows are data, and may be traced. Where one does not exist, nothing is read or added: all that the
+kernel gives is NaN, or -1 of whole numbers.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,9 +18,10 @@ from .._llvm.foreign import ForeignFunction, number_type
 from .._llvm.text import pointers
 from .._typing import Array
 from .element_program import ElementProgram
+from .index_check import IndexCheck
 from .node_rows import NodeRows
 from .program import entries, run
-from .row_sums import add_rows, cleared, nan
+from .row_sums import add_rows, cleared, filled
 from .scalars import NoStraightLine
 from .sums import Places
 from .supported import kind
@@ -106,7 +107,7 @@ def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[P
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
     before: list[str] = []
-    inputs, read = [], []
+    inputs, read, check = [], [], IndexCheck()
     for i, (a, axis) in enumerate(zip(arrays, program.axes, strict=True)):
         if axis is None:
             inputs.append(_of_all(before, i, a))
@@ -115,20 +116,33 @@ def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[P
             read.append(i)
         else:
             inputs.append(_own(arithmetic, i, a))
+    for n in nodes:
+        there = [f"%there{i}" for i in read if arrays[i].nodes is n]
+        if there:
+            check.of_elements(f"%a{numbers[id(n)]}", _memory(n.dtype), int(np.prod(n.shape[1:])), there)
     outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], inputs)
     arguments = len(values) + len(nodes)
+    poisoned: list[str] = []
     for i, (output, v) in enumerate(zip(outputs, program.jaxpr.outvars, strict=True)):
-        if i >= len(places):
+        is_sum, size = i < len(places), int(np.prod(v.aval.shape[1:] if i < len(places) else v.aval.shape))
+        nothing = 1 if v.aval.dtype == bool else 0xFF
+        poisoned += filled(f"%r{i}", f"%rows{i}" if is_sum else "%count", size * v.aval.dtype.itemsize, nothing)
+        if not is_sum:
             _store(arithmetic, i, output, v.aval.dtype)
             continue
         before += cleared(f"%r{i}", f"%rows{i}", v.aval)
         mirror = None if places[i].mirror is None else f"%a{arguments + 1}"
         rows = output if output.ndim > 1 else output[:, None]
+        check.of_elements(f"%a{arguments}", "i32", len(rows), [f"%rows{i}"])
+        if mirror is not None:
+            check.of_rows(mirror, f"%rows{i}")
         add_rows(arithmetic, i, f"%a{arguments}", mirror, rows, v.aval.dtype)
         arguments += 1 if mirror is None else 2
     given = ["start", "count", "unsummed", *(f"rows{i}" for i in range(len(places))), *(f"there{i}" for i in read)]
-    loop = _loop(before, arithmetic.lines, pointers(arguments, len(outputs)), given)
-    text = "\n".join([*arithmetic.declarations, loop])
+    before = [*check.finished(poisoned), *before]
+    ready = "fine" if check.functions else "begin"
+    loop = _loop(before, ready, arithmetic.lines, pointers(arguments, len(outputs)), given)
+    text = "\n".join([*arithmetic.declarations, *check.functions, loop])
     return ForeignFunction(text, arguments, len(outputs), len(given), sorted(arithmetic.called))
 
 
@@ -167,12 +181,9 @@ def _own(arithmetic: VectorArithmetic, number: int, a: Any) -> np.ndarray:
 
 
 def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int) -> np.ndarray:
-    """The scalars of the nodes that every element has; a row of NaN, which is a constant, of a node that does not exist."""
+    """The scalars of the nodes that every element has."""
     lines, scalar, integer = arithmetic.lines, _memory(a.dtype), _memory(a.nodes.dtype)
     each, size = int(np.prod(a.nodes.shape[1:])), int(np.prod(a.values.shape[1:]))
-    nothing = ", ".join(size * [f"{scalar} {nan(scalar)}"])
-    widened = "add i64 0," if integer == "i64" else f"sext {integer}"  # none below 0 is below a number of rows, without sign
-    arithmetic.declarations[f"@missing{number} = private constant [{size} x {scalar}] [{nothing}]"] = None
     lines.append(f"  %o{number} = mul i64 %element, {each}")
     result = np.empty((each, size), object)
     for n in range(each):
@@ -181,11 +192,8 @@ def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int
             lines += [
                 f"  {row}.at = add i64 %o{number}, {each * lane + n}",
                 f"  {row}.number = getelementptr {integer}, ptr %a{nodes}, i64 {row}.at",
-                f"  {row}.loaded = load {integer}, ptr {row}.number",
-                f"  {row}.node = {widened} {row}.loaded" + ("" if integer == "i64" else " to i64"),
-                f"  {row}.exists = icmp ult i64 {row}.node, %there{number}",
-                f"  {row}.own = getelementptr [{size} x {scalar}], ptr %a{number}, i64 {row}.node",
-                f"  {row} = select i1 {row}.exists, ptr {row}.own, ptr @missing{number}",
+                f"  {row}.node = load {integer}, ptr {row}.number",
+                f"  {row} = getelementptr [{size} x {scalar}], ptr %a{number}, {integer} {row}.node",
             ]
         for k in range(size):
             result[n, k] = _gathered(arithmetic, a.dtype, [(row, k) for row in rows])
@@ -232,7 +240,7 @@ def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype:
         ]
 
 
-def _loop(before: Sequence[str], lines: Sequence[str], arrays: Sequence[str], numbers: Sequence[str]) -> str:
+def _loop(before: Sequence[str], ready: str, lines: Sequence[str], arrays: Sequence[str], numbers: Sequence[str]) -> str:
     """Eight elements at a time; the last eight overlap those before, so that every one of them is computed alike."""
     return "\n".join(
         [
@@ -244,7 +252,7 @@ def _loop(before: Sequence[str], lines: Sequence[str], arrays: Sequence[str], nu
             f"  %last = sub i64 %count, {WIDTH}",
             "  br label %loop",
             "loop:",
-            "  %reached = phi i64 [ 0, %begin ], [ %next, %done ]",
+            f"  %reached = phi i64 [ 0, %{ready} ], [ %next, %done ]",
             "  %lane = call i64 @llvm.smin.i64(i64 %reached, i64 %last)",
             "  %element = add i64 %start, %lane",
             *lines,

@@ -1,7 +1,4 @@
-"""Rows of eight elements added to those of a sum, one element after the other.
-
-A row that goes to one that does not exist is NaN, and goes to the first, where it is seen. So a sum has one row at least.
-"""
+"""Rows of eight elements added to those of a sum, one element after the other."""
 
 from typing import Any
 
@@ -14,21 +11,16 @@ from .vectors import WIDTH, VectorArithmetic
 def cleared(pointer: str, rows: str, output: Any) -> list[str]:
     """Zeros in all rows of a sum, of an output `(k, ...)` of an element."""
     size = int(np.prod(output.shape[1:])) * np.dtype(output.dtype).itemsize
-    numbers = f"<{WIDTH} x i32>"
+    return filled(pointer, rows, size, 0)
+
+
+def filled(pointer: str, rows: str, size: int, byte: int) -> list[str]:
+    """A byte everywhere in so many rows of a size in bytes."""
+    name = f"{pointer}.bytes{byte}"
     return [
-        f"  {pointer}.bytes = mul i64 {rows}, {size}",
-        f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {pointer}.bytes, i1 false)",
-        f"  {rows}.short = trunc i64 {rows} to i32",
-        f"  {rows}.first = insertelement {numbers} poison, i32 {rows}.short, i32 0",
-        f"  {rows}.all = shufflevector {numbers} {rows}.first, {numbers} poison, {numbers} zeroinitializer",
+        f"  {name} = mul i64 {rows}, {size}",
+        f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 {byte}, i64 {name}, i1 false)",
     ]
-
-
-def nan(scalar: str) -> str:
-    """What a row that does not exist holds, in numbers of a type of LLVM; of whole ones the lowest, which JAX takes too."""
-    if scalar in ("double", "float"):
-        return "0x7FF8000000000000"
-    return "1" if scalar == "i8" else str(-(1 << (int(scalar[1:]) - 1)))
 
 
 def add_rows(
@@ -49,46 +41,21 @@ def add_rows(
             values[place] = arithmetic.fresh()
             taken = f"{vector} {arithmetic.named(row[place])}, {vector} zeroinitializer"
             lines.append(f"  {values[place]} = select <{WIDTH} x i1> {fresh}, {taken}")
-        asked = []
+        slot_of = []
         for lane in range(WIDTH):
             name = arithmetic.fresh()
             lines.append(f"  {name}.place = add i64 {first}, {lane * k + number}")
-            asked.append(_loaded(lines, name, slots, f"i64 {name}.place"))
-        values, slot_of = _existing(arithmetic, total, asked, values, scalar)
+            slot_of.append(_loaded(lines, name, slots, f"i64 {name}.place"))
         _add_row(arithmetic, f"%r{total}", slot_of, values.ravel().tolist(), scalar)
         if mirror is not None:
-            asked = [_loaded(lines, arithmetic.fresh(), mirror, f"i32 {slot}") for slot in slot_of]
-            values, images = _existing(arithmetic, total, asked, values.T, scalar)
-            _add_row(arithmetic, f"%r{total}", images, values.ravel().tolist(), scalar)
+            images = [_loaded(lines, arithmetic.fresh(), mirror, f"i32 {slot}") for slot in slot_of]
+            _add_row(arithmetic, f"%r{total}", images, values.T.ravel().tolist(), scalar)
 
 
 def _loaded(lines: list[str], name: str, numbers: str, at: str) -> str:
     lines.append(f"  {name}.at = getelementptr i32, ptr {numbers}, {at}")
     lines.append(f"  {name} = load i32, ptr {name}.at")
     return name
-
-
-def _existing(
-    arithmetic: VectorArithmetic, total: int, slots: list[str], values: np.ndarray, scalar: str
-) -> tuple[np.ndarray, list[str]]:
-    """Values of eight elements and their slots; of a slot that does not exist the first one, and NaN."""
-    lines, vector, numbers = arithmetic.lines, f"<{WIDTH} x {scalar}>", f"<{WIDTH} x i32>"
-    name, last = arithmetic.fresh(), "poison"
-    for lane, slot in enumerate(slots):
-        lines.append(f"  {name}.{lane} = insertelement {numbers} {last}, i32 {slot}, i32 {lane}")
-        last = f"{name}.{lane}"
-    # No number below 0 is below a number of rows, without sign.
-    lines.append(f"  {name}.exist = icmp ult {numbers} {last}, %rows{total}.all")
-    lines.append(f"  {name}.slots = select <{WIDTH} x i1> {name}.exist, {numbers} {last}, {numbers} zeroinitializer")
-    nothing = ", ".join(WIDTH * [f"{scalar} {nan(scalar)}"])
-    found = np.empty(values.shape, object)
-    for place in np.ndindex(values.shape):
-        found[place] = arithmetic.fresh()
-        taken = f"{vector} {values[place]}, {vector} <{nothing}>"
-        lines.append(f"  {found[place]} = select <{WIDTH} x i1> {name}.exist, {taken}")
-    rows = [arithmetic.fresh() for _ in slots]
-    lines += [f"  {row} = extractelement {numbers} {name}.slots, i32 {lane}" for lane, row in enumerate(rows)]
-    return found, rows
 
 
 def _fresh(arithmetic: VectorArithmetic) -> str:
