@@ -1,8 +1,8 @@
 """jaxmech: write the energy of one element; forces, stiffness, assembly and gradients are derived."""
 
 from . import viz as viz
-from ._assembly import Factors as Factors
-from ._assembly import Terms as Terms
+from ._terms import Factors as Factors
+from ._terms import Terms as Terms
 from ._buckling import Buckling as Buckling
 from ._buckling import buckling as buckling
 from ._constraint.base import AbstractProjectiveConstraint as AbstractProjectiveConstraint

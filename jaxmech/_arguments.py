@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import lineax as lx
 import numpy as np
 
-from ._assembly import Factors, Terms
+from ._terms import Factors, Terms
 from ._check import check_choice, check_flags, check_instance
 from ._precision import checked_by
 from ._scene_check import node_counts

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._assembly import Terms
+from ._terms import Terms
 from ._check import check_flags, check_instance
 from ._dynamics import Fields, zero_forces
 from ._linear_solver._vectors import scattered

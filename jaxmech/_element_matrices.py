@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ._assembly import Contribution, Factors, Terms, component_of
+from ._assembly import Contribution, component_of
+from ._terms import Factors, Terms
 from ._dynamics import Fields
 from ._element import over_elements
 from ._forcefield.chart import Arrays, chart_damping, chart_stiffness, chart_stiffness_and_force

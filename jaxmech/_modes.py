@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from ._assembly import Factors, Terms
+from ._terms import Factors, Terms
 from ._check import check_counts, check_flags
 from ._dynamics import Fields, zero_forces
 from ._linear_solver._host_choice import host_backend

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from ._assembly import Contribution, Terms, component_of, contributions, knows_velocity
+from ._assembly import Contribution, component_of, contributions, knows_velocity
+from ._terms import Terms
 from ._mapping_blocks import geometric_mode
 from ._system import System
 

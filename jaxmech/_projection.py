@@ -19,7 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._assembly import Factors, Terms, component_of, halved
+from ._assembly import component_of, halved
+from ._terms import Factors, Terms
 from ._element_matrices import Blocks, node_blocks, scaled_matrices
 from ._evaluation import Evaluation
 from ._mapping_blocks import Jacobian, interpolates

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ._arguments import checked
-from ._assembly import Factors, Terms
+from ._terms import Factors, Terms
 from ._check import check_flags, check_instance
 from ._dynamics import Fields, kinematics, retract, total_force, zero_forces
 from ._equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions

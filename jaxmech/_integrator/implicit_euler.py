@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._arguments import checked
-from .._assembly import Factors, knows_velocity
+from .._assembly import knows_velocity
+from .._terms import Factors
 from .._check import check_flags, check_instance, check_real
 from .._dynamics import (
     Fields,

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import lineax as lx
 
-from .._assembly import Factors
+from .._terms import Factors
 from .._dynamics import Fields, kinematics, momentum, momentum_supply, retract, total_force, varying_masses
 from .._equilibrium import AbstractEquilibrium
 from .._fault import given

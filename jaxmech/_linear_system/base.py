@@ -7,7 +7,7 @@ import lineax as lx
 from equinox import AbstractVar
 
 from .._arguments import checked
-from .._assembly import Factors, Terms
+from .._terms import Factors, Terms
 from .._dynamics import Fields, momentum, total_force
 from .._part_of_scene import weightless
 from .._sparse.block_matrix import Pair

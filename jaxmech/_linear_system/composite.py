@@ -6,7 +6,7 @@ import equinox as eqx
 import lineax as lx
 
 from .._arguments import checked
-from .._assembly import PARTS, Factors, Terms
+from .._terms import PARTS, Factors, Terms
 from .._check import check_choice, check_flags, check_instance
 from .._dynamics import Fields
 from .._evaluation import Evaluation

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._arguments import checked
-from .._assembly import Contribution, Factors, Terms
+from .._assembly import Contribution
+from .._terms import Factors, Terms
 from .._dynamics import Fields
 from .._evaluation import Evaluation
 from .._mapping_blocks import on_mapped

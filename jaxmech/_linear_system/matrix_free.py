@@ -9,7 +9,7 @@ import jax
 import lineax as lx
 
 from .._arguments import checked
-from .._assembly import Factors, Terms
+from .._terms import Factors, Terms
 from .._check import check_instance
 from .._dynamics import (
     Fields,

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._assembly import Factors, Terms
+from .._terms import Factors, Terms
 from .._plan import Plan
 from .._sparse.block_matrix import Pair
 from .._system import System

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from .._arguments import checked
-from .._assembly import Factors, Terms
+from .._terms import Factors, Terms
 from .._precision import compiled
 from .._sparse.block_matrix import BlockMatrix, Pair
 from .._sparse.block_sparse import BlockSparse

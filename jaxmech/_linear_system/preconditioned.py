@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._arguments import checked
-from .._assembly import Factors, Terms
+from .._terms import Factors, Terms
 from .._check import check_counts, check_flags
 from .._sparse.block_matrix import BlockMatrix
 from .._sparse.block_sparse import BlockSparse

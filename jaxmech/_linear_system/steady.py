@@ -3,7 +3,8 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._assembly import Factors, Terms, contributions
+from .._assembly import contributions
+from .._terms import Factors, Terms
 from .._evaluation import Evaluation
 from .._part_of_scene import with_only
 from .._plan import Plan
