@@ -33,7 +33,7 @@ def once(function: Callable[[], Any]) -> tuple[float, Any]:
 
 def forget() -> None:
     """What direct solvers remember of other runs, if jaxmech is there at all."""
-    solvers = sys.modules.get("jaxmech._linear_solver._factor_cache")
+    solvers = sys.modules.get("jaxmech._linear_solver.sparse.factor_cache")
     if solvers is not None:
         solvers.forget_matrices()
 

@@ -9,10 +9,10 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmech as jm
-from jaxmech._llvm import foreign
-from jaxmech._sparse import block_product
+from jaxmech._codegen import dispatch as chunks
+from jaxmech._llvm import ffi as foreign
+from jaxmech._sparse import spmv as block_product
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
-from jaxmech._straight_line import chunks
 
 jax.config.update("jax_enable_x64", True)
 EXACT = 1e-12  # sums over devices are taken in another order

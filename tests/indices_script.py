@@ -16,7 +16,7 @@ import numpy as np
 import scenes
 
 import jaxmech as jm
-from jaxmech._llvm import foreign
+from jaxmech._llvm import ffi as foreign
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_disable_most_optimizations", True)

@@ -153,6 +153,6 @@ def test_programs_of_a_gpu_compute_the_same(stretch, monkeypatch):
 
     expected = outcomes()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr("jaxmech._llvm.foreign.is_available", lambda: False)
+    monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
     for one, other in zip(outcomes(), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=ITERATIVE * float(jnp.max(jnp.abs(other))))

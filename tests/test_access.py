@@ -14,7 +14,7 @@ from scipy.sparse.linalg import spsolve
 from tolerances import FINITE_DIFFERENCE, ROUND_OFF
 
 import jaxmech as jm
-from jaxmech._projector import project
+from jaxmech._model.constraint_projection import project
 
 SIZES = {"frames": (2, 6), "points": (4, 3), "rope": (3, 1)}
 

@@ -8,9 +8,9 @@ import pytest
 import scenes
 
 import jaxmech as jm
-from jaxmech._linear_system.fit import check_topology, signature, topology
-from jaxmech._part_of_scene import without_idle
-from jaxmech._scene_check import component_stencils
+from jaxmech._linear_system.compatibility import check_topology, signature, topology
+from jaxmech._model.scene_checks import component_stencils
+from jaxmech._model.subsystem import without_idle
 
 STATICS = jm.Factors(mass=0.0, damping=0.0)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
-from jaxmech._linear_solver._cg_kernel import Bounds, Steps, more_steps
+from jaxmech._linear_solver.krylov.cg_kernel import Bounds, Steps, more_steps
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
 
 SOLVERS = {
@@ -55,7 +55,7 @@ def by_arrays(monkeypatch):
 
     def run(function, *arguments):
         with monkeypatch.context() as patched:
-            patched.setattr("jaxmech._llvm.foreign.is_available", lambda: False)
+            patched.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
             jax.clear_caches()
             assert "jaxmech_" not in function.lower(*arguments).as_text()
             found = function(*arguments)

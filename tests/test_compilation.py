@@ -151,7 +151,7 @@ def scatters(function, *arguments):
 def test_assembly_and_products_do_not_scatter(kernels, monkeypatch):
     """Scatter is serial on a CPU, and on a GPU it adds in no fixed order; neither the values nor their derivatives do."""
     if not kernels:
-        monkeypatch.setattr("jaxmech._llvm.foreign.is_available", lambda: False)
+        monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
     system, state, linear_system = hot_scene()
     assert linear_system.walk.sums
     young, x, u = system.forces["elastic"].material.young, state.position, state.velocity

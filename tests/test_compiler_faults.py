@@ -7,13 +7,14 @@ import pytest
 from jax import lax
 from tolerances import ROUND_OFF
 
-from jaxmech._jax import primitives
-from jaxmech._straight_line import chunks, rules
-from jaxmech._straight_line.elements import map_elements
-from jaxmech._straight_line.instructions import check_types
-from jaxmech._straight_line.scalars import NoStraightLine
-from jaxmech._straight_line.supported import check
-from jaxmech._straight_line.vectors import Vector, VectorArithmetic
+from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen.llvm.instructions import check_types
+from jaxmech._codegen.llvm.vector_arithmetic import Vector, VectorArithmetic
+from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.scalarize import rules
+from jaxmech._codegen.scalarize.arithmetic import NoStraightLine
+from jaxmech._codegen.scalarize.supported import check
+from jaxmech._runtime.jax_internals import primitives
 
 pytestmark = pytest.mark.quick
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.quick
 def way(request, monkeypatch):
     """Compiled for this CPU, or by XLA, however short the program."""
     if request.param == "arrays":
-        monkeypatch.setattr("jaxmech._llvm.foreign.is_available", lambda: False)
+        monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
         monkeypatch.setattr(chunks, "_FEW", 1)
     monkeypatch.setattr(chunks, "_SHORT", 0)
 

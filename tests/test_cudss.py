@@ -12,7 +12,7 @@ import pytest
 from small_matrices import SIZES, TWO, blocks, dense, flat, floating_chain, named, near, split
 
 import jaxmech as jm
-from jaxmech._linear_solver import _cudss
+from jaxmech._linear_solver.sparse import cudss as _cudss
 
 missing = pytest.mark.skipif(importlib.util.find_spec("spineax") is not None, reason="spineax is installed")
 

@@ -26,7 +26,7 @@ TWENTY = """
 import jax, jax.numpy as jnp
 import jaxmech as jm
 from jaxmech._straight_line import chunks
-from jaxmech._straight_line.elements import map_elements
+from jaxmech._codegen.map_elements import map_elements
 
 chunks._SHORT = 0
 x = jnp.arange(783.0).reshape(261, 3)

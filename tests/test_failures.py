@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
-from jaxmech import _raise
+from jaxmech._runtime import raise_if as _raise
 
 pytestmark = pytest.mark.quick
 

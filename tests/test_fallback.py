@@ -9,7 +9,7 @@ import pytest
 from small_matrices import SINGLE, blocks, dense, flat, floating_chain, named, near, split
 
 import jaxmech as jm
-from jaxmech._linear_solver._factor_cache import factor_counts
+from jaxmech._linear_solver.sparse.factor_cache import factor_counts
 
 TRIED = jm.Fallback(jm.PCG(1e-12), jm.SparseDirect("superlu"))
 

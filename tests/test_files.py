@@ -15,8 +15,8 @@ import pytest
 from valid_calls import linear_system, scene
 
 import jaxmech as jm
-from jaxmech import _files
-from jaxmech._files import replacing
+from jaxmech._runtime import atomic_files as _files
+from jaxmech._runtime.atomic_files import replacing
 
 MESH = jm.box_mesh(cells=(2, 1, 1), size=(1.0, 1.0, 1.0))
 FORMATS = [".vtk", ".vtu", ".msh", ".xdmf", ".mesh", ".inp", ".obj", ".off"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from jaxmech._linear_solver import _host_choice
-from jaxmech._linear_solver._factor_cache import _KEPT, _MOST, factor_counts, forget_matrices, solve
+from jaxmech._linear_solver.sparse import host_choice as _host_choice
+from jaxmech._linear_solver.sparse.factor_cache import _KEPT, _MOST, factor_counts, forget_matrices, solve
 
 SAME_AS_DENSE = 1e-9  # relative; the condition numbers here are below 1e5, and dense LU rounds as well
 NULL = 1e-9  # |A v| / |A|: the shift of the inverse iteration is 1e-11
@@ -136,7 +136,7 @@ def test_the_last_matrices_are_found_backwards_and_forgotten_when_asked(backend)
 
 def test_new_values_are_factored_but_not_analysed_again(backend, monkeypatch):
     """Some factors are kept, each with its analysis: from then on there is nothing to analyse."""
-    monkeypatch.setattr("jaxmech._linear_solver._factor_cache._MOST", 2)
+    monkeypatch.setattr("jaxmech._linear_solver.sparse.factor_cache._MOST", 2)
     matrix = lattice(2, 2, 1)
     rhs = right_hand_sides(matrix)
     for scale in (3.0, 4.0):

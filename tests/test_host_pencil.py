@@ -6,9 +6,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from test_host_direct import lattice
 
-from jaxmech._linear_solver import _host_choice, _host_pencil
-from jaxmech._linear_solver._host_pencil import NOT_FINITE, TOO_FEW, UNCONVERGED, lowest
-from jaxmech._linear_solver._outcome import FINE, INDEFINITE, SINGULAR, UNSYMMETRIC
+from jaxmech._linear_solver.base.outcome import FINE, INDEFINITE, SINGULAR, UNSYMMETRIC
+from jaxmech._linear_solver.eigen import shift_invert as _host_pencil
+from jaxmech._linear_solver.eigen.shift_invert import NOT_FINITE, TOO_FEW, UNCONVERGED, lowest
+from jaxmech._linear_solver.sparse import host_choice as _host_choice
 
 SAME_AS_DENSE = 1e-9  # relative to the largest of the eigenvalues compared
 BACKENDS = (_host_choice.PardisoBackend, _host_choice.FeralBackend, _host_choice.SuperLUBackend)

@@ -13,8 +13,8 @@ from scenes import STEPS
 from tolerances import CONVERGED, ITERATIVE, RECOMPILED, ROUND_OFF
 
 import jaxmech as jm
-from jaxmech._linear_system.fit import signature, topology
-from jaxmech._part_of_scene import without_idle
+from jaxmech._linear_system.compatibility import signature, topology
+from jaxmech._model.subsystem import without_idle
 
 SYSTEMS = {
     "matrix": jm.MatrixLinearSystem.build,

@@ -15,8 +15,8 @@ from scenes import CONSERVATIVE, STEPS, SYMMETRIC
 from tolerances import ITERATIVE, RECOMPILED, ROUND_OFF, TWO_ROUTES
 
 import jaxmech as jm
-from jaxmech._dynamics import applied_forces, force_at, kinematics, retract, velocities, zero_forces
-from jaxmech._projector import prescribed, project
+from jaxmech._model.constraint_projection import prescribed, project
+from jaxmech._model.dynamics import applied_forces, force_at, kinematics, retract, velocities, zero_forces
 
 every = per_scene(scenes.names())
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmech._jax import scan_sizes, without_unused
-from jaxmech._straight_line.elements import map_elements
+from jaxmech._codegen.map_elements import map_elements
+from jaxmech._runtime.jax_internals import scan_sizes, without_unused
 
 pytestmark = pytest.mark.quick
 

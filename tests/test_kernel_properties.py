@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxmech._jax import primitives
-from jaxmech._llvm.foreign import NotOfThisMachine, number_type
-from jaxmech._straight_line import chunks
-from jaxmech._straight_line.element_program import ElementProgram
-from jaxmech._straight_line.elements import map_elements
-from jaxmech._straight_line.program import entries, inner_programs, run
-from jaxmech._straight_line.rules import RULES
-from jaxmech._straight_line.scalars import NoStraightLine
-from jaxmech._straight_line.supported import CALLS, SUPPORTED
-from jaxmech._straight_line.vectors import Vector, VectorArithmetic
+from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen.llvm.vector_arithmetic import Vector, VectorArithmetic
+from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.program.element_jaxpr import ElementProgram
+from jaxmech._codegen.scalarize.arithmetic import NoStraightLine
+from jaxmech._codegen.scalarize.interpreter import entries, inner_programs, run
+from jaxmech._codegen.scalarize.rules import RULES
+from jaxmech._codegen.scalarize.supported import CALLS, SUPPORTED
+from jaxmech._llvm.ffi import NotOfThisMachine, number_type
+from jaxmech._runtime.jax_internals import primitives
 
 pytestmark = pytest.mark.quick
 
@@ -275,7 +275,7 @@ def test_every_primitive_with_every_pair_of_types(made):
 @pytest.mark.parametrize("count", [7, COUNT])
 def test_as_arrays_of_scalars(count, pair, made, monkeypatch):
     """What XLA compiles where there are no kernels: straight lines of nine elements, and of seven what `vmap` makes."""
-    monkeypatch.setattr("jaxmech._llvm.foreign.is_available", lambda: False)
+    monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
     monkeypatch.setattr(chunks, "_FEW", 1)
     straight = {name: f for name, f in OF_TWO.items() if (closed := program(f, *pair)) is not None and has_line(closed)}
     lines, staged = [], chunks.staged

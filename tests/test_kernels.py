@@ -13,12 +13,12 @@ import pytest
 from jax import lax
 from tolerances import ROUND_OFF
 
-from jaxmech._llvm import foreign
-from jaxmech._llvm.interface import interface
-from jaxmech._straight_line import chunks
-from jaxmech._straight_line.elements import map_elements
-from jaxmech._straight_line.node_rows import NodeRows
-from jaxmech._straight_line.sums import AbstractElementSums, Places
+from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.program.nodal_gather import NodeRows
+from jaxmech._codegen.program.scatter_plan import AbstractElementSums, Places
+from jaxmech._llvm import ffi as foreign
+from jaxmech._runtime.ffi_layout import interface
 
 pytestmark = pytest.mark.quick
 
@@ -169,7 +169,7 @@ def test_equal_programs_are_one_kernel_by_one_name(made):
 
 CACHED = """
 import jax, jax.numpy as jnp
-from jaxmech._straight_line.elements import map_elements
+from jaxmech._codegen.map_elements import map_elements
 
 def of_one(x):
     return jnp.outer(x, jnp.sin(x)) @ jnp.outer(x, x)

@@ -26,8 +26,8 @@ from small_matrices import (
 )
 
 import jaxmech as jm
-from jaxmech._linear_solver._factor_cache import factor_counts
-from jaxmech._linear_solver._preconditioner import jacobi
+from jaxmech._linear_solver.preconditioner import jacobi
+from jaxmech._linear_solver.sparse.factor_cache import factor_counts
 
 # To compile is what a case costs: the rest of them, which differ by a preconditioner or a backend, need --slow.
 QUICK = {("Dense", "unsymmetric"), ("Cholesky", "definite"), ("SVD", "indefinite"), ("SuperLU", "unsymmetric")}

@@ -17,7 +17,7 @@ from tolerances import ITERATIVE, ROUND_OFF, TWO_MODES
 import jaxmech as jm
 from jaxmech._linear_system import base
 from jaxmech._linear_system.rotations import nodal_rotations
-from jaxmech._part_of_scene import weightless
+from jaxmech._model.subsystem import weightless
 
 PARTS = ("mass", "damping", "stiffness", "rayleigh", "geometric")
 NUMBERS = dict(zip(PARTS, (0.7, 0.31, 1.3, 0.9, 0.4), strict=True))
@@ -706,13 +706,13 @@ def test_blocks_summed_where_they_are_made_give_the_same_matrix(kernels, monkeyp
         mappings={"skin": jm.SumMapping(("body", [[0, 1], [1, 2], [3, 4], [4, 9]]), "skin", [0.3, 0.7])},
     )
     state = scenes.perturbed(system, system.at_rest({"body": mesh.points}), 0.05, np.random.default_rng(1))
-    monkeypatch.setattr("jaxmech._straight_line.chunks._FEWEST", 1000)
+    monkeypatch.setattr("jaxmech._codegen.dispatch._FEWEST", 1000)
     plain = jm.MatrixLinearSystem.build(system, state)
-    monkeypatch.setattr("jaxmech._straight_line.chunks._FEWEST", 1)
-    monkeypatch.setattr("jaxmech._straight_line.chunks._FEW", 1)
+    monkeypatch.setattr("jaxmech._codegen.dispatch._FEWEST", 1)
+    monkeypatch.setattr("jaxmech._codegen.dispatch._FEW", 1)
     if not kernels:
-        monkeypatch.setattr("jaxmech._llvm.foreign.is_available", lambda: False)
-        monkeypatch.setattr("jaxmech._straight_line.chunks._SHORT", 300)
+        monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
+        monkeypatch.setattr("jaxmech._codegen.dispatch._SHORT", 300)
     summed = jm.MatrixLinearSystem.build(system, state)
     assert len(summed.walk.sums) == 2 and not plain.walk.sums
     summed.save(tmp_path / "summed.npz")
@@ -744,7 +744,7 @@ def test_components_summed_apart_make_the_same_matrix(name, monkeypatch):
     """Those with many blocks are not copied behind the others."""
     scene = scenes.build(name)
     expected = jm.MatrixLinearSystem.build(scene.system, scene.state).assemble(scene.system, scene.state, FACTORS)
-    monkeypatch.setattr("jaxmech._projection._LARGE", 1)
+    monkeypatch.setattr("jaxmech._assembly.matrix_mapping._LARGE", 1)
     apart = jm.MatrixLinearSystem.build(scene.system, scene.state)
     assert any(len(sums.whole) + len(sums.halves) > 1 for sums in apart.sums.values())
     close(apart.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())

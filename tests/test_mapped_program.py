@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from test_straight_line import close, way  # noqa: F401
 
-from jaxmech._jax import without_unused
-from jaxmech._sparse.element_sums import ElementSums
-from jaxmech._straight_line import chunks
-from jaxmech._straight_line.elements import map_elements
-from jaxmech._straight_line.node_rows import NodeRows
-from jaxmech._straight_line.points import map_points
+from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.map_points import map_points
+from jaxmech._codegen.program.nodal_gather import NodeRows
+from jaxmech._runtime.jax_internals import without_unused
+from jaxmech._sparse.element_scatter import ElementSums
 
 pytestmark = pytest.mark.quick
 
@@ -252,7 +252,7 @@ def test_sums_of_many_scenes(own, way, rng):  # noqa: F811
 
 def test_scenes_of_a_gpu_are_summed_together(rng, monkeypatch):
     """Where no cache would be too small for them: there is no loop over scenes."""
-    monkeypatch.setattr("jaxmech._straight_line.mapped_program.on_cpu", lambda: False)
+    monkeypatch.setattr("jaxmech._codegen.primitive.on_cpu", lambda: False)
     nodes = tuple(rng.integers(0, 3, size=(11, 2)) for _ in range(2))
     sums, _ = ElementSums.build([nodes], [(3, 3)], [False])
     a, s = jnp.asarray(rng.normal(size=(2, 11, 3))), jnp.asarray(0.7)

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from tolerances import FINITE_DIFFERENCE, ROUND_OFF
 
 import jaxmech as jm
-from jaxmech._dynamics import retract, velocities, zero_forces
+from jaxmech._model.dynamics import retract, velocities, zero_forces
 
 quick = functools.partial(
     jax.jit,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmech._element import over_elements
+from jaxmech._codegen.map_elements import map_elements
 from jaxmech._material.corotational import Corotational
 from jaxmech._material.lame import engineering_constants, lame_parameters
 from jaxmech._material.linear import LinearElastic
@@ -18,7 +18,7 @@ from jaxmech._material.polar import rotation
 from jaxmech._material.st_venant_kirchhoff import StVenantKirchhoff
 from jaxmech._material.stable_neo_hookean import StableNeoHookean
 from jaxmech._material.stretches import exponential_traces, logarithm_invariants
-from jaxmech._straight_line.elements import map_elements
+from jaxmech._scene.parameter import over_elements
 
 jax.config.update("jax_enable_x64", True)
 

@@ -8,7 +8,7 @@ from jax.scipy.linalg import expm
 from jax.test_util import check_grads
 from tolerances import ROUND_OFF
 
-from jaxmech._positive_part import positive_part
+from jaxmech._math.psd_part import positive_part
 
 pytestmark = pytest.mark.quick
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxmech._straight_line import chunks
-from jaxmech._straight_line.elements import map_elements
+from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen.map_elements import map_elements
 
 pytestmark = pytest.mark.quick
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from jax.flatten_util import ravel_pytree
 
 import jaxmech as jm
-from jaxmech._dynamics import force_at, zero_forces
+from jaxmech._model.dynamics import force_at, zero_forces
 
 TOLERANCE = 1e-11  # chains of up to six mappings, each with its own rounding
 quick = functools.partial(

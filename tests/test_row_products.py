@@ -7,8 +7,8 @@ import pytest
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
-from jaxmech._sparse.lane_sums import sum_lanes
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
+from jaxmech._sparse.segment_sum import sum_lanes
 
 
 def close(a, b, tolerance=ROUND_OFF):
@@ -31,7 +31,7 @@ def form(request, monkeypatch):
     """As on one CPU, and as elsewhere. What was compiled in one form is not that of the other."""
     jax.clear_caches()
     if request.param == "arrays":
-        monkeypatch.setattr("jaxmech._llvm.foreign.is_available", lambda: False)
+        monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
     yield request.param
     jax.clear_caches()
 
@@ -132,7 +132,7 @@ def test_a_kernel_is_made_where_there_is_one_cpu(form, rng):
 @pytest.mark.parametrize("most", [2**31 - 1, 1], ids=["as one matrix", "too many to be numbered"])
 def test_products_of_batches(most, rng, monkeypatch):
     """Of matrices, of vectors, of both, one batch in another; and their derivatives."""
-    monkeypatch.setattr("jaxmech._sparse.block_product._MOST", most)
+    monkeypatch.setattr("jaxmech._sparse.spmv._MOST", most)
     pattern = pattern_of(ROWS["some empty, one long"], 300, rng)
     values, x = rng.normal(size=(2, 3, pattern.blocks, 2, 3)), rng.normal(size=(2, 4, 300, 3))
     w = rng.normal(size=(2, 3, 4, 7, 2))

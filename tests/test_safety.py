@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import pytest
 
 import jaxmech as jm
-from jaxmech._llvm.foreign import ForeignFunction
+from jaxmech._codegen.map_elements import map_elements
+from jaxmech._llvm.ffi import ForeignFunction
 from jaxmech._llvm.machine_code import load, machine
-from jaxmech._straight_line.elements import map_elements
 
 TESTS = Path(__file__).parent
 

@@ -10,10 +10,10 @@ import pytest
 from tolerances import FINITE_DIFFERENCE, RECOMPILED
 
 import jaxmech as jm
+from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.map_points import map_points
 from jaxmech._material.polar import rotation_distances
-from jaxmech._straight_line import chunks
-from jaxmech._straight_line.elements import map_elements
-from jaxmech._straight_line.points import map_points
 
 pytestmark = pytest.mark.quick
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.quick
 def way(request, monkeypatch):
     """Compiled for this CPU, or by XLA, as wherever else."""
     if request.param == "arrays":
-        monkeypatch.setattr("jaxmech._llvm.foreign.is_available", lambda: False)
+        monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
     return request.param
 
 

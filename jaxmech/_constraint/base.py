@@ -8,10 +8,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from equinox import AbstractVar
 
-from .._dof import AbstractDof
-from .._element import check_parameters
-from .._stencil import Stencil
-from .._typing import Array, Float
+from .._runtime.array_types import Array, Float
+from .._scene.dof import AbstractDof
+from .._scene.parameter import check_parameters
+from .._scene.stencil import Stencil
 
 
 class AbstractProjectiveConstraint(eqx.Module):

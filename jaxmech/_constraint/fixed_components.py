@@ -5,9 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._dof import AbstractDof
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.array_types import Array
+from .._scene.dof import AbstractDof
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractProjectiveConstraint
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._dof import AbstractDof
-from .._element import check_range, parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.array_types import Array
+from .._scene.dof import AbstractDof
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractProjectiveConstraint
 
 

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._dof import AbstractDof
-from .._element import check_range, parameter
-from .._rotation import have_unit_quaternions
-from .._stencil import Stencil, stencils
-from .._typing import Array, Float
+from .._math.rotation import have_unit_quaternions
+from .._runtime.array_types import Array, Float
+from .._scene.dof import AbstractDof
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractProjectiveConstraint
 from .fixed_components import as_components
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._dof import Rigid2, Rigid3
-from .._element import check_range, parameter
-from .._rotation import have_unit_quaternions, quaternion_conjugate, quaternion_log, quaternion_product
-from .._stencil import Stencil, stencils
-from .._typing import Array, Scalar
+from .._math.rotation import have_unit_quaternions, quaternion_conjugate, quaternion_log, quaternion_product
+from .._runtime.array_types import Array, Scalar
+from .._scene.dof import Rigid2, Rigid3
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractEnergyForceField
 
 

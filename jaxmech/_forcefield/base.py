@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from equinox import AbstractVar
 
-from .._dof import AbstractDof, Vec1, Vec2, Vec3
-from .._element import check_parameters
-from .._stencil import Stencil
-from .._typing import Array, Scalar
+from .._runtime.array_types import Array, Scalar
+from .._scene.dof import AbstractDof, Vec1, Vec2, Vec3
+from .._scene.parameter import check_parameters
+from .._scene.stencil import Stencil
 
 Arrays = tuple[Array, ...]
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .._dof import AbstractDof
-from .._jax import without_unused
-from .._typing import Array
+from .._runtime.array_types import Array
+from .._runtime.jax_internals import without_unused
+from .._scene.dof import AbstractDof
 from .base import AbstractEnergyForceField, AbstractForceField, Arrays
 
 Dofs = Sequence[AbstractDof]

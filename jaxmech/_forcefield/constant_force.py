@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from .._dof import Rigid2
-from .._element import parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array, Scalar
+from .._runtime.array_types import Array, Scalar
+from .._scene.dof import Rigid2
+from .._scene.parameter import parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractEnergyForceField
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._dof import Rigid3
-from .._element import parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.array_types import Array
+from .._scene.dof import Rigid3
+from .._scene.parameter import parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractForceField, Arrays
 
 

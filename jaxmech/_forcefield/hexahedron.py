@@ -1,11 +1,11 @@
 """Trilinear hexahedra of a material."""
 
-from .._element import nodal_parameter
 from .._material.base import AbstractMaterial
 from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.array_types import Array
+from .._scene.parameter import nodal_parameter
+from .._scene.stencil import Stencil, stencils
 from .solid import AbstractSolid, check_mesh, check_rest
 
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
 
-from .._check import check_choice
-from .._element import check_range
 from .._material.base import AbstractMaterial
-from .._typing import Array, Float, Scalar
+from .._runtime.argument_checks import check_choice
+from .._runtime.array_types import Array, Float, Scalar
+from .._scene.parameter import check_range
 from .chart import rates
 from .solid import AbstractSolid, check_rest
 

@@ -5,13 +5,13 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._check import check_instance
-from .._element import parameter
 from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
 from .._mesh.surface import area_vectors
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.argument_checks import check_instance
+from .._runtime.array_types import Array
+from .._scene.parameter import parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractForceField, Arrays, points_only
 
 

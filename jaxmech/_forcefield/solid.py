@@ -7,18 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractClassVar, AbstractVar
 
-from .._check import check_instance
-from .._element import check_parameters, is_concrete
+from .._codegen.map_points import map_points
+from .._codegen.scalarize.symmetric import promised_symmetric
 from .._material.base import AbstractMaterial
+from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
 from .._mesh.reference import ReferenceElement
-from .._mesh.small_matrix import determinant
-from .._precision import compiled
-from .._stencil import Stencil
-from .._straight_line.points import map_points
-from .._straight_line.symmetric import promised_symmetric
-from .._typing import Array, Float, Scalar
+from .._runtime.argument_checks import check_instance
+from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.precision import compiled
+from .._scene.parameter import check_parameters, is_concrete
+from .._scene.stencil import Stencil
 from .base import AbstractEnergyForceField
 
 

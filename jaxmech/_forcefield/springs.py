@@ -5,11 +5,11 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._check import check_flags
-from .._element import check_range, parameter
-from .._length import safe_direction, safe_length
-from .._stencil import Stencil, stencils
-from .._typing import Array, Scalar
+from .._math.safe_norm import safe_direction, safe_length
+from .._runtime.argument_checks import check_flags
+from .._runtime.array_types import Array, Scalar
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractEnergyForceField, Arrays, points_only
 
 

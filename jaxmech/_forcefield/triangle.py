@@ -2,12 +2,12 @@
 
 import equinox as eqx
 
-from .._element import nodal_parameter, parameter
 from .._material.base import AbstractMaterial
 from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.array_types import Array
+from .._scene.parameter import nodal_parameter, parameter
+from .._scene.stencil import Stencil, stencils
 from .plane import AbstractPlaneSolid
 from .solid import check_mesh
 

@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 
-from .._element import check_range, parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array, Scalar
+from .._runtime.array_types import Array, Scalar
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractEnergyForceField, Arrays
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import equinox as eqx
 
-from .._equilibrium import NewtonInfo
-from .._linear_system.fit import BuiltFor
-from .._system import State, System
+from .._linear_system.compatibility import BuiltFor
+from .._model.system import State, System
+from .._solve.equilibrium import NewtonInfo
 
 
 class AbstractIntegrator(eqx.Module):

@@ -9,11 +9,14 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._arguments import checked
-from .._assembly import knows_velocity
-from .._terms import Factors
-from .._check import check_flags, check_instance, check_real
-from .._dynamics import (
+from .._assembly.contributions import knows_velocity
+from .._linear_solver.base.derivative import derivative_solve, mark_failure
+from .._linear_solver.default import default_solver
+from .._linear_system.base import AbstractLinearSystem
+from .._linear_system.compatibility import BuiltFor, check_topology
+from .._model.arguments import checked
+from .._model.constraint_projection import has_prescribed_motion, prescribed, project
+from .._model.dynamics import (
     Fields,
     force_ahead,
     force_at,
@@ -24,22 +27,19 @@ from .._dynamics import (
     weight_direction,
     zero_forces,
 )
-from .._element import as_array, is_concrete
-from .._equilibrium import NewtonInfo, NewtonOptions
-from .._fault import given
-from .._linear_problem import LinearProblem
-from .._linear_solver.default import default_solver
-from .._linear_solver.derivative import derivative_solve, mark_failure
-from .._linear_system.base import AbstractLinearSystem
-from .._linear_system.fit import BuiltFor, check_topology
-from .._newton import linear_problem, solve_equilibrium
-from .._part_of_scene import weightless, with_only
-from .._precision import compiled
-from .._projector import has_prescribed_motion, prescribed, project
-from .._report import DERIVATIVE, raise_failure
-from .._result import RESULTS, is_traced
-from .._system import State, System, check_inputs
-from .._typing import Array
+from .._model.failure_report import DERIVATIVE, raise_failure
+from .._model.fault import given
+from .._model.subsystem import weightless, with_only
+from .._model.system import State, System, check_inputs
+from .._model.terms import Factors
+from .._runtime.argument_checks import check_flags, check_instance, check_real
+from .._runtime.array_types import Array
+from .._runtime.precision import compiled
+from .._runtime.results import RESULTS, is_traced
+from .._scene.parameter import as_array, is_concrete
+from .._solve.equilibrium import NewtonInfo, NewtonOptions
+from .._solve.linear_problem import LinearProblem
+from .._solve.newton import linear_problem, solve_equilibrium
 from .base import AbstractIntegrator
 from .linear_outcome import outcome
 from .step_equilibrium import StepEquilibrium

@@ -4,15 +4,15 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._dynamics import Fields, kinematics
-from .._equilibrium import NewtonInfo
-from .._fault import diagnosed, given
-from .._linear_solver._outcome import reason
-from .._linear_solver._vectors import norm
-from .._result import RESULTS
-from .._system import State, System
-from .._typing import Array
-from .._validity import laws_hold
+from .._linear_solver.base.outcome import reason
+from .._linear_solver.base.vectors import norm
+from .._model.dynamics import Fields, kinematics
+from .._model.fault import diagnosed, given
+from .._model.system import State, System
+from .._model.validity import laws_hold
+from .._runtime.array_types import Array
+from .._runtime.results import RESULTS
+from .._solve.equilibrium import NewtonInfo
 
 
 def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields, end: State) -> NewtonInfo:

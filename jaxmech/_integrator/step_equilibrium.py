@@ -6,17 +6,17 @@ import equinox as eqx
 import jax.numpy as jnp
 import lineax as lx
 
-from .._terms import Factors
-from .._dynamics import Fields, kinematics, momentum, momentum_supply, retract, total_force, varying_masses
-from .._equilibrium import AbstractEquilibrium
-from .._fault import given
 from .._linear_system.base import AbstractLinearSystem
-from .._part_of_scene import with_only
-from .._projector import prescribed, project
+from .._model.constraint_projection import prescribed, project
+from .._model.dynamics import Fields, kinematics, momentum, momentum_supply, retract, total_force, varying_masses
+from .._model.fault import given
+from .._model.subsystem import with_only
+from .._model.system import State, System
+from .._model.terms import Factors
+from .._model.validity import laws_hold
+from .._runtime.array_types import Array
+from .._solve.equilibrium import AbstractEquilibrium
 from .._sparse.preconditioned import PreconditionedOperator
-from .._system import State, System
-from .._typing import Array
-from .._validity import laws_hold
 
 
 class StepEquilibrium(AbstractEquilibrium):

@@ -5,8 +5,8 @@ from typing import Any
 
 import jax
 
-from .._check import check_real
-from .._element import as_array, is_concrete
+from .._runtime.argument_checks import check_real
+from .._scene.parameter import as_array, is_concrete
 
 
 def check_time_step(dt: Any) -> None:

@@ -7,19 +7,19 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._check import check_choice, check_flags, check_instance, check_tolerances
-from .._devices import is_run_by_many
+from .._runtime.argument_checks import check_choice, check_flags, check_instance, check_tolerances
+from .._runtime.devices import is_run_by_many
 from .._sparse.block_matrix import BlockMatrix
-from . import _cudss
-from ._host_choice import host_backend
-from ._vectors import dtype_of
-from .bicgstab import BiCGStab
-from .block_tridiagonal import BlockTridiagonal
-from .dense import Dense
+from .base.vectors import dtype_of
+from .dense.lu import Dense
 from .fallback import Fallback
-from .gmres import GMRES
-from .pcg import PCG
-from .sparse_direct import SparseDirect
+from .krylov.bicgstab import BiCGStab
+from .krylov.gmres import GMRES
+from .krylov.pcg import PCG
+from .sparse import cudss as _cudss
+from .sparse.block_tridiagonal import BlockTridiagonal
+from .sparse.host_choice import host_backend
+from .sparse.sparse_direct import SparseDirect
 
 _ITERATIONS = 150  # that take about as long as a sparse factor, on a cable, a plate or a body
 _OF_A_POINT = 3  # unknowns at most: of frames, as beams have, iterations gave up in every step, at a quarter of its time

@@ -2,7 +2,7 @@
 
 import lineax as lx
 
-from .._check import check_instance
+from .._runtime.argument_checks import check_instance
 from .auto import AutoLinearSolver
 
 

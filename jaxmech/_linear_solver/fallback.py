@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._check import check_instance
-from .._result import RESULTS
-from .._typing import Array
-from ._vectors import Vector, choose, zeros
+from .._runtime.argument_checks import check_instance
+from .._runtime.array_types import Array
+from .._runtime.results import RESULTS
+from .base.vectors import Vector, choose, zeros
 
 
 class Fallback(lx.AbstractLinearSolver):

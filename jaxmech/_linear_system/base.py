@@ -6,14 +6,14 @@ import equinox as eqx
 import lineax as lx
 from equinox import AbstractVar
 
-from .._arguments import checked
-from .._terms import Factors, Terms
-from .._dynamics import Fields, momentum, total_force
-from .._part_of_scene import weightless
+from .._model.arguments import checked
+from .._model.dynamics import Fields, momentum, total_force
+from .._model.subsystem import weightless
+from .._model.system import State, System
+from .._model.terms import Factors, Terms
+from .._runtime.array_types import Array, Int
 from .._sparse.block_matrix import Pair
-from .._system import State, System
-from .._typing import Array, Int
-from .fit import BuiltFor
+from .compatibility import BuiltFor
 
 
 class Memory(eqx.Module):

@@ -5,17 +5,17 @@ from collections.abc import Mapping
 import equinox as eqx
 import lineax as lx
 
-from .._arguments import checked
-from .._terms import PARTS, Factors, Terms
-from .._check import check_choice, check_flags, check_instance
-from .._dynamics import Fields
-from .._evaluation import Evaluation
+from .._assembly.evaluation import Evaluation
+from .._model.arguments import checked
+from .._model.dynamics import Fields
+from .._model.system import State, System
+from .._model.terms import PARTS, Factors, Terms
+from .._runtime.argument_checks import check_choice, check_flags, check_instance
 from .._sparse.block_matrix import BlockMatrix
-from .._system import State, System
 from .base import AbstractLinearSystem
-from .fit import BuiltFor
+from .compatibility import BuiltFor
 from .matrix import MatrixLinearSystem, on_its_topology
-from .shared import share_pattern
+from .pattern_union import share_pattern
 
 Selection = Terms | Factors | tuple[Terms, Factors]
 

@@ -8,34 +8,34 @@ import equinox as eqx
 import jax.numpy as jnp
 import lineax as lx
 
-from .._arguments import checked
-from .._assembly import Contribution
-from .._terms import Factors, Terms
-from .._dynamics import Fields
-from .._evaluation import Evaluation
-from .._mapping_blocks import on_mapped
-from .._plan import Plan
-from .._precision import compiled
-from .._projection import Step, Walk
-from .._projector import Touched, check_constraints, constrain_matrix, held_nodes, touched_blocks
-from .._result import is_traced
-from .._scene_check import check_nodes, component_stencils
+from .._assembly.constant_blocks import SteadyBlocks
+from .._assembly.contributions import Contribution
+from .._assembly.evaluation import Evaluation
+from .._assembly.matrix_mapping import Step, Walk
+from .._assembly.separate_terms import Parts
+from .._assembly.structure import Plan
+from .._model.arguments import checked
+from .._model.constraint_projection import Touched, check_constraints, constrain_matrix, held_nodes, touched_blocks
+from .._model.dynamics import Fields
+from .._model.mapping_jacobian import on_mapped
+from .._model.scene_checks import check_nodes, component_stencils
+from .._model.system import State, System, check_inputs
+from .._model.terms import Factors, Terms
+from .._runtime.array_types import Array, UInt8
+from .._runtime.precision import compiled
+from .._runtime.results import is_traced
+from .._sparse.block_accumulation import Lists, PairSums, Places
 from .._sparse.block_matrix import BlockMatrix, Pair, Sizes
 from .._sparse.block_sparse import BlockSparse
-from .._sparse.element_sums import ElementSums, ListSums
-from .._sparse.pair_sums import Lists, PairSums, Places
+from .._sparse.element_scatter import ElementSums, ListSums
+from .._sparse.gather_reduction import Reduction
 from .._sparse.pattern import BlockPattern
-from .._sparse.reduction import Reduction
-from .._sparse.row_products import RowProducts
-from .._system import State, System, check_inputs
-from .._typing import Array, UInt8
+from .._sparse.spmv_gather import RowProducts
 from .base import AbstractLinearSystem
-from .fit import BuiltFor, Signature, check_fit, check_pattern, check_topology, signature, topology
+from .compatibility import BuiltFor, Signature, check_fit, check_pattern, check_topology, signature, topology
 from .matrix_free import MatrixFreeSystem
-from .parts import Parts
 from .plan_check import check_plans
-from .steady import SteadyBlocks
-from .storage import load_pytree, save_pytree
+from .serialization import load_pytree, save_pytree
 
 
 def _same_topology(this: AbstractLinearSystem, system: System, *_: Any, **__: Any) -> None:

@@ -8,10 +8,10 @@ import equinox as eqx
 import jax
 import lineax as lx
 
-from .._arguments import checked
-from .._terms import Factors, Terms
-from .._check import check_instance
-from .._dynamics import (
+from .._assembly.structure import Plan
+from .._model.arguments import checked
+from .._model.constraint_projection import project
+from .._model.dynamics import (
     Fields,
     applied_forces,
     field_force,
@@ -23,14 +23,14 @@ from .._dynamics import (
     velocities,
     zero_forces,
 )
-from .._mapping_blocks import geometric_blocks, mapped_forces, mapping_jacobian
-from .._mapping_operations import block_products
-from .._part_of_scene import with_only, without_idle
-from .._plan import Plan
-from .._projector import project
-from .._stencil import gathered, summed
-from .._system import State, System
-from .._typing import Array
+from .._model.mapping_jacobian import geometric_blocks, mapped_forces, mapping_jacobian
+from .._model.mapping_operators import block_products
+from .._model.subsystem import with_only, without_idle
+from .._model.system import State, System
+from .._model.terms import Factors, Terms
+from .._runtime.argument_checks import check_instance
+from .._runtime.array_types import Array
+from .._scene.stencil import gathered, summed
 from .base import AbstractLinearSystem
 
 

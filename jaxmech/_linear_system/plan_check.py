@@ -10,13 +10,13 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._projection import Step
-from .._projector import Touched
-from .._sparse.element_sums import ListSums
-from .._sparse.pair_sums import PairSums
+from .._assembly.matrix_mapping import Step
+from .._model.constraint_projection import Touched
+from .._sparse.block_accumulation import PairSums
+from .._sparse.element_scatter import ListSums
+from .._sparse.gather_reduction import Reduction
 from .._sparse.pattern import BlockPattern
-from .._sparse.reduction import Reduction
-from .._sparse.row_products import RowProducts
+from .._sparse.spmv_gather import RowProducts
 
 # The name of an array of numbers, the array, its shape (None: any), and the number that none of its reaches (None: any).
 Bound = tuple[str, Any, tuple[int, ...] | None, int | None]

@@ -2,17 +2,17 @@
 
 import jax.numpy as jnp
 
-from .._arguments import checked
-from .._terms import Factors, Terms
-from .._precision import compiled
+from .._assembly.separate_terms import Parts, present
+from .._model.arguments import checked
+from .._model.system import State, System
+from .._model.terms import Factors, Terms
+from .._runtime.array_types import Array
+from .._runtime.precision import compiled
 from .._sparse.block_matrix import BlockMatrix, Pair
 from .._sparse.block_sparse import BlockSparse
-from .._system import State, System
-from .._typing import Array
 from .base import AbstractLinearSystem
-from .fit import BuiltFor, check_topology
+from .compatibility import BuiltFor, check_topology
 from .matrix import MatrixLinearSystem
-from .parts import Parts, present
 
 
 class PrecomputedMatrixSystem(AbstractLinearSystem):

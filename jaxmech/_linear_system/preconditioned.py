@@ -7,15 +7,15 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._arguments import checked
-from .._terms import Factors, Terms
-from .._check import check_counts, check_flags
+from .._model.arguments import checked
+from .._model.system import State, System
+from .._model.terms import Factors, Terms
+from .._runtime.argument_checks import check_counts, check_flags
 from .._sparse.block_matrix import BlockMatrix
 from .._sparse.block_sparse import BlockSparse
 from .._sparse.preconditioned import PreconditionedOperator
-from .._system import State, System
 from .base import AbstractLinearSystem, Memory
-from .fit import BuiltFor, check_topology
+from .compatibility import BuiltFor, check_topology
 from .matrix import MatrixLinearSystem
 from .matrix_free import MatrixFreeSystem
 from .rotations import nodal_rotations

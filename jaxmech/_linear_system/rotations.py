@@ -5,15 +5,15 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from .._dof import AbstractDof, Rigid2, Rigid3, Vec2, Vec3
-from .._dynamics import Fields
-from .._precision import compiled
-from .._rotation import quaternion_conjugate, quaternion_product, rotation_matrix
-from .._rows import put_rows, take_rows
+from .._math.indexing import put_rows, take_rows
+from .._math.rotation import quaternion_conjugate, quaternion_product, rotation_matrix
+from .._model.dynamics import Fields
+from .._model.system import System
+from .._runtime.array_types import Array, Float
+from .._runtime.precision import compiled
+from .._scene.dof import AbstractDof, Rigid2, Rigid3, Vec2, Vec3
 from .._sparse.block_matrix import Pair
 from .._sparse.pattern import BlockPattern
-from .._system import System
-from .._typing import Array, Float
 
 _LEAST_TURN = 1e-3  # weight of "no turn", which decides about an axis that no neighbour lies off
 

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_choice, numeric_array, real_array, whole_numbers
-from .._dof import Rigid3, Vec1
-from .._element import check_parameters, check_range, nodal_parameter, parameter
-from .._rotation import are_of_unit_length, have_unit_quaternions
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._math.rotation import are_of_unit_length, have_unit_quaternions
+from .._runtime.argument_checks import check_choice, numeric_array, real_array, whole_numbers
+from .._runtime.array_types import Array
+from .._scene.dof import Rigid3, Vec1
+from .._scene.parameter import check_parameters, check_range, nodal_parameter, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 from .frame import carried_frame
 

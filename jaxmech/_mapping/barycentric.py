@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 import equinox as eqx
 import numpy as np
 
-from .._check import check_instance, real_array, whole_numbers
-from .._element import check_range, parameter
 from .._mesh.locate import locate_points
 from .._mesh.mesh import Mesh
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.argument_checks import check_instance, real_array, whole_numbers
+from .._runtime.array_types import Array
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 import equinox as eqx
 from equinox import AbstractClassVar, AbstractVar
 
-from .._check import check_choice
-from .._dof import AbstractDof
-from .._element import check_parameters
-from .._stencil import Stencil
-from .._typing import Array, Float
+from .._runtime.argument_checks import check_choice
+from .._runtime.array_types import Array, Float
+from .._scene.dof import AbstractDof
+from .._scene.parameter import check_parameters
+from .._scene.stencil import Stencil
 
 GEOMETRIC_STIFFNESS = ("symmetric", "exact", "stabilized", "none")
 

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._check import whole_numbers
-from .._element import check_range, parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.argument_checks import whole_numbers
+from .._runtime.array_types import Array
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 from .points import check_points
 from .sum import check_weights

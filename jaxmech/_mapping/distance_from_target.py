@@ -4,10 +4,10 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 
-from .._element import check_range, parameter
-from .._length import safe_length
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._math.safe_norm import safe_length
+from .._runtime.array_types import Array
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 from .points import check_points
 

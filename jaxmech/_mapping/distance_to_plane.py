@@ -4,9 +4,9 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 
-from .._element import parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.array_types import Array
+from .._scene.parameter import parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 from .points import check_points
 

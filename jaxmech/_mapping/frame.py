@@ -5,8 +5,8 @@ A frame of space is `(x, y, z, qx, qy, qz, qw)`, one of the plane `(x, y, angle)
 
 import jax.numpy as jnp
 
-from .._rotation import quaternion_conjugate, quaternion_product, rotate
-from .._typing import Array
+from .._math.rotation import quaternion_conjugate, quaternion_product, rotate
+from .._runtime.array_types import Array
 
 
 def turned(frame: Array, p: Array) -> Array:

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._check import check_callable
-from .._element import each_element
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.argument_checks import check_callable
+from .._runtime.array_types import Array
+from .._scene.parameter import each_element
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 
 

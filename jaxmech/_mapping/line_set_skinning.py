@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_counts
-from .._element import check_parameters, check_range, parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.argument_checks import check_counts
+from .._runtime.array_types import Array
+from .._scene.parameter import check_parameters, check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 from .beam import nearest_segments
 from .frame import seen_from, turned

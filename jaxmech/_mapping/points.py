@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .._dof import AbstractDof, Rigid2, Rigid3, Vec1, Vec2, Vec3
+from .._scene.dof import AbstractDof, Rigid2, Rigid3, Vec1, Vec2, Vec3
 from .base import AbstractMapping
 
 POINTS = (Vec1, Vec2, Vec3)

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from .._check import real_array, whole_numbers
-from .._element import is_concrete
-from .._rotation import are_of_unit_length
+from .._math.rotation import are_of_unit_length
+from .._runtime.argument_checks import real_array, whole_numbers
+from .._scene.parameter import is_concrete
 
 _POINT_SIZE = {7: 3, 3: 2}  # of the points that frames of so many coordinates carry
 

@@ -6,12 +6,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._check import real_array
-from .._dof import Rigid2, Rigid3
-from .._element import check_range, parameter
-from .._rotation import have_unit_quaternions
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._math.rotation import have_unit_quaternions
+from .._runtime.argument_checks import real_array
+from .._runtime.array_types import Array
+from .._scene.dof import Rigid2, Rigid3
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 from .frame import carried, carried_frame, frame_seen_from, seen_from
 from .points import POINTS_ON

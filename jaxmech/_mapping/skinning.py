@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_counts, real_array
-from .._element import check_parameters, check_range, parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.argument_checks import check_counts, real_array
+from .._runtime.array_types import Array
+from .._scene.parameter import check_parameters, check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 from .frame import carried, seen_from
 from .points import check_frames

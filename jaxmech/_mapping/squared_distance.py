@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.array_types import Array
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 from .points import check_points
 

@@ -6,10 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_counts
-from .._element import check_range, parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array
+from .._runtime.argument_checks import check_counts
+from .._runtime.array_types import Array
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMapping
 from .frame import carried
 from .points import check_frames

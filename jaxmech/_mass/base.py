@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import equinox as eqx
 from equinox import AbstractVar
 
-from .._dof import AbstractDof
-from .._element import check_parameters
-from .._stencil import Stencil
-from .._typing import Array, Scalar
+from .._runtime.array_types import Array, Scalar
+from .._scene.dof import AbstractDof
+from .._scene.parameter import check_parameters
+from .._scene.stencil import Stencil
 
 
 class AbstractMass(eqx.Module):

@@ -4,10 +4,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._dof import Rigid2
-from .._element import check_range, parameter
-from .._stencil import Stencil, stencils
-from .._typing import Array, Scalar
+from .._runtime.array_types import Array, Scalar
+from .._scene.dof import Rigid2
+from .._scene.parameter import check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMass
 
 

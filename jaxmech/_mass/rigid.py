@@ -5,11 +5,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._dof import Rigid3
-from .._element import check_parameters, check_range, parameter
-from .._rotation import quaternion_conjugate, rotate
-from .._stencil import Stencil, stencils
-from .._typing import Array, Scalar
+from .._math.rotation import quaternion_conjugate, rotate
+from .._runtime.array_types import Array, Scalar
+from .._scene.dof import Rigid3
+from .._scene.parameter import check_parameters, check_range, parameter
+from .._scene.stencil import Stencil, stencils
 from .base import AbstractMass
 
 

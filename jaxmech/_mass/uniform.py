@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from .._check import check_real
-from .._dof import Vec1, Vec2, Vec3
-from .._element import as_array, check_range, is_concrete, parameter
-from .._stencil import Stencil, as_stencils, stencils
-from .._typing import Array, Scalar
+from .._runtime.argument_checks import check_real
+from .._runtime.array_types import Array, Scalar
+from .._scene.dof import Vec1, Vec2, Vec3
+from .._scene.parameter import as_array, check_range, is_concrete, parameter
+from .._scene.stencil import Stencil, as_stencils, stencils
 from .base import AbstractMass
 
 

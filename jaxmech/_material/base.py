@@ -5,7 +5,7 @@ import abc
 import equinox as eqx
 from equinox import AbstractClassVar
 
-from .._typing import Array, Float, Scalar
+from .._runtime.array_types import Array, Float, Scalar
 
 
 class AbstractMaterial(eqx.Module):

@@ -1,7 +1,7 @@
 """Small strains in a frame that turns with the element."""
 
-from .._element import parameter
-from .._typing import Array, Float, Scalar
+from .._runtime.array_types import Array, Float, Scalar
+from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
 from .polar import rotation_distances

@@ -11,9 +11,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import real_array
-from .._element import check_parameters, check_range, is_concrete
-from .._typing import Array
+from .._runtime.argument_checks import real_array
+from .._runtime.array_types import Array
+from .._scene.parameter import check_parameters, check_range, is_concrete
 
 
 def lame_parameters(young: Array | float, poisson: Array | float) -> tuple[Any, Any]:

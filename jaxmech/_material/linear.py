@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 
-from .._element import parameter
-from .._typing import Array, Float, Scalar
+from .._runtime.array_types import Array, Float, Scalar
+from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
 from .strain import displacement_gradient, trace

@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 
-from .._element import check_range, parameter
-from .._typing import Array, Float, Scalar
+from .._runtime.array_types import Array, Float, Scalar
+from .._scene.parameter import check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
 from .strain import isochoric_invariants

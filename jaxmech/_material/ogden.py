@@ -4,8 +4,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._element import check_range, parameter
-from .._typing import Array, Float, Scalar
+from .._runtime.array_types import Array, Float, Scalar
+from .._scene.parameter import check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
 from .strain import isochoric_invariants

@@ -12,7 +12,7 @@ forward and reverse.
 import jax
 import jax.numpy as jnp
 
-from .._typing import Array, Float, Scalar
+from .._runtime.array_types import Array, Float, Scalar
 from .strain import cofactor, determinant, quadratic_invariant, trace
 
 _SAFE = 1.0  # `D` beyond which the formula alone is exact: stretches within a factor of five

@@ -1,7 +1,7 @@
 """A neo-Hookean solid that survives inversion."""
 
-from .._element import parameter
-from .._typing import Array, Float, Scalar
+from .._runtime.array_types import Array, Float, Scalar
+from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
 from .strain import shear_terms

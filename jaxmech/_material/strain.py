@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._typing import Array, Float, Scalar
+from .._runtime.array_types import Array, Float, Scalar
 
 _SERIES_BELOW = 0.05  # there the closed form of `_defect` has lost about one digit out of sixteen
 _SERIES_ORDER = 13  # 0.05^12 / 13 is below float64 rounding

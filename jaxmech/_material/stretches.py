@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._typing import Array
+from .._runtime.array_types import Array
 
 _ORDER = 15  # of the series: 1e-15 relative for |A| <= 2^doublings * 0.7
 _NEWTON_STEPS = 3  # the start is good to 1e-3 at worst (float32, stretches of 30)

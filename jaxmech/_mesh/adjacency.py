@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._typing import Int
+from .._runtime.array_types import Int
 from .reference import ReferenceElement
 
 

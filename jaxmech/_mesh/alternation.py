@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from .._typing import Int
+from .._runtime.array_types import Int
 from .reference import ReferenceElement
 from .split_tables import opposite_corners
 

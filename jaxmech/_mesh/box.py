@@ -6,9 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import numeric_array, real_array
-from .._jax import Tracer
-from .._typing import Array, Float, Int
+from .._runtime.argument_checks import numeric_array, real_array
+from .._runtime.array_types import Array, Float, Int
+from .._runtime.jax_internals import Tracer
 from .mesh import Mesh
 from .reference import reference_element
 from .split_tables import block_corners, corner_numbers, split_tables

@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 
-from .._typing import Array, Float
+from .._math.small_matrix import determinant, inverse
+from .._runtime.array_types import Array, Float
 from .reference import ReferenceElement
-from .small_matrix import determinant, inverse
 
 
 def rest_geometry(

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._check import check_instance, check_path, numeric_array
-from .._files import replacing
+from .._runtime.argument_checks import check_instance, check_path, numeric_array
+from .._runtime.atomic_files import replacing
 from .mesh import Mesh
 from .reference import reference_element
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from .._check import real_array
+from .._runtime.argument_checks import real_array
 from .mesh import Mesh
 from .reference import ReferenceElement, reference_element
 

@@ -7,9 +7,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_callable, check_instance, check_real, index_array, numeric_array
-from .._jax import Tracer
-from .._typing import Array, Float, Int, Scalar
+from .._runtime.argument_checks import check_callable, check_instance, check_real, index_array, numeric_array
+from .._runtime.array_types import Array, Float, Int, Scalar
+from .._runtime.jax_internals import Tracer
 from .adjacency import cell_faces, distinct_rows, opposite_faces, row_keys
 from .reference import reference_element
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.special import roots_jacobi
 
-from .._check import real_array
-from .._typing import Float
+from .._runtime.argument_checks import real_array
+from .._runtime.array_types import Float
 
 # Of simplices, of products of lines, of prisms.
 _NAMED_DEGREES = {"stiffness": (0, 3, 2), "mass": (2, 3, 2)}

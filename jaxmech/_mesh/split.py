@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .._check import check_choice
-from .._typing import Int
+from .._runtime.argument_checks import check_choice
+from .._runtime.array_types import Int
 from .adjacency import opposite_faces
 from .alternation import clashing_blocks, mirrored_corners
 from .mesh import Mesh

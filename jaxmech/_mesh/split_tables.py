@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from .._typing import Int
+from .._runtime.array_types import Int
 from .reference import reference_element
 
 _KUHN = ((0, 1, 2, 6), (0, 2, 3, 6), (0, 3, 7, 6), (0, 7, 4, 6), (0, 4, 5, 6), (0, 5, 1, 6))

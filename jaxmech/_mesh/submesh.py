@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from .._check import numeric_array
-from .._jax import Tracer
-from .._typing import Int
+from .._runtime.argument_checks import numeric_array
+from .._runtime.array_types import Int
+from .._runtime.jax_internals import Tracer
 from .mesh import Mesh
 from .topological_mapping import TopologicalMapping, host_cells
 

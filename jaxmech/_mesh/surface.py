@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from .._length import safe_length
-from .._typing import Array, Float
+from .._math.safe_norm import safe_length
+from .._math.small_matrix import determinant
+from .._runtime.array_types import Array, Float
 from .reference import ReferenceElement
-from .small_matrix import determinant
 
 
 def area_vectors(reference: ReferenceElement, x: Float[Array, "k c"]) -> tuple[Float[Array, "q k"], Float[Array, "q c"]]:

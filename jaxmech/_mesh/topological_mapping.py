@@ -5,9 +5,9 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from .._check import check_counts, check_instance, index_array
-from .._jax import Tracer
-from .._typing import Array, Int
+from .._runtime.argument_checks import check_counts, check_instance, index_array
+from .._runtime.array_types import Array, Int
+from .._runtime.jax_internals import Tracer
 from .adjacency import listed_by
 from .mesh import Mesh
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from .._check import check_counts, check_real, numeric_array
-from .._jax import Tracer
-from .._typing import Bool, Float, Int
+from .._runtime.argument_checks import check_counts, check_real, numeric_array
+from .._runtime.array_types import Bool, Float, Int
+from .._runtime.jax_internals import Tracer
 from .mesh import Mesh
 from .topological_mapping import TopologicalMapping, host_cells
 

@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 
-from .._check import real_array, whole_numbers
-from .._result import is_traced
-from .._typing import Array, Float, Int
+from .._runtime.argument_checks import real_array, whole_numbers
+from .._runtime.array_types import Array, Float, Int
+from .._runtime.results import is_traced
 
 
 def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Float[Array, "n 3"]:

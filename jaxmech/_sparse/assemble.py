@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_callable, check_choice, check_counts, check_instance, numeric_array, real_array
-from .._result import is_traced
-from .._rows import add_rows, take_rows
-from .._typing import Array, Float, Int
+from .._math.indexing import add_rows, take_rows
+from .._runtime.argument_checks import check_callable, check_choice, check_counts, check_instance, numeric_array, real_array
+from .._runtime.array_types import Array, Float, Int
+from .._runtime.results import is_traced
 from .block_sparse import BlockSparse
+from .gather_reduction import Reduction
 from .pattern import BlockPattern, unique_pairs
-from .reduction import Reduction
 
 METHODS = ("gather", "scatter")
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from .._check import check_choice, check_flags, check_instance, numeric_array, real_array
-from .._typing import Array, Float
+from .._runtime.argument_checks import check_choice, check_flags, check_instance, numeric_array, real_array
+from .._runtime.array_types import Array, Float
 from .block_sparse import BlockSparse
 from .layout import Sizes, StateLayout
 

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
 
-from .._check import check_choice, numeric_array
-from .._rows import all_within, marked, take_rows
-from .._typing import Array, Float, Int
-from .block_product import block_product
+from .._math.indexing import all_within, marked, take_rows
+from .._runtime.argument_checks import check_choice, numeric_array
+from .._runtime.array_types import Array, Float, Int
 from .pattern import BlockPattern
+from .spmv import block_product
 
 
 class BlockSparse(eqx.Module):

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_instance, numeric_array, real_array
-from .._result import is_traced
-from .._rows import add_rows, put_rows, take_rows
-from .._typing import Array, Bool, Float, Int
+from .._math.indexing import add_rows, put_rows, take_rows
+from .._runtime.argument_checks import check_instance, numeric_array, real_array
+from .._runtime.array_types import Array, Bool, Float, Int
+from .._runtime.results import is_traced
 from .block_sparse import BlockSparse
 
 Equations = tuple[BlockSparse, Float[Array, "n d"]]

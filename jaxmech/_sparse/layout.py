@@ -7,8 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_choice, check_instance, numeric_array, real_array
-from .._typing import Array, Float, Int
+from .._runtime.argument_checks import check_choice, check_instance, numeric_array, real_array
+from .._runtime.array_types import Array, Float, Int
 
 Sizes = tuple[tuple[str, int, int], ...]
 

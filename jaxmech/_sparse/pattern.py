@@ -6,12 +6,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import check_instance, numeric_array
-from .._result import is_traced
-from .._rows import all_within, marked, take_rows
-from .._typing import Array, Float, Int
-from .reduction import Reduction
-from .row_products import RowProducts
+from .._math.indexing import all_within, marked, take_rows
+from .._runtime.argument_checks import check_instance, numeric_array
+from .._runtime.array_types import Array, Float, Int
+from .._runtime.results import is_traced
+from .gather_reduction import Reduction
+from .spmv_gather import RowProducts
 
 
 def unique_pairs(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

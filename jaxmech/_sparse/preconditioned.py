@@ -4,8 +4,8 @@ from typing import Any
 
 import lineax as lx
 
-from .._small_blocks import times_vectors
-from .._typing import Array, Float
+from .._math.small_matmul import times_vectors
+from .._runtime.array_types import Array, Float
 from .block_matrix import BlockMatrix, check_vector
 
 

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
 
-from .._check import check_choice, check_counts, check_instance
-from .._result import is_traced
-from .._rows import all_within, marked
-from .._typing import Array, Float, Int
+from .._math.indexing import all_within, marked
+from .._runtime.argument_checks import check_choice, check_counts, check_instance
+from .._runtime.array_types import Array, Float, Int
+from .._runtime.results import is_traced
+from .gather_reduction import Reduction
 from .pattern import BlockPattern, unique_pairs
-from .reduction import Reduction
 
 
 class Triplets(eqx.Module):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._check import check_instance
+from .._runtime.argument_checks import check_instance
 from .._sparse.block_matrix import BlockMatrix
 from .._sparse.block_sparse import BlockSparse
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .._check import check_instance, real_array
 from .._mesh.vertex_normals import vertex_normals
+from .._runtime.argument_checks import check_instance, real_array
 
 _LIGHT = np.array([-0.45, -0.65, 0.61])  # from the left, the viewer's side, and above
 _SHADE = 0.35  # brightness of what the light does not reach

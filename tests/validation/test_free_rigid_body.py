@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import jaxmech as jm
-from jaxmech._rotation import quaternion_conjugate, rotate
+from jaxmech._math.rotation import quaternion_conjugate, rotate
 
 INERTIA = np.array([1.0, 2.0, 3.0])
 TURNED = np.array([0.5, -0.1, 0.7, 0.5]) / np.linalg.norm([0.5, -0.1, 0.7, 0.5])

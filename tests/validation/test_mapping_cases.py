@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmech as jm
-from jaxmech._dynamics import retract, zero_forces
+from jaxmech._model.dynamics import retract, zero_forces
 
 STATIC = jm.Terms(mass=False, damping=False)
 

@@ -1,0 +1,95 @@
+"""The matrices of one component, before and after the mappings."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+
+from .._model.constraint_projection import constrain_triplets
+from .._model.dynamics import Fields, kinematics, velocities
+from .._model.mapping_jacobian import geometric_blocks, geometric_mode, mapped_forces, mapping_jacobian
+from .._model.mapping_operators import expanded, joined
+from .._model.system import State, System, check_inputs
+from .._runtime.argument_checks import check_choice, check_flags
+from .._runtime.array_types import Array
+from .._runtime.precision import compiled
+from .._scene.stencil import Stencil
+from .._sparse.triplets import Triplets
+from .element_matrices import Blocks, element_matrices, node_blocks
+
+Pair = tuple[str, str]
+KINDS = ("stiffness", "damping", "mass", "geometric")
+
+
+@compiled
+def component_matrix(
+    system: System, state: State, name: str, kind: str = "stiffness", *, projected: bool = False, constrained: bool = False
+) -> dict[Pair, Triplets]:
+    """What one component brings to a matrix: `{(row state, column state): blocks}`, repeats not summed.
+
+    `kind`: `"stiffness"` `K = -df/dx` or `"damping"` `B = -df/dv` of a force field, `"mass"` `M = d2T/dv2` of a mass,
+    `"geometric"` `G = -d(J^T f)/dq` of a mapping under the present forces, in its own form; without factors. Between the
+    states that the component names; or, `projected`, between main states, `J^T (.) J`. `constrained`: `P (.) P`, without
+    the `I - P` that a whole matrix has once. (What drag through turning levers adds to a whole matrix, `B d(Jv)/dq`,
+    belongs to no single one of these.) `.assemble(shape)` sums repeats into a `BlockSparse`. Raises `ValueError` for
+    unknown names and kinds.
+    """
+    check_inputs("component_matrix", system, state)
+    check_choice("component_matrix", "kind", kind, KINDS)
+    check_flags("component_matrix", projected=projected, constrained=constrained)
+    x = kinematics(system, state.position)
+    v = velocities(system, x, state.velocity)
+    family = {"mass": system.masses, "geometric": system.mappings}.get(kind, system.forces)
+    if name not in family:
+        raise ValueError(f"component_matrix: name '{name}' has no {kind} matrix; there are {list(family)}.")
+    on, blocks = _own(system, name, kind, x, v)
+    pending: dict[Pair, list[Triplets]] = defaultdict(list)
+    for s, row in zip(on, blocks, strict=True):
+        for t, block in zip(on, row, strict=True):
+            pending[s.state, t.state].append(_triplets(s, t, block))
+    result = {pair: joined(parts) for pair, parts in sorted(pending.items())}
+    if projected:
+        result = _projected(system, x, result)
+    return {pair: constrain_triplets(system, x, t) for pair, t in result.items()} if constrained else result
+
+
+def _own(system: System, name: str, kind: str, x: Fields, v: Fields) -> tuple[tuple[Stencil, ...], Blocks]:
+    if kind == "geometric":
+        mapping = system.mappings[name]
+        J = {n: mapping_jacobian(system, n, x) for n in system.mapping_order}
+        form = geometric_mode(system, mapping, symmetric=False)
+        blocks = geometric_blocks(system, name, x, mapped_forces(system, x, v, J)[mapping.child], form)
+        return mapping.parents, node_blocks(mapping.parents, blocks)
+    component = (system.masses if kind == "mass" else system.forces)[name]
+    return component.on, element_matrices(system, name, kind, x, v)
+
+
+def _triplets(s: Stencil, t: Stencil, block: Array) -> Triplets:
+    rows = s.nodes.reshape(s.elements, -1)
+    columns = t.nodes.reshape(t.elements, -1)
+    shape = (s.elements, rows.shape[1], columns.shape[1])
+    places = (rows[:, :, None], columns[:, None, :])
+    where = (jnp.broadcast_to(a, shape).reshape(-1) for a in places)
+    return Triplets((s.state, t.state), *where, block)
+
+
+def _projected(system: System, x: Fields, matrix: Mapping[Pair, Triplets]) -> dict[Pair, Triplets]:
+    """`J^T (.) J`: the columns, then the rows, taken from children to parents."""
+    pending = dict(matrix)
+    for name in reversed(system.mapping_order):
+        mapping = system.mappings[name]
+        if not any(mapping.child in pair for pair in pending):
+            continue
+        J = mapping_jacobian(system, name, x)
+        for transposed in (False, True):
+            step: dict[Pair, list[Triplets]] = defaultdict(list)
+            for triplets in pending.values():
+                triplets = triplets.T if transposed else triplets
+                parts = [triplets]
+                if triplets.states[1] == mapping.child:
+                    parts = [expanded(triplets, p.state, p.nodes, b) for p, b in zip(mapping.parents, J, strict=True)]
+                for part in parts:
+                    part = part.T if transposed else part
+                    step[part.states].append(part)
+            pending = {pair: joined(parts) for pair, parts in sorted(step.items())}
+    return pending

@@ -1,0 +1,128 @@
+"""The matrices of the elements of one component, cut into the blocks of pairs of nodes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._codegen.program.scatter_plan import AbstractElementSums
+from .._forcefield.chart import Arrays, chart_damping, chart_stiffness, chart_stiffness_and_force
+from .._model.dynamics import Fields
+from .._model.system import System
+from .._model.terms import Factors, Terms
+from .._runtime.array_types import Array
+from .._scene.parameter import over_elements
+from .._scene.stencil import Stencil, at_nodes
+from .contributions import Contribution, component_of
+
+Blocks = tuple[Arrays, ...]  # [s][t] of shape (elements * row nodes * column nodes, row size, column size)
+
+
+def element_matrices(
+    system: System,
+    name: str,
+    kind: str,
+    x: Fields,
+    v: Fields,
+    halves: tuple[int, ...] = (),
+    sums: AbstractElementSums | None = None,
+) -> Blocks:
+    """`K` (`"stiffness"`), `B` (`"damping"`) or `M` (`"mass"`) of every element of one component, without a factor.
+
+    `halves`: the stencils `s` of which `[s][s]` is given as the list of its blocks `(i, j)`, `i <= j`, row by row, those of
+    the diagonal halved: `H`, of `H + H^T`. With `sums`, the sums of all that over the elements, as these say.
+    """
+    component = (system.masses if kind == "mass" else system.forces)[name]
+    dofs = [system.dofs[s.state] for s in component.on]
+
+    def of_element(c, x, v):
+        if kind == "mass":
+            return jax.hessian(lambda u: c.element_kinetic_energy(x, u))(v), ()
+        return (chart_stiffness if kind == "stiffness" else chart_damping)(c, dofs, x, v), ()
+
+    return _node_blocks(component, of_element, x, v, halves, sums)[0]
+
+
+def stiffness_and_force(
+    system: System, name: str, x: Fields, v: Fields, halves: tuple[int, ...] = (), sums: AbstractElementSums | None = None
+) -> tuple[Blocks, Arrays]:
+    """The `element_matrices` `K` of one force field, and the force of every element, in one pass."""
+    field = system.forces[name]
+    dofs = [system.dofs[s.state] for s in field.on]
+    return _node_blocks(field, lambda c, x, v: chart_stiffness_and_force(c, dofs, x, v), x, v, halves, sums)
+
+
+def scaled_matrices(
+    system: System, item: Contribution, terms: Terms, factors: Factors, evaluated: Callable[[str, str], Blocks]
+) -> Blocks:
+    """The element matrices of one contribution, every factor applied; `evaluated(name, kind)` gives them without."""
+    kind = "mass" if item.kind == "mass" else "stiffness"
+    factor = factors.of(kind) if getattr(terms, kind) else 0.0
+    rayleigh = system.rayleigh.get(item.name)
+    if rayleigh is not None and terms.has_rayleigh:
+        factor = factor + factors.of("rayleigh") * rayleigh
+    if item.kind == "mass":
+        return _scaled(factor, evaluated(item.name, kind))
+    parts = []
+    if item.stiffness:
+        parts.append(_scaled(factor, evaluated(item.name, "stiffness")))
+    if item.damping:
+        parts.append(_scaled(factors.damping, evaluated(item.name, "damping")))
+    blocks = parts[0] if len(parts) == 1 else jax.tree.map(jnp.add, *parts)
+    return _symmetric_part(component_of(system, item).on, blocks) if terms.symmetric and not item.symmetric else blocks
+
+
+def _scaled(factor: Any, blocks: Blocks) -> Blocks:
+    return jax.tree.map(lambda b: factor * b, blocks)
+
+
+def _node_blocks(
+    component: Any, evaluate: Callable, x: Fields, v: Fields, halves: tuple[int, ...], sums: AbstractElementSums | None
+) -> tuple[Blocks, Any]:
+    """The matrices `[s][t]` of every element, cut into the blocks of pairs of nodes, and what else
+    `evaluate(component, x, v)` gives."""
+    on = component.on
+
+    def of_element(c, x, v):
+        matrices, rest = evaluate(c, x, v)
+        return _cut(on, matrices, halves), rest  # cut here, where a change of order moves nothing in memory
+
+    blocks, rest = over_elements(component, on, of_element, at_nodes(on, x), at_nodes(on, v), sums=sums)
+    return (_listed(blocks) if sums is None else blocks), rest
+
+
+def node_blocks(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> Blocks:
+    """The matrices `[s][t]`, `(elements, *row nodes, r, *column nodes, c)`, cut into the blocks of pairs of nodes."""
+    return _listed(jax.vmap(lambda blocks: _cut(on, blocks))(matrices))
+
+
+def _cut(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], halves: tuple[int, ...] = ()) -> tuple[Arrays, ...]:
+    """The matrices of one element as lists of blocks `(k * l, r, c)`, row nodes first; or as halves of them."""
+
+    def of_pair(i: int, j: int) -> Array:
+        k, l, block = on[i].nodes_per_element, on[j].nodes_per_element, matrices[i][j]
+        r, c = block.shape[on[i].nodes.ndim - 1], block.shape[-1]
+        blocks = block.reshape(k, r, l, c).transpose(0, 2, 1, 3)
+        if i != j or i not in halves:
+            return blocks.reshape(k * l, r, c)
+        # Slices: the transpose of a gather would scatter.
+        return jnp.stack([blocks[a, b] if a < b else 0.5 * blocks[a, a] for a in range(k) for b in range(a, k)])
+
+    return tuple(tuple(of_pair(i, j) for j in range(len(on))) for i in range(len(on)))
+
+
+def _symmetric_part(on: tuple[Stencil, ...], blocks: Blocks) -> Blocks:
+    """`(K + K^T) / 2` of every element."""
+
+    def transposed(s: Stencil, t: Stencil, block: Array) -> Array:
+        nodes = block.reshape(s.elements, s.nodes_per_element, t.nodes_per_element, *block.shape[1:])
+        return nodes.transpose(0, 2, 1, 4, 3).reshape(block.shape[0], block.shape[2], block.shape[1])
+
+    return tuple(
+        tuple(0.5 * (blocks[i][j] + transposed(t, s, blocks[j][i])) for j, t in enumerate(on)) for i, s in enumerate(on)
+    )
+
+
+def _listed(blocks: Any) -> Blocks:
+    return jax.tree.map(lambda b: b.reshape(-1, *b.shape[2:]), blocks)

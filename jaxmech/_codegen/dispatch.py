@@ -1,0 +1,227 @@
+"""A program of one element, evaluated for all elements, a few at a time."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._llvm.ffi import NotOfThisMachine
+from .._runtime.array_types import Array
+from .._runtime.devices import AXIS, device_count, divided, in_order, on_cpu
+from .._runtime.jax_internals import ClosedJaxpr, jaxpr_as_fun
+from .llvm.element_kernel import Kernel, form_of
+from .llvm.vector_arithmetic import WIDTH
+from .program.element_jaxpr import ElementProgram
+from .program.nodal_gather import NodeRows, whole
+from .program.scatter_plan import AbstractElementSums, Places
+from .scalarize.arithmetic import NoStraightLine
+from .scalarize.array_arithmetic import ArrayArithmetic, stacked
+from .scalarize.interpreter import entries, inner_programs, run
+from .staging import staged
+
+_FEWEST = WIDTH  # elements that are computed together
+_FEW = 256  # elements for which XLA takes longer to compile a straight line than that saves
+_SHORT = 200  # operations that XLA handles well enough as they are
+_LONG = 60_000  # operations beyond which compiling a straight line takes too long
+_LONG_ON_GPU = (
+    30_000  # the same where XLA weighs each against each: 50 s for 50,000, of hexahedra; of tetrahedra they are 26,000
+)
+_DIVIDED = 256  # elements, of fewer of which the devices have told each other nothing in the time that they take
+_CHUNK = 1024  # elements whose scalars stay in the cache of a core
+_FEWER = 64  # elements whose arrays do, where a program is too long for scalars
+
+
+def are_few(count: int) -> bool:
+    """Whether elements are fewer than a kernel takes at once: they are mapped as they are."""
+    return count < _FEWEST
+
+
+def mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
+    """The outputs of a program for all elements, by the plain definition."""
+    if all(axis is None for axis in axes):
+        return [jnp.broadcast_to(a, (count, *jnp.shape(a))) for a in jaxpr_as_fun(program)(*arrays)]
+    return jax.vmap(jaxpr_as_fun(program), in_axes=list(axes))(*arrays)
+
+
+def evaluated(
+    call: ElementProgram,
+    count: int,
+    arrays: Sequence[Any],
+    sums: AbstractElementSums | None,
+    *,
+    divides: bool,
+    by_kernel: bool,
+) -> list[Any]:
+    """The outputs of a program for all elements, a few at a time where that is faster; `divides`: each device its share.
+
+    `by_kernel`: it may be compiled as a `Kernel`.
+    """
+    length, applied = _length(call.jaxpr), list if sums is None else sums.applied
+    divides = divides and count >= _DIVIDED
+    if all(axis is None for axis in call.axes):
+        return applied(mapped(call.closed, count, call.axes, arrays))
+
+    def vmapped(*arrays):
+        return mapped(call.closed, count, call.axes, arrays)
+
+    if sums is None and length < _SHORT:
+        return vmapped(*map(whole, arrays))
+    if by_kernel and length <= _LONG:
+        with _attempt(call):
+            return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
+    if count < _FEW or length < _SHORT:
+        return applied(vmapped(*map(whole, arrays)))
+    if length <= (_LONG if on_cpu() else _LONG_ON_GPU):
+        with _attempt(call):
+            return applied(_in_chunks(_straight(call), _CHUNK, call.axes, arrays, divides=divides))
+    return applied(_in_chunks(vmapped, _FEWER, call.axes, arrays, divides=divides))
+
+
+@contextmanager
+def _attempt(call: ElementProgram) -> Iterator[None]:
+    """What may fail, for the program can be mapped as it is.
+
+    A bug in the compiler is no reason to stop a user: it is warned of, once for a program.
+    """
+    try:
+        yield
+    except (NoStraightLine, NotOfThisMachine):
+        pass
+    except Exception as error:
+        if not call.is_warned_of:
+            call.is_warned_of = True
+            warnings.warn(
+                f"jaxmech could not compile an element function, and maps it by jax.vmap, which is slower. This is a bug of "
+                f"jaxmech, please report it: {type(error).__name__}: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+def _by_kernel(
+    call: ElementProgram, count: int, arrays: Sequence[Any], places: Sequence[Places], *, divides: bool
+) -> list[Any]:
+    """The sums and the other outputs of a program compiled for this CPU; it may raise `NoStraightLine`."""
+    share = -(-count // device_count()) if divides else count
+    if share < WIDTH:
+        raise NoStraightLine("fewer elements than a kernel takes at once")
+    kernel = _kernel(call, arrays, places)
+    if not divides:
+        return kernel(arrays, places, count)
+    first = share * jax.lax.axis_index(AXIS)
+    found = kernel(arrays, places, share, jnp.minimum(first, count - share), first)
+    sums, others = found[: len(places)], found[len(places) :]
+    gathered = (in_order(jax.lax.all_gather(part, AXIS), share, count) for part in others)
+    return [*(jax.lax.psum(part, AXIS) for part in sums), *gathered]
+
+
+def summed_by_kernel(
+    call: ElementProgram,
+    count: int,
+    arrays: Sequence[Any],
+    of_one: Sequence[Any],
+    places: Sequence[Places],
+    own: Mapping[int, bool],
+) -> list[Array]:
+    """The same for many scenes in one call, of one of which the arrays are like `of_one`; `own`: by the `id` of an array,
+    whether it has an axis of scenes. It may raise `NoStraightLine`."""
+    if all(axis is None for axis in call.axes) or count < WIDTH or _length(call.jaxpr) > _LONG:
+        raise NoStraightLine("a program that one scene has no kernel for")
+    with _attempt(call):
+        return _kernel(call, of_one, places)(arrays, places, count, own=own)
+    raise NoStraightLine("a program that has no kernel")
+
+
+def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> Callable[..., list[Array]]:
+    form = form_of(arrays, places)
+    if form not in call.lines:
+        call.lines[form] = Kernel(call, arrays, places)
+    return call.lines[form]
+
+
+def _straight(call: ElementProgram) -> Callable[..., list[Any]]:
+    """A program as operations on scalars, each for all elements that are given; it may raise `NoStraightLine`."""
+
+    def as_scalars(*arrays):
+        count = (_count(call.axes, arrays),)
+        inputs = [entries(a, axis is not None) for a, axis in zip(arrays, call.axes, strict=True)]
+        scalars = run(ArrayArithmetic(keeps_loops=on_cpu()), call.jaxpr, [entries(c) for c in call.consts], inputs)
+        return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, call.jaxpr.outvars, strict=True)]
+
+    def straight(*arrays):
+        if not on_cpu():
+            return as_scalars(*arrays)
+        shapes = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays)
+        if shapes not in call.lines:
+            call.lines[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
+        return call.lines[shapes](*arrays)
+
+    return straight
+
+
+def _each(function: Callable[[Array], list[Array]], count: int) -> list[Array]:
+    """What a function of numbers gives, number by number, for all of `0, ..., count - 1`, divided over the devices."""
+    parts = divided(lambda numbers: function(numbers[0]), [count])
+    return [part.reshape(-1, *part.shape[2:])[:count] for part in parts]
+
+
+def _in_chunks(
+    function: Callable, size: int, axes: Sequence[int | None], arrays: Sequence[Any], *, divides: bool = False
+) -> list[Any]:
+    """A function of batches of elements, in batches of about `size` on a CPU."""
+    count = _count(axes, arrays)
+    chunks = max(1, round(count / size)) if on_cpu() else 1
+    if chunks == 1:
+        return function(*map(whole, arrays))
+    length = -(-count // chunks)
+
+    def chunk(start):
+        return function(*_slices(axes, arrays, start, length))
+
+    # The last chunk starts early enough to be whole: no element is made up to fill it.
+    starts = jnp.minimum(length * jnp.arange(chunks), count - length)
+    if divides:
+        parts = _each(lambda numbers: jax.lax.map(lambda number: chunk(starts[number]), numbers), chunks)
+        return [in_order(part, length, count) for part in parts]
+
+    def step(done, start):
+        put = jax.lax.dynamic_update_slice_in_dim
+        return [put(total, new, start, 0) for total, new in zip(done, chunk(start), strict=True)], None
+
+    shapes = jax.eval_shape(chunk, starts[0])
+    return jax.lax.scan(step, [jnp.zeros((count, *s.shape[1:]), s.dtype) for s in shapes], starts)[0]
+
+
+def _count(axes: Sequence[int | None], arrays: Sequence[Any]) -> int:
+    return next(a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
+
+
+def _slices(axes: Sequence[int | None], arrays: Sequence[Any], start: Array, length: int) -> list[Any]:
+    """What belongs to `length` elements."""
+
+    def own(a: Any) -> Array:
+        if isinstance(a, NodeRows):
+            return NodeRows(a.values, jax.lax.dynamic_slice_in_dim(a.nodes, start, length)).whole()
+        return jax.lax.dynamic_slice_in_dim(a, start, length)
+
+    return [a if axis is None else own(a) for a, axis in zip(arrays, axes, strict=True)]
+
+
+def _length(jaxpr: Any) -> int:
+    """How many scalar operations a program has, at most."""
+    total = 0
+    for eqn in jaxpr.eqns:
+        inner = inner_programs(eqn)
+        if inner:
+            total += eqn.params.get("count", 1) * sum(_length(getattr(p, "jaxpr", p)) for p in inner)
+            continue
+        terms = 1
+        if eqn.primitive.name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            terms = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
+        total += terms * sum(v.aval.size for v in eqn.outvars)
+    return total

@@ -1,0 +1,268 @@
+"""The program of one element as one loop over all of them, in the language of LLVM, and as a call of XLA's.
+
+XLA:CPU makes a loop of every few operations, and what one hands to the next goes through memory. Here a program is the body
+of one loop, eight elements at a time: what stands at the nodes is read where they are, and only results are written.
+
+Numbers of nodes and of rows are data, and may be traced. Where one does not exist, nothing is read or added: all that the
+kernel gives is NaN, or -1 of whole numbers.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._llvm.ffi import ForeignFunction, number_type
+from ..._llvm.ir_builder import pointers
+from ..._runtime.array_types import Array
+from ..program.element_jaxpr import ElementProgram
+from ..program.nodal_gather import NodeRows
+from ..program.scatter_plan import Places
+from ..scalarize.arithmetic import NoStraightLine
+from ..scalarize.interpreter import entries, run
+from ..scalarize.supported import kind
+from .index_check import IndexCheck
+from .scatter_add import add_rows, cleared, filled
+from .vector_arithmetic import WIDTH, Vector, VectorArithmetic
+
+
+class Kernel:
+    """A program compiled for a CPU, of arrays or `NodeRows` of all elements.
+
+    The first outputs, of which `places` says where their rows go, are not given back: each row is added to one of a sum.
+    Raises `NoStraightLine` or `NotOfThisMachine` for a program that has no such form.
+    """
+
+    def __init__(self, program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places] = ()):
+        self._shapes = [(v.aval.shape, v.aval.dtype) for v in program.jaxpr.outvars]
+        self._function = _function(program, arrays, places)
+
+    def __call__(
+        self,
+        arrays: Sequence[Any],
+        places: Sequence[Places],
+        count: int,
+        start: Array | int = 0,
+        unsummed: Array | int = 0,
+        own: Mapping[int, bool] | None = None,
+    ) -> list[Array]:
+        """The sums, and the other outputs of `count` elements, `WIDTH` at least, from `start` on.
+
+        `unsummed`: the first element whose rows are added to the sums. `own`: by the `id` of an array, whether every scene
+        has one of its own, and the array another axis in front; so do results.
+        """
+        if any(p.rows == 0 for p in places):
+            raise NoStraightLine("sums without a row, of which none would be seen to be lost")
+        values, nodes = _buffers(arrays)
+        operands = [*values, *nodes, *_indices(places)]
+        flags = [own is not None and own.get(id(a), False) for a in operands]
+        there = [v.shape[mine] for a, v, mine in zip(arrays, values, flags, strict=False) if isinstance(a, NodeRows)]
+        numbers = start, count, unsummed, *(p.rows for p in places), *there
+        scenes = [next(a.shape[0] for a, mine in zip(operands, flags, strict=True) if mine)] if own else []
+        sums = [((*scenes, p.rows, *shape[1:]), dtype) for p, (shape, dtype) in zip(places, self._shapes, strict=False)]
+        others = self._shapes[len(places) :]
+        listed = [((*scenes, int(np.prod(shape)), count), dtype) for shape, dtype in others]
+        results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (*sums, *listed)]
+        found = self._function(operands, results, numbers, [*flags, *(True for _ in results)] if own else None)
+        whole = [
+            jnp.swapaxes(r, -1, -2).reshape(*scenes, count, *shape)
+            for r, (shape, _) in zip(found[len(places) :], others, strict=True)
+        ]
+        return [*found[: len(places)], *whole]
+
+
+def form_of(arrays: Sequence[Any], places: Sequence[Places]) -> Hashable:
+    """What a kernel depends on beside its program: which arrays are read at which nodes, and what has mirror images."""
+    nodes = list({id(a.nodes): None for a in arrays if isinstance(a, NodeRows)})
+
+    def read(a: Any) -> Hashable:
+        return (nodes.index(id(a.nodes)), str(a.nodes.dtype), a.nodes.shape[1:]) if isinstance(a, NodeRows) else None
+
+    return (*map(read, arrays), *(p.mirror is not None for p in places))
+
+
+def _buffers(arrays: Sequence[Any]) -> tuple[list[Array], list[Array]]:
+    """The values of the arrays, and the distinct numbers of nodes at which some of them stand."""
+    values = [a.values if isinstance(a, NodeRows) else a for a in arrays]
+    nodes = {id(a.nodes): a.nodes for a in arrays if isinstance(a, NodeRows)}
+    return values, list(nodes.values())
+
+
+def _indices(places: Sequence[Places]) -> list[Array]:
+    """Where rows go, and mirror images."""
+    return [a for p in places for a in (p.slots, p.mirror) if a is not None]
+
+
+def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> ForeignFunction:
+    """The loop over all elements."""
+    for v in (*program.jaxpr.invars, *program.jaxpr.outvars):
+        if v.aval.size == 0:
+            raise NoStraightLine("arrays of nothing as a kernel")
+        kind(v.aval.dtype)
+    if any(kind(v.aval.dtype) != "f" for v in program.jaxpr.outvars[: len(places)]):
+        raise NoStraightLine("sums of whole numbers")
+    arithmetic = VectorArithmetic()
+    values, nodes = _buffers(arrays)
+    numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
+    before: list[str] = []
+    inputs, read, check = [], [], IndexCheck()
+    for i, (a, axis) in enumerate(zip(arrays, program.axes, strict=True)):
+        if axis is None:
+            inputs.append(_of_all(before, i, a))
+        elif isinstance(a, NodeRows):
+            inputs.append(_at_nodes(arithmetic, i, a, numbers[id(a.nodes)]))
+            read.append(i)
+        else:
+            inputs.append(_own(arithmetic, i, a))
+    for n in nodes:
+        there = [f"%there{i}" for i in read if arrays[i].nodes is n]
+        if there:
+            check.of_elements(f"%a{numbers[id(n)]}", _memory(n.dtype), int(np.prod(n.shape[1:])), there)
+    outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], inputs)
+    arguments = len(values) + len(nodes)
+    poisoned: list[str] = []
+    for i, (output, v) in enumerate(zip(outputs, program.jaxpr.outvars, strict=True)):
+        is_sum, size = i < len(places), int(np.prod(v.aval.shape[1:] if i < len(places) else v.aval.shape))
+        nothing = 1 if v.aval.dtype == bool else 0xFF
+        poisoned += filled(f"%r{i}", f"%rows{i}" if is_sum else "%count", size * v.aval.dtype.itemsize, nothing)
+        if not is_sum:
+            _store(arithmetic, i, output, v.aval.dtype)
+            continue
+        before += cleared(f"%r{i}", f"%rows{i}", v.aval)
+        mirror = None if places[i].mirror is None else f"%a{arguments + 1}"
+        rows = output if output.ndim > 1 else output[:, None]
+        check.of_elements(f"%a{arguments}", "i32", len(rows), [f"%rows{i}"])
+        if mirror is not None:
+            check.of_rows(mirror, f"%rows{i}")
+        add_rows(arithmetic, i, f"%a{arguments}", mirror, rows, v.aval.dtype)
+        arguments += 1 if mirror is None else 2
+    given = ["start", "count", "unsummed", *(f"rows{i}" for i in range(len(places))), *(f"there{i}" for i in read)]
+    before = [*check.finished(poisoned), *before]
+    ready = "fine" if check.functions else "begin"
+    loop = _loop(before, ready, arithmetic.lines, pointers(arguments, len(outputs)), given)
+    text = "\n".join([*arithmetic.declarations, *check.functions, loop])
+    return ForeignFunction(text, arguments, len(outputs), len(given), sorted(arithmetic.called))
+
+
+def _memory(dtype: Any) -> str:
+    """The type of a number in memory."""
+    scalar = number_type(dtype)
+    return "i8" if scalar == "i1" else scalar
+
+
+def _of_all(lines: list[str], number: int, a: Any) -> np.ndarray:
+    """The scalars of an array that all elements share, read before the loop."""
+    scalar, vector = _memory(a.dtype), f"<{WIDTH} x {_memory(a.dtype)}>"
+    result = np.empty(a.shape, object)
+    for k, place in enumerate(np.ndindex(a.shape)):
+        name = f"%s{number}.{k}"
+        lines += [
+            f"  {name}.at = getelementptr {scalar}, ptr %a{number}, i64 {k}",
+            f"  {name}.one = load {scalar}, ptr {name}.at",
+            f"  {name}.first = insertelement {vector} poison, {scalar} {name}.one, i32 0",
+            f"  {name} = shufflevector {vector} {name}.first, {vector} poison, <{WIDTH} x i32> zeroinitializer",
+        ]
+        result[place] = _loaded(lines, name, a.dtype)
+    return result
+
+
+def _own(arithmetic: VectorArithmetic, number: int, a: Any) -> np.ndarray:
+    """The scalars of the row that every element has of an array."""
+    shape, scalar = a.shape[1:], _memory(a.dtype)
+    size, pointer = int(np.prod(shape)), f"%o{number}"
+    arithmetic.lines.append(f"  {pointer}.at = mul i64 %element, {size}")
+    arithmetic.lines.append(f"  {pointer} = getelementptr {scalar}, ptr %a{number}, i64 {pointer}.at")
+    result = np.empty(shape, object)
+    for k, place in enumerate(np.ndindex(shape)):
+        result[place] = _gathered(arithmetic, a.dtype, [(pointer, size * lane + k) for lane in range(WIDTH)])
+    return result
+
+
+def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int) -> np.ndarray:
+    """The scalars of the nodes that every element has."""
+    lines, scalar, integer = arithmetic.lines, _memory(a.dtype), _memory(a.nodes.dtype)
+    each, size = int(np.prod(a.nodes.shape[1:])), int(np.prod(a.values.shape[1:]))
+    lines.append(f"  %o{number} = mul i64 %element, {each}")
+    result = np.empty((each, size), object)
+    for n in range(each):
+        rows = [f"%o{number}.{n}.{lane}" for lane in range(WIDTH)]
+        for lane, row in enumerate(rows):
+            lines += [
+                f"  {row}.at = add i64 %o{number}, {each * lane + n}",
+                f"  {row}.number = getelementptr {integer}, ptr %a{nodes}, i64 {row}.at",
+                f"  {row}.node = load {integer}, ptr {row}.number",
+                f"  {row} = getelementptr [{size} x {scalar}], ptr %a{number}, {integer} {row}.node",
+            ]
+        for k in range(size):
+            result[n, k] = _gathered(arithmetic, a.dtype, [(row, k) for row in rows])
+    return result.reshape(a.shape[1:])
+
+
+def _gathered(arithmetic: VectorArithmetic, dtype: Any, places: Sequence[tuple[str, int]]) -> Vector:
+    """A vector of numbers, each so many numbers after a pointer."""
+    scalar, last = _memory(dtype), "poison"
+    for lane, (pointer, offset) in enumerate(places):
+        name = arithmetic.fresh()
+        arithmetic.lines += [
+            f"  {name}.at = getelementptr {scalar}, ptr {pointer}, i64 {offset}",
+            f"  {name}.one = load {scalar}, ptr {name}.at",
+            f"  {name} = insertelement <{WIDTH} x {scalar}> {last}, {scalar} {name}.one, i32 {lane}",
+        ]
+        last = name
+    return _loaded(arithmetic.lines, last, dtype)
+
+
+def _loaded(lines: list[str], name: str, dtype: Any) -> Vector:
+    """What was read from memory, where truth values are bytes."""
+    if np.dtype(dtype).name != "bool":
+        return Vector(name, dtype)
+    lines.append(f"  {name}.true = trunc <{WIDTH} x i8> {name} to <{WIDTH} x i1>")
+    return Vector(f"{name}.true", dtype)
+
+
+def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype: Any) -> None:
+    """The scalars of an output: all elements' first, all elements' second, ..."""
+    scalar, align = _memory(dtype), np.dtype(dtype).itemsize
+    for k, x in enumerate(output.flat):
+        if x.dtype != dtype:
+            raise TypeError(f"an output of type {dtype} made of {x.dtype}")
+        value, name = arithmetic.named(x), arithmetic.fresh()
+        if scalar == "i8":
+            arithmetic.lines.append(f"  {name}.byte = zext <{WIDTH} x i1> {value} to <{WIDTH} x i8>")
+            value = f"{name}.byte"
+        arithmetic.lines += [
+            f"  {name}.row = mul i64 %count, {k}",
+            f"  {name}.at = add i64 {name}.row, %lane",
+            f"  {name} = getelementptr {scalar}, ptr %r{number}, i64 {name}.at",
+            f"  store <{WIDTH} x {scalar}> {value}, ptr {name}, align {align}",
+        ]
+
+
+def _loop(before: Sequence[str], ready: str, lines: Sequence[str], arrays: Sequence[str], numbers: Sequence[str]) -> str:
+    """Eight elements at a time; the last eight overlap those before, so that every one of them is computed alike."""
+    return "\n".join(
+        [
+            "declare i64 @llvm.smin.i64(i64, i64)",
+            f"define internal void @each({', '.join([*arrays, *(f'i64 %{name}' for name in numbers)])}) {{",
+            "begin:",
+            *before,
+            "  %added = sub i64 %unsummed, %start",
+            f"  %last = sub i64 %count, {WIDTH}",
+            "  br label %loop",
+            "loop:",
+            f"  %reached = phi i64 [ 0, %{ready} ], [ %next, %done ]",
+            "  %lane = call i64 @llvm.smin.i64(i64 %reached, i64 %last)",
+            "  %element = add i64 %start, %lane",
+            *lines,
+            "  br label %done",
+            "done:",
+            f"  %next = add i64 %reached, {WIDTH}",
+            "  %more = icmp slt i64 %next, %count",
+            "  br i1 %more, label %loop, label %end",
+            "end:",
+            "  ret void",
+            "}",
+        ]
+    )

@@ -1,0 +1,276 @@
+"""Scalars of elements as vectors of eight elements: instructions of LLVM, for the vector units of a CPU."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.lax import RoundingMethod
+
+from ..._llvm.ffi import TYPES, number_type
+from ..._llvm.ir_builder import constant
+from ..._runtime.jax_internals import primitives
+from ..scalarize.arithmetic import AbstractArithmetic, Branch, NoStraightLine, Scalar, is_number
+from .instructions import check_types
+
+WIDTH = 8  # elements: two registers of four float64, or one of eight
+
+# By the kind of the operands: of floating point, whole numbers, truth values.
+_LINES = {
+    "f": {
+        **{"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv", "neg": "fneg"},
+        **{"eq": "fcmp oeq", "ne": "fcmp une", "lt": "fcmp olt", "le": "fcmp ole", "gt": "fcmp ogt", "ge": "fcmp oge"},
+    },
+    "i": {
+        **{"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"},
+        **{"eq": "icmp eq", "ne": "icmp ne", "lt": "icmp slt", "le": "icmp sle", "gt": "icmp sgt", "ge": "icmp sge"},
+    },
+    "b": {
+        **{"and": "and", "or": "or", "xor": "xor", "max": "or", "min": "and"},
+        **{"eq": "icmp eq", "ne": "icmp ne", "lt": "icmp ult", "le": "icmp ule", "gt": "icmp ugt", "ge": "icmp uge"},
+    },
+}
+_INTRINSICS: dict[str, dict[str, str]] = {
+    "f": {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "max": "maximum", "min": "minimum"},
+    "i": {"max": "smax", "min": "smin"},
+    "b": {},
+}
+_ROUNDED = {RoundingMethod.AWAY_FROM_ZERO: "round", RoundingMethod.TO_NEAREST_EVEN: "roundeven"}
+# fmt: off
+_OF_THE_C_LIBRARY = {  # for one number at a time
+    "rem": "fmod",
+    **{name: name for name in (
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "exp", "exp2", "expm1",
+        "log", "log1p", "log2", "nextafter", "pow", "sin", "sinh", "tan", "tanh",
+    )},
+}
+# fmt: on
+
+
+class Vector:
+    """The name of a value of eight elements."""
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(self, name: str, dtype: Any):
+        self.name, self.dtype, self.shape = name, np.dtype(dtype), (WIDTH,)
+
+
+class VectorArithmetic(AbstractArithmetic):
+    """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
+
+    Sums may take products into a fused multiply-add, as XLA's do. Raises `NoStraightLine` or `NotOfThisMachine` for what has
+    no instruction, and never writes an instruction or a call with operands of other types than it takes (`TypeError`).
+    """
+
+    keeps_loops = False
+
+    def __init__(self):
+        super().__init__()
+        self.lines: list[str] = []
+        self.declarations: dict[str, None] = {}
+        self.called: set[str] = set()  # functions of the C library
+        self._count = 0
+
+    def fresh(self) -> str:
+        """A name that nothing has."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def named_line(self, line: str) -> str:
+        """The name of the result of an instruction."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {line}")
+        return name
+
+    def computed(self, primitive: Any, dtype: Any, operands: tuple[Scalar, ...], params: dict[str, Any]) -> Scalar:
+        name, kind = primitive.name.removesuffix("_any"), _kind(operands[0].dtype)
+        if name in _LINES[kind]:
+            return self._line(_LINES[kind][name], dtype, operands)
+        if name in _INTRINSICS[kind]:
+            return self._intrinsic(_INTRINSICS[kind][name], dtype, operands)
+        if name == "select_n" and kind == "b":
+            which, if_false, if_true = operands
+            return self._select(which, if_true, if_false)
+        if name == "convert_element_type":
+            return self._converted(operands[0], np.dtype(dtype))
+        if name == "integer_pow":
+            return self._power(operands[0], params["y"])
+        if name == "pow":
+            return self._each(name, dtype, [self._converted(x, np.dtype(dtype)) for x in operands])
+        if kind == "f" and name == "round":
+            return self._intrinsic(_ROUNDED[params["rounding_method"]], dtype, operands)
+        if kind == "f" and name in _OF_THE_C_LIBRARY:
+            return self._each(name, dtype, operands)
+        if name in _COMPOSED[kind]:
+            return _COMPOSED[kind][name](self, *operands)
+        raise NoStraightLine(f"{name} of {operands[0].dtype} as an instruction")
+
+    def held(self, scalars: list[Scalar]) -> list[Scalar]:
+        return scalars
+
+    def chosen(
+        self, which: Scalar, first: Branch, second: Branch, scalars: list[Scalar], dtypes: Sequence[Any]
+    ) -> list[Scalar]:
+        start = first(self, scalars)
+        takes = self._line("icmp sgt", bool, (which, _number(0, which))) if _kind(which.dtype) == "i" else which
+        label = self.fresh()[1:]
+        mask = self.named_line(f"bitcast {_vector(takes.dtype)} {takes.name} to i{WIDTH}")
+        some = self.named_line(f"icmp ne i{WIDTH} {mask}, 0")
+        self.lines += [f"  br label %{label}.here", f"{label}.here:"]
+        self.lines += [f"  br i1 {some}, label %{label}.second, label %{label}.end", f"{label}.second:"]
+        known = dict(self._known)
+        others = second(self, scalars)
+        both = [self._select(takes, b, a) for a, b in zip(start, others, strict=True)]
+        self.lines += [f"  br label %{label}.last", f"{label}.last:", f"  br label %{label}.end", f"{label}.end:"]
+        self._known = known  # what the branch knows is not known where it is not taken
+        if [x.dtype for x in (*start, *both)] != [np.dtype(t) for t in (*dtypes, *dtypes)]:
+            raise TypeError(f"ill-typed choice: {[x.dtype for x in (*start, *both)]} as {dtypes}")
+        return [
+            Vector(self.named_line(f"phi {_vector(t)} [ {self.named(a)}, %{label}.here ], [ {b.name}, %{label}.last ]"), t)
+            for a, b, t in zip(start, both, dtypes, strict=True)
+        ]
+
+    def named(self, x: Scalar) -> str:
+        """A scalar as an operand."""
+        return _constant(x) if is_number(x) else x.name
+
+    def again(self, name: str, *operands: Scalar) -> Scalar:
+        """Another primitive, whose result is of the type of its operands."""
+        params = {"accuracy": None} if name == "sqrt" else {}
+        return self.apply(getattr(primitives, f"{name}_p"), operands[0].dtype, *operands, **params)
+
+    def _typed(self, x: Scalar) -> str:
+        return f"{_vector(x.dtype)} {self.named(x)}"
+
+    def _line(self, operation: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
+        check_types(operation, np.dtype(dtype), [x.dtype for x in operands])
+        values = ", ".join(map(self.named, operands))
+        return Vector(self.named_line(f"{operation} {_vector(operands[0].dtype)} {values}"), dtype)
+
+    def _select(self, which: Scalar, if_true: Scalar, if_false: Scalar) -> Vector:
+        operands = (which, if_true, if_false)
+        check_types("select", if_true.dtype, [x.dtype for x in operands])
+        return Vector(self.named_line(f"select {', '.join(map(self._typed, operands))}"), if_true.dtype)
+
+    def _intrinsic(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
+        check_types(name, np.dtype(dtype), [x.dtype for x in operands])
+        sizes = (
+            f"v{WIDTH}{_kind(t)}{8 * np.dtype(t).itemsize}" for t in dict.fromkeys([np.dtype(dtype), operands[0].dtype])
+        )
+        function, types = ".".join(["llvm", name, *sizes]), ", ".join(_vector(x.dtype) for x in operands)
+        self.declarations[f"declare {_vector(dtype)} @{function}({types})"] = None
+        return self._call(function, dtype, operands)
+
+    def _call(self, function: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
+        values = ", ".join(map(self._typed, operands))
+        return Vector(self.named_line(f"call {_vector(dtype)} @{function}({values})"), dtype)
+
+    def _each(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
+        """A function of the C library, of one element after the other."""
+        check_types(_OF_THE_C_LIBRARY[name], np.dtype(dtype), [x.dtype for x in operands])
+        scalar, vector = TYPES[np.dtype(dtype).name], _vector(dtype)
+        function = _OF_THE_C_LIBRARY[name] + ("f" if scalar == "float" else "")
+        self.called.add(function)
+        numbers = range(len(operands))
+        lines = [f"declare {scalar} @{function}({', '.join(scalar for _ in numbers)})"]
+        lines.append(
+            f"define internal {vector} @each.{function}({', '.join(f'{vector} %x{i}' for i in numbers)}) noinline {{"
+        )
+        for lane in range(WIDTH):
+            lines += [f"  %x{i}.{lane} = extractelement {vector} %x{i}, i32 {lane}" for i in numbers]
+            given = ", ".join(f"{scalar} %x{i}.{lane}" for i in numbers)
+            lines.append(f"  %y{lane} = call {scalar} @{function}({given})")
+            before = f"%r{lane - 1}" if lane else "poison"
+            lines.append(f"  %r{lane} = insertelement {vector} {before}, {scalar} %y{lane}, i32 {lane}")
+        self.declarations["\n".join([*lines, f"  ret {vector} %r{WIDTH - 1}", "}"])] = None
+        return self._call(f"each.{function}", dtype, operands)
+
+    def _converted(self, x: Scalar, dtype: np.dtype) -> Scalar:
+        before, after = _kind(x.dtype), _kind(dtype)
+        if x.dtype == dtype:
+            return x
+        if after == "b":
+            return self.apply(primitives.ne_p, bool, x, _number(0, x))
+        if before + after == "fi":
+            return self._intrinsic("fptosi.sat", dtype, (x,))
+        wider = dtype.itemsize > x.dtype.itemsize
+        casts = {
+            "bf": "uitofp",
+            "bi": "zext",
+            "if": "sitofp",
+            "ii": ("trunc", "sext")[wider],
+            "ff": ("fptrunc", "fpext")[wider],
+        }
+        check_types(casts[before + after], dtype, [x.dtype])
+        return Vector(self.named_line(f"{casts[before + after]} {self._typed(x)} to {_vector(dtype)}"), dtype)
+
+    def _power(self, x: Scalar, exponent: int) -> Scalar:
+        """`x` to the power of a whole number, by squares."""
+        power, left = _number(1, x), abs(exponent)
+        while left:
+            if left % 2:
+                power = self.again("mul", power, x)
+            left //= 2
+            x = self.again("mul", x, x) if left else x
+        return power if exponent >= 0 else self.again("div", _number(1, x), power)
+
+    def _sign(self, x: Scalar) -> Scalar:
+        """1 with the sign of the operand; zeros and NaN as they are."""
+        one = self._intrinsic("copysign", x.dtype, (_number(1, x), x))
+        return self._select(self._line("fcmp one", bool, (x, _number(0, x))), one, x)
+
+    def _finite(self, x: Scalar) -> Scalar:
+        return self.apply(primitives.lt_p, bool, self.again("abs", x), _number(np.inf, x))
+
+    def _one_minus_square(self, x: Scalar) -> Scalar:
+        """`(1 + x) (1 - x)`, as JAX has it: exact near one."""
+        one = _number(1, x)
+        return self.again("mul", self.again("add", one, x), self.again("sub", one, x))
+
+    def _logistic(self, x: Scalar) -> Scalar:
+        falling = self._each("exp", x.dtype, [self.again("neg", x)])
+        return self.again("div", _number(1, x), self.again("add", _number(1, x), falling))
+
+
+def _number(value: float, like: Scalar) -> Any:
+    return np.full((), value, like.dtype)[()]
+
+
+# What takes several operations, or is another one.
+_OF_ANY: dict[str, Callable[..., Scalar]] = {
+    "clamp": lambda arithmetic, least, x, most: arithmetic.again("min", arithmetic.again("max", least, x), most),
+    "copy": lambda arithmetic, x: x,
+    "copy_p": lambda arithmetic, x: x,
+    "square": lambda arithmetic, x: arithmetic.again("mul", x, x),
+}
+_COMPOSED = {
+    "f": {
+        **_OF_ANY,
+        "is_finite": VectorArithmetic._finite,
+        "logistic": VectorArithmetic._logistic,
+        "one_minus_square": VectorArithmetic._one_minus_square,
+        "rsqrt": lambda arithmetic, x: arithmetic.again("div", _number(1, x), arithmetic.again("sqrt", x)),
+        "sign": VectorArithmetic._sign,
+    },
+    "i": {
+        **_OF_ANY,
+        "neg": lambda arithmetic, x: arithmetic.again("sub", _number(0, x), x),
+        "not": lambda arithmetic, x: arithmetic.again("xor", x, _number(-1, x)),
+    },
+    "b": {**_OF_ANY, "not": lambda arithmetic, x: arithmetic.again("xor", x, _number(True, x))},
+}
+
+
+def _kind(dtype: Any) -> str:
+    """`f`, `i` or `b`."""
+    number_type(dtype)
+    return np.dtype(dtype).kind
+
+
+def _vector(dtype: Any) -> str:
+    return f"<{WIDTH} x {number_type(dtype)}>"
+
+
+def _constant(x: np.generic) -> str:
+    """The same number for every element."""
+    return f"splat ({number_type(x.dtype)} {constant(x)})"

@@ -1,0 +1,113 @@
+"""The program of one element, and the programs of its derivatives, each traced once."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..._runtime.jax_internals import ClosedJaxpr, Literal, jaxpr_as_fun, without_unused
+
+Axes = tuple[int | None, ...]
+
+
+class ElementProgram:
+    """`outputs = program(*arguments)` of one element, and which arguments have an element axis (0, or None: shared).
+
+    Compared by identity. What is made of it is kept beside it: derivatives are asked for many times over.
+    """
+
+    def __init__(self, program: ClosedJaxpr, axes: Axes):
+        self.jaxpr, self.consts, self.axes = program.jaxpr, program.consts, axes
+        self.lines: dict[Any, Callable[..., list[Any]]] = {}  # what runs it, by what it depends on
+        self.is_warned_of = False  # that it should have become a straight line, and did not
+        self._made: dict[Any, Any] = {}
+
+    @property
+    def closed(self) -> ClosedJaxpr:
+        return ClosedJaxpr(self.jaxpr, self.consts)
+
+    def _once(self, what: Any, make: Callable[[], Any]) -> Any:
+        if what not in self._made:
+            self._made[what] = make()
+        return self._made[what]
+
+    def with_axes(self, axes: Axes) -> "ElementProgram":
+        """The same program where other arguments are shared."""
+        return self if axes == self.axes else self._once(axes, lambda: ElementProgram(self.closed, axes))
+
+    def reduced(self, wanted: tuple[bool, ...]) -> tuple["ElementProgram", list[int]]:
+        """Some of the outputs, and the arguments that these are made of."""
+        return self._once(("reduced", wanted), lambda: reduced(self.closed, self.axes, wanted))
+
+    def tangent(self, moving: tuple[int, ...], always: int) -> tuple["ElementProgram", list[int], list[int]]:
+        """The rates of the outputs, from all arguments and the rates of those that move: linear in the rates.
+
+        Also the inputs that it reads, and the outputs that move: others have no rate, but for the first `always`.
+        """
+        return self._once(("tangent", moving, always), lambda: self._tangent(moving, always))
+
+    def _tangent(self, moving: tuple[int, ...], always: int) -> tuple["ElementProgram", list[int], list[int]]:
+        function, arguments, count = jaxpr_as_fun(self.closed), self._examples(), len(self.axes)
+        real = [i for i, v in enumerate(self.jaxpr.outvars) if jnp.issubdtype(v.aval.dtype, jnp.inexact)]
+
+        def rates(*inputs):
+            def outputs(*moved):
+                outcome = function(*_replaced(inputs[:count], moving, moved))
+                return [outcome[i] for i in real]
+
+            return jax.jvp(outputs, [inputs[i] for i in moving], list(inputs[count:]))[1]
+
+        program = jax.make_jaxpr(rates)(*arguments, *(arguments[i] for i in moving))
+        reached = _reached(program.jaxpr, program.jaxpr.invars[count:])
+        wanted = tuple(i < always or moves for i, moves in zip(real, reached, strict=True))
+        made, used = reduced(program, (*self.axes, *(self.axes[i] for i in moving)), wanted)
+        return made, used, [i for i, kept in zip(real, wanted, strict=True) if kept]
+
+    def transposed(self, linear: tuple[int, ...], given: tuple[int, ...]) -> tuple["ElementProgram", list[int]]:
+        """The cotangents of the arguments in which the program is linear, those that elements share included; from its
+        other arguments and the cotangents of the outputs that are given. Also the inputs that it reads."""
+        return self._once(("transposed", linear, given), lambda: self._transposed(linear, given))
+
+    def _transposed(self, linear: tuple[int, ...], given: tuple[int, ...]) -> tuple["ElementProgram", list[int]]:
+        function, arguments = jaxpr_as_fun(self.closed), self._examples()
+        known = [i for i in range(len(self.axes)) if i not in linear]
+
+        def cotangents(*inputs):
+            def outputs(*moved):
+                values = _replaced(_replaced(arguments, known, inputs[: len(known)]), linear, moved)
+                outcome = function(*values)
+                return [outcome[i] for i in given]
+
+            return jax.linear_transpose(outputs, *(arguments[i] for i in linear))(list(inputs[len(known) :]))
+
+        results = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.jaxpr.outvars]
+        program = jax.make_jaxpr(cotangents)(*(arguments[i] for i in known), *(results[i] for i in given))
+        axes = (*(self.axes[i] for i in known), *(0 for _ in given))
+        return reduced(program, axes, tuple(True for _ in linear))
+
+    def _examples(self) -> list[jax.ShapeDtypeStruct]:
+        return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.jaxpr.invars]
+
+
+def reduced(program: ClosedJaxpr, axes: Axes, wanted: Sequence[bool]) -> tuple[ElementProgram, list[int]]:
+    """Some outputs of a program, and the arguments that these are made of."""
+    jaxpr, used = without_unused(program.jaxpr, wanted)
+    kept = [i for i, is_used in enumerate(used) if is_used]
+    return ElementProgram(ClosedJaxpr(jaxpr, program.consts), tuple(axes[i] for i in kept)), kept
+
+
+def _replaced(values: Sequence[Any], places: Sequence[int], others: Sequence[Any]) -> list[Any]:
+    values = list(values)
+    for i, other in zip(places, others, strict=True):
+        values[i] = other
+    return values
+
+
+def _reached(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
+    """Which outputs depend on some inputs."""
+    found = set(inputs)
+    for eqn in jaxpr.eqns:
+        if any(not isinstance(v, Literal) and v in found for v in eqn.invars):
+            found.update(eqn.outvars)
+    return [not isinstance(v, Literal) and v in found for v in jaxpr.outvars]

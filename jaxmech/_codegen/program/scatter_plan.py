@@ -1,0 +1,39 @@
+"""Sums of what elements give, made where it was made: the elements' own is never whole in memory."""
+
+import abc
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+from equinox import AbstractVar
+
+from ..._runtime.array_types import Array, Int
+
+
+class Places(NamedTuple):
+    """Where the `k` rows of an output of every element go: row `r` to `slots[k e + r]`, of `rows`.
+
+    With a `mirror`, the row is a square matrix, and its transpose goes to the mirror image of the place.
+    """
+
+    slots: Int[Array, " n"]
+    mirror: Int[Array, " rows"] | None
+    rows: int
+
+
+class AbstractElementSums(eqx.Module):
+    """Sums of the first `summed` outputs of an element, `(k, ...)` each; the others are given back as they are."""
+
+    summed: AbstractVar[int]
+
+    @abc.abstractmethod
+    def of_all(self, outputs: Sequence[Array]) -> list[Array]:
+        """The sums, from the outputs of all elements: the plain definition."""
+
+    @abc.abstractmethod
+    def places(self) -> list[Places]:
+        """The same definition, output by output."""
+
+    def applied(self, outputs: Sequence[Array]) -> list[Array]:
+        """`of_all` of the outputs that are summed, and the others."""
+        return [*self.of_all(outputs[: self.summed]), *outputs[self.summed :]]

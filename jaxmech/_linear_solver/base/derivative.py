@@ -1,0 +1,81 @@
+"""The linear solve of a derivative, whose failure is a value of its own member of a batch: NaN."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from jax.flatten_util import ravel_pytree
+
+from ..._runtime.array_types import Array
+from ..._runtime.jax_internals import index_of
+from ..._runtime.raise_if import raise_if
+from ..._runtime.results import RESULTS
+from .outcome import reason
+from .vectors import Vector
+
+
+def derivative_solve(A: lx.AbstractLinearOperator, b: Vector, solver: lx.AbstractLinearSolver, who: str = "") -> Vector:
+    """`A^-1 b`; NaN where the solve fails, but nil where `b` is: what nobody asks for cannot fail.
+
+    Differentiable in both modes, to any order, by further solves of this kind. (Those that lineax makes always raise.) An
+    iteration that rounding stops has succeeded: nobody chose the tolerance for this right-hand side. `who`: what raises
+    where it fails; nothing does unless it is named.
+    """
+    state = solver.init(constant(A), {})
+    # One array: JAX transposes no solve of which a part of the right-hand side depends on nothing.
+    flat, parted = ravel_pytree(b)
+
+    def product(x: Array) -> Array:
+        return ravel_pytree(A.mv(parted(x)))[0]
+
+    def solve(_: Any, rhs: Array) -> Array:
+        return _or_nan(lx.linear_solve(A, parted(rhs), solver, state=state, throw=False), rhs, who)
+
+    def transposed(_: Any, rhs: Array) -> Array:
+        turned, options = solver.transpose(state, {})
+        solution = lx.linear_solve(A.transpose(), parted(rhs), solver, state=turned, options=options, throw=False)
+        return _or_nan(solution, rhs, who)
+
+    return parted(jax.lax.custom_linear_solve(product, flat, solve, transposed))
+
+
+def mark_failure(value: Any, failed: Array) -> Any:
+    """`value`, whose derivatives are NaN where `failed`, but nil where nobody asks for them."""
+    return jax.tree.map(lambda a: _marked(a, failed) if eqx.is_inexact_array(a) else a, value)
+
+
+@jax.custom_jvp
+def _marked(value: Array, failed: Array) -> Array:
+    del failed
+    return value
+
+
+@_marked.defjvp
+def _marked_jvp(primals, tangents):
+    (value, failed), (rate, _) = primals, tangents
+
+    def mark(_: Any, rate: Array) -> Array:
+        return _unless(failed, rate, rate)
+
+    # The solve of `1 x = rate`: a linear map that JAX may transpose, and that need not look like one.
+    return value, jax.lax.custom_linear_solve(lambda x: x, rate, mark, mark, symmetric=True)
+
+
+def _or_nan(solution: lx.Solution, rhs: Array, who: str) -> Array:
+    why, stats = reason(solution), solution.stats
+    rounded = (why == RESULTS.stagnation) & (stats["residual"] <= stats["floor"]) if "floor" in stats else False
+    failed = (why != RESULTS.successful) & ~jnp.asarray(rounded)
+    x = _unless(failed, ravel_pytree(solution.value)[0], rhs)
+    return raise_if(x, failed & jnp.any(rhs != 0), {"who": who}, {"result": index_of(why)}) if who else x
+
+
+def _unless(failed: Array, x: Array, asked: Array) -> Array:
+    return jnp.where(failed, jnp.where(jnp.any(asked != 0), jnp.nan, 0.0).astype(x.dtype), x)
+
+
+def constant(A: Any) -> Any:
+    """An operator that no derivative is taken of."""
+    arrays, rest = eqx.partition(A, eqx.is_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), rest)

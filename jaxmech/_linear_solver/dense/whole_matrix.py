@@ -1,0 +1,41 @@
+"""What the dense solvers share: the whole matrix, its scaling, and what they report."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._runtime.array_types import Array, Float
+from ..base.vectors import Vector
+
+SINGULAR_PIVOT = 64.0  # a pivot ratio below this many rounding units per row is no longer a number
+
+
+def scaling(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
+    """One over the roots of the diagonal: a soft and a stiff body side by side become alike."""
+    size = jnp.sqrt(jnp.abs(jnp.diagonal(matrix)))
+    return jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1.0), 1.0)
+
+
+def asymmetric(matrix: Float[Array, "N N"]) -> Array:
+    """Whether a matrix differs from its transpose by more than rounding."""
+    eps = jnp.finfo(matrix.dtype).eps
+    return jnp.max(jnp.abs(matrix - matrix.T)) > 1e4 * eps * jnp.max(jnp.abs(matrix))
+
+
+def loosest(null: Vector) -> Array:
+    """The number of the state, in sorted order, that moves most in a vector."""
+    shares = jnp.stack([jnp.sum(part**2) for part in jax.tree.leaves(null)])
+    return jnp.argmax(shares).astype(jnp.int32)
+
+
+def residual_norm(matrix: Array, x: Array, b: Array, *, transposed: Any) -> Array:
+    """`|b - A x|`, or with the transposed matrix."""
+    return jnp.linalg.norm(b - (matrix.T if transposed else matrix) @ x)
+
+
+def needs_symmetry(owner: str, operator: lx.AbstractLinearOperator, instead: str) -> None:
+    """Raise `ValueError` unless an operator promises to be symmetric."""
+    if not lx.is_symmetric(operator):
+        raise ValueError(f"{owner} needs a symmetric operator, and this one does not promise to be: use {instead}.")

@@ -1,0 +1,144 @@
+"""Many steps of conjugate gradients in one call, on a CPU.
+
+XLA makes a loop of each operation on vectors. On a scene of a few hundred nodes, what lies between these takes longer than
+they do; on a large one each goes through memory. Here a step is the product and two passes, and of a batch every matrix
+takes its own number of steps, while it stays in the cache.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..._llvm.ffi import NotOfThisMachine, compile_on_cpu
+from ..._runtime.array_types import Array, Float, Int
+from ..._runtime.devices import device_count
+from ..._runtime.jax_internals import Primitive, ShapedArray, define
+from ..._sparse.block_sparse import BlockSparse
+from .cg_kernel_llvm import COUNTS, NUMBERS, compiled_steps
+
+
+class Steps(NamedTuple):
+    """What conjugate gradients carry from step to step: the names are those of `pcg._Run`."""
+
+    d: Float[Array, "n c"]
+    r: Float[Array, "n c"]
+    p: Float[Array, "n c"]
+    rz: Float[Array, ""]
+    pMp: Float[Array, ""]
+    steepest: Float[Array, ""]
+    residual: Float[Array, ""]
+    flaw: Int[Array, ""]
+    taken: Int[Array, ""]  # steps, from the beginning of the solve
+
+
+class Bounds(NamedTuple):
+    """Where steps end: at a residual of `goal`, above one of `far`, after step number `last`; and after step number `grace`,
+    above one of `line`, which falls by the factor `falling` with each step."""
+
+    goal: Float[Array, ""]
+    far: Float[Array, ""]
+    line: Float[Array, ""]
+    falling: Float[Array, ""]
+    last: Int[Array, ""]
+    grace: Int[Array, ""]
+
+
+def more_steps(matrix: BlockSparse, inverse: Float[Array, "m c c"], steps: Steps, bounds: Bounds) -> Steps:
+    """Steps until one of the bounds ends them, on one CPU; none elsewhere. `inverse`: the preconditioner, a block for each
+    node, or none at all where it is 1."""
+    dtype, c = matrix.values.dtype, matrix.values.shape[-1]
+    inverted = inverse.shape[0] > 0
+    blocks = inverse if inverted else jnp.zeros((0, c, c), dtype)
+    own = [jnp.asarray(a) for a in (matrix.values, blocks, *steps, *bounds)]
+    alike = all(a.dtype == dtype for a in own if jnp.issubdtype(a.dtype, jnp.floating))
+    if not alike or device_count() > 1 or 0 in (*matrix.values.shape, *steps.d.shape):
+        return steps
+    matrix.pattern.check_shapes("conjugate gradients", matrix.values.shape[0])
+    plan = matrix.pattern.columns, matrix.pattern.row_starts
+    return Steps(*(a[0] for a in _more_p.bind(*(a[None] for a in own), *plan, inverted=inverted)))
+
+
+class _Operands(NamedTuple):
+    """Those of the primitive. All but the last two have an axis of scenes, of length one where these share an array."""
+
+    values: Array
+    inverse: Array
+    steps: Steps
+    bounds: Bounds
+    columns: Array
+    row_starts: Array
+
+    @classmethod
+    def of(cls, operands: Sequence[Array]) -> "_Operands":
+        values, inverse, *own, columns, row_starts = operands
+        steps = len(Steps._fields)
+        return cls(values, inverse, Steps(*own[:steps]), Bounds(*own[steps:]), columns, row_starts)
+
+    @property
+    def scenes(self) -> int:
+        return max(a.shape[0] for a in (self.values, self.inverse, *self.steps, *self.bounds))
+
+
+def _none(*operands, inverted):
+    """No step: elsewhere they are taken by the loop that asks, one by one."""
+    del inverted
+    given = _Operands.of(operands)
+    return [jnp.broadcast_to(a, (given.scenes, *a.shape[1:])) for a in given.steps]
+
+
+def _by_kernel(*operands, inverted):
+    given = _Operands.of(operands)
+    values, inverse, scenes = given.values, given.inverse, given.scenes
+    try:
+        function = compiled_steps(values.shape[-1], values.dtype, inverted)
+    except NotOfThisMachine:
+        return _none(*operands, inverted=inverted)
+    own = {**given.steps._asdict(), **given.bounds._asdict()}
+    own = {name: jnp.broadcast_to(a, (scenes, *a.shape[1:])) for name, a in own.items()}
+    vectors = [own[name] for name in ("d", "r", "p")]
+    scalars = [jnp.stack([own[name] for name in names], axis=1) for names in (NUMBERS, COUNTS)]
+    shared = [a.shape[0] < scenes for a in (values, inverse)]
+    values, inverse = (a[0] if one else a for a, one in zip((values, inverse), shared, strict=True))
+    read = [values, given.columns, given.row_starts, inverse, *vectors, *scalars]
+    results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (*vectors, *scalars)]
+    results[3:3] = 2 * [jax.ShapeDtypeStruct(vectors[0].shape[1:], values.dtype)]  # to work with, one scene after the other
+    is_own = [not shared[0], False, False, not shared[1], *5 * [True], *3 * [True], False, False, True, True]
+    found = function(read, results, [vectors[0].shape[1], given.columns.shape[0]], is_own)
+    for names, columns in zip((NUMBERS, COUNTS), found[-2:], strict=True):
+        own |= {name: columns[:, i] for i, name in enumerate(names)}
+    own |= dict(zip(("d", "r", "p"), found, strict=False))
+    return [own[name] for name in Steps._fields]
+
+
+def _abstract(*operands, inverted):
+    del inverted
+    given = _Operands.of(operands)
+    return [ShapedArray((given.scenes, *a.shape[1:]), a.dtype) for a in given.steps]
+
+
+def _batch(operands, axes, *, inverted):
+    """A batch of scenes is more scenes; a matrix that all share stays one."""
+    size = next(a.shape[axis] for a, axis in zip(operands, axes, strict=True) if axis is not None)
+    batched = [axis is not None for axis in axes]
+    operands = [a if axis is None else jnp.moveaxis(a, axis, 0) for a, axis in zip(operands, axes, strict=True)]
+    scenes = max(a.shape[int(own)] for a, own in zip(operands[:-2], batched, strict=False))
+
+    def folded(a: Array, own: bool) -> Array:
+        if not own and a.shape[0] == 1:
+            return a
+        a = a if own else a[None]
+        return jnp.broadcast_to(a, (size, scenes, *a.shape[2:])).reshape(size * scenes, *a.shape[2:])
+
+    own = [folded(a, mine) for a, mine in zip(operands[:-2], batched, strict=False)]
+    takes = _none if any(batched[-2:]) else _more_p.bind  # none where every scene has a pattern of its own
+    found = takes(*own, *operands[-2:], inverted=inverted)
+    return [a.reshape(size, scenes, *a.shape[1:]) for a in found], [0 for _ in found]
+
+
+_more_p = Primitive("jaxmech_more_steps")
+_more_p.multiple_results = True
+_more_p.def_abstract_eval(_abstract)
+define(_more_p, batch=_batch)
+compile_on_cpu(_more_p, _none, _by_kernel)

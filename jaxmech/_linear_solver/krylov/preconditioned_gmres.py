@@ -1,0 +1,69 @@
+"""Solves with an operator by solves with a matrix near it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from jax.flatten_util import ravel_pytree
+
+from ..._runtime.array_types import Array
+from ..._sparse.block_matrix import BlockMatrix
+from ..base.vectors import norm
+
+
+class Nearby(lx.AbstractLinearSolver):
+    """GMRES preconditioned by `solver` on the operator `near`: a few products where the two differ little.
+
+    For an operator that is known by its products only, next to a matrix that is almost the same. Ends in
+    `RESULTS.stagnation` where the residual stays above `1e3 eps (|b| + |A| |x|)`, `|A|` the largest entry of `near`.
+    Y. Saad and M. H. Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856, doi 10.1137/0907058.
+    """
+
+    near: lx.AbstractLinearOperator
+    solver: lx.AbstractLinearSolver
+    restart: int = 5  # JAX's GMRES always runs a cycle to its end
+    max_restarts: int = 20
+
+    def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
+        return operator, self.solver.init(self.near, options)
+
+    def compute(self, state, vector, options: dict[str, Any]):
+        operator, near = state
+        eps = float(jnp.finfo(jnp.result_type(*jax.tree.leaves(vector))).eps)
+        # One array: JAX's GMRES fails in a batch whose parts carry their batch axis at different places.
+        flat, unravel = ravel_pytree(vector)
+        x = jax.scipy.sparse.linalg.gmres(
+            lambda u: ravel_pytree(operator.mv(unravel(u)))[0],
+            flat,
+            M=lambda r: ravel_pytree(self.solver.compute(near, unravel(r), options)[0])[0],
+            tol=16 * eps,
+            atol=0.0,
+            restart=self.restart,
+            maxiter=self.max_restarts,
+        )[0]
+        x = unravel(x)
+        product = operator.mv(x)
+        residual = norm({s: vector[s] - product[s] for s in vector})
+        R = lx.RESULTS
+        result = R.where(residual <= 1e3 * eps * (norm(vector) + self._scale() * norm(x)), R.successful, R.stagnation)
+        return x, result, {"num_steps": jnp.zeros((), jnp.int32), "residual": residual}
+
+    def _scale(self) -> Array | float:
+        """The size of the numbers whose rounding no iteration can undo."""
+        return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in self._entries()])) if self._entries() else 0.0
+
+    def _entries(self) -> list[Array]:
+        if not isinstance(self.near, BlockMatrix):
+            return []
+        return [entry.values for entry in self.near.entries.values() if entry.values.size]
+
+    def transpose(self, state, options: dict[str, Any]):
+        operator, near = state
+        return (operator.transpose(), self.solver.transpose(near, options)[0]), options
+
+    def conj(self, state, options: dict[str, Any]):
+        return state, options
+
+    def assume_full_rank(self):
+        return True

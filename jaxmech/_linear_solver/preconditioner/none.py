@@ -1,0 +1,33 @@
+"""No preconditioner."""
+
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._runtime.argument_checks import check_instance
+from ..._runtime.array_types import Array
+from ..base.outcome import FINE
+from .base import AbstractApplied, AbstractPreconditioner
+
+
+class NoPreconditioner(AbstractPreconditioner):
+    """The identity, for any operator."""
+
+    definite = True
+    indefinite = True
+
+    def build(self, operator: lx.AbstractLinearOperator) -> AbstractApplied:
+        check_instance("NoPreconditioner", "operator", operator, lx.AbstractLinearOperator)
+        return _Identity(jnp.int32(FINE))
+
+
+class _Identity(AbstractApplied):
+    flaw: Array
+
+    def __call__(self, r):
+        return r
+
+    def transpose(self):
+        return self
+
+    def blocks(self, state):
+        return jnp.zeros((0, 1, 1))

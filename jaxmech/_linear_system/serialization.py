@@ -1,0 +1,94 @@
+"""Trees of index arrays in a file: the arrays in an `.npz`, what holds them beside as JSON. Nothing is pickled."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable
+from os import PathLike
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._runtime.argument_checks import check_path
+from .._runtime.atomic_files import replacing
+from .._runtime.results import is_traced
+
+VERSION = 9  # of the layout of the file and of the classes in it: raised whenever one of them changes
+_HEADER = "jaxmech"
+
+T = TypeVar("T")
+
+
+def save_pytree(path: str | PathLike[str], tree: Any, classes: Iterable[type]) -> None:
+    """Write a tree of dataclasses, dictionaries, tuples, plain values and arrays. `classes`: those that may be in it."""
+    if is_traced(tree):
+        raise ValueError("a linear system that is being traced cannot be saved: do it outside jit.")
+    check_path("save", path)
+    arrays: list[np.ndarray] = []
+    names = {kind: kind.__name__ for kind in classes}
+    packed = _packed(tree, arrays, names)
+    header = json.dumps({"version": VERSION, "tree": packed, "digest": _digest(packed, arrays)})
+    with replacing(path) as whole, open(whole, "wb") as file:
+        np.savez(file, **{_HEADER: np.array(header)}, **{f"a{i}": array for i, array in enumerate(arrays)})
+
+
+def load_pytree(path: str | PathLike[str], kind: type[T], classes: Iterable[type]) -> T:
+    """Read what `save_pytree` wrote. Raises `ValueError` unless it is a `kind` of this version."""
+    check_path("load", path)
+    with open(path, "rb") as file:
+        try:
+            data = np.load(file, allow_pickle=False)
+            header = json.loads(str(data[_HEADER]))
+            arrays = {name: data[name] for name in data.files if name != _HEADER}
+            header = {key: header.get(key) for key in ("version", "tree", "digest")}
+        except Exception as error:  # whatever zipfile, zlib, NumPy and JSON find wrong, too little memory for it included
+            raise ValueError(f"{str(path)!r} is not a file that jaxmech saved: {error!r:.200}.") from error
+    if header.get("version") != VERSION:
+        raise ValueError(f"{str(path)!r} is of version {header.get('version')}, this jaxmech reads version {VERSION}.")
+    if header.get("digest") != _digest(header["tree"], [arrays.get(f"a{i}") for i in range(len(arrays))]):
+        raise ValueError(f"{str(path)!r} does not hold what was saved to it: its contents have changed. Build it again.")
+    try:
+        tree = _unpacked(header["tree"], arrays, {c.__name__: c for c in classes})
+    except Exception as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error!r:.200}.") from error
+    if not isinstance(tree, kind):
+        raise ValueError(f"{str(path)!r} holds a {type(tree).__name__}, expected a {kind.__name__}.")
+    return tree
+
+
+def _digest(packed: Any, arrays: Iterable[Any]) -> str:
+    """SHA-256 of all that is in a file."""
+    digest = hashlib.sha256(json.dumps(packed).encode())
+    for array in map(np.asarray, arrays):
+        digest.update(f"{array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _packed(value: Any, arrays: list[np.ndarray], names: dict[type, str]) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, jax.Array | np.ndarray):
+        arrays.append(np.asarray(value))
+        return {"array": f"a{len(arrays) - 1}"}
+    if isinstance(value, tuple):
+        return {"tuple": [_packed(v, arrays, names) for v in value]}
+    if isinstance(value, dict):
+        return {"dict": [[_packed(k, arrays, names), _packed(v, arrays, names)] for k, v in value.items()]}
+    fields = {f.name: _packed(getattr(value, f.name), arrays, names) for f in dataclasses.fields(value)}
+    return {"class": names[type(value)], "fields": fields}
+
+
+def _unpacked(value: Any, arrays: dict[str, np.ndarray], classes: dict[str, type]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return jnp.asarray(arrays[value["array"]])
+    if "tuple" in value:
+        return tuple(_unpacked(v, arrays, classes) for v in value["tuple"])
+    if "dict" in value:
+        return {_unpacked(k, arrays, classes): _unpacked(v, arrays, classes) for k, v in value["dict"]}
+    fields = {name: _unpacked(v, arrays, classes) for name, v in value["fields"].items()}
+    return classes[value["class"]](**fields)

@@ -1,0 +1,89 @@
+"""Rows of arrays by number, without the questions that checked and negative numbers would ask of every one of them.
+
+Numbers are data, and may be traced: what they are cannot be refused then. One that names no row reads NaN, and makes NaN of
+all that is written with it, in derivatives as well: no number is silently that of another row. XLA would read the nearest
+row and drop what is written to none.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from .._runtime.array_types import Array, Bool, Float, Int
+
+
+def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
+    """`values[at]`, NaN for numbers that are not in `[0, n)`; of whole numbers the lowest there is."""
+    n, shape = values.shape[0], (*at.shape, *values.shape[1:])
+    if n == 0:
+        return jnp.full(shape, _nothing(values.dtype), values.dtype)
+    near = _nearest(at, n)  # the transpose adds NaN to that row, where it is seen
+    return marked(nearest_rows(values, near), lax.eq(at, near))
+
+
+def nearest_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
+    """`values[at]`, the nearest row for numbers that are not in `[0, n)`: whether they are is asked `all_within`."""
+    return values.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def nearest_rows_or_zeros(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
+    """`values[at]`, zeros for numbers that are not in `[0, n)`: whether they are in `[0, n]` is asked `all_within`."""
+    if values.shape[0] == 0:
+        return jnp.zeros((*at.shape, *values.shape[1:]), values.dtype)
+    return values.at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+
+
+def all_within(*bounds: tuple[Int[Array, "..."], int]) -> Bool[Array, ""]:
+    """Whether all numbers of every array are in `[0, n)`: of long plans, asked once, not of every row that is read."""
+    right = jnp.array(True)
+    for at, n in bounds:
+        if n:
+            right &= jnp.all(lax.eq(at, _nearest(at, n)))
+        elif at.size:
+            return jnp.array(False)
+    return right
+
+
+def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:
+    """Rows, NaN where they are not right, in derivatives too; of whole ones the lowest there is. Asked of leading axes."""
+    shape = is_right.shape
+    if not jnp.issubdtype(rows.dtype, jnp.inexact):
+        everywhere = lax.broadcast_in_dim(is_right, rows.shape, range(len(shape)))
+        return lax.select(everywhere, rows, lax.full_like(rows, _nothing(rows.dtype)))
+    factor = lax.select(is_right, lax.full(shape, 1, rows.dtype), lax.full(shape, jnp.nan, rows.dtype))
+    return lax.mul(rows, lax.broadcast_in_dim(factor, rows.shape, range(len(shape))))
+
+
+def add_rows(
+    total: Float[Array, "n ..."], at: Int[Array, "..."], values: Float[Array, "..."], *, unique: bool = False
+) -> Float[Array, "n ..."]:
+    """`total` with `values` added at its rows; repeats add up, of which there are none where they are `unique`."""
+    if 0 in (total.shape[0], at.size):
+        return total
+    near, values = _seen(total, at, values)
+    return total.at[near].add(values, mode="promise_in_bounds", unique_indices=unique, wrap_negative_indices=False)
+
+
+def put_rows(total: Float[Array, "n ..."], at: Int[Array, " k"], values: Float[Array, "k ..."]) -> Float[Array, "n ..."]:
+    """`total` with `values` in its rows, each of which is named once."""
+    if 0 in (total.shape[0], at.size):
+        return total
+    near, values = _seen(total, at, values)
+    return total.at[near].set(values, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+
+
+def _nearest(at: Int[Array, "..."], n: int) -> Int[Array, "..."]:
+    return lax.clamp(jnp.zeros((), at.dtype), at, jnp.full((), n - 1, at.dtype))
+
+
+def _nothing(dtype: Any) -> float | int:
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return True
+    return jnp.nan if jnp.issubdtype(dtype, jnp.inexact) else jnp.iinfo(dtype).min
+
+
+def _seen(total: Array, at: Int[Array, "..."], values: Array) -> tuple[Int[Array, "..."], Array]:
+    """Numbers of rows, and what goes there: NaN if one of them is none. One alone might be overwritten by its neighbour."""
+    near = _nearest(at, total.shape[0])
+    return near, marked(values, jnp.all(lax.eq(at, near)))

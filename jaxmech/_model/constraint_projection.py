@@ -1,0 +1,197 @@
+"""Projective constraints as one block-diagonal projector `P` on vectors, and as `P A P + (I - P)` on matrices.
+
+The treatment of Dirichlet conditions of warp.fem and many others: point, axis and plane alike, nothing added to the
+pattern, symmetric matrices stay symmetric.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._constraint.base import AbstractProjectiveConstraint
+from .._math.indexing import add_rows, put_rows, take_rows
+from .._runtime.array_types import Array, Int
+from .._scene.parameter import is_concrete, over_elements
+from .._sparse.block_matrix import BlockMatrix, Pair
+from .._sparse.triplets import Triplets
+from .dynamics import Fields
+from .system import State, System
+
+_COMMUTE = 1e-9  # projectors whose commutator is smaller than this are taken to commute
+
+
+def node_projectors(system: System, constraint: AbstractProjectiveConstraint) -> Array:
+    """`P` of every node of one constraint, `(e, d, d)`."""
+    dof = system.dofs[constraint.on[0].state]
+    nodes = constraint.on[0].nodes
+    return over_elements(constraint, constraint.on, lambda c, _: c.element_projector(dof), nodes)
+
+
+def project(system: System, vectors: Mapping[str, Array]) -> Fields:
+    """`P v`."""
+    return _through(system, vectors, system.constraints.values())
+
+
+def _through(system: System, vectors: Mapping[str, Array], constraints: Iterable[AbstractProjectiveConstraint]) -> Fields:
+    result = dict(vectors)
+    for constraint in constraints:
+        on = constraint.on[0]
+        P = node_projectors(system, constraint).astype(result[on.state].dtype)
+        moved = jnp.einsum("eij,ej->ei", P, take_rows(result[on.state], on.nodes))
+        result[on.state] = put_rows(result[on.state], on.nodes, moved)
+    return result
+
+
+def held(system: System, position: Mapping[str, Array], start: Mapping[str, Array]) -> Fields:
+    """`(I - P) (start - x)` of the constraints that keep nodes where they start; what others prescribe is left out."""
+    constraints = system.constraints.values()
+    back = {s: jax.vmap(system.dofs[s].local)(x, start[s]) for s, x in position.items()}
+    back = _through(system, back, [c for c in constraints if not c.is_homogeneous])
+    free = _through(system, back, [c for c in constraints if c.is_homogeneous])
+    return {s: back[s] - free[s] for s in back}
+
+
+def prescribed(system: System, position: Mapping[str, Array], time: Array) -> Fields:
+    """`(I - P) u`: the displacements that take the constrained nodes to where they must be at `time`."""
+    result = {s: jnp.zeros((x.shape[0], system.dofs[s].deriv_size), x.dtype) for s, x in position.items()}
+    for constraint in system.constraints.values():
+        if constraint.is_homogeneous:
+            continue
+        on = constraint.on[0]
+        dof = system.dofs[on.state]
+
+        def target(c, x, dof=dof):
+            u = c.element_target(dof, x, time)
+            return u - c.element_projector(dof) @ u
+
+        u = over_elements(constraint, constraint.on, target, take_rows(position[on.state], on.nodes))
+        result[on.state] = add_rows(result[on.state], on.nodes, u.astype(result[on.state].dtype))
+    return result
+
+
+def has_prescribed_motion(system: System) -> bool:
+    """Whether a constraint may ask for a displacement that is not zero."""
+    return any(not c.is_homogeneous for c in system.constraints.values())
+
+
+class Touched(eqx.Module):
+    """The blocks of one pair of states whose row, or column, one constraint holds; `local` is its element number."""
+
+    constraint: str = eqx.field(static=True)
+    pair: Pair = eqx.field(static=True)
+    side: str = eqx.field(static=True)
+    blocks: Int[Array, " t"]
+    local: Int[Array, " t"]
+
+
+Held = Mapping[str, tuple[str, np.ndarray]]  # the state of every constraint, and its nodes in the order of its elements
+
+
+def held_nodes(system: System) -> Held:
+    """Where the constraints of a scene act."""
+    return {name: (c.on[0].state, np.asarray(c.on[0].nodes)) for name, c in system.constraints.items()}
+
+
+def touched_blocks(held: Held, entries: Mapping[Pair, tuple[np.ndarray, np.ndarray]]) -> tuple[Touched, ...]:
+    """For every constraint, the rows and columns of each pair that it acts on. Host work."""
+    found = []
+    for name, (state, nodes) in held.items():
+        order = np.argsort(nodes, kind="stable")
+        for pair, (rows, columns) in entries.items():
+            for side, own, places in (("row", pair[0], rows), ("column", pair[1], columns)):
+                if own != state or nodes.size == 0:
+                    continue
+                at = np.minimum(np.searchsorted(nodes[order], places), nodes.size - 1)
+                hit = nodes[order][at] == places
+                blocks = np.flatnonzero(hit).astype(np.int32)
+                local = order[at[hit]].astype(np.int32)
+                found.append(Touched(name, pair, side, jnp.asarray(blocks), jnp.asarray(local)))
+    return tuple(found)
+
+
+def constrain_matrix(system: System, touched: tuple[Touched, ...], matrix: BlockMatrix) -> BlockMatrix:
+    """`P A P + (I - P)`, on the touched blocks only."""
+    values = {pair: entry.values for pair, entry in matrix.entries.items()}
+    projectors = {name: node_projectors(system, c).astype(matrix.dtype) for name, c in system.constraints.items()}
+    for t in touched:
+        P = take_rows(projectors[t.constraint], t.local)
+        v = values[t.pair]
+        block = take_rows(v, t.blocks)
+        # A product that XLA:CPU (0.10) merges into the write overwrites what it has yet to read; a call it does not merge.
+        moved = jnp.einsum("tij,tjk->tik", P, block) if t.side == "row" else jnp.einsum("tij,tjk->tik", block, P)
+        values[t.pair] = put_rows(v, t.blocks, moved)
+    for state in {c.on[0].state for c in system.constraints.values()}:
+        values[state, state] = _with_unit_diagonal(system, state, matrix, projectors, values[state, state])
+    entries = {pair: eqx.tree_at(lambda e: e.values, matrix.entries[pair], values[pair]) for pair in values}
+    return BlockMatrix(entries, matrix.sizes, matrix.symmetric, matrix.dtype)
+
+
+def _with_unit_diagonal(
+    system: System, state: str, matrix: BlockMatrix, projectors: Mapping[str, Array], values: Array
+) -> Array:
+    """Add `I - P`."""
+    pattern = matrix.entries[state, state].pattern
+    assert pattern.diagonal is not None
+    free = _state_projectors(system, state, pattern.shape[0], projectors, matrix.dtype)
+    held = jnp.eye(values.shape[-1], dtype=matrix.dtype) - free
+    return add_rows(values, pattern.diagonal, held, unique=True)
+
+
+def _state_projectors(system: System, state: str, nodes: int, projectors: Mapping[str, Array], dtype: Any) -> Array:
+    """`P` of every node of a state `(n, d, d)`: the product of the (commuting) projectors that hold it."""
+    d = system.dofs[state].deriv_size
+    free = jnp.broadcast_to(jnp.eye(d, dtype=dtype), (nodes, d, d))
+    for name, constraint in system.constraints.items():
+        if constraint.on[0].state == state:
+            on = constraint.on[0].nodes
+            free = put_rows(free, on, jnp.einsum("eij,ejk->eik", projectors[name], take_rows(free, on)))
+    return free
+
+
+def constrain_triplets(system: System, x: Mapping[str, Array], triplets: Triplets) -> Triplets:
+    """`P A P` of unassembled blocks; the states that no constraint holds keep theirs. `x`: positions of every state."""
+    projectors = {name: node_projectors(system, c) for name, c in system.constraints.items()}
+    rows, columns = (_state_projectors(system, s, x[s].shape[0], projectors, x[s].dtype) for s in triplets.states)
+    P, Q = take_rows(rows, triplets.rows), take_rows(columns, triplets.columns)
+    return Triplets(triplets.states, triplets.rows, triplets.columns, P @ triplets.blocks @ Q)
+
+
+def check_constraints(system: System, state: State) -> None:
+    """Raise `ValueError` where one constraint names a node twice, or two constraints of a node disagree."""
+    seen: dict[tuple[str, int], str] = {}
+    details: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for name, constraint in system.constraints.items():
+        on = constraint.on[0]
+        nodes = np.asarray(on.nodes)
+        if np.unique(nodes).size != nodes.size:
+            twice = np.bincount(nodes).argmax()
+            raise ValueError(f"'{name}' names node {twice} of state '{on.state}' more than once.")
+        if not is_concrete(*jax.tree.leaves(constraint)):
+            continue
+        dof = system.dofs[on.state]
+        moves = not constraint.is_homogeneous
+        details[name] = (nodes, np.asarray(node_projectors(system, constraint)), np.full(nodes.size, moves))
+        for i, node in enumerate(nodes):
+            other = seen.setdefault((on.state, int(node)), name)
+            if other != name:
+                where = int(np.flatnonzero(details[other][0] == node)[0])
+                _check_pair((other, name), node, details[other], where, details[name], i, dof.deriv_size)
+
+
+def _check_pair(names, node, first, i, second, j, size) -> None:
+    P, Q = first[1][i], second[1][j]
+    if np.abs(P @ Q - Q @ P).max() > _COMMUTE:
+        raise ValueError(
+            f"'{names[0]}' and '{names[1]}' restrict node {node} in oblique directions; give that node one constraint "
+            "that holds both."
+        )
+    overlap = np.abs((np.eye(size) - P) @ (np.eye(size) - Q)).max() > _COMMUTE
+    if overlap and (first[2][i] or second[2][j]):
+        raise ValueError(
+            f"'{names[0]}' and '{names[1]}' disagree: both prescribe the same direction of node {node}, and at least one "
+            "of them moves it. Leave the node to one of them."
+        )

@@ -1,0 +1,300 @@
+"""Positions, velocities, energies and forces of a scene, all from the element functions of its components.
+
+Displacements are taken in the chart of every state. With `p = p(q)` the positions of all states and `f` the forces on
+each, the force on the main states is `J^T f`; it is written as a function of a displacement `d` of the main states, so
+that one Jacobian-vector product gives the whole tangent, geometric stiffness included.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
+from .._forcefield.chart import chart_force, chart_force_ahead, retract_each, varies_with
+from .._mapping.base import AbstractMapping
+from .._runtime.array_types import Array, Scalar
+from .._runtime.precision import full_precision
+from .._runtime.results import is_traced
+from .._scene.dof import AbstractDof
+from .._scene.parameter import over_elements
+from .._scene.stencil import at_nodes, gathered, summed
+from .subsystem import with_only, without_idle
+from .system import State, System
+from .validity import raise_undefined
+
+Fields = dict[str, Array]  # an array of nodal values for each state
+
+
+def retract(dofs: Mapping[str, AbstractDof], x: Mapping[str, Array], d: Mapping[str, Array]) -> Fields:
+    """Every state of `x` moved by `d`."""
+    return {s: a + d[s] if dofs[s].is_vector_space else jax.vmap(dofs[s].retract)(a, d[s]) for s, a in x.items()}
+
+
+def retract_near(dofs: Mapping[str, AbstractDof], x: Mapping[str, Array], d: Mapping[str, Array]) -> Fields:
+    """`retract` for derivatives at `d = 0` only."""
+    return {s: a + d[s] if dofs[s].is_vector_space else jax.vmap(dofs[s].retract_near)(a, d[s]) for s, a in x.items()}
+
+
+def local_near(dofs: Mapping[str, AbstractDof], x0: Mapping[str, Array], x1: Mapping[str, Array]) -> Fields:
+    """The displacements that take `x0` to `x1`, for derivatives at `x1 = x0` only."""
+    return {s: x1[s] - a if dofs[s].is_vector_space else jax.vmap(dofs[s].local_near)(a, x1[s]) for s, a in x0.items()}
+
+
+@full_precision
+def kinematics(system: System, position: Mapping[str, Array]) -> Fields:
+    """The positions `(nodes, coord_size)` of every state, mapped ones included, from those of the main states.
+
+    `position`: `state.position`, say. Differentiable; the mappings are applied from parents to children.
+    """
+    x = dict(position)
+    for name in system.mapping_order:
+        mapping = system.mappings[name]
+        x[mapping.child] = over_elements(
+            mapping, mapping.parents, lambda m, *a: m.element_apply(*a), *at_nodes(mapping.parents, x)
+        )
+    return x
+
+
+def map_velocity(mapping: AbstractMapping, dofs: Mapping[str, AbstractDof], x: Fields, v: Fields) -> Array:
+    """`J v`: the velocities of the child of a mapping."""
+    child, parents = dofs[mapping.child], [dofs[s.state] for s in mapping.parents]
+
+    def of_node(m, a, u):
+        start = m.element_apply(*a)
+
+        def moved(t):
+            y = retract_each(parents, a, tuple(t * w for w in u))
+            return child.local_near(start, m.element_apply(*y))
+
+        return jax.jvp(moved, (jnp.zeros((), start.dtype),), (jnp.ones((), start.dtype),))[1]
+
+    return over_elements(mapping, mapping.parents, of_node, at_nodes(mapping.parents, x), at_nodes(mapping.parents, v))
+
+
+@full_precision
+def velocities(system: System, x: Fields, velocity: Mapping[str, Array]) -> Fields:
+    """The velocities `(nodes, deriv_size)` of every state: `J v` for mapped ones.
+
+    `x`: the positions of every state, from `kinematics`; `velocity`: those of the main states.
+    """
+    v = dict(velocity)
+    for name in system.mapping_order:
+        v[system.mappings[name].child] = map_velocity(system.mappings[name], system.dofs, x, v)
+    return v
+
+
+def zero_forces(system: System, x: Mapping[str, Array]) -> Fields:
+    """A zero force on every node of the states of `x`."""
+    return {s: jnp.zeros((a.shape[0], system.dofs[s].deriv_size), a.dtype) for s, a in x.items()}
+
+
+def field_force(system: System, field: AbstractForceField, x: Fields, d: Fields, v: Fields) -> tuple[Array, ...]:
+    """The forces of every element of one force field at `retract(x, d)`, one array per stencil."""
+    dofs = [system.dofs[s.state] for s in field.on]
+    return over_elements(
+        field,
+        field.on,
+        lambda c, x, d, v: chart_force(c, dofs, x, d, v),
+        at_nodes(field.on, x),
+        at_nodes(field.on, d),
+        at_nodes(field.on, v),
+    )
+
+
+def weight_direction(system: System, x: Mapping[str, Array]) -> Fields:
+    """The acceleration of gravity as a velocity-like field: translations of the states of its dimension."""
+    field = zero_forces(system, x)
+    if system.gravity is None:
+        return field
+    size = system.gravity.shape[0]
+    for state, a in field.items():
+        if system.dofs[state].space_size == size:
+            field[state] = a.at[:, :size].set(system.gravity.astype(a.dtype))
+    return field
+
+
+def element_momentum(system: System, name: str, x: Fields, v: Fields) -> tuple[Array, ...]:
+    """`dT/dv` of every element of one mass, one array per stencil."""
+    mass = system.masses[name]
+    return over_elements(
+        mass,
+        mass.on,
+        lambda c, x, v: jax.grad(lambda u: c.element_kinetic_energy(x, u))(v),
+        at_nodes(mass.on, x),
+        at_nodes(mass.on, v),
+    )
+
+
+def applied_forces(
+    system: System, x: Fields, d: Fields, v: Fields, known: Mapping[str, tuple[Array, ...]] | None = None
+) -> Fields:
+    """The forces that act directly on each state, mapped ones included: force fields, and gravity through the masses.
+
+    `known`: what `field_force` gives of some force fields, where it is known already.
+    """
+    total = zero_forces(system, x)
+    for name, field in system.forces.items():
+        forces = known[name] if known and name in known else field_force(system, field, x, d, v)
+        total = summed(total, field.on, forces)
+    if system.gravity is not None:
+        moved = retract_near(system.dofs, x, d)
+        for name, mass in system.masses.items():
+            total = summed(total, mass.on, element_momentum(system, name, moved, weight_direction(system, x)))
+    return total
+
+
+def pull_back(system: System, x: Fields, d: Mapping[str, Array], forces: Any) -> Fields:
+    """`J^T f` at the displacement `d` of the main states from `x`; `forces(displacements of all states)` gives `f`."""
+    main = {s: x[s] for s in d}
+    displacement, transposed = jax.vjp(
+        lambda e: local_near(system.dofs, x, kinematics(system, retract_near(system.dofs, main, e))), dict(d)
+    )
+    return transposed(forces(displacement))[0]
+
+
+def force_at(system: System, state: State, d: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
+    """The force on the main states at the displacement `d` from `state`, with other velocities."""
+    system = without_idle(system, masses=system.gravity is not None)
+    if not system.mappings:
+        return applied_forces(system, dict(state.position), dict(d), dict(velocity))
+    x = kinematics(system, state.position)
+    moved = kinematics(system, retract_near(system.dofs, state.position, d))
+
+    def forces(displacement: Fields) -> Fields:
+        v = velocities(system, moved, velocity)
+        return applied_forces(system, x, displacement, v)
+
+    return pull_back(system, x, d, forces)
+
+
+def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping[str, Array]) -> Fields:
+    """`f + df/dx d + df/dv u`: the force on the main states to first order, displaced by `d` and faster by `u`.
+
+    Without mappings and weights it is one function of the elements, and so is its transpose: what the force and its rate
+    have in common is computed once.
+    """
+    if system.mappings or system.gravity is not None:
+        start = zero_forces(system, state.position), state.velocity
+        force, rate = jax.jvp(lambda d, v: force_at(system, state, d, v), start, (dict(d), dict(u)))
+        return jax.tree.map(jnp.add, force, rate)
+    total = zero_forces(system, state.position)
+    for field in system.forces.values():
+        total = summed(total, field.on, _field_force_ahead(system, field, state, d, u))
+    return total
+
+
+def _field_force_ahead(system: System, field: AbstractForceField, state: State, *moved: Mapping[str, Array]) -> Any:
+    dofs = [system.dofs[s.state] for s in field.on]
+    rows = [at_nodes(field.on, a) for a in (state.position, state.velocity, *moved)]
+    return over_elements(field, field.on, lambda c, *a: chart_force_ahead(c, dofs, *a), *rows)
+
+
+@full_precision
+def total_force(system: System, state: State) -> Fields:
+    """The force [N, N m] on the main states: force fields and weights, pulled back through the mappings by `J^T`.
+
+    `{state: (nodes, deriv_size)}`. Constraints are not applied, and Rayleigh damping, which belongs to a step, is not in it.
+    Raises `FailedComputation`, as `energy` does, for a force that is not finite.
+    """
+    force = force_at(system, state, zero_forces(system, state.position), state.velocity)
+    if not is_traced(force) and not all(np.isfinite(np.asarray(f)).all() for f in force.values()):
+        x = kinematics(system, state.position)
+        v, zero = velocities(system, x, state.velocity), zero_forces(system, x)
+        forces = {name: field_force(system, field, x, zero, v) for name, field in system.forces.items()}
+        raise_undefined("total_force", system, x, forces)
+    return force
+
+
+@full_precision
+def energy(system: System, state: State) -> Scalar:
+    """The potential energy [J] of the conservative components: energies, and weights `-g . M x`.
+
+    Minus its gradient is `total_force`, where no velocity and no force without an energy has a part in that. Raises
+    `FailedComputation` that names the component and the element where an energy is undefined (an inverted element under a
+    logarithm of its volume) or not finite; where values are traced (`jit`, `grad`, `vmap`) the result is then NaN.
+    """
+    x = kinematics(system, state.position)
+    values = {
+        name: over_elements(field, field.on, lambda c, *a: c.element_energy(*a), *at_nodes(field.on, x))
+        for name, field in system.forces.items()
+        if isinstance(field, AbstractEnergyForceField)
+    }
+    raise_undefined("energy", system, x, values)
+    total = sum((jnp.sum(each) for each in values.values()), jnp.zeros((), jnp.result_type(*x.values())))
+    if system.gravity is not None:
+        for name, mass in system.masses.items():
+            weights = element_momentum(system, name, x, weight_direction(system, x))
+            for stencil, weight, a in zip(mass.on, weights, gathered(mass.on, x), strict=True):
+                size = system.dofs[stencil.state].space_size
+                total = total - jnp.sum(weight[..., :size] * a[..., :size])
+    return total
+
+
+@full_precision
+def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Scalar:
+    """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included."""
+    system = without_idle(with_only(system, masses=system.masses))
+    x = kinematics(system, position)
+    v = velocities(system, x, velocity)
+    total = jnp.zeros((), jnp.result_type(*x.values()))
+    for mass in system.masses.values():
+        values = over_elements(
+            mass,
+            mass.on,
+            lambda c, x, v: c.element_kinetic_energy(x, v),
+            at_nodes(mass.on, x),
+            at_nodes(mass.on, v),
+        )
+        total = total + jnp.sum(values)
+    return total
+
+
+@full_precision
+def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
+    """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`."""
+    system = without_idle(with_only(system, masses=system.masses))
+    if system.mappings:
+        return jax.grad(lambda v: kinetic_energy(system, position, v))(dict(velocity))
+    total = zero_forces(system, position)
+    for name, mass in system.masses.items():
+        total = summed(total, mass.on, element_momentum(system, name, dict(position), dict(velocity)))
+    return total
+
+
+def momentum_supply(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
+    """`dT/dx + coadjoint(v, dT/dv)`: what inertia itself adds to the rate of the momentum (Euler-Poincare)."""
+    zero = zero_forces(system, position)
+    supply = jax.grad(lambda d: kinetic_energy(system, retract_near(system.dofs, position, d), velocity))(zero)
+    p = momentum(system, position, velocity)
+    return {s: supply[s] + jax.vmap(system.dofs[s].coadjoint)(velocity[s], p[s]) for s in supply}
+
+
+@full_precision
+def inertial_force(system: System, state: State) -> Fields:
+    """`-(dM/dt) v + dT/dx + coadjoint`: gyroscopic and centrifugal forces, and `-J^T M dJ/dt v` of mapped masses."""
+    varying = varying_masses(system, state)
+    if not varying:
+        return zero_forces(system, state.position)
+    part = with_only(system, masses=varying)
+
+    def along(t):
+        step = {s: t * v for s, v in state.velocity.items()}
+        return momentum(part, retract_near(system.dofs, state.position, step), state.velocity)
+
+    dtype = state.time.dtype
+    rate = jax.jvp(along, (jnp.zeros((), dtype),), (jnp.ones((), dtype),))[1]
+    supply = momentum_supply(part, state.position, state.velocity)
+    return jax.tree.map(jnp.subtract, supply, rate)
+
+
+def varying_masses(system: System, state: State) -> tuple[str, ...]:
+    """The masses whose matrix, seen from the main states, depends on positions; read from the trace of the momentum."""
+
+    def varies(name: str) -> bool:
+        part = with_only(system, masses=(name,))
+        return varies_with(lambda x, v: momentum(part, x, v), state.position, state.velocity)[0]
+
+    return tuple(name for name in system.masses if varies(name))

@@ -1,0 +1,71 @@
+"""Failures of a scene: raised where values can be looked at, or by the compiled program."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._runtime.array_types import Array
+from .._runtime.failure_messages import NUMBERS, describe
+from .._runtime.jax_internals import index_of
+from .._runtime.raise_if import raise_if
+from .._runtime.results import RESULTS, FailedComputation, is_traced
+from .system import System
+from .validity import limited
+
+T = TypeVar("T")
+DERIVATIVE = "the derivative of {}"
+
+
+def raise_failure(
+    value: T,
+    info: Any,
+    system: System,
+    who: str,
+    given: Callable[[], Sequence[tuple[str, Array]]] = tuple,
+    *,
+    load_steps: int = 1,
+    moves: bool = False,
+    time_step: Any = -1,
+) -> T:
+    """`value`, unless `info.result` is a failure. Outside tracing raises `FailedComputation`, under `jit` JAX raises.
+
+    `given`: what the computation was given, in the order that `info.fault` counts in; `moves`: whether it is a time step.
+    """
+    index = index_of(info.result)
+    if not is_traced(index) and not np.any(np.asarray(index) != index_of(RESULTS.successful)):
+        return value
+    failed = info.result != RESULTS.successful
+    names = {
+        "who": who,
+        "load_steps": load_steps,
+        "states": [[s, _advice(system, s, moves)] for s in system.main_states],
+        "given": [name for name, _ in given()],
+        "components": limited(system),
+    }
+    numbers = {"result": index_of(info.result), "loose_state": info.loose_state, "time_step": time_step}
+    residuals = None
+    if hasattr(info, "fault"):
+        numbers |= {n: getattr(info.fault, n) for n in NUMBERS if hasattr(info.fault, n)}
+        residuals = _residuals(info)
+    if is_traced((failed, numbers)):
+        return raise_if(value, failed, names, numbers, residuals)
+    row = np.asarray([{"failed": True, **numbers}.get(n, -1) for n in NUMBERS])
+    raise FailedComputation(describe(names, row, np.asarray([0.0] if residuals is None else residuals)), info.result)
+
+
+def _advice(system: System, state: str, moves: bool) -> str:
+    """What to do about a state that is loose."""
+    if not moves:
+        return "Constrain its nodes, or attach it to what is constrained."
+    if any(stencil.state == state for mass in system.masses.values() for stencil in mass.on):
+        return "Its mass does not reach all of its nodes and directions: give them mass, or constrain them."
+    return "Give it mass (System(masses=...)), constrain its nodes, or attach it."
+
+
+def _residuals(info: Any) -> Array:
+    """Those of the last load step that was begun, and the rounding floor."""
+    begun = (info.residuals >= 0).any(axis=-1)
+    last = jnp.max(jnp.where(begun, jnp.arange(begun.shape[-1]), 0))
+    return jnp.append(info.residuals[last], info.floor)

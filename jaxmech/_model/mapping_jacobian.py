@@ -1,0 +1,173 @@
+"""What mappings bring to matrices, for every child node: Jacobians, their rates, and geometric stiffness."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._forcefield.chart import Arrays, no_displacement, retract_each
+from .._mapping.base import AbstractMapping
+from .._math.indexing import add_rows, take_rows
+from .._math.psd_part import positive_part
+from .._math.small_matmul import times_vectors
+from .._runtime.array_types import Array
+from .._scene.parameter import over_elements
+from .._scene.stencil import gathered
+from .dynamics import Fields, applied_forces, zero_forces
+from .subsystem import with_only
+from .system import System
+
+Blocks = tuple[Arrays, ...]  # [s][t] of shape (children, *row nodes, row size, *column nodes, column size)
+Jacobian = tuple[Array, ...]  # for each parent stencil (children, k, d_child, d_parent)
+
+
+def mapping_jacobian(system: System, name: str, x: Fields) -> Jacobian:
+    """`J = dp/dq` of every child node: for each parent stencil `(children, k, d_child, d_parent)`."""
+    mapping = system.mappings[name]
+    child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
+
+    def of_node(m, a):
+        start = m.element_apply(*a)
+        return jax.jacfwd(lambda d: child.local_near(start, m.element_apply(*retract_each(parents, a, d))))(
+            no_displacement(parents, a)
+        )
+
+    places = gathered(mapping.parents, x)
+    if interpolates(system, mapping):
+        eye = jnp.eye(child.deriv_size, dtype=places[0].dtype)
+        return tuple(w[..., None, None] * eye for w in _weights(mapping, jax.tree.map(jnp.zeros_like, places)))
+    if mapping.is_linear and all(dof.is_vector_space for dof in parents):
+        # The Jacobian does not depend on the positions: read it off where nothing changes in a loop over time.
+        places = jax.tree.map(jnp.zeros_like, places)
+    return tuple(_by_parent(b) for b in over_elements(mapping, mapping.parents, of_node, places))
+
+
+def interpolates(system: System, mapping: AbstractMapping) -> bool:
+    """Whether the blocks of `J` are multiples of the identity."""
+    return mapping.is_interpolation and _is_flat(system, mapping)
+
+
+def _weights(mapping: AbstractMapping, places: Arrays) -> Arrays:
+    """The factor of the identity in the blocks of an interpolation: for each parent stencil `(children, k)`."""
+
+    def of_node(m, a):
+        return jax.grad(lambda q: m.element_apply(*q)[0])(a)
+
+    first = (w[..., 0] for w in over_elements(mapping, mapping.parents, of_node, places))
+    return tuple(w[:, None] if w.ndim == 1 else w for w in first)
+
+
+def _is_flat(system: System, mapping: AbstractMapping) -> bool:
+    """Whether neither the child nor a parent turns."""
+    return all(system.dofs[s].is_vector_space for s in (mapping.child, *(p.state for p in mapping.parents)))
+
+
+def velocity_jacobian(system: System, name: str, x: Fields, v: Fields) -> Jacobian:
+    """`d(J v)/dq` of every child node, in the shapes of `mapping_jacobian`."""
+    mapping = system.mappings[name]
+    child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
+
+    def of_node(m, a, u):
+        def velocity(d):
+            y = retract_each(parents, a, d)
+            start = m.element_apply(*y)
+
+            def along(t):
+                return child.local_near(start, m.element_apply(*retract_each(parents, y, jax.tree.map(lambda w: t * w, u))))
+
+            return jax.jvp(along, (jnp.zeros((), start.dtype),), (jnp.ones((), start.dtype),))[1]
+
+        return jax.jacfwd(velocity)(no_displacement(parents, a))
+
+    blocks = over_elements(mapping, mapping.parents, of_node, gathered(mapping.parents, x), gathered(mapping.parents, v))
+    return tuple(_by_parent(b) for b in blocks)
+
+
+def _by_parent(block: Array) -> Array:
+    """`(children, d_child, [k], d_parent)` to `(children, k, d_child, d_parent)`."""
+    return block[:, None] if block.ndim == 3 else block.swapaxes(1, 2)
+
+
+def geometric_mode(system: System, mapping: AbstractMapping, *, symmetric: bool) -> str:
+    """The form of a mapping's geometric stiffness in a matrix: its own, unless that must be or is symmetric anyway."""
+    mode = mapping.geometric_stiffness
+    return "symmetric" if mode == "exact" and (symmetric or _is_flat(system, mapping)) else mode
+
+
+def geometric_blocks(system: System, name: str, x: Fields, forces: Array, mode: str) -> Blocks:
+    """`G = -d(J^T f)/dq` of every child node of a mapping under its force `f`, in one of the forms of `AbstractMapping`."""
+    mapping = system.mappings[name]
+    child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
+
+    def of_node(m, a, f):
+        def work(y, d):
+            return -f @ child.local_near(m.element_apply(*y), m.element_apply(*retract_each(parents, y, d)))
+
+        zero = no_displacement(parents, a)
+        if mode == "exact":
+            return jax.jacfwd(lambda d: jax.grad(work, argnums=1)(retract_each(parents, a, d), zero))(zero)
+        blocks = jax.hessian(lambda d: work(a, d))(zero)
+        return _stabilized(blocks, zero) if mode == "stabilized" else blocks
+
+    return over_elements(mapping, mapping.parents, of_node, gathered(mapping.parents, x), forces)
+
+
+def _stabilized(blocks: Blocks, d: Arrays) -> Blocks:
+    """The positive semi-definite part of the matrix whose blocks `[s][t]` act on displacements of the shapes of `d`."""
+    ends = [sum(a.size for a in d[: s + 1]) for s in range(len(d))]
+    rows = [jnp.concatenate([b.reshape(a.size, -1) for b in row], axis=1) for a, row in zip(d, blocks, strict=True)]
+    whole = positive_part(jnp.concatenate(rows))
+    parts = [jnp.split(row, ends[:-1], axis=1) for row in jnp.split(whole, ends[:-1])]
+    shaped = (
+        (part.reshape(*a.shape, *b.shape) for part, b in zip(row, d, strict=True)) for row, a in zip(parts, d, strict=True)
+    )
+    return tuple(tuple(row) for row in shaped)
+
+
+def on_mapped(system: System, components: Mapping[str, Any]) -> list[str]:
+    """The names of those components, forces or masses, that act on mapped states."""
+    mapped = {m.child for m in system.mappings.values()}
+    return [name for name, component in components.items() if any(s.state in mapped for s in component.on)]
+
+
+def mapped_forces(
+    system: System,
+    x: Fields,
+    v: Fields,
+    jacobians: Mapping[str, Jacobian],
+    others: Mapping[str, Array] | None = None,
+    known: Mapping[str, tuple[Array, ...]] | None = None,
+) -> Fields:
+    """The total force on every mapped state: what acts on it, and what its mapped children hand up.
+
+    `x`, `v`: positions and velocities of every state; `others`: forces that are none of the scene's; `known`: as in
+    `applied_forces`.
+    """
+    part = with_only(system, forces=on_mapped(system, system.forces), masses=on_mapped(system, system.masses))
+    total = applied_forces(part, x, zero_forces(system, x), v, known)
+    for state, force in (others or {}).items():
+        total[state] = total[state] + force
+    for name in reversed(system.mapping_order):
+        total = handed_up(system, name, jacobians[name], total)
+    return total
+
+
+def handed_up(system: System, name: str, jacobian: Jacobian, forces: Fields) -> Fields:
+    """`forces` with `J^T f` of the child of one mapping added to its parents."""
+    result = dict(forces)
+    mapping = system.mappings[name]
+    for parent, blocks in zip(mapping.parents, jacobian, strict=True):
+        share = times_vectors(blocks.swapaxes(-1, -2), forces[mapping.child][:, None])
+        share = share[:, 0] if parent.nodes.ndim == 1 else share
+        result[parent.state] = add_rows(result[parent.state], parent.nodes, share)
+    return result
+
+
+def handed_down(system: System, name: str, jacobian: Jacobian, velocity: Fields) -> Array:
+    """`J v`: velocities of the child of one mapping from those of its parents."""
+    total: Any = 0.0
+    for parent, blocks in zip(system.mappings[name].parents, jacobian, strict=True):
+        nodes = parent.nodes[:, None] if parent.nodes.ndim == 1 else parent.nodes
+        total = total + times_vectors(blocks, take_rows(velocity[parent.state], nodes)).sum(axis=1)
+    return total

@@ -1,0 +1,187 @@
+"""What the graph of mappings does to vectors and rows: accelerations, pull-backs, Jacobians of whole paths."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import jax
+import jax.numpy as jnp
+
+from .._forcefield.chart import retract_each
+from .._math.indexing import take_rows
+from .._math.small_matmul import times_blocks
+from .._runtime.array_types import Array
+from .._runtime.precision import compiled
+from .._scene.parameter import over_elements
+from .._scene.stencil import gathered, summed
+from .._sparse.triplets import Triplets
+from .dynamics import Fields, kinematics, velocities, zero_forces
+from .mapping_jacobian import (
+    Jacobian,
+    geometric_blocks,
+    geometric_mode,
+    handed_down,
+    handed_up,
+    mapped_forces,
+    mapping_jacobian,
+)
+from .system import State, System
+
+
+@compiled
+def accelerations(
+    system: System, x: Mapping[str, Array], velocity: Mapping[str, Array], acceleration: Mapping[str, Array]
+) -> Fields:
+    """The accelerations `(nodes, deriv_size)` of every state: `J a + dJ/dt v` for mapped ones [m/s^2, rad/s^2].
+
+    `x`: the positions of every state, from `kinematics`; `velocity` and `acceleration`: those of the main states.
+    """
+    v = velocities(system, dict(x), velocity)
+    result = dict(acceleration)
+    for name in system.mapping_order:
+        mapping = system.mappings[name]
+        child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
+
+        def of_node(m, q, u, a, child=child, parents=parents):
+            start = m.element_apply(*q)
+
+            def along(t):  # the parents move along a curve of this velocity and acceleration
+                step = tuple(t * b + 0.5 * t**2 * c for b, c in zip(u, a, strict=True))
+                return child.local_near(start, m.element_apply(*retract_each(parents, q, step)))
+
+            def rate(t):
+                return jax.jvp(along, (t,), (jnp.ones_like(t),))[1]
+
+            zero = jnp.zeros((), start.dtype)
+            return jax.jvp(rate, (zero,), (jnp.ones_like(zero),))[1]
+
+        on = mapping.parents
+        result[mapping.child] = over_elements(mapping, on, of_node, gathered(on, x), gathered(on, v), gathered(on, result))
+    return result
+
+
+@compiled
+def pull_back(system: System, position: Mapping[str, Array], forces: Mapping[str, Array]) -> Fields:
+    """`J^T f`: the forces [N, N m] on the main states that do the work of `forces` on states of any kind.
+
+    `forces`: `{state: (nodes, deriv_size)}`, of some states; those of main states are added. Raises `ValueError` for
+    unknown states.
+    """
+    _check_states(system, forces)
+    x = kinematics(system, position)
+    total = zero_forces(system, x)
+    total = {s: total[s] + forces[s] if s in forces else total[s] for s in total}
+    for name in reversed(system.mapping_order):
+        total = handed_up(system, name, mapping_jacobian(system, name, x), total)
+    return {s: total[s] for s in system.main_states}
+
+
+@compiled
+def pull_back_rows(system: System, position: Mapping[str, Array], rows: Mapping[str, Triplets]) -> dict[str, Triplets]:
+    """`H J`: rows that act on states of any kind, say the constraint Jacobians `dg/dp`, as rows on the main states.
+
+    `rows`: `{state: blocks (row, node of that state)}`. The result holds one entry for every main state that is reached,
+    repeats not summed. Raises `ValueError` for unknown states.
+    """
+    _check_states(system, rows)
+    x = kinematics(system, position)
+    return _followed(system, x, rows, frozenset(system.main_states))
+
+
+@compiled
+def jacobian(system: System, position: Mapping[str, Array], child: str, parent: str | None = None) -> dict[str, Triplets]:
+    """`J = dp/dq`: how the nodes of the mapped state `child` move with its ancestors, in blocks.
+
+    Of every main state, along all paths; or of one ancestor `parent`, main or mapped, taken as if it could move by itself.
+    `{ancestor: blocks (node of child, node of ancestor)}`, repeats not summed: `.assemble(shape)`, `.to_bcoo(shape)`,
+    `.to_dense(shape)`. Raises `ValueError` for unknown states.
+    """
+    _check_states(system, [child] if parent is None else [child, parent])
+    x = kinematics(system, position)
+    n, size = x[child].shape[0], system.dofs[child].deriv_size
+    identity = jnp.broadcast_to(jnp.eye(size, dtype=x[child].dtype), (n, size, size))
+    start = {child: Triplets((child, child), jnp.arange(n), jnp.arange(n), identity)}
+    if parent == child:
+        return start
+    ends = frozenset(system.main_states) if parent is None else frozenset([parent])
+    return _followed(system, x, start, ends)
+
+
+def _followed(system: System, x: Fields, rows: Mapping[str, Triplets], ends: frozenset[str]) -> dict[str, Triplets]:
+    """The columns of `rows` taken from children to parents, until they stand at `ends`; what never gets there is dropped."""
+    pending: dict[str, list[Triplets]] = defaultdict(list)
+    for state, triplets in rows.items():
+        pending[state].append(triplets)
+    for name in reversed(system.mapping_order):
+        mapping = system.mappings[name]
+        if mapping.child in ends or mapping.child not in pending:
+            continue
+        J = mapping_jacobian(system, name, x)
+        for triplets in pending.pop(mapping.child):
+            for parent, blocks in zip(mapping.parents, J, strict=True):
+                pending[parent.state].append(expanded(triplets, parent.state, parent.nodes, blocks))
+    return {state: joined(parts) for state, parts in sorted(pending.items()) if state in ends}
+
+
+def expanded(triplets: Triplets, parent: str, nodes: Array, jacobian: Array) -> Triplets:
+    """The blocks of `triplets` times one parent's part of the Jacobian of their column state."""
+    nodes = nodes.reshape(nodes.shape[0], -1)
+    blocks = times_blocks(triplets.blocks[:, None], take_rows(jacobian, triplets.columns))
+    rows = jnp.repeat(triplets.rows, nodes.shape[1])
+    states = (triplets.states[0], parent)
+    return Triplets(states, rows, take_rows(nodes, triplets.columns).reshape(-1), blocks.reshape(-1, *blocks.shape[2:]))
+
+
+def joined(parts: list[Triplets]) -> Triplets:
+    """All blocks of one pair of states in one list."""
+    if len(parts) == 1:
+        return parts[0]
+    return Triplets(
+        parts[0].states,
+        jnp.concatenate([p.rows for p in parts]),
+        jnp.concatenate([p.columns for p in parts]),
+        jnp.concatenate([p.blocks for p in parts]),
+    )
+
+
+@compiled
+def geometric_product(
+    system: System, state: State, u: Mapping[str, Array], forces: Mapping[str, Array] | None = None
+) -> Fields:
+    """`G u`: minus the change of `J^T f` with the mappings alone, the forces on mapped states kept as they are.
+
+    `u`: displacements of the main states. `forces`: `{state: (nodes, deriv_size)}`, others than those of the scene [N,
+    N m], say `H^T lambda` of the multipliers of constraints `g(p) = 0` with `H = dg/dp`. Every mapping takes part in its
+    own form (`geometric_stiffness`). Raises `ValueError` for unknown states.
+    """
+    _check_states(system, forces or ())
+    x = kinematics(system, state.position)
+    v = velocities(system, x, state.velocity)
+    J: dict[str, Jacobian] = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}
+    acting = mapped_forces(system, x, v, J, forces)
+    moved = dict(u)
+    for name in system.mapping_order:
+        moved[system.mappings[name].child] = handed_down(system, name, J[name], moved)
+    total = zero_forces(system, x)
+    for name in reversed(system.mapping_order):
+        mapping = system.mappings[name]
+        form = geometric_mode(system, mapping, symmetric=False)
+        if not mapping.is_linear and form != "none":
+            blocks = geometric_blocks(system, name, x, acting[mapping.child], form)
+            total = summed(total, mapping.parents, block_products(blocks, gathered(mapping.parents, moved)))
+        total = handed_up(system, name, J[name], total)
+    return {s: total[s] for s in system.main_states}
+
+
+def block_products(blocks: tuple[tuple[Array, ...], ...], moved: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The element matrices `[s][t]`, `(e, *row axes, *column axes)`, times displacements `[t]`, `(e, *column axes)`."""
+
+    def product(block: Array, a: Array) -> Array:
+        return jax.vmap(lambda b, m: jnp.tensordot(b, m, axes=m.ndim))(block, a)
+
+    return tuple(sum(product(b, a) for b, a in zip(row, moved, strict=True)) for row in blocks)  # pyright: ignore
+
+
+def _check_states(system: System, states: Iterable[str]) -> None:
+    for state in states:
+        if state not in system.dofs:
+            raise ValueError(f"'{state}' is not one of the states {list(system.dofs)}.")

@@ -1,0 +1,200 @@
+"""What is wrong with a scene, said at build time in the words of the scene."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._constraint.base import AbstractProjectiveConstraint
+from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
+from .._mapping.base import AbstractMapping
+from .._mass.base import AbstractMass
+from .._runtime.argument_checks import check_real
+from .._scene.dof import AbstractDof
+from .._scene.parameter import as_array, is_concrete, trace_elements
+from .._scene.stencil import Stencil
+from .state_checks import check_arrays
+
+_FAMILIES = {
+    "dofs": AbstractDof,
+    "forces": AbstractForceField,
+    "masses": AbstractMass,
+    "mappings": AbstractMapping,
+    "constraints": AbstractProjectiveConstraint,
+}
+
+
+def component_stencils(system: Any) -> list[tuple[str, tuple[Stencil, ...]]]:
+    """Every component by name, with its stencils."""
+    acting = [(n, c.on) for family in (system.forces, system.masses, system.constraints) for n, c in family.items()]
+    return acting + [(n, m.parents) for n, m in system.mappings.items()]
+
+
+def check_names(system: Any) -> None:
+    """Raise where the named parts of a scene do not fit each other."""
+    if not system.dofs:
+        raise ValueError("System: dofs is empty; name at least one state.")
+    for family, expected in _FAMILIES.items():
+        for name, item in getattr(system, family).items():
+            if not isinstance(item, expected):
+                raise TypeError(f"System: {family}['{name}'] must be an {expected.__name__}, got {item!r:.80}.")
+    states = list(system.dofs)
+    for name, stencils in component_stencils(system):
+        for stencil in stencils:
+            if stencil.state not in system.dofs:
+                raise ValueError(f"'{name}' acts on state '{stencil.state}', which is not one of {states}.")
+    _check_mappings(system)
+    _check_numbers(system)
+
+
+def _check_numbers(system: Any) -> None:
+    for name, coefficient in system.rayleigh.items():
+        if (name in system.forces) == (name in system.masses):
+            raise ValueError(f"rayleigh['{name}'] must name one force field or mass, of {[*system.forces, *system.masses]}.")
+        check_real("System", f"rayleigh['{name}']", coefficient)
+        if coefficient.ndim != 0:
+            raise ValueError(f"rayleigh['{name}'] must be one number, got {coefficient!r}.")
+        if is_concrete(coefficient) and not float(coefficient) >= 0:
+            raise ValueError(f"rayleigh['{name}'] must not be negative, got {float(coefficient)}.")
+    gravity = system.gravity
+    if gravity is not None:
+        check_real("System", "gravity", gravity)
+        if gravity.ndim != 1 or gravity.shape[0] not in (1, 2, 3):
+            raise ValueError(f"System: gravity must be a vector of 1, 2 or 3 components, got {gravity!r}.")
+        _check_gravity(system, gravity.shape[0])
+
+
+def _check_gravity(system: Any, size: int) -> None:
+    """Raise where there are masses and none of them feels gravity, which is of another dimension."""
+    acting = {name: {s.state: system.dofs[s.state] for s in mass.on} for name, mass in system.masses.items()}
+    if acting and not any(dof.space_size == size for dofs in acting.values() for dof in dofs.values()):
+        kinds = {name: {s: type(dof).__name__ for s, dof in dofs.items()} for name, dofs in acting.items()}
+        raise ValueError(
+            f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many "
+            "components as their points have."
+        )
+
+
+def _check_mappings(system: Any) -> None:
+    owner: dict[str, str] = {}
+    for name, mapping in system.mappings.items():
+        if mapping.child not in system.dofs:
+            raise ValueError(f"'{name}' maps to state '{mapping.child}', which is not one of {list(system.dofs)}.")
+        if mapping.child in owner:
+            raise ValueError(f"state '{mapping.child}' is mapped twice, by '{owner[mapping.child]}' and '{name}'.")
+        owner[mapping.child] = name
+    mapping_order(system.mappings)
+    for name, constraint in system.constraints.items():
+        if constraint.on[0].state in owner:
+            raise ValueError(
+                f"'{name}' constrains state '{constraint.on[0].state}', which mapping '{owner[constraint.on[0].state]}' "
+                "gives; constrain its parents."
+            )
+
+
+def mapping_order(mappings: Mapping[str, AbstractMapping]) -> tuple[str, ...]:
+    """The names of the mappings, parents before children, ties in alphabetical order. `ValueError` for a cycle."""
+    waiting = {name: mappings[name] for name in sorted(mappings)}
+    order: list[str] = []
+    while waiting:
+        unknown = {m.child for m in waiting.values()}
+        ready = [n for n, m in waiting.items() if not any(p.state in unknown for p in m.parents)]
+        if not ready:
+            raise ValueError(f"the mappings {sorted(waiting)} form a cycle: each needs the position of another's child.")
+        order += ready
+        for name in ready:
+            del waiting[name]
+    return tuple(order)
+
+
+def check_position(system: Any, position: Mapping[str, Any]) -> dict[str, jax.Array]:
+    """The positions of the main states as arrays, or an error that says which is wrong and why."""
+    if not isinstance(position, Mapping):
+        raise TypeError(f"position must be a dictionary of arrays by state, got {type(position).__name__}.")
+    main, arrays = system.main_states, {}
+    for state in position:
+        if state not in system.dofs:
+            raise ValueError(f"position names state '{state}', which is not one of {list(system.dofs)}.")
+        if state not in main:
+            raise ValueError(f"position names state '{state}', which a mapping gives.")
+    for state in main:
+        if state not in position:
+            raise ValueError(f"position has no state '{state}'.")
+        arrays[state] = as_array(position[state])
+    check_arrays("at_rest", "position", arrays, system, "coord_size")
+    check_nodes(system, {s: x.shape[0] for s, x in arrays.items()})
+    check_elements(system, jnp.result_type(*arrays.values()))
+    return arrays
+
+
+def node_counts(system: Any, main: Mapping[str, int]) -> dict[str, int]:
+    """The number of nodes of every state, mapped ones included."""
+    counts = dict(main)
+    for name in system.mapping_order:
+        counts[system.mappings[name].child] = system.mappings[name].parents[0].elements
+    return counts
+
+
+def check_nodes(system: Any, main: Mapping[str, int]) -> None:
+    """Raise where a component names a node that its state does not have."""
+    counts = node_counts(system, main)
+    for name, stencils in component_stencils(system):
+        for stencil in stencils:
+            if is_concrete(stencil.nodes) and stencil.nodes.size:
+                numbers = np.asarray(stencil.nodes)
+                worst = int(numbers.min() if numbers.min() < 0 else numbers.max())
+                if not 0 <= worst < counts[stencil.state]:
+                    raise ValueError(
+                        f"'{name}': node {worst} is out of range for state '{stencil.state}' "
+                        f"({counts[stencil.state]} nodes)."
+                    )
+
+
+def check_elements(system: Any, dtype: Any) -> None:
+    """Evaluate the shape of every element function, so that a wrong one is named rather than met inside a trace."""
+
+    def element(stencils: tuple[Stencil, ...], size: str) -> tuple[jax.ShapeDtypeStruct, ...]:
+        return tuple(jax.ShapeDtypeStruct((*s.nodes.shape, getattr(system.dofs[s.state], size)), dtype) for s in stencils)
+
+    def attempt(name: str, component: Any, stencils: tuple[Stencil, ...], function: Any, expected: Any, *args: Any):
+        try:
+            shape = jax.eval_shape(lambda c, *a: trace_elements(c, stencils, function, *a), component, *args)
+        except Exception as error:
+            kind = type(component).__name__
+            shapes = [tuple(a.shape[1:]) for a in jax.tree.leaves(args)]
+            reason = str(error).splitlines()[0]
+            raise ValueError(
+                f"'{name}': {kind} cannot be evaluated on element arrays of shapes {shapes}: {reason}"
+            ) from error
+        found = [tuple(leaf.shape[1:]) for leaf in jax.tree.leaves(shape)]
+        if found != expected:
+            raise ValueError(f"'{name}': {type(component).__name__} returns shapes {found}, expected {expected}.")
+
+    def of_right_kind(name: str, check: Any, *dofs: Any) -> None:
+        try:
+            check(*dofs)
+        except ValueError as error:
+            raise ValueError(f"'{name}': {error}") from error
+
+    for name, field in system.forces.items():
+        of_right_kind(name, field.check_dofs, [system.dofs[s.state] for s in field.on])
+        x, v = element(field.on, "coord_size"), element(field.on, "deriv_size")
+        if isinstance(field, AbstractEnergyForceField):
+            attempt(name, field, field.on, lambda c, *x: c.element_energy(*x), [()], *x)
+        else:
+            shapes = [tuple(u.shape[1:]) for u in v]
+            attempt(name, field, field.on, lambda c, x, v: c.element_force(x, v), shapes, x, v)
+    for name, mass in system.masses.items():
+        of_right_kind(name, mass.check_dofs, [system.dofs[s.state] for s in mass.on])
+        x, v = element(mass.on, "coord_size"), element(mass.on, "deriv_size")
+        attempt(name, mass, mass.on, lambda c, x, v: c.element_kinetic_energy(x, v), [()], x, v)
+    for name, mapping in system.mappings.items():
+        size = system.dofs[mapping.child].coord_size
+        parents = [system.dofs[s.state] for s in mapping.parents]
+        of_right_kind(name, mapping.check_dofs, parents, system.dofs[mapping.child])
+        x = element(mapping.parents, "coord_size")
+        attempt(name, mapping, mapping.parents, lambda c, *x: c.element_apply(*x), [(size,)], *x)
+    for name, constraint in system.constraints.items():
+        of_right_kind(name, constraint.check_dofs, [system.dofs[constraint.on[0].state]])

@@ -1,0 +1,42 @@
+"""Parts of a scene: some of its components, or it without what plays no part."""
+
+from collections.abc import Collection
+
+import equinox as eqx
+
+from .system import System
+
+
+def weightless(system: System) -> System:
+    """The scene without gravity."""
+    return system if system.gravity is None else eqx.tree_at(lambda s: s.gravity, system, None)
+
+
+def with_only(system: System, *, forces: Collection[str] = (), masses: Collection[str] = ()) -> System:
+    """The scene with only these force fields and masses."""
+    return eqx.tree_at(
+        lambda s: (s.forces, s.masses),
+        system,
+        ({n: system.forces[n] for n in sorted(forces)}, {n: system.masses[n] for n in sorted(masses)}),
+    )
+
+
+def without_idle(system: System, *, masses: bool = True) -> System:
+    """The scene without the mapped states that no force field, and no mass, acts on: they follow, at no cost.
+
+    A state goes together with its mapping: without it, it would be a main state that has no positions.
+    """
+    acting = [*system.forces.values(), *(system.masses.values() if masses else ())]
+    carrying = {s.state for component in acting for s in component.on}
+    kept, idle = {}, set()
+    for name in reversed(system.mapping_order):
+        mapping = system.mappings[name]
+        if mapping.child in carrying:
+            carrying |= {p.state for p in mapping.parents}
+            kept[name] = mapping
+        else:
+            idle.add(mapping.child)
+    if not idle:
+        return system
+    dofs = {state: dof for state, dof in system.dofs.items() if state not in idle}
+    return eqx.tree_at(lambda s: (s.dofs, s.mappings), system, (dofs, {name: kept[name] for name in sorted(kept)}))

@@ -1,0 +1,113 @@
+"""The scene: named states, components that act on them, and the state that changes in time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._constraint.base import AbstractProjectiveConstraint
+from .._forcefield.base import AbstractForceField
+from .._mapping.base import AbstractMapping
+from .._mass.base import AbstractMass
+from .._runtime.argument_checks import check_instance, check_real
+from .._runtime.array_types import Array
+from .._scene.dof import AbstractDof
+from .._scene.parameter import as_array
+from .scene_checks import check_names, check_position, mapping_order
+from .state_checks import check_state
+
+
+class State(eqx.Module):
+    """Positions and velocities of the main (unmapped) states, and the time [s]. What the next step needs, no more.
+
+    `position`: `{state: (nodes, coord_size)}`; `velocity`: `{state: (nodes, deriv_size)}`. Made by `System.at_rest`.
+    """
+
+    position: dict[str, Array]
+    velocity: dict[str, Array]
+    time: Array
+
+
+class System(eqx.Module):
+    """The scene: one frozen pytree of named components; every physical number in it is a differentiable leaf.
+
+    `dofs`: every state, mapped ones included. `gravity` [m/s^2]: the acceleration that every mass feels through its
+    translations, in states of the same dimension. `rayleigh`: for a force field, the coefficient [s] of its
+    stiffness-proportional damping `c K v`; for a mass, the coefficient [1/s] of `c M v`.
+
+    Raises `ValueError` or `TypeError` that names the component: an unknown state, a cycle of mappings, a state mapped
+    twice, a constraint on a mapped state, a Rayleigh coefficient of nothing, gravity that no mass feels.
+    """
+
+    dofs: dict[str, AbstractDof]
+    forces: dict[str, AbstractForceField]
+    masses: dict[str, AbstractMass]
+    mappings: dict[str, AbstractMapping]
+    constraints: dict[str, AbstractProjectiveConstraint]
+    rayleigh: dict[str, Array]
+    gravity: Array | None
+
+    def __init__(
+        self,
+        dofs: Mapping[str, AbstractDof],
+        *,
+        forces: Mapping[str, AbstractForceField] | None = None,
+        masses: Mapping[str, AbstractMass] | None = None,
+        mappings: Mapping[str, AbstractMapping] | None = None,
+        constraints: Mapping[str, AbstractProjectiveConstraint] | None = None,
+        rayleigh: Mapping[str, Any] | None = None,
+        gravity: Any = None,
+    ):
+        # JAX sorts the keys of a dictionary when it flattens one: sorted from the start, no order can change later.
+        self.dofs = _sorted("dofs", dofs)
+        self.forces = _sorted("forces", forces)
+        self.masses = _sorted("masses", masses)
+        self.mappings = _sorted("mappings", mappings)
+        self.constraints = _sorted("constraints", constraints)
+        self.rayleigh = {name: as_array(c) for name, c in _sorted("rayleigh", rayleigh).items()}
+        self.gravity = None if gravity is None else as_array(gravity)
+        check_names(self)
+
+    @property
+    def mapping_order(self) -> tuple[str, ...]:
+        """The names of the mappings, parents before children."""
+        return mapping_order(self.mappings)
+
+    @property
+    def main_states(self) -> tuple[str, ...]:
+        """The states that no mapping gives, sorted."""
+        mapped = {m.child for m in self.mappings.values()}
+        return tuple(s for s in self.dofs if s not in mapped)
+
+    def at_rest(self, position: Mapping[str, Any], *, time: Any = 0.0) -> State:
+        """The state at these positions `{state: (nodes, coord_size)}`, without velocity.
+
+        Raises `ValueError` for a missing, unknown or mapped state, wrong shapes, values that are not finite, a
+        quaternion that is not of unit length, or a component that names a node that does not exist.
+        """
+        arrays = check_position(self, position)
+        velocity = {s: jnp.zeros((x.shape[0], self.dofs[s].deriv_size), x.dtype) for s, x in arrays.items()}
+        time = as_array(time)
+        check_real("at_rest", "time", time)
+        if time.ndim != 0:
+            raise ValueError(f"at_rest: time must be one number of seconds, got shape {time.shape}.")
+        dtype = jnp.result_type(*arrays.values()) if arrays else jnp.result_type(float)
+        return State(arrays, velocity, jnp.asarray(time, dtype))
+
+
+def check_inputs(who: str, system: Any, state: Any) -> None:
+    """Raise unless these are a scene and one of its states, with values that can be where they can be looked at."""
+    check_instance(who, "system", system, System)
+    check_instance(who, "state", state, State)
+    check_state(who, system, state)
+
+
+def _sorted(what: str, items: Mapping[str, Any] | None) -> dict[str, Any]:
+    if items is None:
+        return {}
+    if not isinstance(items, Mapping):
+        raise TypeError(f"System: {what} must be a dictionary of named components, got {type(items).__name__}.")
+    if not all(isinstance(name, str) for name in items):
+        raise TypeError(f"System: the names of {what} must be strings, got {list(items)}.")
+    return {name: items[name] for name in sorted(items)}

@@ -1,0 +1,58 @@
+"""Whether every law of a scene is defined where its elements are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._forcefield.base import AbstractForceField
+from .._runtime.array_types import Array
+from .._runtime.results import RESULTS, FailedComputation, is_traced
+from .._scene.parameter import over_elements
+from .._scene.stencil import gathered
+from .system import System
+
+
+def limited(system: System) -> list[str]:
+    """The force fields whose laws are not defined everywhere."""
+    plain = AbstractForceField.element_is_valid
+    return [name for name, field in system.forces.items() if type(field).element_is_valid is not plain]
+
+
+def element_validity(system: System, x: Mapping[str, Array]) -> dict[str, Array]:
+    """For every force field with limits: of each element, whether its law is defined at the positions `x`."""
+
+    def of(field: Any) -> Array:
+        return over_elements(field, field.on, lambda c, *a: c.element_is_valid(*a), *gathered(field.on, x))
+
+    return {name: of(system.forces[name]) for name in limited(system)}
+
+
+def laws_hold(system: System, x: Mapping[str, Array]) -> Array:
+    """Whether all of them are."""
+    valid = jnp.array(True)
+    for each in element_validity(system, x).values():
+        valid &= jnp.all(each)
+    return valid
+
+
+def raise_undefined(who: str, system: System, x: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+    """Raise `FailedComputation` that names the first element with a value that is not finite, where that can be seen.
+
+    `values`: what each force field gives at the positions `x`, element axis first.
+    """
+    if is_traced((x, values)):
+        return
+    for name, of_elements in values.items():
+        arrays = [np.asarray(a) for a in jax.tree.leaves(of_elements)]
+        bad = np.any([~np.isfinite(a.reshape(len(a), -1)).all(axis=1) for a in arrays], axis=0)
+        if not bad.any():
+            continue
+        element, field = int(np.argmax(bad)), system.forces[name]
+        nodes = " and ".join(f"{np.asarray(s.nodes[element]).tolist()} of '{s.state}'" for s in field.on)
+        where = f"{who}: element {element} of '{name}' (nodes {nodes})"
+        if not np.asarray(element_validity(system, x).get(name, np.ones(len(bad), bool)))[element]:
+            raise FailedComputation(f"{where} is inverted, where its law is undefined.", RESULTS.inverted_element)
+        raise FailedComputation(f"{where} gives a value that is not finite.", RESULTS.not_finite)

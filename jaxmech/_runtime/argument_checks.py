@@ -1,0 +1,138 @@
+"""Arguments refused by name: to whom they were given, what they should be, what they are."""
+
+import os
+from numbers import Real
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .array_types import Array
+from .jax_internals import Tracer
+
+_INT32_MAX = np.iinfo(np.int32).max
+_LARGEST = 2**63  # JAX makes no number of a larger integer
+_RELATIVE = ("rtol", "rcond")  # tolerances that are chosen where there is none
+
+
+def numeric_array(owner: str, name: str, value: Any) -> Any:
+    """`value` as an array of numbers or booleans, of NumPy unless JAX made (a part of) it. `TypeError` if it is none."""
+    if isinstance(value, jax.Array):
+        return value
+    try:
+        parts = jax.tree.leaves(value)
+        array = jnp.asarray(value) if any(isinstance(p, jax.Array) for p in parts) else np.asarray(value)
+    except (TypeError, ValueError):
+        array = None
+    if array is None or not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
+        raise TypeError(f"{owner}: {name} must be numbers in an array, got {value!r:.80}.")
+    return array
+
+
+def index_array(owner: str, name: str, value: Any) -> Array:
+    """Node numbers and the like as 32-bit integers. `TypeError` unless they are whole, `ValueError` where one does not fit:
+    a cast would wrap 2^32 + 1 to 1."""
+    array = numeric_array(owner, name, value)
+    if array.size == 0 and jnp.issubdtype(array.dtype, jnp.floating):
+        array = array.astype(np.int32)  # an empty list has no whole numbers to tell
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise TypeError(f"{owner}: {name} must be whole numbers, got dtype {array.dtype}.")
+    if array.dtype.itemsize >= 4 and array.size and not isinstance(array, Tracer):
+        limits = np.iinfo(np.int32)
+        for number in (int(array.min()), int(array.max())):
+            if not limits.min <= number <= limits.max:
+                raise ValueError(f"{owner}: {number} in {name} does not fit 32 bits.")
+    return jnp.asarray(array, dtype=jnp.int32)
+
+
+def check_real(owner: str, name: str, value: Any, *, finite: bool = True) -> None:
+    """Raise unless `value` is an array of real numbers of 32 or 64 bits, that are `finite` where they can be looked at."""
+    if not isinstance(value, jax.Array | np.ndarray):
+        raise TypeError(f"{owner}: {name} must be a number or an array, got {value!r:.80}.")
+    if value.dtype not in (np.float32, np.float64):  # half precision has no factorisation, nor digits enough
+        raise TypeError(f"{owner}: {name} has dtype {value.dtype}, expected real numbers, float32 or float64.")
+    if finite and not isinstance(value, Tracer) and not bool(np.all(np.isfinite(np.asarray(value)))):
+        raise ValueError(f"{owner}: {name} has values that are not finite.")
+
+
+def real_array(
+    owner: str, name: str, value: Any, shape: tuple[int | None, ...] | None = None, *, finite: bool = True
+) -> Any:
+    """`value` as an array of real numbers of this shape (`None`: of any length), whole numbers made real, or an error."""
+    array = numeric_array(owner, name, value)
+    if jnp.issubdtype(array.dtype, jnp.integer):
+        array = array.astype(jnp.result_type(float))
+    check_real(owner, name, array, finite=finite)
+    _check_shape(owner, name, array, shape)
+    return array
+
+
+def whole_numbers(owner: str, name: str, value: Any, shape: tuple[int | None, ...], below: int | None = None) -> np.ndarray:
+    """`value` as a host array of whole numbers of at least 0, less than `below`, or an error."""
+    array = np.asarray(numeric_array(owner, name, value))
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{owner}: {name} must be whole numbers, got dtype {array.dtype}.")
+    _check_shape(owner, name, array, shape)
+    top = _INT32_MAX if below is None else below - 1
+    wrong = array[(array < 0) | (array > top)]
+    if wrong.size:
+        raise ValueError(f"{owner}: {name} names {wrong[0]}, expected numbers from 0 to {top}.")
+    return array.astype(np.int64)
+
+
+def _check_shape(owner: str, name: str, array: Any, shape: tuple[int | None, ...] | None) -> None:
+    fits = shape is None or len(shape) == array.ndim and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if not fits:
+        expected = ", ".join("any" if n is None else str(n) for n in shape or ())
+        raise ValueError(f"{owner}: {name} has shape {array.shape}, expected ({expected}).")
+
+
+def check_path(owner: str, path: Any) -> None:
+    """Raise `TypeError` unless `path` names a file: a number would be one that is open already, standard output say."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{owner}: path must be a string or a path, got {path!r:.80}.")
+
+
+def check_callable(owner: str, name: str, value: Any) -> None:
+    """Raise `TypeError` unless `value` can be called."""
+    if not callable(value):
+        raise TypeError(f"{owner}: {name} must be a function, got {value!r:.80}.")
+
+
+def check_instance(owner: str, name: str, value: Any, kind: type | tuple[type, ...]) -> None:
+    """Raise `TypeError` unless `value` is of a class, or of one of several."""
+    if not isinstance(value, kind):
+        kinds = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+        raise TypeError(f"{owner}: {name} must be of type {kinds}, got {value!r:.80}.")
+
+
+def check_flags(owner: str, **flags: Any) -> None:
+    """Raise `TypeError` unless all are True or False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{owner}: {name} must be True or False, got {value!r:.80}.")
+
+
+def check_choice(owner: str, name: str, value: Any, choices: Any) -> None:
+    """Raise `ValueError` unless `value` is one of the names."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{owner}: {name} must be one of {tuple(choices)}, got {value!r:.80}.")
+
+
+def check_counts(owner: str, **counts: Any) -> None:
+    """Raise `ValueError` unless all are whole numbers of at least 1 that fit 32 bits."""
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _INT32_MAX:
+            raise ValueError(f"{owner}: {name} must be a whole number of at least 1 (and fit 32 bits), got {value!r:.80}.")
+
+
+def check_tolerances(owner: str, **tolerances: Any) -> None:
+    """Raise `ValueError` unless all are finite numbers of at least 0. Traced ones pass, and a relative one may be `None`."""
+    for name, value in tolerances.items():
+        if (value is None and name in _RELATIVE) or isinstance(value, Tracer):
+            continue
+        number = value.item() if isinstance(value, jax.Array | np.ndarray) and value.size == 1 else value
+        huge = isinstance(number, int) and number >= _LARGEST
+        if isinstance(number, bool) or not isinstance(number, Real) or huge or not 0 <= float(number) < float("inf"):
+            raise ValueError(f"{owner}: {name} must be a number of at least 0, got {value!r:.80}.")

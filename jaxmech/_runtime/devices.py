@@ -1,0 +1,98 @@
+"""Work divided over the devices of a mesh: each does its share, and tells the others."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, PartitionSpec
+
+from .array_types import Array
+from .jax_internals import manual_axes
+
+AXIS = "jaxmech"
+
+
+def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = None) -> Callable[..., Any]:
+    """`function`, a pure one of any arguments, run on all `devices` (those that JAX has) together, to be jitted.
+
+    Arguments and results are whole on every device. What is divided is the work that counts: the elements of a scene (on
+    CPUs, from some hundred elements), and the rows of large products. Each device does its share and hands it to the others;
+    matrices are sums of shares, and differ from those of one device by rounding. The rest every device does for itself,
+    products of batches (`vmap`) included. Solvers must iterate: the host does not serve several at once.
+
+    Raises `TypeError` for what cannot be called. Not to be called within itself.
+    """
+    if not callable(function):
+        raise TypeError(f"over_devices: function must be a function, got {function!r:.80}.")
+    devices = jax.devices() if devices is None else devices
+    known = isinstance(devices, list | tuple | np.ndarray) and all(isinstance(d, jax.Device) for d in devices)
+    if not known or not len(devices):
+        raise TypeError(f"over_devices: devices must be a list of devices of JAX, got {devices!r:.80}.")
+    mesh = jax.make_mesh((len(devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=devices)
+    whole = PartitionSpec()
+
+    def run(*arguments: Any) -> Any:
+        arrays, static = eqx.partition(arguments, eqx.is_array)
+
+        def of_device(arrays: Any) -> Any:
+            return function(*eqx.combine(arrays, static))
+
+        return jax.shard_map(of_device, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False)(arrays)
+
+    return run
+
+
+def on_cpu() -> bool:
+    """Whether caches are small and fusion copies arithmetic; a GPU has its own ways."""
+    return jax.default_backend() == "cpu"
+
+
+def device_count() -> int:
+    """The devices to divide work over: one, unless it is `over_devices`."""
+    return jax.sharding.get_abstract_mesh().shape[AXIS] if AXIS in manual_axes() else 1
+
+
+def is_of_each() -> bool:
+    """Whether this is part of a program that each device of a mesh, of one or of several, runs for itself."""
+    return bool(manual_axes())
+
+
+def is_run_by_many() -> bool:
+    """Whether several devices run it, each for itself."""
+    return is_of_each() and jax.sharding.get_abstract_mesh().size > 1
+
+
+def divided(function: Callable[[Sequence[Array]], Any], counts: Sequence[int]) -> Any:
+    """What `function(numbers)` gives on each device, `(devices, ...)`, brought together on all of them.
+
+    `numbers`: for each of `counts`, the share of `0, ..., count - 1` that is the device's, `ceil(count / devices)` of them
+    on all; what is left over at the end repeats the last one.
+    """
+    devices = device_count()
+    device = jax.lax.axis_index(AXIS)
+    shares = [-(-count // devices) for count in counts]
+    numbers = [
+        jnp.minimum(device * share + jnp.arange(share, dtype=jnp.int32), count - 1)
+        for share, count in zip(shares, counts, strict=True)
+    ]
+    return jax.tree.map(lambda a: jax.lax.all_gather(a, AXIS), function(numbers))
+
+
+def in_shares(function: Callable[[Array, int], Array], count: int) -> Array:
+    """The rows `0, ..., count - 1` of an array, of which `function(first, rows)` gives so many from the first on: the same
+    number on each device, its share."""
+    share = -(-count // device_count())
+    first = jnp.minimum(share * jax.lax.axis_index(AXIS), count - share)
+    return in_order(jax.lax.all_gather(function(first, share), AXIS), share, count)
+
+
+def in_order(shares: Array, length: int, count: int) -> Array:
+    """`count` rows, from shares `(shares, length, ...)` of them. The last one starts early enough to be whole: what it
+    repeats, and those for which nothing was left, are left out."""
+    shares = shares[: -(-count // length)]
+    rows, done = shares.reshape(-1, *shares.shape[2:]), (shares.shape[0] - 1) * length
+    again = done + length - count
+    return jnp.concatenate([rows[:done], rows[done + again :]]) if again else rows

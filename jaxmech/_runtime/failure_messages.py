@@ -1,0 +1,68 @@
+"""A failure in words: from its numbers, and from the names of the scene that it happened in."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .jax_internals import message_of, names_of
+from .results import RESULTS
+
+# What is told of a failure, in whole numbers; -1 where it is not known.
+NUMBERS = ("failed", "result", "loose_state", "time_step", "load_step", "given", "component", "element")
+
+_MOST = 8  # residuals that are all told
+
+
+def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarray) -> str:
+    """The words for the first member that failed of a batch (any leading axes; none if there is no batch).
+
+    `names`: `who` failed; `load_steps` in all; `states`, each with the advice for one that is loose; what was `given`, and
+    the `components` with limits, in the order of their numbers. `numbers` (..., NUMBERS); `residuals` (..., those of the
+    Newton iterations and, last, their rounding floor).
+    """
+    rows = np.asarray(numbers).reshape(-1, len(NUMBERS))
+    lines = np.asarray(residuals).reshape(-1, np.shape(residuals)[-1])
+    failed = np.flatnonzero(rows[:, 0])
+    first = int(failed[0]) if failed.size else 0
+    n = dict(zip(NUMBERS, rows[first].tolist(), strict=True))
+    where = [str(names["who"])]
+    if len(rows) > 1:
+        others = f" and {failed.size - 1} more" if failed.size > 1 else ""
+        where.append(f"batch member {first}{others} of {len(rows)}")
+    if n["time_step"] >= 0:
+        where.append(f"step {n['time_step']}")
+    if n["load_step"] >= 0 and names.get("load_steps", 1) > 1:
+        where.append(f"load step {n['load_step'] + 1} of {names['load_steps']}")
+    return f"{', '.join(where)}: {_why(names, n)}{_history(n, lines[first % len(lines)])}"
+
+
+def _why(names: Mapping[str, Any], n: Mapping[str, int]) -> str:
+    """The advice of the result, with the name of what is at fault where it is known."""
+    advice, result = message_of(RESULTS, n["result"]), _name(n["result"])
+    if result == "nonfinite_input" and (given := _chosen(names, "given", n["given"])):
+        return f"{given} has values that are not finite (NaN or infinite)."
+    if result == "inverted_element" and (component := _chosen(names, "components", n["component"])):
+        return f"'{component}': element {n['element']} is inverted{advice.removeprefix('an element is inverted')}"
+    if result == "singular" and (state := _chosen(names, "states", n["loose_state"])):
+        return f"the matrix is singular: state '{state[0]}' can move freely (nothing resists some motion of it). {state[1]}"
+    return advice
+
+
+def _history(n: Mapping[str, int], line: np.ndarray) -> str:
+    """How the residual went, where that matters."""
+    told = [r for r in line[:-1] if r >= 0]
+    if not told or _name(n["result"]) not in ("not_converged", "residual_floor"):
+        return ""
+    words = [f"{r:.3e}" for r in told]
+    words = words if len(words) <= _MOST else [*words[:3], "...", *words[-3:]]
+    return f"\n  residuals: {', '.join(words)}\n  rounding floor of the residual: {line[-1]:.1e}"
+
+
+def _chosen(names: Mapping[str, Any], what: str, number: int) -> Any:
+    known: Sequence[Any] = names.get(what, ())
+    return known[number] if 0 <= number < len(known) else None
+
+
+def _name(result: int) -> str:
+    return names_of(RESULTS)[result]

@@ -1,0 +1,80 @@
+"""Products of matrices in full precision, on every device.
+
+Of float32 factors a GPU takes ten bits ("TF32") and a TPU seven, unless it is told otherwise: enough for a neural network,
+but three digits, or two, of a rotation or of a force out of balance. Nothing else is rounded so, nor float64 on a GPU.
+What the user has set (`jax_default_matmul_precision`, `jax.default_matmul_precision`) stands.
+"""
+
+import contextlib
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+
+from .devices import on_cpu
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def full_precision(function: Function) -> Function:
+    """`function`, whose products are of full precision wherever it is run or traced, derivatives included."""
+
+    @functools.wraps(function)
+    def exact(*arguments: Any, **keywords: Any) -> Any:
+        with _products():
+            return function(*arguments, **keywords)
+
+    return exact  # pyright: ignore[reportReturnType]
+
+
+def compiled(function: Function, *, before: Callable[..., None] | None = None) -> Function:
+    """The same under `jit`. As a method it is bound like Equinox's, to what `jit` takes as an argument.
+
+    `before`: called with the same arguments, outside of `jit`, where values can be looked at.
+    """
+    return _Compiled(function, before)  # pyright: ignore[reportReturnType]
+
+
+def checked_by(check: Callable[..., None], function: Function) -> Function:
+    """`function`, before which `check` is called with the same arguments, outside of `jit`; bound as a method as it was."""
+    if isinstance(function, _Compiled):
+        return function.after(check)  # pyright: ignore[reportReturnType]
+
+    @functools.wraps(function)
+    def after_check(*arguments: Any, **keywords: Any) -> Any:
+        check(*arguments, **keywords)
+        return function(*arguments, **keywords)
+
+    return after_check  # pyright: ignore[reportReturnType]
+
+
+class _Compiled:
+    def __init__(self, function: Callable[..., Any], before: Callable[..., None] | None):
+        functools.update_wrapper(self, function)
+        self._jitted = eqx.filter_jit(function)
+        self._before = () if before is None else (before,)
+
+    def after(self, check: Callable[..., None]) -> "_Compiled":
+        """The same program, run after another check."""
+        other = copy.copy(self)
+        other._before = (check, *self._before)
+        return other
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        for check in self._before:
+            check(*arguments, **keywords)
+        with _products():
+            return self._jitted(*arguments, **keywords)
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self if instance is None else jax.tree_util.Partial(self, instance)
+
+
+def _products() -> contextlib.AbstractContextManager[Any]:
+    chosen = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
+    if on_cpu() or chosen is not None:
+        return contextlib.nullcontext()
+    return jax.default_matmul_precision("highest")

@@ -1,0 +1,133 @@
+"""Errors out of a compiled program: raised by JAX at run time, in the words of `_failure_words`, once and briefly.
+
+A host callback that raises buries its words in its traceback, twice. On a CPU a foreign function can hand XLA an error
+instead, and its message is all that is seen. Nothing is called unless something has failed.
+"""
+
+import ctypes
+import functools
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .array_types import Array
+from .devices import on_cpu
+from .failure_messages import NUMBERS, describe
+from .ffi_layout import Interface, interface
+from .jax_internals import unvmap_any
+from .results import FailedComputation
+
+T = TypeVar("T")
+_TARGET = "jaxmech.raise"
+_FAILED_PRECONDITION = 9  # of XLA's kinds of errors
+
+
+def raise_if(
+    value: T, failed: Array, names: Mapping[str, Any], numbers: Mapping[str, Any], residuals: Array | None = None
+) -> T:
+    """`value`, unless `failed`, of a batch by any member: then JAX raises what `describe` says of these. Derivatives pass.
+
+    A `JaxRuntimeError`, or a `ValueError` where the program is so short that it is over when its call returns.
+    """
+    text = jnp.asarray(np.frombuffer(json.dumps(dict(names)).encode(), np.uint8))
+    told = {"failed": failed, **numbers}
+    row = jnp.stack([jnp.asarray(told.get(n, -1), jnp.int32) for n in NUMBERS])
+    residuals = jnp.zeros(1, jnp.float32) if residuals is None else residuals.astype(jnp.float32)
+    arrays, rest = eqx.partition(value, eqx.is_array)
+    return eqx.combine(_checked(arrays, unvmap_any(failed), (text, row, residuals)), rest)
+
+
+@jax.custom_jvp
+def _checked(value: Any, failed: Array, told: tuple[Array, Array, Array]) -> Any:
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), value)
+
+    def stop() -> Any:
+        if on_cpu() and _registered():
+            leaves, tree = jax.tree.flatten(shapes)
+            return jax.tree.unflatten(tree, jax.ffi.ffi_call(_TARGET, leaves, vmap_method="expand_dims")(*told))
+        return jax.pure_callback(_raise, shapes, *told, vmap_method="expand_dims")
+
+    return jax.lax.cond(failed, stop, lambda: value)
+
+
+@_checked.defjvp
+def _checked_jvp(primals, tangents):
+    return _checked(*primals), tangents[0]
+
+
+def _words(text: np.ndarray, row: np.ndarray, residuals: np.ndarray) -> str:
+    return describe(json.loads(np.asarray(text).tobytes()), np.asarray(row), np.asarray(residuals))
+
+
+def _raise(*told: Any) -> Any:
+    """As a callback of the host, wherever foreign functions are not to be had."""
+    logging.getLogger("jax._src.callback").addFilter(_unlogged)
+    raise FailedComputation(_words(*told))
+
+
+def _unlogged(record: logging.LogRecord) -> bool:
+    """JAX logs what a callback raises, which is then seen twice."""
+    return not (record.exc_info and isinstance(record.exc_info[1], FailedComputation))
+
+
+class _Error(ctypes.Structure):
+    """`XLA_FFI_Error_Create_Args`."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("message", ctypes.c_char_p),
+        ("kind", ctypes.c_int),
+    )
+
+
+_Create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Error))
+
+
+@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+def _handler(frame: int) -> int | None:
+    """Of XLA's interface: gives back an error, or says of which version of it it is."""
+    xla = interface()
+    assert xla is not None
+    asked = _word(frame + xla.asked)
+    if asked:
+        told = _word(asked + xla.metadata)
+        for place, number in zip((xla.major, xla.minor), xla.version, strict=True):
+            ctypes.c_int32.from_address(told + place).value = number
+        return None
+    try:
+        buffers = _word(frame + xla.arguments)
+        types = (np.uint8, np.int32, np.float32)
+        message = _words(*(_array(xla, _word(buffers + 8 * i), dtype) for i, dtype in enumerate(types)))
+    except Exception as error:  # nothing may pass through XLA but its own kind of error
+        message = f"a computation failed, and so did the words for it: {error!r}"
+    given = _Error(ctypes.sizeof(_Error), None, message.encode(), _FAILED_PRECONDITION)
+    return _Create(_word(_word(frame + xla.functions) + xla.create_error))(ctypes.byref(given))
+
+
+def _word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+def _array(xla: Interface, buffer: int, dtype: Any) -> np.ndarray:
+    """A copy of an array of XLA's."""
+    sizes = _word(buffer + xla.sizes)
+    shape = [ctypes.c_int64.from_address(sizes + 8 * i).value for i in range(_word(buffer + xla.rank))]
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.frombuffer(ctypes.string_at(_word(buffer + xla.data), count), dtype).reshape(shape)
+
+
+@functools.cache
+def _registered() -> bool:
+    """Whether XLA knows the handler, which it does if its interface is one that can be spoken."""
+    if interface() is None:
+        return False
+    address = ctypes.cast(_handler, ctypes.c_void_p).value
+    jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(address), platform="cpu")
+    return True

@@ -1,0 +1,135 @@
+"""Why a computation failed, in words that help. Failure is a value; it is raised unless `throw=False`."""
+
+import warnings
+from typing import Any
+
+import jax
+import lineax as lx
+import numpy as np
+
+from .jax_internals import Tracer, index_of, names_of
+
+
+class Outcome(type(lx.RESULTS.successful)):
+    """A member of `RESULTS`, or an array of members, that prints its name."""
+
+    def __repr__(self) -> str:
+        index = index_of(self)
+        if not isinstance(index, np.ndarray | jax.Array) or isinstance(index, Tracer):
+            return "RESULTS<traced>"
+        names = np.asarray(names_of(self._enumeration))[np.asarray(index)]
+        if names.ndim == 0:
+            return f"RESULTS.{names}"
+        return f"RESULTS{np.array2string(names, formatter={'all': str}, separator=', ')}"
+
+    __str__ = __repr__
+
+
+class _Named(type(lx.RESULTS)):
+    """Makes an enumeration of Equinox whose members are `Outcome`s, and whose advice may differ from that it inherits."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]):
+        with warnings.catch_warnings():  # Equinox warns of an inherited member whose words are replaced
+            warnings.filterwarnings("ignore", message="Enumeration has duplicate incompatible values")
+            cls: Any = super().__new__(mcs, name, bases, namespace)
+        for key, item in cls._name_to_item.items():
+            cls._name_to_item[key] = Outcome(index_of(item), cls)
+        plain = super(cls, cls)
+        cls.where = staticmethod(lambda pred, a, b: Outcome(index_of(plain.where(pred, a, b)), cls))
+        cls.promote = staticmethod(lambda item: Outcome(index_of(plain.promote(item)), cls))
+        return cls
+
+
+class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTypeIssues]
+    """Outcomes of a solve: those of lineax (`successful`, `singular`, `stagnation`, `breakdown`, ...) and these.
+
+    A value of a JAX program, also under `jit` and `vmap`: compare with `==`. Outside tracing it prints its name, and
+    `RESULTS[result]` is the advice.
+    """
+
+    successful = "successful."
+    nonfinite_input = (
+        "a number that was given is not finite (NaN or infinite): a parameter of a component, a position, a velocity, the "
+        "time step."
+    )
+    not_finite = (
+        "a force or a residual is not finite (NaN or infinite), though all that was given is. Look for coincident nodes, a "
+        "zero rest length, or parameters out of range."
+    )
+    inverted_element = (
+        "an element is inverted under a law that is undefined there (a logarithm of the volume). Take smaller load "
+        "steps or time steps, or a law that allows inversion (StableNeoHookean, Corotational)."
+    )
+    singular = "the matrix is singular: no force and no constraint resists some motion. Constrain nodes, or attach them."
+    not_converged = (
+        "Newton did not converge. Take more load steps (load_steps=), allow more iterations (max_steps=), or check "
+        "that the loads have an equilibrium; info.residuals holds the history."
+    )
+    residual_floor = (
+        "the residual stopped at its rounding floor, above the tolerance that was asked for (info.floor states it). "
+        "Use float64, or ask for a larger rtol or atol."
+    )
+    stagnation = (
+        "an iterative linear solver stopped at rounding, above its tolerance. Use a direct solver (SparseDirect, Dense), "
+        "float64, a better preconditioner, or a larger rtol."
+    )
+    max_steps_reached = (
+        "an iterative linear solver took as many steps as it may. Allow more (max_steps=), take a better preconditioner, or "
+        "a direct solver (SparseDirect, Dense)."
+    )
+    breakdown = (
+        "a linear solver could not go on with this matrix. Use another one: SparseDirect or Dense take any matrix that is "
+        "not singular."
+    )
+    conlim = "the condition number of the matrix is larger than the solver was allowed (conlim=)."
+    indefinite = (
+        "the matrix is not positive definite, and the linear solver needs it to be (PCG, Cholesky). An unstable or buckled "
+        "structure, or a matrix with Lagrange multipliers, is indefinite: use SparseDirect, Dense or MINRES."
+    )
+    not_block_tridiagonal = (
+        "BlockTridiagonal was given a matrix in which some nodes are coupled that are not neighbours in number: number them "
+        "along the chain, or use SparseDirect."
+    )
+    unequal_rows = (
+        "the rows of the matrix are so unequal, as those of a penalty of 1e30 make them, that a small |b - A x| / |b| says "
+        "nothing about the small ones, and these are not solved. Hold unknowns by constraints or "
+        "eliminate_rows_and_columns, use SparseDirect, or ask for a smaller rtol."
+    )
+    unsymmetric = (
+        "the matrix promises to be symmetric and is not. Build it without the promise (symmetric=False, no symmetric_tag), "
+        "or take its symmetric part (Terms(symmetric=True))."
+    )
+    too_few_modes = (
+        "there are fewer modes than were asked for (count=). A mode of vibration needs a free direction with mass, a mode "
+        "of buckling a load that takes stiffness away: turn the load round if it only stiffens."
+    )
+    modes_not_converged = (
+        "the iteration for the modes did not find all of them. Ask for a few more (count=), which widens its search, and "
+        "look for directions with hardly any mass or stiffness."
+    )
+    unstable_state = (
+        "the state is not a stable one, so its tangent is not positive definite. Buckling counts from a stable state: take "
+        "less load into it. Modes of vibration need a K + s M that is positive definite for some s: look for directions "
+        "without mass that are pushed away."
+    )
+    repeated_eigenvalue = (
+        "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
+        "a derivative. Sums of the equal eigenvalues have one; or break the symmetry of the scene."
+    )
+
+
+class FailedComputation(ArithmeticError):
+    """A solve that did not succeed. The message says why; `result` is the member of `RESULTS`.
+
+    Raised outside `jit` and `vmap`. Inside, JAX raises the same words at run time: `jax.errors.JaxRuntimeError` (a
+    `RuntimeError`) or, out of a short program, `ValueError`.
+    """
+
+    def __init__(self, message: str, result: Any = None):
+        super().__init__(message)
+        self.result = result
+
+
+def is_traced(tree: Any) -> bool:
+    """Whether any leaf is being traced, so that its value cannot be looked at."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))

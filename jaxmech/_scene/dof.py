@@ -1,0 +1,150 @@
+"""What a degree of freedom is: its coordinates, its tangent space, and the chart that joins them.
+
+`x = retract(x0, d)` moves a coordinate by the tangent vector `d`; every derivative in jaxmech is taken with respect to
+`d` at `d = 0`, so that points and rigid frames are the same code.
+"""
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+from equinox import AbstractClassVar
+
+from .._math.rotation import (
+    normalised,
+    quaternion_conjugate,
+    quaternion_exp,
+    quaternion_exp_near,
+    quaternion_log,
+    quaternion_log_near,
+    quaternion_product,
+)
+from .._runtime.array_types import Array, Float
+
+
+class AbstractDof(eqx.Module):
+    """What a degree of freedom is: coordinates `(c,)`, a tangent space `(d,)`, and the chart `retract` that joins them.
+
+    `c = coord_size`, `d = deriv_size`. Velocities, displacements and forces are tangent vectors, translations first
+    [m/s, m, N], then rotations in world axes [rad/s, rad, N m].
+    """
+
+    coord_size: AbstractClassVar[int]
+    deriv_size: AbstractClassVar[int]
+    space_size: AbstractClassVar[int]  # the leading components of a tangent vector that are a translation
+    is_vector_space: AbstractClassVar[bool]  # retract is addition, and the chart is the space itself
+
+    @abc.abstractmethod
+    def retract(self, x: Float[Array, " c"], d: Float[Array, " d"]) -> Float[Array, " c"]:
+        """`x ⊕ d`: the coordinate reached from `x` by the displacement `d`."""
+
+    @abc.abstractmethod
+    def local(self, x0: Float[Array, " c"], x1: Float[Array, " c"]) -> Float[Array, " d"]:
+        """The displacement from `x0` to `x1`: `retract(x0, local(x0, x1)) = x1`."""
+
+    def retract_near(self, x: Float[Array, " c"], d: Float[Array, " d"]) -> Float[Array, " c"]:
+        """`retract` with the same value and derivatives at `d = 0` up to the fourth; where only those are wanted."""
+        return self.retract(x, d)
+
+    def local_near(self, x0: Float[Array, " c"], x1: Float[Array, " c"]) -> Float[Array, " d"]:
+        """`local` with the same value and derivatives at `x1 = x0` up to the fourth."""
+        return self.local(x0, x1)
+
+    def coadjoint(self, v: Float[Array, " d"], momentum: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The rate at which a momentum fixed to the body turns in the world, `omega x L`; nothing for points.
+
+        It is the term that world-frame spins add to Lagrange's equations (the Euler-Poincare equations; J. E. Marsden
+        and T. S. Ratiu, *Introduction to Mechanics and Symmetry*, 1999, chapter 13).
+        """
+        del v
+        return jnp.zeros_like(momentum)
+
+
+class Vec1(AbstractDof):
+    """A scalar, `(1,)`: a joint angle [rad], a distance [m]. `retract(x, d) = x + d`."""
+
+    coord_size = 1
+    deriv_size = 1
+    space_size = 1
+    is_vector_space = True
+
+    def retract(self, x, d):
+        return x + d
+
+    def local(self, x0, x1):
+        return x1 - x0
+
+
+class Vec2(AbstractDof):
+    """A point of the plane, `(2,)` [m]. `retract(x, d) = x + d`."""
+
+    coord_size = 2
+    deriv_size = 2
+    space_size = 2
+    is_vector_space = True
+
+    def retract(self, x, d):
+        return x + d
+
+    def local(self, x0, x1):
+        return x1 - x0
+
+
+class Vec3(AbstractDof):
+    """A point of space, `(3,)` [m]. `retract(x, d) = x + d`."""
+
+    coord_size = 3
+    deriv_size = 3
+    space_size = 3
+    is_vector_space = True
+
+    def retract(self, x, d):
+        return x + d
+
+    def local(self, x0, x1):
+        return x1 - x0
+
+
+class Rigid2(AbstractDof):
+    """A frame of the plane: `(x, y, angle)` [m, m, rad]; velocity and spin. Its chart is additive."""
+
+    coord_size = 3
+    deriv_size = 3
+    space_size = 2
+    is_vector_space = True
+
+    def retract(self, x, d):
+        return x + d
+
+    def local(self, x0, x1):
+        return x1 - x0
+
+
+class Rigid3(AbstractDof):
+    """A frame of space: `(x, y, z, qx, qy, qz, qw)`, the quaternion of unit length; velocity and spin in world axes.
+
+    `retract((c, q), (u, w)) = (c + u, exp(w) q)`: translation and world-frame rotation vector, side by side.
+    """
+
+    coord_size = 7
+    deriv_size = 6
+    space_size = 3
+    is_vector_space = False
+
+    def retract(self, x, d):
+        turned = normalised(quaternion_product(quaternion_exp(d[3:]), x[3:]))
+        return jnp.concatenate([x[:3] + d[:3], turned])
+
+    def local(self, x0, x1):
+        turn = quaternion_log(quaternion_product(x1[3:], quaternion_conjugate(x0[3:])))
+        return jnp.concatenate([x1[:3] - x0[:3], turn])
+
+    def retract_near(self, x, d):
+        return jnp.concatenate([x[:3] + d[:3], quaternion_product(quaternion_exp_near(d[3:]), x[3:])])
+
+    def local_near(self, x0, x1):
+        turn = quaternion_log_near(quaternion_product(x1[3:], quaternion_conjugate(x0[3:])))
+        return jnp.concatenate([x1[:3] - x0[:3], turn])
+
+    def coadjoint(self, v, momentum):
+        return jnp.concatenate([jnp.zeros_like(momentum[:3]), jnp.cross(v[3:], momentum[3:])])

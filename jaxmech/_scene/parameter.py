@@ -1,0 +1,185 @@
+"""What a component knows about one element: its parameters, and how they are spread over the elements.
+
+A component (force field, mass, mapping, constraint) describes **one** element. Its physical numbers are declared with
+`parameter()` (shared, or one per element) or `nodal_parameter()` (one per node of a state); `over_elements` then maps
+a method of the component over all elements, handing each call a view that holds that element's own numbers.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+
+from .._codegen.map_elements import map_elements
+from .._codegen.program.nodal_gather import NodeRows, is_rows, whole
+from .._codegen.program.scatter_plan import AbstractElementSums
+from .._runtime.argument_checks import check_real, numeric_array
+from .._runtime.jax_internals import Tracer
+from .stencil import Stencil
+
+_KIND = "jaxmech"
+_LARGEST = 10**308  # whole numbers beyond are no floating-point number
+
+
+def is_concrete(*arrays: Any) -> bool:
+    """Whether values may be looked at (they are not being traced)."""
+    return not any(isinstance(a, Tracer) for a in arrays)
+
+
+def as_array(value: Any) -> Any:
+    """An array of what was given, whole numbers made real; what cannot be one passes, to be refused by `check_real`."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
+        value = jnp.asarray(float(value), jnp.result_type(float))
+    elif isinstance(value, (bool, float, complex, np.number, np.bool_)):
+        value = jnp.asarray(value)
+    elif isinstance(value, (list, tuple, np.ndarray)):
+        try:
+            value = jnp.asarray(numeric_array("", "", value))
+        except TypeError:
+            return value
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.integer):
+        value = value.astype(jnp.result_type(float))
+    return value
+
+
+def parameter(*, ndim: int = 0, **kwargs: Any) -> Any:
+    """Declare a physical number of one element, itself an array of `ndim` axes.
+
+    The stored leaf has `ndim` axes (shared by all elements) or `ndim + 1` (one per element, element axis first). It is
+    always a differentiable leaf, never static.
+    """
+    return eqx.field(converter=as_array, metadata={_KIND: ("element", ndim, 0)}, **kwargs)
+
+
+def nodal_parameter(*, ndim: int = 0, stencil: int = 0, **kwargs: Any) -> Any:
+    """Declare a number that lives on the nodes of the state of stencil number `stencil`.
+
+    The stored leaf has `ndim + 1` axes, node axis first; the element sees the rows of its own nodes (axes `k, ...`, or
+    `...` where the stencil names one node per element), exactly as it sees positions.
+    """
+    return eqx.field(converter=as_array, metadata={_KIND: ("node", ndim, stencil)}, **kwargs)
+
+
+def each_element(**kwargs: Any) -> Any:
+    """Declare numbers that every element has of its own: a tuple of arrays, element axis first, of any further axes."""
+
+    def convert(values: Any) -> tuple[Any, ...]:
+        values = values if isinstance(values, tuple | list) else (values,)
+        return tuple(as_array(value) for value in values)
+
+    return eqx.field(converter=convert, metadata={_KIND: ("each", 0, 0)}, **kwargs)
+
+
+def _declaration(component: eqx.Module, path: tuple[Any, ...]) -> tuple[str, int, int] | None:
+    """The innermost declaration met on the way from the component to a leaf."""
+    owner, found = component, None
+    for key in path:
+        match key:
+            case GetAttrKey(name=name):
+                fields = getattr(type(owner), "__dataclass_fields__", {})
+                if name in fields:
+                    found = fields[name].metadata.get(_KIND, found)
+                owner = getattr(owner, name)
+            case SequenceKey(idx=index):
+                owner = owner[index]  # pyright: ignore[reportIndexIssue]
+            case DictKey(key=name):
+                owner = owner[name]  # pyright: ignore[reportIndexIssue]
+            case FlattenedIndexKey():
+                return found
+    return found
+
+
+def _leaves(component: eqx.Module) -> tuple[list[tuple[tuple[Any, ...], Any]], Any]:
+    return jax.tree_util.tree_flatten_with_path(component)
+
+
+def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[Any, Any]:
+    """The component with its nodal parameters as `NodeRows`, and the `vmap` axes of every one of its leaves."""
+    leaves, treedef = _leaves(component)
+    values, axes = [], []
+    for path, leaf in leaves:
+        kind = _declaration(component, path)
+        if kind is None or not eqx.is_array(leaf):
+            values.append(leaf)
+            axes.append(None)
+        elif kind[0] == "node":
+            values.append(NodeRows(leaf, stencils[kind[2]].nodes))
+            axes.append(0)
+        else:
+            values.append(leaf)
+            axes.append(0 if kind[0] == "each" or leaf.ndim > kind[1] else None)
+    return treedef.unflatten(values), treedef.unflatten(axes)
+
+
+def over_elements(
+    component: eqx.Module,
+    stencils: tuple[Stencil, ...],
+    function: Callable,
+    *args: Any,
+    sums: AbstractElementSums | None = None,
+) -> Any:
+    """`function(component of one element, *args of one element)`, mapped over the elements (axis 0 of every arg).
+
+    With `sums`, not that but its sums over the elements, and what of it is not summed. An arg may be `NodeRows`.
+    """
+    view, axes = element_view(component, stencils)
+    return map_elements(function, (axes, *(0 for _ in args)), view, *args, sums=sums)
+
+
+def trace_elements(component: eqx.Module, stencils: tuple[Stencil, ...], function: Callable, *args: Any) -> Any:
+    """`over_elements` where only the trace is read, and nothing is run."""
+    view, axes = element_view(component, stencils)
+    return jax.vmap(function, in_axes=(axes, *(0 for _ in args)))(jax.tree.map(whole, view, is_leaf=is_rows), *args)
+
+
+def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...]) -> None:
+    """Raise a `ValueError` or `TypeError` naming the field whose leaf is no real number, is not finite, or fits neither
+    one element nor all of them."""
+    owner = type(component).__name__
+    elements = stencils[0].elements if stencils else None
+    for name, field in component.__dataclass_fields__.items():
+        value = getattr(component, name)
+        # JAX takes None for an empty subtree: no leaf of it would be checked.
+        kind = field.metadata.get(_KIND)
+        optional = kind is not None and (kind[0] == "each" or (value is None and field.default is None))
+        if kind is not None and not jax.tree.leaves(value) and not optional:
+            raise TypeError(f"{owner}: {name} must be a number or an array, got {value!r:.80}.")
+    for path, leaf in _leaves(component)[0]:
+        kind = _declaration(component, path)
+        if kind is None:
+            continue
+        name = jax.tree_util.keystr(path).lstrip(".")
+        check_real(owner, name, leaf)
+        extra = leaf.ndim - kind[1]
+        if kind[0] == "each":
+            if elements is not None and leaf.shape[:1] != (elements,):
+                raise ValueError(f"{owner}: {name} has shape {leaf.shape}, expected a leading axis of {elements}.")
+        elif kind[0] == "node":
+            if extra != 1:
+                raise ValueError(f"{owner}: {name} has shape {leaf.shape}, expected (nodes, + {kind[1]} axes).")
+            nodes = stencils[kind[2]].nodes
+            if is_concrete(nodes) and nodes.size and int(np.max(np.asarray(nodes))) >= leaf.shape[0]:
+                raise ValueError(
+                    f"{owner}: {name} is of {leaf.shape[0]} nodes, but node {np.max(np.asarray(nodes))} is named."
+                )
+        elif extra not in (0, 1) or (extra == 1 and elements is not None and leaf.shape[0] != elements):
+            raise ValueError(
+                f"{owner}: {name} has shape {leaf.shape}, expected {kind[1]} axes (shared by all elements) or a "
+                f"leading axis of {elements} (one per element)."
+            )
+
+
+def check_range(component: eqx.Module, **conditions: tuple[Any, Callable[[Any], Any], str]) -> None:
+    """Raise a `ValueError` unless `condition(value)` holds everywhere: `check_range(self, young=(E, lambda e: e > 0,
+    "positive"))`. Values under tracing, and placeholders, cannot be looked at and pass."""
+    for name, (value, condition, expected) in conditions.items():
+        if not isinstance(value, jax.Array) or not is_concrete(value):
+            continue
+        numbers = np.asarray(value)
+        good = np.asarray(condition(numbers))
+        if not good.all():
+            raise ValueError(f"{type(component).__name__}: {name} must be {expected}, got {numbers[~good].ravel()[:3]}.")

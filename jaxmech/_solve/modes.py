@@ -1,0 +1,138 @@
+"""Modes of vibration: small free motions about a state."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._linear_solver.eigen.eigenpairs import Eigenpairs, eigenpairs
+from .._linear_solver.sparse.host_choice import host_backend
+from .._linear_system.compatibility import check_topology
+from .._linear_system.matrix import MatrixLinearSystem
+from .._model.dynamics import Fields, zero_forces
+from .._model.failure_report import raise_failure
+from .._model.system import State, System, check_inputs
+from .._model.terms import Factors, Terms
+from .._runtime.argument_checks import check_counts, check_flags
+from .._runtime.array_types import Array, Float
+from .._runtime.precision import compiled
+
+_MASS = Factors(mass=1.0, damping=0.0, stiffness=0.0, rayleigh=0.0)
+STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
+
+
+class ModesInfo(eqx.Module):
+    """What is known of modes: `result` (of `RESULTS`); `errors` (count,), the relative change of the scaled matrices that
+    would make each exact; `floor` (count,), what rounding makes of an eigenvalue that should be nil; `loose_state`, the
+    number of the state that nothing holds, where the matrices are singular (-1 otherwise).
+    """
+
+    result: Any
+    errors: Array
+    floor: Array
+    loose_state: Array
+
+
+class Modes(eqx.Module):
+    """The lowest modes: `(K + G) phi = omega^2 M phi`, in ascending order, and `info` on how they were found.
+
+    Differentiable in forward and reverse mode, to any order: `d(omega^2) = phi^T (dK - omega^2 dM) phi`. Of a repeated
+    eigenvalue only functions that treat its copies alike (sums) have a derivative: each copy is given the mean, and asking
+    for that of one of its shapes ends in `RESULTS.repeated_eigenvalue`.
+    """
+
+    pairs: Eigenpairs
+    info: ModesInfo
+
+    @property
+    def eigenvalues(self) -> Float[Array, " count"]:
+        """`omega^2` [1/s^2]; negative where the state is unstable."""
+        return self.pairs.values
+
+    @property
+    def frequencies(self) -> Float[Array, " count"]:
+        """`omega` [rad/s]. Minus the rate of growth [1/s] where the state is unstable, and nil, with a derivative of nil,
+        where the eigenvalue is nil to rounding (bodies that are free to move).
+        """
+        values = self.eigenvalues
+        nil = jnp.abs(values) <= self.info.floor
+        return jnp.where(nil, 0.0, jnp.sign(values) * jnp.sqrt(jnp.where(nil, 1.0, jnp.abs(values))))
+
+    @property
+    def shapes(self) -> Fields:
+        """`phi`, `{state: (count, nodes, deriv_size)}` of the main states, `phi^T M phi = 1` [kg^-1/2 and the like], the
+        largest component positive. `velocities` makes those of mapped states of them.
+        """
+        return self.pairs.vectors
+
+    @property
+    def unstable(self) -> Array:
+        """How many of these modes grow instead of vibrating."""
+        return jnp.sum(self.eigenvalues < -self.info.floor)
+
+
+def modes(
+    system: System,
+    state: State,
+    linear_system: MatrixLinearSystem | None = None,
+    *,
+    count: int = 6,
+    throw: bool = True,
+) -> Modes:
+    """The `count` lowest modes of vibration of a scene about a state: `(K + G) phi = omega^2 M phi`.
+
+    Undamped, about the state at rest (its velocities are left out), constraints holding what they hold; `K`, `G` and `M` of
+    all components, through mappings. The state should be an equilibrium. `linear_system`: made with
+    `MatrixLinearSystem.build` with stiffness and mass among its terms; built here if none is given (not under `jit`). The
+    eigenproblem is solved on the host by a shifted factor and Lanczos iterations in float64, and the modes are counted, so
+    that none is missed. Raises `ValueError` for a scene or a linear system without mass or stiffness and a count that is no
+    number of modes, `FailedComputation` (under `jit`, JAX's run-time error) with the reason (`too_few_modes`,
+    `modes_not_converged`, `unsymmetric`, `singular`, `not_finite`) unless `throw=False`, which leaves it in `info.result`.
+    """
+    check_inputs("modes", system, state)
+    check_flags("modes", throw=throw)
+    if not system.masses:
+        raise ValueError("modes: the scene has no mass; add a component to System(masses=...).")
+    if linear_system is None:
+        linear_system = MatrixLinearSystem.build(system, state, Terms(damping=False))
+    check_pencil("modes", linear_system, count, mass=True)
+    check_topology("the linear system given to modes", linear_system.built_for, system)
+    found = _modes(system, state, linear_system, count)
+    return raise_failure(found, found.info, system, "modes") if throw else found
+
+
+@compiled
+def _modes(system: System, state: State, linear_system: MatrixLinearSystem, count: int) -> Modes:
+    still = State(state.position, zero_forces(system, state.position), state.time)
+    K = linear_system.assemble(system, still, STIFFNESS)
+    M = linear_system.unconstrained(system, still, _MASS)
+    # P M P without the ones that keep a matrix regular: held directions, without mass, have no modes.
+    held = linear_system.constrain(system, M.scaled(0.0))
+    M = linear_system.constrain(system, M).plus(held.scaled(-1.0))
+    pairs = eigenpairs(K, M, count, shifted=True, norm="mass")
+    return Modes(pairs, info_of(pairs))
+
+
+def info_of(pairs: Eigenpairs) -> ModesInfo:
+    """What the search reports."""
+    found = pairs.found
+    return ModesInfo(found.result, found.errors, found.floor, found.loose_state)
+
+
+def check_pencil(who: str, linear_system: Any, count: Any, *, mass: bool) -> None:
+    """Raise unless the linear system assembles what `who` needs, of a size that can be factored, and `count` fits it."""
+    if not isinstance(linear_system, MatrixLinearSystem):
+        raise TypeError(f"{who}: linear_system must be a MatrixLinearSystem, which has a matrix, got {linear_system!r:.80}.")
+    missing = [name for name in ("stiffness", *(["mass"] if mass else [])) if not getattr(linear_system.terms, name)]
+    if missing:
+        raise ValueError(f"{who}: the linear system leaves out {missing}; build it with Terms({missing[0]}=True).")
+    check_counts(who, count=count)
+    size = sum(n * d for _, n, d in linear_system.sizes)
+    if count > size:
+        raise ValueError(f"{who}: count is {count}, but there are only {size} unknowns.")
+    backend = host_backend("auto", symmetric=True)
+    if size > backend.most_unknowns:
+        raise ValueError(
+            f"{who}: {size} unknowns are more than {backend.name} should factorise ({backend.most_unknowns}): take a "
+            'coarser mesh or a faster backend (pip install "jaxmech[mkl]").'
+        )

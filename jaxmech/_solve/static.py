@@ -1,0 +1,190 @@
+"""Static equilibrium: `f(x) = 0` in the free directions."""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from .._linear_solver.base.derivative import mark_failure
+from .._linear_system.base import AbstractLinearSystem
+from .._linear_system.compatibility import check_topology
+from .._linear_system.matrix import MatrixLinearSystem
+from .._model.arguments import checked
+from .._model.constraint_projection import held, prescribed, project
+from .._model.dynamics import Fields, kinematics, retract, total_force, zero_forces
+from .._model.failure_report import DERIVATIVE, raise_failure
+from .._model.fault import given
+from .._model.system import State, System, check_inputs
+from .._model.terms import Factors, Terms
+from .._model.validity import laws_hold
+from .._runtime.argument_checks import check_flags, check_instance
+from .._runtime.array_types import Array
+from .._runtime.precision import compiled
+from .._runtime.results import RESULTS, is_traced
+from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
+from .linear_problem import LinearProblem
+from .newton import linear_problem, solve_equilibrium
+
+_STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
+
+
+class StaticSolution(eqx.Module):
+    """The equilibrium: `state` (without velocity), and `info` on how it was found.
+
+    `info`: `result` (of `RESULTS`), `iterations`, `residuals` (load steps, iterations; -1 where there was none) [N], the
+    last `residual` and its rounding `floor` [N], `linear_steps` of an iterative solver, `loose_state` of a singular matrix.
+    """
+
+    state: State
+    info: NewtonInfo
+
+    @property
+    def position(self) -> dict[str, Array]:
+        """The positions of the main states [m]."""
+        return self.state.position
+
+
+class StaticEquilibrium(AbstractEquilibrium):
+    """`R(x) = f(x)`, less what a part of the load leaves off; the unknowns are positions."""
+
+    system: System
+    linear_system: AbstractLinearSystem
+    time: Array
+    missing: tuple[Fields, Fields] | None = None  # the residual and gap that this load leaves off
+
+    def state(self, u: Fields) -> State:
+        return State(u, zero_forces(self.system, u), self.time)
+
+    def residual(self, u: Fields) -> tuple[Fields, Fields]:
+        R, gap = total_force(self.system, self.state(u)), prescribed(self.system, u, self.time)
+        if self.missing is not None:
+            R, gap = ({s: a[s] - b[s] for s in a} for a, b in zip((R, gap), self.missing, strict=True))
+        return R, gap
+
+    def held(self, u: Fields, start: Fields) -> Fields:
+        return held(self.system, u, start)
+
+    def operator(self, u: Fields) -> Any:
+        return self.linear_system.unconstrained(self.system, self.state(u), _STIFFNESS)
+
+    def move(self, u: Fields, d: Fields) -> Fields:
+        return retract(self.system.dofs, u, d)
+
+    def given(self, u: Fields) -> list[tuple[str, Array]]:
+        return _given(self.system, self.state(u))
+
+    def is_exact(self) -> bool:
+        charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
+        return charts and self.linear_system.is_exact(self.system)
+
+    def is_inertial(self) -> bool:
+        return False
+
+    def is_valid(self, u: Fields) -> Array:
+        return laws_hold(self.system, kinematics(self.system, u))
+
+    def rounding(self, u: Fields) -> Fields:
+        # Coordinates round in proportion to themselves; a quaternion's to one.
+        return {
+            s: jnp.ones((x.shape[0], self.system.dofs[s].deriv_size), x.dtype) * jnp.max(jnp.abs(x), initial=0)
+            for s, x in u.items()
+        }
+
+    def at_load(self, load: Array, start: tuple[Fields, Fields]) -> "StaticEquilibrium":
+        missing = jax.tree.map(lambda a: (1 - load) * a, start)
+        return StaticEquilibrium(self.system, self.linear_system, self.time, missing)
+
+
+def static_solve(
+    system: System,
+    state: State,
+    linear_system: AbstractLinearSystem | None = None,
+    solver: lx.AbstractLinearSolver | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float = 0.0,
+    max_steps: int = 50,
+    load_steps: int = 1,
+    line_search: str = "finite",
+    throw: bool = True,
+) -> StaticSolution:
+    """The equilibrium reached from `state` by Newton's method, at `state.time`.
+
+    `linear_system`: made with `MatrixLinearSystem.build`, or a `MatrixFreeSystem`; built here if none is given (not
+    under `jit`). `solver`: a lineax solver, `default_solver` unless given. Converged when the residual norm over the
+    free directions is at most `rtol` times that of the first step's right-hand side, plus `atol` [N]; `rtol=None` takes
+    the square root of the rounding unit, or the rounding floor of the residual where that is higher.
+    `load_steps`: the out-of-balance force at the start, and the prescribed motion, are applied in equal parts.
+    `line_search`: `"finite"` halves a step that inverts an element or is not finite; `"residual"` also one that does
+    not reduce the residual; `"none"`.
+
+    Differentiable in forward and reverse mode, to any order, by every leaf of `system`, by `state.time`, and by the
+    positions at which constraints hold nodes; nothing depends on the rest of the start. Raises `FailedComputation`
+    (under `jit`, JAX's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
+    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 11; O. Blondel et al., arXiv:2105.15183
+    (implicit differentiation).
+    """
+    check_inputs("static_solve", system, state)
+    check_flags("static_solve", throw=throw)
+    raises = throw and is_traced((system, state))
+    options = NewtonOptions(
+        rtol, atol, max_steps, load_steps, line_search, derivatives_of=DERIVATIVE.format("static_solve") if raises else ""
+    )
+    if solver is not None:
+        check_instance("static_solve", "solver", solver, lx.AbstractLinearSolver)
+    if linear_system is None:
+        linear_system = MatrixLinearSystem.build(system, state, Terms(mass=False, damping=False))
+    check_instance("static_solve", "linear_system", linear_system, AbstractLinearSystem)
+    check_topology("the linear system given to static_solve", linear_system.built_for, system)
+    solution = _solve(system, state, linear_system, solver, options)
+    if not throw:
+        return solution
+    given = partial(_given, system, state)
+    return raise_failure(solution, solution.info, system, "static_solve", given, load_steps=load_steps)
+
+
+def _given(system: System, state: State) -> list[tuple[str, Array]]:
+    """What an equilibrium depends on, and where its iterations start."""
+    return given(system, State(state.position, {}, state.time))
+
+
+@compiled
+def _solve(system: System, state: State, linear_system: Any, solver: Any, options: NewtonOptions) -> StaticSolution:
+    problem = StaticEquilibrium(system, linear_system, state.time)
+    position, info = solve_equilibrium(problem, state.position, options, solver)
+    position = mark_failure(position, info.result != RESULTS.successful)
+    return StaticSolution(State(position, zero_forces(system, position), state.time), info)
+
+
+def static_problem(system: System, state: State, linear_system: AbstractLinearSystem | None = None) -> LinearProblem:
+    """The linear system `A x = b` that one Newton iteration of `static_solve` solves at `state`, under the whole load.
+
+    `A = P (K + G) P + I - P`, `b` the force out of balance and the prescribed motion still to go, `x` the displacement.
+    At the start of a linear problem it is the whole problem; at a solution `A` is the tangent there and `b` what remains.
+    `linear_system`: as in `static_solve`.
+    """
+    check_inputs("static_problem", system, state)
+    if linear_system is None:
+        linear_system = MatrixLinearSystem.build(system, state, Terms(mass=False, damping=False))
+    check_instance("static_problem", "linear_system", linear_system, AbstractLinearSystem)
+    check_topology("the linear system given to static_problem", linear_system.built_for, system)
+    return _problem(system, state, linear_system)
+
+
+@compiled
+def _problem(system: System, state: State, linear_system: Any) -> LinearProblem:
+    return linear_problem(StaticEquilibrium(system, linear_system, state.time), state.position)
+
+
+@checked
+def reactions(system: System, state: State) -> Fields:
+    """The forces [N, N m] with which constraints hold the main states in equilibrium: `-(I - P) f`.
+
+    `{state: (nodes, deriv_size)}`, nil in free directions. `f` is `total_force`; inertia has no part in it.
+    """
+    f = total_force(system, state)
+    free = project(system, f)
+    return {s: free[s] - f[s] for s in f}
