@@ -26,6 +26,7 @@ from ._forcefield.base import AbstractEnergyForceField as AbstractEnergyForceFie
 from ._forcefield.base import AbstractForceField as AbstractForceField
 from ._forcefield.constant_force import ConstantForce as ConstantForce
 from ._forcefield.constant_torque import ConstantTorque as ConstantTorque
+from ._forcefield.continuum import SolidFEM as SolidFEM
 from ._forcefield.hexahedron import HexahedronFEM as HexahedronFEM
 from ._forcefield.penalty_plane import PenaltyPlane as PenaltyPlane
 from ._forcefield.pressure import Pressure as Pressure
@@ -111,6 +112,7 @@ from ._mesh.io import read_mesh as read_mesh
 from ._mesh.io import write_mesh as write_mesh
 from ._mesh.mesh import Mesh as Mesh
 from ._mesh.mesh import boundary_faces as boundary_faces
+from ._mesh.quadratic import quadratic_mesh as quadratic_mesh
 from ._mesh.reference import ReferenceElement as ReferenceElement
 from ._mesh.reference import reference_element as reference_element
 from ._mesh.split import hexahedra_to_prisms as hexahedra_to_prisms

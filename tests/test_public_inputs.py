@@ -19,7 +19,17 @@ import jaxmech as jm
 # What jaxmech, lineax or JAX calls of a component for one element, or for an operator that was checked before: under
 # tracing, where there is nothing to look at and no time to lose.
 HOOKS = {
-    *("check_dofs", "retract", "local", "retract_near", "local_near", "coadjoint", "energy_density", "recursion"),
+    *(
+        "check_dofs",
+        "retract",
+        "local",
+        "retract_near",
+        "local_near",
+        "coadjoint",
+        "energy_density",
+        "in_plane_density",
+        "recursion",
+    ),
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
     *("advanced", "where"),

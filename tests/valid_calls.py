@@ -473,6 +473,9 @@ for _name, _mesh in (("TriangleFEM", PLATE), ("QuadFEM", TILE)):
         thickness=1.0,
         plane="strain",
     )
+_plate = {"material": MATERIAL, "thickness": 1.0, "plane": "strain"}
+call("SolidFEM", "forces", on=("plate", PLATE.cells), rest=np.asarray(PLATE.points), kind="triangle", **_plate)
+call("SolidFEM.from_mesh", "forces", state="plate", mesh=PLATE, **_plate)
 call("ConsistentMass", "masses", on=("box", BOX.cells), rest=np.asarray(BOX.points), density=1.0, kind="tetrahedron")
 call("NeoHookean.from_lame", mu=1.0, lam=1.0)
 
@@ -485,6 +488,7 @@ for _name in ("box_mesh", "edges_to_quads", "reference_element"):
     call(_name, **CASES[_name][2])
 call("hexahedra_to_prisms", mesh=BRICK, axis=2, split="kuhn")
 call("tetrahedra_to_triangles", mesh=BOX)
+call("quadratic_mesh", mesh=BOX, kind="tetrahedron10")
 call("triangles_to_edges", mesh=PLATE)
 call("boundary_faces", mesh=BOX)
 for _name in ("nodes_where", "faces_where"):

@@ -17,7 +17,7 @@ from .chart import rates
 from .solid import AbstractSolid, check_rest
 
 _NEWTON_STEPS = 30  # for the free stretch; quadratic, so that 30 is far more than a sane material needs
-_MODES = ("strain", "stress")
+PLANES = ("strain", "stress")
 
 
 def with_thickness_stretch(F: Float[Array, "2 2"], stretch: Array) -> Float[Array, "3 3"]:
@@ -94,6 +94,15 @@ def _relaxed_density_jvp(primals: Any, tangents: Any) -> tuple[Scalar, Scalar]:
     return eqx.filter_jvp(lambda material, F: stretched_density(material, F, t), primals, tangents)
 
 
+def in_plane_density(material: AbstractMaterial, plane: str, F: Float[Array, "2 2"]) -> Scalar:
+    """`psi` of a deformation gradient of the plane, in plane strain or in plane stress [J/m^3]."""
+    if plane == "strain":
+        return material.energy_density(with_thickness_stretch(F, jnp.ones((), F.dtype)))
+    if is_linear_law(material, F.dtype):
+        return material.energy_density(with_thickness_stretch(F, linear_stretch(material, F)))
+    return relaxed_density(material, F)
+
+
 class AbstractPlaneSolid(AbstractSolid):
     """A solid in the plane, of some thickness, in plane strain or plane stress."""
 
@@ -101,14 +110,9 @@ class AbstractPlaneSolid(AbstractSolid):
     plane: AbstractVar[str]
 
     def __check_init__(self):
-        check_choice(type(self).__name__, "plane", self.plane, _MODES)
+        check_choice(type(self).__name__, "plane", self.plane, PLANES)
         check_range(self, thickness=(self.thickness, lambda t: t > 0, "positive"))
         check_rest(self)
 
     def in_plane_density(self, F: Float[Array, "2 2"]) -> Any:
-        if self.plane == "strain":
-            return self.thickness * self.material.energy_density(with_thickness_stretch(F, jnp.ones((), F.dtype)))
-        if is_linear_law(self.material, F.dtype):
-            free = with_thickness_stretch(F, linear_stretch(self.material, F))
-            return self.thickness * self.material.energy_density(free)
-        return self.thickness * relaxed_density(self.material, F)
+        return self.thickness * in_plane_density(self.material, self.plane, F)

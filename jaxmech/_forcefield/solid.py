@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from equinox import AbstractClassVar, AbstractVar
+from equinox import AbstractVar
 
 from .._codegen.map_points import map_points
 from .._codegen.scalarize.symmetric import promised_symmetric
@@ -28,7 +28,7 @@ class AbstractSolid(AbstractEnergyForceField):
     A concrete solid names its reference element and says how it makes a 3 x 3 deformation gradient.
     """
 
-    reference: AbstractClassVar[ReferenceElement]
+    reference: AbstractVar[ReferenceElement]
     on: AbstractVar[tuple[Stencil, ...]]
     rest: AbstractVar[Array]
     material: AbstractVar[AbstractMaterial]

@@ -24,14 +24,14 @@ def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Arr
 
 def nearest_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
     """`values[at]`, the nearest row for numbers that are not in `[0, n)`: whether they are is asked `all_within`."""
-    return values.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    return jnp.asarray(values).at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def nearest_rows_or_zeros(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
     """`values[at]`, zeros for numbers that are not in `[0, n)`: whether they are in `[0, n]` is asked `all_within`."""
     if values.shape[0] == 0:
         return jnp.zeros((*at.shape, *values.shape[1:]), values.dtype)
-    return values.at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+    return jnp.asarray(values).at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
 def all_within(*bounds: tuple[Int[Array, "..."], int]) -> Bool[Array, ""]:

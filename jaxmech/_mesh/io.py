@@ -16,6 +16,8 @@ from .reference import reference_element
 
 _MESHIO_KINDS = {"line": "edge", "triangle": "triangle", "quad": "quad", "tetra": "tetrahedron"}
 _MESHIO_KINDS |= {"wedge": "prism", "hexahedron": "hexahedron"}
+_MESHIO_KINDS |= {"line3": "edge3", "tetra10": "tetrahedron10"}
+_MESHIO_KINDS |= {name: name for name in ("triangle6", "quad8", "quad9", "hexahedron20", "hexahedron27")}
 _MESHIO_NAMES = {kind: name for name, kind in _MESHIO_KINDS.items()}
 
 

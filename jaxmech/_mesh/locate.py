@@ -60,7 +60,7 @@ def _local_coordinates(reference: ReferenceElement, corners: np.ndarray, points:
         # Where cells are distorted, no step goes much further than the point is away.
         reach = 10 * (1 + np.abs(step).max(axis=1, keepdims=True)) if reach is None else reach
         xi = np.clip(xi + step, -reach, reach)
-        if reference.is_simplex or np.nanmax(np.abs(step), initial=0) < 1e-14:
+        if reference.is_affine or np.nanmax(np.abs(step), initial=0) < 1e-14:
             break
     gap = np.abs(points - np.einsum("nk,nkd->nd", np.asarray(reference.shape(xi)), corners)).max(axis=1)
     size = np.abs(points).max(axis=1) + np.abs(corners).max(axis=(1, 2))

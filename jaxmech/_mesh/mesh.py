@@ -33,7 +33,8 @@ def _as_cells(cells: Any) -> Array:
 class Mesh(eqx.Module):
     """Points `(n, d)` [m], `d` 2 or 3, and cells `(e, k)`: the point numbers of each cell, in VTK order.
 
-    `kind` is 'edge', 'triangle', 'quad', 'tetrahedron', 'prism' or 'hexahedron'; it may have fewer dimensions
+    `kind` is 'edge', 'triangle', 'quad', 'tetrahedron', 'prism', 'hexahedron', or one of quadratic cells: 'edge3',
+    'triangle6', 'quad8', 'quad9', 'tetrahedron10', 'hexahedron20', 'hexahedron27'; it may have fewer dimensions
     than the points (a sheet or a rope in space). Points are a differentiable leaf whose dtype is kept; `kind` is
     static.
 

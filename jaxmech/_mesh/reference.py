@@ -1,32 +1,36 @@
 """What one cell of each kind looks like before it is placed in space: shape functions, faces, quadrature."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, combinations, product
 from math import factorial, prod
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import roots_jacobi
 
 from .._runtime.argument_checks import real_array
 from .._runtime.array_types import Float
 
-# Of simplices, of products of lines, of prisms.
-_NAMED_DEGREES = {"stiffness": (0, 3, 2), "mass": (2, 3, 2)}
+# Of simplices, of products of lines, of prisms; and by order.
+_NAMED_DEGREES = {1: {"stiffness": (0, 3, 2), "mass": (2, 3, 2)}, 2: {"stiffness": (2, 5, 4), "mass": (4, 5, 4)}}
 _HIGHEST_DEGREE = 100
 _SIMPLEX_RULES = {2: 1 / 6, 3: (5 - 5**0.5) / 20}
 
 
 @dataclass(frozen=True)
 class ReferenceElement:
-    """A linear (or multilinear) cell in its own coordinates `xi`, nodes in VTK order.
+    """A Lagrange cell in its own coordinates `xi`, nodes in VTK order: corners first, then those in the middle.
 
     A cell is a product: `factors` are the dimensions of lines `[-1, 1]` (1) and of simplices
     `{xi >= 0, sum(xi) <= 1}` (2, 3), so that a prism is `(2, 1)`, a triangle times a line. Hashable: it may be a
     static field. Faces are the local numbers of the cells one dimension below, outward for a positively oriented
     cell (in the plane, the cell is on the left of its edges); `face_kind` is `None` where there are none, or of
-    several kinds.
+    several kinds. `powers`: the exponents of the monomials in `xi` that span the shape functions, as many as nodes;
+    none for linear cells, whose shape functions are products of affine ones. A row of a table, not a class, is what a
+    further cell takes. Source: O. C. Zienkiewicz, R. L. Taylor, *The Finite Element Method*, vol. 1, 5th ed., 2000, ch. 8.
     """
 
     kind: str
@@ -34,6 +38,12 @@ class ReferenceElement:
     vertices: tuple[tuple[int, ...], ...]
     faces: tuple[tuple[int, ...], ...] = ()
     face_kind: str | None = None
+    powers: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def order(self) -> int:
+        """1 of linear cells, 2 of quadratic ones: those with nodes in the middle of their edges."""
+        return 2 if self.powers else 1
 
     @property
     def dimension(self) -> int:
@@ -44,6 +54,18 @@ class ReferenceElement:
     def is_simplex(self) -> bool:
         """Whether it is a triangle or a tetrahedron."""
         return len(self.factors) == 1 and self.factors[0] > 1
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether any such cell is an affine image of the reference cell."""
+        return self.is_simplex and self.order == 1
+
+    @property
+    def corners(self) -> tuple[int, ...]:
+        """Local numbers of the nodes that are not in the middle of others."""
+        places = np.asarray(self.vertices, float)
+        middle = {tuple(p) for a, b in combinations(places, 2) for p in [(a + b) / 2]}
+        return tuple(k for k, place in enumerate(places) if tuple(place) not in middle)
 
     @property
     def factor_axes(self) -> tuple[slice, ...]:
@@ -61,7 +83,9 @@ class ReferenceElement:
         """Local numbers of the two ends of every edge, smaller number first."""
         if self.dimension == 1:
             return ((0, 1),)
+        corners = set(self.corners)
         rings = self.faces if self.dimension == 3 else (tuple(range(self.nodes)),)
+        rings = tuple(tuple(node for node in ring if node in corners) for ring in rings)
         pairs = {(min(p), max(p)) for ring in rings for p in zip(ring, ring[1:] + ring[:1], strict=True)}
         return tuple(sorted(pairs))
 
@@ -71,10 +95,14 @@ class ReferenceElement:
         They sum to 1, and each is 1 at its own node and 0 at the others.
         """
         xi = self._places(xi)
+        if self.powers:
+            return _monomials(xi, self.powers) @ _coefficients(self)
         return prod(values + xi[..., axes] @ slopes.T for axes, values, slopes in _factor_shapes(self))
 
     def shape_gradients(self, xi: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... k d"]:
         """Derivatives of the `k` shape functions with respect to `xi`."""
+        if self.powers:
+            return np.swapaxes(_monomial_slopes(np.asarray(self._places(xi)), self.powers) @ _coefficients(self), -1, -2)
         xi, pieces, columns = np.asarray(self._places(xi)), _factor_shapes(self), []
         shapes = [values + xi[..., axes] @ slopes.T for axes, values, slopes in pieces]
         for chosen, (_, _, slopes) in enumerate(pieces):  # the product rule
@@ -93,17 +121,19 @@ class ReferenceElement:
         """Points and positive weights, exact for polynomials of `degree`.
 
         The degree is the total one in simplices, and that in each variable along lines. 'stiffness' is 1 point
-        for simplices, 2 per axis for products of lines, and 3 times 2 for prisms; 'mass' integrates products of
-        two shape functions exactly (for affine simplices and prisms, and parallelepipeds). Raises `ValueError`
-        for any other name, and for a negative degree.
+        for linear simplices, 2 per axis for products of lines, and 3 times 2 for prisms; of quadratic cells 3 points for
+        triangles, 4 for tetrahedra, 3 per axis for products of lines. 'mass' integrates products of two shape functions
+        exactly (for affine simplices and prisms, and parallelepipeds). Raises `ValueError` for any other name, and for a
+        negative degree.
         """
-        if isinstance(degree, str) and degree in _NAMED_DEGREES:
+        names = _NAMED_DEGREES[self.order]
+        if isinstance(degree, str) and degree in names:
             family = 0 if self.is_simplex else 1 if set(self.factors) == {1} else 2
-            degree = _NAMED_DEGREES[degree][family]
+            degree = names[degree][family]
         if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or not 0 <= degree <= _HIGHEST_DEGREE:
             raise ValueError(
                 f"ReferenceElement: degree {degree!r:.80} of quadrature is neither a degree (0, 1, ... {_HIGHEST_DEGREE}) "
-                f"nor one of {sorted(_NAMED_DEGREES)}."
+                f"nor one of {sorted(names)}."
             )
         return _quadrature(self, int(degree))
 
@@ -122,6 +152,36 @@ def _factor_shapes(element: ReferenceElement) -> list[tuple[slice, np.ndarray, n
             at_origin = 1.0 - corner.sum(1)
             pieces.append((axes, at_origin, corner - at_origin[:, None]))
     return pieces
+
+
+def _monomials(xi: Any, powers: tuple[tuple[int, ...], ...]) -> Any:
+    """`xi_1^p_1 xi_2^p_2 ...` of every row of powers, `(..., m)`, NumPy or JAX as `xi` is."""
+    return _powers(xi, powers, lambda x: (x * 0 + 1, x, x * x))
+
+
+def _monomial_slopes(xi: np.ndarray, powers: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    """The derivatives of the monomials by each coordinate, `(..., d, m)`."""
+    plain, slopes = (lambda x: (x * 0 + 1, x, x * x)), (lambda x: (x * 0, x * 0 + 1, 2 * x))
+    rows = []
+    for axis in range(xi.shape[-1]):
+        kinds = [slopes if a == axis else plain for a in range(xi.shape[-1])]
+        rows.append(_powers(xi, powers, *kinds))
+    return np.stack(rows, axis=-2)
+
+
+def _powers(xi: Any, powers: tuple[tuple[int, ...], ...], *kinds: Callable[[Any], tuple[Any, ...]]) -> Any:
+    """Products over the coordinates of what `kinds` (one for all, or one each) make of them, by exponent."""
+    axes = range(xi.shape[-1])
+    tables = [(kinds[a] if len(kinds) > 1 else kinds[0])(xi[..., a, None]) for a in axes]
+    module = np if isinstance(xi, np.ndarray) else jnp
+    return module.concatenate([prod(tables[a][p[a]] for a in axes) for p in powers], axis=-1)
+
+
+@cache
+def _coefficients(element: ReferenceElement) -> np.ndarray:
+    """The shape functions in monomials, a column for each: the inverse of the monomials at the nodes."""
+    found = np.linalg.inv(_monomials(np.asarray(element.vertices, float), element.powers))
+    return np.where(np.abs(found) < 1e-12, 0.0, found)
 
 
 @cache
@@ -180,6 +240,47 @@ _ELEMENTS = {
         ReferenceElement("hexahedron", (1, 1, 1), _CUBE, _CUBE_FACES, "quad"),
     )
 }
+
+
+def _quadratic(
+    kind: str, linear: str, edges: str, middles: tuple[tuple[int, ...], ...], degree: str, face_kind: str | None
+) -> ReferenceElement:
+    """A linear cell with nodes in the middle of its edges (pairs of corners, in VTK's order) and of sets of corners.
+
+    `degree`: which monomials, 'total' 2, 'each' variable 2, or 'superlinear' 2, where a first power counts nothing.
+    """
+    base = _ELEMENTS[linear]
+    pairs = tuple((int(edge[0]), int(edge[1])) for edge in edges.split())
+    groups = (*pairs, *middles)
+    corners = np.asarray(base.vertices, float)
+    places = [*map(tuple, corners.tolist()), *(tuple(corners[list(group)].mean(axis=0).tolist()) for group in groups)]
+    number = {frozenset(group): len(corners) + i for i, group in enumerate(groups)}
+    faces = []
+    for face in base.faces:
+        ring = [frozenset(pair) for pair in zip(face, face[1:] + face[:1], strict=True)]
+        ring = list(dict.fromkeys(ring))  # an edge is a ring of one
+        own = [*ring, frozenset(face)] if len(ring) > 1 else ring
+        faces.append((*face, *(number[group] for group in own if group in number)))
+    return ReferenceElement(kind, base.factors, tuple(places), tuple(faces), face_kind, _powers_of(base.dimension, degree))
+
+
+def _powers_of(dimension: int, degree: str) -> tuple[tuple[int, ...], ...]:
+    counted = {"total": sum, "each": max, "superlinear": lambda p: sum(a for a in p if a > 1)}[degree]
+    return tuple(p for p in product(range(3), repeat=dimension) if counted(p) <= 2)
+
+
+_CUBE_EDGES = "01 12 23 30 45 56 67 74 04 15 26 37"
+_CUBE_SIDES = ((0, 4, 7, 3), (1, 2, 6, 5), (0, 1, 5, 4), (3, 7, 6, 2), (0, 3, 2, 1), (4, 5, 6, 7))
+for _element in (
+    _quadratic("edge3", "edge", "01", (), "each", None),
+    _quadratic("triangle6", "triangle", "01 12 20", (), "total", "edge3"),
+    _quadratic("quad8", "quad", "01 12 23 30", (), "superlinear", "edge3"),
+    _quadratic("quad9", "quad", "01 12 23 30", ((0, 1, 2, 3),), "each", "edge3"),
+    _quadratic("tetrahedron10", "tetrahedron", "01 12 20 03 13 23", (), "total", "triangle6"),
+    _quadratic("hexahedron20", "hexahedron", _CUBE_EDGES, (), "superlinear", "quad8"),
+    _quadratic("hexahedron27", "hexahedron", _CUBE_EDGES, (*_CUBE_SIDES, tuple(range(8))), "each", "quad9"),
+):
+    _ELEMENTS[_element.kind] = _element
 
 
 def reference_element(kind: str) -> ReferenceElement:
