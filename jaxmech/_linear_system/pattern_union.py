@@ -41,7 +41,7 @@ def _union(all_patterns: list[dict[Pair, BlockPattern]]) -> dict[Pair, BlockPatt
         found = [patterns[pair] for patterns in all_patterns if pair in patterns]
         shape, places = found[0].shape, [_places(pattern) for pattern in found]
         if pair[0] == pair[1]:
-            places += [(columns, rows) for rows, columns in places]  # sums of halves need every mirror image
+            places += [(columns, rows) for rows, columns in places]  # the sums of an upper triangle need every mirror image
         rows, columns = (np.concatenate(each) for each in zip(*places, strict=True))
         union[pair] = BlockPattern.build(*unique_pairs(rows, columns, shape)[:2], shape)
     return union
@@ -51,11 +51,11 @@ def _within(given: MatrixLinearSystem, union: Mapping[Pair, BlockPattern]) -> Ma
     sums = {}
     for pair, pattern in union.items():
         if pair in given.patterns:
-            sums[pair] = given.sums[pair].within(_positions(given.patterns[pair], pattern), *_places(pattern))
+            sums[pair] = given.varying.pair_sums[pair].within(_positions(given.patterns[pair], pattern), *_places(pattern))
         else:
             sums[pair] = PairSums((), (), None)
     touched = touched_blocks(_held(given), {pair: _places(p) for pair, p in union.items()})
-    return eqx.tree_at(lambda m: (m.sums, m.patterns, m.touched), given, (sums, dict(union), touched))
+    return eqx.tree_at(lambda m: (m.varying.pair_sums, m.patterns, m.touched), given, (sums, dict(union), touched))
 
 
 def _places(pattern: BlockPattern) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._assembly.matrix_mapping import Step
+from .._assembly.mapping_walk import Step
 from .._model.constraint_projection import Touched
 from .._sparse.block_accumulation import PairSums
 from .._sparse.element_scatter import ListSums
