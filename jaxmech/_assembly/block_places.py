@@ -43,7 +43,7 @@ class BlockPlaces(AbstractBlocks[Places]):
 
         products = [of_parent(parent) for parent in self.system.mappings[expansion.mapping].parents]
         step = Step(expansion, Reduction.build(slots, rows.size), jnp.asarray(rows if by_row else columns))
-        return Expanded(products, products if expansion.turns else (), step)
+        return Expanded(products, products if expansion.has_rate else (), step)
 
 
 def local_places(

@@ -100,5 +100,5 @@ class BlockTriplets(AbstractBlocks[Triplets]):
 def _projected(system: System, x: Fields, matrix: Mapping[Pair, Triplets]) -> dict[Pair, Triplets]:
     """`J^T (.) J`."""
     jacobians = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}
-    arrived = mapped_to_main(system, NOTHING, Local(there=matrix), BlockTriplets(system, jacobians))
+    arrived = mapped_to_main(system, NOTHING, Local({}, {}, {}, (), matrix), BlockTriplets(system, jacobians))
     return {pair: joined(list(lists.whole)) for pair, lists in sorted(arrived.lists.items())}

@@ -40,7 +40,7 @@ class Wanted:
     matrices: Mapping[LocalMatrix, AbstractElementSums | None] = field(default_factory=dict)  # and the plan of their sums
     forces: frozenset[str] = frozenset()  # force fields; their forces come with their stiffness for less than alone
     jacobians: frozenset[str] = frozenset()  # mappings
-    turning: frozenset[str] = frozenset()  # mappings whose `d(J v)/dq` is wanted
+    rates: frozenset[str] = frozenset()  # mappings whose `d(J v)/dq` is wanted
     geometric: frozenset[tuple[str, str]] = frozenset()  # mappings, and the form of their geometric stiffness
 
     def __or__(self, other: "Wanted") -> "Wanted":
@@ -48,7 +48,7 @@ class Wanted:
             {**self.matrices, **other.matrices},
             self.forces | other.forces,
             self.jacobians | other.jacobians,
-            self.turning | other.turning,
+            self.rates | other.rates,
             self.geometric | other.geometric,
         )
 
@@ -63,7 +63,7 @@ class LocalValues:
     matrices: Mapping[LocalMatrix, Blocks]
     forces: Mapping[str, Arrays]  # of every element, by force field
     jacobians: Mapping[str, Jacobian]
-    turning: Mapping[str, Jacobian]
+    rates: Mapping[str, Jacobian]  # `d(J v)/dq`
     geometric: Mapping[tuple[str, str], Blocks]
 
 
@@ -74,7 +74,7 @@ def evaluate(system: System, state: State, wanted: Wanted) -> LocalValues:
     jacobians = {name: mapping_jacobian(system, name, x) for name in sorted(wanted.jacobians)}
     v = _velocities(system, state, x, jacobians)
     matrices, forces = _of_elements(system, x, v, wanted)
-    turning = {name: velocity_jacobian(system, name, x, v) for name in sorted(wanted.turning)}
+    rates = {name: velocity_jacobian(system, name, x, v) for name in sorted(wanted.rates)}
     geometric = {}
     if wanted.geometric:
         acting = mapped_forces(system, x, v, jacobians, known=forces)
@@ -82,7 +82,7 @@ def evaluate(system: System, state: State, wanted: Wanted) -> LocalValues:
             mapping = system.mappings[name]
             blocks = geometric_blocks(system, name, x, acting[mapping.child], form)
             geometric[name, form] = node_blocks(mapping.parents, blocks)
-    return LocalValues(system, x, v, matrices, forces, jacobians, turning, geometric)
+    return LocalValues(system, x, v, matrices, forces, jacobians, rates, geometric)
 
 
 def _velocities(system: System, state: State, x: Fields, jacobians: Mapping[str, Jacobian]) -> Fields:

@@ -3,7 +3,7 @@
 A mapped node has few parents, so a block at a mapped row becomes one block per parent: `J^T K`; at a mapped column,
 `K J`. The walk goes through the mappings from the last child to the first, sums repeats before each expansion, and adds
 the geometric stiffness on its way. It is written once, for lists of blocks of any kind: their places, on the host
-(`block_places`), their values (`block_values`), or both (`component_matrix`).
+(`block_places`), their values (`block_assembly`), or both (`component_matrix`).
 
 Forces that depend on the velocities of mapped states, `v = J(q) v_q`, have a second matrix that goes the same way, `B`:
 each time one of its columns is expanded, `B d(J v)/dq` joins the stiffness.
@@ -73,7 +73,7 @@ class Expansion:
     mapping: str
 
     @property
-    def turns(self) -> bool:
+    def has_rate(self) -> bool:
         """Whether `B d(J v)/dq` is made here."""
         return self.key.content is Content.DRAG and self.side is Side.COLUMN
 
@@ -90,7 +90,7 @@ class Expanded(NamedTuple, Generic[T]):
     """What an expansion gives: a list for each parent, and another of `B d(J v)/dq`, and its plan, where it has one."""
 
     products: Sequence[T]
-    turned: Sequence[T] = ()
+    rates: Sequence[T] = ()
     step: Step | None = None
 
 
@@ -113,11 +113,11 @@ class AbstractBlocks(abc.ABC, Generic[T]):
 class Local(NamedTuple, Generic[T]):
     """The lists that go into the walk, each `[s][t]` of a component row by row: what the two phases fill alike."""
 
-    matrices: Mapping[str, Sequence[T]] = {}  # of every contribution, by its label
-    drag: Mapping[str, Sequence[T]] = {}  # `B` of the force fields that the plan names
-    geometric: Mapping[str, Sequence[T]] = {}  # of mappings
-    summed: Collection[str] = ()  # the labels of those that are sums over the elements
-    there: Mapping[Pair, T] = {}  # blocks of main states that are there from the start
+    matrices: Mapping[str, Sequence[T]]  # of every contribution, by its label
+    drag: Mapping[str, Sequence[T]]  # `B` of the force fields that the plan names
+    geometric: Mapping[str, Sequence[T]]  # of mappings
+    summed: Collection[str]  # the labels of those that are sums over the elements
+    there: Mapping[Pair, T]  # blocks of main states that are there from the start
 
 
 class Arrived(NamedTuple, Generic[T]):
@@ -140,8 +140,8 @@ def mapped_to_main(system: System, plan: Plan, local: Local[T], blocks: Abstract
                 done = blocks.expanded(Expansion(key, side, name), blocks.joined(pending.pop(key)))
                 for parent, product in zip(mapping.parents, done.products, strict=True):
                     pending[key.to(side, parent.state)].append(product)
-                for parent, turned in zip(mapping.parents, done.turned, strict=bool(done.turned)):
-                    pending[Key(Content.MATRIX, key.row, parent.state)].append(turned)
+                for parent, rate in zip(mapping.parents, done.rates, strict=bool(done.rates)):
+                    pending[Key(Content.MATRIX, key.row, parent.state)].append(rate)
                 steps += [] if done.step is None else [done.step]
     return Arrived(_by_pair(pending, blocks), tuple(steps))
 

@@ -69,4 +69,4 @@ def constant_parts(constant: BlockAssembly, terms: Terms, system: System, state:
         return None
     values = evaluate(system, state, constant.wanted(system))
     dtype = jnp.result_type(*(values.x[s] for s in system.main_states))
-    return Parts.of(lambda factors: constant(values, terms, factors), present(constant.plan, terms, system), dtype)
+    return Parts.of(lambda factors: constant(values, terms, factors, {}), present(constant.plan, terms, system), dtype)

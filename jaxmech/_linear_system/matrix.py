@@ -81,7 +81,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         check_constraints(system, state)
         plan = Plan.build(system, terms)
         of_constant, of_varying = plan.divided(system)
-        constant, there = BlockAssembly.build(system, of_constant, main, diagonal=False)
+        constant, there = BlockAssembly.build(system, of_constant, main, {}, diagonal=False)
         varying, places = BlockAssembly.build(system, of_varying, main, there, diagonal=True)
         patterns = {pair: BlockPattern.build(*found, (main[pair[0]], main[pair[1]])) for pair, found in places.items()}
         touched = touched_blocks(held_nodes(system), places) if terms.constrained else ()
@@ -161,7 +161,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
 
     def matrix(self, values: LocalValues, factors: Factors) -> BlockMatrix:
         """The matrix before constraints: local matrices, mapped to the main states and summed into the pattern."""
-        constant = self.constant(values, self.terms, factors) if self.kept is None else self.kept.sum(factors)
+        constant = self.constant(values, self.terms, factors, {}) if self.kept is None else self.kept.sum(factors)
         blocks = self.varying(values, self.terms, factors, constant)
         dtype = jnp.result_type(*(values.x[s] for s, _, _ in self.sizes))
         size = {s: d for s, _, d in self.sizes}
