@@ -746,7 +746,7 @@ def test_components_summed_apart_make_the_same_matrix(name, monkeypatch):
     expected = jm.MatrixLinearSystem.build(scene.system, scene.state).assemble(scene.system, scene.state, FACTORS)
     monkeypatch.setattr("jaxmech._assembly.mapping_walk._LARGE", 1)
     apart = jm.MatrixLinearSystem.build(scene.system, scene.state)
-    assert any(len(sums.whole) + len(sums.halves) > 1 for sums in apart.varying.pair_sums.values())
+    assert any(len(sums.whole) + len(sums.upper) > 1 for sums in apart.varying.pair_sums.values())
     close(apart.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())
     shared = jm.share_pattern([apart])[0]
     close(shared.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())
@@ -762,8 +762,8 @@ def test_half_of_a_symmetric_matrix_is_enough():
     x = np.random.default_rng(3).normal(size=(5, 3))
     state = system.at_rest({"rod": x})
     half, mixed = (jm.MatrixLinearSystem.build(s, state, STATICS) for s in (system, both))
-    assert half.varying.pair_sums["rod", "rod"].halves and not half.varying.pair_sums["rod", "rod"].whole
-    assert mixed.varying.pair_sums["rod", "rod"].halves and mixed.varying.pair_sums["rod", "rod"].whole
+    assert half.varying.pair_sums["rod", "rod"].upper and not half.varying.pair_sums["rod", "rod"].whole
+    assert mixed.varying.pair_sums["rod", "rod"].upper and mixed.varying.pair_sums["rod", "rod"].whole
     K = half.unconstrained(system, state).to_dense()
     assert np.array_equal(K, K.T)
     close(K, jax.hessian(lambda q: jm.energy(system, system.at_rest({"rod": q.reshape(5, 3)})))(x.reshape(-1)))

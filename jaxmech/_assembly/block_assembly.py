@@ -13,7 +13,7 @@ from .._math.indexing import take_rows
 from .._math.small_matmul import times_blocks
 from .._model.mapping_jacobian import interpolates, on_mapped
 from .._model.scene_checks import node_counts
-from .._model.subsystem import without_idle
+from .._model.subsystem import without_unloaded
 from .._model.system import System
 from .._model.terms import Factors, Terms
 from .._runtime.array_types import Array
@@ -66,7 +66,7 @@ class BlockAssembly(eqx.Module):
             jacobians = frozenset(step.expansion.mapping for step in self.steps)
             return Wanted(matrices, jacobians=jacobians, rates=rates)
         # The forces on mapped states are handed up through all mappings.
-        forces, jacobians = frozenset(on_mapped(system, system.forces)), frozenset(without_idle(system).mappings)
+        forces, jacobians = frozenset(on_mapped(system, system.forces)), frozenset(without_unloaded(system).mappings)
         return Wanted(matrices, forces, jacobians, rates, frozenset(self.plan.geometric))
 
     def __call__(

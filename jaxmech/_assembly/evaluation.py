@@ -17,7 +17,7 @@ from .._model.mapping_jacobian import (
     mapping_jacobian,
     velocity_jacobian,
 )
-from .._model.subsystem import weightless, without_idle
+from .._model.subsystem import weightless, without_unloaded
 from .._model.system import State, System
 from .element_matrices import Blocks, element_matrices, node_blocks, stiffness_and_force
 from .structure import MatrixKind
@@ -69,7 +69,7 @@ class LocalValues:
 
 def evaluate(system: System, state: State, wanted: Wanted) -> LocalValues:
     """Every local matrix, force and Jacobian that is wanted."""
-    system = without_idle(system)
+    system = without_unloaded(system)
     x = kinematics(system, state.position)
     jacobians = {name: mapping_jacobian(system, name, x) for name in sorted(wanted.jacobians)}
     v = _velocities(system, state, x, jacobians)

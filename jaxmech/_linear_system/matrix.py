@@ -15,7 +15,7 @@ from .._assembly.mapping_walk import Content, Expansion, Key, Side, Step
 from .._assembly.separate_terms import Parts, constant_parts
 from .._assembly.structure import Contribution, MatrixKind, Plan
 from .._model.arguments import checked
-from .._model.constraint_projection import Touched, check_constraints, constrain_matrix, held_nodes, touched_blocks
+from .._model.constraint_projection import Touched, check_constraints, constrain_matrix, constrained_nodes, touched_blocks
 from .._model.dynamics import Fields
 from .._model.scene_checks import check_nodes, component_stencils
 from .._model.system import State, System, check_inputs
@@ -84,7 +84,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         constant, there = BlockAssembly.build(system, of_constant, main, {}, diagonal=False)
         varying, places = BlockAssembly.build(system, of_varying, main, there, diagonal=True)
         patterns = {pair: BlockPattern.build(*found, (main[pair[0]], main[pair[1]])) for pair, found in places.items()}
-        touched = touched_blocks(held_nodes(system), places) if terms.constrained else ()
+        touched = touched_blocks(constrained_nodes(system), places) if terms.constrained else ()
         sizes = tuple((s, main[s], system.dofs[s].deriv_size) for s in system.main_states)
         return cls(terms, plan, constant, varying, patterns, touched, sizes, signature(system), topology(system))
 
@@ -167,8 +167,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         size = {s: d for s, _, d in self.sizes}
         entries = {}
         for pair, pattern in self.patterns.items():
-            shape = (pattern.blocks, size[pair[0]], size[pair[1]])
-            total = blocks[pair] if pair in blocks else jnp.zeros(shape)
+            total = blocks[pair] if pair in blocks else jnp.zeros((pattern.blocks, size[pair[0]], size[pair[1]]))
             entries[pair] = BlockSparse(total.astype(dtype), pattern)
         return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype)
 

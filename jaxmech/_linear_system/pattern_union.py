@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import equinox as eqx
 import numpy as np
 
-from .._model.constraint_projection import Held, touched_blocks
+from .._model.constraint_projection import ConstrainedNodes, touched_blocks
 from .._runtime.argument_checks import check_instance
 from .._sparse.block_accumulation import PairSums
 from .._sparse.block_matrix import Pair
@@ -54,7 +54,7 @@ def _within(given: MatrixLinearSystem, union: Mapping[Pair, BlockPattern]) -> Ma
             sums[pair] = given.varying.pair_sums[pair].within(_positions(given.patterns[pair], pattern), *_places(pattern))
         else:
             sums[pair] = PairSums((), (), None)
-    touched = touched_blocks(_held(given), {pair: _places(p) for pair, p in union.items()})
+    touched = touched_blocks(_constrained(given), {pair: _places(p) for pair, p in union.items()})
     return eqx.tree_at(lambda m: (m.varying.pair_sums, m.patterns, m.touched), given, (sums, dict(union), touched))
 
 
@@ -68,13 +68,13 @@ def _positions(part: BlockPattern, whole: BlockPattern) -> np.ndarray:
     return np.searchsorted(keys[1], keys[0]).astype(np.int32)
 
 
-def _held(given: MatrixLinearSystem) -> Held:
+def _constrained(given: MatrixLinearSystem) -> ConstrainedNodes:
     """Where the constraints of a linear system act, read off the diagonal blocks, which are all there."""
-    held = {}
+    constrained = {}
     for t in given.touched:
         if t.pair[0] == t.pair[1] and t.side == "row":
             rows, local = np.asarray(given.patterns[t.pair].rows)[np.asarray(t.blocks)], np.asarray(t.local)
             nodes = np.zeros(local.max(initial=-1) + 1, rows.dtype)
             nodes[local] = rows
-            held[t.constraint] = (t.pair[0], nodes)
-    return held
+            constrained[t.constraint] = (t.pair[0], nodes)
+    return constrained

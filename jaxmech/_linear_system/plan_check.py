@@ -79,7 +79,7 @@ def _bounds(plan: Any) -> Iterator[Bound]:
         case ListSums(mirror=mirror) if mirror is not None:
             yield "mirror", mirror, (plan.total.size,), plan.total.size
         case PairSums(mirror=mirror) if mirror is not None:
-            yield "mirror", mirror, (plan.halves[0].size,), plan.halves[0].size
+            yield "mirror", mirror, (plan.upper[0].size,), plan.upper[0].size
         case Step():
             yield "nodes", plan.nodes, (plan.reduce.size,), None
         case Touched():
