@@ -10,7 +10,7 @@ import scenes
 import jaxmech as jm
 from jaxmech._linear_system.compatibility import check_topology, signature, topology
 from jaxmech._model.scene_checks import component_stencils
-from jaxmech._model.subsystem import without_idle
+from jaxmech._model.subsystem import without_unloaded
 
 STATICS = jm.Factors(mass=0.0, damping=0.0)
 
@@ -47,7 +47,7 @@ def test_every_node_number_of_every_scene_counts(name):
     system = scenes.build(name).system
     built_for = signature(system), topology(system)
     check_topology("this", built_for, jax.tree.map(jnp.array, system))  # the same numbers in other arrays
-    system = without_idle(system)  # what nothing acts on has no part in the matrix
+    system = without_unloaded(system)  # what nothing acts on has no part in the matrix
     for number, stencil in enumerate(stencils(system)):
         nodes = np.array(stencil.nodes)
         nodes.flat[-1] = 0 if nodes.flat[-1] else 1

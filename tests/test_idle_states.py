@@ -14,7 +14,7 @@ from tolerances import CONVERGED, ITERATIVE, RECOMPILED, ROUND_OFF
 
 import jaxmech as jm
 from jaxmech._linear_system.compatibility import signature, topology
-from jaxmech._model.subsystem import without_idle
+from jaxmech._model.subsystem import without_unloaded
 
 SYSTEMS = {
     "matrix": jm.MatrixLinearSystem.build,
@@ -64,8 +64,8 @@ def equal(a, b, tolerance):
 def test_every_scene_computes_without_its_idle_states(name):
     """What is computed is made of this scene: it is the same."""
     scene = scenes.build(name)
-    more, plain = with_idle(scene.system), without_idle(scene.system)
-    less = without_idle(more)
+    more, plain = with_idle(scene.system), without_unloaded(scene.system)
+    less = without_unloaded(more)
     assert less.main_states == scene.system.main_states == more.main_states
     assert set(more.dofs) - set(less.dofs) >= {"A idle", "z idle"}
     assert jax.tree.structure(less) == jax.tree.structure(plain)

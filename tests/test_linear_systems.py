@@ -440,7 +440,7 @@ def test_what_no_motion_changes_is_evaluated_once():
     moved = jm.State({"chain": 1.3 * state.position["chain"]}, {"chain": state.position["chain"]}, state.time)
     matrix = quick(lambda ls, system, factors: ls.unconstrained(system, moved, factors).to_dense())
     prepared = quick(lambda system: linear_system.prepared(system, state))(system)
-    assert {item.name for item in prepared.steady.walk.plan.items} == {"drag", "chain", "cargo"}
+    assert {item.name for item in prepared.constant.plan.items} == {"drag", "chain", "cargo"}
     for factors in (FACTORS, jm.Factors(1.0, 0.2, 0.04)):
         factors = jax.tree.map(jnp.asarray, factors)
         expected = matrix(linear_system, system, factors)
@@ -460,10 +460,10 @@ def test_a_law_that_is_not_linear_is_not_kept():
     }
     state = scene[jm.LinearElastic].at_rest({"b": mesh.points})
     linear_system = jm.MatrixLinearSystem.build(scene[jm.LinearElastic], state, STATICS)
-    assert linear_system.prepared(scene[jm.LinearElastic], state).steady.kept is not None
-    assert linear_system.prepared(scene[jm.NeoHookean], state).steady.kept is None
+    assert linear_system.prepared(scene[jm.LinearElastic], state).kept is not None
+    assert linear_system.prepared(scene[jm.NeoHookean], state).kept is None
     prepared = linear_system.prepared(scene[jm.LinearElastic], state)
-    assert prepared.prepared(scene[jm.NeoHookean], state).steady.kept is None
+    assert prepared.prepared(scene[jm.NeoHookean], state).kept is None
 
 
 def test_gradients_pass_by_what_no_motion_changes():
@@ -714,7 +714,7 @@ def test_blocks_summed_where_they_are_made_give_the_same_matrix(kernels, monkeyp
         monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
         monkeypatch.setattr("jaxmech._codegen.dispatch._SHORT", 300)
     summed = jm.MatrixLinearSystem.build(system, state)
-    assert len(summed.walk.sums) == 2 and not plain.walk.sums
+    assert len(summed.varying.element_sums) == 2 and not plain.varying.element_sums
     summed.save(tmp_path / "summed.npz")
     assert eqx.tree_equal(jm.MatrixLinearSystem.load(tmp_path / "summed.npz", system, state), summed)
     weights = jnp.asarray(np.random.default_rng(0).normal(size=plain.assemble(system, state).to_dense().shape))
@@ -744,9 +744,9 @@ def test_components_summed_apart_make_the_same_matrix(name, monkeypatch):
     """Those with many blocks are not copied behind the others."""
     scene = scenes.build(name)
     expected = jm.MatrixLinearSystem.build(scene.system, scene.state).assemble(scene.system, scene.state, FACTORS)
-    monkeypatch.setattr("jaxmech._assembly.matrix_mapping._LARGE", 1)
+    monkeypatch.setattr("jaxmech._assembly.mapping_walk._LARGE", 1)
     apart = jm.MatrixLinearSystem.build(scene.system, scene.state)
-    assert any(len(sums.whole) + len(sums.halves) > 1 for sums in apart.sums.values())
+    assert any(len(sums.whole) + len(sums.upper) > 1 for sums in apart.varying.pair_sums.values())
     close(apart.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())
     shared = jm.share_pattern([apart])[0]
     close(shared.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())
@@ -762,8 +762,8 @@ def test_half_of_a_symmetric_matrix_is_enough():
     x = np.random.default_rng(3).normal(size=(5, 3))
     state = system.at_rest({"rod": x})
     half, mixed = (jm.MatrixLinearSystem.build(s, state, STATICS) for s in (system, both))
-    assert half.sums["rod", "rod"].halves and not half.sums["rod", "rod"].whole
-    assert mixed.sums["rod", "rod"].halves and mixed.sums["rod", "rod"].whole
+    assert half.varying.pair_sums["rod", "rod"].upper and not half.varying.pair_sums["rod", "rod"].whole
+    assert mixed.varying.pair_sums["rod", "rod"].upper and mixed.varying.pair_sums["rod", "rod"].whole
     K = half.unconstrained(system, state).to_dense()
     assert np.array_equal(K, K.T)
     close(K, jax.hessian(lambda q: jm.energy(system, system.at_rest({"rod": q.reshape(5, 3)})))(x.reshape(-1)))

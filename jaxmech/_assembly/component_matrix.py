@@ -1,13 +1,14 @@
 """The matrices of one component, before and after the mappings."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import jax.numpy as jnp
 
 from .._model.constraint_projection import constrain_triplets
 from .._model.dynamics import Fields, kinematics, velocities
-from .._model.mapping_jacobian import geometric_blocks, geometric_mode, mapped_forces, mapping_jacobian
+from .._model.mapping_jacobian import Jacobian, geometric_blocks, geometric_mode, mapped_forces, mapping_jacobian
 from .._model.mapping_operators import expanded, joined
 from .._model.system import State, System, check_inputs
 from .._runtime.argument_checks import check_choice, check_flags
@@ -16,9 +17,11 @@ from .._runtime.precision import compiled
 from .._scene.stencil import Stencil
 from .._sparse.triplets import Triplets
 from .element_matrices import Blocks, element_matrices, node_blocks
+from .mapping_walk import AbstractBlocks, Expanded, Expansion, Local, Side, mapped_to_main
+from .structure import NOTHING, MatrixKind
 
 Pair = tuple[str, str]
-KINDS = ("stiffness", "damping", "mass", "geometric")
+KINDS = tuple(kind.value for kind in MatrixKind)
 
 
 @compiled
@@ -42,7 +45,7 @@ def component_matrix(
     family = {"mass": system.masses, "geometric": system.mappings}.get(kind, system.forces)
     if name not in family:
         raise ValueError(f"component_matrix: name '{name}' has no {kind} matrix; there are {list(family)}.")
-    on, blocks = _own(system, name, kind, x, v)
+    on, blocks = _own(system, name, MatrixKind(kind), x, v)
     pending: dict[Pair, list[Triplets]] = defaultdict(list)
     for s, row in zip(on, blocks, strict=True):
         for t, block in zip(on, row, strict=True):
@@ -53,14 +56,14 @@ def component_matrix(
     return {pair: constrain_triplets(system, x, t) for pair, t in result.items()} if constrained else result
 
 
-def _own(system: System, name: str, kind: str, x: Fields, v: Fields) -> tuple[tuple[Stencil, ...], Blocks]:
-    if kind == "geometric":
+def _own(system: System, name: str, kind: MatrixKind, x: Fields, v: Fields) -> tuple[tuple[Stencil, ...], Blocks]:
+    if kind is MatrixKind.GEOMETRIC:
         mapping = system.mappings[name]
         J = {n: mapping_jacobian(system, n, x) for n in system.mapping_order}
         form = geometric_mode(system, mapping, symmetric=False)
         blocks = geometric_blocks(system, name, x, mapped_forces(system, x, v, J)[mapping.child], form)
         return mapping.parents, node_blocks(mapping.parents, blocks)
-    component = (system.masses if kind == "mass" else system.forces)[name]
+    component = (system.masses if kind is MatrixKind.MASS else system.forces)[name]
     return component.on, element_matrices(system, name, kind, x, v)
 
 
@@ -73,23 +76,29 @@ def _triplets(s: Stencil, t: Stencil, block: Array) -> Triplets:
     return Triplets((s.state, t.state), *where, block)
 
 
+@dataclass(frozen=True)
+class BlockTriplets(AbstractBlocks[Triplets]):
+    """Lists of places and values at once, no repeat of which is summed."""
+
+    system: System
+    jacobians: Mapping[str, Jacobian]
+
+    def size(self, blocks: Triplets) -> int:
+        return blocks.blocks.shape[0]
+
+    def joined(self, lists: Sequence[Triplets]) -> Triplets:
+        return joined(list(lists))
+
+    def expanded(self, expansion: Expansion, blocks: Triplets) -> Expanded[Triplets]:
+        by_row = expansion.side is Side.ROW
+        blocks = blocks.T if by_row else blocks
+        parents = zip(self.system.mappings[expansion.mapping].parents, self.jacobians[expansion.mapping], strict=True)
+        products = [expanded(blocks, parent.state, parent.nodes, J) for parent, J in parents]
+        return Expanded([product.T for product in products] if by_row else products)
+
+
 def _projected(system: System, x: Fields, matrix: Mapping[Pair, Triplets]) -> dict[Pair, Triplets]:
-    """`J^T (.) J`: the columns, then the rows, taken from children to parents."""
-    pending = dict(matrix)
-    for name in reversed(system.mapping_order):
-        mapping = system.mappings[name]
-        if not any(mapping.child in pair for pair in pending):
-            continue
-        J = mapping_jacobian(system, name, x)
-        for transposed in (False, True):
-            step: dict[Pair, list[Triplets]] = defaultdict(list)
-            for triplets in pending.values():
-                triplets = triplets.T if transposed else triplets
-                parts = [triplets]
-                if triplets.states[1] == mapping.child:
-                    parts = [expanded(triplets, p.state, p.nodes, b) for p, b in zip(mapping.parents, J, strict=True)]
-                for part in parts:
-                    part = part.T if transposed else part
-                    step[part.states].append(part)
-            pending = {pair: joined(parts) for pair, parts in sorted(step.items())}
-    return pending
+    """`J^T (.) J`."""
+    jacobians = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}
+    arrived = mapped_to_main(system, NOTHING, Local({}, {}, {}, (), matrix), BlockTriplets(system, jacobians))
+    return {pair: joined(list(lists.whole)) for pair, lists in sorted(arrived.lists.items())}

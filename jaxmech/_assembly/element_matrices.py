@@ -1,6 +1,6 @@
 """The matrices of the elements of one component, cut into the blocks of pairs of nodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from .._model.terms import Factors, Terms
 from .._runtime.array_types import Array
 from .._scene.parameter import over_elements
 from .._scene.stencil import Stencil, at_nodes
-from .contributions import Contribution, component_of
+from .structure import Contribution, MatrixKind
 
 Blocks = tuple[Arrays, ...]  # [s][t] of shape (elements * row nodes * column nodes, row size, column size)
 
@@ -22,55 +22,50 @@ Blocks = tuple[Arrays, ...]  # [s][t] of shape (elements * row nodes * column no
 def element_matrices(
     system: System,
     name: str,
-    kind: str,
+    kind: MatrixKind,
     x: Fields,
     v: Fields,
-    halves: tuple[int, ...] = (),
+    upper: tuple[int, ...] = (),
     sums: AbstractElementSums | None = None,
 ) -> Blocks:
-    """`K` (`"stiffness"`), `B` (`"damping"`) or `M` (`"mass"`) of every element of one component, without a factor.
+    """`K`, `B` or `M` of every element of one component, without a factor.
 
-    `halves`: the stencils `s` of which `[s][s]` is given as the list of its blocks `(i, j)`, `i <= j`, row by row, those of
-    the diagonal halved: `H`, of `H + H^T`. With `sums`, the sums of all that over the elements, as these say.
+    `upper`: the stencils `s` of which `[s][s]` is given as the list of its blocks `(i, j)`, `i <= j`, row by row, those of
+    the diagonal times 1/2: `H`, of `H + H^T`. With `sums`, the sums of all that over the elements, as these say.
     """
-    component = (system.masses if kind == "mass" else system.forces)[name]
+    component = (system.masses if kind is MatrixKind.MASS else system.forces)[name]
     dofs = [system.dofs[s.state] for s in component.on]
 
     def of_element(c, x, v):
-        if kind == "mass":
+        if kind is MatrixKind.MASS:
             return jax.hessian(lambda u: c.element_kinetic_energy(x, u))(v), ()
-        return (chart_stiffness if kind == "stiffness" else chart_damping)(c, dofs, x, v), ()
+        return (chart_stiffness if kind is MatrixKind.STIFFNESS else chart_damping)(c, dofs, x, v), ()
 
-    return _node_blocks(component, of_element, x, v, halves, sums)[0]
+    return _node_blocks(component, of_element, x, v, upper, sums)[0]
 
 
 def stiffness_and_force(
-    system: System, name: str, x: Fields, v: Fields, halves: tuple[int, ...] = (), sums: AbstractElementSums | None = None
+    system: System, name: str, x: Fields, v: Fields, upper: tuple[int, ...] = (), sums: AbstractElementSums | None = None
 ) -> tuple[Blocks, Arrays]:
     """The `element_matrices` `K` of one force field, and the force of every element, in one pass."""
     field = system.forces[name]
     dofs = [system.dofs[s.state] for s in field.on]
-    return _node_blocks(field, lambda c, x, v: chart_stiffness_and_force(c, dofs, x, v), x, v, halves, sums)
+    return _node_blocks(field, lambda c, x, v: chart_stiffness_and_force(c, dofs, x, v), x, v, upper, sums)
 
 
-def scaled_matrices(
-    system: System, item: Contribution, terms: Terms, factors: Factors, evaluated: Callable[[str, str], Blocks]
+def weighted_matrix(
+    system: System, item: Contribution, terms: Terms, factors: Factors, own: Mapping[MatrixKind, Blocks]
 ) -> Blocks:
-    """The element matrices of one contribution, every factor applied; `evaluated(name, kind)` gives them without."""
-    kind = "mass" if item.kind == "mass" else "stiffness"
-    factor = factors.of(kind) if getattr(terms, kind) else 0.0
-    rayleigh = system.rayleigh.get(item.name)
-    if rayleigh is not None and terms.has_rayleigh:
-        factor = factor + factors.of("rayleigh") * rayleigh
-    if item.kind == "mass":
-        return _scaled(factor, evaluated(item.name, kind))
+    """`m M + b B + k K + c C` of one contribution, from its `own` matrices."""
     parts = []
-    if item.stiffness:
-        parts.append(_scaled(factor, evaluated(item.name, "stiffness")))
-    if item.damping:
-        parts.append(_scaled(factors.damping, evaluated(item.name, "damping")))
+    for kind in item.kinds:
+        factor = factors.of(kind.value) if getattr(terms, kind.value) else 0.0
+        rayleigh = system.rayleigh.get(item.name)
+        if kind is not MatrixKind.DAMPING and rayleigh is not None and terms.has_rayleigh:
+            factor = factor + factors.of("rayleigh") * rayleigh
+        parts.append(_scaled(factor, own[kind]))
     blocks = parts[0] if len(parts) == 1 else jax.tree.map(jnp.add, *parts)
-    return _symmetric_part(component_of(system, item).on, blocks) if terms.symmetric and not item.symmetric else blocks
+    return _symmetric_part(item.component(system).on, blocks) if terms.symmetric and not item.symmetric else blocks
 
 
 def _scaled(factor: Any, blocks: Blocks) -> Blocks:
@@ -78,7 +73,7 @@ def _scaled(factor: Any, blocks: Blocks) -> Blocks:
 
 
 def _node_blocks(
-    component: Any, evaluate: Callable, x: Fields, v: Fields, halves: tuple[int, ...], sums: AbstractElementSums | None
+    component: Any, evaluate: Callable, x: Fields, v: Fields, upper: tuple[int, ...], sums: AbstractElementSums | None
 ) -> tuple[Blocks, Any]:
     """The matrices `[s][t]` of every element, cut into the blocks of pairs of nodes, and what else
     `evaluate(component, x, v)` gives."""
@@ -86,7 +81,7 @@ def _node_blocks(
 
     def of_element(c, x, v):
         matrices, rest = evaluate(c, x, v)
-        return _cut(on, matrices, halves), rest  # cut here, where a change of order moves nothing in memory
+        return _cut(on, matrices, upper), rest  # cut here, where a change of order moves nothing in memory
 
     blocks, rest = over_elements(component, on, of_element, at_nodes(on, x), at_nodes(on, v), sums=sums)
     return (_listed(blocks) if sums is None else blocks), rest
@@ -97,14 +92,14 @@ def node_blocks(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> Blocks
     return _listed(jax.vmap(lambda blocks: _cut(on, blocks))(matrices))
 
 
-def _cut(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], halves: tuple[int, ...] = ()) -> tuple[Arrays, ...]:
-    """The matrices of one element as lists of blocks `(k * l, r, c)`, row nodes first; or as halves of them."""
+def _cut(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], upper: tuple[int, ...] = ()) -> tuple[Arrays, ...]:
+    """The matrices of one element as lists of blocks `(k * l, r, c)`, row nodes first; or their upper triangles."""
 
     def of_pair(i: int, j: int) -> Array:
         k, l, block = on[i].nodes_per_element, on[j].nodes_per_element, matrices[i][j]
         r, c = block.shape[on[i].nodes.ndim - 1], block.shape[-1]
         blocks = block.reshape(k, r, l, c).transpose(0, 2, 1, 3)
-        if i != j or i not in halves:
+        if i != j or i not in upper:
             return blocks.reshape(k * l, r, c)
         # Slices: the transpose of a gather would scatter.
         return jnp.stack([blocks[a, b] if a < b else 0.5 * blocks[a, a] for a in range(k) for b in range(a, k)])

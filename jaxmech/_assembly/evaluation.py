@@ -1,10 +1,13 @@
-"""What the components of a scene have at one state, each evaluated when it is first asked for and never again."""
+"""The first part of the pass: what the components of a scene have at one state, each evaluated once.
 
-from collections.abc import Callable, Collection
-from functools import cached_property
-from typing import Any
+What is wanted is said before (`Wanted`), by each matrix that will be made; what is found is values (`LocalValues`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from .._codegen.program.scatter_plan import AbstractElementSums
+from .._forcefield.chart import Arrays
 from .._model.dynamics import Fields, applied_forces, field_force, kinematics, map_velocity, pull_back, zero_forces
 from .._model.mapping_jacobian import (
     Jacobian,
@@ -12,81 +15,108 @@ from .._model.mapping_jacobian import (
     handed_down,
     mapped_forces,
     mapping_jacobian,
-    on_mapped,
     velocity_jacobian,
 )
-from .._model.subsystem import weightless, without_idle
+from .._model.subsystem import weightless, without_unloaded
 from .._model.system import State, System
-from .._runtime.array_types import Array
-from .element_matrices import Blocks, element_matrices, stiffness_and_force
+from .element_matrices import Blocks, element_matrices, node_blocks, stiffness_and_force
+from .structure import MatrixKind
 
 
-class Evaluation:
-    """Element matrices, Jacobians and geometric stiffness at a state, shared by all the matrices made from them.
+@dataclass(frozen=True)
+class LocalMatrix:
+    """One matrix of one component, in the form in which it is wanted."""
 
-    It lives within one trace, or one eager call. `mappings`: those whose Jacobian will be asked for; `forces`: the force
-    fields whose forces will be, which come with their stiffness for less than alone.
-    """
+    component: str
+    kind: MatrixKind
+    upper: tuple[int, ...] = ()  # the stencils of whose own matrices the upper triangle is wanted
+    summed: bool = False  # over the elements
 
-    def __init__(self, system: System, state: State, mappings: Collection[str], forces: Collection[str] = ()):
-        self._wanted = frozenset(forces)
-        self.system = without_idle(system)
-        self.x: Fields = kinematics(self.system, state.position)
-        self.jacobians: dict[str, Jacobian] = {n: mapping_jacobian(system, n, self.x) for n in sorted(mappings)}
-        self.v: Fields = dict(state.velocity)
-        for name in self.system.mapping_order:
-            mapping = self.system.mappings[name]
-            if name in self.jacobians:
-                self.v[mapping.child] = handed_down(self.system, name, self.jacobians[name], self.v)
-            else:
-                self.v[mapping.child] = map_velocity(mapping, self.system.dofs, self.x, self.v)
-        self._done: dict[tuple[Any, ...], Any] = {}
 
-    def element_matrices(
-        self, name: str, kind: str, halves: tuple[int, ...] = (), sums: AbstractElementSums | None = None
-    ) -> Blocks:
-        """`K`, `B` or `M` of every element of one component, or its sums over the elements; see `_assembly`."""
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be evaluated. `a | b` is what serves both: nothing in it is evaluated twice."""
 
-        def evaluate() -> Blocks:
-            if kind != "stiffness" or name not in self._wanted:
-                return element_matrices(self.system, name, kind, self.x, self.v, halves, sums)
-            blocks, force = stiffness_and_force(self.system, name, self.x, self.v, halves, sums)
-            self._done["force", name] = force
-            return blocks
+    matrices: Mapping[LocalMatrix, AbstractElementSums | None] = field(default_factory=dict)  # and the plan of their sums
+    forces: frozenset[str] = frozenset()  # force fields; their forces come with their stiffness for less than alone
+    jacobians: frozenset[str] = frozenset()  # mappings
+    rates: frozenset[str] = frozenset()  # mappings whose `d(J v)/dq` is wanted
+    geometric: frozenset[tuple[str, str]] = frozenset()  # mappings, and the form of their geometric stiffness
 
-        return self._once((kind, name, halves, sums is None), evaluate)
+    def __or__(self, other: "Wanted") -> "Wanted":
+        return Wanted(
+            {**self.matrices, **other.matrices},
+            self.forces | other.forces,
+            self.jacobians | other.jacobians,
+            self.rates | other.rates,
+            self.geometric | other.geometric,
+        )
 
-    def geometric_blocks(self, name: str, form: str) -> Blocks:
-        """`G` of every child node of one mapping, in one of its forms."""
-        child = self.system.mappings[name].child
-        return self._once((form, name), lambda: geometric_blocks(self.system, name, self.x, self.forces[child], form))
 
-    def velocity_jacobian(self, name: str) -> Jacobian:
-        """`d(J v)/dq` of every child node of one mapping."""
-        return self._once(("turning", name), lambda: velocity_jacobian(self.system, name, self.x, self.v))
+@dataclass(frozen=True)
+class LocalValues:
+    """What was wanted, of a scene at a state: without factors, on the states that the components name."""
 
-    @cached_property
-    def forces(self) -> Fields:
-        """The forces on the mapped states."""
-        known = self._forces_of_elements(on_mapped(self.system, self.system.forces))
-        return mapped_forces(self.system, self.x, self.v, self.jacobians, known=known)
+    system: System  # without the mapped states that nothing acts on
+    x: Fields
+    v: Fields
+    matrices: Mapping[LocalMatrix, Blocks]
+    forces: Mapping[str, Arrays]  # of every element, by force field
+    jacobians: Mapping[str, Jacobian]
+    rates: Mapping[str, Jacobian]  # `d(J v)/dq`
+    geometric: Mapping[tuple[str, str], Blocks]
 
-    def total_force(self, *, weights: bool = True) -> Fields:
-        """The force on the main states; `weights`: with them."""
-        zero, acted_on = zero_forces(self.system, self.x), self.system if weights else weightless(self.system)
-        acting = applied_forces(acted_on, self.x, zero, self.v, self._forces_of_elements(self.system.forces))
-        main = {s: zero[s] for s in self.system.main_states}
-        return pull_back(self.system, self.x, main, lambda _: acting) if self.system.mappings else acting
 
-    def _forces_of_elements(self, names: Collection[str]) -> dict[str, tuple[Array, ...]]:
-        zero = zero_forces(self.system, self.x)
+def evaluate(system: System, state: State, wanted: Wanted) -> LocalValues:
+    """Every local matrix, force and Jacobian that is wanted."""
+    system = without_unloaded(system)
+    x = kinematics(system, state.position)
+    jacobians = {name: mapping_jacobian(system, name, x) for name in sorted(wanted.jacobians)}
+    v = _velocities(system, state, x, jacobians)
+    matrices, forces = _of_elements(system, x, v, wanted)
+    rates = {name: velocity_jacobian(system, name, x, v) for name in sorted(wanted.rates)}
+    geometric = {}
+    if wanted.geometric:
+        acting = mapped_forces(system, x, v, jacobians, known=forces)
+        for name, form in sorted(wanted.geometric):
+            mapping = system.mappings[name]
+            blocks = geometric_blocks(system, name, x, acting[mapping.child], form)
+            geometric[name, form] = node_blocks(mapping.parents, blocks)
+    return LocalValues(system, x, v, matrices, forces, jacobians, rates, geometric)
 
-        def evaluate(name: str) -> tuple[Array, ...]:
-            return field_force(self.system, self.system.forces[name], self.x, zero, self.v)
 
-        return {name: self._once(("force", name), lambda name=name: evaluate(name)) for name in names}
+def _velocities(system: System, state: State, x: Fields, jacobians: Mapping[str, Jacobian]) -> Fields:
+    v = dict(state.velocity)
+    for name in system.mapping_order:
+        mapping = system.mappings[name]
+        if name in jacobians:
+            v[mapping.child] = handed_down(system, name, jacobians[name], v)
+        else:
+            v[mapping.child] = map_velocity(mapping, system.dofs, x, v)
+    return v
 
-    def _once(self, key: tuple[Any, ...], evaluate: Callable[[], Any]) -> Any:
-        if key not in self._done:
-            self._done[key] = evaluate()
-        return self._done[key]
+
+def _of_elements(
+    system: System, x: Fields, v: Fields, wanted: Wanted
+) -> tuple[dict[LocalMatrix, Blocks], dict[str, Arrays]]:
+    """The local matrices, and the forces of the elements: together where both are wanted of one force field."""
+    matrices, forces = {}, {}
+    for which, sums in wanted.matrices.items():
+        name = which.component
+        if which.kind is MatrixKind.STIFFNESS and name in wanted.forces - forces.keys():
+            matrices[which], forces[name] = stiffness_and_force(system, name, x, v, which.upper, sums)
+        else:
+            matrices[which] = element_matrices(system, name, which.kind, x, v, which.upper, sums)
+    zero = zero_forces(system, x)
+    for name in sorted(wanted.forces - forces.keys()):
+        forces[name] = field_force(system, system.forces[name], x, zero, v)
+    return matrices, forces
+
+
+def total_force(local: LocalValues, *, weights: bool = True) -> Fields:
+    """The force on the main states, of local values that have all forces; `weights`: with them."""
+    system, x = local.system, local.x
+    zero, acted_on = zero_forces(system, x), system if weights else weightless(system)
+    acting = applied_forces(acted_on, x, zero, local.v, local.forces)
+    main = {s: zero[s] for s in system.main_states}
+    return pull_back(system, x, main, lambda _: acting) if system.mappings else acting

@@ -7,11 +7,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._model.system import System
+from .._model.subsystem import with_only
+from .._model.system import State, System
 from .._model.terms import Factors, Terms
 from .._runtime.array_types import Array, Float
 from .._sparse.block_matrix import Pair
-from .structure import Plan
+from .block_assembly import BlockAssembly
+from .evaluation import evaluate
+from .structure import MatrixKind, Plan, contributions
 
 
 class Parts(eqx.Module):
@@ -36,14 +39,34 @@ class Parts(eqx.Module):
 
         return {pair: weighted(values) for pair, values in self.values.items()}
 
+    def part(self, name: str) -> dict[Pair, Float[Array, "z r c"]] | None:
+        """One part alone, if it is there."""
+        if name not in self.names:
+            return None
+        number = self.names.index(name)
+        return {pair: values[number] for pair, values in self.values.items()}
+
 
 def present(plan: Plan, terms: Terms, system: System) -> tuple[str, ...]:
     """The parts that are more than nothing."""
+    kinds = {kind for item in plan.items for kind in item.kinds}
     there = {
-        "mass": terms.mass and any(item.kind == "mass" for item in plan.items),
-        "damping": any(item.damping for item in plan.items),
-        "stiffness": terms.stiffness and any(item.stiffness for item in plan.items),
+        "mass": terms.mass and MatrixKind.MASS in kinds,
+        "damping": MatrixKind.DAMPING in kinds,
+        "stiffness": terms.stiffness and MatrixKind.STIFFNESS in kinds,
         "rayleigh": terms.has_rayleigh and any(item.name in system.rayleigh for item in plan.items),
         "geometric": bool(plan.geometric or plan.velocity),
     }
     return tuple(part for part, is_there in there.items() if is_there)
+
+
+def constant_parts(constant: BlockAssembly, terms: Terms, system: System, state: State) -> Parts | None:
+    """The blocks of contributions that no motion changes, evaluated once. None of a scene that has none, or whose forces
+    are of other laws, not constant there."""
+    items = constant.plan.items
+    forces, masses = ([item.name for item in items if item.is_mass is mass] for mass in (False, True))
+    if not items or contributions(with_only(system, forces=forces, masses=masses), terms) != items:
+        return None
+    values = evaluate(system, state, constant.wanted(system))
+    dtype = jnp.result_type(*(values.x[s] for s in system.main_states))
+    return Parts.of(lambda factors: constant(values, terms, factors, {}), present(constant.plan, terms, system), dtype)

@@ -1,11 +1,64 @@
-"""What a matrix is made of, read off the structure of a scene."""
+"""What a matrix is made of, read off the structure of a scene: one enumeration, used by all that assembles.
 
+`A = m M + b B + k K + g G + c C`, with `K = -df/dx`, `B = -df/dv`, `M = d2T/dv2`, the geometric stiffness `G` of mappings
+and the Rayleigh damping `C = sum rK_i K_i + sum rM_i M_i`.
+"""
+
+import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+
+from .._forcefield.base import AbstractEnergyForceField
+from .._forcefield.chart import Arrays, Rate, chart_force, rates, varies_with
 from .._model.mapping_jacobian import geometric_mode
 from .._model.system import System
 from .._model.terms import Terms
-from .contributions import Contribution, component_of, contributions, knows_velocity
+from .._scene.parameter import trace_elements
+from .._scene.stencil import Stencil
+
+
+class MatrixKind(enum.Enum):
+    """The matrices that a component may have."""
+
+    STIFFNESS = "stiffness"
+    DAMPING = "damping"
+    MASS = "mass"
+    GEOMETRIC = "geometric"
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One force field's or mass's part in a matrix."""
+
+    name: str
+    kinds: tuple[MatrixKind, ...]  # of its matrices, those that are more than nothing
+    symmetric: bool
+    constant: bool  # its matrices, on the states that it acts on, never change in motion
+
+    @property
+    def is_mass(self) -> bool:
+        """Whether it is of a mass, and not of a force field."""
+        return MatrixKind.MASS in self.kinds
+
+    @property
+    def label(self) -> str:
+        """Its name, with that of its family."""
+        return f"{'mass' if self.is_mass else 'force'} {self.name}"
+
+    def component(self, system: System) -> Any:
+        """The component that it comes from."""
+        return (system.masses if self.is_mass else system.forces)[self.name]
+
+    def upper(self, system: System) -> tuple[int, ...]:
+        """The stencils `s` of whose own matrices `[s][s]` the upper triangle is enough: symmetric, on main states."""
+        if not self.symmetric:
+            return ()
+        on = self.component(system).on
+        return tuple(i for i, s in enumerate(on) if s.state in system.main_states and s.nodes_per_element > 1)
 
 
 @dataclass(frozen=True)
@@ -52,20 +105,101 @@ class Plan:
 
     def divided(self, system: System) -> tuple["Plan", "Plan"]:
         """What never changes in motion, and the rest: constant matrices on states whose Jacobians are constant."""
-        straight = _straight_states(system)
-        steady = tuple(i for i in self.items if i.steady and all(s.state in straight for s in component_of(system, i).on))
-        rest = tuple(item for item in self.items if item not in steady)
-        return replace(self, items=steady, geometric=(), velocity=()), replace(self, items=rest)
+        linear = _linearly_moving_states(system)
+        constant = tuple(i for i in self.items if i.constant and all(s.state in linear for s in i.component(system).on))
+        rest = tuple(item for item in self.items if item not in constant)
+        return replace(self, items=constant, geometric=(), velocity=()), replace(self, items=rest)
 
 
-def _straight_states(system: System) -> set[str]:
+NOTHING = Plan((), (), (), symmetric=True, exact=True)
+
+
+def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
+    """Every contribution, in the one order that all share."""
+    mapped = {m.child for m in system.mappings.values()}
+    items = []
+    for name, field in system.forces.items():
+        if not terms.mapped and any(s.state in mapped for s in field.on):
+            continue
+        by_position, by_velocity = force_rates(system, name)
+        stiffness, damping = by_position.exists and terms.stiffness, by_velocity.exists and terms.damping
+        rayleigh = name in system.rayleigh and terms.has_rayleigh
+        kinds = [MatrixKind.STIFFNESS] if stiffness or rayleigh else []
+        kinds += [MatrixKind.DAMPING] if damping else []
+        if kinds:
+            constant = by_position.constant and by_velocity.constant
+            items.append(Contribution(name, tuple(kinds), _is_symmetric(system, name), constant))
+    for name, mass in system.masses.items():
+        skipped = not terms.mapped and any(s.state in mapped for s in mass.on)
+        if not skipped and (terms.mass or (terms.has_rayleigh and name in system.rayleigh)):
+            items.append(Contribution(name, (MatrixKind.MASS,), True, _is_constant_mass(system, name)))
+    return tuple(items)
+
+
+def knows_velocity(system: System, name: str) -> bool:
+    """Whether a force depends on velocities: of energies, without a trace of them."""
+    return not _is_energy_only(system.forces[name]) and force_rates(system, name)[1].exists
+
+
+def _is_energy_only(field: Any) -> bool:
+    return isinstance(field, AbstractEnergyForceField) and not field.is_dissipative
+
+
+def force_rates(system: System, name: str) -> tuple[Rate, Rate]:
+    """The derivatives of a force with respect to displacements, and to velocities."""
+    field = system.forces[name]
+    dofs, x, v = _example(system, field.on)
+
+    def force(d: Arrays, v: Arrays) -> Any:
+        return trace_elements(field, field.on, lambda c, x, d, v: chart_force(c, dofs, x, d, v), x, d, v)
+
+    if _is_energy_only(field):
+        return rates(lambda d: force(d, v), v)[0], Rate(False, True)
+    return rates(force, v, v)  # pyright: ignore[reportReturnType]
+
+
+def _is_symmetric(system: System, name: str) -> bool:
+    """Whether the stiffness of a force field is symmetric for certain: an energy, whose dissipation knows no position."""
+    field = system.forces[name]
+    if not isinstance(field, AbstractEnergyForceField):
+        return not any(rate.exists for rate in force_rates(system, name))
+    if not field.is_dissipative:
+        return True
+    _, x, v = _example(system, field.on)
+
+    def drag(x: Arrays, v: Arrays) -> Any:
+        return trace_elements(field, field.on, lambda c, x, v: jax.grad(lambda u: c.element_dissipation(x, u))(v), x, v)
+
+    return not varies_with(drag, x, v)[0]
+
+
+def _is_constant_mass(system: System, name: str) -> bool:
+    """Whether the momentum of an element is linear in its velocities, whatever its positions."""
+    mass = system.masses[name]
+    _, x, v = _example(system, mass.on)
+
+    def momentum(x: Arrays, v: Arrays) -> Any:
+        return trace_elements(mass, mass.on, lambda c, x, v: jax.grad(lambda u: c.element_kinetic_energy(x, u))(v), x, v)
+
+    return rates(momentum, x, v)[1].constant
+
+
+def _example(system: System, on: Sequence[Stencil]) -> tuple[list[Any], Arrays, Arrays]:
+    """Degrees of freedom, positions and velocities of the shapes of the elements of some stencils."""
+    dofs = [system.dofs[s.state] for s in on]
+    x = tuple(jnp.zeros((*s.nodes.shape, dof.coord_size)) for s, dof in zip(on, dofs, strict=True))
+    v = tuple(jnp.zeros((*s.nodes.shape, dof.deriv_size)) for s, dof in zip(on, dofs, strict=True))
+    return dofs, x, v
+
+
+def _linearly_moving_states(system: System) -> set[str]:
     """The states that move linearly with main ones, and with none that turns: in their charts, Jacobians are constant."""
-    straight = {s for s in system.main_states if system.dofs[s].is_vector_space}
+    linear = {s for s in system.main_states if system.dofs[s].is_vector_space}
     for name in system.mapping_order:
         mapping = system.mappings[name]
-        if mapping.is_linear and all(p.state in straight for p in mapping.parents):
-            straight.add(mapping.child)
-    return straight & {s for s, dof in system.dofs.items() if dof.is_vector_space}
+        if mapping.is_linear and all(p.state in linear for p in mapping.parents):
+            linear.add(mapping.child)
+    return linear & {s for s, dof in system.dofs.items() if dof.is_vector_space}
 
 
 def _curved_states(system: System) -> set[str]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._assembly.contributions import knows_velocity
+from .._assembly.structure import knows_velocity
 from .._linear_solver.base.derivative import derivative_solve, mark_failure
 from .._linear_solver.default import default_solver
 from .._linear_system.base import AbstractLinearSystem

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._model.scene_checks import component_stencils
-from .._model.subsystem import without_idle
+from .._model.subsystem import without_unloaded
 from .._model.system import State, System
 from .._runtime.array_types import Array, UInt8
 from .._scene.parameter import is_concrete
@@ -26,7 +26,7 @@ def signature(system: System) -> Signature:
 
     Mapped states that nothing acts on have no part in a matrix, and none in this.
     """
-    system = without_idle(system)
+    system = without_unloaded(system)
     states = {("state", name): type(dof).__name__ for name, dof in system.dofs.items()}
     parts = {}
     for family in ("forces", "masses", "constraints"):
@@ -101,7 +101,7 @@ def topology(system: System) -> UInt8[Array, "32"]:
 
 def _topology(system: System) -> bytes:
     whole = hashlib.sha256()
-    for name, stencils in sorted(component_stencils(without_idle(system)), key=lambda item: item[0]):
+    for name, stencils in sorted(component_stencils(without_unloaded(system)), key=lambda item: item[0]):
         whole.update(name.encode())
         for s in stencils:
             whole.update(_digest(s.nodes))

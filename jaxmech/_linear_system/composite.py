@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import equinox as eqx
 import lineax as lx
 
-from .._assembly.evaluation import Evaluation
+from .._assembly.evaluation import Wanted, evaluate
 from .._model.arguments import checked
 from .._model.dynamics import Fields
 from .._model.system import State, System
@@ -90,13 +90,14 @@ class CompositeLinearSystem(AbstractLinearSystem):
     def matrices(self, system: System, state: State, factors: Factors = Factors()) -> dict[str, BlockMatrix]:
         """Every matrix by name, in one pass. `factors`: of those that have none of their own."""
         self.systems[self.solver].check("this CompositeLinearSystem", system, state)
-        needed = {name for one in self.systems.values() for name in one.mappings(system)}
-        forces = {name for one in self.systems.values() for name in one.forces(system)}
-        evaluation = Evaluation(system, state, needed, forces)
+        wanted = Wanted()
+        for one in self.systems.values():
+            wanted = wanted | one.wanted(system)
+        values = evaluate(system, state, wanted)
         result = {}
         for name, one in self.systems.items():
             own = self.factors[name]
-            result[name] = one.constrain(system, one.matrix(evaluation, factors if own is None else own))
+            result[name] = one.constrain(system, one.matrix(values, factors if own is None else own))
         return result
 
     @checked

@@ -1,5 +1,6 @@
 """The assembled linear system: the pattern once, outside `jit`; the values as often as you like, inside."""
 
+import dataclasses
 import functools
 from os import PathLike
 from typing import Any
@@ -8,23 +9,21 @@ import equinox as eqx
 import jax.numpy as jnp
 import lineax as lx
 
-from .._assembly.constant_blocks import SteadyBlocks
-from .._assembly.contributions import Contribution
-from .._assembly.evaluation import Evaluation
-from .._assembly.matrix_mapping import Step, Walk
-from .._assembly.separate_terms import Parts
-from .._assembly.structure import Plan
+from .._assembly.block_assembly import BlockAssembly
+from .._assembly.evaluation import LocalValues, Wanted, evaluate, total_force
+from .._assembly.mapping_walk import Content, Expansion, Key, Side, Step
+from .._assembly.separate_terms import Parts, constant_parts
+from .._assembly.structure import Contribution, MatrixKind, Plan
 from .._model.arguments import checked
-from .._model.constraint_projection import Touched, check_constraints, constrain_matrix, held_nodes, touched_blocks
+from .._model.constraint_projection import Touched, check_constraints, constrain_matrix, constrained_nodes, touched_blocks
 from .._model.dynamics import Fields
-from .._model.mapping_jacobian import on_mapped
 from .._model.scene_checks import check_nodes, component_stencils
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
 from .._runtime.array_types import Array, UInt8
 from .._runtime.precision import compiled
 from .._runtime.results import is_traced
-from .._sparse.block_accumulation import Lists, PairSums, Places
+from .._sparse.block_accumulation import PairSums
 from .._sparse.block_matrix import BlockMatrix, Pair, Sizes
 from .._sparse.block_sparse import BlockSparse
 from .._sparse.element_scatter import ElementSums, ListSums
@@ -57,14 +56,14 @@ class MatrixLinearSystem(AbstractLinearSystem):
 
     terms: Terms = eqx.field(static=True)
     plan: Plan = eqx.field(static=True)
-    walk: Walk  # of what varies
-    steady: SteadyBlocks
-    sums: dict[Pair, PairSums]
+    constant: BlockAssembly  # of what no motion changes
+    varying: BlockAssembly  # of the rest, which the blocks of that join
     patterns: dict[Pair, BlockPattern]
     touched: tuple[Touched, ...]
     sizes: Sizes = eqx.field(static=True)
     built: Signature = eqx.field(static=True)
     topology: UInt8[Array, "32"]
+    kept: Parts | None = None  # what `constant` gives, where it has been evaluated
 
     @classmethod
     @checked
@@ -81,13 +80,13 @@ class MatrixLinearSystem(AbstractLinearSystem):
         check_nodes(system, main)
         check_constraints(system, state)
         plan = Plan.build(system, terms)
-        constant, varying = plan.divided(system)
-        steady, there = SteadyBlocks.build(system, constant, main)
-        walk, arrived = Walk.build(system, varying, main, there)
+        of_constant, of_varying = plan.divided(system)
+        constant, there = BlockAssembly.build(system, of_constant, main, {}, diagonal=False)
+        varying, places = BlockAssembly.build(system, of_varying, main, there, diagonal=True)
+        patterns = {pair: BlockPattern.build(*found, (main[pair[0]], main[pair[1]])) for pair, found in places.items()}
+        touched = touched_blocks(constrained_nodes(system), places) if terms.constrained else ()
         sizes = tuple((s, main[s], system.dofs[s].deriv_size) for s in system.main_states)
-        sums, patterns, places = _patterns(arrived, sizes)
-        touched = touched_blocks(held_nodes(system), places) if terms.constrained else ()
-        return cls(terms, plan, walk, steady, sums, patterns, touched, sizes, signature(system), topology(system))
+        return cls(terms, plan, constant, varying, patterns, touched, sizes, signature(system), topology(system))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the pattern and everything else that `build` found out to an `.npz` file of this name.
@@ -130,7 +129,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
     @on_its_topology
     def unconstrained(self, system: System, state: State, factors: Factors = Factors()) -> BlockMatrix:
         self.check("this MatrixLinearSystem", system, state)
-        return self.matrix(Evaluation(system, state, self.mappings(system), self.forces(system)), factors)
+        return self.matrix(evaluate(system, state, self.wanted(system)), factors)
 
     @checked
     @on_its_topology
@@ -138,36 +137,37 @@ class MatrixLinearSystem(AbstractLinearSystem):
         self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
     ) -> tuple[BlockMatrix, Fields]:
         self.check("this MatrixLinearSystem", system, state)
-        evaluation = Evaluation(system, state, self.mappings(system), system.forces)
-        return self.matrix(evaluation, factors), evaluation.total_force(weights=weights)
+        values = evaluate(system, state, self.wanted(system) | Wanted(forces=frozenset(system.forces)))
+        return self.matrix(values, factors), total_force(values, weights=weights)
 
     @checked
     def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
-        values = self.steady.masses(system)
+        values = self._kept_masses(system)
         # Distinct blocks in row-major order, of places that the pattern has: as many are the same ones.
         if values is None or any(p not in values or values[p].shape[0] != a.blocks for p, a in self.patterns.items()):
             return super().momentum(system, state, velocity)
         entries = {pair: BlockSparse(blocks, self.patterns[pair]) for pair, blocks in values.items()}
         return BlockMatrix(entries, self.sizes, True, jnp.result_type(*values.values())).mv(velocity)
 
-    def mappings(self, system: System) -> frozenset[str]:
-        """The mappings whose Jacobian `matrix` asks for."""
-        return self.walk.mappings(system) | self.steady.mappings(system)
+    def _kept_masses(self, system: System) -> dict[Pair, Array] | None:
+        """The blocks of the mass matrix, if all of it is kept."""
+        kept, constant = self.kept, {item.name for item in self.constant.plan.items if item.is_mass}
+        return None if kept is None or constant != set(system.masses) else kept.part("mass")
 
-    def forces(self, system: System) -> frozenset[str]:
-        """The force fields whose forces `matrix` asks for."""
-        return frozenset(on_mapped(system, system.forces) if self.plan.geometric else ())
+    def wanted(self, system: System) -> Wanted:
+        """What `matrix` asks to have been evaluated."""
+        wanted = self.varying.wanted(system)
+        return wanted if self.kept is not None else self.constant.wanted(system) | wanted
 
-    def matrix(self, evaluation: Evaluation, factors: Factors) -> BlockMatrix:
-        """The matrix before constraints, from what has been, or will be, evaluated at a state."""
-        steady = self.steady.blocks(evaluation, self.terms, factors)
-        blocks = self.walk.run(evaluation, self.terms, factors, steady)
-        dtype = jnp.result_type(*(evaluation.x[s] for s, _, _ in self.sizes))
+    def matrix(self, values: LocalValues, factors: Factors) -> BlockMatrix:
+        """The matrix before constraints: local matrices, mapped to the main states and summed into the pattern."""
+        constant = self.constant(values, self.terms, factors, {}) if self.kept is None else self.kept.sum(factors)
+        blocks = self.varying(values, self.terms, factors, constant)
+        dtype = jnp.result_type(*(values.x[s] for s, _, _ in self.sizes))
         size = {s: d for s, _, d in self.sizes}
         entries = {}
         for pair, pattern in self.patterns.items():
-            shape = (pattern.blocks, size[pair[0]], size[pair[1]])
-            total = self.sums[pair](blocks[pair]) if pair in blocks else jnp.zeros(shape)
+            total = blocks[pair] if pair in blocks else jnp.zeros((pattern.blocks, size[pair[0]], size[pair[1]]))
             entries[pair] = BlockSparse(total.astype(dtype), pattern)
         return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype)
 
@@ -192,31 +192,19 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return self.plan.is_rate_of_force and self.terms.damping
 
     def is_constant(self) -> bool:
-        plan = self.walk.plan  # of what varies
+        plan = self.varying.plan
         return not (plan.items or plan.geometric or plan.velocity)
 
     @checked
     def prepared(self, system: System, state: State) -> "MatrixLinearSystem":
-        evaluation = Evaluation(system, state, self.steady.walk.mappings(system))
-        return eqx.tree_at(lambda m: m.steady, self, self.steady.prepared(evaluation, self.terms))
+        kept = constant_parts(self.constant, self.terms, system, state)
+        return dataclasses.replace(self, kept=kept)
 
 
-_SAVED = (MatrixLinearSystem, SteadyBlocks, Parts, Walk, Plan, Contribution, Terms, Step)
+_SAVED = (MatrixLinearSystem, BlockAssembly, Parts, Plan, Contribution, Terms, Step, Expansion, Key)
+_SAVED += (MatrixKind, Content, Side)
 _SAVED += (PairSums, ElementSums, ListSums, Reduction, RowProducts, BlockPattern, Touched)
 
 
 def _indices(system: System) -> list:
     return [(name, tuple(s.nodes for s in stencils)) for name, stencils in component_stencils(system)]
-
-
-def _patterns(
-    arrived: dict[Pair, Lists[Places]], sizes: Sizes
-) -> tuple[dict[Pair, PairSums], dict[Pair, BlockPattern], dict[Pair, Places]]:
-    """The sorted pattern of every pair of main states, each diagonal whole."""
-    sums, patterns, places = {}, {}, {}
-    counts = {s: n for s, n, _ in sizes}
-    for pair in sorted({*arrived, *((s, s) for s in counts)}):
-        shape = (counts[pair[0]], counts[pair[1]])
-        sums[pair], places[pair] = PairSums.build(arrived.get(pair, Lists()), shape, diagonal=pair[0] == pair[1])
-        patterns[pair] = BlockPattern.build(*places[pair], shape)
-    return sums, patterns, places

@@ -25,7 +25,7 @@ from .._model.dynamics import (
 )
 from .._model.mapping_jacobian import geometric_blocks, mapped_forces, mapping_jacobian
 from .._model.mapping_operators import block_products
-from .._model.subsystem import with_only, without_idle
+from .._model.subsystem import with_only, without_unloaded
 from .._model.system import State, System
 from .._model.terms import Factors, Terms
 from .._runtime.argument_checks import check_instance
@@ -55,7 +55,7 @@ class MatrixFreeSystem(AbstractLinearSystem):
         plan, lossy = Plan.build(system, self.terms), self._lossy(system)
         if lossy:
             raise ValueError(f"MatrixFreeSystem cannot take the symmetric part of {lossy}; use MatrixLinearSystem.")
-        scene = without_idle(system if self.terms.mapped else _without_mapped(system))
+        scene = without_unloaded(system if self.terms.mapped else _without_mapped(system))
         product = eqx.Partial(_product, scene, state, self.terms, plan, factors)
         structure = jax.eval_shape(lambda: zero_forces(system, state.position))
         return lx.FunctionLinearOperator(product, structure, (lx.symmetric_tag,) if plan.symmetric else ())

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import equinox as eqx
 import numpy as np
 
-from .._model.constraint_projection import Held, touched_blocks
+from .._model.constraint_projection import ConstrainedNodes, touched_blocks
 from .._runtime.argument_checks import check_instance
 from .._sparse.block_accumulation import PairSums
 from .._sparse.block_matrix import Pair
@@ -41,7 +41,7 @@ def _union(all_patterns: list[dict[Pair, BlockPattern]]) -> dict[Pair, BlockPatt
         found = [patterns[pair] for patterns in all_patterns if pair in patterns]
         shape, places = found[0].shape, [_places(pattern) for pattern in found]
         if pair[0] == pair[1]:
-            places += [(columns, rows) for rows, columns in places]  # sums of halves need every mirror image
+            places += [(columns, rows) for rows, columns in places]  # the sums of an upper triangle need every mirror image
         rows, columns = (np.concatenate(each) for each in zip(*places, strict=True))
         union[pair] = BlockPattern.build(*unique_pairs(rows, columns, shape)[:2], shape)
     return union
@@ -51,11 +51,11 @@ def _within(given: MatrixLinearSystem, union: Mapping[Pair, BlockPattern]) -> Ma
     sums = {}
     for pair, pattern in union.items():
         if pair in given.patterns:
-            sums[pair] = given.sums[pair].within(_positions(given.patterns[pair], pattern), *_places(pattern))
+            sums[pair] = given.varying.pair_sums[pair].within(_positions(given.patterns[pair], pattern), *_places(pattern))
         else:
             sums[pair] = PairSums((), (), None)
-    touched = touched_blocks(_held(given), {pair: _places(p) for pair, p in union.items()})
-    return eqx.tree_at(lambda m: (m.sums, m.patterns, m.touched), given, (sums, dict(union), touched))
+    touched = touched_blocks(_constrained(given), {pair: _places(p) for pair, p in union.items()})
+    return eqx.tree_at(lambda m: (m.varying.pair_sums, m.patterns, m.touched), given, (sums, dict(union), touched))
 
 
 def _places(pattern: BlockPattern) -> tuple[np.ndarray, np.ndarray]:
@@ -68,13 +68,13 @@ def _positions(part: BlockPattern, whole: BlockPattern) -> np.ndarray:
     return np.searchsorted(keys[1], keys[0]).astype(np.int32)
 
 
-def _held(given: MatrixLinearSystem) -> Held:
+def _constrained(given: MatrixLinearSystem) -> ConstrainedNodes:
     """Where the constraints of a linear system act, read off the diagonal blocks, which are all there."""
-    held = {}
+    constrained = {}
     for t in given.touched:
         if t.pair[0] == t.pair[1] and t.side == "row":
             rows, local = np.asarray(given.patterns[t.pair].rows)[np.asarray(t.blocks)], np.asarray(t.local)
             nodes = np.zeros(local.max(initial=-1) + 1, rows.dtype)
             nodes[local] = rows
-            held[t.constraint] = (t.pair[0], nodes)
-    return held
+            constrained[t.constraint] = (t.pair[0], nodes)
+    return constrained

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._assembly.matrix_mapping import Step
+from .._assembly.mapping_walk import Step
 from .._model.constraint_projection import Touched
 from .._sparse.block_accumulation import PairSums
 from .._sparse.element_scatter import ListSums
@@ -79,7 +79,7 @@ def _bounds(plan: Any) -> Iterator[Bound]:
         case ListSums(mirror=mirror) if mirror is not None:
             yield "mirror", mirror, (plan.total.size,), plan.total.size
         case PairSums(mirror=mirror) if mirror is not None:
-            yield "mirror", mirror, (plan.halves[0].size,), plan.halves[0].size
+            yield "mirror", mirror, (plan.upper[0].size,), plan.upper[0].size
         case Step():
             yield "nodes", plan.nodes, (plan.reduce.size,), None
         case Touched():

@@ -1,6 +1,7 @@
 """Trees of index arrays in a file: the arrays in an `.npz`, what holds them beside as JSON. Nothing is pickled."""
 
 import dataclasses
+import enum
 import hashlib
 import json
 from collections.abc import Iterable
@@ -15,14 +16,14 @@ from .._runtime.argument_checks import check_path
 from .._runtime.atomic_files import replacing
 from .._runtime.results import is_traced
 
-VERSION = 9  # of the layout of the file and of the classes in it: raised whenever one of them changes
+VERSION = 10  # of the layout of the file and of the classes in it: raised whenever one of them changes
 _HEADER = "jaxmech"
 
 T = TypeVar("T")
 
 
 def save_pytree(path: str | PathLike[str], tree: Any, classes: Iterable[type]) -> None:
-    """Write a tree of dataclasses, dictionaries, tuples, plain values and arrays. `classes`: those that may be in it."""
+    """Write a tree of dataclasses, enums, dictionaries, tuples, plain values and arrays. `classes`: those in it."""
     if is_traced(tree):
         raise ValueError("a linear system that is being traced cannot be saved: do it outside jit.")
     check_path("save", path)
@@ -68,6 +69,8 @@ def _digest(packed: Any, arrays: Iterable[Any]) -> str:
 
 
 def _packed(value: Any, arrays: list[np.ndarray], names: dict[type, str]) -> Any:
+    if isinstance(value, enum.Enum):
+        return {"enum": names[type(value)], "member": value.name}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, jax.Array | np.ndarray):
@@ -90,5 +93,7 @@ def _unpacked(value: Any, arrays: dict[str, np.ndarray], classes: dict[str, type
         return tuple(_unpacked(v, arrays, classes) for v in value["tuple"])
     if "dict" in value:
         return {_unpacked(k, arrays, classes): _unpacked(v, arrays, classes) for k, v in value["dict"]}
+    if "enum" in value:
+        return classes[value["enum"]][value["member"]]  # pyright: ignore[reportIndexIssue]
     fields = {name: _unpacked(v, arrays, classes) for name, v in value["fields"].items()}
     return classes[value["class"]](**fields)

@@ -79,7 +79,7 @@ def has_prescribed_motion(system: System) -> bool:
 
 
 class Touched(eqx.Module):
-    """The blocks of one pair of states whose row, or column, one constraint holds; `local` is its element number."""
+    """The blocks of one pair of states whose row, or column, one constraint acts on; `local` is its element number."""
 
     constraint: str = eqx.field(static=True)
     pair: Pair = eqx.field(static=True)
@@ -88,18 +88,22 @@ class Touched(eqx.Module):
     local: Int[Array, " t"]
 
 
-Held = Mapping[str, tuple[str, np.ndarray]]  # the state of every constraint, and its nodes in the order of its elements
+ConstrainedNodes = Mapping[
+    str, tuple[str, np.ndarray]
+]  # the state of every constraint, and its nodes in the order of its elements
 
 
-def held_nodes(system: System) -> Held:
+def constrained_nodes(system: System) -> ConstrainedNodes:
     """Where the constraints of a scene act."""
     return {name: (c.on[0].state, np.asarray(c.on[0].nodes)) for name, c in system.constraints.items()}
 
 
-def touched_blocks(held: Held, entries: Mapping[Pair, tuple[np.ndarray, np.ndarray]]) -> tuple[Touched, ...]:
+def touched_blocks(
+    constrained: ConstrainedNodes, entries: Mapping[Pair, tuple[np.ndarray, np.ndarray]]
+) -> tuple[Touched, ...]:
     """For every constraint, the rows and columns of each pair that it acts on. Host work."""
     found = []
-    for name, (state, nodes) in held.items():
+    for name, (state, nodes) in constrained.items():
         order = np.argsort(nodes, kind="stable")
         for pair, (rows, columns) in entries.items():
             for side, own, places in (("row", pair[0], rows), ("column", pair[1], columns)):

@@ -21,7 +21,7 @@ from .._runtime.results import is_traced
 from .._scene.dof import AbstractDof
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes, gathered, summed
-from .subsystem import with_only, without_idle
+from .subsystem import with_only, without_unloaded
 from .system import State, System
 from .validity import raise_undefined
 
@@ -157,7 +157,7 @@ def pull_back(system: System, x: Fields, d: Mapping[str, Array], forces: Any) ->
 
 def force_at(system: System, state: State, d: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
     """The force on the main states at the displacement `d` from `state`, with other velocities."""
-    system = without_idle(system, masses=system.gravity is not None)
+    system = without_unloaded(system, masses=system.gravity is not None)
     if not system.mappings:
         return applied_forces(system, dict(state.position), dict(d), dict(velocity))
     x = kinematics(system, state.position)
@@ -236,7 +236,7 @@ def energy(system: System, state: State) -> Scalar:
 @full_precision
 def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Scalar:
     """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included."""
-    system = without_idle(with_only(system, masses=system.masses))
+    system = without_unloaded(with_only(system, masses=system.masses))
     x = kinematics(system, position)
     v = velocities(system, x, velocity)
     total = jnp.zeros((), jnp.result_type(*x.values()))
@@ -255,7 +255,7 @@ def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapp
 @full_precision
 def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
     """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`."""
-    system = without_idle(with_only(system, masses=system.masses))
+    system = without_unloaded(with_only(system, masses=system.masses))
     if system.mappings:
         return jax.grad(lambda v: kinetic_energy(system, position, v))(dict(velocity))
     total = zero_forces(system, position)

@@ -21,22 +21,22 @@ def with_only(system: System, *, forces: Collection[str] = (), masses: Collectio
     )
 
 
-def without_idle(system: System, *, masses: bool = True) -> System:
+def without_unloaded(system: System, *, masses: bool = True) -> System:
     """The scene without the mapped states that no force field, and no mass, acts on: they follow, at no cost.
 
     A state goes together with its mapping: without it, it would be a main state that has no positions.
     """
     acting = [*system.forces.values(), *(system.masses.values() if masses else ())]
     carrying = {s.state for component in acting for s in component.on}
-    kept, idle = {}, set()
+    kept, unloaded = {}, set()
     for name in reversed(system.mapping_order):
         mapping = system.mappings[name]
         if mapping.child in carrying:
             carrying |= {p.state for p in mapping.parents}
             kept[name] = mapping
         else:
-            idle.add(mapping.child)
-    if not idle:
+            unloaded.add(mapping.child)
+    if not unloaded:
         return system
-    dofs = {state: dof for state, dof in system.dofs.items() if state not in idle}
+    dofs = {state: dof for state, dof in system.dofs.items() if state not in unloaded}
     return eqx.tree_at(lambda s: (s.dofs, s.mappings), system, (dofs, {name: kept[name] for name in sorted(kept)}))

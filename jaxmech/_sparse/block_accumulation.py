@@ -16,28 +16,30 @@ Places = tuple[np.ndarray, np.ndarray]  # rows and columns of the blocks of a li
 
 
 class Lists(NamedTuple, Generic[T]):
-    """What arrives at a pair of states, places or values: `whole` lists of blocks, and `halves` `H`, for `H + H^T`."""
+    """What arrives at a pair of states, places or values: `whole` lists of blocks, and `upper` triangles `H` of others, for
+    `H + H^T`."""
 
     whole: Sequence[T] = ()
-    halves: Sequence[T] = ()
+    upper: Sequence[T] = ()
 
 
 class PairSums(eqx.Module):
     """The plan of the sums of every list, and of what they have in common."""
 
     whole: tuple[Reduction, ...]
-    halves: tuple[Reduction, ...]
+    upper: tuple[Reduction, ...]
     mirror: Int[Array, " z"] | None  # where block `(j, i)` stands, for every block `(i, j)`; of a square pattern
 
     @classmethod
     def build(cls, arriving: Lists[Places], shape: tuple[int, int], *, diagonal: bool) -> tuple["PairSums", Places]:
         """The plan, and the places of the distinct blocks, in row-major order. Host work.
 
-        Where there are halves every block has its mirror image. `diagonal`: the blocks of the diagonal are all there.
+        Where there are upper triangles every block has its mirror image. `diagonal`: the blocks of the diagonal are all
+        there.
         """
-        lists = [*arriving.whole, *arriving.halves]
+        lists = [*arriving.whole, *arriving.upper]
         ends = np.cumsum([rows.size for rows, _ in lists])
-        more = [(columns, rows) for rows, columns in (lists if arriving.halves else ())]
+        more = [(columns, rows) for rows, columns in (lists if arriving.upper else ())]
         if diagonal:
             more.append((np.arange(shape[0], dtype=np.int32),) * 2)
         nothing = np.zeros(0, np.int32)
@@ -48,29 +50,29 @@ class PairSums(eqx.Module):
 
     @classmethod
     def _of(
-        cls, whole: Sequence[np.ndarray], halves: Sequence[np.ndarray], rows: np.ndarray, columns: np.ndarray
+        cls, whole: Sequence[np.ndarray], upper: Sequence[np.ndarray], rows: np.ndarray, columns: np.ndarray
     ) -> "PairSums":
         def plans(slots: Sequence[np.ndarray]) -> tuple[Reduction, ...]:
             return tuple(Reduction.build(own, rows.size) for own in slots)
 
         # Sorted by columns, the blocks of a pattern that is its own mirror image are the images of those sorted by rows.
-        mirror = jnp.asarray(np.lexsort((rows, columns)), jnp.int32) if halves else None
-        return cls(plans(whole), plans(halves), mirror)
+        mirror = jnp.asarray(np.lexsort((rows, columns)), jnp.int32) if upper else None
+        return cls(plans(whole), plans(upper), mirror)
 
     def within(self, positions: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> "PairSums":
         """The same sums, with their blocks at `positions` among those of a larger pattern, `rows` and `columns`."""
-        whole, halves = ([positions[np.asarray(total.slots)] for total in part] for part in (self.whole, self.halves))
-        return PairSums._of(whole, halves, rows, columns)
+        whole, upper = ([positions[np.asarray(total.slots)] for total in part] for part in (self.whole, self.upper))
+        return PairSums._of(whole, upper, rows, columns)
 
     def __call__(self, arriving: Lists[Array]) -> Float[Array, "z r c"]:
         """The sum of all that arrives, one list at least."""
-        whole, halves = (
+        whole, upper = (
             [total(values) for total, values in zip(plans, part, strict=True)]
-            for plans, part in zip((self.whole, self.halves), arriving, strict=True)
+            for plans, part in zip((self.whole, self.upper), arriving, strict=True)
         )
         if self.mirror is not None:
-            half = sum(halves[1:], halves[0])
-            whole.append(half + jnp.swapaxes(mirrored(half, self.mirror), 1, 2))
+            total = sum(upper[1:], upper[0])
+            whole.append(total + jnp.swapaxes(mirrored(total, self.mirror), 1, 2))
         return sum(whole[1:], whole[0])
 
 

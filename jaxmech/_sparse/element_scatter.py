@@ -17,20 +17,20 @@ Nodes = tuple[np.ndarray, np.ndarray]  # rows and columns of the blocks of a lis
 
 
 class ListSums(eqx.Module):
-    """The plan of the sums of one list of blocks, `k` of every element; of halves `H`, those of `H + H^T`."""
+    """The plan of the sums of one list of blocks, `k` of every element; of upper triangles `H`, those of `H + H^T`."""
 
     total: Reduction
-    mirror: Int[Array, " z"] | None  # where block `(j, i)` stands, for every block `(i, j)`; of halves
+    mirror: Int[Array, " z"] | None  # where block `(j, i)` stands, for every block `(i, j)`; of upper triangles
 
     @classmethod
-    def build(cls, nodes: Nodes, shape: tuple[int, int], *, half: bool) -> tuple["ListSums", Nodes]:
+    def build(cls, nodes: Nodes, shape: tuple[int, int], *, upper: bool) -> tuple["ListSums", Nodes]:
         """The plan, and the places of the distinct blocks, in row-major order. Host work."""
         rows, columns = (side.reshape(-1) for side in nodes)
         count = rows.size
-        if half:
+        if upper:
             rows, columns = np.concatenate([rows, columns]), np.concatenate([columns, rows])
         rows, columns, slots = unique_pairs(rows, columns, shape)
-        mirror = jnp.asarray(np.lexsort((rows, columns)), jnp.int32) if half else None
+        mirror = jnp.asarray(np.lexsort((rows, columns)), jnp.int32) if upper else None
         return cls(Reduction.build(slots[:count], rows.size), mirror), (rows, columns)
 
     def __call__(self, blocks: Float[Array, "n r c"]) -> Float[Array, "z r c"]:
@@ -50,7 +50,7 @@ class ElementSums(AbstractElementSums):
 
     @classmethod
     def build(
-        cls, nodes: Sequence[Nodes], shapes: Sequence[tuple[int, int]], halves: Sequence[bool]
+        cls, nodes: Sequence[Nodes], shapes: Sequence[tuple[int, int]], upper: Sequence[bool]
     ) -> tuple["ElementSums", list[Nodes]] | None:
         """The plan for blocks that stand at `nodes` of matrices of these shapes, in nodes, and where its sums stand.
 
@@ -58,7 +58,7 @@ class ElementSums(AbstractElementSums):
         """
         if are_few(nodes[0][0].shape[0]):
             return None
-        built = [ListSums.build(n, shape, half=half) for n, shape, half in zip(nodes, shapes, halves, strict=True)]
+        built = [ListSums.build(n, shape, upper=of) for n, shape, of in zip(nodes, shapes, upper, strict=True)]
         return cls(tuple(one for one, _ in built)), [where for _, where in built]
 
     def of_all(self, outputs: Sequence[Array]) -> list[Array]:
