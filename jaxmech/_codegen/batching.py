@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._llvm.ffi import NotOfThisMachine, compile_on_cpu
+from .._llvm.ffi import NotCompilable, compile_on_cpu
 from .._runtime.array_types import Array
 from .._runtime.jax_internals import Primitive, ShapedArray, define, instantiate_zeros, is_undefined_primal, is_zero
-from .scalarize.arithmetic import NoStraightLine
+from .scalarize.arithmetic import NotScalarisable
 
 Own = tuple[bool, ...]  # for every operand, whether each scene has one of its own
 
@@ -25,7 +25,7 @@ class AbstractSceneProgram(abc.ABC):
 
     @abc.abstractmethod
     def of_all(self, operands: Sequence[Array], own: Own) -> list[Array]:
-        """Those of all scenes, by a kernel. Raises `NoStraightLine` or `NotOfThisMachine` where there is none."""
+        """Those of all scenes, by a kernel. Raises `NotScalarisable` or `NotCompilable` where there is none."""
 
 
 def map_scenes(program: AbstractSceneProgram, own: Own, operands: Sequence[Array]) -> list[Array]:
@@ -49,7 +49,7 @@ def _looped(function: Callable[..., list[Array]], own: Own, operands: Sequence[A
 def _by_kernel(*operands, program, own):
     try:
         return program.of_all(operands, own)
-    except (NoStraightLine, NotOfThisMachine):
+    except (NotScalarisable, NotCompilable):
         return _one_after_the_other(*operands, program=program, own=own)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._llvm.ffi import NotOfThisMachine
+from .._llvm.ffi import NotCompilable
 from .._runtime.array_types import Array
 from .._runtime.devices import AXIS, device_count, divided, in_order, on_cpu
 from .._runtime.jax_internals import ClosedJaxpr, jaxpr_as_fun
@@ -18,15 +18,15 @@ from .llvm.vector_arithmetic import WIDTH
 from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows, whole
 from .program.scatter_plan import AbstractElementSums, Places
-from .scalarize.arithmetic import NoStraightLine
+from .scalarize.arithmetic import NotScalarisable
 from .scalarize.array_arithmetic import ArrayArithmetic, stacked
 from .scalarize.interpreter import entries, inner_programs, run
 from .staging import staged
 
 _FEWEST = WIDTH  # elements that are computed together
-_FEW = 256  # elements for which XLA takes longer to compile a straight line than that saves
+_FEW = 256  # elements for which XLA takes longer to compile a scalarised program than that saves
 _SHORT = 200  # operations that XLA handles well enough as they are
-_LONG = 60_000  # operations beyond which compiling a straight line takes too long
+_LONG = 60_000  # operations beyond which compiling a scalarised program takes too long
 _LONG_ON_GPU = (
     30_000  # the same where XLA weighs each against each: 50 s for 50,000, of hexahedra; of tetrahedra they are 26,000
 )
@@ -77,7 +77,7 @@ def evaluated(
         return applied(vmapped(*map(whole, arrays)))
     if length <= (_LONG if on_cpu() else _LONG_ON_GPU):
         with _attempt(call):
-            return applied(_in_chunks(_straight(call), _CHUNK, call.axes, arrays, divides=divides))
+            return applied(_in_chunks(_as_arrays(call), _CHUNK, call.axes, arrays, divides=divides))
     return applied(_in_chunks(vmapped, _FEWER, call.axes, arrays, divides=divides))
 
 
@@ -89,7 +89,7 @@ def _attempt(call: ElementProgram) -> Iterator[None]:
     """
     try:
         yield
-    except (NoStraightLine, NotOfThisMachine):
+    except (NotScalarisable, NotCompilable):
         pass
     except Exception as error:
         if not call.is_warned_of:
@@ -105,10 +105,10 @@ def _attempt(call: ElementProgram) -> Iterator[None]:
 def _by_kernel(
     call: ElementProgram, count: int, arrays: Sequence[Any], places: Sequence[Places], *, divides: bool
 ) -> list[Any]:
-    """The sums and the other outputs of a program compiled for this CPU; it may raise `NoStraightLine`."""
+    """The sums and the other outputs of a program compiled for this CPU; it may raise `NotScalarisable`."""
     share = -(-count // device_count()) if divides else count
     if share < WIDTH:
-        raise NoStraightLine("fewer elements than a kernel takes at once")
+        raise NotScalarisable("fewer elements than a kernel takes at once")
     kernel = _kernel(call, arrays, places)
     if not divides:
         return kernel(arrays, places, count)
@@ -128,23 +128,23 @@ def summed_by_kernel(
     own: Mapping[int, bool],
 ) -> list[Array]:
     """The same for many scenes in one call, of one of which the arrays are like `of_one`; `own`: by the `id` of an array,
-    whether it has an axis of scenes. It may raise `NoStraightLine`."""
+    whether it has an axis of scenes. It may raise `NotScalarisable`."""
     if all(axis is None for axis in call.axes) or count < WIDTH or _length(call.jaxpr) > _LONG:
-        raise NoStraightLine("a program that one scene has no kernel for")
+        raise NotScalarisable("a program that one scene has no kernel for")
     with _attempt(call):
         return _kernel(call, of_one, places)(arrays, places, count, own=own)
-    raise NoStraightLine("a program that has no kernel")
+    raise NotScalarisable("a program that has no kernel")
 
 
 def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> Callable[..., list[Array]]:
     form = form_of(arrays, places)
-    if form not in call.lines:
-        call.lines[form] = Kernel(call, arrays, places)
-    return call.lines[form]
+    if form not in call.compiled:
+        call.compiled[form] = Kernel(call, arrays, places)
+    return call.compiled[form]
 
 
-def _straight(call: ElementProgram) -> Callable[..., list[Any]]:
-    """A program as operations on scalars, each for all elements that are given; it may raise `NoStraightLine`."""
+def _as_arrays(call: ElementProgram) -> Callable[..., list[Any]]:
+    """A program as operations on scalars, each for all elements that are given; it may raise `NotScalarisable`."""
 
     def as_scalars(*arrays):
         count = (_count(call.axes, arrays),)
@@ -152,15 +152,15 @@ def _straight(call: ElementProgram) -> Callable[..., list[Any]]:
         scalars = run(ArrayArithmetic(keeps_loops=on_cpu()), call.jaxpr, [entries(c) for c in call.consts], inputs)
         return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, call.jaxpr.outvars, strict=True)]
 
-    def straight(*arrays):
+    def as_arrays(*arrays):
         if not on_cpu():
             return as_scalars(*arrays)
         shapes = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays)
-        if shapes not in call.lines:
-            call.lines[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
-        return call.lines[shapes](*arrays)
+        if shapes not in call.compiled:
+            call.compiled[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
+        return call.compiled[shapes](*arrays)
 
-    return straight
+    return as_arrays
 
 
 def _each(function: Callable[[Array], list[Array]], count: int) -> list[Array]:

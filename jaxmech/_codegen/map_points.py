@@ -11,7 +11,7 @@ from .map_elements import is_compiled, trace_and_map
 def map_points(function: Callable, shared: Any, *arrays: Any) -> Any:
     """`function(shared, *of_one_point)` for every point (axis 0 of `arrays`) of an element.
 
-    An element with many points is too long for a straight line; one of its points is not. Where elements are mapped, their
+    An element with many points is too long to scalarise; one of its points is not. Where elements are mapped, their
     points become elements of `map_elements`.
     """
     if arrays[0].shape[0] == 1:

@@ -2,7 +2,7 @@
 
 Differentiating the mapped program as it is would differentiate arrays of all elements, operation by operation, and keep
 every one of them for reverse mode. What is differentiated is the program of one element: its tangent and its transpose run
-as straight lines too, and start from the inputs alone.
+as scalarised programs too, and start from the inputs alone.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows
 from .program.nodal_scatter import NodeSums
 from .program.scatter_plan import AbstractElementSums
-from .scalarize.arithmetic import AbstractArithmetic, NoStraightLine
+from .scalarize.arithmetic import AbstractArithmetic, NotScalarisable
 from .scalarize.interpreter import entries, run
 from .scalarize.rules import RULES
 
@@ -236,7 +236,7 @@ class _Sums(AbstractSceneProgram):
     def of_all(self, operands: Sequence[Array], own: Own) -> list[Array]:
         leaves = len(self.nodes) + _numbers(self.nodes)
         if self.divides or any(own[leaves:]):
-            raise NoStraightLine("sums of scenes that are divided over devices, or have plans of their own")
+            raise NotScalarisable("sums of scenes that are divided over devices, or have plans of their own")
         one = [jax.ShapeDtypeStruct(a.shape[mine:], a.dtype) for a, mine in zip(operands, own, strict=True)]
         arrays, plan = _plan(operands, self.nodes, self.sums)
         examples, _ = _plan(one, self.nodes, self.sums)
@@ -263,7 +263,7 @@ def _without_unused(wanted, eqn):
 
 
 def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -> list[np.ndarray]:
-    """The rule of scalars: one element (a point of the element that is a straight line) after the other."""
+    """The rule of scalars: one element (a point of the element that is scalarised) after the other."""
     call = eqn.params["call"]
     consts = [entries(c) for c in call.consts]
     each = []

@@ -24,7 +24,7 @@ _known: set[str] = set()  # what is compiled, by the name that XLA knows it by
 _lock = threading.Lock()
 
 
-class NotOfThisMachine(Exception):
+class NotCompilable(Exception):
     """There is no such instruction or function: what was to be compiled runs as arrays. Never seen by a user."""
 
 
@@ -32,7 +32,7 @@ class ForeignFunction:
     """`@each(ptr %a0, ..., ptr %r0, ..., i64, ...)` of a text: pointers to `arguments` arrays and to `results`, which it
     writes, and whole numbers.
 
-    `called`: the functions of the C library that it needs. Raises `NotOfThisMachine` where the machine lacks one.
+    `called`: the functions of the C library that it needs. Raises `NotCompilable` where the machine lacks one.
     """
 
     def __init__(self, text: str, arguments: int, results: int, numbers: int, called: Sequence[str] = ()):
@@ -68,10 +68,10 @@ def _steps(arrays: Sequence[Any], own: Sequence[bool] | None) -> np.ndarray:
 
 
 def number_type(dtype: Any) -> str:
-    """The type of a number. Raises `NotOfThisMachine` for one that has no instructions."""
+    """The type of a number. Raises `NotCompilable` for one that has no instructions."""
     name = np.dtype(dtype).name
     if name not in TYPES:
-        raise NotOfThisMachine(f"instructions for {name}")
+        raise NotCompilable(f"instructions for {name}")
     return TYPES[name]
 
 
@@ -176,5 +176,5 @@ def _address(function: str) -> int:
     """Where a function of the C library is."""
     library = ctypes.CDLL(None if os.name == "posix" else "ucrtbase")
     if not hasattr(library, function):
-        raise NotOfThisMachine(f"no {function} in this process")
+        raise NotCompilable(f"no {function} in this process")
     return ctypes.cast(getattr(library, function), ctypes.c_void_p).value or 0

@@ -20,7 +20,7 @@ from ..._runtime.array_types import Array
 from ..program.element_jaxpr import ElementProgram
 from ..program.nodal_gather import NodeRows
 from ..program.scatter_plan import Places
-from ..scalarize.arithmetic import NoStraightLine
+from ..scalarize.arithmetic import NotScalarisable
 from ..scalarize.interpreter import entries, run
 from ..scalarize.supported import kind
 from .index_check import IndexCheck
@@ -32,7 +32,7 @@ class Kernel:
     """A program compiled for a CPU, of arrays or `NodeRows` of all elements.
 
     The first outputs, of which `places` says where their rows go, are not given back: each row is added to one of a sum.
-    Raises `NoStraightLine` or `NotOfThisMachine` for a program that has no such form.
+    Raises `NotScalarisable` or `NotCompilable` for a program that has no such form.
     """
 
     def __init__(self, program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places] = ()):
@@ -54,7 +54,7 @@ class Kernel:
         has one of its own, and the array another axis in front; so do results.
         """
         if any(p.rows == 0 for p in places):
-            raise NoStraightLine("sums without a row, of which none would be seen to be lost")
+            raise NotScalarisable("sums without a row, of which none would be seen to be lost")
         values, nodes = _buffers(arrays)
         operands = [*values, *nodes, *_indices(places)]
         flags = [own is not None and own.get(id(a), False) for a in operands]
@@ -99,10 +99,10 @@ def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[P
     """The loop over all elements."""
     for v in (*program.jaxpr.invars, *program.jaxpr.outvars):
         if v.aval.size == 0:
-            raise NoStraightLine("arrays of nothing as a kernel")
+            raise NotScalarisable("arrays of nothing as a kernel")
         kind(v.aval.dtype)
     if any(kind(v.aval.dtype) != "f" for v in program.jaxpr.outvars[: len(places)]):
-        raise NoStraightLine("sums of whole numbers")
+        raise NotScalarisable("sums of whole numbers")
     arithmetic = VectorArithmetic()
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}

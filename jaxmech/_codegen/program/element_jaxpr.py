@@ -19,8 +19,8 @@ class ElementProgram:
 
     def __init__(self, program: ClosedJaxpr, axes: Axes):
         self.jaxpr, self.consts, self.axes = program.jaxpr, program.consts, axes
-        self.lines: dict[Any, Callable[..., list[Any]]] = {}  # what runs it, by what it depends on
-        self.is_warned_of = False  # that it should have become a straight line, and did not
+        self.compiled: dict[Any, Callable[..., list[Any]]] = {}  # what runs it, by what it depends on
+        self.is_warned_of = False  # that it should have been scalarised, and was not
         self._made: dict[Any, Any] = {}
 
     @property

@@ -18,7 +18,7 @@ COUNTS = ("flaw", "taken", "last", "grace")
 
 @functools.cache
 def compiled_steps(c: int, dtype: Any, inverted: bool) -> ForeignFunction:
-    """Steps until they end, for nodes of `c` unknowns. Raises `NotOfThisMachine`.
+    """Steps until they end, for nodes of `c` unknowns. Raises `NotCompilable`.
 
     Reads the matrix, its columns and where rows start, the preconditioner if there is one (`inverted`); `d`, `r`, `p`;
     `NUMBERS` and `COUNTS`. Writes `d`, `r`, `p`, two vectors to work with, numbers and counts.
