@@ -188,7 +188,7 @@ def has_line(closed):
     """Whether it has a form as arrays of scalars."""
     given = (jax.ShapeDtypeStruct((COUNT, 3), v.aval.dtype) for v in closed.jaxpr.invars)
     try:
-        jax.eval_shape(dispatch._as_arrays(ElementProgram(closed, (0, 0))), *given)
+        jax.eval_shape(dispatch.in_xla(ElementProgram(closed, (0, 0))), *given)
     except NotScalarisable:
         return False
     return True

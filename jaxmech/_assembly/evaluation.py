@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any
 
-from .._codegen.program.scatter_plan import AbstractElementSums
+from .._codegen import AbstractElementSums
 from .._model.dynamics import Fields, applied_forces, field_force, kinematics, map_velocity, pull_back, zero_forces
 from .._model.mapping_jacobian import (
     Jacobian,

@@ -1,18 +1,17 @@
 """A program of one element, evaluated for all elements, a few at a time."""
 
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from .._llvm.ffi import NotCompilable
 from .._runtime.array_types import Array
 from .._runtime.devices import AXIS, device_count, divided, in_order, on_cpu
+from .._runtime.element_compiler import element_form
 from .._runtime.jax_internals import ClosedJaxpr, jaxpr_as_fun
+from .._runtime.plain_form import first_that_works
 from .llvm.element_kernel import Kernel, form_of
 from .llvm.vector_arithmetic import WIDTH
 from .program.element_jaxpr import ElementProgram
@@ -47,6 +46,14 @@ def mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays:
     return jax.vmap(jaxpr_as_fun(program), in_axes=list(axes))(*arrays)
 
 
+def vmapped_and_summed(
+    call: ElementProgram, count: int, arrays: Sequence[Any], sums: AbstractElementSums | None
+) -> list[Any]:
+    """The outputs of a program for all elements: the plain form, all at once."""
+    found = mapped(call.closed, count, call.axes, list(map(whole, arrays)))
+    return found if sums is None else sums.applied(found)
+
+
 def evaluated(
     call: ElementProgram,
     count: int,
@@ -60,46 +67,34 @@ def evaluated(
 
     `by_kernel`: it may be compiled as a `Kernel`.
     """
-    length, applied = _length(call.jaxpr), list if sums is None else sums.applied
+    applied = list if sums is None else sums.applied
     divides = divides and count >= _DIVIDED
-    if all(axis is None for axis in call.axes):
-        return applied(mapped(call.closed, count, call.axes, arrays))
 
     def vmapped(*arrays):
         return mapped(call.closed, count, call.axes, arrays)
 
-    if sums is None and length < _SHORT:
-        return vmapped(*map(whole, arrays))
-    if by_kernel and length <= _LONG:
-        with _attempt(call):
-            return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
-    if count < _FEW or length < _SHORT:
-        return applied(vmapped(*map(whole, arrays)))
+    def by_vmap():
+        return vmapped_and_summed(call, count, arrays, sums)
+
+    def by_vmap_in_chunks():
+        return applied(_in_chunks(vmapped, _FEWER, call.axes, arrays, divides=divides))
+
+    def by_xla():
+        return applied(_in_chunks(in_xla(call), _CHUNK, call.axes, arrays, divides=divides))
+
+    def by_llvm():
+        return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
+
+    length = operation_count(call.jaxpr)
+    is_short = length < _SHORT
+    if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
+        return by_vmap()
+    forms = [by_llvm] if by_kernel and length <= _LONG else []
+    if count < _FEW or is_short:
+        return first_that_works(call, *forms, by_vmap)
     if length <= (_LONG if on_cpu() else _LONG_ON_GPU):
-        with _attempt(call):
-            return applied(_in_chunks(_as_arrays(call), _CHUNK, call.axes, arrays, divides=divides))
-    return applied(_in_chunks(vmapped, _FEWER, call.axes, arrays, divides=divides))
-
-
-@contextmanager
-def _attempt(call: ElementProgram) -> Iterator[None]:
-    """What may fail, for the program can be mapped as it is.
-
-    A bug in the compiler is no reason to stop a user: it is warned of, once for a program.
-    """
-    try:
-        yield
-    except (NotScalarisable, NotCompilable):
-        pass
-    except Exception as error:
-        if not call.is_warned_of:
-            call.is_warned_of = True
-            warnings.warn(
-                f"jaxmech could not compile an element function, and maps it by jax.vmap, which is slower. This is a bug of "
-                f"jaxmech, please report it: {type(error).__name__}: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        forms.append(by_xla)
+    return first_that_works(call, *forms, by_vmap_in_chunks)
 
 
 def _by_kernel(
@@ -129,11 +124,9 @@ def summed_by_kernel(
 ) -> list[Array]:
     """The same for many scenes in one call, of one of which the arrays are like `of_one`; `own`: by the `id` of an array,
     whether it has an axis of scenes. It may raise `NotScalarisable`."""
-    if all(axis is None for axis in call.axes) or count < WIDTH or _length(call.jaxpr) > _LONG:
+    if all(axis is None for axis in call.axes) or count < WIDTH or operation_count(call.jaxpr) > _LONG:
         raise NotScalarisable("a program that one scene has no kernel for")
-    with _attempt(call):
-        return _kernel(call, of_one, places)(arrays, places, count, own=own)
-    raise NotScalarisable("a program that has no kernel")
+    return _kernel(call, of_one, places)(arrays, places, count, own=own)
 
 
 def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> Callable[..., list[Array]]:
@@ -143,8 +136,8 @@ def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places
     return call.compiled[form]
 
 
-def _as_arrays(call: ElementProgram) -> Callable[..., list[Any]]:
-    """A program as operations on scalars, each for all elements that are given; it may raise `NotScalarisable`."""
+def in_xla(call: ElementProgram) -> Callable[..., list[Any]]:
+    """The XLA form of a program: its scalars as arrays of all elements that are given; it may raise `NotScalarisable`."""
 
     def as_scalars(*arrays):
         count = (_count(call.axes, arrays),)
@@ -211,13 +204,13 @@ def _slices(axes: Sequence[int | None], arrays: Sequence[Any], start: Array, len
     return [a if axis is None else own(a) for a, axis in zip(arrays, axes, strict=True)]
 
 
-def _length(jaxpr: Any) -> int:
+def operation_count(jaxpr: Any) -> int:
     """How many scalar operations a program has, at most."""
     total = 0
     for eqn in jaxpr.eqns:
         inner = inner_programs(eqn)
         if inner:
-            total += eqn.params.get("count", 1) * sum(_length(getattr(p, "jaxpr", p)) for p in inner)
+            total += eqn.params.get("count", 1) * sum(operation_count(getattr(p, "jaxpr", p)) for p in inner)
             continue
         terms = 1
         if eqn.primitive.name == "dot_general":

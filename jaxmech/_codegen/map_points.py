@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from .map_elements import is_compiled, trace_and_map
+from .map_elements import is_compiled, trace_and_map, vmap_elements
 
 
 def map_points(function: Callable, shared: Any, *arrays: Any) -> Any:
@@ -16,6 +16,5 @@ def map_points(function: Callable, shared: Any, *arrays: Any) -> Any:
     """
     if arrays[0].shape[0] == 1:
         return jax.tree.map(lambda a: a[None], function(shared, *(a[0] for a in arrays)))
-    if not is_compiled():
-        return jax.vmap(function, in_axes=(None, *(0 for _ in arrays)))(shared, *arrays)
-    return trace_and_map(function, (None, *(0 for _ in arrays)), shared, *arrays)
+    mapped = trace_and_map if is_compiled() else vmap_elements
+    return mapped(function, (None, *(0 for _ in arrays)), shared, *arrays)

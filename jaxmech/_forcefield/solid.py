@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
 
-from .._codegen.map_points import map_points
-from .._codegen.scalarize.symmetric import declared_symmetric
+from .._codegen import declared_symmetric, map_points
 from .._material.base import AbstractMaterial
 from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry

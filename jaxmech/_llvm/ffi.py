@@ -1,6 +1,7 @@
 """Functions in the language of LLVM, compiled by llvmlite for this CPU, and handed to XLA as foreign functions."""
 
 import ctypes
+import functools
 import hashlib
 import os
 import threading
@@ -13,8 +14,10 @@ import numpy as np
 
 from .._runtime.array_types import Array
 from .._runtime.devices import is_of_each
+from .._runtime.element_compiler import element_form
 from .._runtime.ffi_layout import Interface, interface
 from .._runtime.jax_internals import Primitive, device_count_of, lower_fun, register_lowering
+from .._runtime.plain_form import NotCompilable, first_that_works
 from .machine_code import load, machine
 
 TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
@@ -22,10 +25,6 @@ TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "floa
 _NAME = "jaxmech"
 _known: set[str] = set()  # what is compiled, by the name that XLA knows it by
 _lock = threading.Lock()
-
-
-class NotCompilable(Exception):
-    """There is no such instruction or function: what was to be compiled runs as arrays. Never seen by a user."""
 
 
 class ForeignFunction:
@@ -77,12 +76,21 @@ def number_type(dtype: Any) -> str:
 
 def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kernel: Callable[..., Any]) -> None:
     """Says how a primitive is carried out: on one CPU by `as_kernel`, which may call foreign functions; by `as_arrays`
-    elsewhere, and where XLA divides arrays over devices by itself, for it knows nothing of such functions."""
-    arrays, kernel = (lower_fun(f, multiple_results=primitive.multiple_results) for f in (as_arrays, as_kernel))
+    elsewhere, and where XLA divides arrays over devices by itself, for it knows nothing of such functions.
+
+    `as_arrays` too where `as_kernel` raises `NotCompilable`, or fails.
+    """
+
+    def guarded(*operands, **params):
+        forms = (functools.partial(f, *operands, **params) for f in (as_kernel, as_arrays))
+        return first_that_works(primitive, *forms)
+
+    arrays, kernel = (lower_fun(f, multiple_results=primitive.multiple_results) for f in (as_arrays, guarded))
 
     def on_cpu(ctx, *operands, **params):
         alone = device_count_of(ctx) == 1 or is_of_each()
-        return (kernel if alone and is_available() else arrays)(ctx, *operands, **params)
+        uses_kernel = alone and element_form() == "llvm" and is_available()
+        return (kernel if uses_kernel else arrays)(ctx, *operands, **params)
 
     def at_once(*operands, static):
         return primitive.bind(*operands, **dict(static))

@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._llvm.ffi import ForeignFunction, NotCompilable, number_type
+from .._llvm.ffi import ForeignFunction, number_type
 from .._llvm.ir_builder import Text, constant
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.devices import in_shares
+from .._runtime.plain_form import NotCompilable
 
 _WIDTH = 8  # entries at once
 _LARGEST = 36  # rows or columns of a block: the lines to compile are as many as its entries

@@ -58,7 +58,7 @@ class Vector:
 class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
-    Sums may take products into a fused multiply-add, as XLA's do. Raises `NotScalarisable` or `NotCompilable` for what has
+    Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has
     no instruction, and never writes an instruction or a call with operands of other types than it takes (`TypeError`).
     """
 

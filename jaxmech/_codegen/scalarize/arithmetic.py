@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._runtime.jax_internals import primitives
+from ..._runtime.plain_form import NotCompilable
 
 # A number known while tracing; or what the arithmetic makes of a scalar that every element has, or that they share.
 Scalar = Any
 Branch = Callable[["AbstractArithmetic", list[Scalar]], list[Scalar]]
 
 
-class NotScalarisable(Exception):
+class NotScalarisable(NotCompilable):
     """A program cannot be made of scalar operations: it is mapped by `jax.vmap`. Never seen by a user."""
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..._llvm.ffi import NotCompilable, compile_on_cpu
+from ..._llvm.ffi import compile_on_cpu
 from ..._runtime.array_types import Array, Float, Int
 from ..._runtime.devices import device_count
 from ..._runtime.jax_internals import Primitive, ShapedArray, define
@@ -91,10 +91,7 @@ def _none(*operands, inverted):
 def _by_kernel(*operands, inverted):
     given = _Operands.of(operands)
     values, inverse, scenes = given.values, given.inverse, given.scenes
-    try:
-        function = compiled_steps(values.shape[-1], values.dtype, inverted)
-    except NotCompilable:
-        return _none(*operands, inverted=inverted)
+    function = compiled_steps(values.shape[-1], values.dtype, inverted)
     own = {**given.steps._asdict(), **given.bounds._asdict()}
     own = {name: jnp.broadcast_to(a, (scenes, *a.shape[1:])) for name, a in own.items()}
     vectors = [own[name] for name in ("d", "r", "p")]
