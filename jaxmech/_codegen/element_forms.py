@@ -33,15 +33,19 @@ class ElementForms(NamedTuple):
     refused: str | None
 
 
-def element_forms(function: Callable, *example: Any) -> ElementForms:
-    """The forms that the element compiler has of `function(*example)`, a function of one element.
+def element_forms(function: Callable, arguments: tuple[Any, ...]) -> ElementForms:
+    """The forms that the element compiler has of `function(*arguments)`, a function of one element.
 
-        jm.element_forms(jax.hessian(energy), np.zeros((4, 3))).llvm
+        jm.element_forms(jax.hessian(energy), (np.zeros((4, 3)),)).llvm
 
-    `example`: arrays, or trees of them, of the shapes and types of one element; numbers do not matter. Nothing is compiled
-    or run. Raises what the function raises when it is traced.
+    `arguments`: arrays, or trees of them, of the shapes and types of one element; numbers do not matter. Nothing is compiled
+    or run. Raises `TypeError` for what is no function or no tuple, and what the function raises when it is traced.
     """
-    leaves, structure = jax.tree.flatten(example)
+    if not callable(function):
+        raise TypeError(f"element_forms: function must be a function, got {function!r:.80}.")
+    if not isinstance(arguments, tuple):
+        raise TypeError(f"element_forms: arguments must be a tuple, one entry for each, got {arguments!r:.80}.")
+    leaves, structure = jax.tree.flatten(arguments)
     shapes = [jax.ShapeDtypeStruct(np.shape(a), jax.dtypes.canonicalize_dtype(np.result_type(a))) for a in leaves]
     traced = jax.make_jaxpr(lambda *values: function(*structure.unflatten(values)))(*shapes)
     program, used = reduced(traced, (0,) * len(shapes), [True for _ in traced.jaxpr.outvars])

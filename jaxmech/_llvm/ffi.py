@@ -15,7 +15,8 @@ import numpy as np
 from .._runtime.array_types import Array
 from .._runtime.devices import is_of_each
 from .._runtime.element_compiler import element_form
-from .._runtime.ffi_layout import Interface, interface
+from .._runtime.ffi_check import checked_interface
+from .._runtime.ffi_layout import Interface
 from .._runtime.jax_internals import Primitive, device_count_of, lower_fun, register_lowering
 from .._runtime.plain_form import NotCompilable, first_that_works
 from .machine_code import load, machine
@@ -35,7 +36,7 @@ class ForeignFunction:
     """
 
     def __init__(self, text: str, arguments: int, results: int, numbers: int, called: Sequence[str] = ()):
-        xla = interface()
+        xla = checked_interface()
         assert xla is not None
         handler = _handler(xla, _call(xla, arguments, results, numbers))
         self.name = _target("\n".join([text, *handler]), called)
@@ -103,7 +104,7 @@ def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kerne
 
 def is_available() -> bool:
     """Whether functions can be compiled and called here. Asked in this one place: where not, all runs as arrays."""
-    return interface() is not None and machine() is not None
+    return machine() is not None and checked_interface() is not None
 
 
 def _handler(xla: Interface, lines: Sequence[str]) -> list[str]:

@@ -42,7 +42,7 @@ def element_form() -> Form:
 
 
 def _checked(name: str, form: Any) -> Form:
-    if form not in get_args(Form):
+    if not isinstance(form, str) or form not in get_args(Form):
         raise ValueError(f"{name} must be one of {', '.join(get_args(Form))}, got {form!r:.80}.")
     return form
 
