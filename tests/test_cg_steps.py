@@ -1,4 +1,4 @@
-"""The two conjugate gradients, one written in operations on arrays and one in LLVM, are one: state by state, step by step."""
+"""Conjugate gradients in operations on arrays and in LLVM are the same ones: state by state, step by step."""
 
 import jax
 import jax.numpy as jnp

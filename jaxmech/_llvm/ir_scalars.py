@@ -55,7 +55,7 @@ class Scalar:
     """A number of a type, by name."""
 
     __slots__ = ("kind", "math", "name")
-    __hash__ = None
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __init__(self, math: ScalarMath, kind: str, name: str):
         self.math, self.kind, self.name = math, kind, name

@@ -2,7 +2,7 @@
 
 import os
 from contextlib import AbstractContextManager
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import jax
 
@@ -44,7 +44,7 @@ def element_form() -> Form:
 def _checked(name: str, form: Any) -> Form:
     if not isinstance(form, str) or form not in get_args(Form):
         raise ValueError(f"{name} must be one of {', '.join(get_args(Form))}, got {form!r:.80}.")
-    return form
+    return cast(Form, form)
 
 
 class _Choice(AbstractContextManager):
