@@ -14,6 +14,8 @@ from ._assembly.public_functions import pull_back as pull_back
 from ._assembly.public_functions import pull_back_rows as pull_back_rows
 from ._assembly.public_functions import total_force as total_force
 from ._assembly.public_functions import velocities as velocities
+from ._codegen import ElementForms as ElementForms
+from ._codegen import element_forms as element_forms
 from ._constraint.base import AbstractProjectiveConstraint as AbstractProjectiveConstraint
 from ._constraint.fixed import Fixed as Fixed
 from ._constraint.fixed_components import FixedComponents as FixedComponents
@@ -127,6 +129,7 @@ from ._model.system import System as System
 from ._model.terms import Factors as Factors
 from ._model.terms import Terms as Terms
 from ._runtime.devices import over_devices as over_devices
+from ._runtime.element_compiler import element_compiler as element_compiler
 from ._runtime.malloc import keep_freed_memory as keep_freed_memory
 from ._runtime.results import RESULTS as RESULTS
 from ._runtime.results import FailedComputation as FailedComputation

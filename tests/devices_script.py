@@ -9,8 +9,8 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmech as jm
-from jaxmech._codegen import dispatch as chunks
-from jaxmech._llvm import ffi as foreign
+from jaxmech._codegen import dispatch
+from jaxmech._llvm import ffi
 from jaxmech._sparse import spmv as block_product
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
 
@@ -134,7 +134,7 @@ def products_by_share():
     """Rows that four devices cannot share evenly, and so few that one has none; by kernels and by operations on arrays."""
     block_product._DIVIDED = 1
     rng = np.random.default_rng(0)
-    is_available = foreign.is_available
+    is_available = ffi.is_available
     for rows in (27, 5, 3):
         places = rng.integers(0, (rows, 9), (4 * rows, 2))
         pattern = BlockPattern.build(*unique_pairs(*places.T, (rows, 9))[:2], (rows, 9))
@@ -142,15 +142,15 @@ def products_by_share():
         x = jnp.asarray(rng.normal(size=(9, 2)))
         expected = (np.asarray(A.to_dense()) @ np.ravel(x)).reshape(rows, 3)
         for has_kernels in (True, False):
-            foreign.is_available = is_available if has_kernels else lambda: False
+            ffi.is_available = is_available if has_kernels else lambda: False
             found, text = compiled(jm.over_devices(lambda A, x: A.mv(x)), A, x)
             assert collectives(text) == {"all-gather"} and ("jaxmech_" in text) == has_kernels
             assert np.allclose(found, expected, rtol=0, atol=EXACT), (rows, has_kernels)
-    foreign.is_available = is_available
+    ffi.is_available = is_available
 
 
 SMALL = {
-    chunks: {"_FEWEST": 1, "_FEW": 1, "_DIVIDED": 1, "_CHUNK": 30},
+    dispatch: {"_FEWEST": 1, "_FEW": 1, "_DIVIDED": 1, "_CHUNK": 30},
     block_product: {"_DIVIDED": 1},
 }
 

@@ -16,7 +16,7 @@ import numpy as np
 import scenes
 
 import jaxmech as jm
-from jaxmech._llvm import ffi as foreign
+from jaxmech._llvm import ffi
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_disable_most_optimizations", True)
@@ -148,7 +148,7 @@ def body():
 def main(form, solver):
     rng = np.random.default_rng(0)
     if form == "arrays":
-        foreign.is_available = lambda: False
+        ffi.is_available = lambda: False
     system, state = body()
     linear_system = jm.MatrixLinearSystem.build(system, state)
     program = programs(jm.PCG() if solver == "pcg" else jm.SparseDirect())

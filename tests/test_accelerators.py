@@ -129,7 +129,7 @@ def test_loops_of_elements_are_written_out(on_gpu):
 
 @pytest.mark.parametrize("stretch", [1.0, 40.0], ids=["safe", "distorted"])
 def test_programs_of_a_gpu_compute_the_same(stretch, monkeypatch):
-    """Run here, without kernels: straight lines of all elements at once, branches, sums over the scenes of a batch."""
+    """Run here, without kernels: scalarised programs of all elements at once, branches, sums over the scenes of a batch."""
     mesh = jm.box_mesh(cells=(6, 3, 3), size=(2.0, 1.0, 1.0))
     system = jm.System(
         {"body": jm.Vec3()},

@@ -1,4 +1,4 @@
-"""Where a straight line cannot be made, or would be wrong, the function is mapped as it is, and a bug is told."""
+"""Where a function cannot be scalarised, or would be wrong, the function is mapped as it is, and a bug is told."""
 
 import jax
 import jax.numpy as jnp
@@ -7,12 +7,12 @@ import pytest
 from jax import lax
 from tolerances import ROUND_OFF
 
-from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen import dispatch
 from jaxmech._codegen.llvm.instructions import check_types
 from jaxmech._codegen.llvm.vector_arithmetic import Vector, VectorArithmetic
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.scalarize import rules
-from jaxmech._codegen.scalarize.arithmetic import NoStraightLine
+from jaxmech._codegen.scalarize.arithmetic import NotScalarisable
 from jaxmech._codegen.scalarize.supported import check
 from jaxmech._runtime.jax_internals import primitives
 
@@ -24,8 +24,8 @@ def way(request, monkeypatch):
     """Compiled for this CPU, or by XLA, however short the program."""
     if request.param == "arrays":
         monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
-        monkeypatch.setattr(chunks, "_FEW", 1)
-    monkeypatch.setattr(chunks, "_SHORT", 0)
+        monkeypatch.setattr(dispatch, "_FEW", 1)
+    monkeypatch.setattr(dispatch, "_SHORT", 0)
 
 
 def test_a_bug_of_the_compiler_is_told_once_and_stops_nobody(monkeypatch):
@@ -97,7 +97,7 @@ def test_a_parameter_that_no_rule_knows_is_refused():
     """As a newer JAX may have."""
     (eqn,) = jax.make_jaxpr(lambda x: lax.reduce_max_p.bind(x, axes=(0,)))(jnp.ones(3)).jaxpr.eqns
     check(eqn.replace(params={**eqn.params, "of_all_but": None}))
-    with pytest.raises(NoStraightLine, match="of_all_but"):
+    with pytest.raises(NotScalarisable, match="of_all_but"):
         check(eqn.replace(params={**eqn.params, "of_all_but": 2}))
 
 

@@ -25,10 +25,10 @@ def test_batches_and_one_system_on_four_devices():
 TWENTY = """
 import jax, jax.numpy as jnp
 import jaxmech as jm
-from jaxmech._straight_line import chunks
+from jaxmech._codegen import dispatch
 from jaxmech._codegen.map_elements import map_elements
 
-chunks._SHORT = 0
+dispatch._SHORT = 0
 x = jnp.arange(783.0).reshape(261, 3)
 divided = jax.jit(jm.over_devices(lambda x: map_elements(lambda x: jnp.outer(x, x + 1), (0,), x)))
 assert "jaxmech_" in divided.lower(x).as_text(), "no kernel"

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen import dispatch
 from jaxmech._codegen.llvm.vector_arithmetic import Vector, VectorArithmetic
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.program.element_jaxpr import ElementProgram
-from jaxmech._codegen.scalarize.arithmetic import NoStraightLine
+from jaxmech._codegen.scalarize.arithmetic import NotScalarisable
 from jaxmech._codegen.scalarize.interpreter import entries, inner_programs, run
 from jaxmech._codegen.scalarize.rules import RULES
 from jaxmech._codegen.scalarize.supported import CALLS, SUPPORTED
-from jaxmech._llvm.ffi import NotOfThisMachine, number_type
+from jaxmech._llvm.ffi import NotCompilable, number_type
 from jaxmech._runtime.jax_internals import primitives
 
 pytestmark = pytest.mark.quick
@@ -31,9 +31,9 @@ COUNT = 9  # more than a kernel takes at once: the last eight overlap the first
 @pytest.fixture(autouse=True)
 def made(monkeypatch):
     """The kernels that are made, however few the operations."""
-    kernels, kind = [], chunks.Kernel
-    monkeypatch.setattr(chunks, "Kernel", lambda *a: kernels.append(kind(*a)) or kernels[-1])
-    monkeypatch.setattr(chunks, "_SHORT", 0)
+    kernels, kind = [], dispatch.Kernel
+    monkeypatch.setattr(dispatch, "Kernel", lambda *a: kernels.append(kind(*a)) or kernels[-1])
+    monkeypatch.setattr(dispatch, "_SHORT", 0)
     return kernels
 
 
@@ -179,7 +179,7 @@ def has_kernel(closed):
             number_type(v.aval.dtype)
             inputs.append(np.array([Vector(arithmetic.fresh(), v.aval.dtype) for _ in range(3)], object))
         run(arithmetic, closed.jaxpr, [entries(c) for c in closed.consts], inputs)
-    except (NoStraightLine, NotOfThisMachine):
+    except (NotScalarisable, NotCompilable):
         return False
     return True
 
@@ -188,8 +188,8 @@ def has_line(closed):
     """Whether it has a form as arrays of scalars."""
     given = (jax.ShapeDtypeStruct((COUNT, 3), v.aval.dtype) for v in closed.jaxpr.invars)
     try:
-        jax.eval_shape(chunks._straight(ElementProgram(closed, (0, 0))), *given)
-    except NoStraightLine:
+        jax.eval_shape(dispatch.in_xla(ElementProgram(closed, (0, 0))), *given)
+    except NotScalarisable:
         return False
     return True
 
@@ -274,12 +274,12 @@ def test_every_primitive_with_every_pair_of_types(made):
 @pytest.mark.parametrize("pair", [("float32", "int32"), ("int64", "float64"), ("uint32", "uint32"), ("int8", "float64")])
 @pytest.mark.parametrize("count", [7, COUNT])
 def test_as_arrays_of_scalars(count, pair, made, monkeypatch):
-    """What XLA compiles where there are no kernels: straight lines of nine elements, and of seven what `vmap` makes."""
+    """What XLA compiles where there are no kernels: scalarised programs of nine elements, and of seven what `vmap` makes."""
     monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
-    monkeypatch.setattr(chunks, "_FEW", 1)
+    monkeypatch.setattr(dispatch, "_FEW", 1)
     straight = {name: f for name, f in OF_TWO.items() if (closed := program(f, *pair)) is not None and has_line(closed)}
-    lines, staged = [], chunks.staged
-    monkeypatch.setattr(chunks, "staged", lambda *a: lines.append(staged(*a)) or lines[-1])
+    lines, staged = [], dispatch.staged
+    monkeypatch.setattr(dispatch, "staged", lambda *a: lines.append(staged(*a)) or lines[-1])
     inputs = [x[: len(x) // count * count].reshape(-1, count, 3) for x in grid(*pair)]
     mapped = jax.jit(lambda a, b: map_elements(both(straight), (0, 0), a, b))
     plain = jax.jit(jax.vmap(both(straight)))

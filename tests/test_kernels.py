@@ -13,11 +13,11 @@ import pytest
 from jax import lax
 from tolerances import ROUND_OFF
 
-from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen import dispatch
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.program.nodal_gather import NodeRows
 from jaxmech._codegen.program.scatter_plan import AbstractElementSums, Places
-from jaxmech._llvm import ffi as foreign
+from jaxmech._llvm import ffi
 from jaxmech._runtime.ffi_layout import interface
 
 pytestmark = pytest.mark.quick
@@ -27,15 +27,15 @@ pytestmark = pytest.mark.quick
 def made(monkeypatch):
     """The kernels that are made, however few the elements and the operations."""
     kernels = []
-    kind = chunks.Kernel
+    kind = dispatch.Kernel
 
     def recorded(*arguments):
         kernels.append(kind(*arguments))
         return kernels[-1]
 
-    monkeypatch.setattr(chunks, "Kernel", recorded)
-    monkeypatch.setattr(chunks, "_FEWEST", 1)
-    monkeypatch.setattr(chunks, "_SHORT", 0)
+    monkeypatch.setattr(dispatch, "Kernel", recorded)
+    monkeypatch.setattr(dispatch, "_FEWEST", 1)
+    monkeypatch.setattr(dispatch, "_SHORT", 0)
     return kernels
 
 
@@ -196,7 +196,7 @@ def test_a_cached_program_finds_its_kernel_in_another_process(tmp_path):
 
 
 def test_a_function_that_the_machine_lacks_is_left_to_xla(made, monkeypatch):
-    monkeypatch.setattr(foreign.ctypes, "CDLL", lambda name: type("Nothing", (), {})())
+    monkeypatch.setattr(ffi.ctypes, "CDLL", lambda name: type("Nothing", (), {})())
     agree(*both(lambda x: jnp.sinh(x) + 0.12345, jnp.arange(9.0)), 1e-14)
     assert not made
 

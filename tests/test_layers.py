@@ -52,8 +52,13 @@ def imports_of(path: Path) -> set[Path]:
             assert node.level or (node.module or "").split(".")[0] != "jaxmech", "import relatively"
             if node.level:
                 base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
-                modules = [base] if base.with_suffix(".py").exists() else [base / alias.name for alias in node.names]
+                door = base / "__init__.py"
+                named = door.read_text() if door.exists() and door != path else ""
+                modules = [base / a.name for a in node.names if f" as {a.name}\n" not in named]
+                modules = [base] if base.with_suffix(".py").exists() else modules
                 found |= {m.with_suffix(".py") if m.with_suffix(".py").exists() else m / "__init__.py" for m in modules}
+                if any(f" as {a.name}\n" in named for a in node.names):
+                    found.add(door)
     assert all(p.exists() for p in found), found
     return found
 
@@ -91,6 +96,14 @@ def test_what_may_change_in_jax_is_imported_in_one_place(path):
     imports = [ast.unparse(n) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, (ast.Import, ast.ImportFrom))]
     found = [line for line in imports if unstable.search(line)]
     assert not found, f"{found}: use jaxmech/_runtime/jax_internals.py"
+
+
+def test_the_element_compiler_has_one_door():
+    box = PACKAGE / "_codegen"
+    for path in files:
+        if box not in path.parents:
+            inside = {p for p in imports_of(path) if box in p.parents}
+            assert inside <= {box / "__init__.py"}, f"{path.relative_to(PACKAGE)} reaches into _codegen"
 
 
 def test_imports_have_no_cycle():

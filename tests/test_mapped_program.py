@@ -1,4 +1,4 @@
-"""Mapped programs of elements: the derivatives of any order are mapped programs, and straight lines, themselves."""
+"""Mapped programs of elements: the derivatives of any order are mapped programs, and scalarised, themselves."""
 
 import functools
 
@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_straight_line import close, way  # noqa: F401
+from test_scalarised import close, way  # noqa: F401
 
-from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen import dispatch
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.map_points import map_points
 from jaxmech._codegen.program.nodal_gather import NodeRows
@@ -24,19 +24,19 @@ AXES = (0, 0, None)
 @pytest.fixture(autouse=True)
 def always(way, monkeypatch):  # noqa: F811
     """However few the elements and the operations; and never as arrays of all elements."""
-    monkeypatch.setattr(chunks, "_FEWEST", 1)
-    monkeypatch.setattr(chunks, "_FEW", 1)
-    monkeypatch.setattr(chunks, "_SHORT", 0)
+    monkeypatch.setattr(dispatch, "_FEWEST", 1)
+    monkeypatch.setattr(dispatch, "_FEW", 1)
+    monkeypatch.setattr(dispatch, "_SHORT", 0)
 
 
 @pytest.fixture
-def only_straight_lines(monkeypatch):
+def only_scalarised(monkeypatch):
     """Where a program is mapped as it is, the test fails."""
 
     def refused(*arguments):
-        raise AssertionError("a program that is no straight line")
+        raise AssertionError("a program that is not scalarised")
 
-    monkeypatch.setattr(chunks, "mapped", refused)
+    monkeypatch.setattr(dispatch, "mapped", refused)
 
 
 def plain(function, in_axes, *arguments):
@@ -77,11 +77,11 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_derivatives_are_straight_lines(order, given, request):
+def test_derivatives_are_scalarised(order, given, request):
     a, b, s = given
     s = jnp.stack([s, 2 * s]) if order == "of two scenes" else s
     expected = ORDERS[order](energy(plain))(a, b, s)
-    request.getfixturevalue("only_straight_lines")
+    request.getfixturevalue("only_scalarised")
     close(jax.jit(ORDERS[order](energy(map_elements)))(a, b, s), expected)
 
 
@@ -145,11 +145,11 @@ def at_nodes(over, rows=lambda values, nodes: values[nodes]):
 @pytest.mark.parametrize("chunk", [1024, 3])
 @pytest.mark.parametrize("order", ORDERS)
 def test_arguments_are_read_at_nodes(order, chunk, rng, request, monkeypatch):
-    monkeypatch.setattr(chunks, "_CHUNK", chunk)
+    monkeypatch.setattr(dispatch, "_CHUNK", chunk)
     a, b, s = jnp.asarray(rng.normal(size=(4, 3))), jnp.asarray(rng.normal(size=(5, 3, 3))), jnp.asarray(0.7)
     s = jnp.stack([s, 2 * s]) if order == "of two scenes" else s
     expected = ORDERS[order](energy(at_nodes(plain)))(a, b, s)
-    request.getfixturevalue("only_straight_lines")
+    request.getfixturevalue("only_scalarised")
     close(jax.jit(ORDERS[order](energy(at_nodes(map_elements, NodeRows))))(a, b, s), expected)
 
 
@@ -295,7 +295,7 @@ def test_points_inside_elements(order, given, request):
     by_vmap = of_points(lambda f, shared, *arrays: jax.vmap(f, (None, 0, 0))(shared, *arrays))
     expected = jax.jit(ORDERS[order](energy(plain, by_vmap)))(a, b, s)
     close(jax.jit(ORDERS[order](energy(plain, of_points(map_points))))(a, b, s), expected)
-    request.getfixturevalue("only_straight_lines")
+    request.getfixturevalue("only_scalarised")
     close(jax.jit(ORDERS[order](energy(map_elements, of_points(map_points))))(a, b, s), expected)
 
 

@@ -37,7 +37,7 @@ HOOKS = {
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
-    *("FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
+    *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
     *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "Trajectory"),
 }
@@ -211,6 +211,7 @@ FAIR = {
     **{(f"ReferenceElement.{name}", "xi"): PLACES for name in ("shape", "shape_gradients")},
     # What is run over devices is the user's.
     ("over_devices", "function"): {"a function", "a class"},
+    ("element_forms", "function"): {"a function", "a class"},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
 # What an argument is called in the message, where not by its own name.

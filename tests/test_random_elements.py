@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen import dispatch
 from jaxmech._codegen.map_elements import map_elements
 
 pytestmark = pytest.mark.quick
@@ -157,9 +157,9 @@ def close(found, expected, dtype):
 
 @pytest.fixture
 def made(monkeypatch):
-    kernels, kind = [], chunks.Kernel
-    monkeypatch.setattr(chunks, "Kernel", lambda *a: kernels.append(kind(*a)) or kernels[-1])
-    monkeypatch.setattr(chunks, "_SHORT", 0)
+    kernels, kind = [], dispatch.Kernel
+    monkeypatch.setattr(dispatch, "Kernel", lambda *a: kernels.append(kind(*a)) or kernels[-1])
+    monkeypatch.setattr(dispatch, "_SHORT", 0)
     return kernels
 
 

@@ -326,6 +326,8 @@ def problem() -> jm.LinearProblem:
 
 method("LinearProblem.solve", problem, solver=jm.Dense())
 call("over_devices", function=element, devices=late(jax.devices))
+call("element_compiler", form="llvm")
+call("element_forms", function=jnp.sin, arguments=(np.zeros(3),))
 
 # --- matrices -------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._codegen.program.scatter_plan import AbstractElementSums
+from .._codegen import AbstractElementSums
 from .._forcefield.chart import Arrays, chart_damping, chart_stiffness, chart_stiffness_and_force
 from .._model.dynamics import Fields
 from .._model.system import System

@@ -6,7 +6,7 @@ What is wanted is said before (`Wanted`), by each matrix that will be made; what
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .._codegen.program.scatter_plan import AbstractElementSums
+from .._codegen import AbstractElementSums
 from .._forcefield.chart import Arrays
 from .._model.dynamics import Fields, applied_forces, field_force, kinematics, map_velocity, pull_back, zero_forces
 from .._model.mapping_jacobian import (

@@ -1,0 +1,12 @@
+"""The element compiler, through its one door: what the other folders use of it is here."""
+
+from .dispatch import are_few as are_few
+from .element_forms import ElementForms as ElementForms
+from .element_forms import element_forms as element_forms
+from .map_elements import map_elements as map_elements
+from .map_elements import vmap_elements as vmap_elements
+from .map_points import map_points as map_points
+from .program.nodal_gather import NodeRows as NodeRows
+from .program.scatter_plan import AbstractElementSums as AbstractElementSums
+from .program.scatter_plan import Places as Places
+from .scalarize.symmetric import declared_symmetric as declared_symmetric

@@ -8,10 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._llvm.ffi import NotOfThisMachine, compile_on_cpu
+from .._llvm.ffi import compile_on_cpu
 from .._runtime.array_types import Array
 from .._runtime.jax_internals import Primitive, ShapedArray, define, instantiate_zeros, is_undefined_primal, is_zero
-from .scalarize.arithmetic import NoStraightLine
+from .._runtime.plain_form import first_that_works
+from .plain_rules import restricted
 
 Own = tuple[bool, ...]  # for every operand, whether each scene has one of its own
 
@@ -19,13 +20,18 @@ Own = tuple[bool, ...]  # for every operand, whether each scene has one of its o
 class AbstractSceneProgram(abc.ABC):
     """What is done for a scene. Hashable."""
 
+    @property
+    @abc.abstractmethod
+    def owner(self) -> Any:
+        """What is compiled: it is warned of once."""
+
     @abc.abstractmethod
     def of_one(self, *operands: Array) -> list[Array]:
         """The results of one scene, by operations that differentiate."""
 
     @abc.abstractmethod
     def of_all(self, operands: Sequence[Array], own: Own) -> list[Array]:
-        """Those of all scenes, by a kernel. Raises `NoStraightLine` or `NotOfThisMachine` where there is none."""
+        """Those of all scenes, by a kernel. Raises `NotCompilable` where there is none."""
 
 
 def map_scenes(program: AbstractSceneProgram, own: Own, operands: Sequence[Array]) -> list[Array]:
@@ -47,10 +53,11 @@ def _looped(function: Callable[..., list[Array]], own: Own, operands: Sequence[A
 
 
 def _by_kernel(*operands, program, own):
-    try:
-        return program.of_all(operands, own)
-    except (NoStraightLine, NotOfThisMachine):
-        return _one_after_the_other(*operands, program=program, own=own)
+    return first_that_works(
+        program.owner,
+        lambda: program.of_all(operands, own),
+        lambda: _one_after_the_other(*operands, program=program, own=own),
+    )
 
 
 def _abstract(*operands, program, own):
@@ -61,16 +68,6 @@ def _abstract(*operands, program, own):
 
 def _axes(own: Sequence[bool]) -> list[int | None]:
     return [0 if mine else None for mine in own]
-
-
-def _along(program: AbstractSceneProgram, operands: Sequence[Any], moving: Sequence[int]) -> Callable[..., list[Array]]:
-    """The results of one scene as a function of some operands."""
-
-    def along(*moved):
-        filled = dict(enumerate(operands)) | dict(zip(moving, moved, strict=True))
-        return program.of_one(*filled.values())
-
-    return along
 
 
 def in_front(operands: Sequence[Array], dimensions: Sequence[int | None]) -> tuple[list[Array], Own]:
@@ -85,7 +82,7 @@ def _jvp(primals, tangents, *, program, own):
     moving = [i for i, t in enumerate(tangents) if not is_zero(t)]
 
     def rates(primals, moved):
-        return jax.jvp(_along(program, primals, moving), [primals[i] for i in moving], moved)[1]
+        return jax.jvp(restricted(program.of_one, primals, moving), [primals[i] for i in moving], moved)[1]
 
     axes = _axes(own)
     found = jax.vmap(rates, (axes, [axes[i] for i in moving]))(list(primals), [tangents[i] for i in moving])
@@ -99,7 +96,7 @@ def _transpose(cotangents, *operands, program, own):
     avals = [jax.ShapeDtypeStruct(operands[i].aval.shape[own[i] :], operands[i].aval.dtype) for i in linear]
 
     def of_one(given, cotangents):
-        return jax.linear_transpose(_along(program, given, linear), *avals)(cotangents)
+        return jax.linear_transpose(restricted(program.of_one, given, linear), *avals)(cotangents)
 
     axes = [None if a is None else axis for a, axis in zip(given, _axes(own), strict=True)]
     found = jax.vmap(of_one, (axes, 0))(given, list(map(instantiate_zeros, cotangents)))

@@ -1,32 +1,31 @@
 """A program of one element, evaluated for all elements, a few at a time."""
 
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from .._llvm.ffi import NotOfThisMachine
 from .._runtime.array_types import Array
 from .._runtime.devices import AXIS, device_count, divided, in_order, on_cpu
+from .._runtime.element_compiler import element_form
 from .._runtime.jax_internals import ClosedJaxpr, jaxpr_as_fun
+from .._runtime.plain_form import first_that_works
 from .llvm.element_kernel import Kernel, form_of
 from .llvm.vector_arithmetic import WIDTH
 from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows, whole
 from .program.scatter_plan import AbstractElementSums, Places
-from .scalarize.arithmetic import NoStraightLine
+from .scalarize.arithmetic import NotScalarisable
 from .scalarize.array_arithmetic import ArrayArithmetic, stacked
 from .scalarize.interpreter import entries, inner_programs, run
 from .staging import staged
 
 _FEWEST = WIDTH  # elements that are computed together
-_FEW = 256  # elements for which XLA takes longer to compile a straight line than that saves
+_FEW = 256  # elements for which XLA takes longer to compile a scalarised program than that saves
 _SHORT = 200  # operations that XLA handles well enough as they are
-_LONG = 60_000  # operations beyond which compiling a straight line takes too long
+_LONG = 60_000  # operations beyond which compiling a scalarised program takes too long
 _LONG_ON_GPU = (
     30_000  # the same where XLA weighs each against each: 50 s for 50,000, of hexahedra; of tetrahedra they are 26,000
 )
@@ -47,6 +46,14 @@ def mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays:
     return jax.vmap(jaxpr_as_fun(program), in_axes=list(axes))(*arrays)
 
 
+def vmapped_and_summed(
+    call: ElementProgram, count: int, arrays: Sequence[Any], sums: AbstractElementSums | None
+) -> list[Any]:
+    """The outputs of a program for all elements: the plain form, all at once."""
+    found = mapped(call.closed, count, call.axes, list(map(whole, arrays)))
+    return found if sums is None else sums.applied(found)
+
+
 def evaluated(
     call: ElementProgram,
     count: int,
@@ -60,55 +67,43 @@ def evaluated(
 
     `by_kernel`: it may be compiled as a `Kernel`.
     """
-    length, applied = _length(call.jaxpr), list if sums is None else sums.applied
+    applied = list if sums is None else sums.applied
     divides = divides and count >= _DIVIDED
-    if all(axis is None for axis in call.axes):
-        return applied(mapped(call.closed, count, call.axes, arrays))
 
     def vmapped(*arrays):
         return mapped(call.closed, count, call.axes, arrays)
 
-    if sums is None and length < _SHORT:
-        return vmapped(*map(whole, arrays))
-    if by_kernel and length <= _LONG:
-        with _attempt(call):
-            return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
-    if count < _FEW or length < _SHORT:
-        return applied(vmapped(*map(whole, arrays)))
+    def by_vmap():
+        return vmapped_and_summed(call, count, arrays, sums)
+
+    def by_vmap_in_chunks():
+        return applied(_in_chunks(vmapped, _FEWER, call.axes, arrays, divides=divides))
+
+    def by_xla():
+        return applied(_in_chunks(in_xla(call), _CHUNK, call.axes, arrays, divides=divides))
+
+    def by_llvm():
+        return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
+
+    length = operation_count(call.jaxpr)
+    is_short = length < _SHORT
+    if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
+        return by_vmap()
+    forms = [by_llvm] if by_kernel and length <= _LONG else []
+    if count < _FEW or is_short:
+        return first_that_works(call, *forms, by_vmap)
     if length <= (_LONG if on_cpu() else _LONG_ON_GPU):
-        with _attempt(call):
-            return applied(_in_chunks(_straight(call), _CHUNK, call.axes, arrays, divides=divides))
-    return applied(_in_chunks(vmapped, _FEWER, call.axes, arrays, divides=divides))
-
-
-@contextmanager
-def _attempt(call: ElementProgram) -> Iterator[None]:
-    """What may fail, for the program can be mapped as it is.
-
-    A bug in the compiler is no reason to stop a user: it is warned of, once for a program.
-    """
-    try:
-        yield
-    except (NoStraightLine, NotOfThisMachine):
-        pass
-    except Exception as error:
-        if not call.is_warned_of:
-            call.is_warned_of = True
-            warnings.warn(
-                f"jaxmech could not compile an element function, and maps it by jax.vmap, which is slower. This is a bug of "
-                f"jaxmech, please report it: {type(error).__name__}: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        forms.append(by_xla)
+    return first_that_works(call, *forms, by_vmap_in_chunks)
 
 
 def _by_kernel(
     call: ElementProgram, count: int, arrays: Sequence[Any], places: Sequence[Places], *, divides: bool
 ) -> list[Any]:
-    """The sums and the other outputs of a program compiled for this CPU; it may raise `NoStraightLine`."""
+    """The sums and the other outputs of a program compiled for this CPU; it may raise `NotScalarisable`."""
     share = -(-count // device_count()) if divides else count
     if share < WIDTH:
-        raise NoStraightLine("fewer elements than a kernel takes at once")
+        raise NotScalarisable("fewer elements than a kernel takes at once")
     kernel = _kernel(call, arrays, places)
     if not divides:
         return kernel(arrays, places, count)
@@ -128,23 +123,21 @@ def summed_by_kernel(
     own: Mapping[int, bool],
 ) -> list[Array]:
     """The same for many scenes in one call, of one of which the arrays are like `of_one`; `own`: by the `id` of an array,
-    whether it has an axis of scenes. It may raise `NoStraightLine`."""
-    if all(axis is None for axis in call.axes) or count < WIDTH or _length(call.jaxpr) > _LONG:
-        raise NoStraightLine("a program that one scene has no kernel for")
-    with _attempt(call):
-        return _kernel(call, of_one, places)(arrays, places, count, own=own)
-    raise NoStraightLine("a program that has no kernel")
+    whether it has an axis of scenes. It may raise `NotScalarisable`."""
+    if all(axis is None for axis in call.axes) or count < WIDTH or operation_count(call.jaxpr) > _LONG:
+        raise NotScalarisable("a program that one scene has no kernel for")
+    return _kernel(call, of_one, places)(arrays, places, count, own=own)
 
 
 def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> Callable[..., list[Array]]:
     form = form_of(arrays, places)
-    if form not in call.lines:
-        call.lines[form] = Kernel(call, arrays, places)
-    return call.lines[form]
+    if form not in call.compiled:
+        call.compiled[form] = Kernel(call, arrays, places)
+    return call.compiled[form]
 
 
-def _straight(call: ElementProgram) -> Callable[..., list[Any]]:
-    """A program as operations on scalars, each for all elements that are given; it may raise `NoStraightLine`."""
+def in_xla(call: ElementProgram) -> Callable[..., list[Any]]:
+    """The XLA form of a program: its scalars as arrays of all elements that are given; it may raise `NotScalarisable`."""
 
     def as_scalars(*arrays):
         count = (_count(call.axes, arrays),)
@@ -152,15 +145,15 @@ def _straight(call: ElementProgram) -> Callable[..., list[Any]]:
         scalars = run(ArrayArithmetic(keeps_loops=on_cpu()), call.jaxpr, [entries(c) for c in call.consts], inputs)
         return [stacked(x, v.aval.dtype, count) for x, v in zip(scalars, call.jaxpr.outvars, strict=True)]
 
-    def straight(*arrays):
+    def as_arrays(*arrays):
         if not on_cpu():
             return as_scalars(*arrays)
         shapes = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays)
-        if shapes not in call.lines:
-            call.lines[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
-        return call.lines[shapes](*arrays)
+        if shapes not in call.compiled:
+            call.compiled[shapes] = staged(jax.make_jaxpr(as_scalars)(*shapes))
+        return call.compiled[shapes](*arrays)
 
-    return straight
+    return as_arrays
 
 
 def _each(function: Callable[[Array], list[Array]], count: int) -> list[Array]:
@@ -211,13 +204,13 @@ def _slices(axes: Sequence[int | None], arrays: Sequence[Any], start: Array, len
     return [a if axis is None else own(a) for a, axis in zip(arrays, axes, strict=True)]
 
 
-def _length(jaxpr: Any) -> int:
+def operation_count(jaxpr: Any) -> int:
     """How many scalar operations a program has, at most."""
     total = 0
     for eqn in jaxpr.eqns:
         inner = inner_programs(eqn)
         if inner:
-            total += eqn.params.get("count", 1) * sum(_length(getattr(p, "jaxpr", p)) for p in inner)
+            total += eqn.params.get("count", 1) * sum(operation_count(getattr(p, "jaxpr", p)) for p in inner)
             continue
         terms = 1
         if eqn.primitive.name == "dot_general":

@@ -5,10 +5,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from .._runtime.devices import device_count
-from .._runtime.jax_internals import ClosedJaxpr, Tracer, rewired
+from .._runtime.element_compiler import element_form
+from .._runtime.jax_internals import ClosedJaxpr, Tracer, is_tracing, rewired
+from .._runtime.plain_form import first_that_works
 from .dispatch import are_few
 from .primitive import map_program
 from .program.element_jaxpr import reduced
@@ -17,7 +18,7 @@ from .program.scatter_plan import AbstractElementSums
 
 
 def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractElementSums | None = None) -> Any:
-    """`jax.vmap(function, in_axes)(*arguments)`; with eight elements or more, as a straight line of scalar operations.
+    """`jax.vmap(function, in_axes)(*arguments)`; with eight elements or more, as a scalarised program.
 
     With `sums`, not that but its sums over the elements, and what of it is not summed. Mapped arguments may be `NodeRows`.
 
@@ -29,19 +30,39 @@ def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: Abstra
     count = max((a.shape[0] for a, axis in zip(leaves, axes, strict=True) if axis is not None), default=0)
     if not are_few(count) and is_compiled():
         return trace_and_map(function, in_axes, *arguments, sums=sums, divides=device_count() > 1)
+    return vmap_elements(function, in_axes, *arguments, sums=sums)
+
+
+def vmap_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractElementSums | None = None) -> Any:
+    """The plain form of `map_elements`: nothing but JAX."""
     outcome = jax.vmap(function, in_axes=in_axes)(*jax.tree.map(whole, arguments, is_leaf=is_rows))
     return outcome if sums is None else _on_leaves(sums.applied, outcome)
 
 
 def is_compiled() -> bool:
-    """Whether operations are being recorded. Run one by one, they would be traced again at every call."""
-    return isinstance(jnp.add(0, 0), Tracer)
+    """Whether element functions are: operations that are carried out one by one would be traced again at every call."""
+    return element_form() != "off" and is_tracing()
 
 
 def trace_and_map(
     function: Callable, in_axes: Any, *arguments: Any, sums: AbstractElementSums | None = None, divides: bool = False
 ) -> Any:
     """`map_elements` whatever the number of elements; `divides`: over devices too."""
+    axes, leaves = _axis_of_each(in_axes, arguments), _leaves(arguments)[0]
+    counts = {a.shape[0] for a, axis in zip(leaves, axes, strict=True) if axis is not None}
+    if len(counts) != 1:
+        raise ValueError(f"elements are mapped over axes of different lengths, {sorted(counts)}.")
+    return first_that_works(
+        "an element function",
+        lambda: _traced(function, in_axes, arguments, *counts, sums, divides),
+        lambda: vmap_elements(function, in_axes, *arguments, sums=sums),
+    )
+
+
+def _traced(
+    function: Callable, in_axes: Any, arguments: Any, count: int, sums: AbstractElementSums | None, divides: bool
+) -> Any:
+    """The trace of one element, and its program mapped."""
     leaves, structure = _leaves(arguments)
     axes = _axis_of_each(in_axes, arguments)
     where = [i for i, x in enumerate(leaves) if eqx.is_array(x) or is_rows(x)]
@@ -53,10 +74,6 @@ def trace_and_map(
             filled[i] = value
         return function(*structure.unflatten(filled))
 
-    counts = {a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis is not None}
-    if len(counts) != 1:
-        raise ValueError(f"elements are mapped over axes of different lengths, {sorted(counts)}.")
-    (count,) = counts
     examples = [_of_one_element(a, axis) for a, axis in zip(arrays, axes, strict=True)]
     program, shapes = jax.make_jaxpr(of_one, return_shape=True)(*examples)
     outcome = _map_program(program, count, axes, arrays, sums, divides)

@@ -5,17 +5,16 @@ from typing import Any
 
 import jax
 
-from .map_elements import is_compiled, trace_and_map
+from .map_elements import is_compiled, trace_and_map, vmap_elements
 
 
 def map_points(function: Callable, shared: Any, *arrays: Any) -> Any:
     """`function(shared, *of_one_point)` for every point (axis 0 of `arrays`) of an element.
 
-    An element with many points is too long for a straight line; one of its points is not. Where elements are mapped, their
+    An element with many points is too long to scalarise; one of its points is not. Where elements are mapped, their
     points become elements of `map_elements`.
     """
     if arrays[0].shape[0] == 1:
         return jax.tree.map(lambda a: a[None], function(shared, *(a[0] for a in arrays)))
-    if not is_compiled():
-        return jax.vmap(function, in_axes=(None, *(0 for _ in arrays)))(shared, *arrays)
-    return trace_and_map(function, (None, *(0 for _ in arrays)), shared, *arrays)
+    mapped = trace_and_map if is_compiled() else vmap_elements
+    return mapped(function, (None, *(0 for _ in arrays)), shared, *arrays)

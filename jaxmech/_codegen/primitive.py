@@ -2,7 +2,7 @@
 
 Differentiating the mapped program as it is would differentiate arrays of all elements, operation by operation, and keep
 every one of them for reverse mode. What is differentiated is the program of one element: its tangent and its transpose run
-as straight lines too, and start from the inputs alone.
+as scalarised programs too, and start from the inputs alone.
 """
 
 import dataclasses
@@ -26,17 +26,18 @@ from .._runtime.jax_internals import (
     is_zero,
     zero_tangent,
 )
+from .._runtime.plain_form import first_that_works
 from .batching import AbstractSceneProgram, Own, in_front, map_scenes
-from .dispatch import are_few, evaluated, summed_by_kernel
+from .dispatch import are_few, evaluated, summed_by_kernel, vmapped_and_summed
+from .folding import Nodes, folded_elements, node_arrays, read
+from .plain_rules import or_plain, plain_batch, plain_jvp, plain_transpose
 from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows
 from .program.nodal_scatter import NodeSums
 from .program.scatter_plan import AbstractElementSums
-from .scalarize.arithmetic import AbstractArithmetic, NoStraightLine
+from .scalarize.arithmetic import AbstractArithmetic, NotScalarisable
 from .scalarize.interpreter import entries, run
 from .scalarize.rules import RULES
-
-Nodes = tuple[int | None, ...]
 
 
 def map_program(
@@ -67,27 +68,32 @@ def _place(numbers: list[Any], nodes: Any) -> int:
     return known
 
 
-def _numbers(nodes: Nodes) -> int:
-    """How many arrays of node numbers there are."""
-    return 1 + max((i for i in nodes if i is not None), default=-1)
-
-
 def _plan(operands: Sequence[Any], nodes: Nodes, sums: Any) -> tuple[list[Any], AbstractElementSums | None]:
     """The arrays, and the plan of the sums, that the operands are."""
-    count, numbers = len(nodes), _numbers(nodes)
+    count, numbers = len(nodes), node_arrays(nodes)
     arrays = [a if i is None else NodeRows(a, operands[count + i]) for a, i in zip(operands, nodes, strict=False)]
     return arrays, jax.tree.unflatten(sums, operands[count + numbers :])
 
 
 def _evaluate(*operands, call, count, nodes, sums, divides, by_kernel=False):
     arrays, plan = _plan(operands, nodes, sums)
-    return evaluated(call, count, arrays, plan, divides=divides, by_kernel=by_kernel)
+    return first_that_works(
+        call,
+        lambda: evaluated(call, count, arrays, plan, divides=divides, by_kernel=by_kernel),
+        lambda: vmapped_and_summed(call, count, arrays, plan),
+    )
+
+
+def _plain(*operands, call, count, nodes, sums, divides):
+    del divides
+    arrays, plan = _plan(operands, nodes, sums)
+    return vmapped_and_summed(call, count, arrays, plan)
 
 
 def _abstract(*operands, call, count, nodes, sums, divides):
     del divides
     outputs = [jax.ShapeDtypeStruct((count, *v.aval.shape), v.aval.dtype) for v in call.jaxpr.outvars]
-    leaves = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands[len(nodes) + _numbers(nodes) :]]
+    leaves = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands[len(nodes) + node_arrays(nodes) :]]
     if leaves:
         outputs = jax.eval_shape(lambda plan, outputs: plan.applied(outputs), jax.tree.unflatten(sums, leaves), outputs)
     return [ShapedArray(a.shape, a.dtype) for a in outputs]
@@ -168,7 +174,7 @@ def _of_elements(cotangents: Sequence[Any], call: ElementProgram, count: int, pl
 def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
     operands, own = in_front(operands, dimensions)
     size = next(a.shape[0] for a, mine in zip(operands, own, strict=True) if mine)
-    has_sums = len(operands) > len(nodes) + _numbers(nodes)
+    has_sums = len(operands) > len(nodes) + node_arrays(nodes)
     if has_sums and not on_cpu():
 
         def in_any_order(*operands):
@@ -180,43 +186,11 @@ def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
     elif has_sums:
         found = map_scenes(_Sums(call, count, nodes, sums, divides), own, operands)
     else:
-        arrays, own = _read(operands, own, nodes)
-        axes, folded = _folded(size, count, call.axes, arrays, own)
+        arrays, own = read(operands, own, nodes)
+        axes, folded = folded_elements(size, count, call.axes, arrays, own)
         found = map_program(call.with_axes(tuple(axes)), size * count, folded, divides=divides)
         found = [a.reshape(size, count, *a.shape[1:]) for a in found]
     return found, [0 for _ in found]
-
-
-def _read(operands: Sequence[Array], batched: Sequence[bool], nodes: Nodes) -> tuple[list[Array], list[bool]]:
-    """The arrays of a batch of scenes, those that are read at nodes read; and which of them scenes have of their own."""
-    arrays, own = list(operands[: len(nodes)]), list(batched[: len(nodes)])
-    for i, number in enumerate(nodes):
-        if number is not None:
-            at = len(nodes) + number
-            own[i] = batched[i] or batched[at]
-            if own[i]:
-                axes = tuple(0 if batched[j] else None for j in (i, at))
-                arrays[i] = jax.vmap(lambda a, n: NodeRows(a, n).whole(), axes)(operands[i], operands[at])
-            else:
-                arrays[i] = NodeRows(operands[i], operands[at]).whole()
-    return arrays, own
-
-
-def _folded(
-    size: int, count: int, axes: Sequence[int | None], arrays: Sequence[Array], batched: Sequence[bool]
-) -> tuple[list[int | None], list[Array]]:
-    """The elements of a batch of scenes as elements of one: axes and arrays. What the elements of a scene share, and other
-    scenes have other numbers for, is repeated."""
-    folded, folded_axes = [], []
-    for a, axis, own in zip(arrays, axes, batched, strict=True):
-        of_elements = axis is not None
-        if of_elements or own:
-            rest = a.shape[own + of_elements :]
-            a = jnp.broadcast_to(a.reshape(size if own else 1, count if of_elements else 1, *rest), (size, count, *rest))
-            a = a.reshape(size * count, *rest)
-        folded.append(a)
-        folded_axes.append(0 if of_elements or own else None)
-    return folded_axes, folded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,14 +203,18 @@ class _Sums(AbstractSceneProgram):
     sums: Any
     divides: bool
 
+    @property
+    def owner(self) -> ElementProgram:
+        return self.call
+
     def of_one(self, *operands: Array) -> list[Array]:
         params = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return _mapped_p.bind(*operands, **params)
 
     def of_all(self, operands: Sequence[Array], own: Own) -> list[Array]:
-        leaves = len(self.nodes) + _numbers(self.nodes)
+        leaves = len(self.nodes) + node_arrays(self.nodes)
         if self.divides or any(own[leaves:]):
-            raise NoStraightLine("sums of scenes that are divided over devices, or have plans of their own")
+            raise NotScalarisable("sums of scenes that are divided over devices, or have plans of their own")
         one = [jax.ShapeDtypeStruct(a.shape[mine:], a.dtype) for a, mine in zip(operands, own, strict=True)]
         arrays, plan = _plan(operands, self.nodes, self.sums)
         examples, _ = _plan(one, self.nodes, self.sums)
@@ -246,11 +224,16 @@ class _Sums(AbstractSceneProgram):
 
 
 def _without_unused(wanted, eqn):
-    """Neither the outputs that nobody reads, nor what only they are made of."""
+    """Neither the outputs that nobody reads, nor what only they are made of; where that fails, all of it."""
+    everything = [True for _ in eqn.invars], eqn
+    return first_that_works(eqn.params["call"], lambda: _only_wanted(wanted, eqn), lambda: everything)
+
+
+def _only_wanted(wanted, eqn):
     call, nodes = eqn.params["call"], eqn.params["nodes"]
     if not any(wanted):
         return [False for _ in eqn.invars], None
-    if len(eqn.invars) > len(nodes) + _numbers(nodes) or all(wanted):
+    if len(eqn.invars) > len(nodes) + node_arrays(nodes) or all(wanted):
         return [True for _ in eqn.invars], eqn
     made, used = call.reduced(tuple(wanted))
     read = sorted({nodes[i] for i in used if nodes[i] is not None})
@@ -263,7 +246,7 @@ def _without_unused(wanted, eqn):
 
 
 def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -> list[np.ndarray]:
-    """The rule of scalars: one element (a point of the element that is a straight line) after the other."""
+    """The rule of scalars: one element (a point of the element that is scalarised) after the other."""
     call = eqn.params["call"]
     consts = [entries(c) for c in call.consts]
     each = []
@@ -276,6 +259,12 @@ def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -
 _mapped_p = Primitive("jaxmech_mapped")
 _mapped_p.multiple_results = True
 _mapped_p.def_abstract_eval(_abstract)
-define(_mapped_p, jvp=_jvp, transpose=_transpose, batch=_batch, unused=_without_unused)
+define(
+    _mapped_p,
+    jvp=or_plain(_jvp, plain_jvp, _plain),
+    transpose=or_plain(_transpose, plain_transpose, _plain),
+    batch=or_plain(_batch, plain_batch, _plain),
+    unused=_without_unused,
+)
 compile_on_cpu(_mapped_p, _evaluate, functools.partial(_evaluate, by_kernel=True))
 RULES[_mapped_p.name] = _unrolled

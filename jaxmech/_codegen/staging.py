@@ -1,4 +1,4 @@
-"""Cuts a straight line of operations into stages, so that nothing is computed twice.
+"""Cuts a scalarised program into stages, so that nothing is computed twice.
 
 XLA puts an operation into the loop of each of its users. That saves memory traffic, and computes what several users
 share once for each of them: five times the arithmetic for the Hessian of a neo-Hookean density. A function that may not
@@ -18,7 +18,7 @@ _FREE = frozenset(["broadcast_in_dim", "concatenate", "reshape", "slice", "squee
 
 
 def staged(program: ClosedJaxpr) -> Callable[..., list[Any]]:
-    """The function of a program that has the elementwise operations of a straight line, and branches of such."""
+    """The function of a program that has the elementwise operations of a scalarised program, and branches of such."""
     jaxpr = program.jaxpr.replace(eqns=[_with_staged_branches(eqn) for eqn in program.jaxpr.eqns])
     cut, known, stages = _Cut(jaxpr), {*jaxpr.constvars, *jaxpr.invars}, []
     for targets in cut.stages:

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
 
-from .._codegen.map_points import map_points
-from .._codegen.scalarize.symmetric import promised_symmetric
+from .._codegen import declared_symmetric, map_points
 from .._material.base import AbstractMaterial
 from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry
@@ -85,7 +84,7 @@ def _stress(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> Flo
 def _elasticity(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> Float[Array, "J a b L"]:
     """`w d2psi/dF2` of one point, with `J` of `dF_aJ` in front: so the products to come are of matrices as they lie."""
     d2psi = jax.hessian(solid.in_plane_density)(F)
-    return jnp.swapaxes(volume * promised_symmetric(d2psi.reshape(F.size, F.size)).reshape(d2psi.shape), 0, 1)
+    return jnp.swapaxes(volume * declared_symmetric(d2psi.reshape(F.size, F.size)).reshape(d2psi.shape), 0, 1)
 
 
 def _gradient(stress: Float[Array, "q a b"], gradients: Float[Array, "q k b"]) -> tuple[Float[Array, "k a"]]:
@@ -106,7 +105,7 @@ def _hessian(elasticity: Float[Array, "q J a b L"], gradients: Float[Array, "q k
 
 def _symmetric(K: Float[Array, "k a k b"]) -> Float[Array, "k a k b"]:
     size = K.shape[0] * K.shape[1]
-    return promised_symmetric(K.reshape(size, size)).reshape(K.shape)
+    return declared_symmetric(K.reshape(size, size)).reshape(K.shape)
 
 
 def _with_first(others: Float[Array, "k-1 ..."]) -> Float[Array, "k ..."]:

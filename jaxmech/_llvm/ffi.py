@@ -1,6 +1,7 @@
 """Functions in the language of LLVM, compiled by llvmlite for this CPU, and handed to XLA as foreign functions."""
 
 import ctypes
+import functools
 import hashlib
 import os
 import threading
@@ -13,8 +14,11 @@ import numpy as np
 
 from .._runtime.array_types import Array
 from .._runtime.devices import is_of_each
-from .._runtime.ffi_layout import Interface, interface
+from .._runtime.element_compiler import element_form
+from .._runtime.ffi_check import checked_interface
+from .._runtime.ffi_layout import Interface
 from .._runtime.jax_internals import Primitive, device_count_of, lower_fun, register_lowering
+from .._runtime.plain_form import NotCompilable, first_that_works
 from .machine_code import load, machine
 
 TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
@@ -24,19 +28,15 @@ _known: set[str] = set()  # what is compiled, by the name that XLA knows it by
 _lock = threading.Lock()
 
 
-class NotOfThisMachine(Exception):
-    """There is no such instruction or function: what was to be compiled runs as arrays. Never seen by a user."""
-
-
 class ForeignFunction:
     """`@each(ptr %a0, ..., ptr %r0, ..., i64, ...)` of a text: pointers to `arguments` arrays and to `results`, which it
     writes, and whole numbers.
 
-    `called`: the functions of the C library that it needs. Raises `NotOfThisMachine` where the machine lacks one.
+    `called`: the functions of the C library that it needs. Raises `NotCompilable` where the machine lacks one.
     """
 
     def __init__(self, text: str, arguments: int, results: int, numbers: int, called: Sequence[str] = ()):
-        xla = interface()
+        xla = checked_interface()
         assert xla is not None
         handler = _handler(xla, _call(xla, arguments, results, numbers))
         self.name = _target("\n".join([text, *handler]), called)
@@ -68,21 +68,30 @@ def _steps(arrays: Sequence[Any], own: Sequence[bool] | None) -> np.ndarray:
 
 
 def number_type(dtype: Any) -> str:
-    """The type of a number. Raises `NotOfThisMachine` for one that has no instructions."""
+    """The type of a number. Raises `NotCompilable` for one that has no instructions."""
     name = np.dtype(dtype).name
     if name not in TYPES:
-        raise NotOfThisMachine(f"instructions for {name}")
+        raise NotCompilable(f"instructions for {name}")
     return TYPES[name]
 
 
 def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kernel: Callable[..., Any]) -> None:
     """Says how a primitive is carried out: on one CPU by `as_kernel`, which may call foreign functions; by `as_arrays`
-    elsewhere, and where XLA divides arrays over devices by itself, for it knows nothing of such functions."""
-    arrays, kernel = (lower_fun(f, multiple_results=primitive.multiple_results) for f in (as_arrays, as_kernel))
+    elsewhere, and where XLA divides arrays over devices by itself, for it knows nothing of such functions.
+
+    `as_arrays` too where `as_kernel` raises `NotCompilable`, or fails.
+    """
+
+    def guarded(*operands, **params):
+        forms = (functools.partial(f, *operands, **params) for f in (as_kernel, as_arrays))
+        return first_that_works(primitive, *forms)
+
+    arrays, kernel = (lower_fun(f, multiple_results=primitive.multiple_results) for f in (as_arrays, guarded))
 
     def on_cpu(ctx, *operands, **params):
         alone = device_count_of(ctx) == 1 or is_of_each()
-        return (kernel if alone and is_available() else arrays)(ctx, *operands, **params)
+        uses_kernel = alone and element_form() == "llvm" and is_available()
+        return (kernel if uses_kernel else arrays)(ctx, *operands, **params)
 
     def at_once(*operands, static):
         return primitive.bind(*operands, **dict(static))
@@ -95,7 +104,7 @@ def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kerne
 
 def is_available() -> bool:
     """Whether functions can be compiled and called here. Asked in this one place: where not, all runs as arrays."""
-    return interface() is not None and machine() is not None
+    return machine() is not None and checked_interface() is not None
 
 
 def _handler(xla: Interface, lines: Sequence[str]) -> list[str]:
@@ -176,5 +185,5 @@ def _address(function: str) -> int:
     """Where a function of the C library is."""
     library = ctypes.CDLL(None if os.name == "posix" else "ucrtbase")
     if not hasattr(library, function):
-        raise NotOfThisMachine(f"no {function} in this process")
+        raise NotCompilable(f"no {function} in this process")
     return ctypes.cast(getattr(library, function), ctypes.c_void_p).value or 0

@@ -13,7 +13,11 @@ _SIZES = {"size_t": 8, "int64_t": 8, "uint64_t": 8, "int32_t": 4, "uint32_t": 4,
 
 class Interface(NamedTuple):
     """The version, and where things are [bytes]: arrays of pointers to buffers in a frame, and their data, rank and sizes in
-    these; what makes an error, in the functions that a frame points to; where to write the version to that XLA asks for."""
+    these; what makes an error, in the functions that a frame points to; where to write the version to that XLA asks for.
+
+    `sizes_of`: where in a frame structures lie that say their size, by name, and that size; "Buffer" and
+    "Metadata_Extension" are elsewhere. A frame that says otherwise is not the one described (`ffi_check.py`).
+    """
 
     version: tuple[int, int]
     arguments: int
@@ -27,6 +31,7 @@ class Interface(NamedTuple):
     metadata: int  # in what asks
     major: int  # in the metadata
     minor: int
+    sizes_of: tuple[tuple[str, int | None, int], ...]
 
 
 @functools.cache
@@ -55,7 +60,10 @@ def described(header: str) -> Interface | None:
     header = re.sub(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\)", r"void* \1", header)
 
     def at(kind: str, field: str) -> int:
-        return _layout(header, f"XLA_FFI_{kind}")[0][field]
+        return _layout(header, f"XLA_FFI_{kind}")[0][field][0]
+
+    def said(kind: str, place: int | None) -> tuple[str, int | None, int]:
+        return kind, place, _said_size(header, f"XLA_FFI_{kind}")
 
     return Interface(
         version,
@@ -70,12 +78,27 @@ def described(header: str) -> Interface | None:
         at("Metadata_Extension", "metadata"),
         at("Metadata", "api_version") + at("Api_Version", "major_version"),
         at("Metadata", "api_version") + at("Api_Version", "minor_version"),
+        (
+            said("CallFrame", 0),
+            said("Args", at("CallFrame", "args")),
+            said("Rets", at("CallFrame", "rets")),
+            said("Buffer", None),
+            said("Metadata_Extension", None),
+        ),
     )
 
 
-def _layout(header: str, name: str) -> tuple[dict[str, int], int, int]:
-    """Where the fields of a structure are, its size, and what it is aligned to, by the rules of C. `KeyError` for a type
-    that is not known."""
+def _said_size(header: str, name: str) -> int:
+    """What a structure says its size is: up to the end of the field that the header names as the last."""
+    found = re.search(rf"XLA_FFI_DEFINE_STRUCT_TRAITS\({name},\s*(\w+)\)", header)
+    if found is None:
+        raise KeyError(name)
+    return _layout(header, name)[0][found[1]][1]
+
+
+def _layout(header: str, name: str) -> tuple[dict[str, tuple[int, int]], int, int]:
+    """Where the fields of a structure begin and end, its size, and what it is aligned to, by the rules of C. `KeyError` for
+    a type that is not known."""
     found = re.search(rf"struct {name} \{{(.*?)\}}", header, flags=re.DOTALL)
     if found is None:
         raise KeyError(name)
@@ -87,7 +110,7 @@ def _layout(header: str, name: str) -> tuple[dict[str, int], int, int]:
         else:
             size, align = _size(header, kind.removeprefix("const ").removeprefix("struct "))
         end = -(-end // align) * align
-        places[field.lstrip("*")] = end
+        places[field.lstrip("*")] = end, end + size
         end, widest = end + size, max(widest, align)
     return places, -(-end // widest) * widest, widest
 

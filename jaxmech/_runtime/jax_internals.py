@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 try:
     from equinox.internal import unvmap_any
@@ -41,6 +42,7 @@ __all__ = [
     "device_count_of",
     "index_of",
     "instantiate_zeros",
+    "is_tracing",
     "is_undefined_primal",
     "is_zero",
     "jaxpr_as_fun",
@@ -84,6 +86,11 @@ def define(
 def without_unused(jaxpr: Any, wanted: Sequence[bool]) -> tuple[Any, list[bool]]:
     """The equations that some outputs are made of, and which inputs these read."""
     return dce_jaxpr(jaxpr, list(wanted))
+
+
+def is_tracing() -> bool:
+    """Whether operations are being recorded, not carried out."""
+    return isinstance(jnp.add(0, 0), Tracer)
 
 
 def is_zero(tangent: Any) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from .array_types import Array
 from .devices import on_cpu
 from .failure_messages import NUMBERS, describe
+from .ffi_check import checked_interface, tells_version, word
 from .ffi_layout import Interface, interface
 from .jax_internals import unvmap_any
 from .results import FailedComputation
@@ -95,38 +96,30 @@ def _handler(frame: int) -> int | None:
     """Of XLA's interface: gives back an error, or says of which version of it it is."""
     xla = interface()
     assert xla is not None
-    asked = _word(frame + xla.asked)
-    if asked:
-        told = _word(asked + xla.metadata)
-        for place, number in zip((xla.major, xla.minor), xla.version, strict=True):
-            ctypes.c_int32.from_address(told + place).value = number
+    if tells_version(xla, frame):
         return None
     try:
-        buffers = _word(frame + xla.arguments)
+        buffers = word(frame + xla.arguments)
         types = (np.uint8, np.int32, np.float32)
-        message = _words(*(_array(xla, _word(buffers + 8 * i), dtype) for i, dtype in enumerate(types)))
+        message = _words(*(_array(xla, word(buffers + 8 * i), dtype) for i, dtype in enumerate(types)))
     except Exception as error:  # nothing may pass through XLA but its own kind of error
         message = f"a computation failed, and so did the words for it: {error!r}"
     given = _Error(ctypes.sizeof(_Error), None, message.encode(), _FAILED_PRECONDITION)
-    return _Create(_word(_word(frame + xla.functions) + xla.create_error))(ctypes.byref(given))
-
-
-def _word(address: int) -> int:
-    return ctypes.c_uint64.from_address(address).value
+    return _Create(word(word(frame + xla.functions) + xla.create_error))(ctypes.byref(given))
 
 
 def _array(xla: Interface, buffer: int, dtype: Any) -> np.ndarray:
     """A copy of an array of XLA's."""
-    sizes = _word(buffer + xla.sizes)
-    shape = [ctypes.c_int64.from_address(sizes + 8 * i).value for i in range(_word(buffer + xla.rank))]
+    sizes = word(buffer + xla.sizes)
+    shape = [ctypes.c_int64.from_address(sizes + 8 * i).value for i in range(word(buffer + xla.rank))]
     count = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    return np.frombuffer(ctypes.string_at(_word(buffer + xla.data), count), dtype).reshape(shape)
+    return np.frombuffer(ctypes.string_at(word(buffer + xla.data), count), dtype).reshape(shape)
 
 
 @functools.cache
 def _registered() -> bool:
     """Whether XLA knows the handler, which it does if its interface is one that can be spoken."""
-    if interface() is None:
+    if checked_interface() is None:
         return False
     address = ctypes.cast(_handler, ctypes.c_void_p).value
     jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(address), platform="cpu")

@@ -14,9 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
-from .._codegen.map_elements import map_elements
-from .._codegen.program.nodal_gather import NodeRows, is_rows, whole
-from .._codegen.program.scatter_plan import AbstractElementSums
+from .._codegen import AbstractElementSums, NodeRows, map_elements, vmap_elements
 from .._runtime.argument_checks import check_real, numeric_array
 from .._runtime.jax_internals import Tracer
 from .stencil import Stencil
@@ -133,7 +131,7 @@ def over_elements(
 def trace_elements(component: eqx.Module, stencils: tuple[Stencil, ...], function: Callable, *args: Any) -> Any:
     """`over_elements` where only the trace is read, and nothing is run."""
     view, axes = element_view(component, stencils)
-    return jax.vmap(function, in_axes=(axes, *(0 for _ in args)))(jax.tree.map(whole, view, is_leaf=is_rows), *args)
+    return vmap_elements(function, (axes, *(0 for _ in args)), view, *args)
 
 
 def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...]) -> None:

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._codegen.program.nodal_gather import NodeRows
+from .._codegen import NodeRows
 from .._math.indexing import add_rows, take_rows
 from .._runtime.argument_checks import index_array
 from .._runtime.array_types import Array

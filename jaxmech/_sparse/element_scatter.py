@@ -6,8 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._codegen.dispatch import are_few
-from .._codegen.program.scatter_plan import AbstractElementSums, Places
+from .._codegen import AbstractElementSums, Places, are_few
 from .._runtime.array_types import Array, Float, Int
 from .block_accumulation import mirrored
 from .gather_reduction import Reduction

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._llvm.ffi import NotOfThisMachine, compile_on_cpu
+from .._llvm.ffi import compile_on_cpu
 from .._math.small_matmul import times_vectors
 from .._runtime.array_types import Array, Float
 from .._runtime.devices import device_count
@@ -47,10 +47,7 @@ def _evaluate(values, x, *leaves, structure):
 
 def _by_kernel(values, x, *leaves, structure):
     pattern = jax.tree.unflatten(structure, leaves)
-    try:
-        return multiply_rows(values, pattern.row_starts, pattern.columns, x, divides=_divides(values, pattern, x))
-    except NotOfThisMachine:
-        return _evaluate(values, x, *leaves, structure=structure)
+    return multiply_rows(values, pattern.row_starts, pattern.columns, x, divides=_divides(values, pattern, x))
 
 
 def _divides(values: Array, pattern: BlockPattern, x: Array) -> bool:

@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._llvm.ffi import ForeignFunction, NotOfThisMachine, number_type
+from .._llvm.ffi import ForeignFunction, number_type
 from .._llvm.ir_builder import Text, constant
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.devices import in_shares
+from .._runtime.plain_form import NotCompilable
 
 _WIDTH = 8  # entries at once
 _LARGEST = 36  # rows or columns of a block: the lines to compile are as many as its entries
@@ -37,7 +38,7 @@ def multiply_rows(
     """`y_i = sum of values[b] x[columns[b]]` over the blocks `b` from `row_starts[i]` to `row_starts[i + 1]`; of a batch,
     axes before these broadcast. `divides`: of one product, each device its share.
 
-    On one CPU only. Raises `NotOfThisMachine` for numbers that it has no instructions for, and for large blocks.
+    On one CPU only. Raises `NotCompilable` for numbers that it has no instructions for, and for large blocks.
     """
     dtype, rows = jnp.result_type(values, x), row_starts.shape[0] - 1
     (z, r, c), m = values.shape[-3:], x.shape[-2]
@@ -92,9 +93,9 @@ class Pattern(NamedTuple):
 def row_product(
     text: Text, shape: tuple[int, int], dtype: Any, matrix: str, pattern: Pattern, row: str, vector: str
 ) -> list[str]:
-    """The `r` numbers of one row of the product, from where things are. Raises `NotOfThisMachine` for large blocks."""
+    """The `r` numbers of one row of the product, from where things are. Raises `NotCompilable` for large blocks."""
     if max(shape) > _LARGEST:
-        raise NotOfThisMachine(f"lines for each entry of blocks {shape}")
+        raise NotCompilable(f"lines for each entry of blocks {shape}")
     (r, c), scalar, align = shape, number_type(dtype), np.dtype(dtype).itemsize
     pieces = [(first, width, f"<{width} x {scalar}>") for first, width in _pieces(r * c)]
     start, stop, is_row = _blocks_of(text, pattern, row)

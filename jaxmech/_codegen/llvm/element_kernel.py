@@ -8,7 +8,7 @@ kernel gives is NaN, or -1 of whole numbers.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from ..._runtime.array_types import Array
 from ..program.element_jaxpr import ElementProgram
 from ..program.nodal_gather import NodeRows
 from ..program.scatter_plan import Places
-from ..scalarize.arithmetic import NoStraightLine
+from ..scalarize.arithmetic import NotScalarisable
 from ..scalarize.interpreter import entries, run
 from ..scalarize.supported import kind
 from .index_check import IndexCheck
@@ -32,12 +32,12 @@ class Kernel:
     """A program compiled for a CPU, of arrays or `NodeRows` of all elements.
 
     The first outputs, of which `places` says where their rows go, are not given back: each row is added to one of a sum.
-    Raises `NoStraightLine` or `NotOfThisMachine` for a program that has no such form.
+    Raises `NotCompilable` for a program that has no such form.
     """
 
     def __init__(self, program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places] = ()):
         self._shapes = [(v.aval.shape, v.aval.dtype) for v in program.jaxpr.outvars]
-        self._function = _function(program, arrays, places)
+        self._function = ForeignFunction(*kernel_text(program, arrays, places))
 
     def __call__(
         self,
@@ -54,7 +54,7 @@ class Kernel:
         has one of its own, and the array another axis in front; so do results.
         """
         if any(p.rows == 0 for p in places):
-            raise NoStraightLine("sums without a row, of which none would be seen to be lost")
+            raise NotScalarisable("sums without a row, of which none would be seen to be lost")
         values, nodes = _buffers(arrays)
         operands = [*values, *nodes, *_indices(places)]
         flags = [own is not None and own.get(id(a), False) for a in operands]
@@ -95,14 +95,24 @@ def _indices(places: Sequence[Places]) -> list[Array]:
     return [a for p in places for a in (p.slots, p.mirror) if a is not None]
 
 
-def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> ForeignFunction:
+class KernelText(NamedTuple):
+    """The arguments of `ForeignFunction`."""
+
+    text: str
+    arguments: int
+    results: int
+    numbers: int
+    called: list[str]
+
+
+def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> KernelText:
     """The loop over all elements."""
     for v in (*program.jaxpr.invars, *program.jaxpr.outvars):
         if v.aval.size == 0:
-            raise NoStraightLine("arrays of nothing as a kernel")
+            raise NotScalarisable("arrays of nothing as a kernel")
         kind(v.aval.dtype)
     if any(kind(v.aval.dtype) != "f" for v in program.jaxpr.outvars[: len(places)]):
-        raise NoStraightLine("sums of whole numbers")
+        raise NotScalarisable("sums of whole numbers")
     arithmetic = VectorArithmetic()
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
@@ -143,7 +153,7 @@ def _function(program: ElementProgram, arrays: Sequence[Any], places: Sequence[P
     ready = "fine" if check.functions else "begin"
     loop = _loop(before, ready, arithmetic.lines, pointers(arguments, len(outputs)), given)
     text = "\n".join([*arithmetic.declarations, *check.functions, loop])
-    return ForeignFunction(text, arguments, len(outputs), len(given), sorted(arithmetic.called))
+    return KernelText(text, arguments, len(outputs), len(given), sorted(arithmetic.called))
 
 
 def _memory(dtype: Any) -> str:

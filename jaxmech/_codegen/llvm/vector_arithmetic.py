@@ -9,7 +9,7 @@ from jax.lax import RoundingMethod
 from ..._llvm.ffi import TYPES, number_type
 from ..._llvm.ir_builder import constant
 from ..._runtime.jax_internals import primitives
-from ..scalarize.arithmetic import AbstractArithmetic, Branch, NoStraightLine, Scalar, is_number
+from ..scalarize.arithmetic import AbstractArithmetic, Branch, NotScalarisable, Scalar, is_number
 from .instructions import check_types
 
 WIDTH = 8  # elements: two registers of four float64, or one of eight
@@ -58,7 +58,7 @@ class Vector:
 class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
-    Sums may take products into a fused multiply-add, as XLA's do. Raises `NoStraightLine` or `NotOfThisMachine` for what has
+    Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has
     no instruction, and never writes an instruction or a call with operands of other types than it takes (`TypeError`).
     """
 
@@ -103,9 +103,9 @@ class VectorArithmetic(AbstractArithmetic):
             return self._each(name, dtype, operands)
         if name in _COMPOSED[kind]:
             return _COMPOSED[kind][name](self, *operands)
-        raise NoStraightLine(f"{name} of {operands[0].dtype} as an instruction")
+        raise NotScalarisable(f"{name} of {operands[0].dtype} as an instruction")
 
-    def held(self, scalars: list[Scalar]) -> list[Scalar]:
+    def behind_barrier(self, scalars: list[Scalar]) -> list[Scalar]:
         return scalars
 
     def chosen(

@@ -19,9 +19,11 @@ class ElementProgram:
 
     def __init__(self, program: ClosedJaxpr, axes: Axes):
         self.jaxpr, self.consts, self.axes = program.jaxpr, program.consts, axes
-        self.lines: dict[Any, Callable[..., list[Any]]] = {}  # what runs it, by what it depends on
-        self.is_warned_of = False  # that it should have become a straight line, and did not
+        self.compiled: dict[Any, Callable[..., list[Any]]] = {}  # what runs it, by what it depends on
         self._made: dict[Any, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"an element function of {len(self.axes)} arrays"
 
     @property
     def closed(self) -> ClosedJaxpr:

@@ -10,14 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._runtime.jax_internals import primitives
+from ..._runtime.plain_form import NotCompilable
 
 # A number known while tracing; or what the arithmetic makes of a scalar that every element has, or that they share.
 Scalar = Any
 Branch = Callable[["AbstractArithmetic", list[Scalar]], list[Scalar]]
 
 
-class NoStraightLine(Exception):
-    """A program has no form as a straight line of scalar operations: it is mapped as it is. Never seen by a user."""
+class NotScalarisable(NotCompilable):
+    """A program cannot be made of scalar operations: it is mapped by `jax.vmap`. Never seen by a user."""
 
 
 def is_number(x: Scalar) -> bool:
@@ -43,7 +44,7 @@ class AbstractArithmetic(abc.ABC):
         """The result of an operation that has to be carried out."""
 
     @abc.abstractmethod
-    def held(self, scalars: list[Scalar]) -> list[Scalar]:
+    def behind_barrier(self, scalars: list[Scalar]) -> list[Scalar]:
         """The scalars behind a barrier to optimisation."""
 
     @abc.abstractmethod

@@ -24,7 +24,7 @@ class ArrayArithmetic(AbstractArithmetic):
         lanes = next((x.shape for x in operands if x.shape), ())
         return primitive.bind(*(lifted(x, lanes) for x in operands), **params)
 
-    def held(self, scalars: list[Scalar]) -> list[jax.Array]:
+    def behind_barrier(self, scalars: list[Scalar]) -> list[jax.Array]:
         return list(lax.optimization_barrier(scalars))
 
     def chosen(

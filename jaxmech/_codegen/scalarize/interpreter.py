@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._runtime.jax_internals import Literal, Tracer, scan_sizes
-from .arithmetic import AbstractArithmetic, Branch, NoStraightLine, is_number
+from .arithmetic import AbstractArithmetic, Branch, NotScalarisable, is_number
 from .array_arithmetic import ArrayArithmetic, stacked
 from .rules import RULES, Scalars, boxed, evaluated, known
 from .supported import CALLS, check, kind
@@ -22,7 +22,7 @@ def run(
 ) -> list[Scalars]:
     """The outputs of a jaxpr; an array of scalars for every array.
 
-    Raises `NoStraightLine` for what `supported` does not list (factorisations, data-dependent loops).
+    Raises `NotScalarisable` for what `supported` does not list (factorisations, data-dependent loops).
     """
     values: dict[Any, Scalars] = dict(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, arguments, strict=True))
@@ -53,7 +53,7 @@ def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) ->
     if all(is_number(x) for operand in operands for x in operand.flat):
         numbers = [known(x, v.aval.dtype) for x, v in zip(operands, eqn.invars, strict=True)]
         return [boxed(outcome) for outcome in evaluated(eqn, *numbers)]
-    raise NoStraightLine(f"{name} as a program of scalars")
+    raise NotScalarisable(f"{name} as a program of scalars")
 
 
 def inner_programs(eqn: Any) -> Sequence[Any]:
@@ -94,7 +94,7 @@ def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -
     if is_number(which):
         return _divided(branch(int(np.clip(which, 0, len(branches) - 1)))(arithmetic, scalars), avals)
     if len(branches) > 2:
-        raise NoStraightLine(f"a choice of {len(branches)} branches as a program of scalars")
+        raise NotScalarisable(f"a choice of {len(branches)} branches as a program of scalars")
     name = f"cond {list(map(_text, branches))}"
     dtypes = [aval.dtype for aval in avals for _ in range(aval.size)]
     make = functools.partial(arithmetic.chosen, which, branch(0), branch(1), scalars, dtypes)
@@ -130,7 +130,7 @@ def _looped(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -
     if arithmetic.keeps_loops:
         return _scan(eqn, operands)
     if not 0 < length <= _MANY_TIMES:
-        raise NoStraightLine(f"{length} times the same")
+        raise NotScalarisable(f"{length} times the same")
     return _unrolled(arithmetic, eqn, operands)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._runtime.jax_internals import primitives
 from . import symmetric
-from .arithmetic import AbstractArithmetic, NoStraightLine, is_number
+from .arithmetic import AbstractArithmetic, NotScalarisable, is_number
 from .supported import ELEMENTWISE, kind
 
 Scalars = np.ndarray  # of objects: one entry per component of the array that an element has
@@ -40,7 +40,7 @@ def reduction(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> lis
     """Sums, products, extremes over some axes."""
     aval, axes = eqn.outvars[0].aval, eqn.params["axes"]
     if any(operand.shape[axis] == 0 for axis in axes):
-        raise NoStraightLine(f"{eqn.primitive.name} over nothing")
+        raise NotScalarisable(f"{eqn.primitive.name} over nothing")
     combine = functools.partial(arithmetic.combine, _REDUCTIONS[eqn.primitive.name], aval.dtype)
     terms = np.moveaxis(operand, axes, range(-len(axes), 0)).reshape(*aval.shape, -1)
     result = np.empty(aval.shape, object)
@@ -83,7 +83,7 @@ def _converted(arithmetic: AbstractArithmetic, operand: Scalars, variable: Any, 
 def optimization_barrier(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
     """The barrier of the program, for those scalars that are computed."""
     del eqn
-    free = iter(arithmetic.held([x for operand in operands for x in operand.flat if not is_number(x)]))
+    free = iter(arithmetic.behind_barrier([x for operand in operands for x in operand.flat if not is_number(x)]))
     results = []
     for operand in operands:
         result = np.empty(operand.shape, object)
@@ -163,7 +163,7 @@ def scattered(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places
 
 def _at_known(eqn: Any, variables: Sequence[Any], places: Sequence[Scalars]) -> list[np.ndarray]:
     if not all(is_number(x) for place in places for x in place.flat):
-        raise NoStraightLine(f"{eqn.primitive.name} at places that are computed")
+        raise NotScalarisable(f"{eqn.primitive.name} at places that are computed")
     return [known(place, v.aval.dtype) for place, v in zip(places, variables, strict=True)]
 
 
@@ -213,7 +213,7 @@ def known(operand: Scalars, dtype: Any) -> np.ndarray:
 
 
 def boxed(values: Any) -> Scalars:
-    """Scalars out of an array of numbers. Raises `NoStraightLine` for random keys and the like."""
+    """Scalars out of an array of numbers. Raises `NotScalarisable` for random keys and the like."""
     kind(values.dtype if hasattr(values, "dtype") else np.asarray(values).dtype)
     values = np.asarray(values)
     result = np.empty(values.shape, object)

@@ -1,6 +1,6 @@
-"""Which operations a straight line may have: by primitive, the types of numbers and the parameters that its rule knows.
+"""Which operations a scalarised program may have: by primitive, the types of numbers and the parameters that its rule knows.
 
-The one table. What is not in it is mapped as it is: a straight line computes what `jax.vmap` does, or is not made.
+The one table. What is not in it is mapped by `jax.vmap`: a scalarised program computes the same, or is not made.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import lax
 
-from .arithmetic import NoStraightLine
+from .arithmetic import NotScalarisable
 
 Dtypes = Sequence[np.dtype]
 
@@ -23,9 +23,9 @@ _KINDS = {  # of numbers, by type; no others (complex, of 16 bits, random keys) 
 
 
 def kind(dtype: Any) -> str:
-    """`f`, `i`, `u` or `b`. Raises `NoStraightLine` for other types."""
+    """`f`, `i`, `u` or `b`. Raises `NotScalarisable` for other types."""
     if dtype not in _KINDS:
-        raise NoStraightLine(f"numbers of type {dtype} as scalars")
+        raise NotScalarisable(f"numbers of type {dtype} as scalars")
     return _KINDS[dtype]
 
 
@@ -40,23 +40,23 @@ class Supported(NamedTuple):
 
 
 def check(eqn: Any) -> None:
-    """Raises `NoStraightLine` for an equation that a straight line does not understand."""
+    """Raises `NotScalarisable` for an equation that cannot be scalarised."""
     name = eqn.primitive.name
     types = [[v.aval.dtype for v in variables] for variables in (eqn.invars, eqn.outvars)]
     for dtype in {*types[0], *types[1]}:
         kind(dtype)
     if eqn.effects:
-        raise NoStraightLine(f"{name}, which has effects")
+        raise NotScalarisable(f"{name}, which has effects")
     known = SUPPORTED.get(name)
     if known is None:
         return  # of numbers that are known, JAX evaluates anything
     if not known.types(*types):
-        raise NoStraightLine(f"{name} of {', '.join(map(str, types[0]))} to {', '.join(map(str, types[1]))}")
+        raise NotScalarisable(f"{name} of {', '.join(map(str, types[0]))} to {', '.join(map(str, types[1]))}")
     if known.parameters is not None:
         for key, value in eqn.params.items():
             is_known = key in _PLACEMENTS or value is None or value is False
             if not is_known and not known.parameters.get(key, _never)(value):
-                raise NoStraightLine(f"{name} with {key} = {value}")
+                raise NotScalarisable(f"{name} with {key} = {value}")
 
 
 def _any(value: Any) -> bool:

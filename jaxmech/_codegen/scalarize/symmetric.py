@@ -1,4 +1,4 @@
-"""The promise that a matrix is symmetric, kept by computing half of it."""
+"""The declaration that a matrix is symmetric, made use of by computing one triangle of it."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from ..._runtime.array_types import Array, Float
 from ..._runtime.jax_internals import Primitive, ShapedArray, deflinear2, defvectorized, register_lowering
 
 
-def promised_symmetric(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """The matrix itself; in a straight line, its lower half is read from the upper one and never computed.
+def declared_symmetric(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The matrix itself; in a scalarised program, its lower triangle is read from the upper one and never computed.
 
     An identity of its own, because where nothing is unrolled the mirror image would cost more than it saves.
     """

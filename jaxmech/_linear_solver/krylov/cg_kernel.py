@@ -11,53 +11,31 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..._llvm.ffi import NotOfThisMachine, compile_on_cpu
-from ..._runtime.array_types import Array, Float, Int
+from ..._llvm.ffi import compile_on_cpu
+from ..._runtime.array_types import Array, Float
 from ..._runtime.devices import device_count
 from ..._runtime.jax_internals import Primitive, ShapedArray, define
 from ..._sparse.block_sparse import BlockSparse
-from .cg_kernel_llvm import COUNTS, NUMBERS, compiled_steps
+from .cg_kernel_llvm import compiled_steps
+from .cg_recurrence import COUNTS, NUMBERS, VECTORS, Bounds, CGState
 
 
-class Steps(NamedTuple):
-    """What conjugate gradients carry from step to step: the names are those of `pcg._Run`."""
-
-    d: Float[Array, "n c"]
-    r: Float[Array, "n c"]
-    p: Float[Array, "n c"]
-    rz: Float[Array, ""]
-    pMp: Float[Array, ""]
-    steepest: Float[Array, ""]
-    residual: Float[Array, ""]
-    flaw: Int[Array, ""]
-    taken: Int[Array, ""]  # steps, from the beginning of the solve
-
-
-class Bounds(NamedTuple):
-    """Where steps end: at a residual of `goal`, above one of `far`, after step number `last`; and after step number `grace`,
-    above one of `line`, which falls by the factor `falling` with each step."""
-
-    goal: Float[Array, ""]
-    far: Float[Array, ""]
-    line: Float[Array, ""]
-    falling: Float[Array, ""]
-    last: Int[Array, ""]
-    grace: Int[Array, ""]
-
-
-def more_steps(matrix: BlockSparse, inverse: Float[Array, "m c c"], steps: Steps, bounds: Bounds) -> Steps:
-    """Steps until one of the bounds ends them, on one CPU; none elsewhere. `inverse`: the preconditioner, a block for each
-    node, or none at all where it is 1."""
+def more_steps(
+    matrix: BlockSparse, inverse: Float[Array, "m c c"], state: CGState, taken: Array, bounds: Bounds
+) -> tuple[CGState, Array]:
+    """The state after steps until one of the bounds ends them, on one CPU; none elsewhere; and how many were `taken` in all.
+    `inverse`: the preconditioner, a block for each node, or none at all where it is 1."""
     dtype, c = matrix.values.dtype, matrix.values.shape[-1]
     inverted = inverse.shape[0] > 0
     blocks = inverse if inverted else jnp.zeros((0, c, c), dtype)
-    own = [jnp.asarray(a) for a in (matrix.values, blocks, *steps, *bounds)]
+    own = [jnp.asarray(a) for a in (matrix.values, blocks, *state, taken, *bounds)]
     alike = all(a.dtype == dtype for a in own if jnp.issubdtype(a.dtype, jnp.floating))
-    if not alike or device_count() > 1 or 0 in (*matrix.values.shape, *steps.d.shape):
-        return steps
+    if not alike or device_count() > 1 or 0 in (*matrix.values.shape, *state.d.shape):
+        return state, taken
     matrix.pattern.check_shapes("conjugate gradients", matrix.values.shape[0])
     plan = matrix.pattern.columns, matrix.pattern.row_starts
-    return Steps(*(a[0] for a in _more_p.bind(*(a[None] for a in own), *plan, inverted=inverted)))
+    *end, taken = (a[0] for a in _more_p.bind(*(a[None] for a in own), *plan, inverted=inverted))
+    return CGState(*end), taken
 
 
 class _Operands(NamedTuple):
@@ -65,7 +43,8 @@ class _Operands(NamedTuple):
 
     values: Array
     inverse: Array
-    steps: Steps
+    state: CGState
+    taken: Array
     bounds: Bounds
     columns: Array
     row_starts: Array
@@ -73,31 +52,33 @@ class _Operands(NamedTuple):
     @classmethod
     def of(cls, operands: Sequence[Array]) -> "_Operands":
         values, inverse, *own, columns, row_starts = operands
-        steps = len(Steps._fields)
-        return cls(values, inverse, Steps(*own[:steps]), Bounds(*own[steps:]), columns, row_starts)
+        size = len(CGState._fields)
+        return cls(values, inverse, CGState(*own[:size]), own[size], Bounds(*own[size + 1 :]), columns, row_starts)
 
     @property
     def scenes(self) -> int:
-        return max(a.shape[0] for a in (self.values, self.inverse, *self.steps, *self.bounds))
+        return max(a.shape[0] for a in (self.values, self.inverse, *self.results, *self.bounds))
+
+    @property
+    def results(self) -> tuple[Array, ...]:
+        """What there are results of: the state, and how many steps were taken."""
+        return *self.state, self.taken
 
 
 def _none(*operands, inverted):
     """No step: elsewhere they are taken by the loop that asks, one by one."""
     del inverted
     given = _Operands.of(operands)
-    return [jnp.broadcast_to(a, (given.scenes, *a.shape[1:])) for a in given.steps]
+    return [jnp.broadcast_to(a, (given.scenes, *a.shape[1:])) for a in given.results]
 
 
 def _by_kernel(*operands, inverted):
     given = _Operands.of(operands)
     values, inverse, scenes = given.values, given.inverse, given.scenes
-    try:
-        function = compiled_steps(values.shape[-1], values.dtype, inverted)
-    except NotOfThisMachine:
-        return _none(*operands, inverted=inverted)
-    own = {**given.steps._asdict(), **given.bounds._asdict()}
+    function = compiled_steps(values.shape[-1], values.dtype, inverted)
+    own = {**given.state._asdict(), "taken": given.taken, **given.bounds._asdict()}
     own = {name: jnp.broadcast_to(a, (scenes, *a.shape[1:])) for name, a in own.items()}
-    vectors = [own[name] for name in ("d", "r", "p")]
+    vectors = [own[name] for name in VECTORS]
     scalars = [jnp.stack([own[name] for name in names], axis=1) for names in (NUMBERS, COUNTS)]
     shared = [a.shape[0] < scenes for a in (values, inverse)]
     values, inverse = (a[0] if one else a for a, one in zip((values, inverse), shared, strict=True))
@@ -108,14 +89,14 @@ def _by_kernel(*operands, inverted):
     found = function(read, results, [vectors[0].shape[1], given.columns.shape[0]], is_own)
     for names, columns in zip((NUMBERS, COUNTS), found[-2:], strict=True):
         own |= {name: columns[:, i] for i, name in enumerate(names)}
-    own |= dict(zip(("d", "r", "p"), found, strict=False))
-    return [own[name] for name in Steps._fields]
+    own |= dict(zip(VECTORS, found, strict=False))
+    return [own[name] for name in (*CGState._fields, "taken")]
 
 
 def _abstract(*operands, inverted):
     del inverted
     given = _Operands.of(operands)
-    return [ShapedArray((given.scenes, *a.shape[1:]), a.dtype) for a in given.steps]
+    return [ShapedArray((given.scenes, *a.shape[1:]), a.dtype) for a in given.results]
 
 
 def _batch(operands, axes, *, inverted):

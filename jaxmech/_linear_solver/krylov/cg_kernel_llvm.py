@@ -8,17 +8,14 @@ import numpy as np
 
 from ..._llvm.ffi import ForeignFunction, number_type
 from ..._llvm.ir_builder import Text, constant
+from ..._llvm.ir_scalars import Scalar, ScalarMath
 from ..._sparse.spmv_kernel import Pattern, row_product
-from ..base.outcome import FINE, INDEFINITE, SINGULAR
-
-# What a run is given and gives back beside vectors, in this order.
-NUMBERS = ("rz", "pMp", "steepest", "residual", "goal", "far", "line", "falling")
-COUNTS = ("flaw", "taken", "last", "grace")
+from .cg_recurrence import COUNTS, NUMBERS, Bounds, CGState, direction, goes_on, length
 
 
 @functools.cache
 def compiled_steps(c: int, dtype: Any, inverted: bool) -> ForeignFunction:
-    """Steps until they end, for nodes of `c` unknowns. Raises `NotOfThisMachine`.
+    """Steps until they end, for nodes of `c` unknowns. Raises `NotCompilable`.
 
     Reads the matrix, its columns and where rows start, the preconditioner if there is one (`inverted`); `d`, `r`, `p`;
     `NUMBERS` and `COUNTS`. Writes `d`, `r`, `p`, two vectors to work with, numbers and counts.
@@ -44,6 +41,7 @@ class _Loop:
 
     def __init__(self, text: Text, dtype: Any, c: int, vectors: Sequence[str], inverse: str | None):
         self.text, self.dtype, self.scalar, self.c = text, dtype, number_type(dtype), c
+        self.math = ScalarMath(text, dtype)
         self.d, self.r, self.p, self.z, self.Ap = vectors
         self.inverse = inverse
         self.numbers = {name: text.variable(self.scalar, self._zero) for name in NUMBERS}
@@ -68,16 +66,13 @@ class _Loop:
 
     def goes_on(self) -> str:
         """Whether there is another step."""
-        far = self._compared("ogt", "residual", "line")
-        late = self.text.let(f"and i1 {self._counted('sgt', 'taken', 'grace')}, {far}")
-        conditions = [
-            self._counted("slt", "taken", "last"),
-            self.text.let(f"icmp eq i32 {self.text.get(self.counts['flaw'])}, {FINE}"),
-            self._compared("ogt", "residual", "goal"),
-            self._compared("ole", "residual", "far"),
-            self.text.let(f"xor i1 {late}, true"),
-        ]
-        return functools.reduce(lambda a, b: self.text.let(f"and i1 {a}, {b}"), conditions)
+        values = {**self._values(self.numbers, self.scalar), **self._values(self.counts, "i32")}
+        state = CGState(**{name: values.get(name) for name in CGState._fields})
+        bounds = Bounds(**{name: values[name] for name in Bounds._fields})
+        return goes_on(state, values["taken"], bounds).name
+
+    def _values(self, variables: dict[str, str], kind: str) -> dict[str, Scalar]:
+        return {name: Scalar(self.math, kind, self.text.get(variable)) for name, variable in variables.items()}
 
     def precondition(self) -> None:
         """`z = M^-1 r`, and `r z` of the next direction."""
@@ -88,44 +83,29 @@ class _Loop:
 
     def step(self, matrix: str, pattern: Pattern) -> None:
         """The direction, its product, and what follows from it."""
-        text, numbers = self.text, self.numbers
-        rz, before = text.get(self.next_rz), text.get(numbers["rz"])
-        beta = self._if(self._positive(before), self._op("fdiv", rz, before), self._zero)
-        text.set(numbers["rz"], rz)
-        text.set(numbers["pMp"], self._plus(rz, self._op("fmul", beta, beta), text.get(numbers["pMp"])))
+        text, last = self.text, self._values(self.numbers, self.scalar)
+        rz = self.math.number(text.get(self.next_rz))
+        beta, pMp = direction(self.math, rz, last["rz"], last["pMp"])
         with text.each(0, "%nodes") as node:
             z, p = self._at(self.z, node), self._at(self.p, node)
-            self._put(self.p, node, [self._plus(a, beta, b) for a, b in zip(z, p, strict=True)])
+            self._put(self.p, node, [self._plus(a, beta.name, b) for a, b in zip(z, p, strict=True)])
         sums = self._sums()
         with text.each(0, "%nodes") as node:
             row = row_product(text, (self.c, self.c), self.dtype, matrix, pattern, node, self.p)
             self._put(self.Ap, node, row)
             self._add(sums, self._at(self.p, node), row)
-        alpha = self._length(self._total(sums), rz)
-        text.set(numbers["residual"], self._moved(alpha))
+        curvature, eps = self.math.number(self._total(sums)), float(np.finfo(self.dtype).eps)
+        alpha, steepest, flaw = length(self.math, curvature, rz, pMp, last["steepest"], eps)
+        residual = self._moved(alpha.name, (-alpha).name)
+        found = {"rz": rz, "pMp": pMp, "steepest": steepest, "residual": residual, "line": last["line"] * last["falling"]}
+        for name, value in found.items():
+            text.set(self.numbers[name], value.name)
+        text.set(self.counts["flaw"], flaw.name)
         text.set(self.counts["taken"], text.let(f"add i32 {text.get(self.counts['taken'])}, 1"))
-        line = self._op("fmul", text.get(numbers["line"]), text.get(numbers["falling"]))
-        text.set(numbers["line"], line)
 
-    def _length(self, curvature: str, rz: str) -> str:
-        """`alpha`, 0 where the curvature or `r z` has a flaw; see `pcg._Run.advance`."""
-        text, numbers = self.text, self.numbers
-        quotient = self._op("fdiv", curvature, text.get(numbers["pMp"]))
-        size = self._of("fabs", quotient)
-        steepest = self._of("maximum", text.get(numbers["steepest"]), size)
-        text.set(numbers["steepest"], steepest)
-        nothing = constant(np.asarray(4 * np.finfo(self.dtype).eps, self.dtype))
-        flat = text.let(f"fcmp ole {self.scalar} {size}, {self._op('fmul', nothing, steepest)}")
-        flaw = text.let(f"select i1 {self._positive(quotient)}, i32 {FINE}, i32 {INDEFINITE}")
-        flaw = text.let(f"select i1 {flat}, i32 {SINGULAR}, i32 {flaw}")
-        flaw = text.let(f"select i1 {self._positive(rz)}, i32 {flaw}, i32 {INDEFINITE}")
-        text.set(self.counts["flaw"], flaw)
-        return self._if(text.let(f"icmp eq i32 {flaw}, {FINE}"), self._op("fdiv", rz, curvature), self._zero)
-
-    def _moved(self, alpha: str) -> str:
+    def _moved(self, alpha: str, back: str) -> Scalar:
         """`d` and `r` after a step, `z` and `r z` of the next one; the norm of `r`."""
         rz, rr = self._sums(), self._sums()
-        back = self.text.let(f"fneg {self.scalar} {alpha}")
         with self.text.each(0, "%nodes") as node:
             p, Ap = self._at(self.p, node), self._at(self.Ap, node)
             self._put(self.d, node, [self._plus(a, alpha, b) for a, b in zip(self._at(self.d, node), p, strict=True)])
@@ -134,7 +114,7 @@ class _Loop:
             self._add(rr, r, r)
             self._preconditioned(node, r, rz)
         self.text.set(self.next_rz, self._total(rz))
-        return self._of("sqrt", self._total(rr))
+        return self.math.sqrt(self.math.number(self._total(rr)))
 
     def _preconditioned(self, node: str, r: list[str], sums: list[str]) -> None:
         z = r
@@ -183,20 +163,3 @@ class _Loop:
         """`a + factor b`; where there is an instruction for it, rounded once."""
         product = self.text.let(f"fmul contract {self.scalar} {factor}, {b}")
         return self.text.let(f"fadd contract {self.scalar} {a}, {product}")
-
-    def _of(self, name: str, *operands: str) -> str:
-        function = f"@llvm.{name}.f{8 * np.dtype(self.dtype).itemsize}"
-        self.text.declare(f"{self.scalar} {function}({', '.join(self.scalar for _ in operands)})")
-        return self.text.let(f"call {self.scalar} {function}({', '.join(f'{self.scalar} {a}' for a in operands)})")
-
-    def _if(self, condition: str, a: str, b: str) -> str:
-        return self.text.let(f"select i1 {condition}, {self.scalar} {a}, {self.scalar} {b}")
-
-    def _positive(self, a: str) -> str:
-        return self.text.let(f"fcmp ogt {self.scalar} {a}, {self._zero}")
-
-    def _compared(self, how: str, a: str, b: str) -> str:
-        return self.text.let(f"fcmp {how} {self.scalar} {self.text.get(self.numbers[a])}, {self.text.get(self.numbers[b])}")
-
-    def _counted(self, how: str, a: str, b: str) -> str:
-        return self.text.let(f"icmp {how} i32 {self.text.get(self.counts[a])}, {self.text.get(self.counts[b])}")

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 
 from ..._runtime.array_types import Array
 from ..._sparse.block_matrix import BlockMatrix
-from ..base.outcome import FINE, INDEFINITE, SINGULAR
 from ..base.vectors import Vector, dot, dtype_of, norm, plus, zeros
 from ..preconditioner.base import AbstractPreconditioner
-from .cg_kernel import Bounds, Steps, more_steps
+from .cg_kernel import more_steps
+from .cg_recurrence import VECTORS, Bounds, CGState, direction, length
 from .iteration import GRACE, AbstractKrylov, AbstractRecursion, KrylovState, Limits, check_krylov
 
 __all__ = ["PCG", "norm"]
@@ -50,39 +50,36 @@ class PCG(AbstractKrylov):
 
 
 class _Run(AbstractRecursion):
-    d: Vector
-    r: Vector
-    p: Vector
-    rz: Array
-    pMp: Array
-    steepest: Array  # the largest Rayleigh quotient of M^-1 A so far
-    residual: Array
-    flaw: Array
+    state: CGState
 
     @classmethod
     def begin(cls, r: Vector) -> "_Run":
         zero = jnp.zeros((), dtype_of(r))
-        return cls(zeros(r), r, zeros(r), zero, zero, zero, norm(r), jnp.zeros((), jnp.int32))
+        return cls(CGState(zeros(r), r, zeros(r), zero, zero, zero, norm(r), jnp.zeros((), jnp.int32)))
+
+    @property
+    def residual(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.state.residual
+
+    @property
+    def flaw(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.state.flaw
 
     def direction(self, precondition: Any) -> tuple["_Run", Vector]:
-        z = precondition(self.r)
-        rz = dot(self.r, z)
-        beta = jnp.where(self.rz > 0, rz / self.rz, 0)
-        p = plus(z, beta, self.p)
-        pMp = rz + beta**2 * self.pMp  # z and the last p are M-orthogonal
-        return _Run(self.d, self.r, p, rz, pMp, self.steepest, self.residual, self.flaw), p
+        last = self.state
+        z = precondition(last.r)
+        rz = dot(last.r, z)
+        beta, pMp = direction(jnp, rz, last.rz, last.pMp)
+        p = plus(z, beta, last.p)
+        return _Run(last._replace(p=p, rz=rz, pMp=pMp)), p
 
     def advance(self, y: Vector, Ay: Vector) -> "_Run":
-        curvature = dot(y, Ay)
-        quotient = curvature / self.pMp
-        steepest = jnp.maximum(self.steepest, jnp.abs(quotient))
-        # A quotient that is nil to rounding: the direction is one that A does not resist.
-        flat = jnp.abs(quotient) <= 4 * jnp.finfo(quotient.dtype).eps * steepest
-        flaw = jnp.where(flat, SINGULAR, jnp.where(quotient > 0, FINE, INDEFINITE))
-        flaw = jnp.where(self.rz > 0, flaw, INDEFINITE).astype(jnp.int32)
-        alpha = jnp.where(flaw == FINE, self.rz / curvature, 0)
-        r = plus(self.r, -alpha, Ay)
-        return _Run(plus(self.d, alpha, y), r, y, self.rz, self.pMp, steepest, norm(r), flaw)
+        last = self.state
+        eps = float(jnp.finfo(last.rz.dtype).eps)
+        alpha, steepest, flaw = length(jnp, dot(y, Ay), last.rz, last.pMp, last.steepest, eps)
+        r = plus(last.r, -alpha, Ay)
+        d, flaw = plus(last.d, alpha, y), flaw.astype(jnp.int32)
+        return _Run(last._replace(d=d, r=r, p=y, steepest=steepest, residual=norm(r), flaw=flaw))
 
     def continued(self, state: KrylovState, limits: Limits, steps: Array) -> tuple["_Run", Array]:
         """Of a matrix of one state, with a block for each node as preconditioner, by a function compiled for the CPU."""
@@ -93,16 +90,20 @@ class _Run(AbstractRecursion):
         inverse = state.applied.blocks(name)
         if inverse is None:
             return self, steps
-        numbers = self.rz, self.pMp, self.steepest, self.residual, self.flaw
-        begin = Steps(self.d[name], self.r[name], self.p[name], *numbers, steps)
+        own = self.state._replace(**{vector: getattr(self.state, vector)[name] for vector in VECTORS})
         bounds = Bounds(
-            limits.claim, limits.far, limits.line(steps), limits.falling(), jnp.int32(limits.steps), jnp.int32(GRACE)
+            goal=limits.claim,
+            far=limits.far,
+            line=limits.line(steps),
+            falling=limits.falling(),
+            last=jnp.int32(limits.steps),
+            grace=jnp.int32(GRACE),
         )
-        end = more_steps(operator[name, name], inverse, begin, bounds)
-        return _Run(*({name: vector} for vector in end[:3]), *end[3:8]), end.taken
+        end, taken = more_steps(operator[name, name], inverse, own, steps, bounds)
+        return _Run(end._replace(**{vector: {name: getattr(end, vector)} for vector in VECTORS})), taken
 
     def correction(self) -> Vector:
-        return self.d
+        return self.state.d
 
     def restarted(self, r: Vector) -> "_Run":
         return _Run.begin(r)

@@ -1,4 +1,4 @@
-"""Straight lines of scalar operations compute what `jax.vmap` computes, and so do their derivatives."""
+"""Scalarised programs compute what `jax.vmap` computes, and so do their derivatives."""
 
 import functools
 import re
@@ -10,7 +10,7 @@ import pytest
 from tolerances import FINITE_DIFFERENCE, RECOMPILED
 
 import jaxmech as jm
-from jaxmech._codegen import dispatch as chunks
+from jaxmech._codegen import dispatch
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.map_points import map_points
 from jaxmech._material.polar import rotation_distances
@@ -29,18 +29,18 @@ def way(request, monkeypatch):
 @pytest.fixture
 def always(way, monkeypatch):
     """However few the elements and the operations."""
-    monkeypatch.setattr(chunks, "_FEWEST", 1)
-    monkeypatch.setattr(chunks, "_FEW", 1)
-    monkeypatch.setattr(chunks, "_SHORT", 0)
+    monkeypatch.setattr(dispatch, "_FEWEST", 1)
+    monkeypatch.setattr(dispatch, "_FEW", 1)
+    monkeypatch.setattr(dispatch, "_SHORT", 0)
 
 
 @pytest.fixture
 def lengths(monkeypatch):
-    """Which programs became straight lines."""
+    """Which programs were scalarised."""
     calls = []
     for name in ("staged", "Kernel"):
-        made = getattr(chunks, name)
-        monkeypatch.setattr(chunks, name, lambda *a, name=name, made=made: calls.append(name) or made(*a))
+        made = getattr(dispatch, name)
+        monkeypatch.setattr(dispatch, name, lambda *a, name=name, made=made: calls.append(name) or made(*a))
     return calls
 
 
@@ -75,7 +75,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("count", [5, 11, 2 * chunks._CHUNK + 3])
+@pytest.mark.parametrize("count", [5, 11, 2 * dispatch._CHUNK + 3])
 def test_every_kind_of_operation(name, count, way, always, lengths, rng):
     a, b = (jnp.asarray(rng.normal(size=(count, 3, 3))) for _ in range(2))
     mapped = jax.jit(lambda a, b, s: map_elements(FUNCTIONS[name], (0, 0, None), a, b, s))
@@ -142,7 +142,7 @@ def test_the_elements_of_a_batch_are_mapped_together(always, lengths, rng):
 
 
 def test_what_has_no_such_form_is_mapped_as_it_is(always, rng):
-    a = jnp.asarray(rng.normal(size=(2 * chunks._FEWER + 5, 3, 3)))
+    a = jnp.asarray(rng.normal(size=(2 * dispatch._FEWER + 5, 3, 3)))
     close(jax.jit(lambda a: map_elements(jnp.linalg.inv, (0,), a))(a), jnp.linalg.inv(a))
 
 
@@ -176,10 +176,10 @@ def test_nothing_is_traced_again_at_every_eager_call(always, lengths, rng):
 
 @pytest.mark.parametrize("kind", ["tetrahedron", "hexahedron"])
 def test_a_scene_of_many_elements_agrees_with_itself(kind, way, lengths, rng):
-    """Many enough to be straight lines: bodies, springs, and points on a frame that springs hold."""
+    """Many enough to be scalarised: bodies, springs, and points on a frame that springs hold."""
     cells = (4, 4, 3) if kind == "tetrahedron" else (8, 6, 6)
     mesh = jm.box_mesh(cells=cells, size=(2.0, 1.0, 1.0), kind=kind)
-    count = chunks._FEW + 10
+    count = dispatch._FEW + 10
     chain = np.stack([np.arange(count), np.arange(1, count + 1)], 1) % mesh.points.shape[0]
     solid = jm.TetrahedronFEM if kind == "tetrahedron" else jm.HexahedronFEM
     system = jm.System(
