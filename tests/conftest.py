@@ -1,8 +1,10 @@
 """Every test computes in float64, with random numbers that a failure tells how to repeat."""
 
+import gc
 import zlib
 from pathlib import Path
 
+import compiled_programs
 import jax
 import numpy as np
 import pytest
@@ -10,23 +12,39 @@ import pytest
 jax.config.update("jax_enable_x64", True)
 # Compiling is most of what a small scene costs, and the answers do not depend on how well it is optimised.
 jax.config.update("jax_disable_most_optimizations", True)
+# Traces are made of very many small objects, among which Python looks for circles again and again: a seventh of the time.
+gc.set_threshold(100_000, 10, 10)
+
+STAGES = {
+    "slow": "examples, notebooks, and what takes long to trace; skipped without --slow",
+    "exhaustive": "the whole of a product of which a part is run otherwise; skipped without --exhaustive",
+}
 
 
 def pytest_addoption(parser):
     parser.addoption("--seed", type=int, default=0, help="seed of every random number (default 0)")
-    parser.addoption("--slow", action="store_true", help="run the tests that take long to compile as well")
+    for stage, what in STAGES.items():
+        parser.addoption(f"--{stage}", action="store_true", help=f"run as well: {what.split(';')[0]}")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "quick: what is run on every Python and JAX that is supported, a few minutes in all")
-    config.addinivalue_line("markers", "slow: half a minute or more of compilation; skipped without --slow")
+    for stage, what in STAGES.items():
+        config.addinivalue_line("markers", f"{stage}: {what}")
+    compiled_programs.keep(prune=not hasattr(config, "workerinput"))
 
 
 def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--slow"):
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="needs --slow"))
+    for item in items:
+        for stage in STAGES:
+            if item.get_closest_marker(stage) and not config.getoption(f"--{stage}"):
+                item.add_marker(pytest.mark.skip(reason=f"needs --{stage}"))
+
+
+def pytest_collection_finish():
+    """What is there by now stays: no need to look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _seed(request) -> int:
@@ -57,6 +75,7 @@ def bounded_memory_maps():
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > 40_000:
         jax.clear_caches()
+        gc.collect()
 
 
 @pytest.hookimpl(hookwrapper=True)

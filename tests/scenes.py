@@ -21,6 +21,7 @@ import jaxmech as jm
 SYMMETRIC = "symmetric"  # the matrix promises to be symmetric
 CONSERVATIVE = "conservative"  # every force has an energy
 STEPS = "steps"  # a time step from here makes sense
+FLAT = "flat"  # the coordinates of every state form a vector space
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ INERTIA = np.array([[0.5, 0.05, 0.02], [0.05, 0.7, -0.03], [0.02, -0.03, 0.9]])
 # --- springs -------------------------------------------------------------------------
 
 
-@scene(STEPS)
+@scene(FLAT, STEPS)
 def springs():
     """Damped springs of different stiffness, gravity, drag, Rayleigh damping of springs and of a mass."""
     on = (("rope", [0, 1, 2, 3]), ("rope", [1, 2, 3, 0]))
@@ -113,7 +114,7 @@ def springs():
     return system, {"rope": points(4)}
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def elongation_only_springs():
     """Some are slack, some are taut; in the plane."""
     on = (("net", [0, 1, 2, 3, 0]), ("net", [1, 2, 3, 4, 4]))
@@ -128,7 +129,7 @@ def elongation_only_springs():
     return system, {"net": points(5, 2)}
 
 
-@scene(STEPS)
+@scene(FLAT, STEPS)
 def springs_between_states():
     """Springs within and between two main states of several nodes each; an unequal number of blocks."""
     between = jm.Springs((("a", [0, 1, 2]), ("b", [1, 0, 1])), 25.0, jnp.array([0.5, 0.9, 1.4]), damping=0.3)
@@ -149,7 +150,7 @@ def springs_between_states():
     return system, {"a": points(3, seed=1), "b": points(2, seed=2)}
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def anchored_springs():
     """To places and to the points of another state; scalars and points of the plane side by side."""
     system = jm.System(
@@ -200,7 +201,7 @@ def frames_in_space():
     return system, {"body": rest, "arm": other}
 
 
-@scene(SYMMETRIC, STEPS, amount=0.3)
+@scene(FLAT, SYMMETRIC, STEPS, amount=0.3)
 def frames_in_the_plane():
     """Frames and points of the plane: anchors, a force with a torque, drag, prescribed motion."""
     system = jm.System(
@@ -233,7 +234,7 @@ def frames_in_the_plane():
 # --- loads ---------------------------------------------------------------------------
 
 
-@scene(SYMMETRIC, STEPS)
+@scene(FLAT, SYMMETRIC, STEPS)
 def contact_plane():
     """Some nodes are inside, some are not."""
     system = jm.System(
@@ -245,7 +246,7 @@ def contact_plane():
     return system, {"ball": points(5)}
 
 
-@scene(STEPS)
+@scene(FLAT, STEPS)
 def pressed_tetrahedra():
     """Pressure on triangles that turn with it, traction on others that does not; a material of the user's."""
     mesh = jm.box_mesh(**BOX3)
@@ -263,7 +264,7 @@ def pressed_tetrahedra():
     return system, {"body": mesh.points}
 
 
-@scene(STEPS)
+@scene(FLAT, STEPS)
 def pressed_hexahedron():
     """Pressure and traction on quads."""
     mesh = jm.box_mesh(**BOX3, kind="hexahedron")
@@ -280,7 +281,7 @@ def pressed_hexahedron():
     return system, {"body": mesh.points}
 
 
-@scene(STEPS)
+@scene(FLAT, STEPS)
 def pressed_triangles():
     """Pressure and traction on edges; plane strain."""
     mesh = jm.box_mesh(**BOX2)
@@ -315,7 +316,7 @@ def solids(fem, mesh, dof, materials, **options):
     return system, {name: mesh.points for name in materials}
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def tetrahedra():
     mesh = jm.box_mesh(**BOX3)
     young = jnp.linspace(900.0, 1500.0, mesh.cells.shape[0])
@@ -323,7 +324,7 @@ def tetrahedra():
     return solids(jm.TetrahedronFEM, mesh, jm.Vec3(), materials)
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def soft_tetrahedra():
     mesh = jm.box_mesh(**BOX3, split="sofa")
     materials = {
@@ -333,28 +334,28 @@ def soft_tetrahedra():
     return solids(jm.TetrahedronFEM, mesh, jm.Vec3(), materials)
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def hexahedra():
     mesh = jm.box_mesh(**BOX3, kind="hexahedron")
     materials = {"stable": jm.StableNeoHookean(800.0, 0.4), "mooney": jm.MooneyRivlin(150.0, 60.0, 900.0)}
     return solids(jm.HexahedronFEM, mesh, jm.Vec3(), materials)
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def plane_stress_triangles():
     mesh = jm.box_mesh(**BOX2)
     materials = {"neo-hookean": jm.NeoHookean(900.0, 0.3), "linear": jm.LinearElastic(1000.0, 0.35)}
     return solids(jm.TriangleFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=0.3)
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def plane_strain_quads():
     mesh = jm.box_mesh(**BOX2, kind="quad")
     materials = {"stvk": jm.StVenantKirchhoff(800.0, 0.4), "ogden": jm.Ogden((300.0,), (1.6,), 900.0)}
     return solids(jm.QuadFEM, mesh, jm.Vec2(), materials)
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def plane_stress_quads():
     mesh = jm.box_mesh(**BOX2, kind="quad")
     thickness = jnp.array([0.4, 0.6])
@@ -362,7 +363,7 @@ def plane_stress_quads():
     return solids(jm.QuadFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=thickness)
 
 
-@scene(SYMMETRIC, CONSERVATIVE)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE)
 def masses_of_sheets_and_ropes():
     """Consistent and lumped masses of every kind of cell that has fewer dimensions than space."""
     quad = jm.Mesh(points(8, seed=3), [[0, 1, 3, 2], [4, 5, 7, 6]], "quad")
@@ -387,7 +388,7 @@ def masses_of_sheets_and_ropes():
 # --- mappings ------------------------------------------------------------------------
 
 
-@scene(STEPS)
+@scene(FLAT, STEPS)
 def embedded_points():
     """Barycentric: springs on mapped points and to a main state, mapped mass, drag, pressure; idle points."""
     mesh = jm.box_mesh(**BOX3)
@@ -461,7 +462,7 @@ def hanging_body():
     return system, {"body": rest}
 
 
-@scene(STEPS, amount=0.3)
+@scene(FLAT, STEPS, amount=0.3)
 def linkage_of_the_plane():
     """Rigid2: damped springs between mapped points of two frames, drag on them."""
     system = jm.System(
@@ -567,7 +568,7 @@ def frames_on_frames():
     return system, {"body": rest}
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS, amount=0.1)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, amount=0.1)
 def several_parents():
     """A mapping of the user's with two parents, one of them mapped, with several nodes of the first."""
     system = jm.System(
@@ -590,7 +591,7 @@ def several_parents():
     return system, {"cloth": points(4, seed=1), "body": points(2, seed=2)}
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS, amount=0.1)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, amount=0.1)
 def measures_of_points():
     """Distances, areas, volumes, centres, heights and sums of them, each with a spring of its own."""
     rest = points(6, seed=4)
@@ -712,7 +713,7 @@ def forms_of_geometric_stiffness():
 # --- constraints, and the user's own -------------------------------------------------
 
 
-@scene(SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def every_constraint():
     """Points, components, lines, oblique planes, two planes at one node, and motion along key frames."""
     system = jm.System(
@@ -756,7 +757,7 @@ def moved_frame():
     return system, {"body": rest}
 
 
-@scene(STEPS)
+@scene(FLAT, STEPS)
 def own_components():
     """An energy, a force and a mass of the user's, on two states."""
     system = jm.System(

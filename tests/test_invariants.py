@@ -11,7 +11,7 @@ import pytest
 import scenes
 from jax.flatten_util import ravel_pytree
 from scene_matrices import DAMPING, FACTORS, MASS, STIFFNESS, assembled, dense, linear_system, matrices, per_scene, quick
-from scenes import CONSERVATIVE, STEPS, SYMMETRIC
+from scenes import CONSERVATIVE, FLAT, STEPS, SYMMETRIC
 from tolerances import ITERATIVE, RECOMPILED, ROUND_OFF, TWO_ROUTES
 
 import jaxmech as jm
@@ -101,17 +101,8 @@ def test_force_and_stiffness_are_derivatives_of_the_energy(name):
         close(dense(name)[STIFFNESS], hessian)
 
 
-def vector_spaces():
-    """The scenes whose main states are all points, but for those that the energy says it all of."""
-    return [
-        n
-        for n in scenes.names()
-        if n not in scenes.names(CONSERVATIVE)
-        and all(d.is_vector_space for s in [scenes.build(n)] for d in s.system.dofs.values())
-    ]
-
-
-@per_scene(vector_spaces())
+# The scenes whose coordinates are their charts, but for those that the energy says it all of.
+@per_scene([n for n in scenes.names(FLAT) if n not in scenes.names(CONSERVATIVE)])
 def test_matrices_are_jacobians_of_the_total_force(name):
     """In reverse mode, with coordinates instead of a chart: another route than the package's."""
     scene = scenes.build(name)
@@ -157,6 +148,12 @@ def test_matrices_of_frames_are_jacobians_in_the_chart():
 
     for which, matrix in zip((MASS, DAMPING, STIFFNESS), jacobians(scene.system, scene.state), strict=True):
         close(dense("points_on_frames")[which], matrix)
+
+
+@every
+def test_a_scene_is_flat_where_it_says_so(name):
+    scene = scenes.build(name)
+    assert (FLAT in scene.tags) == all(dof.is_vector_space for dof in scene.system.dofs.values())
 
 
 @every

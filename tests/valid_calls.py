@@ -120,6 +120,7 @@ def put_into_a_scene(family: str, component: Any) -> None:
 
 
 CALLS: dict[str, Callable[[], Call]] = {}
+ARGUMENTS: dict[str, dict[str, Any]] = {}  # of each call as they are entered: nothing is made while tests are collected
 
 
 def call(name: str, family: str | None = None, target: Any = None, /, **arguments: Any) -> None:
@@ -132,7 +133,7 @@ def call(name: str, family: str | None = None, target: Any = None, /, **argument
         return Call(function, {k: v() if isinstance(v, _Late) else v for k, v in arguments.items()}, family)
 
     assert name not in CALLS, name
-    CALLS[name] = made
+    CALLS[name], ARGUMENTS[name] = made, arguments
 
 
 @dataclasses.dataclass(frozen=True)

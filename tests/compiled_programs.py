@@ -1,0 +1,53 @@
+"""Compiled programs, kept on disk for the other processes and for the next run.
+
+In a folder of the user's cache, one for each version of JAX and each kind of processor; where JAX_COMPILATION_CACHE_DIR is
+set, that folder is taken, and left as it is.
+"""
+
+import os
+import platform
+import zlib
+from pathlib import Path
+
+import jax
+
+MOST_BYTES = 2**30
+SETTINGS = {"jax_persistent_cache_min_compile_time_secs": 0, "jax_persistent_cache_min_entry_size_bytes": -1}
+
+
+def keep(prune: bool) -> None:
+    """Keep programs from now on, here and in processes that this one starts; `prune`: let go of old ones first."""
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    above = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxmech-tests"
+    folder = above / f"jax-{jax.__version__}-{_processor():08x}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # nowhere to keep anything: every program is compiled
+        return
+    if prune:
+        forget_old(above, MOST_BYTES)
+    for name, value in {"jax_compilation_cache_dir": str(folder), **SETTINGS}.items():
+        os.environ.setdefault(name.upper(), str(value))
+        jax.config.update(name, value)
+
+
+def forget_old(folder: Path, most_bytes: int) -> None:
+    """Delete the files that were not used for longest, until the rest have at most so many bytes."""
+    files = [(max(s.st_atime, s.st_mtime), s.st_size, p) for p in folder.rglob("*") if p.is_file() for s in [p.stat()]]
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= most_bytes:
+            break
+        path.unlink(missing_ok=True)
+        total -= size
+
+
+def _processor() -> int:
+    """A number that two processors share only if they have the same instructions: programs are compiled for one."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        known = next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        known = platform.processor()
+    return zlib.crc32(f"{platform.machine()} {known}".encode())

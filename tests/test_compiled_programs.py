@@ -1,0 +1,47 @@
+"""The folder of compiled programs is bounded, and a user's own is left alone."""
+
+import os
+
+import compiled_programs
+import jax
+import pytest
+
+
+def test_old_programs_go_first(tmp_path):
+    for age, name in enumerate(["new", "used", "old", "oldest"]):
+        path = tmp_path / name
+        path.write_bytes(bytes(100))
+        os.utime(path, times=(10**9 - age, 10**9 - age))
+    os.utime(tmp_path / "used", times=(2 * 10**9, 0))
+    compiled_programs.forget_old(tmp_path, 250)
+    assert {p.name for p in tmp_path.iterdir()} == {"new", "used"}
+    compiled_programs.forget_old(tmp_path, 250)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    """As if nothing were set; what is set is put back afterwards."""
+    before = {name: getattr(jax.config, name) for name in ("jax_compilation_cache_dir", *compiled_programs.SETTINGS)}
+    for name in before:
+        monkeypatch.setenv(name.upper(), "")
+        monkeypatch.delenv(name.upper())
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_programs_are_kept_in_the_users_cache(tmp_path, monkeypatch, settings):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled_programs.keep(prune=True)
+    folder = jax.config.jax_compilation_cache_dir
+    assert folder.startswith(str(tmp_path)) and jax.__version__ in folder and os.path.isdir(folder)
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == folder
+
+
+def test_a_folder_of_the_user_is_taken(tmp_path, monkeypatch, settings):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere/else")
+    before = jax.config.jax_compilation_cache_dir
+    compiled_programs.keep(prune=True)
+    assert jax.config.jax_compilation_cache_dir == before and not list(tmp_path.iterdir())
