@@ -1,5 +1,7 @@
 """Steps of conjugate gradients that a kernel takes are those that the loop of operations on arrays takes."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import lineax as lx
@@ -50,29 +52,44 @@ def solved(solver):
     return jax.jit(of)
 
 
-@pytest.fixture
-def by_arrays(monkeypatch):
-    """A function of functions: what one gives where nothing is compiled."""
-
-    def run(function, *arguments):
-        with monkeypatch.context() as patched:
-            patched.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
-            jax.clear_caches()
-            assert "jaxmech_" not in function.lower(*arguments).as_text()
-            found = function(*arguments)
+def by_arrays(function, *arguments):
+    """What a function gives where nothing is compiled."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
         jax.clear_caches()
-        return found
+        assert "jaxmech_" not in function.lower(*arguments).as_text()
+        found = function(*arguments)
+    jax.clear_caches()
+    return found
 
-    return run
+
+def solved_by_each(names):
+    """`solved` for several solvers, in one program: to forget what was traced before is what a case costs."""
+    each = {name: solved(SOLVERS[name]) for name in names}
+    return jax.jit(lambda A, b: {name: solve(A, b) for name, solve in each.items()}), each
+
+
+@functools.cache
+def both_ways(dtype, c, seed):
+    """A matrix, a load, and the solutions of every solver with the kernel and without."""
+    rng = np.random.default_rng(seed)
+    A, b = chain(rng, dtype, c), jnp.asarray(rng.normal(size=(40, c)), dtype)
+    solve, each = solved_by_each(SOLVERS)
+    kernels = {name: one.lower(A, b).as_text().count("jaxmech_") for name, one in each.items()}
+    return A, b, kernels, solve(A, b), by_arrays(solved_by_each(SOLVERS)[0], A, b)
+
+
+SIZES = [(np.float64, 1), (np.float64, 3), (np.float64, 6), (np.float32, 3)]
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-@pytest.mark.parametrize("dtype, c", [(np.float64, 1), (np.float64, 3), (np.float64, 6), (np.float32, 3)])
-def test_steps_are_those_of_the_loop(dtype, c, name, rng, by_arrays):
-    A, b = chain(rng, dtype, c), jnp.asarray(rng.normal(size=(40, c)), dtype)
-    solve = solved(SOLVERS[name])
-    assert solve.lower(A, b).as_text().count("jaxmech_") >= 2, "no kernel beside that of the product"
-    (x, steps, residual, why), (x_, steps_, residual_, why_) = solve(A, b), by_arrays(solved(SOLVERS[name]), A, b)
+@pytest.mark.parametrize(
+    ("dtype", "c"), [pytest.param(*s, marks=pytest.mark.xdist_group(f"cg {s[0].__name__} {s[1]}")) for s in SIZES]
+)
+def test_steps_are_those_of_the_loop(dtype, c, name, request):
+    A, b, kernels, found, expected = both_ways(dtype, c, request.config.getoption("--seed"))
+    assert kernels[name] >= 2, "no kernel beside that of the product"
+    (x, steps, residual, why), (x_, steps_, residual_, why_) = found[name], expected[name]
     assert why == why_
     unit, size = np.finfo(dtype).eps, np.abs(x_).max()
     if name in ("too few steps", "gives up early"):
@@ -90,12 +107,17 @@ def test_steps_are_those_of_the_loop(dtype, c, name, rng, by_arrays):
         assert left <= goal + 1e2 * unit * np.linalg.norm(b)
 
 
-@pytest.mark.parametrize("kind", ["indefinite", "singular"])
-@pytest.mark.parametrize("name", ["blocks", "no preconditioner"])
-def test_flaws_are_those_of_the_loop(kind, name, rng, by_arrays):
-    A, b = chain(rng, np.float64, 3, kind), jnp.asarray(rng.normal(size=(40, 3)))
-    found, expected = solved(SOLVERS[name])(A, b), by_arrays(solved(SOLVERS[name]), A, b)
-    assert found[3] == expected[3] != jm.RESULTS.successful._value
+def test_flaws_are_those_of_the_loop(rng):
+    names, b = ("blocks", "no preconditioner"), jnp.asarray(rng.normal(size=(40, 3)))
+    flawed = {kind: chain(rng, np.float64, 3, kind) for kind in ("indefinite", "singular")}
+
+    def ends():
+        return jax.jit(lambda flawed, b: {kind: solved_by_each(names)[0](A, b) for kind, A in flawed.items()})
+
+    found, expected = ends()(flawed, b), by_arrays(ends(), flawed, b)
+    for kind in flawed:
+        for name in names:
+            assert found[kind][name][3] == expected[kind][name][3] != jm.RESULTS.successful._value, (kind, name)
 
 
 @pytest.mark.parametrize("bound", Bounds._fields)
@@ -119,7 +141,7 @@ def test_steps_end_at_every_bound(bound, rng):
     assert run(bounds) == taken
 
 
-def test_a_start_that_is_known_and_a_load_of_nothing(rng, by_arrays):
+def test_a_start_that_is_known_and_a_load_of_nothing(rng):
     A, b = chain(rng, np.float64, 3), jnp.asarray(rng.normal(size=(40, 3)))
     x = solved(jm.PCG(1e-12))(A, b)[0]
 

@@ -21,10 +21,12 @@ def snippets(page: Path) -> list[tuple[int, str]]:
 
 
 QUICK = ("README.md", "access.md")  # between them they touch most of JAX, SciPy and Equinox
+DEFAULT = (*QUICK, "states.md", "force_fields.md", "meshes.md", "solving.md")  # the others take long: see CONTRIBUTING.md
 
 
 def marked(page):
-    return pytest.param(page, marks=pytest.mark.quick if page.name in QUICK else ())
+    marks = [pytest.mark.quick] * (page.name in QUICK) + [pytest.mark.slow] * (page.name not in DEFAULT)
+    return pytest.param(page, marks=marks)
 
 
 @pytest.mark.parametrize("page", [marked(p) for p in PAGES if snippets(p)], ids=lambda p: p.name)

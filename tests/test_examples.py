@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("optimistix", reason='pip install "jaxmech[fit]"')
 pytest.importorskip("matplotlib", reason='pip install "jaxmech[fit]"').use("Agg")
 EXAMPLES = Path(__file__).parent.parent / "examples"
+pytestmark = pytest.mark.slow
 
 
 def load(name):

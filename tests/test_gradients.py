@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scenes
+from covering import in_turn
 from tolerances import CONVERGED, FINITE_DIFFERENCE, RECOMPILED, TWO_MODES
 
 import jaxmech as jm
@@ -87,11 +88,14 @@ CASES = {
     "newton steps": (dynamic, "anchored_springs", True),
     "newton steps, mapped": (dynamic, "linkage_of_the_plane", True),
 }
-SLOW = {"newton steps, mapped", "newton steps, second", "static, turned body, second"}
+# By default one static case, one of time steps, one second derivative: between them a follower load, a motion that is
+# prescribed, and both factors of Rayleigh. The others take long to trace; those of two things at once take longest.
+SLOW = {"static, turned body", "static, boundary values", "linear steps, springs", "newton steps"}
+EXHAUSTIVE = {"newton steps, mapped", "newton steps, second", "static, turned body, second"}
 SECOND = {
     "static": (static, "anchored_springs", lambda s: (s.forces["pairs"].stiffness, s.forces["push"].force)),
     "static, turned body, second": (static, "hanging_body", lambda s: (s.forces["anchored"].stiffness, s.gravity)),
-    "newton steps": (
+    "newton steps, second": (
         dynamic,
         "linkage_of_the_plane",
         lambda s: (s.forces["joints"].stiffness, s.gravity),
@@ -134,8 +138,10 @@ def difference(function, leaves, d, step=1e-3):
 
 
 def each(cases):
-    slow = [pytest.mark.slow]
-    return pytest.mark.parametrize("case", [pytest.param(c, marks=slow if c in SLOW else []) for c in cases])
+    def stage(case):
+        return [pytest.mark.slow] * (case in SLOW) + [pytest.mark.exhaustive] * (case in EXHAUSTIVE)
+
+    return pytest.mark.parametrize("case", [pytest.param(c, marks=stage(c)) for c in cases])
 
 
 @each(CASES)
@@ -184,7 +190,7 @@ def test_second_derivatives(case, rng):
     assert abs(rows[0][1]) > 1e-9  # the two parameters do meet
 
 
-@pytest.mark.parametrize("name", ["anchored_springs", "hanging_body"])
+@pytest.mark.parametrize("name", ["anchored_springs", pytest.param("hanging_body", marks=pytest.mark.slow)])
 def test_a_batch_of_solves_equals_a_loop(name):
     scene = scenes.build(name)
     linear_system = jm.MatrixLinearSystem.build(scene.system, scene.state, STIFFNESS_ONLY)
@@ -200,9 +206,17 @@ def test_a_batch_of_solves_equals_a_loop(name):
             assert np.abs(x - together[state][i]).max() <= 1e3 * RECOMPILED * np.abs(x).max()
 
 
-@pytest.mark.parametrize("rayleigh", [0.0, 0.03])
+RESIDUALS = ["points_on_frames", "frames_in_space", "springs", "chain_of_mappings", "tetrahedra", "articulated_arm"]
+DEFAULT = in_turn(RESIDUALS[:-1], [0.0, 0.03])  # the arm, a recursion, takes as long to trace as all of them
+
+
 @pytest.mark.parametrize(
-    "name", ["points_on_frames", "frames_in_space", "springs", "chain_of_mappings", "tetrahedra", "articulated_arm"]
+    ("name", "rayleigh"),
+    [
+        pytest.param(name, r, marks=() if (name, r) in DEFAULT else pytest.mark.slow if r else pytest.mark.exhaustive)
+        for name in RESIDUALS
+        for r in (0.0, 0.03)
+    ],
 )
 def test_what_is_differentiated_is_the_residual_of_the_step(name, rayleigh):
     """`b - A dv`, whether of products or of one pass over the elements, for a `dv` that solves nothing."""

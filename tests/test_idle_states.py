@@ -107,7 +107,14 @@ def plain_step(newton):
     return stepped(*pendulum(), "matrix", newton)
 
 
-@pytest.mark.parametrize(("kind", "newton"), [*((kind, False) for kind in SYSTEMS), ("matrix", True), ("matrix-free", True)])
+@pytest.mark.parametrize(
+    ("kind", "newton"),
+    [
+        *(pytest.param(kind, False, marks=() if kind == "matrix" else pytest.mark.slow) for kind in SYSTEMS),
+        pytest.param("matrix", True, marks=pytest.mark.slow),
+        ("matrix-free", True),
+    ],
+)
 def test_steps_of_every_integrator_and_linear_system(kind, newton):
     """Equal to the plain scene's, by whatever route."""
     system, state = pendulum()
@@ -116,6 +123,7 @@ def test_steps_of_every_integrator_and_linear_system(kind, newton):
     equal(end, expected, ITERATIVE)
 
 
+@pytest.mark.slow
 def test_statics_with_derivatives_trajectories_and_modes():
     plain, state = pendulum()
     results = []
@@ -152,7 +160,7 @@ def test_a_skin_that_is_only_drawn_follows():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @per_scene(scenes.names(STEPS))
 def test_steps_of_every_scene(name):
     """Of the same programs: equal, and not only nearly. One of the twelve integrators a scene, in turn: what they compute
