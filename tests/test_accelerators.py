@@ -27,6 +27,8 @@ SOLVERS = (
     jm.BiCGStab(),
 )
 TOGETHER = 6  # arrays reduced at once, of nine of which a GPU could not share the memory
+# Of the catalogue by default: points, frames, what is mapped, and what a user writes. The others take long to lower.
+DEFAULT = ("tetrahedra", "frames_in_the_plane", "chain_of_mappings", "own_components")
 WITH_GRADIENTS = ("tetrahedra", "every_constraint", "chain_of_mappings", "forms_of_geometric_stiffness")
 
 
@@ -67,7 +69,9 @@ def products(text):
     return collections.Counter("HIGHEST" if "precision = [HIGHEST, HIGHEST]" in line else "default" for line in lines)
 
 
-@pytest.mark.parametrize("name", scenes.names(scenes.STEPS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in DEFAULT else pytest.mark.slow) for n in scenes.names(scenes.STEPS)]
+)
 def test_steps_stay_on_the_gpu_and_are_precise(name, on_gpu):
     scene = scenes.build(name)
     arrays, static = parts(scene.system, scene.state)
@@ -127,6 +131,7 @@ def test_loops_of_elements_are_written_out(on_gpu):
         assert ("stablehlo.while" in text) == ("stablehlo.case" in text) == loops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stretch", [1.0, 40.0], ids=["safe", "distorted"])
 def test_programs_of_a_gpu_compute_the_same(stretch, monkeypatch):
     """Run here, without kernels: scalarised programs of all elements at once, branches, sums over the scenes of a batch."""

@@ -123,7 +123,8 @@ CASES = {
     "iterated": ("net", static, {"solver": jm.PCG(1e-12)}, {"nan": "nonfinite_input"}),
     "turned": ("turned body", static, {}, {"nan": "nonfinite_input"}),
 }
-SLOW = {"newton", "iterated", "trajectory", "trajectory of a solid", "factored", "turned"}
+STAGE = dict.fromkeys(("newton", "factored", "trajectory of a solid"), pytest.mark.slow)
+STAGE |= dict.fromkeys(("iterated", "trajectory", "turned"), pytest.mark.exhaustive)
 
 
 def prepared(case):
@@ -154,7 +155,7 @@ def members(rng):
     return jnp.asarray(1 + 0.1 * rng.uniform(-1, 1, (MEMBERS, 3))), jnp.asarray(rng.uniform(0.5, 1, (MEMBERS, 3)))
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.slow] if c in SLOW else []) for c in CASES])
+@pytest.mark.parametrize("case", [pytest.param(c, marks=STAGE.get(c, ())) for c in CASES])
 def test_members_that_fail_leave_the_others_alone(case, rng):
     value, derivatives = prepared(case)
     theta, direction = members(rng)

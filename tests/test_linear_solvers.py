@@ -29,7 +29,7 @@ import jaxmech as jm
 from jaxmech._linear_solver.preconditioner import jacobi
 from jaxmech._linear_solver.sparse.factor_cache import factor_counts
 
-# To compile is what a case costs: the rest of them, which differ by a preconditioner or a backend, need --slow.
+# To compile is what a case costs: the rest of them, which differ by a preconditioner or a backend, need --exhaustive.
 QUICK = {("Dense", "unsymmetric"), ("Cholesky", "definite"), ("SVD", "indefinite"), ("SuperLU", "unsymmetric")}
 QUICK |= {("SuperLU rcm", "indefinite"), ("feral", "indefinite"), ("pardiso", "unsymmetric"), ("PCG", "definite")}
 QUICK |= {("MINRES", "indefinite"), ("BiCGStab", "unsymmetric"), ("GMRES", "unsymmetric")}
@@ -37,7 +37,7 @@ QUICK |= {("BlockTridiagonal", "definite"), ("BlockTridiagonal", "unsymmetric")}
 QUICK |= {("Fallback", "indefinite"), ("Fallback taken", "unsymmetric")}
 ALL = [(name, kind) for name, (_, kinds, _) in SOLVERS.items() for kind in kinds]
 ALL += [("BlockTridiagonal", kind) for kind in ANY]
-CASES = [pytest.param(*c, marks=() if c in QUICK else pytest.mark.slow) for c in ALL]
+CASES = [pytest.param(*c, marks=() if c in QUICK else pytest.mark.exhaustive) for c in ALL]
 
 
 def varied(A, sizes, theta):

@@ -66,6 +66,11 @@ def chain(nodes=5, name="chain", stiffness=40.0, links=None, **changes):
     return system, system.at_rest({name: points})
 
 
+def thinned(*names, slow):
+    """A test of some scenes, of which most take long to trace."""
+    return pytest.mark.parametrize("name", [*names, *(pytest.param(n, marks=pytest.mark.slow) for n in slow)])
+
+
 # --- several matrices in one pass ------------------------------------------------------
 
 
@@ -94,7 +99,7 @@ def test_matrices_of_one_pass_are_those_made_alone():
     close(matrices["A"].to_dense(), composite.constrain(system, total).to_dense())
 
 
-@pytest.mark.parametrize("name", ["points_on_frames", "embedded_points", "hexahedra", "pressed_tetrahedra", "springs"])
+@thinned("springs", "pressed_tetrahedra", slow=("points_on_frames", "embedded_points", "hexahedra"))
 def test_a_matrix_comes_with_the_force(name):
     """What is evaluated in one pass is what is evaluated apart."""
     scene = scenes.build(name)
@@ -108,7 +113,7 @@ def test_a_matrix_comes_with_the_force(name):
         close(found[1][state], force)
 
 
-@pytest.mark.parametrize("name", ["points_on_frames", "embedded_points", "tetrahedra", "frames_in_space", "springs"])
+@thinned("springs", "frames_in_space", slow=("points_on_frames", "embedded_points", "tetrahedra"))
 def test_momentum_and_weights_are_those_of_the_scene(name):
     """By what is kept of the masses, where they are."""
     scene = scenes.build(name)
@@ -382,6 +387,7 @@ def test_a_precomputed_matrix_follows_the_factors_and_not_the_state():
     close(kept.unconstrained(system, moved, FACTORS).to_dense(), total)
 
 
+@pytest.mark.slow
 def test_modified_newton_arrives_at_the_same_place():
     system, state = chain()
     hanging = jm.static_solve(system, state, load_steps=2).state
@@ -466,6 +472,7 @@ def test_a_law_that_is_not_linear_is_not_kept():
     assert prepared.prepared(scene[jm.NeoHookean], state).kept is None
 
 
+@pytest.mark.slow
 def test_gradients_pass_by_what_no_motion_changes():
     """Through `simulate`, which keeps it, as through steps one by one, which do not."""
     system, state = carrier()
@@ -498,7 +505,7 @@ def stepper(linear_system, preconditioner=None):
     return jm.ImplicitEuler(linear_system, jm.PCG(1e-13, preconditioner=preconditioner), rayleigh_mass=0.1)
 
 
-@pytest.mark.parametrize("assembled", [False, True])
+@pytest.mark.parametrize("assembled", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_what_is_kept_changes_nothing_but_iterations(assembled):
     system, state, linear_system = swinging(assembled=assembled)
     kept = jm.simulate(system, state, stepper(linear_system), 0.05, 6, save_every=2)
@@ -522,6 +529,7 @@ def test_the_matrix_is_assembled_at_every_nth_step():
         np.testing.assert_array_equal(position, starts[3 * (number // 3)])
 
 
+@pytest.mark.slow
 def test_gradients_pass_by_what_is_kept():
     system, state, linear_system = swinging()
     kept = stepper(linear_system).refreshed(system, state, 0.1)

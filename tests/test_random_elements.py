@@ -164,7 +164,11 @@ def made(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(i, marks=[] if i in (0, 2, 4) else pytest.mark.slow, id=str(i)) for i in range(15)]
+    "number",
+    [
+        pytest.param(i, marks=() if i in (0, 4) else pytest.mark.slow if i in (1, 2, 9, 14) else pytest.mark.exhaustive, id=str(i))
+        for i in range(15)
+    ],
 )
 def test_derivatives_of_random_functions(number, made):
     """Of two scenes at once."""

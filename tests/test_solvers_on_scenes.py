@@ -6,6 +6,7 @@ right-hand sides, the solutions, their adjoints and their rates. What a solver i
 
 import functools
 import importlib.util
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,7 +17,8 @@ import lineax as lx
 import numpy as np
 import pytest
 import scenes
-from scene_matrices import matrices, per_scene, quick
+from covering import in_turn
+from scene_matrices import matrices, quick
 from scenes import SYMMETRIC
 from tolerances import SOLVE_GOAL, SOLVE_ROUNDING
 
@@ -180,18 +182,26 @@ def of_scene(name):
     return np.stack([A, A + 0.3 * np.diag(np.diag(A))]), promised
 
 
-QUICK = [pytest.param(FEW, d, id=f"few {d}") for d in ("float64", "float32")]
-SLOW = [
-    pytest.param(c, d, id=f"{n} {d}", marks=pytest.mark.slow)
-    for n, c in (("rest", REST), ("preconditioned", PRECONDITIONED))
-    for d in ("float64", "float32")
-]
+GROUPS = {"few": FEW, "rest": REST, "preconditioned": PRECONDITIONED}
+TYPES = ("float64", "float32")
 
 
-@pytest.mark.parametrize(("cases", "dtype"), [*QUICK, *SLOW])
-@per_scene(scenes.names(), "scene")
-def test_every_solver_on_every_scene(scene, cases, dtype, rng):
+def runs():
+    """By default the few solvers in float64 on every scene. Slow: each scene has one of the other groups of solvers and
+    types in turn, and one process all that share programs. Exhaustive: the rest of the product."""
+    others = [(g, d) for g, d in itertools.product(GROUPS, TYPES) if (g, d) != ("few", "float64")]
+    turn = {(scene, *other) for scene, other in in_turn(scenes.names(), others)}
+    for scene in scenes.names():
+        yield pytest.param(scene, "few", "float64", marks=pytest.mark.xdist_group(scene))
+        for group, dtype in others:
+            stage = pytest.mark.slow if (scene, group, dtype) in turn else pytest.mark.exhaustive
+            yield pytest.param(scene, group, dtype, marks=[stage, pytest.mark.xdist_group(f"{group} {dtype}")])
+
+
+@pytest.mark.parametrize(("scene", "group", "dtype"), runs())
+def test_every_solver_on_every_scene(scene, group, dtype, rng):
     """The solution, its adjoint, and `dx = -x` for `dA = A`, to what the condition number allows."""
+    cases = GROUPS[group]
     both, promised = of_scene(scene)
     both, several, w = (a.astype(dtype) for a in (both, rng.standard_normal((2, SIZE)), rng.standard_normal(SIZE)))
     for name, case in cases.items():
