@@ -1,5 +1,6 @@
 """Every test computes in float64, with random numbers that a failure tells how to repeat."""
 
+import collections
 import gc
 import zlib
 from pathlib import Path
@@ -8,6 +9,7 @@ import compiled_programs
 import jax
 import numpy as np
 import pytest
+from covering import cover
 
 jax.config.update("jax_enable_x64", True)
 # Compiling is most of what a small scene costs, and the answers do not depend on how well it is optimised.
@@ -31,14 +33,32 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "quick: what is run on every Python and JAX that is supported, a few minutes in all")
     for stage, what in STAGES.items():
         config.addinivalue_line("markers", f"{stage}: {what}")
+    config.addinivalue_line("markers", "covering(strength): choices of so many parameters meet; the rest is exhaustive")
     compiled_programs.keep(prune=not hasattr(config, "workerinput"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
+    thin(items)
     for item in items:
         for stage in STAGES:
             if item.get_closest_marker(stage) and not config.getoption(f"--{stage}"):
                 item.add_marker(pytest.mark.skip(reason=f"needs --{stage}"))
+
+
+def thin(items):
+    """Of a test marked `covering(strength)`, leave a cover of its parameters, and mark the rest exhaustive."""
+    families = collections.defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("covering") and not any(item.get_closest_marker(stage) for stage in STAGES):
+            families[item.path, item.originalname].append(item)
+    for family in families.values():
+        (strength,) = family[0].get_closest_marker("covering").args
+        rows = [tuple(item.callspec.indices.values()) for item in family]
+        chosen = set(cover(rows, strength))
+        for item, row in zip(family, rows, strict=True):
+            if row not in chosen:
+                item.add_marker(pytest.mark.exhaustive)
 
 
 def pytest_collection_finish():

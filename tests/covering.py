@@ -8,25 +8,31 @@ import itertools
 from collections.abc import Hashable, Sequence
 
 
+def cover(rows: Sequence[tuple], strength: int = 2) -> list[tuple]:
+    """Some of these rows, in their order: so many choices of as many axes as are together in one are so in one of them.
+
+    Greedy, and the same at each call: the row with most that has not been met, the first of equals.
+    """
+    missing = {part for row in rows for part in _parts(row, strength)}
+    chosen = set()
+    while missing:
+        best = max(rows, key=lambda row: sum(part in missing for part in _parts(row, strength)))
+        chosen.add(best)
+        missing.difference_update(_parts(best, strength))
+    return [row for row in rows if row in chosen]
+
+
 def pairwise(*axes: Sequence[Hashable]) -> list[tuple]:
     """Rows with one choice of each axis: any two choices of two axes are together in at least one.
 
-    Greedy, and the same at each call: the row that joins most pairs which have not met, the first of equals. Where two axes
-    are much longer than the others, there is nothing to save: their product is in it.
+    Where two axes are much longer than the others there is little to save: their product is in it.
     """
-    rows = list(itertools.product(*axes))
-    missing = {pair for row in rows for pair in _pairs(row)}
-    chosen = []
-    while missing:
-        best = max(rows, key=lambda row: sum(pair in missing for pair in _pairs(row)))
-        chosen.append(best)
-        missing.difference_update(_pairs(best))
-    return [row for row in rows if row in set(chosen)]
+    return cover(list(itertools.product(*axes)))
 
 
-def _pairs(row: tuple) -> itertools.combinations:
-    """Each two of the choices of a row, with the axes that they are of."""
-    return itertools.combinations(enumerate(row), 2)
+def _parts(row: tuple, strength: int) -> itertools.combinations:
+    """Each few of the choices of a row, with the axes that they are of."""
+    return itertools.combinations(enumerate(row), min(strength, len(row)))
 
 
 def in_turn(long: Sequence[Hashable], *axes: Sequence[Hashable]) -> list[tuple]:

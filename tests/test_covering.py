@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from covering import in_turn, pairwise
+from covering import cover, in_turn, pairwise
 
 AXES = [[range(7), "abc", (True, False)], [range(5), range(5)], [range(4)] * 4, ["x"], ["x", "yz", [()]]]
 
@@ -14,6 +14,25 @@ def test_every_pair_of_choices_meets(axes):
     assert rows == pairwise(*axes) and len(rows) == len(set(rows))
     for (i, one), (j, other) in itertools.combinations(enumerate(axes), 2):
         assert {(row[i], row[j]) for row in rows} == set(itertools.product(one, other))
+
+
+def test_every_choice_is_made_once():
+    rows = cover(list(itertools.product(range(5), "ab", "xyz")), 1)
+    assert len(rows) == 5 and [{row[i] for row in rows} for i in range(3)] == [set(range(5)), set("ab"), set("xyz")]
+
+
+@pytest.mark.covering(2)
+@pytest.mark.parametrize("c", [0, 1, 2])
+@pytest.mark.parametrize("b", [0, 1, 2])
+@pytest.mark.parametrize("a", [0, 1, 2])
+def test_a_marked_test_is_thinned(a, b, c, request):
+    """27 combinations; the least in which all pairs meet is 9, and the greedy choice takes a few more."""
+    kept = [
+        item
+        for item in request.session.items
+        if item.originalname == "test_a_marked_test_is_thinned" and not item.get_closest_marker("exhaustive")
+    ]
+    assert 9 <= len(kept) <= 14 or len(request.session.items) < 27
 
 
 def test_few_rows_are_enough():

@@ -15,6 +15,7 @@ SCRIPT = Path(__file__).with_name("devices_script.py")
 FLAGS = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
 
 
+@pytest.mark.slow
 def test_batches_and_one_system_on_four_devices():
     environment = {**os.environ, "XLA_FLAGS": FLAGS, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True, timeout=600)

@@ -184,6 +184,7 @@ def floating(nodes):
     return scene, scene.at_rest({"chain": CHAIN, "rod": x})
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jit"])
 @pytest.mark.parametrize("solver", [jm.Dense(), jm.SparseDirect()], ids=["dense", "sparse"])
 @pytest.mark.parametrize("which", ["alone", "one of two"])

@@ -271,9 +271,12 @@ TERMS = {
     "own_components": jm.Terms(damping=False),
     "contact_plane": jm.Terms(stiffness=False),
 }
+LONG = {"embedded_points", "chain_of_mappings"}  # to trace; another scene leaves out the same
 
 
-@per_scene(TERMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.xdist_group(n)] + [pytest.mark.slow] * (n in LONG)) for n in TERMS]
+)
 def test_parts_of_the_matrix(name, rng):
     scene, terms = scenes.build(name), TERMS[name]
     _, n = unraveller(scene.system, scene.state)

@@ -142,6 +142,7 @@ def at_nodes(over, rows=lambda values, nodes: values[nodes]):
     return function
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("chunk", [1024, 3])
 @pytest.mark.parametrize("order", ORDERS)
 def test_arguments_are_read_at_nodes(order, chunk, rng, request, monkeypatch):
@@ -169,6 +170,7 @@ def test_scenes_have_their_own_nodes_or_what_stands_there(batch, rng):
     close(jax.jit(value(at_nodes(map_elements, NodeRows)))(a, s, numbers), value(at_nodes(plain))(a, s, numbers))
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("order", ["reverse", "forward", "third", "of two scenes"])
 def test_sums_of_elements(order, half, rng):
@@ -204,6 +206,7 @@ def test_sums_of_elements(order, half, rng):
     close(sums.of_all([each])[0], jnp.asarray(matrix[rows, columns]))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("own", ["rows", "rows and a number", "a number", "all", "rows of two batches"])
 def test_sums_of_many_scenes(own, way, rng):  # noqa: F811
     """Some of what they are made of is each scene's own, the rest they share; derivatives within and around the batch."""

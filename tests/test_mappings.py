@@ -291,6 +291,7 @@ def test_geometric_stiffness_in_every_form(case):
     close(stabilized, nodes, 1e-10)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", ["exact", "symmetric", "stabilized", "none"])
 @pytest.mark.parametrize("case", ["rigid", "distance"])
 def test_systems_take_the_form_that_a_mapping_names(case, mode):

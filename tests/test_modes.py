@@ -95,6 +95,7 @@ def test_fixed_free_bar():
     np.testing.assert_allclose(np.log2(errors[0] / errors[1]), 2, atol=0.02)
 
 
+@pytest.mark.slow
 def test_gradients_jit_vmap(rng):
     """Eigenvalues and shapes: both modes of differentiation against differences, second derivatives, a batch."""
     n, count = 6, 3
@@ -303,6 +304,7 @@ def column(links: int, *, stiffness=3.0, length=1.0):
     return system, system.at_rest({"angles": np.zeros((links, 1))})
 
 
+@pytest.mark.slow
 def test_buckling_of_a_column_of_links():
     """`P = 4 k/h sin^2((2j - 1) pi / (2 (2 N + 1)))`, on its way to Euler's `pi^2 E I / (4 L^2)`, `E I = k h`."""
     links, h, k = 12, 1 / 12, 3.0

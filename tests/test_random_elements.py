@@ -166,7 +166,9 @@ def made(monkeypatch):
 @pytest.mark.parametrize(
     "number",
     [
-        pytest.param(i, marks=() if i in (0, 4) else pytest.mark.slow if i in (1, 2, 9, 14) else pytest.mark.exhaustive, id=str(i))
+        pytest.param(
+            i, marks=() if i in (0, 4) else pytest.mark.slow if i in (1, 2, 9, 14) else pytest.mark.exhaustive, id=str(i)
+        )
         for i in range(15)
     ],
 )

@@ -74,6 +74,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("count", [5, 11, 2 * dispatch._CHUNK + 3])
 def test_every_kind_of_operation(name, count, way, always, lengths, rng):

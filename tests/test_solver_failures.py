@@ -87,6 +87,7 @@ def test_indefinite_matrices_are_named(name, rng):
     assert reason_of(SOLVERS[name][0](A, 1e-8), A, split(rng.standard_normal(14))) == "indefinite"
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("name", ["Cholesky", "SuperLU", "feral", "pardiso", *ITERATIVE])
 @pytest.mark.parametrize("skew", [1e-6, 1.0])
 def test_broken_promises_are_named(name, skew, rng):

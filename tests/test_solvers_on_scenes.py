@@ -198,7 +198,7 @@ def runs():
             yield pytest.param(scene, group, dtype, marks=[stage, pytest.mark.xdist_group(f"{group} {dtype}")])
 
 
-@pytest.mark.parametrize(("scene", "group", "dtype"), runs())
+@pytest.mark.parametrize(("scene", "group", "dtype"), list(runs()))
 def test_every_solver_on_every_scene(scene, group, dtype, rng):
     """The solution, its adjoint, and `dx = -x` for `dA = A`, to what the condition number allows."""
     cases = GROUPS[group]

@@ -17,6 +17,7 @@ from .._forcefield.chart import Arrays, Rate, chart_force, rates, varies_with
 from .._model.mapping_jacobian import geometric_mode
 from .._model.system import System
 from .._model.terms import Terms
+from .._scene.once_per_structure import once_per_structure
 from .._scene.parameter import trace_elements
 from .._scene.stencil import Stencil
 
@@ -148,7 +149,12 @@ def _is_energy_only(field: Any) -> bool:
 def force_rates(system: System, name: str) -> tuple[Rate, Rate]:
     """The derivatives of a force with respect to displacements, and to velocities."""
     field = system.forces[name]
-    dofs, x, v = _example(system, field.on)
+    return _force_rates(field, [system.dofs[s.state] for s in field.on])
+
+
+@once_per_structure
+def _force_rates(field: Any, dofs: Sequence[Any]) -> tuple[Rate, Rate]:
+    x, v = _example(dofs, field.on)
 
     def force(d: Arrays, v: Arrays) -> Any:
         return trace_elements(field, field.on, lambda c, x, d, v: chart_force(c, dofs, x, d, v), x, d, v)
@@ -163,20 +169,29 @@ def _is_symmetric(system: System, name: str) -> bool:
     field = system.forces[name]
     if not isinstance(field, AbstractEnergyForceField):
         return not any(rate.exists for rate in force_rates(system, name))
-    if not field.is_dissipative:
-        return True
-    _, x, v = _example(system, field.on)
+    return not field.is_dissipative or not _drag_varies(field, [system.dofs[s.state] for s in field.on])
+
+
+@once_per_structure
+def _drag_varies(field: Any, dofs: Sequence[Any]) -> bool:
+    """Whether the force of an energy's dissipation varies with positions."""
+    x, v = _example(dofs, field.on)
 
     def drag(x: Arrays, v: Arrays) -> Any:
         return trace_elements(field, field.on, lambda c, x, v: jax.grad(lambda u: c.element_dissipation(x, u))(v), x, v)
 
-    return not varies_with(drag, x, v)[0]
+    return varies_with(drag, x, v)[0]
 
 
 def _is_constant_mass(system: System, name: str) -> bool:
     """Whether the momentum of an element is linear in its velocities, whatever its positions."""
     mass = system.masses[name]
-    _, x, v = _example(system, mass.on)
+    return _is_linear_momentum(mass, [system.dofs[s.state] for s in mass.on])
+
+
+@once_per_structure
+def _is_linear_momentum(mass: Any, dofs: Sequence[Any]) -> bool:
+    x, v = _example(dofs, mass.on)
 
     def momentum(x: Arrays, v: Arrays) -> Any:
         return trace_elements(mass, mass.on, lambda c, x, v: jax.grad(lambda u: c.element_kinetic_energy(x, u))(v), x, v)
@@ -184,12 +199,11 @@ def _is_constant_mass(system: System, name: str) -> bool:
     return rates(momentum, x, v)[1].constant
 
 
-def _example(system: System, on: Sequence[Stencil]) -> tuple[list[Any], Arrays, Arrays]:
-    """Degrees of freedom, positions and velocities of the shapes of the elements of some stencils."""
-    dofs = [system.dofs[s.state] for s in on]
+def _example(dofs: Sequence[Any], on: Sequence[Stencil]) -> tuple[Arrays, Arrays]:
+    """Positions and velocities of the shapes of the elements of some stencils."""
     x = tuple(jnp.zeros((*s.nodes.shape, dof.coord_size)) for s, dof in zip(on, dofs, strict=True))
     v = tuple(jnp.zeros((*s.nodes.shape, dof.deriv_size)) for s, dof in zip(on, dofs, strict=True))
-    return dofs, x, v
+    return x, v
 
 
 def _linearly_moving_states(system: System) -> set[str]:

@@ -165,6 +165,7 @@ def agrees(u, reference):
 TREATMENTS = (jm.impose_penalty, jm.impose_weak_penalty, jm.eliminate_rows, jm.eliminate_rows_and_columns)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("how", [*TREATMENTS, "mixed"], ids=lambda h: getattr(h, "__name__", h))
 @pytest.mark.parametrize("name", ["C01", "C03", "C05", "C11a", "C12a"])
 def test_static_cases(name, how):

@@ -1,0 +1,33 @@
+"""What a trace of a component says, asked once for all components of one structure."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from .._runtime.array_types import Array
+
+
+def once_per_structure(read: Callable) -> Callable:
+    """`read(component, dofs)`, which looks at traces and at no number: every program of a scene asks several times, and a
+    trace takes up to a second."""
+
+    @functools.lru_cache(maxsize=512)
+    def of_structure(structure: Any, *described: Any) -> Any:
+        found = []
+
+        def look(arrays: dict[int, Array]) -> None:
+            found.append(read(*jax.tree.unflatten(structure, [arrays.get(i, a) for i, a in enumerate(described)])))
+
+        jax.eval_shape(look, {i: a for i, a in enumerate(described) if isinstance(a, jax.ShapeDtypeStruct)})
+        return found[0]
+
+    @functools.wraps(read)
+    def of(component: Any, dofs: Sequence[Any]) -> Any:
+        leaves, structure = jax.tree.flatten((component, tuple(dofs)))
+        described = (jax.ShapeDtypeStruct(a.shape, a.dtype) if eqx.is_array(a) else a for a in leaves)
+        return of_structure(structure, *described)
+
+    return of
