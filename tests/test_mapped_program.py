@@ -142,7 +142,7 @@ def at_nodes(over, rows=lambda values, nodes: values[nodes]):
     return function
 
 
-@pytest.mark.covering(2)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("chunk", [1024, 3])
 @pytest.mark.parametrize("order", ORDERS)
 def test_arguments_are_read_at_nodes(order, chunk, rng, request, monkeypatch):
