@@ -65,7 +65,7 @@ def thin(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """What shares programs goes to one process. Of pytest 9.2, xdist 3.8 does not see the marks of `loadgroup`."""
+    """What shares programs goes to one process. Of pytest 9.2, xdist 3.8 loses the groups that marks name."""
     if config.getoption("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -87,10 +87,7 @@ def _seed(request) -> int:
     """One seed for each test: that of the session, and the name of the test, whichever order they run in."""
     seed = request.config.getoption("--seed")
     request.node.user_properties.append(("seed", seed))
-    # Where several processes run the tests, the name of the group is at the end: to repeat one takes no processes.
-    group = request.node.get_closest_marker("xdist_group")
-    name = request.node.nodeid.removesuffix(f"@{group.args[0]}" if group else "")
-    return zlib.crc32(f"{seed} {name}".encode())
+    return zlib.crc32(f"{seed} {request.node.nodeid}".encode())
 
 
 @pytest.fixture

@@ -30,8 +30,9 @@ ALL = jm.Terms()
 
 
 def per_scene(names, argument="name"):
-    """A test of each of these scenes. All tests of one are run by one process, which compiles its matrices once."""
-    return pytest.mark.parametrize(argument, [pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in names])
+    """A test of each of these scenes. All tests of one are run by one process (`process_groups.py`), which compiles its
+    matrices once."""
+    return pytest.mark.parametrize(argument, names)
 
 
 @quick

@@ -83,9 +83,7 @@ SIZES = [(np.float64, 1), (np.float64, 3), (np.float64, 6), (np.float32, 3)]
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-@pytest.mark.parametrize(
-    ("dtype", "c"), [pytest.param(*s, marks=pytest.mark.xdist_group(f"cg {s[0].__name__} {s[1]}")) for s in SIZES]
-)
+@pytest.mark.parametrize(("dtype", "c"), SIZES)
 def test_steps_are_those_of_the_loop(dtype, c, name, request):
     A, b, kernels, found, expected = both_ways(dtype, c, request.config.getoption("--seed"))
     assert kernels[name] >= 2, "no kernel beside that of the product"

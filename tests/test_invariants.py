@@ -274,9 +274,7 @@ TERMS = {
 LONG = {"embedded_points", "chain_of_mappings"}  # to trace; another scene leaves out the same
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.xdist_group(n)] + [pytest.mark.slow] * (n in LONG)) for n in TERMS]
-)
+@per_scene([pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in TERMS])
 def test_parts_of_the_matrix(name, rng):
     scene, terms = scenes.build(name), TERMS[name]
     _, n = unraveller(scene.system, scene.state)

@@ -8,7 +8,6 @@ from process_groups import group_of
     ("nodeid", "group"),
     [
         ("tests/test_invariants.py::test_constrained_matrix[springs]", "springs"),
-        ("tests/test_invariants.py::test_constrained_matrix[springs]@springs", "springs"),
         ("tests/test_solvers_on_scenes.py::test_every_solver_on_every_scene[springs-few-float64]", "springs"),
         ("tests/test_solvers_on_scenes.py::test_every_solver_on_every_scene[springs-rest-float32]", "rest-float32"),
         ("tests/test_invariants.py::test_symmetry_is_not_promised_of_what_is_not", "tests/test_invariants.py"),

@@ -192,10 +192,10 @@ def runs():
     others = [(g, d) for g, d in itertools.product(GROUPS, TYPES) if (g, d) != ("few", "float64")]
     turn = {(scene, *other) for scene, other in in_turn(scenes.names(), others)}
     for scene in scenes.names():
-        yield pytest.param(scene, "few", "float64", marks=pytest.mark.xdist_group(scene))
+        yield scene, "few", "float64"
         for group, dtype in others:
             stage = pytest.mark.slow if (scene, group, dtype) in turn else pytest.mark.exhaustive
-            yield pytest.param(scene, group, dtype, marks=[stage, pytest.mark.xdist_group(f"{group} {dtype}")])
+            yield pytest.param(scene, group, dtype, marks=stage)
 
 
 @pytest.mark.parametrize(("scene", "group", "dtype"), list(runs()))
