@@ -29,13 +29,13 @@ _LONG = 60_000  # operations beyond which compiling a scalarised program takes t
 _LONG_ON_GPU = (
     30_000  # the same where XLA weighs each against each: 50 s for 50,000, of hexahedra; of tetrahedra they are 26,000
 )
-_DIVIDED = 256  # elements, of fewer of which the devices have told each other nothing in the time that they take
+_DIVIDED = 256  # elements, below which communication between devices takes longer than it saves
 _CHUNK = 1024  # elements whose scalars stay in the cache of a core
 _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
 
 
 def are_few(count: int) -> bool:
-    """Whether elements are fewer than a kernel takes at once: they are mapped as they are."""
+    """Whether elements are fewer than a kernel takes at once: they are mapped by `jax.vmap`."""
     return count < _FEWEST
 
 

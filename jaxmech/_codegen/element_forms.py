@@ -49,6 +49,8 @@ def element_forms(function: Callable, arguments: tuple[Any, ...]) -> ElementForm
     shapes = [jax.ShapeDtypeStruct(np.shape(a), jax.dtypes.canonicalize_dtype(np.result_type(a))) for a in leaves]
     traced = jax.make_jaxpr(lambda *values: function(*structure.unflatten(values)))(*shapes)
     program, used = reduced(traced, (0,) * len(shapes), [True for _ in traced.jaxpr.outvars])
+    if not used:
+        return ElementForms(str(program.closed), 0, None, None, None, "no result depends on an argument")
     elements = [jax.ShapeDtypeStruct((WIDTH, *shapes[i].shape), shapes[i].dtype) for i in used]
     makers = (
         lambda: _scalars(program),

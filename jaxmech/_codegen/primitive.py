@@ -224,7 +224,7 @@ class _Sums(AbstractSceneProgram):
 
 
 def _without_unused(wanted, eqn):
-    """Neither the outputs that nobody reads, nor what only they are made of; where that fails, all of it."""
+    """Dead-code elimination: the equation without outputs that nobody reads; where that fails, as it is."""
     everything = [True for _ in eqn.invars], eqn
     return first_that_works(eqn.params["call"], lambda: _only_wanted(wanted, eqn), lambda: everything)
 

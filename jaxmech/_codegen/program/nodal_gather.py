@@ -8,7 +8,7 @@ from ..._runtime.array_types import Array, Int
 
 
 class NodeRows(eqx.Module):
-    """The rows `values[nodes]` of every element, not yet read: a few elements at a time, they are never whole in memory."""
+    """The rows `values[nodes]` of every element, not yet read: they are gathered for a few elements at a time."""
 
     values: Array  # of every node, whose axis is the first
     nodes: Int[Array, "e ..."]  # known to exist

@@ -1,4 +1,4 @@
-"""Sums of what elements give, made where it was made: the elements' own is never whole in memory."""
+"""Fused scatter-add: what an element gives is added to the sums at once, and never stored for all elements."""
 
 import abc
 from collections.abc import Sequence

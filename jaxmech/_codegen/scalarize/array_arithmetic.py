@@ -45,7 +45,7 @@ class ArrayArithmetic(AbstractArithmetic):
 
         start = rows(first(self, scalars))
         values = [x for x, known in zip(scalars, are_numbers, strict=True) if not known]
-        # A GPU waits for the host to see whether any does: less than a loop of kernels for nothing takes.
+        # On a GPU the condition costs one synchronisation with the host: less than a loop of kernels that no element needs.
         return lax.cond(jnp.any(which > 0), replaced, lambda start, _: start, start, values)
 
 
