@@ -1,0 +1,86 @@
+"""Every public name has an example in its docstring, and every example is true.
+
+An example is the indented block after `Example:`. It finds what `docs/api.md` prepares under "The scene of the examples", which
+is the only place where that is written, and asserts something.
+"""
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+import types
+from pathlib import Path
+
+import pytest
+
+import jaxmech as jm
+
+pytest.importorskip("matplotlib", reason='pip install "jaxmech[viz]"').use("Agg")
+REFERENCE = Path(__file__).parents[1] / "docs" / "api.md"
+
+
+def public_objects(module=jm) -> dict[str, object]:
+    """Every public class and function by its name, those of public submodules as `module.name`; each object once."""
+    found = {}
+    for name, value in vars(module).items():
+        if name.startswith("_"):
+            continue
+        if inspect.ismodule(value):
+            if value.__name__.startswith("jaxmech."):
+                found |= {f"{name}.{inner}": v for inner, v in public_objects(value).items()}
+        else:
+            found[name] = value
+    return {name: value for name, value in found.items() if callable(value) and getattr(value, "__doc__", None) is not None}
+
+
+PUBLIC = {value: name for name, value in public_objects().items()}.items()
+
+
+def docstring(value) -> str:
+    return inspect.cleandoc((vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__) or "")
+
+
+def example(value) -> str:
+    """The code under `Example:`, empty where there is none."""
+    _, _, rest = docstring(value).partition("\nExample:\n")
+    return textwrap.dedent(rest).strip("\n")
+
+
+@pytest.fixture(scope="module")
+def prepared() -> dict[str, object]:
+    """The names that examples may use."""
+    block = re.search(r"^## The scene of the examples\n.*?^```python\n(.*?)^```$", REFERENCE.read_text(), re.S | re.M)
+    assert block, "docs/api.md has no scene for the examples"
+    names = {}
+    exec(block.group(1), names)
+    return names
+
+
+@pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])
+def test_the_example_runs(value, prepared, monkeypatch, tmp_path):
+    code = example(value)
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code))), "no example that asserts something"
+    monkeypatch.chdir(tmp_path)  # files that it writes
+    # A module, so that classes defined in an example find the names that their annotations use
+    module = types.ModuleType("example")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    vars(module).update(prepared)
+    exec(compile(code, f"<example of {value.__name__}>", "exec"), vars(module))  # pyright: ignore
+
+
+@pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])
+def test_errors_are_stated(value):
+    """What is raised, or that nothing is."""
+    assert re.search(r"\b([Rr]ais(es|ed|ing)|ends? in)\b", docstring(value))
+
+
+FAMILIES = ("Material", "Mass", "ForceField", "Mapping", "ProjectiveConstraint", "Preconditioner")
+
+
+@pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])
+def test_formulas_have_sources(value):
+    """A component, and whatever else promises a formula in its first lines."""
+    bases = {base.__name__ for base in inspect.getmro(value)} if inspect.isclass(value) else set()
+    if bases & {f"Abstract{family}" for family in FAMILIES} or re.search(r"`[^`]+ = [^`]+`", docstring(value).split("\n\n")[0]):
+        assert re.search(r"\bSources?( of [^:]*)?:|Formulas:", docstring(value))
