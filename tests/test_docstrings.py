@@ -23,7 +23,8 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "api.md"
 def public_objects(module=jm) -> dict[str, object]:
     """Every public class and function by its name, those of public submodules as `module.name`; each object once."""
     found = {}
-    for name, value in vars(module).items():
+    for name in dir(module):
+        value = getattr(module, name)
         if name.startswith("_"):
             continue
         if inspect.ismodule(value):
@@ -31,7 +32,7 @@ def public_objects(module=jm) -> dict[str, object]:
                 found |= {f"{name}.{inner}": v for inner, v in public_objects(value).items()}
         else:
             found[name] = value
-    return {name: value for name, value in found.items() if callable(value) and getattr(value, "__doc__", None) is not None}
+    return {name: value for name, value in found.items() if callable(value)}
 
 
 PUBLIC = {value: name for name, value in public_objects().items()}.items()
