@@ -1,7 +1,7 @@
 """Every public name has an example in its docstring, and every example is true.
 
-An example is the indented block after `Example:`. It finds what `docs/api.md` prepares under "The scene of the examples", which
-is the only place where that is written, and asserts something.
+An example is the indented block after `Example:`. It finds what `docs/api.md` prepares under "The scene of the examples", the
+only place where that is written, and asserts something.
 """
 
 import ast
@@ -48,6 +48,9 @@ def example(value) -> str:
     return textwrap.dedent(rest).strip("\n")
 
 
+FAMILIES = ("Material", "Mass", "ForceField", "Mapping", "ProjectiveConstraint", "Preconditioner", "Dof")
+
+
 @pytest.fixture(scope="module")
 def prepared() -> dict[str, object]:
     """The names that examples may use."""
@@ -71,17 +74,14 @@ def test_the_example_runs(value, prepared, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])
-def test_errors_are_stated(value):
-    """What is raised, or that nothing is."""
-    assert re.search(r"\b([Rr]ais(es|ed|ing)|ends? in)\b", docstring(value))
-
-
-FAMILIES = ("Material", "Mass", "ForceField", "Mapping", "ProjectiveConstraint", "Preconditioner")
-
-
-@pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])
-def test_formulas_have_sources(value):
-    """A component, and whatever else promises a formula in its first lines."""
+def test_errors_units_and_sources_are_stated(value):
+    """What is raised, or that nothing is; the unit of a number, or that there is none; where a formula comes from."""
+    text = docstring(value)
+    assert re.search(r"\b([Rr]ais(e|es|ed|ing)|ends? in)\b", text), "no errors"
+    assert re.search(r"\[[^\]]*\b(m|m\^[23]|rad|s|kg|N|J|Pa|W|1/s|-)\b[^\]]*\]|\[-\]|[Uu]nits?\b|pure number", text), (
+        "no units"
+    )
     bases = {base.__name__ for base in inspect.getmro(value)} if inspect.isclass(value) else set()
-    if bases & {f"Abstract{family}" for family in FAMILIES} or re.search(r"`[^`]+ = [^`]+`", docstring(value).split("\n\n")[0]):
-        assert re.search(r"\bSources?( of [^:]*)?:|Formulas:", docstring(value))
+    gives_formula = re.search(r"`[^`]+ = [^`]+`", text.split("\n\n")[0])
+    if gives_formula or bases & {f"Abstract{family}" for family in FAMILIES}:
+        assert re.search(r"\bSources?( of [^:]*)?:|Formulas:", text), "no source"

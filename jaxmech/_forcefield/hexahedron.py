@@ -14,7 +14,8 @@ class HexahedronFEM(AbstractSolid):
 
     `E = sum_q w_q psi(F_q)` [J], `F = sum_a x_a (x) dN_a/dX`. `rest` [m]: the rest positions of the nodes of the state,
     a differentiable leaf like any other. Raises `ValueError` for a cell that is inverted or flat at rest.
-    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008, doi:10.1017/CBO9780511755446.
+    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008,
+    doi:10.1017/CBO9780511755446.
 
     Example:
 

@@ -17,8 +17,8 @@ class AbstractMass(eqx.Module):
 
     The mass matrix is `M = d2T/dv2`; the momentum `dT/dv`; gravity and the inertial forces (gyroscopic, centrifugal,
     the `dJ/dt v` term of mapped masses) follow from the same function.
-    `T` [J] from positions [m] and velocities [m/s], spins [rad/s]. A component is a field `on = stencils()`, its numbers, and
-    `element_kinetic_energy`. Raises `TypeError` where that is not defined, `ValueError` for numbers that fit no element.
+    `T` [J] from positions [m] and velocities [m/s], spins [rad/s]. A component is a field `on = stencils()`, its numbers,
+    and `element_kinetic_energy`. Raises `TypeError` where that is not defined, `ValueError` for numbers that fit no element.
     Source: H. Goldstein, C. Poole, J. Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
 
     Example:

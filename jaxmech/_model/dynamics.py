@@ -263,8 +263,8 @@ def energy(system: System, state: State) -> Scalar:
 def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Scalar:
     """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included.
 
-    Positions `(nodes, coord_size)`, velocities `(nodes, deriv_size)` [m/s, rad/s]. Raises `ValueError` or `TypeError` that names
-    the state, for one that is missing or unknown and for other shapes.
+    Positions `(nodes, coord_size)`, velocities `(nodes, deriv_size)` [m/s, rad/s]. Raises `ValueError` or `TypeError` that
+    names the state, for one that is missing or unknown and for other shapes.
     Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
 
     Example:
@@ -292,8 +292,8 @@ def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapp
 def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
     """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`.
 
-    `{state: (nodes, deriv_size)}`. Raises `ValueError` or `TypeError` that names the state, for one that is missing or unknown
-    and for other shapes.
+    `{state: (nodes, deriv_size)}`. Raises `ValueError` or `TypeError` that names the state, for one that is missing or
+    unknown and for other shapes.
     Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
 
     Example:
@@ -322,14 +322,15 @@ def momentum_supply(system: System, position: Mapping[str, Array], velocity: Map
 def inertial_force(system: System, state: State) -> Fields:
     """`-(dM/dt) v + dT/dx + coadjoint`: gyroscopic and centrifugal forces, and `-J^T M dJ/dt v` of mapped masses.
 
-    `{state: (nodes, deriv_size)}` [N, N m], at the velocities of `state`. Raises `ValueError` or `TypeError` that names the state,
-    for one that is missing or unknown and for other shapes.
+    `{state: (nodes, deriv_size)}` [N, N m], at the velocities of `state`. Raises `ValueError` or `TypeError` that names the
+    state, for one that is missing or unknown and for other shapes.
     Source: J. E. Marsden and T. S. Ratiu, *Introduction to Mechanics and Symmetry*, 2nd ed., 1999,
     doi:10.1007/978-0-387-21792-5, chapter 13 (Euler-Poincare equations).
 
     Example:
 
-        disc = jm.System({"frame": jm.Rigid3()}, masses={"body": jm.RigidMass(("frame", [0]), 1.0, np.diag([1.0, 2.0, 3.0]))})
+        body = jm.RigidMass(("frame", [0]), 1.0, np.diag([1.0, 2.0, 3.0]))
+        disc = jm.System({"frame": jm.Rigid3()}, masses={"body": body})
         spin = jnp.array([[0.0, 0.0, 0.0, 1.0, 1.0, 0.0]])  # [rad/s]
         f = jm.inertial_force(disc, jm.State(arm_state.position, {"frame": spin}, jnp.zeros(())))
         assert jnp.allclose(f["frame"][0, 3:], jnp.array([0.0, 0.0, -1.0]))  # -w x I w [N m]

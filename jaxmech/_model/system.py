@@ -22,8 +22,8 @@ class State(eqx.Module):
     """Positions and velocities of the main (unmapped) states, and the time [s]. What the next step needs, no more.
 
     `position`: `{state: (nodes, coord_size)}`; `velocity`: `{state: (nodes, deriv_size)}`. Made by `System.at_rest`.
-    Positions [m, rad], velocities [m/s, rad/s]. Nothing is checked here, and nothing raised: functions that take a state look
-    at it.
+    Positions [m, rad], velocities [m/s, rad/s]. Nothing is checked here, and nothing raised: functions that take a state
+    look at it.
 
     Example:
 
@@ -52,9 +52,8 @@ class System(eqx.Module):
     Example:
 
         spring = jm.AnchoredSprings(("p", [0]), 100.0, anchor=[[0.0, 0.0]])  # [N/m]
-        scene = jm.System(
-            dofs={"p": jm.Vec2()}, forces={"spring": spring}, masses={"mass": jm.UniformMass(("p", [0]), 2.0)}, gravity=(0.0, -10.0)
-        )
+        mass = jm.UniformMass(("p", [0]), 2.0)  # [kg]
+        scene = jm.System({"p": jm.Vec2()}, forces={"spring": spring}, masses={"mass": mass}, gravity=(0.0, -10.0))
         hanging = jm.static_solve(scene, scene.at_rest({"p": [[0.0, 0.0]]}))
         assert jnp.allclose(hanging.position["p"], jnp.array([[0.0, -0.2]]))  # m g / k [m]
     """

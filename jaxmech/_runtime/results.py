@@ -45,6 +45,12 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
 
     A value of a JAX program, also under `jit` and `vmap`: compare with `==`. Outside tracing it prints its name, and
     `RESULTS[result]` is the advice.
+    Raises nothing itself; solves raise `FailedComputation` with its advice. Source: lineax (`lineax.RESULTS`).
+
+    Example:
+
+        result = jm.static_solve(system, state, linear_system, max_steps=1, throw=False).info.result
+        assert result == jm.RESULTS.not_converged and "load steps" in jm.RESULTS[result]
     """
 
     successful = "successful."
@@ -123,6 +129,15 @@ class FailedComputation(ArithmeticError):
 
     Raised outside `jit` and `vmap`. Inside, JAX raises the same words at run time: `jax.errors.JaxRuntimeError` (a
     `RuntimeError`) or, out of a short program, `ValueError`.
+    No units.
+
+    Example:
+
+        try:
+            jm.static_solve(system, state, linear_system, max_steps=1)
+        except jm.FailedComputation as error:
+            failed = error
+        assert failed.result == jm.RESULTS.not_converged
     """
 
     def __init__(self, message: str, result: Any = None):

@@ -27,8 +27,8 @@ class AbstractDof(eqx.Module):
 
     `c = coord_size`, `d = deriv_size`. Velocities, displacements and forces are tangent vectors, translations first
     [m/s, m, N], then rotations in world axes [rad/s, rad, N m].
-    Sizes are class variables, known without values. Nothing is checked and nothing raised in `retract` and `local`, which are
-    traced; `System.at_rest` checks coordinates.
+    Sizes are class variables, known without values. Nothing is checked and nothing raised in `retract` and `local`, which
+    are traced; `System.at_rest` checks coordinates.
     Source: P.-A. Absil, R. Mahony, R. Sepulchre, *Optimization Algorithms on Matrix Manifolds*, 2008, chapter 4
     (retractions).
 
@@ -175,7 +175,8 @@ class Rigid3(AbstractDof):
     Example:
 
         start = jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
-        turned = jm.Rigid3().retract(start, jnp.array([1.0, 0.0, 0.0, 0.0, 0.0, np.pi / 2]))  # 1 m along x, 90 degrees about z
+        step = jnp.array([1.0, 0.0, 0.0, 0.0, 0.0, np.pi / 2])  # 1 m along x, 90 degrees about z
+        turned = jm.Rigid3().retract(start, step)
         assert jnp.allclose(turned, jnp.array([1.0, 0.0, 0.0, 0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]))
     """
 

@@ -72,8 +72,8 @@ def nodal_parameter(*, ndim: int = 0, stencil: int = 0, **kwargs: Any) -> Any:
 
     The stored leaf has `ndim + 1` axes, node axis first; the element sees the rows of its own nodes (axes `k, ...`, or
     `...` where the stencil names one node per element), exactly as it sees positions.
-    Its unit is for the component's docstring to say, [m] of rest positions say. A leaf of another number of axes, or with too
-    few nodes, raises `ValueError` when the component is built.
+    Its unit is for the component's docstring to say, [m] of rest positions say. A leaf of another number of axes, or with
+    too few nodes, raises `ValueError` when the component is built.
 
     Example:
 
