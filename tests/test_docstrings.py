@@ -1,7 +1,7 @@
 """Every public name has an example in its docstring, and every example is true.
 
-An example is the indented block after `Example:`. It finds what `docs/api.md` prepares under "The scene of the examples", the
-only place where that is written, and asserts something.
+An example is the indented block after `Example:`. It finds what `docs/api.md` prepares under "The scene of the examples",
+the only place where that is written, and asserts something.
 """
 
 import ast

@@ -45,7 +45,7 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
 
     A value of a JAX program, also under `jit` and `vmap`: compare with `==`. Outside tracing it prints its name, and
     `RESULTS[result]` is the advice.
-    Raises nothing itself; solves raise `FailedComputation` with its advice. Source: lineax (`lineax.RESULTS`).
+    No units. Raises nothing itself; solves raise `FailedComputation` with its advice. Source: lineax (`lineax.RESULTS`).
 
     Example:
 

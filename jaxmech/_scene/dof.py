@@ -145,6 +145,7 @@ class Rigid2(AbstractDof):
     """A frame of the plane: `(x, y, angle)` [m, m, rad]; velocity and spin. Its chart is additive.
 
     Velocity [m/s, m/s, rad/s] and force [N, N, N m] are `(3,)`. Raises nothing; `System.at_rest` checks shapes.
+    Source of `retract`: see `AbstractDof`.
 
     Example:
 

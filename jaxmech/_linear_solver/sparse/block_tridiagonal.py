@@ -27,6 +27,7 @@ class BlockTridiagonal(lx.AbstractLinearSolver):
     `RESULTS.singular`, with `stats["loose_state"]` as for `Dense`; one that needs an exchange of nodes, which only an
     indefinite one can, in `RESULTS.breakdown`. Right-hand sides batched by `vmap` share one factor.
     Source: G. H. Golub and C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 4.5.
+    `stats["residual"]` in the unit of `b`, [N] say.
 
     Example:
 
