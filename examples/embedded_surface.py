@@ -86,7 +86,7 @@ def main(cells=(12, 3, 12), fine=(96, 32), steps=25, picture="output/embedded_su
     for axes, surface, nodes in zip(frames, (points, skin), (body.points, state.position["body"]), strict=True):
         jm.viz.draw_surface(surface, quads, axes=axes)
         for edge in np.asarray(nodes)[jm.boundary_of(body).mesh.edges()]:  # of the cells that carry it
-            axes.plot(*edge.T, color="#4d5561", linewidth=0.25, alpha=0.5)
+            axes.plot(*edge.T, color="#4d5561", linewidth=0.3, alpha=0.7)
         axes.set(title="at rest" if surface is points else "pressed")
         axes.set_axis_off()
         axes.view_init(12, -62)

@@ -49,8 +49,9 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
 
     Example:
 
-        result = jm.static_solve(system, state, linear_system, max_steps=1, throw=False).info.result
-        assert result == jm.RESULTS.not_converged and "load steps" in jm.RESULTS[result]
+        result = jm.static_solve(system, state, linear_system, throw=False).info.result
+        assert result == jm.RESULTS.successful
+        assert "load steps" in jm.RESULTS[jm.RESULTS.not_converged]  # the advice
     """
 
     successful = "successful."
@@ -133,11 +134,12 @@ class FailedComputation(ArithmeticError):
 
     Example:
 
+        mirrored = system.at_rest({"cube": mesh.points * jnp.array([-1.0, 1.0, 1.0])})
         try:
-            jm.static_solve(system, state, linear_system, max_steps=1)
+            jm.energy(system, mirrored)  # a logarithm of negative volumes
         except jm.FailedComputation as error:
             failed = error
-        assert failed.result == jm.RESULTS.not_converged
+        assert failed.result == jm.RESULTS.inverted_element and "solid" in str(failed)
     """
 
     def __init__(self, message: str, result: Any = None):
