@@ -86,11 +86,11 @@ def draw(mesh, truth, found, path):
     cut = (points[faces][:, :, 2] == 0.0).all(axis=1)
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.4), layout="constrained", sharey=True)
     modulus, ratio = {"vmin": 0.8, "vmax": 1.1 * INCLUSION, "cmap": "viridis"}, {"vmin": 0.5, "vmax": 1.5, "cmap": "RdBu_r"}
-    panels = ("True modulus [MPa]", truth, modulus), ("Found [MPa]", found, modulus), ("Ratio [-]", found - truth, ratio)
+    panels = ("True modulus [MPa]", truth, modulus), ("Found [MPa]", found, modulus), ("Found / true", found - truth, ratio)
     for axis, (title, values, style) in zip(axes, panels, strict=True):
         drawn = axis.tripcolor(*points[:, :2].T, faces[cut], np.exp(values)[owners[cut]], edgecolors="none", **style)
         axis.add_patch(plt.Circle(SIZE[:2] / 2, RADIUS, fill=False, color="black", lw=1.0, ls="--"))
-        axis.set(title=title, xlabel="x [mm]", ylabel="y [mm]", aspect="equal")
+        axis.set(title=title, xlabel="x [mm]", ylabel="y [mm]" if axis is axes[0] else "", aspect="equal")
         figure.colorbar(drawn, ax=axis, shrink=0.9)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

@@ -85,9 +85,10 @@ def main(picture="output/soft_gripper.png", iterations=8):
     figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
     corners = 0.5 * SIZE * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
     axis.fill(*(BOX[:, None] + TURN @ corners.T), color="tab:gray", alpha=0.4, label="box")
-    for finger in (np.asarray(x[f"{side} finger"])[:, :2] for side in SIDES):
+    for side in SIDES:
+        finger = np.asarray(x[f"{side} finger"])[:, :2]
         axis.plot(*finger[MESH.edges()].transpose(2, 1, 0), color="tab:blue", lw=0.3)
-        axis.plot(*finger[EYELETS].T, "o-", color="tab:red", ms=2, lw=1, label="cable")
+        axis.plot(*finger[EYELETS].T, "o-", color="tab:red", ms=2, lw=1, label=f"{side} cable")
     axis.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", title="The grasp that the gradient found")
     axis.legend(frameon=False, loc="center left")
     Path(picture).parent.mkdir(parents=True, exist_ok=True)
