@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Circle
 from scipy.optimize import minimize
 
 import jaxmech as jm
@@ -32,12 +33,11 @@ def neighbours(mesh):
 
 def block(mesh):
     """The system, its rest state and its stiffness pattern."""
-    end = mesh.faces_where(lambda x: x[:, 0] == SIZE[0])
     system = jm.System(
         dofs={"block": jm.Vec3()},
         forces={
             "solid": jm.TetrahedronFEM.from_mesh("block", mesh, jm.NeoHookean(young=YOUNG, poisson=0.4)),
-            "pull": jm.Traction.from_mesh("block", end, [0.1, 0.01, 0.0]),
+            "pull": jm.Traction.from_mesh("block", mesh.faces_where(lambda x: x[:, 0] == SIZE[0]), [0.1, 0.01, 0.0]),
         },
         constraints={"clamp": jm.Fixed(on=("block", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
@@ -89,7 +89,7 @@ def draw(mesh, truth, found, path):
     panels = ("True modulus [MPa]", truth, modulus), ("Found [MPa]", found, modulus), ("Found / true", found - truth, ratio)
     for axis, (title, values, style) in zip(axes, panels, strict=True):
         drawn = axis.tripcolor(*points[:, :2].T, faces[cut], np.exp(values)[owners[cut]], edgecolors="none", **style)
-        axis.add_patch(plt.Circle(SIZE[:2] / 2, RADIUS, fill=False, color="black", lw=1.0, ls="--"))
+        axis.add_patch(Circle(SIZE[:2] / 2, RADIUS, fill=False, color="black", lw=1.0, ls="--"))
         axis.set(title=title, xlabel="x [mm]", ylabel="y [mm]" if axis is axes[0] else "", aspect="equal")
         figure.colorbar(drawn, ax=axis, shrink=0.9)
     path.parent.mkdir(parents=True, exist_ok=True)
