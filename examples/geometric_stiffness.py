@@ -1,26 +1,20 @@
 """What the geometric stiffness of a mapping is for: a falling chain whose springs know distances only.
 
-Twenty masses in a row, the first one held; the elongation of each link is a mapped state, and the only springs act there.
+Twenty masses in a row, the first one fixed; the elongation of each link is a mapped state, and the only springs act there.
 Their stiffness pulled back, `J^T K J`, knows nothing across the links: what holds a taut chain sideways is `G`, the tension
 times the curvature of the distance. The same motion with and without it: tip, Newton iterations, and how long a step of one
 linear solve may be. Case of SOFA's `PendulumDistanceMapping` scenes: k = 1000 N/m, 1e-3 kg in all, gravity -10 m/s2.
-
-    python examples/geometric_stiffness.py [--steps 200] [--picture output/geometric_stiffness.png]
+Draws output/geometric_stiffness.png.
 """
 
-import argparse
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import jaxmech as jm
-
-try:
-    import matplotlib.pyplot as plt
-except ImportError as error:
-    raise ImportError(f'{error.name} is missing: pip install "jaxmech[viz]".') from error
 
 jax.config.update("jax_enable_x64", True)
 NODES, STIFFNESS, MASS, GRAVITY, DT = 20, 1000.0, 1e-3, -10.0, 0.01
@@ -103,7 +97,4 @@ def draw(results, path):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--steps", type=int, default=200, help="how many steps of 10 ms")
-    parser.add_argument("--picture", default="output/geometric_stiffness.png", help="where the picture goes")
-    main(**vars(parser.parse_args()))
+    main()

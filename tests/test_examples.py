@@ -20,6 +20,13 @@ def load(name):
     return module
 
 
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_can_be_read_at_a_sitting(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith('"""') and "\ndef main(" in text
+    assert len(text.splitlines()) <= 100
+
+
 def test_identify_rubber(tmp_path):
     picture = tmp_path / "sub" / "rubber.png"
     results = load("identify_rubber").main(cells=(1, 1, 1), picture=picture)

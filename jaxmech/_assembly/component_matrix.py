@@ -36,6 +36,14 @@ def component_matrix(
     the `I - P` that a whole matrix has once. (What drag through turning levers adds to a whole matrix, `B d(Jv)/dq`,
     belongs to no single one of these.) `.assemble(shape)` sums repeats into a `BlockSparse`. Raises `ValueError` for
     unknown names and kinds.
+    Stiffness [N/m], damping [N s/m], mass [kg], and their like for rotations.
+    Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 2 (element matrices).
+
+    Example:
+
+        K = jm.component_matrix(system, state, "solid", "stiffness")["cube", "cube"]
+        assert K.blocks.shape == (6 * 16, 3, 3)  # of every tetrahedron and pair of its nodes [N/m]
+        assert jnp.allclose(K.to_dense((8, 8)).sum(0), 0.0, atol=1e-3)  # no force where all move alike
     """
     check_inputs("component_matrix", system, state)
     check_choice("component_matrix", "kind", kind, KINDS)

@@ -23,6 +23,13 @@ class ElementForms(NamedTuple):
     which a form is chosen. `scalars`: the scalarised program, known numbers folded and nothing computed twice; `a[0][1]` is
     an entry of argument `a` of the jaxpr. `xla`: its operations on arrays of eight elements. `llvm`: the loop over the
     elements. `refused`: why a form is missing, if one is.
+    No units: texts and a count. Raises nothing: `element_forms` does.
+
+    Example:
+
+        forms = jm.element_forms(lambda x: jnp.sum(x * x), (np.zeros(3),))
+        assert isinstance(forms, jm.ElementForms) and forms.refused is None
+        assert "mul" in forms.jaxpr and forms.operations < 10
     """
 
     jaxpr: str
@@ -40,6 +47,12 @@ def element_forms(function: Callable, arguments: tuple[Any, ...]) -> ElementForm
 
     `arguments`: arrays, or trees of them, of the shapes and types of one element; numbers do not matter. Nothing is compiled
     or run. Raises `TypeError` for what is no function or no tuple, and what the function raises when it is traced.
+    No units: texts and a count.
+
+    Example:
+
+        forms = jm.element_forms(jax.grad(lambda x: jnp.sum(x**4)), (np.zeros(3),))
+        assert forms.scalars is not None and forms.operations > 0
     """
     if not callable(function):
         raise TypeError(f"element_forms: function must be a function, got {function!r:.80}.")

@@ -19,6 +19,20 @@ class AbstractProjectiveConstraint(eqx.Module):
 
     Symmetric (`P = P^T`) and idempotent (`P = P^2`), so that points, axes and planes are the same code, and the
     assembled system stays symmetric: `A <- P A P + (I - P)`, `b <- P (b - A u) + (I - P) u`.
+    Displacements `d` [m, rad]. Raises `TypeError` where `element_projector` is not defined, `ValueError` unless
+    `on=(state, nodes)` names one node per constraint.
+    Source: D. Baraff and A. Witkin, "Large steps in cloth simulation", SIGGRAPH 1998, doi:10.1145/280814.280821, section 5.
+
+    Example:
+
+        class NoSpin(jm.AbstractProjectiveConstraint):  # frames that move, but do not turn
+            on: tuple = jm.stencils()
+
+            def element_projector(self, dof):
+                return jnp.diag(jnp.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]))
+
+        P = NoSpin(("frame", [0])).element_projector(jm.Rigid3())
+        assert jnp.allclose(P @ P, P) and P.shape == (6, 6)
     """
 
     on: AbstractVar[tuple[Stencil, ...]]

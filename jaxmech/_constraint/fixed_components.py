@@ -20,9 +20,16 @@ def as_components(components: Any) -> tuple[bool, ...]:
 
 
 class FixedComponents(AbstractProjectiveConstraint):
-    """Holds the components marked True, `components=(True, False, False)` say; of a frame, spins included (6).
+    """Fixes the components marked True, `components=(True, False, False)` say; of a frame, spins included (6).
 
-    `P = diag(not held)`. Raises `ValueError` where their number is not that of the state's components.
+    `P = diag(not fixed)`. Raises `ValueError` where their number is not that of the state's components.
+    Displacements [m, rad] in these directions are zero.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4 (boundary conditions).
+
+    Example:
+
+        roller = jm.FixedComponents(("p", [0]), (False, True))
+        assert jnp.allclose(roller.element_projector(jm.Vec2()), jnp.diag(jnp.array([1.0, 0.0])))  # free along x
     """
 
     on: tuple[Stencil, ...] = stencils()

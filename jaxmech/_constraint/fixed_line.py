@@ -15,6 +15,14 @@ class FixedLine(AbstractProjectiveConstraint):
     """`P = t t^T / |t|^2` on translations: a node slides along the line through it of direction `t`; rotations are free.
 
     `direction`: `(n,)` or one per node. Raises `ValueError` for a zero direction, or one of another dimension.
+    Displacements [m] across the line are zero; the direction is a pure number.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4 (skew conditions).
+
+    Example:
+
+        rail = jm.FixedLine(("p", [0]), [3.0, 4.0])
+        P = rail.element_projector(jm.Vec2())
+        assert jnp.allclose(P @ jnp.array([1.0, 0.0]), jnp.array([0.36, 0.48]))  # what of x goes along the line
     """
 
     on: tuple[Stencil, ...] = stencils()

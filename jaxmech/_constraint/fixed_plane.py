@@ -15,6 +15,13 @@ class FixedPlane(AbstractProjectiveConstraint):
     """`P = I - n n^T / |n|^2`: a node slides in the plane through it that is normal to `n`; rotations are free.
 
     `normal`: `(n,)` or one per node. Raises `ValueError` for a zero normal, or one of another dimension.
+    Displacements [m] along the normal are zero; the normal is a pure number.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4 (skew conditions).
+
+    Example:
+
+        table = jm.FixedPlane(("p", [0]), [0.0, 0.0, 2.0])
+        assert jnp.allclose(table.element_projector(jm.Vec3()), jnp.diag(jnp.array([1.0, 1.0, 0.0])))
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -23,6 +23,16 @@ class PrescribedMotion(AbstractProjectiveConstraint):
     or `(e, T, d)`; `times` `(T,)` [s], increasing. `components`: which are moved (all, unless given); the others are
     free. The boundary values are leaves like any other. Raises `ValueError` for times that do not increase or shapes
     that do not fit.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4 (boundary conditions).
+
+    Example:
+
+        lift = jm.PrescribedMotion(("p", [0]), [[0.0, 0.0]], displacements=[[0.0, 0.0], [0.0, 2.0]], times=[0.0, 1.0])
+        spring = jm.Springs((("p", [0]), ("p", [1])), 10.0, 1.0)
+        held = {"lift": lift, "nail": jm.Fixed(("p", [1]))}
+        scene = jm.System({"p": jm.Vec2()}, forces={"spring": spring}, constraints=held)
+        half = jm.static_solve(scene, scene.at_rest({"p": [[0.0, 0.0], [0.0, 5.0]]}, time=0.5))  # [s]
+        assert jnp.allclose(half.position["p"][0], jnp.array([0.0, 1.0]))  # [m]
     """
 
     on: tuple[Stencil, ...] = stencils()

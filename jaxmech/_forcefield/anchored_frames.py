@@ -18,6 +18,16 @@ class AnchoredFrames(AbstractEnergyForceField):
     `u`: the translation from the anchor; `theta`: the rotation vector of the turn from the anchor, of length below pi;
     stiffness `k` [N/m], angular stiffness `kr` [N m/rad]. `on` and `anchor` (full coordinates) as in `AnchoredSprings`.
     Raises `ValueError` for negative stiffness, an anchor missing or too many, or a quaternion that is not of unit length.
+    Source: J. C. Simo and L. Vu-Quoc, Comput. Methods Appl. Mech. Eng. 58 (1986) 79, doi:10.1016/0045-7825(86)90079-4
+    (rotation vectors and their work).
+
+    Example:
+
+        upright = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+        spring = jm.AnchoredFrames(("frame", [0]), 10.0, 2.0, anchor=[upright])
+        scene = jm.System({"frame": jm.Rigid3()}, forces={"spring": spring})
+        turned = scene.at_rest({"frame": [[0.0, 0.0, 0.0, 0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]]})  # by 90 degrees about z
+        assert jnp.allclose(jm.total_force(scene, turned)["frame"][0, 5], -2.0 * np.pi / 2)  # -kr theta [N m]
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -16,6 +16,14 @@ class AnchoredSprings(AbstractEnergyForceField):
     `on=(state, nodes)` with `anchor` [m] of shape `(e, c)`, a place for each point; or
     `on=((state, nodes), (other state, nodes))` without `anchor`, to the points of another state. `AnchoredFrames` holds
     rigid frames. Raises `ValueError` for a negative stiffness, or an anchor missing or too many.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 6.
+
+    Example:
+
+        spring = jm.AnchoredSprings(("p", [0]), 10.0, anchor=[[1.0, 0.0]])
+        scene = jm.System({"p": jm.Vec2()}, forces={"spring": spring})
+        force = jm.total_force(scene, scene.at_rest({"p": [[0.0, 3.0]]}))["p"]
+        assert jnp.allclose(force, jnp.array([[10.0, -30.0]]))  # k (anchor - x) [N]
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -23,6 +23,22 @@ class AbstractForceField(eqx.Module):
     `on` says which nodes each element touches: one stencil per group of nodes, of the same state or of different ones
     (an interaction is not a special case). Stiffness `-df/dx` and damping `-df/dv` are derived, and so is which of them
     exists at all.
+    `x` [m], `v` [m/s] and the force [N] (of frames rotations too: [rad], [rad/s], [N m]) have one array per stencil. Raises
+    `TypeError` where `element_force` is not defined, `ValueError` for numbers that fit neither one element nor all.
+    Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapters 1 to 3.
+
+    Example:
+
+        class QuadraticDrag(jm.AbstractForceField):  # f = -c |v| v
+            on: tuple = jm.stencils()
+            c: jax.Array = jm.parameter()  # [N s^2/m^2]
+
+            def element_force(self, x, v):
+                return (-self.c * jnp.abs(v[0]) * v[0],)
+
+        scene = jm.System({"p": jm.Vec1()}, forces={"drag": QuadraticDrag(("p", [0]), 2.0)})
+        moving = jm.State({"p": jnp.zeros((1, 1))}, {"p": jnp.array([[3.0]])}, jnp.zeros(()))
+        assert jnp.allclose(jm.total_force(scene, moving)["p"], -18.0)  # [N]
     """
 
     on: AbstractVar[tuple[Stencil, ...]]
@@ -52,6 +68,20 @@ class AbstractEnergyForceField(AbstractForceField):
 
     Its stiffness is the Hessian of `E`, symmetric by construction, and its damping that of `D`. A dissipation that depends
     on positions adds `d(dD/dv)/dx` to the stiffness, which is not symmetric where nodes move.
+    Raises `TypeError` where `element_energy` is not defined, `ValueError` for numbers that fit neither one element nor all.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, section 1.5.
+
+    Example:
+
+        class Stiffening(jm.AbstractEnergyForceField):  # E = k/4 q^4
+            on: tuple = jm.stencils()
+            k: jax.Array = jm.parameter()  # [N/m^3]
+
+            def element_energy(self, q):
+                return 0.25 * self.k * q[0] ** 4
+
+        scene = jm.System({"q": jm.Vec1()}, forces={"spring": Stiffening(("q", [0]), 2.0)})
+        assert jnp.allclose(jm.total_force(scene, scene.at_rest({"q": [[3.0]]}))["q"], -54.0)  # -k q^3 [N]
     """
 
     @property

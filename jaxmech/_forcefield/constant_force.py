@@ -14,6 +14,14 @@ class ConstantForce(AbstractEnergyForceField):
 
     `force`: one for all the nodes, `(n,)`, or one for each, `(e, n)`; on each of them it acts whole. On a rigid frame it
     acts at its origin; in the plane a third component is a torque. Raises `ValueError` for another size.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, section 1.1.
+
+    Example:
+
+        scene = jm.System({"p": jm.Vec2()}, forces={"pull": jm.ConstantForce(("p", [0, 1]), [0.0, 5.0])})
+        rest = scene.at_rest({"p": [[0.0, 0.0], [1.0, 2.0]]})
+        assert jnp.allclose(jm.total_force(scene, rest)["p"], jnp.array([0.0, 5.0]))  # [N], on each
+        assert jnp.allclose(jm.energy(scene, rest), -10.0)  # -f . x [J]
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -15,6 +15,14 @@ class ConstantTorque(AbstractForceField):
     """A torque [N m] constant in world axes, `(3,)` or one per frame `(e, 3)`. It has no energy.
 
     Raises `ValueError` on anything but `Rigid3`; in the plane, a torque is a third component of `ConstantForce`.
+    Source: J. Argyris, "An excursion into large rotations", Comput. Methods Appl. Mech. Eng. 32 (1982) 85,
+    doi:10.1016/0045-7825(82)90069-X (why it has no energy).
+
+    Example:
+
+        scene = jm.System({"frame": jm.Rigid3()}, forces={"motor": jm.ConstantTorque(("frame", [0]), [0.0, 0.0, 2.0])})
+        force = jm.total_force(scene, scene.at_rest({"frame": [[0.0] * 6 + [1.0]]}))["frame"]
+        assert jnp.allclose(force, jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 2.0]))  # [N, N m]
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -22,7 +22,16 @@ class SolidFEM(AbstractSolid):
     `rest` [m]: rest positions of the nodes of the state, a differentiable leaf like any other. In the plane, `thickness`
     `t` [m] and `plane`, "strain" or "stress", as in `TriangleFEM`. Raises `ValueError` for a kind without volume (edges), a
     cell that is inverted or flat at rest, a `plane` or a thickness of solids in space.
-    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008.
+    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008,
+    doi:10.1017/CBO9780511755446.
+
+    Example:
+
+        plate = jm.quadratic_mesh(jm.box_mesh(cells=(1, 1), size=(1.0, 1.0)))  # triangles of six nodes
+        solid = jm.SolidFEM.from_mesh("p", plate, jm.LinearElastic(1e6, 0.25), thickness=0.1)
+        scene = jm.System({"p": jm.Vec2()}, forces={"solid": solid})
+        longer = scene.at_rest({"p": plate.points * jnp.array([1.1, 1.0])})
+        assert jnp.allclose(jm.energy(scene, longer), 600.0, rtol=1e-4)  # t (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -14,7 +14,16 @@ class HexahedronFEM(AbstractSolid):
 
     `E = sum_q w_q psi(F_q)` [J], `F = sum_a x_a (x) dN_a/dX`. `rest` [m]: the rest positions of the nodes of the state,
     a differentiable leaf like any other. Raises `ValueError` for a cell that is inverted or flat at rest.
-    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008.
+    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008,
+    doi:10.1017/CBO9780511755446.
+
+    Example:
+
+        cube = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")
+        solid = jm.HexahedronFEM.from_mesh("p", cube, jm.LinearElastic(1e6, 0.25))
+        scene = jm.System({"p": jm.Vec3()}, forces={"solid": solid})
+        longer = scene.at_rest({"p": cube.points * jnp.array([1.1, 1.0, 1.0])})
+        assert jnp.allclose(jm.energy(scene, longer), 6000.0, rtol=1e-4)  # (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -15,6 +15,15 @@ class PenaltyPlane(AbstractEnergyForceField):
 
     While a node is inside, `damping` [N s/m] dissipates `D = c/2 (n . v)^2`. `normal` need not be of unit length.
     Raises `ValueError` for a zero normal or negative numbers.
+    `point` [m] and `normal` `(n,)`, or one per node. Pressed nodes enter by `|f| / k`.
+    Source: P. Wriggers, *Computational Contact Mechanics*, 2nd ed., 2006, doi:10.1007/978-3-540-32609-0 (penalty method).
+
+    Example:
+
+        floor = jm.PenaltyPlane(("p", [0, 1]), point=[0.0, 0.0], normal=[0.0, 1.0], stiffness=100.0)
+        scene = jm.System({"p": jm.Vec2()}, forces={"floor": floor})
+        force = jm.total_force(scene, scene.at_rest({"p": [[0.0, -0.1], [0.0, 0.1]]}))["p"]
+        assert jnp.allclose(force, jnp.array([[0.0, 10.0], [0.0, 0.0]]))  # [N], on the one inside
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -21,6 +21,14 @@ class Pressure(AbstractForceField):
     `f_a = -p integral of N_a n da`: positive `p` pushes against the outward normal. `pressure`: shared, or one per face.
     Its tangent is not symmetric in general (a closed surface makes it so), and nothing claims that it is.
     Source: K. Schweizerhof and E. Ramm, Comput. Struct. 18 (1984) 1099, doi 10.1016/0045-7949(84)90154-8.
+    Raises `ValueError` for faces of another number of nodes, or points of another dimension.
+
+    Example:
+
+        faces = jm.Mesh([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0, 1, 2]], "triangle")
+        scene = jm.System({"p": jm.Vec3()}, forces={"gas": jm.Pressure.from_mesh("p", faces, 6.0)})
+        force = jm.total_force(scene, scene.at_rest({"p": faces.points}))["p"]
+        assert jnp.allclose(force, jnp.array([0.0, 0.0, -1.0]))  # -p A/3 n [N] on each node, A = 1/2
     """
 
     on: tuple[Stencil, ...] = stencils()

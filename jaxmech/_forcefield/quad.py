@@ -19,6 +19,16 @@ class QuadFEM(AbstractPlaneSolid):
     `plane="stress"`: the stretch across is free, `P33 = 0`, found per point for any material: exactly for a linear law,
     by Newton's method among positive stretches for the others. `rest` [m]: rest positions of the nodes of the state.
     Raises `ValueError` for a cell that is inverted or flat at rest, or another `plane`.
+    Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1 (plane stress and plane strain).
+
+    Example:
+
+        plate = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind="quad")
+        solid = jm.QuadFEM.from_mesh("p", plate, jm.LinearElastic(1e6, 0.25), plane="stress", thickness=0.1)
+        scene = jm.System({"p": jm.Vec2()}, forces={"solid": solid})
+        longer = scene.at_rest({"p": plate.points * jnp.array([1.1, 1.0])})
+        by_hand = 0.1 * 1e6 / (1 - 0.25**2) * 0.1**2 / 2  # t E/(1 - nu^2) e^2/2 [J]
+        assert jnp.allclose(jm.energy(scene, longer), by_hand, rtol=1e-4)
     """
 
     on: tuple[Stencil, ...] = stencils()

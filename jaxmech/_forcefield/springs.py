@@ -19,6 +19,15 @@ class Springs(AbstractEnergyForceField):
     `E = k/2 (l - L0)^2` [J], `l = |b - a|`, with stiffness `k` [N/m] and rest length `L0` [m]; dissipation
     `D = c/2 (l')^2` with damping `c` [N s/m] if given, `l'` the rate of the length. `elongation_only`: no force below `L0`.
     `on=((state, nodes a), (state, nodes b))`. Raises `ValueError` for negative numbers.
+    `stiffness`, `rest_length`, `damping`: one number, or one per spring `(e,)`.
+    Source: D. Baraff and A. Witkin, "Large steps in cloth simulation", SIGGRAPH 1998, doi:10.1145/280814.280821.
+
+    Example:
+
+        spring = jm.Springs((("p", [0]), ("p", [1])), stiffness=10.0, rest_length=1.0)
+        scene = jm.System({"p": jm.Vec3()}, forces={"spring": spring})
+        force = jm.total_force(scene, scene.at_rest({"p": [[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]}))["p"]
+        assert jnp.allclose(force[:, 2], jnp.array([20.0, -20.0]))  # k (l - L0) [N], towards each other
     """
 
     on: tuple[Stencil, ...] = stencils()

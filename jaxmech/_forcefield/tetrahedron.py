@@ -14,7 +14,15 @@ class TetrahedronFEM(AbstractSolid):
 
     `E = sum_q w_q psi(F_q)` [J], `F = sum_a x_a (x) dN_a/dX`. `rest` [m]: the rest positions of the nodes of the state,
     a differentiable leaf like any other. Raises `ValueError` for a cell that is inverted or flat at rest.
-    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008.
+    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008,
+    doi:10.1017/CBO9780511755446.
+
+    Example:
+
+        solid = jm.TetrahedronFEM.from_mesh("p", mesh, jm.LinearElastic(1e6, 0.25))  # a cube of 1 m
+        scene = jm.System({"p": jm.Vec3()}, forces={"solid": solid})
+        longer = scene.at_rest({"p": mesh.points * jnp.array([1.1, 1.0, 1.0])})
+        assert jnp.allclose(jm.energy(scene, longer), 6000.0, rtol=1e-4)  # (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -21,6 +21,14 @@ class Traction(AbstractEnergyForceField):
     `E = -integral of t . x dA`, consistent with the shape functions of triangles, quads or edges (or of any other cells:
     per volume [N/m^3]). `traction`: `(c,)`, or one per face `(e, c)`. Raises `ValueError` for faces of another number of
     nodes or points of another dimension.
+    Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 2.
+
+    Example:
+
+        end = mesh.faces_where(lambda x: x[:, 0] == 1.0)  # a square of 1 m^2
+        scene = jm.System({"cube": jm.Vec3()}, forces={"pull": jm.Traction.from_mesh("cube", end, [8.0, 0.0, 0.0])})
+        force = jm.total_force(scene, scene.at_rest({"cube": mesh.points}))["cube"]
+        assert jnp.allclose(force.sum(0), jnp.array([8.0, 0.0, 0.0]))  # [N]
     """
 
     on: tuple[Stencil, ...] = stencils()

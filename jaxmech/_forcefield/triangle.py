@@ -19,6 +19,15 @@ class TriangleFEM(AbstractPlaneSolid):
     `plane="stress"`: the stretch across is free, `P33 = 0`, found per point for any material: exactly for a linear law,
     by Newton's method among positive stretches for the others. `rest` [m]: rest positions of the nodes of the state.
     Raises `ValueError` for a cell that is inverted or flat at rest, or another `plane`.
+    Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1 (plane stress and plane strain).
+
+    Example:
+
+        plate = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind="triangle")
+        solid = jm.TriangleFEM.from_mesh("p", plate, jm.LinearElastic(1e6, 0.25), thickness=0.1)
+        scene = jm.System({"p": jm.Vec2()}, forces={"solid": solid})
+        longer = scene.at_rest({"p": plate.points * jnp.array([1.1, 1.0])})
+        assert jnp.allclose(jm.energy(scene, longer), 600.0, rtol=1e-4)  # t (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -13,6 +13,13 @@ class VelocityDamping(AbstractEnergyForceField):
 
     `coefficient` `c` [N s/m]: one for all the nodes, or one for each. On rigid frames `angular` [N m s/rad] acts on the
     spin (nothing unless given). Raises `ValueError` for a negative coefficient.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, section 1.5.
+
+    Example:
+
+        scene = jm.System({"p": jm.Vec2()}, forces={"drag": jm.VelocityDamping(("p", [0]), 3.0)})
+        moving = jm.State({"p": jnp.zeros((1, 2))}, {"p": jnp.array([[2.0, 0.0]])}, jnp.zeros(()))
+        assert jnp.allclose(jm.total_force(scene, moving)["p"], jnp.array([[-6.0, 0.0]]))  # -c v [N]
     """
 
     on: tuple[Stencil, ...] = stencils()

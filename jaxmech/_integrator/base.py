@@ -11,7 +11,18 @@ from .._solve.equilibrium import NewtonInfo
 
 
 class AbstractIntegrator(eqx.Module):
-    """Configuration only: `step` is a pure function from one `State` to the next."""
+    """Configuration only: `step` is a pure function from one `State` to the next.
+
+    Positions [m], velocities [m/s], `dt` [s]. A step raises `FailedComputation` unless `throw=False`, which leaves the
+    reason in what it returns.
+    Source: E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., 2006, doi:10.1007/3-540-30666-8.
+
+    Example:
+
+        integrator = jm.ImplicitEuler(linear_system)
+        run = jm.simulate(system, state, integrator, dt=0.01, steps=4)
+        assert isinstance(integrator, jm.AbstractIntegrator) and run.last.time.shape == ()
+    """
 
     @property
     def built_for(self) -> BuiltFor | None:

@@ -58,7 +58,14 @@ class ImplicitEuler(AbstractIntegrator):
     `linear_system`: built with the default `Terms()`. `solver`: `default_solver` of a time step unless given, or of any
     matrix where motion changes none of it. `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, for
     `newton=True`.
-    Source: D. Baraff and A. Witkin, SIGGRAPH 1998, doi 10.1145/280814.280821.
+    Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
+    Source: D. Baraff and A. Witkin, SIGGRAPH 1998, doi:10.1145/280814.280821.
+
+    Example:
+
+        run = jm.simulate(system, state, jm.ImplicitEuler(linear_system), dt=0.01, steps=4)
+        v = run.last.velocity["cube"][1, 2]
+        assert jnp.allclose(run.last.time, 0.04) and -0.4 < v < -0.2  # no faster than in free fall [m/s]
     """
 
     linear_system: AbstractLinearSystem

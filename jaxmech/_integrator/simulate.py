@@ -29,6 +29,13 @@ class Trajectory(eqx.Module):
 
     `state`: all of them stacked, every leaf with a leading axis of frames; `last`: the final one; `info`: of every step,
     saved or not, with a leading axis of steps.
+    Positions [m], velocities [m/s], times [s]. Raises nothing: `simulate` does.
+
+    Example:
+
+        run = jm.simulate(system, state, jm.ImplicitEuler(linear_system), dt=0.01, steps=4)
+        assert jnp.array_equal(run.last.position["cube"], run.position["cube"][-1])
+        assert (run.info.result == jm.RESULTS.successful).tolist() == [True] * 4
     """
 
     state: State
@@ -70,6 +77,12 @@ def simulate(
     `progress`: draws a bar (needs tqdm). Raises `ValueError` for counts that are not positive or do not divide, and
     `FailedComputation` naming the first step that failed, unless `throw=False`.
     Source: A. Griewank and A. Walther, *Evaluating Derivatives*, 2008, chapter 12.
+
+    Example:
+
+        run = jm.simulate(system, state, jm.ImplicitEuler(linear_system), dt=0.01, steps=4)
+        assert run.position["cube"].shape == (5, 8, 3)  # [m], the start first
+        assert jnp.allclose(run.state.time, jnp.array([0.0, 0.01, 0.02, 0.03, 0.04]))  # [s]
     """
     check_inputs("simulate", system, state)
     check_instance("simulate", "integrator", integrator, AbstractIntegrator)

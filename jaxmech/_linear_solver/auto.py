@@ -46,6 +46,15 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
     `inertial`, so that results do not show which solver it was. `platform`: `"cpu"`, `"gpu"` or `"tpu"`; that of JAX unless
     given. Raises `ValueError` for a matrix larger than the installed backend of `SparseDirect` factorises in reasonable time
     and memory, with advice; not of a time step, where it iterates.
+    No units; `rtol` is relative.
+
+    Example:
+
+        solver = jm.AutoLinearSolver()
+        chosen, why = solver.choose(A)
+        assert isinstance(chosen, jm.Dense) and why.startswith("24 unknowns")
+        x = lx.linear_solve(A, b, solver).value
+        assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """
 
     chain: bool = eqx.field(static=True, default=False, kw_only=True)

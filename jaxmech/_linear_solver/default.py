@@ -10,6 +10,11 @@ def default_solver(operator: lx.AbstractLinearOperator, *, inertial: bool = Fals
     """The solver that is taken where none is named: that of `AutoLinearSolver(inertial=inertial).choose(operator)`.
 
     `inertial`: of a time step, with mass, and other values in the next one.
+    Raises `TypeError` for what is no operator, and what `AutoLinearSolver` raises. No units.
+
+    Example:
+
+        assert isinstance(jm.default_solver(A), jm.Dense)  # 24 unknowns
     """
     check_instance("default_solver", "operator", operator, lx.AbstractLinearOperator)
     return AutoLinearSolver(inertial=inertial).choose(operator)[0]

@@ -19,6 +19,13 @@ class Fallback(lx.AbstractLinearSolver):
     `Fallback(PCG(max_steps=50), SparseDirect())`. Both are solvers of jaxmech that take the operator; options, as `x0`, are
     for `first`. `stats`: `num_steps` of both together; `residual`, `reason` and `loose_state` (-1 where not known) of
     whichever had the last word. In a batch (`vmap`), `otherwise` solves all systems if `first` failed for any.
+    `stats["residual"]` in the unit of `b`, [N] say. Raises `TypeError` for what is no solver; fails where both do.
+
+    Example:
+
+        solver = jm.Fallback(jm.PCG(max_steps=1), jm.Dense())
+        x = lx.linear_solve(A, b, solver).value
+        assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """
 
     first: lx.AbstractLinearSolver

@@ -33,6 +33,16 @@ class AbstractLinearSystem(eqx.Module):
 
     `K = -df/dx`, `B = -df/dv`, `M = d2T/dv2`, `G` the geometric stiffness of mappings, `C` the Rayleigh damping of
     components; on the main states. `unconstrained` is `A`, `constrain` makes it `P A P + (I - P)`, `assemble` is both.
+    Units: those of the factors, `K` [N/m] alone. `assemble` raises `ValueError` for a scene it does not fit.
+    Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
+    doi:10.1007/8415_2012_125 (combinations of `M`, `B` and `K`).
+
+    Example:
+
+        M = linear_system.assemble(system, state, jm.Factors.only("mass"))
+        assert isinstance(linear_system, jm.AbstractLinearSystem) and M.to_dense().shape == (24, 24)
+        whole = linear_system.unconstrained(system, state, jm.Factors.only("mass")).to_dense()
+        assert jnp.allclose(whole.sum(), 3000.0)  # a tonne in each direction [kg]
     """
 
     terms: AbstractVar[Terms]

@@ -31,6 +31,14 @@ class CompositeLinearSystem(AbstractLinearSystem):
     - `Terms`: its parts, with the factors that are asked for (those of a time step, say), constrained as they say;
     - `Factors`: numbers of its own, before constraints; parts whose factor is a plain zero are not in its pattern;
     - `(Terms, Factors)`: both.
+    Raises `KeyError` for a matrix that is not there; `build` `ValueError` for an empty selection or a solver without a
+    matrix. Units: those of the factors. Source: SOFA's CompositeLinearSystem, as `AbstractLinearSystem`.
+
+    Example:
+
+        both = jm.CompositeLinearSystem.build(system, state, {"A": jm.Terms(), "K": jm.Factors.only("stiffness")})
+        matrices = both.matrices(system, state, jm.Factors(1.0, 0.01, 1e-4))
+        assert sorted(matrices) == ["A", "K"]
     """
 
     systems: dict[str, MatrixLinearSystem]

@@ -52,6 +52,16 @@ class MatrixLinearSystem(AbstractLinearSystem):
     whatever the numbers are: parameters, positions, factors. A scene with other components, or of other sizes, is refused
     (`ValueError`), under `jit` as well; one with other node numbers wherever these are not traced. `save` and `load` keep
     it in a file; `share_pattern` gives several one pattern.
+    Units: those of the factors, `K` [N/m] alone. `build` raises `ValueError` for node numbers that do not exist, constraints
+    that disagree, and under `jit`.
+    Source: Y. Saad, *Iterative Methods for Sparse Linear Systems*, 2nd ed., 2003, doi:10.1137/1.9780898718003, section 3.4
+    (block rows); T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 2 (assembly).
+
+    Example:
+
+        built = jm.MatrixLinearSystem.build(system, state)
+        K = built.assemble(system, state, jm.Factors.only("stiffness"))  # [N/m]
+        assert K.to_dense().shape == (24, 24) and K.symmetric
     """
 
     terms: Terms = eqx.field(static=True)

@@ -39,6 +39,13 @@ class MatrixFreeSystem(AbstractLinearSystem):
 
     Raises `ValueError` for `Terms(symmetric=True)` where a component's tangent is not symmetric by itself (or drag acts
     through a turning lever): taking the symmetric part needs the matrix.
+    Units: those of the factors.
+    Source: C. T. Kelley, *Solving Nonlinear Equations with Newton's Method*, 2003, doi:10.1137/1.9780898718898, chapter 3.
+
+    Example:
+
+        products = jm.MatrixFreeSystem().assemble(system, state, jm.Factors.only("stiffness"))
+        assert jnp.allclose(products.mv(b)["cube"], A.mv(b)["cube"], rtol=1e-4, atol=1.0)
     """
 
     terms: Terms = eqx.field(static=True, default=Terms())

@@ -20,6 +20,14 @@ def share_pattern(linear_systems: Sequence[MatrixLinearSystem]) -> tuple[MatrixL
     (`M.scaled(m).plus(K.scaled(k))`), and one analysis serves every factorisation. They may be of different `Terms`, or of
     different scenes whose main states are of the same sizes (with a contact spring and without). Host work, outside `jit`.
     Raises `ValueError` where the main states differ.
+    No units: values are not touched.
+
+    Example:
+
+        K = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
+        first, second = jm.share_pattern([linear_system, K])
+        pair = ("cube", "cube")
+        assert first.patterns[pair].same_as(second.patterns[pair])
     """
     if not isinstance(linear_systems, list | tuple):
         raise TypeError(f"share_pattern: linear_systems must be a list or a tuple, got {linear_systems!r:.80}.")

@@ -23,6 +23,14 @@ class PrecomputedMatrixSystem(AbstractLinearSystem):
     in steps with `newton=True` that is the modified Newton method: more iterations, none with a factorisation; the answer,
     and its derivatives, are the exact ones. A linearised step (`newton=False`) becomes a step of linear dynamics about that
     state. SOFA's PrecomputedMatrixSystem. Derivatives hold the matrix constant.
+    Units: those of the factors. Raises `ValueError` for a scene of another topology.
+    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, doi:10.1007/978-0-387-40065-5, chapter 11.
+
+    Example:
+
+        kept = jm.PrecomputedMatrixSystem.build(system, state)
+        stiff = kept.assemble(system, state, jm.Factors.only("stiffness")).to_dense()
+        assert kept.is_constant() and jnp.allclose(stiff, A.to_dense(), rtol=1e-4, atol=10.0)
     """
 
     matrix: MatrixLinearSystem

@@ -32,6 +32,15 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
     step later. `simulate` sees to it; a loop of one's own says `integrator = integrator.refreshed(system, state, dt)`
     before each step. One that was never refreshed assembles its matrix each time it is used. Nothing is differentiated
     through what is kept: it changes the number of iterations, not what is solved.
+    Units: those of the factors. `build` raises `ValueError` for a rate below 1.
+    Source: C. T. Kelley, *Solving Nonlinear Equations with Newton's Method*, 2003, doi:10.1137/1.9780898718898, chapter 3
+    (Newton-Krylov methods and their preconditioners).
+
+    Example:
+
+        near = jm.PreconditionedMatrixFreeSystem.build(system, state, every=5)
+        operator = near.assemble(system, state, jm.Factors.only("stiffness"))
+        assert jnp.allclose(operator.near.to_dense(), A.to_dense(), rtol=1e-4, atol=10.0)
     """
 
     products: AbstractLinearSystem

@@ -18,6 +18,14 @@ class AreaMapping(AbstractMapping):
 
     `parents=(state, triangles (n, 3))`; `rest_area` `A0` [m^2], 0 unless given. Raises `ValueError` for other shapes,
     other states than `Vec2` or `Vec3`, and negative areas.
+    Source: J. O'Rourke, *Computational Geometry in C*, 2nd ed., 1998, doi:10.1017/CBO9780511804120, section 1.3.
+
+    Example:
+
+        area = jm.AreaMapping(("p", [[0, 1, 2]]), "area")
+        scene = jm.System({"p": jm.Vec2(), "area": jm.Vec1()}, mappings={"area": area})
+        x = jm.kinematics(scene, {"p": jnp.array([[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]])})
+        assert jnp.allclose(x["area"], 3.0)  # [m^2]
     """
 
     parents: tuple[Stencil, ...] = stencils()

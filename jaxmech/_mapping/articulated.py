@@ -29,7 +29,14 @@ class ArticulatedMapping(AbstractMapping):
     `length` `(bodies,)` says how many count. A second parent `(frames, frame of each body (bodies,))` is a moving base.
     `ArticulatedMapping.tree` makes all of it from a list of parents. Raises `ValueError` for other shapes or states, for
     axes that are not of unit length, and for joints of another kind.
-    Source: R. Featherstone, *Rigid Body Dynamics Algorithms*, 2008, chapter 4.
+    Source: R. Featherstone, *Rigid Body Dynamics Algorithms*, 2008, doi:10.1007/978-1-4899-7560-7, chapter 4.
+
+    Example:
+
+        legs = jm.ArticulatedMapping.tree("q", "bodies", [-1, 0], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [0.0, 0.0, 1.0])
+        scene = jm.System({"q": jm.Vec1(), "bodies": jm.Rigid3()}, mappings={"legs": legs})
+        bodies = jm.kinematics(scene, {"q": jnp.array([[np.pi / 2], [0.0]])})["bodies"]  # the first hinge by 90 degrees
+        assert jnp.allclose(bodies[1, :3], jnp.array([0.0, 1.0, 0.0]), atol=1e-6)  # [m]
     """
 
     parents: tuple[Stencil, ...] = stencils()

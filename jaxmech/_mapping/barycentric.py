@@ -19,6 +19,17 @@ class BarycentricMapping(AbstractMapping):
 
     `parents=(state, nodes of each point's cell (n, k))`; `weights` `(n, k)`: the shape functions of the cell at the
     point, summing to 1. Raises `ValueError` for weights that do not.
+    Points [m] of one dimension; weights are pure numbers. `from_mesh` and `from_grid` find cells and weights.
+    Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
+    doi:10.1007/8415_2012_125 (mappings); shape functions: T. J. R. Hughes, *The Finite Element Method*, Dover 2000,
+    ISBN 978-0-486-41181-1, chapter 3.
+
+    Example:
+
+        carried = jm.BarycentricMapping.from_mesh("cube", "skin", mesh, [[0.2, 0.3, 0.4]])
+        scene = jm.System({"cube": jm.Vec3(), "skin": jm.Vec3()}, mappings={"skin": carried})
+        skin = jm.kinematics(scene, {"cube": 2 * mesh.points})["skin"]
+        assert jnp.allclose(skin, jnp.array([[0.4, 0.6, 0.8]]))  # [m]
     """
 
     parents: tuple[Stencil, ...] = stencils()

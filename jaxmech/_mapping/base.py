@@ -32,6 +32,24 @@ class AbstractMapping(eqx.Module):
       with `tau` the torque that the force makes on it, and agree where nothing turns;
     - `"stabilized"`: the symmetric one of every child node with its negative eigenvalues put to zero;
     - `"none"`.
+    `q`: one array `(c,)` or `(k, c)` per parent; `p` `(c,)`: [m] of points, [m, rad] of frames, anything of a scalar. Raises
+    `TypeError` where `element_apply` is not defined, `ValueError` for another form of geometric stiffness.
+    Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
+    doi:10.1007/8415_2012_125; E. Tournier, M. Nesme, B. Gilles, F. Faure, "Stable constrained dynamics", ACM Trans. Graph.
+    34(4), 2015, doi:10.1145/2766969 (geometric stiffness).
+
+    Example:
+
+        class Cosine(jm.AbstractMapping):
+            parents: tuple = jm.stencils()
+            child: str
+            is_linear = False
+
+            def element_apply(self, q):
+                return jnp.cos(q)
+
+        scene = jm.System({"q": jm.Vec1(), "p": jm.Vec1()}, mappings={"cosine": Cosine(("q", [0]), "p")})
+        assert jnp.allclose(jm.kinematics(scene, {"q": jnp.array([[np.pi]])})["p"], -1.0)
     """
 
     parents: AbstractVar[tuple[Stencil, ...]]

@@ -23,6 +23,15 @@ class BeamMapping(AbstractMapping):
     both ends, and is tangent there to what each predicts. `parents=((state, frames a (n,)), (state, frames b (n,)))`;
     `place` `s` in [0, 1]; `local_a`, `local_b` `(n, d)` [m]: the point at rest in the axes of either end. Raises
     `ValueError` for other shapes or states.
+    Source: J. S. Przemieniecki, *Theory of Matrix Structural Analysis*, 1968 (cubic shape functions of beams).
+
+    Example:
+
+        frames = jnp.array([[0.0, 0.0, 0.0], [4.0, 0.0, 0.0]])
+        beam = jm.BeamMapping.from_rest("flat", "p", [[0, 1]], frames, [[2.0, 0.0]])
+        scene = jm.System({"flat": jm.Rigid2(), "p": jm.Vec2()}, mappings={"beam": beam})
+        bent = frames.at[:, 2].set(jnp.array([-0.1, 0.1]))  # [rad], both ends downwards
+        assert jnp.allclose(jm.kinematics(scene, {"flat": bent})["p"][0, 1], -2 * np.sin(0.1))  # [m]
     """
 
     parents: tuple[Stencil, ...] = stencils()

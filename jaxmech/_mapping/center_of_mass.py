@@ -21,6 +21,14 @@ class CenterOfMassMapping(AbstractMapping):
     `parents=(state, nodes (n, k))`, or several of those; `masses` `(k,)` or `(n, k)` [kg], over the nodes of all parents in
     their order. `CenterOfMassMapping.of({"state": nodes}, "child", masses)` makes the one centre of some states. Raises
     `ValueError` for other shapes, masses that are not positive, or states that are not points of one dimension.
+    Source: H. Goldstein, C. Poole, J. Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, section 1.2.
+
+    Example:
+
+        centre = jm.CenterOfMassMapping.of({"p": [0, 1]}, "centre", masses=[1.0, 3.0])
+        scene = jm.System({"p": jm.Vec2(), "centre": jm.Vec2()}, mappings={"centre": centre})
+        x = jm.kinematics(scene, {"p": jnp.array([[0.0, 0.0], [4.0, 0.0]])})
+        assert jnp.allclose(x["centre"], jnp.array([[3.0, 0.0]]))
     """
 
     parents: tuple[Stencil, ...] = stencils()

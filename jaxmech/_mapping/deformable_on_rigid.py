@@ -16,6 +16,15 @@ class DeformableOnRigidFrameMapping(AbstractMapping):
 
     `parents=((frames, frame of each point (n,)), (points, nodes (n,)))`: `Rigid3` and `Vec3` to `Vec3`, or `Rigid2` and
     `Vec2` to `Vec2`. Raises `ValueError` for other shapes or states.
+    `c`, `q` and `p` [m].
+    Source: A. A. Shabana, *Dynamics of Multibody Systems*, chapter 5 (the floating frame of reference).
+
+    Example:
+
+        on_body = jm.DeformableOnRigidFrameMapping((("flat", [0]), ("local", [0])), "p")
+        scene = jm.System({"flat": jm.Rigid2(), "local": jm.Vec2(), "p": jm.Vec2()}, mappings={"p": on_body})
+        x = jm.kinematics(scene, {"flat": jnp.array([[5.0, 0.0, np.pi / 2]]), "local": jnp.array([[1.0, 0.0]])})
+        assert jnp.allclose(x["p"], jnp.array([[5.0, 1.0]]))
     """
 
     parents: tuple[Stencil, ...] = stencils()

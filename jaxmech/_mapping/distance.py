@@ -18,6 +18,15 @@ class DistanceMapping(AbstractMapping):
     `parents=((state, nodes a (n,)), (state, nodes b (n,)))`, of the same state or of different ones; `rest_length` `L0` [m],
     0 unless given. Where the points coincide the derivatives are taken as zero. Raises `ValueError` for other shapes, other
     states than points, and negative lengths.
+    Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
+    doi:10.1007/8415_2012_125 (mappings).
+
+    Example:
+
+        link = jm.DistanceMapping((("p", [0]), ("p", [1])), "length", rest_length=1.0)
+        scene = jm.System({"p": jm.Vec2(), "length": jm.Vec1()}, mappings={"link": link})
+        x = jm.kinematics(scene, {"p": jnp.array([[0.0, 0.0], [3.0, 4.0]])})
+        assert jnp.allclose(x["length"], 4.0)  # 5 - 1 [m]
     """
 
     parents: tuple[Stencil, ...] = stencils()

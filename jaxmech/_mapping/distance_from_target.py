@@ -17,6 +17,14 @@ class DistanceFromTargetMapping(AbstractMapping):
 
     `parents=(state, nodes (n,))`; `target` `(d,)` or one per point `(n, d)` [m]; `rest_length` `L0` [m], 0 unless given.
     At the target itself the derivatives are taken as zero. Raises `ValueError` for other shapes or states.
+    Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
+    doi:10.1007/8415_2012_125 (mappings).
+
+    Example:
+
+        to_goal = jm.DistanceFromTargetMapping(("p", [0]), "missing", target=[3.0, 4.0])
+        scene = jm.System({"p": jm.Vec2(), "missing": jm.Vec1()}, mappings={"to goal": to_goal})
+        assert jnp.allclose(jm.kinematics(scene, {"p": jnp.zeros((1, 2))})["missing"], 5.0)  # [m]
     """
 
     parents: tuple[Stencil, ...] = stencils()

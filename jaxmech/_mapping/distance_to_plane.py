@@ -16,6 +16,13 @@ class DistanceToPlaneMapping(AbstractMapping):
 
     `parents=(state, nodes (n,))`; `normal` `(d,)`, of length 1 (it is used as it is); `offset` `c` [m]; each shared or one
     per point. Raises `ValueError` for other shapes or states.
+    Source: P. Wriggers, *Computational Contact Mechanics*, 2nd ed., 2006, doi:10.1007/978-3-540-32609-0 (gap functions).
+
+    Example:
+
+        height = jm.DistanceToPlaneMapping(("p", [0]), "height", normal=[0.0, 1.0], offset=0.5)
+        scene = jm.System({"p": jm.Vec2(), "height": jm.Vec1()}, mappings={"height": height})
+        assert jnp.allclose(jm.kinematics(scene, {"p": jnp.array([[7.0, 2.0]])})["height"], 1.5)  # [m]
     """
 
     parents: tuple[Stencil, ...] = stencils()

@@ -21,6 +21,17 @@ class FunctionMapping(AbstractMapping):
     one number. An angle, a curvature, a strain: whatever JAX can differentiate. It is static: take care to pass the same
     function again, or programs are compiled anew. A class of your own with `element_apply` can do more (numbers that all
     nodes share, promises of linearity). Raises `TypeError` for what cannot be called.
+    Units are those of the formula: [rad] of an angle, [1/m] of a curvature. Its Jacobian is derived by `jax.jvp`.
+    Source: A. Griewank and A. Walther, *Evaluating Derivatives*, 2nd ed., 2008, doi:10.1137/1.9780898717761.
+
+    Example:
+
+        def angle(x):  # of the point, seen from the origin [rad]
+            return jnp.arctan2(x[1], x[0])
+
+        seen = jm.FunctionMapping(("p", [0]), "angle", angle)
+        scene = jm.System({"p": jm.Vec2(), "angle": jm.Vec1()}, mappings={"seen": seen})
+        assert jnp.allclose(jm.kinematics(scene, {"p": jnp.array([[0.0, 2.0]])})["angle"], np.pi / 2)
     """
 
     parents: tuple[Stencil, ...] = stencils()

@@ -15,6 +15,16 @@ class IdentityMapping(AbstractMapping):
     """`p_i = q_i`, for degrees of freedom of any one kind. `IdentityMapping.of("parent", "child", nodes=n)`.
 
     Raises `ValueError` where parent and child differ in kind, or node numbers are not of shape `(n,)`.
+    In the unit of the parent, [m] or [rad].
+    Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
+    doi:10.1007/8415_2012_125 (mappings).
+
+    Example:
+
+        copy = jm.IdentityMapping.of("p", "copy", nodes=2)
+        scene = jm.System({"p": jm.Vec2(), "copy": jm.Vec2()}, mappings={"copy": copy})
+        x = jnp.array([[1.0, 2.0], [3.0, 4.0]])
+        assert jnp.array_equal(jm.kinematics(scene, {"p": x})["copy"], x)
     """
 
     parents: tuple[Stencil, ...] = stencils()

@@ -24,6 +24,16 @@ class LineSetSkinningMapping(AbstractMapping):
     `parents=((state, frames a (n, k)), (state, frames b (n, k)))`; `weights` `(n, k)` of sum 1; `place` `t` `(n, k)` of the
     nearest point of each line; `local` `(n, k, d)` [m]: the offset from it in the axes of `a`. Raises `ValueError` for
     other shapes or states, and for weights of another sum.
+    Source: SOFA's LineSetSkinningMapping; N. Magnenat-Thalmann, R. Laperriere, D. Thalmann, "Joint-dependent local
+    deformations for hand animation and object grasping", Graphics Interface 1988.
+
+    Example:
+
+        frames = jnp.array([[0.0, 0.0, 0.0], [4.0, 0.0, 0.0]])  # one line, of 4 m
+        skin = jm.LineSetSkinningMapping.from_rest("flat", "p", [[0, 1]], frames, [[1.0, 0.5]], nearest=1)
+        scene = jm.System({"flat": jm.Rigid2(), "p": jm.Vec2()}, mappings={"skin": skin})
+        longer = frames.at[1, 0].set(8.0)
+        assert jnp.allclose(jm.kinematics(scene, {"flat": longer})["p"], jnp.array([[2.0, 0.5]]))  # [m]
     """
 
     parents: tuple[Stencil, ...] = stencils()

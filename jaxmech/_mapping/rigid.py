@@ -24,6 +24,14 @@ class RigidMapping(AbstractMapping):
     `parents=(state, frame of each child (n,))`; `local` [m]: the points in the axes of their frames `(n, d)`, or the child
     frames `(n, 7)` or `(n, 3)`. Its geometric stiffness is what makes a hanging body stable and a standing one not.
     Raises `ValueError` for other states or shapes, and for quaternions that are not of unit length.
+    Source: R. Featherstone, *Rigid Body Dynamics Algorithms*, 2008, doi:10.1007/978-1-4899-7560-7, chapter 2.
+
+    Example:
+
+        tip = jm.RigidMapping(("frame", [0]), "tip", [[1.0, 0.0, 0.0]])
+        scene = jm.System({"frame": jm.Rigid3(), "tip": jm.Vec3()}, mappings={"tip": tip})
+        frame = jnp.array([[0.0, 0.0, 5.0, 0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]])  # turned by 90 degrees about z
+        assert jnp.allclose(jm.kinematics(scene, {"frame": frame})["tip"], jnp.array([[0.0, 1.0, 5.0]]), atol=1e-6)
     """
 
     parents: tuple[Stencil, ...] = stencils()

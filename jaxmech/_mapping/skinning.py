@@ -22,7 +22,15 @@ class SkinningMapping(AbstractMapping):
 
     `parents=(state, frames of each point (n, k))`; `weights` `(n, k)` of sum 1; `local` `(n, k, d)` [m]: the point in the
     axes of each of its frames. Raises `ValueError` for other shapes or states, and for weights of another sum.
-    Source: N. Magnenat-Thalmann et al., Graphics Interface 1988 (joint-dependent local deformations).
+    Source: N. Magnenat-Thalmann, R. Laperriere, D. Thalmann, "Joint-dependent local deformations for hand animation and
+    object grasping", Graphics Interface 1988.
+
+    Example:
+
+        skin = jm.SkinningMapping(("flat", [[0, 1]]), "p", weights=[[0.5, 0.5]], local=np.zeros((1, 2, 2)))
+        scene = jm.System({"flat": jm.Rigid2(), "p": jm.Vec2()}, mappings={"skin": skin})
+        frames = jnp.array([[0.0, 0.0, 0.0], [4.0, 2.0, 1.0]])
+        assert jnp.allclose(jm.kinematics(scene, {"flat": frames})["p"], jnp.array([[2.0, 1.0]]))  # half way
     """
 
     parents: tuple[Stencil, ...] = stencils()

@@ -14,6 +14,14 @@ class SquareMapping(AbstractMapping):
     """`p = q^2` (`Vec1` to `Vec1`), node by node.
 
     `parents=(state, nodes (n,))`. Raises `ValueError` for other shapes or states.
+    In the square of the parent's unit, [m^2] or [rad^2].
+    Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
+    doi:10.1007/8415_2012_125 (mappings).
+
+    Example:
+
+        scene = jm.System({"q": jm.Vec1(), "p": jm.Vec1()}, mappings={"square": jm.SquareMapping(("q", [0]), "p")})
+        assert jnp.allclose(jm.kinematics(scene, {"q": jnp.array([[3.0]])})["p"], 9.0)
     """
 
     parents: tuple[Stencil, ...] = stencils()

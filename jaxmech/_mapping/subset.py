@@ -13,6 +13,15 @@ class SubsetMapping(AbstractMapping):
     """`p_i = q_nodes(i)`: a state made of the nodes that `parents=(state, nodes)` lists, repeats allowed.
 
     Raises `ValueError` where parent and child differ in kind, or node numbers are not of shape `(n,)`.
+    In the unit of the parent, [m] or [rad].
+    Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
+    doi:10.1007/8415_2012_125 (mappings).
+
+    Example:
+
+        scene = jm.System({"p": jm.Vec2(), "tip": jm.Vec2()}, mappings={"tip": jm.SubsetMapping(("p", [1]), "tip")})
+        x = jnp.array([[1.0, 2.0], [3.0, 4.0]])
+        assert jnp.allclose(jm.kinematics(scene, {"p": x})["tip"], jnp.array([[3.0, 4.0]]))
     """
 
     parents: tuple[Stencil, ...] = stencils()

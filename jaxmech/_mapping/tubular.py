@@ -19,8 +19,16 @@ class TubularMapping(AbstractMapping):
     """`p = c + R (0, r cos a, r sin a)`: rings of points around the x axes of the frames of a curve.
 
     `parents=(state, frame of each point (n,))`; `angle` `a` [rad]; `radius` `r` [m], shared or one per point, and like
-    every number here a leaf to differentiate by. `TubularMapping.of(...)` makes whole rings, `tube_quads` the quads
+    every number here a leaf to differentiate by. `TubularMapping.of(...)` makes whole rings, `edges_to_quads` the quads
     between them. Raises `ValueError` for other shapes, states other than `Rigid3` and `Vec3`, negative radii.
+    Source: SOFA's TubularMapping.
+
+    Example:
+
+        ring = jm.TubularMapping.of("frame", "skin", frames=1, around=4, radius=0.5)
+        scene = jm.System({"frame": jm.Rigid3(), "skin": jm.Vec3()}, mappings={"ring": ring})
+        skin = jm.kinematics(scene, arm_state.position)["skin"]
+        assert skin.shape == (4, 3) and jnp.allclose(skin[0], jnp.array([0.0, 0.5, 0.0]))  # [m]
     """
 
     parents: tuple[Stencil, ...] = stencils()

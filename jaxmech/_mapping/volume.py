@@ -18,6 +18,13 @@ class VolumeMapping(AbstractMapping):
     `parents=(state, tetrahedra (n, 4))`, or triangles `(n, 3)`: then `det(a, b, c) / 6 - V0`, the volume between the
     triangle and the origin, whose sum over a closed surface (normals outwards) is the volume inside; `SumMapping` adds it
     up. `rest_volume` `V0` [m^3], 0 unless given. Raises `ValueError` for other shapes, or other states than `Vec3`.
+    Source: J. O'Rourke, *Computational Geometry in C*, 2nd ed., 1998, doi:10.1017/CBO9780511804120, section 1.3.
+
+    Example:
+
+        volumes = jm.VolumeMapping(("cube", mesh.cells), "volumes")
+        scene = jm.System({"cube": jm.Vec3(), "volumes": jm.Vec1()}, mappings={"volumes": volumes})
+        assert jnp.allclose(jm.kinematics(scene, {"cube": mesh.points})["volumes"].sum(), 1.0)  # [m^3]
     """
 
     parents: tuple[Stencil, ...] = stencils()

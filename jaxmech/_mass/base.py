@@ -17,6 +17,22 @@ class AbstractMass(eqx.Module):
 
     The mass matrix is `M = d2T/dv2`; the momentum `dT/dv`; gravity and the inertial forces (gyroscopic, centrifugal,
     the `dJ/dt v` term of mapped masses) follow from the same function.
+    `T` [J] from positions [m] and velocities [m/s], spins [rad/s]. A component is a field `on = stencils()`, its numbers,
+    and `element_kinetic_energy`. Raises `TypeError` where that is not defined, `ValueError` for numbers that fit no element.
+    Source: H. Goldstein, C. Poole, J. Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
+
+    Example:
+
+        class Rotor(jm.AbstractMass):  # T = I/2 (dq/dt)^2
+            on: tuple = jm.stencils()
+            inertia: jax.Array = jm.parameter()  # [kg m^2]
+
+            def element_kinetic_energy(self, x, v):
+                return 0.5 * self.inertia * v[0][0] ** 2
+
+        scene = jm.System({"angle": jm.Vec1()}, masses={"rotor": Rotor(("angle", [0]), 2.0)})
+        M = jm.component_matrix(scene, scene.at_rest({"angle": [[0.0]]}), "rotor", "mass")["angle", "angle"]
+        assert jnp.allclose(M.blocks, 2.0)  # d2T/dv2 [kg m^2]
     """
 
     on: AbstractVar[tuple[Stencil, ...]]

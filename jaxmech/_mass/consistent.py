@@ -22,6 +22,13 @@ class ConsistentMass(AbstractMass):
     more dimensions. Cells count the same whichever way round they are numbered. Exact for straight simplices and
     parallelepipeds. Raises `ValueError` unless the density is positive.
     Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1, section 16.2.
+
+    Example:
+
+        rod = jm.Mesh([[0.0, 0.0], [2.0, 0.0]], [[0, 1]], "edge")
+        scene = jm.System({"p": jm.Vec2()}, masses={"mass": jm.ConsistentMass.from_mesh("p", rod, 3.0)})  # [kg/m]
+        M = jm.component_matrix(scene, scene.at_rest({"p": rod.points}), "mass", "mass")["p", "p"].to_dense((2, 2))
+        assert jnp.allclose(M, jnp.kron(jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.eye(2)))  # rho L/6 (2 1; 1 2) [kg]
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -18,6 +18,13 @@ class DiagonalMass(AbstractMass):
     """`T = m_a/2 |v_a|^2` [J]: a point mass `m_a` [kg] for each node, `mass` of shape `(e,)` (or one number for all).
 
     `from_mesh` lumps the mass of cells. Raises `ValueError` unless all are positive.
+    Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 7 (lumped masses).
+
+    Example:
+
+        lumped = jm.DiagonalMass.from_mesh("cube", mesh, 1000.0)  # [kg/m^3], a cube of 1 m^3
+        assert lumped.mass.shape == (8,)
+        assert jnp.allclose(lumped.mass.sum(), 1000.0)  # [kg]
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -15,6 +15,14 @@ class PlanarRigidMass(AbstractMass):
     """`T = m/2 |v|^2 + I/2 w^2` [J]: `mass` [kg] and `inertia` [kg m^2] about the origin of the frame, the centre of mass.
 
     Raises `ValueError` unless both are positive.
+    Shared, or one per frame `(e,)`, `on=(state, frames)` of `Rigid2`.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 5.
+
+    Example:
+
+        scene = jm.System({"flat": jm.Rigid2()}, masses={"body": jm.PlanarRigidMass(("flat", [0]), 5.0, 2.0)})
+        M = jm.component_matrix(scene, scene.at_rest({"flat": [[0.0, 0.0, 0.3]]}), "body", "mass")["flat", "flat"]
+        assert jnp.allclose(M.blocks[0], jnp.diag(jnp.array([5.0, 5.0, 2.0])))
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -19,6 +19,16 @@ class RigidMass(AbstractMass):
     `mass` [kg]; `inertia` [kg m^2]: the tensor in body axes, `(3, 3)` or one per frame `(e, 3, 3)`. The gyroscopic torque
     `-w x I w` follows from the energy. Raises `ValueError` unless the mass is positive, and the inertia symmetric and
     positive definite.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 5.
+
+    Example:
+
+        body = jm.RigidMass(("frame", [0]), 5.0, np.diag([1.0, 2.0, 3.0]))
+        scene = jm.System({"frame": jm.Rigid3()}, masses={"body": body})
+        turned = scene.at_rest({"frame": [[0.0, 0.0, 0.0, 0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]]})  # by 90 degrees about z
+        M = jm.component_matrix(scene, turned, "body", "mass")["frame", "frame"]
+        expected = jnp.diag(jnp.array([5.0, 5.0, 5.0, 2.0, 1.0, 3.0]))  # the inertia turns too
+        assert jnp.allclose(M.blocks[0], expected, atol=1e-5)
     """
 
     on: tuple[Stencil, ...] = stencils()

@@ -11,7 +11,18 @@ from .base import AbstractMass
 
 
 class UniformMass(AbstractMass):
-    """`T = m/2 |v|^2` [J]: a point mass `mass` [kg], the same on every node. Raises `ValueError` unless positive."""
+    """`T = m/2 |v|^2` [J]: a point mass `mass` [kg], the same on every node. Raises `ValueError` unless positive.
+
+    `on=(state, nodes)`, of points. `UniformMass.of_total` shares a total among the nodes.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, section 1.1.
+
+    Example:
+
+        mass = jm.UniformMass.of_total(("p", [0, 1]), 1.0)  # [kg], half on each
+        scene = jm.System({"p": jm.Vec3()}, masses={"mass": mass})
+        M = jm.component_matrix(scene, scene.at_rest({"p": np.zeros((2, 3))}), "mass", "mass")["p", "p"]
+        assert jnp.allclose(M.to_dense((2, 2)), 0.5 * jnp.eye(6))
+    """
 
     on: tuple[Stencil, ...] = stencils()
     mass: Array = parameter()

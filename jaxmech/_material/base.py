@@ -12,6 +12,23 @@ class AbstractMaterial(eqx.Module):
     """A hyperelastic material: its energy density. Stress and tangent are its derivatives.
 
     The first Piola stress is `P = d psi / dF` [Pa]; the elasticity `d2 psi / dF2` [Pa].
+    `F` `(3, 3)` is the deformation gradient. A law has parameters (`parameter()`) and `needs_positive_volume`: whether it
+    is undefined where `det F <= 0`, so that line searches keep elements from turning inside out. Raises `TypeError` where
+    `energy_density` is not defined.
+    Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008,
+    doi:10.1017/CBO9780511755446, chapter 6.
+
+    Example:
+
+        class Fibres(jm.AbstractMaterial):  # along x
+            stiffness: jax.Array = jm.parameter()  # [Pa]
+            needs_positive_volume = False
+
+            def energy_density(self, F):
+                return 0.5 * self.stiffness * (F[:, 0] @ F[:, 0] - 1) ** 2
+
+        P = jax.grad(Fibres(3.0).energy_density)(jnp.diag(jnp.array([2.0, 1.0, 1.0])))
+        assert jnp.allclose(P[0, 0], 36.0)  # 2 k (l^2 - 1) l [Pa]
     """
 
     needs_positive_volume: AbstractClassVar[bool]  # psi is undefined where det F <= 0

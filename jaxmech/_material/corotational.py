@@ -19,6 +19,13 @@ class Corotational(AbstractMaterial):
     number.
     Source: A. McAdams et al., "Efficient elasticity for character skinning with contact and collisions", ACM
     Trans. Graph. 30(4), 2011, doi:10.1145/2010324.1964932, section 3.
+
+    Example:
+
+        law = jm.Corotational(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        turn = jnp.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+        assert jnp.allclose(law.energy_density(turn), 0.0)
+        assert jnp.allclose(law.energy_density(1.1 * turn), 30e3, rtol=1e-4)  # mu 3 e^2 + lam/2 (3 e)^2 [J/m^3]
     """
 
     young: Array = parameter()

@@ -17,6 +17,12 @@ class LinearElastic(AbstractMaterial):
     Raises `ValueError` unless `young > 0` and `-1 < poisson < 1/2`, `TypeError` for what is not a real
     number.
     Source: L. D. Landau and E. M. Lifshitz, *Theory of Elasticity*, 3rd ed., 1986, section 4.
+
+    Example:
+
+        law = jm.LinearElastic(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        P = jax.grad(law.energy_density)(jnp.diag(jnp.array([1.001, 1.0, 1.0])))
+        assert jnp.allclose(P[0, 0], 1200.0, rtol=1e-3)  # (lam + 2 mu) eps [Pa]
     """
 
     young: Array = parameter()

@@ -16,7 +16,13 @@ class MooneyRivlin(AbstractMaterial):
     `I1`, `I2` are those of `F^T F`, `J = det F`. `c10`, `c01` and `bulk` [Pa], shared or one per element; the
     shear modulus at rest is `2 (c10 + c01)`, the bulk modulus `bulk`. NaN where `J < 0`.
     Raises `ValueError` unless `bulk > 0` and `c10 + c01 > 0`, `TypeError` for what is not a real number.
-    Source: R. W. Ogden, *Non-linear Elastic Deformations*, 1984, sections 4.3.4 and 7.2.
+    Source: R. W. Ogden, *Non-linear Elastic Deformations*, 1984 (Dover: ISBN 978-0-486-69648-5), sections 4.3.4 and 7.2.
+
+    Example:
+
+        law = jm.MooneyRivlin(c10=1e5, c01=2e4, bulk=1e8)
+        psi = law.energy_density(jnp.diag(jnp.array([4.0, 0.5, 0.5])))  # of constant volume, I1 = 16.5, I2 = 8.0625
+        assert jnp.allclose(psi, 1e5 * 13.5 + 2e4 * 5.0625)  # [J/m^3]
     """
 
     c10: Array = parameter()

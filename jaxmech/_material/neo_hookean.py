@@ -17,6 +17,12 @@ class NeoHookean(AbstractMaterial):
     number.
     Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed.,
     2008, doi:10.1017/CBO9780511755446, section 6.4.3.
+
+    Example:
+
+        law = jm.NeoHookean(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        P = jax.grad(law.energy_density)(jnp.diag(jnp.array([1.2, 1.0, 1.0])))
+        assert jnp.allclose(P[0, 0], 4e5 * (1.2 - 1 / 1.2) + 4e5 * jnp.log(1.2) / 1.2)  # mu (l - 1/l) + lam ln(l)/l [Pa]
     """
 
     young: Array = parameter()

@@ -23,6 +23,12 @@ class Ogden(AbstractMaterial):
     for what is not a real number.
     Source: R. W. Ogden, "Large deformation isotropic elasticity: on the correlation of theory and experiment
     for incompressible rubberlike solids", Proc. R. Soc. A 326, 1972, doi:10.1098/rspa.1972.0026.
+
+    Example:
+
+        law = jm.Ogden(mu=[1e5], alpha=[2.0], bulk=1e8)  # one term with alpha = 2: a neo-Hookean solid
+        psi = law.energy_density(jnp.diag(jnp.array([4.0, 0.5, 0.5])))  # of constant volume
+        assert jnp.allclose(psi, 1e5 / 2 * 13.5)  # [J/m^3]
     """
 
     mu: Array = parameter(ndim=1)

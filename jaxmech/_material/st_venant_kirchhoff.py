@@ -16,7 +16,13 @@ class StVenantKirchhoff(AbstractMaterial):
     compression (uniaxially below a stretch of `1/sqrt(3)`) and lets elements turn inside out.
     Raises `ValueError` unless `young > 0` and `-1 < poisson < 1/2`, `TypeError` for what is not a real
     number.
-    Source: G. A. Holzapfel, *Nonlinear Solid Mechanics*, 2000, section 6.5.
+    Source: G. A. Holzapfel, *Nonlinear Solid Mechanics*, 2000, ISBN 978-0-471-82319-3, section 6.5.
+
+    Example:
+
+        law = jm.StVenantKirchhoff(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        P = jax.grad(law.energy_density)(jnp.diag(jnp.array([1.2, 1.0, 1.0])))
+        assert jnp.allclose(P[0, 0], 1.2 * 1.2e6 * 0.22)  # l (lam + 2 mu) (l^2 - 1)/2 [Pa]
     """
 
     young: Array = parameter()

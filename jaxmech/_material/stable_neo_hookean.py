@@ -20,6 +20,12 @@ class StableNeoHookean(AbstractMaterial):
     Source: B. Smith, F. de Goes, T. Kim, "Stable neo-Hookean flesh simulation", ACM Trans. Graph. 37(2),
     2018, doi:10.1145/3180491, without the term `log(I1 + 1)` that the source adds for elements collapsed to a
     point.
+
+    Example:
+
+        law = jm.StableNeoHookean(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        P = jax.grad(law.energy_density)(jnp.diag(jnp.array([0.0, 1.0, 1.0])))
+        assert jnp.allclose(P[0, 0], -1.2e6)  # an element that is flat is pushed apart: -(lam + mu) alpha [Pa]
     """
 
     young: Array = parameter()

@@ -37,6 +37,13 @@ def box_mesh(
     `size` and `origin` may be traced: derivatives with respect to them are those of the points. Raises
     `ValueError` for a number of axes, of cells, a size, a kind or a split that does not fit, `TypeError` for
     cells that are not whole numbers.
+    Source of the 'kuhn' split: H. W. Kuhn, "Some combinatorial lemmas in topology", 1960, doi:10.1147/rd.45.0518.
+
+    Example:
+
+        beam = jm.box_mesh(cells=(4, 1, 1), size=(2.0, 0.5, 0.5), kind="hexahedron")
+        assert beam.points.shape == (20, 3) and beam.cells.shape == (4, 8)
+        assert jnp.allclose(beam.measure(), 0.5)  # [m^3]
     """
     counts = _checked_counts(cells)
     dimension = len(counts)

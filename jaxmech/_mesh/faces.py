@@ -13,6 +13,14 @@ def hexahedra_to_quads(mesh: Mesh) -> TopologicalMapping:
 
     Faces come in the order of their first parent, the lower of the two, and are outward from it; on the boundary
     the second is -1. `boundary_of` gives the boundary alone. Raises `ValueError` for another kind of cells.
+    No units: numbers of points and cells.
+
+    Example:
+
+        bricks = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+        faces = jm.hexahedra_to_quads(bricks)
+        assert len(faces.mesh.cells) == 11  # of 12, the one between the two is shared
+        assert int((faces.parents >= 0).all(1).sum()) == 1
     """
     return _faces("hexahedra_to_quads", mesh, "hexahedron")
 
@@ -22,6 +30,12 @@ def tetrahedra_to_triangles(mesh: Mesh) -> TopologicalMapping:
 
     Faces come in the order of their first parent, the lower of the two, and are outward from it; on the boundary
     the second is -1. `boundary_of` gives the boundary alone. Raises `ValueError` for another kind of cells.
+    No units: numbers of points and cells.
+
+    Example:
+
+        faces = jm.tetrahedra_to_triangles(mesh)
+        assert len(faces.mesh.cells) == (6 * 4 + 12) / 2  # all but the 12 on the boundary are shared by two
     """
     return _faces("tetrahedra_to_triangles", mesh, "tetrahedron")
 
@@ -32,6 +46,13 @@ def triangles_to_edges(mesh: Mesh) -> TopologicalMapping:
     Edges come in the order of their first parent, the lowest of them, and run counter-clockwise round it. `p` is 2,
     or more where more than two triangles share an edge; on the boundary, all but the first are -1. `boundary_of`
     gives the boundary alone. Raises `ValueError` for another kind of cells.
+    No units: numbers of points and cells.
+
+    Example:
+
+        plate = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0))
+        edges = jm.triangles_to_edges(plate)
+        assert edges.mesh.kind == "edge" and len(edges.mesh.cells) == 5
     """
     return _faces("triangles_to_edges", mesh, "triangle")
 
@@ -41,6 +62,13 @@ def boundary_of(mesh: Mesh) -> TopologicalMapping:
     parent.
 
     `submesh(boundary_of(mesh).mesh)` drops the points inside. Raises as `Mesh.boundary` does.
+    No units: numbers of points and cells.
+
+    Example:
+
+        skin = jm.boundary_of(mesh)
+        assert skin.mesh.kind == "triangle" and skin.mesh.cells.shape == (12, 3)
+        assert jnp.allclose(skin.mesh.measure(), 6.0)  # [m^2]
     """
     cells = host_cells("boundary_of", mesh)
     faces, owners = boundary_faces(mesh)

@@ -31,6 +31,13 @@ def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: in
     Raises `FileNotFoundError`; `ImportError` without meshio; `ValueError` for a file that cannot be read,
     lists of cells that leave a choice, a kind that is not there, and points that are not in the plane if
     `dimension=2`.
+    Source: N. Schlömer, meshio (the formats it reads).
+
+    Example:
+
+        jm.write_mesh("cube.vtk", mesh)
+        again = jm.read_mesh("cube.vtk")
+        assert again.kind == "tetrahedron" and jnp.allclose(again.points, mesh.points)
     """
     meshio = _meshio()
     check_path("read_mesh", path)
@@ -64,6 +71,12 @@ def write_mesh(
     plane are written with z = 0, which is what the VTK formats require. Raises `ImportError` without meshio,
     `ValueError` for an array with another number of rows or an unknown format. An old file is replaced by a whole one or,
     where writing fails, left as it is.
+    Points in the unit of the mesh, [m] say. Source: N. Schlömer, meshio (the formats it writes).
+
+    Example:
+
+        jm.write_mesh("cube.vtu", mesh, cell_data={"young": np.full(6, 1e6)})
+        assert jm.read_mesh("cube.vtu").cells.shape == (6, 4)
     """
     meshio = _meshio()
     check_path("write_mesh", path)

@@ -40,6 +40,14 @@ class Mesh(eqx.Module):
 
     Raises `ValueError` for an unknown kind, another shape, a node that is not a point, a coordinate that is
     not finite; `TypeError` for points that are not real or cells that are not whole numbers.
+    Source: W. Schroeder, K. Martin, B. Lorensen, *The Visualization Toolkit*, 4th ed., 2006, ISBN 978-1-930934-19-1 (VTK
+    order).
+
+    Example:
+
+        square = jm.Mesh([[0.0, 0.0], [2.0, 0.0], [2.0, 1.0], [0.0, 1.0]], [[0, 1, 2], [0, 2, 3]], "triangle")
+        assert jnp.allclose(square.measure(), 2.0)  # [m^2]
+        assert square.nodes_where(lambda x: x[:, 0] == 0.0).tolist() == [0, 3]
     """
 
     points: Float[Array, "n d"] = eqx.field(converter=_as_points)
@@ -156,6 +164,12 @@ def boundary_faces(mesh: Mesh) -> tuple[Int[np.ndarray, "f m"], Int[np.ndarray, 
 
     Faces come in the order of their cells. Both arrays are empty for a closed surface. Raises `ValueError`
     for edges, which have no faces, and for prisms, whose faces are of two kinds.
+    `faces` `(f, m)` and `owners` `(f,)`: numbers, without units.
+
+    Example:
+
+        faces, owners = jm.boundary_faces(mesh)
+        assert faces.shape == (12, 3) and owners.shape == (12,)  # two triangles on each side of the cube
     """
     check_instance("boundary_faces", "mesh", mesh, Mesh)
     _face_kind(mesh)

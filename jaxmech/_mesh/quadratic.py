@@ -22,6 +22,13 @@ def quadratic_mesh(mesh: Mesh, kind: str | None = None) -> Mesh:
 
     `kind`: the quadratic kind, the one with fewest nodes unless given. Move the new points (`eqx.tree_at`) to curve the
     sides. Differentiable by the points of `mesh`. Raises `ValueError` for cells that have no such quadratic kind.
+    Points keep their unit [m].
+
+    Example:
+
+        plate = jm.quadratic_mesh(jm.box_mesh(cells=(1, 1), size=(1.0, 1.0)))
+        assert plate.kind == "triangle6" and plate.cells.shape == (2, 6)
+        assert plate.points.shape == (9, 2) and jnp.allclose(plate.measure(), 1.0)  # [m^2]
     """
     check_instance("quadratic_mesh", "mesh", mesh, Mesh)
     if mesh.kind not in _QUADRATIC:

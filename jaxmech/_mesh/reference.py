@@ -30,7 +30,16 @@ class ReferenceElement:
     cell (in the plane, the cell is on the left of its edges); `face_kind` is `None` where there are none, or of
     several kinds. `powers`: the exponents of the monomials in `xi` that span the shape functions, as many as nodes;
     none for linear cells, whose shape functions are products of affine ones. A row of a table, not a class, is what a
-    further cell takes. Source: O. C. Zienkiewicz, R. L. Taylor, *The Finite Element Method*, vol. 1, 5th ed., 2000, ch. 8.
+    further cell takes.
+    `xi` and shapes are pure numbers. `shape`, `shape_gradients` and `quadrature` raise `ValueError` for places of another
+    dimension and unknown rules; `reference_element` for unknown kinds.
+    Source: O. C. Zienkiewicz, R. L. Taylor, *The Finite Element Method*, vol. 1, 5th ed., 2000, ch. 8.
+
+    Example:
+
+        quad = jm.reference_element("quad")
+        points, weights = quad.quadrature("stiffness")  # 2 x 2 Gauss points
+        assert points.shape == (4, 2) and np.isclose(weights.sum(), 4.0)  # the square [-1, 1]^2
     """
 
     kind: str
@@ -284,7 +293,15 @@ for _element in (
 
 
 def reference_element(kind: str) -> ReferenceElement:
-    """The reference element of a kind of cell. Raises `ValueError` naming the choices for an unknown kind."""
+    """The reference element of a kind of cell. Raises `ValueError` naming the choices for an unknown kind.
+
+    No units. Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 3.
+
+    Example:
+
+        triangle = jm.reference_element("triangle")
+        assert np.allclose(triangle.shape(np.array([0.2, 0.3])), [0.5, 0.2, 0.3])
+    """
     if not isinstance(kind, str) or kind not in _ELEMENTS:
         raise ValueError(f"kind {kind!r} is not one of {list(_ELEMENTS)}.")
     return _ELEMENTS[kind]

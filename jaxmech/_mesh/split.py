@@ -27,6 +27,13 @@ def hexahedra_to_tetrahedra(mesh: Mesh, *, split: str = "alternating") -> Topolo
     are numbered alike, as in a lattice). Source of the patterns: J. Dompierre et al., "How to subdivide pyramids,
     prisms and hexahedra into tetrahedra", 8th International Meshing Roundtable, 1999; H. W. Kuhn, "Some combinatorial
     lemmas in topology", 1960, doi:10.1147/rd.45.0518.
+    Points stay [m], in the mesh's own array.
+
+    Example:
+
+        bricks = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+        cut = jm.hexahedra_to_tetrahedra(bricks).mesh
+        assert cut.cells.shape == (12, 4) and jnp.allclose(cut.measure(), 2.0)  # [m^3]
     """
     return _split("hexahedra_to_tetrahedra", mesh, "tetrahedron", split)
 
@@ -41,6 +48,13 @@ def quads_to_triangles(mesh: Mesh, *, split: str = "alternating") -> Topological
       `hexahedra_to_tetrahedra(mesh, split="lowest")`.
 
     Raises `ValueError` for another kind of cells, another split, and an edge that three quads share ('alternating').
+    Points stay [m].
+
+    Example:
+
+        tiles = jm.box_mesh(cells=(2, 1), size=(2.0, 1.0), kind="quad")
+        cut = jm.quads_to_triangles(tiles).mesh
+        assert cut.cells.shape == (4, 3) and jnp.allclose(cut.measure(), 2.0)  # [m^2]
     """
     return _split("quads_to_triangles", mesh, "triangle", split)
 
@@ -52,6 +66,14 @@ def hexahedra_to_prisms(mesh: Mesh, *, axis: int = 2, split: str = "alternating"
     `split` is 'alternating' (default: neighbours are mirror images) or 'kuhn' (for axis 2, the diagonal from the
     first to the third node of each). Raises `ValueError` for another kind of cells, another axis or split, and where
     neighbours do not cut the face they share alike: their axes must agree, as in a lattice.
+    Points stay [m]. Source of the patterns: J. Dompierre et al., "How to subdivide pyramids, prisms and hexahedra into
+    tetrahedra", 8th International Meshing Roundtable, 1999.
+
+    Example:
+
+        bricks = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+        cut = jm.hexahedra_to_prisms(bricks).mesh
+        assert cut.kind == "prism" and cut.cells.shape == (4, 6)
     """
     if isinstance(axis, bool) or not isinstance(axis, int) or axis not in (0, 1, 2):
         raise ValueError(f"hexahedra_to_prisms: axis must be 0, 1 or 2, got {axis!r:.80}.")

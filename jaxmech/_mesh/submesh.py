@@ -19,6 +19,13 @@ def submesh(mesh: Mesh, cells: Any = None) -> TopologicalMapping:
 
     Raises `ValueError` for a selection that is empty, of another shape, out of range or that names a cell twice,
     `TypeError` for one that is neither whole numbers nor booleans.
+    Points keep their unit [m].
+
+    Example:
+
+        corner = jm.submesh(mesh, [0])
+        assert corner.mesh.cells.tolist() == [[0, 1, 2, 3]]
+        assert jnp.array_equal(corner.nodes, jnp.sort(mesh.cells[0]))
     """
     every = host_cells("submesh", mesh)
     chosen = np.arange(len(every)) if cells is None else _chosen(cells, len(every))

@@ -28,6 +28,14 @@ class TopologicalMapping(eqx.Module):
 
     A number per parent cell is carried to the child cells by `values[mapping.parent]`. Raises `ValueError` for
     arrays of other shapes and a parent that does not exist, `TypeError` for numbers that are not whole.
+    Numbers, without units. Source: SOFA's topological mappings, F. Faure et al., 2012, doi:10.1007/8415_2012_125.
+
+    Example:
+
+        bricks = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+        cut = jm.hexahedra_to_tetrahedra(bricks)
+        young = np.array([1e6, 5e6])  # [Pa], of each hexahedron
+        assert young[cut.parent].tolist() == [1e6] * 6 + [5e6] * 6  # of its tetrahedra
     """
 
     mesh: Mesh

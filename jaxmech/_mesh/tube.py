@@ -27,6 +27,13 @@ def edges_to_quads(mesh: Mesh, orientations: Any, *, radius: Any, sides: int = 1
     `RigidMapping.from_global(state, "skin", tube.nodes, frames, tube.mesh.points)` moves the tube with its frames. Host
     only. Raises `ValueError` for cells of another kind, arrays of another shape, quaternions that are not of unit
     length, a radius that is not positive, fewer than 3 sides, and a frame whose x axis stands across its edge.
+    Source: SOFA's Edge2QuadTopologicalMapping.
+
+    Example:
+
+        line = jm.Mesh([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[0, 1]], "edge")
+        tube = jm.edges_to_quads(line, [[0.0, 0.0, 0.0, 1.0]] * 2, radius=0.1, sides=8)
+        assert tube.mesh.points.shape == (16, 3) and tube.nodes.tolist() == [0] * 8 + [1] * 8
     """
     edges = host_cells("edges_to_quads", mesh, "edge")
     if mesh.points.shape[1] != 3:

@@ -14,6 +14,12 @@ def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Flo
     `(m, 3)` or `(m, 4)`, counter-clockwise seen from outside. Differentiable. Zero where a point has no cell, or where
     cells cancel. Raises `ValueError` for other shapes. Source: M. Botsch et al., *Polygon Mesh Processing*, 2010,
     section 3.1.1 (weights by area).
+
+    Example:
+
+        square = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+        normals = jm.vertex_normals(square, jnp.array([[0, 1, 2, 3]]))
+        assert jnp.allclose(normals, jnp.array([0.0, 0.0, 1.0]))
     """
     points = jnp.asarray(real_array("vertex_normals", "points", points, (None, 3)))
     if not is_traced(cells):

@@ -48,6 +48,13 @@ def kinematics(system: System, position: Mapping[str, Array]) -> Fields:
     """The positions `(nodes, coord_size)` of every state, mapped ones included, from those of the main states.
 
     `position`: `state.position`, say. Differentiable; the mappings are applied from parents to children.
+    [m] of points, [m] and quaternions of frames. Raises `ValueError` or `TypeError` that names the state, for one that is
+    missing or unknown and for other shapes.
+
+    Example:
+
+        x = jm.kinematics(arm, {"frame": jnp.array([[5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])})
+        assert jnp.allclose(x["tip"], jnp.array([[6.0, 0.0, 0.0]]))
     """
     x = dict(position)
     for name in system.mapping_order:
@@ -79,6 +86,14 @@ def velocities(system: System, x: Fields, velocity: Mapping[str, Array]) -> Fiel
     """The velocities `(nodes, deriv_size)` of every state: `J v` for mapped ones.
 
     `x`: the positions of every state, from `kinematics`; `velocity`: those of the main states.
+    [m/s], of frames [rad/s] too. Raises `ValueError` or `TypeError` that names the state, for one that is missing or unknown
+    and for other shapes.
+
+    Example:
+
+        x = jm.kinematics(arm, arm_state.position)
+        v = jm.velocities(arm, x, {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])})  # a spin of 2 rad/s about z
+        assert jnp.allclose(v["tip"], jnp.array([[0.0, 2.0, 0.0]]))  # w x r
     """
     v = dict(velocity)
     for name in system.mapping_order:
@@ -198,6 +213,11 @@ def total_force(system: System, state: State) -> Fields:
 
     `{state: (nodes, deriv_size)}`. Constraints are not applied, and Rayleigh damping, which belongs to a step, is not in it.
     Raises `FailedComputation`, as `energy` does, for a force that is not finite.
+
+    Example:
+
+        f = jm.total_force(arm, arm_state)["frame"]
+        assert jnp.allclose(f, jnp.array([[0.0, 0.0, -10.0, 0.0, 10.0, 0.0]]))  # the load on the tip, and its torque r x f
     """
     force = force_at(system, state, zero_forces(system, state.position), state.velocity)
     if not is_traced(force) and not all(np.isfinite(np.asarray(f)).all() for f in force.values()):
@@ -215,6 +235,12 @@ def energy(system: System, state: State) -> Scalar:
     Minus its gradient is `total_force`, where no velocity and no force without an energy has a part in that. Raises
     `FailedComputation` that names the component and the element where an energy is undefined (an inverted element under a
     logarithm of its volume) or not finite; where values are traced (`jit`, `grad`, `vmap`) the result is then NaN.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
+
+    Example:
+
+        E = jm.energy(system, state)
+        assert jnp.allclose(E, 5000.0)  # -g . M x: a tonne whose centre is 0.5 m up [J]
     """
     x = kinematics(system, state.position)
     values = {
@@ -235,7 +261,17 @@ def energy(system: System, state: State) -> Scalar:
 
 @full_precision
 def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Scalar:
-    """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included."""
+    """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included.
+
+    Positions `(nodes, coord_size)`, velocities `(nodes, deriv_size)` [m/s, rad/s]. Raises `ValueError` or `TypeError` that
+    names the state, for one that is missing or unknown and for other shapes.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
+
+    Example:
+
+        T = jm.kinetic_energy(arm, arm_state.position, {"frame": jnp.array([[3.0, 0.0, 0.0, 0.0, 0.0, 2.0]])})
+        assert jnp.allclose(T, 11.0)  # 2 kg at 3 m/s, 1 kg m^2 at 2 rad/s [J]
+    """
     system = without_unloaded(with_only(system, masses=system.masses))
     x = kinematics(system, position)
     v = velocities(system, x, velocity)
@@ -254,7 +290,17 @@ def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapp
 
 @full_precision
 def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
-    """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`."""
+    """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`.
+
+    `{state: (nodes, deriv_size)}`. Raises `ValueError` or `TypeError` that names the state, for one that is missing or
+    unknown and for other shapes.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
+
+    Example:
+
+        p = jm.momentum(system, state.position, {"cube": jnp.tile(jnp.array([2.0, 0.0, 0.0]), (8, 1))})
+        assert jnp.allclose(p["cube"].sum(0), jnp.array([2000.0, 0.0, 0.0]))  # a tonne at 2 m/s [kg m/s]
+    """
     system = without_unloaded(with_only(system, masses=system.masses))
     if system.mappings:
         return jax.grad(lambda v: kinetic_energy(system, position, v))(dict(velocity))
@@ -274,7 +320,21 @@ def momentum_supply(system: System, position: Mapping[str, Array], velocity: Map
 
 @full_precision
 def inertial_force(system: System, state: State) -> Fields:
-    """`-(dM/dt) v + dT/dx + coadjoint`: gyroscopic and centrifugal forces, and `-J^T M dJ/dt v` of mapped masses."""
+    """`-(dM/dt) v + dT/dx + coadjoint`: gyroscopic and centrifugal forces, and `-J^T M dJ/dt v` of mapped masses.
+
+    `{state: (nodes, deriv_size)}` [N, N m], at the velocities of `state`. Raises `ValueError` or `TypeError` that names the
+    state, for one that is missing or unknown and for other shapes.
+    Source: J. E. Marsden and T. S. Ratiu, *Introduction to Mechanics and Symmetry*, 2nd ed., 1999,
+    doi:10.1007/978-0-387-21792-5, chapter 13 (Euler-Poincare equations).
+
+    Example:
+
+        body = jm.RigidMass(("frame", [0]), 1.0, np.diag([1.0, 2.0, 3.0]))
+        disc = jm.System({"frame": jm.Rigid3()}, masses={"body": body})
+        spin = jnp.array([[0.0, 0.0, 0.0, 1.0, 1.0, 0.0]])  # [rad/s]
+        f = jm.inertial_force(disc, jm.State(arm_state.position, {"frame": spin}, jnp.zeros(())))
+        assert jnp.allclose(f["frame"][0, 3:], jnp.array([0.0, 0.0, -1.0]))  # -w x I w [N m]
+    """
     varying = varying_masses(system, state)
     if not varying:
         return zero_forces(system, state.position)

@@ -34,6 +34,15 @@ def accelerations(
     """The accelerations `(nodes, deriv_size)` of every state: `J a + dJ/dt v` for mapped ones [m/s^2, rad/s^2].
 
     `x`: the positions of every state, from `kinematics`; `velocity` and `acceleration`: those of the main states.
+    Raises `ValueError` or `TypeError` that names the state, for one that is missing or unknown and for other shapes.
+    Source: R. Featherstone, *Rigid Body Dynamics Algorithms*, 2008, doi:10.1007/978-1-4899-7560-7, chapter 2.
+
+    Example:
+
+        x = jm.kinematics(arm, arm_state.position)
+        spin = {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])}  # [rad/s], which does not change
+        a = jm.accelerations(arm, x, spin, {"frame": jnp.zeros((1, 6))})
+        assert jnp.allclose(a["tip"], jnp.array([[-4.0, 0.0, 0.0]]))  # w x (w x r)
     """
     v = velocities(system, dict(x), velocity)
     result = dict(acceleration)
@@ -65,6 +74,13 @@ def pull_back(system: System, position: Mapping[str, Array], forces: Mapping[str
 
     `forces`: `{state: (nodes, deriv_size)}`, of some states; those of main states are added. Raises `ValueError` for
     unknown states.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, section 1.4 (generalised
+    forces).
+
+    Example:
+
+        f = jm.pull_back(arm, arm_state.position, {"tip": jnp.array([[0.0, 3.0, 0.0]])})["frame"]
+        assert jnp.allclose(f, jnp.array([[0.0, 3.0, 0.0, 0.0, 0.0, 3.0]]))  # a force of 3 N, and its torque of 3 N m
     """
     _check_states(system, forces)
     x = kinematics(system, position)
@@ -81,6 +97,14 @@ def pull_back_rows(system: System, position: Mapping[str, Array], rows: Mapping[
 
     `rows`: `{state: blocks (row, node of that state)}`. The result holds one entry for every main state that is reached,
     repeats not summed. Raises `ValueError` for unknown states.
+    Rows have the unit of `g` per unit of the state, [m/m, m/rad] say of a distance.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, section 1.4.
+
+    Example:
+
+        height = jm.Triplets(("row", "tip"), jnp.array([0]), jnp.array([0]), jnp.array([[[0.0, 0.0, 1.0]]]))  # dg/dp, g = z
+        rows = jm.pull_back_rows(arm, arm_state.position, {"tip": height})["frame"]
+        assert jnp.allclose(rows.blocks, jnp.array([0.0, 0.0, 1.0, 0.0, -1.0, 0.0]))
     """
     _check_states(system, rows)
     x = kinematics(system, position)
@@ -94,6 +118,14 @@ def jacobian(system: System, position: Mapping[str, Array], child: str, parent: 
     Of every main state, along all paths; or of one ancestor `parent`, main or mapped, taken as if it could move by itself.
     `{ancestor: blocks (node of child, node of ancestor)}`, repeats not summed: `.assemble(shape)`, `.to_bcoo(shape)`,
     `.to_dense(shape)`. Raises `ValueError` for unknown states.
+    In units of the child per unit of the ancestor, [m/m, m/rad] of a point on a frame.
+    Source: R. Featherstone, *Rigid Body Dynamics Algorithms*, 2008, doi:10.1007/978-1-4899-7560-7, chapter 2.
+
+    Example:
+
+        J = jm.jacobian(arm, arm_state.position, "tip")["frame"].to_dense((1, 1))
+        assert jnp.allclose(J[:, :3], jnp.eye(3))  # the tip moves with the frame,
+        assert jnp.allclose(J[:, 5], jnp.array([0.0, 1.0, 0.0]))  # and along y where it turns about z
     """
     _check_states(system, [child] if parent is None else [child, parent])
     x = kinematics(system, position)
@@ -152,6 +184,15 @@ def geometric_product(
     `u`: displacements of the main states. `forces`: `{state: (nodes, deriv_size)}`, others than those of the scene [N,
     N m], say `H^T lambda` of the multipliers of constraints `g(p) = 0` with `H = dg/dp`. Every mapping takes part in its
     own form (`geometric_stiffness`). Raises `ValueError` for unknown states.
+    Displacements [m, rad], result `{state: (nodes, deriv_size)}` [N, N m].
+    Source: E. Tournier, M. Nesme, B. Gilles, F. Faure, "Stable constrained dynamics", ACM Trans. Graph. 34(4), 2015,
+    doi:10.1145/2766969.
+
+    Example:
+
+        pulled = {"tip": jnp.array([[10.0, 0.0, 0.0]])}  # [N], besides the load: it straightens the arm
+        Gu = jm.geometric_product(arm, arm_state, {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 0.1]])}, pulled)
+        assert jnp.allclose(Gu["frame"][0, 5], 1.0)  # force times lever times angle [N m]
     """
     _check_states(system, forces or ())
     x = kinematics(system, state.position)

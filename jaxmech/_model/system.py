@@ -22,6 +22,14 @@ class State(eqx.Module):
     """Positions and velocities of the main (unmapped) states, and the time [s]. What the next step needs, no more.
 
     `position`: `{state: (nodes, coord_size)}`; `velocity`: `{state: (nodes, deriv_size)}`. Made by `System.at_rest`.
+    Positions [m, rad], velocities [m/s, rad/s]. Nothing is checked here, and nothing raised: functions that take a state
+    look at it.
+
+    Example:
+
+        moving = jm.State({"cube": mesh.points}, {"cube": jnp.ones((8, 3))}, jnp.asarray(0.5))
+        assert moving.position["cube"].shape == (8, 3) and float(moving.time) == 0.5
+        assert jm.inertial_force(system, moving)["cube"].shape == (8, 3)
     """
 
     position: dict[str, Array]
@@ -38,6 +46,16 @@ class System(eqx.Module):
 
     Raises `ValueError` or `TypeError` that names the component: an unknown state, a cycle of mappings, a state mapped
     twice, a constraint on a mapped state, a Rayleigh coefficient of nothing, gravity that no mass feels.
+    Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
+    doi:10.1007/8415_2012_125 (scenes of components).
+
+    Example:
+
+        spring = jm.AnchoredSprings(("p", [0]), 100.0, anchor=[[0.0, 0.0]])  # [N/m]
+        mass = jm.UniformMass(("p", [0]), 2.0)  # [kg]
+        scene = jm.System({"p": jm.Vec2()}, forces={"spring": spring}, masses={"mass": mass}, gravity=(0.0, -10.0))
+        hanging = jm.static_solve(scene, scene.at_rest({"p": [[0.0, 0.0]]}))
+        assert jnp.allclose(hanging.position["p"], jnp.array([[0.0, -0.2]]))  # m g / k [m]
     """
 
     dofs: dict[str, AbstractDof]

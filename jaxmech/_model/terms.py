@@ -19,6 +19,13 @@ class Terms:
     constraints; `symmetric`: keep only the symmetric part of each element's matrices and leave out the derivative of
     mapped velocities with respect to positions, so that symmetric solvers may be used (damped springs in motion and
     follower pressures have unsymmetric tangents).
+    No units: switches. Raises `TypeError` for what is not a boolean.
+
+    Example:
+
+        statics = jm.Terms(mass=False, damping=False)
+        K = jm.MatrixLinearSystem.build(system, state, statics)
+        assert K.terms == statics and statics.has_geometric and not statics.has_rayleigh
     """
 
     mass: bool = True
@@ -51,6 +58,14 @@ class Factors(eqx.Module):
     `rayleigh`, the factor of the Rayleigh damping, is that of damping unless it is given; `geometric` is that of
     stiffness. Statics uses `(0, 0, 1, 0)`, a step `h` of implicit Euler `(1, h, h^2, h)`. Raises `ValueError` or `TypeError`
     for what is not a real number; arrays of them are batches, to be mapped over by `vmap`.
+    Units: 1 for the mass, [s] for damping, [s^2] for stiffness in a matrix [kg]; any others that agree.
+
+    Example:
+
+        h = 0.01  # [s]
+        step = jm.Factors(mass=1.0, damping=h, stiffness=h**2)
+        assert step.of("geometric") == h**2 and step.of("rayleigh") == h
+        assert jm.Factors.only("mass").has("mass") and not jm.Factors.only("mass").has("stiffness")
     """
 
     mass: Any = 1.0

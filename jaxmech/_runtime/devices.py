@@ -24,6 +24,12 @@ def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = N
     products of batches (`vmap`) included. Solvers must iterate: the host does not serve several at once.
 
     Raises `TypeError` for what cannot be called. Not to be called within itself.
+    No units of its own.
+
+    Example:
+
+        product = jax.jit(jm.over_devices(lambda x: A.mv(x)))
+        assert jnp.allclose(product(b)["cube"], A.mv(b)["cube"], atol=1e-2)
     """
     if not callable(function):
         raise TypeError(f"over_devices: function must be a function, got {function!r:.80}.")

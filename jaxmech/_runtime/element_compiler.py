@@ -30,6 +30,13 @@ def element_compiler(form: Form) -> AbstractContextManager[None]:
     they are.
 
     Raises `ValueError` for another form, and `RuntimeError` in a function that is being traced: whoever calls it decides.
+    No units.
+
+    Example:
+
+        with jm.element_compiler("off"):
+            plain = jm.energy(system, state)
+        assert jnp.allclose(jm.energy(system, state), plain)  # [J], in any form
     """
     if is_tracing():
         raise RuntimeError("element_compiler: choose a form outside of functions that JAX traces, where they are called.")

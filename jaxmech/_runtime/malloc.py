@@ -14,6 +14,14 @@ def keep_freed_memory() -> bool:
     call spends a third to a half of its time on them. Freed memory then stays with the process, which is why this is not
     done for you. It sets `M_MMAP_THRESHOLD` to 1 GiB, `M_TRIM_THRESHOLD` to the largest and `M_TOP_PAD` to 256 MiB (see
     mallopt(3)). Returns whether the library took it: `False` where it is not glibc (macOS, Windows, musl).
+    No units, raises nothing. Source: mallopt(3), GNU C Library.
+
+    Example:
+
+        import subprocess, sys  # it changes the whole process: here another one
+
+        program = "import jaxmech as jm; print(jm.keep_freed_memory() in (True, False))"
+        assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.strip() == "True"
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -45,6 +45,13 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
 
     A value of a JAX program, also under `jit` and `vmap`: compare with `==`. Outside tracing it prints its name, and
     `RESULTS[result]` is the advice.
+    No units. Raises nothing itself; solves raise `FailedComputation` with its advice. Source: lineax (`lineax.RESULTS`).
+
+    Example:
+
+        result = jm.static_solve(system, state, linear_system, throw=False).info.result
+        assert result == jm.RESULTS.successful
+        assert "load steps" in jm.RESULTS[jm.RESULTS.not_converged]  # the advice
     """
 
     successful = "successful."
@@ -123,6 +130,16 @@ class FailedComputation(ArithmeticError):
 
     Raised outside `jit` and `vmap`. Inside, JAX raises the same words at run time: `jax.errors.JaxRuntimeError` (a
     `RuntimeError`) or, out of a short program, `ValueError`.
+    No units.
+
+    Example:
+
+        mirrored = system.at_rest({"cube": mesh.points * jnp.array([-1.0, 1.0, 1.0])})
+        try:
+            jm.energy(system, mirrored)  # a logarithm of negative volumes
+        except jm.FailedComputation as error:
+            failed = error
+        assert failed.result == jm.RESULTS.inverted_element and "solid" in str(failed)
     """
 
     def __init__(self, message: str, result: Any = None):

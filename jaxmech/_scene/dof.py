@@ -27,6 +27,17 @@ class AbstractDof(eqx.Module):
 
     `c = coord_size`, `d = deriv_size`. Velocities, displacements and forces are tangent vectors, translations first
     [m/s, m, N], then rotations in world axes [rad/s, rad, N m].
+    Sizes are class variables, known without values. Nothing is checked and nothing raised in `retract` and `local`, which
+    are traced; `System.at_rest` checks coordinates.
+    Source: P.-A. Absil, R. Mahony, R. Sepulchre, *Optimization Algorithms on Matrix Manifolds*, 2008, chapter 4
+    (retractions).
+
+    Example:
+
+        frame = jm.Rigid3()
+        x0, d = jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]), jnp.array([1.0, 2.0, 3.0, 0.1, 0.2, 0.3])
+        assert (frame.coord_size, frame.deriv_size) == (7, 6)
+        assert jnp.allclose(frame.local(x0, frame.retract(x0, d)), d)
     """
 
     coord_size: AbstractClassVar[int]
@@ -61,7 +72,15 @@ class AbstractDof(eqx.Module):
 
 
 class Vec1(AbstractDof):
-    """A scalar, `(1,)`: a joint angle [rad], a distance [m]. `retract(x, d) = x + d`."""
+    """A scalar, `(1,)`: a joint angle [rad], a distance [m]. `retract(x, d) = x + d`.
+
+    Its velocity [rad/s, m/s] and force [N m, N] are `(1,)` too. Raises nothing; `System.at_rest` checks shapes.
+    Source of `retract`: see `AbstractDof`.
+
+    Example:
+
+        assert jnp.allclose(jm.Vec1().retract(jnp.array([1.0]), jnp.array([0.5])), 1.5)
+    """
 
     coord_size = 1
     deriv_size = 1
@@ -76,7 +95,15 @@ class Vec1(AbstractDof):
 
 
 class Vec2(AbstractDof):
-    """A point of the plane, `(2,)` [m]. `retract(x, d) = x + d`."""
+    """A point of the plane, `(2,)` [m]. `retract(x, d) = x + d`.
+
+    Its velocity [m/s] and force [N] are `(2,)` too. Raises nothing; `System.at_rest` checks shapes.
+    Source of `retract`: see `AbstractDof`.
+
+    Example:
+
+        assert jnp.allclose(jm.Vec2().local(jnp.array([1.0, 1.0]), jnp.array([1.0, 3.0])), jnp.array([0.0, 2.0]))
+    """
 
     coord_size = 2
     deriv_size = 2
@@ -91,7 +118,16 @@ class Vec2(AbstractDof):
 
 
 class Vec3(AbstractDof):
-    """A point of space, `(3,)` [m]. `retract(x, d) = x + d`."""
+    """A point of space, `(3,)` [m]. `retract(x, d) = x + d`.
+
+    Its velocity [m/s] and force [N] are `(3,)` too. Raises nothing; `System.at_rest` checks shapes.
+    Source of `retract`: see `AbstractDof`.
+
+    Example:
+
+        moved = jm.Vec3().retract(jnp.zeros(3), jnp.array([1.0, 2.0, 3.0]))
+        assert jnp.allclose(moved, jnp.array([1.0, 2.0, 3.0]))
+    """
 
     coord_size = 3
     deriv_size = 3
@@ -106,7 +142,16 @@ class Vec3(AbstractDof):
 
 
 class Rigid2(AbstractDof):
-    """A frame of the plane: `(x, y, angle)` [m, m, rad]; velocity and spin. Its chart is additive."""
+    """A frame of the plane: `(x, y, angle)` [m, m, rad]; velocity and spin. Its chart is additive.
+
+    Velocity [m/s, m/s, rad/s] and force [N, N, N m] are `(3,)`. Raises nothing; `System.at_rest` checks shapes.
+    Source of `retract`: see `AbstractDof`.
+
+    Example:
+
+        moved = jm.Rigid2().retract(jnp.array([0.0, 0.0, 3.0]), jnp.array([1.0, 0.0, 0.5]))
+        assert jnp.allclose(moved, jnp.array([1.0, 0.0, 3.5]))
+    """
 
     coord_size = 3
     deriv_size = 3
@@ -124,6 +169,16 @@ class Rigid3(AbstractDof):
     """A frame of space: `(x, y, z, qx, qy, qz, qw)`, the quaternion of unit length; velocity and spin in world axes.
 
     `retract((c, q), (u, w)) = (c + u, exp(w) q)`: translation and world-frame rotation vector, side by side.
+    Coordinates `(7,)` [m, -]; velocity `(6,)` [m/s, rad/s], force `(6,)` [N, N m]. Raises nothing itself: `System.at_rest`
+    refuses quaternions that are not of unit length.
+    Source: J. C. Simo and L. Vu-Quoc, Comput. Methods Appl. Mech. Eng. 58 (1986) 79, doi:10.1016/0045-7825(86)90079-4.
+
+    Example:
+
+        start = jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+        step = jnp.array([1.0, 0.0, 0.0, 0.0, 0.0, np.pi / 2])  # 1 m along x, 90 degrees about z
+        turned = jm.Rigid3().retract(start, step)
+        assert jnp.allclose(turned, jnp.array([1.0, 0.0, 0.0, 0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]))
     """
 
     coord_size = 7

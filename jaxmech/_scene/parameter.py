@@ -49,6 +49,20 @@ def parameter(*, ndim: int = 0, **kwargs: Any) -> Any:
 
     The stored leaf has `ndim` axes (shared by all elements) or `ndim + 1` (one per element, element axis first). It is
     always a differentiable leaf, never static.
+    Its unit is for the component's docstring to say, [Pa] say. A leaf that is no real number, not finite, or of another
+    number of axes raises `ValueError` or `TypeError` when the component is built.
+
+    Example:
+
+        class Spring(jm.AbstractEnergyForceField):
+            on: tuple = jm.stencils()
+            k: jax.Array = jm.parameter()  # [N/m]
+
+            def element_energy(self, x):
+                return 0.5 * self.k * jnp.sum(x**2)  # `self.k` is one number, whether or not each element has its own
+
+        scene = jm.System({"p": jm.Vec1()}, forces={"springs": Spring(("p", [0, 1]), [2.0, 4.0])})
+        assert jnp.allclose(jm.energy(scene, scene.at_rest({"p": [[1.0], [1.0]]})), 3.0)  # [J]
     """
     return eqx.field(converter=as_array, metadata={_KIND: ("element", ndim, 0)}, **kwargs)
 
@@ -58,12 +72,42 @@ def nodal_parameter(*, ndim: int = 0, stencil: int = 0, **kwargs: Any) -> Any:
 
     The stored leaf has `ndim + 1` axes, node axis first; the element sees the rows of its own nodes (axes `k, ...`, or
     `...` where the stencil names one node per element), exactly as it sees positions.
+    Its unit is for the component's docstring to say, [m] of rest positions say. A leaf of another number of axes, or with
+    too few nodes, raises `ValueError` when the component is built.
+
+    Example:
+
+        class Spring(jm.AbstractEnergyForceField):
+            on: tuple = jm.stencils()
+            rest: jax.Array = jm.nodal_parameter(ndim=1)  # [m], of every node of the state
+
+            def element_energy(self, x):  # (k, c), as `self.rest` is
+                return 0.5 * jnp.sum((x - self.rest) ** 2)
+
+        scene = jm.System({"p": jm.Vec1()}, forces={"springs": Spring(("p", [[0, 1]]), [[0.0], [5.0]])})
+        assert jnp.allclose(jm.energy(scene, scene.at_rest({"p": [[1.0], [5.0]]})), 0.5)  # [J]
     """
     return eqx.field(converter=as_array, metadata={_KIND: ("node", ndim, stencil)}, **kwargs)
 
 
 def each_element(**kwargs: Any) -> Any:
-    """Declare numbers that every element has of its own: a tuple of arrays, element axis first, of any further axes."""
+    """Declare numbers that every element has of its own: a tuple of arrays, element axis first, of any further axes.
+
+    `(e, ...)` each; what of it belongs to one element, `(...)`, is seen by the element function. An array of another leading
+    axis raises `ValueError` when the component is built. Units are for the component's docstring to say.
+
+    Example:
+
+        class Pull(jm.AbstractEnergyForceField):
+            on: tuple = jm.stencils()
+            table: tuple = jm.each_element(default=())
+
+            def element_energy(self, x):
+                return -self.table[0] @ x
+
+        scene = jm.System({"p": jm.Vec2()}, forces={"pull": Pull(("p", [0, 1]), ([[1.0, 0.0], [0.0, 3.0]],))})
+        assert jnp.allclose(jm.energy(scene, scene.at_rest({"p": [[1.0, 1.0], [1.0, 1.0]]})), -4.0)  # [J]
+    """
 
     def convert(values: Any) -> tuple[Any, ...]:
         values = values if isinstance(values, tuple | list) else (values,)

@@ -30,6 +30,12 @@ class Stencil(eqx.Module):
 
     Raises `TypeError` for numbers that are not whole, `ValueError` for another shape, a negative number or one beyond
     32 bits.
+    No units: numbers of nodes. Kept in the field `on` of components, `parents` of mappings.
+
+    Example:
+
+        edges = jm.Stencil("p", [[0, 1], [1, 2]])
+        assert edges.elements == 2 and edges.nodes_per_element == 2
     """
 
     state: str = eqx.field(static=True)
@@ -89,6 +95,17 @@ def stencils(**kwargs: Any) -> Any:
 
     The field takes a `Stencil`, a pair `(state, nodes)`, or a tuple of those, and holds a tuple of stencils. Raises
     `TypeError` or `ValueError` for anything else, and for stencils of different numbers of elements.
+    No units. A pair `(state, nodes)` has `nodes` `(e,)` or `(e, k)`, see `Stencil`.
+
+    Example:
+
+        class Pull(jm.AbstractEnergyForceField):
+            on: tuple = jm.stencils()
+
+            def element_energy(self, a, b):  # one array for each of two stencils
+                return jnp.sum((a - b) ** 2)
+
+        assert [s.state for s in Pull((("p", [0]), ("q", [3]))).on] == ["p", "q"]
     """
     return eqx.field(converter=as_stencils, **kwargs)
 

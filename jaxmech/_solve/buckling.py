@@ -25,6 +25,13 @@ class Buckling(eqx.Module):
     """Load factors `mu` and shapes `phi` of `(K + mu K_sigma) phi = 0`, and `info` on how they were found.
 
     Differentiable as `Modes` are: `dmu = -phi^T (dK + mu dK_sigma) phi / phi^T K_sigma phi`.
+    Factors `(count,)` are multiples of the load [-]. Raises nothing; `info.result` says how it ended.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, section 6.8.2.
+
+    Example:
+
+        found = jm.buckling(column, column(0.0).at_rest({"p": [[0.0, 0.0], [0.0, 1.0]]}))
+        assert found.shapes["p"].shape == (1, 2, 2) and jnp.allclose(found.shapes["p"][0, :, 1], 0.0, atol=1e-4)  # sideways
     """
 
     pairs: Eigenpairs
@@ -64,6 +71,12 @@ def buckling(
     `jit`, JAX's run-time error) with the reason (`unstable_state`, `too_few_modes` where the load does not take
     stiffness away, and those of `modes` and `static_solve`) unless `throw=False`, which leaves it in `info.result`.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2014, section 6.8.2.
+    Load factors are pure numbers [-], multiples of the load.
+
+    Example:
+
+        found = jm.buckling(column, column(0.0).at_rest({"p": [[0.0, 0.0], [0.0, 1.0]]}))
+        assert jnp.allclose(found.factors, 1.0, rtol=1e-3)  # k L [N]
     """
     if not callable(scene):
         raise TypeError(f"buckling: scene must be a function of the load factor that gives a System, got {scene!r:.80}.")

@@ -26,6 +26,14 @@ def compliance_matrix(
     factorises once for all columns. Differentiable in both modes. A direction that a constraint holds has the 1 of `I - P`
     here, coupled to nothing. Raises `ValueError` for an unknown that does not exist. SOFA's `W()` is that of its
     constraint rows.
+    Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 1 (Green's function and
+    the inverse of the stiffness).
+
+    Example:
+
+        free = A.layout.dofs("cube", [1], [2])  # node 1, along z
+        W = jm.compliance_matrix(A, free)  # [m/N]
+        assert W.shape == (1, 1) and jnp.allclose(W, jnp.linalg.inv(A.to_dense())[free, free], rtol=1e-4)
     """
     check_instance("compliance_matrix", "A", A, lx.AbstractLinearOperator)
     if solver is not None:

@@ -18,6 +18,15 @@ class LinearProblem(eqx.Module):
     `A`: the operator, a `BlockMatrix` or without a matrix; `b`, `x`: `{state: (nodes, deriv_size)}`. `advance(x)`: the
     `State` that a solution leads to. Steps are pure functions, so nothing has to be kept for this: the linear system of any
     past step is made again from the state at which it began.
+    Units: `A` [N/m], `b` [N] and `x` [m] in statics. `solve` raises `TypeError` for what is no solver, and lineax's error
+    where the solver fails.
+    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, doi:10.1007/978-0-387-40065-5, chapter 11.
+
+    Example:
+
+        problem = jm.static_problem(system, state, linear_system)
+        x = problem.solve(jm.Dense())
+        assert jnp.allclose(problem.A.mv(x)["cube"], problem.b["cube"], atol=1.0)  # [N]
     """
 
     A: lx.AbstractLinearOperator

@@ -36,6 +36,13 @@ class StaticSolution(eqx.Module):
 
     `info`: `result` (of `RESULTS`), `iterations`, `residuals` (load steps, iterations; -1 where there was none) [N], the
     last `residual` and its rounding `floor` [N], `linear_steps` of an iterative solver, `loose_state` of a singular matrix.
+    Raises nothing: a member of `RESULTS` says how it ended.
+
+    Example:
+
+        solution = jm.static_solve(system, state, linear_system)
+        assert solution.info.result == jm.RESULTS.successful
+        assert solution.state.position["cube"].shape == (8, 3)  # [m]
     """
 
     state: State
@@ -124,8 +131,14 @@ def static_solve(
     Differentiable in forward and reverse mode, to any order, by every leaf of `system`, by `state.time`, and by the
     positions at which constraints hold nodes; nothing depends on the rest of the start. Raises `FailedComputation`
     (under `jit`, JAX's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
-    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 11; O. Blondel et al., arXiv:2105.15183
+    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 11; M. Blondel et al., arXiv:2105.15183
     (implicit differentiation).
+
+    Example:
+
+        solution = jm.static_solve(system, state, linear_system)
+        drop = state.position["cube"][1, 2] - solution.position["cube"][1, 2]
+        assert jnp.allclose(drop, 0.01539, atol=1e-5)  # the free side sags under its weight [m]
     """
     check_inputs("static_solve", system, state)
     check_flags("static_solve", throw=throw)
@@ -165,6 +178,15 @@ def static_problem(system: System, state: State, linear_system: AbstractLinearSy
     `A = P (K + G) P + I - P`, `b` the force out of balance and the prescribed motion still to go, `x` the displacement.
     At the start of a linear problem it is the whole problem; at a solution `A` is the tangent there and `b` what remains.
     `linear_system`: as in `static_solve`.
+    `A` [N/m], `b` [N], `x` [m]. Raises what `static_solve` raises for its arguments.
+    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, doi:10.1007/978-0-387-40065-5, chapter 11.
+
+    Example:
+
+        problem = jm.static_problem(system, state, linear_system)
+        x = problem.solve(jm.Dense())
+        after = problem.advance(x)  # one iteration of Newton's method
+        assert jnp.allclose(after.position["cube"], state.position["cube"] + x["cube"])
     """
     check_inputs("static_problem", system, state)
     if linear_system is None:
@@ -184,6 +206,14 @@ def reactions(system: System, state: State) -> Fields:
     """The forces [N, N m] with which constraints hold the main states in equilibrium: `-(I - P) f`.
 
     `{state: (nodes, deriv_size)}`, nil in free directions. `f` is `total_force`; inertia has no part in it.
+    Raises `ValueError` or `TypeError` for a state that is not one of the system's.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4.
+
+    Example:
+
+        solution = jm.static_solve(system, state, linear_system)
+        held = jm.reactions(system, solution.state)["cube"]
+        assert jnp.allclose(held.sum(0), jnp.array([0.0, 0.0, 10e3]), atol=0.1)  # the weight of a tonne [N]
     """
     f = total_force(system, state)
     free = project(system, f)

@@ -24,6 +24,14 @@ class AssemblyPattern(eqx.Module):
 
     `connectivity`: the node numbers `(e, k)` of each type of element; `pattern`: the blocks, every node's diagonal among
     them. Made by `AssemblyPattern.build`, outside `jit`, once per mesh; a pytree of index arrays, to be an argument.
+    No units. `build` raises `ValueError` for node numbers that do not exist, and under `jit`.
+    Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 2.
+
+    Example:
+
+        pattern = jm.AssemblyPattern.build(np.array([[0, 1], [1, 2]]), nodes=3)
+        K = jm.assemble(pattern, lambda x: jnp.ones((2, 2)), np.zeros((3, 1)))
+        assert pattern.pattern.blocks == 7 and jnp.allclose(K.to_dense()[1, 1], 2.0)
     """
 
     connectivity: tuple[Int[Array, "e k"], ...]
@@ -72,6 +80,16 @@ def assemble(
     compare. Differentiable by `points`, `each` and what the functions close over. With an `AssemblyPattern` it may (and
     should) be called under `jit`; without one, the pattern is built here, on the host. Raises `TypeError` or `ValueError`
     naming the type of element and the shape that was expected.
+    Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 2.
+
+    Example:
+
+        def rod(x, k):  # [N/m], of two points on a line
+            return k * jnp.array([[1.0, -1.0], [-1.0, 1.0]])
+
+        rods, points = np.array([[0, 1], [1, 2]]), np.zeros((3, 1))
+        K = jm.assemble(rods, rod, points, each=(jnp.array([1.0, 2.0]),))
+        assert jnp.allclose(K.to_dense(), jnp.array([[1.0, -1.0, 0.0], [-1.0, 3.0, -2.0], [0.0, -2.0, 2.0]]))
     """
     check_choice("assemble", "method", method, METHODS)
     points = jnp.asarray(real_array("assemble", "points", points))

@@ -22,6 +22,15 @@ class BlockMatrix(lx.AbstractLinearOperator):
 
     Vectors are dictionaries `{state: (nodes, deriv_size)}`; flat vectors and matrices take the states in sorted order.
     `symmetric` is a promise made by whoever assembled the matrix: lineax and our solvers choose by it.
+    `mv` and `from_entries` raise `ValueError` for vectors and blocks of other sizes. Units are those of its entries, [N/m]
+    say.
+    Source: Y. Saad, *Iterative Methods for Sparse Linear Systems*, 2nd ed., 2003, doi:10.1137/1.9780898718003, section 3.4.
+
+    Example:
+
+        assert A.sizes == (("cube", 8, 3),) and A.to_scipy().shape == (24, 24)
+        x = lx.linear_solve(A, b, jm.Cholesky()).value
+        assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1e-2)  # [N]
     """
 
     entries: dict[Pair, BlockSparse]

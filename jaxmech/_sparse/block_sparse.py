@@ -18,6 +18,14 @@ class BlockSparse(eqx.Module):
     A matrix of `n x m` blocks between two states; one vector `(m, c)` per block column goes in, `(n, r)` comes out.
     `row_index`, `columns` and `values` are the three arrays of a block-sparse-row format, ArcaneFEM's among them (whose
     `row_index` lacks the closing entry): block row `i` holds the blocks `row_index[i]` to `row_index[i + 1] - 1`.
+    Raises `ValueError` from `mv` for another shape. Units are those of `values`.
+    Source: Y. Saad, *Iterative Methods for Sparse Linear Systems*, 2nd ed., 2003, doi:10.1137/1.9780898718003, section 3.4.
+
+    Example:
+
+        pattern = jm.BlockPattern.build(np.array([0, 1]), np.array([0, 1]), shape=(2, 2))
+        matrix = jm.BlockSparse(jnp.stack([jnp.eye(2), 3 * jnp.eye(2)]), pattern)
+        assert jnp.allclose(matrix.mv(jnp.ones((2, 2))), jnp.array([[1.0, 1.0], [3.0, 3.0]]))
     """
 
     values: Float[Array, "z r c"]

@@ -27,6 +27,15 @@ def impose_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, w
     For direct solvers that scale rows: iterative ones, whose tolerance refers to `|b|`, end in `RESULTS.unequal_rows`, and
     `SVD` takes all but the penalty for rounding (`stats["rank"]` tells). Arguments, result and errors: see
     `eliminate_rows_and_columns`. ArcaneFEM's *Penalty*.
+    Raises `ValueError` as that does, and for a weight that is not positive.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, section 3.4.
+
+    Example:
+
+        cells = np.array([[0, 1]])
+        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
+        K, f = jm.impose_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=1e9)  # x_0 = 5 [m]
+        assert jnp.allclose(jnp.linalg.solve(K.to_dense(), f)[0], 5.0)
     """
     held, g, b = _conditions("impose_penalty", matrix, rhs, dofs, values)
     _check_weight("impose_penalty", weight)
@@ -40,6 +49,15 @@ def impose_weak_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any,
 
     With a large one, for direct solvers only (see `impose_penalty`). Arguments, result and errors: see
     `eliminate_rows_and_columns`. ArcaneFEM's *WeakPenalty*.
+    Raises `ValueError` as that does, and for a weight that is not positive; `weight` in the unit of `A`, [N/m] say.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, section 3.4.
+
+    Example:
+
+        cells = np.array([[0, 1]])
+        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
+        K, f = jm.impose_weak_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=10.0)  # a spring of 10 N/m, pulled to 5 m
+        assert jnp.allclose(K.to_dense()[0, 0], 12.0) and jnp.allclose(f[0], 50.0)
     """
     held, g, b = _conditions("impose_weak_penalty", matrix, rhs, dofs, values)
     _check_weight("impose_weak_penalty", weight)
@@ -51,6 +69,15 @@ def eliminate_rows(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> E
     """Row `i` becomes `x_i = g_i`, columns stay: exact, no longer symmetric.
 
     Arguments, result and errors: see `eliminate_rows_and_columns`. ArcaneFEM's *RowElimination*.
+    Raises `ValueError` as that does; `values` in the unit of the unknowns, [m] say.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4 (boundary conditions).
+
+    Example:
+
+        cells = np.array([[0, 1]])
+        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
+        K, f = jm.eliminate_rows(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
+        assert jnp.allclose(K.to_dense(), jnp.array([[1.0, 0.0], [-1.0, 2.0]])) and jnp.allclose(f[0], 5.0)
     """
     held, g, b = _conditions("eliminate_rows", matrix, rhs, dofs, values)
     rows = jnp.where(held[matrix.pattern.rows][:, :, None], 0, matrix.values)
@@ -65,6 +92,14 @@ def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, value
     `dofs`. An unknown that has been eliminated so may not be given another value afterwards: its column is gone. Raises
     `ValueError` for other shapes, values that are not finite, an unknown that does not exist, or one that is given twice.
     ArcaneFEM's *RowColumnElimination*.
+    Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4 (boundary conditions).
+
+    Example:
+
+        cells = np.array([[0, 1]])
+        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
+        K, f = jm.eliminate_rows_and_columns(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
+        assert jnp.allclose(K.to_dense(), jnp.diag(jnp.array([1.0, 2.0]))) and jnp.allclose(f[:, 0], 5.0)
     """
     held, g, b = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)
     b = jnp.where(held, g, b - matrix.mv(g))

@@ -21,6 +21,15 @@ def write_matrix(path: str | os.PathLike, matrix: BlockMatrix | BlockSparse) -> 
     An old file is replaced by a whole one or, where writing fails, left as it is.
     `Triplets` are assembled first, `triplets.assemble(shape)`. Raises `ValueError` for another suffix, `TypeError` for
     another matrix.
+    Numbers in the unit of the matrix.
+    Source: R. F. Boisvert, R. Pozo, K. Remington, *The Matrix Market Exchange Formats*, NISTIR 5935, 1996.
+
+    Example:
+
+        jm.write_matrix("stiffness.npz", A)
+        import scipy.sparse
+
+        assert scipy.sparse.load_npz("stiffness.npz").shape == (24, 24)
     """
     check_path("write_matrix", path)
     if not isinstance(matrix, BlockMatrix | BlockSparse):

@@ -19,6 +19,13 @@ class StateLayout(eqx.Module):
     Unknown number `offset[state] + deriv_size * node + component`, the order of `BlockMatrix.to_scipy()` and
     `to_dense()`. `sizes` lists `(state, nodes, deriv_size)`. Made by `StateLayout.of(vectors)`, or taken from a matrix,
     `A.layout`. (A dictionary of vectors is SOFA's multi-vector, the flat vector its BaseVector.)
+    No units [-]: numbers. Raises `TypeError` for other sizes, `ValueError` for unknown states and vectors of other shapes.
+
+    Example:
+
+        layout = jm.StateLayout.of({"a": np.zeros((2, 3)), "b": np.zeros((1, 6))})
+        assert layout.size == 12 and layout.offsets() == {"a": 0, "b": 6}
+        assert layout.dofs("b", [0], [5]).tolist() == [11]
     """
 
     sizes: Sizes = eqx.field(static=True)

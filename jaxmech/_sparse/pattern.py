@@ -52,6 +52,13 @@ class BlockPattern(eqx.Module):
     `rows`, `columns`: block coordinates in row-major order. `row_starts`: the first block of each row (CSR).
     `transposed`: the order that sorts the blocks column-major. `diagonal`: where block `(i, i)` stands, of a square
     matrix that stores its whole diagonal.
+    No units. `build` raises `ValueError` for pairs that are not sorted, not distinct, or outside of `shape`.
+    Source: Y. Saad, *Iterative Methods for Sparse Linear Systems*, 2nd ed., 2003, doi:10.1137/1.9780898718003, section 3.4.
+
+    Example:
+
+        pattern = jm.BlockPattern.build(np.array([0, 0, 1]), np.array([0, 1, 1]), shape=(2, 2))
+        assert pattern.blocks == 3 and pattern.row_starts.tolist() == [0, 2, 3]
     """
 
     rows: Int[Array, " z"]

@@ -14,6 +14,15 @@ class PreconditionedOperator(lx.AbstractLinearOperator):
 
     `rotations` `{state: (n, d, d)}`: how every node has turned since `near` was assembled. None of that changes what is
     solved, only in how many iterations: nothing is differentiated through it.
+    Units are those of the operator. Raises `ValueError` where `near` is a matrix of other sizes.
+    Source: as `PreconditionedMatrixFreeSystem`, which makes it.
+
+    Example:
+
+        turned = {"cube": jnp.tile(jnp.eye(3), (8, 1, 1))}  # not at all
+        operator = jm.PreconditionedOperator(A, A, turned)
+        x = lx.linear_solve(operator, b, jm.PCG(preconditioner=jm.Jacobi())).value
+        assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """
 
     operator: lx.AbstractLinearOperator

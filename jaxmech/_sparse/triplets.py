@@ -21,6 +21,12 @@ class Triplets(eqx.Module):
 
     `rows`, `columns` `(n,)`: node numbers; `blocks` `(n, r, c)`: say `-df/dx` of one node by another [N/m]. What is made
     of them takes the block rows and columns of the whole matrix as `shape`, and raises `ValueError` for a place outside.
+    Source: Y. Saad, *Iterative Methods for Sparse Linear Systems*, 2nd ed., 2003, doi:10.1137/1.9780898718003, section 3.4.
+
+    Example:
+
+        twice = jm.Triplets(("p", "p"), jnp.array([0, 0]), jnp.array([0, 0]), jnp.ones((2, 1, 1)))
+        assert jnp.allclose(twice.assemble((1, 1)).to_dense(), 2.0)
     """
 
     states: tuple[str, str] = eqx.field(static=True)

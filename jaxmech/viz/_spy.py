@@ -24,6 +24,13 @@ def spy(matrix: BlockMatrix | BlockSparse, *, axes: Any = None) -> Any:
     nodes show the blocks of their nodes. Small states are drawn larger than their share, so that they can be seen.
     `axes`: where to draw, a new figure unless given. Raises `ImportError` without matplotlib, `TypeError` for another
     matrix.
+    No units. Source: the `spy` of MATLAB and matplotlib.
+
+    Example:
+
+        axes = jm.viz.spy(A)
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["cube"]
+        axes.figure.clear()
     """
     try:
         import matplotlib.pyplot as plt

@@ -18,6 +18,14 @@ def draw_surface(points: Any, cells: Any, *, axes: Any = None, color: Any = "#d9
     cell; `edges`: the colour of the edges, none unless given. `axes`: 3D axes to draw on, a new figure unless given; their
     limits grow to hold the surface, with equal scales. Raises `ImportError` without matplotlib, `ValueError` for other
     shapes.
+    Source: W. Schroeder, K. Martin, B. Lorensen, *The Visualization Toolkit*, 4th ed., 2006, ISBN 978-1-930934-19-1.
+
+    Example:
+
+        skin = mesh.boundary()
+        axes = jm.viz.draw_surface(skin.points, skin.cells)
+        assert axes.name == "3d"
+        axes.figure.clear()
     """
     try:
         import matplotlib.pyplot as plt

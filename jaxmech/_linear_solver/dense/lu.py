@@ -19,6 +19,12 @@ class Dense(lx.AbstractLinearSolver):
     A singular matrix ends in `RESULTS.singular`, read from the pivots after scaling rows and columns;
     `stats["loose_state"]` is then the number of the state (in sorted order) that moves most in the null vector. `stats`
     also has `residual` (`|b - A x|`) and `reason`. Right-hand sides batched by `vmap` share one factor.
+    Source: G. H. Golub and C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 3.4.
+
+    Example:
+
+        x = lx.linear_solve(A, b, jm.Dense()).value
+        assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """
 
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):

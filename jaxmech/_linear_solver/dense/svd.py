@@ -20,7 +20,15 @@ class SVD(lx.AbstractLinearSolver):
     `stats`: `rank`, `condition` (the largest singular value over the smallest, infinite for a singular matrix),
     `residual`, which a right-hand side out of reach leaves above nil, `reason`. Never fails on a matrix that is finite:
     look at `rank`. SOFA's SVDLinearSolver, with an `rcond` that is relative. Derivatives are those of the pseudo-inverse
-    at constant rank (G. H. Golub and V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413, doi 10.1137/0710036).
+    at constant rank (see the source). Raises nothing but for what is not finite; `stats["residual"]` in the unit of `b`, [N]
+    say.
+    Source: G. H. Golub and V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413, doi:10.1137/0710036.
+
+    Example:
+
+        flat = lx.MatrixLinearOperator(jnp.array([[1.0, 0.0], [0.0, 0.0]]))  # singular
+        x = lx.linear_solve(flat, jnp.array([2.0, 0.0]), jm.SVD()).value
+        assert jnp.allclose(x, jnp.array([2.0, 0.0]))
     """
 
     rcond: float | None = None

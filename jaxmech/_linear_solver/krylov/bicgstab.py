@@ -20,7 +20,14 @@ class BiCGStab(AbstractKrylov):
     `rtol`, `atol`, `max_steps`, `give_up`, the option `x0` and `stats`: as for `PCG`. `preconditioner`: `BlockJacobi()` for
     a `BlockMatrix` and none for other operators, unless given; it need not be symmetric. A breakdown starts again from the
     true residual, and ends in `RESULTS.breakdown` where that did not halve.
-    H. van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992) 631, doi 10.1137/0913035.
+    Source: H. van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992) 631, doi:10.1137/0913035.
+    Units as for `PCG`: `atol` [N] where `b` is a force.
+
+    Example:
+
+        turning = lx.MatrixLinearOperator(jnp.array([[2.0, 1.0], [-1.0, 2.0]]))  # not symmetric
+        x = lx.linear_solve(turning, jnp.array([3.0, 1.0]), jm.BiCGStab()).value
+        assert jnp.allclose(x, 1.0, atol=1e-3)
     """
 
     rtol: float | None = None

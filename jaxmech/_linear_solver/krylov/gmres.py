@@ -27,8 +27,15 @@ class GMRES(AbstractKrylov):
     `preconditioner`: `BlockJacobi()` for a `BlockMatrix` and none for other operators, unless given; it acts from the right,
     so that the residual is the true one, and need not be symmetric. A singular operator without solution ends in
     `RESULTS.singular` or `RESULTS.stagnation`.
-    Y. Saad and M. H. Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856, doi 10.1137/0907058; Y. Saad, SIAM J. Sci. Comput.
-    14 (1993) 461, doi 10.1137/0914028.
+    Source: Y. Saad and M. H. Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856, doi:10.1137/0907058; Y. Saad, SIAM J. Sci.
+    Comput. 14 (1993) 461, doi:10.1137/0914028.
+    Units as for `PCG`: `atol` [N] where `b` is a force.
+
+    Example:
+
+        turning = lx.MatrixLinearOperator(jnp.array([[2.0, 1.0], [-1.0, 2.0]]))  # not symmetric
+        x = lx.linear_solve(turning, jnp.array([3.0, 1.0]), jm.GMRES(restart=2)).value
+        assert jnp.allclose(x, 1.0, atol=1e-3)
     """
 
     rtol: float | None = None

@@ -24,8 +24,16 @@ class MINRES(AbstractKrylov):
     Raises `ValueError` for an operator that does not promise symmetry, or a preconditioner that may be indefinite. An
     operator that breaks the promise ends in the reason `RESULTS.unsymmetric`, a singular one without solution in
     `RESULTS.singular`.
-    C. C. Paige and M. A. Saunders, SIAM J. Numer. Anal. 12 (1975) 617, doi 10.1137/0712047; recursion as in H. Elman,
-    D. Silvester, A. Wathen, Finite Elements and Fast Iterative Solvers, Oxford 2014, algorithm 4.1.
+    Source: Source: C. C. Paige and M. A. Saunders, SIAM J. Numer. Anal. 12 (1975) 617, doi:10.1137/0712047; recursion as in
+    H. Elman, D. Silvester, A. Wathen, Finite Elements and Fast Iterative Solvers, Oxford 2014, algorithm 4.1.
+    Units as for `PCG`: `atol` [N] where `b` is a force.
+
+    Example:
+
+        with_multiplier = jnp.array([[2.0, 1.0], [1.0, 0.0]])  # indefinite
+        saddle = lx.MatrixLinearOperator(with_multiplier, lx.symmetric_tag)
+        x = lx.linear_solve(saddle, jnp.array([3.0, 1.0]), jm.MINRES()).value
+        assert jnp.allclose(x, 1.0, atol=1e-3)
     """
 
     rtol: float | None = None

@@ -19,9 +19,9 @@ __all__ = ["PCG", "norm"]
 class PCG(AbstractKrylov):
     """Preconditioned conjugate gradients for symmetric positive definite operators.
 
-    Stops when the *true* residual meets `||b - A x|| <= rtol ||b|| + atol` (2-norm). `rtol=None` takes 1e-8 in float64,
-    1e-4 in float32; one below what rounding allows ends in `RESULTS.stagnation`, one that says nothing of rows far smaller
-    than those of `b` (of a penalty) in `RESULTS.unequal_rows`. `max_steps`: ten times the
+    Stops when the *true* residual meets `||b - A x|| <= rtol ||b|| + atol` (2-norm; `atol` in the unit of `b`, [N] say).
+    `rtol=None` takes 1e-8 in float64, 1e-4 in float32; one below what rounding allows ends in `RESULTS.stagnation`, one that
+    says nothing of rows far smaller than those of `b` (of a penalty) in `RESULTS.unequal_rows`. `max_steps`: ten times the
     number of unknowns, 20 000 at most, unless given. `give_up=True` ends in `RESULTS.max_steps_reached` as soon as the
     residual falls too slowly to arrive within `max_steps`: after five steps it must keep below the straight line, in
     logarithms, that leads there. `preconditioner`: `BlockJacobi()` for a `BlockMatrix` and none for other operators, unless
@@ -30,7 +30,13 @@ class PCG(AbstractKrylov):
     Raises `ValueError` for an operator that does not promise symmetry. One that breaks the promise ends in the reason
     `RESULTS.unsymmetric`, one that proves indefinite in `RESULTS.indefinite`, a singular one without solution in
     `RESULTS.singular`.
-    M. R. Hestenes and E. Stiefel, J. Res. Nat. Bur. Stand. 49 (1952) 409, doi 10.6028/jres.049.044.
+    Source: M. R. Hestenes and E. Stiefel, J. Res. Nat. Bur. Stand. 49 (1952) 409, doi:10.6028/jres.049.044.
+
+    Example:
+
+        solution = lx.linear_solve(A, b, jm.PCG(rtol=1e-4))
+        assert int(solution.stats["num_steps"]) <= 24  # as many as there are unknowns
+        assert jnp.allclose(A.mv(solution.value)["cube"], b["cube"], atol=10.0)  # [N]
     """
 
     rtol: float | None = None

@@ -75,7 +75,14 @@ class SmoothedAggregation(AbstractPreconditioner):
 
     Made of one concrete matrix, on the host, with pyamg (extra `amg`), by `from_matrix`; applied in JAX, so that it runs
     under `jit`, `vmap` and on accelerators. It may serve other matrices near that one: it is not made again.
-    P. Vanek, J. Mandel, M. Brezina, Computing 56 (1996) 179, doi 10.1007/BF02238511.
+    Source: P. Vanek, J. Mandel, M. Brezina, Computing 56 (1996) 179, doi:10.1007/BF02238511.
+    `from_matrix` raises `ImportError` without pyamg, `ValueError` for a matrix that is not symmetric; `build` for one of
+    other sizes. Without units of its own.
+
+    Example:
+
+        amg = jm.SmoothedAggregation.from_matrix(A, state.position)  # [m]
+        assert amg.build(A)(b)["cube"].shape == (8, 3)
     """
 
     hierarchies: dict[str, _Hierarchy]

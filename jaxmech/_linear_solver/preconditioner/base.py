@@ -37,6 +37,15 @@ class AbstractPreconditioner(eqx.Module):
 
     `definite`: whether `M` is symmetric positive definite when the operator is, as `PCG` needs. `indefinite`: whether it
     is also when the operator is symmetric but indefinite, as `MINRES` needs.
+    No units of its own: from residuals [N] to displacements [m], say. `build` raises `ValueError` for an operator it cannot
+    take.
+    Source: Y. Saad, *Iterative Methods for Sparse Linear Systems*, 2nd ed., 2003, doi:10.1137/1.9780898718003, chapter 9.
+
+    Example:
+
+        apply = jm.BlockJacobi().build(A)
+        assert apply(b)["cube"].shape == (8, 3)
+        assert jm.BlockJacobi.definite  # may be used with `PCG`
     """
 
     definite: AbstractClassVar[bool]

@@ -22,6 +22,13 @@ class StaleFactor(AbstractPreconditioner):
     `SparseDirect()` unless given. The factor is made once, and found again where the solver keeps factors (`SparseDirect`
     keeps two per pattern). SOFA's direct or AsyncSparseLDL solvers under a PCGLinearSolver. Nothing is differentiated
     through `near`: stop its gradient. Raises `ValueError` where there is no matrix, or one of other states.
+    No units of its own.
+    Source: Y. Saad, *Iterative Methods for Sparse Linear Systems*, 2nd ed., 2003, doi:10.1137/1.9780898718003, chapter 9.
+
+    Example:
+
+        apply = jm.StaleFactor(near=A.scaled(2.0), solver=jm.Dense()).build(A)  # the factor of another matrix
+        assert jnp.allclose(A.mv(apply(b))["cube"], 0.5 * b["cube"], atol=1.0)  # [N]
     """
 
     near: lx.AbstractLinearOperator | None = None

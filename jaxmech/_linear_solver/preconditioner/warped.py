@@ -23,8 +23,15 @@ class WarpedFactor(AbstractPreconditioner):
     finds the factor again as long as the matrix is kept. SOFA's WarpPreconditioner.
 
     Raises `ValueError` for any other operator.
-    H. Courtecuisse, J. Allard, C. Duriez, S. Cotin, "Asynchronous preconditioners for efficient solving of non-linear
-    deformations", VRIPHYS 2010, doi 10.2312/PE/vriphys/vriphys10/059-068.
+    Source: Source: H. Courtecuisse, J. Allard, C. Duriez, S. Cotin, "Asynchronous preconditioners for efficient solving of
+    non-linear deformations", VRIPHYS 2010, doi:10.2312/PE/vriphys/vriphys10/059-068.
+    Without units.
+
+    Example:
+
+        turned = {"cube": jnp.tile(jnp.eye(3), (8, 1, 1))}  # not at all
+        apply = jm.WarpedFactor(jm.Dense()).build(jm.PreconditionedOperator(A, A, turned))
+        assert jnp.allclose(A.mv(apply(b))["cube"], b["cube"], atol=1.0)  # [N]
     """
 
     solver: lx.AbstractLinearSolver = eqx.field(default_factory=SparseDirect)

@@ -26,7 +26,16 @@ class BlockTridiagonal(lx.AbstractLinearSolver):
     states; one that is not block tridiagonal ends in `RESULTS.not_block_tridiagonal`. A matrix whose pivots vanish ends in
     `RESULTS.singular`, with `stats["loose_state"]` as for `Dense`; one that needs an exchange of nodes, which only an
     indefinite one can, in `RESULTS.breakdown`. Right-hand sides batched by `vmap` share one factor.
-    G. H. Golub and C. F. Van Loan, Matrix Computations, Johns Hopkins 2013, section 4.5.
+    Source: G. H. Golub and C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 4.5.
+    `stats["residual"]` in the unit of `b`, [N] say.
+
+    Example:
+
+        cells = np.array([[0, 1], [1, 2]])  # a chain
+        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((3, 1)))
+        chain = jm.BlockMatrix.from_entries({("p", "p"): K}, symmetric=True)
+        x = lx.linear_solve(chain, {"p": jnp.ones((3, 1))}, jm.BlockTridiagonal()).value["p"]
+        assert jnp.allclose(K.mv(x), 1.0)
     """
 
     @full_precision
