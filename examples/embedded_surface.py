@@ -80,7 +80,7 @@ def main(cells=(12, 3, 12), fine=(96, 32), steps=25, picture=None):
     system, body, outer = scene(cells, points)
     state = system.at_rest({"body": body.points})
     integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True)
-    step = eqx.filter_jit(lambda s, x: integrator.step(s, x, 0.02)[0])
+    step = eqx.filter_jit(lambda s, x: integrator.step(s, x, None, 0.02)[0])
     for closed in np.linspace(0, CLOSED, steps):
         heights = [jnp.array([0.0, 0.0, side * (outer - closed)]) for side in (-1, 1)]
         system = eqx.tree_at(lambda s: [s.forces[plate].point for plate in ("bottom", "top")], system, heights)

@@ -20,6 +20,7 @@ from .._model.dynamics import Fields
 from .._model.scene_checks import check_nodes, component_stencils
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
+from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, UInt8
 from .._runtime.precision import compiled
 from .._runtime.results import is_traced
@@ -196,9 +197,18 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return not (plan.items or plan.geometric or plan.velocity)
 
     @checked
-    def prepared(self, system: System, state: State) -> "MatrixLinearSystem":
-        kept = constant_parts(self.constant, self.terms, system, state)
-        return dataclasses.replace(self, kept=kept)
+    @on_its_topology
+    def init(self, system: System, state: State) -> Parts | None:
+        """What of the matrix no motion changes: masses, and linear forces through linear mappings; None: nothing."""
+        return constant_parts(self.constant, self.terms, system, state)
+
+    def using(self, carry: Any) -> "MatrixLinearSystem":
+        if carry is None:
+            return self
+        check_instance("MatrixLinearSystem", "the carry", carry, Parts)
+        if not set(carry.values) <= set(self.patterns):
+            raise ValueError(f"MatrixLinearSystem: the carry is of blocks {sorted(carry.values)}, another linear system's.")
+        return dataclasses.replace(self, kept=carry)
 
 
 _SAVED = (MatrixLinearSystem, BlockAssembly, Parts, Plan, Contribution, Terms, Step, Expansion, Key)
