@@ -10,9 +10,9 @@ from ._assembly.public_functions import jacobian as jacobian
 from ._assembly.public_functions import kinematics as kinematics
 from ._assembly.public_functions import kinetic_energy as kinetic_energy
 from ._assembly.public_functions import momentum as momentum
+from ._assembly.public_functions import project as project
 from ._assembly.public_functions import pull_back as pull_back
 from ._assembly.public_functions import pull_back_rows as pull_back_rows
-from ._assembly.public_functions import project as project
 from ._assembly.public_functions import retract as retract
 from ._assembly.public_functions import total_force as total_force
 from ._assembly.public_functions import velocities as velocities

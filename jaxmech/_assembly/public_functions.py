@@ -28,7 +28,7 @@ component_matrix = checked(_component_matrices.component_matrix)
 @checked
 @full_precision
 def retract(system: System, position: _dynamics.Fields, u: _dynamics.Fields) -> _dynamics.Fields:
-    """The positions of the main states moved by `u` [m, rad] in their charts: `x + u` of points, `(c + u, exp(w) q)` of frames.
+    """The positions of the main states moved by `u` [m, rad] in their charts: `x + u`; `(c + u, exp(w) q)` of frames.
 
     `position`: `{state: (nodes, coord_size)}`; `u`: `{state: (nodes, deriv_size)}`, `h v` of a step, say. Differentiable.
     """

@@ -103,8 +103,8 @@ class ImplicitEuler(AbstractIntegrator):
     ) -> tuple[State, Any, NewtonInfo]:
         """The state after `dt` [s], the carry of the next step, and what happened.
 
-        `carry`: of `init` or the step before; None for a step by itself, which keeps nothing. Differentiable in both modes by
-        every leaf of `system`, by `state`, `dt` and Rayleigh coefficients. Raises `FailedComputation` (under `jit`, JAX's
+        `carry`: of `init` or the step before; None for a step by itself, which keeps nothing. Differentiable in both modes
+        by every leaf of `system`, by `state`, `dt` and Rayleigh coefficients. Raises `FailedComputation` (under `jit`, JAX's
         run-time error) unless `throw=False`.
         """
         check_inputs("ImplicitEuler", system, state)

@@ -93,7 +93,7 @@ class AbstractLinearSystem(eqx.Module):
 
     @checked
     def updated(self, system: System, state: State, carry: Any, factors: Factors) -> Any:
-        """What is kept, brought up to date for a step from `state` whose matrix has these factors; itself unless overridden."""
+        """What is kept, ready for a step from `state` whose matrix has these factors; itself unless overridden."""
         del system, state, factors
         return carry
 

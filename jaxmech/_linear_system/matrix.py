@@ -13,7 +13,7 @@ from .._assembly.block_assembly import BlockAssembly
 from .._assembly.evaluation import LocalValues, Wanted, evaluate, total_force
 from .._assembly.mapping_walk import Content, Expansion, Key, Side, Step
 from .._assembly.separate_terms import Parts, constant_parts
-from .._assembly.structure import Contribution, MatrixKind, Plan
+from .._assembly.structure import Contribution, MatrixKind, Plan, approximate_tangents
 from .._model.arguments import checked
 from .._model.constraint_projection import Touched, check_constraints, constrain_matrix, constrained_nodes, touched_blocks
 from .._model.dynamics import Fields
@@ -173,9 +173,11 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype)
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
-        # A derivative of every entry of a matrix costs many times that of the force that a product is.
+        # A derivative of every entry of a matrix costs many times that of the force that a product is; but where a tangent
+        # is not that derivative, a product with the matrix is another.
         free = MatrixFreeSystem(self.terms)
-        return (free if free.serves(system) else self).unconstrained(system, state, factors)
+        same = free.serves(system) and not approximate_tangents(system)
+        return (free if same else self).unconstrained(system, state, factors)
 
     @checked
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:

@@ -43,8 +43,8 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
     `StaleFactor()`, or `WarpedFactor()`, which also asks how every node has turned since then. Make one with
     `PreconditionedMatrixFreeSystem.build`. SOFA's system of that name, its `assemblingRate`, and its RotationMatrixSystem.
 
-    What is kept is part of the carry of an integrator, never of a `State`. Without a carry, the matrix is assembled each time
-    it is used. Nothing is differentiated through what is kept: it changes the number of iterations, not what is solved.
+    What is kept is part of the carry of an integrator, never of a `State`. Without a carry, the matrix is assembled each
+    time it is used. Nothing is differentiated through what is kept: it changes the number of iterations, not what is solved.
     """
 
     products: AbstractLinearSystem

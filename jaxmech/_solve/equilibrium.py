@@ -23,8 +23,8 @@ LINE_SEARCHES = ("finite", "residual", "none")
 
 
 class AbstractEquilibrium(eqx.Module):
-    """A residual to annul: `P R(u) = 0`, by Newton's method (`solve_equilibrium`). A pytree of its own, whose leaves are what
-    the solution is differentiated by.
+    """A residual to annul: `P R(u) = 0`, by Newton's method (`solve_equilibrium`). A pytree, whose leaves are what the
+    solution is differentiated by.
 
     A subclass says what state unknowns stand for (`state`), the residual, and how `A = -dR/du` is made of mass, damping and
     stiffness (`factors`), all at that state. The unknowns `u`, `{state: (nodes, deriv_size)}`, are velocities or
@@ -67,8 +67,10 @@ class AbstractEquilibrium(eqx.Module):
         return given(self.system, self.state(u))
 
     def is_exact(self) -> bool:
-        """Whether `operator` is the derivative itself. Static. If not, derivatives of the solution take products with the exact
-        one."""
+        """Whether `operator` is the derivative itself. Static.
+
+        If not, derivatives of the solution take products with the exact one.
+        """
         return False
 
     def is_inertial(self) -> bool:

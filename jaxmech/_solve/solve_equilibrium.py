@@ -30,8 +30,8 @@ def solve_equilibrium(
 ) -> tuple[Fields, NewtonInfo]:
     """The unknowns `u` at which `P R(u) = 0`, by Newton's method from `start`, and what happened.
 
-    `equilibrium`: the residual, an `AbstractEquilibrium`, of a time step, say; `start`: `{state: (nodes, deriv_size)}` of the
-    main states. What `start` has in constrained directions stays. The other arguments are those of `static_solve`.
+    `equilibrium`: the residual, an `AbstractEquilibrium`, of a time step, say; `start`: `{state: (nodes, deriv_size)}` of
+    the main states. What `start` has in constrained directions stays. The other arguments are those of `static_solve`.
 
     Differentiable in both modes, to any order, by every leaf of `equilibrium`, by the implicit function theorem, with the
     exact derivative of the residual even where its `operator` is only near that. Raises `FailedComputation` (under `jit`,
