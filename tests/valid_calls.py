@@ -306,6 +306,40 @@ def integrator() -> jm.ImplicitEuler:
 
 method("ImplicitEuler.step", integrator, system=SYSTEM, state=STATE, carry=None, dt=0.1, throw=True)
 method("ImplicitEuler.problem", integrator, system=SYSTEM, state=STATE, dt=0.1)
+
+
+class Settling(jm.AbstractEquilibrium):
+    """The displacements of a state at which nothing pulls."""
+
+    system: jm.System
+    linear_system: jm.AbstractLinearSystem
+    start: jm.State
+
+    @property
+    def factors(self) -> jm.Factors:
+        return jm.Factors.only("stiffness")
+
+    def state(self, u: dict[str, jax.Array]) -> jm.State:
+        moved = jm.retract(self.system, self.start.position, u)
+        return jm.State(moved, self.start.velocity, self.start.time)
+
+    def residual(self, u: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        return jm.total_force(self.system, self.state(u))
+
+
+call("retract", system=SYSTEM, position=POSITION, u=VELOCITY)
+call("project", system=SYSTEM, u=VELOCITY)
+call(
+    "solve_equilibrium",
+    equilibrium=late(lambda: Settling(scene()[0], linear_system(), scene()[1])),
+    start=late(lambda: vectors(0.0)),
+    solver=jm.Dense(),
+    rtol=1e-8,
+    atol=1e-9,
+    max_steps=9,
+    line_search="none",
+    throw=True,
+)
 call(
     "simulate",
     system=SYSTEM,

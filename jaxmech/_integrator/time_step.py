@@ -16,8 +16,9 @@ def check_time_step(dt: Any, *, carried_by: str = "") -> None:
     """
     if dt is None and carried_by:
         raise TypeError(
-            f"{carried_by}.step(system, state, carry, dt) takes a carry before dt. Write `carry = "
-            "integrator.init(system, state)` once, then `state, carry, info = integrator.step(system, state, carry, dt)`; a step by itself takes None."
+            f"{carried_by}.step(system, state, carry, dt) takes a carry before dt. Write "
+            "`carry = integrator.init(system, state)` once, then `state, carry, info = integrator.step(system, state, "
+            "carry, dt)`; a step by itself takes None."
         )
     if type(dt) is float and 0 < dt < math.inf:
         return  # as most are: what follows takes a tenth of a small step

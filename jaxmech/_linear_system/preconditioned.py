@@ -1,5 +1,6 @@
 """Products without a matrix, and beside them a matrix for the preconditioner that is assembled every few steps."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -34,6 +35,11 @@ class KeptMatrix(eqx.Module):
     values: dict[Pair, Array]
     position: Fields
     age: Int[Array, ""]
+
+
+def _check_carry(this: AbstractLinearSystem, system: System, state: State, carry: Any, *_: Any, **__: Any) -> None:
+    del system, state
+    check_instance(type(this).__name__, "the carry", carry, KeptMatrix)
 
 
 class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
@@ -121,10 +127,9 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
         return True
 
     @checked
-    @compiled
+    @functools.partial(compiled, before=_check_carry)
     def updated(self, system: System, state: State, carry: Any, factors: Factors) -> KeptMatrix:
         """The matrix assembled at `state` if it is time, else as it was."""
-        check_instance("PreconditionedMatrixFreeSystem", "the carry", carry, KeptMatrix)
 
         def assembled() -> KeptMatrix:
             kept = self._assembled(system, state, factors)
