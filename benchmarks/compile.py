@@ -26,7 +26,7 @@ STEPS = 100
 
 def step(system, state, linear_system, solver) -> Any:
     """One step."""
-    return jm.ImplicitEuler(linear_system, solver).step(system, state, DT, throw=False)[0]
+    return jm.ImplicitEuler(linear_system, solver).step(system, state, None, DT, throw=False)[0]
 
 
 def gradient(system, state, linear_system, solver) -> Any:

@@ -97,7 +97,7 @@ def programs(n: int, dtype: str) -> list[tuple[str, Any, Any]]:
         return linear_system.assemble(system, state)
 
     def step(system, state, linear_system):
-        return jm.ImplicitEuler(linear_system, jm.PCG(1e-6)).step(system, state, jnp.asarray(0.01), throw=False)
+        return jm.ImplicitEuler(linear_system, jm.PCG(1e-6)).step(system, state, None, jnp.asarray(0.01), throw=False)
 
     def solve(system, state, linear_system):
         return jm.static_solve(system, state, linear_system, solver=jm.PCG(), throw=False)

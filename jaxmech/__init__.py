@@ -10,8 +10,10 @@ from ._assembly.public_functions import jacobian as jacobian
 from ._assembly.public_functions import kinematics as kinematics
 from ._assembly.public_functions import kinetic_energy as kinetic_energy
 from ._assembly.public_functions import momentum as momentum
+from ._assembly.public_functions import project as project
 from ._assembly.public_functions import pull_back as pull_back
 from ._assembly.public_functions import pull_back_rows as pull_back_rows
+from ._assembly.public_functions import retract as retract
 from ._assembly.public_functions import total_force as total_force
 from ._assembly.public_functions import velocities as velocities
 from ._codegen import ElementForms as ElementForms
@@ -147,11 +149,13 @@ from ._scene.stencil import stencils as stencils
 from ._solve.buckling import Buckling as Buckling
 from ._solve.buckling import buckling as buckling
 from ._solve.compliance import compliance_matrix as compliance_matrix
+from ._solve.equilibrium import AbstractEquilibrium as AbstractEquilibrium
 from ._solve.equilibrium import NewtonInfo as NewtonInfo
 from ._solve.linear_problem import LinearProblem as LinearProblem
 from ._solve.modes import Modes as Modes
 from ._solve.modes import ModesInfo as ModesInfo
 from ._solve.modes import modes as modes
+from ._solve.solve_equilibrium import solve_equilibrium as solve_equilibrium
 from ._solve.static import StaticSolution as StaticSolution
 from ._solve.static import reactions as reactions
 from ._solve.static import static_problem as static_problem

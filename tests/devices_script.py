@@ -36,7 +36,7 @@ def beam(cells=(8, 3, 2)):
 
 def step(system, state, linear_system):
     solver = jm.PCG(1e-13)
-    return jm.ImplicitEuler(linear_system, solver).step(system, state, 0.02, throw=False)[0].position["beam"]
+    return jm.ImplicitEuler(linear_system, solver).step(system, state, None, 0.02, throw=False)[0].position["beam"]
 
 
 def compiled(function, *arguments):

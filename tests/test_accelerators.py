@@ -49,7 +49,7 @@ def on_gpu(monkeypatch):
 def stepped(arrays, static):
     """A number made of the state after a step with the default solver."""
     system, state, linear_system = eqx.combine(arrays, static)
-    end, _ = jm.ImplicitEuler(linear_system).step(system, state, 0.01, throw=False)
+    end, _, _ = jm.ImplicitEuler(linear_system).step(system, state, None, 0.01, throw=False)
     return sum(jnp.sum(x) for x in jax.tree.leaves(end) if jnp.issubdtype(x.dtype, jnp.inexact))
 
 
@@ -149,7 +149,7 @@ def test_programs_of_a_gpu_compute_the_same(stretch, monkeypatch):
 
     def step(position):
         state = eqx.tree_at(lambda s: s.position["body"], rest, position)
-        end, _ = jm.ImplicitEuler(linear_system, jm.PCG(1e-12)).step(system, state, 1e-3, throw=False)
+        end, _, _ = jm.ImplicitEuler(linear_system, jm.PCG(1e-12)).step(system, state, None, 1e-3, throw=False)
         return end.velocity["body"]
 
     def outcomes():

@@ -282,7 +282,7 @@ def test_an_outside_code_takes_a_step(scene):
     own = problem.solve()
     for s in x:
         close(x[s], own[s])
-    end, info = integrator.step(system, state, 0.01)
+    end, _, info = integrator.step(system, state, None, 0.01)
     close(jnp.sqrt(sum(jnp.sum(b**2) for b in problem.b.values())), info.residual)
     handed_back = problem.advance(x)
     assert handed_back.time == end.time
@@ -336,7 +336,7 @@ def test_newton_steps_one_by_one_are_the_implicit_step():
     )
     integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, start), newton=True, rayleigh_mass=0.2)
     problem = integrator.problem(system, start, 0.1)
-    end = integrator.step(system, start, 0.1)[0]
+    end = integrator.step(system, start, None, 0.1)[0]
     close(problem.advance(problem.solve(jm.Dense())).velocity["chain"], end.velocity["chain"])
 
 

@@ -76,7 +76,7 @@ def test_whatever_takes_a_linear_system_refuses_it(tmp_path):
             lambda ls=linear_system: ls.linearized(OTHERWISE, STATE, STATICS),
             lambda ls=linear_system: jm.static_solve(OTHERWISE, STATE, ls),
             lambda ls=linear_system: jm.static_problem(OTHERWISE, STATE, ls),
-            lambda euler=euler: euler.step(OTHERWISE, STATE, 0.01),
+            lambda euler=euler: euler.step(OTHERWISE, STATE, None, 0.01),
             lambda euler=euler: euler.problem(OTHERWISE, STATE, 0.01),
             lambda euler=euler: jm.simulate(OTHERWISE, STATE, euler, 0.01, 2),
         ]

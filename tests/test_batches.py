@@ -92,7 +92,7 @@ def steps(linear_system, number=1, **options):
 
     def solve(system, state):
         if number == 1:
-            end, info = integrator.step(system, state, 0.02, throw=False)
+            end, _, info = integrator.step(system, state, None, 0.02, throw=False)
             return end.position, info.result
         run = jm.simulate(system, state, integrator, 0.02, number, save_every=number, throw=False)
         failed = run.info.result != jm.RESULTS.successful

@@ -48,7 +48,7 @@ def problem(order, scale: float, stiffness: float):
 def step(newton):
     @eqx.filter_jit
     def run(system, state, linear_system, dt):
-        return jm.ImplicitEuler(linear_system, newton=newton).step(system, state, dt)[0]
+        return jm.ImplicitEuler(linear_system, newton=newton).step(system, state, None, dt)[0]
 
     return run
 
@@ -63,7 +63,7 @@ def trajectory(system, state, linear_system, dt):
 
 
 def bare_step(system, state, linear_system, dt):
-    return jm.ImplicitEuler(linear_system).step(system, state, dt)[0]
+    return jm.ImplicitEuler(linear_system).step(system, state, None, dt)[0]
 
 
 RUNS = {

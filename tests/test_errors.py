@@ -298,10 +298,10 @@ def test_without_throw_the_result_is_returned():
     assert solution.info.result == jm.RESULTS.singular
     massless, rest = chain(masses={}, constraints={}, forces=chain()[0].forces | {})
     integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(massless, rest))
-    _, info = integrator.step(massless, rest, 0.1, throw=False)
+    _, _, info = integrator.step(massless, rest, None, 0.1, throw=False)
     assert info.result == jm.RESULTS.singular
     with pytest.raises(jm.FailedComputation, match="ImplicitEuler: the matrix is singular: state 'chain'"):
-        integrator.step(massless, rest, 0.1)
+        integrator.step(massless, rest, None, 0.1)
 
 
 @pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jit"])

@@ -115,3 +115,8 @@ def test_embedded_surface(tmp_path):
     assert 0.1 < lost < 0.9  # no more than the plates moved
     assert -0.1 < change < 0  # Poisson's ratio is 0.4
     assert picture.stat().st_size > 10_000
+
+
+def test_newmark():
+    newmark, euler = load("newmark").main(steps=100)
+    assert abs(newmark) < 1e-3 and euler < -1e-2  # of second and of first order, on a top that turns by four radians

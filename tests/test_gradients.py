@@ -70,7 +70,7 @@ def dynamic(name, newton):
         )
 
         def step(state, _):
-            state, info = integrator.step(system, state, dt, throw=False)
+            state, _, info = integrator.step(system, state, None, dt, throw=False)
             return state, info.result._value
 
         state, results = jax.lax.scan(step, state, None, STEPS)

@@ -99,7 +99,7 @@ def pendulum():
 
 def stepped(system, state, kind, newton, rtol=CONVERGED):
     integrator = jm.ImplicitEuler(SYSTEMS[kind](system, state), newton=newton, rtol=rtol if newton else None)
-    return integrator.step(system, state, 0.02, throw=False)
+    return integrator.step(system, state, None, 0.02, throw=False)
 
 
 @functools.cache
@@ -118,7 +118,7 @@ def plain_step(newton):
 def test_steps_of_every_integrator_and_linear_system(kind, newton):
     """Equal to the plain scene's, by whatever route."""
     system, state = pendulum()
-    (end, info), (expected, _) = stepped(with_idle(system), state, kind, newton), plain_step(newton)
+    (end, _, info), (expected, *_) = stepped(with_idle(system), state, kind, newton), plain_step(newton)
     assert info.result == jm.RESULTS.successful
     equal(end, expected, ITERATIVE)
 
@@ -152,7 +152,7 @@ def test_a_skin_that_is_only_drawn_follows():
         gravity=(0.0, 0.0, -10.0),
     )
     start = system.at_rest({"body": box.points})
-    end, _ = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, start)).step(system, start, 0.1)
+    end, _, _ = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, start)).step(system, start, None, 0.1)
     x = jm.kinematics(system, end.position)
     np.testing.assert_allclose(x["skin"], places - [0.0, 0.0, 0.1], atol=ROUND_OFF)
     np.testing.assert_allclose(

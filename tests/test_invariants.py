@@ -384,7 +384,7 @@ def test_a_step_keeps_the_constraints(name):
     assert STEPS in scene.tags
     system, state = scene.system, scene.state
     dt = 0.02
-    end, _ = jm.ImplicitEuler(linear_system(name)).step(system, state, dt)
+    end, _, _ = jm.ImplicitEuler(linear_system(name)).step(system, state, None, dt)
     # What is left to travel to where the constraints want the nodes, and what moved of those that must not.
     assert np.abs(flat(prescribed(system, end.position, end.time))).max() <= ROUND_OFF
     held = jax.tree.map(jnp.subtract, end.velocity, project(system, end.velocity))

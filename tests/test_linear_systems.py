@@ -122,7 +122,7 @@ def test_momentum_and_weights_are_those_of_the_scene(name):
     expected, light = quick(lambda s, x: (jm.momentum(s, x.position, x.velocity), jm.total_force(weightless(s), x)))(
         system, state
     )
-    for linear_system in (fresh, fresh.prepared(system, state)):
+    for linear_system in (fresh, fresh.using(fresh.init(system, state))):
         found, force = quick(lambda ls, s, x: (ls.momentum(s, x, x.velocity), ls.linearized(s, x, weights=False)[1]))(
             linear_system, system, state
         )
@@ -142,7 +142,8 @@ def test_kept_masses_are_read_where_the_pattern_is_theirs(monkeypatch):
         elastic = jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(1e3, 0.3))
         system = jm.System({"body": jm.Vec3()}, forces={"elastic": elastic}, masses={"mass": made(mesh)})
         state = system.at_rest({"body": mesh.points})
-        linear_system = jm.MatrixLinearSystem.build(system, state, jm.Terms(**terms)).prepared(system, state)
+        fresh = jm.MatrixLinearSystem.build(system, state, jm.Terms(**terms))
+        linear_system = fresh.using(fresh.init(system, state))
         asked.clear()
         found = linear_system.momentum(system, state, {"body": mesh.points})
         close(found["body"], jm.momentum(system, state.position, {"body": mesh.points})["body"])
@@ -234,7 +235,7 @@ def test_composite_is_a_linear_system():
     composite = jm.CompositeLinearSystem.build(system, state, {"S": jm.Terms(), "M": jm.Factors.only("mass")}, solver="S")
     plain = jm.MatrixLinearSystem.build(system, state)
     assert composite.terms == plain.terms
-    ends = [jm.ImplicitEuler(s).step(system, state, 0.01)[0] for s in (composite, plain)]
+    ends = [jm.ImplicitEuler(s).step(system, state, None, 0.01)[0] for s in (composite, plain)]
     np.testing.assert_array_equal(ends[0].position["chain"], ends[1].position["chain"])
     rest = [jm.static_solve(system, state, s).position["chain"] for s in (composite, plain)]
     np.testing.assert_array_equal(*rest)
@@ -445,15 +446,15 @@ def test_what_no_motion_changes_is_evaluated_once():
     linear_system = jm.MatrixLinearSystem.build(system, state)
     moved = jm.State({"chain": 1.3 * state.position["chain"]}, {"chain": state.position["chain"]}, state.time)
     matrix = quick(lambda ls, system, factors: ls.unconstrained(system, moved, factors).to_dense())
-    prepared = quick(lambda system: linear_system.prepared(system, state))(system)
-    assert {item.name for item in prepared.constant.plan.items} == {"drag", "chain", "cargo"}
+    kept = linear_system.using(quick(lambda system: linear_system.init(system, state))(system))
+    assert {item.name for item in kept.constant.plan.items} == {"drag", "chain", "cargo"}
     for factors in (FACTORS, jm.Factors(1.0, 0.2, 0.04)):
         factors = jax.tree.map(jnp.asarray, factors)
         expected = matrix(linear_system, system, factors)
-        close(matrix(prepared, system, factors), expected)
-        close(matrix(prepared, heavier, factors), expected)  # the cargo is not asked for its mass again
+        close(matrix(kept, system, factors), expected)
+        close(matrix(kept, heavier, factors), expected)  # the cargo is not asked for its mass again
         assert np.abs(matrix(linear_system, heavier, factors) - expected).max() > 1
-    again = quick(lambda ls, system: ls.prepared(system, state))(prepared, heavier)  # which replaces what was kept
+    again = quick(lambda ls, system: ls.using(ls.init(system, state)))(kept, heavier)  # which replaces what was kept
     close(matrix(again, heavier, factors), matrix(linear_system, heavier, factors))
 
 
@@ -466,10 +467,10 @@ def test_a_law_that_is_not_linear_is_not_kept():
     }
     state = scene[jm.LinearElastic].at_rest({"b": mesh.points})
     linear_system = jm.MatrixLinearSystem.build(scene[jm.LinearElastic], state, STATICS)
-    assert linear_system.prepared(scene[jm.LinearElastic], state).kept is not None
-    assert linear_system.prepared(scene[jm.NeoHookean], state).kept is None
-    prepared = linear_system.prepared(scene[jm.LinearElastic], state)
-    assert prepared.prepared(scene[jm.NeoHookean], state).kept is None
+    kept = linear_system.init(scene[jm.LinearElastic], state)
+    assert kept is not None
+    assert linear_system.init(scene[jm.NeoHookean], state) is None
+    assert linear_system.using(kept).init(scene[jm.NeoHookean], state) is None
 
 
 @pytest.mark.slow
@@ -485,7 +486,7 @@ def test_gradients_pass_by_what_no_motion_changes():
             now = jm.simulate(scene, state, integrator, 0.1, 3, throw=False).last
         else:
             for _ in range(3):
-                now, _ = integrator.step(scene, now, 0.1, throw=False)
+                now, _, _ = integrator.step(scene, now, None, 0.1, throw=False)
         return now.position["chain"][-1, 2]
 
     kept, plain = (quick(jax.value_and_grad(functools.partial(end, whole=w)))(jnp.asarray(0.3)) for w in (True, False))
@@ -511,20 +512,18 @@ def test_what_is_kept_changes_nothing_but_iterations(assembled):
     kept = jm.simulate(system, state, stepper(linear_system), 0.05, 6, save_every=2)
     plain = jm.simulate(system, state, jm.ImplicitEuler(linear_system.matrix, rayleigh_mass=0.1), 0.05, 6, save_every=2)
     close(kept.position["chain"], plain.position["chain"], ITERATIVE)
-    assert linear_system.memory is None  # nothing was changed in place
+    assert linear_system.kept is None  # nothing was changed in place
 
 
 def test_the_matrix_is_assembled_at_every_nth_step():
     system, state, linear_system = swinging(every=3)
     integrator = stepper(linear_system)
-    step = eqx.filter_jit(lambda integrator, state: integrator.step(system, state, 0.05)[0])
-    refresh = eqx.filter_jit(lambda integrator, state: integrator.refreshed(system, state, 0.05))
-    starts, kept = [], []
+    step = eqx.filter_jit(lambda state, carry: integrator.step(system, state, carry, 0.05)[:2])
+    starts, kept, carry = [], [], integrator.init(system, state)
     for _ in range(7):
         starts.append(np.asarray(state.position["chain"]))
-        integrator = refresh(integrator, state)
-        kept.append(np.asarray(integrator.linear_system.memory.position["chain"]))
-        state = step(integrator, state)
+        state, carry = step(state, carry)
+        kept.append(np.asarray(carry.position["chain"]))
     for number, position in enumerate(kept):
         np.testing.assert_array_equal(position, starts[3 * (number // 3)])
 
@@ -532,16 +531,17 @@ def test_the_matrix_is_assembled_at_every_nth_step():
 @pytest.mark.slow
 def test_gradients_pass_by_what_is_kept():
     system, state, linear_system = swinging()
-    kept = stepper(linear_system).refreshed(system, state, 0.1)
+    stepping = stepper(linear_system)
+    carry = quick(lambda: stepping.step(system, state, stepping.init(system, state), 0.1, throw=False)[1])()
     moved = jm.State({"chain": state.position["chain"] ** 2}, state.velocity, state.time)
 
-    def tip(stiffness, integrator):
+    def tip(stiffness, integrator, carry):
         scene = eqx.tree_at(lambda s: s.forces["links"].stiffness, system, stiffness)
-        now = integrator.refreshed(scene, moved, 0.05)
-        return now.step(scene, moved, 0.05, throw=False)[0].position["chain"][-1, 2]
+        return integrator.step(scene, moved, carry, 0.05, throw=False)[0].position["chain"][-1, 2]
 
     plain = jm.ImplicitEuler(linear_system.matrix, jm.Dense(), rayleigh_mass=0.1)
-    slopes = [quick(jax.grad(lambda k, i=i: tip(k, i)))(jnp.asarray(40.0)) for i in (kept, plain)]
+    pairs = ((stepping, carry), (plain, None))
+    slopes = [quick(jax.grad(lambda k, i=i, c=c: tip(k, i, c)))(jnp.asarray(40.0)) for i, c in pairs]
     close(*slopes, ITERATIVE)
 
 
@@ -652,7 +652,8 @@ def test_the_warped_factor_of_a_turned_body():
     system = jm.System({"body": jm.Vec3()}, forces={"elastic": elastic}, masses={"mass": mass})
     state = system.at_rest({"body": mesh.points})
     factors = jm.Factors(mass=1.0, damping=0.0, stiffness=1e-3)
-    kept = jm.PreconditionedMatrixFreeSystem.build(system, state, assembled=True).refreshed(system, state, factors)
+    fresh = jm.PreconditionedMatrixFreeSystem.build(system, state, assembled=True)
+    kept = fresh.using(fresh.updated(system, state, fresh.init(system, state), factors))
     now = jm.State({"body": state.position["body"] @ matrix_of(TURN).T}, state.velocity, state.time)
     b = {"body": jnp.sin(jnp.arange(float(mesh.points.size))).reshape(mesh.points.shape)}
 

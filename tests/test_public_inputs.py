@@ -209,11 +209,14 @@ FAIR = {
     ("BlockPattern.at_columns", "x"): {"NaN in it", "half precision", "complex numbers", "text"},
     # Any number of places, and of leading axes.
     **{(f"ReferenceElement.{name}", "xi"): PLACES for name in ("shape", "shape_gradients")},
+    # A step by itself, and a matrix of which nothing is kept.
+    **{(name, "carry"): {"None"} for name in ("ImplicitEuler.step", "MatrixLinearSystem.using")},
     # What is run over devices is the user's.
     ("over_devices", "function"): {"a function", "a class"},
     ("element_forms", "function"): {"a function", "a class"},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
+SOLVES |= {"solve_equilibrium"}
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "parents", "parent", "state", "joints", "nodes", "frames")}
 ALIASES |= {"points": ("nodes",), "alpha": ("alpha_i",)}

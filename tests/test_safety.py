@@ -67,7 +67,7 @@ integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.PCG
 def tip(softer):
     leaves, structure = jax.tree.flatten(system.forces["solid"].material)
     soft = eqx.tree_at(lambda s: s.forces["solid"].material, system, structure.unflatten([softer * a for a in leaves]))
-    return integrator.step(soft, state, 0.1)[0].position["body"][-1, 2]
+    return integrator.step(soft, state, None, 0.1)[0].position["body"][-1, 2]
 
 assert ("jaxmech_" in tip.lower(0.9).as_text()) == {has_kernels}
 print(*map(float, jax.value_and_grad(tip)(0.9)))

@@ -34,7 +34,7 @@ def test_trajectory_is_the_loop_of_steps(steps, save_every, checkpoint_every):
     found = jm.simulate(system, state, integrator, DT, steps, save_every=save_every, checkpoint_every=checkpoint_every)
     frames = [state]
     for number in range(steps):
-        state, _ = integrator.step(system, state, DT)
+        state, _, _ = integrator.step(system, state, None, DT)
         if (number + 1) % save_every == 0:
             frames.append(state)
     for frame, expected in enumerate(frames):

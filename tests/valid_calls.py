@@ -207,14 +207,17 @@ _SYSTEMS = {
 }
 for _name, _of in _SYSTEMS.items():
     _own = vars(getattr(jm, _name))
-    for _action in ("assemble", "unconstrained", "linearized", "refreshed", "matrices"):
+    for _action in ("assemble", "unconstrained", "linearized", "matrices"):
         if _action in _own:
             _more = {"weights": True} if _action == "linearized" else {}
             method(f"{_name}.{_action}", _of, system=SYSTEM, state=STATE, factors=jm.Factors(1.0, 0.1, 0.01), **_more)
     if "momentum" in _own:
         method(f"{_name}.momentum", _of, system=SYSTEM, state=STATE, velocity=VELOCITY)
-    if "prepared" in _own:
-        method(f"{_name}.prepared", _of, system=SYSTEM, state=STATE)
+    _carry = late(lambda of=_of: of().init(*scene()))
+    if "using" in _own:
+        method(f"{_name}.using", _of, carry=_carry)
+    if "updated" in _own:
+        method(f"{_name}.updated", _of, system=SYSTEM, state=STATE, carry=_carry, factors=jm.Factors(1.0, 0.1, 0.01))
     if "constrain" in _own:
         method(f"{_name}.constrain", _of, system=SYSTEM, operator=late(lambda of=_of: of().unconstrained(*scene())))
     for _question in ("is_exact", "is_rate_of_force", "serves"):
@@ -302,10 +305,42 @@ def integrator() -> jm.ImplicitEuler:
     return jm.ImplicitEuler(linear_system())
 
 
-method("ImplicitEuler.step", integrator, system=SYSTEM, state=STATE, dt=0.1, throw=True)
+method("ImplicitEuler.step", integrator, system=SYSTEM, state=STATE, carry=None, dt=0.1, throw=True)
 method("ImplicitEuler.problem", integrator, system=SYSTEM, state=STATE, dt=0.1)
-method("ImplicitEuler.refreshed", integrator, system=SYSTEM, state=STATE, dt=0.1)
-method("ImplicitEuler.prepared", integrator, system=SYSTEM, state=STATE)
+
+
+class Settling(jm.AbstractEquilibrium):
+    """The displacements of a state at which nothing pulls."""
+
+    system: jm.System
+    linear_system: jm.AbstractLinearSystem
+    start: jm.State
+
+    @property
+    def factors(self) -> jm.Factors:
+        return jm.Factors.only("stiffness")
+
+    def state(self, u: dict[str, jax.Array]) -> jm.State:
+        moved = jm.retract(self.system, self.start.position, u)
+        return jm.State(moved, self.start.velocity, self.start.time)
+
+    def residual(self, u: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        return jm.total_force(self.system, self.state(u))
+
+
+call("retract", system=SYSTEM, position=POSITION, u=VELOCITY)
+call("project", system=SYSTEM, u=VELOCITY)
+call(
+    "solve_equilibrium",
+    equilibrium=late(lambda: Settling(scene()[0], linear_system(), scene()[1])),
+    start=late(lambda: vectors(0.0)),
+    solver=jm.Dense(),
+    rtol=1e-8,
+    atol=1e-9,
+    max_steps=9,
+    line_search="none",
+    throw=True,
+)
 call(
     "simulate",
     system=SYSTEM,

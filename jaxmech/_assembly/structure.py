@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._forcefield.base import AbstractEnergyForceField
+from .._forcefield.base import AbstractEnergyForceField, has_own_stiffness, tangent_is_exact
 from .._forcefield.chart import Arrays, Rate, chart_force, rates, varies_with
 from .._model.mapping_jacobian import geometric_mode
 from .._model.system import System
@@ -96,7 +96,8 @@ class Plan:
             and (terms.mapped or not system.mappings)
             and (wanted or not (curves or turning))
             and all(form in ("symmetric", "exact") for form in forms.values())
-            and not (terms.symmetric and not (own and not turning)),
+            and not (terms.symmetric and not (own and not turning))
+            and not approximate_tangents(system),
         )
 
     @property
@@ -128,13 +129,20 @@ def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
         kinds = [MatrixKind.STIFFNESS] if stiffness or rayleigh else []
         kinds += [MatrixKind.DAMPING] if damping else []
         if kinds:
-            constant = by_position.constant and by_velocity.constant
+            constant = by_position.constant and by_velocity.constant and tangent_is_exact(system.forces[name])
             items.append(Contribution(name, tuple(kinds), _is_symmetric(system, name), constant))
     for name, mass in system.masses.items():
         skipped = not terms.mapped and any(s.state in mapped for s in mass.on)
         if not skipped and (terms.mass or (terms.has_rayleigh and name in system.rayleigh)):
             items.append(Contribution(name, (MatrixKind.MASS,), True, _is_constant_mass(system, name)))
     return tuple(items)
+
+
+def approximate_tangents(system: System) -> tuple[str, ...]:
+    """The force fields whose stiffness is not the derivative of their force, or not for certain."""
+    vector = {s: dof.is_vector_space for s, dof in system.dofs.items()}
+    flat = {name: all(vector[s.state] for s in field.on) for name, field in system.forces.items()}
+    return tuple(name for name, field in system.forces.items() if flat[name] and not tangent_is_exact(field))
 
 
 def knows_velocity(system: System, name: str) -> bool:
@@ -167,6 +175,8 @@ def _force_rates(field: Any, dofs: Sequence[Any]) -> tuple[Rate, Rate]:
 def _is_symmetric(system: System, name: str) -> bool:
     """Whether the stiffness of a force field is symmetric for certain: an energy, whose dissipation knows no position."""
     field = system.forces[name]
+    if has_own_stiffness(field):
+        return False
     if not isinstance(field, AbstractEnergyForceField):
         return not any(rate.exists for rate in force_rates(system, name))
     return not field.is_dissipative or not _drag_varies(field, [system.dofs[s.state] for s in field.on])

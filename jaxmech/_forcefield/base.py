@@ -22,7 +22,9 @@ class AbstractForceField(eqx.Module):
 
     `on` says which nodes each element touches: one stencil per group of nodes, of the same state or of different ones
     (an interaction is not a special case). Stiffness `-df/dx` and damping `-df/dv` are derived, and so is which of them
-    exists at all.
+    exists at all. A class that gives a tangent of its own (`element_stiffness`; of energies `element_gradient`,
+    `element_hessian` or `element_derivatives`) is taken to approximate it, unless it says `tangent_is_exact = True`:
+    Newton's method iterates with it, and derivatives of solutions take the exact one, which is that of the force.
     `x` [m], `v` [m/s] and the force [N] (of frames rotations too: [rad], [rad/s], [N m]) have one array per stencil. Raises
     `TypeError` where `element_force` is not defined, `ValueError` for numbers that fit neither one element nor all.
     Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapters 1 to 3.
@@ -41,6 +43,8 @@ class AbstractForceField(eqx.Module):
         assert jnp.allclose(jm.total_force(scene, moving)["p"], -18.0)  # [N]
     """
 
+    tangent_is_exact = True
+
     on: AbstractVar[tuple[Stencil, ...]]
 
     def __check_init__(self):
@@ -52,6 +56,14 @@ class AbstractForceField(eqx.Module):
 
         `x`, `v`: positions and velocities, one array per stencil, `(c,)` or `(k, c)`.
         """
+
+    def element_stiffness(self, x: Arrays, v: Arrays) -> tuple[Arrays, ...]:
+        """`-df/dx` [N/m] of one element, blocks `[s][t]` of shape `(*x[s].shape, *x[t].shape)`.
+
+        The plain definition, to be overridden by another tangent. For points only: where frames turn, the derivative in the
+        chart is taken.
+        """
+        return jax.tree.map(jnp.negative, jax.jacfwd(lambda y: self.element_force(y, v))(x))
 
     def check_dofs(self, dofs: Sequence[AbstractDof]) -> None:
         """Raise `ValueError` where the degrees of freedom of the stencils are not what the law is written for."""
@@ -84,6 +96,8 @@ class AbstractEnergyForceField(AbstractForceField):
         assert jnp.allclose(jm.total_force(scene, scene.at_rest({"q": [[3.0]]}))["q"], -54.0)  # -k q^3 [N]
     """
 
+    tangent_is_exact = True
+
     @property
     def is_dissipative(self) -> bool:
         """Whether `element_dissipation` is more than nothing. Static; `is_dissipative = True` in a class will do."""
@@ -105,6 +119,14 @@ class AbstractEnergyForceField(AbstractForceField):
             force = jax.tree.map(jnp.subtract, force, jax.grad(lambda u: self.element_dissipation(x, u))(v))
         return force
 
+    def element_stiffness(self, x: Arrays, v: Arrays) -> tuple[Arrays, ...]:
+        """`element_hessian`, and of a dissipation `d(dD/dv)/dx`."""
+        stiffness = self.element_hessian(*x)
+        if self.is_dissipative:
+            drag = jax.jacfwd(lambda y: jax.grad(lambda u: self.element_dissipation(y, u))(v))
+            stiffness = jax.tree.map(jnp.add, stiffness, drag(x))
+        return stiffness
+
     def element_gradient(self, *x: Array) -> Arrays:
         """`dE/dx` of one element, blocks `[s]` of the shape of `x[s]`: the plain definition, see `element_hessian`."""
         return jax.grad(lambda y: self.element_energy(*y))(x)
@@ -113,13 +135,36 @@ class AbstractEnergyForceField(AbstractForceField):
         """`d2E/dx2` of one element, blocks `[s][t]` of shape `(*x[s].shape, *x[t].shape)`.
 
         The plain definition. A field whose energy has a structure worth using (a density of a deformation gradient that
-        is linear in the positions) overrides it with the same matrix, computed faster.
+        is linear in the positions) overrides it with the same matrix, computed faster, and says `tangent_is_exact = True`.
+        One whose matrix is another (a modified Newton method's) does not. It must be symmetric.
         """
         return jax.hessian(lambda y: self.element_energy(*y))(x)
 
     def element_derivatives(self, *x: Array) -> tuple[Arrays, tuple[Arrays, ...]]:
         """`element_gradient` and `element_hessian`; together they may cost less than one after the other."""
         return self.element_gradient(*x), self.element_hessian(*x)
+
+
+_TANGENTS = ("element_stiffness", "element_gradient", "element_hessian", "element_derivatives")
+
+
+def tangent_is_exact(field: AbstractForceField) -> bool:
+    """Whether the stiffness of a force field is the derivative of its force, as far as its class says.
+
+    Whoever overrides a tangent says so anew: what a parent class says of its own is no promise for another's.
+    """
+    for owner in type(field).__mro__:
+        if "tangent_is_exact" in vars(owner):
+            return bool(field.tangent_is_exact)
+        if any(name in vars(owner) for name in _TANGENTS):
+            return False
+    return True
+
+
+def has_own_stiffness(field: AbstractForceField) -> bool:
+    """Whether a class overrides `element_stiffness` itself."""
+    plain = AbstractForceField.element_stiffness, AbstractEnergyForceField.element_stiffness
+    return type(field).element_stiffness not in plain
 
 
 def points_only(field: AbstractForceField, dofs: Sequence[AbstractDof]) -> None:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from .._runtime.array_types import Array
 from .._runtime.jax_internals import without_unused
 from .._scene.dof import AbstractDof
-from .base import AbstractEnergyForceField, AbstractForceField, Arrays
+from .base import AbstractEnergyForceField, AbstractForceField, Arrays, has_own_stiffness
 
 Dofs = Sequence[AbstractDof]
 
@@ -56,13 +56,12 @@ def chart_force_ahead(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Array
 
 def chart_stiffness(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays) -> tuple[Arrays, ...]:
     """`-df/dd`, blocks `[s][t]` of shape `(*d[s].shape, *d[t].shape)`."""
+    if all(dof.is_vector_space for dof in dofs):
+        return field.element_stiffness(x, v)
     d = no_displacement(dofs, x)
     if not isinstance(field, AbstractEnergyForceField):
         return _minus_jacobian(lambda d: field.element_force(retract_each(dofs, x, d), v), d)
-    if all(dof.is_vector_space for dof in dofs):
-        stiffness = field.element_hessian(*x)
-    else:
-        stiffness = jax.hessian(lambda d: field.element_energy(*retract_each(dofs, x, d)))(d)
+    stiffness = jax.hessian(lambda d: field.element_energy(*retract_each(dofs, x, d)))(d)
     if field.is_dissipative:
         drag = jax.jacfwd(lambda d: jax.grad(lambda u: field.element_dissipation(retract_each(dofs, x, d), u))(v))
         stiffness = jax.tree.map(jnp.add, stiffness, drag(d))
@@ -74,7 +73,7 @@ def chart_stiffness_and_force(
 ) -> tuple[tuple[Arrays, ...], Arrays]:
     """`chart_stiffness`, and `chart_force` where nothing is displaced: most of their work is the same."""
     flat = all(dof.is_vector_space for dof in dofs)
-    if flat and isinstance(field, AbstractEnergyForceField) and not field.is_dissipative:
+    if flat and isinstance(field, AbstractEnergyForceField) and not (field.is_dissipative or has_own_stiffness(field)):
         gradient, hessian = field.element_derivatives(*x)
         return hessian, jax.tree.map(jnp.negative, gradient)
     return chart_stiffness(field, dofs, x, v), chart_force(field, dofs, x, no_displacement(dofs, x), v)

@@ -27,6 +27,8 @@ class AbstractSolid(AbstractEnergyForceField):
     A concrete solid names its reference element and says how it makes a 3 x 3 deformation gradient.
     """
 
+    tangent_is_exact = True
+
     reference: AbstractVar[ReferenceElement]
     on: AbstractVar[tuple[Stencil, ...]]
     rest: AbstractVar[Array]

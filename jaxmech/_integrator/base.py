@@ -1,18 +1,25 @@
 """What a time integrator is."""
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 
-from .._linear_system.compatibility import BuiltFor
+from .._linear_system.compatibility import BuiltFor, no_attribute
 from .._model.system import State, System
-from .._solve.equilibrium import NewtonInfo
 
 
 class AbstractIntegrator(eqx.Module):
-    """Configuration only: `step` is a pure function from one `State` to the next.
+    """A scheme, configuration only: `step` is a pure function from one `State` to the next.
 
+    What else a step leaves to the next one (an acceleration, a matrix that is kept) is its *carry*, a pytree of arrays that
+    `init` makes and `step` hands on:
+
+        carry = integrator.init(system, state)
+        for _ in range(steps):
+            state, carry, info = integrator.step(system, state, carry, dt)
+
+    A carry belongs to the numbers of its scene and to its motion; `simulate` makes its own.
     Positions [m], velocities [m/s], `dt` [s]. A step raises `FailedComputation` unless `throw=False`, which leaves the
     reason in what it returns.
     Source: E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., 2006, doi:10.1007/3-540-30666-8.
@@ -29,28 +36,24 @@ class AbstractIntegrator(eqx.Module):
         """The scene that its linear system was built for, which `simulate` compares with its own. None: any."""
         return None
 
-    @abc.abstractmethod
-    def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
-        """The state after a time step `dt` [s], and what happened."""
+    def init(self, system: System, state: State) -> Any:
+        """The carry of a motion that begins at `state`. None, unless overridden: steps know of nothing but the state."""
+        del system, state
 
-    def advanced(self, system: System, state: State, h: Any, derivatives_of: str = "") -> tuple[State, NewtonInfo]:
+    @abc.abstractmethod
+    def step(self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True) -> tuple[State, Any, Any]:
+        """The state after a time step `dt` [s], the carry of the next step, and what happened.
+
+        What happened: a pytree whose `result` is of `RESULTS`, `NewtonInfo`, say. `simulate` raises on its failures.
+        """
+
+    def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> tuple[State, Any, Any]:
         """`step` with `throw=False`, as `simulate` calls it. `derivatives_of`: in whose name derivatives of the step raise
         where a linear solve of theirs fails; they are NaN there, unless somebody is named."""
         del derivatives_of
-        return self.step(system, state, h, throw=False)
+        return self.step(system, state, carry, h, throw=False)
 
-    def prepared(self, system: System, state: State) -> "AbstractIntegrator":
-        """This integrator for the motion of a scene: what no step changes, evaluated and kept.
+    if not TYPE_CHECKING:
 
-        Itself unless overridden. `simulate` calls it once, before the first step.
-        """
-        del system, state
-        return self
-
-    def refreshed(self, system: System, state: State, dt: Any) -> "AbstractIntegrator":
-        """This integrator ready for a step `dt` [s] from `state`: what its linear system keeps, brought up to date.
-
-        Itself unless overridden: most keep nothing. `simulate` calls it before every step.
-        """
-        del system, state, dt
-        return self
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(no_attribute(self, name))

@@ -39,7 +39,7 @@ from .._runtime.results import RESULTS, is_traced
 from .._scene.parameter import as_array, is_concrete
 from .._solve.equilibrium import NewtonInfo, NewtonOptions
 from .._solve.linear_problem import LinearProblem
-from .._solve.newton import linear_problem, solve_equilibrium
+from .._solve.newton import linear_problem, newton_solve
 from .base import AbstractIntegrator
 from .linear_outcome import outcome
 from .step_equilibrium import StepEquilibrium
@@ -100,35 +100,41 @@ class ImplicitEuler(AbstractIntegrator):
     def built_for(self) -> BuiltFor | None:
         return self.linear_system.built_for
 
-    def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
-        """The state after `dt` [s].
+    @checked
+    def init(self, system: System, state: State) -> Any:
+        """What its linear system keeps from step to step (`AbstractLinearSystem.init`)."""
+        return self.linear_system.init(system, state)
 
-        Differentiable in both modes by every leaf of `system`, by `state`, by `dt` and by the Rayleigh coefficients.
-        Raises `FailedComputation` (under `jit`, JAX's run-time error) unless `throw=False`.
+    def step(
+        self, system: System, state: State, carry: Any, dt: Any = None, *, throw: bool = True
+    ) -> tuple[State, Any, NewtonInfo]:
+        """The state after `dt` [s], the carry of the next step, and what happened.
+
+        `carry`: of `init` or the step before; None for a step by itself, which keeps nothing. Differentiable in both modes
+        by every leaf of `system`, by `state`, `dt` and Rayleigh coefficients. Raises `FailedComputation` (under `jit`, JAX's
+        run-time error) unless `throw=False`.
         """
         check_inputs("ImplicitEuler", system, state)
         check_flags("ImplicitEuler", throw=throw)
         check_topology("the linear system of ImplicitEuler", self.built_for, system)
-        check_time_step(dt)
+        check_time_step(dt, carried_by="ImplicitEuler")
         h = jnp.asarray(dt, state.time.dtype)
         raises = throw and is_traced((self, system, state, h))
-        result = self.advanced(system, state, h, DERIVATIVE.format("ImplicitEuler") if raises else "")
+        result = self.advanced(system, state, carry, h, DERIVATIVE.format("ImplicitEuler") if raises else "")
         if not throw:
             return result
-        return raise_failure(result, result[1], system, "ImplicitEuler", partial(given, system, state, h), moves=True)
+        return raise_failure(result, result[2], system, "ImplicitEuler", partial(given, system, state, h), moves=True)
 
-    def advanced(self, system: System, state: State, h: Array, derivatives_of: str = "") -> tuple[State, NewtonInfo]:
-        return (_newton_step if self.newton else _linear_step)(self, system, state, h, derivatives_of)
-
-    @checked
-    def prepared(self, system: System, state: State) -> "ImplicitEuler":
-        return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.prepared(system, state))
-
-    @checked
-    def refreshed(self, system: System, state: State, dt: Any) -> "ImplicitEuler":
-        check_time_step(dt)
-        factors = _all_factors(self, jnp.asarray(dt, state.time.dtype))
-        return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.refreshed(system, state, factors))
+    def advanced(
+        self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = ""
+    ) -> tuple[State, Any, NewtonInfo]:
+        ready = self  # what is handed on as it came is known as such outside of the compiled step
+        if carry is not None:
+            if self.linear_system.has_updates:
+                carry = self.linear_system.updated(system, state, carry, _all_factors(self, h))
+            ready = eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.using(carry))
+        end, info = (_newton_step if self.newton else _linear_step)(ready, system, state, h, derivatives_of)
+        return end, carry, info
 
     def problem(self, system: System, state: State, dt: Any) -> LinearProblem:
         """The linear system `A x = b` that `step` solves from here, `x` a change of velocity; its `advance(x)` is the step.
@@ -297,5 +303,5 @@ def _newton_step(
 ) -> tuple[State, NewtonInfo]:
     problem = _equilibrium(integrator, system, state, h)
     start = project(system, state.velocity)
-    velocity, info = solve_equilibrium(problem, start, integrator._options(derivatives_of), integrator.solver)
+    velocity, info = newton_solve(problem, start, integrator._options(derivatives_of), integrator.solver)
     return mark_failure(problem.state(velocity), info.result != RESULTS.successful), info

@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._linear_system.base import Memory
 from .._linear_system.compatibility import check_topology
 from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
@@ -114,45 +113,39 @@ def simulate(
 def _run(
     system: System, state: State, integrator: Any, h: Array, steps: int, save_every: int, every: int, bar: Any, who: str
 ) -> Trajectory:
-    memory, configuration = _apart(_with_room(integrator.prepared(system, state), system, state, h))
+    advanced = partial(integrator.advanced, system, h=h, derivatives_of=who)
+    carry = integrator.init(system, state)
+    varies = _varies(advanced, state, carry)
+    varying, constant = eqx.partition(carry, varies)
 
-    def one(carry: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], NewtonInfo]:
-        state, memory = carry
-        ready = eqx.combine(memory, configuration).refreshed(system, state, h)
-        state, info = ready.advanced(system, state, h, who)
+    def one(at: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], NewtonInfo]:
+        state, carry, info = advanced(at[0], eqx.combine(constant, at[1]))
         if bar is not None:
             bar.advance(number + 1)
-        return (state, _apart(ready)[0]), info
+        return (state, eqx.filter(carry, varies)), info
 
-    def frame(carry: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[State, NewtonInfo]]:
-        carry, info = checkpointed_scan(one, carry, first + jnp.arange(save_every), every)
-        return carry, (carry[0], info)
+    def frame(at: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[State, NewtonInfo]]:
+        at, info = checkpointed_scan(one, at, first + jnp.arange(save_every), every)
+        return at, (at[0], info)
 
     firsts = jnp.arange(0, steps, save_every)
-    (last, _), (saved, info) = checkpointed_scan(frame, (state, memory), firsts, max(1, every // save_every))
+    (last, _), (saved, info) = checkpointed_scan(frame, (state, varying), firsts, max(1, every // save_every))
     frames = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), state, saved)
     info = jax.tree.map(lambda a: a.reshape(steps, *a.shape[2:]), info)
     return Trajectory(frames, last, info)
 
 
-def _apart(integrator: Any) -> tuple[Any, Any]:
-    """What an integrator keeps from step to step, and the rest of it."""
+def _varies(advanced: Callable, state: State, carry: Any) -> Any:
+    """For each leaf of a carry, whether a step changes it. What it hands on as it came is no part of the loop: reverse mode
+    would keep a copy of it for every checkpoint."""
+    found = []
 
-    def is_memory(node: Any) -> bool:
-        return isinstance(node, Memory)
+    def watched(state: State, carry: Any) -> None:
+        found.append(jax.tree.map(lambda new, old: new is not old, advanced(state, carry)[1], carry))
 
-    return eqx.partition(integrator, jax.tree.map(is_memory, integrator, is_leaf=is_memory))
-
-
-def _with_room(integrator: Any, system: System, state: State, h: Array) -> Any:
-    """An integrator of the structure that it has once it keeps something; of age 0 what was not there."""
-    shaped = eqx.filter_eval_shape(lambda: integrator.refreshed(system, state, h))
-    if jax.tree.structure(shaped) == jax.tree.structure(integrator):
-        return integrator
-    memory, rest = _apart(shaped)
-    memory = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), memory)
-    rest = jax.tree.unflatten(jax.tree.structure(rest), jax.tree.leaves(_apart(integrator)[1]))
-    return eqx.combine(memory, rest)
+    if jax.tree.leaves(carry):
+        eqx.filter_eval_shape(watched, state, carry)
+    return found[0] if found else False
 
 
 def checkpointed_scan(step: Callable, start: Any, xs: Array, every: int) -> tuple[Any, Any]:

@@ -8,12 +8,11 @@ import lineax as lx
 
 from .._linear_system.base import AbstractLinearSystem
 from .._model.constraint_projection import prescribed, project
-from .._model.dynamics import Fields, kinematics, momentum, momentum_supply, retract, total_force, varying_masses
+from .._model.dynamics import Fields, momentum, momentum_supply, retract, total_force, varying_masses
 from .._model.fault import given
 from .._model.subsystem import with_only
 from .._model.system import State, System
 from .._model.terms import Factors
-from .._model.validity import laws_hold
 from .._runtime.array_types import Array
 from .._solve.equilibrium import AbstractEquilibrium
 from .._sparse.preconditioned import PreconditionedOperator
@@ -28,11 +27,15 @@ class StepEquilibrium(AbstractEquilibrium):
     h: Array
     rayleigh: Any  # the operator C at the start, or None
 
+    @property
+    def factors(self) -> Factors:
+        return Factors(mass=1.0, damping=self.h, stiffness=self.h**2, rayleigh=0.0)
+
     def state(self, u: Fields) -> State:
         d = {s: self.h * u[s] for s in u}
         return State(retract(self.system.dofs, self.start.position, d), u, self.start.time + self.h)
 
-    def residual(self, u: Fields) -> tuple[Fields, Fields]:
+    def residual(self, u: Fields) -> Fields:
         end = self.state(u)
         before = momentum(self.system, self.start.position, self.start.velocity)
         after = momentum(self.system, end.position, u)
@@ -44,20 +47,15 @@ class StepEquilibrium(AbstractEquilibrium):
         if self.rayleigh is not None:
             drag = self.rayleigh.mv(u)
             rate = {s: rate[s] - drag[s] for s in rate}
-        R = {s: before[s] - after[s] + self.h * rate[s] for s in u}
-        target, free = prescribed(self.system, self.start.position, end.time), project(self.system, u)
-        return R, {s: target[s] / self.h - (u[s] - free[s]) for s in u}
+        return {s: before[s] - after[s] + self.h * rate[s] for s in u}
 
-    def held(self, u: Fields, start: Fields) -> Fields:
-        return {s: jnp.zeros_like(a) for s, a in u.items()}  # the residual's gap says it all
+    def gap(self, u: Fields) -> Fields:
+        target, free = prescribed(self.system, self.start.position, self.start.time + self.h), project(self.system, u)
+        return {s: target[s] / self.h - (u[s] - free[s]) for s in u}
 
     def operator(self, u: Fields) -> Any:
-        factors = Factors(mass=1.0, damping=self.h, stiffness=self.h**2, rayleigh=0.0)
-        A = self.linear_system.unconstrained(self.system, self.state(u), factors)
+        A = super().operator(u)
         return A if self.rayleigh is None else _plus(A, self.h, self.rayleigh)
-
-    def move(self, u: Fields, d: Fields) -> Fields:
-        return {s: u[s] + d[s] for s in u}
 
     def given(self, u: Fields) -> list[tuple[str, Array]]:
         return given(self.system, self.start, self.h)
@@ -67,19 +65,10 @@ class StepEquilibrium(AbstractEquilibrium):
         steady = not varying_masses(self.system, self.start)
         return charts and steady and self.linear_system.is_exact(self.system)
 
-    def is_inertial(self) -> bool:
-        return not self.linear_system.is_constant()
-
-    def is_valid(self, u: Fields) -> Array:
-        return laws_hold(self.system, kinematics(self.system, self.state(u).position))
-
     def rounding(self, u: Fields) -> Fields:
         # A velocity is known to the rounding of the positions it is a difference of.
         x = self.start.position
         return {s: jnp.abs(u[s]) + jnp.max(jnp.abs(x[s]), initial=0) / self.h for s in u}
-
-    def at_load(self, load: Array, start: tuple[Fields, Fields]) -> "StepEquilibrium":
-        raise AssertionError("a time step has no load steps")
 
 
 def _plus(A: Any, factor: Array, C: Any) -> Any:

@@ -1,6 +1,7 @@
 """What a linear system is: it turns a scene at a state into the operator that a linear solver takes."""
 
 import abc
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import lineax as lx
@@ -11,21 +12,7 @@ from .._model.dynamics import Fields, momentum, total_force
 from .._model.subsystem import weightless
 from .._model.system import State, System
 from .._model.terms import Factors, Terms
-from .._runtime.array_types import Array, Int
-from .._sparse.block_matrix import Pair
-from .compatibility import BuiltFor
-
-
-class Memory(eqx.Module):
-    """What a linear system keeps from one step to the next, and `simulate` hands on; data, never part of a `State`.
-
-    `values`: the blocks of a matrix by pair of states; `position`: where the main states were when it was assembled;
-    `age`: how often it has been looked after, 0 of one that holds nothing yet.
-    """
-
-    values: dict[Pair, Array]
-    position: Fields
-    age: Int[Array, ""]
+from .compatibility import BuiltFor, no_attribute
 
 
 class AbstractLinearSystem(eqx.Module):
@@ -33,6 +20,9 @@ class AbstractLinearSystem(eqx.Module):
 
     `K = -df/dx`, `B = -df/dv`, `M = d2T/dv2`, `G` the geometric stiffness of mappings, `C` the Rayleigh damping of
     components; on the main states. `unconstrained` is `A`, `constrain` makes it `P A P + (I - P)`, `assemble` is both.
+    What is worth keeping from step to step (a constant part, a matrix for a preconditioner) is no part of this object, but
+    of the carry of an integrator: `init` makes it, `updated` brings it up to date before a step, `using` is this linear
+    system with it.
     Units: those of the factors, `K` [N/m] alone. `assemble` raises `ValueError` for a scene it does not fit.
     Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
     doi:10.1007/8415_2012_125 (combinations of `M`, `B` and `K`).
@@ -98,19 +88,34 @@ class AbstractLinearSystem(eqx.Module):
         return False
 
     @checked
-    def prepared(self, system: System, state: State) -> "AbstractLinearSystem":
-        """This linear system for the motion of a scene: what of the matrix no motion changes, evaluated and kept.
+    def init(self, system: System, state: State) -> Any:
+        """What is kept from step to step of a motion that begins at `state`, a pytree; None, unless overridden: nothing.
 
-        Itself unless overridden. `simulate` calls it once, before the first step.
+        Made of the numbers of this very scene: another one has its own.
         """
         del system, state
-        return self
+
+    @property
+    def has_updates(self) -> bool:
+        """Whether what is kept changes from step to step. Static; False unless overridden."""
+        return False
 
     @checked
-    def refreshed(self, system: System, state: State, factors: Factors) -> "AbstractLinearSystem":
-        """This linear system ready for a step from `state`: what it keeps from step to step, brought up to date.
-
-        Itself unless overridden: most keep nothing. `factors`: those of the step. `simulate` calls it before every step.
-        """
+    def updated(self, system: System, state: State, carry: Any, factors: Factors) -> Any:
+        """What is kept, ready for a step from `state` whose matrix has these factors; itself unless overridden."""
         del system, state, factors
+        return carry
+
+    def using(self, carry: Any) -> "AbstractLinearSystem":
+        """This linear system with what `init` and `updated` gave in place of evaluating it.
+
+        Itself unless overridden; raises `TypeError` for a carry that it has not made.
+        """
+        if carry is not None:
+            raise TypeError(f"{type(self).__name__} keeps nothing: the carry must be None, got {carry!r:.80}.")
         return self
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(no_attribute(self, name))

@@ -121,3 +121,14 @@ def _digest(nodes: Array) -> bytes:
     if isinstance(nodes, jax.Array):
         _digests[key] = weakref.ref(nodes, lambda _: _digests.pop(key, None)), digest
     return digest
+
+
+def no_attribute(owner: object, name: str) -> str:
+    """What to say of an attribute that is not there: of the methods that carries replaced, what to write."""
+    words = f"'{type(owner).__name__}' object has no attribute '{name}'"
+    if name not in ("prepared", "refreshed"):
+        return words
+    return (
+        f"{words}: what is kept is made by `carry = integrator.init(system, state)` and handed on by `state, carry, info = "
+        "integrator.step(system, state, carry, dt)`; of a linear system, by `init`, `updated` and `using`."
+    )

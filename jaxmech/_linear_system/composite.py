@@ -1,6 +1,7 @@
 """Several matrices of a scene, assembled in one pass over its elements."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import lineax as lx
@@ -134,8 +135,17 @@ class CompositeLinearSystem(AbstractLinearSystem):
         return self.systems[self.solver].constrain(system, operator)
 
     @checked
-    def prepared(self, system: System, state: State) -> "CompositeLinearSystem":
-        systems = {name: one.prepared(system, state) for name, one in self.systems.items()}
+    def init(self, system: System, state: State) -> Any:
+        """What of each matrix no motion changes, by its name."""
+        return {name: one.init(system, state) for name, one in self.systems.items()}
+
+    def using(self, carry: Any) -> "CompositeLinearSystem":
+        check_instance("CompositeLinearSystem", "the carry", carry, dict)
+        if set(carry) != set(self.systems):
+            raise ValueError(
+                f"CompositeLinearSystem: the carry is of matrices {sorted(carry)}, not of {sorted(self.systems)}."
+            )
+        systems = {name: one.using(carry[name]) for name, one in self.systems.items()}
         return CompositeLinearSystem(systems, self.factors, self.solver)
 
     @checked

@@ -13,13 +13,14 @@ from .._assembly.block_assembly import BlockAssembly
 from .._assembly.evaluation import LocalValues, Wanted, evaluate, total_force
 from .._assembly.mapping_walk import Content, Expansion, Key, Side, Step
 from .._assembly.separate_terms import Parts, constant_parts
-from .._assembly.structure import Contribution, MatrixKind, Plan
+from .._assembly.structure import Contribution, MatrixKind, Plan, approximate_tangents
 from .._model.arguments import checked
 from .._model.constraint_projection import Touched, check_constraints, constrain_matrix, constrained_nodes, touched_blocks
 from .._model.dynamics import Fields
 from .._model.scene_checks import check_nodes, component_stencils
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
+from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, UInt8
 from .._runtime.precision import compiled
 from .._runtime.results import is_traced
@@ -182,9 +183,11 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype)
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
-        # A derivative of every entry of a matrix costs many times that of the force that a product is.
+        # A derivative of every entry of a matrix costs many times that of the force that a product is; but where a tangent
+        # is not that derivative, a product with the matrix is another.
         free = MatrixFreeSystem(self.terms)
-        return (free if free.serves(system) else self).unconstrained(system, state, factors)
+        same = free.serves(system) and not approximate_tangents(system)
+        return (free if same else self).unconstrained(system, state, factors)
 
     @checked
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
@@ -206,9 +209,18 @@ class MatrixLinearSystem(AbstractLinearSystem):
         return not (plan.items or plan.geometric or plan.velocity)
 
     @checked
-    def prepared(self, system: System, state: State) -> "MatrixLinearSystem":
-        kept = constant_parts(self.constant, self.terms, system, state)
-        return dataclasses.replace(self, kept=kept)
+    @on_its_topology
+    def init(self, system: System, state: State) -> Parts | None:
+        """What of the matrix no motion changes: masses, and linear forces through linear mappings; None: nothing."""
+        return constant_parts(self.constant, self.terms, system, state)
+
+    def using(self, carry: Any) -> "MatrixLinearSystem":
+        if carry is None:
+            return self
+        check_instance("MatrixLinearSystem", "the carry", carry, Parts)
+        if not set(carry.values) <= set(self.patterns):
+            raise ValueError(f"MatrixLinearSystem: the carry is of blocks {sorted(carry.values)}, another linear system's.")
+        return dataclasses.replace(self, kept=carry)
 
 
 _SAVED = (MatrixLinearSystem, BlockAssembly, Parts, Plan, Contribution, Terms, Step, Expansion, Key)

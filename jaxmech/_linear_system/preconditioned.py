@@ -1,5 +1,6 @@
 """Products without a matrix, and beside them a matrix for the preconditioner that is assembled every few steps."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -8,17 +9,37 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._model.arguments import checked
+from .._model.dynamics import Fields
 from .._model.system import State, System
 from .._model.terms import Factors, Terms
-from .._runtime.argument_checks import check_counts, check_flags
-from .._sparse.block_matrix import BlockMatrix
+from .._runtime.argument_checks import check_counts, check_flags, check_instance
+from .._runtime.array_types import Array, Int
+from .._runtime.precision import compiled
+from .._sparse.block_matrix import BlockMatrix, Pair
 from .._sparse.block_sparse import BlockSparse
 from .._sparse.preconditioned import PreconditionedOperator
-from .base import AbstractLinearSystem, Memory
+from .base import AbstractLinearSystem
 from .compatibility import BuiltFor, check_topology
 from .matrix import MatrixLinearSystem
 from .matrix_free import MatrixFreeSystem
 from .rotations import nodal_rotations
+
+
+class KeptMatrix(eqx.Module):
+    """A matrix of a past step, part of the carry of an integrator.
+
+    `values`: its blocks by pair of states; `position`: where the main states were when it was assembled; `age`: how many
+    steps it has seen, 0 of one that is still to be assembled.
+    """
+
+    values: dict[Pair, Array]
+    position: Fields
+    age: Int[Array, ""]
+
+
+def _check_carry(this: AbstractLinearSystem, system: System, state: State, carry: Any, *_: Any, **__: Any) -> None:
+    del system, state
+    check_instance(type(this).__name__, "the carry", carry, KeptMatrix)
 
 
 class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
@@ -28,10 +49,8 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
     `StaleFactor()`, or `WarpedFactor()`, which also asks how every node has turned since then. Make one with
     `PreconditionedMatrixFreeSystem.build`. SOFA's system of that name, its `assemblingRate`, and its RotationMatrixSystem.
 
-    What is kept is data in this object, never part of a `State`: `refreshed(system, state, factors)` is this system one
-    step later. `simulate` sees to it; a loop of one's own says `integrator = integrator.refreshed(system, state, dt)`
-    before each step. One that was never refreshed assembles its matrix each time it is used. Nothing is differentiated
-    through what is kept: it changes the number of iterations, not what is solved.
+    What is kept is part of the carry of an integrator, never of a `State`. Without a carry, the matrix is assembled each
+    time it is used. Nothing is differentiated through what is kept: it changes the number of iterations, not what is solved.
     Units: those of the factors. `build` raises `ValueError` for a rate below 1.
     Source: C. T. Kelley, *Solving Nonlinear Equations with Newton's Method*, 2003, doi:10.1137/1.9780898718898, chapter 3
     (Newton-Krylov methods and their preconditioners).
@@ -46,7 +65,7 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
     products: AbstractLinearSystem
     matrix: MatrixLinearSystem
     every: int = eqx.field(static=True)
-    memory: Memory | None = None
+    kept: KeptMatrix | None = None
 
     @classmethod
     @checked
@@ -81,7 +100,7 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
         check_topology(f"this {type(self).__name__}", self.built_for, system)
         self.matrix.check("this PreconditionedMatrixFreeSystem", system, state)
         operator = self.products.unconstrained(system, state, factors)
-        kept = self._assembled(system, state, factors) if self.memory is None else self.memory
+        kept = self._assembled(system, state, factors) if self.kept is None else self.kept
         entries = {pair: BlockSparse(kept.values[pair], pattern) for pair, pattern in self.matrix.patterns.items()}
         dtype = jnp.result_type(*kept.values.values())
         near = BlockMatrix(entries, self.matrix.sizes, self.matrix.plan.symmetric, dtype)
@@ -104,21 +123,37 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
         return self.products.is_exact(system)
 
     @checked
-    def refreshed(self, system: System, state: State, factors: Factors) -> "PreconditionedMatrixFreeSystem":
-        """This system one step later: its matrix assembled at `state` if it is time, else kept."""
+    def init(self, system: System, state: State) -> KeptMatrix:
+        """Room for the matrix, which the first step assembles."""
+        del system
+        size, dtype = {s: d for s, _, d in self.matrix.sizes}, jnp.result_type(*state.position.values())
+        patterns = self.matrix.patterns.items()
+        values = {(s, t): jnp.zeros((pattern.blocks, size[s], size[t]), dtype) for (s, t), pattern in patterns}
+        return KeptMatrix(values, jax.lax.stop_gradient(dict(state.position)), jnp.zeros((), jnp.int32))
 
-        def assembled() -> Memory:
-            return self._assembled(system, state, factors)
+    @property
+    def has_updates(self) -> bool:
+        return True
 
-        old = self.memory
-        if old is None:
-            memory = assembled()
-        else:
-            due = old.age % self.every == 0
-            memory = jax.lax.cond(due, assembled, lambda: Memory(old.values, old.position, old.age + 1))
-        return PreconditionedMatrixFreeSystem(self.products, self.matrix, self.every, memory)
+    @checked
+    @functools.partial(compiled, before=_check_carry)
+    def updated(self, system: System, state: State, carry: Any, factors: Factors) -> KeptMatrix:
+        """The matrix assembled at `state` if it is time, else as it was."""
 
-    def _assembled(self, system: System, state: State, factors: Factors) -> Memory:
+        def assembled() -> KeptMatrix:
+            kept = self._assembled(system, state, factors)
+            return KeptMatrix(kept.values, kept.position, carry.age + 1)
+
+        def old() -> KeptMatrix:
+            return KeptMatrix(carry.values, carry.position, carry.age + 1)
+
+        return jax.lax.cond(carry.age % self.every == 0, assembled, old)
+
+    def using(self, carry: Any) -> "PreconditionedMatrixFreeSystem":
+        check_instance("PreconditionedMatrixFreeSystem", "the carry", carry, KeptMatrix)
+        return PreconditionedMatrixFreeSystem(self.products, self.matrix, self.every, carry)
+
+    def _assembled(self, system: System, state: State, factors: Factors) -> KeptMatrix:
         matrix = self.matrix.unconstrained(system, state, factors)
         kept: Any = ({pair: entry.values for pair, entry in matrix.entries.items()}, dict(state.position))
-        return Memory(*jax.lax.stop_gradient(kept), jnp.ones((), jnp.int32))
+        return KeptMatrix(*jax.lax.stop_gradient(kept), jnp.zeros((), jnp.int32))

@@ -44,7 +44,7 @@ def raise_failure(
         "given": [name for name, _ in given()],
         "components": limited(system),
     }
-    numbers = {"result": index_of(info.result), "loose_state": info.loose_state, "time_step": time_step}
+    numbers = {"result": index_of(info.result), "loose_state": getattr(info, "loose_state", -1), "time_step": time_step}
     residuals = None
     if hasattr(info, "fault"):
         numbers |= {n: getattr(info.fault, n) for n in NUMBERS if hasattr(info.fault, n)}

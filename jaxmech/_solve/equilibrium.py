@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from equinox import AbstractVar
 
 from .._linear_system.base import AbstractLinearSystem
-from .._model.dynamics import Fields
-from .._model.fault import Fault
+from .._model.constraint_projection import has_prescribed_motion
+from .._model.dynamics import Fields, kinematics
+from .._model.fault import Fault, given
 from .._model.system import State, System
+from .._model.terms import Factors
+from .._model.validity import laws_hold
 from .._runtime.argument_checks import check_choice, check_counts, check_tolerances
 from .._runtime.array_types import Array
 
@@ -18,54 +23,76 @@ LINE_SEARCHES = ("finite", "residual", "none")
 
 
 class AbstractEquilibrium(eqx.Module):
-    """A residual to annul. A pytree: its leaves are what solutions are differentiated by."""
+    """A residual to annul: `P R(u) = 0`, by Newton's method (`solve_equilibrium`). A pytree, whose leaves are what the
+    solution is differentiated by.
+
+    A subclass says what state unknowns stand for (`state`), the residual, and how `A = -dR/du` is made of mass, damping and
+    stiffness (`factors`), all at that state. The unknowns `u`, `{state: (nodes, deriv_size)}`, are velocities or
+    accelerations, say; the rest has a default that is right for them.
+    """
 
     system: AbstractVar[System]
     linear_system: AbstractVar[AbstractLinearSystem]
-
-    @abc.abstractmethod
-    def residual(self, u: Fields) -> tuple[Fields, Fields]:
-        """`R(u)` [N, or N s], and the gap of the prescribed directions, before projection."""
-
-    @abc.abstractmethod
-    def held(self, u: Fields, start: Fields) -> Fields:
-        """The gap to the start in the directions that stay there: nil, but not its derivatives."""
-
-    @abc.abstractmethod
-    def operator(self, u: Fields) -> Any:
-        """`A = -dR/du` before projection, exactly or nearly."""
-
-    @abc.abstractmethod
-    def move(self, u: Fields, d: Fields) -> Fields:
-        """`u + d` in the chart of the unknowns."""
+    factors: AbstractVar[Factors]  # those of `A`
 
     @abc.abstractmethod
     def state(self, u: Fields) -> State:
         """The state that the unknowns stand for."""
 
     @abc.abstractmethod
+    def residual(self, u: Fields) -> Fields:
+        """`R(u)` [N, or N s], before projection."""
+
+    def gap(self, u: Fields) -> Fields:
+        """What `u` still has to change by in the directions in which a motion is prescribed. To be overridden for those."""
+        if has_prescribed_motion(self.system):
+            raise ValueError(f"{type(self).__name__} has no `gap`, and so takes no constraint that prescribes a motion.")
+        return {s: jnp.zeros_like(a) for s, a in u.items()}
+
+    def held(self, u: Fields, start: Fields) -> Fields:
+        """The gap to the start in the directions that stay there: zero, but not its derivatives."""
+        del start
+        return {s: jnp.zeros_like(a) for s, a in u.items()}
+
+    def operator(self, u: Fields) -> Any:
+        """`A = -dR/du` before projection, exactly or nearly."""
+        return self.linear_system.unconstrained(self.system, self.state(u), self.factors)
+
+    def move(self, u: Fields, d: Fields) -> Fields:
+        """`u + d` in the chart of the unknowns."""
+        return {s: u[s] + d[s] for s in u}
+
     def given(self, u: Fields) -> list[tuple[str, Array]]:
-        """All numbers that the problem is made of, by name, with `u` where it starts."""
+        """All numbers that the problem is made of, by name, with `u` where it starts: which one is not finite, if any."""
+        return given(self.system, self.state(u))
 
-    @abc.abstractmethod
     def is_exact(self) -> bool:
-        """Whether `operator` is the derivative itself. Static."""
+        """Whether `operator` is the derivative itself. Static.
 
-    @abc.abstractmethod
+        If not, derivatives of the solution take products with the exact one.
+        """
+        return False
+
     def is_inertial(self) -> bool:
         """Whether `operator` holds mass, and another one in every step: what `default_solver` asks. Static."""
+        return not self.linear_system.is_constant()
 
-    @abc.abstractmethod
     def is_valid(self, u: Fields) -> Array:
         """Whether every law is defined at `u`."""
+        return laws_hold(self.system, kinematics(self.system, self.state(u).position))
 
-    @abc.abstractmethod
     def rounding(self, u: Fields) -> Fields:
         """The magnitude of the numbers whose rounding `A` turns into a residual, per node."""
+        # Unknowns are known to the rounding of the positions that they move.
+        zero, one = ({s: jnp.full_like(a, c) for s, a in u.items()} for c in (0.0, 1.0))
+        x, rate = jax.jvp(lambda d: self.state(self.move(u, d)).position, (zero,), (one,))
+        size = {s: [jnp.max(jnp.abs(a), initial=0) for a in (x[s], rate[s])] for s in u}
+        return {s: jnp.abs(u[s]) + jnp.where(r > 0, a / jnp.where(r > 0, r, 1.0), 0.0) for s, (a, r) in size.items()}
 
-    @abc.abstractmethod
     def at_load(self, load: Array, start: tuple[Fields, Fields]) -> "AbstractEquilibrium":
         """The problem at a fraction of its load, `start` the residual and gap without any of it."""
+        del load, start
+        raise ValueError(f"{type(self).__name__} has no load steps.")
 
 
 @dataclass(frozen=True)

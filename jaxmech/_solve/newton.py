@@ -70,7 +70,7 @@ def _linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields,
 
 def linear_problem(problem: AbstractEquilibrium, u: Fields) -> LinearProblem:
     """The linear system of the Newton step from `u`."""
-    R, gap = problem.residual(u)
+    R, gap = problem.residual(u), problem.gap(u)
     moved = has_prescribed_motion(problem.system)
     A, free = _linearised(problem, problem.operator(u), R, gap, moved=moved)
     return LinearProblem(A, {s: free[s] + gap[s] for s in free}, eqx.Partial(_stepped, problem, u))
@@ -136,7 +136,7 @@ def _advance(problem: AbstractEquilibrium, options: NewtonOptions, solver: Any, 
     the compiled program, which is what its compilation costs.
     """
     trial = problem.move(p.u, {s: p.alpha * a for s, a in p.d.items()})
-    R, gap = problem.residual(trial)
+    R, gap = problem.residual(trial), problem.gap(trial)
     residual, gap_norm = norm(project(problem.system, R)), norm(gap)
     valid, finite = problem.is_valid(trial), jnp.isfinite(residual) & jnp.isfinite(gap_norm)
     good, shortest = finite & valid, p.alpha <= 0.5**options.halvings
@@ -174,7 +174,7 @@ def _solve_one(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, 
     """Iterate to convergence from `u`; not at all unless `going`."""
     dtype = jnp.result_type(*jax.tree.leaves(u))
     zero, one, count = jnp.zeros((), dtype), jnp.ones((), dtype), jnp.zeros((), jnp.int32)
-    still = jax.tree.map(jnp.zeros_like, jax.eval_shape(lambda: problem.residual(u)[0]))
+    still = jax.tree.map(jnp.zeros_like, jax.eval_shape(lambda: problem.residual(u)))
     history = jnp.full(options.max_steps + 1, -1.0, dtype)
     start = _Progress(
         u, zero, still, one, zero, zero, zero, count, history, count, count - 1, RESULTS.successful, jnp.asarray(going)
@@ -183,14 +183,14 @@ def _solve_one(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, 
 
 
 @eqx.filter_custom_jvp
-def solve_equilibrium(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any):
+def newton_solve(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any):
     """The solution from the start `u`, load step by load step, and what happened."""
     first, count = u, jnp.zeros((), jnp.int32)
     if options.load_steps == 1:
         p = _solve_one(problem, u, options, solver, jnp.array(True))
         result, fault = _diagnosed(problem, first, p.result, lambda: _tried(problem, p), count)
         return p.u, NewtonInfo(result, p.steps, p.history[None], p.residual, p.floor, p.linear_steps, p.loose_state, fault)
-    start = problem.residual(u)
+    start = problem.residual(u), problem.gap(u)
 
     def step(carry, load):
         u, result, steps, linear_steps, tried, done = carry
@@ -226,15 +226,14 @@ def _diagnosed(problem: AbstractEquilibrium, first: Fields, result: Any, tried: 
     return diagnosed(result, problem.given(first), problem.system, places, load_step)
 
 
-@solve_equilibrium.def_jvp
-def _solve_equilibrium_jvp(primals, tangents):
+@newton_solve.def_jvp
+def _newton_solve_jvp(primals, tangents):
     problem, start, options, solver = primals
-    u, info = solve_equilibrium(problem, start, options, solver)
+    u, info = newton_solve(problem, start, options, solver)
 
     def residual(problem, start):
-        R, gap = problem.residual(u)
-        held = problem.held(u, start)
-        return project(problem.system, R), {s: gap[s] + held[s] for s in gap}
+        gap, held = problem.gap(u), problem.held(u, start)
+        return project(problem.system, problem.residual(u)), {s: gap[s] + held[s] for s in gap}
 
     (R, gap), rates = eqx.filter_jvp(residual, (problem, start), tangents[:2])
     # A part that does not depend on what is varied has no tangent at all.
@@ -264,7 +263,7 @@ def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: 
     zero = jax.tree.map(jnp.zeros_like, R)
 
     def slope(d: Fields) -> Fields:
-        rate = jax.jvp(lambda e: problem.residual(problem.move(u, e))[0], (zero,), (d,))[1]
+        rate = jax.jvp(lambda e: problem.residual(problem.move(u, e)), (zero,), (d,))[1]
         return jax.tree.map(jnp.negative, rate)
 
     def product(d: Fields) -> Fields:

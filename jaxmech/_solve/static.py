@@ -14,19 +14,18 @@ from .._linear_system.compatibility import check_topology
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.arguments import checked
 from .._model.constraint_projection import held, prescribed, project
-from .._model.dynamics import Fields, kinematics, retract, total_force, zero_forces
+from .._model.dynamics import Fields, retract, total_force, zero_forces
 from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
-from .._model.validity import laws_hold
 from .._runtime.argument_checks import check_flags, check_instance
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS, is_traced
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .linear_problem import LinearProblem
-from .newton import linear_problem, solve_equilibrium
+from .newton import linear_problem, newton_solve
 
 _STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
 
@@ -62,20 +61,27 @@ class StaticEquilibrium(AbstractEquilibrium):
     time: Array
     missing: tuple[Fields, Fields] | None = None  # the residual and gap that this load leaves off
 
+    @property
+    def factors(self) -> Factors:
+        return _STIFFNESS
+
     def state(self, u: Fields) -> State:
         return State(u, zero_forces(self.system, u), self.time)
 
-    def residual(self, u: Fields) -> tuple[Fields, Fields]:
-        R, gap = total_force(self.system, self.state(u)), prescribed(self.system, u, self.time)
-        if self.missing is not None:
-            R, gap = ({s: a[s] - b[s] for s in a} for a, b in zip((R, gap), self.missing, strict=True))
-        return R, gap
+    def residual(self, u: Fields) -> Fields:
+        return self._loaded(total_force(self.system, self.state(u)), 0)
+
+    def gap(self, u: Fields) -> Fields:
+        return self._loaded(prescribed(self.system, u, self.time), 1)
+
+    def _loaded(self, whole: Fields, which: int) -> Fields:
+        if self.missing is None:
+            return whole
+        part = self.missing[which]
+        return {s: a - part[s] for s, a in whole.items()}
 
     def held(self, u: Fields, start: Fields) -> Fields:
         return held(self.system, u, start)
-
-    def operator(self, u: Fields) -> Any:
-        return self.linear_system.unconstrained(self.system, self.state(u), _STIFFNESS)
 
     def move(self, u: Fields, d: Fields) -> Fields:
         return retract(self.system.dofs, u, d)
@@ -89,9 +95,6 @@ class StaticEquilibrium(AbstractEquilibrium):
 
     def is_inertial(self) -> bool:
         return False
-
-    def is_valid(self, u: Fields) -> Array:
-        return laws_hold(self.system, kinematics(self.system, u))
 
     def rounding(self, u: Fields) -> Fields:
         # Coordinates round in proportion to themselves; a quaternion's to one.
@@ -167,7 +170,7 @@ def _given(system: System, state: State) -> list[tuple[str, Array]]:
 @compiled
 def _solve(system: System, state: State, linear_system: Any, solver: Any, options: NewtonOptions) -> StaticSolution:
     problem = StaticEquilibrium(system, linear_system, state.time)
-    position, info = solve_equilibrium(problem, state.position, options, solver)
+    position, info = newton_solve(problem, state.position, options, solver)
     position = mark_failure(position, info.result != RESULTS.successful)
     return StaticSolution(State(position, zero_forces(system, position), state.time), info)
 

@@ -1,0 +1,159 @@
+"""What a step hands to the next one besides the state, and schemes that users write."""
+
+import importlib.util
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+from jaxmech._integrator.simulate import _varies
+
+pytestmark = pytest.mark.quick
+
+CONSERVED = 1e-12  # rounding of some hundred steps
+FINITE = 1e-6  # central differences of a step of 1e-5
+NEWMARK = Path(__file__).parent.parent / "examples" / "newmark.py"
+
+
+def example():
+    spec = importlib.util.spec_from_file_location("newmark", NEWMARK)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+newmark = example()
+
+
+def chain():
+    """Three masses between walls, all of it linear."""
+    system = jm.System(
+        {"chain": jm.Vec1()},
+        forces={
+            "links": jm.Springs((("chain", [0, 1, 2]), ("chain", [1, 2, 3])), 30.0, 0.0),
+            "wall": jm.AnchoredSprings(("chain", [3]), 10.0, [[2.0]]),
+        },
+        masses={"beads": jm.UniformMass(("chain", np.arange(4)), 2.0)},
+        constraints={"nail": jm.Fixed(("chain", [0]))},
+    )
+    return system, system.at_rest({"chain": [[0.0], [1.0], [1.5], [1.6]]})
+
+
+def energy(system, state):
+    return jm.energy(system, state) + jm.kinetic_energy(system, state.position, state.velocity)
+
+
+def test_newmark_keeps_the_energy_of_a_linear_system_and_differentiates():
+    system, state = chain()
+    integrator = newmark.Newmark(jm.MatrixLinearSystem.build(system, state))
+
+    def run(stiffness, v):
+        scene = eqx.tree_at(lambda s: s.forces["links"].stiffness, system, stiffness)
+        start = eqx.tree_at(lambda s: s.velocity["chain"], state, v * jnp.array([[0.0], [1.0], [-2.0], [0.5]]))
+        path = jm.simulate(scene, start, integrator, 0.05, 30, throw=False)
+        levels = jax.vmap(lambda x, v: energy(scene, jm.State(x, v, state.time)))(path.position, path.velocity)
+        return path.last.position["chain"][1, 0], (levels, path.info.result == jm.RESULTS.successful)
+
+    at, step = (jnp.asarray(30.0), jnp.asarray(1.0)), 1e-5
+    program = eqx.filter_jit(jax.value_and_grad(run, (0, 1), has_aux=True))
+    (_, (levels, successful)), slopes = program(*at)
+    assert np.all(successful)
+    np.testing.assert_allclose(levels, levels[0], rtol=CONSERVED)
+    for number, slope in enumerate(slopes):
+        ends = [program(*(a + sign * step * (i == number) for i, a in enumerate(at)))[0][0] for sign in (1, -1)]
+        assert abs(slope) > 1e-3
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=FINITE)
+
+
+def test_newmark_is_of_second_order_where_frames_turn():
+    system, state = newmark.top()
+    integrator = newmark.Newmark(jm.MatrixLinearSystem.build(system, state))
+
+    @jax.jit
+    def end(steps):
+        def one(_, at):
+            return integrator.step(system, *at, 0.05 / steps, throw=False)[:2]
+
+        return jax.lax.fori_loop(0, steps, one, (state, integrator.init(system, state)))[0].position["top"][0]
+
+    x = [np.asarray(end(steps)) for steps in (40, 80, 160)]
+    ratio = np.linalg.norm(x[0] - x[1]) / np.linalg.norm(x[1] - x[2])
+    assert 3.8 < ratio < 4.2
+    assert np.linalg.norm(x[0] - x[2]) > 1e-5
+
+
+class Done(eqx.Module):
+    result: jm.RESULTS
+
+
+class SymplecticEuler(jm.AbstractIntegrator):
+    """`v1 = v0 + h a0`, `x1 = x0 + h v1`, whose carry are the masses: a scheme without any solve."""
+
+    def init(self, system, state):
+        return jm.momentum(system, state.position, jax.tree.map(jnp.ones_like, state.velocity))
+
+    def step(self, system, state, carry, dt, *, throw=True):
+        f = jm.project(system, jm.total_force(system, state))
+        v = {s: state.velocity[s] + dt * f[s] / carry[s] for s in f}
+        x = jm.retract(system, state.position, {s: dt * v[s] for s in v})
+        lost = ~jnp.isfinite(x["chain"]).all()
+        result = jm.RESULTS.where(lost, jm.RESULTS.not_finite, jm.RESULTS.successful)
+        return jm.State(x, v, state.time + dt), carry, Done(result)
+
+
+def test_any_scheme_runs_in_a_trajectory():
+    system, state = chain()
+    found = jm.simulate(system, state, SymplecticEuler(), 0.01, 4)
+    K = np.array([[60.0, -30.0, 0.0], [-30.0, 60.0, -30.0], [0.0, -30.0, 40.0]])
+    x, v = np.array([1.0, 1.5, 1.6]), np.zeros(3)
+    for _ in range(4):
+        v = v - 0.01 * (K @ x - [0.0, 0.0, 20.0]) / 2.0
+        x = x + 0.01 * v
+    np.testing.assert_allclose(found.last.position["chain"][1:, 0], x, rtol=CONSERVED)
+    with pytest.raises(jm.FailedComputation, match="simulate"):
+        jm.simulate(system, state, SymplecticEuler(), 1e200, 4)
+
+
+def test_what_no_step_changes_is_no_part_of_the_loop():
+    system, state = chain()
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    preconditioned = jm.PreconditionedMatrixFreeSystem.build(system, state)
+    h = jnp.asarray(0.1)
+    for system_of, changes in ((linear_system, False), (preconditioned, True)):
+        integrator = jm.ImplicitEuler(system_of)
+        carry = integrator.init(system, state)
+        varies = _varies(lambda s, c, i=integrator: i.advanced(system, s, c, h), state, carry)
+        assert jax.tree.leaves(carry) and all(v == changes for v in jax.tree.leaves(varies))
+
+
+def test_a_step_by_itself_and_a_step_with_a_carry_are_one_step():
+    system, state = chain()
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    with_carry, carry, _ = integrator.step(system, state, integrator.init(system, state), 0.1)
+    alone, nothing, _ = integrator.step(system, state, None, 0.1)
+    assert nothing is None and carry is not None
+    np.testing.assert_allclose(with_carry.position["chain"], alone.position["chain"], rtol=CONSERVED)
+
+
+def test_calls_of_before_say_what_to_write():
+    system, state = chain()
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    with pytest.raises(TypeError, match=r"carry = integrator.init\(system, state\)"):
+        integrator.step(system, state, 0.1)
+    for old in ("prepared", "refreshed"):
+        for owner in (integrator, integrator.linear_system):
+            with pytest.raises(AttributeError, match="init"):
+                getattr(owner, old)
+    with pytest.raises(AttributeError, match="nonsense"):
+        integrator.nonsense  # noqa: B018
+    with pytest.raises(TypeError, match="carry"):
+        integrator.step(system, state, {"chain": 1.0}, 0.1)
+    pulled = eqx.tree_at(
+        lambda s: s.constraints, system, {"nail": jm.PrescribedMotion(("chain", [0]), [[0.0]], [[0.0], [1.0]], [0.0, 1.0])}
+    )
+    with pytest.raises(ValueError, match="prescribes a motion"):
+        newmark.Newmark(jm.MatrixFreeSystem()).step(pulled, state, state.velocity, 0.1)
