@@ -1,0 +1,4 @@
+"""Time integrators: what one is, and what steps return."""
+
+from ._integrator.base import AbstractIntegrator as AbstractIntegrator
+from ._integrator.simulate import Trajectory as Trajectory

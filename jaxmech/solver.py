@@ -1,0 +1,36 @@
+"""Linear solvers, preconditioners, linear systems, and what solves return."""
+
+from ._linear_solver.auto import AutoLinearSolver as AutoLinearSolver
+from ._linear_solver.default import default_solver as default_solver
+from ._linear_solver.dense.cholesky import Cholesky as Cholesky
+from ._linear_solver.dense.lu import Dense as Dense
+from ._linear_solver.dense.svd import SVD as SVD
+from ._linear_solver.fallback import Fallback as Fallback
+from ._linear_solver.krylov.bicgstab import BiCGStab as BiCGStab
+from ._linear_solver.krylov.gmres import GMRES as GMRES
+from ._linear_solver.krylov.minres import MINRES as MINRES
+from ._linear_solver.krylov.pcg import PCG as PCG
+from ._linear_solver.preconditioner.amg import SmoothedAggregation as SmoothedAggregation
+from ._linear_solver.preconditioner.base import AbstractPreconditioner as AbstractPreconditioner
+from ._linear_solver.preconditioner.jacobi import BlockJacobi as BlockJacobi
+from ._linear_solver.preconditioner.jacobi import Jacobi as Jacobi
+from ._linear_solver.preconditioner.none import NoPreconditioner as NoPreconditioner
+from ._linear_solver.preconditioner.stale import StaleFactor as StaleFactor
+from ._linear_solver.preconditioner.triangular import SSOR as SSOR
+from ._linear_solver.preconditioner.triangular import IncompleteFactor as IncompleteFactor
+from ._linear_solver.preconditioner.warped import WarpedFactor as WarpedFactor
+from ._linear_solver.sparse.block_tridiagonal import BlockTridiagonal as BlockTridiagonal
+from ._linear_solver.sparse.sparse_direct import SparseDirect as SparseDirect
+from ._linear_system.base import AbstractLinearSystem as AbstractLinearSystem
+from ._linear_system.composite import CompositeLinearSystem as CompositeLinearSystem
+from ._linear_system.matrix_free import MatrixFreeSystem as MatrixFreeSystem
+from ._linear_system.pattern_union import share_pattern as share_pattern
+from ._linear_system.precomputed import PrecomputedMatrixSystem as PrecomputedMatrixSystem
+from ._linear_system.preconditioned import PreconditionedMatrixFreeSystem as PreconditionedMatrixFreeSystem
+from ._solve.buckling import Buckling as Buckling
+from ._solve.equilibrium import NewtonInfo as NewtonInfo
+from ._solve.linear_problem import LinearProblem as LinearProblem
+from ._solve.modes import Modes as Modes
+from ._solve.modes import ModesInfo as ModesInfo
+from ._solve.static import StaticSolution as StaticSolution
+from ._solve.static import static_problem as static_problem
