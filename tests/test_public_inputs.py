@@ -12,6 +12,7 @@ import jax
 import matplotlib.pyplot as pyplot
 import numpy as np
 import pytest
+from public_names import PUBLIC
 from valid_calls import CALLS, put_into_a_scene, scene
 
 import jaxmech as jm
@@ -48,9 +49,7 @@ ELSEWHERE = {"State", "each_element", "nodal_parameter", "parameter", "stencils"
 
 def public():
     """The names of everything that is public, callable, and takes arguments."""
-    names = {n: v for n, v in vars(jm).items() if not n.startswith("_") and n != "viz"}
-    names |= {f"viz.{n}": v for n, v in vars(jm.viz).items() if not n.startswith("_")}
-    for name, value in names.items():
+    for name, value in PUBLIC.items():
         if name in ELSEWHERE:
             continue
         if not inspect.isclass(value):

@@ -28,14 +28,13 @@ from .system import State, System
 
 
 @compiled
-def accelerations(
-    system: System, x: Mapping[str, Array], velocity: Mapping[str, Array], acceleration: Mapping[str, Array]
-) -> Fields:
+def accelerations(system: System, state: State, acceleration: Mapping[str, Array]) -> Fields:
     """The accelerations `(nodes, deriv_size)` of every state: `J a + dJ/dt v` for mapped ones [m/s^2, rad/s^2].
 
-    `x`: the positions of every state, from `kinematics`; `velocity` and `acceleration`: those of the main states.
+    `acceleration`: `{state: (nodes, deriv_size)}` of the main states.
     """
-    v = velocities(system, dict(x), velocity)
+    x = kinematics(system, state.position)
+    v = velocities(system, x, state.velocity)
     result = dict(acceleration)
     for name in system.mapping_order:
         mapping = system.mappings[name]
@@ -60,14 +59,14 @@ def accelerations(
 
 
 @compiled
-def pull_back(system: System, position: Mapping[str, Array], forces: Mapping[str, Array]) -> Fields:
+def pull_back(system: System, state: State, forces: Mapping[str, Array]) -> Fields:
     """`J^T f`: the forces [N, N m] on the main states that do the work of `forces` on states of any kind.
 
     `forces`: `{state: (nodes, deriv_size)}`, of some states; those of main states are added. Raises `ValueError` for
     unknown states.
     """
     _check_states(system, forces)
-    x = kinematics(system, position)
+    x = kinematics(system, state.position)
     total = zero_forces(system, x)
     total = {s: total[s] + forces[s] if s in forces else total[s] for s in total}
     for name in reversed(system.mapping_order):
@@ -76,19 +75,19 @@ def pull_back(system: System, position: Mapping[str, Array], forces: Mapping[str
 
 
 @compiled
-def pull_back_rows(system: System, position: Mapping[str, Array], rows: Mapping[str, Triplets]) -> dict[str, Triplets]:
+def pull_back_rows(system: System, state: State, rows: Mapping[str, Triplets]) -> dict[str, Triplets]:
     """`H J`: rows that act on states of any kind, say the constraint Jacobians `dg/dp`, as rows on the main states.
 
     `rows`: `{state: blocks (row, node of that state)}`. The result holds one entry for every main state that is reached,
     repeats not summed. Raises `ValueError` for unknown states.
     """
     _check_states(system, rows)
-    x = kinematics(system, position)
+    x = kinematics(system, state.position)
     return _followed(system, x, rows, frozenset(system.main_states))
 
 
 @compiled
-def jacobian(system: System, position: Mapping[str, Array], child: str, parent: str | None = None) -> dict[str, Triplets]:
+def jacobian(system: System, state: State, child: str, parent: str | None = None) -> dict[str, Triplets]:
     """`J = dp/dq`: how the nodes of the mapped state `child` move with its ancestors, in blocks.
 
     Of every main state, along all paths; or of one ancestor `parent`, main or mapped, taken as if it could move by itself.
@@ -96,7 +95,7 @@ def jacobian(system: System, position: Mapping[str, Array], child: str, parent: 
     `.to_dense(shape)`. Raises `ValueError` for unknown states.
     """
     _check_states(system, [child] if parent is None else [child, parent])
-    x = kinematics(system, position)
+    x = kinematics(system, state.position)
     n, size = x[child].shape[0], system.dofs[child].deriv_size
     identity = jnp.broadcast_to(jnp.eye(size, dtype=x[child].dtype), (n, size, size))
     start = {child: Triplets((child, child), jnp.arange(n), jnp.arange(n), identity)}
