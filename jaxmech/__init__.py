@@ -28,6 +28,7 @@ from ._model.system import State as State
 from ._model.system import System as System
 from ._model.terms import Factors as Factors
 from ._model.terms import Terms as Terms
+from ._runtime.field_types import Parameter as Parameter
 from ._runtime.results import RESULTS as RESULTS
 from ._runtime.results import FailedComputation as FailedComputation
 from ._scene.dof import AbstractDof as AbstractDof
@@ -40,6 +41,7 @@ from ._scene.parameter import each_element as each_element
 from ._scene.parameter import nodal_parameter as nodal_parameter
 from ._scene.parameter import parameter as parameter
 from ._scene.stencil import Stencil as Stencil
+from ._scene.stencil import Stencils as Stencils
 from ._scene.stencil import stencils as stencils
 from ._solve.buckling import buckling as buckling
 from ._solve.modes import modes as modes

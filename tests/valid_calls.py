@@ -167,18 +167,9 @@ call(
     gravity=[0.0, 0.0, -1.0],
 )
 method("System.at_rest", lambda: scene()[0], position=POSITION, time=0.0)
-_OF_A_STATE = (
-    "energy",
-    "inertial_force",
-    "kinematics",
-    "kinetic_energy",
-    "momentum",
-    "reactions",
-    "total_force",
-    "velocities",
-)
-for _name in _OF_A_STATE:
+for _name in ("energy", "inertial_force", "kinematics", "kinetic_energy", "momentum", "reactions", "total_force"):
     call(_name, system=SYSTEM, state=STATE)
+call("velocities", system=SYSTEM, state=STATE)
 call("accelerations", system=SYSTEM, state=STATE, acceleration=VELOCITY)
 call("geometric_product", system=SYSTEM, state=STATE, u=VELOCITY, forces={"tips": jnp.ones((1, 3))})
 call("jacobian", system=SYSTEM, state=STATE, child="tips", parent="frame")

@@ -70,8 +70,8 @@ def kinetic_energy(system: System, state: State) -> Scalar:
 def momentum(system: System, state: State) -> dict[str, Array]:
     """The momentum `M v = dT/dv` [kg m/s, kg m^2/s], `{state: (nodes, deriv_size)}` of the main states.
 
-    That of masses on mapped states is pulled back: `J^T M J v`. Raises `ValueError` or `TypeError` for what is not a state of
-    this system.
+    That of masses on mapped states is pulled back: `J^T M J v`. Raises `ValueError` or `TypeError` for what is not a state
+    of this system.
 
         >>> moving = dataclasses.replace(arm_state, velocity={"frame": jnp.array([[3.0, 0.0, 0.0, 0.0, 0.0, 0.0]])})
         >>> jm.momentum(arm, moving)["frame"]  # of a mass of 2 kg

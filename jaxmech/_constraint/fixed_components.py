@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from .._runtime.array_types import Array
 from .._scene.dof import AbstractDof
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractProjectiveConstraint
 
 
@@ -25,7 +25,7 @@ class FixedComponents(AbstractProjectiveConstraint):
     `P = diag(not held)`. Raises `ValueError` where their number is not that of the state's components.
     """
 
-    on: tuple[Stencil, ...] = stencils()
+    on: Stencils = stencils()
     components: tuple[bool, ...] = eqx.field(static=True, converter=as_components)
 
     def check_dofs(self, dofs: Any) -> None:

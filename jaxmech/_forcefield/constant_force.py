@@ -3,9 +3,10 @@
 from typing import Any
 
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid2
 from .._scene.parameter import parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
 
 
@@ -16,8 +17,8 @@ class ConstantForce(AbstractEnergyForceField):
     acts at its origin; in the plane a third component is a torque. Raises `ValueError` for another size.
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    force: Array = parameter(ndim=1)
+    on: Stencils = stencils()
+    force: Parameter = parameter(ndim=1)
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

@@ -9,9 +9,9 @@ from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
 from .._mesh.surface import area_vectors
 from .._runtime.argument_checks import check_instance
-from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractForceField, Arrays, points_only
 
 
@@ -23,8 +23,8 @@ class Pressure(AbstractForceField):
     Source: K. Schweizerhof and E. Ramm, Comput. Struct. 18 (1984) 1099, doi 10.1016/0045-7949(84)90154-8.
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    pressure: Array = parameter()
+    on: Stencils = stencils()
+    pressure: Parameter = parameter()
     kind: str = eqx.field(static=True, default="triangle")
 
     def __check_init__(self):

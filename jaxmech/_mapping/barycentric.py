@@ -9,8 +9,9 @@ from .._mesh.locate import locate_points
 from .._mesh.mesh import Mesh
 from .._runtime.argument_checks import check_instance, real_array, whole_numbers
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 
 
@@ -21,9 +22,9 @@ class BarycentricMapping(AbstractMapping):
     point, summing to 1. Raises `ValueError` for weights that do not.
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    weights: Array = parameter(ndim=1)
+    weights: Parameter = parameter(ndim=1)
     is_linear: ClassVar[bool] = True
     is_interpolation: ClassVar[bool] = True
 

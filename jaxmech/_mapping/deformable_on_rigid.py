@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 
 from .._runtime.array_types import Array
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .frame import carried
 from .points import POINTS_ON
@@ -18,7 +18,7 @@ class DeformableOnRigidFrameMapping(AbstractMapping):
     `Vec2` to `Vec2`. Raises `ValueError` for other shapes or states.
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
     is_linear: ClassVar[bool] = False
 

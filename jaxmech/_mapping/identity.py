@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from .._runtime.argument_checks import check_counts
 from .._runtime.array_types import Array
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 
 
@@ -17,7 +17,7 @@ class IdentityMapping(AbstractMapping):
     Raises `ValueError` where parent and child differ in kind, or node numbers are not of shape `(n,)`.
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
     is_linear: ClassVar[bool] = True
     is_interpolation: ClassVar[bool] = True

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 
 from .._runtime.array_types import Array
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .points import check_points
 
@@ -16,7 +16,7 @@ class SquareMapping(AbstractMapping):
     `parents=(state, nodes (n,))`. Raises `ValueError` for other shapes or states.
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
     is_linear: ClassVar[bool] = False
 

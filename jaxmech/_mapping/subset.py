@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 
 from .._runtime.array_types import Array
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 
 
@@ -15,7 +15,7 @@ class SubsetMapping(AbstractMapping):
     Raises `ValueError` where parent and child differ in kind, or node numbers are not of shape `(n,)`.
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
     is_linear: ClassVar[bool] = True
     is_interpolation: ClassVar[bool] = True

@@ -6,8 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencil, Stencils, stencils
 from .base import AbstractMapping
 from .points import check_points
 
@@ -19,9 +20,9 @@ class SumMapping(AbstractMapping):
     their order. Raises `ValueError` for other shapes, or states that are not points of one dimension.
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    weights: Array = parameter(ndim=1)
+    weights: Parameter = parameter(ndim=1)
     is_linear: ClassVar[bool] = True
     is_interpolation: ClassVar[bool] = True
 

@@ -5,9 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid2
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMass
 
 
@@ -17,9 +18,9 @@ class PlanarRigidMass(AbstractMass):
     Raises `ValueError` unless both are positive.
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    mass: Array = parameter()
-    inertia: Array = parameter()
+    on: Stencils = stencils()
+    mass: Parameter = parameter()
+    inertia: Parameter = parameter()
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

@@ -4,17 +4,18 @@ from typing import Any
 
 from .._runtime.argument_checks import check_real
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.dof import Vec1, Vec2, Vec3
 from .._scene.parameter import as_array, check_range, is_concrete, parameter
-from .._scene.stencil import Stencil, as_stencils, stencils
+from .._scene.stencil import Stencils, as_stencils, stencils
 from .base import AbstractMass
 
 
 class UniformMass(AbstractMass):
     """`T = m/2 |v|^2` [J]: a point mass `mass` [kg], the same on every node. Raises `ValueError` unless positive."""
 
-    on: tuple[Stencil, ...] = stencils()
-    mass: Array = parameter()
+    on: Stencils = stencils()
+    mass: Parameter = parameter()
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

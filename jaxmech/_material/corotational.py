@@ -1,6 +1,7 @@
 """Small strains in a frame that turns with the element."""
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
@@ -21,8 +22,8 @@ class Corotational(AbstractMaterial):
     Trans. Graph. 30(4), 2011, doi:10.1145/2010324.1964932, section 3.
     """
 
-    young: Array = parameter()
-    poisson: Array = parameter()
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
     needs_positive_volume = False
 
     def __check_init__(self):

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
@@ -19,8 +20,8 @@ class LinearElastic(AbstractMaterial):
     Source: L. D. Landau and E. M. Lifshitz, *Theory of Elasticity*, 3rd ed., 1986, section 4.
     """
 
-    young: Array = parameter()
-    poisson: Array = parameter()
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
     needs_positive_volume = False
 
     def __check_init__(self):

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, engineering_constants, moduli_like
@@ -19,8 +20,8 @@ class NeoHookean(AbstractMaterial):
     2008, doi:10.1017/CBO9780511755446, section 6.4.3.
     """
 
-    young: Array = parameter()
-    poisson: Array = parameter()
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
     needs_positive_volume = True
 
     def __check_init__(self):

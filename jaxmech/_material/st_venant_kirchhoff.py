@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
@@ -19,8 +20,8 @@ class StVenantKirchhoff(AbstractMaterial):
     Source: G. A. Holzapfel, *Nonlinear Solid Mechanics*, 2000, section 6.5.
     """
 
-    young: Array = parameter()
-    poisson: Array = parameter()
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
     needs_positive_volume = False
 
     def __check_init__(self):

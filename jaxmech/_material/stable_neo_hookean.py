@@ -1,6 +1,7 @@
 """A neo-Hookean solid that survives inversion."""
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
@@ -22,8 +23,8 @@ class StableNeoHookean(AbstractMaterial):
     point.
     """
 
-    young: Array = parameter()
-    poisson: Array = parameter()
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
     needs_positive_volume = False
 
     def __check_init__(self):

@@ -23,8 +23,8 @@ _FLAGS = ("weights", "projected", "constrained")
 def checked(function: Function) -> Function:
     """`function`, which raises `ValueError` or `TypeError` where an argument is not what its name says.
 
-    `system` is a `System`, `state` one of its states, `velocity`, `acceleration` and `u` vectors of the main states, and so on. Of what is being traced, types and shapes are
-    looked at; of what is not, values too.
+    `system` is a `System`, `state` one of its states, `velocity`, `acceleration` and `u` vectors of the main states, and so
+    on. Of what is being traced, types and shapes are looked at; of what is not, values too.
     """
     names = tuple(inspect.signature(function).parameters)
 

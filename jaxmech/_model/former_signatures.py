@@ -14,7 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def formerly_of(*names: str) -> Callable[[Function], Function]:
-    """For a function of `(system, state, ...)` that was one of `(system, *names, ...)`: positions, and perhaps velocities."""
+    """For a function of `(system, state, ...)` that was one of `(system, *names, ...)`: positions, or velocities too."""
 
     def decorate(function: Function) -> Function:
         new = tuple(inspect.signature(function).parameters)
@@ -25,10 +25,8 @@ def formerly_of(*names: str) -> Callable[[Function], Function]:
             is_old = len(arguments) > 1 and isinstance(arguments[1], Mapping)
             if not is_old and not keywords.keys() & set(names):
                 return function(*arguments, **keywords)
-            called = f"{function.__name__}({{}})".format
-            message = (
-                f"{called(', '.join(old))} is {called(', '.join(new))} now; the old form will be gone in the next version."
-            )
+            before, after = (f"{function.__name__}({', '.join(form)})" for form in (old, new))
+            message = f"{before} is {after} now; the old form will be gone in the next version."
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             given = dict(zip(old, arguments, strict=False)) | keywords
             if missing := [name for name in old[: 1 + len(names)] if name not in given]:

@@ -1,0 +1,122 @@
+"""What a user writes, for a type checker: `tests/test_typing.py` checks it without exceptions, and runs it."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmech as jm
+
+
+class HardeningSprings(jm.force.AbstractEnergyForceField):
+    """`E = k/4 (l - L0)^4` [J]."""
+
+    on: jm.Stencils = jm.stencils()
+    stiffness: jm.Parameter = jm.parameter()
+    rest_length: jm.Parameter = jm.parameter(default=1.0)
+
+    def element_energy(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        return 0.25 * self.stiffness * (jnp.linalg.norm(b - a) - self.rest_length) ** 4
+
+
+class Squares(jm.mapping.AbstractMapping):
+    """`p = w x^2`, declared with the types that the fields hold: so they are given."""
+
+    parents: tuple[jm.Stencil, ...] = jm.stencils()
+    child: str = eqx.field(static=True)
+    weight: jax.Array = jm.parameter()
+    is_linear = False
+
+    def element_apply(self, x: jax.Array) -> jax.Array:
+        return self.weight * x**2
+
+
+def beam() -> tuple[jm.System, jm.State, np.ndarray]:
+    mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+    root = mesh.nodes_where(lambda x: x[:, 0] == 0.0)
+    tip = mesh.nodes_where(lambda x: x[:, 0] == 2.0)
+    rubber = jm.material.NeoHookean(young=1e3, poisson=0.3)
+    system = jm.System(
+        dofs={"beam": jm.Vec3()},
+        forces={
+            "elastic": jm.force.TetrahedronFEM.from_mesh("beam", mesh, rubber),
+            "load": jm.force.ConstantForce(on=("beam", tip), force=[0.0, 0.0, -0.5]),
+        },
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("beam", mesh, density=1.0)},
+        constraints={"clamp": jm.constraint.Fixed(("beam", root))},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    return system, system.at_rest({"beam": mesh.points}), tip
+
+
+def rope() -> tuple[jm.System, jm.State]:
+    system = jm.System(
+        {"rope": jm.Vec3(), "squares": jm.Vec3(), "hook": jm.Vec3(), "body": jm.Rigid3()},
+        forces={
+            "springs": HardeningSprings(on=(("rope", [0, 1]), ("rope", [1, 2])), stiffness=[100.0, 200.0]),
+            "pull": jm.force.ConstantForce(("rope", [2]), np.array([10.0, 0.0, 0.0])),
+            "tied": jm.force.Springs((jm.Stencil("rope", [2]), ("hook", [0])), 10.0, 0.0, damping=0.1, elongation_only=True),
+            "anchor": jm.force.AnchoredFrames(("body", 0 * np.arange(1)), 10.0, 1.0),
+            "floor": jm.force.PenaltyPlane(("rope", range(3)), point=(0.0, 0.0, -1.0), normal=(0, 0, 1), stiffness=1),
+            "drag": jm.force.VelocityDamping(("rope", jnp.arange(3)), 0.1),
+        },
+        masses={
+            "mass": jm.mass.UniformMass(("rope", [0, 1, 2]), mass=1),
+            "body": jm.mass.RigidMass(("body", [0]), mass=2.0, inertia=np.eye(3)),
+        },
+        mappings={
+            "squares": Squares((jm.Stencil("rope", jnp.array([0, 1])),), "squares", jnp.asarray(2.0), geometric_stiffness="exact"),
+            "hook": jm.mapping.RigidMapping(parents=("body", [0]), child="hook", local=[[0.1, 0.0, 0.0]]),
+        },
+        constraints={
+            "end": jm.constraint.Fixed(on=("rope", [0])),
+            "rail": jm.constraint.FixedLine(on=("rope", [1, 2]), direction=[1.0, 0.0, 0.0]),
+            "plane": jm.constraint.FixedComponents(("rope", [1]), (2,)),
+        },
+        rayleigh={"springs": 0.01},
+    )
+    frame = [[3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]
+    return system, system.at_rest({"rope": [[0.0, 0.0, 0.0], [1.5, 0.0, 0.0], [3.0, 0.0, 0.0]], "body": frame})
+
+
+def statics() -> float:
+    system, rest, tip = beam()
+    linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
+
+    def sag(young: jax.Array) -> jax.Array:
+        trial = eqx.tree_at(lambda s: s.forces["elastic"].material.young, system, young)
+        bent = jm.static_solve(trial, rest, linear_system, solver=jm.solver.SparseDirect("superlu"))
+        return jnp.mean(bent.position["beam"][tip, 2])
+
+    value, slope = jax.value_and_grad(sag)(jnp.asarray(1e3))
+    A = linear_system.assemble(system, rest)
+    assert isinstance(A, jm.matrix.BlockMatrix)
+    block: jm.matrix.BlockSparse = A["beam", "beam"]
+    assert block.to_scipy().shape == A.to_scipy().shape
+    lowest: jm.solver.Modes = jm.modes(system, rest, count=2)
+    assert lowest.frequencies.shape == (2,)
+    return float(value) + float(slope)
+
+
+def steps() -> float:
+    system, state = rope()
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), solver=jm.solver.Dense(), rtol=1e-6)
+    path: jm.integrator.Trajectory = jm.simulate(system, state, integrator, 0.01, 2)
+    moving = dataclasses.replace(path.last, velocity={s: 2 * v for s, v in path.last.velocity.items()})
+    energy = jm.energy(system, moving) + jm.kinetic_energy(system, moving)
+    force, everywhere = jm.total_force(system, moving), jm.kinematics(system, moving)
+    blocks = jm.mapping.jacobian(system, moving, "hook")["body"]
+    own = jm.matrix.component_matrix(system, moving, "springs", "stiffness", projected=True)
+    info: jm.integrator.StepInfo = path.info
+    assert bool(jnp.all(info.result == jm.RESULTS.successful))
+    return float(energy + force["rope"].sum() + everywhere["hook"].sum() + blocks.blocks.sum()) + len(own)
+
+
+def main() -> float:
+    return statics() + steps()
+
+
+if __name__ == "__main__":
+    print(main())
