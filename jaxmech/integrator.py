@@ -2,3 +2,4 @@
 
 from ._integrator.base import AbstractIntegrator as AbstractIntegrator
 from ._integrator.simulate import Trajectory as Trajectory
+from ._solve.equilibrium import StepInfo as StepInfo

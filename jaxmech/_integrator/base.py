@@ -7,7 +7,7 @@ import equinox as eqx
 
 from .._linear_system.compatibility import BuiltFor
 from .._model.system import State, System
-from .._solve.equilibrium import NewtonInfo
+from .._solve.equilibrium import StepInfo
 
 
 class AbstractIntegrator(eqx.Module):
@@ -19,10 +19,10 @@ class AbstractIntegrator(eqx.Module):
         return None
 
     @abc.abstractmethod
-    def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
+    def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, StepInfo]:
         """The state after a time step `dt` [s], and what happened."""
 
-    def advanced(self, system: System, state: State, h: Any, derivatives_of: str = "") -> tuple[State, NewtonInfo]:
+    def advanced(self, system: System, state: State, h: Any, derivatives_of: str = "") -> tuple[State, StepInfo]:
         """`step` with `throw=False`, as `simulate` calls it. `derivatives_of`: in whose name derivatives of the step raise
         where a linear solve of theirs fails; they are NaN there, unless somebody is named."""
         del derivatives_of

@@ -37,7 +37,7 @@ from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS, is_traced
 from .._scene.parameter import as_array, is_concrete
-from .._solve.equilibrium import NewtonInfo, NewtonOptions
+from .._solve.equilibrium import NewtonOptions, StepInfo
 from .._solve.linear_problem import LinearProblem
 from .._solve.newton import linear_problem, solve_equilibrium
 from .base import AbstractIntegrator
@@ -93,7 +93,7 @@ class ImplicitEuler(AbstractIntegrator):
     def built_for(self) -> BuiltFor | None:
         return self.linear_system.built_for
 
-    def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, NewtonInfo]:
+    def step(self, system: System, state: State, dt: Any, *, throw: bool = True) -> tuple[State, StepInfo]:
         """The state after `dt` [s].
 
         Differentiable in both modes by every leaf of `system`, by `state`, by `dt` and by the Rayleigh coefficients.
@@ -110,7 +110,7 @@ class ImplicitEuler(AbstractIntegrator):
             return result
         return raise_failure(result, result[1], system, "ImplicitEuler", partial(given, system, state, h), moves=True)
 
-    def advanced(self, system: System, state: State, h: Array, derivatives_of: str = "") -> tuple[State, NewtonInfo]:
+    def advanced(self, system: System, state: State, h: Array, derivatives_of: str = "") -> tuple[State, StepInfo]:
         return (_newton_step if self.newton else _linear_step)(self, system, state, h, derivatives_of)
 
     @checked
@@ -261,7 +261,7 @@ def _problem(integrator: ImplicitEuler, system: System, state: State, h: Array) 
 @compiled
 def _linear_step(
     integrator: ImplicitEuler, system: System, state: State, h: Array, derivatives_of: str
-) -> tuple[State, NewtonInfo]:
+) -> tuple[State, StepInfo]:
     problem = _linear_problem(integrator, system, state, h)
     solver, constant = integrator.solver, integrator.linear_system.is_constant()
     solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
@@ -287,8 +287,9 @@ def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Arr
 @compiled
 def _newton_step(
     integrator: ImplicitEuler, system: System, state: State, h: Array, derivatives_of: str
-) -> tuple[State, NewtonInfo]:
+) -> tuple[State, StepInfo]:
     problem = _equilibrium(integrator, system, state, h)
     start = project(system, state.velocity)
-    velocity, info = solve_equilibrium(problem, start, integrator._options(derivatives_of), integrator.solver)
+    velocity, found = solve_equilibrium(problem, start, integrator._options(derivatives_of), integrator.solver)
+    info = StepInfo.of_newton(found)
     return mark_failure(problem.state(velocity), info.result != RESULTS.successful), info

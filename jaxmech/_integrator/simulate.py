@@ -19,7 +19,7 @@ from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.progress import ProgressBar
 from .._runtime.results import RESULTS, is_traced
-from .._solve.equilibrium import NewtonInfo
+from .._solve.equilibrium import StepInfo
 from .base import AbstractIntegrator
 from .time_step import check_time_step
 
@@ -33,7 +33,7 @@ class Trajectory(eqx.Module):
 
     state: State
     last: State
-    info: NewtonInfo
+    info: StepInfo
 
     @property
     def position(self) -> dict[str, Array]:
@@ -103,7 +103,7 @@ def _run(
 ) -> Trajectory:
     memory, configuration = _apart(_with_room(integrator.prepared(system, state), system, state, h))
 
-    def one(carry: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], NewtonInfo]:
+    def one(carry: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], StepInfo]:
         state, memory = carry
         ready = eqx.combine(memory, configuration).refreshed(system, state, h)
         state, info = ready.advanced(system, state, h, who)
@@ -111,7 +111,7 @@ def _run(
             bar.advance(number + 1)
         return (state, _apart(ready)[0]), info
 
-    def frame(carry: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[State, NewtonInfo]]:
+    def frame(carry: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[State, StepInfo]]:
         carry, info = checkpointed_scan(one, carry, first + jnp.arange(save_every), every)
         return carry, (carry[0], info)
 

@@ -103,3 +103,40 @@ class NewtonInfo(eqx.Module):
     linear_steps: Array
     loose_state: Array
     fault: Fault
+
+
+class StepInfo(eqx.Module):
+    """What happened in a time step; of a trajectory, every array with a leading axis of steps.
+
+    `result`: a member of `RESULTS`. `iterations` of Newton, 1 for a linearised step; `residuals[i]` [N, or N s]: the residual
+    norm before iteration `i`, -1 where there was none; `residual`: the last one, and `floor`: that which rounding alone makes
+    (0 for a linearised step, which looks at none). `linear_steps`: those of the linear solver. `loose_state` and `fault`: as
+    in `NewtonInfo`.
+
+        >>> after, info = jm.ImplicitEuler(linear_system).step(system, state, 0.01)
+        >>> bool(info.result == jm.RESULTS.successful), int(info.iterations)
+        (True, 1)
+    """
+
+    result: Any
+    iterations: Array
+    residuals: Array
+    residual: Array
+    floor: Array
+    linear_steps: Array
+    loose_state: Array
+    fault: Fault
+
+    @classmethod
+    def of_newton(cls, info: NewtonInfo) -> "StepInfo":
+        """That of a step that Newton's iteration solved, which has one load step."""
+        return cls(
+            info.result,
+            info.iterations,
+            info.residuals[0],
+            info.residual,
+            info.floor,
+            info.linear_steps,
+            info.loose_state,
+            info.fault,
+        )
