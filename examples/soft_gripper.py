@@ -78,7 +78,7 @@ def grasp(unknowns, system, rest, linear_system):
     for side, tension in zip(SIDES, tensions, strict=True):
         system = eqx.tree_at(lambda s, c=f"{side} cable": s.forces[c].force, system, -tension[None])
     start = eqx.tree_at(lambda s: s.position["palm"], rest, palm[None])
-    return jm.static_solve(system, start, linear_system, rtol=1e-10).position
+    return jm.static_solve(system, start, linear_system, rtol=1e-10).state
 
 
 def main(picture="output/soft_gripper.png", iterations=8):
@@ -105,9 +105,9 @@ def main(picture="output/soft_gripper.png", iterations=8):
     return np.asarray(unknowns), float(jnp.linalg.norm(r))
 
 
-def draw(system, position, path):
+def draw(system, state, path):
     """Fingers, cables, box, seen along z."""
-    x = jm.kinematics(system, position)
+    x = jm.kinematics(system, state)
     figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
     corners = 0.015 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
     turn = np.array([[np.cos(TILT), -np.sin(TILT)], [np.sin(TILT), np.cos(TILT)]])

@@ -67,7 +67,9 @@ def rope() -> tuple[jm.System, jm.State]:
             "body": jm.mass.RigidMass(("body", [0]), mass=2.0, inertia=np.eye(3)),
         },
         mappings={
-            "squares": Squares((jm.Stencil("rope", jnp.array([0, 1])),), "squares", jnp.asarray(2.0), geometric_stiffness="exact"),
+            "squares": Squares(
+                (jm.Stencil("rope", jnp.array([0])),), "squares", jnp.asarray(2.0), geometric_stiffness="exact"
+            ),
             "hook": jm.mapping.RigidMapping(parents=("body", [0]), child="hook", local=[[0.1, 0.0, 0.0]]),
         },
         constraints={

@@ -108,10 +108,10 @@ class NewtonInfo(eqx.Module):
 class StepInfo(eqx.Module):
     """What happened in a time step; of a trajectory, every array with a leading axis of steps.
 
-    `result`: a member of `RESULTS`. `iterations` of Newton, 1 for a linearised step; `residuals[i]` [N, or N s]: the residual
-    norm before iteration `i`, -1 where there was none; `residual`: the last one, and `floor`: that which rounding alone makes
-    (0 for a linearised step, which looks at none). `linear_steps`: those of the linear solver. `loose_state` and `fault`: as
-    in `NewtonInfo`.
+    `result`: a member of `RESULTS`. `iterations` of Newton, 1 for a linearised step; `residuals[i]` [N, or N s]: the
+    residual norm before iteration `i`, -1 where there was none; `residual`: the last one, and `floor`: that which rounding
+    alone makes (0 for a linearised step, which looks at none). `linear_steps`: those of the linear solver. `loose_state`
+    and `fault`: as in `NewtonInfo`.
 
         >>> after, info = jm.ImplicitEuler(linear_system).step(system, state, 0.01)
         >>> bool(info.result == jm.RESULTS.successful), int(info.iterations)
