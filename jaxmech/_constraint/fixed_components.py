@@ -1,5 +1,6 @@
 """Nodes of which some components do not move."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +12,7 @@ from .._scene.stencil import Stencils, stencils
 from .base import AbstractProjectiveConstraint
 
 
-def as_components(components: Any) -> tuple[bool, ...]:
+def as_components(components: Sequence[bool]) -> tuple[bool, ...]:
     """A tuple of True and False, one for each component."""
     values = tuple(components) if isinstance(components, tuple | list) else ()
     if not values or not all(isinstance(c, bool) for c in values):
