@@ -319,6 +319,7 @@ def problem() -> jm.LinearProblem:
 
 
 method("LinearProblem.solve", problem, solver=jm.Dense())
+call("StepInfo.of_newton", info=late(lambda: jm.solver.NewtonInfo(*([np.zeros((1, 1))] * 8))))
 call("over_devices", function=element, devices=late(jax.devices))
 call("element_compiler", form="llvm")
 call("element_forms", function=jnp.sin, arguments=(np.zeros(3),))

@@ -11,7 +11,7 @@ from .._linear_system.base import AbstractLinearSystem
 from .._model.dynamics import Fields
 from .._model.fault import Fault
 from .._model.system import State, System
-from .._runtime.argument_checks import check_choice, check_counts, check_tolerances
+from .._runtime.argument_checks import check_choice, check_counts, check_instance, check_tolerances
 from .._runtime.array_types import Array
 
 LINE_SEARCHES = ("finite", "residual", "none")
@@ -129,7 +129,8 @@ class StepInfo(eqx.Module):
 
     @classmethod
     def of_newton(cls, info: NewtonInfo) -> "StepInfo":
-        """That of a step that Newton's iteration solved, which has one load step."""
+        """That of a step that Newton's iteration solved, which has one load step. Raises `TypeError` for anything else."""
+        check_instance("StepInfo.of_newton", "info", info, NewtonInfo)
         return cls(
             info.result,
             info.iterations,
