@@ -117,6 +117,74 @@ def trajectory() -> jax.Array:
     return path.position["rope"][:, 0] * (info.result == jm.RESULTS.successful)
 
 
+def constructors(system: jm.System, state: jm.State, A: jm.matrix.BlockMatrix) -> int:
+    """Checked, not run."""
+    s = jm.solver
+    preconditioners = [
+        s.StaleFactor(A, s.Dense()),
+        s.StaleFactor(),
+        s.WarpedFactor(s.Dense()),
+        s.WarpedFactor(solver=s.Dense()),
+        s.SSOR(omega=1.0),
+        s.SSOR(),
+        s.IncompleteFactor(drop_tolerance=1e-3, fill=20.0),
+        s.Jacobi(),
+        s.BlockJacobi(absolute=True),
+        s.NoPreconditioner(),
+    ]
+    solvers = [
+        s.PCG(1e-8),
+        s.PCG(rtol=1e-8, max_steps=10, preconditioner=s.Jacobi(), give_up=True),
+        s.GMRES(restart=10),
+        s.MINRES(rtol=1e-8),
+        s.BiCGStab(),
+        s.SVD(),
+        s.Cholesky(),
+        s.BlockTridiagonal(),
+        s.SparseDirect("superlu"),
+        s.AutoLinearSolver(),
+        s.Fallback(s.PCG(), s.Dense()),
+        s.SmoothedAggregation.from_matrix(A, state.position),
+    ]
+    s.MatrixFreeSystem()
+    s.PrecomputedMatrixSystem.build(system, state)
+    s.CompositeLinearSystem.build(system, state, {"A": jm.Terms()})
+    s.PreconditionedMatrixFreeSystem.build(system, state, every=3)
+    jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), s.PCG(), newton=True, rayleigh_mass=0.1)
+    m = jm.mapping
+    m.DistanceMapping((("a", [0]), ("a", [1])), "g", 1.0)
+    m.DistanceMapping((("a", [0]), ("a", [1])), "g")
+    m.SumMapping(("a", [[0, 1]]), "g", [[1.0, 2.0]])
+    m.SubsetMapping(("a", [0]), "g")
+    m.IdentityMapping(("a", [0]), "g", geometric_stiffness="none")
+    m.FunctionMapping(("a", [0]), "g", lambda x: x)
+    m.BeamMapping((("a", [0]), ("a", [1])), "g", [0.5], [[1.0, 0, 0]], [[1.0, 0, 0]])
+    m.ArticulatedMapping.tree("angle", "bodies", [-1, 0], [[0.0, 0, 0], [0, 0, 0]], [0.0, 0.0, 1.0])
+    jm.force.TriangleFEM(
+        ("a", [[0, 1, 2]]), [[0.0, 0.0]], jm.material.LinearElastic(1.0, 0.3), thickness=2.0, plane="stress"
+    )
+    jm.force.Pressure(("a", [[0, 1, 2]]), 1.0)
+    jm.force.AnchoredSprings(("a", [0]), 1.0, [[0, 0, 0]])
+    jm.force.AnchoredSprings((("a", [0]), ("b", [1])), 1.0)
+    jm.mass.DiagonalMass(("a", [0]), [1.0])
+    jm.mass.PlanarRigidMass(("a", [0]), 1.0, 1.0)
+    jm.constraint.PrescribedMotion(("a", [0]), [[0.0, 0, 0]], [[0.0, 0, 1]])
+    jm.constraint.FixedPlane(("a", [0]), (0, 0, 1))
+    jm.material.Ogden(mu=[1.0, 2.0], alpha=[1.0, 2.0], bulk=3.0)
+    jm.material.MooneyRivlin(1.0, 2.0, bulk=1.0)
+    jm.material.NeoHookean.from_lame(1.0, 2.0)
+    jm.mesh.Mesh([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [[0, 1, 2]], "triangle")
+    jm.matrix.assemble([[0, 1]], lambda x: x, [[0.0, 1.0]])
+    jm.matrix.StateLayout((("a", 2, 3),))
+    jm.Factors(mass=1.0)
+    jm.Factors.only("mass")
+    jm.matrix.compliance_matrix(A, [0, 3])
+    jm.mesh.TopologicalMapping.identity(jm.mesh.box_mesh(cells=(1, 1), size=(1, 1)))
+    jm.buckling(lambda f: system, state, jm.MatrixLinearSystem.build(system, state))
+    jm.simulate(system, state, jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state)), dt=0.1, steps=2)
+    return len(preconditioners) + len(solvers)
+
+
 def main() -> float:
     system, state = rope()
     linear_system = jm.MatrixLinearSystem.build(system, state)
