@@ -1,6 +1,6 @@
 """Solids: a material in the cells of a mesh."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,11 +31,8 @@ class AbstractSolid(AbstractEnergyForceField):
     on: AbstractVar[Stencils]
     rest: AbstractVar[Parameter]
     material: AbstractVar[AbstractMaterial]
-    if TYPE_CHECKING:  # no field
-
-        @property
-        def reference(self) -> ReferenceElement: ...
-
+    if TYPE_CHECKING:
+        reference: ClassVar[Any]  # or a property, but no field
     else:
         reference: AbstractVar[ReferenceElement]
 
