@@ -25,7 +25,7 @@ def measure(cells: int, material: str, dtype: str, devices: int) -> dict:
 
     mesh = jm.box_mesh(cells=(cells, cells, cells), size=(1.0, 1.0, 1.0))
     mesh = jm.Mesh(mesh.points.astype(dtype), mesh.cells, mesh.kind)
-    law = getattr(jm, material)(jnp.asarray(1e3, dtype), jnp.asarray(0.3, dtype))
+    law = getattr(jm.material, material)(jnp.asarray(1e3, dtype), jnp.asarray(0.3, dtype))
     system = jm.System({"body": jm.Vec3()}, forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, law)})
     rest = system.at_rest({"body": mesh.points})
     start = time.perf_counter()

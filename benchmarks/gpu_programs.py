@@ -105,7 +105,7 @@ def programs(n: int, dtype: str) -> list[tuple[str, Any, Any]]:
     made = []
     mesh = jm.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0))
     for law in LAWS:
-        elastic = jm.TetrahedronFEM.from_mesh("beam", mesh, getattr(jm, law)(1000.0, 0.3))
+        elastic = jm.TetrahedronFEM.from_mesh("beam", mesh, getattr(jm.material, law)(1000.0, 0.3))
         system, state = clamped("beam", mesh, elastic, jm.ConsistentMass.from_mesh("beam", mesh, 1.0))
         scene = system, state, jm.MatrixLinearSystem.build(system, state)
         made += [(f"assembly, {law}", assemble, scene), (f"step, {law}", step, scene)]

@@ -115,7 +115,7 @@ def test_matrices_are_jacobians_of_the_total_force(name):
             return ravel_pytree(jm.total_force(system, jm.State(back(x), unravel(v), scene.state.time)))[0]
 
         def kinetic(v):
-            return jm.kinetic_energy(system, back(x), unravel(v))
+            return jm.kinetic_energy(system, jm.State(back(x), unravel(v), scene.state.time))
 
         K, B = jax.jacrev(force, argnums=(0, 1))(x, v)
         return jax.hessian(kinetic)(v), -B, -K
@@ -142,7 +142,7 @@ def test_matrices_of_frames_are_jacobians_in_the_chart():
             return ravel_pytree(force_at(system, state, zero, unravel(v)))[0]
 
         def kinetic(v):
-            return jm.kinetic_energy(system, state.position, unravel(v))
+            return jm.kinetic_energy(system, jm.State(state.position, unravel(v), state.time))
 
         return jax.hessian(kinetic)(v), -jax.jacfwd(of_velocity)(v), -jax.jacfwd(of_position)(jnp.zeros(n))
 

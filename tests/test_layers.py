@@ -129,10 +129,16 @@ def test_names_say_what_a_file_is_about():
     assert not [p for p in files if p.stem in ("utils", "_utils", "util", "helpers", "misc", "common")]
 
 
-def test_the_front_door_only_re_exports():
-    for node in ast.parse((PACKAGE / "__init__.py").read_text()).body[1:]:
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda p: p.name)
+def test_public_modules_only_re_export(path):
+    beside = (
+        "import typing as _typing",
+        "__version__ = ",
+        "if not _typing.TYPE_CHECKING:\n    from ._runtime.moved_names import __getattr__",
+    )
+    for node in ast.parse(path.read_text()).body[1:]:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 1
             assert all(alias.asname == alias.name for alias in node.names)
         else:
-            assert ast.unparse(node).startswith("__version__ = ")
+            assert path.name == "__init__.py" and ast.unparse(node).startswith(beside)

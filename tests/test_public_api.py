@@ -1,17 +1,18 @@
-"""The front door: one canonical path for every name, documented, in units, options by keyword; and light to open."""
+"""The front door: few names, one path for each, documented, in units, options by keyword; and light to open."""
 
 import dataclasses
 import inspect
 import subprocess
 import sys
 
+import lineax as lx
 import pytest
+from public_names import MODULES, PATHS, PUBLIC, TOP
 
 import jaxmech as jm
 
-MODULES = {"viz": jm.viz}  # what is public under a name of its own
-PUBLIC = {name: value for name, value in vars(jm).items() if not name.startswith("_") and name not in MODULES}
-PUBLIC |= {n: v for m in MODULES.values() for n, v in vars(m).items() if not n.startswith("_")}
+MOST_AT_THE_TOP = 40  # about thirty, and room for what comes
+TOO_GENERAL = {"assemble", "build", "jacobian", "load", "matrix", "project", "retract", "save", "solve", "step", "sum"}
 CLASSES = {name: c for name, c in PUBLIC.items() if inspect.isclass(c)}
 FUNCTIONS = {name: f for name, f in PUBLIC.items() if callable(f) and not inspect.isclass(f)}  # the compiled ones too
 # Weights and directions are pure numbers; what a function makes of its own is its own affair.
@@ -21,12 +22,43 @@ OPTIONAL = ("pypardiso", "feral", "spineax", "pyamg", "meshio", "matplotlib", "o
 
 
 def test_every_name_has_one_path():
-    own = {n: v for n, v in PUBLIC.items() if not inspect.ismodule(v)}
-    assert len({id(v) for v in own.values()}) == len(own)
-    for name, value in own.items():
+    assert len(PUBLIC) == len(PATHS), "a name in two modules"
+    assert len({id(v) for v in PUBLIC.values()}) == len(PUBLIC), "a thing under two names"
+    for name, value in PUBLIC.items():
         assert value.__name__ == name
         assert value.__module__.startswith(("jaxmech._", *(f"jaxmech.{m}._" for m in MODULES)))
-    assert not [n for n, v in PUBLIC.items() if inspect.ismodule(v)]
+
+
+def test_the_top_is_small_and_says_what_it_is_of():
+    assert len(TOP) <= MOST_AT_THE_TOP, sorted(TOP)
+    assert not TOO_GENERAL & set(TOP)
+    assert {n for n in dir(jm) if not n.startswith("_")} == {*TOP, *MODULES}, "an old name is shown"
+
+
+FAMILIES = {
+    "constraint": jm.constraint.AbstractProjectiveConstraint,
+    "force": jm.force.AbstractForceField,
+    "integrator": jm.integrator.AbstractIntegrator,
+    "mapping": jm.mapping.AbstractMapping,
+    "mass": jm.mass.AbstractMass,
+    "material": jm.material.AbstractMaterial,
+    "solver": (lx.AbstractLinearSolver, jm.solver.AbstractPreconditioner, jm.solver.AbstractLinearSystem),
+}
+FIRST_OF_THEIR_KIND = {"ImplicitEuler", "MatrixLinearSystem"}  # met in every script, and so at the top
+
+
+@pytest.mark.parametrize("module", FAMILIES)
+def test_every_member_of_a_family_stands_in_its_module(module):
+    members = {p for p, v in PATHS.items() if inspect.isclass(v) and issubclass(v, FAMILIES[module])}
+    assert len(members) > 1
+    assert {p for p in members - FIRST_OF_THEIR_KIND if not p.startswith(f"{module}.")} == set()
+
+
+def test_functions_of_a_scene_take_a_system_and_a_state():
+    for name, function in FUNCTIONS.items():
+        names = list(inspect.signature(function).parameters)
+        if names and names[0] == "system":
+            assert names[1] == "state", name
 
 
 @pytest.mark.parametrize("name", [*CLASSES, *FUNCTIONS])
@@ -93,7 +125,7 @@ import jaxmech
 assert dict(jax.config.values) == config
 assert dict(os.environ) == environment and np.geterr() == state
 assert not jax.config.jax_enable_x64
-jaxmech.SparseDirect("superlu")
+jaxmech.solver.SparseDirect("superlu")
 print(jaxmech.__version__)
 """)
     assert output.strip() == jm.__version__

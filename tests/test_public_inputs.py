@@ -12,6 +12,7 @@ import jax
 import matplotlib.pyplot as pyplot
 import numpy as np
 import pytest
+from public_names import PUBLIC
 from valid_calls import ARGUMENTS, CALLS, late, put_into_a_scene, scene
 
 import jaxmech as jm
@@ -39,7 +40,7 @@ HANDED_OUT = {
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
-    *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "Trajectory"),
+    *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "StepInfo", "Trajectory"),
 }
 # A state is data: what is in it is looked at where it is used (`test_a_state_is_refused_leaf_by_leaf`). The functions that
 # declare fields take what `equinox.field` takes.
@@ -48,9 +49,7 @@ ELSEWHERE = {"State", "each_element", "nodal_parameter", "parameter", "stencils"
 
 def public():
     """The names of everything that is public, callable, and takes arguments."""
-    names = {n: v for n, v in vars(jm).items() if not n.startswith("_") and n != "viz"}
-    names |= {f"viz.{n}": v for n, v in vars(jm.viz).items() if not n.startswith("_")}
-    for name, value in names.items():
+    for name, value in PUBLIC.items():
         if name in ELSEWHERE:
             continue
         if not inspect.isclass(value):

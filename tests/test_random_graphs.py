@@ -142,7 +142,7 @@ def three_routes(system, state, linear_system, factors):
         return ravel_pytree(force_at(system, state, unravel(d), unravel(v)))[0]
 
     K, B = jax.jacrev(force, argnums=(0, 1))(zero, v)
-    M = jax.hessian(lambda v: jm.kinetic_energy(system, state.position, unravel(v)))(v)
+    M = jax.hessian(lambda v: jm.kinetic_energy(system, jm.State(state.position, unravel(v), state.time)))(v)
     dense = factors.mass * M - factors.damping * B - factors.stiffness * K
     return linear_system.unconstrained(system, state, factors).to_dense(), columns, dense
 

@@ -4,17 +4,17 @@ import abc
 from collections.abc import Sequence
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from equinox import AbstractVar
 
 from .._runtime.array_types import Array, Float
+from .._scene.component import Component
 from .._scene.dof import AbstractDof
 from .._scene.parameter import check_parameters
-from .._scene.stencil import Stencil
+from .._scene.stencil import Stencils
 
 
-class AbstractProjectiveConstraint(eqx.Module):
+class AbstractProjectiveConstraint(Component):
     """A projector `P` of **one** node: displacements `P d` are free, `(I - P) d` is prescribed.
 
     Symmetric (`P = P^T`) and idempotent (`P = P^2`), so that points, axes and planes are the same code, and the
@@ -35,7 +35,7 @@ class AbstractProjectiveConstraint(eqx.Module):
         assert jnp.allclose(P @ P, P) and P.shape == (6, 6)
     """
 
-    on: AbstractVar[tuple[Stencil, ...]]
+    on: AbstractVar[Stencils]
     is_homogeneous: ClassVar[bool] = True  # the prescribed displacement is zero
 
     def __check_init__(self):

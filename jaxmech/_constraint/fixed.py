@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from .._runtime.array_types import Array
 from .._scene.dof import AbstractDof
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractProjectiveConstraint
 
 
@@ -22,7 +22,7 @@ class Fixed(AbstractProjectiveConstraint):
         assert not clamp.element_projector(jm.Vec3()).any()  # nothing moves
     """
 
-    on: tuple[Stencil, ...] = stencils()
+    on: Stencils = stencils()
 
     def element_projector(self, dof: AbstractDof) -> Array:
         return jnp.zeros((dof.deriv_size, dof.deriv_size))

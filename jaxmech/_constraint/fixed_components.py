@@ -1,5 +1,6 @@
 """Nodes of which some components do not move."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -7,11 +8,11 @@ import jax.numpy as jnp
 
 from .._runtime.array_types import Array
 from .._scene.dof import AbstractDof
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractProjectiveConstraint
 
 
-def as_components(components: Any) -> tuple[bool, ...]:
+def as_components(components: Sequence[bool]) -> tuple[bool, ...]:
     """A tuple of True and False, one for each component."""
     values = tuple(components) if isinstance(components, tuple | list) else ()
     if not values or not all(isinstance(c, bool) for c in values):
@@ -32,7 +33,7 @@ class FixedComponents(AbstractProjectiveConstraint):
         assert jnp.allclose(roller.element_projector(jm.Vec2()), jnp.diag(jnp.array([1.0, 0.0])))  # free along x
     """
 
-    on: tuple[Stencil, ...] = stencils()
+    on: Stencils = stencils()
     components: tuple[bool, ...] = eqx.field(static=True, converter=as_components)
 
     def check_dofs(self, dofs: Any) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.dof import AbstractDof
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractProjectiveConstraint
 
 
@@ -25,8 +26,8 @@ class FixedLine(AbstractProjectiveConstraint):
         assert jnp.allclose(P @ jnp.array([1.0, 0.0]), jnp.array([0.36, 0.48]))  # what of x goes along the line
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    direction: Array = parameter(ndim=1)
+    on: Stencils = stencils()
+    direction: Parameter = parameter(ndim=1)
 
     def __check_init__(self):
         check_range(self, direction=(self.direction, lambda t: (t != 0).any(-1), "a direction"))

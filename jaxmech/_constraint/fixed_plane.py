@@ -5,9 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.dof import AbstractDof
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractProjectiveConstraint
 
 
@@ -24,8 +25,8 @@ class FixedPlane(AbstractProjectiveConstraint):
         assert jnp.allclose(table.element_projector(jm.Vec3()), jnp.diag(jnp.array([1.0, 1.0, 0.0])))
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    normal: Array = parameter(ndim=1)
+    on: Stencils = stencils()
+    normal: Parameter = parameter(ndim=1)
 
     def __check_init__(self):
         check_range(self, normal=(self.normal, lambda n: (n != 0).any(-1), "a direction"))

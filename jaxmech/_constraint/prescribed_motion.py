@@ -9,9 +9,10 @@ import numpy as np
 
 from .._math.rotation import have_unit_quaternions
 from .._runtime.array_types import Array, Float
+from .._runtime.field_types import Parameter
 from .._scene.dof import AbstractDof
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractProjectiveConstraint
 from .fixed_components import as_components
 
@@ -35,10 +36,10 @@ class PrescribedMotion(AbstractProjectiveConstraint):
         assert jnp.allclose(half.position["p"][0], jnp.array([0.0, 1.0]))  # [m]
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    reference: Array = parameter(ndim=1)
-    displacements: Array = parameter(ndim=2)
-    times: Array = parameter(ndim=1, default=(0.0,))
+    on: Stencils = stencils()
+    reference: Parameter = parameter(ndim=1)
+    displacements: Parameter = parameter(ndim=2)
+    times: Parameter = parameter(ndim=1, default=(0.0,))
     components: tuple[bool, ...] | None = eqx.field(
         static=True, default=None, converter=lambda c: c if c is None else as_components(c)
     )

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 
 from .._math.rotation import have_unit_quaternions, quaternion_conjugate, quaternion_log, quaternion_product
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import OptionalParameter, Parameter
 from .._scene.dof import Rigid2, Rigid3
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
 
 
@@ -30,10 +31,10 @@ class AnchoredFrames(AbstractEnergyForceField):
         assert jnp.allclose(jm.total_force(scene, turned)["frame"][0, 5], -2.0 * np.pi / 2)  # -kr theta [N m]
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    stiffness: Array = parameter()
-    angular_stiffness: Array = parameter()
-    anchor: Array | None = parameter(ndim=1, default=None)
+    on: Stencils = stencils()
+    stiffness: Parameter = parameter()
+    angular_stiffness: Parameter = parameter()
+    anchor: OptionalParameter = parameter(ndim=1, default=None)
 
     def __check_init__(self):
         if (len(self.on) == 1) != (self.anchor is not None) or len(self.on) > 2:

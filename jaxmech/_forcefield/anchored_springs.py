@@ -5,8 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import OptionalParameter, Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField, points_only
 
 
@@ -26,9 +27,9 @@ class AnchoredSprings(AbstractEnergyForceField):
         assert jnp.allclose(force, jnp.array([[10.0, -30.0]]))  # k (anchor - x) [N]
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    stiffness: Array = parameter()
-    anchor: Array | None = parameter(ndim=1, default=None)
+    on: Stencils = stencils()
+    stiffness: Parameter = parameter()
+    anchor: OptionalParameter = parameter(ndim=1, default=None)
 
     def __check_init__(self):
         if (len(self.on) == 1) != (self.anchor is not None) or len(self.on) > 2:

@@ -4,20 +4,20 @@ import abc
 from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from equinox import AbstractVar
 
 from .._runtime.array_types import Array, Scalar
+from .._scene.component import Component
 from .._scene.dof import AbstractDof, Vec1, Vec2, Vec3
 from .._scene.parameter import check_parameters
-from .._scene.stencil import Stencil
+from .._scene.stencil import Stencils
 
 Arrays = tuple[Array, ...]
 
 
-class AbstractForceField(eqx.Module):
+class AbstractForceField(Component):
     """A force described on **one** element; `self` holds that element's parameters.
 
     `on` says which nodes each element touches: one stencil per group of nodes, of the same state or of different ones
@@ -45,7 +45,7 @@ class AbstractForceField(eqx.Module):
 
     tangent_is_exact = True
 
-    on: AbstractVar[tuple[Stencil, ...]]
+    on: AbstractVar[Stencils]
 
     def __check_init__(self):
         check_parameters(self, self.on)

@@ -3,9 +3,10 @@
 from typing import Any
 
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid2
 from .._scene.parameter import parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
 
 
@@ -24,8 +25,8 @@ class ConstantForce(AbstractEnergyForceField):
         assert jnp.allclose(jm.energy(scene, rest), -10.0)  # -f . x [J]
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    force: Array = parameter(ndim=1)
+    on: Stencils = stencils()
+    force: Parameter = parameter(ndim=1)
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

@@ -4,10 +4,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid3
 from .._scene.parameter import parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractForceField, Arrays
 
 
@@ -25,8 +25,8 @@ class ConstantTorque(AbstractForceField):
         assert jnp.allclose(force, jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 2.0]))  # [N, N m]
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    torque: Array = parameter(ndim=1)
+    on: Stencils = stencils()
+    torque: Parameter = parameter(ndim=1)
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

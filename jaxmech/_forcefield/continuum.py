@@ -9,8 +9,9 @@ from .._mesh.mesh import Mesh
 from .._mesh.reference import ReferenceElement, reference_element
 from .._runtime.argument_checks import check_choice, check_instance
 from .._runtime.array_types import Array, Float
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, is_concrete, nodal_parameter, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .plane import PLANES, in_plane_density
 from .solid import AbstractSolid, check_rest
 
@@ -34,11 +35,11 @@ class SolidFEM(AbstractSolid):
         assert jnp.allclose(jm.energy(scene, longer), 600.0, rtol=1e-4)  # t (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    rest: Array = nodal_parameter(ndim=1)
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
     material: AbstractMaterial
     kind: str = eqx.field(static=True)
-    thickness: Array = parameter(default=1.0)
+    thickness: Parameter = parameter(default=1.0)
     plane: str = eqx.field(static=True, default="strain")
 
     def __check_init__(self):

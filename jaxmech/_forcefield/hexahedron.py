@@ -3,9 +3,9 @@
 from .._material.base import AbstractMaterial
 from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
-from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import nodal_parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .solid import AbstractSolid, check_mesh, check_rest
 
 
@@ -26,8 +26,8 @@ class HexahedronFEM(AbstractSolid):
         assert jnp.allclose(jm.energy(scene, longer), 6000.0, rtol=1e-4)  # (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    rest: Array = nodal_parameter(ndim=1)
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
     material: AbstractMaterial
     reference = reference_element("hexahedron")
 

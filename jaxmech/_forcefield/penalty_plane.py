@@ -5,8 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import OptionalParameter, Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField, Arrays, points_only
 
 
@@ -26,11 +27,11 @@ class PenaltyPlane(AbstractEnergyForceField):
         assert jnp.allclose(force, jnp.array([[0.0, 10.0], [0.0, 0.0]]))  # [N], on the one inside
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    point: Array = parameter(ndim=1)
-    normal: Array = parameter(ndim=1)
-    stiffness: Array = parameter()
-    damping: Array | None = parameter(default=None)
+    on: Stencils = stencils()
+    point: Parameter = parameter(ndim=1)
+    normal: Parameter = parameter(ndim=1)
+    stiffness: Parameter = parameter()
+    damping: OptionalParameter = parameter(default=None)
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

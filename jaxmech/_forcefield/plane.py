@@ -12,6 +12,7 @@ from equinox import AbstractVar
 from .._material.base import AbstractMaterial
 from .._runtime.argument_checks import check_choice
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range
 from .chart import rates
 from .solid import AbstractSolid, check_rest
@@ -106,7 +107,7 @@ def in_plane_density(material: AbstractMaterial, plane: str, F: Float[Array, "2 
 class AbstractPlaneSolid(AbstractSolid):
     """A solid in the plane, of some thickness, in plane strain or plane stress."""
 
-    thickness: AbstractVar[Array]
+    thickness: AbstractVar[Parameter]
     plane: AbstractVar[str]
 
     def __check_init__(self):

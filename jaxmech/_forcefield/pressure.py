@@ -9,9 +9,9 @@ from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
 from .._mesh.surface import area_vectors
 from .._runtime.argument_checks import check_instance
-from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractForceField, Arrays, points_only
 
 
@@ -31,8 +31,8 @@ class Pressure(AbstractForceField):
         assert jnp.allclose(force, jnp.array([0.0, 0.0, -1.0]))  # -p A/3 n [N] on each node, A = 1/2
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    pressure: Array = parameter()
+    on: Stencils = stencils()
+    pressure: Parameter = parameter()
     kind: str = eqx.field(static=True, default="triangle")
 
     def __check_init__(self):

@@ -1,6 +1,6 @@
 """Solids: a material in the cells of a mesh."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,10 @@ from .._mesh.mesh import Mesh
 from .._mesh.reference import ReferenceElement
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._runtime.precision import compiled
 from .._scene.parameter import check_parameters, is_concrete
-from .._scene.stencil import Stencil
+from .._scene.stencil import Stencils
 from .base import AbstractEnergyForceField
 
 
@@ -29,10 +30,13 @@ class AbstractSolid(AbstractEnergyForceField):
 
     tangent_is_exact = True
 
-    reference: AbstractVar[ReferenceElement]
-    on: AbstractVar[tuple[Stencil, ...]]
-    rest: AbstractVar[Array]
+    on: AbstractVar[Stencils]
+    rest: AbstractVar[Parameter]
     material: AbstractVar[AbstractMaterial]
+    if TYPE_CHECKING:
+        reference: ClassVar[Any]  # or a property, but no field
+    else:
+        reference: AbstractVar[ReferenceElement]
 
     def check_dofs(self, dofs: Any) -> None:
         if dofs[0].coord_size != self.reference.dimension or not dofs[0].is_vector_space:

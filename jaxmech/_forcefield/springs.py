@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from .._math.safe_norm import safe_direction, safe_length
 from .._runtime.argument_checks import check_flags
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import OptionalParameter, Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField, Arrays, points_only
 
 
@@ -30,10 +31,10 @@ class Springs(AbstractEnergyForceField):
         assert jnp.allclose(force[:, 2], jnp.array([20.0, -20.0]))  # k (l - L0) [N], towards each other
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    stiffness: Array = parameter()
-    rest_length: Array = parameter()
-    damping: Array | None = parameter(default=None)
+    on: Stencils = stencils()
+    stiffness: Parameter = parameter()
+    rest_length: Parameter = parameter()
+    damping: OptionalParameter = parameter(default=None)
     elongation_only: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):

@@ -10,8 +10,9 @@ from .._mesh.reference import reference_element
 from .._mesh.surface import rest_measures
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import nodal_parameter, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField, points_only
 
 
@@ -31,9 +32,9 @@ class Traction(AbstractEnergyForceField):
         assert jnp.allclose(force.sum(0), jnp.array([8.0, 0.0, 0.0]))  # [N]
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    rest: Array = nodal_parameter(ndim=1)
-    traction: Array = parameter(ndim=1)
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
+    traction: Parameter = parameter(ndim=1)
     kind: str = eqx.field(static=True, default="triangle")
 
     def __check_init__(self):

@@ -6,8 +6,9 @@ from .._material.base import AbstractMaterial
 from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import nodal_parameter, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .plane import AbstractPlaneSolid
 from .solid import check_mesh
 
@@ -30,10 +31,10 @@ class TriangleFEM(AbstractPlaneSolid):
         assert jnp.allclose(jm.energy(scene, longer), 600.0, rtol=1e-4)  # t (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    rest: Array = nodal_parameter(ndim=1)
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
     material: AbstractMaterial
-    thickness: Array = parameter(default=1.0)
+    thickness: Parameter = parameter(default=1.0)
     plane: str = eqx.field(static=True, default="strain")
     reference = reference_element("triangle")
 

@@ -3,8 +3,9 @@
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField, Arrays
 
 
@@ -22,9 +23,9 @@ class VelocityDamping(AbstractEnergyForceField):
         assert jnp.allclose(jm.total_force(scene, moving)["p"], jnp.array([[-6.0, 0.0]]))  # -c v [N]
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    coefficient: Array = parameter()
-    angular: Array = parameter(default=0.0)
+    on: Stencils = stencils()
+    coefficient: Parameter = parameter()
+    angular: Parameter = parameter(default=0.0)
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

@@ -44,7 +44,7 @@ class AbstractIntegrator(eqx.Module):
     def step(self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True) -> tuple[State, Any, Any]:
         """The state after a time step `dt` [s], the carry of the next step, and what happened.
 
-        What happened: a pytree whose `result` is of `RESULTS`, `NewtonInfo`, say. `simulate` raises on its failures.
+        What happened: a pytree whose `result` is of `RESULTS`, `StepInfo`, say. `simulate` raises on its failures.
         """
 
     def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> tuple[State, Any, Any]:

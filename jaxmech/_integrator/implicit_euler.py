@@ -37,7 +37,7 @@ from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS, is_traced
 from .._scene.parameter import as_array, is_concrete
-from .._solve.equilibrium import NewtonInfo, NewtonOptions
+from .._solve.equilibrium import NewtonOptions, StepInfo
 from .._solve.linear_problem import LinearProblem
 from .._solve.newton import linear_problem, newton_solve
 from .base import AbstractIntegrator
@@ -127,7 +127,7 @@ class ImplicitEuler(AbstractIntegrator):
 
     def advanced(
         self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = ""
-    ) -> tuple[State, Any, NewtonInfo]:
+    ) -> tuple[State, Any, StepInfo]:
         ready = self  # what is handed on as it came is known as such outside of the compiled step
         if carry is not None:
             if self.linear_system.has_updates:
@@ -274,7 +274,7 @@ def _problem(integrator: ImplicitEuler, system: System, state: State, h: Array) 
 @compiled
 def _linear_step(
     integrator: ImplicitEuler, system: System, state: State, h: Array, derivatives_of: str
-) -> tuple[State, NewtonInfo]:
+) -> tuple[State, StepInfo]:
     problem = _linear_problem(integrator, system, state, h)
     solver, constant = integrator.solver, integrator.linear_system.is_constant()
     solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
@@ -300,8 +300,9 @@ def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Arr
 @compiled
 def _newton_step(
     integrator: ImplicitEuler, system: System, state: State, h: Array, derivatives_of: str
-) -> tuple[State, NewtonInfo]:
+) -> tuple[State, StepInfo]:
     problem = _equilibrium(integrator, system, state, h)
     start = project(system, state.velocity)
-    velocity, info = newton_solve(problem, start, integrator._options(derivatives_of), integrator.solver)
+    velocity, found = newton_solve(problem, start, integrator._options(derivatives_of), integrator.solver)
+    info = StepInfo.of_newton(found)
     return mark_failure(problem.state(velocity), info.result != RESULTS.successful), info

@@ -12,10 +12,10 @@ from .._model.system import State, System
 from .._model.validity import laws_hold
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
-from .._solve.equilibrium import NewtonInfo
+from .._solve.equilibrium import StepInfo
 
 
-def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields, end: State) -> NewtonInfo:
+def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields, end: State) -> StepInfo:
     """What is reported of the step from `state` to `end` whose right-hand side was `b`, and whose solver `said` so much."""
     system, state, h, b, end = jax.lax.stop_gradient((system, state, h, b, end))
     solved, length = reason(said), norm(b)
@@ -27,10 +27,10 @@ def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields
     result = RESULTS.where(jnp.isfinite(length), result, RESULTS.not_finite)
     result, fault = diagnosed(result, given(system, state, h), system, lambda: (state.position, end.position), 0)
     unknown = jnp.full((), -1, jnp.int32)
-    info = NewtonInfo(
+    info = StepInfo(
         result,
         jnp.ones((), jnp.int32),
-        length[None, None],
+        length[None],
         length,
         jnp.zeros((), h.dtype),
         jnp.asarray(said.stats["num_steps"], jnp.int32),

@@ -18,7 +18,7 @@ from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.progress import ProgressBar
 from .._runtime.results import RESULTS, is_traced
-from .._solve.equilibrium import NewtonInfo
+from .._solve.equilibrium import StepInfo
 from .base import AbstractIntegrator
 from .time_step import check_time_step
 
@@ -39,7 +39,7 @@ class Trajectory(eqx.Module):
 
     state: State
     last: State
-    info: NewtonInfo
+    info: StepInfo
 
     @property
     def position(self) -> dict[str, Array]:
@@ -118,13 +118,13 @@ def _run(
     varies = _varies(advanced, state, carry)
     varying, constant = eqx.partition(carry, varies)
 
-    def one(at: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], NewtonInfo]:
+    def one(at: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], StepInfo]:
         state, carry, info = advanced(at[0], eqx.combine(constant, at[1]))
         if bar is not None:
             bar.advance(number + 1)
         return (state, eqx.filter(carry, varies)), info
 
-    def frame(at: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[State, NewtonInfo]]:
+    def frame(at: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[State, StepInfo]]:
         at, info = checkpointed_scan(one, at, first + jnp.arange(save_every), every)
         return at, (at[0], info)
 

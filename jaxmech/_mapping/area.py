@@ -7,8 +7,9 @@ import jax.numpy as jnp
 
 from .._math.safe_norm import safe_length
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .points import check_points
 
@@ -28,9 +29,9 @@ class AreaMapping(AbstractMapping):
         assert jnp.allclose(x["area"], 3.0)  # [m^2]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    rest_area: Array = parameter(default=0.0)
+    rest_area: Parameter = parameter(default=0.0)
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

@@ -11,9 +11,10 @@ import numpy as np
 from .._math.rotation import are_of_unit_length, have_unit_quaternions
 from .._runtime.argument_checks import check_choice, numeric_array, real_array, whole_numbers
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid3, Vec1
 from .._scene.parameter import check_parameters, check_range, nodal_parameter, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .frame import carried_frame
 
@@ -39,12 +40,12 @@ class ArticulatedMapping(AbstractMapping):
         assert jnp.allclose(bodies[1, :3], jnp.array([0.0, 1.0, 0.0]), atol=1e-6)  # [m]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    length: Array = parameter()
-    placement: Array = nodal_parameter(ndim=1)
-    axis: Array = nodal_parameter(ndim=1)
-    slides: Array = nodal_parameter()  # 1 for a slider, 0 for a hinge
+    length: Parameter = parameter()
+    placement: Parameter = nodal_parameter(ndim=1)
+    axis: Parameter = nodal_parameter(ndim=1)
+    slides: Parameter = nodal_parameter()  # 1 for a slider, 0 for a hinge
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

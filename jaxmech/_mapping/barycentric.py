@@ -9,8 +9,9 @@ from .._mesh.locate import locate_points
 from .._mesh.mesh import Mesh
 from .._runtime.argument_checks import check_instance, real_array, whole_numbers
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 
 
@@ -32,9 +33,9 @@ class BarycentricMapping(AbstractMapping):
         assert jnp.allclose(skin, jnp.array([[0.4, 0.6, 0.8]]))  # [m]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    weights: Array = parameter(ndim=1)
+    weights: Parameter = parameter(ndim=1)
     is_linear: ClassVar[bool] = True
     is_interpolation: ClassVar[bool] = True
 

@@ -2,21 +2,27 @@
 
 import abc
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
-from equinox import AbstractClassVar, AbstractVar
+from equinox import AbstractVar
 
 from .._runtime.argument_checks import check_choice
 from .._runtime.array_types import Array, Float
+from .._scene.component import Component
 from .._scene.dof import AbstractDof
 from .._scene.parameter import check_parameters
-from .._scene.stencil import Stencil
+from .._scene.stencil import Stencils
+
+if TYPE_CHECKING:  # under Equinox's name, checkers take it for a field
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
 
 GEOMETRIC_STIFFNESS = ("symmetric", "exact", "stabilized", "none")
 
 
-class AbstractMapping(eqx.Module):
+class AbstractMapping(Component):
     """`p = p(q)` for **one** child node: element `e` of the parents' stencils is node `e` of the child.
 
     The Jacobian `J = dp/dq`, its transpose, its rate and the geometric stiffness `-d2(f . p)/dq2` are derived from
@@ -52,7 +58,7 @@ class AbstractMapping(eqx.Module):
         assert jnp.allclose(jm.kinematics(scene, {"q": jnp.array([[np.pi]])})["p"], -1.0)
     """
 
-    parents: AbstractVar[tuple[Stencil, ...]]
+    parents: AbstractVar[Stencils]
     child: AbstractVar[str]
     is_linear: AbstractClassVar[bool]  # the Jacobian is constant: no geometric stiffness, no dJ/dt
     is_interpolation: ClassVar[bool] = False  # its blocks are multiples of the identity

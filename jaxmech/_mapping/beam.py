@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .frame import carried, seen_from
 from .points import check_frames
@@ -34,11 +35,11 @@ class BeamMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"flat": bent})["p"][0, 1], -2 * np.sin(0.1))  # [m]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    place: Array = parameter()
-    local_a: Array = parameter(ndim=1)
-    local_b: Array = parameter(ndim=1)
+    place: Parameter = parameter()
+    local_a: Parameter = parameter(ndim=1)
+    local_b: Parameter = parameter(ndim=1)
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

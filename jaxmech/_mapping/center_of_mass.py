@@ -8,8 +8,9 @@ import jax.numpy as jnp
 
 from .._runtime.argument_checks import whole_numbers
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .points import check_points
 from .sum import check_weights
@@ -31,9 +32,9 @@ class CenterOfMassMapping(AbstractMapping):
         assert jnp.allclose(x["centre"], jnp.array([[3.0, 0.0]]))
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    masses: Array = parameter(ndim=1)
+    masses: Parameter = parameter(ndim=1)
     is_linear: ClassVar[bool] = True
     is_interpolation: ClassVar[bool] = True
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 
 from .._runtime.array_types import Array
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .frame import carried
 from .points import POINTS_ON
@@ -27,7 +27,7 @@ class DeformableOnRigidFrameMapping(AbstractMapping):
         assert jnp.allclose(x["p"], jnp.array([[5.0, 1.0]]))
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
     is_linear: ClassVar[bool] = False
 

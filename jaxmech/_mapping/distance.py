@@ -6,8 +6,9 @@ import equinox as eqx
 
 from .._math.safe_norm import safe_length
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .points import check_points
 
@@ -29,9 +30,9 @@ class DistanceMapping(AbstractMapping):
         assert jnp.allclose(x["length"], 4.0)  # 5 - 1 [m]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    rest_length: Array = parameter(default=0.0)
+    rest_length: Parameter = parameter(default=0.0)
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

@@ -6,8 +6,9 @@ import equinox as eqx
 
 from .._math.safe_norm import safe_length
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .points import check_points
 
@@ -27,10 +28,10 @@ class DistanceFromTargetMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"p": jnp.zeros((1, 2))})["missing"], 5.0)  # [m]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    target: Array = parameter(ndim=1)
-    rest_length: Array = parameter(default=0.0)
+    target: Parameter = parameter(ndim=1)
+    rest_length: Parameter = parameter(default=0.0)
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 import equinox as eqx
 
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .points import check_points
 
@@ -25,10 +26,10 @@ class DistanceToPlaneMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"p": jnp.array([[7.0, 2.0]])})["height"], 1.5)  # [m]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    normal: Array = parameter(ndim=1)
-    offset: Array = parameter(default=0.0)
+    normal: Parameter = parameter(ndim=1)
+    offset: Parameter = parameter(default=0.0)
     is_linear: ClassVar[bool] = True
 
     def __check_init__(self):

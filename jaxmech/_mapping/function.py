@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from .._runtime.argument_checks import check_callable
 from .._runtime.array_types import Array
 from .._scene.parameter import each_element
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 
 
@@ -34,7 +34,7 @@ class FunctionMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"p": jnp.array([[0.0, 2.0]])})["angle"], np.pi / 2)
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
     function: Callable[..., Any] = eqx.field(static=True)
     numbers: tuple[Array, ...] = each_element(default=())

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from .._runtime.argument_checks import check_counts
 from .._runtime.array_types import Array
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 
 
@@ -27,7 +27,7 @@ class IdentityMapping(AbstractMapping):
         assert jnp.array_equal(jm.kinematics(scene, {"p": x})["copy"], x)
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
     is_linear: ClassVar[bool] = True
     is_interpolation: ClassVar[bool] = True

@@ -9,8 +9,9 @@ import numpy as np
 
 from .._runtime.argument_checks import check_counts
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_parameters, check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .beam import nearest_segments
 from .frame import seen_from, turned
@@ -36,11 +37,11 @@ class LineSetSkinningMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"flat": longer})["p"], jnp.array([[2.0, 0.5]]))  # [m]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    weights: Array = parameter(ndim=1)
-    place: Array = parameter(ndim=1)
-    local: Array = parameter(ndim=2)
+    weights: Parameter = parameter(ndim=1)
+    place: Parameter = parameter(ndim=1)
+    local: Parameter = parameter(ndim=2)
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 from .._math.rotation import have_unit_quaternions
 from .._runtime.argument_checks import real_array
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid2, Rigid3
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .frame import carried, carried_frame, frame_seen_from, seen_from
 from .points import POINTS_ON
@@ -34,9 +35,9 @@ class RigidMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"frame": frame})["tip"], jnp.array([[0.0, 1.0, 5.0]]), atol=1e-6)
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    local: Array = parameter(ndim=1)
+    local: Parameter = parameter(ndim=1)
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

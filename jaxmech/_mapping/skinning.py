@@ -9,8 +9,9 @@ import numpy as np
 
 from .._runtime.argument_checks import check_counts, real_array
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_parameters, check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .frame import carried, seen_from
 from .points import check_frames
@@ -33,10 +34,10 @@ class SkinningMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"flat": frames})["p"], jnp.array([[2.0, 1.0]]))  # half way
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    weights: Array = parameter(ndim=1)
-    local: Array = parameter(ndim=2)
+    weights: Parameter = parameter(ndim=1)
+    local: Parameter = parameter(ndim=2)
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

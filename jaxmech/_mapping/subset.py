@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 
 from .._runtime.array_types import Array
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 
 
@@ -24,7 +24,7 @@ class SubsetMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"p": x})["tip"], jnp.array([[3.0, 4.0]]))
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
     is_linear: ClassVar[bool] = True
     is_interpolation: ClassVar[bool] = True

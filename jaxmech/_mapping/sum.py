@@ -6,8 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencil, Stencils, stencils
 from .base import AbstractMapping
 from .points import check_points
 
@@ -28,9 +29,9 @@ class SumMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"links": jnp.array([[1.0], [2.0], [4.0]])})["cable"], 7.0)
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    weights: Array = parameter(ndim=1)
+    weights: Parameter = parameter(ndim=1)
     is_linear: ClassVar[bool] = True
     is_interpolation: ClassVar[bool] = True
 

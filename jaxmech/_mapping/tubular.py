@@ -8,8 +8,9 @@ import numpy as np
 
 from .._runtime.argument_checks import check_counts
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .frame import carried
 from .points import check_frames
@@ -31,10 +32,10 @@ class TubularMapping(AbstractMapping):
         assert skin.shape == (4, 3) and jnp.allclose(skin[0], jnp.array([0.0, 0.5, 0.0]))  # [m]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    angle: Array = parameter()
-    radius: Array = parameter()
+    angle: Parameter = parameter()
+    radius: Parameter = parameter()
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

@@ -6,8 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .points import check_points
 
@@ -27,9 +28,9 @@ class VolumeMapping(AbstractMapping):
         assert jnp.allclose(jm.kinematics(scene, {"cube": mesh.points})["volumes"].sum(), 1.0)  # [m^3]
     """
 
-    parents: tuple[Stencil, ...] = stencils()
+    parents: Stencils = stencils()
     child: str = eqx.field(static=True)
-    rest_volume: Array = parameter(default=0.0)
+    rest_volume: Parameter = parameter(default=0.0)
     is_linear: ClassVar[bool] = False
 
     def __check_init__(self):

@@ -3,16 +3,16 @@
 import abc
 from collections.abc import Sequence
 
-import equinox as eqx
 from equinox import AbstractVar
 
 from .._runtime.array_types import Array, Scalar
+from .._scene.component import Component
 from .._scene.dof import AbstractDof
 from .._scene.parameter import check_parameters
-from .._scene.stencil import Stencil
+from .._scene.stencil import Stencils
 
 
-class AbstractMass(eqx.Module):
+class AbstractMass(Component):
     """A mass described by the kinetic energy of **one** element, quadratic in the velocities.
 
     The mass matrix is `M = d2T/dv2`; the momentum `dT/dv`; gravity and the inertial forces (gyroscopic, centrifugal,
@@ -35,7 +35,7 @@ class AbstractMass(eqx.Module):
         assert jnp.allclose(M.blocks, 2.0)  # d2T/dv2 [kg m^2]
     """
 
-    on: AbstractVar[tuple[Stencil, ...]]
+    on: AbstractVar[Stencils]
 
     def __check_init__(self):
         check_parameters(self, self.on)

@@ -10,8 +10,9 @@ from .._mesh.reference import reference_element
 from .._mesh.surface import rest_measures
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, nodal_parameter, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMass
 
 
@@ -31,9 +32,9 @@ class ConsistentMass(AbstractMass):
         assert jnp.allclose(M, jnp.kron(jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.eye(2)))  # rho L/6 (2 1; 1 2) [kg]
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    rest: Array = nodal_parameter(ndim=1)
-    density: Array = parameter()
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
+    density: Parameter = parameter()
     kind: str = eqx.field(static=True, default="tetrahedron")
 
     def __check_init__(self):

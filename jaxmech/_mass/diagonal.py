@@ -8,9 +8,10 @@ import numpy as np
 from .._mesh.mesh import Mesh
 from .._runtime.argument_checks import check_instance, check_real
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.dof import Vec1, Vec2, Vec3
 from .._scene.parameter import as_array, check_range, is_concrete, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMass
 
 
@@ -27,8 +28,8 @@ class DiagonalMass(AbstractMass):
         assert jnp.allclose(lumped.mass.sum(), 1000.0)  # [kg]
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    mass: Array = parameter()
+    on: Stencils = stencils()
+    mass: Parameter = parameter()
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

@@ -5,9 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid2
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMass
 
 
@@ -25,9 +26,9 @@ class PlanarRigidMass(AbstractMass):
         assert jnp.allclose(M.blocks[0], jnp.diag(jnp.array([5.0, 5.0, 2.0])))
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    mass: Array = parameter()
-    inertia: Array = parameter()
+    on: Stencils = stencils()
+    mass: Parameter = parameter()
+    inertia: Parameter = parameter()
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

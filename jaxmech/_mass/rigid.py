@@ -7,9 +7,10 @@ import numpy as np
 
 from .._math.rotation import quaternion_conjugate, rotate
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid3
 from .._scene.parameter import check_parameters, check_range, parameter
-from .._scene.stencil import Stencil, stencils
+from .._scene.stencil import Stencils, stencils
 from .base import AbstractMass
 
 
@@ -31,9 +32,9 @@ class RigidMass(AbstractMass):
         assert jnp.allclose(M.blocks[0], expected, atol=1e-5)
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    mass: Array = parameter()
-    inertia: Array = parameter(ndim=2)
+    on: Stencils = stencils()
+    mass: Parameter = parameter()
+    inertia: Parameter = parameter(ndim=2)
 
     def __check_init__(self):
         check_parameters(self, self.on)

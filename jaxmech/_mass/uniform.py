@@ -4,9 +4,10 @@ from typing import Any
 
 from .._runtime.argument_checks import check_real
 from .._runtime.array_types import Array, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.dof import Vec1, Vec2, Vec3
 from .._scene.parameter import as_array, check_range, is_concrete, parameter
-from .._scene.stencil import Stencil, as_stencils, stencils
+from .._scene.stencil import Stencils, as_stencils, stencils
 from .base import AbstractMass
 
 
@@ -24,8 +25,8 @@ class UniformMass(AbstractMass):
         assert jnp.allclose(M.to_dense((2, 2)), 0.5 * jnp.eye(6))
     """
 
-    on: tuple[Stencil, ...] = stencils()
-    mass: Array = parameter()
+    on: Stencils = stencils()
+    mass: Parameter = parameter()
 
     def __check_init__(self):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

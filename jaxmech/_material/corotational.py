@@ -1,6 +1,7 @@
 """Small strains in a frame that turns with the element."""
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
@@ -28,8 +29,8 @@ class Corotational(AbstractMaterial):
         assert jnp.allclose(law.energy_density(1.1 * turn), 30e3, rtol=1e-4)  # mu 3 e^2 + lam/2 (3 e)^2 [J/m^3]
     """
 
-    young: Array = parameter()
-    poisson: Array = parameter()
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
     needs_positive_volume = False
 
     def __check_init__(self):

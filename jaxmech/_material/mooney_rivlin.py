@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
@@ -25,9 +26,9 @@ class MooneyRivlin(AbstractMaterial):
         assert jnp.allclose(psi, 1e5 * 13.5 + 2e4 * 5.0625)  # [J/m^3]
     """
 
-    c10: Array = parameter()
-    c01: Array = parameter()
-    bulk: Array = parameter()
+    c10: Parameter = parameter()
+    c01: Parameter = parameter()
+    bulk: Parameter = parameter()
     needs_positive_volume = True
 
     def __check_init__(self):

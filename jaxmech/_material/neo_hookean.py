@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, engineering_constants, moduli_like
@@ -25,8 +26,8 @@ class NeoHookean(AbstractMaterial):
         assert jnp.allclose(P[0, 0], 4e5 * (1.2 - 1 / 1.2) + 4e5 * jnp.log(1.2) / 1.2)  # mu (l - 1/l) + lam ln(l)/l [Pa]
     """
 
-    young: Array = parameter()
-    poisson: Array = parameter()
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
     needs_positive_volume = True
 
     def __check_init__(self):

@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
@@ -31,9 +32,9 @@ class Ogden(AbstractMaterial):
         assert jnp.allclose(psi, 1e5 / 2 * 13.5)  # [J/m^3]
     """
 
-    mu: Array = parameter(ndim=1)
-    alpha: Array = parameter(ndim=1)
-    bulk: Array = parameter()
+    mu: Parameter = parameter(ndim=1)
+    alpha: Parameter = parameter(ndim=1)
+    bulk: Parameter = parameter()
     needs_positive_volume = True
 
     def __check_init__(self):

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
@@ -25,8 +26,8 @@ class StVenantKirchhoff(AbstractMaterial):
         assert jnp.allclose(P[0, 0], 1.2 * 1.2e6 * 0.22)  # l (lam + 2 mu) (l^2 - 1)/2 [Pa]
     """
 
-    young: Array = parameter()
-    poisson: Array = parameter()
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
     needs_positive_volume = False
 
     def __check_init__(self):

@@ -1,6 +1,7 @@
 """A neo-Hookean solid that survives inversion."""
 
 from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
@@ -28,8 +29,8 @@ class StableNeoHookean(AbstractMaterial):
         assert jnp.allclose(P[0, 0], -1.2e6)  # an element that is flat is pushed apart: -(lam + mu) alpha [Pa]
     """
 
-    young: Array = parameter()
-    poisson: Array = parameter()
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
     needs_positive_volume = False
 
     def __check_init__(self):

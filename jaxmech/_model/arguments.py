@@ -11,7 +11,7 @@ from .._runtime.argument_checks import check_choice, check_flags, check_instance
 from .._runtime.precision import checked_by
 from .._sparse.triplets import Triplets
 from .scene_checks import node_counts
-from .state_checks import check_arrays, check_has, check_positions
+from .state_checks import check_arrays, check_has
 from .system import System, check_inputs
 from .terms import Factors, Terms
 
@@ -23,9 +23,8 @@ _FLAGS = ("weights", "projected", "constrained")
 def checked(function: Function) -> Function:
     """`function`, which raises `ValueError` or `TypeError` where an argument is not what its name says.
 
-    `system` is a `System`, `state` one of its states, `position` the positions of its main states and `x` those of all,
-    `velocity`, `acceleration` and `u` vectors of the main states, and so on. Of what is being traced, types and shapes are
-    looked at; of what is not, values too.
+    `system` is a `System`, `state` one of its states, `velocity`, `acceleration` and `u` vectors of the main states, and so
+    on. Of what is being traced, types and shapes are looked at; of what is not, values too.
     """
     names = tuple(inspect.signature(function).parameters)
 
@@ -58,9 +57,6 @@ def check_arguments(who: str, given: Mapping[str, Any]) -> None:
     if "state" in given:
         check_inputs(who, system, given["state"])
         rows = {s: x.shape[0] for s, x in given["state"].position.items()}
-    for name in ("position", "x"):
-        if name in given:
-            rows = check_positions(who, name, given[name], system, every=name == "x")
     for name in ("velocity", "acceleration", "u"):
         if name in given:
             check_arrays(who, name, given[name], system, "deriv_size", rows=rows)
@@ -73,7 +69,7 @@ def _check_acting(who: str, given: Mapping[str, Any], system: System, rows: Mapp
     for name in ("child", "parent"):
         if given.get(name) is not None or (name in given and name == "child"):
             check_choice(who, name, given[name], system.dofs)
-    if given.get("forces") is not None or ("forces" in given and "position" in given):
+    if given.get("forces") is not None or ("forces" in given and "u" not in given):
         counts = node_counts(system, rows or {})
         check_arrays(who, "forces", given["forces"], system, "deriv_size", rows=counts)
     if "rows" in given:

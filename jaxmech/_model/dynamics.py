@@ -45,17 +45,7 @@ def local_near(dofs: Mapping[str, AbstractDof], x0: Mapping[str, Array], x1: Map
 
 @full_precision
 def kinematics(system: System, position: Mapping[str, Array]) -> Fields:
-    """The positions `(nodes, coord_size)` of every state, mapped ones included, from those of the main states.
-
-    `position`: `state.position`, say. Differentiable; the mappings are applied from parents to children.
-    [m] of points, [m] and quaternions of frames. Raises `ValueError` or `TypeError` that names the state, for one that is
-    missing or unknown and for other shapes.
-
-    Example:
-
-        x = jm.kinematics(arm, {"frame": jnp.array([[5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])})
-        assert jnp.allclose(x["tip"], jnp.array([[6.0, 0.0, 0.0]]))
-    """
+    """The positions `(nodes, coord_size)` of every state, mapped ones included, from those of the main states."""
     x = dict(position)
     for name in system.mapping_order:
         mapping = system.mappings[name]
@@ -83,18 +73,7 @@ def map_velocity(mapping: AbstractMapping, dofs: Mapping[str, AbstractDof], x: F
 
 @full_precision
 def velocities(system: System, x: Fields, velocity: Mapping[str, Array]) -> Fields:
-    """The velocities `(nodes, deriv_size)` of every state: `J v` for mapped ones.
-
-    `x`: the positions of every state, from `kinematics`; `velocity`: those of the main states.
-    [m/s], of frames [rad/s] too. Raises `ValueError` or `TypeError` that names the state, for one that is missing or unknown
-    and for other shapes.
-
-    Example:
-
-        x = jm.kinematics(arm, arm_state.position)
-        v = jm.velocities(arm, x, {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])})  # a spin of 2 rad/s about z
-        assert jnp.allclose(v["tip"], jnp.array([[0.0, 2.0, 0.0]]))  # w x r
-    """
+    """The velocities `(nodes, deriv_size)` of every state at the positions `x` of all, from those of the main states."""
     v = dict(velocity)
     for name in system.mapping_order:
         v[system.mappings[name].child] = map_velocity(system.mappings[name], system.dofs, x, v)
@@ -261,17 +240,7 @@ def energy(system: System, state: State) -> Scalar:
 
 @full_precision
 def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Scalar:
-    """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included.
-
-    Positions `(nodes, coord_size)`, velocities `(nodes, deriv_size)` [m/s, rad/s]. Raises `ValueError` or `TypeError` that
-    names the state, for one that is missing or unknown and for other shapes.
-    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
-
-    Example:
-
-        T = jm.kinetic_energy(arm, arm_state.position, {"frame": jnp.array([[3.0, 0.0, 0.0, 0.0, 0.0, 2.0]])})
-        assert jnp.allclose(T, 11.0)  # 2 kg at 3 m/s, 1 kg m^2 at 2 rad/s [J]
-    """
+    """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included."""
     system = without_unloaded(with_only(system, masses=system.masses))
     x = kinematics(system, position)
     v = velocities(system, x, velocity)
@@ -290,17 +259,7 @@ def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapp
 
 @full_precision
 def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
-    """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`.
-
-    `{state: (nodes, deriv_size)}`. Raises `ValueError` or `TypeError` that names the state, for one that is missing or
-    unknown and for other shapes.
-    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
-
-    Example:
-
-        p = jm.momentum(system, state.position, {"cube": jnp.tile(jnp.array([2.0, 0.0, 0.0]), (8, 1))})
-        assert jnp.allclose(p["cube"].sum(0), jnp.array([2000.0, 0.0, 0.0]))  # a tonne at 2 m/s [kg m/s]
-    """
+    """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`."""
     system = without_unloaded(with_only(system, masses=system.masses))
     if system.mappings:
         return jax.grad(lambda v: kinetic_energy(system, position, v))(dict(velocity))

@@ -66,6 +66,7 @@ def _advice(system: System, state: str, moves: bool) -> str:
 
 def _residuals(info: Any) -> Array:
     """Those of the last load step that was begun, and the rounding floor."""
-    begun = (info.residuals >= 0).any(axis=-1)
+    rows = jnp.atleast_2d(info.residuals)  # a time step has one
+    begun = (rows >= 0).any(axis=-1)
     last = jnp.max(jnp.where(begun, jnp.arange(begun.shape[-1]), 0))
-    return jnp.append(info.residuals[last], info.floor)
+    return jnp.append(rows[last], info.floor)

@@ -28,23 +28,21 @@ from .system import State, System
 
 
 @compiled
-def accelerations(
-    system: System, x: Mapping[str, Array], velocity: Mapping[str, Array], acceleration: Mapping[str, Array]
-) -> Fields:
+def accelerations(system: System, state: State, acceleration: Mapping[str, Array]) -> Fields:
     """The accelerations `(nodes, deriv_size)` of every state: `J a + dJ/dt v` for mapped ones [m/s^2, rad/s^2].
 
-    `x`: the positions of every state, from `kinematics`; `velocity` and `acceleration`: those of the main states.
-    Raises `ValueError` or `TypeError` that names the state, for one that is missing or unknown and for other shapes.
+    `acceleration`: `{state: (nodes, deriv_size)}` of the main states. Raises `ValueError` or `TypeError` that names the state,
+    for one that is missing or unknown and for other shapes.
     Source: R. Featherstone, *Rigid Body Dynamics Algorithms*, 2008, doi:10.1007/978-1-4899-7560-7, chapter 2.
 
     Example:
 
-        x = jm.kinematics(arm, arm_state.position)
         spin = {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])}  # [rad/s], which does not change
-        a = jm.accelerations(arm, x, spin, {"frame": jnp.zeros((1, 6))})
+        a = jm.accelerations(arm, jm.State(arm_state.position, spin, arm_state.time), {"frame": jnp.zeros((1, 6))})
         assert jnp.allclose(a["tip"], jnp.array([[-4.0, 0.0, 0.0]]))  # w x (w x r)
     """
-    v = velocities(system, dict(x), velocity)
+    x = kinematics(system, state.position)
+    v = velocities(system, x, state.velocity)
     result = dict(acceleration)
     for name in system.mapping_order:
         mapping = system.mappings[name]
@@ -69,7 +67,7 @@ def accelerations(
 
 
 @compiled
-def pull_back(system: System, position: Mapping[str, Array], forces: Mapping[str, Array]) -> Fields:
+def pull_back(system: System, state: State, forces: Mapping[str, Array]) -> Fields:
     """`J^T f`: the forces [N, N m] on the main states that do the work of `forces` on states of any kind.
 
     `forces`: `{state: (nodes, deriv_size)}`, of some states; those of main states are added. Raises `ValueError` for
@@ -79,11 +77,11 @@ def pull_back(system: System, position: Mapping[str, Array], forces: Mapping[str
 
     Example:
 
-        f = jm.pull_back(arm, arm_state.position, {"tip": jnp.array([[0.0, 3.0, 0.0]])})["frame"]
+        f = jm.pull_back(arm, arm_state, {"tip": jnp.array([[0.0, 3.0, 0.0]])})["frame"]
         assert jnp.allclose(f, jnp.array([[0.0, 3.0, 0.0, 0.0, 0.0, 3.0]]))  # a force of 3 N, and its torque of 3 N m
     """
     _check_states(system, forces)
-    x = kinematics(system, position)
+    x = kinematics(system, state.position)
     total = zero_forces(system, x)
     total = {s: total[s] + forces[s] if s in forces else total[s] for s in total}
     for name in reversed(system.mapping_order):
@@ -92,7 +90,7 @@ def pull_back(system: System, position: Mapping[str, Array], forces: Mapping[str
 
 
 @compiled
-def pull_back_rows(system: System, position: Mapping[str, Array], rows: Mapping[str, Triplets]) -> dict[str, Triplets]:
+def pull_back_rows(system: System, state: State, rows: Mapping[str, Triplets]) -> dict[str, Triplets]:
     """`H J`: rows that act on states of any kind, say the constraint Jacobians `dg/dp`, as rows on the main states.
 
     `rows`: `{state: blocks (row, node of that state)}`. The result holds one entry for every main state that is reached,
@@ -103,16 +101,16 @@ def pull_back_rows(system: System, position: Mapping[str, Array], rows: Mapping[
     Example:
 
         height = jm.Triplets(("row", "tip"), jnp.array([0]), jnp.array([0]), jnp.array([[[0.0, 0.0, 1.0]]]))  # dg/dp, g = z
-        rows = jm.pull_back_rows(arm, arm_state.position, {"tip": height})["frame"]
+        rows = jm.pull_back_rows(arm, arm_state, {"tip": height})["frame"]
         assert jnp.allclose(rows.blocks, jnp.array([0.0, 0.0, 1.0, 0.0, -1.0, 0.0]))
     """
     _check_states(system, rows)
-    x = kinematics(system, position)
+    x = kinematics(system, state.position)
     return _followed(system, x, rows, frozenset(system.main_states))
 
 
 @compiled
-def jacobian(system: System, position: Mapping[str, Array], child: str, parent: str | None = None) -> dict[str, Triplets]:
+def jacobian(system: System, state: State, child: str, parent: str | None = None) -> dict[str, Triplets]:
     """`J = dp/dq`: how the nodes of the mapped state `child` move with its ancestors, in blocks.
 
     Of every main state, along all paths; or of one ancestor `parent`, main or mapped, taken as if it could move by itself.
@@ -123,12 +121,12 @@ def jacobian(system: System, position: Mapping[str, Array], child: str, parent: 
 
     Example:
 
-        J = jm.jacobian(arm, arm_state.position, "tip")["frame"].to_dense((1, 1))
+        J = jm.jacobian(arm, arm_state, "tip")["frame"].to_dense((1, 1))
         assert jnp.allclose(J[:, :3], jnp.eye(3))  # the tip moves with the frame,
         assert jnp.allclose(J[:, 5], jnp.array([0.0, 1.0, 0.0]))  # and along y where it turns about z
     """
     _check_states(system, [child] if parent is None else [child, parent])
-    x = kinematics(system, position)
+    x = kinematics(system, state.position)
     n, size = x[child].shape[0], system.dofs[child].deriv_size
     identity = jnp.broadcast_to(jnp.eye(size, dtype=x[child].dtype), (n, size, size))
     start = {child: Triplets((child, child), jnp.arange(n), jnp.arange(n), identity)}

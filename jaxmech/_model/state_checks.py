@@ -40,10 +40,10 @@ def check_has(who: str, what: str, arrays: Mapping[str, Any], states: Any) -> No
             raise ValueError(f"{who}: {what} has no state '{state}'; it has {sorted(arrays)}.")
 
 
-def check_positions(who: str, what: str, position: Any, system: Any, *, every: bool = False) -> dict[str, int]:
-    """Raise unless these are positions of the main states, or of all; return how many nodes each has."""
+def check_positions(who: str, what: str, position: Any, system: Any) -> dict[str, int]:
+    """Raise unless these are positions of the main states; return how many nodes each has."""
     check_arrays(who, what, position, system, "coord_size")
-    check_has(who, what, position, system.dofs if every else system.main_states)
+    check_has(who, what, position, system.main_states)
     return {s: x.shape[0] for s, x in position.items()}
 
 

@@ -5,10 +5,10 @@
 """
 
 import abc
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
-from equinox import AbstractClassVar
 
 from .._math.rotation import (
     normalised,
@@ -20,6 +20,11 @@ from .._math.rotation import (
     quaternion_product,
 )
 from .._runtime.array_types import Array, Float
+
+if TYPE_CHECKING:  # under Equinox's name, checkers take it for a field
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
 
 
 class AbstractDof(eqx.Module):

@@ -1,7 +1,7 @@
 """Where something acts: a state, and the nodes that each element touches there."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -11,10 +11,11 @@ from .._codegen import NodeRows
 from .._math.indexing import add_rows, take_rows
 from .._runtime.argument_checks import index_array
 from .._runtime.array_types import Array
+from .._runtime.field_types import Converted, WholeNumbers
 from .._runtime.jax_internals import Tracer
 
 
-def _as_nodes(nodes: Any) -> Any:
+def _as_nodes(nodes: WholeNumbers) -> Any:
     """Node numbers as a 32-bit integer array; anything but whole numbers that fit is refused."""
     if isinstance(nodes, (jax.Array, np.ndarray, list, tuple, int, range, np.integer)):
         return index_array("Stencil", "nodes", nodes)
@@ -63,6 +64,21 @@ class Stencil(eqx.Module):
     def nodes_per_element(self) -> int:
         """How many nodes each element touches here (1 for nodes of shape `(e,)`)."""
         return 1 if self.nodes.ndim == 1 else self.nodes.shape[1]
+
+
+StencilLike: TypeAlias = Stencil | tuple[str, WholeNumbers]
+
+
+class Stencils(Converted[tuple[Stencil, ...], StencilLike | Sequence[StencilLike]]):
+    """The annotation of a field declared by `stencils()`.
+
+    To a type checker such a field takes what `stencils` says, and holds a tuple of stencils. With `tuple[jm.Stencil, ...]`
+    in its place, it wants that. To Python it makes no difference. No units, and nothing is raised: `stencils` does.
+
+    Example:
+
+        assert jm.constraint.Fixed(("cube", [0, 1])).on[0].state == "cube"
+    """
 
 
 def as_stencils(on: Any) -> tuple[Stencil, ...]:

@@ -16,7 +16,7 @@ from .._model.fault import Fault, given
 from .._model.system import State, System
 from .._model.terms import Factors
 from .._model.validity import laws_hold
-from .._runtime.argument_checks import check_choice, check_counts, check_tolerances
+from .._runtime.argument_checks import check_choice, check_counts, check_instance, check_tolerances
 from .._runtime.array_types import Array
 
 LINE_SEARCHES = ("finite", "residual", "none")
@@ -137,3 +137,42 @@ class NewtonInfo(eqx.Module):
     linear_steps: Array
     loose_state: Array
     fault: Fault
+
+
+class StepInfo(eqx.Module):
+    """What happened in a time step; of a trajectory, every array with a leading axis of steps.
+
+    `result`: a member of `RESULTS`. `iterations` of Newton, 1 for a linearised step; `residuals[i]` [N, or N s]: the
+    residual norm before iteration `i`, -1 where there was none; `residual`: the last one, and `floor`: that which rounding
+    alone makes (0 for a linearised step, which looks at none). `linear_steps`: those of the linear solver. `loose_state`
+    and `fault`: as in `NewtonInfo`. Raises nothing: `step` does, and `simulate`.
+
+    Example:
+
+        run = jm.simulate(system, state, jm.ImplicitEuler(linear_system), dt=0.01, steps=4)
+        assert bool((run.info.result == jm.RESULTS.successful).all()) and run.info.iterations.shape == (4,)
+    """
+
+    result: Any
+    iterations: Array
+    residuals: Array
+    residual: Array
+    floor: Array
+    linear_steps: Array
+    loose_state: Array
+    fault: Fault
+
+    @classmethod
+    def of_newton(cls, info: NewtonInfo) -> "StepInfo":
+        """That of a step that Newton's iteration solved, which has one load step. Raises `TypeError` for anything else."""
+        check_instance("StepInfo.of_newton", "info", info, NewtonInfo)
+        return cls(
+            info.result,
+            info.iterations,
+            info.residuals[0],
+            info.residual,
+            info.floor,
+            info.linear_steps,
+            info.loose_state,
+            info.fault,
+        )

@@ -1,13 +1,13 @@
 """What iterative solvers share: the stopping rule, restarts from a true residual, and what is said at the end."""
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from equinox import AbstractClassVar, AbstractVar
+from equinox import AbstractVar
 
 from ..._runtime.argument_checks import check_counts, check_flags, check_instance, check_tolerances
 from ..._runtime.array_types import Array
@@ -20,6 +20,11 @@ from ..base.vectors import Vector, choose, dtype_of, minus, norm, plus, zeros
 from ..preconditioner.base import AbstractApplied, AbstractPreconditioner
 from ..preconditioner.jacobi import BlockJacobi
 from ..preconditioner.none import NoPreconditioner
+
+if TYPE_CHECKING:  # under Equinox's name, checkers take it for a field
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
 
 _MOST_STEPS = 20_000  # more than any system worth iterating on takes
 _FATAL = (INDEFINITE, UNSYMMETRIC, SINGULAR)  # no restart helps

@@ -1,16 +1,21 @@
 """What a preconditioner is: something near the inverse of an operator, cheap to apply."""
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import lineax as lx
-from equinox import AbstractClassVar, AbstractVar
+from equinox import AbstractVar
 
 from ..._runtime.array_types import Array
 from ..._sparse.block_matrix import BlockMatrix
 from ..._sparse.preconditioned import PreconditionedOperator
 from ..base.vectors import Vector
+
+if TYPE_CHECKING:  # under Equinox's name, checkers take it for a field
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
 
 
 class AbstractApplied(eqx.Module):

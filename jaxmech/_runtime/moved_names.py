@@ -1,0 +1,62 @@
+"""Names that stood in `jaxmech` itself up to 0.1 and stand in one of its modules since: found still, with a warning."""
+
+import importlib
+import warnings
+from typing import Any
+
+_PACKAGE = __name__.split(".")[0]
+_MOVED = {
+    "constraint": """
+        AbstractProjectiveConstraint Fixed FixedComponents FixedLine FixedPlane PrescribedMotion
+    """,
+    "force": """
+        AbstractEnergyForceField AbstractForceField AnchoredFrames AnchoredSprings ConstantForce ConstantTorque
+        HexahedronFEM PenaltyPlane Pressure QuadFEM Springs TetrahedronFEM Traction TriangleFEM VelocityDamping
+    """,
+    "integrator": """
+        AbstractIntegrator Trajectory
+    """,
+    "mapping": """
+        AbstractMapping AreaMapping ArticulatedMapping BarycentricMapping BeamMapping CenterOfMassMapping
+        DeformableOnRigidFrameMapping DistanceFromTargetMapping DistanceMapping DistanceToPlaneMapping FunctionMapping
+        IdentityMapping LineSetSkinningMapping RigidMapping SkinningMapping SquareMapping SquaredDistanceMapping
+        SubsetMapping SumMapping TubularMapping VolumeMapping geometric_product jacobian pull_back pull_back_rows
+    """,
+    "mass": """
+        AbstractMass ConsistentMass DiagonalMass PlanarRigidMass RigidMass UniformMass
+    """,
+    "material": """
+        AbstractMaterial Corotational LinearElastic MooneyRivlin NeoHookean Ogden StVenantKirchhoff StableNeoHookean
+    """,
+    "matrix": """
+        AssemblyPattern BlockMatrix BlockPattern BlockSparse PreconditionedOperator StateLayout Triplets assemble
+        compliance_matrix component_matrix eliminate_rows eliminate_rows_and_columns impose_penalty
+        impose_weak_penalty write_matrix
+    """,
+    "mesh": """
+        Mesh ReferenceElement TopologicalMapping boundary_faces boundary_of box_mesh edges_to_quads
+        hexahedra_to_prisms hexahedra_to_quads hexahedra_to_tetrahedra quads_to_triangles read_mesh reference_element
+        submesh tetrahedra_to_triangles triangles_to_edges vertex_normals write_mesh
+    """,
+    "runtime": """
+        keep_freed_memory over_devices
+    """,
+    "solver": """
+        AbstractLinearSystem AbstractPreconditioner AutoLinearSolver BiCGStab BlockJacobi BlockTridiagonal Buckling
+        Cholesky CompositeLinearSystem Dense Fallback GMRES IncompleteFactor Jacobi LinearProblem MINRES
+        MatrixFreeSystem Modes ModesInfo NewtonInfo NoPreconditioner PCG PrecomputedMatrixSystem
+        PreconditionedMatrixFreeSystem SSOR SVD SmoothedAggregation SparseDirect StaleFactor StaticSolution
+        WarpedFactor default_solver share_pattern static_problem
+    """,
+}
+_HOME = {name: module for module, names in _MOVED.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """The module attribute that `jaxmech.name` was (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module '{_PACKAGE}' has no attribute '{name}'")
+    place = f"{_PACKAGE}.{_HOME[name]}"
+    message = f"{_PACKAGE}.{name} is {place}.{name} now; the old name will be gone in the next version."
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return getattr(importlib.import_module(place), name)

@@ -1,0 +1,21 @@
+"""What is to be a component of a scene, for a type checker; to Python it is a module of Equinox."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+
+from .parameter import each_element, nodal_parameter, parameter
+from .stencil import stencils
+
+if TYPE_CHECKING:
+    from typing import dataclass_transform
+
+    # Without being told, a checker takes `= parameter()` for a default value.
+    @dataclass_transform(field_specifiers=(dataclasses.field, eqx.field, each_element, nodal_parameter, parameter, stencils))
+    class _Declared(type(eqx.Module)): ...
+
+    class Component(eqx.Module, metaclass=_Declared): ...
+
+else:
+    Component = eqx.Module

@@ -1,0 +1,8 @@
+"""Constraints: what is prescribed of the motion of nodes."""
+
+from ._constraint.base import AbstractProjectiveConstraint as AbstractProjectiveConstraint
+from ._constraint.fixed import Fixed as Fixed
+from ._constraint.fixed_components import FixedComponents as FixedComponents
+from ._constraint.fixed_line import FixedLine as FixedLine
+from ._constraint.fixed_plane import FixedPlane as FixedPlane
+from ._constraint.prescribed_motion import PrescribedMotion as PrescribedMotion

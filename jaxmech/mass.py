@@ -1,0 +1,8 @@
+"""Masses of points, solids and rigid bodies."""
+
+from ._mass.base import AbstractMass as AbstractMass
+from ._mass.consistent import ConsistentMass as ConsistentMass
+from ._mass.diagonal import DiagonalMass as DiagonalMass
+from ._mass.planar_rigid import PlanarRigidMass as PlanarRigidMass
+from ._mass.rigid import RigidMass as RigidMass
+from ._mass.uniform import UniformMass as UniformMass
