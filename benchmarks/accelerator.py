@@ -23,17 +23,17 @@ LOAD = 0.01  # of a Young's modulus of 1000
 
 def cantilever(n: int, dtype: str) -> tuple[np.ndarray, jm.System, jm.State, jm.MatrixLinearSystem]:
     """Its points, and the scene at rest."""
-    mesh = jm.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0), kind="hexahedron")
-    mesh = jm.Mesh(mesh.points.astype(dtype), mesh.cells, mesh.kind)
+    mesh = jm.mesh.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0), kind="hexahedron")
+    mesh = jm.mesh.Mesh(mesh.points.astype(dtype), mesh.cells, mesh.kind)
     end = mesh.faces_where(lambda x: x[:, 0] == 4.0)
-    material = jm.LinearElastic(jnp.asarray(1e3, dtype), jnp.asarray(0.3, dtype))
+    material = jm.material.LinearElastic(jnp.asarray(1e3, dtype), jnp.asarray(0.3, dtype))
     system = jm.System(
         {"beam": jm.Vec3()},
         forces={
-            "elastic": jm.HexahedronFEM.from_mesh("beam", mesh, material),
-            "load": jm.Traction.from_mesh("beam", end, jnp.array([0.0, 0.0, -LOAD], dtype)),
+            "elastic": jm.force.HexahedronFEM.from_mesh("beam", mesh, material),
+            "load": jm.force.Traction.from_mesh("beam", end, jnp.array([0.0, 0.0, -LOAD], dtype)),
         },
-        constraints={"clamp": jm.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
     rest = system.at_rest({"beam": mesh.points})
     linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
@@ -46,7 +46,7 @@ def equilibrium(n: int, dtype: str) -> None:
     rtol = 1e-8 if dtype == "float64" else 1e-4
 
     def solve() -> Any:
-        return jm.static_solve(system, rest, linear_system, solver=jm.PCG(rtol), throw=False)
+        return jm.static_solve(system, rest, linear_system, solver=jm.solver.PCG(rtol), throw=False)
 
     first, seconds, solution = cold_and_warm(solve, 3)
     tip = np.asarray(solution.position["beam"])[np.argmax(points @ np.array([1.0, 1e-6, 1e-6]))]

@@ -4,7 +4,7 @@
 
 Prints one JSON line per size: seconds of the pattern (host, once), of one assembly and its rate, of one product, of
 SciPy's BSR product on the same blocks, and the bandwidth of a copy; peak memory. With several devices, a core each, they
-divide the assembly (`jaxmech.over_devices`); the rest is of one.
+divide the assembly (`jaxmech.runtime.over_devices`); the rest is of one.
 """
 
 import argparse
@@ -23,10 +23,10 @@ def measure(cells: int, material: str, dtype: str, devices: int) -> dict:
 
     import jaxmech as jm
 
-    mesh = jm.box_mesh(cells=(cells, cells, cells), size=(1.0, 1.0, 1.0))
-    mesh = jm.Mesh(mesh.points.astype(dtype), mesh.cells, mesh.kind)
+    mesh = jm.mesh.box_mesh(cells=(cells, cells, cells), size=(1.0, 1.0, 1.0))
+    mesh = jm.mesh.Mesh(mesh.points.astype(dtype), mesh.cells, mesh.kind)
     law = getattr(jm.material, material)(jnp.asarray(1e3, dtype), jnp.asarray(0.3, dtype))
-    system = jm.System({"body": jm.Vec3()}, forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, law)})
+    system = jm.System({"body": jm.Vec3()}, forces={"elastic": jm.force.TetrahedronFEM.from_mesh("body", mesh, law)})
     rest = system.at_rest({"body": mesh.points})
     start = time.perf_counter()
     linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
@@ -37,12 +37,12 @@ def measure(cells: int, material: str, dtype: str, devices: int) -> dict:
 
     given = linear_system, system, rest
     if devices > 1:
-        assemble = jm.over_devices(assemble)
+        assemble = jm.runtime.over_devices(assemble)
         given = jax.device_put(given, NamedSharding(jax.make_mesh((devices,), ("all",)), PartitionSpec()))
     compiled = jax.jit(assemble)
     first, assembly, values = cold_and_warm(lambda: compiled(*given))
     values = jax.device_put(values, jax.devices()[0])
-    matrix = jm.BlockSparse(values, linear_system.patterns["body", "body"])
+    matrix = jm.matrix.BlockSparse(values, linear_system.patterns["body", "body"])
     product = jax.jit(lambda A, x: A.mv(x))
     x = jnp.ones_like(mesh.points)
     _, spmv, _ = cold_and_warm(lambda: product(matrix, x), 30)
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("cells", type=int, nargs="*", default=[12, 25, 55])
     parser.add_argument("--material", default="NeoHookean")
     parser.add_argument("--dtype", default="float64", choices=["float32", "float64"])
-    parser.add_argument("--keep", action="store_true", help="keep freed memory (jaxmech.keep_freed_memory)")
+    parser.add_argument("--keep", action="store_true", help="keep freed memory (jaxmech.runtime.keep_freed_memory)")
     parser.add_argument("--devices", type=int, default=1, help="of the CPU, which divide the assembly")
     arguments = parser.parse_args()
     if arguments.devices > 1:
@@ -86,7 +86,7 @@ def main() -> None:
     if arguments.keep:
         import jaxmech
 
-        assert jaxmech.keep_freed_memory()
+        assert jaxmech.runtime.keep_freed_memory()
     report(device=str(jax.devices()[0]), jax=jax.__version__, **vars(arguments))
     for cells in arguments.cells:
         report(**measure(cells, arguments.material, arguments.dtype, arguments.devices))

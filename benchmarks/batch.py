@@ -23,14 +23,14 @@ from benchmarks.clock import cold_and_warm, report
 from benchmarks.step import clamped
 
 DT, STEPS = 0.01, 3
-SOLVERS = {"PCG 1e-8": jm.PCG(1e-8), "direct": jm.SparseDirect()}
+SOLVERS = {"PCG 1e-8": jm.solver.PCG(1e-8), "direct": jm.solver.SparseDirect()}
 
 
 def finger(cells: tuple[int, int, int] = (19, 1, 4)):
     """The scene, its state at rest, the linear system."""
-    mesh = jm.box_mesh(cells=cells, size=(4.75, 0.25, 1.0))
-    elastic = jm.TetrahedronFEM.from_mesh("finger", mesh, jm.Corotational(1000.0, 0.3))
-    system, state = clamped("finger", mesh, elastic, jm.ConsistentMass.from_mesh("finger", mesh, 1.0))
+    mesh = jm.mesh.box_mesh(cells=cells, size=(4.75, 0.25, 1.0))
+    elastic = jm.force.TetrahedronFEM.from_mesh("finger", mesh, jm.material.Corotational(1000.0, 0.3))
+    system, state = clamped("finger", mesh, elastic, jm.mass.ConsistentMass.from_mesh("finger", mesh, 1.0))
     return system, state, jm.MatrixLinearSystem.build(system, state)
 
 

@@ -44,20 +44,20 @@ def run_jaxmech(n: int, backend: str) -> dict:
 
     jax.config.update("jax_enable_x64", True)
     start = time.perf_counter()
-    mesh = jm.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0), kind="hexahedron")
+    mesh = jm.mesh.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0), kind="hexahedron")
     system = jm.System(
         {"beam": jm.Vec3()},
         forces={
-            "elastic": jm.HexahedronFEM.from_mesh("beam", mesh, jm.NeoHookean(YOUNG, POISSON)),
-            "load": jm.Traction.from_mesh(
+            "elastic": jm.force.HexahedronFEM.from_mesh("beam", mesh, jm.material.NeoHookean(YOUNG, POISSON)),
+            "load": jm.force.Traction.from_mesh(
                 "beam", mesh.faces_where(lambda x: x[:, 0] == 4.0), jnp.array([0.0, 0.0, TRACTION])
             ),
         },
-        constraints={"clamp": jm.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
     rest = system.at_rest({"beam": mesh.points})
     linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
-    solver = jm.SparseDirect(backend)
+    solver = jm.solver.SparseDirect(backend)
 
     def solve():
         return jax.block_until_ready(jm.static_solve(system, rest, linear_system, solver, rtol=RTOL))

@@ -20,7 +20,7 @@ import jaxmech as jm
 from benchmarks.clock import report
 from benchmarks.step import DT, cantilever
 
-SOLVERS = {"direct": jm.SparseDirect(), "pcg": jm.PCG(1e-6)}
+SOLVERS = {"direct": jm.solver.SparseDirect(), "pcg": jm.solver.PCG(1e-6)}
 STEPS = 100
 
 

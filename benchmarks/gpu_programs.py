@@ -97,16 +97,16 @@ def programs(n: int, dtype: str) -> list[tuple[str, Any, Any]]:
         return linear_system.assemble(system, state)
 
     def step(system, state, linear_system):
-        return jm.ImplicitEuler(linear_system, jm.PCG(1e-6)).step(system, state, None, jnp.asarray(0.01), throw=False)
+        return jm.ImplicitEuler(linear_system, jm.solver.PCG(1e-6)).step(system, state, None, jnp.asarray(0.01), throw=False)
 
     def solve(system, state, linear_system):
-        return jm.static_solve(system, state, linear_system, solver=jm.PCG(), throw=False)
+        return jm.static_solve(system, state, linear_system, solver=jm.solver.PCG(), throw=False)
 
     made = []
-    mesh = jm.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0))
     for law in LAWS:
-        elastic = jm.TetrahedronFEM.from_mesh("beam", mesh, getattr(jm.material, law)(1000.0, 0.3))
-        system, state = clamped("beam", mesh, elastic, jm.ConsistentMass.from_mesh("beam", mesh, 1.0))
+        elastic = jm.force.TetrahedronFEM.from_mesh("beam", mesh, getattr(jm.material, law)(1000.0, 0.3))
+        system, state = clamped("beam", mesh, elastic, jm.mass.ConsistentMass.from_mesh("beam", mesh, 1.0))
         scene = system, state, jm.MatrixLinearSystem.build(system, state)
         made += [(f"assembly, {law}", assemble, scene), (f"step, {law}", step, scene)]
     matrix = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(assemble, *scene))

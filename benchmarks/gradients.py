@@ -21,7 +21,7 @@ from benchmarks.cantilever import run_jaxmech
 from benchmarks.clock import cold_and_warm, report
 from benchmarks.step import DT, cantilever
 
-SOLVERS = {"direct": jm.SparseDirect(), "PCG 1e-10": jm.PCG(1e-10)}
+SOLVERS = {"direct": jm.solver.SparseDirect(), "PCG 1e-10": jm.solver.PCG(1e-10)}
 
 
 def static(n: int) -> None:

@@ -41,14 +41,14 @@ def assemble(linear_system, system, state):
 
 def projection() -> dict[str, Any]:
     """5,000 barycentric points with springs between them in a body of 48,000 tetrahedra."""
-    mesh = jm.box_mesh(cells=(20, 20, 20), size=(1.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(20, 20, 20), size=(1.0, 1.0, 1.0))
     rng = np.random.default_rng(0)
     points = rng.uniform(0, 1, (5000, 3))
     points[np.arange(5000), rng.integers(0, 3, 5000)] = rng.integers(0, 2, 5000)  # on the surface
-    body = {"solid": jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(1e3, 0.3))}
+    body = {"solid": jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.NeoHookean(1e3, 0.3))}
     pairs = np.argsort(points @ [1.0, 0.01, 0.0001])
-    skin = {"skin": jm.Springs((("skin", pairs[:-1]), ("skin", pairs[1:])), 10.0, 0.01)}
-    mapping = {"embed": jm.BarycentricMapping.from_mesh("body", "skin", mesh, points)}
+    skin = {"skin": jm.force.Springs((("skin", pairs[:-1]), ("skin", pairs[1:])), 10.0, 0.01)}
+    mapping = {"embed": jm.mapping.BarycentricMapping.from_mesh("body", "skin", mesh, points)}
     terms, times = jm.Terms(mass=False, damping=False), {}
     for name, dofs, forces, mappings in (
         ("body", {}, body, {}),
@@ -67,8 +67,8 @@ def many_points() -> dict[str, Any]:
     local = np.random.default_rng(0).normal(size=(n, 3))
     system = jm.System(
         {"body": jm.Rigid3(), "points": jm.Vec3()},
-        forces={"springs": jm.AnchoredSprings(("points", np.arange(n)), 1.0, local + 0.1)},
-        mappings={"on": jm.RigidMapping(("body", np.zeros(n, int)), "points", local)},
+        forces={"springs": jm.force.AnchoredSprings(("points", np.arange(n)), 1.0, local + 0.1)},
+        mappings={"on": jm.mapping.RigidMapping(("body", np.zeros(n, int)), "points", local)},
     )
     state = system.at_rest({"body": [[0.0] * 6 + [1.0]]})
     linear_system = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
@@ -82,10 +82,10 @@ def pendulum() -> dict[str, Any]:
     a = np.arange(nodes - 1)
     system = jm.System(
         {"chain": jm.Vec3(), "links": jm.Vec1()},
-        forces={"springs": jm.AnchoredSprings(("links", a), 1000.0, np.zeros((nodes - 1, 1)))},
-        masses={"mass": jm.UniformMass(("chain", np.arange(nodes)), 5e-5)},
-        mappings={"links": jm.DistanceMapping((("chain", a), ("chain", a + 1)), "links", 1.0 / (nodes - 1))},
-        constraints={"nail": jm.Fixed(("chain", [0]))},
+        forces={"springs": jm.force.AnchoredSprings(("links", a), 1000.0, np.zeros((nodes - 1, 1)))},
+        masses={"mass": jm.mass.UniformMass(("chain", np.arange(nodes)), 5e-5)},
+        mappings={"links": jm.mapping.DistanceMapping((("chain", a), ("chain", a + 1)), "links", 1.0 / (nodes - 1))},
+        constraints={"nail": jm.constraint.Fixed(("chain", [0]))},
         gravity=(0.0, 0.0, -10.0),
     )
     return {"step": step_time(system, system.at_rest({"chain": x}), 0.005, 200)}
@@ -103,22 +103,22 @@ def step_time(system, state, dt: float, steps: int, **options: Any) -> float:
 
 def beams() -> dict[str, Any]:
     """One step of the three beams of `examples/rigid_sections.py`, 1,200 unknowns, beside SciPy's product for the scale."""
-    mesh = jm.box_mesh(cells=(3, 3, 19), size=(3.0, 3.0, 19.0), kind="hexahedron")
+    mesh = jm.mesh.box_mesh(cells=(3, 3, 19), size=(3.0, 3.0, 19.0), kind="hexahedron")
     points = np.asarray(mesh.points)
     section = np.rint(points[:, 2]).astype(int)
     frames = np.zeros((20, 7))
     frames[:, :3], frames[:, 6] = np.stack([np.full(20, 1.5), np.full(20, 1.5), np.arange(20.0)], axis=1), 1.0
     times = {}
-    for law in (jm.Corotational(1e4, 0.45), jm.LinearElastic(1e4, 0.45)):
+    for law in (jm.material.Corotational(1e4, 0.45), jm.material.LinearElastic(1e4, 0.45)):
         carried = ("one", "two")
         system = jm.System(
             {"free": jm.Vec3(), **{n: jm.Vec3() for n in carried}, **{f"{n} sections": jm.Rigid3() for n in carried}},
-            forces={n: jm.HexahedronFEM((n, mesh.cells), points, law) for n in ("free", *carried)},
-            masses={n: jm.UniformMass((n, np.arange(len(points))), 1.0) for n in ("free", *carried)},
-            mappings={n: jm.RigidMapping.from_global(f"{n} sections", n, section, frames, points) for n in carried},
+            forces={n: jm.force.HexahedronFEM((n, mesh.cells), points, law) for n in ("free", *carried)},
+            masses={n: jm.mass.UniformMass((n, np.arange(len(points))), 1.0) for n in ("free", *carried)},
+            mappings={n: jm.mapping.RigidMapping.from_global(f"{n} sections", n, section, frames, points) for n in carried},
             constraints={
-                "free": jm.Fixed(("free", np.flatnonzero(section == 0))),
-                **{n: jm.Fixed((f"{n} sections", [0])) for n in carried},
+                "free": jm.constraint.Fixed(("free", np.flatnonzero(section == 0))),
+                **{n: jm.constraint.Fixed((f"{n} sections", [0])) for n in carried},
             },
             gravity=(0.0, -10.0, 0.0),
         )
@@ -129,9 +129,10 @@ def beams() -> dict[str, Any]:
 
 def scipy_product() -> float:
     """SciPy's BSR product over 128,581 blocks: 0.51 ms on the machine of SOFA's figures."""
-    mesh = jm.box_mesh(cells=(20, 20, 20), size=(1.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(20, 20, 20), size=(1.0, 1.0, 1.0))
     system = jm.System(
-        {"body": jm.Vec3()}, forces={"s": jm.TetrahedronFEM.from_mesh("body", mesh, jm.LinearElastic(1.0, 0.3))}
+        {"body": jm.Vec3()},
+        forces={"s": jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.LinearElastic(1.0, 0.3))},
     )
     state = system.at_rest({"body": mesh.points})
     linear_system = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))

@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("cells", type=int, nargs="*", default=[12, 25])
     arguments = parser.parse_args()
     for cells in arguments.cells:
-        mesh = jm.box_mesh(cells=(cells, cells, cells), size=(1.0, 1.0, 1.0))
+        mesh = jm.mesh.box_mesh(cells=(cells, cells, cells), size=(1.0, 1.0, 1.0))
         start = time.perf_counter()
         assemble = CODES[arguments.code](np.asarray(mesh.points), np.asarray(mesh.cells))
         setup = time.perf_counter() - start

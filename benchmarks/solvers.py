@@ -26,13 +26,15 @@ CELLS = {5000: 8, 20000: 12, 50000: 17}
 
 def bar(n: int, kind: str):
     """The matrix, its load, the points."""
-    mesh = jm.box_mesh(cells=(3 * n, n, n), size=(3.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(3 * n, n, n), size=(3.0, 1.0, 1.0))
     root = mesh.nodes_where(lambda x: x[:, 0] == 0.0)
     system = jm.System(
         {"bar": jm.Vec3()},
-        forces={"elastic": jm.TetrahedronFEM.from_mesh("bar", mesh, jm.LinearElastic(young=1e5, poisson=0.4))},
-        masses={"mass": jm.ConsistentMass.from_mesh("bar", mesh, 1000.0)},
-        constraints={"clamp": jm.Fixed(("bar", root))},
+        forces={
+            "elastic": jm.force.TetrahedronFEM.from_mesh("bar", mesh, jm.material.LinearElastic(young=1e5, poisson=0.4))
+        },
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("bar", mesh, 1000.0)},
+        constraints={"clamp": jm.constraint.Fixed(("bar", root))},
     )
     rest = system.at_rest({"bar": mesh.points})
     linear_system = jm.MatrixLinearSystem.build(system, rest)
@@ -47,29 +49,29 @@ def candidates(A, mesh):
     """Name, solver, and seconds spent on what is made once."""
     for backend in ("superlu", "feral", "pardiso"):
         try:
-            yield f"SparseDirect {backend}", jm.SparseDirect(backend), 0.0
+            yield f"SparseDirect {backend}", jm.solver.SparseDirect(backend), 0.0
         except ImportError:
             continue
     try:
         start = time.perf_counter()
-        M = jm.SmoothedAggregation.from_matrix(A, {"bar": mesh.points})
+        M = jm.solver.SmoothedAggregation.from_matrix(A, {"bar": mesh.points})
         setup = time.perf_counter() - start
-        yield "PCG SmoothedAggregation", jm.PCG(1e-8, preconditioner=M), setup
-        yield "MINRES SmoothedAggregation", jm.MINRES(1e-8, preconditioner=M), setup
+        yield "PCG SmoothedAggregation", jm.solver.PCG(1e-8, preconditioner=M), setup
+        yield "MINRES SmoothedAggregation", jm.solver.MINRES(1e-8, preconditioner=M), setup
     except ImportError:
         pass
     near = A.scaled(1.0)
     near = eqx.tree_at(lambda a: a.entries["bar", "bar"].values, near, 0.8 * near["bar", "bar"].values)
-    yield "PCG StaleFactor", jm.PCG(1e-8, preconditioner=jm.StaleFactor(near, jm.SparseDirect())), 0.0
-    yield "PCG BlockJacobi", jm.PCG(1e-8), 0.0
-    yield "PCG Jacobi", jm.PCG(1e-8, preconditioner=jm.Jacobi()), 0.0
-    yield "PCG none", jm.PCG(1e-8, preconditioner=jm.NoPreconditioner()), 0.0
-    yield "PCG SSOR", jm.PCG(1e-8, preconditioner=jm.SSOR(1.3)), 0.0
-    yield "PCG IncompleteFactor", jm.PCG(1e-8, preconditioner=jm.IncompleteFactor()), 0.0
-    yield "MINRES BlockJacobi", jm.MINRES(1e-8), 0.0
-    yield "BiCGStab BlockJacobi", jm.BiCGStab(1e-8), 0.0
-    yield "GMRES BlockJacobi", jm.GMRES(1e-8), 0.0
-    yield "GMRES IncompleteFactor", jm.GMRES(1e-8, preconditioner=jm.IncompleteFactor()), 0.0
+    yield "PCG StaleFactor", jm.solver.PCG(1e-8, preconditioner=jm.solver.StaleFactor(near, jm.solver.SparseDirect())), 0.0
+    yield "PCG BlockJacobi", jm.solver.PCG(1e-8), 0.0
+    yield "PCG Jacobi", jm.solver.PCG(1e-8, preconditioner=jm.solver.Jacobi()), 0.0
+    yield "PCG none", jm.solver.PCG(1e-8, preconditioner=jm.solver.NoPreconditioner()), 0.0
+    yield "PCG SSOR", jm.solver.PCG(1e-8, preconditioner=jm.solver.SSOR(1.3)), 0.0
+    yield "PCG IncompleteFactor", jm.solver.PCG(1e-8, preconditioner=jm.solver.IncompleteFactor()), 0.0
+    yield "MINRES BlockJacobi", jm.solver.MINRES(1e-8), 0.0
+    yield "BiCGStab BlockJacobi", jm.solver.BiCGStab(1e-8), 0.0
+    yield "GMRES BlockJacobi", jm.solver.GMRES(1e-8), 0.0
+    yield "GMRES IncompleteFactor", jm.solver.GMRES(1e-8, preconditioner=jm.solver.IncompleteFactor()), 0.0
 
 
 def scipy_seconds(A, b) -> float:

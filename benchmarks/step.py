@@ -28,9 +28,9 @@ SMALL = {"bar LDL": 1.8, "bar CG 25": 2.4, "block LDL": 10.0, "block CG 25": 5.2
 
 def cantilever(n: int):
     """The scene and its state at rest."""
-    mesh = jm.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0))
-    elastic = jm.TetrahedronFEM.from_mesh("beam", mesh, jm.Corotational(1000.0, 0.3))
-    return clamped("beam", mesh, elastic, jm.ConsistentMass.from_mesh("beam", mesh, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0))
+    elastic = jm.force.TetrahedronFEM.from_mesh("beam", mesh, jm.material.Corotational(1000.0, 0.3))
+    return clamped("beam", mesh, elastic, jm.mass.ConsistentMass.from_mesh("beam", mesh, 1.0))
 
 
 def clamped(name: str, mesh: Any, elastic: Any, mass: Any):
@@ -40,15 +40,15 @@ def clamped(name: str, mesh: Any, elastic: Any, mass: Any):
         {name: jm.Vec3()},
         forces={"elastic": elastic},
         masses={"mass": mass},
-        constraints={"clamp": jm.Fixed((name, root))},
+        constraints={"clamp": jm.constraint.Fixed((name, root))},
         gravity=(0.0, 0.0, -10.0),
     )
     return system, system.at_rest({name: mesh.points})
 
 
-def plain_cg(steps: int) -> jm.PCG:
+def plain_cg(steps: int) -> jm.solver.PCG:
     """As many iterations of conjugate gradients, whatever the residual: SOFA's CGLinearSolver."""
-    return jm.PCG(0.0, max_steps=steps, preconditioner=jm.NoPreconditioner())
+    return jm.solver.PCG(0.0, max_steps=steps, preconditioner=jm.solver.NoPreconditioner())
 
 
 def run(system, state, linear_system, solver, dt: float = DT) -> dict[str, Any]:
@@ -71,11 +71,11 @@ def run(system, state, linear_system, solver, dt: float = DT) -> dict[str, Any]:
 def solvers() -> dict[str, Any]:
     """Those compared; the direct one first, for the others are held against it."""
     return {
-        "direct": jm.SparseDirect(),
+        "direct": jm.solver.SparseDirect(),
         "CG 100": plain_cg(100),
-        "PCG 1e-6": jm.PCG(1e-6),
-        "CG 1e-6": jm.PCG(1e-6, preconditioner=jm.NoPreconditioner()),
-        "default to 1e-6": jm.AutoLinearSolver(inertial=True, rtol=1e-6),
+        "PCG 1e-6": jm.solver.PCG(1e-6),
+        "CG 1e-6": jm.solver.PCG(1e-6, preconditioner=jm.solver.NoPreconditioner()),
+        "default to 1e-6": jm.solver.AutoLinearSolver(inertial=True, rtol=1e-6),
         "default": None,
     }
 
@@ -106,14 +106,14 @@ def sofa_milliseconds(n: int, solver: str, plain_iterations: float) -> float | N
 def small(scale: float) -> None:
     """Scenes of a few milliseconds a step, in which dispatch and waiting count."""
     defaults = {name: solver for name, solver in solvers().items() if name.startswith("default")}
-    bar = jm.box_mesh(cells=(19, 3, 3), size=(19.0, 3.0, 3.0), kind="hexahedron")
-    block = jm.box_mesh(cells=(9, 7, 7), size=(9.0, 7.0, 7.0))  # 2,646 tetrahedra, 640 nodes; SOFA's had 2,500 and 642
-    for name, mesh, kind in (("bar", bar, jm.HexahedronFEM), ("block", block, jm.TetrahedronFEM)):
-        elastic = kind.from_mesh(name, mesh, jm.Corotational(4000.0, 0.3))
-        mass = jm.UniformMass((name, np.arange(len(mesh.points))), 1.0)
+    bar = jm.mesh.box_mesh(cells=(19, 3, 3), size=(19.0, 3.0, 3.0), kind="hexahedron")
+    block = jm.mesh.box_mesh(cells=(9, 7, 7), size=(9.0, 7.0, 7.0))  # 2,646 tetrahedra, 640 nodes; SOFA's had 2,500 and 642
+    for name, mesh, kind in (("bar", bar, jm.force.HexahedronFEM), ("block", block, jm.force.TetrahedronFEM)):
+        elastic = kind.from_mesh(name, mesh, jm.material.Corotational(4000.0, 0.3))
+        mass = jm.mass.UniformMass((name, np.arange(len(mesh.points))), 1.0)
         system, state = clamped(name, mesh, elastic, mass)
         linear_system = jm.MatrixLinearSystem.build(system, state)
-        for kind, solver in {"LDL": jm.SparseDirect(), "CG 25": plain_cg(25), **defaults}.items():
+        for kind, solver in {"LDL": jm.solver.SparseDirect(), "CG 25": plain_cg(25), **defaults}.items():
             row = run(system, state, linear_system, solver, 0.02)
             row.pop("position")
             sofa = SMALL.get(f"{name} {kind}", min(SMALL[f"{name} LDL"], SMALL[f"{name} CG 25"])) * scale

@@ -22,13 +22,15 @@ DT = 0.02  # [s]
 
 def bar():
     """The scene and its state at rest."""
-    mesh = jm.box_mesh(cells=(3, 3, 19), size=(3.0, 3.0, 19.0), kind="hexahedron")
+    mesh = jm.mesh.box_mesh(cells=(3, 3, 19), size=(3.0, 3.0, 19.0), kind="hexahedron")
     nodes = len(mesh.points)
     system = jm.System(
         {"bar": jm.Vec3()},
-        forces={"elastic": jm.HexahedronFEM.from_mesh("bar", mesh, jm.Corotational(young=4000.0, poisson=0.3))},
-        masses={"mass": jm.UniformMass(("bar", np.arange(nodes)), 320.0 / nodes)},
-        constraints={"clamp": jm.Fixed(("bar", mesh.nodes_where(lambda x: x[:, 2] == 0.0)))},
+        forces={
+            "elastic": jm.force.HexahedronFEM.from_mesh("bar", mesh, jm.material.Corotational(young=4000.0, poisson=0.3))
+        },
+        masses={"mass": jm.mass.UniformMass(("bar", np.arange(nodes)), 320.0 / nodes)},
+        constraints={"clamp": jm.constraint.Fixed(("bar", mesh.nodes_where(lambda x: x[:, 2] == 0.0)))},
         gravity=(0.0, -9.81, 0.0),
     )
     return system, system.at_rest({"bar": mesh.points})
@@ -37,15 +39,15 @@ def bar():
 def iterations(every: int, steps: int) -> dict[str, np.ndarray]:
     """The iterations of every step, by preconditioner; and how far the tip has come down."""
     system, state = bar()
-    kept = jm.PreconditionedMatrixFreeSystem.build(system, state, every=every, assembled=True)
+    kept = jm.solver.PreconditionedMatrixFreeSystem.build(system, state, every=every, assembled=True)
     cases = {
-        "block Jacobi, of the present": (kept.matrix, jm.BlockJacobi()),
-        "StaleFactor": (kept, jm.StaleFactor()),
-        "WarpedFactor": (kept, jm.WarpedFactor()),
+        "block Jacobi, of the present": (kept.matrix, jm.solver.BlockJacobi()),
+        "StaleFactor": (kept, jm.solver.StaleFactor()),
+        "WarpedFactor": (kept, jm.solver.WarpedFactor()),
     }
     found = {}
     for name, (linear_system, preconditioner) in cases.items():
-        solver = jm.PCG(1e-8, preconditioner=preconditioner)
+        solver = jm.solver.PCG(1e-8, preconditioner=preconditioner)
         euler = jm.ImplicitEuler(linear_system, solver, rayleigh_stiffness=0.1, rayleigh_mass=0.1)
         trajectory = jm.simulate(system, state, euler, DT, steps)
         found[name] = np.asarray(trajectory.info.linear_steps)

@@ -43,24 +43,24 @@ def volume(points, quads):
 
 def scene(cells, points):
     """The tetrahedra that the ring touches, its skin, and the points that the plates may touch."""
-    box = jm.box_mesh(cells=cells, size=(2 * OUTER, 2 * HALF, 2 * OUTER), origin=(-OUTER, -HALF, -OUTER))
+    box = jm.mesh.box_mesh(cells=cells, size=(2 * OUTER, 2 * HALF, 2 * OUTER), origin=(-OUTER, -HALF, -OUTER))
     centres = np.asarray(box.points)[np.asarray(box.cells)].mean(1)
     distance = np.hypot(np.hypot(centres[:, 0], centres[:, 2]) - RADIUS, centres[:, 1])
-    body = jm.submesh(box, distance < THICKNESS + 1.2 * OUTER / cells[0]).mesh
+    body = jm.mesh.submesh(box, distance < THICKNESS + 1.2 * OUTER / cells[0]).mesh
     touching = np.flatnonzero(np.abs(points[:, 2]) > 0.7 * RADIUS)
     plates = {
-        name: jm.PenaltyPlane(
+        name: jm.force.PenaltyPlane(
             ("touching", np.flatnonzero(side * points[touching, 2] > 0)), [0.0, 0.0, side * OUTER], [0.0, 0.0, -side], 30.0
         )
         for name, side in SIDES.items()
     }
     system = jm.System(
         dofs={"body": jm.Vec3(), "skin": jm.Vec3(), "touching": jm.Vec3()},
-        forces={"rubber": jm.TetrahedronFEM.from_mesh("body", body, jm.NeoHookean(1e3, 0.4)), **plates},
-        masses={"mass": jm.ConsistentMass.from_mesh("body", body, 1.0)},
+        forces={"rubber": jm.force.TetrahedronFEM.from_mesh("body", body, jm.material.NeoHookean(1e3, 0.4)), **plates},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("body", body, 1.0)},
         mappings={
-            "skin": jm.BarycentricMapping.from_mesh("body", "skin", body, points),
-            "touching": jm.SubsetMapping(("skin", touching), "touching"),
+            "skin": jm.mapping.BarycentricMapping.from_mesh("body", "skin", body, points),
+            "touching": jm.mapping.SubsetMapping(("skin", touching), "touching"),
         },
         rayleigh={"mass": 20.0},
     )
@@ -78,14 +78,14 @@ def main(cells=(12, 3, 12), fine=(96, 32), steps=25, picture="output/embedded_su
         heights = [jnp.array([0.0, 0.0, side * (OUTER - closed)]) for side in SIDES.values()]
         system = eqx.tree_at(lambda s: [s.forces[plate].point for plate in SIDES], system, heights)
         state = step(system, state)
-    skin = np.asarray(jm.kinematics(system, state.position)["skin"])
-    angle = np.arccos(np.clip(np.sum(np.asarray(jm.vertex_normals(points, quads)) * exact, 1), -1, 1)).max()
+    skin = np.asarray(jm.kinematics(system, state)["skin"])
+    angle = np.arccos(np.clip(np.sum(np.asarray(jm.mesh.vertex_normals(points, quads)) * exact, 1), -1, 1)).max()
     lost, change = np.ptp(points[:, 2]) - np.ptp(skin[:, 2]), volume(skin, quads) / volume(points, quads) - 1
     print(f"{len(body.points)} nodes carry a surface of {len(points)} points: {lost:.2f} m lower, volume {change:+.1%}")
     figure, frames = plt.subplots(1, 2, subplot_kw={"projection": "3d"}, figsize=(10, 4.6), layout="constrained")
     for axes, surface, nodes in zip(frames, (points, skin), (body.points, state.position["body"]), strict=True):
         jm.viz.draw_surface(surface, quads, axes=axes)
-        for edge in np.asarray(nodes)[jm.boundary_of(body).mesh.edges()]:  # of the cells that carry it
+        for edge in np.asarray(nodes)[jm.mesh.boundary_of(body).mesh.edges()]:  # of the cells that carry it
             axes.plot(*edge.T, color="#4d5561", linewidth=0.3, alpha=0.7)
         axes.set(title="at rest" if surface is points else "pressed")
         axes.set_axis_off()

@@ -25,13 +25,13 @@ def chain(form):
     """The scene with one form of geometric stiffness, and its rest state: a horizontal row of 1 m."""
     x = np.stack([np.linspace(0.0, 1.0, NODES), np.zeros(NODES), np.zeros(NODES)], axis=1)
     a, b = np.arange(NODES - 1), np.arange(1, NODES)
-    links = jm.DistanceMapping((("chain", a), ("chain", b)), "links", 1.0 / (NODES - 1), geometric_stiffness=form)
+    links = jm.mapping.DistanceMapping((("chain", a), ("chain", b)), "links", 1.0 / (NODES - 1), geometric_stiffness=form)
     system = jm.System(
         dofs={"chain": jm.Vec3(), "links": jm.Vec1()},
         mappings={"links": links},
-        forces={"springs": jm.AnchoredSprings(("links", a), STIFFNESS, np.zeros((NODES - 1, 1)))},
-        masses={"mass": jm.UniformMass(("chain", np.arange(NODES)), MASS / NODES)},
-        constraints={"nail": jm.Fixed(("chain", [0]))},
+        forces={"springs": jm.force.AnchoredSprings(("links", a), STIFFNESS, np.zeros((NODES - 1, 1)))},
+        masses={"mass": jm.mass.UniformMass(("chain", np.arange(NODES)), MASS / NODES)},
+        constraints={"nail": jm.constraint.Fixed(("chain", [0]))},
         gravity=(0.0, 0.0, GRAVITY),
     )
     return system, system.at_rest({"chain": x})
@@ -41,7 +41,7 @@ def energy_of(system, trajectory):
     """Potential plus kinetic energy [J] of every frame."""
 
     def of(state):
-        return jm.energy(system, state) + jm.kinetic_energy(system, state.position, state.velocity)
+        return jm.energy(system, state) + jm.kinetic_energy(system, state)
 
     return jax.jit(jax.vmap(of))(trajectory.state)
 

@@ -26,7 +26,7 @@ WEIGHT, CORNER = 1.0, 0.05  # of the regularisation [1/mm2], and the jump of ln 
 
 def neighbours(mesh):
     """The pairs of cells that share a face, `(m, 2)`, and the areas [mm2] of these faces."""
-    faces = jm.tetrahedra_to_triangles(mesh)
+    faces = jm.mesh.tetrahedra_to_triangles(mesh)
     pairs, areas = np.asarray(faces.parents), np.asarray(faces.mesh.cell_measures())
     return pairs[pairs[:, 1] >= 0], areas[pairs[:, 1] >= 0]
 
@@ -36,10 +36,10 @@ def block(mesh):
     system = jm.System(
         dofs={"block": jm.Vec3()},
         forces={
-            "solid": jm.TetrahedronFEM.from_mesh("block", mesh, jm.NeoHookean(young=YOUNG, poisson=0.4)),
-            "pull": jm.Traction.from_mesh("block", mesh.faces_where(lambda x: x[:, 0] == SIZE[0]), [0.1, 0.01, 0.0]),
+            "solid": jm.force.TetrahedronFEM.from_mesh("block", mesh, jm.material.NeoHookean(young=YOUNG, poisson=0.4)),
+            "pull": jm.force.Traction.from_mesh("block", mesh.faces_where(lambda x: x[:, 0] == SIZE[0]), [0.1, 0.01, 0.0]),
         },
-        constraints={"clamp": jm.Fixed(on=("block", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        constraints={"clamp": jm.constraint.Fixed(on=("block", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
     rest = system.at_rest({"block": mesh.points})
     return system, rest, jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
@@ -60,7 +60,7 @@ def objective(log_young, measured, scene, pairs, areas):
 
 def main(cells=(12, 7, 4), steps=60, picture="output/identify_field.png"):
     """Recover the field; returns the volume-weighted rms of `ln(E / E_true)`: before, after, and the misfit/noise."""
-    mesh = jm.box_mesh(cells=cells, size=SIZE)
+    mesh = jm.mesh.box_mesh(cells=cells, size=SIZE)
     scene, (pairs, areas) = block(mesh), neighbours(mesh)
     volumes, centres = np.asarray(mesh.cell_measures()), np.asarray(mesh.points)[mesh.cells].mean(axis=1)
     inside = np.linalg.norm(centres - SIZE * [0.5, 0.5, 0.0], axis=1) < RADIUS
@@ -82,7 +82,7 @@ def main(cells=(12, 7, 4), steps=60, picture="output/identify_field.png"):
 
 def draw(mesh, truth, found, path):
     """True and found modulus, and their ratio, on the face that cuts the ball."""
-    (faces, owners), points = jm.boundary_faces(mesh), np.asarray(mesh.points)
+    (faces, owners), points = jm.mesh.boundary_faces(mesh), np.asarray(mesh.points)
     cut = (points[faces][:, :, 2] == 0.0).all(axis=1)
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.4), layout="constrained", sharey=True)
     modulus, ratio = {"vmin": 0.8, "vmax": 1.1 * INCLUSION, "cmap": "viridis"}, {"vmin": 0.5, "vmax": 1.5, "cmap": "RdBu_r"}

@@ -32,15 +32,21 @@ FITS = {  # name: signs of mu_i (0: no such term), which unknowns are free, larg
 
 def bar(cells):
     """The system, its rest state and its stiffness pattern. Symmetry planes leave the section free to contract."""
-    mesh = jm.box_mesh(cells=cells, size=(LENGTH, SIDE, SIDE), kind="hexahedron")
+    mesh = jm.mesh.box_mesh(cells=cells, size=(LENGTH, SIDE, SIDE), kind="hexahedron")
     only = [tuple(axis == i for i in range(3)) for axis in range(3)]
-    walls = {f"x{i}": jm.FixedComponents(("bar", mesh.nodes_where(lambda x, i=i: x[:, i] == 0)), only[i]) for i in range(3)}
+    walls = {
+        f"x{i}": jm.constraint.FixedComponents(("bar", mesh.nodes_where(lambda x, i=i: x[:, i] == 0)), only[i])
+        for i in range(3)
+    }
     grip = mesh.nodes_where(lambda x: x[:, 0] == LENGTH)
     ends = [[0.0, 0.0, 0.0], [9.0 * LENGTH, 0.0, 0.0]]  # at the times 1 and 10: time is the stretch
     system = jm.System(
         dofs={"bar": jm.Vec3()},
-        forces={"rubber": jm.HexahedronFEM.from_mesh("bar", mesh, jm.Ogden([0.4] * 3, [2.0] * 3, BULK))},
-        constraints={**walls, "grip": jm.PrescribedMotion(("bar", grip), mesh.points[grip], ends, [1.0, 10.0], only[0])},
+        forces={"rubber": jm.force.HexahedronFEM.from_mesh("bar", mesh, jm.material.Ogden([0.4] * 3, [2.0] * 3, BULK))},
+        constraints={
+            **walls,
+            "grip": jm.constraint.PrescribedMotion(("bar", grip), mesh.points[grip], ends, [1.0, 10.0], only[0]),
+        },
     )
     rest = system.at_rest({"bar": mesh.points})
     return system, rest, jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
@@ -49,7 +55,7 @@ def bar(cells):
 @jax.jit  # traced once, however often the optimiser asks
 def pull(mu, alpha, system, rest, stiffness):
     """The nominal stress [MPa] of the bar at every measured stretch."""
-    system = eqx.tree_at(lambda s: s.forces["rubber"].material, system, jm.Ogden(mu, alpha, BULK))
+    system = eqx.tree_at(lambda s: s.forces["rubber"].material, system, jm.material.Ogden(mu, alpha, BULK))
 
     def stress(stretch):
         guess = rest.position["bar"] * jnp.stack([stretch, stretch**-0.5, stretch**-0.5])  # keeps the volume

@@ -24,18 +24,18 @@ except ImportError as error:
 
 jax.config.update("jax_enable_x64", True)
 LENGTH, HEIGHT = 0.3, 0.01  # [m] along x, and in the plane of bending
-WOOD, DENSITY, THICKNESS = jm.LinearElastic(1.2e10, 0.3), 700.0, 0.04  # [Pa], [kg/m^3], [m]
+WOOD, DENSITY, THICKNESS = jm.material.LinearElastic(1.2e10, 0.3), 700.0, 0.04  # [Pa], [kg/m^3], [m]
 
 
 def scene(columns):
     """The bar, clamped at x = 0, one thickness per cell."""
-    mesh = jm.box_mesh(cells=(columns, 2), size=(LENGTH, HEIGHT), kind="quad")
+    mesh = jm.mesh.box_mesh(cells=(columns, 2), size=(LENGTH, HEIGHT), kind="quad")
     thickness = jnp.full(len(mesh.cells), THICKNESS)
     system = jm.System(
         {"bar": jm.Vec2()},
-        forces={"elastic": jm.QuadFEM.from_mesh("bar", mesh, WOOD, plane="stress", thickness=thickness)},
-        masses={"mass": jm.ConsistentMass.from_mesh("bar", mesh, DENSITY * thickness)},
-        constraints={"clamp": jm.Fixed(("bar", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        forces={"elastic": jm.force.QuadFEM.from_mesh("bar", mesh, WOOD, plane="stress", thickness=thickness)},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("bar", mesh, DENSITY * thickness)},
+        constraints={"clamp": jm.constraint.Fixed(("bar", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
     column = (np.asarray(mesh.points)[np.asarray(mesh.cells), 0].mean(axis=1) / (LENGTH / columns)).astype(int)
     return mesh, column, system, system.at_rest({"bar": mesh.points})

@@ -15,11 +15,11 @@ import jaxmech as jm
 jax.config.update("jax_enable_x64", True)
 
 
-class Balance(jm.AbstractEquilibrium):
+class Balance(jm.solver.AbstractEquilibrium):
     """`R(a1) = f(x1, v1) - M(x1) a1`, gyroscopic forces in `f`; the unknowns are the accelerations at the end."""
 
     system: jm.System
-    linear_system: jm.AbstractLinearSystem
+    linear_system: jm.solver.AbstractLinearSystem
     start: jm.State
     before: dict[str, jax.Array]  # the acceleration a0
     h: jax.Array
@@ -30,8 +30,8 @@ class Balance(jm.AbstractEquilibrium):
 
     def state(self, u):
         gain = {s: self.h / 2 * (self.before[s] + u[s]) for s in u}
-        v = jm.project(self.system, self.start.velocity)
-        x = jm.retract(self.system, self.start.position, {s: self.h * (v[s] + gain[s] / 2) for s in u})
+        v = jm.integrator.project(self.system, self.start.velocity)
+        x = jm.integrator.retract(self.system, self.start.position, {s: self.h * (v[s] + gain[s] / 2) for s in u})
         return jm.State(x, {s: v[s] + gain[s] for s in u}, self.start.time + self.h)
 
     def residual(self, u):
@@ -40,21 +40,23 @@ class Balance(jm.AbstractEquilibrium):
         return {s: f[s] + inertial[s] - Ma[s] for s in u}
 
 
-class Newmark(jm.AbstractIntegrator):
+class Newmark(jm.integrator.AbstractIntegrator):
     """Of scenes without Rayleigh damping and prescribed motions."""
 
-    linear_system: jm.AbstractLinearSystem
+    linear_system: jm.solver.AbstractLinearSystem
 
     def init(self, system, state):
         if system.rayleigh:
             raise ValueError("Newmark: Rayleigh damping is not in its balance.")
         f, inertial = jm.total_force(system, state), jm.inertial_force(system, state)
         M = self.linear_system.assemble(system, state, jm.Factors.only("mass"))
-        return lx.linear_solve(M, jm.project(system, {s: f[s] + inertial[s] for s in f}), jm.default_solver(M)).value
+        return lx.linear_solve(
+            M, jm.integrator.project(system, {s: f[s] + inertial[s] for s in f}), jm.solver.default_solver(M)
+        ).value
 
     def step(self, system, state, carry, dt, *, throw=True):
         balance = Balance(system, self.linear_system, state, carry, jnp.asarray(dt, state.time.dtype))
-        a, info = jm.solve_equilibrium(balance, carry, throw=throw)
+        a, info = jm.solver.solve_equilibrium(balance, carry, throw=throw)
         return balance.state(a), a, info
 
 
@@ -62,9 +64,9 @@ def top():
     """A disc of 10 cm that spins at 40 rad/s, on a spring of 8 cm at its edge."""
     system = jm.System(
         {"top": jm.Rigid3(), "eye": jm.Vec3()},
-        forces={"spring": jm.AnchoredSprings(("eye", [0]), 150.0, [[0.0, 0.0, 0.08]])},
-        masses={"disc": jm.RigidMass(("top", [0]), 0.5, np.diag([1.3e-3, 1.3e-3, 2.5e-3]))},
-        mappings={"edge": jm.RigidMapping(("top", [0]), "eye", [[0.1, 0.0, 0.0]])},
+        forces={"spring": jm.force.AnchoredSprings(("eye", [0]), 150.0, [[0.0, 0.0, 0.08]])},
+        masses={"disc": jm.mass.RigidMass(("top", [0]), 0.5, np.diag([1.3e-3, 1.3e-3, 2.5e-3]))},
+        mappings={"edge": jm.mapping.RigidMapping(("top", [0]), "eye", [[0.1, 0.0, 0.0]])},
         gravity=[0.0, 0.0, -9.81],
     )
     state = system.at_rest({"top": [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]})
@@ -73,7 +75,7 @@ def top():
 
 @eqx.filter_jit
 def energy(system, state):
-    return jm.energy(system, state) + jm.kinetic_energy(system, state.position, state.velocity)
+    return jm.energy(system, state) + jm.kinetic_energy(system, state)
 
 
 def main(steps=400, dt=1e-3):

@@ -24,7 +24,7 @@ except ImportError as error:
 
 jax.config.update("jax_enable_x64", True)
 YOUNG, POISSON, NODE_MASS, DT = 1e4, 0.45, 1.0, 0.02
-MESH = jm.box_mesh(cells=(3, 3, 19), size=(3.0, 3.0, 19.0), kind="hexahedron")
+MESH = jm.mesh.box_mesh(cells=(3, 3, 19), size=(3.0, 3.0, 19.0), kind="hexahedron")
 SECTIONS = 20
 SECTION_OF = np.rint(np.asarray(MESH.points)[:, 2]).astype(int)
 CENTRES = np.stack([np.full(SECTIONS, 1.5), np.full(SECTIONS, 1.5), np.arange(float(SECTIONS))], axis=1)
@@ -33,19 +33,19 @@ FRAMES = np.concatenate([CENTRES, np.tile([0.0, 0.0, 0.0, 1.0], (SECTIONS, 1))],
 
 def scene():
     """The system, its rest state, and how many unknowns each main state has."""
-    solid = jm.Corotational(YOUNG, POISSON)
+    solid = jm.material.Corotational(YOUNG, POISSON)
     shift = {"carried": 0.0, "free": 6.0, "second": 12.0}
     points = {name: np.asarray(MESH.points) + [x, 0.0, 0.0] for name, x in shift.items()}
     frames = {name: FRAMES + np.array([shift[name], *[0.0] * 6]) for name in ("carried", "second")}
-    carried = {n: jm.RigidMapping.from_global(f"{n} sections", n, SECTION_OF, frames[n], points[n]) for n in frames}
+    carried = {n: jm.mapping.RigidMapping.from_global(f"{n} sections", n, SECTION_OF, frames[n], points[n]) for n in frames}
     system = jm.System(
         dofs={**{n: jm.Vec3() for n in shift}, **{f"{n} sections": jm.Rigid3() for n in frames}},
-        forces={n: jm.HexahedronFEM((n, MESH.cells), p, solid) for n, p in points.items()},
-        masses={f"{n} mass": jm.UniformMass((n, np.arange(len(p))), NODE_MASS) for n, p in points.items()},
+        forces={n: jm.force.HexahedronFEM((n, MESH.cells), p, solid) for n, p in points.items()},
+        masses={f"{n} mass": jm.mass.UniformMass((n, np.arange(len(p))), NODE_MASS) for n, p in points.items()},
         mappings=carried,
         constraints={
-            "free clamp": jm.Fixed(("free", np.flatnonzero(SECTION_OF == 0))),
-            **{f"{n} clamp": jm.Fixed((f"{n} sections", [0])) for n in frames},
+            "free clamp": jm.constraint.Fixed(("free", np.flatnonzero(SECTION_OF == 0))),
+            **{f"{n} clamp": jm.constraint.Fixed((f"{n} sections", [0])) for n in frames},
         },
         gravity=(0.0, -10.0, 0.0),
     )
@@ -63,7 +63,7 @@ def main(steps=50, picture="output/rigid_sections.png"):
     end = jm.simulate(system, rest, integrator, DT, steps, save_every=steps).last
     jax.block_until_ready(end)
     step = 1e3 * (time.perf_counter() - start) / steps
-    x0, x1 = jm.kinematics(system, rest.position), jm.kinematics(system, end.position)
+    x0, x1 = jm.kinematics(system, rest), jm.kinematics(system, end)
     drops = {n: float(jnp.mean((x1[n] - x0[n])[SECTION_OF == SECTIONS - 1, 1])) for n in ("carried", "free", "second")}
     A = linear_system.assemble(system, rest)
     print(f"{sum(n * d for _, n, d in A.sizes)} unknowns, {step:.1f} ms per step; tips after {steps * DT:g} s:")

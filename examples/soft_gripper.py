@@ -19,7 +19,9 @@ import jaxmech as jm
 
 jax.config.update("jax_enable_x64", True)
 LENGTH, WIDTH, GAP = 0.1, 0.02, 0.06  # [m] of a finger, its section, between the fingers
-MESH = jm.box_mesh(cells=(10, 2, 2), size=(LENGTH, WIDTH, WIDTH), origin=(0.0, 0.5 * GAP, -0.5 * WIDTH), kind="tetrahedron")
+MESH = jm.mesh.box_mesh(
+    cells=(10, 2, 2), size=(LENGTH, WIDTH, WIDTH), origin=(0.0, 0.5 * GAP, -0.5 * WIDTH), kind="tetrahedron"
+)
 X = np.asarray(MESH.points)  # of the left finger in the axes of the palm: along x, the inside faces the plane y = 0
 EYELETS = MESH.nodes_where(lambda x: (x[:, 1] == 0.5 * GAP) & (np.abs(x[:, 2]) < 1e-9))
 EYELETS = EYELETS[np.argsort(X[EYELETS, 0])]
@@ -32,7 +34,7 @@ TARGETS = jnp.concatenate([BOX + sign * 0.5 * SIZE * TURN[:, 1] for sign in SIDE
 def scene():
     """The gripper at rest: the state `left` is in palm axes, `left finger` in the world, `left cable` a length."""
     nodes, n, root = np.arange(len(X)), len(EYELETS) - 1, MESH.nodes_where(lambda x: x[:, 0] == 0.0)
-    dofs, forces, mappings, constraints = {"palm": jm.Rigid3()}, {}, {}, {"palm": jm.Fixed(("palm", [0]))}
+    dofs, forces, mappings, constraints = {"palm": jm.Rigid3()}, {}, {}, {"palm": jm.constraint.Fixed(("palm", [0]))}
     rest = {"palm": np.array([[0.0] * 6 + [1.0]])}
     for side, sign in SIDES.items():
         finger, links, cable, tip = (f"{side} {part}" for part in ("finger", "links", "cable", "tip"))
@@ -42,14 +44,14 @@ def scene():
         ]  # a mirror image turns cells inside out
         dofs |= {side: jm.Vec3(), finger: jm.Vec3(), links: jm.Vec1(), cable: jm.Vec1(), tip: jm.Vec3()}
         mappings |= {
-            finger: jm.DeformableOnRigidFrameMapping((("palm", 0 * nodes), (side, nodes)), finger),
-            links: jm.DistanceMapping(((finger, EYELETS[:-1]), (finger, EYELETS[1:])), links),
-            cable: jm.SumMapping((links, np.arange(n)[None]), cable, np.ones(n)),
-            tip: jm.SubsetMapping((finger, EYELETS[-1:]), tip),
+            finger: jm.mapping.DeformableOnRigidFrameMapping((("palm", 0 * nodes), (side, nodes)), finger),
+            links: jm.mapping.DistanceMapping(((finger, EYELETS[:-1]), (finger, EYELETS[1:])), links),
+            cable: jm.mapping.SumMapping((links, np.arange(n)[None]), cable, np.ones(n)),
+            tip: jm.mapping.SubsetMapping((finger, EYELETS[-1:]), tip),
         }
-        forces[finger] = jm.TetrahedronFEM((finger, cells), rest[side], jm.NeoHookean(1e5, 0.4))
-        forces[cable] = jm.ConstantForce((cable, [0]), [0.0])
-        constraints[side] = jm.Fixed((side, root))
+        forces[finger] = jm.force.TetrahedronFEM((finger, cells), rest[side], jm.material.NeoHookean(1e5, 0.4))
+        forces[cable] = jm.force.ConstantForce((cable, [0]), [0.0])
+        constraints[side] = jm.constraint.Fixed((side, root))
     system = jm.System(dofs, forces=forces, mappings=mappings, constraints=constraints)
     state = system.at_rest(rest)
     return system, state, jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
@@ -61,7 +63,7 @@ def grasp(unknowns, system, rest, linear_system):
     palm = jnp.stack([x, y, 0.0 * x, 0.0 * x, 0.0 * x, jnp.sin(0.5 * turn), jnp.cos(0.5 * turn)])
     pulled = eqx.tree_at(lambda s: [s.forces[f"{side} cable"].force for side in SIDES], system, [-t[None] for t in tensions])
     start = eqx.tree_at(lambda s: s.position["palm"], rest, palm[None])
-    return jm.kinematics(pulled, jm.static_solve(pulled, start, linear_system, rtol=1e-10).position)
+    return jm.kinematics(pulled, jm.static_solve(pulled, start, linear_system, rtol=1e-10))
 
 
 def misfit(unknowns, gripper):

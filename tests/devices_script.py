@@ -22,20 +22,20 @@ SPLIT, WHOLE = NamedSharding(DEVICES, PartitionSpec("parts")), NamedSharding(DEV
 
 def beam(cells=(8, 3, 2)):
     """288 tetrahedra clamped at one side, each with its own modulus; how many they are."""
-    mesh = jm.box_mesh(cells=cells, size=(2.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=cells, size=(2.0, 1.0, 1.0))
     young = jnp.linspace(900.0, 1100.0, mesh.cells.shape[0])
     system = jm.System(
         {"beam": jm.Vec3()},
-        forces={"elastic": jm.TetrahedronFEM.from_mesh("beam", mesh, jm.StVenantKirchhoff(young, 0.3))},
-        masses={"mass": jm.UniformMass(("beam", np.arange(len(mesh.points))), 0.01)},
-        constraints={"clamp": jm.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        forces={"elastic": jm.force.TetrahedronFEM.from_mesh("beam", mesh, jm.material.StVenantKirchhoff(young, 0.3))},
+        masses={"mass": jm.mass.UniformMass(("beam", np.arange(len(mesh.points))), 0.01)},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
         gravity=(0.0, 0.0, -10.0),
     )
     return system, system.at_rest({"beam": mesh.points}), mesh.cells.shape[0]
 
 
 def step(system, state, linear_system):
-    solver = jm.PCG(1e-13)
+    solver = jm.solver.PCG(1e-13)
     return jm.ImplicitEuler(linear_system, solver).step(system, state, None, 0.02, throw=False)[0].position["beam"]
 
 
@@ -69,14 +69,14 @@ def batch():
 
 def one_system():
     system, state, elements = beam()
-    expected = eqx.filter_jit(step)(system, state, jm.MatrixFreeSystem())
+    expected = eqx.filter_jit(step)(system, state, jm.solver.MatrixFreeSystem())
 
     def placed(leaf):
         return jax.device_put(leaf, SPLIT if leaf.shape[:1] == (elements,) else WHOLE)
 
     arrays, static = eqx.partition((system, state), eqx.is_array)
     divided = eqx.combine(jax.tree.map(placed, arrays), static)
-    found, text = compiled(step, *divided, jm.MatrixFreeSystem())
+    found, text = compiled(step, *divided, jm.solver.MatrixFreeSystem())
     assert collectives(text) == {"all-reduce"}, collectives(text)
     assert f"f64[{elements // 4},12]" in text or f"f64[{elements // 4},4,3]" in text, "a quarter of the elements each"
     assert float(jnp.abs(found - expected).max()) < EXACT
@@ -91,7 +91,7 @@ def by_share():
     linear_system = jm.MatrixLinearSystem.build(system, state)
     assert count % 4, "a share that is not whole"
     u = {"beam": jnp.cos(jnp.arange(state.position["beam"].size, dtype=float)).reshape(-1, 3)}
-    free = jm.MatrixFreeSystem()
+    free = jm.solver.MatrixFreeSystem()
 
     def parts(system, state, linear_system, u):
         matrix, force = linear_system.linearized(system, state)
@@ -103,31 +103,35 @@ def by_share():
         return jm.simulate(softer, state, integrator, 0.02, 2, save_every=1).last.position["beam"][-1, 2]
 
     young = system.forces["elastic"].material.young
-    solvers = {"default": None, "PCG": jm.PCG(1e-13)}
+    solvers = {"default": None, "PCG": jm.solver.PCG(1e-13)}
 
     def gradients():
         return {name: jax.value_and_grad(tip)(young, solver) for name, solver in solvers.items()}
 
     def of_scenes():
-        return jax.vmap(lambda factor: tip(factor * young, jm.PCG(1e-13)))(jnp.array([0.5, 2.0]))
+        return jax.vmap(lambda factor: tip(factor * young, jm.solver.PCG(1e-13)))(jnp.array([0.5, 2.0]))
 
     alone, text = compiled(parts, system, state, linear_system, u)
     assert not collectives(text) and "jaxmech_" in text, "no kernel, though the program runs on one device"
-    found, text = compiled(jm.over_devices(parts), system, state, linear_system, u)
+    found, text = compiled(jm.runtime.over_devices(parts), system, state, linear_system, u)
     assert collectives(text) == {"all-gather", "all-reduce"} and "jaxmech_" in text, collectives(text)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(alone), strict=True):
         assert np.allclose(one, other, rtol=0, atol=EXACT * np.abs(other).max())
-    expected, found = jax.jit(gradients)(), jax.jit(jm.over_devices(gradients))()
+    expected, found = jax.jit(gradients)(), jax.jit(jm.runtime.over_devices(gradients))()
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert np.allclose(one, other, rtol=1e-9, atol=0), np.abs(one / other - 1).max()
     for name in ("SparseDirect", "IncompleteFactor"):
-        solver = jm.SparseDirect() if name == "SparseDirect" else jm.PCG(preconditioner=jm.IncompleteFactor())
+        solver = (
+            jm.solver.SparseDirect()
+            if name == "SparseDirect"
+            else jm.solver.PCG(preconditioner=jm.solver.IncompleteFactor())
+        )
         try:
-            jax.jit(jm.over_devices(lambda young, solver=solver: tip(young, solver)))(young)
+            jax.jit(jm.runtime.over_devices(lambda young, solver=solver: tip(young, solver)))(young)
             raise AssertionError(f"{name} would wait for ever")
         except ValueError as error:
             assert "works on the host, for which several devices would wait" in str(error), error
-    assert np.allclose(jax.jit(jm.over_devices(of_scenes))(), jax.jit(of_scenes)(), rtol=0, atol=EXACT)
+    assert np.allclose(jax.jit(jm.runtime.over_devices(of_scenes))(), jax.jit(of_scenes)(), rtol=0, atol=EXACT)
 
 
 def products_by_share():
@@ -138,12 +142,12 @@ def products_by_share():
     for rows in (27, 5, 3):
         places = rng.integers(0, (rows, 9), (4 * rows, 2))
         pattern = BlockPattern.build(*unique_pairs(*places.T, (rows, 9))[:2], (rows, 9))
-        A = jm.BlockSparse(jnp.asarray(rng.normal(size=(pattern.blocks, 3, 2))), pattern)
+        A = jm.matrix.BlockSparse(jnp.asarray(rng.normal(size=(pattern.blocks, 3, 2))), pattern)
         x = jnp.asarray(rng.normal(size=(9, 2)))
         expected = (np.asarray(A.to_dense()) @ np.ravel(x)).reshape(rows, 3)
         for has_kernels in (True, False):
             ffi.is_available = is_available if has_kernels else lambda: False
-            found, text = compiled(jm.over_devices(lambda A, x: A.mv(x)), A, x)
+            found, text = compiled(jm.runtime.over_devices(lambda A, x: A.mv(x)), A, x)
             assert collectives(text) == {"all-gather"} and ("jaxmech_" in text) == has_kernels
             assert np.allclose(found, expected, rtol=0, atol=EXACT), (rows, has_kernels)
     ffi.is_available = is_available

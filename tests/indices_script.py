@@ -128,18 +128,18 @@ def refused(path, system, state):
 
 def body():
     """Enough elements for kernels: a solid with embedded points that springs hold, a clamp, and ropes of few elements."""
-    mesh = jm.box_mesh(cells=(2, 2, 1), size=(1.0, 1.0, 0.5))
+    mesh = jm.mesh.box_mesh(cells=(2, 2, 1), size=(1.0, 1.0, 0.5))
     points = np.random.default_rng(0).uniform(0.1, 0.4, (9, 3))
     system = jm.System(
         {"body": jm.Vec3(), "skin": jm.Vec3()},
         forces={
-            "solid": jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(900.0, 0.3)),
-            "held": jm.AnchoredSprings(("skin", range(9)), 10.0, points),
-            "rope": jm.Springs((("body", [0, 1]), ("body", [1, 2])), 20.0, 0.3),
+            "solid": jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.NeoHookean(900.0, 0.3)),
+            "held": jm.force.AnchoredSprings(("skin", range(9)), 10.0, points),
+            "rope": jm.force.Springs((("body", [0, 1]), ("body", [1, 2])), 20.0, 0.3),
         },
-        masses={"body": jm.UniformMass(("body", range(len(mesh.points))), 4.0)},
-        mappings={"embed": jm.BarycentricMapping.from_mesh("body", "skin", mesh, points)},
-        constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        masses={"body": jm.mass.UniformMass(("body", range(len(mesh.points))), 4.0)},
+        mappings={"embed": jm.mapping.BarycentricMapping.from_mesh("body", "skin", mesh, points)},
+        constraints={"clamp": jm.constraint.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
         gravity=(0.0, 0.0, -9.81),
     )
     return system, scenes.perturbed(system, system.at_rest({"body": mesh.points}), 0.02, np.random.default_rng(1))
@@ -151,7 +151,7 @@ def main(form, solver):
         ffi.is_available = lambda: False
     system, state = body()
     linear_system = jm.MatrixLinearSystem.build(system, state)
-    program = programs(jm.PCG() if solver == "pcg" else jm.SparseDirect())
+    program = programs(jm.solver.PCG() if solver == "pcg" else jm.solver.SparseDirect())
     count = check((system, linear_system, state), program, rng)
     if solver == "pcg" and form == "kernels":
         count += check_files(system, state, linear_system, rng)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jaxmech as jm
 
 
-class Bending(jm.AbstractEnergyForceField):
+class Bending(jm.force.AbstractEnergyForceField):
     """`E = k/2 (cos angle - c0)^2` of the chain a-b-c; its nodes are one stencil of three."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -18,7 +18,7 @@ class Bending(jm.AbstractEnergyForceField):
         return 0.5 * self.stiffness * (u @ w / jnp.sqrt(u @ u * (w @ w)) - self.cosine) ** 2
 
 
-class Swirl(jm.AbstractForceField):
+class Swirl(jm.force.AbstractForceField):
     """`f = w x (x - y) - c |v| v` on a point, the opposite on another: no energy, no symmetry."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -31,7 +31,7 @@ class Swirl(jm.AbstractForceField):
         return force, -force
 
 
-class Fung(jm.AbstractMaterial):
+class Fung(jm.material.AbstractMaterial):
     """`psi = c/2 (exp(q) - 1)`, `q = b E:E` of the Green strain `E`: soft tissue that stiffens."""
 
     stiffness: jnp.ndarray = jm.parameter()  # [Pa]
@@ -43,7 +43,7 @@ class Fung(jm.AbstractMaterial):
         return 0.5 * self.stiffness * jnp.expm1(self.growth * jnp.sum(strain**2))
 
 
-class PendulumMass(jm.AbstractMass):
+class PendulumMass(jm.mass.AbstractMass):
     """Two rods by their angles `a`, `b`: `T = m l^2/2 (2 a'^2 + s^2 + 3/2 cos(b) a' s)`, `s = a' + b'`."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -57,7 +57,7 @@ class PendulumMass(jm.AbstractMass):
         return 0.5 * self.mass * self.length**2 * (2 * first**2 + second**2 + coupling)
 
 
-class Distance(jm.AbstractMapping):
+class Distance(jm.mapping.AbstractMapping):
     """A scalar from two points of any states: `p = |b - a|`."""
 
     parents: tuple[jm.Stencil, ...] = jm.stencils()
@@ -68,7 +68,7 @@ class Distance(jm.AbstractMapping):
         return jnp.sqrt(jnp.sum((b - a) ** 2))[None]
 
 
-class Blend(jm.AbstractMapping):
+class Blend(jm.mapping.AbstractMapping):
     """A point between those of two states, by a share that bends with them; two nodes of the first."""
 
     parents: tuple[jm.Stencil, ...] = jm.stencils()
@@ -82,7 +82,7 @@ class Blend(jm.AbstractMapping):
         return (1 - share) * middle + share * b
 
 
-class Bracket(jm.AbstractMapping):
+class Bracket(jm.mapping.AbstractMapping):
     """A frame bolted to a frame at an arm: `Rigid3` to `Rigid3`, and not linear in the turn."""
 
     parents: tuple[jm.Stencil, ...] = jm.stencils()

@@ -103,11 +103,13 @@ def springs():
     system = jm.System(
         {"rope": jm.Vec3()},
         forces={
-            "springs": jm.Springs(on, jnp.array([50.0, 70.0, 40.0, 60.0]), 0.9, damping=jnp.array([1.0, 2.0, 0.5, 3.0])),
-            "drag": jm.VelocityDamping(("rope", [1, 3]), jnp.array([0.4, 0.7])),
+            "springs": jm.force.Springs(
+                on, jnp.array([50.0, 70.0, 40.0, 60.0]), 0.9, damping=jnp.array([1.0, 2.0, 0.5, 3.0])
+            ),
+            "drag": jm.force.VelocityDamping(("rope", [1, 3]), jnp.array([0.4, 0.7])),
         },
-        masses={"mass": jm.DiagonalMass(("rope", range(4)), jnp.array([1.0, 2.0, 1.5, 0.7]))},
-        constraints={"hook": jm.Fixed(("rope", [0]))},
+        masses={"mass": jm.mass.DiagonalMass(("rope", range(4)), jnp.array([1.0, 2.0, 1.5, 0.7]))},
+        constraints={"hook": jm.constraint.Fixed(("rope", [0]))},
         rayleigh={"springs": 0.03, "mass": 0.2},
         gravity=(0.0, 0.5, -9.81),
     )
@@ -121,9 +123,9 @@ def elongation_only_springs():
     rest = jnp.array([0.4, 9.0, 0.5, 9.0, 0.7])
     system = jm.System(
         {"net": jm.Vec2()},
-        forces={"springs": jm.Springs(on, 30.0, rest, elongation_only=True)},
-        masses={"mass": jm.UniformMass(("net", range(5)), 0.6)},
-        constraints={"slide": jm.FixedPlane(("net", [0, 2]), (1.0, 2.0))},
+        forces={"springs": jm.force.Springs(on, 30.0, rest, elongation_only=True)},
+        masses={"mass": jm.mass.UniformMass(("net", range(5)), 0.6)},
+        constraints={"slide": jm.constraint.FixedPlane(("net", [0, 2]), (1.0, 2.0))},
         gravity=(0.0, -9.81),
     )
     return system, {"net": points(5, 2)}
@@ -132,20 +134,20 @@ def elongation_only_springs():
 @scene(FLAT, STEPS)
 def springs_between_states():
     """Springs within and between two main states of several nodes each; an unequal number of blocks."""
-    between = jm.Springs((("a", [0, 1, 2]), ("b", [1, 0, 1])), 25.0, jnp.array([0.5, 0.9, 1.4]), damping=0.3)
-    within = jm.Springs((("a", [0, 1]), ("a", [1, 2])), 40.0, 0.8)
+    between = jm.force.Springs((("a", [0, 1, 2]), ("b", [1, 0, 1])), 25.0, jnp.array([0.5, 0.9, 1.4]), damping=0.3)
+    within = jm.force.Springs((("a", [0, 1]), ("a", [1, 2])), 40.0, 0.8)
     system = jm.System(
         {"b": jm.Vec3(), "a": jm.Vec3()},
         forces={
             "between": between,
             "within": within,
-            "home": jm.AnchoredSprings(("a", [0]), 20.0, points(1, seed=5)),
+            "home": jm.force.AnchoredSprings(("a", [0]), 20.0, points(1, seed=5)),
         },
         masses={
-            "a": jm.UniformMass(("a", range(3)), 1.1),
-            "b": jm.UniformMass.of_total(("b", range(2)), 3.0),
+            "a": jm.mass.UniformMass(("a", range(3)), 1.1),
+            "b": jm.mass.UniformMass.of_total(("b", range(2)), 3.0),
         },
-        constraints={"plane": jm.FixedPlane(("b", [1]), jnp.array([[1.0, -2.0, 0.5]]))},
+        constraints={"plane": jm.constraint.FixedPlane(("b", [1]), jnp.array([[1.0, -2.0, 0.5]]))},
     )
     return system, {"a": points(3, seed=1), "b": points(2, seed=2)}
 
@@ -156,17 +158,17 @@ def anchored_springs():
     system = jm.System(
         {"angle": jm.Vec1(), "p": jm.Vec2(), "q": jm.Vec2()},
         forces={
-            "angle": jm.AnchoredSprings(("angle", [0, 1, 2]), jnp.array([3.0, 4.0, 5.0]), [[0.1], [0.2], [-0.3]]),
-            "place": jm.AnchoredSprings(("p", [0, 2]), 7.0, [[0.0, 0.3], [1.0, 0.5]]),
-            "pairs": jm.AnchoredSprings((("p", [0, 1, 2]), ("q", [1, 1, 0])), jnp.array([6.0, 8.0, 9.0])),
-            "push": jm.ConstantForce(("q", [0, 1]), [[1.0, 2.0], [-1.0, 0.5]]),
+            "angle": jm.force.AnchoredSprings(("angle", [0, 1, 2]), jnp.array([3.0, 4.0, 5.0]), [[0.1], [0.2], [-0.3]]),
+            "place": jm.force.AnchoredSprings(("p", [0, 2]), 7.0, [[0.0, 0.3], [1.0, 0.5]]),
+            "pairs": jm.force.AnchoredSprings((("p", [0, 1, 2]), ("q", [1, 1, 0])), jnp.array([6.0, 8.0, 9.0])),
+            "push": jm.force.ConstantForce(("q", [0, 1]), [[1.0, 2.0], [-1.0, 0.5]]),
         },
         masses={
-            "angle": jm.DiagonalMass(("angle", [0, 1, 2]), 0.4),
-            "p": jm.DiagonalMass(("p", [0, 1, 2]), 0.5),
-            "q": jm.DiagonalMass(("q", [0, 1]), 0.6),
+            "angle": jm.mass.DiagonalMass(("angle", [0, 1, 2]), 0.4),
+            "p": jm.mass.DiagonalMass(("p", [0, 1, 2]), 0.5),
+            "q": jm.mass.DiagonalMass(("q", [0, 1]), 0.6),
         },
-        constraints={"pin": jm.FixedComponents(("q", [1]), (True, False))},
+        constraints={"pin": jm.constraint.FixedComponents(("q", [1]), (True, False))},
         rayleigh={"pairs": 0.1, "p": 0.3},
         gravity=(1.5, -9.81),
     )
@@ -182,18 +184,18 @@ def frames_in_space():
     system = jm.System(
         {"body": jm.Rigid3(), "arm": jm.Rigid3()},
         forces={
-            "pairs": jm.AnchoredFrames((("body", [0, 1]), ("arm", [0, 0])), 15.0, jnp.array([3.0, 4.0])),
-            "push": jm.ConstantForce(("body", [1]), (1.0, 2.0, 3.0)),
-            "twist": jm.ConstantTorque(("arm", [0]), (0.3, -0.2, 0.4)),
-            "drag": jm.VelocityDamping(("body", [0, 1]), 0.5, jnp.array([0.2, 0.3])),
+            "pairs": jm.force.AnchoredFrames((("body", [0, 1]), ("arm", [0, 0])), 15.0, jnp.array([3.0, 4.0])),
+            "push": jm.force.ConstantForce(("body", [1]), (1.0, 2.0, 3.0)),
+            "twist": jm.force.ConstantTorque(("arm", [0]), (0.3, -0.2, 0.4)),
+            "drag": jm.force.VelocityDamping(("body", [0, 1]), 0.5, jnp.array([0.2, 0.3])),
         },
         masses={
-            "body": jm.RigidMass(("body", range(3)), 2.0, INERTIA),
-            "arm": jm.RigidMass(("arm", [0]), 1.0, 2 * INERTIA),
+            "body": jm.mass.RigidMass(("body", range(3)), 2.0, INERTIA),
+            "arm": jm.mass.RigidMass(("arm", [0]), 1.0, 2 * INERTIA),
         },
         constraints={
-            "slide": jm.FixedPlane(("body", [1]), (1.0, 1.0, -0.5)),
-            "hinge": jm.FixedComponents(("body", [2]), (True, True, True, True, True, False)),
+            "slide": jm.constraint.FixedPlane(("body", [1]), (1.0, 1.0, -0.5)),
+            "hinge": jm.constraint.FixedComponents(("body", [2]), (True, True, True, True, True, False)),
         },
         rayleigh={"pairs": 0.05, "body": 0.1},
         gravity=(0.0, 0.0, -9.81),
@@ -207,17 +209,17 @@ def frames_in_the_plane():
     system = jm.System(
         {"body": jm.Rigid2(), "dust": jm.Vec2()},
         forces={
-            "anchored": jm.AnchoredFrames(("body", [0]), 20.0, 5.0, [[0.0, 0.1, 0.4]]),
-            "pairs": jm.AnchoredFrames((("body", [0, 1]), ("body", [1, 2])), 15.0, jnp.array([3.0, 4.0])),
-            "push": jm.ConstantForce(("body", [1, 2]), (1.0, 2.0, 0.3)),
-            "drag": jm.VelocityDamping(("dust", [0, 1]), 0.5),
+            "anchored": jm.force.AnchoredFrames(("body", [0]), 20.0, 5.0, [[0.0, 0.1, 0.4]]),
+            "pairs": jm.force.AnchoredFrames((("body", [0, 1]), ("body", [1, 2])), 15.0, jnp.array([3.0, 4.0])),
+            "push": jm.force.ConstantForce(("body", [1, 2]), (1.0, 2.0, 0.3)),
+            "drag": jm.force.VelocityDamping(("dust", [0, 1]), 0.5),
         },
         masses={
-            "body": jm.PlanarRigidMass(("body", range(3)), jnp.array([1.0, 2.0, 3.0]), 0.4),
-            "dust": jm.UniformMass(("dust", range(2)), 0.3),
+            "body": jm.mass.PlanarRigidMass(("body", range(3)), jnp.array([1.0, 2.0, 3.0]), 0.4),
+            "dust": jm.mass.UniformMass(("dust", range(2)), 0.3),
         },
         constraints={
-            "drive": jm.PrescribedMotion(
+            "drive": jm.constraint.PrescribedMotion(
                 ("body", [2]),
                 [[2.0, 0.0, 0.5]],
                 [[0.0, 0.0, 0.0], [0.1, 0.0, 0.2]],
@@ -239,8 +241,8 @@ def contact_plane():
     """Some nodes are inside, some are not."""
     system = jm.System(
         {"ball": jm.Vec3()},
-        forces={"ground": jm.PenaltyPlane(("ball", range(4)), (1.0, 1.0, 1.0), (0.5, 0.3, 2.0), 80.0, damping=2.0)},
-        masses={"mass": jm.UniformMass(("ball", range(5)), 0.5)},
+        forces={"ground": jm.force.PenaltyPlane(("ball", range(4)), (1.0, 1.0, 1.0), (0.5, 0.3, 2.0), 80.0, damping=2.0)},
+        masses={"mass": jm.mass.UniformMass(("ball", range(5)), 0.5)},
         gravity=(0.0, 0.0, -9.81),
     )
     return system, {"ball": points(5)}
@@ -249,17 +251,19 @@ def contact_plane():
 @scene(FLAT, STEPS)
 def pressed_tetrahedra():
     """Pressure on triangles that turn with it, traction on others that does not; a material of the user's."""
-    mesh = jm.box_mesh(**BOX3)
+    mesh = jm.mesh.box_mesh(**BOX3)
     stiffness = jnp.linspace(800.0, 1200.0, mesh.cells.shape[0])
     system = jm.System(
         {"body": jm.Vec3()},
         forces={
-            "fung": jm.TetrahedronFEM.from_mesh("body", mesh, Fung(stiffness, 1.5)),
-            "pressure": jm.Pressure.from_mesh("body", mesh.faces_where(lambda x: x[:, 0] == 1.0), jnp.array([30.0, 50.0])),
-            "traction": jm.Traction.from_mesh("body", mesh.faces_where(lambda x: x[:, 1] == 0.0), (5.0, -3.0, 2.0)),
+            "fung": jm.force.TetrahedronFEM.from_mesh("body", mesh, Fung(stiffness, 1.5)),
+            "pressure": jm.force.Pressure.from_mesh(
+                "body", mesh.faces_where(lambda x: x[:, 0] == 1.0), jnp.array([30.0, 50.0])
+            ),
+            "traction": jm.force.Traction.from_mesh("body", mesh.faces_where(lambda x: x[:, 1] == 0.0), (5.0, -3.0, 2.0)),
         },
-        masses={"mass": jm.ConsistentMass.from_mesh("body", mesh, 3.0)},
-        constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("body", mesh, 3.0)},
+        constraints={"clamp": jm.constraint.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
     return system, {"body": mesh.points}
 
@@ -267,16 +271,18 @@ def pressed_tetrahedra():
 @scene(FLAT, STEPS)
 def pressed_hexahedron():
     """Pressure and traction on quads."""
-    mesh = jm.box_mesh(**BOX3, kind="hexahedron")
+    mesh = jm.mesh.box_mesh(**BOX3, kind="hexahedron")
     system = jm.System(
         {"body": jm.Vec3()},
         forces={
-            "solid": jm.HexahedronFEM.from_mesh("body", mesh, jm.StVenantKirchhoff(900.0, 0.25)),
-            "pressure": jm.Pressure.from_mesh("body", mesh.faces_where(lambda x: x[:, 0] == 1.0), 40.0),
-            "traction": jm.Traction.from_mesh("body", mesh.faces_where(lambda x: x[:, 2] == 0.8), [[5.0, -3.0, 2.0]]),
+            "solid": jm.force.HexahedronFEM.from_mesh("body", mesh, jm.material.StVenantKirchhoff(900.0, 0.25)),
+            "pressure": jm.force.Pressure.from_mesh("body", mesh.faces_where(lambda x: x[:, 0] == 1.0), 40.0),
+            "traction": jm.force.Traction.from_mesh("body", mesh.faces_where(lambda x: x[:, 2] == 0.8), [[5.0, -3.0, 2.0]]),
         },
-        masses={"mass": jm.ConsistentMass.from_mesh("body", mesh, jnp.array([2.0]))},
-        constraints={"clamp": jm.FixedLine(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)), (0.0, 1.0, 2.0))},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("body", mesh, jnp.array([2.0]))},
+        constraints={
+            "clamp": jm.constraint.FixedLine(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)), (0.0, 1.0, 2.0))
+        },
     )
     return system, {"body": mesh.points}
 
@@ -284,16 +290,18 @@ def pressed_hexahedron():
 @scene(FLAT, STEPS)
 def pressed_triangles():
     """Pressure and traction on edges; plane strain."""
-    mesh = jm.box_mesh(**BOX2)
+    mesh = jm.mesh.box_mesh(**BOX2)
     system = jm.System(
         {"sheet": jm.Vec2()},
         forces={
-            "solid": jm.TriangleFEM.from_mesh("sheet", mesh, jm.StVenantKirchhoff(500.0, 0.3), thickness=0.5),
-            "pressure": jm.Pressure.from_mesh("sheet", mesh.faces_where(lambda x: x[:, 1] == 1.2), jnp.array([9.0, 7.0])),
-            "traction": jm.Traction.from_mesh("sheet", mesh.faces_where(lambda x: x[:, 0] == 2.0), (3.0, 1.0)),
+            "solid": jm.force.TriangleFEM.from_mesh("sheet", mesh, jm.material.StVenantKirchhoff(500.0, 0.3), thickness=0.5),
+            "pressure": jm.force.Pressure.from_mesh(
+                "sheet", mesh.faces_where(lambda x: x[:, 1] == 1.2), jnp.array([9.0, 7.0])
+            ),
+            "traction": jm.force.Traction.from_mesh("sheet", mesh.faces_where(lambda x: x[:, 0] == 2.0), (3.0, 1.0)),
         },
-        masses={"mass": jm.DiagonalMass.from_mesh("sheet", mesh, 2.0)},
-        constraints={"clamp": jm.Fixed(("sheet", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        masses={"mass": jm.mass.DiagonalMass.from_mesh("sheet", mesh, 2.0)},
+        constraints={"clamp": jm.constraint.Fixed(("sheet", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
     return system, {"sheet": mesh.points}
 
@@ -308,8 +316,8 @@ def solids(fem, mesh, dof, materials, **options):
     system = jm.System(
         {name: dof for name in materials},
         forces={name: fem.from_mesh(name, mesh, m, **options) for name, m in materials.items()},
-        masses={"mass of " + name: jm.ConsistentMass.from_mesh(name, mesh, 2.0) for name in materials},
-        constraints={"clamp of " + name: jm.Fixed((name, root)) for name in materials},
+        masses={"mass of " + name: jm.mass.ConsistentMass.from_mesh(name, mesh, 2.0) for name in materials},
+        constraints={"clamp of " + name: jm.constraint.Fixed((name, root)) for name in materials},
         rayleigh={name: 0.01 for name in list(materials)[:1]},
         gravity=down,
     )
@@ -318,66 +326,66 @@ def solids(fem, mesh, dof, materials, **options):
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def tetrahedra():
-    mesh = jm.box_mesh(**BOX3)
+    mesh = jm.mesh.box_mesh(**BOX3)
     young = jnp.linspace(900.0, 1500.0, mesh.cells.shape[0])
-    materials = {"neo-hookean": jm.NeoHookean(young, 0.3), "corotational": jm.Corotational(1000.0, 0.35)}
-    return solids(jm.TetrahedronFEM, mesh, jm.Vec3(), materials)
+    materials = {"neo-hookean": jm.material.NeoHookean(young, 0.3), "corotational": jm.material.Corotational(1000.0, 0.35)}
+    return solids(jm.force.TetrahedronFEM, mesh, jm.Vec3(), materials)
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def soft_tetrahedra():
-    mesh = jm.box_mesh(**BOX3, split="sofa")
+    mesh = jm.mesh.box_mesh(**BOX3, split="sofa")
     materials = {
-        "ogden": jm.Ogden((300.0, -20.0), (1.8, -2.5), 900.0),
-        "linear": jm.LinearElastic(1000.0, 0.3),
+        "ogden": jm.material.Ogden((300.0, -20.0), (1.8, -2.5), 900.0),
+        "linear": jm.material.LinearElastic(1000.0, 0.3),
     }
-    return solids(jm.TetrahedronFEM, mesh, jm.Vec3(), materials)
+    return solids(jm.force.TetrahedronFEM, mesh, jm.Vec3(), materials)
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def hexahedra():
-    mesh = jm.box_mesh(**BOX3, kind="hexahedron")
-    materials = {"stable": jm.StableNeoHookean(800.0, 0.4), "mooney": jm.MooneyRivlin(150.0, 60.0, 900.0)}
-    return solids(jm.HexahedronFEM, mesh, jm.Vec3(), materials)
+    mesh = jm.mesh.box_mesh(**BOX3, kind="hexahedron")
+    materials = {"stable": jm.material.StableNeoHookean(800.0, 0.4), "mooney": jm.material.MooneyRivlin(150.0, 60.0, 900.0)}
+    return solids(jm.force.HexahedronFEM, mesh, jm.Vec3(), materials)
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def plane_stress_triangles():
-    mesh = jm.box_mesh(**BOX2)
-    materials = {"neo-hookean": jm.NeoHookean(900.0, 0.3), "linear": jm.LinearElastic(1000.0, 0.35)}
-    return solids(jm.TriangleFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=0.3)
+    mesh = jm.mesh.box_mesh(**BOX2)
+    materials = {"neo-hookean": jm.material.NeoHookean(900.0, 0.3), "linear": jm.material.LinearElastic(1000.0, 0.35)}
+    return solids(jm.force.TriangleFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=0.3)
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def plane_strain_quads():
-    mesh = jm.box_mesh(**BOX2, kind="quad")
-    materials = {"stvk": jm.StVenantKirchhoff(800.0, 0.4), "ogden": jm.Ogden((300.0,), (1.6,), 900.0)}
-    return solids(jm.QuadFEM, mesh, jm.Vec2(), materials)
+    mesh = jm.mesh.box_mesh(**BOX2, kind="quad")
+    materials = {"stvk": jm.material.StVenantKirchhoff(800.0, 0.4), "ogden": jm.material.Ogden((300.0,), (1.6,), 900.0)}
+    return solids(jm.force.QuadFEM, mesh, jm.Vec2(), materials)
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
 def plane_stress_quads():
-    mesh = jm.box_mesh(**BOX2, kind="quad")
+    mesh = jm.mesh.box_mesh(**BOX2, kind="quad")
     thickness = jnp.array([0.4, 0.6])
-    materials = {"mooney": jm.MooneyRivlin(150.0, 60.0, 900.0), "stable": jm.StableNeoHookean(900.0, 0.3)}
-    return solids(jm.QuadFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=thickness)
+    materials = {"mooney": jm.material.MooneyRivlin(150.0, 60.0, 900.0), "stable": jm.material.StableNeoHookean(900.0, 0.3)}
+    return solids(jm.force.QuadFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=thickness)
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE)
 def masses_of_sheets_and_ropes():
     """Consistent and lumped masses of every kind of cell that has fewer dimensions than space."""
-    quad = jm.Mesh(points(8, seed=3), [[0, 1, 3, 2], [4, 5, 7, 6]], "quad")
-    triangle = jm.Mesh(quad.points, [[0, 1, 2], [1, 3, 2], [5, 6, 7]], "triangle")
-    edge = jm.Mesh(quad.points, [[0, 1], [1, 2], [2, 5]], "edge")
-    box = jm.box_mesh(cells=(1, 1), size=(1.0, 2.0))
+    quad = jm.mesh.Mesh(points(8, seed=3), [[0, 1, 3, 2], [4, 5, 7, 6]], "quad")
+    triangle = jm.mesh.Mesh(quad.points, [[0, 1, 2], [1, 3, 2], [5, 6, 7]], "triangle")
+    edge = jm.mesh.Mesh(quad.points, [[0, 1], [1, 2], [2, 5]], "edge")
+    box = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 2.0))
     system = jm.System(
         {"sheet": jm.Vec3(), "plate": jm.Vec2()},
         masses={
-            "quad": jm.ConsistentMass.from_mesh("sheet", quad, jnp.array([1.0, 2.0])),
-            "triangle": jm.ConsistentMass.from_mesh("sheet", triangle, 1.5),
-            "edge": jm.ConsistentMass.from_mesh("sheet", edge, 0.5),
-            "lumped": jm.DiagonalMass(("sheet", range(8)), 0.2),
-            "plate": jm.ConsistentMass.from_mesh("plate", box, 3.0),
+            "quad": jm.mass.ConsistentMass.from_mesh("sheet", quad, jnp.array([1.0, 2.0])),
+            "triangle": jm.mass.ConsistentMass.from_mesh("sheet", triangle, 1.5),
+            "edge": jm.mass.ConsistentMass.from_mesh("sheet", edge, 0.5),
+            "lumped": jm.mass.DiagonalMass(("sheet", range(8)), 0.2),
+            "plate": jm.mass.ConsistentMass.from_mesh("plate", box, 3.0),
         },
         rayleigh={"quad": 0.2},
         gravity=(0.1, 0.2, -9.81),
@@ -391,27 +399,27 @@ def masses_of_sheets_and_ropes():
 @scene(FLAT, STEPS)
 def embedded_points():
     """Barycentric: springs on mapped points and to a main state, mapped mass, drag, pressure; idle points."""
-    mesh = jm.box_mesh(**BOX3)
+    mesh = jm.mesh.box_mesh(**BOX3)
     inside = jnp.array([[0.2, 0.3, 0.4], [0.7, 0.8, 0.3], [0.5, 0.2, 0.6], [0.9, 0.6, 0.7]])
     system = jm.System(
         {"body": jm.Vec3(), "drawn": jm.Vec3(), "skin": jm.Vec3(), "hook": jm.Vec3()},
         forces={
-            "solid": jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(900.0, 0.3)),
-            "threads": jm.Springs((("skin", [0, 1]), ("skin", [1, 2])), 20.0, 0.3, damping=0.5),
-            "hooked": jm.Springs((("skin", [3]), ("hook", [0])), 30.0, 0.4),
-            "drag": jm.VelocityDamping(("skin", [0, 2]), 0.6),
-            "pressure": jm.Pressure(("skin", [[0, 1, 2]]), 15.0),
+            "solid": jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.NeoHookean(900.0, 0.3)),
+            "threads": jm.force.Springs((("skin", [0, 1]), ("skin", [1, 2])), 20.0, 0.3, damping=0.5),
+            "hooked": jm.force.Springs((("skin", [3]), ("hook", [0])), 30.0, 0.4),
+            "drag": jm.force.VelocityDamping(("skin", [0, 2]), 0.6),
+            "pressure": jm.force.Pressure(("skin", [[0, 1, 2]]), 15.0),
         },
         masses={
-            "body": jm.UniformMass(("body", range(8)), 0.4),
-            "skin": jm.UniformMass(("skin", range(4)), 0.2),
-            "hook": jm.UniformMass(("hook", [0]), 1.0),
+            "body": jm.mass.UniformMass(("body", range(8)), 0.4),
+            "skin": jm.mass.UniformMass(("skin", range(4)), 0.2),
+            "hook": jm.mass.UniformMass(("hook", [0]), 1.0),
         },
         mappings={
-            "embed": jm.BarycentricMapping.from_mesh("body", "skin", mesh, inside),
-            "draw": jm.BarycentricMapping.from_mesh("body", "drawn", mesh, inside[:3]),
+            "embed": jm.mapping.BarycentricMapping.from_mesh("body", "skin", mesh, inside),
+            "draw": jm.mapping.BarycentricMapping.from_mesh("body", "drawn", mesh, inside[:3]),
         },
-        constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        constraints={"clamp": jm.constraint.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
         rayleigh={"threads": 0.1, "skin": 0.2},
         gravity=(0.3, 0.0, -9.81),
     )
@@ -426,19 +434,19 @@ def points_on_frames():
     system = jm.System(
         {"body": jm.Rigid3(), "tips": jm.Vec3(), "free": jm.Vec3()},
         forces={
-            "springs": jm.Springs((("tips", [0, 1]), ("tips", [2, 3])), 20.0, jnp.array([0.5, 1.5]), damping=0.4),
-            "tether": jm.Springs((("tips", [3, 1]), ("free", [0, 1])), 15.0, 0.4, damping=0.3),
-            "drag": jm.VelocityDamping(("tips", [0, 1, 2]), jnp.array([0.5, 0.6, 0.8])),
-            "ground": jm.PenaltyPlane(("tips", range(4)), (0.0, 0.0, 0.2), (0.1, 0.2, 1.0), 50.0, damping=0.7),
-            "hold": jm.AnchoredFrames(("body", [0]), 8.0, 3.0, rest[:1]),
+            "springs": jm.force.Springs((("tips", [0, 1]), ("tips", [2, 3])), 20.0, jnp.array([0.5, 1.5]), damping=0.4),
+            "tether": jm.force.Springs((("tips", [3, 1]), ("free", [0, 1])), 15.0, 0.4, damping=0.3),
+            "drag": jm.force.VelocityDamping(("tips", [0, 1, 2]), jnp.array([0.5, 0.6, 0.8])),
+            "ground": jm.force.PenaltyPlane(("tips", range(4)), (0.0, 0.0, 0.2), (0.1, 0.2, 1.0), 50.0, damping=0.7),
+            "hold": jm.force.AnchoredFrames(("body", [0]), 8.0, 3.0, rest[:1]),
         },
         masses={
-            "body": jm.RigidMass(("body", [0, 1]), 1.5, INERTIA),
-            "tips": jm.DiagonalMass(("tips", range(4)), jnp.array([0.1, 0.2, 0.3, 0.4])),
-            "free": jm.UniformMass(("free", range(2)), 0.5),
+            "body": jm.mass.RigidMass(("body", [0, 1]), 1.5, INERTIA),
+            "tips": jm.mass.DiagonalMass(("tips", range(4)), jnp.array([0.1, 0.2, 0.3, 0.4])),
+            "free": jm.mass.UniformMass(("free", range(2)), 0.5),
         },
-        mappings={"fixed to": jm.RigidMapping(("body", [0, 1, 0, 1]), "tips", local)},
-        constraints={"slide": jm.FixedPlane(("free", [1]), (1.0, 2.0, 0.5))},
+        mappings={"fixed to": jm.mapping.RigidMapping(("body", [0, 1, 0, 1]), "tips", local)},
+        constraints={"slide": jm.constraint.FixedPlane(("free", [1]), (1.0, 2.0, 0.5))},
         rayleigh={"springs": 0.05, "tips": 0.1},
         gravity=(0.0, 0.4, -9.81),
     )
@@ -452,11 +460,11 @@ def hanging_body():
     system = jm.System(
         {"body": jm.Rigid3(), "tips": jm.Vec3()},
         forces={
-            "anchored": jm.AnchoredSprings(("tips", [0, 1]), 10.0, [[0.4, 0.1, 1.0], [-0.4, 0.3, 1.0]]),
-            "push": jm.ConstantForce(("tips", [2]), (1.0, -2.0, 0.5)),
+            "anchored": jm.force.AnchoredSprings(("tips", [0, 1]), 10.0, [[0.4, 0.1, 1.0], [-0.4, 0.3, 1.0]]),
+            "push": jm.force.ConstantForce(("tips", [2]), (1.0, -2.0, 0.5)),
         },
-        masses={"tips": jm.DiagonalMass(("tips", range(3)), jnp.array([0.1, 0.2, 0.3]))},
-        mappings={"on": jm.RigidMapping.from_global("body", "tips", [0, 0, 0], rest, points(3, seed=6, spread=0.4))},
+        masses={"tips": jm.mass.DiagonalMass(("tips", range(3)), jnp.array([0.1, 0.2, 0.3]))},
+        mappings={"on": jm.mapping.RigidMapping.from_global("body", "tips", [0, 0, 0], rest, points(3, seed=6, spread=0.4))},
         gravity=(0.0, 0.4, -9.81),
     )
     return system, {"body": rest}
@@ -468,15 +476,17 @@ def linkage_of_the_plane():
     system = jm.System(
         {"bars": jm.Rigid2(), "pins": jm.Vec2()},
         forces={
-            "joints": jm.Springs((("pins", [0, 1]), ("pins", [2, 3])), 30.0, 0.2, damping=0.5),
-            "drag": jm.VelocityDamping(("pins", [0, 3]), 0.4),
+            "joints": jm.force.Springs((("pins", [0, 1]), ("pins", [2, 3])), 30.0, 0.2, damping=0.5),
+            "drag": jm.force.VelocityDamping(("pins", [0, 3]), 0.4),
         },
         masses={
-            "bars": jm.PlanarRigidMass(("bars", range(2)), 1.0, 0.1),
-            "pins": jm.UniformMass(("pins", range(4)), 0.1),
+            "bars": jm.mass.PlanarRigidMass(("bars", range(2)), 1.0, 0.1),
+            "pins": jm.mass.UniformMass(("pins", range(4)), 0.1),
         },
         mappings={
-            "pins": jm.RigidMapping(("bars", [0, 0, 1, 1]), "pins", [[0.5, 0.1], [-0.5, 0.0], [0.4, -0.1], [-0.6, 0.2]])
+            "pins": jm.mapping.RigidMapping(
+                ("bars", [0, 0, 1, 1]), "pins", [[0.5, 0.1], [-0.5, 0.0], [0.4, -0.1], [-0.6, 0.2]]
+            )
         },
         gravity=(0.0, -9.81),
     )
@@ -491,19 +501,19 @@ def chain_of_mappings():
     system = jm.System(
         {"body": jm.Rigid3(), "cage": jm.Vec3(), "marks": jm.Vec3(), "some": jm.Vec3(), "ground": jm.Vec3()},
         forces={
-            "solid": jm.AnchoredSprings(("cage", [1]), 12.0, [[1.0, 0.5, 0.3]]),
-            "springs": jm.Springs((("some", [0, 1]), ("ground", [0, 1])), 20.0, 0.5, damping=0.4),
-            "drag": jm.VelocityDamping(("some", [0, 1]), 0.5),
+            "solid": jm.force.AnchoredSprings(("cage", [1]), 12.0, [[1.0, 0.5, 0.3]]),
+            "springs": jm.force.Springs((("some", [0, 1]), ("ground", [0, 1])), 20.0, 0.5, damping=0.4),
+            "drag": jm.force.VelocityDamping(("some", [0, 1]), 0.5),
         },
         masses={
-            "marks": jm.UniformMass(("marks", range(3)), 0.7),
-            "ground": jm.UniformMass(("ground", range(2)), 1.0),
-            "body": jm.RigidMass(("body", [0]), 1.0, INERTIA),
+            "marks": jm.mass.UniformMass(("marks", range(3)), 0.7),
+            "ground": jm.mass.UniformMass(("ground", range(2)), 1.0),
+            "body": jm.mass.RigidMass(("body", [0]), 1.0, INERTIA),
         },
         mappings={
-            "a third": jm.SubsetMapping(("marks", [2, 0]), "some"),
-            "b first": jm.RigidMapping(("body", [0, 0, 0, 0]), "cage", corners),
-            "c second": jm.BarycentricMapping(("cage", [[0, 1, 2, 3]] * 3), "marks", weights),
+            "a third": jm.mapping.SubsetMapping(("marks", [2, 0]), "some"),
+            "b first": jm.mapping.RigidMapping(("body", [0, 0, 0, 0]), "cage", corners),
+            "c second": jm.mapping.BarycentricMapping(("cage", [[0, 1, 2, 3]] * 3), "marks", weights),
         },
         gravity=(0.0, 0.0, -9.81),
     )
@@ -523,20 +533,20 @@ def diamond_of_mappings():
             "knots": jm.Vec3(),
         },
         forces={
-            "gap": jm.AnchoredSprings(("gap", [0, 1]), jnp.array([10.0, 20.0]), [[0.5], [0.8]]),
-            "gap drag": jm.VelocityDamping(("gap", [0, 1]), 0.6),
-            "across": jm.Springs((("left", [0, 1]), ("knots", [0, 1])), 25.0, 0.6, damping=0.2),
-            "sides": jm.AnchoredSprings((("right", [0, 1]), ("left", [1, 0])), 9.0),
+            "gap": jm.force.AnchoredSprings(("gap", [0, 1]), jnp.array([10.0, 20.0]), [[0.5], [0.8]]),
+            "gap drag": jm.force.VelocityDamping(("gap", [0, 1]), 0.6),
+            "across": jm.force.Springs((("left", [0, 1]), ("knots", [0, 1])), 25.0, 0.6, damping=0.2),
+            "sides": jm.force.AnchoredSprings((("right", [0, 1]), ("left", [1, 0])), 9.0),
         },
         masses={
-            "body": jm.RigidMass(("body", [0]), 1.0, INERTIA),
-            "net": jm.UniformMass(("net", range(3)), 0.5),
-            "gap": jm.DiagonalMass(("gap", [0, 1]), jnp.array([0.3, 0.2])),
+            "body": jm.mass.RigidMass(("body", [0]), 1.0, INERTIA),
+            "net": jm.mass.UniformMass(("net", range(3)), 0.5),
+            "gap": jm.mass.DiagonalMass(("gap", [0, 1]), jnp.array([0.3, 0.2])),
         },
         mappings={
-            "left": jm.RigidMapping(("body", [0, 0]), "left", [[0.5, 0.0, 0.1], [0.6, 0.3, 0.0]]),
-            "right": jm.RigidMapping(("body", [0, 0]), "right", [[-0.5, 0.1, 0.0], [-0.4, -0.3, 0.2]]),
-            "knots": jm.BarycentricMapping(("net", [[0, 1], [1, 2]]), "knots", [[0.3, 0.7], [0.6, 0.4]]),
+            "left": jm.mapping.RigidMapping(("body", [0, 0]), "left", [[0.5, 0.0, 0.1], [0.6, 0.3, 0.0]]),
+            "right": jm.mapping.RigidMapping(("body", [0, 0]), "right", [[-0.5, 0.1, 0.0], [-0.4, -0.3, 0.2]]),
+            "knots": jm.mapping.BarycentricMapping(("net", [[0, 1], [1, 2]]), "knots", [[0.3, 0.7], [0.6, 0.4]]),
             "gap": Distance((("knots", [0, 1]), ("right", [1, 0])), "gap"),
         },
     )
@@ -550,17 +560,17 @@ def frames_on_frames():
     system = jm.System(
         {"body": jm.Rigid3(), "copy": jm.Rigid3(), "one": jm.Rigid3(), "tool": jm.Rigid3()},
         forces={
-            "tool": jm.AnchoredFrames((("tool", [0, 1]), ("one", [0, 0])), 7.0, 3.0),
-            "drag": jm.VelocityDamping(("tool", [0, 1]), 0.5, 0.3),
-            "twist": jm.ConstantTorque(("tool", [1]), (0.3, -0.2, 0.4)),
+            "tool": jm.force.AnchoredFrames((("tool", [0, 1]), ("one", [0, 0])), 7.0, 3.0),
+            "drag": jm.force.VelocityDamping(("tool", [0, 1]), 0.5, 0.3),
+            "twist": jm.force.ConstantTorque(("tool", [1]), (0.3, -0.2, 0.4)),
         },
         masses={
-            "body": jm.RigidMass(("body", [0, 1]), 1.0, INERTIA),
-            "tool": jm.RigidMass(("tool", [0, 1]), 0.5, INERTIA),
+            "body": jm.mass.RigidMass(("body", [0, 1]), 1.0, INERTIA),
+            "tool": jm.mass.RigidMass(("tool", [0, 1]), 0.5, INERTIA),
         },
         mappings={
-            "copy": jm.IdentityMapping.of("body", "copy", nodes=2),
-            "one": jm.SubsetMapping(("copy", [1]), "one"),
+            "copy": jm.mapping.IdentityMapping.of("body", "copy", nodes=2),
+            "one": jm.mapping.SubsetMapping(("copy", [1]), "one"),
             "tool": Bracket(("copy", [0, 1]), "tool", [[0.5, 0.1, 0.0], [0.0, 0.4, 0.3]]),
         },
         gravity=(0.0, 0.0, -9.81),
@@ -574,16 +584,16 @@ def several_parents():
     system = jm.System(
         {"cloth": jm.Vec3(), "body": jm.Vec3(), "copy": jm.Vec3(), "seam": jm.Vec3()},
         forces={
-            "springs": jm.Springs((("seam", [0]), ("seam", [1])), 30.0, 0.3),
-            "hold": jm.AnchoredSprings(("cloth", range(4)), 20.0, points(4, seed=1)),
+            "springs": jm.force.Springs((("seam", [0]), ("seam", [1])), 30.0, 0.3),
+            "hold": jm.force.AnchoredSprings(("cloth", range(4)), 20.0, points(4, seed=1)),
         },
         masses={
-            "cloth": jm.UniformMass(("cloth", range(4)), 1.0),
-            "body": jm.UniformMass(("body", range(2)), 1.0),
-            "seam": jm.UniformMass(("seam", range(2)), 0.4),
+            "cloth": jm.mass.UniformMass(("cloth", range(4)), 1.0),
+            "body": jm.mass.UniformMass(("body", range(2)), 1.0),
+            "seam": jm.mass.UniformMass(("seam", range(2)), 0.4),
         },
         mappings={
-            "copy": jm.IdentityMapping.of("body", "copy", nodes=2),
+            "copy": jm.mapping.IdentityMapping.of("body", "copy", nodes=2),
             "seam": Blend((("cloth", [[0, 1], [2, 3]]), ("copy", [1, 0])), "seam", jnp.array([0.3, 0.6])),
         },
         gravity=(0.0, 0.0, -9.81),
@@ -596,29 +606,32 @@ def measures_of_points():
     """Distances, areas, volumes, centres, heights and sums of them, each with a spring of its own."""
     rest = points(6, seed=4)
     measures = {
-        "area": jm.AreaMapping(("body", [[0, 1, 2], [1, 3, 2]]), "area", 0.2),
-        "volume": jm.VolumeMapping(("body", [[0, 1, 2, 3], [2, 3, 4, 5]]), "volume"),
-        "span": jm.DistanceMapping((("body", [0, 4]), ("body", [3, 5])), "span", jnp.array([0.3, 0.5])),
-        "reach": jm.DistanceFromTargetMapping(("body", [1]), "reach", (2.0, 2.0, 2.0)),
-        "apart": jm.SquaredDistanceMapping((("body", [1]), ("body", [5])), "apart"),
-        "height": jm.DistanceToPlaneMapping(("center", [0]), "height", (0.6, 0.0, 0.8), 0.1),
-        "total": jm.SumMapping(("volume", [[0, 1]]), "total", [[1.0, 2.0]]),
-        "square": jm.SquareMapping(("total", [0]), "square"),
+        "area": jm.mapping.AreaMapping(("body", [[0, 1, 2], [1, 3, 2]]), "area", 0.2),
+        "volume": jm.mapping.VolumeMapping(("body", [[0, 1, 2, 3], [2, 3, 4, 5]]), "volume"),
+        "span": jm.mapping.DistanceMapping((("body", [0, 4]), ("body", [3, 5])), "span", jnp.array([0.3, 0.5])),
+        "reach": jm.mapping.DistanceFromTargetMapping(("body", [1]), "reach", (2.0, 2.0, 2.0)),
+        "apart": jm.mapping.SquaredDistanceMapping((("body", [1]), ("body", [5])), "apart"),
+        "height": jm.mapping.DistanceToPlaneMapping(("center", [0]), "height", (0.6, 0.0, 0.8), 0.1),
+        "total": jm.mapping.SumMapping(("volume", [[0, 1]]), "total", [[1.0, 2.0]]),
+        "square": jm.mapping.SquareMapping(("total", [0]), "square"),
     }
     system = jm.System(
         {"body": jm.Vec3(), "center": jm.Vec3(), **{name: jm.Vec1() for name in measures}},
         forces={
-            f"{name} spring": jm.AnchoredSprings(
+            f"{name} spring": jm.force.AnchoredSprings(
                 (name, range(m.parents[0].elements)), 3.0 + i, [[0.4]] * m.parents[0].elements
             )
             for i, (name, m) in enumerate(measures.items())
         },
         masses={
-            "body": jm.UniformMass(("body", range(6)), 1.0),
-            "center": jm.UniformMass(("center", [0]), 0.5),
-            "span": jm.UniformMass(("span", [0]), 0.2),
+            "body": jm.mass.UniformMass(("body", range(6)), 1.0),
+            "center": jm.mass.UniformMass(("center", [0]), 0.5),
+            "span": jm.mass.UniformMass(("span", [0]), 0.2),
         },
-        mappings={**measures, "center": jm.CenterOfMassMapping.of({"body": [0, 2, 4, 5]}, "center", [1.0, 2.0, 0.5, 1.5])},
+        mappings={
+            **measures,
+            "center": jm.mapping.CenterOfMassMapping.of({"body": [0, 2, 4, 5]}, "center", [1.0, 2.0, 0.5, 1.5]),
+        },
         gravity=(0.0, 0.0, -9.81),
     )
     return system, {"body": rest}
@@ -632,23 +645,23 @@ def skins_on_frames():
     system = jm.System(
         {"spine": jm.Rigid3(), "flesh": jm.Vec3(), **dict.fromkeys(("beam", "skin", "lines", "tube", "worn"), jm.Vec3())},
         forces={
-            "across": jm.Springs((("skin", [0, 1]), ("beam", [1, 0])), 20.0, 0.4, damping=0.3),
-            "tube": jm.AnchoredSprings(("tube", [0, 4]), 9.0, points(2, seed=9)),
-            "lines": jm.Springs((("lines", [0, 2]), ("worn", [1, 0])), 14.0, 0.5),
-            "drag": jm.VelocityDamping(("worn", [0]), 0.6),
-            "spine": jm.AnchoredFrames((("spine", [0, 1]), ("spine", [1, 2])), 9.0, 2.0),
+            "across": jm.force.Springs((("skin", [0, 1]), ("beam", [1, 0])), 20.0, 0.4, damping=0.3),
+            "tube": jm.force.AnchoredSprings(("tube", [0, 4]), 9.0, points(2, seed=9)),
+            "lines": jm.force.Springs((("lines", [0, 2]), ("worn", [1, 0])), 14.0, 0.5),
+            "drag": jm.force.VelocityDamping(("worn", [0]), 0.6),
+            "spine": jm.force.AnchoredFrames((("spine", [0, 1]), ("spine", [1, 2])), 9.0, 2.0),
         },
         masses={
-            "spine": jm.RigidMass(("spine", range(3)), 1.0, INERTIA),
-            "flesh": jm.UniformMass(("flesh", range(2)), 0.5),
-            "skin": jm.UniformMass(("skin", range(3)), 0.3),
+            "spine": jm.mass.RigidMass(("spine", range(3)), 1.0, INERTIA),
+            "flesh": jm.mass.UniformMass(("flesh", range(2)), 0.5),
+            "skin": jm.mass.UniformMass(("skin", range(3)), 0.3),
         },
         mappings={
-            "beam": jm.BeamMapping.from_rest("spine", "beam", [[0, 1], [1, 2]], rest, skin),
-            "skin": jm.SkinningMapping.from_rest("spine", "skin", rest, skin, nearest=2),
-            "lines": jm.LineSetSkinningMapping.from_rest("spine", "lines", [[0, 1], [1, 2]], rest, skin),
-            "tube": jm.TubularMapping.of("spine", "tube", frames=3, around=2, radius=0.3),
-            "worn": jm.DeformableOnRigidFrameMapping((("spine", [2, 1]), ("flesh", [0, 1])), "worn"),
+            "beam": jm.mapping.BeamMapping.from_rest("spine", "beam", [[0, 1], [1, 2]], rest, skin),
+            "skin": jm.mapping.SkinningMapping.from_rest("spine", "skin", rest, skin, nearest=2),
+            "lines": jm.mapping.LineSetSkinningMapping.from_rest("spine", "lines", [[0, 1], [1, 2]], rest, skin),
+            "tube": jm.mapping.TubularMapping.of("spine", "tube", frames=3, around=2, radius=0.3),
+            "worn": jm.mapping.DeformableOnRigidFrameMapping((("spine", [2, 1]), ("flesh", [0, 1])), "worn"),
         },
         gravity=(0.0, 0.0, -9.81),
     )
@@ -661,17 +674,17 @@ def articulated_arm():
     system = jm.System(
         {"joints": jm.Vec1(), "base": jm.Rigid3(), "bodies": jm.Rigid3(), "marks": jm.Vec3()},
         forces={
-            "motors": jm.AnchoredSprings(("joints", range(3)), 5.0, [[0.1], [0.2], [-0.3]]),
-            "grasp": jm.AnchoredSprings(("marks", [1]), 12.0, [[1.5, 0.5, 0.5]]),
-            "drag": jm.VelocityDamping(("marks", [0]), 0.4),
-            "hold": jm.AnchoredFrames(("base", [0]), 20.0, 10.0, frames((0.0, 0.0, 0.0))),
+            "motors": jm.force.AnchoredSprings(("joints", range(3)), 5.0, [[0.1], [0.2], [-0.3]]),
+            "grasp": jm.force.AnchoredSprings(("marks", [1]), 12.0, [[1.5, 0.5, 0.5]]),
+            "drag": jm.force.VelocityDamping(("marks", [0]), 0.4),
+            "hold": jm.force.AnchoredFrames(("base", [0]), 20.0, 10.0, frames((0.0, 0.0, 0.0))),
         },
         masses={
-            "bodies": jm.RigidMass(("bodies", range(3)), 0.8, INERTIA),
-            "base": jm.RigidMass(("base", [0]), 2.0, INERTIA),
+            "bodies": jm.mass.RigidMass(("bodies", range(3)), 0.8, INERTIA),
+            "base": jm.mass.RigidMass(("base", [0]), 2.0, INERTIA),
         },
         mappings={
-            "arm": jm.ArticulatedMapping.tree(
+            "arm": jm.mapping.ArticulatedMapping.tree(
                 "joints",
                 "bodies",
                 [-1, 0, 1],
@@ -680,7 +693,7 @@ def articulated_arm():
                 kinds=["hinge", "hinge", "slider"],
                 base=("base", 0),
             ),
-            "marks": jm.RigidMapping(("bodies", [1, 2]), "marks", [[0.1, 0.2, 0.0], [0.3, 0.0, 0.1]]),
+            "marks": jm.mapping.RigidMapping(("bodies", [1, 2]), "marks", [[0.1, 0.2, 0.0], [0.3, 0.0, 0.1]]),
         },
         gravity=(0.0, 0.0, -9.81),
     )
@@ -694,16 +707,18 @@ def forms_of_geometric_stiffness():
     system = jm.System(
         {"body": jm.Rigid3(), **dict.fromkeys(("exact", "plain"), jm.Vec3()), "stable": jm.Vec1(), "none": jm.Vec1()},
         forces={
-            "pair": jm.Springs((("exact", [0, 1]), ("plain", [1, 0])), 20.0, 0.4, damping=0.3),
-            "stable": jm.AnchoredSprings(("stable", [0]), 9.0, [[1.7]]),
-            "none": jm.AnchoredSprings(("none", [0]), 9.0, [[0.2]]),
+            "pair": jm.force.Springs((("exact", [0, 1]), ("plain", [1, 0])), 20.0, 0.4, damping=0.3),
+            "stable": jm.force.AnchoredSprings(("stable", [0]), 9.0, [[1.7]]),
+            "none": jm.force.AnchoredSprings(("none", [0]), 9.0, [[0.2]]),
         },
-        masses={"body": jm.RigidMass(("body", [0, 1]), 1.0, INERTIA)},
+        masses={"body": jm.mass.RigidMass(("body", [0, 1]), 1.0, INERTIA)},
         mappings={
-            "exact": jm.RigidMapping(("body", [0, 1]), "exact", points(2, seed=9), geometric_stiffness="exact"),
-            "plain": jm.RigidMapping(("body", [0, 1]), "plain", points(2, seed=6)),
-            "stable": jm.DistanceMapping((("exact", [0]), ("plain", [1])), "stable", geometric_stiffness="stabilized"),
-            "none": jm.DistanceMapping((("exact", [1]), ("plain", [0])), "none", geometric_stiffness="none"),
+            "exact": jm.mapping.RigidMapping(("body", [0, 1]), "exact", points(2, seed=9), geometric_stiffness="exact"),
+            "plain": jm.mapping.RigidMapping(("body", [0, 1]), "plain", points(2, seed=6)),
+            "stable": jm.mapping.DistanceMapping(
+                (("exact", [0]), ("plain", [1])), "stable", geometric_stiffness="stabilized"
+            ),
+            "none": jm.mapping.DistanceMapping((("exact", [1]), ("plain", [0])), "none", geometric_stiffness="none"),
         },
         gravity=(0.0, 0.0, -9.81),
     )
@@ -718,15 +733,15 @@ def every_constraint():
     """Points, components, lines, oblique planes, two planes at one node, and motion along key frames."""
     system = jm.System(
         {"body": jm.Vec3()},
-        forces={"pairs": jm.AnchoredSprings((("body", [0, 1, 2, 3, 4, 5]), ("body", [1, 2, 3, 4, 5, 6])), 20.0)},
-        masses={"mass": jm.UniformMass(("body", range(7)), 1.0)},
+        forces={"pairs": jm.force.AnchoredSprings((("body", [0, 1, 2, 3, 4, 5]), ("body", [1, 2, 3, 4, 5, 6])), 20.0)},
+        masses={"mass": jm.mass.UniformMass(("body", range(7)), 1.0)},
         constraints={
-            "point": jm.Fixed(("body", [0])),
-            "components": jm.FixedComponents(("body", [1]), (True, False, True)),
-            "line": jm.FixedLine(("body", [2]), (1.0, 2.0, -1.0)),
-            "plane": jm.FixedPlane(("body", [3, 4]), jnp.array([[1.0, 2.0, -1.0], [0.3, 0.2, 0.9]])),
-            "second plane": jm.FixedPlane(("body", [3]), (1.0, 0.0, 1.0)),
-            "motion": jm.PrescribedMotion(
+            "point": jm.constraint.Fixed(("body", [0])),
+            "components": jm.constraint.FixedComponents(("body", [1]), (True, False, True)),
+            "line": jm.constraint.FixedLine(("body", [2]), (1.0, 2.0, -1.0)),
+            "plane": jm.constraint.FixedPlane(("body", [3, 4]), jnp.array([[1.0, 2.0, -1.0], [0.3, 0.2, 0.9]])),
+            "second plane": jm.constraint.FixedPlane(("body", [3]), (1.0, 0.0, 1.0)),
+            "motion": jm.constraint.PrescribedMotion(
                 ("body", [6]),
                 points(7, seed=3)[6:],
                 [[0.0, 0.0, 0.0], [0.1, 0.2, 0.3], [0.0, 0.5, 0.0]],
@@ -745,13 +760,15 @@ def moved_frame():
     system = jm.System(
         {"body": jm.Rigid3(), "tips": jm.Vec3()},
         forces={
-            "pair": jm.AnchoredFrames((("body", [0]), ("body", [1])), 9.0, 2.0),
-            "tip": jm.AnchoredSprings(("tips", [0]), 5.0, [[1.0, 1.0, 1.0]]),
+            "pair": jm.force.AnchoredFrames((("body", [0]), ("body", [1])), 9.0, 2.0),
+            "tip": jm.force.AnchoredSprings(("tips", [0]), 5.0, [[1.0, 1.0, 1.0]]),
         },
-        masses={"body": jm.RigidMass(("body", [0, 1]), 1.0, INERTIA)},
-        mappings={"tips": jm.RigidMapping(("body", [1]), "tips", [[0.4, 0.1, 0.2]])},
+        masses={"body": jm.mass.RigidMass(("body", [0, 1]), 1.0, INERTIA)},
+        mappings={"tips": jm.mapping.RigidMapping(("body", [1]), "tips", [[0.4, 0.1, 0.2]])},
         constraints={
-            "drive": jm.PrescribedMotion(("body", [0]), rest[:1], [[0.0] * 6, [0.1, 0.2, 0.0, 0.3, -0.4, 0.2]], (0.0, 1.0))
+            "drive": jm.constraint.PrescribedMotion(
+                ("body", [0]), rest[:1], [[0.0] * 6, [0.1, 0.2, 0.0, 0.3, -0.4, 0.2]], (0.0, 1.0)
+            )
         },
     )
     return system, {"body": rest}
@@ -765,11 +782,11 @@ def own_components():
         forces={
             "bending": Bending(("rope", [[0, 1, 2], [1, 2, 3]]), jnp.array([3.0, 5.0]), 0.1),
             "swirl": Swirl((("rope", [0, 2, 3]), ("stars", [0, 1, 1])), (0.5, 1.0, -2.0), jnp.array([0.2, 0.3, 0.5])),
-            "hold": jm.AnchoredSprings(("angles", [0, 1]), 4.0, [[0.2], [-0.3]]),
+            "hold": jm.force.AnchoredSprings(("angles", [0, 1]), 4.0, [[0.2], [-0.3]]),
         },
         masses={
-            "rope": jm.UniformMass(("rope", range(4)), 0.5),
-            "stars": jm.UniformMass(("stars", range(2)), 2.0),
+            "rope": jm.mass.UniformMass(("rope", range(4)), 0.5),
+            "stars": jm.mass.UniformMass(("stars", range(2)), 2.0),
             "angles": PendulumMass(("angles", [[0, 1]]), 1.5, 0.8),
         },
         rayleigh={"swirl": 0.02, "angles": 0.1},

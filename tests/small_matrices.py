@@ -45,7 +45,7 @@ def chained(A: np.ndarray) -> np.ndarray:
     return np.where(np.abs(node[:, None] - node) <= 1, A, 0.0)
 
 
-def blocks(A, sizes=SIZES, *, symmetric: bool, dtype=jnp.float64) -> jm.BlockMatrix:
+def blocks(A, sizes=SIZES, *, symmetric: bool, dtype=jnp.float64) -> jm.matrix.BlockMatrix:
     """A dense matrix as blocks; those that vanish (of NumPy matrices) are left out."""
     ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
     entries = {}
@@ -54,9 +54,9 @@ def blocks(A, sizes=SIZES, *, symmetric: bool, dtype=jnp.float64) -> jm.BlockMat
             part = np.asarray(A)[ends[i] : ends[i + 1], ends[j] : ends[j + 1]].reshape(n, p, m, q).swapaxes(1, 2)
             rows, columns = np.nonzero((np.abs(part).max((2, 3)) > 0) | ((r == c) & np.eye(n, m, dtype=bool)))
             values = jnp.asarray(part[rows, columns], dtype)
-            triplets = jm.Triplets((r, c), jnp.asarray(rows), jnp.asarray(columns), values)
+            triplets = jm.matrix.Triplets((r, c), jnp.asarray(rows), jnp.asarray(columns), values)
             entries[r, c] = triplets.assemble((n, m))
-    return jm.BlockMatrix(entries, sizes, symmetric, jnp.dtype(dtype))
+    return jm.matrix.BlockMatrix(entries, sizes, symmetric, jnp.dtype(dtype))
 
 
 def split(b, sizes=SIZES):
@@ -69,39 +69,53 @@ def flat(x):
 
 
 def stale(A):
-    return jm.StaleFactor(jax.tree.map(lambda v: v * 1.2 if jnp.issubdtype(v.dtype, jnp.floating) else v, A), jm.Dense())
+    return jm.solver.StaleFactor(
+        jax.tree.map(lambda v: v * 1.2 if jnp.issubdtype(v.dtype, jnp.floating) else v, A), jm.solver.Dense()
+    )
 
 
 def multigrid(A):
     positions = {s: np.random.default_rng(5).standard_normal((n, d)) for s, n, d in A.sizes}
-    return jm.SmoothedAggregation.from_matrix(A, positions)
+    return jm.solver.SmoothedAggregation.from_matrix(A, positions)
 
 
 ANY, SYMMETRIC, DEFINITE = ("definite", "indefinite", "unsymmetric"), ("definite", "indefinite"), ("definite",)
 SOLVERS = {  # what makes it from the matrix, the kinds it is for, the accuracy of its solutions
-    "Dense": (lambda A, tol: jm.Dense(), ANY, DIRECT),
-    "Cholesky": (lambda A, tol: jm.Cholesky(), DEFINITE, DIRECT),
-    "SVD": (lambda A, tol: jm.SVD(), ANY, DIRECT),
-    "SuperLU": (lambda A, tol: jm.SparseDirect("superlu"), ANY, DIRECT),
-    "SuperLU rcm": (lambda A, tol: jm.SparseDirect("superlu", ordering="rcm"), ANY, DIRECT),
-    "feral": (lambda A, tol: jm.SparseDirect("feral", ordering="minimum_degree"), SYMMETRIC, DIRECT),
-    "pardiso": (lambda A, tol: jm.SparseDirect("pardiso"), ANY, DIRECT),
-    "Auto": (lambda A, tol: jm.AutoLinearSolver(), ("definite",), DIRECT),
-    "PCG": (lambda A, tol: jm.PCG(tol), DEFINITE, ITERATED),
-    "PCG none": (lambda A, tol: jm.PCG(tol, preconditioner=jm.NoPreconditioner()), DEFINITE, ITERATED),
-    "PCG Jacobi": (lambda A, tol: jm.PCG(tol, preconditioner=jm.Jacobi()), DEFINITE, ITERATED),
-    "PCG SSOR": (lambda A, tol: jm.PCG(tol, preconditioner=jm.SSOR(1.2)), DEFINITE, ITERATED),
-    "PCG incomplete": (lambda A, tol: jm.PCG(tol, preconditioner=jm.IncompleteFactor()), DEFINITE, ITERATED),
-    "PCG stale": (lambda A, tol: jm.PCG(tol, preconditioner=stale(A)), DEFINITE, ITERATED),
-    "PCG multigrid": (lambda A, tol: jm.PCG(tol, preconditioner=multigrid(A)), DEFINITE, ITERATED),
-    "MINRES": (lambda A, tol: jm.MINRES(tol), SYMMETRIC, ITERATED),
-    "BiCGStab": (lambda A, tol: jm.BiCGStab(tol), ("definite", "unsymmetric"), ITERATED),
-    "BiCGStab SSOR": (lambda A, tol: jm.BiCGStab(tol, preconditioner=jm.SSOR()), ("unsymmetric",), ITERATED),
-    "GMRES": (lambda A, tol: jm.GMRES(tol, restart=10), ("definite", "unsymmetric"), ITERATED),
-    "GMRES whole": (lambda A, tol: jm.GMRES(tol, restart=30), ("indefinite",), ITERATED),
-    "Fallback": (lambda A, tol: jm.Fallback(jm.PCG(tol), jm.SparseDirect("superlu")), SYMMETRIC, ITERATED),
-    "Fallback taken": (lambda A, tol: jm.Fallback(jm.BiCGStab(max_steps=1), jm.SparseDirect("superlu")), ANY, DIRECT),
-    "GMRES incomplete": (lambda A, tol: jm.GMRES(tol, preconditioner=jm.IncompleteFactor()), ("unsymmetric",), ITERATED),
+    "Dense": (lambda A, tol: jm.solver.Dense(), ANY, DIRECT),
+    "Cholesky": (lambda A, tol: jm.solver.Cholesky(), DEFINITE, DIRECT),
+    "SVD": (lambda A, tol: jm.solver.SVD(), ANY, DIRECT),
+    "SuperLU": (lambda A, tol: jm.solver.SparseDirect("superlu"), ANY, DIRECT),
+    "SuperLU rcm": (lambda A, tol: jm.solver.SparseDirect("superlu", ordering="rcm"), ANY, DIRECT),
+    "feral": (lambda A, tol: jm.solver.SparseDirect("feral", ordering="minimum_degree"), SYMMETRIC, DIRECT),
+    "pardiso": (lambda A, tol: jm.solver.SparseDirect("pardiso"), ANY, DIRECT),
+    "Auto": (lambda A, tol: jm.solver.AutoLinearSolver(), ("definite",), DIRECT),
+    "PCG": (lambda A, tol: jm.solver.PCG(tol), DEFINITE, ITERATED),
+    "PCG none": (lambda A, tol: jm.solver.PCG(tol, preconditioner=jm.solver.NoPreconditioner()), DEFINITE, ITERATED),
+    "PCG Jacobi": (lambda A, tol: jm.solver.PCG(tol, preconditioner=jm.solver.Jacobi()), DEFINITE, ITERATED),
+    "PCG SSOR": (lambda A, tol: jm.solver.PCG(tol, preconditioner=jm.solver.SSOR(1.2)), DEFINITE, ITERATED),
+    "PCG incomplete": (lambda A, tol: jm.solver.PCG(tol, preconditioner=jm.solver.IncompleteFactor()), DEFINITE, ITERATED),
+    "PCG stale": (lambda A, tol: jm.solver.PCG(tol, preconditioner=stale(A)), DEFINITE, ITERATED),
+    "PCG multigrid": (lambda A, tol: jm.solver.PCG(tol, preconditioner=multigrid(A)), DEFINITE, ITERATED),
+    "MINRES": (lambda A, tol: jm.solver.MINRES(tol), SYMMETRIC, ITERATED),
+    "BiCGStab": (lambda A, tol: jm.solver.BiCGStab(tol), ("definite", "unsymmetric"), ITERATED),
+    "BiCGStab SSOR": (lambda A, tol: jm.solver.BiCGStab(tol, preconditioner=jm.solver.SSOR()), ("unsymmetric",), ITERATED),
+    "GMRES": (lambda A, tol: jm.solver.GMRES(tol, restart=10), ("definite", "unsymmetric"), ITERATED),
+    "GMRES whole": (lambda A, tol: jm.solver.GMRES(tol, restart=30), ("indefinite",), ITERATED),
+    "Fallback": (
+        lambda A, tol: jm.solver.Fallback(jm.solver.PCG(tol), jm.solver.SparseDirect("superlu")),
+        SYMMETRIC,
+        ITERATED,
+    ),
+    "Fallback taken": (
+        lambda A, tol: jm.solver.Fallback(jm.solver.BiCGStab(max_steps=1), jm.solver.SparseDirect("superlu")),
+        ANY,
+        DIRECT,
+    ),
+    "GMRES incomplete": (
+        lambda A, tol: jm.solver.GMRES(tol, preconditioner=jm.solver.IncompleteFactor()),
+        ("unsymmetric",),
+        ITERATED,
+    ),
 }
 NEEDS = {"feral": "feral", "pardiso": "pypardiso", "PCG multigrid": "pyamg"}
 
@@ -112,7 +126,7 @@ def case(name: str, kind: str, dtype=jnp.float64):
         pytest.skip(f"{NEEDS[name]} is not installed")
     single = dtype == jnp.float32
     if name == "BlockTridiagonal":
-        sizes, D, make, tolerance = CHAIN, chained(dense(kind, CHAIN)), lambda A, tol: jm.BlockTridiagonal(), DIRECT
+        sizes, D, make, tolerance = CHAIN, chained(dense(kind, CHAIN)), lambda A, tol: jm.solver.BlockTridiagonal(), DIRECT
     else:
         sizes, D = SIZES, dense(kind)
         make, _, tolerance = SOLVERS[name]

@@ -16,15 +16,15 @@ import jaxmech as jm
 
 LIBRARIES = "cu"  # what the names of functions on the GPU begin with
 SOLVERS = (
-    jm.Dense(),
-    jm.Cholesky(),
-    jm.SVD(),
-    jm.BlockTridiagonal(),
-    jm.PCG(),
-    jm.PCG(preconditioner=jm.Jacobi()),
-    jm.MINRES(),
-    jm.GMRES(),
-    jm.BiCGStab(),
+    jm.solver.Dense(),
+    jm.solver.Cholesky(),
+    jm.solver.SVD(),
+    jm.solver.BlockTridiagonal(),
+    jm.solver.PCG(),
+    jm.solver.PCG(preconditioner=jm.solver.Jacobi()),
+    jm.solver.MINRES(),
+    jm.solver.GMRES(),
+    jm.solver.BiCGStab(),
 )
 TOGETHER = 6  # arrays reduced at once, of nine of which a GPU could not share the memory
 # Of the catalogue by default: points, frames, what is mapped, and what a user writes. The others take long to lower.
@@ -122,9 +122,12 @@ def test_products_of_the_user_are_left_alone(on_gpu):
 
 def test_loops_of_elements_are_written_out(on_gpu):
     """Each round would be kernels of its own. Those of a branch stay, and wait in it."""
-    mesh = jm.box_mesh(cells=(6, 3, 3), size=(2.0, 1.0, 1.0))
-    for law, loops in ((jm.Ogden(jnp.array([1.0]), jnp.array([2.0]), 10.0), False), (jm.Corotational(1e3, 0.3), True)):
-        system = jm.System({"body": jm.Vec3()}, forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, law)})
+    mesh = jm.mesh.box_mesh(cells=(6, 3, 3), size=(2.0, 1.0, 1.0))
+    for law, loops in (
+        (jm.material.Ogden(jnp.array([1.0]), jnp.array([2.0]), 10.0), False),
+        (jm.material.Corotational(1e3, 0.3), True),
+    ):
+        system = jm.System({"body": jm.Vec3()}, forces={"elastic": jm.force.TetrahedronFEM.from_mesh("body", mesh, law)})
         rest = system.at_rest({"body": mesh.points})
         linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
         text = for_gpu(linear_system.unconstrained, system, rest)
@@ -135,12 +138,12 @@ def test_loops_of_elements_are_written_out(on_gpu):
 @pytest.mark.parametrize("stretch", [1.0, 40.0], ids=["safe", "distorted"])
 def test_programs_of_a_gpu_compute_the_same(stretch, monkeypatch):
     """Run here, without kernels: scalarised programs of all elements at once, branches, sums over the scenes of a batch."""
-    mesh = jm.box_mesh(cells=(6, 3, 3), size=(2.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(6, 3, 3), size=(2.0, 1.0, 1.0))
     system = jm.System(
         {"body": jm.Vec3()},
-        forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, jm.Corotational(1e3, 0.3))},
-        masses={"mass": jm.ConsistentMass.from_mesh("body", mesh, 1.0)},
-        constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        forces={"elastic": jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.Corotational(1e3, 0.3))},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("body", mesh, 1.0)},
+        constraints={"clamp": jm.constraint.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
         gravity=(0.0, 0.0, -10.0),
     )
     rest = system.at_rest({"body": mesh.points})
@@ -149,7 +152,7 @@ def test_programs_of_a_gpu_compute_the_same(stretch, monkeypatch):
 
     def step(position):
         state = eqx.tree_at(lambda s: s.position["body"], rest, position)
-        end, _, _ = jm.ImplicitEuler(linear_system, jm.PCG(1e-12)).step(system, state, None, 1e-3, throw=False)
+        end, _, _ = jm.ImplicitEuler(linear_system, jm.solver.PCG(1e-12)).step(system, state, None, 1e-3, throw=False)
         return end.velocity["body"]
 
     def outcomes():

@@ -29,7 +29,7 @@ def triplets(rng, pair, count=7):
     """Random blocks at random places, repeats among them."""
     (n, d), (m, e) = (SIZES[s] for s in pair)
     rows, columns = rng.integers(0, n, count), rng.integers(0, m, count)
-    return jm.Triplets(pair, jnp.asarray(rows), jnp.asarray(columns), jnp.asarray(rng.standard_normal((count, d, e))))
+    return jm.matrix.Triplets(pair, jnp.asarray(rows), jnp.asarray(columns), jnp.asarray(rng.standard_normal((count, d, e))))
 
 
 def shape_of(pair):
@@ -41,7 +41,7 @@ def shape_of(pair):
 def matrix(rng):
     """Three states, of which two pairs know nothing of each other."""
     pairs = [("frames", "frames"), ("points", "points"), ("frames", "points"), ("points", "frames"), ("rope", "rope")]
-    return jm.BlockMatrix.from_entries({p: triplets(rng, p).assemble(shape_of(p)) for p in pairs})
+    return jm.matrix.BlockMatrix.from_entries({p: triplets(rng, p).assemble(shape_of(p)) for p in pairs})
 
 
 @pytest.fixture
@@ -129,11 +129,13 @@ def test_places_outside_of_a_matrix_are_refused(rng):
 def test_entries_that_disagree_are_refused(rng):
     entry = triplets(rng, ("points", "points")).assemble((4, 4))
     with pytest.raises(ValueError, match="gives state 'a' 4 nodes of 3 unknowns, another gives it 5 of 3"):
-        jm.BlockMatrix.from_entries({("a", "b"): triplets(rng, ("points", "points")).assemble((5, 4)), ("a", "a"): entry})
+        jm.matrix.BlockMatrix.from_entries(
+            {("a", "b"): triplets(rng, ("points", "points")).assemble((5, 4)), ("a", "a"): entry}
+        )
     with pytest.raises(TypeError, match=r"entries\[\('a', 'a'\)\] must be of type BlockSparse"):
-        jm.BlockMatrix.from_entries({("a", "a"): np.eye(3)})
+        jm.matrix.BlockMatrix.from_entries({("a", "a"): np.eye(3)})
     with pytest.raises(ValueError, match="entries is empty, at least one is needed"):
-        jm.BlockMatrix.from_entries({})
+        jm.matrix.BlockMatrix.from_entries({})
 
 
 # --- the flat system ----------------------------------------------------------------
@@ -141,7 +143,7 @@ def test_entries_that_disagree_are_refused(rng):
 
 def test_layout_of_the_flat_system(rng):
     vectors = {s: jnp.asarray(rng.standard_normal(shape)) for s, shape in reversed(SIZES.items())}
-    layout = jm.StateLayout.of(vectors)
+    layout = jm.matrix.StateLayout.of(vectors)
     assert layout.size == 27
     assert layout.dimensions() == {"frames": 12, "points": 12, "rope": 3}
     assert layout.offsets() == {"frames": 0, "points": 12, "rope": 24}
@@ -158,7 +160,7 @@ def test_layout_of_the_flat_system(rng):
 
 
 def test_layout_refuses_what_does_not_fit():
-    layout = jm.StateLayout((("points", 4, 3),))
+    layout = jm.matrix.StateLayout((("points", 4, 3),))
     with pytest.raises(ValueError, match=r"vector has shape \(11,\), expected \(12\)"):
         layout.unravel(np.zeros(11))
     with pytest.raises(ValueError, match=r"vectors\['points'\] has shape \(3, 3\), expected \(4, 3\)"):
@@ -170,7 +172,7 @@ def test_layout_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match="components of 'points' must be whole numbers from 0 to 2"):
         layout.dofs("points", [0], [3])
     with pytest.raises(ValueError, match=r"vectors\['points'\] has shape \(4,\)"):
-        jm.StateLayout.of({"points": jnp.zeros(4)})
+        jm.matrix.StateLayout.of({"points": jnp.zeros(4)})
 
 
 # --- files --------------------------------------------------------------------------
@@ -182,7 +184,7 @@ def test_files_hold_the_matrix(tmp_path, matrix, dtype):
     entry = matrix["frames", "points"]
     for name, given in (("whole", matrix), ("pair", entry)):
         for suffix in ("mtx", "npz", "csv"):
-            jm.write_matrix(tmp_path / f"{name}.{suffix}", given)
+            jm.matrix.write_matrix(tmp_path / f"{name}.{suffix}", given)
         dense = np.asarray(given.to_dense())
         assert (io.mmread(tmp_path / f"{name}.mtx", spmatrix=False).toarray().astype(dtype) == dense).all()
         assert (scipy_sparse.load_npz(tmp_path / f"{name}.npz").toarray() == dense).all()
@@ -196,9 +198,9 @@ def test_files_hold_the_matrix(tmp_path, matrix, dtype):
 
 def test_files_of_other_kinds_are_refused(tmp_path, matrix, rng):
     with pytest.raises(ValueError, match=r"A.txt' must end in .mtx, .npz or .csv"):
-        jm.write_matrix(tmp_path / "A.txt", matrix)
+        jm.matrix.write_matrix(tmp_path / "A.txt", matrix)
     with pytest.raises(TypeError, match="BlockMatrix or a BlockSparse, got Triplets"):
-        jm.write_matrix(tmp_path / "A.mtx", triplets(rng, ("points", "points")))
+        jm.matrix.write_matrix(tmp_path / "A.mtx", triplets(rng, ("points", "points")))
 
 
 # --- contributions ------------------------------------------------------------------
@@ -209,18 +211,18 @@ def lever():
     system = jm.System(
         {"body": jm.Rigid2(), "free": jm.Vec2(), "tips": jm.Vec2()},
         forces={
-            "springs": jm.Springs((("tips", [0, 1]), ("free", [0, 1])), [20.0, 35.0], 0.4, damping=[0.3, 0.7]),
-            "hold": jm.AnchoredSprings(("free", [1]), 8.0, [[1.0, 0.0]]),
+            "springs": jm.force.Springs((("tips", [0, 1]), ("free", [0, 1])), [20.0, 35.0], 0.4, damping=[0.3, 0.7]),
+            "hold": jm.force.AnchoredSprings(("free", [1]), 8.0, [[1.0, 0.0]]),
         },
         masses={
-            "body": jm.PlanarRigidMass(("body", [0]), 2.0, 0.6),
-            "free": jm.UniformMass(("free", [0, 1]), 0.5),
-            "tips": jm.DiagonalMass(("tips", [0, 1]), [0.1, 0.2]),
+            "body": jm.mass.PlanarRigidMass(("body", [0]), 2.0, 0.6),
+            "free": jm.mass.UniformMass(("free", [0, 1]), 0.5),
+            "tips": jm.mass.DiagonalMass(("tips", [0, 1]), [0.1, 0.2]),
         },
-        mappings={"arm": jm.RigidMapping(("body", [0, 0]), "tips", [[0.5, 0.1], [-0.4, 0.3]])},
+        mappings={"arm": jm.mapping.RigidMapping(("body", [0, 0]), "tips", [[0.5, 0.1], [-0.4, 0.3]])},
         constraints={
-            "slide": jm.FixedLine(("free", [0]), (1.0, 2.0)),
-            "pin": jm.FixedComponents(("body", [0]), (True, False, False)),
+            "slide": jm.constraint.FixedLine(("free", [0]), (1.0, 2.0)),
+            "pin": jm.constraint.FixedComponents(("body", [0]), (True, False, False)),
         },
         gravity=(0.0, -9.81),
     )
@@ -246,14 +248,14 @@ def test_contributions_add_up_before_and_after_constraints():
             total = jnp.zeros((7, 7))
             for factor, name, kind in parts:
                 options = {"projected": True, "constrained": constrained}
-                for (r, c), part in jm.component_matrix(system, state, name, kind, **options).items():
+                for (r, c), part in jm.matrix.component_matrix(system, state, name, kind, **options).items():
                     own = factor * part.to_dense((counts[r], counts[c]))
                     rows, columns = (start[s] + np.arange(n) for s, n in zip((r, c), own.shape, strict=True))
                     total = total.at[np.ix_(rows, columns)].add(own)
             totals.append(total)
         # Before projection no constraint holds the state that is mapped.
         options = [{"constrained": False}, {"constrained": True}]
-        mapped = [jm.component_matrix(system, state, "springs", **o)["tips", "tips"] for o in options]
+        mapped = [jm.matrix.component_matrix(system, state, "springs", **o)["tips", "tips"] for o in options]
         return A0.to_dense(), A.to_dense(), held.T, *totals, *mapped
 
     A0, A, P, total, constrained, plain, held = every_part(system, state)
@@ -296,11 +298,11 @@ def truss():
     system = jm.System(
         {"chain": jm.Vec2()},
         forces={
-            "links": jm.AnchoredSprings((("chain", [0, 1]), ("chain", [1, 2])), stiffness=[10.0, 30.0]),
-            "load": jm.ConstantForce(("chain", [2]), force=[0.3, -1.0]),
+            "links": jm.force.AnchoredSprings((("chain", [0, 1]), ("chain", [1, 2])), stiffness=[10.0, 30.0]),
+            "load": jm.force.ConstantForce(("chain", [2]), force=[0.3, -1.0]),
         },
         constraints={
-            "hook": jm.PrescribedMotion(
+            "hook": jm.constraint.PrescribedMotion(
                 ("chain", [0]), reference=[[0.0, 0.0]], displacements=[[0.0, 0.0], [0.5, 0.0]], times=[0.0, 1.0]
             )
         },
@@ -310,17 +312,17 @@ def truss():
 
 def test_an_outside_code_finds_an_equilibrium():
     system, start = truss()
-    problem = jm.static_problem(system, start)
+    problem = jm.solver.static_problem(system, start)
     # By hand: the hook moves by 0.5, each link stretches by the load over its stiffness.
     expected = np.array([[0.5, 0.0], [0.5 + 0.03, -0.1], [0.5 + 0.03 + 0.01, -0.1 - 1 / 30]])
     close(problem.advance(by_scipy(problem)).position["chain"], expected)
     solution = jm.static_solve(system, start)
     close(solution.position["chain"], expected)
     # At a solution nothing is left of the right-hand side, and the matrix is the tangent.
-    end = jm.static_problem(system, solution.state)
+    end = jm.solver.static_problem(system, solution.state)
     close(end.b["chain"], 0.0)
     close(end.A.to_dense(), problem.A.to_dense())
-    free = jm.static_problem(system, start, jm.MatrixFreeSystem(jm.Terms(mass=False, damping=False)))
+    free = jm.solver.static_problem(system, start, jm.solver.MatrixFreeSystem(jm.Terms(mass=False, damping=False)))
     close(free.A.as_matrix(), problem.A.to_dense())
 
 
@@ -331,27 +333,29 @@ def test_newton_steps_one_by_one_are_the_implicit_step():
         system.dofs,
         forces=system.forces,
         constraints=system.constraints,
-        masses={"mass": jm.UniformMass(("chain", [0, 1, 2]), 1.0)},
+        masses={"mass": jm.mass.UniformMass(("chain", [0, 1, 2]), 1.0)},
         rayleigh={"links": 0.1},
     )
     integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, start), newton=True, rayleigh_mass=0.2)
     problem = integrator.problem(system, start, 0.1)
     end = integrator.step(system, start, None, 0.1)[0]
-    close(problem.advance(problem.solve(jm.Dense())).velocity["chain"], end.velocity["chain"])
+    close(problem.advance(problem.solve(jm.solver.Dense())).velocity["chain"], end.velocity["chain"])
 
 
 # --- compliance ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", [None, jm.SparseDirect(), jm.PCG(rtol=1e-13)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "solver", [None, jm.solver.SparseDirect(), jm.solver.PCG(rtol=1e-13)], ids=lambda s: type(s).__name__
+)
 def test_compliance_of_chosen_unknowns(solver):
     system, start = truss()
-    A = jm.static_problem(system, start).A
+    A = jm.solver.static_problem(system, start).A
     dofs = A.layout.dofs("chain", [2, 1], [1])
-    W = jm.compliance_matrix(A, dofs, solver)
+    W = jm.matrix.compliance_matrix(A, dofs, solver)
     # Springs in a row: the outer node feels both, and the inner one only the first.
     close(W, [[1 / 10 + 1 / 30, 1 / 10], [1 / 10, 1 / 10]])
-    assert jm.compliance_matrix(A, A.layout.dofs("chain", [0]), solver).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert jm.matrix.compliance_matrix(A, A.layout.dofs("chain", [0]), solver).tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_compliance_is_differentiable_in_both_modes():
@@ -360,8 +364,8 @@ def test_compliance_is_differentiable_in_both_modes():
 
     def softness(stiffness):
         trial = eqx.tree_at(lambda s: s.forces["links"].stiffness, system, stiffness)
-        A = jm.static_problem(trial, start, linear_system).A
-        return jm.compliance_matrix(A, A.layout.dofs("chain", [2], [0]), jm.SparseDirect())[0, 0]
+        A = jm.solver.static_problem(trial, start, linear_system).A
+        return jm.matrix.compliance_matrix(A, A.layout.dofs("chain", [2], [0]), jm.solver.SparseDirect())[0, 0]
 
     k = jnp.array([10.0, 30.0])
     close(jax.jit(jax.grad(softness))(k), -1 / k**2, FINITE_DIFFERENCE)
@@ -372,21 +376,21 @@ def test_compliance_of_an_unsymmetric_matrix_and_of_wrong_unknowns(matrix, dense
     sturdy = matrix.plus(matrix)  # a matrix with a structure of its own, made regular by its diagonal
     entries = dict(sturdy.entries)
     for s, (n, d) in SIZES.items():
-        shift = jm.Triplets((s, s), jnp.arange(n), jnp.arange(n), jnp.broadcast_to(20 * jnp.eye(d), (n, d, d)))
+        shift = jm.matrix.Triplets((s, s), jnp.arange(n), jnp.arange(n), jnp.broadcast_to(20 * jnp.eye(d), (n, d, d)))
         own = sturdy[s, s]
-        both = jm.Triplets(
+        both = jm.matrix.Triplets(
             (s, s),
             jnp.concatenate([own.pattern.rows, shift.rows]),
             jnp.concatenate([own.columns, shift.columns]),
             jnp.concatenate([own.values, shift.blocks]),
         )
         entries[s, s] = both.assemble((n, n))
-    A = jm.BlockMatrix.from_entries(entries)
+    A = jm.matrix.BlockMatrix.from_entries(entries)
     dofs = [25, 3, 14]
-    close(jm.compliance_matrix(A, dofs), np.linalg.inv(2 * dense + 20 * np.eye(27))[np.ix_(dofs, dofs)])
+    close(jm.matrix.compliance_matrix(A, dofs), np.linalg.inv(2 * dense + 20 * np.eye(27))[np.ix_(dofs, dofs)])
     with pytest.raises(ValueError, match="unknowns 0 to 27 of a system of 27"):
-        jm.compliance_matrix(A, [0, 27])
+        jm.matrix.compliance_matrix(A, [0, 27])
     with pytest.raises(ValueError, match="dofs must be a list of whole numbers"):
-        jm.compliance_matrix(A, [0.5])
+        jm.matrix.compliance_matrix(A, [0.5])
     with pytest.raises(TypeError, match="the vector that A takes"):
-        jm.compliance_matrix(lx.MatrixLinearOperator(jnp.eye(3)), [0])
+        jm.matrix.compliance_matrix(lx.MatrixLinearOperator(jnp.eye(3)), [0])

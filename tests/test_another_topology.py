@@ -21,11 +21,11 @@ def square(edges):
     system = jm.System(
         {"net": jm.Vec2()},
         forces={
-            "springs": jm.Springs((("net", a), ("net", b)), 10.0, 0.9),
-            "push": jm.ConstantForce(("net", [3]), [0.1, 0]),
+            "springs": jm.force.Springs((("net", a), ("net", b)), 10.0, 0.9),
+            "push": jm.force.ConstantForce(("net", [3]), [0.1, 0]),
         },
-        masses={"mass": jm.UniformMass(("net", range(4)), 1.0)},
-        constraints={"pins": jm.Fixed(("net", [0, 1]))},
+        masses={"mass": jm.mass.UniformMass(("net", range(4)), 1.0)},
+        constraints={"pins": jm.constraint.Fixed(("net", [0, 1]))},
     )
     return system, system.at_rest({"net": [[0.0, 0], [1, 0], [1, 1], [0, 1]]})
 
@@ -58,11 +58,11 @@ def test_every_node_number_of_every_scene_counts(name):
 def linear_systems():
     terms = {"A": jm.Terms(), "K": jm.Factors.only("stiffness")}
     yield jm.MatrixLinearSystem.build(BRACED, STATE)
-    yield jm.share_pattern([jm.MatrixLinearSystem.build(s, STATE) for s in (BRACED, OTHERWISE)])[0]
-    yield jm.CompositeLinearSystem.build(BRACED, STATE, terms)
-    yield jm.PrecomputedMatrixSystem.build(BRACED, STATE)
-    yield jm.PreconditionedMatrixFreeSystem.build(BRACED, STATE)
-    yield jm.PreconditionedMatrixFreeSystem.build(BRACED, STATE, assembled=True)
+    yield jm.solver.share_pattern([jm.MatrixLinearSystem.build(s, STATE) for s in (BRACED, OTHERWISE)])[0]
+    yield jm.solver.CompositeLinearSystem.build(BRACED, STATE, terms)
+    yield jm.solver.PrecomputedMatrixSystem.build(BRACED, STATE)
+    yield jm.solver.PreconditionedMatrixFreeSystem.build(BRACED, STATE)
+    yield jm.solver.PreconditionedMatrixFreeSystem.build(BRACED, STATE, assembled=True)
 
 
 def test_whatever_takes_a_linear_system_refuses_it(tmp_path):
@@ -75,12 +75,12 @@ def test_whatever_takes_a_linear_system_refuses_it(tmp_path):
             lambda ls=linear_system: ls.unconstrained(OTHERWISE, STATE, STATICS),
             lambda ls=linear_system: ls.linearized(OTHERWISE, STATE, STATICS),
             lambda ls=linear_system: jm.static_solve(OTHERWISE, STATE, ls),
-            lambda ls=linear_system: jm.static_problem(OTHERWISE, STATE, ls),
+            lambda ls=linear_system: jm.solver.static_problem(OTHERWISE, STATE, ls),
             lambda euler=euler: euler.step(OTHERWISE, STATE, None, 0.01),
             lambda euler=euler: euler.problem(OTHERWISE, STATE, 0.01),
             lambda euler=euler: jm.simulate(OTHERWISE, STATE, euler, 0.01, 2),
         ]
-        if isinstance(linear_system, jm.CompositeLinearSystem):
+        if isinstance(linear_system, jm.solver.CompositeLinearSystem):
             calls.append(lambda ls=linear_system: ls.matrices(OTHERWISE, STATE))
         if isinstance(linear_system, jm.MatrixLinearSystem):
             calls.append(lambda ls=linear_system: jm.modes(OTHERWISE, STATE, ls, count=1))

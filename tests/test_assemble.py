@@ -33,7 +33,7 @@ def every_pair(x, *own):
 
 def diffusion(x):
     """`grad phi_i . grad phi_j` of a triangle or a quad (2 x 2 points): one unknown per node."""
-    element = jm.reference_element({3: "triangle", 4: "quad"}[len(x)])
+    element = jm.mesh.reference_element({3: "triangle", 4: "quad"}[len(x)])
     xi, weight = element.quadrature("stiffness")
 
     def at(gradients, w):
@@ -60,7 +60,7 @@ def dense(groups, nodes, size):
 def test_any_block_size(size, rng):
     points = jnp.asarray(rng.standard_normal((5, size)))
     young = jnp.asarray(rng.standard_normal(4))
-    A = jm.assemble(EDGES, every_pair, points, each=(young,))
+    A = jm.matrix.assemble(EDGES, every_pair, points, each=(young,))
     expected = dense([(EDGES, [every_pair(points[e], y) for e, y in zip(EDGES, young, strict=True)])], 5, size)
     assert A.shape == (5 * size, 5 * size)
     close(A.to_dense(), expected)
@@ -69,7 +69,7 @@ def test_any_block_size(size, rng):
 
 def test_types_of_element_are_mixed():
     kinds = [QUADS, TRIANGLES]
-    A = jm.assemble(kinds, [diffusion, diffusion], POINTS)
+    A = jm.matrix.assemble(kinds, [diffusion, diffusion], POINTS)
     expected = dense([(c, [diffusion(jnp.asarray(POINTS[i])) for i in c]) for c in kinds], 9, 1)
     close(A.to_dense(), expected)
     # The format: columns ascend, every node has its diagonal, the node that nothing touches as well.
@@ -84,18 +84,18 @@ def test_types_of_element_are_mixed():
     close(field @ A.to_dense() @ field, 5.0 * area)
     close(A.to_dense() @ np.ones(9), 0.0)
     loads = [(young,) for young in (np.full(2, 3.0), np.full(2, 3.0))]
-    tripled = jm.assemble(kinds, [lambda x, e: e * diffusion(x)] * 2, POINTS, each=loads)
+    tripled = jm.matrix.assemble(kinds, [lambda x, e: e * diffusion(x)] * 2, POINTS, each=loads)
     close(tripled.to_dense(), 3 * expected)
 
 
 def test_solids_are_assembled_as_their_components_are(rng):
     """Three dimensions: tetrahedra by a function of the user, and by the package."""
-    mesh = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 1.2, 0.8))
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.2, 0.8))
     points = np.asarray(mesh.points) + 0.05 * rng.standard_normal((8, 3))
-    solid = jm.TetrahedronFEM(("body", mesh.cells), points, jm.LinearElastic(1e3, 0.3))
+    solid = jm.force.TetrahedronFEM(("body", mesh.cells), points, jm.material.LinearElastic(1e3, 0.3))
     system = jm.System({"body": jm.Vec3()}, forces={"solid": solid})
     state = system.at_rest({"body": points})
-    expected = jm.component_matrix(system, state, "solid")["body", "body"].to_dense((8, 8))
+    expected = jm.matrix.component_matrix(system, state, "solid")["body", "body"].to_dense((8, 8))
     lame, shear = 1e3 * 0.3 / (1.3 * 0.4), 1e3 / 2.6
 
     def stiffness(x):
@@ -109,14 +109,16 @@ def test_solids_are_assembled_as_their_components_are(rng):
 
         return jax.hessian(energy)(jnp.zeros(12))
 
-    close(jm.assemble(mesh.cells, stiffness, points).to_dense(), expected)
+    close(jm.matrix.assemble(mesh.cells, stiffness, points).to_dense(), expected)
 
 
 def test_gather_repeats_bitwise_and_equals_scatter(rng):
     points = jnp.asarray(rng.standard_normal((30, 3)))
     cells = rng.permuted(np.tile(np.arange(30), (60, 1)), axis=1)[:, :4]
-    plan = jm.AssemblyPattern.build(cells, 30)
-    assemble = jax.jit(lambda plan, points, method: jm.assemble(plan, every_pair, points, method=method), static_argnums=2)
+    plan = jm.matrix.AssemblyPattern.build(cells, 30)
+    assemble = jax.jit(
+        lambda plan, points, method: jm.matrix.assemble(plan, every_pair, points, method=method), static_argnums=2
+    )
     first = assemble(plan, points, "gather")
     assert eqx.tree_equal(first, assemble(plan, points, "gather"))
     close(first.to_dense(), assemble(plan, points, "scatter").to_dense())
@@ -128,28 +130,28 @@ def test_a_pattern_is_made_once_and_traced_once(rng):
     @jax.jit
     def assemble(plan, points):
         traces.append(0)
-        return jm.assemble(plan, every_pair, points)
+        return jm.matrix.assemble(plan, every_pair, points)
 
-    plan = jm.AssemblyPattern.build(EDGES, 5)
+    plan = jm.matrix.AssemblyPattern.build(EDGES, 5)
     for _ in range(3):
         points = jnp.asarray(rng.standard_normal((5, 2)))
-        close(assemble(plan, points).to_dense(), jm.assemble(EDGES, every_pair, points).to_dense())
+        close(assemble(plan, points).to_dense(), jm.matrix.assemble(EDGES, every_pair, points).to_dense())
     # Another mesh of the same sizes: the pattern is data.
     other = np.array([[4, 3], [3, 2], [2, 1], [1, 0]])
-    assemble(jm.AssemblyPattern.build(other, 5), points)
+    assemble(jm.matrix.AssemblyPattern.build(other, 5), points)
     assert len(traces) == 1
-    many = jax.vmap(lambda p: jm.assemble(plan, every_pair, p).values)(jnp.stack([points, 2 * points]))
-    close(many[1], jm.assemble(plan, every_pair, 2 * points).values)
+    many = jax.vmap(lambda p: jm.matrix.assemble(plan, every_pair, p).values)(jnp.stack([points, 2 * points]))
+    close(many[1], jm.matrix.assemble(plan, every_pair, 2 * points).values)
 
 
 @pytest.mark.parametrize("method", ["gather", "scatter"])
 def test_assembly_is_differentiable(method, rng):
-    plan = jm.AssemblyPattern.build([QUADS, TRIANGLES], 9)
+    plan = jm.matrix.AssemblyPattern.build([QUADS, TRIANGLES], 9)
     load = jnp.asarray(rng.standard_normal((9, 1)))
 
     def work(points, factor):
         functions = [lambda x, e: factor * e * diffusion(x)] * 2
-        A = jm.assemble(plan, functions, points, each=[(jnp.ones(2),), (jnp.array([2.0, 3.0]),)], method=method)
+        A = jm.matrix.assemble(plan, functions, points, each=[(jnp.ones(2),), (jnp.array([2.0, 3.0]),)], method=method)
         return jnp.sum(load * A.mv(jnp.cos(load)))
 
     points, direction = jnp.asarray(POINTS), jnp.asarray(rng.standard_normal(POINTS.shape))
@@ -164,34 +166,34 @@ def test_assembly_is_differentiable(method, rng):
 def test_wrong_elements_are_refused():
     x = np.zeros((5, 2))
     with pytest.raises(ValueError, match="connectivity 0 names node 5, of 5 nodes"):
-        jm.assemble([[[0, 5]]], [every_pair], x)
+        jm.matrix.assemble([[[0, 5]]], [every_pair], x)
     with pytest.raises(TypeError, match=r"connectivity 1 must be whole numbers of shape .*, got float64"):
-        jm.AssemblyPattern.build([EDGES, 1.0 * EDGES], 5)
+        jm.matrix.AssemblyPattern.build([EDGES, 1.0 * EDGES], 5)
     with pytest.raises(ValueError, match=r"matrix of type 0 has shape \(3, 3\), expected \(2 b, 2 b\)"):
-        jm.assemble(EDGES, lambda x: jnp.eye(3), x)
+        jm.matrix.assemble(EDGES, lambda x: jnp.eye(3), x)
     with pytest.raises(ValueError, match=r"matrix of type 0 has shape \(\)"):
-        jm.assemble(EDGES, lambda x: 0.0, x)
+        jm.matrix.assemble(EDGES, lambda x: 0.0, x)
     with pytest.raises(ValueError, match=r"different block sizes, \[2, 1\]"):
-        jm.assemble([EDGES, EDGES], [every_pair, lambda x: jnp.eye(2)], x)
+        jm.matrix.assemble([EDGES, EDGES], [every_pair, lambda x: jnp.eye(2)], x)
     with pytest.raises(ValueError, match="2 connectivities need as many functions"):
-        jm.assemble([EDGES, EDGES], every_pair, x)
+        jm.matrix.assemble([EDGES, EDGES], every_pair, x)
     with pytest.raises(ValueError, match=r"each\[0\] has shape \(3,\), type 0 has 4 elements"):
-        jm.assemble(EDGES, every_pair, x, each=(np.ones(3),))
+        jm.matrix.assemble(EDGES, every_pair, x, each=(np.ones(3),))
     with pytest.raises(ValueError, match=r"points has shape \(5, 2\), but the pattern is of 6 nodes"):
-        jm.assemble(jm.AssemblyPattern.build(EDGES, 6), every_pair, x)
+        jm.matrix.assemble(jm.matrix.AssemblyPattern.build(EDGES, 6), every_pair, x)
     with pytest.raises(ValueError, match="method must be one of"):
-        jm.assemble(EDGES, every_pair, x, method="atomic")
+        jm.matrix.assemble(EDGES, every_pair, x, method="atomic")
     with pytest.raises(ValueError, match="outside jit"):
-        jax.jit(lambda cells: jm.AssemblyPattern.build(cells, 5))(EDGES)
+        jax.jit(lambda cells: jm.matrix.AssemblyPattern.build(cells, 5))(EDGES)
 
 
 # --- prescribed values --------------------------------------------------------------
 
 TREATMENTS = {
-    "penalty": jm.impose_penalty,
-    "weak": jm.impose_weak_penalty,
-    "rows": jm.eliminate_rows,
-    "both": jm.eliminate_rows_and_columns,
+    "penalty": jm.matrix.impose_penalty,
+    "weak": jm.matrix.impose_weak_penalty,
+    "rows": jm.matrix.eliminate_rows,
+    "both": jm.matrix.eliminate_rows_and_columns,
 }
 # Unknowns of a system of 5 nodes with 2 each; the first of all, whole nodes, and single components.
 HELD = {"first": [0], "node": [0, 1], "scattered": [3, 0, 8], "last": [9]}
@@ -202,7 +204,7 @@ def equations():
     """A matrix that is neither symmetric nor singular, and its right-hand side."""
     rng = np.random.default_rng(7)
     points = jnp.asarray(rng.standard_normal((5, 2)))
-    matrix = jm.assemble(EDGES, lambda x: every_pair(x) + 4 * jnp.eye(4), points)
+    matrix = jm.matrix.assemble(EDGES, lambda x: every_pair(x) + 4 * jnp.eye(4), points)
     return matrix, jnp.asarray(rng.standard_normal((5, 2)))
 
 
@@ -265,7 +267,7 @@ def test_all_four_at_once(equations):
 
 
 def test_symmetry_stays_but_for_rows():
-    matrix = jm.assemble(EDGES, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((5, 1)))
+    matrix = jm.matrix.assemble(EDGES, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((5, 1)))
     rhs = jnp.ones((5, 1))
     for how, impose in TREATMENTS.items():
         A = np.asarray(impose(matrix, rhs, [0, 3], 1.0)[0].to_dense())
@@ -274,13 +276,13 @@ def test_symmetry_stays_but_for_rows():
 
 def test_a_weak_penalty_is_a_spring():
     """Of any stiffness: a chain on a spring of 3 N/m that is pulled by 0.5 m."""
-    chain = jm.assemble(EDGES, lambda x: 2 * jnp.array([[1.0, -1.0], [-1.0, 1.0]]), np.zeros((5, 1)))
-    A, b = jm.impose_weak_penalty(chain, jnp.zeros((5, 1)).at[4].set(6.0), [0], 0.5, weight=3.0)
+    chain = jm.matrix.assemble(EDGES, lambda x: 2 * jnp.array([[1.0, -1.0], [-1.0, 1.0]]), np.zeros((5, 1)))
+    A, b = jm.matrix.impose_weak_penalty(chain, jnp.zeros((5, 1)).at[4].set(6.0), [0], 0.5, weight=3.0)
     expected = 0.5 + 6 / 3 + 6 / 2 * np.arange(5)
     close(solved(A, b), expected)
 
 
-@pytest.mark.parametrize("solver", [jm.Dense(), jm.SparseDirect("superlu")], ids=["Dense", "SparseDirect"])
+@pytest.mark.parametrize("solver", [jm.solver.Dense(), jm.solver.SparseDirect("superlu")], ids=["Dense", "SparseDirect"])
 @pytest.mark.parametrize("how", TREATMENTS)
 def test_treatments_are_differentiable_and_our_solvers_take_them(equations, how, solver):
     """By the values, the right-hand side and the matrix, through a solve of the package."""
@@ -291,7 +293,7 @@ def test_treatments_are_differentiable_and_our_solvers_take_them(equations, how,
     def solution(values, rhs, factor):
         scaled = eqx.tree_at(lambda m: m.values, matrix, factor * matrix.values)
         A, b = TREATMENTS[how](scaled, rhs, dofs, values)
-        return lx.linear_solve(jm.BlockMatrix.from_entries({("u", "u"): A}), {"u": b}, solver).value["u"]
+        return lx.linear_solve(jm.matrix.BlockMatrix.from_entries({("u", "u"): A}), {"u": b}, solver).value["u"]
 
     values = jnp.array([0.4, -0.2])
     x = solution(values, rhs, 1.0)
@@ -306,17 +308,17 @@ def test_treatments_are_differentiable_and_our_solvers_take_them(equations, how,
 def test_wrong_conditions_are_refused(equations):
     matrix, rhs = equations
     with pytest.raises(ValueError, match="eliminate_rows: dofs names unknowns 0 to 10 of a system of 10"):
-        jm.eliminate_rows(matrix, rhs, [0, 10], 0.0)
+        jm.matrix.eliminate_rows(matrix, rhs, [0, 10], 0.0)
     with pytest.raises(ValueError, match="impose_penalty: dofs names unknown 3, which is given twice"):
-        jm.impose_penalty(matrix, rhs, [3, 1, 3], 0.0)
+        jm.matrix.impose_penalty(matrix, rhs, [3, 1, 3], 0.0)
     with pytest.raises(ValueError, match=r"values has shape \(3,\), expected one number or 2"):
-        jm.impose_weak_penalty(matrix, rhs, [3, 1], [0.0, 1.0, 2.0])
+        jm.matrix.impose_weak_penalty(matrix, rhs, [3, 1], [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match=r"rhs has shape \(10,\), expected \(5, 2\)"):
-        jm.eliminate_rows_and_columns(matrix, rhs.reshape(-1), [3], 0.0)
+        jm.matrix.eliminate_rows_and_columns(matrix, rhs.reshape(-1), [3], 0.0)
     with pytest.raises(ValueError, match="dofs must be a list of whole numbers"):
-        jm.eliminate_rows(matrix, rhs, [0.5], 0.0)
-    oblong = jm.Triplets(("a", "b"), jnp.arange(2), jnp.arange(2), jnp.ones((2, 2, 2))).assemble((2, 3))
+        jm.matrix.eliminate_rows(matrix, rhs, [0.5], 0.0)
+    oblong = jm.matrix.Triplets(("a", "b"), jnp.arange(2), jnp.arange(2), jnp.ones((2, 2, 2))).assemble((2, 3))
     with pytest.raises(ValueError, match="must be square and store its whole diagonal"):
-        jm.eliminate_rows(oblong, jnp.zeros((2, 2)), [0], 0.0)
+        jm.matrix.eliminate_rows(oblong, jnp.zeros((2, 2)), [0], 0.0)
     with pytest.raises(TypeError, match="matrix must be of type BlockSparse"):
-        jm.eliminate_rows(np.eye(3), rhs, [0], 0.0)
+        jm.matrix.eliminate_rows(np.eye(3), rhs, [0], 0.0)

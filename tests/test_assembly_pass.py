@@ -39,8 +39,8 @@ def files_entered(function, *arguments):
 
 
 def test_from_a_force_field_to_its_block_there_are_few_files():
-    mesh = jm.box_mesh(cells=(2, 2, 1), size=(1.0, 1.0, 0.5))
-    force = jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(1e3, 0.3))
+    mesh = jm.mesh.box_mesh(cells=(2, 2, 1), size=(1.0, 1.0, 0.5))
+    force = jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.NeoHookean(1e3, 0.3))
     system = jm.System({"body": jm.Vec3()}, forces={"elastic": force})
     state = system.at_rest({"body": mesh.points})
     linear_system = jm.MatrixLinearSystem.build(system, state)

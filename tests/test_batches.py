@@ -37,11 +37,11 @@ def tetrahedron():
     system = jm.System(
         {"cell": jm.Vec3()},
         forces={
-            "elastic": jm.TetrahedronFEM(("cell", [[0, 1, 2, 3]]), points, jm.NeoHookean(100.0, 0.3)),
-            "push": jm.ConstantForce(("cell", [3]), [1.0, 2.0, -3.0]),
+            "elastic": jm.force.TetrahedronFEM(("cell", [[0, 1, 2, 3]]), points, jm.material.NeoHookean(100.0, 0.3)),
+            "push": jm.force.ConstantForce(("cell", [3]), [1.0, 2.0, -3.0]),
         },
-        masses={"mass": jm.UniformMass(("cell", range(4)), 1.0)},
-        constraints={"base": jm.Fixed(("cell", [0, 1, 2]))},
+        masses={"mass": jm.mass.UniformMass(("cell", range(4)), 1.0)},
+        constraints={"base": jm.constraint.Fixed(("cell", [0, 1, 2]))},
     )
     places = (
         lambda s: [s.forces["elastic"].material.young, s.masses["mass"].mass],
@@ -117,10 +117,10 @@ CASES = {
     "factored": (
         "triangles",
         static,
-        {"solver": jm.SparseDirect()},
+        {"solver": jm.solver.SparseDirect()},
         LOOSE,
     ),
-    "iterated": ("net", static, {"solver": jm.PCG(1e-12)}, {"nan": "nonfinite_input"}),
+    "iterated": ("net", static, {"solver": jm.solver.PCG(1e-12)}, {"nan": "nonfinite_input"}),
     "turned": ("turned body", static, {}, {"nan": "nonfinite_input"}),
 }
 STAGE = dict.fromkeys(("newton", "factored", "trajectory of a solid"), pytest.mark.slow)
@@ -199,14 +199,14 @@ def test_what_is_not_asked_of_failed_members_is_nil(rng):
 
 def bar(dtype):
     """A bar of tetrahedra, held at one end, soft or stiff, pushed at three nodes: `theta -> number`, of one dtype."""
-    mesh = jm.box_mesh(cells=(8, 1, 1), size=(8.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(8, 1, 1), size=(8.0, 1.0, 1.0))
     system = jm.System(
         {"bar": jm.Vec3()},
         forces={
-            "solid": jm.TetrahedronFEM.from_mesh("bar", mesh, jm.StVenantKirchhoff(1e4, 0.3)),
-            "push": jm.ConstantForce(("bar", [3, 9, 20]), np.zeros((3, 3))),
+            "solid": jm.force.TetrahedronFEM.from_mesh("bar", mesh, jm.material.StVenantKirchhoff(1e4, 0.3)),
+            "push": jm.force.ConstantForce(("bar", [3, 9, 20]), np.zeros((3, 3))),
         },
-        constraints={"clamp": jm.Fixed(("bar", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        constraints={"clamp": jm.constraint.Fixed(("bar", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
     system, state = jax.tree.map(
         lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, (system, system.at_rest({"bar": mesh.points}))
@@ -216,7 +216,7 @@ def bar(dtype):
     def value(young, push, weights):
         where = (lambda s: s.forces["solid"].material.young, lambda s: s.forces["push"].force)
         changed = eqx.tree_at(where[0], eqx.tree_at(where[1], system, push), young)
-        solver = jm.PCG() if dtype == jnp.float32 else jm.Dense()
+        solver = jm.solver.PCG() if dtype == jnp.float32 else jm.solver.Dense()
         solution = jm.static_solve(changed, state, linear_system, solver, throw=False)
         return jnp.sum(weights * solution.position["bar"]), solution.info.result
 

@@ -14,13 +14,13 @@ from jaxmech._linear_solver.krylov.cg_recurrence import Bounds, CGState
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
 
 SOLVERS = {
-    "blocks": jm.PCG(1e-6),
-    "no preconditioner": jm.PCG(1e-6, preconditioner=jm.NoPreconditioner()),
-    "gives up": jm.PCG(1e-6, give_up=True),
-    "too few steps": jm.PCG(1e-6, max_steps=4),
-    "gives up early": jm.PCG(1e-6, max_steps=12, give_up=True, preconditioner=jm.NoPreconditioner()),
-    "an absolute tolerance": jm.PCG(0.0, atol=1e-3),
-    "below rounding": jm.PCG(1e-30),
+    "blocks": jm.solver.PCG(1e-6),
+    "no preconditioner": jm.solver.PCG(1e-6, preconditioner=jm.solver.NoPreconditioner()),
+    "gives up": jm.solver.PCG(1e-6, give_up=True),
+    "too few steps": jm.solver.PCG(1e-6, max_steps=4),
+    "gives up early": jm.solver.PCG(1e-6, max_steps=12, give_up=True, preconditioner=jm.solver.NoPreconditioner()),
+    "an absolute tolerance": jm.solver.PCG(0.0, atol=1e-3),
+    "below rounding": jm.solver.PCG(1e-30),
 }
 
 
@@ -40,7 +40,7 @@ def chain(rng, dtype, c, kind="definite", nodes=40):
     rows, columns, _ = unique_pairs(there[:, 0], there[:, 1], (nodes, nodes))
     pattern = BlockPattern.build(rows, columns, (nodes, nodes))
     values = jnp.asarray(dense[rows, :, columns], dtype)
-    return jm.BlockMatrix.from_entries({("a", "a"): jm.BlockSparse(values, pattern)}, symmetric=True)
+    return jm.matrix.BlockMatrix.from_entries({("a", "a"): jm.matrix.BlockSparse(values, pattern)}, symmetric=True)
 
 
 def solved(solver):
@@ -141,18 +141,18 @@ def test_steps_end_at_every_bound(bound, rng):
 
 def test_a_start_that_is_known_and_a_load_of_nothing(rng):
     A, b = chain(rng, np.float64, 3), jnp.asarray(rng.normal(size=(40, 3)))
-    x = solved(jm.PCG(1e-12))(A, b)[0]
+    x = solved(jm.solver.PCG(1e-12))(A, b)[0]
 
     @jax.jit
     def near(A, b, x):
-        solution = lx.linear_solve(A, {"a": b}, jm.PCG(1e-6), options={"x0": {"a": x}})
+        solution = lx.linear_solve(A, {"a": b}, jm.solver.PCG(1e-6), options={"x0": {"a": x}})
         return solution.value["a"], solution.stats["num_steps"]
 
     found, expected = near(A, b, 1.001 * x), by_arrays(near, A, b, 1.001 * x)
     assert abs(int(found[1]) - int(expected[1])) <= 2
     np.testing.assert_allclose(found[0], x, atol=1e-3 * np.abs(x).max())
     assert near(A, b, x)[1] == 0
-    nothing = solved(jm.PCG(1e-6))(A, 0 * b)
+    nothing = solved(jm.solver.PCG(1e-6))(A, 0 * b)
     assert nothing[1] == 0 and not np.any(nothing[0])
 
 
@@ -169,7 +169,9 @@ def test_members_of_batches_are_solved_as_if_alone(rng):
     def shifted(factor, b):
         own = A["a", "a"]
         values = own.values.at[own.pattern.diagonal].add(factor * jnp.eye(3))
-        return solve(jm.BlockMatrix.from_entries({("a", "a"): jm.BlockSparse(values, own.pattern)}, symmetric=True), b)
+        return solve(
+            jm.matrix.BlockMatrix.from_entries({("a", "a"): jm.matrix.BlockSparse(values, own.pattern)}, symmetric=True), b
+        )
 
     alike(jax.jit(jax.vmap(solve, (None, 0)))(A, several[0]), *(solve(A, b) for b in several[0]))
     shifted = jax.jit(shifted)
@@ -185,7 +187,7 @@ def test_members_of_batches_are_solved_as_if_alone(rng):
 
 def test_large_blocks_take_the_loop(rng):
     A, b = chain(rng, np.float64, 37, nodes=3), jnp.asarray(rng.normal(size=(3, 37)))
-    solve = solved(jm.PCG(1e-10))
+    solve = solved(jm.solver.PCG(1e-10))
     assert "jaxmech_" not in solve.lower(A, b).as_text()
     dense = np.linalg.solve(np.asarray(A.to_dense()), np.ravel(b))
     np.testing.assert_allclose(np.ravel(solve(A, b)[0]), dense, atol=1e-6 * np.abs(dense).max())
@@ -198,7 +200,7 @@ def test_matrices_of_patterns_of_their_own_take_the_loop(rng):
     np.testing.assert_allclose(found[0], np.stack([alone[0], 2 * alone[0]]), atol=1e-4 * np.abs(alone[0]).max())
 
 
-@pytest.mark.parametrize("solver", [jm.PCG, jm.MINRES, jm.BiCGStab, jm.GMRES])
+@pytest.mark.parametrize("solver", [jm.solver.PCG, jm.solver.MINRES, jm.solver.BiCGStab, jm.solver.GMRES])
 def test_where_jax_makes_float32_of_everything(solver, rng):
     b = rng.normal(size=(40, 3)).astype(np.float32)
     with jax.enable_x64(False):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.quick
 TRACES = {"count": 0}
 
 
-class Counted(jm.AbstractEnergyForceField):
+class Counted(jm.force.AbstractEnergyForceField):
     """Anchored springs that count how often they are traced: Python runs when JAX traces, and at no other time."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -35,10 +35,10 @@ def problem(order, scale: float, stiffness: float):
         {"chain": jm.Vec3()},
         forces={
             "counted": Counted(("chain", np.arange(5)), stiffness, points),
-            "links": jm.AnchoredSprings((("chain", a), ("chain", b)), 3.0),
+            "links": jm.force.AnchoredSprings((("chain", a), ("chain", b)), 3.0),
         },
-        masses={"mass": jm.UniformMass(("chain", np.arange(5)), 1.0)},
-        constraints={"hold": jm.Fixed(("chain", [order[0]]))},
+        masses={"mass": jm.mass.UniformMass(("chain", np.arange(5)), 1.0)},
+        constraints={"hold": jm.constraint.Fixed(("chain", [order[0]]))},
         gravity=(0.0, 0.0, -9.81),
     )
     state = system.at_rest({"chain": points})
@@ -118,12 +118,12 @@ def test_a_trace_does_not_hold_the_mesh():
 
 def hot_scene():
     """Enough tetrahedra (384) for the paths that large scenes take; a polynomial law, which compiles fast."""
-    mesh = jm.box_mesh(cells=(4, 4, 4), size=(1.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(4, 4, 4), size=(1.0, 1.0, 1.0))
     young = jnp.linspace(900.0, 1100.0, mesh.cells.shape[0])
     system = jm.System(
         {"body": jm.Vec3()},
-        forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, jm.StVenantKirchhoff(young, 0.3))},
-        constraints={"clamp": jm.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        forces={"elastic": jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.StVenantKirchhoff(young, 0.3))},
+        constraints={"clamp": jm.constraint.Fixed(("body", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
     state = system.at_rest({"body": mesh.points})
     return system, state, jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))

@@ -46,7 +46,7 @@ def stand_in(monkeypatch):
 @missing
 def test_the_missing_package_is_named():
     with pytest.raises(ImportError, match=r"spineax, which is not installed: pip install \"jaxmech\[cuda\]\"; Python 3.12"):
-        jm.SparseDirect("cudss")
+        jm.solver.SparseDirect("cudss")
 
 
 def big(symmetric: bool, n=70):
@@ -56,21 +56,21 @@ def big(symmetric: bool, n=70):
 
 @missing
 def test_without_it_a_gpu_iterates():
-    solver, why = jm.AutoLinearSolver(platform="gpu").choose(big(True))
-    assert isinstance(solver, jm.PCG) and "without spineax" in why and "CUDA 13" in why
-    solver, why = jm.AutoLinearSolver(platform="gpu").choose(big(False))
-    assert isinstance(solver, jm.GMRES) and "SparseDirect() factors it on the host" in why
-    assert isinstance(jm.AutoLinearSolver(platform="tpu").choose(big(True))[0], jm.PCG)
-    assert isinstance(jm.AutoLinearSolver(platform="cpu").choose(big(True))[0], jm.SparseDirect)
+    solver, why = jm.solver.AutoLinearSolver(platform="gpu").choose(big(True))
+    assert isinstance(solver, jm.solver.PCG) and "without spineax" in why and "CUDA 13" in why
+    solver, why = jm.solver.AutoLinearSolver(platform="gpu").choose(big(False))
+    assert isinstance(solver, jm.solver.GMRES) and "SparseDirect() factors it on the host" in why
+    assert isinstance(jm.solver.AutoLinearSolver(platform="tpu").choose(big(True))[0], jm.solver.PCG)
+    assert isinstance(jm.solver.AutoLinearSolver(platform="cpu").choose(big(True))[0], jm.solver.SparseDirect)
     with pytest.raises(ValueError, match="platform must be one of"):
-        jm.AutoLinearSolver(platform="cuda")
+        jm.solver.AutoLinearSolver(platform="cuda")
 
 
 def test_with_it_a_gpu_factors(stand_in):
-    solver, why = jm.AutoLinearSolver(platform="gpu").choose(big(True))
-    assert solver == jm.SparseDirect("cudss") and "cuDSS" in why
+    solver, why = jm.solver.AutoLinearSolver(platform="gpu").choose(big(True))
+    assert solver == jm.solver.SparseDirect("cudss") and "cuDSS" in why
     with pytest.raises(ValueError, match="'cudss' does not offer the ordering 'rcm'"):
-        jm.SparseDirect("cudss", ordering="rcm")
+        jm.solver.SparseDirect("cudss", ordering="rcm")
 
 
 @pytest.mark.parametrize(("kind", "told"), [("indefinite", "symmetric"), ("unsymmetric", "general")])
@@ -80,7 +80,7 @@ def test_solutions_and_adjoints(stand_in, kind, told, rng):
     A = blocks(D, TWO, symmetric=kind != "unsymmetric")
 
     def number(b):
-        solution = lx.linear_solve(A, split(b, TWO), jm.SparseDirect("cudss"))
+        solution = lx.linear_solve(A, split(b, TWO), jm.solver.SparseDirect("cudss"))
         return flat(solution.value) @ w, (flat(solution.value), solution.stats["residual"])
 
     adjoint, (x, residual) = jax.jit(jax.vmap(jax.grad(number, has_aux=True)))(b)
@@ -98,9 +98,9 @@ def test_a_batch_of_matrices_and_what_is_singular(stand_in, rng):
     b = rng.standard_normal(14)
 
     def solve(values):
-        entry = jm.BlockSparse(values, A["a", "a"].pattern)
-        matrix = jm.BlockMatrix({("a", "a"): entry}, SIZES, True, A.dtype)
-        solution = lx.linear_solve(matrix, split(b), jm.SparseDirect("cudss"), throw=False)
+        entry = jm.matrix.BlockSparse(values, A["a", "a"].pattern)
+        matrix = jm.matrix.BlockMatrix({("a", "a"): entry}, SIZES, True, A.dtype)
+        solution = lx.linear_solve(matrix, split(b), jm.solver.SparseDirect("cudss"), throw=False)
         return flat(solution.value), solution.stats["reason"]
 
     x, reasons = jax.jit(jax.vmap(solve))(values)
@@ -110,13 +110,13 @@ def test_a_batch_of_matrices_and_what_is_singular(stand_in, rng):
 
 def test_a_broken_promise_is_named(stand_in, rng):
     A = blocks(dense("unsymmetric"), symmetric=True)
-    solution = lx.linear_solve(A, split(rng.standard_normal(14)), jm.SparseDirect("cudss"), throw=False)
+    solution = lx.linear_solve(A, split(rng.standard_normal(14)), jm.solver.SparseDirect("cudss"), throw=False)
     assert named(solution.stats["reason"]) == "unsymmetric"
 
 
 def test_single_precision(stand_in, rng):
     D, b = dense("definite"), rng.standard_normal(14)
     A = blocks(D, symmetric=True, dtype=jnp.float32)
-    x = flat(lx.linear_solve(A, split(jnp.asarray(b, jnp.float32)), jm.SparseDirect("cudss")).value)
+    x = flat(lx.linear_solve(A, split(jnp.asarray(b, jnp.float32)), jm.solver.SparseDirect("cudss")).value)
     assert x.dtype == jnp.float32 and stand_in[0][2] == jnp.float32
     near(x, np.linalg.solve(D, b), 1e-5)

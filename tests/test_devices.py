@@ -31,7 +31,7 @@ from jaxmech._codegen.map_elements import map_elements
 
 dispatch._SHORT = 0
 x = jnp.arange(783.0).reshape(261, 3)
-divided = jax.jit(jm.over_devices(lambda x: map_elements(lambda x: jnp.outer(x, x + 1), (0,), x)))
+divided = jax.jit(jm.runtime.over_devices(lambda x: map_elements(lambda x: jnp.outer(x, x + 1), (0,), x)))
 assert "jaxmech_" in divided.lower(x).as_text(), "no kernel"
 assert (divided(x) == x[:, :, None] * (x[:, None] + 1)).all()
 """
@@ -46,7 +46,7 @@ def test_of_many_devices_the_last_have_nothing_left_to_do():
 
 def test_one_device_has_all_of_the_work():
     """Arguments that are no arrays are let through; what cannot be called is refused, by name."""
-    scaled = jax.jit(jm.over_devices(lambda scene, factor: {"sum": factor * scene["a"]}), static_argnums=1)
+    scaled = jax.jit(jm.runtime.over_devices(lambda scene, factor: {"sum": factor * scene["a"]}), static_argnums=1)
     assert scaled({"a": jnp.arange(3.0)}, 2)["sum"].tolist() == [0, 2, 4]
     with pytest.raises(TypeError, match=r"over_devices: function must be a function, got 3"):
-        jm.over_devices(3)
+        jm.runtime.over_devices(3)

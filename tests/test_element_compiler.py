@@ -27,15 +27,15 @@ FORMS = ("off", "xla", "llvm")
 @pytest.fixture(scope="module")
 def scene():
     """300 tetrahedra and more, springs between some of their nodes, and a weight on a cell that is mapped."""
-    mesh = jm.box_mesh(cells=(4, 4, 4), size=(1.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(4, 4, 4), size=(1.0, 1.0, 1.0))
     ends = np.arange(100)
     system = jm.System(
         {"body": jm.Vec3()},
         forces={
-            "solid": jm.TetrahedronFEM.from_mesh("body", mesh, jm.StVenantKirchhoff(1e3, 0.3)),
-            "springs": jm.Springs((("body", ends), ("body", ends + 20)), 10.0, 0.3),
+            "solid": jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.StVenantKirchhoff(1e3, 0.3)),
+            "springs": jm.force.Springs((("body", ends), ("body", ends + 20)), 10.0, 0.3),
         },
-        masses={"mass": jm.UniformMass(("body", np.arange(len(mesh.points))), 1.0)},
+        masses={"mass": jm.mass.UniformMass(("body", np.arange(len(mesh.points))), 1.0)},
         gravity=(0.0, 0.0, -9.81),
     )
     rest = system.at_rest({"body": mesh.points})
@@ -70,7 +70,7 @@ def test_the_forms_agree_and_a_jitted_function_follows_the_switch(scene):
     function, x = results(scene)
     found, texts = {}, {}
     for form in FORMS:
-        with jm.element_compiler(form):
+        with jm.runtime.element_compiler(form):
             texts[form], found[form] = function.lower(x).as_text(), function(x)
     assert element_form() == "llvm" and function._cache_size() == 3
     for form in ("xla", "llvm"):
@@ -92,25 +92,25 @@ def test_the_switch_is_of_a_process_or_of_a_block_in_a_thread():
         thread.join()
 
     try:
-        with jm.element_compiler("off"):
+        with jm.runtime.element_compiler("off"):
             look("beside a block")
-            with jm.element_compiler("xla"):
+            with jm.runtime.element_compiler("xla"):
                 assert element_form() == "xla"
             assert element_form() == "off"
         assert element_form() == "llvm"
-        jm.element_compiler("xla")
+        jm.runtime.element_compiler("xla")
         assert element_form() == "xla"
         look("after a setting")
     finally:
-        jm.element_compiler("llvm")
+        jm.runtime.element_compiler("llvm")
     assert seen == {"beside a block": "llvm", "after a setting": "xla"}
 
 
 def test_wrong_choices_are_refused():
     with pytest.raises(ValueError, match="form must be one of off, xla, llvm, got 'gpu'"):
-        jm.element_compiler("gpu")
+        jm.runtime.element_compiler("gpu")
     with pytest.raises(RuntimeError, match="outside of functions that JAX traces"):
-        jax.jit(lambda x: (jm.element_compiler("off"), x)[1])(1.0)
+        jax.jit(lambda x: (jm.runtime.element_compiler("off"), x)[1])(1.0)
     assert element_form() == "llvm"
 
 
@@ -165,7 +165,7 @@ def carried_out(text, **arguments):
 
 def test_the_scalars_that_are_shown_are_the_function(rng):
     gradient = jax.grad(energy)
-    forms = jm.element_forms(gradient, (np.zeros((2, 2)), 1.0))
+    forms = jm.runtime.element_forms(gradient, (np.zeros((2, 2)), 1.0))
     x, k = rng.normal(size=(2, 2)) * 2, 3.0
     np.testing.assert_allclose(carried_out(forms.scalars, a=x, b=np.asarray(k)), np.ravel(gradient(x, k)), rtol=1e-14)
     assert forms.refused is None and forms.jaxpr.startswith("{ lambda ; a:f64[2,2] b:f64[]")
@@ -174,9 +174,9 @@ def test_the_scalars_that_are_shown_are_the_function(rng):
 
 
 def test_a_function_without_scalars_says_why():
-    forms = jm.element_forms(jnp.linalg.inv, (np.eye(3),))
+    forms = jm.runtime.element_forms(jnp.linalg.inv, (np.eye(3),))
     assert forms.scalars is forms.xla is forms.llvm is None and "as a program of scalars" in forms.refused
-    assert jm.element_forms(lambda x: 1.0, (np.eye(3),)).refused == "no result depends on an argument"
+    assert jm.runtime.element_forms(lambda x: 1.0, (np.eye(3),)).refused == "no result depends on an argument"
 
 
 @pytest.mark.parametrize("rule", ["tangent", "transposed", "with_axes"])
@@ -197,7 +197,7 @@ def test_a_rule_that_fails_gives_way_to_jax(rule, monkeypatch):
         "transposed": jax.grad(lambda x: jnp.sum(scaled(x)[0] * scaled(x)[1])),
         "with_axes": lambda x: jax.vmap(scaled)(jnp.stack([x, 2 * x])),
     }
-    with jm.element_compiler("off"):
+    with jm.runtime.element_compiler("off"):
         expected = jax.jit(cases[rule])(x)
     with pytest.warns(RuntimeWarning, match=rf"an element function of \d arrays.*KeyError: 'the rule {rule}'"):
         found = jax.jit(cases[rule])(x)

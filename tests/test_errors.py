@@ -17,11 +17,11 @@ def chain(dtype=float, **changes):
     """Four points joined by zero-length springs, the first held, the last pulled."""
     parts = {
         "forces": {
-            "springs": jm.Springs((("chain", [0, 1, 2]), ("chain", [1, 2, 3])), 10.0, 0.0),
-            "pull": jm.ConstantForce(("chain", [3]), [1.0, 2.0, 0.0]),
+            "springs": jm.force.Springs((("chain", [0, 1, 2]), ("chain", [1, 2, 3])), 10.0, 0.0),
+            "pull": jm.force.ConstantForce(("chain", [3]), [1.0, 2.0, 0.0]),
         },
-        "masses": {"mass": jm.UniformMass(("chain", range(4)), 1.0)},
-        "constraints": {"hook": jm.Fixed(("chain", [0]))},
+        "masses": {"mass": jm.mass.UniformMass(("chain", range(4)), 1.0)},
+        "constraints": {"hook": jm.constraint.Fixed(("chain", [0]))},
     }
     system = jm.System({"chain": jm.Vec3()}, **(parts | changes))
     return system, system.at_rest({"chain": CHAIN.astype(dtype)})
@@ -30,7 +30,7 @@ def chain(dtype=float, **changes):
 # --- wrong construction --------------------------------------------------------------------------------------------
 
 RIGID = {"frame": jm.Rigid3(), "tip": jm.Vec3()}
-ARM = jm.RigidMapping(("frame", [0]), "tip", [[1.0, 0.0, 0.0]])
+ARM = jm.mapping.RigidMapping(("frame", [0]), "tip", [[1.0, 0.0, 0.0]])
 POSE = {"frame": [[0.0, 0, 0, 0, 0, 0, 1]]}
 
 
@@ -43,7 +43,7 @@ def body(x=CHAIN, **parts):
 
 
 def pull(nodes=(0,), force=(1.0, 0.0, 0.0), state="body"):
-    return {"pull": jm.ConstantForce((state, list(nodes)), list(force))}
+    return {"pull": jm.force.ConstantForce((state, list(nodes)), list(force))}
 
 
 def built(**constraints):
@@ -52,7 +52,7 @@ def built(**constraints):
 
 
 def moved(nodes, **options):
-    return jm.PrescribedMotion(("body", nodes), CHAIN[nodes], np.zeros((1, 3)), **options)
+    return jm.constraint.PrescribedMotion(("body", nodes), CHAIN[nodes], np.zeros((1, 3)), **options)
 
 
 WRONG_SCENES = {
@@ -62,7 +62,10 @@ WRONG_SCENES = {
     "node out of range": (lambda: body(forces=pull([4])), r"'pull': node 4 is out of range for state 'body' \(4 nodes\)"),
     "negative node": (lambda: pull([-1]), "'body': node -1 is negative"),
     "force of another size": (lambda: body(forces=pull(force=(1.0, 0.0))), r"'pull': force has shape \(2,\)"),
-    "one number per element": (lambda: jm.ConstantForce(("body", [0, 1]), np.ones((3, 3))), r"force has shape \(3, 3\)"),
+    "one number per element": (
+        lambda: jm.force.ConstantForce(("body", [0, 1]), np.ones((3, 3))),
+        r"force has shape \(3, 3\)",
+    ),
     "position of another size": (lambda: body(np.zeros((4, 2))), r"position of 'body' has shape \(4, 2\)"),
     "position missing": (lambda: system().at_rest({}), "position has no state 'body'"),
     "position unknown": (lambda: system().at_rest({"soul": CHAIN}), "position names state 'soul'"),
@@ -71,20 +74,30 @@ WRONG_SCENES = {
         lambda: jm.System({"frame": jm.Rigid3()}).at_rest({"frame": np.ones((1, 7))}),
         "'frame': the quaternion of node 0",
     ),
-    "parameter not finite": (lambda: jm.NeoHookean(np.nan, 0.3), "NeoHookean: young has values that are not finite"),
-    "parameter out of range": (lambda: jm.NeoHookean(1.0, 0.5), "NeoHookean: poisson"),
+    "parameter not finite": (
+        lambda: jm.material.NeoHookean(np.nan, 0.3),
+        "NeoHookean: young has values that are not finite",
+    ),
+    "parameter out of range": (lambda: jm.material.NeoHookean(1.0, 0.5), "NeoHookean: poisson"),
     "inverted at rest": (
-        lambda: jm.TetrahedronFEM(("body", [[0, 2, 1, 3]]), np.vstack([np.zeros(3), np.eye(3)]), jm.NeoHookean(1.0, 0.3)),
+        lambda: jm.force.TetrahedronFEM(
+            ("body", [[0, 2, 1, 3]]), np.vstack([np.zeros(3), np.eye(3)]), jm.material.NeoHookean(1.0, 0.3)
+        ),
         "TetrahedronFEM: cell 0 is inverted or flat at rest",
     ),
     "law for other states": (
-        lambda: jm.System({"f": jm.Rigid2()}, masses={"m": jm.UniformMass(("f", [0]), 1.0)}).at_rest({"f": [[0.0] * 3]}),
+        lambda: jm.System({"f": jm.Rigid2()}, masses={"m": jm.mass.UniformMass(("f", [0]), 1.0)}).at_rest(
+            {"f": [[0.0] * 3]}
+        ),
         "'m': UniformMass acts on points",
     ),
     "mapping cycle": (
         lambda: jm.System(
             {"a": jm.Vec3(), "b": jm.Vec3()},
-            mappings={"ab": jm.IdentityMapping.of("a", "b", nodes=1), "ba": jm.IdentityMapping.of("b", "a", nodes=1)},
+            mappings={
+                "ab": jm.mapping.IdentityMapping.of("a", "b", nodes=1),
+                "ba": jm.mapping.IdentityMapping.of("b", "a", nodes=1),
+            },
         ),
         r"\['ab', 'ba'\] form a cycle",
     ),
@@ -93,7 +106,7 @@ WRONG_SCENES = {
         "state 'tip' is mapped twice, by 'arm' and 'leg'",
     ),
     "constraint on a mapped state": (
-        lambda: jm.System(RIGID, mappings={"arm": ARM}, constraints={"hold": jm.Fixed(("tip", [0]))}),
+        lambda: jm.System(RIGID, mappings={"arm": ARM}, constraints={"hold": jm.constraint.Fixed(("tip", [0]))}),
         "'hold' constrains state 'tip', which mapping 'arm' gives",
     ),
     "position of a mapped state": (
@@ -104,21 +117,26 @@ WRONG_SCENES = {
     "negative Rayleigh damping": (lambda: system(forces=pull(), rayleigh={"pull": -0.1}), r"rayleigh\['pull'\]"),
     "gravity of four dimensions": (lambda: system(gravity=[0.0] * 4), "gravity must be a vector of 1, 2 or 3"),
     "gravity not finite": (lambda: system(gravity=[0.0, 0.0, np.nan]), "gravity has values that are not finite"),
-    "a node held twice by one constraint": (lambda: built(a=jm.Fixed(("body", [1, 1]))), "'a' names node 1 of state 'body'"),
+    "a node held twice by one constraint": (
+        lambda: built(a=jm.constraint.Fixed(("body", [1, 1]))),
+        "'a' names node 1 of state 'body'",
+    ),
     "two constraints that disagree": (
-        lambda: built(a=jm.Fixed(("body", [1])), b=moved([1, 2])),
+        lambda: built(a=jm.constraint.Fixed(("body", [1])), b=moved([1, 2])),
         "'a' and 'b' disagree.*node 1",
     ),
     "oblique constraints": (
-        lambda: built(a=jm.FixedPlane(("body", [1]), [1.0, 0, 0]), b=jm.FixedPlane(("body", [1]), [1.0, 1.0, 0])),
+        lambda: built(
+            a=jm.constraint.FixedPlane(("body", [1]), [1.0, 0, 0]), b=jm.constraint.FixedPlane(("body", [1]), [1.0, 1.0, 0])
+        ),
         "'a' and 'b' restrict node 1 in oblique directions",
     ),
     "times that do not increase": (
-        lambda: jm.PrescribedMotion(("body", [0]), CHAIN[:1], np.zeros((2, 3)), [1.0, 0.0]),
+        lambda: jm.constraint.PrescribedMotion(("body", [0]), CHAIN[:1], np.zeros((2, 3)), [1.0, 0.0]),
         "PrescribedMotion: times must be increasing",
     ),
     "no stiffness to integrate with": (
-        lambda: jm.ImplicitEuler(jm.MatrixFreeSystem(STATIC)),
+        lambda: jm.ImplicitEuler(jm.solver.MatrixFreeSystem(STATIC)),
         "ImplicitEuler needs a linear system with mass",
     ),
 }
@@ -133,12 +151,14 @@ def test_wrong_scenes_are_refused_by_name(name):
 
 @pytest.mark.parametrize(("dof", "gravity"), [(jm.Vec3(), 2), (jm.Vec2(), 3), (jm.Rigid3(), 2), (jm.Vec1(), 3)])
 def test_gravity_that_no_mass_feels(dof, gravity):
-    masses = {"lump": jm.RigidMass(("a", [0]), 1.0, np.eye(3)) if dof == jm.Rigid3() else jm.UniformMass(("a", [0]), 1.0)}
+    masses = {
+        "lump": jm.mass.RigidMass(("a", [0]), 1.0, np.eye(3)) if dof == jm.Rigid3() else jm.mass.UniformMass(("a", [0]), 1.0)
+    }
     said = f"{gravity} components, which no mass feels: they act on {{'lump': {{'a': '{type(dof).__name__}'}}}}"
     with pytest.raises(ValueError, match=said):
         jm.System({"a": dof}, masses=masses, gravity=np.ones(gravity))
     # It is felt in states of its dimension, whatever stands beside them; and it may wait for a mass.
-    both = {"lump": jm.UniformMass(("x", [0]), 1.0), "angle": jm.UniformMass(("q", [0]), 1.0)}
+    both = {"lump": jm.mass.UniformMass(("x", [0]), 1.0), "angle": jm.mass.UniformMass(("q", [0]), 1.0)}
     jm.System({"x": jm.Vec3(), "q": jm.Vec1()}, masses=both, gravity=np.ones(3))
     jm.System({"a": dof}, gravity=np.ones(gravity))
 
@@ -150,9 +170,9 @@ def test_node_numbers_do_not_wrap(number, of):
     with pytest.raises(ValueError, match=f"Stencil: {number} in nodes does not fit 32 bits"):
         jm.Stencil("a", of([0, number]))
     with pytest.raises(ValueError, match=f"Mesh: {number} in cells does not fit 32 bits"):
-        jm.Mesh(np.eye(3), of([[0, number]]), "edge")
+        jm.mesh.Mesh(np.eye(3), of([[0, number]]), "edge")
     with pytest.raises(ValueError, match=f"TopologicalMapping: {number} in parents and nodes does not fit 32 bits"):
-        jm.TopologicalMapping(jm.box_mesh(cells=(1, 1), size=(1.0, 1.0)), of([[0], [number]]), range(4), 2)
+        jm.mesh.TopologicalMapping(jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0)), of([[0], [number]]), range(4), 2)
 
 
 def test_the_pattern_is_made_outside_jit():
@@ -176,7 +196,7 @@ def test_time_steps_are_positive(dt):
 def floating(nodes):
     """A chain that is held and, beside it, a rod of springs that is not."""
     x = CHAIN[:1] + np.arange(nodes)[:, None] * [0.0, 1.0, 0.0]
-    links = jm.Springs((("rod", range(nodes - 1)), ("rod", range(1, nodes))), 10.0, 0.0)
+    links = jm.force.Springs((("rod", range(nodes - 1)), ("rod", range(1, nodes))), 10.0, 0.0)
     held, rest = chain()
     scene = jm.System(
         {"chain": jm.Vec3(), "rod": jm.Vec3()}, forces=held.forces | {"links": links}, constraints=held.constraints
@@ -186,7 +206,7 @@ def floating(nodes):
 
 @pytest.mark.covering(2)
 @pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jit"])
-@pytest.mark.parametrize("solver", [jm.Dense(), jm.SparseDirect()], ids=["dense", "sparse"])
+@pytest.mark.parametrize("solver", [jm.solver.Dense(), jm.solver.SparseDirect()], ids=["dense", "sparse"])
 @pytest.mark.parametrize("which", ["alone", "one of two"])
 def test_a_floating_body_is_named(which, solver, jitted):
     if which == "alone":
@@ -206,11 +226,11 @@ def test_a_floating_body_is_named(which, solver, jitted):
 def cube():
     """One neo-Hookean tetrahedron held at three nodes, the fourth pushed; `push(force)` gives the scene."""
     points = np.vstack([np.zeros(3), np.eye(3)])
-    element = jm.TetrahedronFEM(("cell", [[0, 1, 2, 3]]), points, jm.NeoHookean(100.0, 0.3))
+    element = jm.force.TetrahedronFEM(("cell", [[0, 1, 2, 3]]), points, jm.material.NeoHookean(100.0, 0.3))
     scene = jm.System(
         {"cell": jm.Vec3()},
-        forces={"elastic": element, "push": jm.ConstantForce(("cell", [3]), [0.0, 0.0, 0.0])},
-        constraints={"base": jm.Fixed(("cell", [0, 1, 2]))},
+        forces={"elastic": element, "push": jm.force.ConstantForce(("cell", [3]), [0.0, 0.0, 0.0])},
+        constraints={"base": jm.constraint.Fixed(("cell", [0, 1, 2]))},
     )
     rest = scene.at_rest({"cell": points})
     linear_system = jm.MatrixLinearSystem.build(scene, rest, STATIC)
@@ -263,18 +283,20 @@ def test_numbers_that_are_not_finite_are_reported(cube):
 def test_pcg_refuses_what_it_cannot_solve():
     scene, rest = chain()
     # A follower pressure has an unsymmetric tangent
-    unsymmetric = eqx.tree_at(lambda s: s.forces, scene, {**scene.forces, "gas": jm.Pressure(("chain", [[1, 2, 3]]), 1.0)})
+    unsymmetric = eqx.tree_at(
+        lambda s: s.forces, scene, {**scene.forces, "gas": jm.force.Pressure(("chain", [[1, 2, 3]]), 1.0)}
+    )
     linear_system = jm.MatrixLinearSystem.build(unsymmetric, rest, STATIC)
     with pytest.raises(ValueError, match="PCG needs a symmetric operator.*SparseDirect"):
-        jm.static_solve(unsymmetric, rest, linear_system, jm.PCG())
+        jm.static_solve(unsymmetric, rest, linear_system, jm.solver.PCG())
 
-    pushed = jm.Springs((("chain", [0, 1, 2]), ("chain", [1, 2, 3])), 10.0, 3.0)  # compressed: it buckles sideways
+    pushed = jm.force.Springs((("chain", [0, 1, 2]), ("chain", [1, 2, 3])), 10.0, 3.0)  # compressed: it buckles sideways
     scene = eqx.tree_at(lambda s: s.forces["springs"], scene, pushed)
     scene = eqx.tree_at(lambda s: s.forces["pull"].force, scene, jnp.array([0.0, 2.0, 0.0]))
     symmetric = jm.Terms(mass=False, damping=False, symmetric=True)
     linear_system = jm.MatrixLinearSystem.build(scene, rest, symmetric)
     with pytest.raises(jm.FailedComputation) as caught:
-        jm.static_solve(scene, rest, linear_system, jm.PCG())
+        jm.static_solve(scene, rest, linear_system, jm.solver.PCG())
     assert caught.value.result == jm.RESULTS.indefinite
 
 
@@ -308,7 +330,9 @@ def test_without_throw_the_result_is_returned():
 def test_simulate_names_the_step_that_failed(cube, jitted):
     """A tetrahedron without damping, its free node shot through the base: a step of Euler ends on the other side."""
     push, rest, _ = cube
-    scene = eqx.tree_at(lambda s: s.masses, push([0.0, 0.0, 0.0]), {"mass": jm.UniformMass(("cell", [0, 1, 2, 3]), 1e3)})
+    scene = eqx.tree_at(
+        lambda s: s.masses, push([0.0, 0.0, 0.0]), {"mass": jm.mass.UniformMass(("cell", [0, 1, 2, 3]), 1e3)}
+    )
     shot = eqx.tree_at(lambda s: s.velocity["cell"], rest, jnp.zeros((4, 3)).at[3, 2].set(-4.0))
     integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(scene, rest))
     run = eqx.filter_jit(jm.simulate) if jitted else jm.simulate

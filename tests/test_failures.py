@@ -24,11 +24,11 @@ def built(masses):
     system = jm.System(
         {"cell": jm.Vec3()},
         forces={
-            "elastic": jm.TetrahedronFEM(("cell", [[0, 1, 2, 3]]), POINTS, jm.NeoHookean(100.0, 0.3)),
-            "push": jm.ConstantForce(("cell", [3]), [1.0, 2.0, -3.0]),
+            "elastic": jm.force.TetrahedronFEM(("cell", [[0, 1, 2, 3]]), POINTS, jm.material.NeoHookean(100.0, 0.3)),
+            "push": jm.force.ConstantForce(("cell", [3]), [1.0, 2.0, -3.0]),
         },
-        masses={"mass": jm.UniformMass(("cell", range(4)), 1.0)} if masses else {},
-        constraints={"base": jm.Fixed(("cell", [0, 1, 2]))},
+        masses={"mass": jm.mass.UniformMass(("cell", range(4)), 1.0)} if masses else {},
+        constraints={"base": jm.constraint.Fixed(("cell", [0, 1, 2]))},
     )
     return system, system.at_rest({"cell": POINTS})
 
@@ -139,9 +139,9 @@ def test_derivatives_pass_a_check():
 @pytest.mark.parametrize("throw", [True, False])
 def test_a_derivative_that_fails_alone(throw):
     """An equilibrium that was there from the start takes no linear solve; its adjoint does, and more steps than allowed."""
-    chain = jm.AnchoredSprings((("rope", range(9)), ("rope", range(1, 10))), jnp.linspace(1.0, 2.0, 9))
-    load = jm.ConstantForce(("rope", range(10)), np.zeros((10, 2)))
-    hold = {"end": jm.Fixed(("rope", [0]))}
+    chain = jm.force.AnchoredSprings((("rope", range(9)), ("rope", range(1, 10))), jnp.linspace(1.0, 2.0, 9))
+    load = jm.force.ConstantForce(("rope", range(10)), np.zeros((10, 2)))
+    hold = {"end": jm.constraint.Fixed(("rope", [0]))}
     system = jm.System({"rope": jm.Vec2()}, forces={"chain": chain, "load": load}, constraints=hold)
     state = system.at_rest({"rope": np.zeros((10, 2))})
     linear_system = jm.MatrixLinearSystem.build(system, state, STATIC)
@@ -150,7 +150,7 @@ def test_a_derivative_that_fails_alone(throw):
     def slope(force):
         def place(force):
             loaded = eqx.tree_at(lambda s: s.forces["load"].force, system, force)
-            found = jm.static_solve(loaded, state, linear_system, jm.PCG(max_steps=2), throw=throw)
+            found = jm.static_solve(loaded, state, linear_system, jm.solver.PCG(max_steps=2), throw=throw)
             return found.position["rope"][-1, 0]
 
         return jax.grad(place)(force)

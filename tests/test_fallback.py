@@ -11,7 +11,7 @@ from small_matrices import SINGLE, blocks, dense, flat, floating_chain, named, n
 import jaxmech as jm
 from jaxmech._linear_solver.sparse.factor_cache import factor_counts
 
-TRIED = jm.Fallback(jm.PCG(1e-12), jm.SparseDirect("superlu"))
+TRIED = jm.solver.Fallback(jm.solver.PCG(1e-12), jm.solver.SparseDirect("superlu"))
 
 
 def solved(A, b, solver=TRIED):
@@ -21,7 +21,7 @@ def solved(A, b, solver=TRIED):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_the_second_is_asked_only_where_the_first_fails(dtype, rng):
     b = rng.standard_normal(14)
-    solver = jm.Fallback(jm.PCG(1e-5 if dtype == jnp.float32 else 1e-12), jm.SparseDirect("superlu"))
+    solver = jm.solver.Fallback(jm.solver.PCG(1e-5 if dtype == jnp.float32 else 1e-12), jm.solver.SparseDirect("superlu"))
     for kind, factors in (("definite", 0), ("indefinite", 1)):
         D, before = dense(kind), factor_counts().factorisations
         solution = solved(blocks(D, symmetric=True, dtype=dtype), split(jnp.asarray(b, dtype)), solver)
@@ -65,14 +65,14 @@ def test_iterations_give_up_in_time_or_not_at_all(rng):
     b = split(rng.standard_normal(200), sizes)
     for mass, reason, steps in ((1.0, "successful", None), (1e-4, "max_steps_reached", 7)):
         A = blocks(K + mass * np.eye(200), sizes, symmetric=True)
-        plain = solved(A, b, jm.PCG(1e-10, max_steps=150))
-        hasty = solved(A, b, jm.PCG(1e-10, max_steps=150, give_up=True))
+        plain = solved(A, b, jm.solver.PCG(1e-10, max_steps=150))
+        hasty = solved(A, b, jm.solver.PCG(1e-10, max_steps=150, give_up=True))
         assert named(hasty.stats["reason"]) == reason
         assert hasty.stats["num_steps"] == (plain.stats["num_steps"] if steps is None else steps)
     with pytest.raises(TypeError, match="PCG: give_up must be True or False"):
-        jm.PCG(give_up=1)
+        jm.solver.PCG(give_up=1)
     with pytest.raises(TypeError, match="Fallback: otherwise"):
-        jm.Fallback(jm.PCG(), "direct")
+        jm.solver.Fallback(jm.solver.PCG(), "direct")
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +81,9 @@ def cable():
     a = np.arange(24)
     system = jm.System(
         {"cable": jm.Vec3()},
-        forces={"springs": jm.Springs((("cable", a), ("cable", a + 1)), 1.0, 0.9)},
-        masses={"mass": jm.UniformMass(("cable", np.arange(25)), 1.0)},
-        constraints={"nail": jm.Fixed(("cable", [0]))},
+        forces={"springs": jm.force.Springs((("cable", a), ("cable", a + 1)), 1.0, 0.9)},
+        masses={"mass": jm.mass.UniformMass(("cable", np.arange(25)), 1.0)},
+        constraints={"nail": jm.constraint.Fixed(("cable", [0]))},
         gravity=(0.0, 0.0, -10.0),
     )
     rest = system.at_rest({"cable": np.arange(25)[:, None] * [0.6, 0.8, 0.0]})
@@ -101,7 +101,7 @@ def test_a_time_step_iterates_while_that_is_fast(newton, cable):
         integrator = jm.ImplicitEuler(linear_system, solver, newton=newton)
         return eqx.filter_jit(lambda stiffness: integrator.step(scene(stiffness), rest, None, 0.01, throw=False))
 
-    default, direct = program(None), program(jm.SparseDirect())
+    default, direct = program(None), program(jm.solver.SparseDirect())
     for stiffness in (1e3, 1e9):
         (end, _, info), (expected, *_) = default(jnp.asarray(stiffness)), direct(jnp.asarray(stiffness))
         assert info.result == jm.RESULTS.successful and info.linear_steps > 0
@@ -112,8 +112,8 @@ def test_a_matrix_that_never_changes_is_factored_once():
     a = np.arange(70)
     system = jm.System(
         {"points": jm.Vec1()},
-        forces={"springs": jm.AnchoredSprings(("points", a), 1.0, np.zeros((70, 1)))},
-        masses={"mass": jm.UniformMass(("points", a), 1.0)},
+        forces={"springs": jm.force.AnchoredSprings(("points", a), 1.0, np.zeros((70, 1)))},
+        masses={"mass": jm.mass.UniformMass(("points", a), 1.0)},
     )
     rest = system.at_rest({"points": np.ones((70, 1))})
     linear_system = jm.MatrixLinearSystem.build(system, rest)

@@ -18,7 +18,7 @@ import jaxmech as jm
 from jaxmech._runtime import atomic_files as _files
 from jaxmech._runtime.atomic_files import replacing
 
-MESH = jm.box_mesh(cells=(2, 1, 1), size=(1.0, 1.0, 1.0))
+MESH = jm.mesh.box_mesh(cells=(2, 1, 1), size=(1.0, 1.0, 1.0))
 FORMATS = [".vtk", ".vtu", ".msh", ".xdmf", ".mesh", ".inp", ".obj", ".off"]
 SURFACES = {".obj", ".off"}  # of triangles
 
@@ -26,7 +26,7 @@ SURFACES = {".obj", ".off"}  # of triangles
 def written(folder: Path, suffix: str) -> Path:
     path = folder / f"mesh{suffix}"
     try:
-        jm.write_mesh(path, MESH.boundary() if suffix in SURFACES else MESH)
+        jm.mesh.write_mesh(path, MESH.boundary() if suffix in SURFACES else MESH)
     except ValueError as error:
         if "No module named" in str(error):
             pytest.skip(str(error))
@@ -60,12 +60,12 @@ def test_damaged_meshes_are_refused_with_their_path(suffix, tmp_path, rng):
     for content in damaged(data, rng, 8):
         path.write_bytes(content)
         try:
-            mesh = jm.read_mesh(path)
+            mesh = jm.mesh.read_mesh(path)
         except ValueError as error:
             refused += 1
             assert str(path) in str(error)
         else:
-            assert isinstance(mesh, jm.Mesh) and np.isfinite(mesh.points).all()
+            assert isinstance(mesh, jm.mesh.Mesh) and np.isfinite(mesh.points).all()
     assert refused > 4
 
 
@@ -91,11 +91,11 @@ def test_a_damaged_pattern_is_refused_with_its_path(tmp_path, rng):
 
 WRITERS = {
     "pattern.npz": lambda path: linear_system().save(path),
-    "mesh.vtk": lambda path: jm.write_mesh(path, MESH),
-    "mesh.msh": lambda path: jm.write_mesh(path, MESH),
-    "matrix.mtx": lambda path: jm.write_matrix(path, linear_system().assemble(*scene())),
-    "matrix.npz": lambda path: jm.write_matrix(path, linear_system().assemble(*scene())),
-    "matrix.csv": lambda path: jm.write_matrix(path, linear_system().assemble(*scene())),
+    "mesh.vtk": lambda path: jm.mesh.write_mesh(path, MESH),
+    "mesh.msh": lambda path: jm.mesh.write_mesh(path, MESH),
+    "matrix.mtx": lambda path: jm.matrix.write_matrix(path, linear_system().assemble(*scene())),
+    "matrix.npz": lambda path: jm.matrix.write_matrix(path, linear_system().assemble(*scene())),
+    "matrix.csv": lambda path: jm.matrix.write_matrix(path, linear_system().assemble(*scene())),
 }
 
 

@@ -46,7 +46,7 @@ def static(name):
 
     def value(theta):
         system, state = theta
-        solution = jm.static_solve(system, state, linear_system, jm.Dense(), rtol=CONVERGED, throw=False)
+        solution = jm.static_solve(system, state, linear_system, jm.solver.Dense(), rtol=CONVERGED, throw=False)
         return weighted(solution.position), solution.info.result._value
 
     return value, start
@@ -62,7 +62,7 @@ def dynamic(name, newton):
         system, state, rayleigh_stiffness, rayleigh_mass, dt = theta
         integrator = jm.ImplicitEuler(
             linear_system,
-            jm.Dense(),
+            jm.solver.Dense(),
             newton=newton,
             rayleigh_stiffness=rayleigh_stiffness,
             rayleigh_mass=rayleigh_mass,

@@ -18,13 +18,13 @@ from jaxmech._model.subsystem import without_unloaded
 
 SYSTEMS = {
     "matrix": jm.MatrixLinearSystem.build,
-    "matrix-free": lambda system, state: jm.MatrixFreeSystem(),
-    "composite": lambda system, state: jm.CompositeLinearSystem.build(
+    "matrix-free": lambda system, state: jm.solver.MatrixFreeSystem(),
+    "composite": lambda system, state: jm.solver.CompositeLinearSystem.build(
         system, state, {"A": jm.Terms(), "K": jm.Factors.only("stiffness")}
     ),
-    "preconditioned": jm.PreconditionedMatrixFreeSystem.build,
-    "preconditioned, assembled": functools.partial(jm.PreconditionedMatrixFreeSystem.build, assembled=True),
-    "precomputed": jm.PrecomputedMatrixSystem.build,
+    "preconditioned": jm.solver.PreconditionedMatrixFreeSystem.build,
+    "preconditioned, assembled": functools.partial(jm.solver.PreconditionedMatrixFreeSystem.build, assembled=True),
+    "precomputed": jm.solver.PrecomputedMatrixSystem.build,
 }
 COMBINATIONS = [(kind, newton) for newton in (False, True) for kind in SYSTEMS]
 
@@ -38,8 +38,8 @@ def with_idle(system):
         return sum(jnp.sum(jnp.sin(a)) for a in x)[None]
 
     mappings = {
-        "A idle": jm.FunctionMapping(tuple((s, [0, 0]) for s in dict.fromkeys(sources)), "A idle", first),
-        "z idle": jm.FunctionMapping(("A idle", [1]), "z idle", lambda a: jnp.concatenate([a, a**2])),
+        "A idle": jm.mapping.FunctionMapping(tuple((s, [0, 0]) for s in dict.fromkeys(sources)), "A idle", first),
+        "z idle": jm.mapping.FunctionMapping(("A idle", [1]), "z idle", lambda a: jnp.concatenate([a, a**2])),
     }
     return jm.System(
         {**system.dofs, "A idle": jm.Vec1(), "z idle": jm.Vec2()},
@@ -83,14 +83,16 @@ def pendulum():
     system = jm.System(
         {"pin": jm.Rigid2(), "bob": jm.Vec2()},
         mappings={
-            "rod": jm.FunctionMapping(("pin", [0]), "bob", lambda q: q[:2] + jnp.stack([jnp.sin(q[2]), -jnp.cos(q[2])]))
+            "rod": jm.mapping.FunctionMapping(
+                ("pin", [0]), "bob", lambda q: q[:2] + jnp.stack([jnp.sin(q[2]), -jnp.cos(q[2])])
+            )
         },
         forces={
-            "hold": jm.AnchoredFrames(("pin", [0]), 30.0, 4.0, [[0.0, 0.0, 0.3]]),
-            "wind": jm.VelocityDamping(("bob", [0]), 0.7),
+            "hold": jm.force.AnchoredFrames(("pin", [0]), 30.0, 4.0, [[0.0, 0.0, 0.3]]),
+            "wind": jm.force.VelocityDamping(("bob", [0]), 0.7),
         },
-        masses={"pin": jm.PlanarRigidMass(("pin", [0]), 0.5, 0.1), "bob": jm.UniformMass(("bob", [0]), 2.0)},
-        constraints={"slide": jm.FixedComponents(("pin", [0]), (False, True, False))},
+        masses={"pin": jm.mass.PlanarRigidMass(("pin", [0]), 0.5, 0.1), "bob": jm.mass.UniformMass(("bob", [0]), 2.0)},
+        constraints={"slide": jm.constraint.FixedComponents(("pin", [0]), (False, True, False))},
         gravity=(0.0, -9.81),
     )
     state = system.at_rest({"pin": [[0.1, 0.0, 0.4]]})
@@ -142,13 +144,13 @@ def test_statics_with_derivatives_trajectories_and_modes():
 
 def test_a_skin_that_is_only_drawn_follows():
     """Free fall from rest: `v = g h`, `x = x0 + g h^2` after one step of implicit Euler, of all points alike."""
-    box = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
+    box = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
     places = np.array([[0.5, 0.5, 0.5], [0.2, 0.3, 0.4], [2.0, -1.0, 0.5]])
     system = jm.System(
         {"body": jm.Vec3(), "skin": jm.Vec3()},
-        forces={"solid": jm.TetrahedronFEM.from_mesh("body", box, jm.LinearElastic(1e3, 0.3))},
-        masses={"mass": jm.ConsistentMass.from_mesh("body", box, 2.0)},
-        mappings={"skin": jm.BarycentricMapping.from_mesh("body", "skin", box, places)},
+        forces={"solid": jm.force.TetrahedronFEM.from_mesh("body", box, jm.material.LinearElastic(1e3, 0.3))},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("body", box, 2.0)},
+        mappings={"skin": jm.mapping.BarycentricMapping.from_mesh("body", "skin", box, places)},
         gravity=(0.0, 0.0, -10.0),
     )
     start = system.at_rest({"body": box.points})

@@ -45,7 +45,7 @@ def columns(system, state, factors, vectors, terms):
     unravel, _ = unraveller(system, state)
 
     def product(f, u):
-        return ravel_pytree(jm.MatrixFreeSystem(terms).unconstrained(system, state, f).mv(unravel(u)))[0]
+        return ravel_pytree(jm.solver.MatrixFreeSystem(terms).unconstrained(system, state, f).mv(unravel(u)))[0]
 
     return jax.vmap(lambda f: jax.vmap(lambda u: product(f, u), out_axes=1)(vectors))(factors)
 
@@ -181,7 +181,7 @@ def test_the_symmetric_part_keeps_its_promise(name):
     assert A.symmetric
     close(A.to_dense(), A.to_dense().T)
     with pytest.raises(ValueError, match="cannot take the symmetric part"):
-        jm.MatrixFreeSystem(terms).assemble(scene.system, scene.state)
+        jm.solver.MatrixFreeSystem(terms).assemble(scene.system, scene.state)
 
 
 @every
@@ -298,7 +298,7 @@ def test_vmap_over_one_argument(name):
 
     many = jax.tree.map(lambda a: jnp.stack([a, 2 * a]), state.velocity)
     together = quick(jax.vmap(value, in_axes=(None, None, 0)))(linear_system(name), system, many)
-    force = next(n for n, f in system.forces.items() if isinstance(f, jm.Springs))
+    force = next(n for n, f in system.forces.items() if isinstance(f, jm.force.Springs))
 
     def stiffer(k):
         return eqx.tree_at(lambda s: s.forces[force].stiffness, system, k)
@@ -331,9 +331,9 @@ def test_jit_equals_eager(name):
 
 
 SOLVERS = {
-    "dense": jm.Dense(),
-    "sparse direct": jm.SparseDirect("superlu"),
-    "pcg": jm.PCG(rtol=1e-13),
+    "dense": jm.solver.Dense(),
+    "sparse direct": jm.solver.SparseDirect("superlu"),
+    "pcg": jm.solver.PCG(rtol=1e-13),
     "lineax CG": lx.CG(rtol=1e-13, atol=0.0),
     "lineax GMRES": lx.GMRES(rtol=1e-13, atol=0.0, restart=40),
     "lineax LU": lx.LU(),

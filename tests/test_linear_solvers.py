@@ -45,7 +45,7 @@ def varied(A, sizes, theta):
     entries = {
         pair: eqx.tree_at(lambda e: e.values, e, (1 + theta * jnp.sin(e.values)) * e.values) for pair, e in A.entries.items()
     }
-    return jm.BlockMatrix(entries, sizes, A.symmetric, A.dtype)
+    return jm.matrix.BlockMatrix(entries, sizes, A.symmetric, A.dtype)
 
 
 def family(D, theta):
@@ -123,7 +123,7 @@ def test_single_precision(name, kind, rng):
     near(x, np.linalg.solve(D, b), tolerance)
 
 
-@pytest.mark.parametrize("solver", [jm.PCG(TIGHT), pytest.param(jm.GMRES(TIGHT), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("solver", [jm.solver.PCG(TIGHT), pytest.param(jm.solver.GMRES(TIGHT), marks=pytest.mark.slow)])
 def test_warm_starts(solver, rng):
     D = dense("definite")
     A, b = blocks(D, symmetric=True), rng.standard_normal(14)
@@ -144,7 +144,8 @@ def test_warm_starts(solver, rng):
 
 
 @pytest.mark.parametrize(
-    "solver", [pytest.param(jm.PCG(TIGHT), marks=pytest.mark.slow), jm.Cholesky(), jm.SparseDirect("superlu")]
+    "solver",
+    [pytest.param(jm.solver.PCG(TIGHT), marks=pytest.mark.slow), jm.solver.Cholesky(), jm.solver.SparseDirect("superlu")],
 )
 def test_states_of_different_sizes(solver, rng):
     D, b = dense("definite"), rng.standard_normal(14)
@@ -152,7 +153,7 @@ def test_states_of_different_sizes(solver, rng):
     near(flat(jax.jit(lambda b: lx.linear_solve(A, b, solver).value)(split(b, TWO))), np.linalg.solve(D, b), ITERATED)
 
 
-@pytest.mark.parametrize("solver", [jm.Dense(), jm.Cholesky(), jm.SVD(), jm.BlockTridiagonal()])
+@pytest.mark.parametrize("solver", [jm.solver.Dense(), jm.solver.Cholesky(), jm.solver.SVD(), jm.solver.BlockTridiagonal()])
 def test_right_hand_sides_share_a_factor(solver):
     """A batch of right-hand sides factorises one matrix: no operation on a batch of matrices is in the program."""
     A = blocks(chained(dense("definite", CHAIN)), CHAIN, symmetric=True)
@@ -166,7 +167,7 @@ def test_right_hand_sides_share_a_factor(solver):
 def test_sparse_right_hand_sides_share_a_factor(rng):
     A = blocks(dense("definite", seed=77), symmetric=True)
     before = factor_counts().factorisations
-    jax.vmap(lambda b: flat(lx.linear_solve(A, split(b), jm.SparseDirect()).value))(rng.standard_normal((4, 14)))
+    jax.vmap(lambda b: flat(lx.linear_solve(A, split(b), jm.solver.SparseDirect()).value))(rng.standard_normal((4, 14)))
     assert factor_counts().factorisations == before + 1
 
 
@@ -207,67 +208,72 @@ def test_a_batch_of_matrices_of_one_pattern_with_many_right_hand_sides_each(rng)
 def test_block_tridiagonal_refuses_other_patterns(rng):
     with pytest.raises(ValueError, match="couples states 'a' and 'b'.*SparseDirect"):
         lx.linear_solve(
-            blocks(chained(dense("definite")), TWO, symmetric=True), split(np.ones(14), TWO), jm.BlockTridiagonal()
+            blocks(chained(dense("definite")), TWO, symmetric=True), split(np.ones(14), TWO), jm.solver.BlockTridiagonal()
         )
     A = blocks(dense("definite", CHAIN), CHAIN, symmetric=True)
-    assert reason_of(jm.BlockTridiagonal(), A, split(rng.standard_normal(14), CHAIN)) == "not_block_tridiagonal"
+    assert reason_of(jm.solver.BlockTridiagonal(), A, split(rng.standard_normal(14), CHAIN)) == "not_block_tridiagonal"
 
 
 def test_preconditioners_refuse_what_they_are_not_for(rng):
     operator = lx.FunctionLinearOperator(lambda x: 2 * x, jax.ShapeDtypeStruct((4,), jnp.float64), lx.symmetric_tag)
-    assert lx.linear_solve(operator, jnp.ones(4), jm.PCG()).stats["num_steps"] == 1
-    for preconditioner in (jm.Jacobi(), jm.BlockJacobi(), jm.SSOR(), jm.IncompleteFactor()):
+    assert lx.linear_solve(operator, jnp.ones(4), jm.solver.PCG()).stats["num_steps"] == 1
+    for preconditioner in (jm.solver.Jacobi(), jm.solver.BlockJacobi(), jm.solver.SSOR(), jm.solver.IncompleteFactor()):
         with pytest.raises(ValueError, match="BlockMatrix.*NoPreconditioner"):
-            lx.linear_solve(operator, jnp.ones(4), jm.PCG(preconditioner=preconditioner))
+            lx.linear_solve(operator, jnp.ones(4), jm.solver.PCG(preconditioner=preconditioner))
     with pytest.raises(ValueError, match="MINRES: the preconditioner SSOR"):
-        jm.MINRES(preconditioner=jm.SSOR())
+        jm.solver.MINRES(preconditioner=jm.solver.SSOR())
     with pytest.raises(ValueError, match="omega must be between 0 and 2"):
-        jm.SSOR(2.0)
+        jm.solver.SSOR(2.0)
     with pytest.raises(ValueError, match="does not offer the ordering 'nested_dissection'"):
-        jm.SparseDirect("superlu", ordering="nested_dissection")
+        jm.solver.SparseDirect("superlu", ordering="nested_dissection")
     with pytest.raises(ValueError, match="ordering 'best' is not one of"):
-        jm.SparseDirect(ordering="best")
+        jm.solver.SparseDirect(ordering="best")
 
 
 def test_the_rule_says_what_it_takes_and_why():
-    rule = jm.AutoLinearSolver()
+    rule = jm.solver.AutoLinearSolver()
     small = blocks(dense("definite"), symmetric=True)
-    assert rule.choose(small) == (jm.Dense(), "14 unknowns: a dense factor is the fastest to 60.")
+    assert rule.choose(small) == (jm.solver.Dense(), "14 unknowns: a dense factor is the fastest to 60.")
     sizes = (("a", 40, 2),)
     D = dense("definite", sizes)
     big, unsymmetric = (blocks(D, sizes, symmetric=promise) for promise in (True, False))
-    assert isinstance(rule.choose(big)[0], jm.SparseDirect) and "80 unknowns, symmetric" in rule.choose(big)[1]
-    assert isinstance(jm.AutoLinearSolver(batched=True).choose(big)[0], jm.PCG)
-    for A, first in ((big, jm.PCG), (unsymmetric, jm.BiCGStab)):
-        solver, why = jm.AutoLinearSolver(inertial=True, rtol=1e-6).choose(A)
-        assert isinstance(solver.first, first) and solver.first.rtol == 1e-6 and solver.otherwise == jm.SparseDirect()
+    assert isinstance(rule.choose(big)[0], jm.solver.SparseDirect) and "80 unknowns, symmetric" in rule.choose(big)[1]
+    assert isinstance(jm.solver.AutoLinearSolver(batched=True).choose(big)[0], jm.solver.PCG)
+    for A, first in ((big, jm.solver.PCG), (unsymmetric, jm.solver.BiCGStab)):
+        solver, why = jm.solver.AutoLinearSolver(inertial=True, rtol=1e-6).choose(A)
+        assert isinstance(solver.first, first) and solver.first.rtol == 1e-6 and solver.otherwise == jm.solver.SparseDirect()
         assert "iterations if few are enough. Otherwise: 80 unknowns" in why
-        assert jm.default_solver(A, inertial=True).first.rtol == 1e-10
-    assert isinstance(jm.AutoLinearSolver(inertial=True, platform="tpu").choose(big)[0], jm.PCG)
+        assert jm.solver.default_solver(A, inertial=True).first.rtol == 1e-10
+    assert isinstance(jm.solver.AutoLinearSolver(inertial=True, platform="tpu").choose(big)[0], jm.solver.PCG)
     frames = (("a", 12, 6),)
-    assert jm.default_solver(blocks(dense("definite", frames), frames, symmetric=True), inertial=True) == jm.SparseDirect()
+    assert (
+        jm.solver.default_solver(blocks(dense("definite", frames), frames, symmetric=True), inertial=True)
+        == jm.solver.SparseDirect()
+    )
     node = np.repeat(np.arange(40), 2)
     chain = blocks(np.where(np.abs(node[:, None] - node) <= 1, D, 0.0), sizes, symmetric=True)
-    assert isinstance(jm.AutoLinearSolver(chain=True).choose(chain)[0], jm.BlockTridiagonal)
-    assert isinstance(jm.default_solver(chain), jm.SparseDirect)
+    assert isinstance(jm.solver.AutoLinearSolver(chain=True).choose(chain)[0], jm.solver.BlockTridiagonal)
+    assert isinstance(jm.solver.default_solver(chain), jm.solver.SparseDirect)
 
     def products(n, *tags):
         return lx.FunctionLinearOperator(lambda x: 2 * x, jax.ShapeDtypeStruct((n,), jnp.float64), tags)
 
-    assert isinstance(rule.choose(products(100, lx.symmetric_tag))[0], jm.PCG)
-    assert isinstance(rule.choose(products(100))[0], jm.GMRES)
-    huge = jm.BlockMatrix({("a", "a"): big["a", "a"]}, (("a", 10**6, 3),), True, big.dtype)
+    assert isinstance(rule.choose(products(100, lx.symmetric_tag))[0], jm.solver.PCG)
+    assert isinstance(rule.choose(products(100))[0], jm.solver.GMRES)
+    huge = jm.matrix.BlockMatrix({("a", "a"): big["a", "a"]}, (("a", 10**6, 3),), True, big.dtype)
     with pytest.raises(ValueError, match="3000000 unknowns are more than .*SmoothedAggregation"):
         rule.choose(huge)
-    assert isinstance(jm.AutoLinearSolver(inertial=True).choose(huge)[0], jm.PCG)
+    assert isinstance(jm.solver.AutoLinearSolver(inertial=True).choose(huge)[0], jm.solver.PCG)
 
 
 def bar(cells):
     """The stiffness of a clamped elastic bar of nearly incompressible tetrahedra, and its points."""
-    mesh = jm.box_mesh(cells=cells, size=(3.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=cells, size=(3.0, 1.0, 1.0))
     root = mesh.nodes_where(lambda x: x[:, 0] == 0.0)
-    elastic = jm.TetrahedronFEM.from_mesh("bar", mesh, jm.LinearElastic(young=1e5, poisson=0.4))
-    system = jm.System({"bar": jm.Vec3()}, forces={"elastic": elastic}, constraints={"clamp": jm.Fixed(("bar", root))})
+    elastic = jm.force.TetrahedronFEM.from_mesh("bar", mesh, jm.material.LinearElastic(young=1e5, poisson=0.4))
+    system = jm.System(
+        {"bar": jm.Vec3()}, forces={"elastic": elastic}, constraints={"clamp": jm.constraint.Fixed(("bar", root))}
+    )
     rest = system.at_rest({"bar": mesh.points})
     linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
     return eqx.filter_jit(linear_system.assemble)(system, rest), mesh
@@ -277,19 +283,19 @@ def test_multigrid_takes_few_iterations_and_keeps_serving():
     pytest.importorskip("pyamg")
     A, mesh = bar((9, 3, 3))
     b = {"bar": jnp.zeros_like(mesh.points).at[-1, 2].set(1.0)}
-    M = jm.SmoothedAggregation.from_matrix(A, {"bar": mesh.points})
-    again = jm.SmoothedAggregation.from_matrix(A, {"bar": mesh.points})
+    M = jm.solver.SmoothedAggregation.from_matrix(A, {"bar": mesh.points})
+    again = jm.solver.SmoothedAggregation.from_matrix(A, {"bar": mesh.points})
     assert all(np.array_equal(p, q) for p, q in zip(jax.tree.leaves(M), jax.tree.leaves(again), strict=True))
-    solve = eqx.filter_jit(lambda A, M: lx.linear_solve(A, b, jm.PCG(preconditioner=M)))
+    solve = eqx.filter_jit(lambda A, M: lx.linear_solve(A, b, jm.solver.PCG(preconditioner=M)))
     solution = solve(A, M)
     assert solution.stats["num_steps"] <= 20
-    direct = lx.linear_solve(A, b, jm.SparseDirect()).value["bar"]
+    direct = lx.linear_solve(A, b, jm.solver.SparseDirect()).value["bar"]
     near(solution.value["bar"], direct, 1e-5)  # residual 1e-8, condition 1e4
     assert solve(A.scaled(1.7), M).stats["num_steps"] <= 25
     with pytest.raises(ValueError, match="positions lacks state 'bar'"):
-        jm.SmoothedAggregation.from_matrix(A, {})
+        jm.solver.SmoothedAggregation.from_matrix(A, {})
     with pytest.raises(TypeError, match="outside jit"):
-        eqx.filter_jit(lambda A: jm.SmoothedAggregation.from_matrix(A, {"bar": mesh.points}))(A)
+        eqx.filter_jit(lambda A: jm.solver.SmoothedAggregation.from_matrix(A, {"bar": mesh.points}))(A)
 
 
 @pytest.mark.parametrize("symmetric", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -297,8 +303,8 @@ def test_an_incomplete_factor_is_near_the_whole_one(symmetric):
     """6 and 8 iterations where block Jacobi takes 163 and 738; a hundred in the order in which a box numbers its nodes."""
     A, mesh = bar((9, 3, 3))
     b = {"bar": jnp.zeros_like(mesh.points).at[-1, 2].set(1.0)}
-    A = jm.BlockMatrix(A.entries, A.sizes, symmetric, A.dtype)
-    solver = (jm.PCG if symmetric else jm.GMRES)(preconditioner=jm.IncompleteFactor())
+    A = jm.matrix.BlockMatrix(A.entries, A.sizes, symmetric, A.dtype)
+    solver = (jm.solver.PCG if symmetric else jm.solver.GMRES)(preconditioner=jm.solver.IncompleteFactor())
     solution = eqx.filter_jit(lambda A: lx.linear_solve(A, b, solver))(A)
     assert solution.stats["num_steps"] <= 12
 
@@ -307,7 +313,7 @@ def test_multigrid_names_its_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyamg", None)
     A = blocks(dense("definite"), symmetric=True)
     with pytest.raises(ImportError, match="jaxmech\\[amg\\]"):
-        jm.SmoothedAggregation.from_matrix(A, {"a": np.zeros((7, 2))})
+        jm.solver.SmoothedAggregation.from_matrix(A, {"a": np.zeros((7, 2))})
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])

@@ -39,7 +39,7 @@ def close(a, b, tolerance=ROUND_OFF):
     assert np.abs(a - b).max(initial=0) <= tolerance * scale, (np.abs(a - b).max() / scale, scale)
 
 
-class Link(jm.AbstractEnergyForceField):
+class Link(jm.force.AbstractEnergyForceField):
     """A spring that cannot be damped, and so promises a symmetric matrix."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -56,8 +56,8 @@ def chain(nodes=5, name="chain", stiffness=40.0, links=None, **changes):
     b = a + 1 if links is None else np.asarray(links)[:, 1]
     parts = {
         "forces": {"links": Link(((name, a), (name, b)), stiffness, 0.8)},
-        "masses": {"mass": jm.UniformMass((name, np.arange(nodes)), 0.5)},
-        "constraints": {"hook": jm.Fixed((name, [0]))},
+        "masses": {"mass": jm.mass.UniformMass((name, np.arange(nodes)), 0.5)},
+        "constraints": {"hook": jm.constraint.Fixed((name, [0]))},
         "rayleigh": {"links": 0.02, "mass": 0.1},
         "gravity": (0.0, 0.0, -9.81),
     }
@@ -88,7 +88,7 @@ def on_frames():
 
 def test_matrices_of_one_pass_are_those_made_alone():
     system, state, alone, expected = on_frames()
-    composite = jm.CompositeLinearSystem.build(system, state, ALL, shared=True)
+    composite = jm.solver.CompositeLinearSystem.build(system, state, ALL, shared=True)
     matrices = quick(lambda c, *a: c.matrices(*a))(composite, system, state, FACTORS)
     assert sorted(matrices) == sorted(ALL)
     for part in PARTS:
@@ -119,9 +119,7 @@ def test_momentum_and_weights_are_those_of_the_scene(name):
     scene = scenes.build(name)
     system, state = scene.system, scene.state
     fresh = jm.MatrixLinearSystem.build(system, state)
-    expected, light = quick(lambda s, x: (jm.momentum(s, x.position, x.velocity), jm.total_force(weightless(s), x)))(
-        system, state
-    )
+    expected, light = quick(lambda s, x: (jm.momentum(s, x), jm.total_force(weightless(s), x)))(system, state)
     for linear_system in (fresh, fresh.using(fresh.init(system, state))):
         found, force = quick(lambda ls, s, x: (ls.momentum(s, x, x.velocity), ls.linearized(s, x, weights=False)[1]))(
             linear_system, system, state
@@ -138,8 +136,8 @@ def test_kept_masses_are_read_where_the_pattern_is_theirs(monkeypatch):
     monkeypatch.setattr(base, "momentum", lambda *a: asked.append(1) or original(*a))
 
     def elements_asked(made, **terms):
-        mesh = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
-        elastic = jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(1e3, 0.3))
+        mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+        elastic = jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.NeoHookean(1e3, 0.3))
         system = jm.System({"body": jm.Vec3()}, forces={"elastic": elastic}, masses={"mass": made(mesh)})
         state = system.at_rest({"body": mesh.points})
         fresh = jm.MatrixLinearSystem.build(system, state, jm.Terms(**terms))
@@ -150,21 +148,21 @@ def test_kept_masses_are_read_where_the_pattern_is_theirs(monkeypatch):
         close(found["body"], jm.momentum(system, stretching)["body"])
         return len(asked)
 
-    assert elements_asked(lambda mesh: jm.ConsistentMass.from_mesh("body", mesh, 2.0)) == 0
-    assert elements_asked(lambda mesh: jm.DiagonalMass.from_mesh("body", mesh, 2.0)) == 1
-    assert elements_asked(lambda mesh: jm.ConsistentMass.from_mesh("body", mesh, 2.0), mass=False) == 1
+    assert elements_asked(lambda mesh: jm.mass.ConsistentMass.from_mesh("body", mesh, 2.0)) == 0
+    assert elements_asked(lambda mesh: jm.mass.DiagonalMass.from_mesh("body", mesh, 2.0)) == 1
+    assert elements_asked(lambda mesh: jm.mass.ConsistentMass.from_mesh("body", mesh, 2.0), mass=False) == 1
 
 
 def test_a_matrix_has_the_pattern_of_its_own_parts():
     system, state = chain()
-    composite = jm.CompositeLinearSystem.build(system, state, ALL)
+    composite = jm.solver.CompositeLinearSystem.build(system, state, ALL)
     blocks = {name: composite[name].patterns["chain", "chain"].blocks for name in ALL}
     assert blocks == {"A": 13, "mass": 5, "damping": 5, "stiffness": 13, "rayleigh": 13, "geometric": 5}
     with pytest.raises(KeyError, match="no matrix 'W'; there are"):
         composite["W"]
 
 
-class Curved(jm.AbstractEnergyForceField):
+class Curved(jm.force.AbstractEnergyForceField):
     """A force field with a function in its energy that is easily found in a program."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -193,15 +191,15 @@ def test_nothing_is_evaluated_twice():
             "main": Curved((("main", [0, 1]), ("main", [1, 2])), 2.0),
             "child": Curved((("child", [0]), ("child", [1])), 3.0),
         },
-        masses={"mass": jm.UniformMass(("main", [0, 1, 2]), 1.0)},
-        mappings={"bend": jm.FunctionMapping(("main", [0, 2]), "child", jnp.sinh)},
+        masses={"mass": jm.mass.UniformMass(("main", [0, 1, 2]), 1.0)},
+        mappings={"bend": jm.mapping.FunctionMapping(("main", [0, 2]), "child", jnp.sinh)},
         rayleigh={"child": 0.1},
     )
     state = system.at_rest({"main": 0.3 * np.arange(9.0).reshape(3, 3)})
     alone = jm.MatrixLinearSystem.build(system, state)
     parts = {part: jm.Factors.only(part) for part in PARTS}
     again = {f"{part} again": (jm.Terms(), jm.Factors.only(part)) for part in PARTS}
-    several = jm.CompositeLinearSystem.build(system, state, {"A": jm.Terms(), **parts, **again})
+    several = jm.solver.CompositeLinearSystem.build(system, state, {"A": jm.Terms(), **parts, **again})
 
     def counts(function):
         jaxpr = jax.make_jaxpr(lambda s: jax.tree.leaves(function(system, s)))(state).jaxpr
@@ -214,7 +212,7 @@ def test_nothing_is_evaluated_twice():
 
 def test_composite_under_transformations():
     system, state = chain()
-    composite = jm.CompositeLinearSystem.build(system, state, {"A": jm.Terms(), "K": jm.Factors.only("stiffness")})
+    composite = jm.solver.CompositeLinearSystem.build(system, state, {"A": jm.Terms(), "K": jm.Factors.only("stiffness")})
 
     def entries(stiffness, factors=FACTORS):
         scene = eqx.tree_at(lambda s: s.forces["links"].stiffness, system, stiffness)
@@ -233,7 +231,9 @@ def test_composite_under_transformations():
 
 def test_composite_is_a_linear_system():
     system, state = chain()
-    composite = jm.CompositeLinearSystem.build(system, state, {"S": jm.Terms(), "M": jm.Factors.only("mass")}, solver="S")
+    composite = jm.solver.CompositeLinearSystem.build(
+        system, state, {"S": jm.Terms(), "M": jm.Factors.only("mass")}, solver="S"
+    )
     plain = jm.MatrixLinearSystem.build(system, state)
     assert composite.terms == plain.terms
     ends = [jm.ImplicitEuler(s).step(system, state, None, 0.01)[0] for s in (composite, plain)]
@@ -254,7 +254,7 @@ def test_composite_is_a_linear_system():
 )
 def test_wrong_selections_are_refused(matrices, solver, words):
     with pytest.raises((ValueError, TypeError), match=words):
-        jm.CompositeLinearSystem.build(*chain(), matrices, solver=solver)
+        jm.solver.CompositeLinearSystem.build(*chain(), matrices, solver=solver)
     with pytest.raises(ValueError, match=r"part must be one of .*, got 'inertia'"):
         jm.Factors.only("inertia")
 
@@ -267,7 +267,7 @@ def test_scenes_share_a_pattern():
     links = [(0, 1), (1, 2), (2, 3), (3, 4)]
     (plain, state), (crossed, _) = chain(), chain(links=[*links, (1, 4)])
     systems = [jm.MatrixLinearSystem.build(s, state) for s in (plain, crossed)]
-    shared = jm.share_pattern(systems)
+    shared = jm.solver.share_pattern(systems)
     assert [s.patterns["chain", "chain"].blocks for s in (*systems, *shared)] == [13, 15, 15, 15]
     for scene, one, other in zip((plain, crossed), systems, shared, strict=True):
         close(one.assemble(scene, state, FACTORS).to_dense(), other.assemble(scene, state, FACTORS).to_dense(), 0.0)
@@ -282,9 +282,9 @@ def test_scenes_share_a_pattern():
         systems[0].unconstrained(plain, state).plus(systems[1].unconstrained(crossed, state))
     for wrong in (systems[0], [plain]):
         with pytest.raises(TypeError, match="share_pattern: .* must be"):
-            jm.share_pattern(wrong)
+            jm.solver.share_pattern(wrong)
     with pytest.raises(ValueError, match="main states .* differ"):
-        jm.share_pattern([systems[0], jm.MatrixLinearSystem.build(*chain(6))])
+        jm.solver.share_pattern([systems[0], jm.MatrixLinearSystem.build(*chain(6))])
 
 
 def test_equal_sizes_are_not_equal_patterns():
@@ -340,16 +340,20 @@ def test_another_scene_is_refused(jitted):
     system, state = chain()
     kinds = (
         jm.MatrixLinearSystem.build(system, state),
-        jm.CompositeLinearSystem.build(system, state, ALL),
-        jm.PrecomputedMatrixSystem.build(system, state),
-        jm.PreconditionedMatrixFreeSystem.build(system, state),
+        jm.solver.CompositeLinearSystem.build(system, state, ALL),
+        jm.solver.PrecomputedMatrixSystem.build(system, state),
+        jm.solver.PreconditionedMatrixFreeSystem.build(system, state),
     )
     longer = chain(6)
     renamed = chain(name="rope")
-    heavier = chain(masses={"mass": jm.UniformMass(("chain", [3, 4]), 0.5)})
+    heavier = chain(masses={"mass": jm.mass.UniformMass(("chain", [3, 4]), 0.5)})
     batch = jm.State(*(jax.tree.map(lambda a: a[None], part) for part in (state.position, state.velocity)), state.time)
     for linear_system in kinds:
-        who = "this " + type(linear_system).__name__ if not isinstance(linear_system, jm.CompositeLinearSystem) else "this "
+        who = (
+            "this " + type(linear_system).__name__
+            if not isinstance(linear_system, jm.solver.CompositeLinearSystem)
+            else "this "
+        )
         assemble = eqx.filter_jit(linear_system.assemble) if jitted else linear_system.assemble
         with pytest.raises(ValueError, match=who + r".* was built for positions of shapes"):
             assemble(*longer)
@@ -382,7 +386,7 @@ def test_products_of_wrong_shapes_are_refused():
 def test_a_precomputed_matrix_follows_the_factors_and_not_the_state():
     """A time step may change: the parts are kept, not their sum."""
     system, state, plain, expected = on_frames()
-    kept = jm.PrecomputedMatrixSystem.build(system, state)
+    kept = jm.solver.PrecomputedMatrixSystem.build(system, state)
     assert set(kept.parts.names) == set(PARTS)
     moved = jm.State({s: x.at[:, :2].add(1.0) for s, x in state.position.items()}, state.velocity, state.time)
     total = sum(NUMBERS[part] * expected[part] for part in PARTS)
@@ -395,12 +399,14 @@ def test_modified_newton_arrives_at_the_same_place():
     hanging = jm.static_solve(system, state, load_steps=2).state
     stiff = jm.Terms(mass=False, damping=False)
     answers = []
-    for kind in (jm.MatrixLinearSystem, jm.PrecomputedMatrixSystem):
+    for kind in (jm.MatrixLinearSystem, jm.solver.PrecomputedMatrixSystem):
         linear_system = kind.build(system, hanging, stiff)
 
         def tip(stiffness, linear_system=linear_system):
             scene = eqx.tree_at(lambda s: s.forces["links"].stiffness, system, stiffness)
-            solution = jm.static_solve(scene, hanging, linear_system, jm.Dense(), rtol=1e-10, max_steps=200, throw=False)
+            solution = jm.static_solve(
+                scene, hanging, linear_system, jm.solver.Dense(), rtol=1e-10, max_steps=200, throw=False
+            )
             return solution.position["chain"][-1, 2], solution.info.iterations
 
         (z, iterations), slope = quick(jax.value_and_grad(tip, has_aux=True))(jnp.asarray(41.0))
@@ -414,27 +420,30 @@ def test_modified_newton_arrives_at_the_same_place():
 def test_linear_dynamics_about_a_state():
     """With springs that are linear (no rest length, no damping) the kept matrix is the matrix."""
     on = ("chain", np.arange(5))
-    anchors = jm.AnchoredSprings(on, jnp.linspace(3.0, 9.0, 5), np.zeros((5, 3)))
+    anchors = jm.force.AnchoredSprings(on, jnp.linspace(3.0, 9.0, 5), np.zeros((5, 3)))
     system, state = chain(forces={"anchors": anchors}, rayleigh={"anchors": 0.02})
     ends = []
-    for kind in (jm.MatrixLinearSystem, jm.PrecomputedMatrixSystem):
+    for kind in (jm.MatrixLinearSystem, jm.solver.PrecomputedMatrixSystem):
         ends.append(jm.simulate(system, state, jm.ImplicitEuler(kind.build(system, state)), 0.05, 10).last.position["chain"])
     close(*ends)
 
 
 def carrier(cargo=0.3):
     """A chain that carries two points between its nodes: their mass and their drag are the same in any motion."""
-    mapping = jm.SumMapping(("chain", [[1, 2], [3, 4]]), "points", [[0.4, 0.6], [0.7, 0.3]])
+    mapping = jm.mapping.SumMapping(("chain", [[1, 2], [3, 4]]), "points", [[0.4, 0.6], [0.7, 0.3]])
     _, state = chain()
     system = jm.System(
         {"chain": jm.Vec3(), "points": jm.Vec3()},
         forces={
             "links": Link((("chain", np.arange(4)), ("chain", np.arange(1, 5))), 40.0, 0.8),
-            "drag": jm.VelocityDamping(("points", [0, 1]), 0.4),
+            "drag": jm.force.VelocityDamping(("points", [0, 1]), 0.4),
         },
-        masses={"chain": jm.UniformMass(("chain", np.arange(5)), 0.5), "cargo": jm.UniformMass(("points", [0, 1]), cargo)},
+        masses={
+            "chain": jm.mass.UniformMass(("chain", np.arange(5)), 0.5),
+            "cargo": jm.mass.UniformMass(("points", [0, 1]), cargo),
+        },
         mappings={"between": mapping},
-        constraints={"hook": jm.Fixed(("chain", [0]))},
+        constraints={"hook": jm.constraint.Fixed(("chain", [0]))},
         rayleigh={"links": 0.02, "cargo": 0.1},
         gravity=(0.0, 0.0, -9.81),
     )
@@ -461,24 +470,24 @@ def test_what_no_motion_changes_is_evaluated_once():
 
 def test_a_law_that_is_not_linear_is_not_kept():
     """A pattern serves every law; what was linear where it was built need not be where it is used."""
-    mesh = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
     scene = {
-        law: jm.System({"b": jm.Vec3()}, forces={"f": jm.TetrahedronFEM.from_mesh("b", mesh, law(1e3, 0.3))})
-        for law in (jm.LinearElastic, jm.NeoHookean)
+        law: jm.System({"b": jm.Vec3()}, forces={"f": jm.force.TetrahedronFEM.from_mesh("b", mesh, law(1e3, 0.3))})
+        for law in (jm.material.LinearElastic, jm.material.NeoHookean)
     }
-    state = scene[jm.LinearElastic].at_rest({"b": mesh.points})
-    linear_system = jm.MatrixLinearSystem.build(scene[jm.LinearElastic], state, STATICS)
-    kept = linear_system.init(scene[jm.LinearElastic], state)
+    state = scene[jm.material.LinearElastic].at_rest({"b": mesh.points})
+    linear_system = jm.MatrixLinearSystem.build(scene[jm.material.LinearElastic], state, STATICS)
+    kept = linear_system.init(scene[jm.material.LinearElastic], state)
     assert kept is not None
-    assert linear_system.init(scene[jm.NeoHookean], state) is None
-    assert linear_system.using(kept).init(scene[jm.NeoHookean], state) is None
+    assert linear_system.init(scene[jm.material.NeoHookean], state) is None
+    assert linear_system.using(kept).init(scene[jm.material.NeoHookean], state) is None
 
 
 @pytest.mark.slow
 def test_gradients_pass_by_what_no_motion_changes():
     """Through `simulate`, which keeps it, as through steps one by one, which do not."""
     system, state = carrier()
-    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.Dense())
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.solver.Dense())
 
     def end(cargo, whole):
         scene = eqx.tree_at(lambda s: s.masses["cargo"].mass, system, cargo)
@@ -498,13 +507,13 @@ def test_gradients_pass_by_what_no_motion_changes():
 @functools.cache
 def swinging(every=3, assembled=False):
     system, state = chain(rayleigh={"links": 0.02})
-    linear_system = jm.PreconditionedMatrixFreeSystem.build(system, state, every=every, assembled=assembled)
+    linear_system = jm.solver.PreconditionedMatrixFreeSystem.build(system, state, every=every, assembled=assembled)
     return system, state, linear_system
 
 
 def stepper(linear_system, preconditioner=None):
-    preconditioner = jm.WarpedFactor(jm.Cholesky()) if preconditioner is None else preconditioner
-    return jm.ImplicitEuler(linear_system, jm.PCG(1e-13, preconditioner=preconditioner), rayleigh_mass=0.1)
+    preconditioner = jm.solver.WarpedFactor(jm.solver.Cholesky()) if preconditioner is None else preconditioner
+    return jm.ImplicitEuler(linear_system, jm.solver.PCG(1e-13, preconditioner=preconditioner), rayleigh_mass=0.1)
 
 
 @pytest.mark.parametrize("assembled", [pytest.param(False, marks=pytest.mark.slow), True])
@@ -540,7 +549,7 @@ def test_gradients_pass_by_what_is_kept():
         scene = eqx.tree_at(lambda s: s.forces["links"].stiffness, system, stiffness)
         return integrator.step(scene, moved, carry, 0.05, throw=False)[0].position["chain"][-1, 2]
 
-    plain = jm.ImplicitEuler(linear_system.matrix, jm.Dense(), rayleigh_mass=0.1)
+    plain = jm.ImplicitEuler(linear_system.matrix, jm.solver.Dense(), rayleigh_mass=0.1)
     pairs = ((stepping, carry), (plain, None))
     slopes = [quick(jax.grad(lambda k, i=i, c=c: tip(k, i, c)))(jnp.asarray(40.0)) for i, c in pairs]
     close(*slopes, ITERATIVE)
@@ -549,13 +558,18 @@ def test_gradients_pass_by_what_is_kept():
 def test_preconditioners_are_made_from_what_is_kept():
     system, state, linear_system = swinging()
     b = {"chain": jnp.sin(jnp.arange(15.0)).reshape(5, 3)}
-    preconditioners = (None, jm.Jacobi(), jm.StaleFactor(solver=jm.Dense()), jm.WarpedFactor(jm.Dense()))
-    solvers = (*(jm.PCG(1e-13, preconditioner=M) for M in preconditioners), jm.GMRES(1e-13))
+    preconditioners = (
+        None,
+        jm.solver.Jacobi(),
+        jm.solver.StaleFactor(solver=jm.solver.Dense()),
+        jm.solver.WarpedFactor(jm.solver.Dense()),
+    )
+    solvers = (*(jm.solver.PCG(1e-13, preconditioner=M) for M in preconditioners), jm.solver.GMRES(1e-13))
 
     @quick
     def solutions(linear_system, system, state, b):
         A = linear_system.assemble(system, state, FACTORS)
-        assert isinstance(A, jm.PreconditionedOperator)
+        assert isinstance(A, jm.matrix.PreconditionedOperator)
         assert lx.is_symmetric(A)
         straight = [lx.linear_solve(A, b, solver, throw=False).value["chain"] for solver in solvers]
         return A.as_matrix(), [*straight, lx.linear_solve(A.transpose(), b, solvers[-1], throw=False).value["chain"]]
@@ -569,14 +583,14 @@ def test_a_factor_needs_a_matrix():
     system, state, linear_system = swinging()
     A = linear_system.matrix.assemble(system, state)
     for preconditioner, words in (
-        (jm.WarpedFactor(), "how nodes have turned, which a BlockMatrix does not"),
-        (jm.StaleFactor(), "no matrix near a BlockMatrix"),
+        (jm.solver.WarpedFactor(), "how nodes have turned, which a BlockMatrix does not"),
+        (jm.solver.StaleFactor(), "no matrix near a BlockMatrix"),
     ):
         with pytest.raises(ValueError, match=words):
-            lx.linear_solve(A, A.mv({"chain": jnp.ones((5, 3))}), jm.PCG(preconditioner=preconditioner))
+            lx.linear_solve(A, A.mv({"chain": jnp.ones((5, 3))}), jm.solver.PCG(preconditioner=preconditioner))
     for wrong in (0, 1.5, True):
         with pytest.raises(ValueError, match="every must be a whole number of at least 1"):
-            jm.PreconditionedMatrixFreeSystem.build(system, state, every=wrong)
+            jm.solver.PreconditionedMatrixFreeSystem.build(system, state, every=wrong)
 
 
 # --- rotations -------------------------------------------------------------------------
@@ -601,11 +615,13 @@ def rotations_of(system, state, position):
 
 def test_a_body_that_turns_turns_its_nodes():
     """To the weight that "no turn" has among them, one hundredth; a frame exactly; what is held, not at all."""
-    mesh = jm.box_mesh(cells=(1, 1, 2), size=(1.0, 1.2, 2.0))
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 2), size=(1.0, 1.2, 2.0))
     system = jm.System(
         {"body": jm.Vec3(), "frame": jm.Rigid3()},
-        forces={"elastic": jm.TetrahedronFEM.from_mesh("body", mesh, jm.LinearElastic(young=1e3, poisson=0.3))},
-        constraints={"held": jm.FixedPlane(("body", [0]), normal=(1.0, 0.0, 0.0))},
+        forces={
+            "elastic": jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.LinearElastic(young=1e3, poisson=0.3))
+        },
+        constraints={"held": jm.constraint.FixedPlane(("body", [0]), normal=(1.0, 0.0, 0.0))},
     )
     frame = np.append(np.zeros(3), quaternion(np.array([0.3, 0.2, -0.4])))
     state = system.at_rest({"body": mesh.points, "frame": frame[None]})
@@ -620,11 +636,11 @@ def test_a_body_that_turns_turns_its_nodes():
 
 
 def test_a_body_of_the_plane_turns_its_nodes():
-    mesh = jm.box_mesh(cells=(1, 2), size=(1.0, 2.0))
-    material = jm.LinearElastic(young=1e3, poisson=0.3)
+    mesh = jm.mesh.box_mesh(cells=(1, 2), size=(1.0, 2.0))
+    material = jm.material.LinearElastic(young=1e3, poisson=0.3)
     system = jm.System(
         {"body": jm.Vec2(), "frame": jm.Rigid2(), "joint": jm.Vec1()},
-        forces={"elastic": jm.TriangleFEM.from_mesh("body", mesh, material)},
+        forces={"elastic": jm.force.TriangleFEM.from_mesh("body", mesh, material)},
     )
     state = system.at_rest({"body": mesh.points, "frame": [[0.0, 0.0, 0.4]], "joint": [[0.0]]})
     R = np.array([[np.cos(2.0), -np.sin(2.0)], [np.sin(2.0), np.cos(2.0)]])
@@ -647,13 +663,13 @@ def test_a_rope_turns_and_does_not_spin():
 
 def test_the_warped_factor_of_a_turned_body():
     """`R K R^T` is the stiffness of the turned body: two iterations where the stale factor needs many."""
-    mesh = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
-    elastic = jm.TetrahedronFEM.from_mesh("body", mesh, jm.Corotational(young=1e4, poisson=0.3))
-    mass = jm.ConsistentMass.from_mesh("body", mesh, 1.0)
+    mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+    elastic = jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.Corotational(young=1e4, poisson=0.3))
+    mass = jm.mass.ConsistentMass.from_mesh("body", mesh, 1.0)
     system = jm.System({"body": jm.Vec3()}, forces={"elastic": elastic}, masses={"mass": mass})
     state = system.at_rest({"body": mesh.points})
     factors = jm.Factors(mass=1.0, damping=0.0, stiffness=1e-3)
-    fresh = jm.PreconditionedMatrixFreeSystem.build(system, state, assembled=True)
+    fresh = jm.solver.PreconditionedMatrixFreeSystem.build(system, state, assembled=True)
     kept = fresh.using(fresh.updated(system, state, fresh.init(system, state), factors))
     now = jm.State({"body": state.position["body"] @ matrix_of(TURN).T}, state.velocity, state.time)
     b = {"body": jnp.sin(jnp.arange(float(mesh.points.size))).reshape(mesh.points.shape)}
@@ -661,8 +677,8 @@ def test_the_warped_factor_of_a_turned_body():
     @quick
     def steps(kept, system, now):
         A = kept.assemble(system, now, factors)
-        both = jm.WarpedFactor(jm.Cholesky()), jm.StaleFactor(solver=jm.Cholesky())
-        return [lx.linear_solve(A, b, jm.PCG(1e-8, preconditioner=M), throw=False).stats["num_steps"] for M in both]
+        both = jm.solver.WarpedFactor(jm.solver.Cholesky()), jm.solver.StaleFactor(solver=jm.solver.Cholesky())
+        return [lx.linear_solve(A, b, jm.solver.PCG(1e-8, preconditioner=M), throw=False).stats["num_steps"] for M in both]
 
     warped, stale = steps(kept, system, now)
     assert warped <= 4
@@ -675,24 +691,28 @@ def test_the_warped_factor_on_a_bar_that_bends():
     The matrix is assembled once, and the bar bends down by most of its length: at every step at most half as many
     iterations as with block Jacobi (a seventh in all, measured).
     """
-    mesh = jm.box_mesh(cells=(3, 3, 19), size=(3.0, 3.0, 19.0), kind="hexahedron")
+    mesh = jm.mesh.box_mesh(cells=(3, 3, 19), size=(3.0, 3.0, 19.0), kind="hexahedron")
     root, nodes = mesh.nodes_where(lambda x: x[:, 2] == 0.0), len(mesh.points)
     system = jm.System(
         {"bar": jm.Vec3()},
-        forces={"elastic": jm.HexahedronFEM.from_mesh("bar", mesh, jm.StVenantKirchhoff(young=4000.0, poisson=0.3))},
-        masses={"mass": jm.UniformMass(("bar", np.arange(nodes)), 320.0 / nodes)},
-        constraints={"clamp": jm.Fixed(("bar", root))},
+        forces={
+            "elastic": jm.force.HexahedronFEM.from_mesh(
+                "bar", mesh, jm.material.StVenantKirchhoff(young=4000.0, poisson=0.3)
+            )
+        },
+        masses={"mass": jm.mass.UniformMass(("bar", np.arange(nodes)), 320.0 / nodes)},
+        constraints={"clamp": jm.constraint.Fixed(("bar", root))},
         gravity=(0.0, -9.81, 0.0),
     )
     state = system.at_rest({"bar": mesh.points})
-    kept = jm.PreconditionedMatrixFreeSystem.build(system, state, every=1000, assembled=True)
+    kept = jm.solver.PreconditionedMatrixFreeSystem.build(system, state, every=1000, assembled=True)
 
     def run(linear_system, preconditioner):
-        solver = jm.PCG(1e-8, preconditioner=preconditioner)
+        solver = jm.solver.PCG(1e-8, preconditioner=preconditioner)
         integrator = jm.ImplicitEuler(linear_system, solver, rayleigh_stiffness=0.1, rayleigh_mass=0.1)
         return jm.simulate(system, state, integrator, 0.02, 60, save_every=60)
 
-    warped, jacobi = run(kept, jm.WarpedFactor()), run(kept.matrix, jm.BlockJacobi())
+    warped, jacobi = run(kept, jm.solver.WarpedFactor()), run(kept.matrix, jm.solver.BlockJacobi())
     assert float(jnp.min(warped.position["bar"][-1, :, 1])) < -7.0
     close(warped.position["bar"], jacobi.position["bar"], 1e-6)
     assert jnp.all(2 * warped.info.linear_steps <= jacobi.info.linear_steps)
@@ -705,15 +725,17 @@ def test_blocks_summed_where_they_are_made_give_the_same_matrix(kernels, monkeyp
 
     Of two stencils, of one node, and through a mapping.
     """
-    mesh = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+    mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
     system = jm.System(
         {"body": jm.Vec3(), "skin": jm.Vec3()},
         forces={
-            "solid": jm.TetrahedronFEM.from_mesh("body", mesh, jm.StVenantKirchhoff(np.linspace(4.0, 9.0, 12), 0.3)),
-            "springs": jm.Springs((("skin", [0, 1, 2, 3]), ("body", [5, 6, 6, 5])), 3.0, 0.3, damping=0.1),
+            "solid": jm.force.TetrahedronFEM.from_mesh(
+                "body", mesh, jm.material.StVenantKirchhoff(np.linspace(4.0, 9.0, 12), 0.3)
+            ),
+            "springs": jm.force.Springs((("skin", [0, 1, 2, 3]), ("body", [5, 6, 6, 5])), 3.0, 0.3, damping=0.1),
         },
-        masses={"mass": jm.UniformMass(("body", np.arange(12)), 0.5)},
-        mappings={"skin": jm.SumMapping(("body", [[0, 1], [1, 2], [3, 4], [4, 9]]), "skin", [0.3, 0.7])},
+        masses={"mass": jm.mass.UniformMass(("body", np.arange(12)), 0.5)},
+        mappings={"skin": jm.mapping.SumMapping(("body", [[0, 1], [1, 2], [3, 4], [4, 9]]), "skin", [0.3, 0.7])},
     )
     state = scenes.perturbed(system, system.at_rest({"body": mesh.points}), 0.05, np.random.default_rng(1))
     monkeypatch.setattr("jaxmech._codegen.dispatch._FEWEST", 1000)
@@ -758,7 +780,7 @@ def test_components_summed_apart_make_the_same_matrix(name, monkeypatch):
     apart = jm.MatrixLinearSystem.build(scene.system, scene.state)
     assert any(len(sums.whole) + len(sums.upper) > 1 for sums in apart.varying.pair_sums.values())
     close(apart.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())
-    shared = jm.share_pattern([apart])[0]
+    shared = jm.solver.share_pattern([apart])[0]
     close(shared.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())
 
 
@@ -783,5 +805,5 @@ def test_half_of_a_symmetric_matrix_is_enough():
             x.reshape(-1)
         ),
     )
-    for one, shared, scene in zip((half, mixed), jm.share_pattern([half, mixed]), (system, both), strict=True):
+    for one, shared, scene in zip((half, mixed), jm.solver.share_pattern([half, mixed]), (system, both), strict=True):
         close(shared.unconstrained(scene, state).to_dense(), one.unconstrained(scene, state).to_dense())

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import jaxmech as jm
 
-BOX = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
-BRICK = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")
-PLATE = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0))
-TILE = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind="quad")
-MATERIAL = jm.NeoHookean(10.0, 0.3)
+BOX = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
+BRICK = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")
+PLATE = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0))
+TILE = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind="quad")
+MATERIAL = jm.material.NeoHookean(10.0, 0.3)
 PAIR = np.arange(2)
 FRAME = [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]] * 8
 DOFS = {"box": jm.Vec3(), "plate": jm.Vec2(), "frame": jm.Rigid3(), "flat": jm.Rigid2()}
@@ -42,8 +42,8 @@ def running():
     if RUNNING is None:
         system = jm.System(
             {"box": jm.Vec3()},
-            forces={"held": jm.AnchoredSprings(("box", PAIR), 1.0, np.zeros((2, 3)))},
-            masses={"mass": jm.UniformMass(("box", PAIR), 1.0)},
+            forces={"held": jm.force.AnchoredSprings(("box", PAIR), 1.0, np.zeros((2, 3)))},
+            masses={"mass": jm.mass.UniformMass(("box", PAIR), 1.0)},
         )
         rest = system.at_rest({"box": np.zeros((2, 3))})
         RUNNING = system, rest, jm.MatrixLinearSystem.build(system, rest)
@@ -78,8 +78,8 @@ WRONG = {
     "nodes": garbage | broken | flags | fractions | fractions.map(lambda x: [x]) | st.integers(-9, -1).map(lambda i: [0, i])
     | st.integers(8, 2**40).map(lambda i: [0, i]) | arrays((2, 2), (0, 2), ()) | st.integers(0, 3),
     "name": st.none() | st.integers() | st.sampled_from([1.5, ["box"], ("box",), b"box", {}, "nowhere"]),
-    "material": garbage | st.floats() | st.sampled_from([jm.NeoHookean, jm.Vec3()]),
-    "mesh": garbage | st.sampled_from([np.zeros((4, 3)), (BOX.points, BOX.cells), jm.Mesh]),
+    "material": garbage | st.floats() | st.sampled_from([jm.material.NeoHookean, jm.Vec3()]),
+    "mesh": garbage | st.sampled_from([np.zeros((4, 3)), (BOX.points, BOX.cells), jm.mesh.Mesh]),
     "choice": garbage.filter(lambda v: not (v is None or isinstance(v, np.ndarray))) | st.sampled_from([3, True, ["quad"]]),
     "flag": st.sampled_from([1, 0, None, "yes", 0.0, [True], {}]),
     "count": st.sampled_from([0, -1, 2.5, "3", None, True, [1, 2], np.nan, 1j]),
@@ -95,7 +95,7 @@ WRONG["total"] = WRONG["positive"]
 
 def on(kind, state="box", nodes=PAIR):
     """A stencil whose state, or nodes, or whole is wrong."""
-    whole = WRONG["material"].filter(lambda v: not isinstance(v, jm.NeoHookean))
+    whole = WRONG["material"].filter(lambda v: not isinstance(v, jm.material.NeoHookean))
     state_wrong = WRONG["name"].map(lambda s: (s, nodes))
     return kind.map(lambda n: (state, n)) | state_wrong | whole
 
@@ -112,17 +112,23 @@ def case(build, family=None, label=None, **fields):
     CASES[label or getattr(build, "__qualname__", str(build))] = (build, family, right, wrong)
 
 
-for law in (jm.LinearElastic, jm.StVenantKirchhoff, jm.Corotational, jm.NeoHookean, jm.StableNeoHookean):
+for law in (
+    jm.material.LinearElastic,
+    jm.material.StVenantKirchhoff,
+    jm.material.Corotational,
+    jm.material.NeoHookean,
+    jm.material.StableNeoHookean,
+):
     scalar = garbage | broken | flags | arrays((2, 2), (1, 1, 1)) | st.just(0.7)
     case(law, young=(1.0, scalar.filter(lambda v: not isinstance(v, float) or v != 0.7) | negative), poisson=(0.3, scalar))
 case(
-    jm.MooneyRivlin,
+    jm.material.MooneyRivlin,
     c10=(1.0, negative.map(lambda c: c - 1) | garbage | broken),
     c01=(0.1, garbage | broken),
     bulk=(1.0, negative | garbage | broken),
 )
 case(
-    jm.Ogden,
+    jm.material.Ogden,
     mu=([1.0, 2.0], garbage | broken | arrays((), (3,), (0,), (1, 2, 2))),
     alpha=([1.0, 2.0], garbage | broken | arrays((), (3,), (0,), (1, 2, 2))),
     bulk=(1.0, negative | garbage | broken),
@@ -132,7 +138,7 @@ case(
     state=("box", WRONG["name"].filter(lambda s: s != "nowhere")),
     nodes=(PAIR, garbage | broken | flags | fractions),
 )
-for solid, mesh in ((jm.TetrahedronFEM, BOX), (jm.HexahedronFEM, BRICK)):
+for solid, mesh in ((jm.force.TetrahedronFEM, BOX), (jm.force.HexahedronFEM, BRICK)):
     rest = np.asarray(mesh.points)
     case(
         solid,
@@ -154,7 +160,7 @@ for solid, mesh in ((jm.TetrahedronFEM, BOX), (jm.HexahedronFEM, BRICK)):
         mesh=(mesh, WRONG["mesh"] | st.just(PLATE)),
         material=(MATERIAL, "material"),
     )
-for solid, mesh in ((jm.TriangleFEM, PLATE), (jm.QuadFEM, TILE)):
+for solid, mesh in ((jm.force.TriangleFEM, PLATE), (jm.force.QuadFEM, TILE)):
     case(
         solid.from_mesh,
         "forces",
@@ -164,7 +170,7 @@ for solid, mesh in ((jm.TriangleFEM, PLATE), (jm.QuadFEM, TILE)):
         thickness=(1.0, "positive"),
         plane=("strain", "choice"),
     )
-for ends in (jm.Springs,):
+for ends in (jm.force.Springs,):
     case(
         ends,
         "forces",
@@ -175,7 +181,7 @@ for ends in (jm.Springs,):
         elongation_only=(False, "flag"),
     )
 case(
-    jm.AnchoredSprings,
+    jm.force.AnchoredSprings,
     "forces",
     on=(("box", PAIR), ON),
     stiffness=(1.0, "not negative"),
@@ -183,17 +189,17 @@ case(
 )
 FRAMES = on(WRONG["nodes"], "frame")
 case(
-    jm.AnchoredFrames,
+    jm.force.AnchoredFrames,
     "forces",
     on=(("frame", PAIR), FRAMES),
     stiffness=(1.0, "not negative"),
     angular_stiffness=(1.0, "not negative"),
     anchor=(np.asarray(FRAME[:2]), WRONG["vector"] | arrays((3,), (7, 7))),
 )
-case(jm.ConstantForce, "forces", on=(("box", PAIR), ON), force=(np.ones(3), "vector"))
-case(jm.ConstantTorque, "forces", on=(("frame", PAIR), FRAMES), torque=(np.ones(3), "vector"))
+case(jm.force.ConstantForce, "forces", on=(("box", PAIR), ON), force=(np.ones(3), "vector"))
+case(jm.force.ConstantTorque, "forces", on=(("frame", PAIR), FRAMES), torque=(np.ones(3), "vector"))
 case(
-    jm.PenaltyPlane,
+    jm.force.PenaltyPlane,
     "forces",
     on=(("box", PAIR), ON),
     point=(np.zeros(3), "vector"),
@@ -201,45 +207,51 @@ case(
     stiffness=(1.0, "not negative"),
     damping=(0.0, WRONG["not negative"].filter(lambda c: c is not None)),
 )
-case(jm.VelocityDamping, "forces", on=(("box", PAIR), ON), coefficient=(1.0, "not negative"), angular=(0.0, "not negative"))
-SKIN = BOX.boundary()
-case(jm.Pressure.from_mesh, "forces", state=("box", "name"), surface=(SKIN, "mesh"), pressure=(1.0, "number"))
-case(jm.Traction.from_mesh, "forces", state=("box", "name"), surface=(SKIN, "mesh"), traction=(np.ones(3), "vector"))
-FACES = on(WRONG["nodes"], nodes=SKIN.cells)
-case(jm.Pressure, "forces", on=(("box", SKIN.cells), FACES), pressure=(1.0, "number"), kind=("triangle", "choice"))
 case(
-    jm.Traction,
+    jm.force.VelocityDamping,
+    "forces",
+    on=(("box", PAIR), ON),
+    coefficient=(1.0, "not negative"),
+    angular=(0.0, "not negative"),
+)
+SKIN = BOX.boundary()
+case(jm.force.Pressure.from_mesh, "forces", state=("box", "name"), surface=(SKIN, "mesh"), pressure=(1.0, "number"))
+case(jm.force.Traction.from_mesh, "forces", state=("box", "name"), surface=(SKIN, "mesh"), traction=(np.ones(3), "vector"))
+FACES = on(WRONG["nodes"], nodes=SKIN.cells)
+case(jm.force.Pressure, "forces", on=(("box", SKIN.cells), FACES), pressure=(1.0, "number"), kind=("triangle", "choice"))
+case(
+    jm.force.Traction,
     "forces",
     on=(("box", SKIN.cells), FACES),
     rest=(np.asarray(BOX.points), garbage | broken | arrays((), (3,), (8, 5), (1, 2, 3))),
     traction=(np.ones(3), "vector"),
     kind=("triangle", "choice"),
 )
-case(jm.UniformMass, "masses", on=(("box", PAIR), ON), mass=(1.0, "positive"))
-case(jm.UniformMass.of_total, "masses", on=(("box", PAIR), ON), total=(1.0, "total"))
-case(jm.DiagonalMass, "masses", on=(("box", PAIR), ON), mass=([1.0, 2.0], "positive"))
-case(jm.DiagonalMass.from_mesh, "masses", state=("box", "name"), mesh=(BOX, "mesh"), density=(1.0, "positive"))
-case(jm.ConsistentMass.from_mesh, "masses", state=("box", "name"), mesh=(BOX, "mesh"), density=(1.0, "positive"))
+case(jm.mass.UniformMass, "masses", on=(("box", PAIR), ON), mass=(1.0, "positive"))
+case(jm.mass.UniformMass.of_total, "masses", on=(("box", PAIR), ON), total=(1.0, "total"))
+case(jm.mass.DiagonalMass, "masses", on=(("box", PAIR), ON), mass=([1.0, 2.0], "positive"))
+case(jm.mass.DiagonalMass.from_mesh, "masses", state=("box", "name"), mesh=(BOX, "mesh"), density=(1.0, "positive"))
+case(jm.mass.ConsistentMass.from_mesh, "masses", state=("box", "name"), mesh=(BOX, "mesh"), density=(1.0, "positive"))
 case(
-    jm.RigidMass,
+    jm.mass.RigidMass,
     "masses",
     on=(("frame", PAIR), FRAMES),
     mass=(1.0, "positive"),
     inertia=(np.eye(3), WRONG["vector"] | st.just(-np.eye(3))),
 )
 case(
-    jm.PlanarRigidMass,
+    jm.mass.PlanarRigidMass,
     "masses",
     on=(("flat", PAIR), on(WRONG["nodes"], "flat")),
     mass=(1.0, "positive"),
     inertia=(1.0, "positive"),
 )
-case(jm.Fixed, "constraints", on=(("box", PAIR), ON))
-case(jm.FixedPlane, "constraints", on=(("box", PAIR), ON), normal=(np.ones(3), "direction"))
-case(jm.FixedLine, "constraints", on=(("box", PAIR), ON), direction=(np.ones(3), "direction"))
-case(jm.FixedComponents, "constraints", on=(("box", PAIR), ON), components=((True, False, False), "flags"))
+case(jm.constraint.Fixed, "constraints", on=(("box", PAIR), ON))
+case(jm.constraint.FixedPlane, "constraints", on=(("box", PAIR), ON), normal=(np.ones(3), "direction"))
+case(jm.constraint.FixedLine, "constraints", on=(("box", PAIR), ON), direction=(np.ones(3), "direction"))
+case(jm.constraint.FixedComponents, "constraints", on=(("box", PAIR), ON), components=((True, False, False), "flags"))
 case(
-    jm.PrescribedMotion,
+    jm.constraint.PrescribedMotion,
     "constraints",
     on=(("box", PAIR), ON),
     reference=(np.zeros((2, 3)), "vector"),
@@ -248,13 +260,17 @@ case(
     components=((True, False, False), WRONG["flags"].filter(lambda c: c is not None)),
 )
 CHILD = WRONG["name"].filter(lambda s: s != "nowhere")
-case(jm.IdentityMapping.of, "mappings", parent=("box", "name"), child=("copy", CHILD), nodes=(2, "count"))
-case(jm.SubsetMapping, "mappings", parents=(("box", PAIR), ON), child=("some", CHILD))
+case(jm.mapping.IdentityMapping.of, "mappings", parent=("box", "name"), child=("copy", CHILD), nodes=(2, "count"))
+case(jm.mapping.SubsetMapping, "mappings", parents=(("box", PAIR), ON), child=("some", CHILD))
 case(
-    jm.RigidMapping, "mappings", parents=(("frame", PAIR), FRAMES), child=("tip", CHILD), local=(np.zeros((2, 3)), "vector")
+    jm.mapping.RigidMapping,
+    "mappings",
+    parents=(("frame", PAIR), FRAMES),
+    child=("tip", CHILD),
+    local=(np.zeros((2, 3)), "vector"),
 )
 case(
-    jm.BarycentricMapping,
+    jm.mapping.BarycentricMapping,
     "mappings",
     parents=(
         ("box", [[0, 1], [2, 3]]),
@@ -267,7 +283,7 @@ case(
     ),
 )
 case(
-    jm.BarycentricMapping.from_mesh,
+    jm.mapping.BarycentricMapping.from_mesh,
     "mappings",
     state=("box", "name"),
     child=("inside", CHILD),
@@ -275,7 +291,7 @@ case(
     points=(np.full((2, 3), 0.3), garbage | broken | arrays((), (3,), (2, 2), (2, 3, 3)) | st.just(np.full((2, 3), np.nan))),
 )
 case(
-    jm.Mesh,
+    jm.mesh.Mesh,
     points=(
         np.asarray(BOX.points),
         garbage | broken | flags | arrays((), (3,), (8, 4), (2, 3, 3)) | st.just(np.full((8, 3), np.nan)),
@@ -287,26 +303,26 @@ case(
     kind=("tetrahedron", "choice"),
 )
 case(
-    jm.box_mesh,
+    jm.mesh.box_mesh,
     cells=((1, 1, 1), garbage | flags | st.sampled_from([(0, 1, 1), (1, 1), (1.5, 1, 1), (1,), (-1, 1, 1), 3])),
     size=((1.0, 1.0, 1.0), garbage | broken | flags | negative | arrays((), (2,), (3, 3)) | st.just((1.0, 0.0, 1.0))),
     origin=(0.0, garbage | broken | arrays((2,), (3, 3))),
     kind=("tetrahedron", "choice"),
     split=("kuhn", "choice"),
 )
-for made_of in (jm.hexahedra_to_tetrahedra, jm.hexahedra_to_prisms):
+for made_of in (jm.mesh.hexahedra_to_tetrahedra, jm.mesh.hexahedra_to_prisms):
     case(made_of, mesh=(BRICK, WRONG["mesh"] | st.just(BOX)), split=("kuhn", WRONG["choice"] | st.none()))
-case(jm.hexahedra_to_quads, mesh=(BRICK, WRONG["mesh"] | st.just(BOX)))
-case(jm.quads_to_triangles, mesh=(TILE, WRONG["mesh"] | st.just(BOX)), split=("kuhn", WRONG["choice"] | st.none()))
-case(jm.boundary_of, mesh=(BOX, WRONG["mesh"] | st.just(SKIN)))
+case(jm.mesh.hexahedra_to_quads, mesh=(BRICK, WRONG["mesh"] | st.just(BOX)))
+case(jm.mesh.quads_to_triangles, mesh=(TILE, WRONG["mesh"] | st.just(BOX)), split=("kuhn", WRONG["choice"] | st.none()))
+case(jm.mesh.boundary_of, mesh=(BOX, WRONG["mesh"] | st.just(SKIN)))
 case(
-    jm.submesh,
+    jm.mesh.submesh,
     mesh=(BOX, "mesh"),
     cells=([0, 2], WRONG["nodes"].filter(lambda c: c is not None) | st.sampled_from([[0, 0], [], [6], [True] * 5])),
 )
 case(
-    jm.edges_to_quads,
-    mesh=(jm.Mesh([[0.0, 0, 0], [1, 0, 0]], [[0, 1]], "edge"), WRONG["mesh"] | st.just(BOX)),
+    jm.mesh.edges_to_quads,
+    mesh=(jm.mesh.Mesh([[0.0, 0, 0], [1, 0, 0]], [[0, 1]], "edge"), WRONG["mesh"] | st.just(BOX)),
     orientations=([[0.0, 0, 0, 1]] * 2, garbage | broken | flags | arrays((), (4,), (3, 4), (2, 3), (2, 4))),
     radius=(1.0, garbage | broken | flags | negative | arrays((3,), (2, 3)) | st.just(0.0)),
     sides=(6, "count"),
@@ -316,21 +332,21 @@ case(
     **{name: (True, "flag") for name in ("mass", "damping", "stiffness", "mapped", "constrained", "symmetric")},
     **{name: (True, WRONG["flag"].filter(lambda v: v is not None)) for name in ("geometric", "rayleigh")},
 )
-case(jm.SparseDirect, backend=("auto", "choice"), ordering=("auto", "choice"))
+case(jm.solver.SparseDirect, backend=("auto", "choice"), ordering=("auto", "choice"))
 case(
-    jm.PCG,
+    jm.solver.PCG,
     rtol=(1e-8, "tolerance"),
     atol=(0.0, WRONG["tolerance"]),
     max_steps=(10, WRONG["count"].filter(lambda v: v is not None)),
 )
-for method in (jm.MINRES, jm.BiCGStab, jm.GMRES):
+for method in (jm.solver.MINRES, jm.solver.BiCGStab, jm.solver.GMRES):
     case(method, rtol=(1e-8, "tolerance"), max_steps=(10, WRONG["count"].filter(lambda v: v is not None)))
-case(jm.SVD, rcond=(1e-8, "tolerance"))
-case(jm.reference_element, kind=("quad", "choice"))
+case(jm.solver.SVD, rcond=(1e-8, "tolerance"))
+case(jm.mesh.reference_element, kind=("quad", "choice"))
 
 
 def new_system(**changes):
-    arguments = {"dofs": {"box": jm.Vec3()}, "forces": {"f": jm.ConstantForce(("box", PAIR), np.ones(3))}}
+    arguments = {"dofs": {"box": jm.Vec3()}, "forces": {"f": jm.force.ConstantForce(("box", PAIR), np.ones(3))}}
     return jm.System(**(arguments | changes))
 
 
@@ -341,7 +357,7 @@ case(
     new_system,
     label="System",
     dofs=({"box": jm.Vec3()}, named | st.sampled_from([{}, None, {"box": jm.Vec3}])),
-    forces=({}, named | st.just({"culprit": jm.Fixed(("box", PAIR))})),
+    forces=({}, named | st.just({"culprit": jm.constraint.Fixed(("box", PAIR))})),
     masses=({}, named),
     mappings=({}, named),
     constraints=({}, named),
@@ -384,7 +400,7 @@ case(
     system=(None, "mesh"),
     state=(None, "mesh"),
     linear_system=(None, WRONG["mesh"].filter(lambda v: v is not None)),
-    solver=(None, WRONG["mesh"].filter(lambda v: v is not None) | st.just(jm.PCG)),
+    solver=(None, WRONG["mesh"].filter(lambda v: v is not None) | st.just(jm.solver.PCG)),
     rtol=(1e-8, "tolerance"),
     atol=(0.0, "tolerance"),
     max_steps=(9, "count"),
@@ -402,7 +418,7 @@ case(
     integrator,
     label="ImplicitEuler",
     linear_system=(None, "mesh"),
-    solver=(None, WRONG["mesh"].filter(lambda v: v is not None) | st.just(jm.PCG)),
+    solver=(None, WRONG["mesh"].filter(lambda v: v is not None) | st.just(jm.solver.PCG)),
     newton=(True, "flag"),
     rayleigh_stiffness=(0.0, WRONG["not negative"]),
     rayleigh_mass=(0.0, WRONG["not negative"]),

@@ -40,75 +40,91 @@ def points_case(mapping, child, n=6, dof=V3):
 
 # name: states, positions of the main ones, the mapping of "p"
 CASES = {
-    "identity": lambda: points_case(jm.IdentityMapping.of("q", "p", nodes=6), V3),
-    "subset": lambda: points_case(jm.SubsetMapping(("q", [4, 1, 1]), "p"), V3),
-    "barycentric": lambda: points_case(jm.BarycentricMapping(("q", [[0, 1, 2]]), "p", [[0.2, 0.5, 0.3]]), V3),
-    "sum": lambda: points_case(jm.SumMapping(("q", [[0, 1], [2, 5]]), "p", [[1.0, -1.0], [0.5, 2.0]]), V3),
+    "identity": lambda: points_case(jm.mapping.IdentityMapping.of("q", "p", nodes=6), V3),
+    "subset": lambda: points_case(jm.mapping.SubsetMapping(("q", [4, 1, 1]), "p"), V3),
+    "barycentric": lambda: points_case(jm.mapping.BarycentricMapping(("q", [[0, 1, 2]]), "p", [[0.2, 0.5, 0.3]]), V3),
+    "sum": lambda: points_case(jm.mapping.SumMapping(("q", [[0, 1], [2, 5]]), "p", [[1.0, -1.0], [0.5, 2.0]]), V3),
     "center of mass": lambda: (
         {"q": V3, "r": V3, "p": V3},
         {"q": P4, "r": P6},
-        jm.CenterOfMassMapping.of({"q": range(4), "r": [1, 3]}, "p", [1.0, 2.0, 0.5, 1.5, 3.0, 0.2]),
+        jm.mapping.CenterOfMassMapping.of({"q": range(4), "r": [1, 3]}, "p", [1.0, 2.0, 0.5, 1.5, 3.0, 0.2]),
     ),
-    "distance to plane": lambda: points_case(jm.DistanceToPlaneMapping(("q", [0, 3]), "p", (0.6, 0.0, 0.8), 0.1), V1),
-    "distance": lambda: points_case(jm.DistanceMapping((("q", [0, 3]), ("q", [1, 5])), "p", 0.4), V1),
+    "distance to plane": lambda: points_case(
+        jm.mapping.DistanceToPlaneMapping(("q", [0, 3]), "p", (0.6, 0.0, 0.8), 0.1), V1
+    ),
+    "distance": lambda: points_case(jm.mapping.DistanceMapping((("q", [0, 3]), ("q", [1, 5])), "p", 0.4), V1),
     "distance of two bodies": lambda: (
         {"q": V3, "r": V3, "p": V1},
         {"q": P4, "r": P6},
-        jm.DistanceMapping((("q", [0, 1, 3]), ("r", [1, 5, 2])), "p"),
+        jm.mapping.DistanceMapping((("q", [0, 1, 3]), ("r", [1, 5, 2])), "p"),
     ),
-    "distance in the plane": lambda: points_case(jm.DistanceMapping((("q", [0]), ("q", [1])), "p"), V1, dof=V2),
-    "distance from target": lambda: points_case(jm.DistanceFromTargetMapping(("q", [0, 3]), "p", (2.0, 1.0, 0.0)), V1),
-    "squared distance": lambda: points_case(jm.SquaredDistanceMapping((("q", [0, 3]), ("q", [1, 5])), "p"), V1),
-    "square": lambda: points_case(jm.SquareMapping(("q", [0, 2]), "p"), V1, n=3, dof=V1),
-    "area": lambda: points_case(jm.AreaMapping(("q", TRIANGLES), "p", 0.1), V1),
-    "area of the plane": lambda: points_case(jm.AreaMapping(("q", TRIANGLES), "p"), V1, dof=V2),
-    "volume": lambda: points_case(jm.VolumeMapping(("q", TET), "p", 0.2), V1),
-    "volume under triangles": lambda: points_case(jm.VolumeMapping(("q", TRIANGLES), "p"), V1),
+    "distance in the plane": lambda: points_case(jm.mapping.DistanceMapping((("q", [0]), ("q", [1])), "p"), V1, dof=V2),
+    "distance from target": lambda: points_case(
+        jm.mapping.DistanceFromTargetMapping(("q", [0, 3]), "p", (2.0, 1.0, 0.0)), V1
+    ),
+    "squared distance": lambda: points_case(jm.mapping.SquaredDistanceMapping((("q", [0, 3]), ("q", [1, 5])), "p"), V1),
+    "square": lambda: points_case(jm.mapping.SquareMapping(("q", [0, 2]), "p"), V1, n=3, dof=V1),
+    "area": lambda: points_case(jm.mapping.AreaMapping(("q", TRIANGLES), "p", 0.1), V1),
+    "area of the plane": lambda: points_case(jm.mapping.AreaMapping(("q", TRIANGLES), "p"), V1, dof=V2),
+    "volume": lambda: points_case(jm.mapping.VolumeMapping(("q", TET), "p", 0.2), V1),
+    "volume under triangles": lambda: points_case(jm.mapping.VolumeMapping(("q", TRIANGLES), "p"), V1),
     "function": lambda: points_case(
-        jm.FunctionMapping((("q", [0, 1]), ("q", [1, 2]), ("q", [2, 4])), "p", angle, [[0.1, 0.2]]), V1
+        jm.mapping.FunctionMapping((("q", [0, 1]), ("q", [1, 2]), ("q", [2, 4])), "p", angle, [[0.1, 0.2]]), V1
     ),
-    "rigid": lambda: ({"q": R3, "p": V3}, {"q": FRAMES}, jm.RigidMapping(("q", [0, 0, 2]), "p", LOCAL)),
+    "rigid": lambda: ({"q": R3, "p": V3}, {"q": FRAMES}, jm.mapping.RigidMapping(("q", [0, 0, 2]), "p", LOCAL)),
     "rigid, of the plane": lambda: (
         {"q": R2, "p": V2},
         {"q": PLANE_FRAMES},
-        jm.RigidMapping(("q", [0, 0, 1]), "p", LOCAL[:, :2]),
+        jm.mapping.RigidMapping(("q", [0, 0, 1]), "p", LOCAL[:, :2]),
     ),
     "rigid, frames": lambda: (
         {"q": R3, "p": R3},
         {"q": FRAMES},
-        jm.RigidMapping.from_global(
+        jm.mapping.RigidMapping.from_global(
             "q", "p", [0, 1], FRAMES, scenes.frames((0.3, 0.0, 0.5), (0.2, 1.0, 0.0), turn=(1.0, 0.2, 0.0))
         ),
     ),
     "rigid, frames of the plane": lambda: (
         {"q": R2, "p": R2},
         {"q": PLANE_FRAMES},
-        jm.RigidMapping(("q", [0, 1]), "p", [[0.3, 0.1, 0.4], [0.0, 0.5, -1.0]]),
+        jm.mapping.RigidMapping(("q", [0, 1]), "p", [[0.3, 0.1, 0.4], [0.0, 0.5, -1.0]]),
     ),
-    "skinning": lambda: ({"q": R3, "p": V3}, {"q": FRAMES}, jm.SkinningMapping.from_rest("q", "p", FRAMES, P4, nearest=2)),
+    "skinning": lambda: (
+        {"q": R3, "p": V3},
+        {"q": FRAMES},
+        jm.mapping.SkinningMapping.from_rest("q", "p", FRAMES, P4, nearest=2),
+    ),
     "skinning, given weights": lambda: (
         {"q": R2, "p": V2},
         {"q": PLANE_FRAMES},
-        jm.SkinningMapping.from_rest(
+        jm.mapping.SkinningMapping.from_rest(
             "q", "p", PLANE_FRAMES, P4[:, :2], weights=[[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.3, 0.7]]
         ),
     ),
-    "beam": lambda: ({"q": R3, "p": V3}, {"q": FRAMES}, jm.BeamMapping.from_rest("q", "p", [[0, 1], [1, 2]], FRAMES, P4)),
+    "beam": lambda: (
+        {"q": R3, "p": V3},
+        {"q": FRAMES},
+        jm.mapping.BeamMapping.from_rest("q", "p", [[0, 1], [1, 2]], FRAMES, P4),
+    ),
     "line set skinning": lambda: (
         {"q": R3, "p": V3},
         {"q": FRAMES},
-        jm.LineSetSkinningMapping.from_rest("q", "p", [[0, 1], [1, 2]], FRAMES, P4),
+        jm.mapping.LineSetSkinningMapping.from_rest("q", "p", [[0, 1], [1, 2]], FRAMES, P4),
     ),
-    "tubular": lambda: ({"q": R3, "p": V3}, {"q": FRAMES}, jm.TubularMapping.of("q", "p", frames=3, around=2, radius=0.3)),
+    "tubular": lambda: (
+        {"q": R3, "p": V3},
+        {"q": FRAMES},
+        jm.mapping.TubularMapping.of("q", "p", frames=3, around=2, radius=0.3),
+    ),
     "deformable on a frame": lambda: (
         {"q": R3, "r": V3, "p": V3},
         {"q": FRAMES, "r": P4},
-        jm.DeformableOnRigidFrameMapping((("q", [0, 0, 1]), ("r", [0, 3, 2])), "p"),
+        jm.mapping.DeformableOnRigidFrameMapping((("q", [0, 0, 1]), ("r", [0, 3, 2])), "p"),
     ),
     "articulated": lambda: (
         {"q": V1, "p": R3},
         {"q": [[0.3], [-0.5], [0.8]]},
-        jm.ArticulatedMapping.tree(
+        jm.mapping.ArticulatedMapping.tree(
             "q",
             "p",
             [-1, 0, 0],
@@ -120,7 +136,7 @@ CASES = {
     "articulated, on a base": lambda: (
         {"q": V1, "base": R3, "p": R3},
         {"q": [[0.3], [-0.5]], "base": FRAMES},
-        jm.ArticulatedMapping.tree("q", "p", [-1, 0], [[0.5, 0.0, 0.0]] * 2, (0.0, 0.0, 1.0), base=("base", 1)),
+        jm.mapping.ArticulatedMapping.tree("q", "p", [-1, 0], [[0.5, 0.0, 0.0]] * 2, (0.0, 0.0, 1.0), base=("base", 1)),
     ),
 }
 every = pytest.mark.parametrize("case", CASES)
@@ -161,7 +177,7 @@ def child_of(system, position):
 
 @quick
 def pulled(system, state, position, force):
-    return ravel_pytree(jm.pull_back(system, dataclasses.replace(state, position=position), {"p": force}))[0]
+    return ravel_pytree(jm.mapping.pull_back(system, dataclasses.replace(state, position=position), {"p": force}))[0]
 
 
 @quick
@@ -183,12 +199,12 @@ def central(function, h=1e-3):
 @quick
 def whole_jacobian(system, state, force):
     """The dense Jacobian of the child, states sorted; `J^T f`; and `J v`."""
-    blocks, rows = jm.jacobian(system, state.position, "p"), []
+    blocks, rows = jm.mapping.jacobian(system, state, "p"), []
     for s, v in state.velocity.items():
         shape = (force.shape[0], v.shape[0])
         rows.append(blocks[s].to_dense(shape) if s in blocks else jnp.zeros((force.size, v.size)))
-    v = jm.velocities(system, jm.kinematics(system, state.position), state.velocity)["p"]
-    return jnp.concatenate(rows, axis=1), ravel_pytree(jm.pull_back(system, state.position, {"p": force}))[0], v
+    v = jm.velocities(system, state)["p"]
+    return jnp.concatenate(rows, axis=1), ravel_pytree(jm.mapping.pull_back(system, state, {"p": force}))[0], v
 
 
 @every
@@ -216,7 +232,7 @@ def test_accelerations_against_differences(case):
     """`J a + dJ/dt v` is the rate of the velocities along the motion."""
     system, state, force = build(case)
     a = jax.tree.map(lambda v: 0.5 - v**2, state.velocity)
-    got = quick(lambda y, s, a: jm.accelerations(y, jm.kinematics(y, s.position), s.velocity, a)["p"])(system, state, a)
+    got = quick(lambda y, s, a: jm.accelerations(y, s, a)["p"])(system, state, a)
 
     @quick
     def velocity_at(t):
@@ -229,7 +245,7 @@ def test_accelerations_against_differences(case):
     close(got, central(lambda t: np.asarray(velocity_at(t)), 1e-3), FINITE_DIFFERENCE)
 
 
-class Dead(jm.AbstractForceField):
+class Dead(jm.force.AbstractForceField):
     """Forces, and torques on frames, that stay as they are in the world."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -247,7 +263,7 @@ def loaded(system, force, mode):
 
 def geometric_matrix(system, state):
     """`G` of the mapping, dense, by its blocks."""
-    blocks = jm.component_matrix(system, state, "map", "geometric")
+    blocks = jm.matrix.component_matrix(system, state, "map", "geometric")
     counts = {s: x.shape[0] for s, x in state.position.items()}
     zeros = {s: jnp.zeros((counts[s], system.dofs[s].deriv_size)) for s in counts}
     return jnp.concatenate(
@@ -307,9 +323,9 @@ def test_systems_take_the_form_that_a_mapping_names(case, mode):
     @quick
     def both(scene, state, linear_system):
         A = linear_system.assemble(scene, state)
-        product = jm.MatrixFreeSystem(terms).assemble(scene, state).mv(u)
+        product = jm.solver.MatrixFreeSystem(terms).assemble(scene, state).mv(u)
         wanted = jnp.zeros_like(A.to_dense()) if mode == "none" else geometric_matrix(scene, state)
-        return A, product, jm.geometric_product(scene, state, u), wanted
+        return A, product, jm.mapping.geometric_product(scene, state, u), wanted
 
     A, free, product, wanted = both(scene, state, linear_system)
     close(A.to_dense(), wanted, ROUND_OFF)
@@ -320,7 +336,7 @@ def test_systems_take_the_form_that_a_mapping_names(case, mode):
     if not A.symmetric:
         assert np.abs(wanted - wanted.T).max() > 1e-2
         with pytest.raises(ValueError, match="symmetric"):
-            jm.PCG().init(A, {})
+            jm.solver.PCG().init(A, {})
         kept = jm.MatrixLinearSystem.build(scene, state, dataclasses.replace(terms, symmetric=True)).assemble(scene, state)
         close(kept.to_dense(), 0.5 * (wanted + wanted.T), ROUND_OFF)
 
@@ -330,8 +346,8 @@ def test_geometric_stiffness_of_multipliers(rng):
     system = jm.System(
         {"q": jm.Vec3(), "points": jm.Vec3(), "gap": jm.Vec1()},
         mappings={
-            "between": jm.SumMapping(("q", [[0, 1], [2, 3]]), "points", [[0.4, 0.6], [0.7, 0.3]]),
-            "gap": jm.DistanceMapping((("points", [0]), ("points", [1])), "gap", 0.0),
+            "between": jm.mapping.SumMapping(("q", [[0, 1], [2, 3]]), "points", [[0.4, 0.6], [0.7, 0.3]]),
+            "gap": jm.mapping.DistanceMapping((("points", [0]), ("points", [1])), "gap", 0.0),
         },
     )
     state = system.at_rest({"q": rng.normal(size=(4, 3))})
@@ -339,15 +355,15 @@ def test_geometric_stiffness_of_multipliers(rng):
     u = {"q": jnp.asarray(rng.normal(size=(4, 3)))}
 
     def pulled_at(q):
-        return jm.pull_back(system, dataclasses.replace(state, position=q), multipliers)
+        return jm.mapping.pull_back(system, dataclasses.replace(state, position=q), multipliers)
 
     force, change = jax.jvp(pulled_at, (state.position,), (u,))
-    product = jm.geometric_product(system, state, u, multipliers)["q"]
+    product = jm.mapping.geometric_product(system, state, u, multipliers)["q"]
     assert np.abs(force["q"]).max() > 0.1 and np.abs(product).max() > 0.1
     close(product, -change["q"], ROUND_OFF)
-    assert np.abs(jm.geometric_product(system, state, u)["q"]).max() == 0
+    assert np.abs(jm.mapping.geometric_product(system, state, u)["q"]).max() == 0
     with pytest.raises(ValueError, match="forces names state 'gape', which is not one of"):
-        jm.geometric_product(system, state, u, {"gape": multipliers["gap"]})
+        jm.mapping.geometric_product(system, state, u, {"gape": multipliers["gap"]})
 
 
 @every
@@ -375,10 +391,10 @@ def test_a_rigid_motion_changes_no_measure(case):
 
 def test_a_grid_carries_points_as_its_mesh_does():
     cells, size = (2, 3, 1), (1.0, 1.5, 0.5)
-    mesh = jm.box_mesh(cells=cells, size=size, kind="hexahedron")
+    mesh = jm.mesh.box_mesh(cells=cells, size=size, kind="hexahedron")
     inside = np.random.default_rng(0).uniform(0.0, 1.0, (20, 3)) * size
-    by_mesh = jm.BarycentricMapping.from_mesh("q", "p", mesh, inside)
-    by_grid = jm.BarycentricMapping.from_grid("q", "p", inside, origin=(0.0, 0.0, 0.0), spacing=0.5, cells=cells)
+    by_mesh = jm.mapping.BarycentricMapping.from_mesh("q", "p", mesh, inside)
+    by_grid = jm.mapping.BarycentricMapping.from_grid("q", "p", inside, origin=(0.0, 0.0, 0.0), spacing=0.5, cells=cells)
     x = np.sin(3 * np.asarray(mesh.points))
     for mapping in (by_mesh, by_grid):
         reached = np.einsum("nk,nkd->nd", mapping.weights, np.asarray(mesh.points)[mapping.parents[0].nodes])
@@ -390,10 +406,10 @@ def test_a_grid_carries_points_as_its_mesh_does():
 def test_rest_shapes_are_reproduced():
     """Whatever is bound to frames at rest is there as long as they rest."""
     makers = [
-        lambda: jm.SkinningMapping.from_rest("q", "p", FRAMES, P4, nearest=3),
-        lambda: jm.BeamMapping.from_rest("q", "p", [[0, 1], [1, 2]], FRAMES, P4),
-        lambda: jm.LineSetSkinningMapping.from_rest("q", "p", [[0, 1], [1, 2]], FRAMES, P4),
-        lambda: jm.RigidMapping.from_global("q", "p", [0, 1, 2, 1], FRAMES, P4),
+        lambda: jm.mapping.SkinningMapping.from_rest("q", "p", FRAMES, P4, nearest=3),
+        lambda: jm.mapping.BeamMapping.from_rest("q", "p", [[0, 1], [1, 2]], FRAMES, P4),
+        lambda: jm.mapping.LineSetSkinningMapping.from_rest("q", "p", [[0, 1], [1, 2]], FRAMES, P4),
+        lambda: jm.mapping.RigidMapping.from_global("q", "p", [0, 1, 2, 1], FRAMES, P4),
     ]
     for make in makers:
         system = jm.System({"q": R3, "p": V3}, mappings={"map": make()})
@@ -406,7 +422,7 @@ def test_a_beam_is_tangent_to_its_frames():
     straight = np.array([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
     h = 1e-5
     along = np.array([0.0, h, 1.0 - h, 1.0])[:, None] * [1.0, 0.0, 0.0]
-    mapping = jm.BeamMapping.from_rest("q", "p", [[0, 1]], straight, along)
+    mapping = jm.mapping.BeamMapping.from_rest("q", "p", [[0, 1]], straight, along)
     p = np.asarray(child_of(jm.System({"q": R3, "p": V3}, mappings={"map": mapping}), {"q": ends}))
     np.testing.assert_allclose(p[[0, 3]], np.asarray(ends)[:, :3], rtol=0, atol=1e-12)
     for slope, frame in (((p[1] - p[0]) / h, ends[0]), ((p[3] - p[2]) / h, ends[1])):
@@ -417,7 +433,7 @@ def test_a_beam_is_tangent_to_its_frames():
 
 def test_an_arm_by_hand():
     """Two hinges about z and a slider along x: the plane arm of every textbook."""
-    mapping = jm.ArticulatedMapping.tree(
+    mapping = jm.mapping.ArticulatedMapping.tree(
         "q",
         "p",
         [-1, 0, 1],
@@ -436,14 +452,14 @@ def test_an_arm_by_hand():
 
 def test_a_surface_gives_the_volume_inside():
     """A tetrahedral box of 1 x 2 x 3 m: its own cells, and the triangles around it."""
-    mesh = jm.box_mesh(cells=(2, 2, 2), size=(1.0, 2.0, 3.0), origin=(0.3, -0.2, 0.5))
-    outside, _ = jm.boundary_faces(mesh)
+    mesh = jm.mesh.box_mesh(cells=(2, 2, 2), size=(1.0, 2.0, 3.0), origin=(0.3, -0.2, 0.5))
+    outside, _ = jm.mesh.boundary_faces(mesh)
     for cells in (np.asarray(mesh.cells), outside):
         system = jm.System(
             {"q": V3, "each": V1, "p": V1},
             mappings={
-                "each": jm.VolumeMapping(("q", cells), "each"),
-                "all": jm.SumMapping(("each", np.arange(len(cells))[None]), "p", np.ones(len(cells))),
+                "each": jm.mapping.VolumeMapping(("q", cells), "each"),
+                "all": jm.mapping.SumMapping(("each", np.arange(len(cells))[None]), "p", np.ones(len(cells))),
             },
         )
         np.testing.assert_allclose(child_of(system, {"q": mesh.points}), [[6.0]], rtol=1e-13)
@@ -452,24 +468,30 @@ def test_a_surface_gives_the_volume_inside():
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: jm.RigidMapping(("q", [0]), "p", LOCAL, geometric_stiffness="both"), "geometric_stiffness"),
-        (lambda: jm.DistanceMapping(("q", [0]), "p"), "DistanceMapping: parents"),
-        (lambda: jm.DistanceMapping((("q", [0]), ("q", [1])), "p", -1.0), "rest_length must be at least 0"),
-        (lambda: jm.VolumeMapping(("q", [[0, 1]]), "p"), "VolumeMapping: parents"),
-        (lambda: jm.AreaMapping(("q", [[0, 1]]), "p"), "AreaMapping: parents"),
-        (lambda: jm.SumMapping(("q", [[0, 1]]), "p", [1.0]), "weights has shape"),
-        (lambda: jm.CenterOfMassMapping.of({"q": [0, 1]}, "p", [1.0, 0.0]), "masses must be positive"),
-        (lambda: jm.SkinningMapping(("q", [[0, 1]]), "p", [[0.3, 0.3]], np.zeros((1, 2, 3))), "weights must be of sum 1"),
-        (lambda: jm.TubularMapping.of("q", "p", frames=2, around=0, radius=1.0), "around"),
-        (lambda: jm.ArticulatedMapping.tree("q", "p", [0], [[0.0] * 3], (0.0, 0.0, 1.0)), "before"),
-        (lambda: jm.ArticulatedMapping.tree("q", "p", [-1], [[0.0] * 3], (0.0, 0.0, 2.0)), "axis must be of unit length"),
-        (lambda: jm.FunctionMapping(("q", [0]), "p", "angle"), "function must be a function"),
-        (lambda: jm.FunctionMapping(("q", [0, 1]), "p", angle, [[0.1]]), "leading axis of 2"),
+        (lambda: jm.mapping.RigidMapping(("q", [0]), "p", LOCAL, geometric_stiffness="both"), "geometric_stiffness"),
+        (lambda: jm.mapping.DistanceMapping(("q", [0]), "p"), "DistanceMapping: parents"),
+        (lambda: jm.mapping.DistanceMapping((("q", [0]), ("q", [1])), "p", -1.0), "rest_length must be at least 0"),
+        (lambda: jm.mapping.VolumeMapping(("q", [[0, 1]]), "p"), "VolumeMapping: parents"),
+        (lambda: jm.mapping.AreaMapping(("q", [[0, 1]]), "p"), "AreaMapping: parents"),
+        (lambda: jm.mapping.SumMapping(("q", [[0, 1]]), "p", [1.0]), "weights has shape"),
+        (lambda: jm.mapping.CenterOfMassMapping.of({"q": [0, 1]}, "p", [1.0, 0.0]), "masses must be positive"),
         (
-            lambda: jm.BarycentricMapping.from_grid("q", "p", [[0.0]], origin=(0.0, 0.0), spacing=1.0, cells=(1, 1)),
+            lambda: jm.mapping.SkinningMapping(("q", [[0, 1]]), "p", [[0.3, 0.3]], np.zeros((1, 2, 3))),
+            "weights must be of sum 1",
+        ),
+        (lambda: jm.mapping.TubularMapping.of("q", "p", frames=2, around=0, radius=1.0), "around"),
+        (lambda: jm.mapping.ArticulatedMapping.tree("q", "p", [0], [[0.0] * 3], (0.0, 0.0, 1.0)), "before"),
+        (
+            lambda: jm.mapping.ArticulatedMapping.tree("q", "p", [-1], [[0.0] * 3], (0.0, 0.0, 2.0)),
+            "axis must be of unit length",
+        ),
+        (lambda: jm.mapping.FunctionMapping(("q", [0]), "p", "angle"), "function must be a function"),
+        (lambda: jm.mapping.FunctionMapping(("q", [0, 1]), "p", angle, [[0.1]]), "leading axis of 2"),
+        (
+            lambda: jm.mapping.BarycentricMapping.from_grid("q", "p", [[0.0]], origin=(0.0, 0.0), spacing=1.0, cells=(1, 1)),
             r"points has shape \(1, 1\)",
         ),
-        (lambda: jm.RigidMapping(("q", [0]), "p", [[0.0] * 6 + [2.0]]), "unit length"),
+        (lambda: jm.mapping.RigidMapping(("q", [0]), "p", [[0.0] * 6 + [2.0]]), "unit length"),
     ],
 )
 def test_wrong_numbers_are_named(make, match):
@@ -497,9 +519,9 @@ def test_wrong_states_are_named(case, child, match):
 @pytest.mark.parametrize("kind", ["tetrahedron", "hexahedron"])
 def test_points_outside_are_extrapolated_however_far(kind):
     """An affine motion of the nodes takes them along exactly; of cells of 0.5 m, these are up to 400 away."""
-    mesh = jm.box_mesh(cells=(2, 2, 2), size=(1.0, 1.0, 1.0), kind=kind)
+    mesh = jm.mesh.box_mesh(cells=(2, 2, 2), size=(1.0, 1.0, 1.0), kind=kind)
     far = np.array([[7.0, 0.5, 0.5], [-30.0, 40.0, 12.0], [100.0, -200.0, 3.0], [0.3, 0.2, 0.1]])
-    mapping = jm.BarycentricMapping.from_mesh("q", "p", mesh, far)
+    mapping = jm.mapping.BarycentricMapping.from_mesh("q", "p", mesh, far)
     system = jm.System({"q": jm.Vec3(), "p": jm.Vec3()}, mappings={"m": mapping})
     turn = np.array([[1.0, 0.2, 0.0], [-0.3, 0.9, 0.1], [0.0, 0.4, 1.2]])
     moved = jm.kinematics(system, system.at_rest({"q": mesh.points @ turn.T + 1.0}))["p"]
@@ -508,15 +530,15 @@ def test_points_outside_are_extrapolated_however_far(kind):
 
 def test_points_that_no_cell_reaches_are_named():
     """`y = (1 + eta)/2` and `x = 1 + xi (1 - y/2)` in a trapezium: at `y = 2` it has no width to reach a point by."""
-    mesh = jm.Mesh([[0.0, 0], [2, 0], [1.5, 1], [0.5, 1]], [[0, 1, 2, 3]], "quad")
-    weights = jm.BarycentricMapping.from_mesh("q", "p", mesh, [[30.0, 0.5]]).weights
+    mesh = jm.mesh.Mesh([[0.0, 0], [2, 0], [1.5, 1], [0.5, 1]], [[0, 1, 2, 3]], "quad")
+    weights = jm.mapping.BarycentricMapping.from_mesh("q", "p", mesh, [[30.0, 0.5]]).weights
     # xi = 29 / 0.75, eta = 0
     np.testing.assert_allclose(
         weights[0], np.array([1 - 116 / 3, 1 + 116 / 3, 1 + 116 / 3, 1 - 116 / 3]) / 4, rtol=ROUND_OFF
     )
     with pytest.raises(ValueError, match=r"point 1, \[0. 2.\], is outside the mesh"):
-        jm.BarycentricMapping.from_mesh("q", "p", mesh, [[1.0, 0.5], [0.0, 2.0]])
-    flat = jm.Mesh([[0.0, 0], [1, 0], [2, 0], [0, 1]], [[0, 1, 2], [0, 1, 3]], "triangle")  # the first has no area
+        jm.mapping.BarycentricMapping.from_mesh("q", "p", mesh, [[1.0, 0.5], [0.0, 2.0]])
+    flat = jm.mesh.Mesh([[0.0, 0], [1, 0], [2, 0], [0, 1]], [[0, 1, 2], [0, 1, 3]], "triangle")  # the first has no area
     np.testing.assert_allclose(
-        jm.BarycentricMapping.from_mesh("q", "p", flat, [[9.0, 0.0]]).weights, [[-8.0, 9.0, 0.0]], atol=ROUND_OFF
+        jm.mapping.BarycentricMapping.from_mesh("q", "p", flat, [[9.0, 0.0]]).weights, [[-8.0, 9.0, 0.0]], atol=ROUND_OFF
     )

@@ -24,7 +24,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 fresh = faults()
-assert jm.keep_freed_memory()
+assert jm.runtime.keep_freed_memory()
 faults()
 assert faults() < 0.1 * fresh, (faults(), fresh)
 """
@@ -33,4 +33,4 @@ assert faults() < 0.1 * fresh, (faults(), fresh)
 
 def test_other_systems_say_no(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert jm.keep_freed_memory() is False
+    assert jm.runtime.keep_freed_memory() is False

@@ -556,12 +556,12 @@ def test_files_without_meshio(tmp_path, monkeypatch):
 def test_vertex_normals_converge_on_a_sphere(kind):
     errors = []
     for n in (8, 16):
-        cube = jm.boundary_of(jm.box_mesh(cells=(n, n, n), size=(2.0, 2.0, 2.0), kind="hexahedron")).mesh
-        surface = jm.submesh(jm.quads_to_triangles(cube).mesh if kind == "triangles" else cube)
+        cube = jm.mesh.boundary_of(jm.mesh.box_mesh(cells=(n, n, n), size=(2.0, 2.0, 2.0), kind="hexahedron")).mesh
+        surface = jm.mesh.submesh(jm.mesh.quads_to_triangles(cube).mesh if kind == "triangles" else cube)
         # Equal angles along the edges of the cube: its corners, where three faces meet, stay smooth.
         points = np.tan(0.25 * np.pi * (np.asarray(surface.mesh.points) - 1))
         points = points / np.linalg.norm(points, axis=1, keepdims=True)
-        normals = jm.vertex_normals(3.0 * points, surface.mesh.cells)
+        normals = jm.mesh.vertex_normals(3.0 * points, surface.mesh.cells)
         np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1, rtol=1e-14)
         errors.append(np.sqrt(np.mean(np.arccos(np.clip(np.sum(normals * points, axis=1), -1, 1)) ** 2)))
     assert errors[1] < 0.6 * errors[0] and errors[1] < 0.02
@@ -570,10 +570,12 @@ def test_vertex_normals_converge_on_a_sphere(kind):
 def test_vertex_normals_have_derivatives_and_no_nan():
     points = jnp.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [5, 5, 5], [2, 0, 0]])
     cells = [[0, 1, 2], [0, 1, 4]]  # the second has no area, and point 3 no cell
-    np.testing.assert_array_equal(jm.vertex_normals(points, cells), [[0, 0, 1], [0, 0, 1], [0, 0, 1], [0, 0, 0], [0, 0, 0]])
-    turned = jax.jacfwd(lambda x: jm.vertex_normals(x, cells)[0])(points)
+    np.testing.assert_array_equal(
+        jm.mesh.vertex_normals(points, cells), [[0, 0, 1], [0, 0, 1], [0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    )
+    turned = jax.jacfwd(lambda x: jm.mesh.vertex_normals(x, cells)[0])(points)
     assert np.isfinite(turned).all()
     np.testing.assert_allclose(turned[:, 2, 2], [0, -1, 0], atol=1e-14)  # lifting point 2 tilts the normal back
-    assert np.isfinite(jax.jacrev(lambda x: jm.vertex_normals(x, cells))(points)).all()
+    assert np.isfinite(jax.jacrev(lambda x: jm.mesh.vertex_normals(x, cells))(points)).all()
     with pytest.raises(ValueError, match="vertex_normals: points"):
-        jm.vertex_normals(points[:, :2], cells)
+        jm.mesh.vertex_normals(points[:, :2], cells)

@@ -16,9 +16,9 @@ def chain(n: int, *, stiffness=3.0, mass=0.5, held=True):
     """Masses in a row on a line, a spring between neighbours; the first is held."""
     system = jm.System(
         {"bar": jm.Vec1()},
-        forces={"springs": jm.AnchoredSprings((("bar", range(n)), ("bar", range(1, n + 1))), jnp.full(n, stiffness))},
-        masses={"mass": jm.DiagonalMass(("bar", range(n + 1)), jnp.full(n + 1, mass).at[n].divide(2))},
-        constraints={"wall": jm.Fixed(("bar", [0]))} if held else {},
+        forces={"springs": jm.force.AnchoredSprings((("bar", range(n)), ("bar", range(1, n + 1))), jnp.full(n, stiffness))},
+        masses={"mass": jm.mass.DiagonalMass(("bar", range(n + 1)), jnp.full(n + 1, mass).at[n].divide(2))},
+        constraints={"wall": jm.constraint.Fixed(("bar", [0]))} if held else {},
     )
     return system, system.at_rest({"bar": np.zeros((n + 1, 1))})
 
@@ -55,11 +55,13 @@ def test_c17_a_string_under_tension():
         # Along itself the string is stiff, and those motions are left out.
         return jm.System(
             {"string": jm.Vec2()},
-            forces={"springs": jm.Springs((("string", range(10)), ("string", range(1, 11))), 1e4, 0.1 - tension / 1e4)},
-            masses={"mass": jm.UniformMass(("string", range(11)), 0.01)},
+            forces={
+                "springs": jm.force.Springs((("string", range(10)), ("string", range(1, 11))), 1e4, 0.1 - tension / 1e4)
+            },
+            masses={"mass": jm.mass.UniformMass(("string", range(11)), 0.01)},
             constraints={
-                "ends": jm.Fixed(("string", [0, 10])),
-                "sideways": jm.FixedComponents(("string", range(1, 10)), (True, False)),
+                "ends": jm.constraint.Fixed(("string", [0, 10])),
+                "sideways": jm.constraint.FixedComponents(("string", range(1, 10)), (True, False)),
             },
         )
 
@@ -133,8 +135,8 @@ def pair(gap=0.0):
     """Two oscillators that do not touch; equal unless `gap`."""
     system = jm.System(
         {"a": jm.Vec1()},
-        forces={"springs": jm.AnchoredSprings(("a", [0, 1]), jnp.array([2.0, 2.0 + gap]), [[0.0], [0.0]])},
-        masses={"mass": jm.DiagonalMass(("a", [0, 1]), jnp.ones(2))},
+        forces={"springs": jm.force.AnchoredSprings(("a", [0, 1]), jnp.array([2.0, 2.0 + gap]), [[0.0], [0.0]])},
+        masses={"mass": jm.mass.DiagonalMass(("a", [0, 1]), jnp.ones(2))},
     )
     return system, system.at_rest({"a": [[0.0], [0.0]]})
 
@@ -167,11 +169,11 @@ def test_repeated_eigenvalues_differentiate_in_sums():
 
 
 def test_free_bodies_have_six_zero_modes():
-    mesh = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 0.8, 0.6), kind="hexahedron")
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 0.8, 0.6), kind="hexahedron")
     system = jm.System(
         {"body": jm.Vec3()},
-        forces={"elastic": jm.HexahedronFEM.from_mesh("body", mesh, jm.StVenantKirchhoff(2e5, 0.3))},
-        masses={"mass": jm.ConsistentMass.from_mesh("body", mesh, 900.0)},
+        forces={"elastic": jm.force.HexahedronFEM.from_mesh("body", mesh, jm.material.StVenantKirchhoff(2e5, 0.3))},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("body", mesh, 900.0)},
     )
     found = jm.modes(system, system.at_rest({"body": mesh.points}), count=8)
     assert (found.frequencies[:6] == 0).all() and (found.frequencies[6:] > 1).all()
@@ -189,8 +191,10 @@ def pendulums(angle=0.0):
 
     system = jm.System(
         {"angles": jm.Vec1(), "bobs": jm.Vec2()},
-        masses={"bobs": jm.UniformMass(("bobs", [0, 1]), 0.3)},
-        mappings={"rods": jm.FunctionMapping(("angles", [[0, 1], [0, 1]]), "bobs", bob, (jnp.array([[0.0], [1.0]]),))},
+        masses={"bobs": jm.mass.UniformMass(("bobs", [0, 1]), 0.3)},
+        mappings={
+            "rods": jm.mapping.FunctionMapping(("angles", [[0, 1], [0, 1]]), "bobs", bob, (jnp.array([[0.0], [1.0]]),))
+        },
         gravity=(0.0, -9.81),
     )
     return system, system.at_rest({"angles": [[angle], [0.0]]})
@@ -221,16 +225,16 @@ def test_mapped_scene_equals_its_direct_twin(rng):
         return jm.System(
             {"points": jm.Vec2(), **more_dofs},
             forces={
-                "springs": jm.Springs((on([0, 1, 2, 0]), on([1, 2, 3, 3])), jnp.array([4.0, 5.0, 6.0, 3.0]), 1.0),
-                "home": jm.AnchoredSprings(on([0, 2]), 2.0, points[[0, 2]] + 0.1),
+                "springs": jm.force.Springs((on([0, 1, 2, 0]), on([1, 2, 3, 3])), jnp.array([4.0, 5.0, 6.0, 3.0]), 1.0),
+                "home": jm.force.AnchoredSprings(on([0, 2]), 2.0, points[[0, 2]] + 0.1),
             },
-            masses={"mass": jm.DiagonalMass(on(range(n)), jnp.array([1.0, 2.0, 0.5, 1.5]))},
+            masses={"mass": jm.mass.DiagonalMass(on(range(n)), jnp.array([1.0, 2.0, 0.5, 1.5]))},
             mappings=mappings,
-            constraints={"slide": jm.FixedPlane(("points", [1]), (1.0, 2.0))},
+            constraints={"slide": jm.constraint.FixedPlane(("points", [1]), (1.0, 2.0))},
         )
 
     direct = scene("points", np.arange(n), {}, {})
-    copy = jm.SubsetMapping(("points", order), "copy")
+    copy = jm.mapping.SubsetMapping(("points", order), "copy")
     mapped = scene("copy", np.argsort(order), {"copy": jm.Vec2()}, {"copy": copy})
     rest = direct.at_rest({"points": points})
     ours, theirs = (jm.modes(s, rest, count=7) for s in (mapped, direct))
@@ -261,7 +265,7 @@ def test_what_cannot_be_is_named():
     with pytest.raises(ValueError, match="count must be a whole number"):
         jm.modes(system, rest, count=0)
     with pytest.raises(TypeError, match="must be a MatrixLinearSystem"):
-        jm.modes(system, rest, jm.MatrixFreeSystem(), count=1)  # pyright: ignore[reportArgumentType]
+        jm.modes(system, rest, jm.solver.MatrixFreeSystem(), count=1)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"leaves out \['mass'\]; build it with Terms\(mass=True\)"):
         jm.modes(system, rest, jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False)), count=1)
     with pytest.raises(jm.FailedComputation, match="fewer modes than were asked for"):
@@ -277,8 +281,8 @@ def test_a_loose_state_is_named():
     dofs = {"bar": jm.Vec1(), "cart": jm.Vec1()}
     loose = jm.System(
         dofs,
-        forces={**system.forces, "cart": jm.AnchoredSprings(("cart", [0]), 1.0, [[0.0]])},
-        masses={**system.masses, "cart": jm.DiagonalMass(("cart", [0]), 1.0)},
+        forces={**system.forces, "cart": jm.force.AnchoredSprings(("cart", [0]), 1.0, [[0.0]])},
+        masses={**system.masses, "cart": jm.mass.DiagonalMass(("cart", [0]), 1.0)},
         constraints=system.constraints,
     )
     start = loose.at_rest({**rest.position, "cart": [[0.0], [1.0]]})
@@ -296,10 +300,10 @@ def column(links: int, *, stiffness=3.0, length=1.0):
     system = jm.System(
         {"angles": jm.Vec1(), "tip": jm.Vec2()},
         forces={
-            "hinges": jm.AnchoredSprings(("angles", range(links)), stiffness, np.zeros((links, 1))),
-            "load": jm.ConstantForce(("tip", [0]), jnp.zeros((1, 2))),
+            "hinges": jm.force.AnchoredSprings(("angles", range(links)), stiffness, np.zeros((links, 1))),
+            "load": jm.force.ConstantForce(("tip", [0]), jnp.zeros((1, 2))),
         },
-        mappings={"tip": jm.FunctionMapping(("angles", [range(links)]), "tip", tip)},
+        mappings={"tip": jm.mapping.FunctionMapping(("angles", [range(links)]), "tip", tip)},
     )
     return system, system.at_rest({"angles": np.zeros((links, 1))})
 
@@ -337,16 +341,16 @@ def test_buckling_and_vibration_of_a_solid_cantilever():
     `1 + (dx / height)^2 / 2` (the parasitic shear of a bilinear cell; zero Poisson ratio); shear adds a quarter percent.
     """
     length, height, young = 16.0, 1.0, 1000.0
-    mesh = jm.box_mesh(cells=(32, 1), size=(length, height), kind="quad")
+    mesh = jm.mesh.box_mesh(cells=(32, 1), size=(length, height), kind="quad")
     root, tip = mesh.nodes_where(lambda x: x[:, 0] == 0.0), mesh.faces_where(lambda x: x[:, 0] == length)
     system = jm.System(
         {"strip": jm.Vec2()},
         forces={
-            "elastic": jm.QuadFEM.from_mesh("strip", mesh, jm.StVenantKirchhoff(young, 0.0), plane="stress"),
-            "push": jm.Traction.from_mesh("strip", tip, (0.0, 0.0)),
+            "elastic": jm.force.QuadFEM.from_mesh("strip", mesh, jm.material.StVenantKirchhoff(young, 0.0), plane="stress"),
+            "push": jm.force.Traction.from_mesh("strip", tip, (0.0, 0.0)),
         },
-        masses={"mass": jm.ConsistentMass.from_mesh("strip", mesh, 1.0)},
-        constraints={"clamp": jm.Fixed(("strip", root))},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("strip", mesh, 1.0)},
+        constraints={"clamp": jm.constraint.Fixed(("strip", root))},
     )
     rest = system.at_rest({"strip": mesh.points})
     bending = young * height**3 / 12 * (1 + 0.5 * (0.5 / height) ** 2)
@@ -376,13 +380,13 @@ def turntable(stiffness, turn):
         return jm.System(
             {"polar": jm.Vec2(), "place": jm.Vec2(), "x": jm.Vec1(), "square": jm.Vec1()},
             mappings={
-                "place": jm.FunctionMapping(("polar", range(5)), "place", in_plane),
-                "square": jm.SquareMapping(("x", [0]), "square"),
+                "place": jm.mapping.FunctionMapping(("polar", range(5)), "place", in_plane),
+                "square": jm.mapping.SquareMapping(("x", [0]), "square"),
             },
             forces={
-                "ties": jm.AnchoredSprings(("place", range(5)), stiffness, places),
-                "spring": jm.AnchoredSprings(("x", [0]), 2.0, [[0.0]]),
-                "push": jm.ConstantForce(("square", [0]), (0.5 * mu)[None]),
+                "ties": jm.force.AnchoredSprings(("place", range(5)), stiffness, places),
+                "spring": jm.force.AnchoredSprings(("x", [0]), 2.0, [[0.0]]),
+                "push": jm.force.ConstantForce(("square", [0]), (0.5 * mu)[None]),
             },
         )
 
@@ -399,13 +403,13 @@ def test_what_cancels_in_the_stress_stiffness_is_no_asymmetry():
 
 def test_a_load_of_no_stress_does_not_buckle():
     """A motion of all supports together: `dK/dmu` is nil, and what rounding leaves of it is no softening."""
-    mesh = jm.box_mesh(cells=(1, 2), size=(1.0, 2.0), kind="quad")
+    mesh = jm.mesh.box_mesh(cells=(1, 2), size=(1.0, 2.0), kind="quad")
     foot = mesh.nodes_where(lambda x: x[:, 1] == 0)
-    solid = jm.QuadFEM.from_mesh("b", mesh, jm.StVenantKirchhoff(1e3, 0.3))
+    solid = jm.force.QuadFEM.from_mesh("b", mesh, jm.material.StVenantKirchhoff(1e3, 0.3))
 
     def scene(mu):
         motion = jnp.stack([jnp.zeros(2), jnp.stack([mu, 0.7 * mu])])
-        drive = jm.PrescribedMotion(("b", foot), mesh.points[foot], motion, (0.0, 1.0))
+        drive = jm.constraint.PrescribedMotion(("b", foot), mesh.points[foot], motion, (0.0, 1.0))
         return jm.System({"b": jm.Vec2()}, forces={"solid": solid}, constraints={"drive": drive})
 
     state = scene(jnp.zeros(())).at_rest({"b": mesh.points}, time=1.0)

@@ -12,7 +12,7 @@ from jaxmech._forcefield.plane import is_linear_law
 YOUNG, POISSON = 2.0, 0.3
 
 
-class Orthotropic(jm.AbstractMaterial):
+class Orthotropic(jm.material.AbstractMaterial):
     """A linear law of a user's, which declares nothing: stiff along x, with a thickness that gives way."""
 
     stiff: jax.Array = jm.parameter()
@@ -28,19 +28,19 @@ class Orthotropic(jm.AbstractMaterial):
 def pulled(material, traction):
     """A unit square of quads and triangles, 0.5 m thick, pulled along x; its equilibrium, and how it was found."""
     fields = {}
-    for kind, field in (("quad", jm.QuadFEM), ("triangle", jm.TriangleFEM)):
-        mesh = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind=kind)
+    for kind, field in (("quad", jm.force.QuadFEM), ("triangle", jm.force.TriangleFEM)):
+        mesh = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind=kind)
         fields[kind] = field.from_mesh(kind, mesh, material, plane="stress", thickness=0.5)
     end, left = mesh.faces_where(lambda x: x[:, 0] == 1.0), mesh.nodes_where(lambda x: x[:, 0] == 0.0)
     system = jm.System(
         {kind: jm.Vec2() for kind in fields},
         forces={
             **fields,
-            **{f"pull {kind}": jm.Traction.from_mesh(kind, end, [0.5 * traction, 0.0]) for kind in fields},
+            **{f"pull {kind}": jm.force.Traction.from_mesh(kind, end, [0.5 * traction, 0.0]) for kind in fields},
         },
         constraints={
-            **{f"wall {kind}": jm.FixedComponents((kind, left), (True, False)) for kind in fields},
-            **{f"rail {kind}": jm.FixedComponents((kind, [1]), (False, True)) for kind in fields},
+            **{f"wall {kind}": jm.constraint.FixedComponents((kind, left), (True, False)) for kind in fields},
+            **{f"rail {kind}": jm.constraint.FixedComponents((kind, [1]), (False, True)) for kind in fields},
         },
     )
     solution = jm.static_solve(system, system.at_rest({kind: mesh.points for kind in fields}))
@@ -50,7 +50,7 @@ def pulled(material, traction):
 @pytest.mark.parametrize("traction", [1e-3, 2.0, 200.0, -200.0])
 def test_hooke_is_linear_however_far_it_is_pulled(traction):
     """`eps_xx = t/E`, `eps_yy = -nu t/E`, in one iteration; beyond `t = E/nu` the thickness is negative, as in space."""
-    moved, info = pulled(jm.LinearElastic(YOUNG, POISSON), traction)
+    moved, info = pulled(jm.material.LinearElastic(YOUNG, POISSON), traction)
     for u in moved:
         np.testing.assert_allclose(u[1], [traction / YOUNG, 0.0], rtol=ROUND_OFF, atol=ROUND_OFF * abs(traction))
         np.testing.assert_allclose(u[3], traction / YOUNG * np.array([1, -POISSON]), rtol=ROUND_OFF)
@@ -59,13 +59,13 @@ def test_hooke_is_linear_however_far_it_is_pulled(traction):
 
 def test_linear_laws_are_told_from_their_trace():
     laws = [
-        jm.NeoHookean(1.0, 0.3),
-        jm.Corotational(1.0, 0.3),
-        jm.StVenantKirchhoff(1.0, 0.3),
-        jm.StableNeoHookean(1.0, 0.3),
+        jm.material.NeoHookean(1.0, 0.3),
+        jm.material.Corotational(1.0, 0.3),
+        jm.material.StVenantKirchhoff(1.0, 0.3),
+        jm.material.StableNeoHookean(1.0, 0.3),
     ]
     assert not any(is_linear_law(law, jnp.float64) for law in laws)
-    assert is_linear_law(jm.LinearElastic(1.0, 0.3), jnp.float32)
+    assert is_linear_law(jm.material.LinearElastic(1.0, 0.3), jnp.float32)
     moved, info = pulled(Orthotropic(4.0, 1.0), 400.0)  # what the thickness feels is relaxed away: `t = E_x eps`
     for u in moved:
         np.testing.assert_allclose(u[3], [100.0, 0.0], rtol=ROUND_OFF, atol=100 * ROUND_OFF)

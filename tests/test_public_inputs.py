@@ -353,12 +353,12 @@ def test_quaternions_are_refused_wherever_a_frame_is_given():
     """Anchors, frames on frames, placements, references: what turns is a unit quaternion."""
     bad = np.array([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])
     makers = {
-        "anchor": lambda: jm.AnchoredFrames(("frame", [0]), 1.0, 1.0, bad),
-        "local": lambda: jm.RigidMapping(("frame", [0]), "copy", bad),
-        "coordinates": lambda: jm.RigidMapping.from_global("frame", "copy", [0], bad, [[0.0, 0.0, 1.0]]),
-        "points": lambda: jm.RigidMapping.from_global("frame", "copy", [0], bad / 2, bad),
-        "placement": lambda: jm.ArticulatedMapping.tree("angle", "bodies", [-1], bad, [0.0, 0.0, 1.0]),
-        "reference": lambda: jm.PrescribedMotion(("frame", [0]), bad, np.zeros((1, 6))),
+        "anchor": lambda: jm.force.AnchoredFrames(("frame", [0]), 1.0, 1.0, bad),
+        "local": lambda: jm.mapping.RigidMapping(("frame", [0]), "copy", bad),
+        "coordinates": lambda: jm.mapping.RigidMapping.from_global("frame", "copy", [0], bad, [[0.0, 0.0, 1.0]]),
+        "points": lambda: jm.mapping.RigidMapping.from_global("frame", "copy", [0], bad / 2, bad),
+        "placement": lambda: jm.mapping.ArticulatedMapping.tree("angle", "bodies", [-1], bad, [0.0, 0.0, 1.0]),
+        "reference": lambda: jm.constraint.PrescribedMotion(("frame", [0]), bad, np.zeros((1, 6))),
         "position": lambda: scene()[0].at_rest({"box": np.zeros((2, 3)), "frame": bad}),
     }
     for what, make in makers.items():

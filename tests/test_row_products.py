@@ -50,11 +50,11 @@ def test_products_are_those_of_the_dense_matrix(name, shape, rng):
     pattern = pattern_of(ROWS[name], 300, rng)
     values = jnp.asarray(rng.normal(size=(pattern.blocks, *shape)))
     x, w = jnp.asarray(rng.normal(size=(300, shape[1]))), jnp.asarray(rng.normal(size=(len(ROWS[name]), shape[0])))
-    A = jm.BlockSparse(values, pattern)
+    A = jm.matrix.BlockSparse(values, pattern)
     dense = np.asarray(A.to_dense())
 
     def multiplied(values, x):
-        return jm.BlockSparse(values, pattern).mv(x)
+        return jm.matrix.BlockSparse(values, pattern).mv(x)
 
     @jax.jit
     def everything(values, x, w):
@@ -62,7 +62,7 @@ def test_products_are_those_of_the_dense_matrix(name, shape, rng):
         several = jnp.stack([x, 2 * x])
         return {
             "product": product,
-            "transposed": jm.BlockSparse(values, pattern).T.mv(w),
+            "transposed": jm.matrix.BlockSparse(values, pattern).T.mv(w),
             "pulled": pulled(w),
             "by x": jax.linear_transpose(lambda x: multiplied(values, x), x)(w)[0],
             "by values": jax.linear_transpose(lambda values: multiplied(values, x), values)(w)[0],
@@ -100,10 +100,10 @@ def test_sums_over_lanes(shape, rng):
 
 def test_products_keep_the_precision_they_have(rng):
     pattern = pattern_of(np.array([2, 3, 1]), 4, rng)
-    A = jm.BlockSparse(jnp.asarray(rng.normal(size=(6, 3, 3)), jnp.float32), pattern)
+    A = jm.matrix.BlockSparse(jnp.asarray(rng.normal(size=(6, 3, 3)), jnp.float32), pattern)
     x = jnp.asarray(rng.normal(size=(4, 3)))
     exact = (np.asarray(A.to_dense(), float) @ np.ravel(x)).reshape(3, 3)
-    half = jm.BlockSparse(A.values.astype(jnp.float16), pattern)
+    half = jm.matrix.BlockSparse(A.values.astype(jnp.float16), pattern)
     for matrix, dtype, result, tolerance in (
         (A, np.float32, np.float32, 1e-6),
         (A, float, float, ROUND_OFF),
@@ -116,7 +116,7 @@ def test_products_keep_the_precision_they_have(rng):
 
 def test_large_blocks_are_left_to_xla(rng):
     pattern = pattern_of(np.array([2, 3, 1]), 4, rng)
-    A = jm.BlockSparse(jnp.asarray(rng.normal(size=(6, 37, 3))), pattern)
+    A = jm.matrix.BlockSparse(jnp.asarray(rng.normal(size=(6, 37, 3))), pattern)
     x = jnp.asarray(rng.normal(size=(4, 3)))
     multiplied = jax.jit(lambda A, x: A.mv(x))
     close(multiplied(A, x), (np.asarray(A.to_dense()) @ np.ravel(x)).reshape(3, 37))
@@ -124,7 +124,7 @@ def test_large_blocks_are_left_to_xla(rng):
 
 
 def test_a_kernel_is_made_where_there_is_one_cpu(form, rng):
-    A = jm.BlockSparse(jnp.asarray(rng.normal(size=(6, 3, 3))), pattern_of(np.array([2, 3, 1]), 4, rng))
+    A = jm.matrix.BlockSparse(jnp.asarray(rng.normal(size=(6, 3, 3))), pattern_of(np.array([2, 3, 1]), 4, rng))
     text = jax.jit(lambda A, x: A.mv(x)).lower(A, jnp.ones((4, 3))).as_text()
     assert ("jaxmech_" in text) == (form == "kernel")
 
@@ -138,7 +138,7 @@ def test_products_of_batches(most, rng, monkeypatch):
     w = rng.normal(size=(2, 3, 4, 7, 2))
 
     def multiplied(values, x):
-        return jm.BlockSparse(values, pattern).mv(x)
+        return jm.matrix.BlockSparse(values, pattern).mv(x)
 
     def nested(product):
         return jax.vmap(jax.vmap(jax.vmap(product, (None, 0)), (0, None)))

@@ -51,17 +51,17 @@ class Refused:
 sys.meta_path.insert(0, Refused())
 import equinox as eqx, jax, jaxmech as jm
 jax.config.update("jax_enable_x64", True)
-mesh = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
 
 system = jm.System(
     {{"body": jm.Vec3()}},
-    forces={{"solid": jm.TetrahedronFEM.from_mesh("body", mesh, jm.NeoHookean(1e3, 0.3))}},
-    masses={{"body": jm.UniformMass(("body", range(12)), 1.0)}},
-    constraints={{"clamp": jm.Fixed(("body", [0, 1, 2, 3]))}},
+    forces={{"solid": jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.NeoHookean(1e3, 0.3))}},
+    masses={{"body": jm.mass.UniformMass(("body", range(12)), 1.0)}},
+    constraints={{"clamp": jm.constraint.Fixed(("body", [0, 1, 2, 3]))}},
     gravity=(0.0, 0.0, -9.81),
 )
 state = system.at_rest({{"body": mesh.points}})
-integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.PCG())
+integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.solver.PCG())
 
 @jax.jit
 def tip(softer):
@@ -115,7 +115,7 @@ def test_the_same_function_is_compiled_once():
 def test_arrays_of_other_lengths_are_refused_where_loops_count_on_them(rng):
     with pytest.raises(ValueError, match="different lengths"):
         jax.jit(lambda a, b: map_elements(lambda x, y: x * y, (0, 0), a, b))(jnp.ones(9), jnp.ones(10))
-    places = jm.Triplets(("a", "a"), jnp.arange(9), jnp.arange(9), jnp.asarray(rng.normal(size=(9, 2, 2))))
+    places = jm.matrix.Triplets(("a", "a"), jnp.arange(9), jnp.arange(9), jnp.asarray(rng.normal(size=(9, 2, 2))))
     A = places.assemble((9, 9))
     for field in ("columns", "row_starts"):
         wrong = eqx.tree_at(lambda A, f=field: getattr(A.pattern, f), A, jnp.zeros(3, jnp.int32))

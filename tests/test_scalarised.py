@@ -149,7 +149,7 @@ def test_what_has_no_such_form_is_mapped_as_it_is(always, rng):
 
 def test_single_precision_stays_single(always, rng):
     F = jnp.asarray(np.eye(3) + 0.1 * rng.normal(size=(12, 3, 3)), jnp.float32)
-    law = jm.NeoHookean(jnp.float32(10), jnp.float32(0.3))
+    law = jm.material.NeoHookean(jnp.float32(10), jnp.float32(0.3))
     found = jax.jit(lambda F: map_elements(jax.hessian(law.energy_density), (0,), F))(F)
     assert found.dtype == jnp.float32
     np.testing.assert_allclose(found, jax.vmap(jax.hessian(law.energy_density))(F), atol=2e-4)
@@ -179,24 +179,28 @@ def test_nothing_is_traced_again_at_every_eager_call(always, lengths, rng):
 def test_a_scene_of_many_elements_agrees_with_itself(kind, way, lengths, rng):
     """Many enough to be scalarised: bodies, springs, and points on a frame that springs hold."""
     cells = (4, 4, 3) if kind == "tetrahedron" else (8, 6, 6)
-    mesh = jm.box_mesh(cells=cells, size=(2.0, 1.0, 1.0), kind=kind)
+    mesh = jm.mesh.box_mesh(cells=cells, size=(2.0, 1.0, 1.0), kind=kind)
     count = dispatch._FEW + 10
     chain = np.stack([np.arange(count), np.arange(1, count + 1)], 1) % mesh.points.shape[0]
-    solid = jm.TetrahedronFEM if kind == "tetrahedron" else jm.HexahedronFEM
+    solid = jm.force.TetrahedronFEM if kind == "tetrahedron" else jm.force.HexahedronFEM
     system = jm.System(
         {"body": jm.Vec3(), "frame": jm.Rigid3(), "pins": jm.Vec3()},
         forces={
-            "solid": solid.from_mesh("body", mesh, jm.NeoHookean(jnp.asarray(rng.uniform(5, 9, len(mesh.cells))), 0.3)),
-            "springs": jm.Springs((("body", chain[:, 0]), ("body", chain[:, 1])), 3.0, 0.3, damping=0.1),
-            "pinned": jm.Springs((("body", chain[:, 0]), ("pins", np.arange(count))), 2.0, 0.1),
+            "solid": solid.from_mesh(
+                "body", mesh, jm.material.NeoHookean(jnp.asarray(rng.uniform(5, 9, len(mesh.cells))), 0.3)
+            ),
+            "springs": jm.force.Springs((("body", chain[:, 0]), ("body", chain[:, 1])), 3.0, 0.3, damping=0.1),
+            "pinned": jm.force.Springs((("body", chain[:, 0]), ("pins", np.arange(count))), 2.0, 0.1),
         },
-        mappings={"carried": jm.RigidMapping(("frame", np.zeros(count, int)), "pins", rng.uniform(-1, 1, (count, 3)))},
+        mappings={
+            "carried": jm.mapping.RigidMapping(("frame", np.zeros(count, int)), "pins", rng.uniform(-1, 1, (count, 3)))
+        },
     )
     frame = np.array([[0.1, 0.2, 0.3, 0, 0, 0, 1.0]])
     state = system.at_rest({"body": mesh.points + 0.02 * rng.normal(size=mesh.points.shape), "frame": frame})
     u = {s: jnp.asarray(rng.normal(size=v.shape)) for s, v in state.velocity.items()}
     matrix = jm.MatrixLinearSystem.build(system, state).assemble(system, state)
-    close(matrix.mv(u), jax.jit(lambda s, x, u: jm.MatrixFreeSystem().assemble(s, x).mv(u))(system, state, u))
+    close(matrix.mv(u), jax.jit(lambda s, x, u: jm.solver.MatrixFreeSystem().assemble(s, x).mv(u))(system, state, u))
     assert len(lengths) > 2
 
     def along(h):

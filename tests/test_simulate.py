@@ -19,13 +19,13 @@ def chain(nodes: int = 3) -> tuple[jm.System, jm.State, jm.ImplicitEuler]:
     numbers = np.arange(nodes)
     system = jm.System(
         {"chain": jm.Vec2()},
-        forces={"links": jm.Springs((("chain", numbers[:-1]), ("chain", numbers[1:])), 100.0, 0.1)},
-        masses={"beads": jm.UniformMass(("chain", numbers), 0.1)},
-        constraints={"nail": jm.Fixed(("chain", [0]))},
+        forces={"links": jm.force.Springs((("chain", numbers[:-1]), ("chain", numbers[1:])), 100.0, 0.1)},
+        masses={"beads": jm.mass.UniformMass(("chain", numbers), 0.1)},
+        constraints={"nail": jm.constraint.Fixed(("chain", [0]))},
         gravity=[0.0, -9.81],
     )
     state = system.at_rest({"chain": np.stack([0.1 * numbers, 0.0 * numbers], axis=1)})
-    return system, state, jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.Dense())
+    return system, state, jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.solver.Dense())
 
 
 @pytest.mark.parametrize(("steps", "save_every", "checkpoint_every"), [(6, 3, 2), (7, 1, 3)])

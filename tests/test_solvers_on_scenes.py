@@ -42,48 +42,48 @@ class Case(NamedTuple):
 
 
 def pcg(preconditioner):
-    return lambda A, rtol, M: jm.PCG(rtol, preconditioner=preconditioner(A, M))
+    return lambda A, rtol, M: jm.solver.PCG(rtol, preconditioner=preconditioner(A, M))
 
 
 def stale(A):
-    return jm.StaleFactor(A.scaled(1.2), jm.Dense())
+    return jm.solver.StaleFactor(A.scaled(1.2), jm.solver.Dense())
 
 
 def multigrid(A):
     positions = np.random.default_rng(5).standard_normal((SIZE // 2, 2))
-    return jm.SmoothedAggregation.from_matrix(matrix(A, (SIZE // 2, 2), True), {"a": positions})
+    return jm.solver.SmoothedAggregation.from_matrix(matrix(A, (SIZE // 2, 2), True), {"a": positions})
 
 
 def sparse(backend):
-    return lambda A, rtol, M: jm.SparseDirect(backend)
+    return lambda A, rtol, M: jm.solver.SparseDirect(backend)
 
 
 FEW = {
-    "Dense": Case(lambda A, rtol, M: jm.Dense(), True, True),
+    "Dense": Case(lambda A, rtol, M: jm.solver.Dense(), True, True),
     "SuperLU": Case(sparse("superlu"), True, True),
-    "PCG": Case(lambda A, rtol, M: jm.PCG(rtol), False, False, True),
-    "BiCGStab": Case(lambda A, rtol, M: jm.BiCGStab(rtol), True, False, True),
+    "PCG": Case(lambda A, rtol, M: jm.solver.PCG(rtol), False, False, True),
+    "BiCGStab": Case(lambda A, rtol, M: jm.solver.BiCGStab(rtol), True, False, True),
 }
 REST = {
-    "Cholesky": Case(lambda A, rtol, M: jm.Cholesky(), False, False),
-    "SVD": Case(lambda A, rtol, M: jm.SVD(), True, True),
-    "BlockTridiagonal": Case(lambda A, rtol, M: jm.BlockTridiagonal(), True, False, size=8),
+    "Cholesky": Case(lambda A, rtol, M: jm.solver.Cholesky(), False, False),
+    "SVD": Case(lambda A, rtol, M: jm.solver.SVD(), True, True),
+    "BlockTridiagonal": Case(lambda A, rtol, M: jm.solver.BlockTridiagonal(), True, False, size=8),
     "feral": Case(sparse("feral"), False, True, needs="feral"),
     "pardiso": Case(sparse("pardiso"), True, True, needs="pypardiso"),
-    "MINRES": Case(lambda A, rtol, M: jm.MINRES(rtol), False, True, True),
-    "GMRES": Case(lambda A, rtol, M: jm.GMRES(rtol, restart=SIZE), True, True, True),
+    "MINRES": Case(lambda A, rtol, M: jm.solver.MINRES(rtol), False, True, True),
+    "GMRES": Case(lambda A, rtol, M: jm.solver.GMRES(rtol, restart=SIZE), True, True, True),
 }
 PRECONDITIONED = {
-    "PCG none": Case(pcg(lambda A, M: jm.NoPreconditioner()), False, False, True),
-    "PCG Jacobi": Case(pcg(lambda A, M: jm.Jacobi()), False, False, True),
-    "PCG SSOR": Case(pcg(lambda A, M: jm.SSOR(1.2)), False, False, True),
-    "PCG incomplete": Case(pcg(lambda A, M: jm.IncompleteFactor()), False, False, True),
+    "PCG none": Case(pcg(lambda A, M: jm.solver.NoPreconditioner()), False, False, True),
+    "PCG Jacobi": Case(pcg(lambda A, M: jm.solver.Jacobi()), False, False, True),
+    "PCG SSOR": Case(pcg(lambda A, M: jm.solver.SSOR(1.2)), False, False, True),
+    "PCG incomplete": Case(pcg(lambda A, M: jm.solver.IncompleteFactor()), False, False, True),
     "PCG stale": Case(pcg(lambda A, M: stale(A)), False, False, True),
     "PCG multigrid": Case(pcg(lambda A, M: M), False, False, True, "pyamg", prepare=multigrid),
-    "MINRES Jacobi": Case(lambda A, rtol, M: jm.MINRES(rtol, preconditioner=jm.Jacobi()), False, True, True),
-    "BiCGStab SSOR": Case(lambda A, rtol, M: jm.BiCGStab(rtol, preconditioner=jm.SSOR()), True, False, True),
+    "MINRES Jacobi": Case(lambda A, rtol, M: jm.solver.MINRES(rtol, preconditioner=jm.solver.Jacobi()), False, True, True),
+    "BiCGStab SSOR": Case(lambda A, rtol, M: jm.solver.BiCGStab(rtol, preconditioner=jm.solver.SSOR()), True, False, True),
     "GMRES incomplete": Case(
-        lambda A, rtol, M: jm.GMRES(rtol, preconditioner=jm.IncompleteFactor(), restart=SIZE), True, True, True
+        lambda A, rtol, M: jm.solver.GMRES(rtol, preconditioner=jm.solver.IncompleteFactor(), restart=SIZE), True, True, True
     ),
 }
 CASES = FEW | REST | PRECONDITIONED
@@ -94,7 +94,7 @@ def entry(nodes):
     """All blocks of a matrix, to be filled."""
     rows, columns = (a.ravel() for a in np.indices((nodes, nodes)))
     blocks = jnp.zeros((nodes**2, SIZE // nodes, SIZE // nodes))
-    return jm.Triplets(("a", "a"), jnp.asarray(rows), jnp.asarray(columns), blocks).assemble((nodes, nodes))
+    return jm.matrix.Triplets(("a", "a"), jnp.asarray(rows), jnp.asarray(columns), blocks).assemble((nodes, nodes))
 
 
 def matrix(A, shape, symmetric):
@@ -104,7 +104,7 @@ def matrix(A, shape, symmetric):
         nothing = entry(n)
     values = jnp.asarray(A).reshape(n, d, n, d).swapaxes(1, 2).reshape(-1, d, d)
     filled = eqx.tree_at(lambda e: e.values, nothing, values)
-    return jm.BlockMatrix({("a", "a"): filled}, (("a", n, d),), symmetric, values.dtype)
+    return jm.matrix.BlockMatrix({("a", "a"): filled}, (("a", n, d),), symmetric, values.dtype)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ STIFFNESS = 100.0
 STEP = 1e-2
 
 
-class Truss(jm.AbstractEnergyForceField):
+class Truss(jm.force.AbstractEnergyForceField):
     """`E = k/2 (|x|^2 - l^2)^2` of a bar from the origin."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -37,7 +37,7 @@ class FalseTangent(MaterialTangent):
     tangent_is_exact = True  # which is not true
 
 
-class OwnStiffness(jm.AbstractForceField):
+class OwnStiffness(jm.force.AbstractForceField):
     """The same bar by its force, with an unsymmetric tangent."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -65,9 +65,9 @@ def scene(*kinds):
     """A bar of every kind, each on a point of its own."""
     states = [f"end {number}" for number in range(len(kinds))]
     bars = {f"bar {s}": kind((s, [0]), STIFFNESS) for s, kind in zip(states, kinds, strict=True)}
-    pulls = {f"pull {s}": jm.ConstantForce((s, [0]), [[30.0, 12.0]]) for s in states}
-    holds = {f"hold {s}": jm.AnchoredSprings((s, [0]), 40.0, [[1.0, 0.1]]) for s in states}
-    masses = {s: jm.UniformMass((s, [0]), 1.0) for s in states}
+    pulls = {f"pull {s}": jm.force.ConstantForce((s, [0]), [[30.0, 12.0]]) for s in states}
+    holds = {f"hold {s}": jm.force.AnchoredSprings((s, [0]), 40.0, [[1.0, 0.1]]) for s in states}
+    masses = {s: jm.mass.UniformMass((s, [0]), 1.0) for s in states}
     system = jm.System({s: jm.Vec2() for s in states}, forces=bars | pulls | holds, masses=masses)
     return system, system.at_rest({s: [[1.0, 0.1]] for s in states})
 
@@ -81,10 +81,10 @@ def slopes(how, *kinds):
     def heights(stiffness):
         varied = eqx.tree_at(lambda s: [s.forces[bar].stiffness for bar in bars], system, list(stiffness))
         if how == "static":
-            end = jm.static_solve(varied, state, linear_system, jm.Dense(), rtol=1e-12, throw=False).state
+            end = jm.static_solve(varied, state, linear_system, jm.solver.Dense(), rtol=1e-12, throw=False).state
         else:
             newton = {"newton": True, "rtol": 1e-12} if how == "newton" else {}
-            euler = jm.ImplicitEuler(linear_system, jm.Dense(), **newton)
+            euler = jm.ImplicitEuler(linear_system, jm.solver.Dense(), **newton)
             end, _, _ = euler.step(varied, state, euler.init(varied, state), 0.1, throw=False)
         values = jnp.stack([end.position[s][0, 1] for s in sorted(end.position)])
         return jnp.sum(values), values

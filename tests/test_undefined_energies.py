@@ -7,12 +7,12 @@ import pytest
 
 import jaxmech as jm
 
-MESH = jm.box_mesh(cells=(2, 1), size=(2.0, 1.0))
+MESH = jm.mesh.box_mesh(cells=(2, 1), size=(2.0, 1.0))
 INVERTED = np.array(MESH.points)
 INVERTED[2] = [-2.0, 0.2]  # a corner of one cell only, [2, 4, 1], taken to the other side of it
 
 
-class Log(jm.AbstractEnergyForceField):
+class Log(jm.force.AbstractEnergyForceField):
     """`E = -ln x`, of a law that says nothing of its limits."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -22,7 +22,7 @@ class Log(jm.AbstractEnergyForceField):
 
 
 def sheet(**forces):
-    rubber = jm.TriangleFEM.from_mesh("sheet", MESH, jm.NeoHookean(1.0, 0.3))
+    rubber = jm.force.TriangleFEM.from_mesh("sheet", MESH, jm.material.NeoHookean(1.0, 0.3))
     return jm.System({"sheet": jm.Vec2(), "bead": jm.Vec1()}, forces={"rubber": rubber, **forces})
 
 

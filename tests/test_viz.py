@@ -22,7 +22,7 @@ def blocks(places, shape, size, states=("a", "a")):
     values = np.ones((len(places), *size))
     values[-1] = 0
     rows, columns = np.array(places).T
-    return jm.Triplets(states, jnp.asarray(rows), jnp.asarray(columns), jnp.asarray(values)).assemble(shape)
+    return jm.matrix.Triplets(states, jnp.asarray(rows), jnp.asarray(columns), jnp.asarray(values)).assemble(shape)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def coupled():
     tie = blocks([(8, 0), (0, 0)], (9, 1), (3, 6), ("body", "frame"))
     frame = blocks([(0, 0), (0, 0)], (1, 1), (6, 6))  # two blocks in one place: they add up
     pairs = {("body", "body"): body, ("body", "frame"): tie, ("frame", "body"): tie.T, ("frame", "frame"): frame}
-    return jm.BlockMatrix.from_entries(pairs)
+    return jm.matrix.BlockMatrix.from_entries(pairs)
 
 
 def alpha_at(axes, row, column):
@@ -62,15 +62,15 @@ def test_spy_shows_pattern_and_states(coupled, tmp_path):
 
 def test_spy_leaves_uncoupled_states_empty(coupled):
     alone = {pair: entry for pair, entry in coupled.entries.items() if pair[0] == pair[1]}
-    axes = jm.viz.spy(jm.BlockMatrix.from_entries(alone))
+    axes = jm.viz.spy(jm.matrix.BlockMatrix.from_entries(alone))
     assert alpha_at(axes, 0.9, 0.1) is None and len(axes.images) == 2
 
 
 def test_spy_of_a_large_matrix_shows_its_density():
     """Two thousand nodes on a diagonal: hundreds of unknowns in one pixel, and none of them lost."""
     n = 2000
-    diagonal = jm.Triplets(("a", "a"), jnp.arange(n), jnp.arange(n), jnp.ones((n, 1, 1))).assemble((n, n))
-    axes = jm.viz.spy(jm.BlockMatrix.from_entries({("body", "body"): diagonal}))
+    diagonal = jm.matrix.Triplets(("a", "a"), jnp.arange(n), jnp.arange(n), jnp.ones((n, 1, 1))).assemble((n, n))
+    axes = jm.viz.spy(jm.matrix.BlockMatrix.from_entries({("body", "body"): diagonal}))
     image = np.asarray(axes.images[0].get_array())[..., 3]
     assert max(image.shape) <= 500
     assert (np.diagonal(image) > 0.5).all()
@@ -85,7 +85,7 @@ def test_spy_draws_where_it_is_told_and_one_pair_alone(coupled):
     assert [label.get_text() for label in right.get_yticklabels()] == ["9 × 3"]
     small = {(s, s): blocks([(0, 0)], (1, 1), (1, 1)) for s in ("a state with a name", "another of that kind", "big")}
     small["big", "big"] = blocks([(i, i) for i in range(50)], (50, 50), (3, 3))
-    crowded = jm.viz.spy(jm.BlockMatrix.from_entries(small), axes=left)
+    crowded = jm.viz.spy(jm.matrix.BlockMatrix.from_entries(small), axes=left)
     assert {label.get_rotation() for label in crowded.get_xticklabels()} == {40.0}
     # Small states keep 7 % of the picture, less what the others need.
     assert crowded.images[0].get_extent()[1] > 0.05
@@ -102,7 +102,7 @@ def test_spy_refuses_what_is_no_matrix(coupled):
 
 
 def test_surfaces_are_lit_and_fit_the_axes():
-    mesh = jm.boundary_of(jm.box_mesh(cells=(1, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")).mesh
+    mesh = jm.mesh.boundary_of(jm.mesh.box_mesh(cells=(1, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")).mesh
     axes = jm.viz.draw_surface(mesh.points, mesh.cells, color="#ffffff", edges="black")
     colors = axes.collections[0].get_facecolor()
     assert len(colors) == 6 and len(np.unique(colors[:, 0].round(6))) > 1  # not all sides are lit alike

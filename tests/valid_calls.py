@@ -38,13 +38,13 @@ def scene() -> tuple[jm.System, jm.State]:
     system = jm.System(
         {"box": jm.Vec3(), "frame": jm.Rigid3(), "tips": jm.Vec3()},
         forces={
-            "held": jm.AnchoredSprings(("box", PAIR), 1.0, np.zeros((2, 3))),
-            "hold": jm.AnchoredFrames(("frame", [0]), 1.0, 1.0, FRAME[:1]),
-            "tied": jm.AnchoredSprings((("tips", [0]), ("box", [1])), 2.0),
+            "held": jm.force.AnchoredSprings(("box", PAIR), 1.0, np.zeros((2, 3))),
+            "hold": jm.force.AnchoredFrames(("frame", [0]), 1.0, 1.0, FRAME[:1]),
+            "tied": jm.force.AnchoredSprings((("tips", [0]), ("box", [1])), 2.0),
         },
-        masses={"mass": jm.UniformMass(("box", PAIR), 1.0), "body": jm.RigidMass(("frame", [0]), 1.0, np.eye(3))},
-        mappings={"arm": jm.RigidMapping(("frame", [0]), "tips", [[1.0, 0.0, 0.0]])},
-        constraints={"hook": jm.FixedPlane(("box", [0]), (0.0, 0.0, 1.0))},
+        masses={"mass": jm.mass.UniformMass(("box", PAIR), 1.0), "body": jm.mass.RigidMass(("frame", [0]), 1.0, np.eye(3))},
+        mappings={"arm": jm.mapping.RigidMapping(("frame", [0]), "tips", [[1.0, 0.0, 0.0]])},
+        constraints={"hook": jm.constraint.FixedPlane(("box", [0]), (0.0, 0.0, 1.0))},
     )
     state = system.at_rest({"box": [[0.0, 0.0, 0.0], [1.0, 0.5, 0.2]], "frame": FRAME[:1]})
     return system, state
@@ -56,15 +56,15 @@ def linear_system() -> jm.MatrixLinearSystem:
 
 
 @functools.cache
-def matrix() -> jm.BlockMatrix:
+def matrix() -> jm.matrix.BlockMatrix:
     return linear_system().assemble(*scene())
 
 
 @functools.cache
-def block() -> jm.BlockSparse:
+def block() -> jm.matrix.BlockSparse:
     """A square block matrix of three nodes with two unknowns each."""
     cells = np.array([[0, 1], [1, 2]])
-    return jm.assemble(cells, lambda x: jnp.eye(4), np.zeros((3, 2)))
+    return jm.matrix.assemble(cells, lambda x: jnp.eye(4), np.zeros((3, 2)))
 
 
 def vectors(value: float = 1.0) -> dict[str, jax.Array]:
@@ -82,11 +82,11 @@ def pressed(load: jax.Array) -> jm.System:
     return jm.System(
         {"p": jm.Vec2()},
         forces={
-            "rod": jm.Springs((("p", [0]), ("p", [1])), 100.0, 1.0),
-            "side": jm.AnchoredSprings(("p", [1]), 1.0, [[0.0, 1.0]]),
-            "load": jm.ConstantForce(("p", [1]), load * jnp.array([0.0, -1.0])),
+            "rod": jm.force.Springs((("p", [0]), ("p", [1])), 100.0, 1.0),
+            "side": jm.force.AnchoredSprings(("p", [1]), 1.0, [[0.0, 1.0]]),
+            "load": jm.force.ConstantForce(("p", [1]), load * jnp.array([0.0, -1.0])),
         },
-        constraints={"foot": jm.Fixed(("p", [0]))},
+        constraints={"foot": jm.constraint.Fixed(("p", [0]))},
     )
 
 
@@ -103,9 +103,15 @@ POSITIONS = {
     "flat": np.zeros((4, 3)),
     "angle": np.zeros((2, 1)),
 }
-_MEASURES = (jm.AreaMapping, jm.VolumeMapping, jm.DistanceMapping, jm.DistanceFromTargetMapping, jm.DistanceToPlaneMapping)
-_MEASURES += (jm.SquaredDistanceMapping, jm.SquareMapping, jm.SumMapping)
-MADE = dict.fromkeys(_MEASURES, jm.Vec1()) | {jm.ArticulatedMapping: jm.Rigid3()}
+_MEASURES = (
+    jm.mapping.AreaMapping,
+    jm.mapping.VolumeMapping,
+    jm.mapping.DistanceMapping,
+    jm.mapping.DistanceFromTargetMapping,
+    jm.mapping.DistanceToPlaneMapping,
+)
+_MEASURES += (jm.mapping.SquaredDistanceMapping, jm.mapping.SquareMapping, jm.mapping.SumMapping)
+MADE = dict.fromkeys(_MEASURES, jm.Vec1()) | {jm.mapping.ArticulatedMapping: jm.Rigid3()}
 
 
 def put_into_a_scene(family: str, component: Any) -> None:
@@ -160,10 +166,10 @@ for _label, (_build, _family, _right, _) in CASES.items():
 call(
     "System",
     dofs={"box": jm.Vec3()},
-    forces={"f": jm.ConstantForce(("box", PAIR), np.ones(3))},
-    masses={"m": jm.UniformMass(("box", PAIR), 1.0)},
+    forces={"f": jm.force.ConstantForce(("box", PAIR), np.ones(3))},
+    masses={"m": jm.mass.UniformMass(("box", PAIR), 1.0)},
     mappings={},
-    constraints={"c": jm.Fixed(("box", [0]))},
+    constraints={"c": jm.constraint.Fixed(("box", [0]))},
     rayleigh={"f": 0.1},
     gravity=[0.0, 0.0, -1.0],
 )
@@ -179,8 +185,8 @@ call("pull_back_rows", system=SYSTEM, state=STATE, rows=late(lambda: {"tips": tr
 call("component_matrix", system=SYSTEM, state=STATE, name="held", kind="stiffness", projected=False, constrained=False)
 
 
-def triplets() -> jm.Triplets:
-    return jm.Triplets(("row", "tips"), jnp.array([0]), jnp.array([0]), jnp.ones((1, 1, 3)))
+def triplets() -> jm.matrix.Triplets:
+    return jm.matrix.Triplets(("row", "tips"), jnp.array([0]), jnp.array([0]), jnp.ones((1, 1, 3)))
 
 
 # --- linear systems and solvers -------------------------------------------------------
@@ -194,10 +200,10 @@ call("MatrixFreeSystem", terms=jm.Terms())
 call("share_pattern", linear_systems=late(lambda: [linear_system()]))
 _SYSTEMS = {
     "MatrixLinearSystem": linear_system,
-    "PrecomputedMatrixSystem": functools.cache(lambda: jm.PrecomputedMatrixSystem.build(*scene())),
-    "PreconditionedMatrixFreeSystem": functools.cache(lambda: jm.PreconditionedMatrixFreeSystem.build(*scene())),
-    "CompositeLinearSystem": functools.cache(lambda: jm.CompositeLinearSystem.build(*scene(), {"A": jm.Terms()})),
-    "MatrixFreeSystem": jm.MatrixFreeSystem,
+    "PrecomputedMatrixSystem": functools.cache(lambda: jm.solver.PrecomputedMatrixSystem.build(*scene())),
+    "PreconditionedMatrixFreeSystem": functools.cache(lambda: jm.solver.PreconditionedMatrixFreeSystem.build(*scene())),
+    "CompositeLinearSystem": functools.cache(lambda: jm.solver.CompositeLinearSystem.build(*scene(), {"A": jm.Terms()})),
+    "MatrixFreeSystem": jm.solver.MatrixFreeSystem,
 }
 for _name, _of in _SYSTEMS.items():
     _own = vars(PUBLIC[_name])
@@ -222,31 +228,31 @@ call("Factors", mass=1.0, damping=0.1, stiffness=0.01, rayleigh=0.1, geometric=0
 for _action in ("of", "has"):
     method(f"Factors.{_action}", jm.Factors, part="mass")
 call("default_solver", operator=late(matrix), inertial=False)
-call("compliance_matrix", A=late(matrix), dofs=[0, 3], solver=jm.Dense())
+call("compliance_matrix", A=late(matrix), dofs=[0, 3], solver=jm.solver.Dense())
 for _name in ("MINRES", "BiCGStab", "PCG", "GMRES"):
     del CALLS[_name]
     _more = {"restart": 10} if _name == "GMRES" else {}
-    call(_name, rtol=1e-8, atol=0.0, max_steps=10, preconditioner=jm.Jacobi(), give_up=False, **_more)
+    call(_name, rtol=1e-8, atol=0.0, max_steps=10, preconditioner=jm.solver.Jacobi(), give_up=False, **_more)
 call("AutoLinearSolver", chain=False, batched=False, inertial=False, rtol=1e-8, platform="cpu")
-method("AutoLinearSolver.choose", jm.AutoLinearSolver, operator=late(matrix))
-call("Fallback", first=jm.PCG(), otherwise=jm.Dense())
+method("AutoLinearSolver.choose", jm.solver.AutoLinearSolver, operator=late(matrix))
+call("Fallback", first=jm.solver.PCG(), otherwise=jm.solver.Dense())
 call("BlockJacobi", absolute=False)
-call("StaleFactor", near=late(matrix), solver=jm.Dense())
-call("WarpedFactor", solver=jm.Dense())
+call("StaleFactor", near=late(matrix), solver=jm.solver.Dense())
+call("WarpedFactor", solver=jm.solver.Dense())
 call("SSOR", omega=1.0)
 call("IncompleteFactor", drop_tolerance=1e-3, fill=20.0)
 call("SmoothedAggregation.from_matrix", matrix=late(matrix), positions=POSITION, modes={}, smoothing=2)
 for _name in ("BlockJacobi", "Jacobi", "NoPreconditioner", "SSOR", "IncompleteFactor"):
     method(f"{_name}.build", PUBLIC[_name], operator=late(matrix))
-method("StaleFactor.build", lambda: jm.StaleFactor(matrix(), jm.Dense()), operator=late(matrix))
+method("StaleFactor.build", lambda: jm.solver.StaleFactor(matrix(), jm.solver.Dense()), operator=late(matrix))
 method(
     "WarpedFactor.build",
-    jm.WarpedFactor,
+    jm.solver.WarpedFactor,
     operator=late(lambda: _SYSTEMS["PreconditionedMatrixFreeSystem"]().unconstrained(*scene())),
 )
 method(
     "SmoothedAggregation.build",
-    lambda: jm.SmoothedAggregation.from_matrix(matrix(), scene()[1].position),
+    lambda: jm.solver.SmoothedAggregation.from_matrix(matrix(), scene()[1].position),
     operator=late(matrix),
 )
 method(
@@ -262,7 +268,7 @@ call(
     system=SYSTEM,
     state=STATE,
     linear_system=late(linear_system),
-    solver=jm.Dense(),
+    solver=jm.solver.Dense(),
     rtol=1e-8,
     atol=1e-9,
     max_steps=9,
@@ -283,7 +289,7 @@ call(
 call(
     "ImplicitEuler",
     linear_system=late(linear_system),
-    solver=jm.Dense(),
+    solver=jm.solver.Dense(),
     newton=True,
     rayleigh_stiffness=0.0,
     rayleigh_mass=0.0,
@@ -303,11 +309,11 @@ method("ImplicitEuler.step", integrator, system=SYSTEM, state=STATE, carry=None,
 method("ImplicitEuler.problem", integrator, system=SYSTEM, state=STATE, dt=0.1)
 
 
-class Settling(jm.AbstractEquilibrium):
+class Settling(jm.solver.AbstractEquilibrium):
     """The displacements of a state at which nothing pulls."""
 
     system: jm.System
-    linear_system: jm.AbstractLinearSystem
+    linear_system: jm.solver.AbstractLinearSystem
     start: jm.State
 
     @property
@@ -315,7 +321,7 @@ class Settling(jm.AbstractEquilibrium):
         return jm.Factors.only("stiffness")
 
     def state(self, u: dict[str, jax.Array]) -> jm.State:
-        moved = jm.retract(self.system, self.start.position, u)
+        moved = jm.integrator.retract(self.system, self.start.position, u)
         return jm.State(moved, self.start.velocity, self.start.time)
 
     def residual(self, u: dict[str, jax.Array]) -> dict[str, jax.Array]:
@@ -328,7 +334,7 @@ call(
     "solve_equilibrium",
     equilibrium=late(lambda: Settling(scene()[0], linear_system(), scene()[1])),
     start=late(lambda: vectors(0.0)),
-    solver=jm.Dense(),
+    solver=jm.solver.Dense(),
     rtol=1e-8,
     atol=1e-9,
     max_steps=9,
@@ -350,11 +356,11 @@ call(
 
 
 @functools.cache
-def problem() -> jm.LinearProblem:
-    return jm.static_problem(*scene())
+def problem() -> jm.solver.LinearProblem:
+    return jm.solver.static_problem(*scene())
 
 
-method("LinearProblem.solve", problem, solver=jm.Dense())
+method("LinearProblem.solve", problem, solver=jm.solver.Dense())
 call("StepInfo.of_newton", info=late(lambda: jm.solver.NewtonInfo(*([np.zeros((1, 1))] * 8))))
 call("over_devices", function=element, devices=late(jax.devices))
 call("element_compiler", form="llvm")
@@ -387,7 +393,7 @@ method("BlockPattern.at_columns", lambda: block().pattern, x=np.ones((3, 2)))
 method("BlockPattern.same_as", lambda: block().pattern, other=late(lambda: block().pattern))
 call("StateLayout", sizes=(("a", 2, 3),))
 call("StateLayout.of", vectors={"a": np.ones((2, 3))})
-LAYOUT = functools.cache(lambda: jm.StateLayout((("a", 2, 3),)))
+LAYOUT = functools.cache(lambda: jm.matrix.StateLayout((("a", 2, 3),)))
 method("StateLayout.dofs", LAYOUT, state="a", nodes=[0], components=[1])
 method("StateLayout.ravel", LAYOUT, vectors={"a": np.ones((2, 3))})
 method("StateLayout.unravel", LAYOUT, vector=np.ones(6))
@@ -528,7 +534,7 @@ for _name in ("nodes_where", "faces_where"):
     method(f"Mesh.{_name}", lambda: BOX, predicate=lambda x: x[:, 0] == 0.0)
 call("TopologicalMapping", mesh=BOX, parents=np.zeros((6, 1), int), nodes=np.arange(8), parent_count=1)
 call("TopologicalMapping.identity", mesh=BOX)
-REFERENCE = functools.cache(lambda: jm.reference_element("triangle"))
+REFERENCE = functools.cache(lambda: jm.mesh.reference_element("triangle"))
 method("ReferenceElement.shape", REFERENCE, xi=np.array([0.2, 0.3]))
 method("ReferenceElement.shape_gradients", REFERENCE, xi=np.array([0.2, 0.3]))
 method("ReferenceElement.quadrature", REFERENCE, degree=2)
@@ -551,7 +557,7 @@ def folder() -> Path:
     """A folder with a mesh and a pattern in it, gone with the process."""
     made = Path(tempfile.mkdtemp(prefix="jaxmech"))
     atexit.register(shutil.rmtree, made)
-    jm.write_mesh(made / "mesh.vtk", PLATE)
+    jm.mesh.write_mesh(made / "mesh.vtk", PLATE)
     linear_system().save(made / "pattern.npz")
     return made
 

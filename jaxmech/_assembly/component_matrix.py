@@ -41,7 +41,7 @@ def component_matrix(
 
     Example:
 
-        K = jm.component_matrix(system, state, "solid", "stiffness")["cube", "cube"]
+        K = jm.matrix.component_matrix(system, state, "solid", "stiffness")["cube", "cube"]
         assert K.blocks.shape == (6 * 16, 3, 3)  # of every tetrahedron and pair of its nodes [N/m]
         assert jnp.allclose(K.to_dense((8, 8)).sum(0), 0.0, atol=1e-3)  # no force where all move alike
     """

@@ -28,8 +28,8 @@ component_matrix = checked(_component_matrices.component_matrix)
 def retract(system: System, position: _dynamics.Fields, u: _dynamics.Fields) -> _dynamics.Fields:
     """The positions of the main states moved by `u` [m, rad] in their charts: `x + u`; `(c + u, exp(w) q)` of frames.
 
-    `position`: `{state: (nodes, coord_size)}`; `u`: `{state: (nodes, deriv_size)}`, `h v` of a step, say. Differentiable. Raises
-    `ValueError` or `TypeError` for what does not fit the system.
+    `position`: `{state: (nodes, coord_size)}`; `u`: `{state: (nodes, deriv_size)}`, `h v` of a step, say. Differentiable.
+    Raises `ValueError` or `TypeError` for what does not fit the system.
     Source: P.-A. Absil, R. Mahony, R. Sepulchre, *Optimization Algorithms on Matrix Manifolds*, 2008, section 4.1.
 
     Example:
@@ -83,7 +83,8 @@ def velocities(system: System, state: State) -> dict[str, Array]:
 
     Example:
 
-        turning = jm.State(arm_state.position, {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])}, arm_state.time)  # 2 rad/s about z
+        spin = {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])}  # 2 rad/s about z
+        turning = jm.State(arm_state.position, spin, arm_state.time)
         assert jnp.allclose(jm.velocities(arm, turning)["tip"], jnp.array([[0.0, 2.0, 0.0]]))  # w x r
     """
     x = _dynamics.kinematics(system, state.position)

@@ -27,8 +27,8 @@ class ElementForms(NamedTuple):
 
     Example:
 
-        forms = jm.element_forms(lambda x: jnp.sum(x * x), (np.zeros(3),))
-        assert isinstance(forms, jm.ElementForms) and forms.refused is None
+        forms = jm.runtime.element_forms(lambda x: jnp.sum(x * x), (np.zeros(3),))
+        assert isinstance(forms, jm.runtime.ElementForms) and forms.refused is None
         assert "mul" in forms.jaxpr and forms.operations < 10
     """
 
@@ -43,7 +43,7 @@ class ElementForms(NamedTuple):
 def element_forms(function: Callable, arguments: tuple[Any, ...]) -> ElementForms:
     """The forms that the element compiler has of `function(*arguments)`, a function of one element.
 
-        jm.element_forms(jax.hessian(energy), (np.zeros((4, 3)),)).llvm
+        jm.runtime.element_forms(jax.hessian(energy), (np.zeros((4, 3)),)).llvm
 
     `arguments`: arrays, or trees of them, of the shapes and types of one element; numbers do not matter. Nothing is compiled
     or run. Raises `TypeError` for what is no function or no tuple, and what the function raises when it is traced.
@@ -51,7 +51,7 @@ def element_forms(function: Callable, arguments: tuple[Any, ...]) -> ElementForm
 
     Example:
 
-        forms = jm.element_forms(jax.grad(lambda x: jnp.sum(x**4)), (np.zeros(3),))
+        forms = jm.runtime.element_forms(jax.grad(lambda x: jnp.sum(x**4)), (np.zeros(3),))
         assert forms.scalars is not None and forms.operations > 0
     """
     if not callable(function):

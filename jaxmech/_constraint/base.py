@@ -25,7 +25,7 @@ class AbstractProjectiveConstraint(Component):
 
     Example:
 
-        class NoSpin(jm.AbstractProjectiveConstraint):  # frames that move, but do not turn
+        class NoSpin(jm.constraint.AbstractProjectiveConstraint):  # frames that move, but do not turn
             on: tuple = jm.stencils()
 
             def element_projector(self, dof):

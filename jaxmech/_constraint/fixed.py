@@ -17,7 +17,7 @@ class Fixed(AbstractProjectiveConstraint):
 
     Example:
 
-        clamp = jm.Fixed(("cube", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))
+        clamp = jm.constraint.Fixed(("cube", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))
         assert clamp.on[0].nodes.shape == (4,)
         assert not clamp.element_projector(jm.Vec3()).any()  # nothing moves
     """

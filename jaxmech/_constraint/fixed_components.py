@@ -29,7 +29,7 @@ class FixedComponents(AbstractProjectiveConstraint):
 
     Example:
 
-        roller = jm.FixedComponents(("p", [0]), (False, True))
+        roller = jm.constraint.FixedComponents(("p", [0]), (False, True))
         assert jnp.allclose(roller.element_projector(jm.Vec2()), jnp.diag(jnp.array([1.0, 0.0])))  # free along x
     """
 

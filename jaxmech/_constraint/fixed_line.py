@@ -21,7 +21,7 @@ class FixedLine(AbstractProjectiveConstraint):
 
     Example:
 
-        rail = jm.FixedLine(("p", [0]), [3.0, 4.0])
+        rail = jm.constraint.FixedLine(("p", [0]), [3.0, 4.0])
         P = rail.element_projector(jm.Vec2())
         assert jnp.allclose(P @ jnp.array([1.0, 0.0]), jnp.array([0.36, 0.48]))  # what of x goes along the line
     """

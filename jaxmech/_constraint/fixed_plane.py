@@ -21,7 +21,7 @@ class FixedPlane(AbstractProjectiveConstraint):
 
     Example:
 
-        table = jm.FixedPlane(("p", [0]), [0.0, 0.0, 2.0])
+        table = jm.constraint.FixedPlane(("p", [0]), [0.0, 0.0, 2.0])
         assert jnp.allclose(table.element_projector(jm.Vec3()), jnp.diag(jnp.array([1.0, 1.0, 0.0])))
     """
 

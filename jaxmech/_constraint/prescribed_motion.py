@@ -28,9 +28,10 @@ class PrescribedMotion(AbstractProjectiveConstraint):
 
     Example:
 
-        lift = jm.PrescribedMotion(("p", [0]), [[0.0, 0.0]], displacements=[[0.0, 0.0], [0.0, 2.0]], times=[0.0, 1.0])
-        spring = jm.Springs((("p", [0]), ("p", [1])), 10.0, 1.0)
-        held = {"lift": lift, "nail": jm.Fixed(("p", [1]))}
+        path = {"displacements": [[0.0, 0.0], [0.0, 2.0]], "times": [0.0, 1.0]}
+        lift = jm.constraint.PrescribedMotion(("p", [0]), [[0.0, 0.0]], **path)
+        spring = jm.force.Springs((("p", [0]), ("p", [1])), 10.0, 1.0)
+        held = {"lift": lift, "nail": jm.constraint.Fixed(("p", [1]))}
         scene = jm.System({"p": jm.Vec2()}, forces={"spring": spring}, constraints=held)
         half = jm.static_solve(scene, scene.at_rest({"p": [[0.0, 0.0], [0.0, 5.0]]}, time=0.5))  # [s]
         assert jnp.allclose(half.position["p"][0], jnp.array([0.0, 1.0]))  # [m]

@@ -25,7 +25,7 @@ class AnchoredFrames(AbstractEnergyForceField):
     Example:
 
         upright = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
-        spring = jm.AnchoredFrames(("frame", [0]), 10.0, 2.0, anchor=[upright])
+        spring = jm.force.AnchoredFrames(("frame", [0]), 10.0, 2.0, anchor=[upright])
         scene = jm.System({"frame": jm.Rigid3()}, forces={"spring": spring})
         turned = scene.at_rest({"frame": [[0.0, 0.0, 0.0, 0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]]})  # by 90 degrees about z
         assert jnp.allclose(jm.total_force(scene, turned)["frame"][0, 5], -2.0 * np.pi / 2)  # -kr theta [N m]

@@ -21,7 +21,7 @@ class AnchoredSprings(AbstractEnergyForceField):
 
     Example:
 
-        spring = jm.AnchoredSprings(("p", [0]), 10.0, anchor=[[1.0, 0.0]])
+        spring = jm.force.AnchoredSprings(("p", [0]), 10.0, anchor=[[1.0, 0.0]])
         scene = jm.System({"p": jm.Vec2()}, forces={"spring": spring})
         force = jm.total_force(scene, scene.at_rest({"p": [[0.0, 3.0]]}))["p"]
         assert jnp.allclose(force, jnp.array([[10.0, -30.0]]))  # k (anchor - x) [N]

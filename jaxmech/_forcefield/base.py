@@ -31,7 +31,7 @@ class AbstractForceField(Component):
 
     Example:
 
-        class QuadraticDrag(jm.AbstractForceField):  # f = -c |v| v
+        class QuadraticDrag(jm.force.AbstractForceField):  # f = -c |v| v
             on: tuple = jm.stencils()
             c: jax.Array = jm.parameter()  # [N s^2/m^2]
 
@@ -85,7 +85,7 @@ class AbstractEnergyForceField(AbstractForceField):
 
     Example:
 
-        class Stiffening(jm.AbstractEnergyForceField):  # E = k/4 q^4
+        class Stiffening(jm.force.AbstractEnergyForceField):  # E = k/4 q^4
             on: tuple = jm.stencils()
             k: jax.Array = jm.parameter()  # [N/m^3]
 

@@ -19,7 +19,7 @@ class ConstantForce(AbstractEnergyForceField):
 
     Example:
 
-        scene = jm.System({"p": jm.Vec2()}, forces={"pull": jm.ConstantForce(("p", [0, 1]), [0.0, 5.0])})
+        scene = jm.System({"p": jm.Vec2()}, forces={"pull": jm.force.ConstantForce(("p", [0, 1]), [0.0, 5.0])})
         rest = scene.at_rest({"p": [[0.0, 0.0], [1.0, 2.0]]})
         assert jnp.allclose(jm.total_force(scene, rest)["p"], jnp.array([0.0, 5.0]))  # [N], on each
         assert jnp.allclose(jm.energy(scene, rest), -10.0)  # -f . x [J]

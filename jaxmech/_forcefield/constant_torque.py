@@ -20,7 +20,7 @@ class ConstantTorque(AbstractForceField):
 
     Example:
 
-        scene = jm.System({"frame": jm.Rigid3()}, forces={"motor": jm.ConstantTorque(("frame", [0]), [0.0, 0.0, 2.0])})
+        scene = jm.System({"frame": jm.Rigid3()}, forces={"motor": jm.force.ConstantTorque(("frame", [0]), [0.0, 0.0, 2.0])})
         force = jm.total_force(scene, scene.at_rest({"frame": [[0.0] * 6 + [1.0]]}))["frame"]
         assert jnp.allclose(force, jnp.array([0.0, 0.0, 0.0, 0.0, 0.0, 2.0]))  # [N, N m]
     """

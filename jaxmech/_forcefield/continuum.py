@@ -28,8 +28,8 @@ class SolidFEM(AbstractSolid):
 
     Example:
 
-        plate = jm.quadratic_mesh(jm.box_mesh(cells=(1, 1), size=(1.0, 1.0)))  # triangles of six nodes
-        solid = jm.SolidFEM.from_mesh("p", plate, jm.LinearElastic(1e6, 0.25), thickness=0.1)
+        plate = jm.mesh.quadratic_mesh(jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0)))  # triangles of six nodes
+        solid = jm.force.SolidFEM.from_mesh("p", plate, jm.material.LinearElastic(1e6, 0.25), thickness=0.1)
         scene = jm.System({"p": jm.Vec2()}, forces={"solid": solid})
         longer = scene.at_rest({"p": plate.points * jnp.array([1.1, 1.0])})
         assert jnp.allclose(jm.energy(scene, longer), 600.0, rtol=1e-4)  # t (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa

@@ -19,8 +19,8 @@ class HexahedronFEM(AbstractSolid):
 
     Example:
 
-        cube = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")
-        solid = jm.HexahedronFEM.from_mesh("p", cube, jm.LinearElastic(1e6, 0.25))
+        cube = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")
+        solid = jm.force.HexahedronFEM.from_mesh("p", cube, jm.material.LinearElastic(1e6, 0.25))
         scene = jm.System({"p": jm.Vec3()}, forces={"solid": solid})
         longer = scene.at_rest({"p": cube.points * jnp.array([1.1, 1.0, 1.0])})
         assert jnp.allclose(jm.energy(scene, longer), 6000.0, rtol=1e-4)  # (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa

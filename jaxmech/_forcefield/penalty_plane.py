@@ -21,7 +21,7 @@ class PenaltyPlane(AbstractEnergyForceField):
 
     Example:
 
-        floor = jm.PenaltyPlane(("p", [0, 1]), point=[0.0, 0.0], normal=[0.0, 1.0], stiffness=100.0)
+        floor = jm.force.PenaltyPlane(("p", [0, 1]), point=[0.0, 0.0], normal=[0.0, 1.0], stiffness=100.0)
         scene = jm.System({"p": jm.Vec2()}, forces={"floor": floor})
         force = jm.total_force(scene, scene.at_rest({"p": [[0.0, -0.1], [0.0, 0.1]]}))["p"]
         assert jnp.allclose(force, jnp.array([[0.0, 10.0], [0.0, 0.0]]))  # [N], on the one inside

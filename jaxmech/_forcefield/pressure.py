@@ -25,8 +25,8 @@ class Pressure(AbstractForceField):
 
     Example:
 
-        faces = jm.Mesh([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0, 1, 2]], "triangle")
-        scene = jm.System({"p": jm.Vec3()}, forces={"gas": jm.Pressure.from_mesh("p", faces, 6.0)})
+        faces = jm.mesh.Mesh([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0, 1, 2]], "triangle")
+        scene = jm.System({"p": jm.Vec3()}, forces={"gas": jm.force.Pressure.from_mesh("p", faces, 6.0)})
         force = jm.total_force(scene, scene.at_rest({"p": faces.points}))["p"]
         assert jnp.allclose(force, jnp.array([0.0, 0.0, -1.0]))  # -p A/3 n [N] on each node, A = 1/2
     """

@@ -24,8 +24,8 @@ class QuadFEM(AbstractPlaneSolid):
 
     Example:
 
-        plate = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind="quad")
-        solid = jm.QuadFEM.from_mesh("p", plate, jm.LinearElastic(1e6, 0.25), plane="stress", thickness=0.1)
+        plate = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind="quad")
+        solid = jm.force.QuadFEM.from_mesh("p", plate, jm.material.LinearElastic(1e6, 0.25), plane="stress", thickness=0.1)
         scene = jm.System({"p": jm.Vec2()}, forces={"solid": solid})
         longer = scene.at_rest({"p": plate.points * jnp.array([1.1, 1.0])})
         by_hand = 0.1 * 1e6 / (1 - 0.25**2) * 0.1**2 / 2  # t E/(1 - nu^2) e^2/2 [J]

@@ -25,7 +25,7 @@ class Springs(AbstractEnergyForceField):
 
     Example:
 
-        spring = jm.Springs((("p", [0]), ("p", [1])), stiffness=10.0, rest_length=1.0)
+        spring = jm.force.Springs((("p", [0]), ("p", [1])), stiffness=10.0, rest_length=1.0)
         scene = jm.System({"p": jm.Vec3()}, forces={"spring": spring})
         force = jm.total_force(scene, scene.at_rest({"p": [[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]}))["p"]
         assert jnp.allclose(force[:, 2], jnp.array([20.0, -20.0]))  # k (l - L0) [N], towards each other

@@ -19,7 +19,7 @@ class TetrahedronFEM(AbstractSolid):
 
     Example:
 
-        solid = jm.TetrahedronFEM.from_mesh("p", mesh, jm.LinearElastic(1e6, 0.25))  # a cube of 1 m
+        solid = jm.force.TetrahedronFEM.from_mesh("p", mesh, jm.material.LinearElastic(1e6, 0.25))  # a cube of 1 m
         scene = jm.System({"p": jm.Vec3()}, forces={"solid": solid})
         longer = scene.at_rest({"p": mesh.points * jnp.array([1.1, 1.0, 1.0])})
         assert jnp.allclose(jm.energy(scene, longer), 6000.0, rtol=1e-4)  # (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa

@@ -27,7 +27,7 @@ class Traction(AbstractEnergyForceField):
     Example:
 
         end = mesh.faces_where(lambda x: x[:, 0] == 1.0)  # a square of 1 m^2
-        scene = jm.System({"cube": jm.Vec3()}, forces={"pull": jm.Traction.from_mesh("cube", end, [8.0, 0.0, 0.0])})
+        scene = jm.System({"cube": jm.Vec3()}, forces={"pull": jm.force.Traction.from_mesh("cube", end, [8.0, 0.0, 0.0])})
         force = jm.total_force(scene, scene.at_rest({"cube": mesh.points}))["cube"]
         assert jnp.allclose(force.sum(0), jnp.array([8.0, 0.0, 0.0]))  # [N]
     """

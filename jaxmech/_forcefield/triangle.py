@@ -24,8 +24,8 @@ class TriangleFEM(AbstractPlaneSolid):
 
     Example:
 
-        plate = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind="triangle")
-        solid = jm.TriangleFEM.from_mesh("p", plate, jm.LinearElastic(1e6, 0.25), thickness=0.1)
+        plate = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0), kind="triangle")
+        solid = jm.force.TriangleFEM.from_mesh("p", plate, jm.material.LinearElastic(1e6, 0.25), thickness=0.1)
         scene = jm.System({"p": jm.Vec2()}, forces={"solid": solid})
         longer = scene.at_rest({"p": plate.points * jnp.array([1.1, 1.0])})
         assert jnp.allclose(jm.energy(scene, longer), 600.0, rtol=1e-4)  # t (mu + lam/2) e^2 [J], mu = lam = 4e5 Pa

@@ -18,7 +18,7 @@ class VelocityDamping(AbstractEnergyForceField):
 
     Example:
 
-        scene = jm.System({"p": jm.Vec2()}, forces={"drag": jm.VelocityDamping(("p", [0]), 3.0)})
+        scene = jm.System({"p": jm.Vec2()}, forces={"drag": jm.force.VelocityDamping(("p", [0]), 3.0)})
         moving = jm.State({"p": jnp.zeros((1, 2))}, {"p": jnp.array([[2.0, 0.0]])}, jnp.zeros(()))
         assert jnp.allclose(jm.total_force(scene, moving)["p"], jnp.array([[-6.0, 0.0]]))  # -c v [N]
     """

@@ -28,7 +28,7 @@ class AbstractIntegrator(eqx.Module):
 
         integrator = jm.ImplicitEuler(linear_system)
         run = jm.simulate(system, state, integrator, dt=0.01, steps=4)
-        assert isinstance(integrator, jm.AbstractIntegrator) and run.last.time.shape == ()
+        assert isinstance(integrator, jm.integrator.AbstractIntegrator) and run.last.time.shape == ()
     """
 
     @property

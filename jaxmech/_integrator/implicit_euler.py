@@ -107,7 +107,7 @@ class ImplicitEuler(AbstractIntegrator):
 
     def step(
         self, system: System, state: State, carry: Any, dt: Any = None, *, throw: bool = True
-    ) -> tuple[State, Any, NewtonInfo]:
+    ) -> tuple[State, Any, StepInfo]:
         """The state after `dt` [s], the carry of the next step, and what happened.
 
         `carry`: of `init` or the step before; None for a step by itself, which keeps nothing. Differentiable in both modes

@@ -50,9 +50,9 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
 
     Example:
 
-        solver = jm.AutoLinearSolver()
+        solver = jm.solver.AutoLinearSolver()
         chosen, why = solver.choose(A)
-        assert isinstance(chosen, jm.Dense) and why.startswith("24 unknowns")
+        assert isinstance(chosen, jm.solver.Dense) and why.startswith("24 unknowns")
         x = lx.linear_solve(A, b, solver).value
         assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """

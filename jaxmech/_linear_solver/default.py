@@ -14,7 +14,7 @@ def default_solver(operator: lx.AbstractLinearOperator, *, inertial: bool = Fals
 
     Example:
 
-        assert isinstance(jm.default_solver(A), jm.Dense)  # 24 unknowns
+        assert isinstance(jm.solver.default_solver(A), jm.solver.Dense)  # 24 unknowns
     """
     check_instance("default_solver", "operator", operator, lx.AbstractLinearOperator)
     return AutoLinearSolver(inertial=inertial).choose(operator)[0]

@@ -23,7 +23,7 @@ class Fallback(lx.AbstractLinearSolver):
 
     Example:
 
-        solver = jm.Fallback(jm.PCG(max_steps=1), jm.Dense())
+        solver = jm.solver.Fallback(jm.solver.PCG(max_steps=1), jm.solver.Dense())
         x = lx.linear_solve(A, b, solver).value
         assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """

@@ -30,7 +30,7 @@ class AbstractLinearSystem(eqx.Module):
     Example:
 
         M = linear_system.assemble(system, state, jm.Factors.only("mass"))
-        assert isinstance(linear_system, jm.AbstractLinearSystem) and M.to_dense().shape == (24, 24)
+        assert isinstance(linear_system, jm.solver.AbstractLinearSystem) and M.to_dense().shape == (24, 24)
         whole = linear_system.unconstrained(system, state, jm.Factors.only("mass")).to_dense()
         assert jnp.allclose(whole.sum(), 3000.0)  # a tonne in each direction [kg]
     """

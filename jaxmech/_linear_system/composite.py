@@ -37,7 +37,7 @@ class CompositeLinearSystem(AbstractLinearSystem):
 
     Example:
 
-        both = jm.CompositeLinearSystem.build(system, state, {"A": jm.Terms(), "K": jm.Factors.only("stiffness")})
+        both = jm.solver.CompositeLinearSystem.build(system, state, {"A": jm.Terms(), "K": jm.Factors.only("stiffness")})
         matrices = both.matrices(system, state, jm.Factors(1.0, 0.01, 1e-4))
         assert sorted(matrices) == ["A", "K"]
     """

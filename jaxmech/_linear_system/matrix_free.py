@@ -44,7 +44,7 @@ class MatrixFreeSystem(AbstractLinearSystem):
 
     Example:
 
-        products = jm.MatrixFreeSystem().assemble(system, state, jm.Factors.only("stiffness"))
+        products = jm.solver.MatrixFreeSystem().assemble(system, state, jm.Factors.only("stiffness"))
         assert jnp.allclose(products.mv(b)["cube"], A.mv(b)["cube"], rtol=1e-4, atol=1.0)
     """
 

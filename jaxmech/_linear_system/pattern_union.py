@@ -25,7 +25,7 @@ def share_pattern(linear_systems: Sequence[MatrixLinearSystem]) -> tuple[MatrixL
     Example:
 
         K = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
-        first, second = jm.share_pattern([linear_system, K])
+        first, second = jm.solver.share_pattern([linear_system, K])
         pair = ("cube", "cube")
         assert first.patterns[pair].same_as(second.patterns[pair])
     """

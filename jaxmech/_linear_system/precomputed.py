@@ -28,7 +28,7 @@ class PrecomputedMatrixSystem(AbstractLinearSystem):
 
     Example:
 
-        kept = jm.PrecomputedMatrixSystem.build(system, state)
+        kept = jm.solver.PrecomputedMatrixSystem.build(system, state)
         stiff = kept.assemble(system, state, jm.Factors.only("stiffness")).to_dense()
         assert kept.is_constant() and jnp.allclose(stiff, A.to_dense(), rtol=1e-4, atol=10.0)
     """

@@ -57,7 +57,7 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
 
     Example:
 
-        near = jm.PreconditionedMatrixFreeSystem.build(system, state, every=5)
+        near = jm.solver.PreconditionedMatrixFreeSystem.build(system, state, every=5)
         operator = near.assemble(system, state, jm.Factors.only("stiffness"))
         assert jnp.allclose(operator.near.to_dense(), A.to_dense(), rtol=1e-4, atol=10.0)
     """

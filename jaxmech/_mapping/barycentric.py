@@ -27,7 +27,7 @@ class BarycentricMapping(AbstractMapping):
 
     Example:
 
-        carried = jm.BarycentricMapping.from_mesh("cube", "skin", mesh, [[0.2, 0.3, 0.4]])
+        carried = jm.mapping.BarycentricMapping.from_mesh("cube", "skin", mesh, [[0.2, 0.3, 0.4]])
         scene = jm.System({"cube": jm.Vec3(), "skin": jm.Vec3()}, mappings={"skin": carried})
         skin = jm.kinematics(scene, {"cube": 2 * mesh.points})["skin"]
         assert jnp.allclose(skin, jnp.array([[0.4, 0.6, 0.8]]))  # [m]

@@ -46,7 +46,7 @@ class AbstractMapping(Component):
 
     Example:
 
-        class Cosine(jm.AbstractMapping):
+        class Cosine(jm.mapping.AbstractMapping):
             parents: tuple = jm.stencils()
             child: str
             is_linear = False

@@ -21,7 +21,7 @@ class DeformableOnRigidFrameMapping(AbstractMapping):
 
     Example:
 
-        on_body = jm.DeformableOnRigidFrameMapping((("flat", [0]), ("local", [0])), "p")
+        on_body = jm.mapping.DeformableOnRigidFrameMapping((("flat", [0]), ("local", [0])), "p")
         scene = jm.System({"flat": jm.Rigid2(), "local": jm.Vec2(), "p": jm.Vec2()}, mappings={"p": on_body})
         x = jm.kinematics(scene, {"flat": jnp.array([[5.0, 0.0, np.pi / 2]]), "local": jnp.array([[1.0, 0.0]])})
         assert jnp.allclose(x["p"], jnp.array([[5.0, 1.0]]))

@@ -24,7 +24,7 @@ class DistanceMapping(AbstractMapping):
 
     Example:
 
-        link = jm.DistanceMapping((("p", [0]), ("p", [1])), "length", rest_length=1.0)
+        link = jm.mapping.DistanceMapping((("p", [0]), ("p", [1])), "length", rest_length=1.0)
         scene = jm.System({"p": jm.Vec2(), "length": jm.Vec1()}, mappings={"link": link})
         x = jm.kinematics(scene, {"p": jnp.array([[0.0, 0.0], [3.0, 4.0]])})
         assert jnp.allclose(x["length"], 4.0)  # 5 - 1 [m]

@@ -23,7 +23,7 @@ class DistanceFromTargetMapping(AbstractMapping):
 
     Example:
 
-        to_goal = jm.DistanceFromTargetMapping(("p", [0]), "missing", target=[3.0, 4.0])
+        to_goal = jm.mapping.DistanceFromTargetMapping(("p", [0]), "missing", target=[3.0, 4.0])
         scene = jm.System({"p": jm.Vec2(), "missing": jm.Vec1()}, mappings={"to goal": to_goal})
         assert jnp.allclose(jm.kinematics(scene, {"p": jnp.zeros((1, 2))})["missing"], 5.0)  # [m]
     """

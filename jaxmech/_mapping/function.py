@@ -29,7 +29,7 @@ class FunctionMapping(AbstractMapping):
         def angle(x):  # of the point, seen from the origin [rad]
             return jnp.arctan2(x[1], x[0])
 
-        seen = jm.FunctionMapping(("p", [0]), "angle", angle)
+        seen = jm.mapping.FunctionMapping(("p", [0]), "angle", angle)
         scene = jm.System({"p": jm.Vec2(), "angle": jm.Vec1()}, mappings={"seen": seen})
         assert jnp.allclose(jm.kinematics(scene, {"p": jnp.array([[0.0, 2.0]])})["angle"], np.pi / 2)
     """

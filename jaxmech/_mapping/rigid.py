@@ -29,7 +29,7 @@ class RigidMapping(AbstractMapping):
 
     Example:
 
-        tip = jm.RigidMapping(("frame", [0]), "tip", [[1.0, 0.0, 0.0]])
+        tip = jm.mapping.RigidMapping(("frame", [0]), "tip", [[1.0, 0.0, 0.0]])
         scene = jm.System({"frame": jm.Rigid3(), "tip": jm.Vec3()}, mappings={"tip": tip})
         frame = jnp.array([[0.0, 0.0, 5.0, 0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]])  # turned by 90 degrees about z
         assert jnp.allclose(jm.kinematics(scene, {"frame": frame})["tip"], jnp.array([[0.0, 1.0, 5.0]]), atol=1e-6)

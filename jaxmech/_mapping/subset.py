@@ -19,7 +19,7 @@ class SubsetMapping(AbstractMapping):
 
     Example:
 
-        scene = jm.System({"p": jm.Vec2(), "tip": jm.Vec2()}, mappings={"tip": jm.SubsetMapping(("p", [1]), "tip")})
+        scene = jm.System({"p": jm.Vec2(), "tip": jm.Vec2()}, mappings={"tip": jm.mapping.SubsetMapping(("p", [1]), "tip")})
         x = jnp.array([[1.0, 2.0], [3.0, 4.0]])
         assert jnp.allclose(jm.kinematics(scene, {"p": x})["tip"], jnp.array([[3.0, 4.0]]))
     """

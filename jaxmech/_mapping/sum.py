@@ -24,7 +24,7 @@ class SumMapping(AbstractMapping):
 
     Example:
 
-        total = jm.SumMapping(("links", [[0, 1, 2]]), "cable", weights=[1.0, 1.0, 1.0])
+        total = jm.mapping.SumMapping(("links", [[0, 1, 2]]), "cable", weights=[1.0, 1.0, 1.0])
         scene = jm.System({"links": jm.Vec1(), "cable": jm.Vec1()}, mappings={"cable": total})
         assert jnp.allclose(jm.kinematics(scene, {"links": jnp.array([[1.0], [2.0], [4.0]])})["cable"], 7.0)
     """

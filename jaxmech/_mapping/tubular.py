@@ -26,9 +26,9 @@ class TubularMapping(AbstractMapping):
 
     Example:
 
-        ring = jm.TubularMapping.of("frame", "skin", frames=1, around=4, radius=0.5)
+        ring = jm.mapping.TubularMapping.of("frame", "skin", frames=1, around=4, radius=0.5)
         scene = jm.System({"frame": jm.Rigid3(), "skin": jm.Vec3()}, mappings={"ring": ring})
-        skin = jm.kinematics(scene, arm_state.position)["skin"]
+        skin = jm.kinematics(scene, arm_state)["skin"]
         assert skin.shape == (4, 3) and jnp.allclose(skin[0], jnp.array([0.0, 0.5, 0.0]))  # [m]
     """
 

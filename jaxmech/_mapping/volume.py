@@ -23,7 +23,7 @@ class VolumeMapping(AbstractMapping):
 
     Example:
 
-        volumes = jm.VolumeMapping(("cube", mesh.cells), "volumes")
+        volumes = jm.mapping.VolumeMapping(("cube", mesh.cells), "volumes")
         scene = jm.System({"cube": jm.Vec3(), "volumes": jm.Vec1()}, mappings={"volumes": volumes})
         assert jnp.allclose(jm.kinematics(scene, {"cube": mesh.points})["volumes"].sum(), 1.0)  # [m^3]
     """

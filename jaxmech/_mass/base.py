@@ -23,7 +23,7 @@ class AbstractMass(Component):
 
     Example:
 
-        class Rotor(jm.AbstractMass):  # T = I/2 (dq/dt)^2
+        class Rotor(jm.mass.AbstractMass):  # T = I/2 (dq/dt)^2
             on: tuple = jm.stencils()
             inertia: jax.Array = jm.parameter()  # [kg m^2]
 
@@ -31,7 +31,7 @@ class AbstractMass(Component):
                 return 0.5 * self.inertia * v[0][0] ** 2
 
         scene = jm.System({"angle": jm.Vec1()}, masses={"rotor": Rotor(("angle", [0]), 2.0)})
-        M = jm.component_matrix(scene, scene.at_rest({"angle": [[0.0]]}), "rotor", "mass")["angle", "angle"]
+        M = jm.matrix.component_matrix(scene, scene.at_rest({"angle": [[0.0]]}), "rotor", "mass")["angle", "angle"]
         assert jnp.allclose(M.blocks, 2.0)  # d2T/dv2 [kg m^2]
     """
 

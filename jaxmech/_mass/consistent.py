@@ -26,9 +26,9 @@ class ConsistentMass(AbstractMass):
 
     Example:
 
-        rod = jm.Mesh([[0.0, 0.0], [2.0, 0.0]], [[0, 1]], "edge")
-        scene = jm.System({"p": jm.Vec2()}, masses={"mass": jm.ConsistentMass.from_mesh("p", rod, 3.0)})  # [kg/m]
-        M = jm.component_matrix(scene, scene.at_rest({"p": rod.points}), "mass", "mass")["p", "p"].to_dense((2, 2))
+        rod = jm.mesh.Mesh([[0.0, 0.0], [2.0, 0.0]], [[0, 1]], "edge")
+        scene = jm.System({"p": jm.Vec2()}, masses={"mass": jm.mass.ConsistentMass.from_mesh("p", rod, 3.0)})  # [kg/m]
+        M = jm.matrix.component_matrix(scene, scene.at_rest({"p": rod.points}), "mass", "mass")["p", "p"].to_dense((2, 2))
         assert jnp.allclose(M, jnp.kron(jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.eye(2)))  # rho L/6 (2 1; 1 2) [kg]
     """
 

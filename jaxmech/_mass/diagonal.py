@@ -23,7 +23,7 @@ class DiagonalMass(AbstractMass):
 
     Example:
 
-        lumped = jm.DiagonalMass.from_mesh("cube", mesh, 1000.0)  # [kg/m^3], a cube of 1 m^3
+        lumped = jm.mass.DiagonalMass.from_mesh("cube", mesh, 1000.0)  # [kg/m^3], a cube of 1 m^3
         assert lumped.mass.shape == (8,)
         assert jnp.allclose(lumped.mass.sum(), 1000.0)  # [kg]
     """

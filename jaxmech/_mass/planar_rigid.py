@@ -21,8 +21,8 @@ class PlanarRigidMass(AbstractMass):
 
     Example:
 
-        scene = jm.System({"flat": jm.Rigid2()}, masses={"body": jm.PlanarRigidMass(("flat", [0]), 5.0, 2.0)})
-        M = jm.component_matrix(scene, scene.at_rest({"flat": [[0.0, 0.0, 0.3]]}), "body", "mass")["flat", "flat"]
+        scene = jm.System({"flat": jm.Rigid2()}, masses={"body": jm.mass.PlanarRigidMass(("flat", [0]), 5.0, 2.0)})
+        M = jm.matrix.component_matrix(scene, scene.at_rest({"flat": [[0.0, 0.0, 0.3]]}), "body", "mass")["flat", "flat"]
         assert jnp.allclose(M.blocks[0], jnp.diag(jnp.array([5.0, 5.0, 2.0])))
     """
 

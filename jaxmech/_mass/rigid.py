@@ -24,10 +24,10 @@ class RigidMass(AbstractMass):
 
     Example:
 
-        body = jm.RigidMass(("frame", [0]), 5.0, np.diag([1.0, 2.0, 3.0]))
+        body = jm.mass.RigidMass(("frame", [0]), 5.0, np.diag([1.0, 2.0, 3.0]))
         scene = jm.System({"frame": jm.Rigid3()}, masses={"body": body})
         turned = scene.at_rest({"frame": [[0.0, 0.0, 0.0, 0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)]]})  # by 90 degrees about z
-        M = jm.component_matrix(scene, turned, "body", "mass")["frame", "frame"]
+        M = jm.matrix.component_matrix(scene, turned, "body", "mass")["frame", "frame"]
         expected = jnp.diag(jnp.array([5.0, 5.0, 5.0, 2.0, 1.0, 3.0]))  # the inertia turns too
         assert jnp.allclose(M.blocks[0], expected, atol=1e-5)
     """

@@ -19,9 +19,9 @@ class UniformMass(AbstractMass):
 
     Example:
 
-        mass = jm.UniformMass.of_total(("p", [0, 1]), 1.0)  # [kg], half on each
+        mass = jm.mass.UniformMass.of_total(("p", [0, 1]), 1.0)  # [kg], half on each
         scene = jm.System({"p": jm.Vec3()}, masses={"mass": mass})
-        M = jm.component_matrix(scene, scene.at_rest({"p": np.zeros((2, 3))}), "mass", "mass")["p", "p"]
+        M = jm.matrix.component_matrix(scene, scene.at_rest({"p": np.zeros((2, 3))}), "mass", "mass")["p", "p"]
         assert jnp.allclose(M.to_dense((2, 2)), 0.5 * jnp.eye(6))
     """
 

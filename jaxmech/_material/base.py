@@ -24,7 +24,7 @@ class AbstractMaterial(Component):
 
     Example:
 
-        class Fibres(jm.AbstractMaterial):  # along x
+        class Fibres(jm.material.AbstractMaterial):  # along x
             stiffness: jax.Array = jm.parameter()  # [Pa]
             needs_positive_volume = False
 

@@ -23,7 +23,7 @@ class Corotational(AbstractMaterial):
 
     Example:
 
-        law = jm.Corotational(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        law = jm.material.Corotational(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
         turn = jnp.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
         assert jnp.allclose(law.energy_density(turn), 0.0)
         assert jnp.allclose(law.energy_density(1.1 * turn), 30e3, rtol=1e-4)  # mu 3 e^2 + lam/2 (3 e)^2 [J/m^3]

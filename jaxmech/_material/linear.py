@@ -21,7 +21,7 @@ class LinearElastic(AbstractMaterial):
 
     Example:
 
-        law = jm.LinearElastic(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        law = jm.material.LinearElastic(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
         P = jax.grad(law.energy_density)(jnp.diag(jnp.array([1.001, 1.0, 1.0])))
         assert jnp.allclose(P[0, 0], 1200.0, rtol=1e-3)  # (lam + 2 mu) eps [Pa]
     """

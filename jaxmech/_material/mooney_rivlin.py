@@ -21,7 +21,7 @@ class MooneyRivlin(AbstractMaterial):
 
     Example:
 
-        law = jm.MooneyRivlin(c10=1e5, c01=2e4, bulk=1e8)
+        law = jm.material.MooneyRivlin(c10=1e5, c01=2e4, bulk=1e8)
         psi = law.energy_density(jnp.diag(jnp.array([4.0, 0.5, 0.5])))  # of constant volume, I1 = 16.5, I2 = 8.0625
         assert jnp.allclose(psi, 1e5 * 13.5 + 2e4 * 5.0625)  # [J/m^3]
     """

@@ -21,7 +21,7 @@ class NeoHookean(AbstractMaterial):
 
     Example:
 
-        law = jm.NeoHookean(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        law = jm.material.NeoHookean(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
         P = jax.grad(law.energy_density)(jnp.diag(jnp.array([1.2, 1.0, 1.0])))
         assert jnp.allclose(P[0, 0], 4e5 * (1.2 - 1 / 1.2) + 4e5 * jnp.log(1.2) / 1.2)  # mu (l - 1/l) + lam ln(l)/l [Pa]
     """

@@ -27,7 +27,7 @@ class Ogden(AbstractMaterial):
 
     Example:
 
-        law = jm.Ogden(mu=[1e5], alpha=[2.0], bulk=1e8)  # one term with alpha = 2: a neo-Hookean solid
+        law = jm.material.Ogden(mu=[1e5], alpha=[2.0], bulk=1e8)  # one term with alpha = 2: a neo-Hookean solid
         psi = law.energy_density(jnp.diag(jnp.array([4.0, 0.5, 0.5])))  # of constant volume
         assert jnp.allclose(psi, 1e5 / 2 * 13.5)  # [J/m^3]
     """

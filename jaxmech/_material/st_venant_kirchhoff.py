@@ -21,7 +21,7 @@ class StVenantKirchhoff(AbstractMaterial):
 
     Example:
 
-        law = jm.StVenantKirchhoff(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        law = jm.material.StVenantKirchhoff(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
         P = jax.grad(law.energy_density)(jnp.diag(jnp.array([1.2, 1.0, 1.0])))
         assert jnp.allclose(P[0, 0], 1.2 * 1.2e6 * 0.22)  # l (lam + 2 mu) (l^2 - 1)/2 [Pa]
     """

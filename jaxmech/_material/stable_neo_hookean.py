@@ -24,7 +24,7 @@ class StableNeoHookean(AbstractMaterial):
 
     Example:
 
-        law = jm.StableNeoHookean(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
+        law = jm.material.StableNeoHookean(young=1e6, poisson=0.25)  # mu = lam = 4e5 Pa
         P = jax.grad(law.energy_density)(jnp.diag(jnp.array([0.0, 1.0, 1.0])))
         assert jnp.allclose(P[0, 0], -1.2e6)  # an element that is flat is pushed apart: -(lam + mu) alpha [Pa]
     """

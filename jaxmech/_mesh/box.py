@@ -41,7 +41,7 @@ def box_mesh(
 
     Example:
 
-        beam = jm.box_mesh(cells=(4, 1, 1), size=(2.0, 0.5, 0.5), kind="hexahedron")
+        beam = jm.mesh.box_mesh(cells=(4, 1, 1), size=(2.0, 0.5, 0.5), kind="hexahedron")
         assert beam.points.shape == (20, 3) and beam.cells.shape == (4, 8)
         assert jnp.allclose(beam.measure(), 0.5)  # [m^3]
     """

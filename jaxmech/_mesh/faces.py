@@ -17,8 +17,8 @@ def hexahedra_to_quads(mesh: Mesh) -> TopologicalMapping:
 
     Example:
 
-        bricks = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
-        faces = jm.hexahedra_to_quads(bricks)
+        bricks = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+        faces = jm.mesh.hexahedra_to_quads(bricks)
         assert len(faces.mesh.cells) == 11  # of 12, the one between the two is shared
         assert int((faces.parents >= 0).all(1).sum()) == 1
     """
@@ -34,7 +34,7 @@ def tetrahedra_to_triangles(mesh: Mesh) -> TopologicalMapping:
 
     Example:
 
-        faces = jm.tetrahedra_to_triangles(mesh)
+        faces = jm.mesh.tetrahedra_to_triangles(mesh)
         assert len(faces.mesh.cells) == (6 * 4 + 12) / 2  # all but the 12 on the boundary are shared by two
     """
     return _faces("tetrahedra_to_triangles", mesh, "tetrahedron")
@@ -50,8 +50,8 @@ def triangles_to_edges(mesh: Mesh) -> TopologicalMapping:
 
     Example:
 
-        plate = jm.box_mesh(cells=(1, 1), size=(1.0, 1.0))
-        edges = jm.triangles_to_edges(plate)
+        plate = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0))
+        edges = jm.mesh.triangles_to_edges(plate)
         assert edges.mesh.kind == "edge" and len(edges.mesh.cells) == 5
     """
     return _faces("triangles_to_edges", mesh, "triangle")
@@ -66,7 +66,7 @@ def boundary_of(mesh: Mesh) -> TopologicalMapping:
 
     Example:
 
-        skin = jm.boundary_of(mesh)
+        skin = jm.mesh.boundary_of(mesh)
         assert skin.mesh.kind == "triangle" and skin.mesh.cells.shape == (12, 3)
         assert jnp.allclose(skin.mesh.measure(), 6.0)  # [m^2]
     """

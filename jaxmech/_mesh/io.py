@@ -35,8 +35,8 @@ def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: in
 
     Example:
 
-        jm.write_mesh("cube.vtk", mesh)
-        again = jm.read_mesh("cube.vtk")
+        jm.mesh.write_mesh("cube.vtk", mesh)
+        again = jm.mesh.read_mesh("cube.vtk")
         assert again.kind == "tetrahedron" and jnp.allclose(again.points, mesh.points)
     """
     meshio = _meshio()
@@ -75,8 +75,8 @@ def write_mesh(
 
     Example:
 
-        jm.write_mesh("cube.vtu", mesh, cell_data={"young": np.full(6, 1e6)})
-        assert jm.read_mesh("cube.vtu").cells.shape == (6, 4)
+        jm.mesh.write_mesh("cube.vtu", mesh, cell_data={"young": np.full(6, 1e6)})
+        assert jm.mesh.read_mesh("cube.vtu").cells.shape == (6, 4)
     """
     meshio = _meshio()
     check_path("write_mesh", path)

@@ -45,7 +45,7 @@ class Mesh(eqx.Module):
 
     Example:
 
-        square = jm.Mesh([[0.0, 0.0], [2.0, 0.0], [2.0, 1.0], [0.0, 1.0]], [[0, 1, 2], [0, 2, 3]], "triangle")
+        square = jm.mesh.Mesh([[0.0, 0.0], [2.0, 0.0], [2.0, 1.0], [0.0, 1.0]], [[0, 1, 2], [0, 2, 3]], "triangle")
         assert jnp.allclose(square.measure(), 2.0)  # [m^2]
         assert square.nodes_where(lambda x: x[:, 0] == 0.0).tolist() == [0, 3]
     """
@@ -168,7 +168,7 @@ def boundary_faces(mesh: Mesh) -> tuple[Int[np.ndarray, "f m"], Int[np.ndarray, 
 
     Example:
 
-        faces, owners = jm.boundary_faces(mesh)
+        faces, owners = jm.mesh.boundary_faces(mesh)
         assert faces.shape == (12, 3) and owners.shape == (12,)  # two triangles on each side of the cube
     """
     check_instance("boundary_faces", "mesh", mesh, Mesh)

@@ -26,7 +26,7 @@ def quadratic_mesh(mesh: Mesh, kind: str | None = None) -> Mesh:
 
     Example:
 
-        plate = jm.quadratic_mesh(jm.box_mesh(cells=(1, 1), size=(1.0, 1.0)))
+        plate = jm.mesh.quadratic_mesh(jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0)))
         assert plate.kind == "triangle6" and plate.cells.shape == (2, 6)
         assert plate.points.shape == (9, 2) and jnp.allclose(plate.measure(), 1.0)  # [m^2]
     """

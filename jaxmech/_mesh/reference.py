@@ -37,7 +37,7 @@ class ReferenceElement:
 
     Example:
 
-        quad = jm.reference_element("quad")
+        quad = jm.mesh.reference_element("quad")
         points, weights = quad.quadrature("stiffness")  # 2 x 2 Gauss points
         assert points.shape == (4, 2) and np.isclose(weights.sum(), 4.0)  # the square [-1, 1]^2
     """
@@ -299,7 +299,7 @@ def reference_element(kind: str) -> ReferenceElement:
 
     Example:
 
-        triangle = jm.reference_element("triangle")
+        triangle = jm.mesh.reference_element("triangle")
         assert np.allclose(triangle.shape(np.array([0.2, 0.3])), [0.5, 0.2, 0.3])
     """
     if not isinstance(kind, str) or kind not in _ELEMENTS:

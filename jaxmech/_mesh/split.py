@@ -31,8 +31,8 @@ def hexahedra_to_tetrahedra(mesh: Mesh, *, split: str = "alternating") -> Topolo
 
     Example:
 
-        bricks = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
-        cut = jm.hexahedra_to_tetrahedra(bricks).mesh
+        bricks = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+        cut = jm.mesh.hexahedra_to_tetrahedra(bricks).mesh
         assert cut.cells.shape == (12, 4) and jnp.allclose(cut.measure(), 2.0)  # [m^3]
     """
     return _split("hexahedra_to_tetrahedra", mesh, "tetrahedron", split)
@@ -52,8 +52,8 @@ def quads_to_triangles(mesh: Mesh, *, split: str = "alternating") -> Topological
 
     Example:
 
-        tiles = jm.box_mesh(cells=(2, 1), size=(2.0, 1.0), kind="quad")
-        cut = jm.quads_to_triangles(tiles).mesh
+        tiles = jm.mesh.box_mesh(cells=(2, 1), size=(2.0, 1.0), kind="quad")
+        cut = jm.mesh.quads_to_triangles(tiles).mesh
         assert cut.cells.shape == (4, 3) and jnp.allclose(cut.measure(), 2.0)  # [m^2]
     """
     return _split("quads_to_triangles", mesh, "triangle", split)
@@ -71,8 +71,8 @@ def hexahedra_to_prisms(mesh: Mesh, *, axis: int = 2, split: str = "alternating"
 
     Example:
 
-        bricks = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
-        cut = jm.hexahedra_to_prisms(bricks).mesh
+        bricks = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+        cut = jm.mesh.hexahedra_to_prisms(bricks).mesh
         assert cut.kind == "prism" and cut.cells.shape == (4, 6)
     """
     if isinstance(axis, bool) or not isinstance(axis, int) or axis not in (0, 1, 2):

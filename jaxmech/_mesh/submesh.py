@@ -23,7 +23,7 @@ def submesh(mesh: Mesh, cells: Any = None) -> TopologicalMapping:
 
     Example:
 
-        corner = jm.submesh(mesh, [0])
+        corner = jm.mesh.submesh(mesh, [0])
         assert corner.mesh.cells.tolist() == [[0, 1, 2, 3]]
         assert jnp.array_equal(corner.nodes, jnp.sort(mesh.cells[0]))
     """

@@ -32,8 +32,8 @@ class TopologicalMapping(eqx.Module):
 
     Example:
 
-        bricks = jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
-        cut = jm.hexahedra_to_tetrahedra(bricks)
+        bricks = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+        cut = jm.mesh.hexahedra_to_tetrahedra(bricks)
         young = np.array([1e6, 5e6])  # [Pa], of each hexahedron
         assert young[cut.parent].tolist() == [1e6] * 6 + [5e6] * 6  # of its tetrahedra
     """

@@ -31,8 +31,8 @@ def edges_to_quads(mesh: Mesh, orientations: Any, *, radius: Any, sides: int = 1
 
     Example:
 
-        line = jm.Mesh([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[0, 1]], "edge")
-        tube = jm.edges_to_quads(line, [[0.0, 0.0, 0.0, 1.0]] * 2, radius=0.1, sides=8)
+        line = jm.mesh.Mesh([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[0, 1]], "edge")
+        tube = jm.mesh.edges_to_quads(line, [[0.0, 0.0, 0.0, 1.0]] * 2, radius=0.1, sides=8)
         assert tube.mesh.points.shape == (16, 3) and tube.nodes.tolist() == [0] * 8 + [1] * 8
     """
     edges = host_cells("edges_to_quads", mesh, "edge")

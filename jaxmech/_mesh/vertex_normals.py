@@ -18,7 +18,7 @@ def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Flo
     Example:
 
         square = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
-        normals = jm.vertex_normals(square, jnp.array([[0, 1, 2, 3]]))
+        normals = jm.mesh.vertex_normals(square, jnp.array([[0, 1, 2, 3]]))
         assert jnp.allclose(normals, jnp.array([0.0, 0.0, 1.0]))
     """
     points = jnp.asarray(real_array("vertex_normals", "points", points, (None, 3)))

@@ -31,8 +31,8 @@ from .system import State, System
 def accelerations(system: System, state: State, acceleration: Mapping[str, Array]) -> Fields:
     """The accelerations `(nodes, deriv_size)` of every state: `J a + dJ/dt v` for mapped ones [m/s^2, rad/s^2].
 
-    `acceleration`: `{state: (nodes, deriv_size)}` of the main states. Raises `ValueError` or `TypeError` that names the state,
-    for one that is missing or unknown and for other shapes.
+    `acceleration`: `{state: (nodes, deriv_size)}` of the main states. Raises `ValueError` or `TypeError` that names the
+    state, for one that is missing or unknown and for other shapes.
     Source: R. Featherstone, *Rigid Body Dynamics Algorithms*, 2008, doi:10.1007/978-1-4899-7560-7, chapter 2.
 
     Example:
@@ -77,7 +77,7 @@ def pull_back(system: System, state: State, forces: Mapping[str, Array]) -> Fiel
 
     Example:
 
-        f = jm.pull_back(arm, arm_state, {"tip": jnp.array([[0.0, 3.0, 0.0]])})["frame"]
+        f = jm.mapping.pull_back(arm, arm_state, {"tip": jnp.array([[0.0, 3.0, 0.0]])})["frame"]
         assert jnp.allclose(f, jnp.array([[0.0, 3.0, 0.0, 0.0, 0.0, 3.0]]))  # a force of 3 N, and its torque of 3 N m
     """
     _check_states(system, forces)
@@ -100,8 +100,9 @@ def pull_back_rows(system: System, state: State, rows: Mapping[str, Triplets]) -
 
     Example:
 
-        height = jm.Triplets(("row", "tip"), jnp.array([0]), jnp.array([0]), jnp.array([[[0.0, 0.0, 1.0]]]))  # dg/dp, g = z
-        rows = jm.pull_back_rows(arm, arm_state, {"tip": height})["frame"]
+        slope = jnp.array([[[0.0, 0.0, 1.0]]])  # dg/dp, g = z
+        height = jm.matrix.Triplets(("row", "tip"), jnp.array([0]), jnp.array([0]), slope)
+        rows = jm.mapping.pull_back_rows(arm, arm_state, {"tip": height})["frame"]
         assert jnp.allclose(rows.blocks, jnp.array([0.0, 0.0, 1.0, 0.0, -1.0, 0.0]))
     """
     _check_states(system, rows)
@@ -121,7 +122,7 @@ def jacobian(system: System, state: State, child: str, parent: str | None = None
 
     Example:
 
-        J = jm.jacobian(arm, arm_state, "tip")["frame"].to_dense((1, 1))
+        J = jm.mapping.jacobian(arm, arm_state, "tip")["frame"].to_dense((1, 1))
         assert jnp.allclose(J[:, :3], jnp.eye(3))  # the tip moves with the frame,
         assert jnp.allclose(J[:, 5], jnp.array([0.0, 1.0, 0.0]))  # and along y where it turns about z
     """
@@ -189,7 +190,7 @@ def geometric_product(
     Example:
 
         pulled = {"tip": jnp.array([[10.0, 0.0, 0.0]])}  # [N], besides the load: it straightens the arm
-        Gu = jm.geometric_product(arm, arm_state, {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 0.1]])}, pulled)
+        Gu = jm.mapping.geometric_product(arm, arm_state, {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 0.1]])}, pulled)
         assert jnp.allclose(Gu["frame"][0, 5], 1.0)  # force times lever times angle [N m]
     """
     _check_states(system, forces or ())

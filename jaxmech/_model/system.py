@@ -51,8 +51,8 @@ class System(eqx.Module):
 
     Example:
 
-        spring = jm.AnchoredSprings(("p", [0]), 100.0, anchor=[[0.0, 0.0]])  # [N/m]
-        mass = jm.UniformMass(("p", [0]), 2.0)  # [kg]
+        spring = jm.force.AnchoredSprings(("p", [0]), 100.0, anchor=[[0.0, 0.0]])  # [N/m]
+        mass = jm.mass.UniformMass(("p", [0]), 2.0)  # [kg]
         scene = jm.System({"p": jm.Vec2()}, forces={"spring": spring}, masses={"mass": mass}, gravity=(0.0, -10.0))
         hanging = jm.static_solve(scene, scene.at_rest({"p": [[0.0, 0.0]]}))
         assert jnp.allclose(hanging.position["p"], jnp.array([[0.0, -0.2]]))  # m g / k [m]

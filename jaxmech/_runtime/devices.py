@@ -28,7 +28,7 @@ def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = N
 
     Example:
 
-        product = jax.jit(jm.over_devices(lambda x: A.mv(x)))
+        product = jax.jit(jm.runtime.over_devices(lambda x: A.mv(x)))
         assert jnp.allclose(product(b)["cube"], A.mv(b)["cube"], atol=1e-2)
     """
     if not callable(function):

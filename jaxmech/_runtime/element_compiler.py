@@ -16,8 +16,8 @@ _VARIABLE = "JAXMECH_ELEMENTS"
 def element_compiler(form: Form) -> AbstractContextManager[None]:
     """Choose what element functions are compiled to: for the whole process, or in a `with` block for this thread.
 
-        jm.element_compiler("xla")            # from here on
-        with jm.element_compiler("off"):      # in this block
+        jm.runtime.element_compiler("xla")            # from here on
+        with jm.runtime.element_compiler("off"):      # in this block
             force = jax.jit(dynamics)(state)
 
     `"off"`: `jax.vmap` of the function, nothing of jaxmech's own. `"xla"`: the scalarised program as operations on arrays,
@@ -34,7 +34,7 @@ def element_compiler(form: Form) -> AbstractContextManager[None]:
 
     Example:
 
-        with jm.element_compiler("off"):
+        with jm.runtime.element_compiler("off"):
             plain = jm.energy(system, state)
         assert jnp.allclose(jm.energy(system, state), plain)  # [J], in any form
     """

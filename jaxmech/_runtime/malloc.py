@@ -20,7 +20,7 @@ def keep_freed_memory() -> bool:
 
         import subprocess, sys  # it changes the whole process: here another one
 
-        program = "import jaxmech as jm; print(jm.keep_freed_memory() in (True, False))"
+        program = "import jaxmech as jm; print(jm.runtime.keep_freed_memory() in (True, False))"
         assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.strip() == "True"
     """
     if not sys.platform.startswith("linux"):

@@ -54,7 +54,7 @@ def parameter(*, ndim: int = 0, **kwargs: Any) -> Any:
 
     Example:
 
-        class Spring(jm.AbstractEnergyForceField):
+        class Spring(jm.force.AbstractEnergyForceField):
             on: tuple = jm.stencils()
             k: jax.Array = jm.parameter()  # [N/m]
 
@@ -77,7 +77,7 @@ def nodal_parameter(*, ndim: int = 0, stencil: int = 0, **kwargs: Any) -> Any:
 
     Example:
 
-        class Spring(jm.AbstractEnergyForceField):
+        class Spring(jm.force.AbstractEnergyForceField):
             on: tuple = jm.stencils()
             rest: jax.Array = jm.nodal_parameter(ndim=1)  # [m], of every node of the state
 
@@ -98,7 +98,7 @@ def each_element(**kwargs: Any) -> Any:
 
     Example:
 
-        class Pull(jm.AbstractEnergyForceField):
+        class Pull(jm.force.AbstractEnergyForceField):
             on: tuple = jm.stencils()
             table: tuple = jm.each_element(default=())
 

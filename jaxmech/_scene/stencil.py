@@ -115,7 +115,7 @@ def stencils(**kwargs: Any) -> Any:
 
     Example:
 
-        class Pull(jm.AbstractEnergyForceField):
+        class Pull(jm.force.AbstractEnergyForceField):
             on: tuple = jm.stencils()
 
             def element_energy(self, a, b):  # one array for each of two stencils

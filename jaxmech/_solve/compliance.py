@@ -32,7 +32,7 @@ def compliance_matrix(
     Example:
 
         free = A.layout.dofs("cube", [1], [2])  # node 1, along z
-        W = jm.compliance_matrix(A, free)  # [m/N]
+        W = jm.matrix.compliance_matrix(A, free)  # [m/N]
         assert W.shape == (1, 1) and jnp.allclose(W, jnp.linalg.inv(A.to_dense())[free, free], rtol=1e-4)
     """
     check_instance("compliance_matrix", "A", A, lx.AbstractLinearOperator)

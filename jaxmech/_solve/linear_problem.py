@@ -24,8 +24,8 @@ class LinearProblem(eqx.Module):
 
     Example:
 
-        problem = jm.static_problem(system, state, linear_system)
-        x = problem.solve(jm.Dense())
+        problem = jm.solver.static_problem(system, state, linear_system)
+        x = problem.solve(jm.solver.Dense())
         assert jnp.allclose(problem.A.mv(x)["cube"], problem.b["cube"], atol=1.0)  # [N]
     """
 

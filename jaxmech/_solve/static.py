@@ -186,8 +186,8 @@ def static_problem(system: System, state: State, linear_system: AbstractLinearSy
 
     Example:
 
-        problem = jm.static_problem(system, state, linear_system)
-        x = problem.solve(jm.Dense())
+        problem = jm.solver.static_problem(system, state, linear_system)
+        x = problem.solve(jm.solver.Dense())
         after = problem.advance(x)  # one iteration of Newton's method
         assert jnp.allclose(after.position["cube"], state.position["cube"] + x["cube"])
     """

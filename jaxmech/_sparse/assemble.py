@@ -29,8 +29,8 @@ class AssemblyPattern(eqx.Module):
 
     Example:
 
-        pattern = jm.AssemblyPattern.build(np.array([[0, 1], [1, 2]]), nodes=3)
-        K = jm.assemble(pattern, lambda x: jnp.ones((2, 2)), np.zeros((3, 1)))
+        pattern = jm.matrix.AssemblyPattern.build(np.array([[0, 1], [1, 2]]), nodes=3)
+        K = jm.matrix.assemble(pattern, lambda x: jnp.ones((2, 2)), np.zeros((3, 1)))
         assert pattern.pattern.blocks == 7 and jnp.allclose(K.to_dense()[1, 1], 2.0)
     """
 
@@ -88,7 +88,7 @@ def assemble(
             return k * jnp.array([[1.0, -1.0], [-1.0, 1.0]])
 
         rods, points = np.array([[0, 1], [1, 2]]), np.zeros((3, 1))
-        K = jm.assemble(rods, rod, points, each=(jnp.array([1.0, 2.0]),))
+        K = jm.matrix.assemble(rods, rod, points, each=(jnp.array([1.0, 2.0]),))
         assert jnp.allclose(K.to_dense(), jnp.array([[1.0, -1.0, 0.0], [-1.0, 3.0, -2.0], [0.0, -2.0, 2.0]]))
     """
     check_choice("assemble", "method", method, METHODS)

@@ -29,7 +29,7 @@ class BlockMatrix(lx.AbstractLinearOperator):
     Example:
 
         assert A.sizes == (("cube", 8, 3),) and A.to_scipy().shape == (24, 24)
-        x = lx.linear_solve(A, b, jm.Cholesky()).value
+        x = lx.linear_solve(A, b, jm.solver.Cholesky()).value
         assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1e-2)  # [N]
     """
 

@@ -23,8 +23,8 @@ class BlockSparse(eqx.Module):
 
     Example:
 
-        pattern = jm.BlockPattern.build(np.array([0, 1]), np.array([0, 1]), shape=(2, 2))
-        matrix = jm.BlockSparse(jnp.stack([jnp.eye(2), 3 * jnp.eye(2)]), pattern)
+        pattern = jm.matrix.BlockPattern.build(np.array([0, 1]), np.array([0, 1]), shape=(2, 2))
+        matrix = jm.matrix.BlockSparse(jnp.stack([jnp.eye(2), 3 * jnp.eye(2)]), pattern)
         assert jnp.allclose(matrix.mv(jnp.ones((2, 2))), jnp.array([[1.0, 1.0], [3.0, 3.0]]))
     """
 

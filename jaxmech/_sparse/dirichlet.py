@@ -33,8 +33,8 @@ def impose_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, w
     Example:
 
         cells = np.array([[0, 1]])
-        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
-        K, f = jm.impose_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=1e9)  # x_0 = 5 [m]
+        K = jm.matrix.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
+        K, f = jm.matrix.impose_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=1e9)  # x_0 = 5 [m]
         assert jnp.allclose(jnp.linalg.solve(K.to_dense(), f)[0], 5.0)
     """
     held, g, b = _conditions("impose_penalty", matrix, rhs, dofs, values)
@@ -55,8 +55,8 @@ def impose_weak_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any,
     Example:
 
         cells = np.array([[0, 1]])
-        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
-        K, f = jm.impose_weak_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=10.0)  # a spring of 10 N/m, pulled to 5 m
+        K = jm.matrix.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
+        K, f = jm.matrix.impose_weak_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=10.0)  # 10 N/m, pulled to 5 m
         assert jnp.allclose(K.to_dense()[0, 0], 12.0) and jnp.allclose(f[0], 50.0)
     """
     held, g, b = _conditions("impose_weak_penalty", matrix, rhs, dofs, values)
@@ -75,8 +75,8 @@ def eliminate_rows(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> E
     Example:
 
         cells = np.array([[0, 1]])
-        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
-        K, f = jm.eliminate_rows(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
+        K = jm.matrix.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
+        K, f = jm.matrix.eliminate_rows(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
         assert jnp.allclose(K.to_dense(), jnp.array([[1.0, 0.0], [-1.0, 2.0]])) and jnp.allclose(f[0], 5.0)
     """
     held, g, b = _conditions("eliminate_rows", matrix, rhs, dofs, values)
@@ -97,8 +97,8 @@ def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, value
     Example:
 
         cells = np.array([[0, 1]])
-        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
-        K, f = jm.eliminate_rows_and_columns(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
+        K = jm.matrix.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((2, 1)))
+        K, f = jm.matrix.eliminate_rows_and_columns(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
         assert jnp.allclose(K.to_dense(), jnp.diag(jnp.array([1.0, 2.0]))) and jnp.allclose(f[:, 0], 5.0)
     """
     held, g, b = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)

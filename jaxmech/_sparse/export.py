@@ -26,7 +26,7 @@ def write_matrix(path: str | os.PathLike, matrix: BlockMatrix | BlockSparse) -> 
 
     Example:
 
-        jm.write_matrix("stiffness.npz", A)
+        jm.matrix.write_matrix("stiffness.npz", A)
         import scipy.sparse
 
         assert scipy.sparse.load_npz("stiffness.npz").shape == (24, 24)

@@ -23,7 +23,7 @@ class StateLayout(eqx.Module):
 
     Example:
 
-        layout = jm.StateLayout.of({"a": np.zeros((2, 3)), "b": np.zeros((1, 6))})
+        layout = jm.matrix.StateLayout.of({"a": np.zeros((2, 3)), "b": np.zeros((1, 6))})
         assert layout.size == 12 and layout.offsets() == {"a": 0, "b": 6}
         assert layout.dofs("b", [0], [5]).tolist() == [11]
     """

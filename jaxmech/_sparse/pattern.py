@@ -57,7 +57,7 @@ class BlockPattern(eqx.Module):
 
     Example:
 
-        pattern = jm.BlockPattern.build(np.array([0, 0, 1]), np.array([0, 1, 1]), shape=(2, 2))
+        pattern = jm.matrix.BlockPattern.build(np.array([0, 0, 1]), np.array([0, 1, 1]), shape=(2, 2))
         assert pattern.blocks == 3 and pattern.row_starts.tolist() == [0, 2, 3]
     """
 

@@ -20,8 +20,8 @@ class PreconditionedOperator(lx.AbstractLinearOperator):
     Example:
 
         turned = {"cube": jnp.tile(jnp.eye(3), (8, 1, 1))}  # not at all
-        operator = jm.PreconditionedOperator(A, A, turned)
-        x = lx.linear_solve(operator, b, jm.PCG(preconditioner=jm.Jacobi())).value
+        operator = jm.matrix.PreconditionedOperator(A, A, turned)
+        x = lx.linear_solve(operator, b, jm.solver.PCG(preconditioner=jm.solver.Jacobi())).value
         assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """
 

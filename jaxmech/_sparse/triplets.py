@@ -25,7 +25,7 @@ class Triplets(eqx.Module):
 
     Example:
 
-        twice = jm.Triplets(("p", "p"), jnp.array([0, 0]), jnp.array([0, 0]), jnp.ones((2, 1, 1)))
+        twice = jm.matrix.Triplets(("p", "p"), jnp.array([0, 0]), jnp.array([0, 0]), jnp.ones((2, 1, 1)))
         assert jnp.allclose(twice.assemble((1, 1)).to_dense(), 2.0)
     """
 

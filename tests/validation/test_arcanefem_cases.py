@@ -149,7 +149,7 @@ def static_equations(name):
         E, nu = data["E"], data["nu"]
         integrand, body = elasticity(E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))), data["body_force"]
     kinds = {kind: np.array(cells) for kind, cells in mesh["cells"].items()}
-    A = jm.assemble(list(kinds.values()), [integral(kind, integrand) for kind in kinds], points)
+    A = jm.matrix.assemble(list(kinds.values()), [integral(kind, integrand) for kind in kinds], points)
     b = sum(distributed(points, cells, kind, body) for kind, cells in kinds.items())
     for name_of, value in [*data.get("traction", []), *data.get("neumann", [])]:
         cells, kind = group(mesh, name_of, mesh["dim"] - 1)
@@ -162,7 +162,12 @@ def agrees(u, reference):
     np.testing.assert_allclose(u[nodes], values, rtol=0, atol=REFERENCE * np.abs(values).max())
 
 
-TREATMENTS = (jm.impose_penalty, jm.impose_weak_penalty, jm.eliminate_rows, jm.eliminate_rows_and_columns)
+TREATMENTS = (
+    jm.matrix.impose_penalty,
+    jm.matrix.impose_weak_penalty,
+    jm.matrix.eliminate_rows,
+    jm.matrix.eliminate_rows_and_columns,
+)
 
 
 @pytest.mark.covering(1)
@@ -187,14 +192,14 @@ def test_mixed_triangles_and_quads_in_motion():
     data, mesh, reference = case("C10a")
     points = np.array(mesh["x"])[:, :2]
     kinds = {kind: np.array(cells) for kind, cells in mesh["cells"].items()}
-    plan = jm.AssemblyPattern.build(list(kinds.values()), len(points))
+    plan = jm.matrix.AssemblyPattern.build(list(kinds.values()), len(points))
     law = elasticity(data["lambda"], data["mu"])
-    K = jm.assemble(plan, [integral(kind, law) for kind in kinds], points)
-    M = jm.assemble(plan, [integral(kind, mass(data["rho"], 2)) for kind in kinds], points)
+    K = jm.matrix.assemble(plan, [integral(kind, law) for kind in kinds], points)
+    M = jm.matrix.assemble(plan, [integral(kind, mass(data["rho"], 2)) for kind in kinds], points)
     h = data["dt"]
-    A = jm.BlockSparse(K.values + 4 / h**2 * M.values, plan.pattern)
+    A = jm.matrix.BlockSparse(K.values + 4 / h**2 * M.values, plan.pattern)
     dofs, values = (np.concatenate(parts) for parts in zip(*held(data, mesh), strict=True))
-    impose = jax.jit(lambda b: jm.eliminate_rows_and_columns(A, b, dofs, values))
+    impose = jax.jit(lambda b: jm.matrix.eliminate_rows_and_columns(A, b, dofs, values))
     factor = splu(impose(jnp.zeros(points.shape))[0].to_scipy("csc"))
     right_side = jax.jit(lambda u, v, a: impose(M.mv(4 / h**2 * u + 4 / h * v + a))[1])
     u = v = a = np.zeros(points.shape)

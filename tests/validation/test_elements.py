@@ -9,16 +9,16 @@ import pytest
 import jaxmech as jm
 
 SOLIDS = {
-    "triangle": jm.TriangleFEM,
-    "quad": jm.QuadFEM,
-    "tetrahedron": jm.TetrahedronFEM,
-    "hexahedron": jm.HexahedronFEM,
+    "triangle": jm.force.TriangleFEM,
+    "quad": jm.force.QuadFEM,
+    "tetrahedron": jm.force.TetrahedronFEM,
+    "hexahedron": jm.force.HexahedronFEM,
 }
 POINTS = {2: jm.Vec2(), 3: jm.Vec3()}
 
 
 def dimension(kind):
-    return jm.reference_element(kind).dimension
+    return jm.mesh.reference_element(kind).dimension
 
 
 def harmonic_gradient(x):
@@ -32,7 +32,7 @@ def harmonic_gradient(x):
 
 def l2_error(mesh, positions):
     """`|u_h - u|` in L2, by a quadrature exact for polynomials of degree 5."""
-    reference = jm.reference_element(mesh.kind)
+    reference = jm.mesh.reference_element(mesh.kind)
     at, weights = reference.quadrature(5)
     points, cells = np.asarray(mesh.points), np.asarray(mesh.cells)
     shape = np.asarray(reference.shape(at))
@@ -47,13 +47,15 @@ def test_displacements_converge_at_second_order(kind, sizes):
     errors = []
     for n in (sizes, 2 * sizes):
         d = dimension(kind)
-        mesh = jm.box_mesh(cells=(n,) * d, size=(1.0,) * d, kind=kind)
+        mesh = jm.mesh.box_mesh(cells=(n,) * d, size=(1.0,) * d, kind=kind)
         x = np.asarray(mesh.points)
         skin = mesh.nodes_where(lambda x: ((x == 0) | (x == 1)).any(axis=1))
         system = jm.System(
             {"box": POINTS[d]},
-            forces={"elastic": SOLIDS[kind].from_mesh("box", mesh, jm.LinearElastic(10.0, 0.3))},
-            constraints={"skin": jm.PrescribedMotion(("box", skin), x[skin], harmonic_gradient(x[skin])[:, None])},
+            forces={"elastic": SOLIDS[kind].from_mesh("box", mesh, jm.material.LinearElastic(10.0, 0.3))},
+            constraints={
+                "skin": jm.constraint.PrescribedMotion(("box", skin), x[skin], harmonic_gradient(x[skin])[:, None])
+            },
         )
         solution = jm.static_solve(system, system.at_rest({"box": x}))
         errors.append(l2_error(mesh, solution.position["box"]))
@@ -63,21 +65,21 @@ def test_displacements_converge_at_second_order(kind, sizes):
 def distorted_box(kind, rng):
     """A box of 2 cells along each axis whose inner node is moved, and the number of that node."""
     d = dimension(kind)
-    mesh = jm.box_mesh(cells=(2,) * d, size=(1.0, 1.2, 0.9)[:d], kind=kind)
+    mesh = jm.mesh.box_mesh(cells=(2,) * d, size=(1.0, 1.2, 0.9)[:d], kind=kind)
     inner = (3**d) // 2
     points = np.array(mesh.points)
     points[inner] += rng.uniform(-0.08, 0.08, d)
-    return jm.Mesh(points, mesh.cells, kind), inner
+    return jm.mesh.Mesh(points, mesh.cells, kind), inner
 
 
 MATERIALS = {
-    "linear": jm.LinearElastic(100.0, 0.3),
-    "st venant": jm.StVenantKirchhoff(100.0, 0.3),
-    "corotational": jm.Corotational(100.0, 0.3),
-    "neo-hookean": jm.NeoHookean(100.0, 0.3),
-    "stable": jm.StableNeoHookean(100.0, 0.3),
-    "mooney": jm.MooneyRivlin(20.0, 15.0, 80.0),
-    "ogden": jm.Ogden([30.0, -2.0], [1.5, -3.0], 80.0),
+    "linear": jm.material.LinearElastic(100.0, 0.3),
+    "st venant": jm.material.StVenantKirchhoff(100.0, 0.3),
+    "corotational": jm.material.Corotational(100.0, 0.3),
+    "neo-hookean": jm.material.NeoHookean(100.0, 0.3),
+    "stable": jm.material.StableNeoHookean(100.0, 0.3),
+    "mooney": jm.material.MooneyRivlin(20.0, 15.0, 80.0),
+    "ogden": jm.material.Ogden([30.0, -2.0], [1.5, -3.0], 80.0),
 }
 AFFINE = np.array([[1.1, 0.15, -0.05], [0.02, 0.95, 0.1], [0.06, -0.04, 1.05]])
 
@@ -132,9 +134,9 @@ def test_patch_solved(kind, rng):
     affine = np.asarray(mesh.points) @ AFFINE[:d, :d].T
     system = jm.System(
         {"patch": POINTS[d]},
-        forces={"elastic": SOLIDS[kind].from_mesh("patch", mesh, jm.NeoHookean(100.0, 0.3))},
+        forces={"elastic": SOLIDS[kind].from_mesh("patch", mesh, jm.material.NeoHookean(100.0, 0.3))},
         constraints={
-            "skin": jm.PrescribedMotion(
+            "skin": jm.constraint.PrescribedMotion(
                 ("patch", skin), np.asarray(mesh.points)[skin], (affine - np.asarray(mesh.points))[skin][:, None]
             )
         },
@@ -150,7 +152,7 @@ def test_lumped_and_consistent_masses_weigh_the_same(kind, rng):
     d, density = mesh.points.shape[1], 3.0
     total = density * np.prod([1.0, 1.2, 0.9][:d])
     v = jnp.array([0.3, -1.0, 2.0])[:d]
-    for kind_of_mass in (jm.DiagonalMass, jm.ConsistentMass):
+    for kind_of_mass in (jm.mass.DiagonalMass, jm.mass.ConsistentMass):
         system = jm.System({"body": POINTS[d]}, masses={"mass": kind_of_mass.from_mesh("body", mesh, density)})
         rest = system.at_rest({"body": mesh.points})
         moving = jm.State(rest.position, {"body": jnp.broadcast_to(v, mesh.points.shape)}, rest.time)
@@ -166,8 +168,8 @@ def test_lumped_and_consistent_masses_weigh_the_same(kind, rng):
 def test_pressure_on_a_closed_surface_has_no_resultant(kind, rng):
     """Any closed surface, crumpled at will: no net force and no net torque."""
     d = dimension(kind)
-    mesh = jm.box_mesh(cells=(2,) * d, size=(1.0,) * d, kind=kind)
-    system = jm.System({"body": POINTS[d]}, forces={"gas": jm.Pressure.from_mesh("body", mesh.boundary(), 7.0)})
+    mesh = jm.mesh.box_mesh(cells=(2,) * d, size=(1.0,) * d, kind=kind)
+    system = jm.System({"body": POINTS[d]}, forces={"gas": jm.force.Pressure.from_mesh("body", mesh.boundary(), 7.0)})
     x = np.asarray(mesh.points) + rng.uniform(-0.15, 0.15, mesh.points.shape)
     force = np.asarray(jm.total_force(system, system.at_rest({"body": x}))["body"])
     assert np.abs(force).max() > 0.1

@@ -17,7 +17,7 @@ TURNED = np.array([0.5, -0.1, 0.7, 0.5]) / np.linalg.norm([0.5, -0.1, 0.7, 0.5])
 @pytest.fixture(scope="module")
 def body():
     """`spins(spin, dt, steps)`: momenta and body-axes spins along a free motion from the body-axes spin given."""
-    system = jm.System({"body": jm.Rigid3()}, masses={"mass": jm.RigidMass(("body", [0]), 2.0, np.diag(INERTIA))})
+    system = jm.System({"body": jm.Rigid3()}, masses={"mass": jm.mass.RigidMass(("body", [0]), 2.0, np.diag(INERTIA))})
     rest = system.at_rest({"body": [[1.0, 2.0, 3.0, *TURNED]]})
     integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, rest), newton=True, rtol=1e-10, atol=1e-12)
 
@@ -26,7 +26,7 @@ def body():
         world = rotate(rest.position["body"][0, 3:], spin)
         start = eqx.tree_at(lambda s: s.velocity["body"], rest, jnp.array([[0.1, -0.2, 0.3, 0, 0, 0]]).at[0, 3:].set(world))
         states = jm.simulate(system, start, integrator, dt, 400).state
-        momenta = jax.vmap(lambda s: jm.momentum(system, s.position, s.velocity)["body"][0])(states)
+        momenta = jax.vmap(lambda s: jm.momentum(system, s)["body"][0])(states)
         turned = jax.vmap(lambda x, v: rotate(quaternion_conjugate(x[0, 3:]), v[0, 3:]))
         return momenta, turned(states.position["body"], states.velocity["body"])
 

@@ -32,8 +32,8 @@ def test_d6_a_dead_force_on_a_point_of_a_rigid_frame():
     p, f = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
     system = jm.System(
         {"frame": jm.Rigid3(), "point": jm.Vec3()},
-        mappings={"arm": jm.RigidMapping(("frame", [0]), "point", [p])},
-        forces={"load": jm.ConstantForce(("point", [0]), f)},
+        mappings={"arm": jm.mapping.RigidMapping(("frame", [0]), "point", [p])},
+        forces={"load": jm.force.ConstantForce(("point", [0]), f)},
     )
     state = system.at_rest({"frame": [[0.0, 0, 0, 0, 0, 0, 1]]})
     K = assembled(system, state)
@@ -49,7 +49,7 @@ def test_d6_a_dead_force_on_a_point_of_a_rigid_frame():
     np.testing.assert_allclose(slope, np.outer(p, f) - (f @ p) * np.eye(3), rtol=0, atol=1e-12)
 
 
-class Gaps(jm.AbstractMapping):
+class Gaps(jm.mapping.AbstractMapping):
     """`p = (|b - a|^2 + 1)^(1/2)`, a smooth scalar of two points of different states."""
 
     parents: tuple[jm.Stencil, ...] = jm.stencils()
@@ -66,17 +66,17 @@ def test_d7_nested_mappings_give_the_hessian_of_the_composed_energy():
     system = jm.System(
         {"frame": jm.Rigid3(), "cloud": jm.Vec3(), "tip": jm.Vec3(), "middle": jm.Vec3(), "gap": jm.Vec1()},
         mappings={
-            "arms": jm.RigidMapping(("frame", [0, 0, 1, 1]), "tip", rng.normal(size=(4, 3))),
-            "between": jm.BarycentricMapping(
+            "arms": jm.mapping.RigidMapping(("frame", [0, 0, 1, 1]), "tip", rng.normal(size=(4, 3))),
+            "between": jm.mapping.BarycentricMapping(
                 ("tip", [[0, 2], [1, 3], [0, 3]]), "middle", [[0.3, 0.7], [0.5, 0.5], [-0.2, 1.2]]
             ),
             "gaps": Gaps((("middle", [0, 1, 2, 2]), ("cloud", [0, 1, 1, 0])), "gap"),
         },
         forces={
-            "springs": jm.Springs((("tip", [0, 1, 3]), ("cloud", [1, 0, 1])), [30.0, 20.0, 10.0], 0.4),
-            "scalar": jm.AnchoredSprings(("gap", range(4)), 50.0, rng.normal(size=(4, 1))),
-            "across": jm.Springs((("middle", [0]), ("tip", [3])), 15.0, 0.2),
-            "load": jm.ConstantForce(("middle", [0, 1]), [3.0, -2.0, 5.0]),
+            "springs": jm.force.Springs((("tip", [0, 1, 3]), ("cloud", [1, 0, 1])), [30.0, 20.0, 10.0], 0.4),
+            "scalar": jm.force.AnchoredSprings(("gap", range(4)), 50.0, rng.normal(size=(4, 1))),
+            "across": jm.force.Springs((("middle", [0]), ("tip", [3])), 15.0, 0.2),
+            "load": jm.force.ConstantForce(("middle", [0, 1]), [3.0, -2.0, 5.0]),
         },
     )
     turns = rng.normal(size=(2, 4))
@@ -99,10 +99,10 @@ def test_c9_a_catenary_of_stiff_links():
     a, b = np.arange(n), np.arange(1, n + 1)
     system = jm.System(
         {"chain": jm.Vec3(), "links": jm.Vec1()},
-        mappings={"links": jm.DistanceMapping((("chain", a), ("chain", b)), "links", 10.0 / n)},
-        forces={"stiff": jm.AnchoredSprings(("links", a), stiffness, np.zeros((n, 1)))},
-        masses={"weight": jm.UniformMass(("chain", np.arange(n + 1)), 10.0 / n)},
-        constraints={"ends": jm.Fixed(("chain", [0, n]))},
+        mappings={"links": jm.mapping.DistanceMapping((("chain", a), ("chain", b)), "links", 10.0 / n)},
+        forces={"stiff": jm.force.AnchoredSprings(("links", a), stiffness, np.zeros((n, 1)))},
+        masses={"weight": jm.mass.UniformMass(("chain", np.arange(n + 1)), 10.0 / n)},
+        constraints={"ends": jm.constraint.Fixed(("chain", [0, n]))},
         gravity=(0.0, 0.0, -1.0),
     )
     solution = jm.static_solve(system, system.at_rest({"chain": start}), line_search="residual", max_steps=200)

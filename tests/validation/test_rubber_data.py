@@ -13,8 +13,8 @@ STRESS = np.array([0.0, 0.225553, 0.407957, 0.588399, 0.862985])
 
 # At J = 1 the volumetric modulus does nothing, whatever its value
 LAWS = {
-    "neo-hookean": (lambda p: jm.NeoHookean.from_lame(p[0], 1e3), [0.30396508], 0.031450),
-    "mooney": (lambda p: jm.MooneyRivlin(p[0], p[1], 1e3), [0.12205659, 0.07337110], 0.013833),
+    "neo-hookean": (lambda p: jm.material.NeoHookean.from_lame(p[0], 1e3), [0.30396508], 0.031450),
+    "mooney": (lambda p: jm.material.MooneyRivlin(p[0], p[1], 1e3), [0.12205659, 0.07337110], 0.013833),
 }
 
 

@@ -23,21 +23,21 @@ def work_of_load(system, rest, solution):
 
 def cantilever(n, kind, material, **options):
     """The box 4 x 1 x 1 in 4n x n x n blocks, clamped at x = 0, a dead traction (0, 0, -2) at x = 4."""
-    mesh = jm.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0), kind=kind, **options)
-    solid = {"hexahedron": jm.HexahedronFEM, "tetrahedron": jm.TetrahedronFEM}[kind]
+    mesh = jm.mesh.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0), kind=kind, **options)
+    solid = {"hexahedron": jm.force.HexahedronFEM, "tetrahedron": jm.force.TetrahedronFEM}[kind]
     system = jm.System(
         {"beam": jm.Vec3()},
         forces={
             "elastic": solid.from_mesh("beam", mesh, material),
-            "load": jm.Traction.from_mesh("beam", mesh.faces_where(lambda x: x[:, 0] == 4.0), [0.0, 0.0, -2.0]),
+            "load": jm.force.Traction.from_mesh("beam", mesh.faces_where(lambda x: x[:, 0] == 4.0), [0.0, 0.0, -2.0]),
         },
-        constraints={"clamp": jm.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
     return mesh, system, system.at_rest({"beam": mesh.points})
 
 
 def test_a1_neo_hookean_cantilever_of_hexahedra():
-    mesh, system, rest = cantilever(4, "hexahedron", jm.NeoHookean(1000.0, 0.3))
+    mesh, system, rest = cantilever(4, "hexahedron", jm.material.NeoHookean(1000.0, 0.3))
     solution = jm.static_solve(system, rest, rtol=1e-8)
     elastic = eqx.tree_at(lambda s: s.forces, system, {"elastic": system.forces["elastic"]})
     tip = mesh.nodes_where(lambda x: (x == [4.0, 0.5, 0.5]).all(axis=1))
@@ -49,7 +49,7 @@ def test_a1_neo_hookean_cantilever_of_hexahedra():
 
 
 def test_a3_neo_hookean_cantilever_of_tetrahedra():
-    mesh, system, rest = cantilever(2, "tetrahedron", jm.NeoHookean(1000.0, 0.3), split="kuhn")
+    mesh, system, rest = cantilever(2, "tetrahedron", jm.material.NeoHookean(1000.0, 0.3), split="kuhn")
     assert (len(mesh.points), len(mesh.cells)) == (81, 192)
     solution = jm.static_solve(system, rest, rtol=1e-8)
     np.testing.assert_allclose(work_of_load(system, rest, solution), 0.547009136500, rtol=1e-9)
@@ -57,7 +57,7 @@ def test_a3_neo_hookean_cantilever_of_tetrahedra():
 
 def test_a7_compliance_scales_with_the_modulus():
     """Linear elasticity: `C(s E) = C / s`, and by self-adjointness `sum_e E_e dC/dE_e = -C`."""
-    mesh, system, rest = cantilever(1, "tetrahedron", jm.LinearElastic(np.full(24, 1000.0), 0.3))
+    mesh, system, rest = cantilever(1, "tetrahedron", jm.material.LinearElastic(np.full(24, 1000.0), 0.3))
     stiffness = jm.MatrixLinearSystem.build(system, rest, STATIC)
     modulus = 1000.0 * (1 + 0.5 * np.random.default_rng(0).uniform(size=len(mesh.cells)))
 
@@ -86,18 +86,20 @@ INNER = [
 
 
 def test_a10_macneal_harder_patch():
-    cube = jm.reference_element("hexahedron")
+    cube = jm.mesh.reference_element("hexahedron")
     outer = (np.asarray(cube.vertices) + 1) / 2
     faces = np.asarray(cube.faces)
     points = np.concatenate([outer, INNER])
     cells = np.concatenate([np.hstack([faces + 8, faces]), [np.arange(8, 16)]])
     gradient = 1e-3 * (np.eye(3) + np.ones((3, 3))) / 2
-    material = jm.LinearElastic(1e6, 0.25)
-    mesh = jm.Mesh(points, cells, "hexahedron")
+    material = jm.material.LinearElastic(1e6, 0.25)
+    mesh = jm.mesh.Mesh(points, cells, "hexahedron")
     system = jm.System(
         {"cube": jm.Vec3()},
-        forces={"elastic": jm.HexahedronFEM.from_mesh("cube", mesh, material)},
-        constraints={"skin": jm.PrescribedMotion(("cube", np.arange(8)), outer, (outer @ gradient)[:, None], [0.0])},
+        forces={"elastic": jm.force.HexahedronFEM.from_mesh("cube", mesh, material)},
+        constraints={
+            "skin": jm.constraint.PrescribedMotion(("cube", np.arange(8)), outer, (outer @ gradient)[:, None], [0.0])
+        },
     )
     found = jm.static_solve(system, system.at_rest({"cube": points})).position["cube"]
     np.testing.assert_allclose(found - points, points @ gradient, rtol=0, atol=1e-10 * 2e-3)
@@ -113,21 +115,21 @@ def test_a10_macneal_harder_patch():
 
 def test_b6_lame_cylinder():
     """Plane strain, inner pressure 1: `u_r(a) = p (1+nu)/E a ((1-2nu) a^2 + b^2) / (b^2 - a^2)`."""
-    square = jm.box_mesh(cells=(8, 12), size=(1.0, 1.0), kind="quad")
+    square = jm.mesh.box_mesh(cells=(8, 12), size=(1.0, 1.0), kind="quad")
     radius, angle = 1 + np.asarray(square.points)[:, 0], np.pi / 2 * (1 - np.asarray(square.points)[:, 1])
     points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    mesh = jm.Mesh(points, np.asarray(square.cells)[:, ::-1], "quad")
+    mesh = jm.mesh.Mesh(points, np.asarray(square.cells)[:, ::-1], "quad")
     inside = mesh.faces_where(lambda x: np.hypot(*x.T) < 1 + 1e-9)
     middles = points[np.asarray(inside.cells)].mean(axis=1)
     system = jm.System(
         {"wall": jm.Vec2()},
         forces={
-            "elastic": jm.QuadFEM.from_mesh("wall", mesh, jm.LinearElastic(1000.0, 0.3)),
-            "pressure": jm.Traction.from_mesh("wall", inside, middles / np.hypot(*middles.T)[:, None]),
+            "elastic": jm.force.QuadFEM.from_mesh("wall", mesh, jm.material.LinearElastic(1000.0, 0.3)),
+            "pressure": jm.force.Traction.from_mesh("wall", inside, middles / np.hypot(*middles.T)[:, None]),
         },
         constraints={
-            "x": jm.FixedPlane(("wall", mesh.nodes_where(lambda x: abs(x[:, 0]) < 1e-9)), [1.0, 0.0]),
-            "y": jm.FixedPlane(("wall", mesh.nodes_where(lambda x: abs(x[:, 1]) < 1e-9)), [0.0, 1.0]),
+            "x": jm.constraint.FixedPlane(("wall", mesh.nodes_where(lambda x: abs(x[:, 0]) < 1e-9)), [1.0, 0.0]),
+            "y": jm.constraint.FixedPlane(("wall", mesh.nodes_where(lambda x: abs(x[:, 1]) < 1e-9)), [0.0, 1.0]),
         },
     )
     moved = jm.static_solve(system, system.at_rest({"wall": points})).position["wall"]
@@ -138,18 +140,18 @@ def test_b6_lame_cylinder():
 @pytest.fixture(scope="module")
 def cube_in_tension():
     """One hexahedron between three planes of symmetry, its face x = 1 moved to the stretch `1 + time`."""
-    mesh = jm.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")
     end = mesh.nodes_where(lambda x: x[:, 0] == 1.0)
     planes = {
-        axis: jm.FixedPlane(("cube", mesh.nodes_where(lambda x, i=i: x[:, i] == 0.0)), np.eye(3)[i])
+        axis: jm.constraint.FixedPlane(("cube", mesh.nodes_where(lambda x, i=i: x[:, i] == 0.0)), np.eye(3)[i])
         for i, axis in enumerate("xyz")
     }
-    pull = jm.PrescribedMotion(
+    pull = jm.constraint.PrescribedMotion(
         ("cube", end), np.asarray(mesh.points)[end], [[-0.5, 0, 0], [1.0, 0, 0]], [-0.5, 1.0], (True, False, False)
     )
     system = jm.System(
         {"cube": jm.Vec3()},
-        forces={"elastic": jm.HexahedronFEM.from_mesh("cube", mesh, jm.NeoHookean(1000.0, 0.3))},
+        forces={"elastic": jm.force.HexahedronFEM.from_mesh("cube", mesh, jm.material.NeoHookean(1000.0, 0.3))},
         constraints={**planes, "pull": pull},
     )
     rest = system.at_rest({"cube": mesh.points})
@@ -169,7 +171,7 @@ def test_b8_uniaxial_stretch_with_free_faces(cube_in_tension, stretch, stress, l
     np.testing.assert_allclose(np.asarray(solution.position["cube"]).max(axis=0), [stretch, lateral, lateral], rtol=1e-8)
 
 
-class GreenBars(jm.AbstractEnergyForceField):
+class GreenBars(jm.force.AbstractEnergyForceField):
     """`E = EA L0/2 ((l^2 - L0^2) / (2 L0^2))^2`: a bar of axial rigidity `EA` [N] in the Green strain."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
@@ -189,8 +191,10 @@ def truss():
         {"truss": jm.Vec2()},
         forces={"bars": GreenBars((("truss", [0, 2]), ("truss", [1, 1])), 1e6, 101**0.5)},
         constraints={
-            "feet": jm.Fixed(("truss", [0, 2])),
-            "apex": jm.PrescribedMotion(("truss", [1]), points[1:2], [[0.0, 0.0], [0.0, -3.0]], [0.0, 3.0], (False, True)),
+            "feet": jm.constraint.Fixed(("truss", [0, 2])),
+            "apex": jm.constraint.PrescribedMotion(
+                ("truss", [1]), points[1:2], [[0.0, 0.0], [0.0, -3.0]], [0.0, 3.0], (False, True)
+            ),
         },
     )
     rest = system.at_rest({"truss": points})
@@ -226,8 +230,8 @@ def test_c17_string_under_tension():
     system = jm.System(
         {"string": jm.Vec2()},
         # A spring of rest length 0 and stiffness T / a is under the tension T at every length a
-        forces={"links": jm.Springs((("string", np.arange(10)), ("string", np.arange(1, 11))), 1000.0, 0.0)},
-        masses={"mass": jm.UniformMass(("string", np.arange(11)), 0.01)},
+        forces={"links": jm.force.Springs((("string", np.arange(10)), ("string", np.arange(1, 11))), 1000.0, 0.0)},
+        masses={"mass": jm.mass.UniformMass(("string", np.arange(11)), 0.01)},
     )
     rest = system.at_rest({"string": x})
     linear_system = jm.MatrixLinearSystem.build(system, rest)
@@ -238,7 +242,7 @@ def test_c17_string_under_tension():
 
 
 def test_s1_stiffness_of_a_spring():
-    system = jm.System({"ends": jm.Vec3()}, forces={"spring": jm.Springs((("ends", [0]), ("ends", [1])), 1.0, 0.0)})
+    system = jm.System({"ends": jm.Vec3()}, forces={"spring": jm.force.Springs((("ends", [0]), ("ends", [1])), 1.0, 0.0)})
     rest = system.at_rest({"ends": [[0.0, 0, 0], [0, 0, 1.0]]})
     K = jm.MatrixLinearSystem.build(system, rest, STATIC).assemble(system, rest).as_matrix()
     expected = np.kron([[1.0, -1.0], [-1.0, 1.0]], np.eye(3))
@@ -246,7 +250,7 @@ def test_s1_stiffness_of_a_spring():
 
 
 def test_s2_force_of_a_damped_spring():
-    spring = jm.Springs((("ends", [0]), ("ends", [1])), 1.0, 1.0, 0.1)
+    spring = jm.force.Springs((("ends", [0]), ("ends", [1])), 1.0, 1.0, 0.1)
     system = jm.System({"ends": jm.Vec3()}, forces={"spring": spring})
     rest = system.at_rest({"ends": [[0.0, 0, 0], [1.0, 0, 0]]})
     moving = eqx.tree_at(lambda s: s.velocity["ends"], rest, jnp.array([[-1.0, 0, 0], [1.0, 0, 0]]))
@@ -255,15 +259,17 @@ def test_s2_force_of_a_damped_spring():
 
 
 def test_s5_st_venant_kirchhoff_beam():
-    mesh = jm.box_mesh(cells=(2, 2, 8), size=(15.0, 15.0, 80.0), origin=(-7.5, -7.5, 0.0), split="sofa")
+    mesh = jm.mesh.box_mesh(cells=(2, 2, 8), size=(15.0, 15.0, 80.0), origin=(-7.5, -7.5, 0.0), split="sofa")
     end = mesh.faces_where(lambda x: x[:, 2] == 80.0)
     system = jm.System(
         {"beam": jm.Vec3()},
         forces={
-            "elastic": jm.TetrahedronFEM.from_mesh("beam", mesh, jm.StVenantKirchhoff(3000.0, 0.0)),  # mu 1500, lambda 0
-            "load": jm.Traction.from_mesh("beam", end, [0.0, -10.0, 0.0]),
+            "elastic": jm.force.TetrahedronFEM.from_mesh(
+                "beam", mesh, jm.material.StVenantKirchhoff(3000.0, 0.0)
+            ),  # mu 1500, lambda 0
+            "load": jm.force.Traction.from_mesh("beam", end, [0.0, -10.0, 0.0]),
         },
-        constraints={"clamp": jm.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 2] == 0.0)))},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 2] == 0.0)))},
     )
     solution = jm.static_solve(system, system.at_rest({"beam": mesh.points}), rtol=1e-8)
     np.testing.assert_allclose(solution.info.residuals[0, 0], 848.942, rtol=1e-6)

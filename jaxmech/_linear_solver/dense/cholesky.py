@@ -26,7 +26,7 @@ class Cholesky(lx.AbstractLinearSolver):
 
     Example:
 
-        x = lx.linear_solve(A, b, jm.Cholesky()).value
+        x = lx.linear_solve(A, b, jm.solver.Cholesky()).value
         assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """
 

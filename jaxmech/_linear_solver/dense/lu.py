@@ -23,7 +23,7 @@ class Dense(lx.AbstractLinearSolver):
 
     Example:
 
-        x = lx.linear_solve(A, b, jm.Dense()).value
+        x = lx.linear_solve(A, b, jm.solver.Dense()).value
         assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """
 

@@ -27,7 +27,7 @@ class SVD(lx.AbstractLinearSolver):
     Example:
 
         flat = lx.MatrixLinearOperator(jnp.array([[1.0, 0.0], [0.0, 0.0]]))  # singular
-        x = lx.linear_solve(flat, jnp.array([2.0, 0.0]), jm.SVD()).value
+        x = lx.linear_solve(flat, jnp.array([2.0, 0.0]), jm.solver.SVD()).value
         assert jnp.allclose(x, jnp.array([2.0, 0.0]))
     """
 

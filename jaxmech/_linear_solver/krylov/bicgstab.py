@@ -26,7 +26,7 @@ class BiCGStab(AbstractKrylov):
     Example:
 
         turning = lx.MatrixLinearOperator(jnp.array([[2.0, 1.0], [-1.0, 2.0]]))  # not symmetric
-        x = lx.linear_solve(turning, jnp.array([3.0, 1.0]), jm.BiCGStab()).value
+        x = lx.linear_solve(turning, jnp.array([3.0, 1.0]), jm.solver.BiCGStab()).value
         assert jnp.allclose(x, 1.0, atol=1e-3)
     """
 

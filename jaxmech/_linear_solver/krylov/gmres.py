@@ -34,7 +34,7 @@ class GMRES(AbstractKrylov):
     Example:
 
         turning = lx.MatrixLinearOperator(jnp.array([[2.0, 1.0], [-1.0, 2.0]]))  # not symmetric
-        x = lx.linear_solve(turning, jnp.array([3.0, 1.0]), jm.GMRES(restart=2)).value
+        x = lx.linear_solve(turning, jnp.array([3.0, 1.0]), jm.solver.GMRES(restart=2)).value
         assert jnp.allclose(x, 1.0, atol=1e-3)
     """
 

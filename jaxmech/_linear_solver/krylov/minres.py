@@ -32,7 +32,7 @@ class MINRES(AbstractKrylov):
 
         with_multiplier = jnp.array([[2.0, 1.0], [1.0, 0.0]])  # indefinite
         saddle = lx.MatrixLinearOperator(with_multiplier, lx.symmetric_tag)
-        x = lx.linear_solve(saddle, jnp.array([3.0, 1.0]), jm.MINRES()).value
+        x = lx.linear_solve(saddle, jnp.array([3.0, 1.0]), jm.solver.MINRES()).value
         assert jnp.allclose(x, 1.0, atol=1e-3)
     """
 

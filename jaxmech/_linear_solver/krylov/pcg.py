@@ -34,7 +34,7 @@ class PCG(AbstractKrylov):
 
     Example:
 
-        solution = lx.linear_solve(A, b, jm.PCG(rtol=1e-4))
+        solution = lx.linear_solve(A, b, jm.solver.PCG(rtol=1e-4))
         assert int(solution.stats["num_steps"]) <= 24  # as many as there are unknowns
         assert jnp.allclose(A.mv(solution.value)["cube"], b["cube"], atol=10.0)  # [N]
     """

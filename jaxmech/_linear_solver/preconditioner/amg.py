@@ -81,7 +81,7 @@ class SmoothedAggregation(AbstractPreconditioner):
 
     Example:
 
-        amg = jm.SmoothedAggregation.from_matrix(A, state.position)  # [m]
+        amg = jm.solver.SmoothedAggregation.from_matrix(A, state.position)  # [m]
         assert amg.build(A)(b)["cube"].shape == (8, 3)
     """
 

@@ -48,9 +48,9 @@ class AbstractPreconditioner(eqx.Module):
 
     Example:
 
-        apply = jm.BlockJacobi().build(A)
+        apply = jm.solver.BlockJacobi().build(A)
         assert apply(b)["cube"].shape == (8, 3)
-        assert jm.BlockJacobi.definite  # may be used with `PCG`
+        assert jm.solver.BlockJacobi.definite  # may be used with `PCG`
     """
 
     definite: AbstractClassVar[bool]

@@ -19,7 +19,7 @@ class Jacobi(AbstractPreconditioner):
 
     Example:
 
-        apply = jm.Jacobi().build(A)
+        apply = jm.solver.Jacobi().build(A)
         assert jnp.allclose(apply(b)["cube"].ravel(), b["cube"].ravel() / jnp.diag(A.to_dense()), atol=1e-7)
     """
 
@@ -57,7 +57,7 @@ class BlockJacobi(AbstractPreconditioner):
 
     Example:
 
-        apply = jm.BlockJacobi().build(A)
+        apply = jm.solver.BlockJacobi().build(A)
         by_hand = jnp.linalg.solve(A["cube", "cube"].diagonal, b["cube"][..., None])[..., 0]
         assert jnp.allclose(apply(b)["cube"], by_hand, atol=1e-7)
     """

@@ -17,7 +17,7 @@ class NoPreconditioner(AbstractPreconditioner):
 
     Example:
 
-        apply = jm.NoPreconditioner().build(A)
+        apply = jm.solver.NoPreconditioner().build(A)
         assert jnp.array_equal(apply(b)["cube"], b["cube"])
     """
 

@@ -27,7 +27,7 @@ class StaleFactor(AbstractPreconditioner):
 
     Example:
 
-        apply = jm.StaleFactor(near=A.scaled(2.0), solver=jm.Dense()).build(A)  # the factor of another matrix
+        apply = jm.solver.StaleFactor(near=A.scaled(2.0), solver=jm.solver.Dense()).build(A)  # the factor of another matrix
         assert jnp.allclose(A.mv(apply(b))["cube"], 0.5 * b["cube"], atol=1.0)  # [N]
     """
 

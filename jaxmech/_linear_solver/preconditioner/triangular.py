@@ -28,7 +28,7 @@ class SSOR(AbstractPreconditioner):
 
     Example:
 
-        apply = jm.SSOR(omega=1.0).build(A)
+        apply = jm.solver.SSOR(omega=1.0).build(A)
         M = A.to_dense()
         by_hand = jnp.linalg.solve(jnp.tril(M) @ jnp.diag(1 / jnp.diag(M)) @ jnp.triu(M), b["cube"].ravel())
         assert jnp.allclose(apply(b)["cube"].ravel(), by_hand, atol=1e-7)
@@ -60,7 +60,7 @@ class IncompleteFactor(AbstractPreconditioner):
 
     Example:
 
-        apply = jm.IncompleteFactor(drop_tolerance=0.0).build(A)  # nothing is dropped: the factor is exact
+        apply = jm.solver.IncompleteFactor(drop_tolerance=0.0).build(A)  # nothing is dropped: the factor is exact
         assert jnp.allclose(A.mv(apply(b))["cube"], b["cube"], atol=1.0)  # [N]
     """
 

@@ -30,7 +30,7 @@ class WarpedFactor(AbstractPreconditioner):
     Example:
 
         turned = {"cube": jnp.tile(jnp.eye(3), (8, 1, 1))}  # not at all
-        apply = jm.WarpedFactor(jm.Dense()).build(jm.PreconditionedOperator(A, A, turned))
+        apply = jm.solver.WarpedFactor(jm.solver.Dense()).build(jm.matrix.PreconditionedOperator(A, A, turned))
         assert jnp.allclose(A.mv(apply(b))["cube"], b["cube"], atol=1.0)  # [N]
     """
 

@@ -32,9 +32,9 @@ class BlockTridiagonal(lx.AbstractLinearSolver):
     Example:
 
         cells = np.array([[0, 1], [1, 2]])  # a chain
-        K = jm.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((3, 1)))
-        chain = jm.BlockMatrix.from_entries({("p", "p"): K}, symmetric=True)
-        x = lx.linear_solve(chain, {"p": jnp.ones((3, 1))}, jm.BlockTridiagonal()).value["p"]
+        K = jm.matrix.assemble(cells, lambda x: jnp.array([[2.0, -1.0], [-1.0, 2.0]]), np.zeros((3, 1)))
+        chain = jm.matrix.BlockMatrix.from_entries({("p", "p"): K}, symmetric=True)
+        x = lx.linear_solve(chain, {"p": jnp.ones((3, 1))}, jm.solver.BlockTridiagonal()).value["p"]
         assert jnp.allclose(K.mv(x), 1.0)
     """
 

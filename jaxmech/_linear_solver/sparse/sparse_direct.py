@@ -44,7 +44,7 @@ class SparseDirect(lx.AbstractLinearSolver):
 
     Example:
 
-        x = lx.linear_solve(A, b, jm.SparseDirect("superlu", ordering="minimum_degree")).value
+        x = lx.linear_solve(A, b, jm.solver.SparseDirect("superlu", ordering="minimum_degree")).value
         assert jnp.allclose(A.mv(x)["cube"], b["cube"], atol=1.0)  # [N]
     """
 
