@@ -35,7 +35,8 @@ class Balance(jm.solver.AbstractEquilibrium):
         return jm.State(x, {s: v[s] + gain[s] for s in u}, self.start.time + self.h)
 
     def residual(self, u):
-        end, Ma = self.state(u), jm.momentum(self.system, self.state(u).position, u)
+        end = self.state(u)
+        Ma = jm.momentum(self.system, jm.State(end.position, u, end.time))
         f, inertial = jm.total_force(self.system, end), jm.inertial_force(self.system, end)
         return {s: f[s] + inertial[s] - Ma[s] for s in u}
 

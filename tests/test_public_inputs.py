@@ -33,7 +33,7 @@ HOOKS = {
     ),
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
-    *("advanced", "where"),
+    *("advanced", "wanted", "where"),
 }
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {

@@ -25,7 +25,7 @@ class AreaMapping(AbstractMapping):
 
         area = jm.mapping.AreaMapping(("p", [[0, 1, 2]]), "area")
         scene = jm.System({"p": jm.Vec2(), "area": jm.Vec1()}, mappings={"area": area})
-        x = jm.kinematics(scene, {"p": jnp.array([[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]])})
+        x = jm.kinematics(scene, scene.at_rest({"p": jnp.array([[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]])}))
         assert jnp.allclose(x["area"], 3.0)  # [m^2]
     """
 

@@ -37,7 +37,8 @@ class ArticulatedMapping(AbstractMapping):
         joints = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
         legs = jm.mapping.ArticulatedMapping.tree("q", "bodies", [-1, 0], joints, [0.0, 0.0, 1.0])
         scene = jm.System({"q": jm.Vec1(), "bodies": jm.Rigid3()}, mappings={"legs": legs})
-        bodies = jm.kinematics(scene, {"q": jnp.array([[np.pi / 2], [0.0]])})["bodies"]  # the first hinge by 90 degrees
+        moved = scene.at_rest({"q": jnp.array([[np.pi / 2], [0.0]])})
+        bodies = jm.kinematics(scene, moved)["bodies"]  # the first hinge by 90 degrees
         assert jnp.allclose(bodies[1, :3], jnp.array([0.0, 1.0, 0.0]), atol=1e-6)  # [m]
     """
 

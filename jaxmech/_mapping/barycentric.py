@@ -29,7 +29,7 @@ class BarycentricMapping(AbstractMapping):
 
         carried = jm.mapping.BarycentricMapping.from_mesh("cube", "skin", mesh, [[0.2, 0.3, 0.4]])
         scene = jm.System({"cube": jm.Vec3(), "skin": jm.Vec3()}, mappings={"skin": carried})
-        skin = jm.kinematics(scene, {"cube": 2 * mesh.points})["skin"]
+        skin = jm.kinematics(scene, scene.at_rest({"cube": 2 * mesh.points}))["skin"]
         assert jnp.allclose(skin, jnp.array([[0.4, 0.6, 0.8]]))  # [m]
     """
 

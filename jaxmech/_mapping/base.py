@@ -46,16 +46,18 @@ class AbstractMapping(Component):
 
     Example:
 
+        import equinox as eqx
+
         class Cosine(jm.mapping.AbstractMapping):
-            parents: tuple = jm.stencils()
-            child: str
+            parents: jm.Stencils = jm.stencils()
+            child: str = eqx.field(static=True)
             is_linear = False
 
             def element_apply(self, q):
                 return jnp.cos(q)
 
         scene = jm.System({"q": jm.Vec1(), "p": jm.Vec1()}, mappings={"cosine": Cosine(("q", [0]), "p")})
-        assert jnp.allclose(jm.kinematics(scene, {"q": jnp.array([[np.pi]])})["p"], -1.0)
+        assert jnp.allclose(jm.kinematics(scene, scene.at_rest({"q": jnp.array([[np.pi]])}))["p"], -1.0)
     """
 
     parents: AbstractVar[Stencils]

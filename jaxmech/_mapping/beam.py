@@ -32,7 +32,7 @@ class BeamMapping(AbstractMapping):
         beam = jm.mapping.BeamMapping.from_rest("flat", "p", [[0, 1]], frames, [[2.0, 0.0]])
         scene = jm.System({"flat": jm.Rigid2(), "p": jm.Vec2()}, mappings={"beam": beam})
         bent = frames.at[:, 2].set(jnp.array([-0.1, 0.1]))  # [rad], both ends downwards
-        assert jnp.allclose(jm.kinematics(scene, {"flat": bent})["p"][0, 1], -2 * np.sin(0.1))  # [m]
+        assert jnp.allclose(jm.kinematics(scene, scene.at_rest({"flat": bent}))["p"][0, 1], -2 * np.sin(0.1))  # [m]
     """
 
     parents: Stencils = stencils()

@@ -28,7 +28,7 @@ class CenterOfMassMapping(AbstractMapping):
 
         centre = jm.mapping.CenterOfMassMapping.of({"p": [0, 1]}, "centre", masses=[1.0, 3.0])
         scene = jm.System({"p": jm.Vec2(), "centre": jm.Vec2()}, mappings={"centre": centre})
-        x = jm.kinematics(scene, {"p": jnp.array([[0.0, 0.0], [4.0, 0.0]])})
+        x = jm.kinematics(scene, scene.at_rest({"p": jnp.array([[0.0, 0.0], [4.0, 0.0]])}))
         assert jnp.allclose(x["centre"], jnp.array([[3.0, 0.0]]))
     """
 

@@ -26,7 +26,7 @@ class DistanceMapping(AbstractMapping):
 
         link = jm.mapping.DistanceMapping((("p", [0]), ("p", [1])), "length", rest_length=1.0)
         scene = jm.System({"p": jm.Vec2(), "length": jm.Vec1()}, mappings={"link": link})
-        x = jm.kinematics(scene, {"p": jnp.array([[0.0, 0.0], [3.0, 4.0]])})
+        x = jm.kinematics(scene, scene.at_rest({"p": jnp.array([[0.0, 0.0], [3.0, 4.0]])}))
         assert jnp.allclose(x["length"], 4.0)  # 5 - 1 [m]
     """
 

@@ -25,7 +25,7 @@ class DistanceFromTargetMapping(AbstractMapping):
 
         to_goal = jm.mapping.DistanceFromTargetMapping(("p", [0]), "missing", target=[3.0, 4.0])
         scene = jm.System({"p": jm.Vec2(), "missing": jm.Vec1()}, mappings={"to goal": to_goal})
-        assert jnp.allclose(jm.kinematics(scene, {"p": jnp.zeros((1, 2))})["missing"], 5.0)  # [m]
+        assert jnp.allclose(jm.kinematics(scene, scene.at_rest({"p": jnp.zeros((1, 2))}))["missing"], 5.0)  # [m]
     """
 
     parents: Stencils = stencils()

@@ -23,7 +23,7 @@ class DistanceToPlaneMapping(AbstractMapping):
 
         height = jm.mapping.DistanceToPlaneMapping(("p", [0]), "height", normal=[0.0, 1.0], offset=0.5)
         scene = jm.System({"p": jm.Vec2(), "height": jm.Vec1()}, mappings={"height": height})
-        assert jnp.allclose(jm.kinematics(scene, {"p": jnp.array([[7.0, 2.0]])})["height"], 1.5)  # [m]
+        assert jnp.allclose(jm.kinematics(scene, scene.at_rest({"p": jnp.array([[7.0, 2.0]])}))["height"], 1.5)  # [m]
     """
 
     parents: Stencils = stencils()

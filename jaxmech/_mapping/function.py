@@ -31,7 +31,7 @@ class FunctionMapping(AbstractMapping):
 
         seen = jm.mapping.FunctionMapping(("p", [0]), "angle", angle)
         scene = jm.System({"p": jm.Vec2(), "angle": jm.Vec1()}, mappings={"seen": seen})
-        assert jnp.allclose(jm.kinematics(scene, {"p": jnp.array([[0.0, 2.0]])})["angle"], np.pi / 2)
+        assert jnp.allclose(jm.kinematics(scene, scene.at_rest({"p": jnp.array([[0.0, 2.0]])}))["angle"], np.pi / 2)
     """
 
     parents: Stencils = stencils()

@@ -24,7 +24,7 @@ class IdentityMapping(AbstractMapping):
         copy = jm.mapping.IdentityMapping.of("p", "copy", nodes=2)
         scene = jm.System({"p": jm.Vec2(), "copy": jm.Vec2()}, mappings={"copy": copy})
         x = jnp.array([[1.0, 2.0], [3.0, 4.0]])
-        assert jnp.array_equal(jm.kinematics(scene, {"p": x})["copy"], x)
+        assert jnp.array_equal(jm.kinematics(scene, scene.at_rest({"p": x}))["copy"], x)
     """
 
     parents: Stencils = stencils()

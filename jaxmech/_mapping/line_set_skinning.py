@@ -34,7 +34,7 @@ class LineSetSkinningMapping(AbstractMapping):
         skin = jm.mapping.LineSetSkinningMapping.from_rest("flat", "p", [[0, 1]], frames, [[1.0, 0.5]], nearest=1)
         scene = jm.System({"flat": jm.Rigid2(), "p": jm.Vec2()}, mappings={"skin": skin})
         longer = frames.at[1, 0].set(8.0)
-        assert jnp.allclose(jm.kinematics(scene, {"flat": longer})["p"], jnp.array([[2.0, 0.5]]))  # [m]
+        assert jnp.allclose(jm.kinematics(scene, scene.at_rest({"flat": longer}))["p"], jnp.array([[2.0, 0.5]]))  # [m]
     """
 
     parents: Stencils = stencils()

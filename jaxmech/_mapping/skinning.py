@@ -31,7 +31,7 @@ class SkinningMapping(AbstractMapping):
         skin = jm.mapping.SkinningMapping(("flat", [[0, 1]]), "p", weights=[[0.5, 0.5]], local=np.zeros((1, 2, 2)))
         scene = jm.System({"flat": jm.Rigid2(), "p": jm.Vec2()}, mappings={"skin": skin})
         frames = jnp.array([[0.0, 0.0, 0.0], [4.0, 2.0, 1.0]])
-        assert jnp.allclose(jm.kinematics(scene, {"flat": frames})["p"], jnp.array([[2.0, 1.0]]))  # half way
+        assert jnp.allclose(jm.kinematics(scene, scene.at_rest({"flat": frames}))["p"], jnp.array([[2.0, 1.0]]))  # half way
     """
 
     parents: Stencils = stencils()

@@ -21,7 +21,7 @@ class SquareMapping(AbstractMapping):
     Example:
 
         scene = jm.System({"q": jm.Vec1(), "p": jm.Vec1()}, mappings={"square": jm.mapping.SquareMapping(("q", [0]), "p")})
-        assert jnp.allclose(jm.kinematics(scene, {"q": jnp.array([[3.0]])})["p"], 9.0)
+        assert jnp.allclose(jm.kinematics(scene, scene.at_rest({"q": jnp.array([[3.0]])}))["p"], 9.0)
     """
 
     parents: Stencils = stencils()

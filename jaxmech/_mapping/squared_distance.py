@@ -22,7 +22,7 @@ class SquaredDistanceMapping(AbstractMapping):
 
         link = jm.mapping.SquaredDistanceMapping((("p", [0]), ("p", [1])), "square")
         scene = jm.System({"p": jm.Vec2(), "square": jm.Vec1()}, mappings={"link": link})
-        x = jm.kinematics(scene, {"p": jnp.array([[0.0, 0.0], [3.0, 4.0]])})
+        x = jm.kinematics(scene, scene.at_rest({"p": jnp.array([[0.0, 0.0], [3.0, 4.0]])}))
         assert jnp.allclose(x["square"], 25.0)  # [m^2]
     """
 

@@ -25,7 +25,7 @@ class VolumeMapping(AbstractMapping):
 
         volumes = jm.mapping.VolumeMapping(("cube", mesh.cells), "volumes")
         scene = jm.System({"cube": jm.Vec3(), "volumes": jm.Vec1()}, mappings={"volumes": volumes})
-        assert jnp.allclose(jm.kinematics(scene, {"cube": mesh.points})["volumes"].sum(), 1.0)  # [m^3]
+        assert jnp.allclose(jm.kinematics(scene, scene.at_rest({"cube": mesh.points}))["volumes"].sum(), 1.0)  # [m^3]
     """
 
     parents: Stencils = stencils()

@@ -28,7 +28,25 @@ class AbstractEquilibrium(eqx.Module):
 
     A subclass says what state unknowns stand for (`state`), the residual, and how `A = -dR/du` is made of mass, damping and
     stiffness (`factors`), all at that state. The unknowns `u`, `{state: (nodes, deriv_size)}`, are velocities or
-    accelerations, say; the rest has a default that is right for them.
+    accelerations, say; the rest has a default that is right for them. Units are those of the residual, [N] say. Raises
+    `ValueError` where a constraint prescribes a motion and `gap` is not defined.
+    Source: P. Deuflhard, *Newton Methods for Nonlinear Problems*, 2011, doi:10.1007/978-3-642-23899-4, chapter 1.
+
+    Example:
+
+        class AtRest(jm.solver.AbstractEquilibrium):  # R(v) = -M v
+            system: jm.System
+            linear_system: jm.solver.AbstractLinearSystem
+            factors = jm.Factors(mass=1.0, damping=0.0, stiffness=0.0)
+
+            def state(self, u):
+                return jm.State(state.position, u, state.time)
+
+            def residual(self, u):
+                return {s: -a for s, a in jm.momentum(self.system, self.state(u)).items()}
+
+        R = AtRest(system, linear_system).residual({"cube": jnp.tile(jnp.array([2.0, 0.0, 0.0]), (8, 1))})
+        assert jnp.allclose(R["cube"].sum(0), jnp.array([-2000.0, 0.0, 0.0]))  # a tonne at 2 m/s
     """
 
     system: AbstractVar[System]

@@ -35,7 +35,27 @@ def solve_equilibrium(
 
     Differentiable in both modes, to any order, by every leaf of `equilibrium`, by the implicit function theorem, with the
     exact derivative of the residual even where its `operator` is only near that. Raises `FailedComputation` (under `jit`,
-    JAX's run-time error) unless `throw=False`. Source: as `static_solve`.
+    JAX's run-time error) unless `throw=False`, `ValueError` or `TypeError` for arguments that do not fit the system. Units:
+    those of `equilibrium`.
+    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2nd ed., 2006, chapter 11.
+
+    Example:
+
+        class Fall(jm.solver.AbstractEquilibrium):  # R(v) = m (v0 - v) + h f: a step of implicit Euler
+            system: jm.System
+            linear_system: jm.solver.AbstractLinearSystem
+            factors = jm.Factors(mass=1.0, damping=0.0, stiffness=0.0)
+
+            def state(self, u):
+                return jm.State(arm_state.position, u, arm_state.time)
+
+            def residual(self, u):
+                f = jm.total_force(self.system, arm_state)["frame"]
+                return {"frame": 0.1 * f - jm.momentum(self.system, self.state(u))["frame"]}
+
+        fall = Fall(arm, jm.MatrixLinearSystem.build(arm, arm_state))
+        v, info = jm.solver.solve_equilibrium(fall, arm_state.velocity)
+        assert jnp.allclose(v["frame"], jnp.array([0.0, 0.0, -0.5, 0.0, 1.0, 0.0]))  # h M^-1 f
     """
     who = "solve_equilibrium"
     check_instance(who, "equilibrium", equilibrium, AbstractEquilibrium)
