@@ -2,7 +2,7 @@
 
 Each beam is a grid of 4 x 4 x 20 nodes (hexahedra, E = 1e4 Pa, nu = 0.45). Of the carried ones the 320 nodes ride on 20
 rigid frames, so that their 960 unknowns become 120; the free one keeps its 960. Rayleigh damping 0.1/0.1, dt = 0.02 s, the
-first section held, gravity across: the composite example of SOFA's linear systems, 1,200 unknowns.
+first section constrained, gravity across: the composite example of SOFA's linear systems, 1,200 unknowns.
 
     python examples/rigid_sections.py [--steps 50] [--picture output/rigid_sections.png]
 """

@@ -18,7 +18,7 @@ from own_components import Bending, Blend, Bracket, Distance, Fung, PendulumMass
 import jaxmech as jm
 
 # What a builder cannot leave to be read off its system.
-SYMMETRIC = "symmetric"  # the matrix promises to be symmetric
+SYMMETRIC = "symmetric"  # the matrix is declared symmetric
 CONSERVATIVE = "conservative"  # every force has an energy
 STEPS = "steps"  # a time step from here makes sense
 FLAT = "flat"  # the coordinates of every state form a vector space

@@ -107,7 +107,7 @@ def test_members_of_a_batch_are_named():
 
     def checked(x, number):
         result = jnp.where(number > 1, jm.RESULTS.singular._value, jm.RESULTS.successful._value)
-        return _raise.raise_if(x, number > 1, names, told | {"result": result, "loose_state": number - 2})
+        return _raise.raise_if(x, number > 1, names, told | {"result": result, "unconstrained_state": number - 2})
 
     run = jax.jit(jax.vmap(jax.vmap(checked)))
     x = jnp.zeros((2, 3))

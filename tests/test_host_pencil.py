@@ -145,7 +145,7 @@ def test_bad_pencils_are_named(backend):
     K.data, M.data = np.where(touched, 0.0, K.data), np.where(touched, 0.0, M.data)
     found = lowest(K, M, 2, shifted=True)
     assert found.flaw == SINGULAR and np.isnan(found.values).all()
-    assert found.loose is not None and np.argmax(np.abs(found.loose)) == 4
+    assert found.unconstrained is not None and np.argmax(np.abs(found.unconstrained)) == 4
     M.data[:] = 0.0
     assert lowest(K, M, 1, shifted=True).flaw == TOO_FEW
 

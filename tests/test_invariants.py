@@ -158,9 +158,9 @@ def test_a_scene_is_flat_where_it_says_so(name):
 
 @every
 def test_symmetry_is_promised_where_it_holds(name):
-    promised = matrices(name)[1].symmetric
-    assert promised == (SYMMETRIC in scenes.build(name).tags)
-    if promised:
+    declared = matrices(name)[1].symmetric
+    assert declared == (SYMMETRIC in scenes.build(name).tags)
+    if declared:
         A = dense(name)[0]
         assert np.abs(A - np.diag(np.diag(A))).max() > 0
         close(A, A.T)

@@ -40,7 +40,7 @@ def close(a, b, tolerance=ROUND_OFF):
 
 
 class Link(jm.force.AbstractEnergyForceField):
-    """A spring that cannot be damped, and so promises a symmetric matrix."""
+    """A spring that cannot be damped, and so has a symmetric matrix for certain."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
     stiffness: jax.Array = jm.parameter()  # [N/m]

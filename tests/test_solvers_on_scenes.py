@@ -173,13 +173,13 @@ def differentiated(name, dtype):
 
 
 def of_scene(name):
-    """The matrix of a scene, and one that differs from it on the diagonal; whether it promises symmetry."""
+    """The matrix of a scene, and one that differs from it on the diagonal; whether it is declared symmetric."""
     full = np.asarray(matrices(name)[1].to_dense())
     n, A = len(full), np.eye(SIZE)
     A[:n, :n] = full / np.abs(full).max()
-    promised = SYMMETRIC in scenes.build(name).tags
-    A = 0.5 * (A + A.T) if promised else A
-    return np.stack([A, A + 0.3 * np.diag(np.diag(A))]), promised
+    declared = SYMMETRIC in scenes.build(name).tags
+    A = 0.5 * (A + A.T) if declared else A
+    return np.stack([A, A + 0.3 * np.diag(np.diag(A))]), declared
 
 
 GROUPS = {"few": FEW, "rest": REST, "preconditioned": PRECONDITIONED}
@@ -202,13 +202,13 @@ def runs():
 def test_every_solver_on_every_scene(scene, group, dtype, rng):
     """The solution, its adjoint, and `dx = -x` for `dA = A`, to what the condition number allows."""
     cases = GROUPS[group]
-    both, promised = of_scene(scene)
+    both, declared = of_scene(scene)
     both, several, w = (a.astype(dtype) for a in (both, rng.standard_normal((2, SIZE)), rng.standard_normal(SIZE)))
     for name, case in cases.items():
         if case.needs and not importlib.util.find_spec(case.needs):
             continue
         # A solver for symmetric matrices is given the promise, true or not; of the others only SparseDirect looks at it.
-        symmetric = not case.unsymmetric or (promised and name in ("SuperLU", "pardiso"))
+        symmetric = not case.unsymmetric or (declared and name in ("SuperLU", "pardiso"))
         derivatives = differentiated(name, dtype) and all(must_succeed(case, A) for A in both)
         found = program(name, symmetric, derivatives)(both, several, w, case.prepare(both[1]))
         found = [np.asarray(a) for a in found]

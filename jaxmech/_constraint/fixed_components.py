@@ -41,4 +41,4 @@ class FixedComponents(AbstractProjectiveConstraint):
             raise ValueError(f"components has {len(self.components)} entries, expected {dofs[0].deriv_size}.")
 
     def element_projector(self, dof: AbstractDof) -> Array:
-        return jnp.diag(jnp.array([0.0 if held else 1.0 for held in self.components]))
+        return jnp.diag(jnp.array([0.0 if constrained else 1.0 for constrained in self.components]))

@@ -31,8 +31,8 @@ class PrescribedMotion(AbstractProjectiveConstraint):
         path = {"displacements": [[0.0, 0.0], [0.0, 2.0]], "times": [0.0, 1.0]}
         lift = jm.constraint.PrescribedMotion(("p", [0]), [[0.0, 0.0]], **path)
         spring = jm.force.Springs((("p", [0]), ("p", [1])), 10.0, 1.0)
-        held = {"lift": lift, "nail": jm.constraint.Fixed(("p", [1]))}
-        scene = jm.System({"p": jm.Vec2()}, forces={"spring": spring}, constraints=held)
+        constrained = {"lift": lift, "nail": jm.constraint.Fixed(("p", [1]))}
+        scene = jm.System({"p": jm.Vec2()}, forces={"spring": spring}, constraints=constrained)
         half = jm.static_solve(scene, scene.at_rest({"p": [[0.0, 0.0], [0.0, 5.0]]}, time=0.5))  # [s]
         assert jnp.allclose(half.position["p"][0], jnp.array([0.0, 1.0]))  # [m]
     """
@@ -68,7 +68,7 @@ class PrescribedMotion(AbstractProjectiveConstraint):
 
     def element_projector(self, dof: AbstractDof) -> Array:
         moved = (True,) * dof.deriv_size if self.components is None else self.components
-        return jnp.diag(jnp.array([0.0 if held else 1.0 for held in moved]))
+        return jnp.diag(jnp.array([0.0 if constrained else 1.0 for constrained in moved]))
 
     def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Array:
         u = jax.vmap(lambda values: jnp.interp(time, self.times, values), in_axes=1)(self.displacements)

@@ -34,7 +34,7 @@ def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields
         length,
         jnp.zeros((), h.dtype),
         jnp.asarray(said.stats["num_steps"], jnp.int32),
-        jnp.where(said.result == lx.RESULTS.successful, -1, said.stats.get("loose_state", unknown)),
+        jnp.where(said.result == lx.RESULTS.successful, -1, said.stats.get("unconstrained_state", unknown)),
         fault,
     )
     return jax.lax.stop_gradient(info)

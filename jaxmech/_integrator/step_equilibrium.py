@@ -62,8 +62,8 @@ class StepEquilibrium(AbstractEquilibrium):
 
     def is_exact(self) -> bool:
         charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
-        steady = not varying_masses(self.system, self.start)
-        return charts and steady and self.linear_system.is_exact(self.system)
+        constant = not varying_masses(self.system, self.start)
+        return charts and constant and self.linear_system.is_exact(self.system)
 
     def rounding(self, u: Fields) -> Fields:
         # A velocity is known to the rounding of the positions it is a difference of.

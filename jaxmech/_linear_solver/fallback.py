@@ -17,8 +17,8 @@ class Fallback(lx.AbstractLinearSolver):
     """Solves by `first`; where that fails, for whatever reason, by `otherwise`.
 
     `Fallback(PCG(max_steps=50), SparseDirect())`. Both are solvers of jaxmech that take the operator; options, as `x0`, are
-    for `first`. `stats`: `num_steps` of both together; `residual`, `reason` and `loose_state` (-1 where not known) of
-    whichever had the last word. In a batch (`vmap`), `otherwise` solves all systems if `first` failed for any.
+    for `first`. `stats`: `num_steps` of both together; `residual`, `reason` and `unconstrained_state` (-1 where not known)
+    of whichever had the last word. In a batch (`vmap`), `otherwise` solves all systems if `first` failed for any.
     `stats["residual"]` in the unit of `b`, [N] say. Raises `TypeError` for what is no solver; fails where both do.
 
     Example:
@@ -52,7 +52,12 @@ class Fallback(lx.AbstractLinearSolver):
 
         # A loop of one round at most: in a batch, `cond` would run both branches for every system.
         last = jax.lax.while_loop(lambda a: ~a.done, again, tried)
-        stats = {"num_steps": last.steps, "residual": last.residual, "loose_state": last.loose_state, "reason": last.reason}
+        stats = {
+            "num_steps": last.steps,
+            "residual": last.residual,
+            "unconstrained_state": last.unconstrained_state,
+            "reason": last.reason,
+        }
         return last.x, last.result, stats
 
     def transpose(self, state: "_State", options: dict[str, Any]):
@@ -78,7 +83,7 @@ class _Answer(eqx.Module):
     reason: Any
     steps: Array
     residual: Array
-    loose_state: Array
+    unconstrained_state: Array
     done: Array
 
 
@@ -90,6 +95,6 @@ def _answer(steps: Array, x: Vector, result: Any, stats: dict[str, Any]) -> _Ans
         RESULTS.where(jnp.ones((), bool), stats["reason"], stats["reason"]),
         steps + jnp.asarray(stats["num_steps"], jnp.int32),
         stats["residual"],
-        jnp.asarray(stats.get("loose_state", -1), jnp.int32),
+        jnp.asarray(stats.get("unconstrained_state", -1), jnp.int32),
         result == lx.RESULTS.successful,
     )

@@ -26,8 +26,8 @@ class AbstractMapping(Component):
     """`p = p(q)` for **one** child node: element `e` of the parents' stencils is node `e` of the child.
 
     The Jacobian `J = dp/dq`, its transpose, its rate and the geometric stiffness `-d2(f . p)/dq2` are derived from
-    `element_apply`. `is_linear = True` promises that `J` is constant; the last two are then skipped. `is_interpolation =
-    True` promises more: `p = sum_a w_a q_a`, all components alike, where `q` and `p` are vectors. Its Jacobian is one
+    `element_apply`. `is_linear = True` declares that `J` is constant; the last two are then skipped. `is_interpolation =
+    True` declares more: `p = sum_a w_a q_a`, all components alike, where `q` and `p` are vectors. Its Jacobian is one
     number for each parent node.
 
     `geometric_stiffness` says what of `G = -d(J^T f)/dq` enters a matrix (forces are the same with each):

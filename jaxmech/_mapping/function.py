@@ -20,7 +20,7 @@ class FunctionMapping(AbstractMapping):
     part of every array of `numbers`, whose leading axis is that of the child nodes; it returns the coordinates `(c,)`, or
     one number. An angle, a curvature, a strain: whatever JAX can differentiate. It is static: take care to pass the same
     function again, or programs are compiled anew. A class of your own with `element_apply` can do more (numbers that all
-    nodes share, promises of linearity). Raises `TypeError` for what cannot be called.
+    nodes share, declarations of linearity). Raises `TypeError` for what cannot be called.
     Units are those of the formula: [rad] of an angle, [1/m] of a curvature. Its Jacobian is derived by `jax.jvp`.
     Source: A. Griewank and A. Walther, *Evaluating Derivatives*, 2nd ed., 2008, doi:10.1137/1.9780898717761.
 

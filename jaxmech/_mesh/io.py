@@ -128,12 +128,12 @@ def _chosen_kind(names: set[str], kind: str | None, path: str) -> str:
     highest = [k for k in found if reference_element(k).dimension == top]
     if kind in found or (kind is None and len(highest) == 1):
         return kind or highest[0]
-    held = sorted({_MESHIO_KINDS.get(name, name) for name in names})
+    present = sorted({_MESHIO_KINDS.get(name, name) for name in names})
     if kind is not None:
-        raise ValueError(f"read_mesh: '{path}' holds no cell of kind '{kind}', it holds {held}.")
+        raise ValueError(f"read_mesh: '{path}' holds no cell of kind '{kind}', it holds {present}.")
     if not found:
-        raise ValueError(f"read_mesh: '{path}' holds {held}, expected one of {list(_MESHIO_NAMES)}.")
-    raise ValueError(f"read_mesh: '{path}' holds {held}: pass kind= one of {highest}.")
+        raise ValueError(f"read_mesh: '{path}' holds {present}, expected one of {list(_MESHIO_NAMES)}.")
+    raise ValueError(f"read_mesh: '{path}' holds {present}: pass kind= one of {highest}.")
 
 
 def _in_dimension(points: np.ndarray, kind: str, dimension: int | None) -> np.ndarray:

@@ -46,7 +46,7 @@ def _through(system: System, vectors: Mapping[str, Array], constraints: Iterable
     return result
 
 
-def held(system: System, position: Mapping[str, Array], start: Mapping[str, Array]) -> Fields:
+def constrained_gap(system: System, position: Mapping[str, Array], start: Mapping[str, Array]) -> Fields:
     """`(I - P) (start - x)` of the constraints that keep nodes where they start; what others prescribe is left out."""
     constraints = system.constraints.values()
     back = {s: jax.vmap(system.dofs[s].local)(x, start[s]) for s, x in position.items()}
@@ -141,8 +141,8 @@ def _with_unit_diagonal(
     pattern = matrix.entries[state, state].pattern
     assert pattern.diagonal is not None
     free = _state_projectors(system, state, pattern.shape[0], projectors, matrix.dtype)
-    held = jnp.eye(values.shape[-1], dtype=matrix.dtype) - free
-    return add_rows(values, pattern.diagonal, held, unique=True)
+    complement = jnp.eye(values.shape[-1], dtype=matrix.dtype) - free
+    return add_rows(values, pattern.diagonal, complement, unique=True)
 
 
 def _state_projectors(system: System, state: str, nodes: int, projectors: Mapping[str, Array], dtype: Any) -> Array:

@@ -44,7 +44,11 @@ def raise_failure(
         "given": [name for name, _ in given()],
         "components": limited(system),
     }
-    numbers = {"result": index_of(info.result), "loose_state": getattr(info, "loose_state", -1), "time_step": time_step}
+    numbers = {
+        "result": index_of(info.result),
+        "unconstrained_state": getattr(info, "unconstrained_state", -1),
+        "time_step": time_step,
+    }
     residuals = None
     if hasattr(info, "fault"):
         numbers |= {n: getattr(info.fault, n) for n in NUMBERS if hasattr(info.fault, n)}
@@ -56,7 +60,7 @@ def raise_failure(
 
 
 def _advice(system: System, state: str, moves: bool) -> str:
-    """What to do about a state that is loose."""
+    """What to do about a state that is unconstrained."""
     if not moves:
         return "Constrain its nodes, or attach it to what is constrained."
     if any(stencil.state == state for mass in system.masses.values() for stencil in mass.on):

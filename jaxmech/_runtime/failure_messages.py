@@ -9,7 +9,7 @@ from .jax_internals import message_of, names_of
 from .results import RESULTS
 
 # What is told of a failure, in whole numbers; -1 where it is not known.
-NUMBERS = ("failed", "result", "loose_state", "time_step", "load_step", "given", "component", "element")
+NUMBERS = ("failed", "result", "unconstrained_state", "time_step", "load_step", "given", "component", "element")
 
 _MOST = 8  # residuals that are all told
 
@@ -17,9 +17,9 @@ _MOST = 8  # residuals that are all told
 def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarray) -> str:
     """The words for the first member that failed of a batch (any leading axes; none if there is no batch).
 
-    `names`: `who` failed; `load_steps` in all; `states`, each with the advice for one that is loose; what was `given`, and
-    the `components` with limits, in the order of their numbers. `numbers` (..., NUMBERS); `residuals` (..., those of the
-    Newton iterations and, last, their rounding floor).
+    `names`: `who` failed; `load_steps` in all; `states`, each with the advice for one that is unconstrained; what was
+    `given`, and the `components` with limits, in the order of their numbers. `numbers` (..., NUMBERS); `residuals` (...,
+    those of the Newton iterations and, last, their rounding floor).
     """
     rows = np.asarray(numbers).reshape(-1, len(NUMBERS))
     lines = np.asarray(residuals).reshape(-1, np.shape(residuals)[-1])
@@ -44,7 +44,7 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int]) -> str:
         return f"{given} has values that are not finite (NaN or infinite)."
     if result == "inverted_element" and (component := _chosen(names, "components", n["component"])):
         return f"'{component}': element {n['element']} is inverted{advice.removeprefix('an element is inverted')}"
-    if result == "singular" and (state := _chosen(names, "states", n["loose_state"])):
+    if result == "singular" and (state := _chosen(names, "states", n["unconstrained_state"])):
         return f"the matrix is singular: state '{state[0]}' can move freely (nothing resists some motion of it). {state[1]}"
     return advice
 

@@ -7,17 +7,17 @@ import numpy as np
 
 from .array_types import Array
 
-Held = TypeVar("Held", covariant=True)
+Value = TypeVar("Value", covariant=True)
 Given = TypeVar("Given", contravariant=True)
 Numbers: TypeAlias = "Array | np.ndarray | np.number | float | Sequence[Numbers]"
 WholeNumbers: TypeAlias = "Array | np.ndarray | np.integer | int | Sequence[WholeNumbers]"
 
 
-class Converted(Generic[Held, Given]):
+class Converted(Generic[Value, Given]):
     """An annotation, of which nothing is ever made. Checkers read fields of a dataclass that are descriptors by `__set__`
     where one is constructed, and by `__get__` afterwards (PEP 681)."""
 
-    def __get__(self, instance: Any, owner: Any = None) -> Held: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Value: ...
 
     def __set__(self, instance: Any, value: Given) -> None: ...
 

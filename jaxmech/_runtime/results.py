@@ -103,7 +103,7 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "eliminate_rows_and_columns, use SparseDirect, or ask for a smaller rtol."
     )
     unsymmetric = (
-        "the matrix promises to be symmetric and is not. Build it without the promise (symmetric=False, no symmetric_tag), "
+        "the matrix is declared symmetric and is not. Build it without that (symmetric=False, no symmetric_tag), "
         "or take its symmetric part (Terms(symmetric=True))."
     )
     too_few_modes = (

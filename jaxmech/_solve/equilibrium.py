@@ -67,7 +67,7 @@ class AbstractEquilibrium(eqx.Module):
             raise ValueError(f"{type(self).__name__} has no `gap`, and so takes no constraint that prescribes a motion.")
         return {s: jnp.zeros_like(a) for s, a in u.items()}
 
-    def held(self, u: Fields, start: Fields) -> Fields:
+    def constrained_gap(self, u: Fields, start: Fields) -> Fields:
         """The gap to the start in the directions that stay there: zero, but not its derivatives."""
         del start
         return {s: jnp.zeros_like(a) for s, a in u.items()}
@@ -136,8 +136,8 @@ class NewtonOptions:
 class NewtonInfo(eqx.Module):
     """What happened. `residuals[l, i]`: the residual norm before iteration `i` of load step `l`, -1 where there was none.
 
-    `floor`: the residual that rounding alone makes. `loose_state`: when singular, the number (in sorted order) of the
-    main state that is free to move, -1 if not known. `fault`: where it failed, in numbers that messages put into words.
+    `floor`: the residual that rounding alone makes. `unconstrained_state`: when singular, the number (in sorted order) of
+    the main state that is free to move, -1 if not known. `fault`: where it failed, in numbers that messages put into words.
     Residuals and `floor` [N]. Raises nothing: a member of `RESULTS`, `result`, says how it ended.
 
     Example:
@@ -153,7 +153,7 @@ class NewtonInfo(eqx.Module):
     residual: Array
     floor: Array
     linear_steps: Array
-    loose_state: Array
+    unconstrained_state: Array
     fault: Fault
 
 
@@ -162,8 +162,8 @@ class StepInfo(eqx.Module):
 
     `result`: a member of `RESULTS`. `iterations` of Newton, 1 for a linearised step; `residuals[i]` [N, or N s]: the
     residual norm before iteration `i`, -1 where there was none; `residual`: the last one, and `floor`: that which rounding
-    alone makes (0 for a linearised step, which looks at none). `linear_steps`: those of the linear solver. `loose_state`
-    and `fault`: as in `NewtonInfo`. Raises nothing: `step` does, and `simulate`.
+    alone makes (0 for a linearised step, which looks at none). `linear_steps`: those of the linear solver.
+    `unconstrained_state` and `fault`: as in `NewtonInfo`. Raises nothing: `step` does, and `simulate`.
 
     Example:
 
@@ -177,7 +177,7 @@ class StepInfo(eqx.Module):
     residual: Array
     floor: Array
     linear_steps: Array
-    loose_state: Array
+    unconstrained_state: Array
     fault: Fault
 
     @classmethod
@@ -191,6 +191,6 @@ class StepInfo(eqx.Module):
             info.residual,
             info.floor,
             info.linear_steps,
-            info.loose_state,
+            info.unconstrained_state,
             info.fault,
         )

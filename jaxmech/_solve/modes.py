@@ -23,8 +23,8 @@ STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
 
 class ModesInfo(eqx.Module):
     """What is known of modes: `result` (of `RESULTS`); `errors` (count,), the relative change of the scaled matrices that
-    would make each exact; `floor` (count,), what rounding makes of an eigenvalue that should be nil; `loose_state`, the
-    number of the state that nothing holds, where the matrices are singular (-1 otherwise).
+    would make each exact; `floor` (count,), what rounding makes of an eigenvalue that should be nil; `unconstrained_state`,
+    the number of the state that nothing holds, where the matrices are singular (-1 otherwise).
     `floor` in the unit of the eigenvalues, [1/s^2] of vibrations. Raises nothing: `result` says how it ended.
 
     Example:
@@ -36,7 +36,7 @@ class ModesInfo(eqx.Module):
     result: Any
     errors: Array
     floor: Array
-    loose_state: Array
+    unconstrained_state: Array
 
 
 class Modes(eqx.Module):
@@ -126,9 +126,9 @@ def _modes(system: System, state: State, linear_system: MatrixLinearSystem, coun
     still = State(state.position, zero_forces(system, state.position), state.time)
     K = linear_system.assemble(system, still, STIFFNESS)
     M = linear_system.unconstrained(system, still, _MASS)
-    # P M P without the ones that keep a matrix regular: held directions, without mass, have no modes.
-    held = linear_system.constrain(system, M.scaled(0.0))
-    M = linear_system.constrain(system, M).plus(held.scaled(-1.0))
+    # P M P without the ones that keep a matrix regular: constrained directions, without mass, have no modes.
+    constrained = linear_system.constrain(system, M.scaled(0.0))
+    M = linear_system.constrain(system, M).plus(constrained.scaled(-1.0))
     pairs = eigenpairs(K, M, count, shifted=True, norm="mass")
     return Modes(pairs, info_of(pairs))
 
@@ -136,7 +136,7 @@ def _modes(system: System, state: State, linear_system: MatrixLinearSystem, coun
 def info_of(pairs: Eigenpairs) -> ModesInfo:
     """What the search reports."""
     found = pairs.found
-    return ModesInfo(found.result, found.errors, found.floor, found.loose_state)
+    return ModesInfo(found.result, found.errors, found.floor, found.unconstrained_state)
 
 
 def check_pencil(who: str, linear_system: Any, count: Any, *, mass: bool) -> None:

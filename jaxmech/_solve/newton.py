@@ -41,7 +41,7 @@ class _Progress(eqx.Module):
     steps: Array  # linear solves done
     history: Array
     linear_steps: Array
-    loose_state: Array
+    unconstrained_state: Array
     result: Any
     going: Array
 
@@ -63,7 +63,7 @@ def _linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields,
     A, free = _linearised(problem, A0, R, gap, moved=moved)
     solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
     solution = lx.linear_solve(A, free, solver, throw=False)
-    # In the held directions `A` is the identity, whatever the unit of the others: a tolerance knows nothing of them.
+    # In the constrained directions `A` is the identity, whatever the unit of the others: a tolerance knows nothing of them.
     d = {s: solution.value[s] + gap[s] for s in gap} if moved else solution.value
     return A, free, d, solution
 
@@ -108,7 +108,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Field
     moved = has_prescribed_motion(problem.system)
     _, free, d, solution = _linear_solve(problem, A0, R, gap, solver, moved=moved)
     solved = solution.result == lx.RESULTS.successful
-    loose = solution.stats.get("loose_state", jnp.full((), -1, jnp.int32))
+    unconstrained = solution.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
     floor = _rounding_floor(problem, A0, p.u)
     # A matrix that is not finite is singular to any solver.
     failure = RESULTS.where(jnp.isfinite(floor), reason(solution), RESULTS.not_finite)
@@ -123,7 +123,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Field
         p.steps + 1,
         p.history,
         p.linear_steps + jnp.asarray(solution.stats["num_steps"], jnp.int32),
-        jnp.where(solved, -1, loose),
+        jnp.where(solved, -1, unconstrained),
         RESULTS.where(solved, p.result, failure),
         solved,
     )
@@ -189,7 +189,9 @@ def newton_solve(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
     if options.load_steps == 1:
         p = _solve_one(problem, u, options, solver, jnp.array(True))
         result, fault = _diagnosed(problem, first, p.result, lambda: _tried(problem, p), count)
-        return p.u, NewtonInfo(result, p.steps, p.history[None], p.residual, p.floor, p.linear_steps, p.loose_state, fault)
+        return p.u, NewtonInfo(
+            result, p.steps, p.history[None], p.residual, p.floor, p.linear_steps, p.unconstrained_state, fault
+        )
     start = problem.residual(u), problem.gap(u)
 
     def step(carry, load):
@@ -203,15 +205,15 @@ def newton_solve(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
             p.history,
             p.residual,
             p.floor,
-            p.loose_state,
+            p.unconstrained_state,
         )
 
     loads = jnp.arange(1, options.load_steps + 1, dtype=jnp.result_type(*jax.tree.leaves(u))) / options.load_steps
-    (u, result, steps, linear_steps, tried, done), (history, residual, floor, loose) = jax.lax.scan(
+    (u, result, steps, linear_steps, tried, done), (history, residual, floor, unconstrained) = jax.lax.scan(
         step, (u, RESULTS.successful, count, count, u, count), loads
     )
     result, fault = _diagnosed(problem, first, result, lambda: tried, done)
-    return u, NewtonInfo(result, steps, history, residual[-1], floor[-1], linear_steps, jnp.max(loose), fault)
+    return u, NewtonInfo(result, steps, history, residual[-1], floor[-1], linear_steps, jnp.max(unconstrained), fault)
 
 
 def _tried(problem: AbstractEquilibrium, p: _Progress) -> Fields:
@@ -232,8 +234,8 @@ def _newton_solve_jvp(primals, tangents):
     u, info = newton_solve(problem, start, options, solver)
 
     def residual(problem, start):
-        gap, held = problem.gap(u), problem.held(u, start)
-        return project(problem.system, problem.residual(u)), {s: gap[s] + held[s] for s in gap}
+        gap, constrained_gap = problem.gap(u), problem.constrained_gap(u, start)
+        return project(problem.system, problem.residual(u)), {s: gap[s] + constrained_gap[s] for s in gap}
 
     (R, gap), rates = eqx.filter_jvp(residual, (problem, start), tangents[:2])
     # A part that does not depend on what is varied has no tangent at all.

@@ -13,7 +13,7 @@ from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import check_topology
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.arguments import checked
-from .._model.constraint_projection import held, prescribed, project
+from .._model.constraint_projection import constrained_gap, prescribed, project
 from .._model.dynamics import Fields, retract, total_force, zero_forces
 from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
@@ -34,8 +34,8 @@ class StaticSolution(eqx.Module):
     """The equilibrium: `state` (without velocity), and `info` on how it was found.
 
     `info`: `result` (of `RESULTS`), `iterations`, `residuals` (load steps, iterations; -1 where there was none) [N], the
-    last `residual` and its rounding `floor` [N], `linear_steps` of an iterative solver, `loose_state` of a singular matrix.
-    Raises nothing: a member of `RESULTS` says how it ended.
+    last `residual` and its rounding `floor` [N], `linear_steps` of an iterative solver, `unconstrained_state` of a singular
+    matrix. Raises nothing: a member of `RESULTS` says how it ended.
 
     Example:
 
@@ -80,8 +80,8 @@ class StaticEquilibrium(AbstractEquilibrium):
         part = self.missing[which]
         return {s: a - part[s] for s, a in whole.items()}
 
-    def held(self, u: Fields, start: Fields) -> Fields:
-        return held(self.system, u, start)
+    def constrained_gap(self, u: Fields, start: Fields) -> Fields:
+        return constrained_gap(self.system, u, start)
 
     def move(self, u: Fields, d: Fields) -> Fields:
         return retract(self.system.dofs, u, d)
@@ -215,8 +215,8 @@ def reactions(system: System, state: State) -> Fields:
     Example:
 
         solution = jm.static_solve(system, state, linear_system)
-        held = jm.reactions(system, solution.state)["cube"]
-        assert jnp.allclose(held.sum(0), jnp.array([0.0, 0.0, 10e3]), atol=0.1)  # the weight of a tonne [N]
+        constrained_gap = jm.reactions(system, solution.state)["cube"]
+        assert jnp.allclose(constrained_gap.sum(0), jnp.array([0.0, 0.0, 10e3]), atol=0.1)  # the weight of a tonne [N]
     """
     f = total_force(system, state)
     free = project(system, f)

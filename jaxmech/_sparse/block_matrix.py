@@ -21,7 +21,7 @@ class BlockMatrix(lx.AbstractLinearOperator):
     """The blocks of every pair of states. `sizes` lists `(state, nodes, deriv_size)`, sorted by state.
 
     Vectors are dictionaries `{state: (nodes, deriv_size)}`; flat vectors and matrices take the states in sorted order.
-    `symmetric` is a promise made by whoever assembled the matrix: lineax and our solvers choose by it.
+    `symmetric` is declared by whoever assembled the matrix: lineax and our solvers choose by it.
     `mv` and `from_entries` raise `ValueError` for vectors and blocks of other sizes. Units are those of its entries, [N/m]
     say.
     Source: Y. Saad, *Iterative Methods for Sparse Linear Systems*, 2nd ed., 2003, doi:10.1137/1.9780898718003, section 3.4.
@@ -42,7 +42,7 @@ class BlockMatrix(lx.AbstractLinearOperator):
     def from_entries(cls, entries: Mapping[Pair, BlockSparse], *, symmetric: bool = False) -> "BlockMatrix":
         """The matrix of these blocks, `{(row state, column state): blocks}`: a `BlockSparse` of your own as an operator.
 
-        Pairs that are not given are nil. `symmetric` is your promise. Raises `ValueError` where two entries disagree on
+        Pairs that are not given are nil. `symmetric` is your declaration. Raises `ValueError` where two entries disagree on
         the size of a state.
         """
         check_flags("BlockMatrix", symmetric=symmetric)

@@ -37,11 +37,11 @@ def impose_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, w
         K, f = jm.matrix.impose_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=1e9)  # x_0 = 5 [m]
         assert jnp.allclose(jnp.linalg.solve(K.to_dense(), f)[0], 5.0)
     """
-    held, g, b = _conditions("impose_penalty", matrix, rhs, dofs, values)
+    constrained, g, b = _conditions("impose_penalty", matrix, rhs, dofs, values)
     _check_weight("impose_penalty", weight)
-    unit = _diagonal(held, matrix.values.dtype)
+    unit = _diagonal(constrained, matrix.values.dtype)
     diagonal = jnp.where(unit > 0, weight * unit, matrix.diagonal)
-    return _with_diagonal(matrix, diagonal), jnp.where(held, weight * g, b)
+    return _with_diagonal(matrix, diagonal), jnp.where(constrained, weight * g, b)
 
 
 def impose_weak_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, weight: float = 1e30) -> Equations:
@@ -59,10 +59,10 @@ def impose_weak_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any,
         K, f = jm.matrix.impose_weak_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=10.0)  # 10 N/m, pulled to 5 m
         assert jnp.allclose(K.to_dense()[0, 0], 12.0) and jnp.allclose(f[0], 50.0)
     """
-    held, g, b = _conditions("impose_weak_penalty", matrix, rhs, dofs, values)
+    constrained, g, b = _conditions("impose_weak_penalty", matrix, rhs, dofs, values)
     _check_weight("impose_weak_penalty", weight)
-    unit = _diagonal(held, matrix.values.dtype)
-    return _with_diagonal(matrix, matrix.diagonal + weight * unit), jnp.where(held, b + weight * g, b)
+    unit = _diagonal(constrained, matrix.values.dtype)
+    return _with_diagonal(matrix, matrix.diagonal + weight * unit), jnp.where(constrained, b + weight * g, b)
 
 
 def eliminate_rows(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> Equations:
@@ -79,9 +79,9 @@ def eliminate_rows(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> E
         K, f = jm.matrix.eliminate_rows(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
         assert jnp.allclose(K.to_dense(), jnp.array([[1.0, 0.0], [-1.0, 2.0]])) and jnp.allclose(f[0], 5.0)
     """
-    held, g, b = _conditions("eliminate_rows", matrix, rhs, dofs, values)
-    rows = jnp.where(held[matrix.pattern.rows][:, :, None], 0, matrix.values)
-    return _with_unit_diagonal(matrix, rows, held), jnp.where(held, g, b)
+    constrained, g, b = _conditions("eliminate_rows", matrix, rhs, dofs, values)
+    rows = jnp.where(constrained[matrix.pattern.rows][:, :, None], 0, matrix.values)
+    return _with_unit_diagonal(matrix, rows, constrained), jnp.where(constrained, g, b)
 
 
 def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> Equations:
@@ -101,17 +101,17 @@ def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, value
         K, f = jm.matrix.eliminate_rows_and_columns(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
         assert jnp.allclose(K.to_dense(), jnp.diag(jnp.array([1.0, 2.0]))) and jnp.allclose(f[:, 0], 5.0)
     """
-    held, g, b = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)
-    b = jnp.where(held, g, b - matrix.mv(g))
-    rows, columns = (take_rows(held, at) for at in (matrix.pattern.rows, matrix.pattern.columns))
+    constrained, g, b = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)
+    b = jnp.where(constrained, g, b - matrix.mv(g))
+    rows, columns = (take_rows(constrained, at) for at in (matrix.pattern.rows, matrix.pattern.columns))
     values = jnp.where(rows[:, :, None] | columns[:, None, :], 0, matrix.values)
-    return _with_unit_diagonal(matrix, values, held), b
+    return _with_unit_diagonal(matrix, values, constrained), b
 
 
 def _conditions(
     who: str, matrix: BlockSparse, rhs: Array, dofs: Any, values: Any
 ) -> tuple[Bool[Array, "n d"], Float[Array, "n d"], Float[Array, "n d"]]:
-    """Which unknowns are held, their values (nil elsewhere), and the right-hand side."""
+    """Which unknowns are constrained, their values (nil elsewhere), and the right-hand side."""
     check_instance(who, "matrix", matrix, BlockSparse)
     n, d = matrix.pattern.shape[0], matrix.values.shape[1]
     if matrix.pattern.diagonal is None or matrix.values.shape[1] != matrix.values.shape[2]:
@@ -130,8 +130,8 @@ def _conditions(
         if times.max() > 1:
             raise ValueError(f"{who}: dofs names unknown {numbers[times.argmax()]}, which is given twice.")
     dofs = jnp.asarray(dofs, jnp.int32)
-    held = jnp.zeros(n * d, bool).at[dofs].set(True).reshape(n, d)
-    return held, jnp.zeros(n * d, g.dtype).at[dofs].set(g, unique_indices=True).reshape(n, d), b
+    constrained = jnp.zeros(n * d, bool).at[dofs].set(True).reshape(n, d)
+    return constrained, jnp.zeros(n * d, g.dtype).at[dofs].set(g, unique_indices=True).reshape(n, d), b
 
 
 def _check_weight(who: str, weight: Any) -> None:
@@ -140,9 +140,9 @@ def _check_weight(who: str, weight: Any) -> None:
         raise ValueError(f"{who}: weight must be positive, got {weight!r:.80}.")
 
 
-def _diagonal(held: Bool[Array, "n d"], dtype: Any) -> Float[Array, "n d d"]:
-    """Ones on the diagonals of the held unknowns."""
-    return jax.vmap(jnp.diag)(held.astype(dtype))
+def _diagonal(constrained: Bool[Array, "n d"], dtype: Any) -> Float[Array, "n d d"]:
+    """Ones on the diagonals of the constrained unknowns."""
+    return jax.vmap(jnp.diag)(constrained.astype(dtype))
 
 
 def _places(matrix: BlockSparse) -> Int[Array, " n"]:
@@ -151,8 +151,8 @@ def _places(matrix: BlockSparse) -> Int[Array, " n"]:
     return matrix.pattern.diagonal
 
 
-def _with_unit_diagonal(matrix: BlockSparse, values: Array, held: Array) -> BlockSparse:
-    return _with_values(matrix, add_rows(values, _places(matrix), _diagonal(held, values.dtype), unique=True))
+def _with_unit_diagonal(matrix: BlockSparse, values: Array, constrained: Array) -> BlockSparse:
+    return _with_values(matrix, add_rows(values, _places(matrix), _diagonal(constrained, values.dtype), unique=True))
 
 
 def _with_diagonal(matrix: BlockSparse, diagonal: Array) -> BlockSparse:

@@ -13,7 +13,7 @@ ASYMMETRY = 1e4  # rounding units by which two ways to sum u.Av may differ
 def probed(operator: lx.AbstractLinearOperator) -> tuple[Array, Vector]:
     """Whether `u.Av = v.Au`, and the sizes of the rows, from the products with two fixed vectors without pattern.
 
-    An operator that only promises symmetry fails the first.
+    An operator that is only declared symmetric fails the first.
     """
     structure = operator.in_structure()
     u, v = scattered(structure, 0), scattered(structure, 1)

@@ -18,10 +18,10 @@ _SHIFT = 1e3  # rounding units per row: what a semi-definite matrix lacks to be 
 class Cholesky(lx.AbstractLinearSolver):
     """Dense Cholesky `A = L L^T` of a symmetric positive definite operator: half the work of `Dense`.
 
-    SOFA's CholeskySolver. Raises `ValueError` for an operator that does not promise symmetry. One that breaks the promise
-    ends in the reason `RESULTS.unsymmetric`, one that is not definite in `RESULTS.indefinite`, a singular one in
-    `RESULTS.singular` with `stats["loose_state"]` as for `Dense`. Right-hand sides batched by `vmap` share one factor.
-    `stats["residual"]` in the unit of `b`, [N] say.
+    SOFA's CholeskySolver. Raises `ValueError` for an operator that is not declared symmetric. One that is not, though
+    declared, ends in the reason `RESULTS.unsymmetric`, one that is not definite in `RESULTS.indefinite`, a singular one in
+    `RESULTS.singular` with `stats["unconstrained_state"]` as for `Dense`. Right-hand sides batched by `vmap` share one
+    factor. `stats["residual"]` in the unit of `b`, [N] say.
     Source: G. H. Golub and C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 4.2.
 
     Example:
@@ -64,7 +64,7 @@ class Cholesky(lx.AbstractLinearSolver):
             {
                 "num_steps": jnp.zeros((), jnp.int32),
                 "residual": residual_norm(matrix, x, b, transposed=False),
-                "loose_state": jnp.where(flaw == SINGULAR, loosest(unravel(null)), -1),
+                "unconstrained_state": jnp.where(flaw == SINGULAR, loosest(unravel(null)), -1),
                 "reason": reason,
             },
         )

@@ -17,8 +17,8 @@ class Dense(lx.AbstractLinearSolver):
     """LU with partial pivoting. Any square operator; memory `16 N^2` bytes in float64.
 
     A singular matrix ends in `RESULTS.singular`, read from the pivots after scaling rows and columns;
-    `stats["loose_state"]` is then the number of the state (in sorted order) that moves most in the null vector. `stats`
-    also has `residual` (`|b - A x|`) and `reason`. Right-hand sides batched by `vmap` share one factor.
+    `stats["unconstrained_state"]` is then the number of the state (in sorted order) that moves most in the null vector.
+    `stats` also has `residual` (`|b - A x|`) and `reason`. Right-hand sides batched by `vmap` share one factor.
     Source: G. H. Golub and C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 3.4.
 
     Example:
@@ -51,7 +51,7 @@ class Dense(lx.AbstractLinearSolver):
             {
                 "num_steps": jnp.zeros((), jnp.int32),
                 "residual": residual_norm(matrix, x, b, transposed=transposed),
-                "loose_state": loosest(unravel(scale * _softest(lu, tolerance))),
+                "unconstrained_state": loosest(unravel(scale * _softest(lu, tolerance))),
                 "reason": reason,
             },
         )

@@ -36,6 +36,6 @@ def residual_norm(matrix: Array, x: Array, b: Array, *, transposed: Any) -> Arra
 
 
 def needs_symmetry(owner: str, operator: lx.AbstractLinearOperator, instead: str) -> None:
-    """Raise `ValueError` unless an operator promises to be symmetric."""
+    """Raise `ValueError` unless an operator is declared symmetric."""
     if not lx.is_symmetric(operator):
-        raise ValueError(f"{owner} needs a symmetric operator, and this one does not promise to be: use {instead}.")
+        raise ValueError(f"{owner} needs a symmetric operator, and this one is not declared so: use {instead}.")

@@ -41,7 +41,7 @@ class Eigenpairs(eqx.Module):
 
     `values` and `vectors` are worked out when asked for: what nobody asks for is not differentiated, so that the values
     differentiate also where vectors cannot. With `r = (dK - lambda dM) x`: `dlambda = x^T r / x^T M x`, and `dx` from
-    `(K - lambda M) dx = dlambda M x - r` with one component of `dx` held, whose matrix is not singular, and the norm. R. L.
+    `(K - lambda M) dx = dlambda M x - r` with one component of `dx` fixed, whose matrix is not singular, and the norm. R. L.
     Fox and M. P. Kapoor, AIAA J. 6 (1968) 2426; R. B. Nelson, AIAA J. 14 (1976) 1201, doi 10.2514/3.7211.
     """
 
@@ -71,7 +71,7 @@ class Found(eqx.Module):
     repeated: Array  # (count,) whether another eigenvalue is too near for a derivative of the vector
     errors: Array
     floor: Array  # (count,) what rounding makes of an eigenvalue that should be nil
-    loose_state: Array
+    unconstrained_state: Array
     result: Any
 
 
@@ -83,7 +83,7 @@ def eigenpairs(
     definite, `M` anything, and the lowest positive pairs are found. `norm`: `"mass"` or `"stiffness"`. `size`: of the
     numbers whose sums the entries of `M` are, where much of them may have cancelled: their rounding is that of `M`.
     """
-    # Symmetry is measured on the host, whatever was promised: derivatives rest on it.
+    # Symmetry is measured on the host, whatever was declared: derivatives rest on it.
     K, M = (BlockMatrix(A.entries, A.sizes, True, A.dtype) for A in (K, M))
     summed = jnp.zeros((), K.dtype) if size is None else size
     return Eigenpairs(K, M, _search(*jax.lax.stop_gradient((K, M, summed)), count, shifted, norm), norm)
@@ -96,7 +96,7 @@ def _search(K: BlockMatrix, M: BlockMatrix, summed: Array, count: int, shifted: 
     arrays = [(e.values, e.pattern.rows, e.pattern.columns) for e in K.entries.values()]
     masses = [e.values for e in M.entries.values()]
     answer = call_host("the search for modes", host, shapes, arrays, masses, summed, vmap_method="sequential")
-    values, columns, following, errors, scale, flaw, loose = answer
+    values, columns, following, errors, scale, flaw, unconstrained = answer
     x = _by_state(K, columns.T)
     pinned = _by_state(K, 1 - jax.nn.one_hot(jnp.argmax(jnp.abs(columns.T) * scale, axis=1), size, dtype=K.dtype))
     x = _scaled(x, 1 / jnp.sqrt(_norms(K if norm == "stiffness" else M, x)))
@@ -106,7 +106,7 @@ def _search(K: BlockMatrix, M: BlockMatrix, summed: Array, count: int, shifted: 
     result = RESULTS.successful
     for code, name in _NAMES.items():
         result = RESULTS.where(flaw == code, getattr(RESULTS, name), result)
-    return Found(values, x, pinned, *_copies(values, following, floor), errors, floor, loose, result)
+    return Found(values, x, pinned, *_copies(values, following, floor), errors, floor, unconstrained, result)
 
 
 def _copies(values: Array, following: Array, floor: Array) -> tuple[Array, Array]:
@@ -128,13 +128,13 @@ def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses, summed) ->
     K, M = rows([v for v, _, _ in arrays]), rows(masses)
     unit = float(np.finfo(dtype).eps)
     found = on_worker(lambda: lowest(K, M, count, shifted=shifted, unit=unit, summed=float(summed)))
-    loose = -1
-    if found.loose is not None:
+    unconstrained = -1
+    if found.unconstrained is not None:
         ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
-        loose = int(np.argmax([np.sum(found.loose[a:b] ** 2) for a, b in zip(ends, ends[1:], strict=False)]))
+        unconstrained = int(np.argmax([np.sum(found.unconstrained[a:b] ** 2) for a, b in zip(ends, ends[1:], strict=False)]))
     scale = np.sqrt(np.abs(K.diagonal()))
     real = (found.values, found.vectors, np.asarray(found.following), found.errors, scale)
-    return (*(a.astype(dtype) for a in real), np.int32(found.flaw), np.int32(loose))
+    return (*(a.astype(dtype) for a in real), np.int32(found.flaw), np.int32(unconstrained))
 
 
 @eqx.filter_custom_jvp
@@ -167,7 +167,7 @@ def _vectors_jvp(primals, tangents):
     pinned = raise_if(found.pinned, jnp.any(found.repeated), {"who": "the derivative of modes"}, repeated)
 
     def solve(free, value, rhs):
-        A = _held(K.plus(M.scaled(-value)), free)
+        A = _constrained(K.plus(M.scaled(-value)), free)
         return lx.linear_solve(A, {s: free[s] * rhs[s] for s in rhs}, default_solver(A)).value
 
     y = jax.vmap(solve)(pinned, values, {s: Mx[s] * rate[:, None, None] - r[s] for s in r})
@@ -188,7 +188,7 @@ def _residual_rate(K: BlockMatrix, M: BlockMatrix, tangents: Any, values: Array,
     return {s: k[s] - values[:, None, None] * m[s] for s in x}
 
 
-def _held(A: BlockMatrix, free: dict[str, Array]) -> BlockMatrix:
+def _constrained(A: BlockMatrix, free: dict[str, Array]) -> BlockMatrix:
     """`F A F + (I - F)` for a diagonal `F` of zeros and ones, `{state: (nodes, deriv_size)}`."""
     entries = {}
     for (r, c), entry in A.entries.items():

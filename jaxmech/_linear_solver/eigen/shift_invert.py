@@ -38,12 +38,12 @@ class HostPairs:
     following: float  # infinite where there is none
     errors: np.ndarray  # (count,) scaled backward errors
     flaw: int
-    loose: np.ndarray | None  # what has neither stiffness nor mass, where singular
+    unconstrained: np.ndarray | None  # what has neither stiffness nor mass, where singular
 
     @staticmethod
-    def failed(flaw: int, size: int, count: int, loose: np.ndarray | None = None) -> "HostPairs":
+    def failed(flaw: int, size: int, count: int, unconstrained: np.ndarray | None = None) -> "HostPairs":
         nothing = np.full(count, np.nan)
-        return HostPairs(nothing, np.full((size, count), np.nan), np.nan, nothing, flaw, loose)
+        return HostPairs(nothing, np.full((size, count), np.nan), np.nan, nothing, flaw, unconstrained)
 
 
 def lowest(
@@ -101,8 +101,8 @@ def _lowest(backend: AbstractHostBackend, K: sp.csr_array, M: sp.csr_array, coun
     scale = float(np.max(k[m > 0] / m[m > 0], initial=0.0)) or 1.0
     sigma, A, flaw = _shift(backend, K, M, [-part * scale for part in _SHIFTS] if shifted else [0.0])
     if A is None:
-        loose = _loose(backend, K, M) if flaw == SINGULAR else None
-        return HostPairs.failed(flaw, size, count, loose)
+        unconstrained = _unconstrained(backend, K, M) if flaw == SINGULAR else None
+        return HostPairs.failed(flaw, size, count, unconstrained)
     most = int(np.count_nonzero(abs(M).sum(axis=1)))  # no more rows with mass, no more modes
     asked = min(count + 1, most)  # one more, to know how far it is to the next
     nu, X = _largest(backend, M, A.matrix, asked)
@@ -204,7 +204,7 @@ def _missed(K: sp.csr_array, M: sp.csr_array, sigma: float, nu: np.ndarray, coun
     return 0 if counted is None else abs(counted - below)
 
 
-def _loose(backend: AbstractHostBackend, K: sp.csr_array, M: sp.csr_array) -> np.ndarray | None:
+def _unconstrained(backend: AbstractHostBackend, K: sp.csr_array, M: sp.csr_array) -> np.ndarray | None:
     A = sp.csr_array((K.data + np.abs(K.data).max() / (np.abs(M.data).max() or 1.0) * M.data, K.indices, K.indptr), K.shape)
     rows = np.repeat(np.arange(K.indptr.size - 1), np.diff(K.indptr))
     return null_vector(backend, ScaledMatrix.of(A.indptr, A.indices, A.data), np.flatnonzero(rows == K.indices))

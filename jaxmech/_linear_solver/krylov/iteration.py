@@ -116,11 +116,11 @@ class AbstractKrylov(lx.AbstractLinearSolver):
             raise ValueError(f"{name} knows the option 'x0', not {unknown}.")
         if self.symmetric and not lx.is_symmetric(operator):
             raise ValueError(
-                f"{name} needs a symmetric operator, and this one does not promise to be: use SparseDirect, Dense or GMRES, "
+                f"{name} needs a symmetric operator, and this one is not declared so: use SparseDirect, Dense or GMRES, "
                 "or build the linear system with Terms(symmetric=True)."
             )
         is_symmetric, rows = probed(operator)
-        # A solver that takes any operator believes the promise too: where it is asked for the transposed system.
+        # A solver that takes any operator believes the declaration too: where it is asked for the transposed system.
         flaw = jnp.where(is_symmetric | (not lx.is_symmetric(operator)), FINE, UNSYMMETRIC)
         applied = _chosen(self, operator).build(operator)
         seen = applied.flaw if self.definite else jnp.where(applied.flaw == INDEFINITE, FINE, applied.flaw)
@@ -143,7 +143,7 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         last = jax.lax.while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, limits), begin)
         blind = (last.residual > self.atol) & _overlooked(last, state.rows, vector, rtol)
         flaw = jnp.where(last.residual <= goal, jnp.where(blind, UNEQUAL, FINE), last.flaw)
-        # An operator that breaks its promise is never solved, whatever the residual.
+        # An operator that is declared symmetric and is not is never solved, whatever the residual.
         flaw = jnp.where(state.flaw == FINE, flaw, state.flaw)
         flaw = jnp.where(jnp.isfinite(last.residual) | (flaw == UNSYMMETRIC), flaw, SINGULAR)
         result, reason = outcome(flaw)

@@ -27,7 +27,7 @@ class PCG(AbstractKrylov):
     logarithms, that leads there. `preconditioner`: `BlockJacobi()` for a `BlockMatrix` and none for other operators, unless
     given. The option `x0` is where to start. `stats`: `num_steps`, `residual`, `reason`.
 
-    Raises `ValueError` for an operator that does not promise symmetry. One that breaks the promise ends in the reason
+    Raises `ValueError` for an operator that is not declared symmetric. One that is not, though declared, ends in the reason
     `RESULTS.unsymmetric`, one that proves indefinite in `RESULTS.indefinite`, a singular one without solution in
     `RESULTS.singular`.
     Source: M. R. Hestenes and E. Stiefel, J. Res. Nat. Bur. Stand. 49 (1952) 409, doi:10.6028/jres.049.044.

@@ -56,7 +56,7 @@ def aggregated_levels(matrix: Any, modes: np.ndarray, *, coarsest: int) -> list[
     matrix.eliminate_zeros()
     matrix.sort_indices()
     flat = modes.reshape(-1, modes.shape[-1]).copy()
-    flat[_isolated(matrix)] = 0.0  # what is held neither moves nor turns
+    flat[_isolated(matrix)] = 0.0  # what is constrained neither moves nor turns
     state = np.random.get_state()
     np.random.seed(0)  # pyamg estimates spectral radii from random vectors: hierarchies must repeat
     try:

@@ -104,7 +104,7 @@ class SmoothedAggregation(AbstractPreconditioner):
         check_instance("SmoothedAggregation", "matrix", matrix, BlockMatrix)
         check_counts("SmoothedAggregation", smoothing=smoothing)
         if not matrix.symmetric:
-            raise ValueError("SmoothedAggregation needs a symmetric matrix, and this one does not promise to be.")
+            raise ValueError("SmoothedAggregation needs a symmetric matrix, and this one is not declared so.")
         if is_traced(matrix):
             raise TypeError(
                 "SmoothedAggregation.from_matrix is host work: call it outside jit, and pass in what it returns."

@@ -24,8 +24,8 @@ class BlockTridiagonal(lx.AbstractLinearSolver):
     `S_i = D_i - L_i S_{i-1}^-1 U_{i-1}`, by `lax.scan`; `n b^3` operations, batches under `vmap`, for symmetric and
     unsymmetric matrices; two steps of refinement. SOFA's BTDLinearSolver. Raises `ValueError` for a matrix that couples two
     states; one that is not block tridiagonal ends in `RESULTS.not_block_tridiagonal`. A matrix whose pivots vanish ends in
-    `RESULTS.singular`, with `stats["loose_state"]` as for `Dense`; one that needs an exchange of nodes, which only an
-    indefinite one can, in `RESULTS.breakdown`. Right-hand sides batched by `vmap` share one factor.
+    `RESULTS.singular`, with `stats["unconstrained_state"]` as for `Dense`; one that needs an exchange of nodes, which only
+    an indefinite one can, in `RESULTS.breakdown`. Right-hand sides batched by `vmap` share one factor.
     Source: G. H. Golub and C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 4.5.
     `stats["residual"]` in the unit of `b`, [N] say.
 
@@ -66,15 +66,15 @@ class BlockTridiagonal(lx.AbstractLinearSolver):
         eps, size = jnp.finfo(softness.dtype).eps, sum(a.size for a in vector.values())
         singular = ~(jnp.max(softness) < 1 / (max(size, _FEWEST) * eps))
         left = norm({s: r[s] * factors[s].scale for s in r})
-        held = norm({s: vector[s] * factors[s].scale for s in r}) + norm({s: x[s] / factors[s].scale for s in x})
-        flaw = jnp.where(left <= jnp.sqrt(eps) * held, FINE, BREAKDOWN)
+        scale = norm({s: vector[s] * factors[s].scale for s in r}) + norm({s: x[s] / factors[s].scale for s in x})
+        flaw = jnp.where(left <= jnp.sqrt(eps) * scale, FINE, BREAKDOWN)
         flaw = jnp.where(singular, SINGULAR, flaw)
         result, reason = outcome(jnp.where(stray, NOT_A_CHAIN, flaw))
-        loose = jnp.argmax(jnp.where(jnp.isnan(softness), jnp.inf, softness)).astype(jnp.int32)
+        unconstrained = jnp.argmax(jnp.where(jnp.isnan(softness), jnp.inf, softness)).astype(jnp.int32)
         stats = {
             "num_steps": jnp.zeros((), jnp.int32),
             "residual": norm(r),
-            "loose_state": jnp.where(singular & ~stray, loose, -1),
+            "unconstrained_state": jnp.where(singular & ~stray, unconstrained, -1),
             "reason": reason,
         }
         return x, result, stats

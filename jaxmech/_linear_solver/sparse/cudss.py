@@ -44,9 +44,9 @@ def device_solve(operator: BlockMatrix, b: Array, *, transposed: bool) -> tuple[
     x, far = (spineax.solve(token, rhs, ir_nsteps=_REFINEMENTS) for rhs in (b, probe))
     left = b - _sums(values * x[columns], rows, b.size)
     size, eps = jnp.max(_sums(jnp.abs(values), rows, b.size)), float(jnp.finfo(b.dtype).eps)
-    held = max(BACKWARD_ERROR_LIMIT, 1e3 * eps) * (jnp.max(jnp.abs(b)) + size * jnp.max(jnp.abs(x)))
+    limit = max(BACKWARD_ERROR_LIMIT, 1e3 * eps) * (jnp.max(jnp.abs(b)) + size * jnp.max(jnp.abs(x)))
     # NaN compares false.
-    regular = (size * jnp.max(jnp.abs(far)) < min(CONDITION_LIMIT, 1 / eps)) & (jnp.max(jnp.abs(left)) <= held)
+    regular = (size * jnp.max(jnp.abs(far)) < min(CONDITION_LIMIT, 1 / eps)) & (jnp.max(jnp.abs(left)) <= limit)
     flaw = jnp.where(regular, FINE, SINGULAR)
     if operator.symmetric:
         flaw = jnp.where(probed(operator)[0], flaw, UNSYMMETRIC)

@@ -42,7 +42,7 @@ class HostSolution:
     backward_error: float  # |b - A x| / (|b| + |A| |x|), scaled, max-norm, worst column; about 1e-16
     residual: np.ndarray  # (m,) |b - A x| of each column
     singular: bool  # to working precision
-    unsymmetric: bool  # promised to be symmetric, and is not: not solved
+    unsymmetric: bool  # declared symmetric, and is not: not solved
     null_vector: np.ndarray | None  # (n,), unit: what A does not resist; when singular, if found
 
 
@@ -167,7 +167,7 @@ class _FactorCache:
 def _fill(factor: _Factor, pattern: _Pattern, values: np.ndarray, rounding: float) -> None:
     """Factor these values, and judge whether the factor can be trusted.
 
-    Of a matrix that breaks the promise of symmetry, backends read a half, or the transposed system gets its factor.
+    Of a matrix that is declared symmetric and is not, backends read a half, or the transposed system gets its factor.
     """
     factor.values = None  # until all of this has succeeded
     factor.singular, factor.unsymmetric, factor.null_vector = False, False, None
@@ -229,7 +229,7 @@ def solve(
     """Solve `A x = b`, or `A^T x = b` when `transposed`, for a CSR matrix and a block `(n, m)` of right-hand
     sides.
 
-    The pattern holds both triangles and the whole diagonal, columns sorted; `symmetric` promises symmetric
+    The pattern holds both triangles and the whole diagonal, columns sorted; `symmetric` declares symmetric
     values, to ten thousand units of `rounding`, that of the numbers they come from. Any thread may call; the
     work is done on one. `backend` is "auto", "pardiso", "feral" or "superlu".
 

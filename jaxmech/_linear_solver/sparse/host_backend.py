@@ -39,7 +39,7 @@ class AbstractHostBackend(abc.ABC):
         """Take the CSR pattern of a square matrix, and the fill-reducing ordering wanted.
 
         Both triangles are stored, columns are sorted (int32) and every diagonal entry is present, zero or
-        not. `symmetric` promises that the values will be symmetric as well.
+        not. `symmetric` declares that the values will be symmetric as well.
         """
 
     @abc.abstractmethod

@@ -28,12 +28,13 @@ class SparseDirect(lx.AbstractLinearSolver):
     `backend`: `"auto"`, `"pardiso"` (extra `mkl`), `"feral"` (extra `direct`; symmetric matrices) or `"superlu"`. The
     symbolic phase is kept per pattern, and the last factors by their values: two, of small matrices up to 32 (those of a
     million entries in all), so that adjoint solves find the factors of forward ones. It computes in float64 whatever the
-    operator's dtype. A singular matrix ends in `RESULTS.singular`; `stats["loose_state"]` is the number of the state (in
-    sorted order) that moves most in the null
-    vector. `stats` also has `residual` (`|b - A x|`) and `reason`: `RESULTS.unsymmetric` for a broken promise.
+    operator's dtype. A singular matrix ends in `RESULTS.singular`; `stats["unconstrained_state"]` is the number of the state
+    (in sorted order) that moves most in the null
+    vector. `stats` also has `residual` (`|b - A x|`) and `reason`: `RESULTS.unsymmetric` where it is declared symmetric and
+    is not.
 
     `"cudss"` (extra `cuda`: spineax, for Python 3.12, Linux on x86-64 and CUDA 13) factors on the GPU, in the operator's
-    dtype. It names no loose state, and factors again for transposed systems.
+    dtype. It names no unconstrained state, and factors again for transposed systems.
 
     `ordering`, against fill: `"auto"` (the backend's best), `"nested_dissection"` (pardiso, feral), `"minimum_degree"` (all;
     superlu's on the graph of nodes), `"natural"`, `"rcm"` and `"colamd"` (superlu). SOFA's SparseLDLSolver,
@@ -78,9 +79,9 @@ class SparseDirect(lx.AbstractLinearSolver):
         rhs = jnp.concatenate([vector[s].reshape(-1) for s, _, _ in sizes])
         if self.backend == "cudss":
             x, flaw, residual = device_solve(operator, rhs, transposed=transposed)
-            loose = jnp.full((), -1, jnp.int32)
+            unconstrained = jnp.full((), -1, jnp.int32)
         else:
-            x, flaw, loose, residual = self._on_host(operator, rhs, transposed)
+            x, flaw, unconstrained, residual = self._on_host(operator, rhs, transposed)
         result, reason = outcome(flaw)
         result = lx.RESULTS.where(flaw == _NOT_FINITE, lx.RESULTS.nonfinite_input, result)
         reason = RESULTS.where(flaw == _NOT_FINITE, RESULTS.nonfinite_input, reason)
@@ -88,7 +89,11 @@ class SparseDirect(lx.AbstractLinearSolver):
         pieces = jnp.split(x, ends[:-1])
         solution = {s: piece.reshape(n, d) for (s, n, d), piece in zip(sizes, pieces, strict=True)}
         steps = jnp.zeros((), jnp.int32)
-        return solution, result, {"num_steps": steps, "residual": residual, "loose_state": loose, "reason": reason}
+        return (
+            solution,
+            result,
+            {"num_steps": steps, "residual": residual, "unconstrained_state": unconstrained, "reason": reason},
+        )
 
     def _on_host(self, operator: BlockMatrix, rhs: jax.Array, transposed: bool) -> Any:
         # All values in one array, all places in another: each array that crosses costs more than many numbers do.
@@ -124,24 +129,24 @@ def _host_solve(pairs: Any, blocks: Any, sizes: Any, options: dict[str, Any], va
     values, places, rhs = np.asarray(values), np.asarray(places), np.asarray(rhs)
     dtype, one = rhs.dtype, partial(_solve_one, pairs, blocks, sizes, options)
     if rhs.ndim == 1:
-        x, flaw, loose, residual = one(values, places, rhs[:, None])
-        return x[:, 0].astype(dtype), flaw, loose, residual[0].astype(dtype)
+        x, flaw, unconstrained, residual = one(values, places, rhs[:, None])
+        return x[:, 0].astype(dtype), flaw, unconstrained, residual[0].astype(dtype)
     batch = np.broadcast_shapes(*(a.shape[:-1] for a in (values, places, rhs)))
     values, places = _flattened(values, batch), _flattened(places, batch)
     flat_rhs = np.broadcast_to(rhs, (*batch, rhs.shape[-1])).reshape(-1, rhs.shape[-1])
     if len(values) == len(places) == 1:
-        x, flaw, loose, residual = one(values[0], places[0], flat_rhs.T)
-        answers = [(x[:, i], flaw, loose, residual[i]) for i in range(len(flat_rhs))]
+        x, flaw, unconstrained, residual = one(values[0], places[0], flat_rhs.T)
+        answers = [(x[:, i], flaw, unconstrained, residual[i]) for i in range(len(flat_rhs))]
     else:
         answers = []
         for i, b in enumerate(flat_rhs):
-            x, flaw, loose, residual = one(values[i % len(values)], places[i % len(places)], b[:, None])
-            answers.append((x[:, 0], flaw, loose, residual[0]))
-    x, flaw, loose, residual = (np.stack(parts) for parts in zip(*answers, strict=True))
+            x, flaw, unconstrained, residual = one(values[i % len(values)], places[i % len(places)], b[:, None])
+            answers.append((x[:, 0], flaw, unconstrained, residual[0]))
+    x, flaw, unconstrained, residual = (np.stack(parts) for parts in zip(*answers, strict=True))
     return (
         x.reshape(*batch, -1).astype(dtype),
         flaw.reshape(batch),
-        loose.reshape(batch),
+        unconstrained.reshape(batch),
         residual.reshape(batch).astype(dtype),
     )
 
@@ -161,14 +166,14 @@ def _solve_one(
     layout = layout_of(pairs, sizes, list(zip(blocks, stands[::2], stands[1::2], strict=True)))
     values = values.astype(np.float64, copy=False)[layout.order]
     answer = solve(layout.indptr, layout.indices, values, rhs.astype(np.float64), **options)
-    flaw, loose = FINE, 0
+    flaw, unconstrained = FINE, 0
     if answer.unsymmetric:
-        flaw, loose = UNSYMMETRIC, -1
+        flaw, unconstrained = UNSYMMETRIC, -1
     elif answer.singular:
         flaw = SINGULAR
         if answer.null_vector is not None:
             shares = [np.sum(answer.null_vector[a:b] ** 2) for a, b in zip(ends, ends[1:], strict=False)]
-            loose = int(np.argmax(shares))
+            unconstrained = int(np.argmax(shares))
     elif not np.isfinite(answer.x).all():
         flaw = _NOT_FINITE
-    return answer.x, np.int32(flaw), np.int32(loose), answer.residual
+    return answer.x, np.int32(flaw), np.int32(unconstrained), answer.residual
