@@ -52,7 +52,7 @@ def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = N
 
 
 def on_cpu() -> bool:
-    """Whether caches are small and fusion copies arithmetic; a GPU has its own ways."""
+    """Whether programs are compiled for CPUs."""
     return jax.default_backend() == "cpu"
 
 

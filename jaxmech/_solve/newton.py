@@ -63,7 +63,7 @@ def _linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields,
     A, free = _linearised(problem, A0, R, gap, moved=moved)
     solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
     solution = lx.linear_solve(A, free, solver, throw=False)
-    # In the constrained directions `A` is the identity, whatever the unit of the others: a tolerance knows nothing of them.
+    # Constrained directions are excluded from the norm: there `A` is the identity, whose unit is not that of the others.
     d = {s: solution.value[s] + gap[s] for s in gap} if moved else solution.value
     return A, free, d, solution
 

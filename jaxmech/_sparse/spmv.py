@@ -12,7 +12,7 @@ from .._runtime.jax_internals import Primitive, ShapedArray, define, is_undefine
 from .pattern import BlockPattern
 from .spmv_kernel import multiply_rows
 
-_DIVIDED = 1000  # rows, of fewer of which the devices have told each other nothing in the time that they take
+_DIVIDED = 1000  # rows: below this size communication between devices takes longer than the product
 _MOST = np.iinfo(np.int32).max  # entries of the matrices of a batch, or of its vectors, that 32 bits can number
 
 

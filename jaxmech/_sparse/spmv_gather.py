@@ -17,8 +17,8 @@ from .._runtime.array_types import Array, Bool, Float, Int
 from .._runtime.devices import divided
 from .segment_sum import sum_entries
 
-_FILL = 0.15  # of the blocks: what may be read in vain, for fewer buckets to compile
-_SMALL = 512  # blocks that may be read in vain in any case
+_FILL = 0.15  # padding that is allowed, as a share of the blocks, for fewer buckets to compile
+_SMALL = 512  # blocks of padding that are allowed in any case
 
 
 class RowProducts(eqx.Module):

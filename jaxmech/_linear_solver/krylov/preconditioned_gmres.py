@@ -1,4 +1,4 @@
-"""Solves with an operator by solves with a matrix near it."""
+"""GMRES preconditioned by solves with a nearby matrix."""
 
 from typing import Any
 
