@@ -11,7 +11,7 @@ from .._runtime.argument_checks import check_choice, check_flags, check_instance
 from .._runtime.precision import checked_by
 from .._sparse.triplets import Triplets
 from .scene_checks import node_counts
-from .state_checks import check_arrays, check_has
+from .state_checks import check_arrays, check_has, check_positions
 from .system import System, check_inputs
 from .terms import Factors, Terms
 
@@ -23,8 +23,9 @@ _FLAGS = ("weights", "projected", "constrained")
 def checked(function: Function) -> Function:
     """`function`, which raises `ValueError` or `TypeError` where an argument is not what its name says.
 
-    `system` is a `System`, `state` one of its states, `velocity`, `acceleration` and `u` vectors of the main states, and so
-    on. Of what is being traced, types and shapes are looked at; of what is not, values too.
+    `system` is a `System`, `state` one of its states, `position` the positions of its main states, `velocity`,
+    `acceleration` and `u` vectors of the main states, and so on. Of what is being traced, types and shapes are looked at; of
+    what is not, values too.
     """
     names = tuple(inspect.signature(function).parameters)
 
@@ -57,6 +58,8 @@ def check_arguments(who: str, given: Mapping[str, Any]) -> None:
     if "state" in given:
         check_inputs(who, system, given["state"])
         rows = {s: x.shape[0] for s, x in given["state"].position.items()}
+    if "position" in given:
+        rows = check_positions(who, "position", given["position"], system)
     for name in ("velocity", "acceleration", "u"):
         if name in given:
             check_arrays(who, name, given[name], system, "deriv_size", rows=rows)
