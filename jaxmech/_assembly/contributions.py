@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._forcefield.base import AbstractEnergyForceField
 from .._forcefield.chart import (
@@ -113,9 +114,12 @@ def _is_steady_mass(system: System, name: str) -> bool:
 def _example(system: System, on: Sequence[Stencil]) -> tuple[list[Any], Arrays, Arrays]:
     """Degrees of freedom, positions and velocities of the shapes of the elements of some stencils."""
     dofs = [system.dofs[s.state] for s in on]
-    x = tuple(jnp.zeros((*s.nodes.shape, dof.coord_size)) for s, dof in zip(on, dofs, strict=True))
-    v = tuple(jnp.zeros((*s.nodes.shape, dof.deriv_size)) for s, dof in zip(on, dofs, strict=True))
-    return dofs, x, v
+
+    def example(size: str) -> Any:
+        shapes = ((*s.nodes.shape, getattr(dof, size)) for s, dof in zip(on, dofs, strict=True))
+        return tuple(np.zeros(shape, jnp.result_type(float)) for shape in shapes)
+
+    return dofs, example("coord_size"), example("deriv_size")
 
 
 def halved(system: System, item: Contribution) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ from .._model.subsystem import without_idle
 from .._model.system import System
 from .._model.terms import Factors, Terms
 from .._runtime.array_types import Array, Int
+from .._runtime.host_arrays import as_data
 from .._scene.stencil import Stencil
 from .._sparse.block_accumulation import Lists, Places
 from .._sparse.block_matrix import Pair
@@ -224,7 +225,7 @@ def _expand_places(
         if species == "B" and side == "column":
             pending["A", target[1], target[2]].append(places)
     reduce = Reduction.build(slots, rows.size)
-    return Step(key, name, side, reduce, jnp.asarray(rows if side == "row" else columns))
+    return Step(key, name, side, reduce, as_data(rows if side == "row" else columns))
 
 
 def _expanded(

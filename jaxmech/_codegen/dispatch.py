@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._llvm.ffi import NotOfThisMachine
 from .._runtime.array_types import Array
@@ -108,7 +109,7 @@ def _by_kernel(
     """The sums and the other outputs of a program compiled for this CPU; it may raise `NoStraightLine`."""
     share = -(-count // device_count()) if divides else count
     if share < WIDTH:
-        raise NoStraightLine("fewer elements than a kernel takes at once")
+        return _of_few(call, count, arrays, places)
     kernel = _kernel(call, arrays, places)
     if not divides:
         return kernel(arrays, places, count)
@@ -117,6 +118,15 @@ def _by_kernel(
     sums, others = found[: len(places)], found[len(places) :]
     gathered = (in_order(jax.lax.all_gather(part, AXIS), share, count) for part in others)
     return [*(jax.lax.psum(part, AXIS) for part in sums), *gathered]
+
+
+def _of_few(call: ElementProgram, count: int, arrays: Sequence[Any], places: Sequence[Places]) -> list[Any]:
+    """The same of fewer elements than a kernel takes at once: the last one is repeated, and what it gives again forgotten."""
+    if places:
+        raise NoStraightLine("sums over fewer elements than a kernel takes at once")
+    rows = np.minimum(np.arange(WIDTH), count - 1)
+    padded = [a if axis is None else whole(a)[rows] for a, axis in zip(arrays, call.axes, strict=True)]
+    return [a[:count] for a in _kernel(call, padded, places)(padded, places, WIDTH)]
 
 
 def summed_by_kernel(

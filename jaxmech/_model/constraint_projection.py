@@ -15,6 +15,7 @@ import numpy as np
 from .._constraint.base import AbstractProjectiveConstraint
 from .._math.indexing import add_rows, put_rows, take_rows
 from .._runtime.array_types import Array, Int
+from .._runtime.host_arrays import as_data
 from .._scene.parameter import is_concrete, over_elements
 from .._sparse.block_matrix import BlockMatrix, Pair
 from .._sparse.triplets import Triplets
@@ -109,7 +110,7 @@ def touched_blocks(held: Held, entries: Mapping[Pair, tuple[np.ndarray, np.ndarr
                 hit = nodes[order][at] == places
                 blocks = np.flatnonzero(hit).astype(np.int32)
                 local = order[at[hit]].astype(np.int32)
-                found.append(Touched(name, pair, side, jnp.asarray(blocks), jnp.asarray(local)))
+                found.append(Touched(name, pair, side, as_data(blocks), as_data(local)))
     return tuple(found)
 
 

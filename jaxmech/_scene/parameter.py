@@ -18,6 +18,7 @@ from .._codegen.map_elements import map_elements
 from .._codegen.program.nodal_gather import NodeRows, is_rows, whole
 from .._codegen.program.scatter_plan import AbstractElementSums
 from .._runtime.argument_checks import check_real, numeric_array
+from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import Tracer
 from .stencil import Stencil
 
@@ -33,14 +34,17 @@ def is_concrete(*arrays: Any) -> bool:
 def as_array(value: Any) -> Any:
     """An array of what was given, whole numbers made real; what cannot be one passes, to be refused by `check_real`."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
-        value = jnp.asarray(float(value), jnp.result_type(float))
+        value = as_data(np.asarray(float(value), jnp.result_type(float)))
     elif isinstance(value, (bool, float, complex, np.number, np.bool_)):
-        value = jnp.asarray(value)
+        value = as_data(value)
     elif isinstance(value, (list, tuple, np.ndarray)):
         try:
-            value = jnp.asarray(numeric_array("", "", value))
+            value = numeric_array("", "", value)
         except TypeError:
             return value
+        if isinstance(value, np.ndarray):
+            kind = jnp.result_type(float) if value.dtype.kind in "iu" else None
+            value = as_data(value, kind)
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.integer):
         value = value.astype(jnp.result_type(float))
     return value

@@ -9,6 +9,7 @@ import numpy as np
 from .._codegen.dispatch import are_few
 from .._codegen.program.scatter_plan import AbstractElementSums, Places
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.host_arrays import as_data
 from .block_accumulation import mirrored
 from .gather_reduction import Reduction
 from .pattern import unique_pairs
@@ -30,7 +31,7 @@ class ListSums(eqx.Module):
         if half:
             rows, columns = np.concatenate([rows, columns]), np.concatenate([columns, rows])
         rows, columns, slots = unique_pairs(rows, columns, shape)
-        mirror = jnp.asarray(np.lexsort((rows, columns)), jnp.int32) if half else None
+        mirror = as_data(np.lexsort((rows, columns)), np.int32) if half else None
         return cls(Reduction.build(slots[:count], rows.size), mirror), (rows, columns)
 
     def __call__(self, blocks: Float[Array, "n r c"]) -> Float[Array, "z r c"]:
