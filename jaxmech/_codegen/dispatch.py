@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from .._llvm.ffi import NotOfThisMachine
 from .._runtime.array_types import Array
@@ -108,9 +107,9 @@ def _by_kernel(
 ) -> list[Any]:
     """The sums and the other outputs of a program compiled for this CPU; it may raise `NoStraightLine`."""
     share = -(-count // device_count()) if divides else count
-    if share < WIDTH:
-        return _of_few(call, count, arrays, places)
-    kernel = _kernel(call, arrays, places)
+    if share < WIDTH and (places or divides):
+        raise NoStraightLine("fewer elements than a kernel takes at once, summed or divided")
+    kernel = _kernel(call, arrays, places, share)
     if not divides:
         return kernel(arrays, places, count)
     first = share * jax.lax.axis_index(AXIS)
@@ -118,15 +117,6 @@ def _by_kernel(
     sums, others = found[: len(places)], found[len(places) :]
     gathered = (in_order(jax.lax.all_gather(part, AXIS), share, count) for part in others)
     return [*(jax.lax.psum(part, AXIS) for part in sums), *gathered]
-
-
-def _of_few(call: ElementProgram, count: int, arrays: Sequence[Any], places: Sequence[Places]) -> list[Any]:
-    """The same of fewer elements than a kernel takes at once: the last one is repeated, and what it gives again forgotten."""
-    if places:
-        raise NoStraightLine("sums over fewer elements than a kernel takes at once")
-    rows = np.minimum(np.arange(WIDTH), count - 1)
-    padded = [a if axis is None else whole(a)[rows] for a, axis in zip(arrays, call.axes, strict=True)]
-    return [a[:count] for a in _kernel(call, padded, places)(padded, places, WIDTH)]
 
 
 def summed_by_kernel(
@@ -142,14 +132,17 @@ def summed_by_kernel(
     if all(axis is None for axis in call.axes) or count < WIDTH or _length(call.jaxpr) > _LONG:
         raise NoStraightLine("a program that one scene has no kernel for")
     with _attempt(call):
-        return _kernel(call, of_one, places)(arrays, places, count, own=own)
+        return _kernel(call, of_one, places, count)(arrays, places, count, own=own)
     raise NoStraightLine("a program that has no kernel")
 
 
-def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> Callable[..., list[Array]]:
-    form = form_of(arrays, places)
+def _kernel(
+    call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int
+) -> Callable[..., list[Array]]:
+    lanes = min(count, WIDTH)
+    form = lanes, *form_of(arrays, places)
     if form not in call.lines:
-        call.lines[form] = Kernel(call, arrays, places)
+        call.lines[form] = Kernel(call, arrays, places, lanes)
     return call.lines[form]
 
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
-from .._codegen.map_elements import map_elements
-from .._codegen.program.nodal_gather import NodeRows, is_rows, whole
+from .._codegen.map_elements import map_elements, trace_and_map
+from .._codegen.program.nodal_gather import NodeRows
 from .._codegen.program.scatter_plan import AbstractElementSums
 from .._runtime.argument_checks import check_real, numeric_array
 from .._runtime.host_arrays import as_data
@@ -135,9 +135,9 @@ def over_elements(
 
 
 def trace_elements(component: eqx.Module, stencils: tuple[Stencil, ...], function: Callable, *args: Any) -> Any:
-    """`over_elements` where only the trace is read, and nothing is run."""
+    """`over_elements` of arguments that are being traced, where only the trace is read, and nothing is run."""
     view, axes = element_view(component, stencils)
-    return jax.vmap(function, in_axes=(axes, *(0 for _ in args)))(jax.tree.map(whole, view, is_leaf=is_rows), *args)
+    return trace_and_map(function, (axes, *(0 for _ in args)), view, *args)
 
 
 def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...]) -> None:
