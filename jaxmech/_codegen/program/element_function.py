@@ -66,6 +66,11 @@ def _first(keyed: _Keyed) -> ElementFunction:
     return keyed.function
 
 
+def forget() -> None:
+    """Forget all functions, and what was made of them."""
+    _first.cache_clear()
+
+
 def _key(value: Any) -> Hashable:
     """What a value is, by which another is known to be the same. The types are a part of it: `1 == 1.0 == True`."""
     if isinstance(value, FunctionType):
