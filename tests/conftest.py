@@ -12,6 +12,8 @@ import process_groups
 import pytest
 from covering import cover
 
+from jaxmech._codegen.program.element_function import forget
+
 jax.config.update("jax_enable_x64", True)
 # Compiling is most of what a small scene costs, and the answers do not depend on how well it is optimised.
 jax.config.update("jax_disable_most_optimizations", True)
@@ -101,6 +103,17 @@ def getkey(request):
     """A function that gives a fresh JAX key at each call."""
     seed, calls = _seed(request), iter(range(10**9))
     return lambda: jax.random.fold_in(jax.random.key(seed), next(calls))
+
+
+@pytest.fixture(autouse=True)
+def unpatched_element_functions(request):
+    """What a test has patched makes other kernels of the same element functions."""
+    patched = "monkeypatch" in request.fixturenames
+    if patched:
+        forget()
+    yield
+    if patched:
+        forget()
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from tolerances import ROUND_OFF
 
 from jaxmech._codegen import dispatch
 from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.program.element_function import forget
 from jaxmech._codegen.program.nodal_gather import NodeRows
 from jaxmech._codegen.program.scatter_plan import AbstractElementSums, Places
 from jaxmech._llvm import ffi
@@ -163,6 +164,7 @@ def test_rows_are_added_in_their_order(count, size, dtype, made, rng):
 def test_equal_programs_are_one_kernel_by_one_name(made):
     """So that a compilation cache finds the program that calls it in another process."""
     for _ in range(2):
+        forget()
         jax.jit(lambda x: map_elements(lambda x: x * jnp.sin(x), (0,), x))(jnp.arange(9.0))
     assert len(made) == 2 and made[0]._function.name == made[1]._function.name
 

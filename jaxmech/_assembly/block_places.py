@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 
 from .._model.system import System
+from .._runtime.host_arrays import as_data
 from .._scene.stencil import Stencil
 from .._sparse.block_accumulation import Places
 from .._sparse.block_matrix import Pair
@@ -42,7 +42,7 @@ class BlockPlaces(AbstractBlocks[Places]):
             return np.repeat(rows, nodes.shape[1]), nodes[columns].reshape(-1)
 
         products = [of_parent(parent) for parent in self.system.mappings[expansion.mapping].parents]
-        step = Step(expansion, Reduction.build(slots, rows.size), jnp.asarray(rows if by_row else columns))
+        step = Step(expansion, Reduction.build(slots, rows.size), as_data(rows if by_row else columns))
         return Expanded(products, products if expansion.has_rate else (), step)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._forcefield.base import AbstractEnergyForceField, has_own_stiffness, tangent_is_exact
 from .._forcefield.chart import Arrays, Rate, chart_force, rates, varies_with
@@ -211,9 +212,12 @@ def _is_linear_momentum(mass: Any, dofs: Sequence[Any]) -> bool:
 
 def _example(dofs: Sequence[Any], on: Sequence[Stencil]) -> tuple[Arrays, Arrays]:
     """Positions and velocities of the shapes of the elements of some stencils."""
-    x = tuple(jnp.zeros((*s.nodes.shape, dof.coord_size)) for s, dof in zip(on, dofs, strict=True))
-    v = tuple(jnp.zeros((*s.nodes.shape, dof.deriv_size)) for s, dof in zip(on, dofs, strict=True))
-    return x, v
+
+    def example(size: str) -> Any:
+        shapes = ((*s.nodes.shape, getattr(dof, size)) for s, dof in zip(on, dofs, strict=True))
+        return tuple(np.zeros(shape, jnp.result_type(float)) for shape in shapes)
+
+    return example("coord_size"), example("deriv_size")
 
 
 def _linearly_moving_states(system: System) -> set[str]:

@@ -3,7 +3,9 @@
 from .dispatch import are_few as are_few
 from .element_forms import ElementForms as ElementForms
 from .element_forms import element_forms as element_forms
+from .map_elements import is_compiled as is_compiled
 from .map_elements import map_elements as map_elements
+from .map_elements import trace_and_map as trace_and_map
 from .map_elements import vmap_elements as vmap_elements
 from .map_points import map_points as map_points
 from .program.nodal_gather import NodeRows as NodeRows

@@ -102,9 +102,9 @@ def _by_kernel(
 ) -> list[Any]:
     """The sums and the other outputs of a program compiled for this CPU; it may raise `NotScalarisable`."""
     share = -(-count // device_count()) if divides else count
-    if share < WIDTH:
-        raise NotScalarisable("fewer elements than a kernel takes at once")
-    kernel = _kernel(call, arrays, places)
+    if share < WIDTH and (places or divides):
+        raise NotScalarisable("fewer elements than a kernel takes at once, summed or divided")
+    kernel = _kernel(call, arrays, places, share)
     if not divides:
         return kernel(arrays, places, count)
     first = share * jax.lax.axis_index(AXIS)
@@ -126,13 +126,14 @@ def summed_by_kernel(
     whether it has an axis of scenes. It may raise `NotScalarisable`."""
     if all(axis is None for axis in call.axes) or count < WIDTH or operation_count(call.jaxpr) > _LONG:
         raise NotScalarisable("a program that one scene has no kernel for")
-    return _kernel(call, of_one, places)(arrays, places, count, own=own)
+    return _kernel(call, of_one, places, count)(arrays, places, count, own=own)
 
 
-def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> Callable[..., list[Array]]:
-    form = form_of(arrays, places)
+def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int) -> Callable[..., list[Array]]:
+    lanes = min(count, WIDTH)
+    form = lanes, *form_of(arrays, places)
     if form not in call.compiled:
-        call.compiled[form] = Kernel(call, arrays, places)
+        call.compiled[form] = Kernel(call, arrays, places, lanes)
     return call.compiled[form]
 
 

@@ -10,9 +10,9 @@ from .._runtime.devices import device_count
 from .._runtime.element_compiler import element_form
 from .._runtime.jax_internals import ClosedJaxpr, Tracer, is_tracing, rewired
 from .._runtime.plain_form import first_that_works
-from .dispatch import are_few
 from .primitive import map_program
-from .program.element_jaxpr import reduced
+from .program.element_function import ElementFunction
+from .program.element_jaxpr import ElementProgram, reduced
 from .program.nodal_gather import is_rows, whole
 from .program.scatter_plan import AbstractElementSums
 
@@ -28,7 +28,7 @@ def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: Abstra
     """
     axes, leaves = _axis_of_each(in_axes, arguments), _leaves(arguments)[0]
     count = max((a.shape[0] for a, axis in zip(leaves, axes, strict=True) if axis is not None), default=0)
-    if not are_few(count) and is_compiled():
+    if count and is_compiled():
         return trace_and_map(function, in_axes, *arguments, sums=sums, divides=device_count() > 1)
     return vmap_elements(function, in_axes, *arguments, sums=sums)
 
@@ -68,15 +68,10 @@ def _traced(
     where = [i for i, x in enumerate(leaves) if eqx.is_array(x) or is_rows(x)]
     axes, arrays = [axes[i] for i in where], [leaves[i] for i in where]
 
-    def of_one(*values):
-        filled = list(leaves)
-        for i, value in zip(where, values, strict=True):
-            filled[i] = value
-        return function(*structure.unflatten(filled))
-
+    of_one = ElementFunction(function, structure, leaves).same()
     examples = [_of_one_element(a, axis) for a, axis in zip(arrays, axes, strict=True)]
     program, shapes = jax.make_jaxpr(of_one, return_shape=True)(*examples)
-    outcome = _map_program(program, count, axes, arrays, sums, divides)
+    outcome = _map_program(of_one, program, count, axes, arrays, sums, divides)
     return jax.tree.unflatten(jax.tree.structure(shapes), outcome)
 
 
@@ -104,6 +99,7 @@ def _of_one_element(a: Any, axis: int | None) -> jax.ShapeDtypeStruct:
 
 
 def _map_program(
+    function: ElementFunction,
     program: ClosedJaxpr,
     count: int,
     axes: Sequence[int | None],
@@ -114,11 +110,16 @@ def _map_program(
     """The outputs of a program for all elements. What it closes over and is being traced becomes an argument, so that it
     may be differentiated; the rest are numbers."""
     traced = [i for i, c in enumerate(program.consts) if isinstance(c, Tracer)]
-    known = [i for i in range(len(program.consts)) if i not in traced]
-    jaxpr, constants = program.jaxpr, program.jaxpr.constvars
-    inputs = [*(constants[i] for i in traced), *jaxpr.invars]
-    opened = rewired(jaxpr, inputs, list(jaxpr.outvars), jaxpr.eqns, constants=[constants[i] for i in known])
-    closed = ClosedJaxpr(opened, [program.consts[i] for i in known])
-    made, used = reduced(closed, (*(None for _ in traced), *axes), [True for _ in jaxpr.outvars])
+
+    def opened() -> tuple[ClosedJaxpr, ElementProgram, list[int]]:
+        known = [i for i in range(len(program.consts)) if i not in traced]
+        jaxpr, constants = program.jaxpr, program.jaxpr.constvars
+        inputs = [*(constants[i] for i in traced), *jaxpr.invars]
+        opened = rewired(jaxpr, inputs, list(jaxpr.outvars), jaxpr.eqns, constants=[constants[i] for i in known])
+        closed = ClosedJaxpr(opened, [program.consts[i] for i in known])
+        made, used = reduced(closed, (*(None for _ in traced), *axes), [True for _ in jaxpr.outvars])
+        return program, made, used  # the trace is kept: its identity is what the others are known by
+
+    _, made, used = opened() if traced else function.once((id(program), tuple(axes)), opened)
     given = [*(program.consts[i] for i in traced), *arrays]
     return map_program(made, count, [given[i] for i in used], sums, divides=divides)

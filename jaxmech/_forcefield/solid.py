@@ -131,8 +131,9 @@ def check_rest(solid: AbstractSolid) -> None:
         raise ValueError(f"{name}: rest has shape {rest.shape}, expected (nodes, {reference.dimension}).")
     if not is_concrete(rest, nodes) or nodes.shape[0] == 0:
         return
-    if int(jnp.max(nodes)) >= rest.shape[0]:
-        raise ValueError(f"{name}: a cell names node {int(jnp.max(nodes))}, but there are {rest.shape[0]} rest positions.")
+    last = int(np.max(np.asarray(nodes)))
+    if last >= rest.shape[0]:
+        raise ValueError(f"{name}: a cell names node {last}, but there are {rest.shape[0]} rest positions.")
     volumes = np.asarray(_rest_volumes(reference, rest, nodes))
     worst = int(np.argmin(volumes))
     if not volumes[worst] > 0:

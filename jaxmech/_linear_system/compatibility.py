@@ -5,13 +5,13 @@ import weakref
 from collections.abc import Mapping
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._model.scene_checks import component_stencils
 from .._model.subsystem import without_unloaded
 from .._model.system import State, System
 from .._runtime.array_types import Array, UInt8
+from .._runtime.host_arrays import as_data
 from .._scene.parameter import is_concrete
 from .._sparse.block_matrix import BlockMatrix, Pair, Sizes
 from .._sparse.pattern import BlockPattern
@@ -96,7 +96,7 @@ def check_topology(who: str, built_for: BuiltFor | None, system: System) -> None
 
 def topology(system: System) -> UInt8[Array, "32"]:
     """A digest (SHA-256) of the node numbers of every component. Host work."""
-    return jnp.asarray(np.frombuffer(_topology(system), np.uint8))
+    return as_data(np.frombuffer(_topology(system), np.uint8))
 
 
 def _topology(system: System) -> bytes:

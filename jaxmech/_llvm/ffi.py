@@ -32,14 +32,17 @@ class ForeignFunction:
     """`@each(ptr %a0, ..., ptr %r0, ..., i64, ...)` of a text: pointers to `arguments` arrays and to `results`, which it
     writes, and whole numbers.
 
-    `called`: the functions of the C library that it needs. Raises `NotCompilable` where the machine lacks one.
+    `called`: the functions of the C library that it needs; `optimised`: or rather compiled soon. Raises `NotCompilable`
+    where the machine lacks one.
     """
 
-    def __init__(self, text: str, arguments: int, results: int, numbers: int, called: Sequence[str] = ()):
+    def __init__(
+        self, text: str, arguments: int, results: int, numbers: int, called: Sequence[str] = (), *, optimised: bool = True
+    ):
         xla = checked_interface()
         assert xla is not None
         handler = _handler(xla, _call(xla, arguments, results, numbers))
-        self.name = _target("\n".join([text, *handler]), called)
+        self.name = _target("\n".join([text, *handler]), called, optimised)
 
     def __call__(
         self,
@@ -53,9 +56,12 @@ class ForeignFunction:
         `own`: of many scenes, one after the other, which operands and results have an axis of scenes in front; the others
         they share.
         """
-        given = jnp.stack([jnp.asarray(n, jnp.int32) for n in numbers])
-        steps = jnp.asarray(_steps([*operands, *results], own))
-        return list(jax.ffi.ffi_call(self.name, list(results))(*operands, jnp.concatenate([given, steps])))
+        steps = _steps([*operands, *results], own)
+        if all(isinstance(n, int) for n in numbers):  # one constant, where there would be a dozen operations to compile
+            given = np.concatenate([np.asarray(numbers, np.int32), steps])
+        else:
+            given = jnp.concatenate([jnp.stack([jnp.asarray(n, jnp.int32) for n in numbers]), jnp.asarray(steps)])
+        return list(jax.ffi.ffi_call(self.name, list(results))(*operands, given))
 
 
 def _steps(arrays: Sequence[Any], own: Sequence[bool] | None) -> np.ndarray:
@@ -169,13 +175,13 @@ def _call(xla: Interface, arguments: int, results: int, numbers: int) -> list[st
     ]
 
 
-def _target(text: str, called: Sequence[str]) -> str:
+def _target(text: str, called: Sequence[str], optimised: bool) -> str:
     """The name by which XLA calls the handler of a text."""
     name = f"{_NAME}_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
     with _lock:
         if name not in _known:
             symbols = {function: _address(function) for function in called}
-            address = load(text.replace(f"@{_NAME}(", f"@{name}("), name, symbols)
+            address = load(text.replace(f"@{_NAME}(", f"@{name}("), name, symbols, optimised=optimised)
             jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
             _known.add(name)
     return name

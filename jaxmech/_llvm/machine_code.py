@@ -29,7 +29,7 @@ _used = _ROOM  # of its room
 
 
 @functools.cache
-def machine() -> Any | None:
+def machine(*, optimised: bool = True) -> Any | None:
     """What llvmlite compiles for; None where it is not installed, cannot be loaded, or does not know this machine."""
     try:
         import llvmlite.binding as llvm
@@ -38,34 +38,34 @@ def machine() -> Any | None:
         llvm.initialize_native_asmprinter()
         features = llvm.get_host_cpu_features().flatten()
         target = llvm.Target.from_default_triple()
-        return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2)
+        return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2 if optimised else 0)
     except (ImportError, OSError, RuntimeError, ValueError):
         return None
 
 
-def load(text: str, name: str, symbols: dict[str, int]) -> int:
+def load(text: str, name: str, symbols: dict[str, int], *, optimised: bool = True) -> int:
     """The address of function `name` of a text, which has its name to itself; `symbols`: what it calls, by address."""
     import llvmlite.binding as llvm
 
     with _lock:
         for symbol, address in symbols.items():
             llvm.add_symbol(symbol, address)
-        code = _compiled(text)
+        code = _compiled(text, optimised)
         engine = _engine(len(code))
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return engine.get_function_address(name)
 
 
-def _compiled(text: str) -> bytes:
-    """The object file of a text."""
+def _compiled(text: str, optimised: bool) -> bytes:
+    """The object file of a text; one that is not optimised takes a fifth of the time."""
     import llvmlite.binding as llvm
 
-    target = machine()
+    target = machine(optimised=optimised)
     assert target is not None
     with llvm.parse_assembly(text) as module:
         # Vectors are written as such: nothing is left to find.
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        options = llvm.create_pipeline_tuning_options(speed_level=2 if optimised else 0)
         options.loop_vectorization = options.slp_vectorization = False
         builder = llvm.create_pass_builder(target, options)
         builder.getModulePassManager().run(module, builder)

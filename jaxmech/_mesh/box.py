@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from .._runtime.argument_checks import numeric_array, real_array
@@ -88,18 +88,20 @@ def _points(counts: Int[np.ndarray, " d"], size: Any, origin: Any) -> Float[Arra
         raise ValueError(f"box_mesh: size has shape {size.shape}, expected ({len(counts)},): one length per axis.")
     if origin.shape not in ((), counts.shape):
         raise ValueError(f"box_mesh: origin has shape {origin.shape}, expected () or ({len(counts)},).")
-    if not isinstance(size, Tracer) and not bool(jnp.all((size > 0) & jnp.isfinite(size))):
+    if not isinstance(size, Tracer) and not np.all((size > 0) & np.isfinite(size)):
         raise ValueError(f"box_mesh: size must be positive, got {size}.")
-    if not isinstance(origin, Tracer) and not bool(jnp.all(jnp.isfinite(origin))):
+    if not isinstance(origin, Tracer) and not np.all(np.isfinite(origin)):
         raise ValueError(f"box_mesh: origin must be finite, got {origin}.")
     dtype = size.dtype
     # Fractions first: the last one is exactly 1, so that the far side is exactly at origin + size.
-    fractions = jnp.asarray(_lattice(counts + 1) / counts, dtype=dtype)
+    fractions = (_lattice(counts + 1) / counts).astype(dtype)
     return origin.astype(dtype) + fractions * size
 
 
-def _lengths(name: str, value: Any) -> Array:
-    return jnp.asarray(real_array("box_mesh", name, value, finite=False))
+def _lengths(name: str, value: Any) -> Any:
+    """Of NumPy, unless they are traced."""
+    lengths = real_array("box_mesh", name, value, finite=False)
+    return lengths if isinstance(lengths, Tracer) else np.asarray(lengths, jax.dtypes.canonicalize_dtype(lengths.dtype))
 
 
 def _simplices(blocks: np.ndarray, places: np.ndarray, kind: str, split: str) -> np.ndarray:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from .._runtime.argument_checks import real_array
 from .mesh import Mesh
@@ -30,6 +29,8 @@ def locate_points(mesh: Mesh, points: Any) -> tuple[np.ndarray, np.ndarray]:
     if reference.dimension != nodes.shape[1]:
         raise ValueError(f"no points are inside a mesh of kind '{mesh.kind}' in {nodes.shape[1]} dimensions.")
     count = min(_CANDIDATES, len(cells))
+    from scipy.spatial import KDTree  # imported where it is used: it takes long
+
     near = KDTree(nodes[cells].mean(axis=1)).query(points, k=count)[1].reshape(len(points), count)
     best, chosen = np.full(len(points), np.inf), np.zeros(len(points), np.int64)
     place = np.zeros((len(points), reference.dimension))

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._runtime.argument_checks import check_callable, check_instance, check_real, index_array, numeric_array
 from .._runtime.array_types import Array, Float, Int, Scalar
+from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import Tracer
 from .adjacency import cell_faces, distinct_rows, opposite_faces, row_keys
 from .reference import reference_element
@@ -21,9 +22,9 @@ def _is_traced(array: Any) -> bool:
 def _as_points(points: Any) -> Array:
     array = numeric_array("Mesh", "points", points)
     if jnp.issubdtype(array.dtype, jnp.integer):
-        return jnp.asarray(array, dtype=jnp.result_type(float))
+        return as_data(array, jnp.result_type(float))
     check_real("Mesh", "points", array, finite=False)
-    return jnp.asarray(array)
+    return as_data(array)
 
 
 def _as_cells(cells: Any) -> Array:

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import roots_jacobi
 
 from .._runtime.argument_checks import real_array
 from .._runtime.array_types import Float
@@ -205,8 +204,15 @@ def _quadrature(element: ReferenceElement, degree: int) -> tuple[np.ndarray, np.
     return points, weights
 
 
+def _gauss(count: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points and weights in (-1, 1) for the weight function `(1 - x)^axis`."""
+    from scipy.special import roots_jacobi  # many a scene has no use for it, and it takes long to import
+
+    return roots_jacobi(count, axis, 0)
+
+
 def _line_rule(degree: int) -> tuple[np.ndarray, np.ndarray]:
-    points, weights = roots_jacobi(degree // 2 + 1, 0, 0)
+    points, weights = _gauss(degree // 2 + 1, 0)
     return points[:, None], weights
 
 
@@ -224,7 +230,7 @@ def _simplex_rule(dimension: int, degree: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _collapsed_rule(dimension: int, degree: int) -> tuple[np.ndarray, np.ndarray]:
     """Gauss points of the simplex, as a cube pinched axis after axis (Stroud, 1971)."""
-    axes = [roots_jacobi(degree // 2 + 1, axis, 0) for axis in range(dimension)]
+    axes = [_gauss(degree // 2 + 1, axis) for axis in range(dimension)]
     points = np.stack(np.meshgrid(*[x for x, _ in axes], indexing="ij"), -1).reshape(-1, dimension)
     weights = np.stack(np.meshgrid(*[w for _, w in axes], indexing="ij"), -1).reshape(-1, dimension)
     unit = (points + 1) / 2

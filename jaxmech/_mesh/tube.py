@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from .._runtime.argument_checks import check_counts, check_real, numeric_array
 from .._runtime.array_types import Bool, Float, Int
@@ -44,6 +43,8 @@ def edges_to_quads(mesh: Mesh, orientations: Any, *, radius: Any, sides: int = 1
     if isinstance(mesh.points, Tracer):
         raise TypeError("edges_to_quads: the cells it makes depend on the values of points, call it outside jit.")
     points, count = np.asarray(mesh.points), len(mesh.points)
+    from scipy.spatial.transform import Rotation  # imported where it is used: it takes long
+
     turns = Rotation.from_quat(_quaternions(orientations, count)).as_matrix()
     axes = _half_axes(radius, count)
     angle = 2 * np.pi * np.arange(sides) / sides

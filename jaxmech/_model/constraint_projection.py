@@ -15,6 +15,7 @@ import numpy as np
 from .._constraint.base import AbstractProjectiveConstraint
 from .._math.indexing import add_rows, put_rows, take_rows
 from .._runtime.array_types import Array, Int
+from .._runtime.host_arrays import as_data
 from .._scene.parameter import is_concrete, over_elements
 from .._sparse.block_matrix import BlockMatrix, Pair
 from .._sparse.triplets import Triplets
@@ -113,7 +114,7 @@ def touched_blocks(
                 hit = nodes[order][at] == places
                 blocks = np.flatnonzero(hit).astype(np.int32)
                 local = order[at[hit]].astype(np.int32)
-                found.append(Touched(name, pair, side, jnp.asarray(blocks), jnp.asarray(local)))
+                found.append(Touched(name, pair, side, as_data(blocks), as_data(local)))
     return tuple(found)
 
 
@@ -166,8 +167,7 @@ def constrain_triplets(system: System, x: Mapping[str, Array], triplets: Triplet
 
 def check_constraints(system: System, state: State) -> None:
     """Raise `ValueError` where one constraint names a node twice, or two constraints of a node disagree."""
-    seen: dict[tuple[str, int], str] = {}
-    details: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    earlier: list[str] = []
     for name, constraint in system.constraints.items():
         on = constraint.on[0]
         nodes = np.asarray(on.nodes)
@@ -176,25 +176,32 @@ def check_constraints(system: System, state: State) -> None:
             raise ValueError(f"'{name}' names node {twice} of state '{on.state}' more than once.")
         if not is_concrete(*jax.tree.leaves(constraint)):
             continue
-        dof = system.dofs[on.state]
-        moves = not constraint.is_homogeneous
-        details[name] = (nodes, np.asarray(node_projectors(system, constraint)), np.full(nodes.size, moves))
-        for i, node in enumerate(nodes):
-            other = seen.setdefault((on.state, int(node)), name)
-            if other != name:
-                where = int(np.flatnonzero(details[other][0] == node)[0])
-                _check_pair((other, name), node, details[other], where, details[name], i, dof.deriv_size)
+        for other in earlier:
+            first = system.constraints[other]
+            if first.on[0].state == on.state:
+                _, i, j = np.intersect1d(np.asarray(first.on[0].nodes), nodes, return_indices=True)
+                if i.size:  # projectors are programs to compile: only those that must agree are looked at
+                    _check_shared(system, (other, name), nodes[j], (i, j))
+        earlier.append(name)
 
 
-def _check_pair(names, node, first, i, second, j, size) -> None:
-    P, Q = first[1][i], second[1][j]
+def _check_shared(system: System, names: tuple[str, str], nodes: np.ndarray, places: tuple[np.ndarray, np.ndarray]) -> None:
+    """Raise where two constraints disagree on the nodes that both name, which are of these numbers among their own."""
+    both = [system.constraints[name] for name in names]
+    P, Q = (np.asarray(node_projectors(system, c))[at] for c, at in zip(both, places, strict=True))
+    moves = not all(c.is_homogeneous for c in both)
+    for node, p, q in zip(nodes, P, Q, strict=True):
+        _check_pair(names, node, p, q, moves)
+
+
+def _check_pair(names: tuple[str, str], node: int, P: np.ndarray, Q: np.ndarray, moves: bool) -> None:
     if np.abs(P @ Q - Q @ P).max() > _COMMUTE:
         raise ValueError(
             f"'{names[0]}' and '{names[1]}' restrict node {node} in oblique directions; give that node one constraint "
             "that holds both."
         )
-    overlap = np.abs((np.eye(size) - P) @ (np.eye(size) - Q)).max() > _COMMUTE
-    if overlap and (first[2][i] or second[2][j]):
+    overlap = np.abs((np.eye(len(P)) - P) @ (np.eye(len(P)) - Q)).max() > _COMMUTE
+    if overlap and moves:
         raise ValueError(
             f"'{names[0]}' and '{names[1]}' disagree: both prescribe the same direction of node {node}, and at least one "
             "of them moves it. Leave the node to one of them."

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 from .._constraint.base import AbstractProjectiveConstraint
 from .._forcefield.base import AbstractForceField
@@ -12,8 +13,9 @@ from .._mapping.base import AbstractMapping
 from .._mass.base import AbstractMass
 from .._runtime.argument_checks import check_instance, check_real
 from .._runtime.array_types import Array
+from .._runtime.host_arrays import as_data, zeros
 from .._scene.dof import AbstractDof
-from .._scene.parameter import as_array
+from .._scene.parameter import as_array, is_concrete
 from .scene_checks import check_names, check_position, mapping_order
 from .state_checks import check_state
 
@@ -105,13 +107,13 @@ class System(eqx.Module):
         quaternion that is not of unit length, or a component that names a node that does not exist.
         """
         arrays = check_position(self, position)
-        velocity = {s: jnp.zeros((x.shape[0], self.dofs[s].deriv_size), x.dtype) for s, x in arrays.items()}
+        velocity = {s: zeros((x.shape[0], self.dofs[s].deriv_size), x.dtype) for s, x in arrays.items()}
         time = as_array(time)
         check_real("at_rest", "time", time)
         if time.ndim != 0:
             raise ValueError(f"at_rest: time must be one number of seconds, got shape {time.shape}.")
         dtype = jnp.result_type(*arrays.values()) if arrays else jnp.result_type(float)
-        return State(arrays, velocity, jnp.asarray(time, dtype))
+        return State(arrays, velocity, as_data(np.asarray(time), dtype) if is_concrete(time) else time.astype(dtype))
 
 
 def check_inputs(who: str, system: Any, state: Any) -> None:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .array_types import Array
+from .host_arrays import as_data
 from .jax_internals import Tracer
 
 _INT32_MAX = np.iinfo(np.int32).max
@@ -40,10 +41,11 @@ def index_array(owner: str, name: str, value: Any) -> Array:
         raise TypeError(f"{owner}: {name} must be whole numbers, got dtype {array.dtype}.")
     if array.dtype.itemsize >= 4 and array.size and not isinstance(array, Tracer):
         limits = np.iinfo(np.int32)
-        for number in (int(array.min()), int(array.max())):
+        numbers = np.asarray(array)
+        for number in (int(numbers.min()), int(numbers.max())):
             if not limits.min <= number <= limits.max:
                 raise ValueError(f"{owner}: {number} in {name} does not fit 32 bits.")
-    return jnp.asarray(array, dtype=jnp.int32)
+    return as_data(array, np.int32)
 
 
 def check_real(owner: str, name: str, value: Any, *, finite: bool = True) -> None:

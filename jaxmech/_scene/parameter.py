@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
-from .._codegen import AbstractElementSums, NodeRows, map_elements, vmap_elements
+from .._codegen import AbstractElementSums, NodeRows, is_compiled, map_elements, trace_and_map, vmap_elements
 from .._runtime.argument_checks import check_real, numeric_array
+from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import Tracer
 from .stencil import Stencil
 
@@ -31,14 +32,17 @@ def is_concrete(*arrays: Any) -> bool:
 def as_array(value: Any) -> Any:
     """An array of what was given, whole numbers made real; what cannot be one passes, to be refused by `check_real`."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
-        value = jnp.asarray(float(value), jnp.result_type(float))
+        value = as_data(np.asarray(float(value), jnp.result_type(float)))
     elif isinstance(value, (bool, float, complex, np.number, np.bool_)):
-        value = jnp.asarray(value)
+        value = as_data(value)
     elif isinstance(value, (list, tuple, np.ndarray)):
         try:
-            value = jnp.asarray(numeric_array("", "", value))
+            value = numeric_array("", "", value)
         except TypeError:
             return value
+        if isinstance(value, np.ndarray):
+            kind = jnp.result_type(float) if value.dtype.kind in "iu" else None
+            value = as_data(value, kind)
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.integer):
         value = value.astype(jnp.result_type(float))
     return value
@@ -173,9 +177,10 @@ def over_elements(
 
 
 def trace_elements(component: eqx.Module, stencils: tuple[Stencil, ...], function: Callable, *args: Any) -> Any:
-    """`over_elements` where only the trace is read, and nothing is run."""
+    """`over_elements` of arguments that are being traced, where only the trace is read, and nothing is run."""
     view, axes = element_view(component, stencils)
-    return vmap_elements(function, (axes, *(0 for _ in args)), view, *args)
+    mapped = trace_and_map if is_compiled() else vmap_elements  # what was traced once is known again
+    return mapped(function, (axes, *(0 for _ in args)), view, *args)
 
 
 def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...]) -> None:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.host_arrays import as_data
 from .gather_reduction import Reduction
 from .pattern import unique_pairs
 
@@ -56,7 +57,7 @@ class PairSums(eqx.Module):
             return tuple(Reduction.build(own, rows.size) for own in slots)
 
         # Sorted by columns, the blocks of a pattern that is its own mirror image are the images of those sorted by rows.
-        mirror = jnp.asarray(np.lexsort((rows, columns)), jnp.int32) if upper else None
+        mirror = as_data(np.lexsort((rows, columns)), np.int32) if upper else None
         return cls(plans(whole), plans(upper), mirror)
 
     def within(self, positions: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> "PairSums":

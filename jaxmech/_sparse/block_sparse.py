@@ -1,15 +1,19 @@
 """A sparse matrix of small dense blocks between two states."""
 
+from typing import TYPE_CHECKING
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import sparse
 
 from .._math.indexing import all_within, marked, take_rows
 from .._runtime.argument_checks import check_choice, numeric_array
 from .._runtime.array_types import Array, Float, Int
 from .pattern import BlockPattern
 from .spmv import block_product
+
+if TYPE_CHECKING:  # imported where it is used: it takes long
+    from jax.experimental import sparse
 
 
 class BlockSparse(eqx.Module):
@@ -69,16 +73,20 @@ class BlockSparse(eqx.Module):
             raise ValueError(f"a block matrix of {self.pattern.shape} blocks does not store its whole diagonal.")
         return take_rows(self.values, self.pattern.diagonal)
 
-    def to_bcoo(self) -> sparse.BCOO:
+    def to_bcoo(self) -> "sparse.BCOO":
         """The exchange type of JAX: a `BCOO` with `n_dense=2`, of shape `(n, m, r, c)`."""
         indices = jnp.stack([self.pattern.rows, self.pattern.columns], axis=1)
         shape = (*self.pattern.shape, *self.values.shape[1:])
+        from jax.experimental import sparse
+
         return sparse.BCOO((self.values, indices), shape=shape, indices_sorted=True, unique_indices=True)
 
-    def to_bcsr(self) -> sparse.BCSR:
+    def to_bcsr(self) -> "sparse.BCSR":
         """JAX's compressed rows: a `BCSR` with `n_dense=2`, of shape `(n, m, r, c)`."""
         shape = (*self.pattern.shape, *self.values.shape[1:])
         arrays = (self.values, self.columns, self.row_index)
+        from jax.experimental import sparse
+
         return sparse.BCSR(arrays, shape=shape, indices_sorted=True, unique_indices=True)
 
     def to_scipy(self, format: str = "bsr"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._codegen import AbstractElementSums, Places, are_few
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.host_arrays import as_data
 from .block_accumulation import mirrored
 from .gather_reduction import Reduction
 from .pattern import unique_pairs
@@ -29,7 +30,7 @@ class ListSums(eqx.Module):
         if upper:
             rows, columns = np.concatenate([rows, columns]), np.concatenate([columns, rows])
         rows, columns, slots = unique_pairs(rows, columns, shape)
-        mirror = jnp.asarray(np.lexsort((rows, columns)), jnp.int32) if upper else None
+        mirror = as_data(np.lexsort((rows, columns)), np.int32) if upper else None
         return cls(Reduction.build(slots[:count], rows.size), mirror), (rows, columns)
 
     def __call__(self, blocks: Float[Array, "n r c"]) -> Float[Array, "z r c"]:

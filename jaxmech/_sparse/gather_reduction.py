@@ -15,6 +15,7 @@ import numpy as np
 
 from .._math.indexing import all_within, marked, nearest_rows_or_zeros, take_rows
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import (
     Primitive,
     ShapedArray,
@@ -63,12 +64,12 @@ class Reduction(eqx.Module):
             table = np.full((len(groups), width), slots.size, np.int32)
             filled = lane < counts[groups, None]
             table[filled] = order[(starts[groups, None] + lane)[filled]]
-            tables.append(jnp.asarray(table))
+            tables.append(as_data(table))
             position[groups] = offset + np.arange(len(groups))
             offset += len(groups)
         position[bucket < 0] = offset  # beyond the end: an empty group sums to zero
         is_identity = in_order and bool(np.all(counts == 1))
-        return cls(jnp.asarray(slots, jnp.int32), jnp.asarray(position), tuple(tables), is_identity)
+        return cls(as_data(slots, np.int32), as_data(position), tuple(tables), is_identity)
 
     @property
     def size(self) -> int:

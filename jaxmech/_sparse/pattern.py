@@ -9,6 +9,7 @@ import numpy as np
 from .._math.indexing import all_within, marked, take_rows
 from .._runtime.argument_checks import check_instance, numeric_array
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.host_arrays import as_data
 from .._runtime.results import is_traced
 from .gather_reduction import Reduction
 from .spmv_gather import RowProducts
@@ -85,7 +86,6 @@ class BlockPattern(eqx.Module):
             of_transposed = Reduction.build(columns[order], shape[1]), RowProducts.build(column_starts)
         where = np.flatnonzero(rows == columns)
         whole = shape[0] == shape[1] and where.size == shape[0]
-        as_data = jnp.asarray
         return cls(
             as_data(rows),
             as_data(columns),

@@ -15,6 +15,7 @@ import numpy as np
 from .._math.indexing import all_within, marked, nearest_rows, nearest_rows_or_zeros, take_rows
 from .._runtime.array_types import Array, Bool, Float, Int
 from .._runtime.devices import divided
+from .._runtime.host_arrays import as_data
 from .segment_sum import sum_entries
 
 _FILL = 0.15  # padding that is allowed, as a share of the blocks, for fewer buckets to compile
@@ -40,9 +41,9 @@ class RowProducts(eqx.Module):
             position[rows] = place + np.arange(rows.size)
             place += rows.size
         return cls(
-            tuple(jnp.asarray(row_starts[rows], jnp.int32) for rows in buckets),
-            tuple(jnp.asarray(lengths[rows], jnp.int32) for rows in buckets),
-            jnp.asarray(position),
+            tuple(as_data(row_starts[rows], np.int32) for rows in buckets),
+            tuple(as_data(lengths[rows], np.int32) for rows in buckets),
+            as_data(position),
             tuple(int(lengths[rows].max()) for rows in buckets),
         )
 

@@ -1,12 +1,11 @@
 """Unassembled blocks: rows, columns and values, duplicates allowed. What components emit, and what a user may sum."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import sparse
 
 from .._math.indexing import all_within, marked
 from .._runtime.argument_checks import check_choice, check_counts, check_instance
@@ -14,6 +13,9 @@ from .._runtime.array_types import Array, Float, Int
 from .._runtime.results import is_traced
 from .gather_reduction import Reduction
 from .pattern import BlockPattern, unique_pairs
+
+if TYPE_CHECKING:  # imported where it is used: it takes long
+    from jax.experimental import sparse
 
 
 class Triplets(eqx.Module):
@@ -63,10 +65,12 @@ class Triplets(eqx.Module):
         """The transposed blocks."""
         return Triplets((self.states[1], self.states[0]), self.columns, self.rows, self.blocks.swapaxes(1, 2))
 
-    def to_bcoo(self, shape: tuple[int, int]) -> sparse.BCOO:
+    def to_bcoo(self, shape: tuple[int, int]) -> "sparse.BCOO":
         """A `BCOO` with `n_dense=2`, of shape `(*shape, r, c)`; repeats are kept."""
         self._check_places(shape)
         indices = jnp.stack([self.rows, self.columns], axis=1)
+        from jax.experimental import sparse
+
         return sparse.BCOO((self.blocks, indices), shape=(*shape, *self.blocks.shape[1:]))
 
     def to_dense(self, shape: tuple[int, int]) -> Float[Array, "R C"]:

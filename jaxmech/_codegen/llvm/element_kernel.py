@@ -32,12 +32,13 @@ class Kernel:
     """A program compiled for a CPU, of arrays or `NodeRows` of all elements.
 
     The first outputs, of which `places` says where their rows go, are not given back: each row is added to one of a sum.
+    `lanes`: the elements of a kernel for fewer than `WIDTH`, all of which it takes at once.
     Raises `NotCompilable` for a program that has no such form.
     """
 
-    def __init__(self, program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places] = ()):
+    def __init__(self, program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places] = (), lanes: int = WIDTH):
         self._shapes = [(v.aval.shape, v.aval.dtype) for v in program.jaxpr.outvars]
-        self._function = ForeignFunction(*kernel_text(program, arrays, places))
+        self._function = ForeignFunction(*kernel_text(program, arrays, places, lanes), optimised=lanes == WIDTH)
 
     def __call__(
         self,
@@ -48,7 +49,7 @@ class Kernel:
         unsummed: Array | int = 0,
         own: Mapping[int, bool] | None = None,
     ) -> list[Array]:
-        """The sums, and the other outputs of `count` elements, `WIDTH` at least, from `start` on.
+        """The sums, and the other outputs of `count` elements, its `lanes` at least, from `start` on.
 
         `unsummed`: the first element whose rows are added to the sums. `own`: by the `id` of an array, whether every scene
         has one of its own, and the array another axis in front; so do results.
@@ -105,7 +106,7 @@ class KernelText(NamedTuple):
     called: list[str]
 
 
-def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places]) -> KernelText:
+def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], lanes: int = WIDTH) -> KernelText:
     """The loop over all elements."""
     for v in (*program.jaxpr.invars, *program.jaxpr.outvars):
         if v.aval.size == 0:
@@ -122,10 +123,10 @@ def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence
         if axis is None:
             inputs.append(_of_all(before, i, a))
         elif isinstance(a, NodeRows):
-            inputs.append(_at_nodes(arithmetic, i, a, numbers[id(a.nodes)]))
+            inputs.append(_at_nodes(arithmetic, i, a, numbers[id(a.nodes)], lanes))
             read.append(i)
         else:
-            inputs.append(_own(arithmetic, i, a))
+            inputs.append(_own(arithmetic, i, a, lanes))
     for n in nodes:
         there = [f"%there{i}" for i in read if arrays[i].nodes is n]
         if there:
@@ -138,7 +139,7 @@ def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence
         nothing = 1 if v.aval.dtype == bool else 0xFF
         poisoned += filled(f"%r{i}", f"%rows{i}" if is_sum else "%count", size * v.aval.dtype.itemsize, nothing)
         if not is_sum:
-            _store(arithmetic, i, output, v.aval.dtype)
+            _store(arithmetic, i, output, v.aval.dtype, lanes)
             continue
         before += cleared(f"%r{i}", f"%rows{i}", v.aval)
         mirror = None if places[i].mirror is None else f"%a{arguments + 1}"
@@ -151,7 +152,7 @@ def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence
     given = ["start", "count", "unsummed", *(f"rows{i}" for i in range(len(places))), *(f"there{i}" for i in read)]
     before = [*check.finished(poisoned), *before]
     ready = "fine" if check.functions else "begin"
-    loop = _loop(before, ready, arithmetic.lines, pointers(arguments, len(outputs)), given)
+    loop = _loop(before, ready, arithmetic.lines, pointers(arguments, len(outputs)), given, lanes)
     text = "\n".join([*arithmetic.declarations, *check.functions, loop])
     return KernelText(text, arguments, len(outputs), len(given), sorted(arithmetic.called))
 
@@ -178,7 +179,7 @@ def _of_all(lines: list[str], number: int, a: Any) -> np.ndarray:
     return result
 
 
-def _own(arithmetic: VectorArithmetic, number: int, a: Any) -> np.ndarray:
+def _own(arithmetic: VectorArithmetic, number: int, a: Any, lanes: int) -> np.ndarray:
     """The scalars of the row that every element has of an array."""
     shape, scalar = a.shape[1:], _memory(a.dtype)
     size, pointer = int(np.prod(shape)), f"%o{number}"
@@ -186,18 +187,18 @@ def _own(arithmetic: VectorArithmetic, number: int, a: Any) -> np.ndarray:
     arithmetic.lines.append(f"  {pointer} = getelementptr {scalar}, ptr %a{number}, i64 {pointer}.at")
     result = np.empty(shape, object)
     for k, place in enumerate(np.ndindex(shape)):
-        result[place] = _gathered(arithmetic, a.dtype, [(pointer, size * lane + k) for lane in range(WIDTH)])
+        result[place] = _gathered(arithmetic, a.dtype, [(pointer, size * lane + k) for lane in range(lanes)])
     return result
 
 
-def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int) -> np.ndarray:
+def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int, lanes: int) -> np.ndarray:
     """The scalars of the nodes that every element has."""
     lines, scalar, integer = arithmetic.lines, _memory(a.dtype), _memory(a.nodes.dtype)
     each, size = int(np.prod(a.nodes.shape[1:])), int(np.prod(a.values.shape[1:]))
     lines.append(f"  %o{number} = mul i64 %element, {each}")
     result = np.empty((each, size), object)
     for n in range(each):
-        rows = [f"%o{number}.{n}.{lane}" for lane in range(WIDTH)]
+        rows = [f"%o{number}.{n}.{lane}" for lane in range(lanes)]
         for lane, row in enumerate(rows):
             lines += [
                 f"  {row}.at = add i64 %o{number}, {each * lane + n}",
@@ -211,7 +212,7 @@ def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int
 
 
 def _gathered(arithmetic: VectorArithmetic, dtype: Any, places: Sequence[tuple[str, int]]) -> Vector:
-    """A vector of numbers, each so many numbers after a pointer."""
+    """A vector of numbers, each so many numbers after a pointer; the last one again where there are fewer."""
     scalar, last = _memory(dtype), "poison"
     for lane, (pointer, offset) in enumerate(places):
         name = arithmetic.fresh()
@@ -220,6 +221,11 @@ def _gathered(arithmetic: VectorArithmetic, dtype: Any, places: Sequence[tuple[s
             f"  {name}.one = load {scalar}, ptr {name}.at",
             f"  {name} = insertelement <{WIDTH} x {scalar}> {last}, {scalar} {name}.one, i32 {lane}",
         ]
+        last = name
+    if len(places) < WIDTH:
+        vector, name = f"<{WIDTH} x {scalar}>", arithmetic.fresh()
+        which = ", ".join(f"i32 {min(lane, len(places) - 1)}" for lane in range(WIDTH))
+        arithmetic.lines.append(f"  {name} = shufflevector {vector} {last}, {vector} poison, <{WIDTH} x i32> <{which}>")
         last = name
     return _loaded(arithmetic.lines, last, dtype)
 
@@ -232,7 +238,7 @@ def _loaded(lines: list[str], name: str, dtype: Any) -> Vector:
     return Vector(f"{name}.true", dtype)
 
 
-def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype: Any) -> None:
+def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype: Any, lanes: int) -> None:
     """The scalars of an output: all elements' first, all elements' second, ..."""
     scalar, align = _memory(dtype), np.dtype(dtype).itemsize
     for k, x in enumerate(output.flat):
@@ -246,11 +252,21 @@ def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype:
             f"  {name}.row = mul i64 %count, {k}",
             f"  {name}.at = add i64 {name}.row, %lane",
             f"  {name} = getelementptr {scalar}, ptr %r{number}, i64 {name}.at",
-            f"  store <{WIDTH} x {scalar}> {value}, ptr {name}, align {align}",
         ]
+        if lanes == WIDTH:
+            arithmetic.lines.append(f"  store <{WIDTH} x {scalar}> {value}, ptr {name}, align {align}")
+            continue
+        for lane in range(lanes):  # there is no room for the others
+            arithmetic.lines += [
+                f"  {name}.one{lane} = extractelement <{WIDTH} x {scalar}> {value}, i32 {lane}",
+                f"  {name}.to{lane} = getelementptr {scalar}, ptr {name}, i64 {lane}",
+                f"  store {scalar} {name}.one{lane}, ptr {name}.to{lane}",
+            ]
 
 
-def _loop(before: Sequence[str], ready: str, lines: Sequence[str], arrays: Sequence[str], numbers: Sequence[str]) -> str:
+def _loop(
+    before: Sequence[str], ready: str, lines: Sequence[str], arrays: Sequence[str], numbers: Sequence[str], lanes: int
+) -> str:
     """Eight elements at a time; the last eight overlap those before, so that every one of them is computed alike."""
     return "\n".join(
         [
@@ -259,7 +275,7 @@ def _loop(before: Sequence[str], ready: str, lines: Sequence[str], arrays: Seque
             "begin:",
             *before,
             "  %added = sub i64 %unsummed, %start",
-            f"  %last = sub i64 %count, {WIDTH}",
+            f"  %last = sub i64 %count, {lanes}",
             "  br label %loop",
             "loop:",
             f"  %reached = phi i64 [ 0, %{ready} ], [ %next, %done ]",

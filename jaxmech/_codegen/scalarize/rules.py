@@ -224,6 +224,10 @@ def boxed(values: Any) -> Scalars:
 
 def evaluated(eqn: Any, *operands: np.ndarray) -> list[Any]:
     """The equation on numbers, while tracing."""
+    if eqn.primitive.name == "iota":  # in nearly every element function: as a program of JAX it would be compiled
+        shape, axis = eqn.params["shape"], eqn.params["dimension"]
+        numbers = np.arange(shape[axis], dtype=eqn.params["dtype"])
+        return [np.broadcast_to(np.expand_dims(numbers, [i for i in range(len(shape)) if i != axis]), shape)]
     with jax.ensure_compile_time_eval():
         outcome = eqn.primitive.bind(*map(jax.numpy.asarray, operands), **eqn.params)
     return list(outcome) if eqn.primitive.multiple_results else [outcome]

@@ -1,0 +1,29 @@
+"""Arrays made on the host, handed to JAX without a program.
+
+`jnp.asarray` of a NumPy array or of a number, and `jnp.zeros`, compile a program for every shape they meet: small ones, but
+a scene is made of dozens of arrays, and each program costs more than all the work of validation.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .array_types import Array
+from .jax_internals import Tracer
+
+
+def as_data(values: Any, dtype: Any = None) -> Array:
+    """An array of JAX with the contents of a host array or of numbers, which may be changed afterwards."""
+    if isinstance(values, jax.Array):
+        return jnp.asarray(values, dtype)
+    host = values if dtype is None and isinstance(values, float) else np.asarray(values, dtype)
+    array = jax.device_put(host, may_alias=False)
+    # While a function is traced it would be an equation of the trace, where `jnp.asarray` makes a constant.
+    return jnp.asarray(values, dtype) if isinstance(array, Tracer) else array
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """`jnp.zeros`."""
+    return as_data(np.zeros(shape, dtype))

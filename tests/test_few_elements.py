@@ -1,0 +1,83 @@
+"""Kernels of fewer elements than a vector has entries, and element functions that are traced once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmech._codegen import dispatch
+from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.program.nodal_gather import NodeRows
+
+TRACES = []
+
+
+def element(x, p, shared):
+    """Long enough for a kernel, of a row, of rows at nodes, and of what all share; whole numbers and truth values too."""
+    TRACES.append(x.shape)
+    for _ in range(60):
+        x = jnp.sin(x) * shared + p[::-1]
+    return x @ x, x > 0, jnp.sum(p, axis=0), jnp.sum(x > 0, dtype=jnp.int32)
+
+
+@pytest.mark.quick
+def test_a_few_elements_are_as_many(rng, monkeypatch):
+    made = []
+    kind = dispatch.Kernel
+    monkeypatch.setattr(dispatch, "Kernel", lambda *a: made.append(a[-1]) or kind(*a))
+    nodes = jnp.asarray(rng.integers(0, 9, (7, 3)), jnp.int32)
+    x, values, shared = (jnp.asarray(rng.normal(size=s)) for s in ((7, 3), (9,), (3,)))
+
+    def found(count):
+        def mapped(x, values, shared):
+            rows = NodeRows(values, nodes[:count])
+            return map_elements(element, (0, 0, None), x[:count], rows, shared)
+
+        def plain(x, values, shared):
+            return jax.vmap(element, (0, 0, None))(x[:count], values[nodes[:count]], shared)
+
+        def all_of(f, *a):
+            return f(*a), jax.grad(lambda *a: jnp.sum(f(*a)[0]), (0, 1, 2))(*a)
+
+        return all_of(mapped, x, values, shared), all_of(plain, x, values, shared)
+
+    both = jax.jit(lambda: [found(count) for count in (1, 2, 7)])()
+    assert {1, 2, 7} <= set(made)
+    for mapped, plain in both:
+        for one, other in zip(jax.tree.leaves(mapped), jax.tree.leaves(plain), strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_numbers_of_nodes_that_do_not_exist(rng):
+    """Of a few elements as of many: NaN."""
+    x, values = jnp.asarray(rng.normal(size=(2, 3))), jnp.asarray(rng.normal(size=9))
+
+    @jax.jit
+    def first(nodes):
+        return map_elements(element, (0, 0, None), x, NodeRows(values, nodes), jnp.ones(3))[0]
+
+    assert np.isfinite(first(jnp.asarray([[0, 1, 8], [2, 3, 4]]))).all()
+    assert np.isnan(first(jnp.asarray([[0, 1, 9], [2, 3, 4]]))).any()
+
+
+def test_an_element_function_is_traced_once(monkeypatch):
+    """Closures of equal contents are one function; of other contents, or of arrays, they are not."""
+    del monkeypatch  # asked for, so that nothing is known yet
+
+    def closing_over(number):
+        def of_one(x):
+            TRACES.append(number)
+            return number * x
+
+        return of_one
+
+    def results(*numbers):
+        TRACES.clear()
+        x = jnp.arange(3.0)
+        found = jax.jit(lambda: [map_elements(closing_over(n), (0,), x) for n in numbers])()
+        return len(TRACES), [float(np.asarray(f)[1]) for f in found]
+
+    assert results(2.0, 2.0, 2.0) == (1, [2.0, 2.0, 2.0])
+    assert results(3.0, 4.0, 3, True) == (4, [3.0, 4.0, 3.0, 1.0])
+    assert results(jnp.float32(2.0), jnp.float32(3.0)) == (2, [2.0, 3.0])
