@@ -95,8 +95,9 @@ def test_steps_are_those_of_the_loop(dtype, c, name, request):
         np.testing.assert_allclose(x, x_, atol=1e3 * unit * size)
         np.testing.assert_allclose(residual, residual_, rtol=1e3 * unit)
         return
-    # A recursion of many steps loses its directions to rounding: it may arrive somewhat sooner or later.
-    assert abs(int(steps) - int(steps_)) <= max(2, 0.2 * steps_)
+    # A recursion of many steps loses its directions to rounding: it may arrive somewhat sooner or later, and where it
+    # looks for what is below rounding, it arrives by chance.
+    assert name == "below rounding" or abs(int(steps) - int(steps_)) <= max(2, 0.2 * steps_)
     left = np.linalg.norm(np.asarray(A.to_dense(), float) @ np.ravel(x) - np.ravel(b))
     goal = {"an absolute tolerance": 1e-3, "below rounding": 1e3 * unit * np.linalg.norm(b)}.get(
         name, 1e-6 * np.linalg.norm(b)
