@@ -18,7 +18,7 @@ from .program.scatter_plan import AbstractElementSums
 
 
 def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractElementSums | None = None) -> Any:
-    """`jax.vmap(function, in_axes)(*arguments)`; with eight elements or more, as a scalarised program.
+    """`jax.vmap(function, in_axes)(*arguments)`; where it is compiled, as a scalarised program.
 
     With `sums`, not that but its sums over the elements, and what of it is not summed. Mapped arguments may be `NodeRows`.
 
