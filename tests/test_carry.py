@@ -94,7 +94,7 @@ class SymplecticEuler(jm.integrator.AbstractIntegrator):
     """`v1 = v0 + h a0`, `x1 = x0 + h v1`, whose carry are the masses: a scheme without any solve."""
 
     def init(self, system, state):
-        return jm.momentum(system, state.position, jax.tree.map(jnp.ones_like, state.velocity))
+        return jm.momentum(system, eqx.tree_at(lambda s: s.velocity, state, jax.tree.map(jnp.ones_like, state.velocity)))
 
     def step(self, system, state, carry, dt, *, throw=True):
         f = jm.integrator.project(system, jm.total_force(system, state))

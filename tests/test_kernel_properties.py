@@ -276,7 +276,7 @@ def test_every_primitive_with_every_pair_of_types(made):
 def test_as_arrays_of_scalars(count, pair, made, monkeypatch):
     """What XLA compiles where there are no kernels: scalarised programs of nine elements, and of seven what `vmap` makes."""
     monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
-    monkeypatch.setattr(dispatch, "_FEW", 1)
+    monkeypatch.setattr(dispatch, "_FEW", COUNT)
     straight = {name: f for name, f in OF_TWO.items() if (closed := program(f, *pair)) is not None and has_line(closed)}
     lines, staged = [], dispatch.staged
     monkeypatch.setattr(dispatch, "staged", lambda *a: lines.append(staged(*a)) or lines[-1])
