@@ -12,7 +12,7 @@ from .._model.dynamics import Fields, momentum, total_force
 from .._model.subsystem import weightless
 from .._model.system import State, System
 from .._model.terms import Factors, Terms
-from .compatibility import BuiltFor, no_attribute
+from .compatibility import BuiltFor, check_topology, no_attribute
 
 
 class AbstractLinearSystem(eqx.Module):
@@ -67,6 +67,7 @@ class AbstractLinearSystem(eqx.Module):
     @checked
     def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
         """`M u` of the main states, of any velocities `u`; by what is kept of the matrix, if that has all masses."""
+        check_topology(f"this {type(self).__name__}", self.built_for, system)
         return momentum(system, state.position, velocity)
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
@@ -93,7 +94,8 @@ class AbstractLinearSystem(eqx.Module):
 
         Made of the numbers of this very scene: another one has its own.
         """
-        del system, state
+        del state
+        check_topology(f"this {type(self).__name__}", self.built_for, system)
 
     @property
     def has_updates(self) -> bool:
@@ -103,7 +105,8 @@ class AbstractLinearSystem(eqx.Module):
     @checked
     def updated(self, system: System, state: State, carry: Any, factors: Factors) -> Any:
         """What is kept, ready for a step from `state` whose matrix has these factors; itself unless overridden."""
-        del system, state, factors
+        del state, factors
+        check_topology(f"this {type(self).__name__}", self.built_for, system)
         return carry
 
     def using(self, carry: Any) -> "AbstractLinearSystem":

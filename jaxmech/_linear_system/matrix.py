@@ -153,6 +153,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
 
     @checked
     def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
+        check_topology(f"this {type(self).__name__}", self.built_for, system)
         values = self._kept_masses(system)
         # Distinct blocks in row-major order, of places that the pattern has: as many are the same ones.
         if values is None or any(p not in values or values[p].shape[0] != a.blocks for p, a in self.patterns.items()):
@@ -193,6 +194,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
         if not self.terms.constrained or not system.constraints:
             return operator
+        check_topology(f"this {type(self).__name__}", self.built_for, system)
         check_pattern("constrain", operator, self.sizes, self.patterns)
         return constrain_matrix(system, self.touched, operator)
 

@@ -38,7 +38,8 @@ class KeptMatrix(eqx.Module):
 
 
 def _check_carry(this: AbstractLinearSystem, system: System, state: State, carry: Any, *_: Any, **__: Any) -> None:
-    del system, state
+    del state
+    check_topology(f"this {type(this).__name__}", this.built_for, system)
     check_instance(type(this).__name__, "the carry", carry, KeptMatrix)
 
 
@@ -125,7 +126,7 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
     @checked
     def init(self, system: System, state: State) -> KeptMatrix:
         """Room for the matrix, which the first step assembles."""
-        del system
+        check_topology(f"this {type(self).__name__}", self.built_for, system)
         size, dtype = {s: d for s, _, d in self.matrix.sizes}, jnp.result_type(*state.position.values())
         patterns = self.matrix.patterns.items()
         values = {(s, t): jnp.zeros((pattern.blocks, size[s], size[t]), dtype) for (s, t), pattern in patterns}

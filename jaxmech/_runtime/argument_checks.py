@@ -14,21 +14,40 @@ from .jax_internals import Tracer
 
 _INT32_MAX = np.iinfo(np.int32).max
 _LARGEST = 2**63  # JAX makes no number of a larger integer
+_NOT_OF_JAX = "gGm"  # what NumPy counts as numbers besides: long doubles, real and complex, and spans of time
 _RELATIVE = ("rtol", "rcond")  # tolerances that are chosen where there is none
 
 
 def numeric_array(owner: str, name: str, value: Any) -> Any:
     """`value` as an array of numbers or booleans, of NumPy unless JAX made (a part of) it. `TypeError` if it is none."""
-    if isinstance(value, jax.Array):
+    if isinstance(value, jax.Array) and has_numbers(value.dtype):
         return value
-    try:
-        parts = jax.tree.leaves(value)
-        array = jnp.asarray(value) if any(isinstance(p, jax.Array) for p in parts) else np.asarray(value)
-    except (TypeError, ValueError):
-        array = None
-    if array is None or not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
-        raise TypeError(f"{owner}: {name} must be numbers in an array, got {value!r:.80}.")
+    array = None
+    # A mask would be lost; bytes are text.
+    if not isinstance(value, jax.Array | np.ma.MaskedArray | bytearray | memoryview):
+        try:
+            parts = jax.tree.leaves(value)
+            array = jnp.asarray(value) if any(isinstance(p, jax.Array) for p in parts) else np.asarray(value)
+        except Exception:  # whatever the methods of an object raise; a list that holds itself has no end
+            array = None
+    if array is None or not has_numbers(array.dtype):
+        raise TypeError(f"{owner}: {name} must be numbers in an array, got {_said(value)}.")
     return array
+
+
+def has_numbers(dtype: Any) -> bool:
+    """Whether an array of this type holds numbers or booleans that JAX knows: no keys, no spans of time, no long doubles."""
+    return jnp.issubdtype(dtype, jnp.bool_) or (
+        jnp.issubdtype(dtype, jnp.number) and np.dtype(dtype).char not in _NOT_OF_JAX
+    )
+
+
+def _said(value: Any) -> str:
+    """A value as it is printed, shortened; its type where it cannot be."""
+    try:
+        return f"{value!r:.80}"
+    except Exception:
+        return f"an object of type {type(value).__name__}"
 
 
 def index_array(owner: str, name: str, value: Any) -> Array:
@@ -50,7 +69,7 @@ def index_array(owner: str, name: str, value: Any) -> Array:
 
 def check_real(owner: str, name: str, value: Any, *, finite: bool = True) -> None:
     """Raise unless `value` is an array of real numbers of 32 or 64 bits, that are `finite` where they can be looked at."""
-    if not isinstance(value, jax.Array | np.ndarray):
+    if not isinstance(value, jax.Array | np.ndarray) or isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{owner}: {name} must be a number or an array, got {value!r:.80}.")
     if value.dtype not in (np.float32, np.float64):  # half precision has no factorisation, nor digits enough
         raise TypeError(f"{owner}: {name} has dtype {value.dtype}, expected real numbers, float32 or float64.")
@@ -91,9 +110,12 @@ def _check_shape(owner: str, name: str, array: Any, shape: tuple[int | None, ...
 
 
 def check_path(owner: str, path: Any) -> None:
-    """Raise `TypeError` unless `path` names a file: a number would be one that is open already, standard output say."""
+    """Raise `TypeError` unless `path` names a file: a number would be one that is open already, standard output say;
+    `ValueError` for no name at all."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{owner}: path must be a string or a path, got {path!r:.80}.")
+    if not os.fspath(path):
+        raise ValueError(f"{owner}: path is empty.")
 
 
 def check_callable(owner: str, name: str, value: Any) -> None:
@@ -134,7 +156,13 @@ def check_tolerances(owner: str, **tolerances: Any) -> None:
     for name, value in tolerances.items():
         if (value is None and name in _RELATIVE) or isinstance(value, Tracer):
             continue
-        number = value.item() if isinstance(value, jax.Array | np.ndarray) and value.size == 1 else value
+        is_one = isinstance(value, jax.Array | np.ndarray) and value.size == 1 and has_numbers(value.dtype)
+        number = value.item() if is_one else value
         huge = isinstance(number, int) and number >= _LARGEST
-        if isinstance(number, bool) or not isinstance(number, Real) or huge or not 0 <= float(number) < float("inf"):
+        if (
+            isinstance(number, bool | np.timedelta64)
+            or not isinstance(number, Real)
+            or huge
+            or not 0 <= float(number) < float("inf")
+        ):
             raise ValueError(f"{owner}: {name} must be a number of at least 0, got {value!r:.80}.")

@@ -15,7 +15,7 @@ import numpy as np
 from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
 
 from .._codegen import AbstractElementSums, NodeRows, is_compiled, map_elements, trace_and_map, vmap_elements
-from .._runtime.argument_checks import check_real, numeric_array
+from .._runtime.argument_checks import check_real, has_numbers, numeric_array
 from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import Tracer
 from .stencil import Stencil
@@ -33,7 +33,7 @@ def as_array(value: Any) -> Any:
     """An array of what was given, whole numbers made real; what cannot be one passes, to be refused by `check_real`."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
         value = as_data(np.asarray(float(value), jnp.result_type(float)))
-    elif isinstance(value, (bool, float, complex, np.number, np.bool_)):
+    elif isinstance(value, (bool, float, complex, np.bool_)) or (isinstance(value, np.number) and has_numbers(value.dtype)):
         value = as_data(value)
     elif isinstance(value, (list, tuple, np.ndarray)):
         try:
