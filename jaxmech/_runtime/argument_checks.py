@@ -158,11 +158,6 @@ def check_tolerances(owner: str, **tolerances: Any) -> None:
             continue
         is_one = isinstance(value, jax.Array | np.ndarray) and value.size == 1 and has_numbers(value.dtype)
         number = value.item() if is_one else value
-        huge = isinstance(number, int) and number >= _LARGEST
-        if (
-            isinstance(number, bool | np.timedelta64)
-            or not isinstance(number, Real)
-            or huge
-            or not 0 <= float(number) < float("inf")
-        ):
+        is_real = isinstance(number, Real) and not isinstance(number, bool | np.timedelta64)
+        if not is_real or (isinstance(number, int) and number >= _LARGEST) or not 0 <= float(number) < float("inf"):
             raise ValueError(f"{owner}: {name} must be a number of at least 0, got {value!r:.80}.")
