@@ -20,7 +20,7 @@ from jaxmech._runtime.atomic_files import replacing
 
 MESH = jm.mesh.box_mesh(cells=(2, 1, 1), size=(1.0, 1.0, 1.0))
 FORMATS = [".vtk", ".vtu", ".msh", ".xdmf", ".mesh", ".inp", ".obj", ".off"]
-SURFACES = {".obj", ".off"}  # of triangles
+SURFACES = {".obj", ".off", ".ply"}  # of triangles
 
 
 def written(folder: Path, suffix: str) -> Path:
@@ -67,6 +67,23 @@ def test_damaged_meshes_are_refused_with_their_path(suffix, tmp_path, rng):
         else:
             assert isinstance(mesh, jm.mesh.Mesh) and np.isfinite(mesh.points).all()
     assert refused > 4
+
+
+@pytest.mark.parametrize("suffix", [".off", ".ply", ".mdpa", ".dat", ".node", ".bdf"])
+def test_a_mesh_cut_short_anywhere_ends(suffix, tmp_path):
+    """Readers wait for the word that ends a list, or for the first line that is no comment."""
+    whole, path = written(tmp_path, suffix), tmp_path / f"short{suffix}"
+    if suffix == ".node":
+        (tmp_path / "short.ele").write_bytes((tmp_path / "mesh.ele").read_bytes())
+    data, refused = whole.read_bytes(), 0
+    for cut in {0, 1, 2, *np.linspace(3, len(data) - 1, 40).astype(int).tolist()}:
+        path.write_bytes(data[:cut])
+        try:
+            jm.mesh.read_mesh(path)
+        except ValueError as error:
+            refused += 1
+            assert str(path) in str(error)
+    assert refused > 9 and jm.mesh.read_mesh(whole).cells.size > 0
 
 
 def test_a_damaged_pattern_is_refused_with_its_path(tmp_path, rng):

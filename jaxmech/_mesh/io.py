@@ -11,6 +11,7 @@ import numpy as np
 
 from .._runtime.argument_checks import check_instance, check_path, numeric_array
 from .._runtime.atomic_files import replacing
+from .ending_files import ending
 from .mesh import Mesh
 from .reference import reference_element
 
@@ -48,7 +49,8 @@ def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: in
     if kind is not None:
         reference_element(kind)
     with _one_error(f"read_mesh: path '{os.fspath(path)}' cannot be read"):
-        content = meshio.read(path)
+        with ending(meshio._files, meshio.tetgen._tetgen):
+            content = meshio.read(path)
         blocks = [(block.type, np.asarray(block.data)) for block in content.cells]
         # Binary VTK is big-endian, which JAX refuses.
         points = content.points.astype(content.points.dtype.newbyteorder("="))
