@@ -70,10 +70,15 @@ def test_whatever_takes_a_linear_system_refuses_it(tmp_path):
     jm.static_solve(BRACED, STATE, built[0])
     for linear_system in built:
         euler = jm.ImplicitEuler(linear_system)
+        carry, operator = linear_system.init(BRACED, STATE), linear_system.unconstrained(BRACED, STATE, STATICS)
         calls = [
             lambda ls=linear_system: ls.assemble(OTHERWISE, STATE, STATICS),
             lambda ls=linear_system: ls.unconstrained(OTHERWISE, STATE, STATICS),
             lambda ls=linear_system: ls.linearized(OTHERWISE, STATE, STATICS),
+            lambda ls=linear_system: ls.init(OTHERWISE, STATE),
+            lambda ls=linear_system, carry=carry: ls.updated(OTHERWISE, STATE, carry, STATICS),
+            lambda ls=linear_system: ls.momentum(OTHERWISE, STATE, STATE.velocity),
+            lambda ls=linear_system, operator=operator: ls.constrain(OTHERWISE, operator),
             lambda ls=linear_system: jm.static_solve(OTHERWISE, STATE, ls),
             lambda ls=linear_system: jm.solver.static_problem(OTHERWISE, STATE, ls),
             lambda euler=euler: euler.step(OTHERWISE, STATE, None, 0.01),

@@ -13,7 +13,8 @@ import matplotlib.pyplot as pyplot
 import numpy as np
 import pytest
 from public_names import PUBLIC
-from valid_calls import ARGUMENTS, CALLS, late, put_into_a_scene, scene
+from test_malformed_inputs import FRAME
+from valid_calls import ARGUMENTS, CALLS, block, late, put_into_a_scene, scene
 
 import jaxmech as jm
 
@@ -347,6 +348,39 @@ def test_a_state_is_refused_leaf_by_leaf(name):
         if not isinstance(result, ValueError | TypeError) or not re.search(rf"\b{leaf}\b", str(result)):
             failures.append(f"{leaf}, {label}: {result!r:.200}")
     assert not failures, "\n".join(failures)
+
+
+class Rude:
+    """What cannot be looked at."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("no")
+
+
+def test_what_numpy_takes_for_numbers_and_jax_does_not():
+    """By each of the ways in which numbers are taken in."""
+    wrong = [np.longdouble(2.0), np.ones(3, np.longdouble), np.timedelta64(2, "s"), np.ones(3, "timedelta64[s]")]
+    wrong += [np.ma.masked_array([1.0, 2.0, 3.0], [True, False, False]), bytearray(3), memoryview(b"abc"), jax.random.key(0)]
+    wrong += [Rude()]
+    takes = {
+        "mass": jm.Factors,
+        "young": lambda young: jm.material.NeoHookean(young, 0.3),
+        "gravity": lambda gravity: jm.System({"box": jm.Vec3()}, gravity=gravity),
+        "nodes": lambda nodes: jm.Stencil("box", nodes),
+        "points": lambda points: jm.mesh.Mesh(points, [[0, 1]], "edge"),
+        "rhs": lambda rhs: jm.matrix.eliminate_rows(block(), rhs, [0], [0.0]),
+        "x": lambda x: block().mv(x),
+        "position": lambda position: scene()[0].at_rest({"box": position, "frame": FRAME[:1]}),
+    }
+    for name, take in takes.items():
+        for value in wrong:
+            with pytest.raises((ValueError, TypeError), match=rf"\b{name}\b"):
+                take(value)
+    for value in (np.timedelta64(2, "s"), jax.random.key(0), np.ones((), "timedelta64[s]")):
+        with pytest.raises(ValueError, match="rtol"):
+            jm.solver.PCG(value)
+    with pytest.raises(ValueError, match="path is empty"):
+        jm.mesh.read_mesh("")
 
 
 def test_quaternions_are_refused_wherever_a_frame_is_given():
