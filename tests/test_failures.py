@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
-from jaxmech._model.fault import given
 from jaxmech._runtime import raise_if as _raise
 
 pytestmark = pytest.mark.quick
@@ -99,36 +98,6 @@ def test_each_failure_has_its_own_result_and_says_what_and_where(run, capfd):
             solve(True, **(FINE | case))
         assert caught.value.result == getattr(jm.RESULTS, result)
     assert not capfd.readouterr().err
-
-
-def test_rotations_that_are_traced_are_looked_at_too():
-    """A quaternion of another length than 1 cannot be refused under `jit`: it ends in a failure, in derivatives in NaN."""
-    rest = np.array([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
-    system = jm.System(
-        {"frame": jm.Rigid3()},
-        forces={"held": jm.force.AnchoredFrames(("frame", [0]), 1.0, 1.0, rest)},
-        masses={"body": jm.mass.RigidMass(("frame", [0]), 1.0, np.eye(3))},
-    )
-    state = system.at_rest({"frame": rest})
-    euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
-
-    def work(length):
-        turned = eqx.tree_at(lambda s: s.position["frame"], state, rest * jnp.ones(7).at[6].set(length))
-        return jm.energy(system, turned), turned
-
-    @jax.jit
-    def run(length):
-        (energy, turned), slope = jax.value_and_grad(work, has_aux=True)(length)
-        end, _, info = euler.step(system, turned, None, 0.1, throw=False)
-        return end.position["frame"], energy, slope, info.result
-
-    *found, result = jax.vmap(run)(jnp.array([1.0, 1 + 1e-7, 1 + 1e-4, 2.0, 0.0]))
-    for numbers in found:
-        np.testing.assert_array_equal(np.isnan(numbers).reshape(5, -1).any(axis=1), [False, False, True, True, True])
-    assert str(result) == "RESULTS[successful, successful, nonfinite_input, nonfinite_input, nonfinite_input]"
-    bad = eqx.tree_at(lambda s: s.position["frame"], state, 2 * jnp.asarray(rest))
-    names = [name for name, x in given(system, bad) if np.isnan(x).any()]
-    assert names == ["a rotation of 'frame' (its quaternion must be of length 1)"]
 
 
 def test_members_of_a_batch_are_named():

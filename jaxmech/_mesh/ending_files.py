@@ -43,4 +43,4 @@ def ending(*modules: ModuleType) -> Iterator[None]:
             yield
         finally:
             for module in modules:
-                del module.open
+                del module.open  # pyright: ignore[reportAttributeAccessIssue]

@@ -21,7 +21,6 @@ from .._runtime.results import is_traced
 from .._scene.dof import AbstractDof
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes, gathered, summed
-from .state_checks import with_marked_rotations
 from .subsystem import with_only, without_unloaded
 from .system import State, System
 from .validity import raise_undefined
@@ -47,7 +46,7 @@ def local_near(dofs: Mapping[str, AbstractDof], x0: Mapping[str, Array], x1: Map
 @full_precision
 def kinematics(system: System, position: Mapping[str, Array]) -> Fields:
     """The positions `(nodes, coord_size)` of every state, mapped ones included, from those of the main states."""
-    x = with_marked_rotations(system.dofs, position)
+    x = dict(position)
     for name in system.mapping_order:
         mapping = system.mappings[name]
         x[mapping.child] = over_elements(

@@ -11,7 +11,6 @@ from .._runtime.array_types import Array
 from .._runtime.jax_internals import unvmap_any
 from .._runtime.results import RESULTS
 from .dynamics import Fields, kinematics
-from .state_checks import marked_rotations
 from .system import State, System
 from .validity import element_validity
 
@@ -33,8 +32,6 @@ def given(system: System, state: State, h: Array | None = None) -> list[tuple[st
     """Every floating-point array of a scene, of a state and of a time step, by the name that a user knows it by."""
     named = [(_name(path), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(system)[0]]
     named += [(f"position of '{s}'", x) for s, x in state.position.items()]
-    rotations = marked_rotations(system.dofs, state.position)
-    named += [(f"a rotation of '{s}' (its quaternion must be of length 1)", x) for s, x in rotations.items()]
     named += [(f"velocity of '{s}'", v) for s, v in state.velocity.items()]
     named += [("the time", state.time), ("the time step dt", h)]
     return [(name, leaf) for name, leaf in named if eqx.is_inexact_array(leaf)]

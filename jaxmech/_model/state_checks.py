@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .._math.indexing import marked
 from .._math.rotation import UNIT_LENGTH
 from .._runtime.argument_checks import check_instance, check_real
-from .._runtime.array_types import Array
 from .._scene.dof import AbstractDof, Rigid3
 from .._scene.parameter import is_concrete
 
@@ -84,20 +81,3 @@ def check_values(name: str, dof: AbstractDof | None, x: np.ndarray) -> None:
         if defect.max() > UNIT_LENGTH:
             worst = int(np.argmax(defect))
             raise ValueError(f"{name}: the quaternion of node {worst}, {x[worst, 3:]}, is not of length 1.")
-
-
-def with_marked_rotations(dofs: Mapping[str, AbstractDof], position: Mapping[str, Array]) -> dict[str, Array]:
-    """Positions, NaN at the nodes whose quaternions are not of unit length, where they are being traced: what can be looked
-    at is refused by `check_values`."""
-    traced = {s: x for s, x in position.items() if not is_concrete(x)}
-    return {**position, **marked_rotations(dofs, traced)}
-
-
-def marked_rotations(dofs: Mapping[str, AbstractDof], position: Mapping[str, Array]) -> dict[str, Array]:
-    """The states with quaternions, NaN at the nodes where these are not of unit length."""
-    return {s: _marked(x) for s, x in position.items() if isinstance(dofs[s], Rigid3)}
-
-
-def _marked(frames: Array) -> Array:
-    squares = jnp.sum(frames[:, 3:] ** 2, axis=1)
-    return marked(frames, jnp.abs(squares - 1) <= 2 * UNIT_LENGTH)  # the square of a length near 1, to first order

@@ -156,8 +156,9 @@ def check_tolerances(owner: str, **tolerances: Any) -> None:
     for name, value in tolerances.items():
         if (value is None and name in _RELATIVE) or isinstance(value, Tracer):
             continue
-        is_one = isinstance(value, jax.Array | np.ndarray) and value.size == 1 and has_numbers(value.dtype)
-        number = value.item() if is_one else value
+        number = value
+        if isinstance(value, jax.Array | np.ndarray) and value.size == 1 and has_numbers(value.dtype):
+            number = value.item()
         is_real = isinstance(number, Real) and not isinstance(number, bool | np.timedelta64)
         if not is_real or (isinstance(number, int) and number >= _LARGEST) or not 0 <= float(number) < float("inf"):
             raise ValueError(f"{owner}: {name} must be a number of at least 0, got {value!r:.80}.")
