@@ -54,11 +54,12 @@ class ImplicitEuler(AbstractIntegrator):
     convergence of `p(x1, v1) - p(x0, v0) = h (f(x1, v1) - C v1 + supply)`, with `p = dT/dv` the momentum, so that a free
     body keeps its angular momentum. `C`: the Rayleigh damping of components (`System.rayleigh`), taken at the start of
     the step, with `rayleigh_stiffness` `rK` [s] and `rayleigh_mass` `rM` [1/s] for all components besides.
+    Constraints with multipliers hold at the end of a step, `g(x1) = C lambda1`: to first order in `h v1` when linearised.
 
     `linear_system`: built with the default `Terms()`. `solver`: `default_solver` of a time step unless given, or of any
     matrix where motion changes none of it. `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, for
     `newton=True`.
-    Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
+    Raises `ValueError` or `TypeError` for options out of range, and a `rayleigh_stiffness` beside such constraints; a step raises `FailedComputation`.
     Source: D. Baraff and A. Witkin, SIGGRAPH 1998, doi:10.1145/280814.280821.
 
     Example:
@@ -128,6 +129,7 @@ class ImplicitEuler(AbstractIntegrator):
     def advanced(
         self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = ""
     ) -> tuple[State, Any, StepInfo]:
+        _check_rayleigh(self, system)
         ready = self  # what is handed on as it came is known as such outside of the compiled step
         if carry is not None:
             if self.linear_system.has_updates:
@@ -144,6 +146,7 @@ class ImplicitEuler(AbstractIntegrator):
         check_inputs("ImplicitEuler", system, state)
         check_topology("the linear system of ImplicitEuler", self.built_for, system)
         check_time_step(dt)
+        _check_rayleigh(self, system)
         return _problem(self, system, state, jnp.asarray(dt, state.time.dtype))
 
 
@@ -160,7 +163,7 @@ def _all_factors(integrator: ImplicitEuler, h: Array) -> Factors:
 def _damping_product(system: System, state: State) -> Fields:
     """`B v`, and no work where no force knows a velocity."""
     zero = zero_forces(system, state.position)
-    part = with_only(system, forces=[name for name in system.forces if knows_velocity(system, name)])
+    part = with_only(system, forces=[name for name in system.force_fields if knows_velocity(system, name)])
     if not part.forces:
         return zero
     rate = jax.jvp(lambda v: force_at(part, state, zero, v), (state.velocity,), (state.velocity,))[1]
@@ -282,6 +285,17 @@ def _linear_step(
     end = problem.advance(dv)
     info = outcome(said, system, state, h, problem.b, end)
     return mark_failure(end, info.result != RESULTS.successful), info
+
+
+def _check_rayleigh(integrator: ImplicitEuler, system: System) -> None:
+    """Raise `ValueError` where damping in proportion to all stiffness would let constraints with multipliers give."""
+    c = integrator.rayleigh_stiffness
+    if system.multiplier_constraints and not (is_concrete(c) and float(c) == 0):
+        raise ValueError(
+            "ImplicitEuler: rayleigh_stiffness would damp the constraints with multipliers "
+            f"{sorted(system.multiplier_constraints)} too, which then give; name the force fields that are damped in "
+            "System(rayleigh=...)."
+        )
 
 
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
