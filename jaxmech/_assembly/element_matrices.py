@@ -59,7 +59,8 @@ def weighted_matrix(
     """`m M + b B + k K + c C` of one contribution, from its `own` matrices."""
     parts = []
     for kind in item.kinds:
-        factor = factors.of(kind.value) if getattr(terms, kind.value) else 0.0
+        part = "multipliers" if item.name in system.multiplier_constraints else kind.value
+        factor = factors.of(part) if getattr(terms, kind.value) else 0.0
         rayleigh = system.rayleigh.get(item.name)
         if kind is not MatrixKind.DAMPING and rayleigh is not None and terms.has_rayleigh:
             factor = factor + factors.of("rayleigh") * rayleigh

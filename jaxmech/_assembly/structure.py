@@ -130,7 +130,8 @@ def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
         kinds = [MatrixKind.STIFFNESS] if stiffness or rayleigh else []
         kinds += [MatrixKind.DAMPING] if damping else []
         if kinds:
-            constant = by_position.constant and by_velocity.constant and tangent_is_exact(system.force_fields[name])
+            constant = by_position.constant and by_velocity.constant and tangent_is_exact(field)
+            constant = constant and name not in system.multiplier_constraints  # which have a factor of their own
             items.append(Contribution(name, tuple(kinds), _is_symmetric(system, name), constant))
     for name, mass in system.masses.items():
         skipped = not terms.mapped and any(s.state in mapped for s in mass.on)

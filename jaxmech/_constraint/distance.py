@@ -15,7 +15,7 @@ class Distance(AbstractMultiplierConstraint):
     """`|b - a| - L = C lambda` of a point `a` and a point `b`: a rod without mass, that does not stretch or hardly.
 
     `on=((state, nodes a (e,)), (state, nodes b (e,)))`, of the same state or of different ones, mapped or not; `length` `L`
-    [m]; `multiplier`: a `Vec1` state, `lambda` [N] the tension of the rod, negative where it is pushed. `compliance` `C` [m/N].
+    [m]; `multiplier`: a `Vec1` state, `lambda` [N] the tension of the rod, negative if it is pushed. `compliance` `C` [m/N].
     Points that coincide have no direction: the matrix is then singular. Raises `ValueError` for other shapes, other states
     than points, and negative lengths or compliances.
     Source: C. Lanczos, *The Variational Principles of Mechanics*, 4th ed., 1970, ISBN 978-0-486-65067-8, chapter 2.12.

@@ -16,11 +16,11 @@ from .._scene.stencil import Stencils
 class AbstractMultiplierConstraint(Component):
     """An equation `g(x) = C lambda` of **one** element, with multipliers `lambda` that are unknowns of the system.
 
-    `on` says what nodes `g` reads, one stencil for each argument, of any states, mapped ones too. `multiplier` `(state, (e,))`
+    `on` says what nodes `g` reads, one stencil for each argument, of any states, mapped too. `multiplier` `(state, (e,))`
     names the node, of a main state of its own, that holds the multipliers of each element: `Vec1` for one equation, `Vec2`,
     `Vec3` for two and three. `compliance` `C` [m/N], 0 for a constraint that does not give. The energy is
-    `lambda . g(x) - lambda . C lambda / 2` [J]; the forces `-(dg/dx)^T lambda`, the matrix `(K, J^T; J, -C)` and the geometric
-    stiffness `lambda . d2g/dx2` are derived. `g` [m] has multipliers [N], `g` [rad] [N m].
+    `lambda . g(x) - lambda . C lambda / 2` [J]; the forces `-(dg/dx)^T lambda`, the matrix `(K, J^T; J, -C)` and the
+    geometric stiffness `lambda . d2g/dx2` are derived. `g` [m] has multipliers [N], `g` [rad] [N m].
 
     In statics `g = C lambda` holds at the solution. In a time step multipliers are taken at its end: `g(x1) = C lambda1` by
     `ImplicitEuler(newton=True)`, and to first order in `h v1` without; it is asked for anew in every step, so that
@@ -60,8 +60,8 @@ class AbstractMultiplierConstraint(Component):
             raise ValueError(f"{owner}: multiplier must be (state, nodes) with one node per element, shape (e,).")
         if self.multiplier[0].elements != self.on[0].elements:
             raise ValueError(
-                f"{owner}: multiplier names {self.multiplier[0].elements} nodes for {self.on[0].elements} elements; one each "
-                "is needed."
+                f"{owner}: multiplier names {self.multiplier[0].elements} nodes for {self.on[0].elements} elements; one "
+                "each is needed."
             )
         check_parameters(self, self.on)
 

@@ -59,7 +59,7 @@ class ImplicitEuler(AbstractIntegrator):
     `linear_system`: built with the default `Terms()`. `solver`: `default_solver` of a time step unless given, or of any
     matrix where motion changes none of it. `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, for
     `newton=True`.
-    Raises `ValueError` or `TypeError` for options out of range, and a `rayleigh_stiffness` beside such constraints; a step raises `FailedComputation`.
+    Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
     Source: D. Baraff and A. Witkin, SIGGRAPH 1998, doi:10.1145/280814.280821.
 
     Example:
@@ -129,7 +129,6 @@ class ImplicitEuler(AbstractIntegrator):
     def advanced(
         self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = ""
     ) -> tuple[State, Any, StepInfo]:
-        _check_rayleigh(self, system)
         ready = self  # what is handed on as it came is known as such outside of the compiled step
         if carry is not None:
             if self.linear_system.has_updates:
@@ -146,7 +145,6 @@ class ImplicitEuler(AbstractIntegrator):
         check_inputs("ImplicitEuler", system, state)
         check_topology("the linear system of ImplicitEuler", self.built_for, system)
         check_time_step(dt)
-        _check_rayleigh(self, system)
         return _problem(self, system, state, jnp.asarray(dt, state.time.dtype))
 
 
@@ -157,6 +155,7 @@ def _all_factors(integrator: ImplicitEuler, h: Array) -> Factors:
         damping=h,
         stiffness=h * (h + integrator.rayleigh_stiffness),
         rayleigh=h,
+        multipliers=h * h,  # what is damped may give, equations may not
     )
 
 
@@ -214,7 +213,8 @@ def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array
     """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
     start, free = _start(system, state, h), project(system, dv)
     end = {s: start[s] + free[s] for s in start}
-    if integrator.linear_system.is_rate_of_force(system) and not system.rayleigh:
+    undamped = not (system.rayleigh or (system.multiplier_constraints and _has_rayleigh(integrator, system)))
+    if integrator.linear_system.is_rate_of_force(system) and undamped:
         left = _left_at_once(integrator, system, state, h, end)
     else:
         product = integrator.linear_system.as_products(system, state, _all_factors(integrator, h)).mv(end)
@@ -287,17 +287,6 @@ def _linear_step(
     return mark_failure(end, info.result != RESULTS.successful), info
 
 
-def _check_rayleigh(integrator: ImplicitEuler, system: System) -> None:
-    """Raise `ValueError` where damping in proportion to all stiffness would let constraints with multipliers give."""
-    c = integrator.rayleigh_stiffness
-    if system.multiplier_constraints and not (is_concrete(c) and float(c) == 0):
-        raise ValueError(
-            "ImplicitEuler: rayleigh_stiffness would damp the constraints with multipliers "
-            f"{sorted(system.multiplier_constraints)} too, which then give; name the force fields that are damped in "
-            "System(rayleigh=...)."
-        )
-
-
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
     given = (integrator.rayleigh_stiffness, integrator.rayleigh_mass)
     return bool(system.rayleigh) or not all(is_concrete(c) and float(c) == 0 for c in given)
@@ -306,7 +295,7 @@ def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
 def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Array) -> StepEquilibrium:
     C = None
     if _has_rayleigh(integrator, system):
-        factors = Factors(integrator.rayleigh_mass, 0.0, integrator.rayleigh_stiffness, 1.0)
+        factors = Factors(integrator.rayleigh_mass, 0.0, integrator.rayleigh_stiffness, 1.0, multipliers=0.0)
         C = integrator.linear_system.unconstrained(system, state, factors)
     return StepEquilibrium(system, integrator.linear_system, state, h, C)
 

@@ -40,7 +40,7 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
     | any other matrix | `SparseDirect` |
     | the same, on a GPU | `SparseDirect("cudss")` with spineax; without it `PCG` if symmetric, else `GMRES` |
     | products only | `PCG` if symmetric, else `GMRES` |
-    | declared indefinite (constraints with multipliers) | the same with `MINRES` for `PCG`; in time steps no iterations first |
+    | declared indefinite (constraints with multipliers) | the same with `MINRES` for `PCG`; in time steps no iterations |
 
     `chain`: nodes touch only their neighbours in number, as in rods and cables. `batched`: many matrices at once, under
     `vmap`. `inertial`: of a time step, with mass, and other values in the next one: iterations go on for as long as they

@@ -123,11 +123,13 @@ def _product(system: System, state: State, terms: Terms, plan: Plan, factors: Fa
         rate = jax.jvp(lambda v: force_at(system, state, zero, v), (state.velocity,), (u,))[1]
         total = _add(total, -factors.damping, rate)
     k, g = factors.stiffness if terms.stiffness else 0.0, factors.of("geometric") if terms.has_geometric else 0.0
-    if factors.geometric is None and plan.is_rate_of_force and not _is_zero(k):
+    c = factors.of("multipliers") if terms.stiffness and system.multiplier_constraints else 0.0
+    alike = factors.geometric is None and (factors.multipliers is None or not system.multiplier_constraints)
+    if alike and plan.is_rate_of_force and not _is_zero(k):
         rate = jax.jvp(lambda d: force_at(system, state, d, state.velocity), (zero,), (u,))[1]
         total = _add(total, -factors.stiffness, rate)
-    elif not (_is_zero(k) and _is_zero(g)):
-        total = _add(total, 1.0, _by_parts(system, state, plan, k, g, u))
+    elif not (_is_zero(k) and _is_zero(g) and _is_zero(c)):
+        total = _add(total, 1.0, _by_parts(system, state, plan, (k, g, c), u))
     if terms.has_rayleigh and factors.has("rayleigh"):
         for name, coefficient in system.rayleigh.items():
             if name in system.force_fields:
@@ -140,18 +142,21 @@ def _product(system: System, state: State, terms: Terms, plan: Plan, factors: Fa
     return total
 
 
-def _by_parts(system: System, state: State, plan: Plan, k: Any, g: Any, u: Fields) -> Fields:
-    """`(k J^T K J + g G) u`, each part in the form that the plan names."""
+def _by_parts(system: System, state: State, plan: Plan, factors: tuple[Any, Any, Any], u: Fields) -> Fields:
+    """`(k J^T K J + g G) u`, each part in the form that the plan names; `c` for the `k` of constraints with multipliers."""
+    k, g, c = factors
     x = kinematics(system, state.position)
     v = velocities(system, x, state.velocity)
     jacobians = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}
     forces = mapped_forces(system, x, v, jacobians)
     moved = velocities(system, x, u)
     total = zero_forces(system, x)
-    if not _is_zero(k):
-        for name in system.force_fields:
-            total = _force_rate(system, name, total, x, v, moved)
-        total = {s: k * a for s, a in total.items()}
+    for factor, names in ((k, system.forces), (c, system.multiplier_constraints)):
+        if not _is_zero(factor):
+            own = zero_forces(system, x)
+            for name in names:
+                own = _force_rate(system, name, own, x, v, moved)
+            total = _add(total, factor, own)
     for name, form in plan.geometric:
         parents = system.mappings[name].parents
         blocks = geometric_blocks(system, name, x, forces[system.mappings[name].child], form)

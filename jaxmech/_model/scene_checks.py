@@ -178,14 +178,8 @@ def check_elements(system: Any, dtype: Any) -> None:
         if found != expected:
             raise ValueError(f"'{name}': {type(component).__name__} returns shapes {found}, expected {expected}.")
 
-    def of_right_kind(name: str, check: Any, *dofs: Any) -> None:
-        try:
-            check(*dofs)
-        except ValueError as error:
-            raise ValueError(f"'{name}': {error}") from error
-
     for name, field in system.forces.items():
-        of_right_kind(name, field.check_dofs, [system.dofs[s.state] for s in field.on])
+        _of_right_kind(name, field.check_dofs, [system.dofs[s.state] for s in field.on])
         x, v = element(field.on, "coord_size"), element(field.on, "deriv_size")
         if isinstance(field, AbstractEnergyForceField):
             attempt(name, field, field.on, lambda c, *x: c.element_energy(*x), [()], *x)
@@ -193,18 +187,25 @@ def check_elements(system: Any, dtype: Any) -> None:
             shapes = [tuple(u.shape[1:]) for u in v]
             attempt(name, field, field.on, lambda c, x, v: c.element_force(x, v), shapes, x, v)
     for name, mass in system.masses.items():
-        of_right_kind(name, mass.check_dofs, [system.dofs[s.state] for s in mass.on])
+        _of_right_kind(name, mass.check_dofs, [system.dofs[s.state] for s in mass.on])
         x, v = element(mass.on, "coord_size"), element(mass.on, "deriv_size")
         attempt(name, mass, mass.on, lambda c, x, v: c.element_kinetic_energy(x, v), [()], x, v)
     for name, mapping in system.mappings.items():
         size = system.dofs[mapping.child].coord_size
         parents = [system.dofs[s.state] for s in mapping.parents]
-        of_right_kind(name, mapping.check_dofs, parents, system.dofs[mapping.child])
+        _of_right_kind(name, mapping.check_dofs, parents, system.dofs[mapping.child])
         x = element(mapping.parents, "coord_size")
         attempt(name, mapping, mapping.parents, lambda c, *x: c.element_apply(*x), [(size,)], *x)
     for name, constraint in system.constraints.items():
-        of_right_kind(name, constraint.check_dofs, [system.dofs[s.state] for s in constraint.on])
-        if name in system.multiplier_constraints:
-            size = system.dofs[constraint.multiplier[0].state].deriv_size
-            x = element(constraint.on, "coord_size")
-            attempt(name, constraint, constraint.on, lambda c, *x: c.element_constraint(*x), [(size,)], *x)
+        _of_right_kind(name, constraint.check_dofs, [system.dofs[s.state] for s in constraint.on])
+    for name, constraint in system.multiplier_constraints.items():
+        shape = (system.dofs[constraint.multiplier[0].state].deriv_size,)
+        x = element(constraint.on, "coord_size")
+        attempt(name, constraint, constraint.on, lambda c, *x: c.element_constraint(*x), [shape], *x)
+
+
+def _of_right_kind(name: str, check: Any, *dofs: Any) -> None:
+    try:
+        check(*dofs)
+    except ValueError as error:
+        raise ValueError(f"'{name}': {error}") from error

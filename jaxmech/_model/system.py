@@ -21,7 +21,6 @@ from .multiplier_force import MultiplierForce
 from .scene_checks import check_names, check_position, mapping_order
 from .state_checks import check_state
 
-
 Constraint = AbstractProjectiveConstraint | AbstractMultiplierConstraint
 
 

@@ -17,7 +17,7 @@ _MOST = 8  # residuals that are all told
 def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarray) -> str:
     """The words for the first member that failed of a batch (any leading axes; none if there is no batch).
 
-    `names`: `who` failed; `load_steps` in all; of every one of the `states`, what it means that it is unconstrained; what was
+    `names`: `who` failed; `load_steps` in all; of each of the `states`, what it means that it is unconstrained; what was
     `given`, and the `components` with limits, in the order of their numbers. `numbers` (..., NUMBERS); `residuals` (...,
     those of the Newton iterations and, last, their rounding floor).
     """

@@ -25,12 +25,11 @@ from .._model.fault import diagnosed
 from .._model.system import State
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
-from .._sparse.block_matrix import BlockMatrix
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .linear_problem import LinearProblem
+from .rounding import of_multipliers, rounding_floor
 
-
-_TRAVELLED = 1e-2  # roots of the rounding unit that a prescribed motion, or a constraint, may be off by, relative to its size
+_TRAVELLED = 1e-2  # roots of the rounding unit that a prescribed motion may be off by, relative to its size
 
 
 class _Progress(eqx.Module):
@@ -84,31 +83,6 @@ def _stepped(problem: AbstractEquilibrium, u: Fields, d: Fields) -> State:
     return problem.state(problem.move(u, d))
 
 
-def _rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> tuple[Array, Array]:
-    """What the rounding of `u` makes of a residual that should be nil: `eps | |A_ii| |u| |`. And the residual of constraints
-    with multipliers that is near enough to nil, relative to the size of the positions; infinite where nobody asks."""
-    dtype = jnp.result_type(*jax.tree.leaves(u))
-    if not isinstance(A0, BlockMatrix):
-        return jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype)
-    size, eps = problem.rounding(u), jnp.finfo(A0.dtype).eps
-    if not problem.system.multiplier_states:
-        spread = {s: jnp.einsum("nij,nj->ni", jnp.abs(blocks), size[s]) for s, blocks in A0.diagonal.items()}
-        return eps * norm(project(problem.system, spread)), jnp.full((), jnp.inf, dtype)
-    # The forces of multipliers, and all of an equation that multipliers hold, come from off the diagonal.
-    spread = project(problem.system, _magnitude(A0).mv(size))
-    return eps * norm(spread), _TRAVELLED * jnp.sqrt(eps) * norm(_of_multipliers(problem, spread))
-
-
-def _magnitude(A0: BlockMatrix) -> BlockMatrix:
-    entries = A0.entries.values()
-    return eqx.tree_at(lambda a: [e.values for e in a.entries.values()], A0, [jnp.abs(e.values) for e in entries])
-
-
-def _of_multipliers(problem: AbstractEquilibrium, residual: Fields) -> Fields:
-    """The part that belongs to constraints with multipliers."""
-    return {s: residual[s] for s in problem.system.multiplier_states}
-
-
 def _converged(problem: AbstractEquilibrium, options: NewtonOptions, p: _Progress, R: Fields, gap_norm, u) -> Array:
     residual = norm(R)
     eps = jnp.finfo(residual.dtype).eps
@@ -120,7 +94,7 @@ def _converged(problem: AbstractEquilibrium, options: NewtonOptions, p: _Progres
         tolerance = jnp.where(p.scale <= p.floor, jnp.maximum(tolerance, p.floor), tolerance)
     travelled = gap_norm <= jnp.maximum(_TRAVELLED * jnp.sqrt(eps) * p.gap_scale, 16 * eps * norm(problem.rounding(u)))
     if problem.system.multiplier_states:
-        travelled &= norm(_of_multipliers(problem, R)) <= p.slack
+        travelled &= norm(of_multipliers(problem, R)) <= p.slack
     nothing_to_do = (residual == 0) & (gap_norm == 0)
     return nothing_to_do | ((p.steps > 0) & (residual <= tolerance) & travelled)
 
@@ -132,7 +106,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Field
     _, free, d, solution = _linear_solve(problem, A0, R, gap, solver, moved=moved)
     solved = solution.result == lx.RESULTS.successful
     unconstrained = solution.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
-    floor, slack = _rounding_floor(problem, A0, p.u)
+    floor, slack = rounding_floor(problem, A0, p.u)
     # A matrix that is not finite is singular to any solver.
     failure = RESULTS.where(jnp.isfinite(floor), reason(solution), RESULTS.not_finite)
     return _Progress(
