@@ -19,7 +19,7 @@ import jaxmech as jm
 
 jax.config.update("jax_enable_x64", True)
 LENGTH, WIDTH, GAP = 0.1, 0.02, 0.06  # [m] of a finger, its section, between the fingers
-MESH = jm.mesh.box_mesh((10, 2, 2), (LENGTH, WIDTH, WIDTH), origin=(0.0, 0.5 * GAP, -0.5 * WIDTH), kind="tetrahedron")
+MESH = jm.mesh.box_mesh(cells=(10, 2, 2), size=(LENGTH, WIDTH, WIDTH), origin=(0.0, 0.5 * GAP, -0.5 * WIDTH))
 RUBBER = jm.material.NeoHookean(1e5, 0.4)  # [Pa]
 X = np.asarray(MESH.points)  # of the left finger in the axes of the palm: along x, the inside faces the plane y = 0
 EYELETS = MESH.nodes_where(lambda x: (x[:, 1] == 0.5 * GAP) & (np.abs(x[:, 2]) < 1e-9))

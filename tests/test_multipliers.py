@@ -286,7 +286,8 @@ def test_what_does_not_fit_is_refused():
         jm.modes(system, rest, count=1)
 
 
-@pytest.mark.parametrize("newton", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("newton", [False, True])
 def test_damping_of_all_stiffness_lets_no_equation_give(newton):
     """Violations stay what they are without damping; derivatives by the damping, and products, are of the same step."""
     system = pendulum()

@@ -1,5 +1,6 @@
 """What is compiled before anything is computed: a scene is made of host arrays, and its structure is read from traces."""
 
+import os
 import re
 import subprocess
 import sys
@@ -49,3 +50,30 @@ def test_a_scene_is_made_on_the_host():
 
 def test_programs_are_counted():
     assert len(compiled_by("import jax.numpy as jnp\nfor n in range(1, 4): jnp.zeros(n) + 1")) >= 6
+
+
+@pytest.mark.slow
+def test_the_solve_is_kept_by_the_compilation_cache(tmp_path):
+    """Programs that factor on the host too, of which JAX keeps none that calls back: the next process compiles nothing."""
+    snippet = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    found = [missed_by(snippet, os.environ | cache) for _ in range(2)]
+    assert any("_solve" in name.name for name in tmp_path.iterdir())
+    assert found[0] > MOST and found[1] == 0, found
+
+
+def missed_by(code: str, environment: dict[str, str]) -> int:
+    """How many programs XLA compiles for a script."""
+    counted = """
+import jax
+from jax._src import compiler
+
+compile_and_load, programs = compiler.backend_compile_and_load, []
+compiler.backend_compile_and_load = lambda *a, **k: programs.append(1) or compile_and_load(*a, **k)
+exec(open(0).read(), {})
+print("PROGRAMS", len(programs))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", counted], input=code, capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+    )
+    return int(run.stdout.split("PROGRAMS")[1])
