@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -14,7 +15,8 @@ _HASH = 32  # bytes, before the code that they are of
 
 def kept_or_made(description: str, compiled: Callable[[], bytes]) -> bytes:
     """The code that `description` says all of, from the folder or else by `compiled`."""
-    folder = jax.config.jax_compilation_cache_dir if jax.config.jax_enable_compilation_cache else None
+    settings: Any = jax.config
+    folder = settings.jax_compilation_cache_dir if settings.jax_enable_compilation_cache else None
     if not folder or "://" in folder:  # a bucket somewhere
         return compiled()
     path = Path(folder, f"jaxmech-{hashlib.sha256(description.encode()).hexdigest()}.o")
@@ -26,7 +28,7 @@ def kept_or_made(description: str, compiled: Callable[[], bytes]) -> bytes:
         return kept[_HASH:]
     started = time.perf_counter()
     code = compiled()
-    if time.perf_counter() - started >= jax.config.jax_persistent_cache_min_compile_time_secs:
+    if time.perf_counter() - started >= settings.jax_persistent_cache_min_compile_time_secs:
         _write(path, hashlib.sha256(code).digest() + code)
     return code
 
