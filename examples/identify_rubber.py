@@ -34,20 +34,13 @@ def bar(cells):
     """The system, its rest state and its stiffness pattern. Symmetry planes leave the section free to contract."""
     mesh = jm.mesh.box_mesh(cells=cells, size=(LENGTH, SIDE, SIDE), kind="hexahedron")
     only = [tuple(axis == i for i in range(3)) for axis in range(3)]
-    walls = {
-        f"x{i}": jm.constraint.FixedComponents(("bar", mesh.nodes_where(lambda x, i=i: x[:, i] == 0)), only[i])
-        for i in range(3)
-    }
+    walls = [mesh.nodes_where(lambda x, i=i: x[:, i] == 0) for i in range(3)]
+    held = {f"x{i}": jm.constraint.FixedComponents(("bar", walls[i]), only[i]) for i in range(3)}
     grip = mesh.nodes_where(lambda x: x[:, 0] == LENGTH)
     ends = [[0.0, 0.0, 0.0], [9.0 * LENGTH, 0.0, 0.0]]  # at the times 1 and 10: time is the stretch
-    system = jm.System(
-        dofs={"bar": jm.Vec3()},
-        forces={"rubber": jm.force.HexahedronFEM.from_mesh("bar", mesh, jm.material.Ogden([0.4] * 3, [2.0] * 3, BULK))},
-        constraints={
-            **walls,
-            "grip": jm.constraint.PrescribedMotion(("bar", grip), mesh.points[grip], ends, [1.0, 10.0], only[0]),
-        },
-    )
+    moved = jm.constraint.PrescribedMotion(("bar", grip), mesh.points[grip], ends, [1.0, 10.0], only[0])
+    rubber = jm.force.HexahedronFEM.from_mesh("bar", mesh, jm.material.Ogden([0.4] * 3, [2.0] * 3, BULK))
+    system = jm.System({"bar": jm.Vec3()}, forces={"rubber": rubber}, constraints=held | {"grip": moved})
     rest = system.at_rest({"bar": mesh.points})
     return system, rest, jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
 

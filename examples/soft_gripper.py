@@ -19,9 +19,8 @@ import jaxmech as jm
 
 jax.config.update("jax_enable_x64", True)
 LENGTH, WIDTH, GAP = 0.1, 0.02, 0.06  # [m] of a finger, its section, between the fingers
-MESH = jm.mesh.box_mesh(
-    cells=(10, 2, 2), size=(LENGTH, WIDTH, WIDTH), origin=(0.0, 0.5 * GAP, -0.5 * WIDTH), kind="tetrahedron"
-)
+MESH = jm.mesh.box_mesh(cells=(10, 2, 2), size=(LENGTH, WIDTH, WIDTH), origin=(0.0, 0.5 * GAP, -0.5 * WIDTH))
+RUBBER = jm.material.NeoHookean(1e5, 0.4)  # [Pa]
 X = np.asarray(MESH.points)  # of the left finger in the axes of the palm: along x, the inside faces the plane y = 0
 EYELETS = MESH.nodes_where(lambda x: (x[:, 1] == 0.5 * GAP) & (np.abs(x[:, 2]) < 1e-9))
 EYELETS = EYELETS[np.argsort(X[EYELETS, 0])]
@@ -39,9 +38,7 @@ def scene():
     for side, sign in SIDES.items():
         finger, links, cable, tip = (f"{side} {part}" for part in ("finger", "links", "cable", "tip"))
         rest[side] = X * [1.0, sign, 1.0]
-        cells = np.asarray(MESH.cells)[
-            :, [0, 1, 2, 3] if sign > 0 else [0, 2, 1, 3]
-        ]  # a mirror image turns cells inside out
+        order = [0, 1, 2, 3] if sign > 0 else [0, 2, 1, 3]  # a mirror image turns cells inside out
         dofs |= {side: jm.Vec3(), finger: jm.Vec3(), links: jm.Vec1(), cable: jm.Vec1(), tip: jm.Vec3()}
         mappings |= {
             finger: jm.mapping.DeformableOnRigidFrameMapping((("palm", 0 * nodes), (side, nodes)), finger),
@@ -49,7 +46,7 @@ def scene():
             cable: jm.mapping.SumMapping((links, np.arange(n)[None]), cable, np.ones(n)),
             tip: jm.mapping.SubsetMapping((finger, EYELETS[-1:]), tip),
         }
-        forces[finger] = jm.force.TetrahedronFEM((finger, cells), rest[side], jm.material.NeoHookean(1e5, 0.4))
+        forces[finger] = jm.force.TetrahedronFEM((finger, MESH.cells[:, order]), rest[side], RUBBER)
         forces[cable] = jm.force.ConstantForce((cable, [0]), [0.0])
         constraints[side] = jm.constraint.Fixed((side, root))
     system = jm.System(dofs, forces=forces, mappings=mappings, constraints=constraints)

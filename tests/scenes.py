@@ -792,3 +792,29 @@ def own_components():
         rayleigh={"swirl": 0.02, "angles": 0.1},
     )
     return system, {"rope": points(4, seed=1), "stars": points(2, seed=2), "angles": [[0.4], [0.9]]}
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS, amount=0.05)
+def multipliers():
+    """A rod, a compliant rod and a body hung at a ball joint, held by multipliers; through a mapping, on two main states."""
+    hook = jm.mapping.RigidMapping(("body", [0, 0]), "hooks", jnp.array([[0.3, 0.1, 0.2], [-0.2, 0.3, 0.1]]))
+    rods = jm.constraint.Distance(
+        (("points", [0, 1]), ("points", [1, 2])), ("tension", [1, 0]), jnp.array([0.9, 1.3]), jnp.array([0.0, 0.02])
+    )
+    system = jm.System(
+        {"points": jm.Vec3(), "body": jm.Rigid3(), "hooks": jm.Vec3(), "tension": jm.Vec1(), "joint": jm.Vec3()},
+        forces={"springs": jm.force.Springs((("points", [0, 2]), ("hooks", [1, 0])), jnp.array([20.0, 30.0]), 0.5)},
+        masses={
+            "points": jm.mass.UniformMass(("points", range(3)), 0.7),
+            "body": jm.mass.RigidMass(("body", [0]), 1.5, INERTIA),
+        },
+        mappings={"hook": hook},
+        constraints={
+            "rods": rods,
+            "ball": jm.constraint.Attachment((("points", [2]), ("hooks", [0])), ("joint", [0]), [0.1, 0.0, -0.1]),
+            "nail": jm.constraint.Fixed(("points", [0])),
+        },
+        gravity=(0.0, 0.5, -9.81),
+    )
+    at = {"points": points(3), "body": frames((0.5, 0.2, 0.1))}
+    return system, at | {"tension": jnp.array([[2.0], [-1.0]]), "joint": jnp.array([[0.5, -0.3, 1.0]])}

@@ -102,7 +102,7 @@ def test_each_failure_has_its_own_result_and_says_what_and_where(run, capfd):
 
 def test_members_of_a_batch_are_named():
     """The first that failed, and how many more; the numbers are those of this member."""
-    names = {"who": "solve", "given": ["load"], "states": [["rope", "Hold it."]]}
+    names = {"who": "solve", "given": ["load"], "states": ["state 'rope' can move freely."]}
     told = {"result": jnp.asarray(0), "time_step": jnp.asarray(7)}
 
     def checked(x, number):

@@ -28,8 +28,12 @@ def scene(family, component):
     dofs = DOFS
     if family == "mappings" and isinstance(component.child, str):
         dofs = DOFS | {component.child: jm.Vec3()}
+    position = POSITION
+    if isinstance(component, jm.constraint.AbstractMultiplierConstraint):
+        kind = jm.Vec1() if isinstance(component, jm.constraint.Distance) else jm.Vec3()
+        dofs, position = DOFS | {"multipliers": kind}, POSITION | {"multipliers": np.zeros((2, kind.coord_size))}
     system = jm.System(dofs, **{family: {"culprit": component}})
-    rest = system.at_rest(POSITION)
+    rest = system.at_rest(position)
     jm.MatrixLinearSystem.build(system, rest)
 
 
@@ -258,6 +262,23 @@ case(
     displacements=(np.zeros((2, 3)), garbage | broken | flags | arrays((), (3,), (3, 3), (2, 4), (3, 2, 3))),
     times=([0.0, 1.0], garbage | broken | flags | arrays((), (3,), (2, 2)) | st.sampled_from([[1.0, 0.0], [1.0, 1.0]])),
     components=((True, False, False), WRONG["flags"].filter(lambda c: c is not None)),
+)
+MULTIPLIERS = on(WRONG["nodes"], "multipliers")
+case(
+    jm.constraint.Distance,
+    "constraints",
+    on=((("box", PAIR), ("box", PAIR + 2)), on(WRONG["nodes"]).map(lambda bad: (("box", PAIR), bad)) | garbage),
+    multiplier=(("multipliers", PAIR), MULTIPLIERS),
+    length=(1.0, "not negative"),
+    compliance=(0.1, "not negative"),
+)
+case(
+    jm.constraint.Attachment,
+    "constraints",
+    on=(("box", PAIR), ON),
+    multiplier=(("multipliers", PAIR), MULTIPLIERS),
+    offset=(np.zeros((2, 3)), WRONG["vector"].filter(lambda c: c is not None)),
+    compliance=(0.1, "not negative"),
 )
 CHILD = WRONG["name"].filter(lambda s: s != "nowhere")
 case(jm.mapping.IdentityMapping.of, "mappings", parent=("box", "name"), child=("copy", CHILD), nodes=(2, "count"))

@@ -218,7 +218,7 @@ FAIR = {
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
 SOLVES |= {"solve_equilibrium"}
 # What an argument is called in the message, where not by its own name.
-ALIASES = {name: ("Stencil",) for name in ("on", "parents", "parent", "state", "joints", "nodes", "frames")}
+ALIASES = {name: ("Stencil",) for name in ("on", "multiplier", "parents", "parent", "state", "joints", "nodes", "frames")}
 ALIASES |= {"points": ("nodes",), "alpha": ("alpha_i",)}
 
 

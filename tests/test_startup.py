@@ -1,11 +1,15 @@
 """What is compiled before anything is computed: a scene is made of host arrays, and its structure is read from traces."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
+
+from jaxmech._llvm.object_cache import kept_or_made
 
 pytestmark = pytest.mark.quick
 
@@ -49,3 +53,57 @@ def test_a_scene_is_made_on_the_host():
 
 def test_programs_are_counted():
     assert len(compiled_by("import jax.numpy as jnp\nfor n in range(1, 4): jnp.zeros(n) + 1")) >= 6
+
+
+def test_machine_code_is_kept_where_programs_are_and_nothing_else_is_run(tmp_path):
+    """By JAX's settings; a damaged file is made anew."""
+    made = []
+
+    def compiled():
+        made.append(1)
+        return b"code"
+
+    settings = {"jax_compilation_cache_dir": str(tmp_path / "new"), "jax_persistent_cache_min_compile_time_secs": 0}
+    before = {name: getattr(jax.config, name) for name in settings}
+    try:
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        assert [kept_or_made("text", compiled) for _ in range(2)] == [b"code"] * 2 and len(made) == 1
+        assert kept_or_made("another", compiled) == b"code" and len(made) == 2
+        for path in (tmp_path / "new").iterdir():
+            path.write_bytes(path.read_bytes()[:-1] + b"?")
+        assert kept_or_made("text", compiled) == b"code" and len(made) == 3
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 100.0)
+        assert all(kept_or_made("quick", compiled) == b"code" for _ in range(2)) and len(made) == 5
+        jax.config.update("jax_compilation_cache_dir", None)
+        assert kept_or_made("text", compiled) == b"code" and len(made) == 6
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+
+
+@pytest.mark.slow
+def test_the_solve_is_kept_by_the_compilation_cache(tmp_path):
+    """Programs that factor on the host too, of which JAX keeps none that calls back: the next process compiles nothing."""
+    snippet = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    found = [missed_by(snippet, os.environ | cache) for _ in range(2)]
+    assert all(any(word in path.name for path in tmp_path.iterdir()) for word in ("_solve", "jaxmech-"))
+    assert found[0] > MOST and found[1] == 0, found
+
+
+def missed_by(code: str, environment: dict[str, str]) -> int:
+    """How many programs XLA compiles for a script."""
+    counted = """
+import jax
+from jax._src import compiler
+
+compile_and_load, programs = compiler.backend_compile_and_load, []
+compiler.backend_compile_and_load = lambda *a, **k: programs.append(1) or compile_and_load(*a, **k)
+exec(open(0).read(), {})
+print("PROGRAMS", len(programs))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", counted], input=code, capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+    )
+    return int(run.stdout.split("PROGRAMS")[1])

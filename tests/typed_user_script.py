@@ -54,7 +54,7 @@ def beam() -> tuple[jm.System, jm.State, np.ndarray]:
 def rope() -> tuple[jm.System, jm.State]:
     frame = [[3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]
     system = jm.System(
-        {"rope": jm.Vec3(), "squares": jm.Vec3(), "hook": jm.Vec3(), "body": jm.Rigid3()},
+        {"rope": jm.Vec3(), "tension": jm.Vec1(), "squares": jm.Vec3(), "hook": jm.Vec3(), "body": jm.Rigid3()},
         forces={
             "springs": HardeningSprings(on=(("rope", [0, 1]), ("rope", [1, 2])), stiffness=[100.0, 200.0]),
             "pull": jm.force.ConstantForce(("rope", [2]), np.array([10.0, 0.0, 0.0])),
@@ -77,10 +77,15 @@ def rope() -> tuple[jm.System, jm.State]:
             "end": jm.constraint.Fixed(on=("rope", [0])),
             "rail": jm.constraint.FixedLine(on=("rope", [1, 2]), direction=[1.0, 0.0, 0.0]),
             "plane": jm.constraint.FixedComponents(("rope", [1]), (False, False, True)),
+            "rod": jm.constraint.Distance(
+                (("rope", [2]), ("hook", [0])), ("tension", range(1)), length=3, compliance=[1e-3]
+            ),
         },
         rayleigh={"springs": 0.01},
     )
-    return system, system.at_rest({"rope": [[0.0, 0.0, 0.0], [1.5, 0.0, 0.0], [3.0, 0.0, 0.0]], "body": frame})
+    return system, system.at_rest(
+        {"rope": [[0.0, 0.0, 0.0], [1.5, 0.0, 0.0], [3.0, 0.0, 0.0]], "body": frame, "tension": [[0.0]]}
+    )
 
 
 def gradient() -> float:

@@ -119,7 +119,11 @@ def put_into_a_scene(family: str, component: Any) -> None:
     dofs = DOFS
     if family == "mappings":
         dofs = DOFS | {component.child: MADE.get(type(component), jm.Vec3())}
-    jm.System(dofs, **{family: {"culprit": component}}).at_rest(POSITIONS)
+    positions = POSITIONS
+    if isinstance(component, jm.constraint.AbstractMultiplierConstraint):
+        kind = jm.Vec1() if isinstance(component, jm.constraint.Distance) else jm.Vec3()
+        dofs, positions = DOFS | {"multipliers": kind}, POSITIONS | {"multipliers": np.zeros((2, kind.coord_size))}
+    jm.System(dofs, **{family: {"culprit": component}}).at_rest(positions)
 
 
 CALLS: dict[str, Callable[[], Call]] = {}

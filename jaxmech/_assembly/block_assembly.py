@@ -66,7 +66,7 @@ class BlockAssembly(eqx.Module):
             jacobians = frozenset(step.expansion.mapping for step in self.steps)
             return Wanted(matrices, jacobians=jacobians, rates=rates)
         # The forces on mapped states are handed up through all mappings.
-        forces, jacobians = frozenset(on_mapped(system, system.forces)), frozenset(without_unloaded(system).mappings)
+        forces, jacobians = frozenset(on_mapped(system, system.force_fields)), frozenset(without_unloaded(system).mappings)
         return Wanted(matrices, forces, jacobians, rates, frozenset(self.plan.geometric))
 
     def __call__(

@@ -60,7 +60,7 @@ def local_places(
             matrices[item.label] = _flat_places(on, upper)
         else:
             sums[item.label], matrices[item.label] = built
-    drag = {name: _flat_places(system.forces[name].on) for name in plan.velocity}
+    drag = {name: _flat_places(system.force_fields[name].on) for name in plan.velocity}
     geometric = {name: _flat_places(system.mappings[name].parents) for name, _ in plan.geometric}
     return Local(matrices, drag, geometric, sums.keys(), there), sums
 

@@ -50,7 +50,7 @@ def component_matrix(
     check_flags("component_matrix", projected=projected, constrained=constrained)
     x = kinematics(system, state.position)
     v = velocities(system, x, state.velocity)
-    family = {"mass": system.masses, "geometric": system.mappings}.get(kind, system.forces)
+    family = {"mass": system.masses, "geometric": system.mappings}.get(kind, system.force_fields)
     if name not in family:
         raise ValueError(f"component_matrix: name '{name}' has no {kind} matrix; there are {list(family)}.")
     on, blocks = _own(system, name, MatrixKind(kind), x, v)
@@ -71,7 +71,7 @@ def _own(system: System, name: str, kind: MatrixKind, x: Fields, v: Fields) -> t
         form = geometric_mode(system, mapping, symmetric=False)
         blocks = geometric_blocks(system, name, x, mapped_forces(system, x, v, J)[mapping.child], form)
         return mapping.parents, node_blocks(mapping.parents, blocks)
-    component = (system.masses if kind is MatrixKind.MASS else system.forces)[name]
+    component = (system.masses if kind is MatrixKind.MASS else system.force_fields)[name]
     return component.on, element_matrices(system, name, kind, x, v)
 
 

@@ -33,7 +33,7 @@ def element_matrices(
     `upper`: the stencils `s` of which `[s][s]` is given as the list of its blocks `(i, j)`, `i <= j`, row by row, those of
     the diagonal times 1/2: `H`, of `H + H^T`. With `sums`, the sums of all that over the elements, as these say.
     """
-    component = (system.masses if kind is MatrixKind.MASS else system.forces)[name]
+    component = (system.masses if kind is MatrixKind.MASS else system.force_fields)[name]
     dofs = [system.dofs[s.state] for s in component.on]
 
     def of_element(c, x, v):
@@ -48,7 +48,7 @@ def stiffness_and_force(
     system: System, name: str, x: Fields, v: Fields, upper: tuple[int, ...] = (), sums: AbstractElementSums | None = None
 ) -> tuple[Blocks, Arrays]:
     """The `element_matrices` `K` of one force field, and the force of every element, in one pass."""
-    field = system.forces[name]
+    field = system.force_fields[name]
     dofs = [system.dofs[s.state] for s in field.on]
     return _node_blocks(field, lambda c, x, v: chart_stiffness_and_force(c, dofs, x, v), x, v, upper, sums)
 
@@ -59,7 +59,8 @@ def weighted_matrix(
     """`m M + b B + k K + c C` of one contribution, from its `own` matrices."""
     parts = []
     for kind in item.kinds:
-        factor = factors.of(kind.value) if getattr(terms, kind.value) else 0.0
+        part = "multipliers" if item.name in system.multiplier_constraints else kind.value
+        factor = factors.of(part) if getattr(terms, kind.value) else 0.0
         rayleigh = system.rayleigh.get(item.name)
         if kind is not MatrixKind.DAMPING and rayleigh is not None and terms.has_rayleigh:
             factor = factor + factors.of("rayleigh") * rayleigh

@@ -109,7 +109,7 @@ def _of_elements(
             matrices[which] = element_matrices(system, name, which.kind, x, v, which.upper, sums)
     zero = zero_forces(system, x)
     for name in sorted(wanted.forces - forces.keys()):
-        forces[name] = field_force(system, system.forces[name], x, zero, v)
+        forces[name] = field_force(system, system.force_fields[name], x, zero, v)
     return matrices, forces
 
 

@@ -161,7 +161,7 @@ def _entered(system: System, plan: Plan, local: Local[T]) -> dict[Key, list[T]]:
                 content = Content.UPPER if i == j and i in upper else Content.MATRIX
             pending[Key(content, s.state, t.state)].append(blocks)
     for name in plan.velocity:
-        _enter(pending, Content.DRAG, system.forces[name].on, local.drag[name])
+        _enter(pending, Content.DRAG, system.force_fields[name].on, local.drag[name])
     return pending
 
 

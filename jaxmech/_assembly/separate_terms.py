@@ -21,7 +21,7 @@ class Parts(eqx.Module):
     """`m M + b B + k K + g G + c C` for any factors: one array of blocks for every part that is more than nothing."""
 
     values: dict[Pair, Float[Array, "p z r c"]]
-    names: tuple[str, ...] = eqx.field(static=True)  # of `PARTS`
+    names: tuple[str, ...] = eqx.field(static=True)  # of the fields of `Factors`
 
     @classmethod
     def of(cls, blocks: Callable[[Factors], dict[Pair, Array]], names: tuple[str, ...], dtype: Any) -> "Parts":
@@ -54,6 +54,7 @@ def present(plan: Plan, terms: Terms, system: System) -> tuple[str, ...]:
         "mass": terms.mass and MatrixKind.MASS in kinds,
         "damping": MatrixKind.DAMPING in kinds,
         "stiffness": terms.stiffness and MatrixKind.STIFFNESS in kinds,
+        "multipliers": terms.stiffness and any(item.name in system.multiplier_constraints for item in plan.items),
         "rayleigh": terms.has_rayleigh and any(item.name in system.rayleigh for item in plan.items),
         "geometric": bool(plan.geometric or plan.velocity),
     }

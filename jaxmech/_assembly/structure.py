@@ -53,7 +53,7 @@ class Contribution:
 
     def component(self, system: System) -> Any:
         """The component that it comes from."""
-        return (system.masses if self.is_mass else system.forces)[self.name]
+        return (system.masses if self.is_mass else system.force_fields)[self.name]
 
     def upper(self, system: System) -> tuple[int, ...]:
         """The stencils `s` of whose own matrices `[s][s]` the upper triangle is enough: symmetric, on main states."""
@@ -80,7 +80,7 @@ class Plan:
         curved = _curved_states(system)
         turning = tuple(
             name
-            for name, field in system.forces.items()
+            for name, field in system.force_fields.items()
             if any(s.state in curved for s in field.on) and knows_velocity(system, name)
         )
         wanted = terms.has_geometric
@@ -121,7 +121,7 @@ def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
     """Every contribution, in the one order that all share."""
     mapped = {m.child for m in system.mappings.values()}
     items = []
-    for name, field in system.forces.items():
+    for name, field in system.force_fields.items():
         if not terms.mapped and any(s.state in mapped for s in field.on):
             continue
         by_position, by_velocity = force_rates(system, name)
@@ -130,7 +130,8 @@ def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
         kinds = [MatrixKind.STIFFNESS] if stiffness or rayleigh else []
         kinds += [MatrixKind.DAMPING] if damping else []
         if kinds:
-            constant = by_position.constant and by_velocity.constant and tangent_is_exact(system.forces[name])
+            constant = by_position.constant and by_velocity.constant and tangent_is_exact(field)
+            constant = constant and name not in system.multiplier_constraints  # which have a factor of their own
             items.append(Contribution(name, tuple(kinds), _is_symmetric(system, name), constant))
     for name, mass in system.masses.items():
         skipped = not terms.mapped and any(s.state in mapped for s in mass.on)
@@ -142,13 +143,13 @@ def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
 def approximate_tangents(system: System) -> tuple[str, ...]:
     """The force fields whose stiffness is not the derivative of their force, or not for certain."""
     vector = {s: dof.is_vector_space for s, dof in system.dofs.items()}
-    flat = {name: all(vector[s.state] for s in field.on) for name, field in system.forces.items()}
-    return tuple(name for name, field in system.forces.items() if flat[name] and not tangent_is_exact(field))
+    flat = {name: all(vector[s.state] for s in field.on) for name, field in system.force_fields.items()}
+    return tuple(name for name, field in system.force_fields.items() if flat[name] and not tangent_is_exact(field))
 
 
 def knows_velocity(system: System, name: str) -> bool:
     """Whether a force depends on velocities: of energies, without a trace of them."""
-    return not _is_energy_only(system.forces[name]) and force_rates(system, name)[1].exists
+    return not _is_energy_only(system.force_fields[name]) and force_rates(system, name)[1].exists
 
 
 def _is_energy_only(field: Any) -> bool:
@@ -157,7 +158,7 @@ def _is_energy_only(field: Any) -> bool:
 
 def force_rates(system: System, name: str) -> tuple[Rate, Rate]:
     """The derivatives of a force with respect to displacements, and to velocities."""
-    field = system.forces[name]
+    field = system.force_fields[name]
     return _force_rates(field, [system.dofs[s.state] for s in field.on])
 
 
@@ -175,7 +176,7 @@ def _force_rates(field: Any, dofs: Sequence[Any]) -> tuple[Rate, Rate]:
 
 def _is_symmetric(system: System, name: str) -> bool:
     """Whether the stiffness of a force field is symmetric for certain: an energy, whose dissipation knows no position."""
-    field = system.forces[name]
+    field = system.force_fields[name]
     if has_own_stiffness(field):
         return False
     if not isinstance(field, AbstractEnergyForceField):
@@ -242,7 +243,7 @@ def _curved_states(system: System) -> set[str]:
 
 def _geometric_mappings(system: System) -> tuple[str, ...]:
     """The non-linear mappings through which a force goes, last child first."""
-    carrying = {s.state for f in system.forces.values() for s in f.on}
+    carrying = {s.state for f in system.force_fields.values() for s in f.on}
     if system.gravity is not None:
         carrying |= {s.state for m in system.masses.values() for s in m.on}
     found = []

@@ -54,6 +54,7 @@ class ImplicitEuler(AbstractIntegrator):
     convergence of `p(x1, v1) - p(x0, v0) = h (f(x1, v1) - C v1 + supply)`, with `p = dT/dv` the momentum, so that a free
     body keeps its angular momentum. `C`: the Rayleigh damping of components (`System.rayleigh`), taken at the start of
     the step, with `rayleigh_stiffness` `rK` [s] and `rayleigh_mass` `rM` [1/s] for all components besides.
+    Constraints with multipliers hold at the end of a step, `g(x1) = C lambda1`: to first order in `h v1` when linearised.
 
     `linear_system`: built with the default `Terms()`. `solver`: `default_solver` of a time step unless given, or of any
     matrix where motion changes none of it. `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, for
@@ -154,13 +155,14 @@ def _all_factors(integrator: ImplicitEuler, h: Array) -> Factors:
         damping=h,
         stiffness=h * (h + integrator.rayleigh_stiffness),
         rayleigh=h,
+        multipliers=h * h,  # what is damped may give, equations may not
     )
 
 
 def _damping_product(system: System, state: State) -> Fields:
     """`B v`, and no work where no force knows a velocity."""
     zero = zero_forces(system, state.position)
-    part = with_only(system, forces=[name for name in system.forces if knows_velocity(system, name)])
+    part = with_only(system, forces=[name for name in system.force_fields if knows_velocity(system, name)])
     if not part.forces:
         return zero
     rate = jax.jvp(lambda v: force_at(part, state, zero, v), (state.velocity,), (state.velocity,))[1]
@@ -211,7 +213,8 @@ def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array
     """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
     start, free = _start(system, state, h), project(system, dv)
     end = {s: start[s] + free[s] for s in start}
-    if integrator.linear_system.is_rate_of_force(system) and not system.rayleigh:
+    undamped = not (system.rayleigh or (system.multiplier_constraints and _has_rayleigh(integrator, system)))
+    if integrator.linear_system.is_rate_of_force(system) and undamped:
         left = _left_at_once(integrator, system, state, h, end)
     else:
         product = integrator.linear_system.as_products(system, state, _all_factors(integrator, h)).mv(end)
@@ -292,7 +295,7 @@ def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
 def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Array) -> StepEquilibrium:
     C = None
     if _has_rayleigh(integrator, system):
-        factors = Factors(integrator.rayleigh_mass, 0.0, integrator.rayleigh_stiffness, 1.0)
+        factors = Factors(integrator.rayleigh_mass, 0.0, integrator.rayleigh_stiffness, 1.0, multipliers=0.0)
         C = integrator.linear_system.unconstrained(system, state, factors)
     return StepEquilibrium(system, integrator.linear_system, state, h, C)
 

@@ -15,6 +15,7 @@ from .._model.system import State, System
 from .._model.terms import Factors
 from .._runtime.array_types import Array
 from .._solve.equilibrium import AbstractEquilibrium
+from .._sparse.indefinite import kept_tags
 from .._sparse.preconditioned import PreconditionedOperator
 
 
@@ -75,11 +76,10 @@ def _plus(A: Any, factor: Array, C: Any) -> Any:
     if isinstance(A, PreconditionedOperator):
         return eqx.tree_at(lambda a: a.operator, A, _plus(A.operator, factor, C.operator))
     if isinstance(A, lx.FunctionLinearOperator):
-        tags = (lx.symmetric_tag,) if lx.is_symmetric(A) and lx.is_symmetric(C) else ()
 
         def product(u: Fields) -> Fields:
             a, c = A.mv(u), C.mv(u)
             return {s: a[s] + factor * c[s] for s in u}
 
-        return lx.FunctionLinearOperator(product, A.in_structure(), tags)
+        return lx.FunctionLinearOperator(product, A.in_structure(), kept_tags(A, C))
     return A.plus(C.scaled(factor))

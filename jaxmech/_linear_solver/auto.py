@@ -10,11 +10,13 @@ import lineax as lx
 from .._runtime.argument_checks import check_choice, check_flags, check_instance, check_tolerances
 from .._runtime.devices import is_run_by_many
 from .._sparse.block_matrix import BlockMatrix
+from .._sparse.indefinite import is_indefinite
 from .base.vectors import dtype_of
 from .dense.lu import Dense
 from .fallback import Fallback
 from .krylov.bicgstab import BiCGStab
 from .krylov.gmres import GMRES
+from .krylov.minres import MINRES
 from .krylov.pcg import PCG
 from .sparse import cudss as _cudss
 from .sparse.block_tridiagonal import BlockTridiagonal
@@ -38,6 +40,7 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
     | any other matrix | `SparseDirect` |
     | the same, on a GPU | `SparseDirect("cudss")` with spineax; without it `PCG` if symmetric, else `GMRES` |
     | products only | `PCG` if symmetric, else `GMRES` |
+    | declared indefinite (constraints with multipliers) | the same with `MINRES` for `PCG`; in time steps no iterations |
 
     `chain`: nodes touch only their neighbours in number, as in rods and cables. `batched`: many matrices at once, under
     `vmap`. `inertial`: of a time step, with mass, and other values in the next one: iterations go on for as long as they
@@ -73,16 +76,18 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
         """The solver for an operator, and the reason in words. Looks at what is static only."""
         check_instance("AutoLinearSolver", "operator", operator, lx.AbstractLinearOperator)
         size, symmetric = operator.in_size(), bool(lx.is_symmetric(operator))
-        kind = "symmetric" if symmetric else "unsymmetric"
+        indefinite = is_indefinite(operator)
+        kind = ("indefinite" if indefinite else "symmetric") if symmetric else "unsymmetric"
+        of_symmetric = MINRES if indefinite else PCG
         if size <= _DENSE:
             return Dense(), f"{size} unknowns: a dense factor is the fastest to {_DENSE}."
         if not isinstance(operator, BlockMatrix):
             if symmetric:
-                return PCG(self.rtol), f"a {kind} operator known by its products only."
+                return of_symmetric(self.rtol), f"a {kind} operator known by its products only."
             return GMRES(self._tight(operator)), f"an {kind} operator known by its products only."
         if self.chain:
             return BlockTridiagonal(), "nodes in a row: solved exactly in linear time."
-        iteration = PCG if symmetric else BiCGStab
+        iteration = of_symmetric if symmetric else BiCGStab
         if self.batched:
             return iteration(self.rtol), f"a batch of matrices, {kind}: few iterations, in parallel."
         platform = jax.default_backend() if self.platform is None else self.platform
@@ -93,7 +98,7 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
         if platform == "cpu" and size > host_backend("auto", symmetric=symmetric).most_unknowns:
             return iteration(self.rtol), f"{size} unknowns, {kind}, of a time step: too many to be factorised."
         otherwise, why = self._of_any(operator, symmetric, platform)
-        if not isinstance(otherwise, SparseDirect) or any(b > _OF_A_POINT for _, _, b in operator.sizes):
+        if indefinite or not isinstance(otherwise, SparseDirect) or any(b > _OF_A_POINT for _, _, b in operator.sizes):
             return otherwise, why
         first = iteration(self._tight(operator), max_steps=_ITERATIONS, give_up=True)
         return Fallback(first, otherwise), f"a matrix of a time step, {kind}: iterations if few are enough. Otherwise: {why}"
@@ -122,6 +127,8 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
             lacking += f" without spineax ({_cudss.NEEDS})"
         on_host = "SparseDirect() factors it on the host."
         if symmetric:
+            if is_indefinite(operator):
+                return MINRES(self.rtol), f"{lacking}: iterations; {on_host}"
             return PCG(self.rtol), f"{lacking}: iterations, for which the matrix must be definite; {on_host}"
         return GMRES(self._tight(operator)), f"{lacking}: iterations; {on_host}"
 
@@ -131,7 +138,7 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
 
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
         solver, _ = self.choose(operator)
-        known = options if isinstance(solver, PCG | BiCGStab | GMRES | Fallback) else {}
+        known = options if isinstance(solver, PCG | MINRES | BiCGStab | GMRES | Fallback) else {}
         return _Chosen(solver), solver.init(operator, known)
 
     def compute(self, state, vector, options: dict[str, Any]):

@@ -148,7 +148,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         self, system: System, state: State, factors: Factors = Factors(), *, weights: bool = True
     ) -> tuple[BlockMatrix, Fields]:
         self.check("this MatrixLinearSystem", system, state)
-        values = evaluate(system, state, self.wanted(system) | Wanted(forces=frozenset(system.forces)))
+        values = evaluate(system, state, self.wanted(system) | Wanted(forces=frozenset(system.force_fields)))
         return self.matrix(values, factors), total_force(values, weights=weights)
 
     @checked
@@ -181,7 +181,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         for pair, pattern in self.patterns.items():
             total = blocks[pair] if pair in blocks else jnp.zeros((pattern.blocks, size[pair[0]], size[pair[1]]))
             entries[pair] = BlockSparse(total.astype(dtype), pattern)
-        return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype)
+        return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype, bool(values.system.multiplier_constraints))
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
         # A derivative of every entry of a matrix costs many times that of the force that a product is; but where a tangent
@@ -192,7 +192,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
 
     @checked
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:
-        if not self.terms.constrained or not system.constraints:
+        if not self.terms.constrained or not system.projections:
             return operator
         check_topology(f"this {type(self).__name__}", self.built_for, system)
         check_pattern("constrain", operator, self.sizes, self.patterns)

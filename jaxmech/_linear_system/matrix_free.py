@@ -31,6 +31,7 @@ from .._model.terms import Factors, Terms
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array
 from .._scene.stencil import gathered, summed
+from .._sparse.indefinite import INDEFINITE_TAG, kept_tags
 from .base import AbstractLinearSystem
 
 
@@ -65,7 +66,9 @@ class MatrixFreeSystem(AbstractLinearSystem):
         scene = without_unloaded(system if self.terms.mapped else _without_mapped(system))
         product = eqx.Partial(_product, scene, state, self.terms, plan, factors)
         structure = jax.eval_shape(lambda: zero_forces(system, state.position))
-        return lx.FunctionLinearOperator(product, structure, (lx.symmetric_tag,) if plan.symmetric else ())
+        tags = (lx.symmetric_tag,) if plan.symmetric else ()
+        tags += (INDEFINITE_TAG,) if system.multiplier_constraints else ()
+        return lx.FunctionLinearOperator(product, structure, tags)
 
     @checked
     def serves(self, system: System) -> bool:
@@ -85,10 +88,10 @@ class MatrixFreeSystem(AbstractLinearSystem):
 
     @checked
     def constrain(self, system: System, operator: Any) -> lx.FunctionLinearOperator:
-        if not self.terms.constrained or not system.constraints:
+        if not self.terms.constrained or not system.projections:
             return operator
-        tags = (lx.symmetric_tag,) if lx.is_symmetric(operator) else ()
-        return lx.FunctionLinearOperator(eqx.Partial(_constrained, system, operator), operator.in_structure(), tags)
+        product = eqx.Partial(_constrained, system, operator)
+        return lx.FunctionLinearOperator(product, operator.in_structure(), kept_tags(operator))
 
     @checked
     def is_exact(self, system: System) -> bool:
@@ -101,7 +104,7 @@ def _without_mapped(system: System) -> System:
     def direct(family: Mapping[str, Any]) -> list[str]:
         return [n for n, c in family.items() if not any(s.state in mapped for s in c.on)]
 
-    return with_only(system, forces=direct(system.forces), masses=direct(system.masses))
+    return with_only(system, forces=direct(system.force_fields), masses=direct(system.masses))
 
 
 def _constrained(system: System, operator: Any, u: Fields) -> Fields:
@@ -120,14 +123,16 @@ def _product(system: System, state: State, terms: Terms, plan: Plan, factors: Fa
         rate = jax.jvp(lambda v: force_at(system, state, zero, v), (state.velocity,), (u,))[1]
         total = _add(total, -factors.damping, rate)
     k, g = factors.stiffness if terms.stiffness else 0.0, factors.of("geometric") if terms.has_geometric else 0.0
-    if factors.geometric is None and plan.is_rate_of_force and not _is_zero(k):
+    c = factors.of("multipliers") if terms.stiffness and system.multiplier_constraints else 0.0
+    alike = factors.geometric is None and (factors.multipliers is None or not system.multiplier_constraints)
+    if alike and plan.is_rate_of_force and not _is_zero(k):
         rate = jax.jvp(lambda d: force_at(system, state, d, state.velocity), (zero,), (u,))[1]
         total = _add(total, -factors.stiffness, rate)
-    elif not (_is_zero(k) and _is_zero(g)):
-        total = _add(total, 1.0, _by_parts(system, state, plan, k, g, u))
+    elif not (_is_zero(k) and _is_zero(g) and _is_zero(c)):
+        total = _add(total, 1.0, _by_parts(system, state, plan, (k, g, c), u))
     if terms.has_rayleigh and factors.has("rayleigh"):
         for name, coefficient in system.rayleigh.items():
-            if name in system.forces:
+            if name in system.force_fields:
                 part = stiffness_product(system, state, name, u)
             elif name in system.masses:
                 part = momentum(with_only(system, masses=(name,)), state.position, u)
@@ -137,18 +142,21 @@ def _product(system: System, state: State, terms: Terms, plan: Plan, factors: Fa
     return total
 
 
-def _by_parts(system: System, state: State, plan: Plan, k: Any, g: Any, u: Fields) -> Fields:
-    """`(k J^T K J + g G) u`, each part in the form that the plan names."""
+def _by_parts(system: System, state: State, plan: Plan, factors: tuple[Any, Any, Any], u: Fields) -> Fields:
+    """`(k J^T K J + g G) u`, each part in the form that the plan names; `c` for the `k` of constraints with multipliers."""
+    k, g, c = factors
     x = kinematics(system, state.position)
     v = velocities(system, x, state.velocity)
     jacobians = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}
     forces = mapped_forces(system, x, v, jacobians)
     moved = velocities(system, x, u)
     total = zero_forces(system, x)
-    if not _is_zero(k):
-        for name in system.forces:
-            total = _force_rate(system, name, total, x, v, moved)
-        total = {s: k * a for s, a in total.items()}
+    for factor, names in ((k, system.forces), (c, system.multiplier_constraints)):
+        if not _is_zero(factor):
+            own = zero_forces(system, x)
+            for name in names:
+                own = _force_rate(system, name, own, x, v, moved)
+            total = _add(total, factor, own)
     for name, form in plan.geometric:
         parents = system.mappings[name].parents
         blocks = geometric_blocks(system, name, x, forces[system.mappings[name].child], form)
@@ -178,7 +186,7 @@ def stiffness_product(system: System, state: State, name: str, u: Fields) -> Fie
 
 def _force_rate(system: System, name: str, total: Fields, x: Fields, v: Fields, moved: Fields) -> Fields:
     """`total` with the change of one force field's forces added, for displacements of every state."""
-    field, zero = system.forces[name], zero_forces(system, x)
+    field, zero = system.force_fields[name], zero_forces(system, x)
     rate = jax.jvp(lambda d: field_force(system, field, x, d, v), (zero,), (moved,))[1]
     return summed(total, field.on, rate)
 

@@ -62,7 +62,8 @@ class PrecomputedMatrixSystem(AbstractLinearSystem):
         self.matrix.check("this PrecomputedMatrixSystem", system, state)
         values = self.parts.sum(factors)
         entries = {pair: BlockSparse(blocks, self.matrix.patterns[pair]) for pair, blocks in values.items()}
-        return BlockMatrix(entries, self.matrix.sizes, self.matrix.plan.symmetric, jnp.result_type(*values.values()))
+        dtype, indefinite = jnp.result_type(*values.values()), bool(system.multiplier_constraints)
+        return BlockMatrix(entries, self.matrix.sizes, self.matrix.plan.symmetric, dtype, indefinite)
 
     @checked
     def constrain(self, system: System, operator: BlockMatrix) -> BlockMatrix:

@@ -33,7 +33,7 @@ def nodal_rotations(
     for state in before:
         dof = system.dofs[state]
         turned = _of_state(dof, patterns[state, state], before[state], now[state])
-        for constraint in system.constraints.values():
+        for constraint in system.projections.values():
             if constraint.on[0].state == state:
                 nodes, own = constraint.on[0].nodes, jnp.eye(dof.deriv_size, dtype=turned.dtype)
                 turned = put_rows(turned, nodes, jnp.broadcast_to(own, (nodes.shape[0], *own.shape)))

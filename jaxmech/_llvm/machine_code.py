@@ -12,6 +12,8 @@ import sys
 import threading
 from typing import Any
 
+from .object_cache import kept_or_made
+
 _ROOM = 1 << 20  # bytes of code in an engine, and of constants
 _PAGE = 4096
 # Something in each kind of memory, aligned to as much room: LLVM asks the system for twice that at once, and gives the rest
@@ -50,11 +52,21 @@ def load(text: str, name: str, symbols: dict[str, int], *, optimised: bool = Tru
     with _lock:
         for symbol, address in symbols.items():
             llvm.add_symbol(symbol, address)
-        code = _compiled(text, optimised)
+        code = kept_or_made(f"{_compiler()}\n{optimised}\n{text}", lambda: _compiled(text, optimised))
         engine = _engine(len(code))
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return engine.get_function_address(name)
+
+
+@functools.cache
+def _compiler() -> str:
+    """What machine code depends on besides its text."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    machine = llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    return repr((llvmlite.__version__, llvm.llvm_version_info, *machine))
 
 
 def _compiled(text: str, optimised: bool) -> bytes:

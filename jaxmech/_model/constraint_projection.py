@@ -5,6 +5,7 @@ pattern, symmetric matrices stay symmetric.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -34,7 +35,7 @@ def node_projectors(system: System, constraint: AbstractProjectiveConstraint) ->
 
 def project(system: System, vectors: Mapping[str, Array]) -> Fields:
     """`P v`."""
-    return _through(system, vectors, system.constraints.values())
+    return _through(system, vectors, system.projections.values())
 
 
 def _through(system: System, vectors: Mapping[str, Array], constraints: Iterable[AbstractProjectiveConstraint]) -> Fields:
@@ -49,7 +50,7 @@ def _through(system: System, vectors: Mapping[str, Array], constraints: Iterable
 
 def constrained_gap(system: System, position: Mapping[str, Array], start: Mapping[str, Array]) -> Fields:
     """`(I - P) (start - x)` of the constraints that keep nodes where they start; what others prescribe is left out."""
-    constraints = system.constraints.values()
+    constraints = system.projections.values()
     back = {s: jax.vmap(system.dofs[s].local)(x, start[s]) for s, x in position.items()}
     back = _through(system, back, [c for c in constraints if not c.is_homogeneous])
     free = _through(system, back, [c for c in constraints if c.is_homogeneous])
@@ -59,7 +60,7 @@ def constrained_gap(system: System, position: Mapping[str, Array], start: Mappin
 def prescribed(system: System, position: Mapping[str, Array], time: Array) -> Fields:
     """`(I - P) u`: the displacements that take the constrained nodes to where they must be at `time`."""
     result = {s: jnp.zeros((x.shape[0], system.dofs[s].deriv_size), x.dtype) for s, x in position.items()}
-    for constraint in system.constraints.values():
+    for constraint in system.projections.values():
         if constraint.is_homogeneous:
             continue
         on = constraint.on[0]
@@ -76,7 +77,7 @@ def prescribed(system: System, position: Mapping[str, Array], time: Array) -> Fi
 
 def has_prescribed_motion(system: System) -> bool:
     """Whether a constraint may ask for a displacement that is not zero."""
-    return any(not c.is_homogeneous for c in system.constraints.values())
+    return any(not c.is_homogeneous for c in system.projections.values())
 
 
 class Touched(eqx.Module):
@@ -96,7 +97,7 @@ ConstrainedNodes = Mapping[
 
 def constrained_nodes(system: System) -> ConstrainedNodes:
     """Where the constraints of a scene act."""
-    return {name: (c.on[0].state, np.asarray(c.on[0].nodes)) for name, c in system.constraints.items()}
+    return {name: (c.on[0].state, np.asarray(c.on[0].nodes)) for name, c in system.projections.items()}
 
 
 def touched_blocks(
@@ -121,7 +122,7 @@ def touched_blocks(
 def constrain_matrix(system: System, touched: tuple[Touched, ...], matrix: BlockMatrix) -> BlockMatrix:
     """`P A P + (I - P)`, on the touched blocks only."""
     values = {pair: entry.values for pair, entry in matrix.entries.items()}
-    projectors = {name: node_projectors(system, c).astype(matrix.dtype) for name, c in system.constraints.items()}
+    projectors = {name: node_projectors(system, c).astype(matrix.dtype) for name, c in system.projections.items()}
     for t in touched:
         P = take_rows(projectors[t.constraint], t.local)
         v = values[t.pair]
@@ -129,10 +130,10 @@ def constrain_matrix(system: System, touched: tuple[Touched, ...], matrix: Block
         # A product that XLA:CPU (0.10) merges into the write overwrites what it has yet to read; a call it does not merge.
         moved = jnp.einsum("tij,tjk->tik", P, block) if t.side == "row" else jnp.einsum("tij,tjk->tik", block, P)
         values[t.pair] = put_rows(v, t.blocks, moved)
-    for state in {c.on[0].state for c in system.constraints.values()}:
+    for state in {c.on[0].state for c in system.projections.values()}:
         values[state, state] = _with_unit_diagonal(system, state, matrix, projectors, values[state, state])
     entries = {pair: eqx.tree_at(lambda e: e.values, matrix.entries[pair], values[pair]) for pair in values}
-    return BlockMatrix(entries, matrix.sizes, matrix.symmetric, matrix.dtype)
+    return replace(matrix, entries=entries)
 
 
 def _with_unit_diagonal(
@@ -150,7 +151,7 @@ def _state_projectors(system: System, state: str, nodes: int, projectors: Mappin
     """`P` of every node of a state `(n, d, d)`: the product of the (commuting) projectors that hold it."""
     d = system.dofs[state].deriv_size
     free = jnp.broadcast_to(jnp.eye(d, dtype=dtype), (nodes, d, d))
-    for name, constraint in system.constraints.items():
+    for name, constraint in system.projections.items():
         if constraint.on[0].state == state:
             on = constraint.on[0].nodes
             free = put_rows(free, on, jnp.einsum("eij,ejk->eik", projectors[name], take_rows(free, on)))
@@ -159,7 +160,7 @@ def _state_projectors(system: System, state: str, nodes: int, projectors: Mappin
 
 def constrain_triplets(system: System, x: Mapping[str, Array], triplets: Triplets) -> Triplets:
     """`P A P` of unassembled blocks; the states that no constraint holds keep theirs. `x`: positions of every state."""
-    projectors = {name: node_projectors(system, c) for name, c in system.constraints.items()}
+    projectors = {name: node_projectors(system, c) for name, c in system.projections.items()}
     rows, columns = (_state_projectors(system, s, x[s].shape[0], projectors, x[s].dtype) for s in triplets.states)
     P, Q = take_rows(rows, triplets.rows), take_rows(columns, triplets.columns)
     return Triplets(triplets.states, triplets.rows, triplets.columns, P @ triplets.blocks @ Q)
@@ -168,7 +169,7 @@ def constrain_triplets(system: System, x: Mapping[str, Array], triplets: Triplet
 def check_constraints(system: System, state: State) -> None:
     """Raise `ValueError` where one constraint names a node twice, or two constraints of a node disagree."""
     earlier: list[str] = []
-    for name, constraint in system.constraints.items():
+    for name, constraint in system.projections.items():
         on = constraint.on[0]
         nodes = np.asarray(on.nodes)
         if np.unique(nodes).size != nodes.size:
@@ -177,7 +178,7 @@ def check_constraints(system: System, state: State) -> None:
         if not is_concrete(*jax.tree.leaves(constraint)):
             continue
         for other in earlier:
-            first = system.constraints[other]
+            first = system.projections[other]
             if first.on[0].state == on.state:
                 _, i, j = np.intersect1d(np.asarray(first.on[0].nodes), nodes, return_indices=True)
                 if i.size:  # projectors are programs to compile: only those that must agree are looked at
@@ -187,7 +188,7 @@ def check_constraints(system: System, state: State) -> None:
 
 def _check_shared(system: System, names: tuple[str, str], nodes: np.ndarray, places: tuple[np.ndarray, np.ndarray]) -> None:
     """Raise where two constraints disagree on the nodes that both name, which are of these numbers among their own."""
-    both = [system.constraints[name] for name in names]
+    both = [system.projections[name] for name in names]
     P, Q = (np.asarray(node_projectors(system, c))[at] for c, at in zip(both, places, strict=True))
     moves = not all(c.is_homogeneous for c in both)
     for node, p, q in zip(nodes, P, Q, strict=True):

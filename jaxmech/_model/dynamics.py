@@ -130,7 +130,7 @@ def applied_forces(
     `known`: what `field_force` gives of some force fields, where it is known already.
     """
     total = zero_forces(system, x)
-    for name, field in system.forces.items():
+    for name, field in system.force_fields.items():
         forces = known[name] if known and name in known else field_force(system, field, x, d, v)
         total = summed(total, field.on, forces)
     if system.gravity is not None:
@@ -175,7 +175,7 @@ def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping
         force, rate = jax.jvp(lambda d, v: force_at(system, state, d, v), start, (dict(d), dict(u)))
         return jax.tree.map(jnp.add, force, rate)
     total = zero_forces(system, state.position)
-    for field in system.forces.values():
+    for field in system.force_fields.values():
         total = summed(total, field.on, _field_force_ahead(system, field, state, d, u))
     return total
 
@@ -202,7 +202,7 @@ def total_force(system: System, state: State) -> Fields:
     if not is_traced(force) and not all(np.isfinite(np.asarray(f)).all() for f in force.values()):
         x = kinematics(system, state.position)
         v, zero = velocities(system, x, state.velocity), zero_forces(system, x)
-        forces = {name: field_force(system, field, x, zero, v) for name, field in system.forces.items()}
+        forces = {name: field_force(system, field, x, zero, v) for name, field in system.force_fields.items()}
         raise_undefined("total_force", system, x, forces)
     return force
 
@@ -224,7 +224,7 @@ def energy(system: System, state: State) -> Scalar:
     x = kinematics(system, state.position)
     values = {
         name: over_elements(field, field.on, lambda c, *a: c.element_energy(*a), *at_nodes(field.on, x))
-        for name, field in system.forces.items()
+        for name, field in system.force_fields.items()
         if isinstance(field, AbstractEnergyForceField)
     }
     raise_undefined("energy", system, x, values)

@@ -40,7 +40,7 @@ def raise_failure(
     names = {
         "who": who,
         "load_steps": load_steps,
-        "states": [[s, _advice(system, s, moves)] for s in system.main_states],
+        "states": [_why_singular(system, s, moves) for s in system.main_states],
         "given": [name for name, _ in given()],
         "components": limited(system),
     }
@@ -57,6 +57,18 @@ def raise_failure(
         return raise_if(value, failed, names, numbers, residuals)
     row = np.asarray([{"failed": True, **numbers}.get(n, -1) for n in NUMBERS])
     raise FailedComputation(describe(names, row, np.asarray([0.0] if residuals is None else residuals)), info.result)
+
+
+def _why_singular(system: System, state: str, moves: bool) -> str:
+    """What is wrong with a matrix whose null vector is of this state."""
+    if state in system.multiplier_states:
+        names = sorted(name for name, c in system.multiplier_constraints.items() if c.multiplier[0].state == state)
+        return (
+            f"the multipliers in state '{state}', of {' and '.join(map(repr, names))}, are not determined. Some of these "
+            "equations say what others, or constraints on nodes, say already, or nothing that they act on can move: leave "
+            "those out, or give them a compliance."
+        )
+    return f"state '{state}' can move freely (nothing resists some motion of it). {_advice(system, state, moves)}"
 
 
 def _advice(system: System, state: str, moves: bool) -> str:

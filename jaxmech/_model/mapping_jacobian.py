@@ -144,7 +144,7 @@ def mapped_forces(
     `x`, `v`: positions and velocities of every state; `others`: forces that are none of the scene's; `known`: as in
     `applied_forces`.
     """
-    part = with_only(system, forces=on_mapped(system, system.forces), masses=on_mapped(system, system.masses))
+    part = with_only(system, forces=on_mapped(system, system.force_fields), masses=on_mapped(system, system.masses))
     total = applied_forces(part, x, zero_forces(system, x), v, known)
     for state, force in (others or {}).items():
         total[state] = total[state] + force

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._constraint.base import AbstractProjectiveConstraint
+from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from .._mapping.base import AbstractMapping
 from .._mass.base import AbstractMass
@@ -15,6 +16,7 @@ from .._runtime.argument_checks import check_real
 from .._scene.dof import AbstractDof
 from .._scene.parameter import as_array, is_concrete, trace_elements
 from .._scene.stencil import Stencil
+from .multiplier_checks import check_multiplier_names, check_multiplier_nodes
 from .state_checks import check_arrays
 
 _FAMILIES = {
@@ -22,13 +24,14 @@ _FAMILIES = {
     "forces": AbstractForceField,
     "masses": AbstractMass,
     "mappings": AbstractMapping,
-    "constraints": AbstractProjectiveConstraint,
+    "constraints": (AbstractProjectiveConstraint, AbstractMultiplierConstraint),
 }
 
 
 def component_stencils(system: Any) -> list[tuple[str, tuple[Stencil, ...]]]:
     """Every component by name, with its stencils."""
     acting = [(n, c.on) for family in (system.forces, system.masses, system.constraints) for n, c in family.items()]
+    acting += [(n, c.multiplier) for n, c in system.multiplier_constraints.items()]
     return acting + [(n, m.parents) for n, m in system.mappings.items()]
 
 
@@ -39,13 +42,15 @@ def check_names(system: Any) -> None:
     for family, expected in _FAMILIES.items():
         for name, item in getattr(system, family).items():
             if not isinstance(item, expected):
-                raise TypeError(f"System: {family}['{name}'] must be an {expected.__name__}, got {item!r:.80}.")
+                kinds = " or an ".join(e.__name__ for e in (expected if isinstance(expected, tuple) else (expected,)))
+                raise TypeError(f"System: {family}['{name}'] must be an {kinds}, got {item!r:.80}.")
     states = list(system.dofs)
     for name, stencils in component_stencils(system):
         for stencil in stencils:
             if stencil.state not in system.dofs:
                 raise ValueError(f"'{name}' acts on state '{stencil.state}', which is not one of {states}.")
     _check_mappings(system)
+    check_multiplier_names(system)
     _check_numbers(system)
 
 
@@ -86,7 +91,7 @@ def _check_mappings(system: Any) -> None:
             raise ValueError(f"state '{mapping.child}' is mapped twice, by '{owner[mapping.child]}' and '{name}'.")
         owner[mapping.child] = name
     mapping_order(system.mappings)
-    for name, constraint in system.constraints.items():
+    for name, constraint in system.projections.items():
         if constraint.on[0].state in owner:
             raise ValueError(
                 f"'{name}' constrains state '{constraint.on[0].state}', which mapping '{owner[constraint.on[0].state]}' "
@@ -140,6 +145,7 @@ def node_counts(system: Any, main: Mapping[str, int]) -> dict[str, int]:
 def check_nodes(system: Any, main: Mapping[str, int]) -> None:
     """Raise where a component names a node that its state does not have."""
     counts = node_counts(system, main)
+    check_multiplier_nodes(system, counts)
     for name, stencils in component_stencils(system):
         for stencil in stencils:
             if is_concrete(stencil.nodes) and stencil.nodes.size:
@@ -172,14 +178,8 @@ def check_elements(system: Any, dtype: Any) -> None:
         if found != expected:
             raise ValueError(f"'{name}': {type(component).__name__} returns shapes {found}, expected {expected}.")
 
-    def of_right_kind(name: str, check: Any, *dofs: Any) -> None:
-        try:
-            check(*dofs)
-        except ValueError as error:
-            raise ValueError(f"'{name}': {error}") from error
-
     for name, field in system.forces.items():
-        of_right_kind(name, field.check_dofs, [system.dofs[s.state] for s in field.on])
+        _of_right_kind(name, field.check_dofs, [system.dofs[s.state] for s in field.on])
         x, v = element(field.on, "coord_size"), element(field.on, "deriv_size")
         if isinstance(field, AbstractEnergyForceField):
             attempt(name, field, field.on, lambda c, *x: c.element_energy(*x), [()], *x)
@@ -187,14 +187,25 @@ def check_elements(system: Any, dtype: Any) -> None:
             shapes = [tuple(u.shape[1:]) for u in v]
             attempt(name, field, field.on, lambda c, x, v: c.element_force(x, v), shapes, x, v)
     for name, mass in system.masses.items():
-        of_right_kind(name, mass.check_dofs, [system.dofs[s.state] for s in mass.on])
+        _of_right_kind(name, mass.check_dofs, [system.dofs[s.state] for s in mass.on])
         x, v = element(mass.on, "coord_size"), element(mass.on, "deriv_size")
         attempt(name, mass, mass.on, lambda c, x, v: c.element_kinetic_energy(x, v), [()], x, v)
     for name, mapping in system.mappings.items():
         size = system.dofs[mapping.child].coord_size
         parents = [system.dofs[s.state] for s in mapping.parents]
-        of_right_kind(name, mapping.check_dofs, parents, system.dofs[mapping.child])
+        _of_right_kind(name, mapping.check_dofs, parents, system.dofs[mapping.child])
         x = element(mapping.parents, "coord_size")
         attempt(name, mapping, mapping.parents, lambda c, *x: c.element_apply(*x), [(size,)], *x)
     for name, constraint in system.constraints.items():
-        of_right_kind(name, constraint.check_dofs, [system.dofs[constraint.on[0].state]])
+        _of_right_kind(name, constraint.check_dofs, [system.dofs[s.state] for s in constraint.on])
+    for name, constraint in system.multiplier_constraints.items():
+        shape = (system.dofs[constraint.multiplier[0].state].deriv_size,)
+        x = element(constraint.on, "coord_size")
+        attempt(name, constraint, constraint.on, lambda c, *x: c.element_constraint(*x), [shape], *x)
+
+
+def _of_right_kind(name: str, check: Any, *dofs: Any) -> None:
+    try:
+        check(*dofs)
+    except ValueError as error:
+        raise ValueError(f"'{name}': {error}") from error

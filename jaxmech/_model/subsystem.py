@@ -13,11 +13,16 @@ def weightless(system: System) -> System:
 
 
 def with_only(system: System, *, forces: Collection[str] = (), masses: Collection[str] = ()) -> System:
-    """The scene with only these force fields and masses."""
+    """The scene with only these force fields (constraints with multipliers too) and masses; all projective constraints."""
+    constraints = {n: c for n, c in system.constraints.items() if n in forces or n in system.projections}
     return eqx.tree_at(
-        lambda s: (s.forces, s.masses),
+        lambda s: (s.forces, s.masses, s.constraints),
         system,
-        ({n: system.forces[n] for n in sorted(forces)}, {n: system.masses[n] for n in sorted(masses)}),
+        (
+            {n: system.forces[n] for n in sorted(forces) if n in system.forces},
+            {n: system.masses[n] for n in sorted(masses)},
+            constraints,
+        ),
     )
 
 
@@ -26,7 +31,7 @@ def without_unloaded(system: System, *, masses: bool = True) -> System:
 
     A state goes together with its mapping: without it, it would be a main state that has no positions.
     """
-    acting = [*system.forces.values(), *(system.masses.values() if masses else ())]
+    acting = [*system.force_fields.values(), *(system.masses.values() if masses else ())]
     carrying = {s.state for component in acting for s in component.on}
     kept, unloaded = {}, set()
     for name in reversed(system.mapping_order):

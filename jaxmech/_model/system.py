@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._constraint.base import AbstractProjectiveConstraint
+from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._forcefield.base import AbstractForceField
 from .._mapping.base import AbstractMapping
 from .._mass.base import AbstractMass
@@ -16,8 +17,11 @@ from .._runtime.array_types import Array
 from .._runtime.host_arrays import as_data, zeros
 from .._scene.dof import AbstractDof
 from .._scene.parameter import as_array, is_concrete
+from .multiplier_force import MultiplierForce
 from .scene_checks import check_names, check_position, mapping_order
 from .state_checks import check_state
+
+Constraint = AbstractProjectiveConstraint | AbstractMultiplierConstraint
 
 
 class State(eqx.Module):
@@ -64,7 +68,7 @@ class System(eqx.Module):
     forces: dict[str, AbstractForceField]
     masses: dict[str, AbstractMass]
     mappings: dict[str, AbstractMapping]
-    constraints: dict[str, AbstractProjectiveConstraint]
+    constraints: dict[str, Constraint]
     rayleigh: dict[str, Array]
     gravity: Array | None
 
@@ -75,7 +79,7 @@ class System(eqx.Module):
         forces: Mapping[str, AbstractForceField] | None = None,
         masses: Mapping[str, AbstractMass] | None = None,
         mappings: Mapping[str, AbstractMapping] | None = None,
-        constraints: Mapping[str, AbstractProjectiveConstraint] | None = None,
+        constraints: Mapping[str, Constraint] | None = None,
         rayleigh: Mapping[str, Any] | None = None,
         gravity: Any = None,
     ):
@@ -88,6 +92,27 @@ class System(eqx.Module):
         self.rayleigh = {name: as_array(c) for name, c in _sorted("rayleigh", rayleigh).items()}
         self.gravity = None if gravity is None else as_array(gravity)
         check_names(self)
+
+    @property
+    def projections(self) -> dict[str, AbstractProjectiveConstraint]:
+        """The constraints that hold directions of nodes, by name."""
+        return {name: c for name, c in self.constraints.items() if isinstance(c, AbstractProjectiveConstraint)}
+
+    @property
+    def multiplier_constraints(self) -> dict[str, AbstractMultiplierConstraint]:
+        """The constraints that multipliers hold, by name."""
+        return {name: c for name, c in self.constraints.items() if isinstance(c, AbstractMultiplierConstraint)}
+
+    @property
+    def multiplier_states(self) -> tuple[str, ...]:
+        """The states of multipliers, sorted."""
+        return tuple(sorted({c.multiplier[0].state for c in self.multiplier_constraints.values()}))
+
+    @property
+    def force_fields(self) -> dict[str, AbstractForceField]:
+        """All that has a force, by name: the force fields, and constraints with multipliers as the energies they are."""
+        held = {name: MultiplierForce(c) for name, c in self.multiplier_constraints.items()}
+        return self.forces | held if held else self.forces
 
     @property
     def mapping_order(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import equinox as eqx
 from .._runtime.argument_checks import check_choice, check_flags, real_array
 
 PARTS = ("mass", "damping", "stiffness", "rayleigh", "geometric")
+_ALL = (*PARTS, "multipliers")  # the last is a part of the stiffness
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Factors(eqx.Module):
     """The numbers `(m, b, k, c, g)` of `m M + b B + k K + g G + c C`; they may be traced.
 
     `rayleigh`, the factor of the Rayleigh damping, is that of damping unless it is given; `geometric` is that of
-    stiffness. Statics uses `(0, 0, 1, 0)`, a step `h` of implicit Euler `(1, h, h^2, h)`. Raises `ValueError` or `TypeError`
+    stiffness, and so is `multipliers`, that of the part of `K` that comes from constraints with multipliers. Statics uses
+    `(0, 0, 1, 0)`, a step `h` of implicit Euler `(1, h, h^2, h)`. Raises `ValueError` or `TypeError`
     for what is not a real number; arrays of them are batches, to be mapped over by `vmap`.
     Units: 1 for the mass, [s] for damping, [s^2] for stiffness in a matrix [kg]; any others that agree.
 
@@ -73,11 +75,12 @@ class Factors(eqx.Module):
     stiffness: Any = 1.0
     rayleigh: Any = None
     geometric: Any = None
+    multipliers: Any = None
 
     def __check_init__(self):
-        for name in PARTS:
+        for name in _ALL:
             value = getattr(self, name)
-            if value is None and name in ("rayleigh", "geometric"):
+            if value is None and name in ("rayleigh", "geometric", "multipliers"):
                 continue
             real_array("Factors", name, value)
 
@@ -89,12 +92,13 @@ class Factors(eqx.Module):
         return cls(**{part: float(part in parts) for part in PARTS})
 
     def of(self, part: str) -> Any:
-        """The factor of one of `PARTS`."""
-        check_choice("Factors", "part", part, PARTS)
+        """The factor of one of `PARTS`, or of "multipliers"."""
+        check_choice("Factors", "part", part, _ALL)
         if part == "rayleigh":
             return self.damping if self.rayleigh is None else self.rayleigh
-        if part == "geometric":
-            return self.stiffness if self.geometric is None else self.geometric
+        if part in ("geometric", "multipliers"):
+            own = getattr(self, part)
+            return self.stiffness if own is None else own
         return getattr(self, part)
 
     def has(self, part: str) -> bool:

@@ -18,7 +18,7 @@ from .system import System
 def limited(system: System) -> list[str]:
     """The force fields whose laws are not defined everywhere."""
     plain = AbstractForceField.element_is_valid
-    return [name for name, field in system.forces.items() if type(field).element_is_valid is not plain]
+    return [name for name, field in system.force_fields.items() if type(field).element_is_valid is not plain]
 
 
 def element_validity(system: System, x: Mapping[str, Array]) -> dict[str, Array]:
@@ -27,7 +27,7 @@ def element_validity(system: System, x: Mapping[str, Array]) -> dict[str, Array]
     def of(field: Any) -> Array:
         return over_elements(field, field.on, lambda c, *a: c.element_is_valid(*a), *gathered(field.on, x))
 
-    return {name: of(system.forces[name]) for name in limited(system)}
+    return {name: of(system.force_fields[name]) for name in limited(system)}
 
 
 def laws_hold(system: System, x: Mapping[str, Array]) -> Array:
@@ -50,7 +50,7 @@ def raise_undefined(who: str, system: System, x: Mapping[str, Array], values: Ma
         bad = np.any([~np.isfinite(a.reshape(len(a), -1)).all(axis=1) for a in arrays], axis=0)
         if not bad.any():
             continue
-        element, field = int(np.argmax(bad)), system.forces[name]
+        element, field = int(np.argmax(bad)), system.force_fields[name]
         nodes = " and ".join(f"{np.asarray(s.nodes[element]).tolist()} of '{s.state}'" for s in field.on)
         where = f"{who}: element {element} of '{name}' (nodes {nodes})"
         if not np.asarray(element_validity(system, x).get(name, np.ones(len(bad), bool)))[element]:

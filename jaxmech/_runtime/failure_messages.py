@@ -17,7 +17,7 @@ _MOST = 8  # residuals that are all told
 def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarray) -> str:
     """The words for the first member that failed of a batch (any leading axes; none if there is no batch).
 
-    `names`: `who` failed; `load_steps` in all; `states`, each with the advice for one that is unconstrained; what was
+    `names`: `who` failed; `load_steps` in all; of each of the `states`, what it means that it is unconstrained; what was
     `given`, and the `components` with limits, in the order of their numbers. `numbers` (..., NUMBERS); `residuals` (...,
     those of the Newton iterations and, last, their rounding floor).
     """
@@ -45,7 +45,7 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int]) -> str:
     if result == "inverted_element" and (component := _chosen(names, "components", n["component"])):
         return f"'{component}': element {n['element']} is inverted{advice.removeprefix('an element is inverted')}"
     if result == "singular" and (state := _chosen(names, "states", n["unconstrained_state"])):
-        return f"the matrix is singular: state '{state[0]}' can move freely (nothing resists some motion of it). {state[1]}"
+        return f"the matrix is singular: {state}"
     return advice
 
 

@@ -19,8 +19,9 @@ import numpy as np
 from .array_types import Array
 from .devices import on_cpu
 from .failure_messages import NUMBERS, describe
-from .ffi_check import checked_interface, tells_version, word
-from .ffi_layout import Interface, interface
+from .ffi_check import checked_interface, tells_version
+from .ffi_frame import argument, new_error
+from .ffi_layout import interface
 from .jax_internals import unvmap_any
 from .results import FailedComputation
 
@@ -77,20 +78,6 @@ def _unlogged(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], FailedComputation))
 
 
-class _Error(ctypes.Structure):
-    """`XLA_FFI_Error_Create_Args`."""
-
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
-        ("message", ctypes.c_char_p),
-        ("kind", ctypes.c_int),
-    )
-
-
-_Create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Error))
-
-
 @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 def _handler(frame: int) -> int | None:
     """Of XLA's interface: gives back an error, or says of which version of it it is."""
@@ -99,21 +86,11 @@ def _handler(frame: int) -> int | None:
     if tells_version(xla, frame):
         return None
     try:
-        buffers = word(frame + xla.arguments)
-        types = (np.uint8, np.int32, np.float32)
-        message = _words(*(_array(xla, word(buffers + 8 * i), dtype) for i, dtype in enumerate(types)))
+        types = (np.dtype(t) for t in (np.uint8, np.int32, np.float32))
+        message = _words(*(argument(xla, frame, i, dtype) for i, dtype in enumerate(types)))
     except Exception as error:  # nothing may pass through XLA but its own kind of error
         message = f"a computation failed, and so did the words for it: {error!r}"
-    given = _Error(ctypes.sizeof(_Error), None, message.encode(), _FAILED_PRECONDITION)
-    return _Create(word(word(frame + xla.functions) + xla.create_error))(ctypes.byref(given))
-
-
-def _array(xla: Interface, buffer: int, dtype: Any) -> np.ndarray:
-    """A copy of an array of XLA's."""
-    sizes = word(buffer + xla.sizes)
-    shape = [ctypes.c_int64.from_address(sizes + 8 * i).value for i in range(word(buffer + xla.rank))]
-    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    return np.frombuffer(ctypes.string_at(word(buffer + xla.data), count), dtype).reshape(shape)
+    return new_error(xla, frame, message, _FAILED_PRECONDITION)
 
 
 @functools.cache

@@ -14,6 +14,8 @@ from .._runtime.array_types import Array
 from .._runtime.field_types import Converted, WholeNumbers
 from .._runtime.jax_internals import Tracer
 
+_FIELD = "on (or parents, or multiplier)"  # what fields of stencils are called
+
 
 def _as_nodes(nodes: WholeNumbers) -> Any:
     """Node numbers as a 32-bit integer array; anything but whole numbers that fit is refused."""
@@ -86,7 +88,9 @@ def as_stencils(on: Any) -> tuple[Stencil, ...]:
     if isinstance(on, Stencil):
         return (on,)
     if not isinstance(on, (tuple, list)):
-        raise TypeError(f"on (or parents) must be (state, nodes), a Stencil, or a tuple of those, got {on!r}.")
+        raise TypeError(
+            f"on (or parents, or multiplier) must be (state, nodes), a Stencil, or a tuple of those, got {on!r}."
+        )
     if len(on) == 2 and isinstance(on[0], str):
         return (Stencil(on[0], on[1]),)
     stencils = []
@@ -96,9 +100,11 @@ def as_stencils(on: Any) -> tuple[Stencil, ...]:
         elif isinstance(item, (tuple, list)) and len(item) == 2:
             stencils.append(Stencil(item[0], item[1]))
         else:
-            raise TypeError(f"on (or parents) must be (state, nodes), a Stencil, or a tuple of those, got {item!r} in it.")
+            raise TypeError(
+                f"on (or parents, or multiplier) must be (state, nodes), a Stencil, or a tuple of those, got {item!r} in it."
+            )
     if not stencils:
-        raise ValueError("on (or parents) must name at least one group of nodes, got an empty tuple.")
+        raise ValueError(f"{_FIELD} must name at least one group of nodes, got an empty tuple.")
     if len({s.elements for s in stencils}) > 1:
         raise ValueError(
             f"every stencil of one component needs the same number of elements, got {[s.elements for s in stencils]}."

@@ -91,7 +91,7 @@ def buckling(
     check_inputs("buckling", unloaded, state)
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(unloaded, state, Terms(mass=False, damping=False))
-    check_pencil("buckling", linear_system, count, mass=False)
+    check_pencil("buckling", unloaded, linear_system, count, mass=False)
     check_topology("the linear system given to buckling", linear_system.built_for, unloaded)
 
     zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)

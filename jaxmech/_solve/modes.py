@@ -115,7 +115,7 @@ def modes(
         raise ValueError("modes: the scene has no mass; add a component to System(masses=...).")
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(system, state, Terms(damping=False))
-    check_pencil("modes", linear_system, count, mass=True)
+    check_pencil("modes", system, linear_system, count, mass=True)
     check_topology("the linear system given to modes", linear_system.built_for, system)
     found = _modes(system, state, linear_system, count)
     return raise_failure(found, found.info, system, "modes") if throw else found
@@ -139,8 +139,13 @@ def info_of(pairs: Eigenpairs) -> ModesInfo:
     return ModesInfo(found.result, found.errors, found.floor, found.unconstrained_state)
 
 
-def check_pencil(who: str, linear_system: Any, count: Any, *, mass: bool) -> None:
+def check_pencil(who: str, system: System, linear_system: Any, count: Any, *, mass: bool) -> None:
     """Raise unless the linear system assembles what `who` needs, of a size that can be factored, and `count` fits it."""
+    if system.multiplier_constraints:
+        raise ValueError(
+            f"{who} takes no constraints with multipliers yet, and the scene has {sorted(system.multiplier_constraints)}: "
+            "stand stiff springs for them, or share nodes."
+        )
     if not isinstance(linear_system, MatrixLinearSystem):
         raise TypeError(f"{who}: linear_system must be a MatrixLinearSystem, which has a matrix, got {linear_system!r:.80}.")
     missing = [name for name in ("stiffness", *(["mass"] if mass else [])) if not getattr(linear_system.terms, name)]

@@ -25,9 +25,11 @@ from .._model.fault import diagnosed
 from .._model.system import State
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
-from .._sparse.block_matrix import BlockMatrix
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .linear_problem import LinearProblem
+from .rounding import of_multipliers, rounding_floor
+
+_TRAVELLED = 1e-2  # roots of the rounding unit that a prescribed motion may be off by, relative to its size
 
 
 class _Progress(eqx.Module):
@@ -38,6 +40,7 @@ class _Progress(eqx.Module):
     scale: Array  # what the relative tolerance refers to: the norm of the first step's right-hand side
     gap_scale: Array
     floor: Array
+    slack: Array  # the residual of constraints with multipliers that is near enough to nil
     steps: Array  # linear solves done
     history: Array
     linear_steps: Array
@@ -80,16 +83,8 @@ def _stepped(problem: AbstractEquilibrium, u: Fields, d: Fields) -> State:
     return problem.state(problem.move(u, d))
 
 
-def _rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> Array:
-    """What the rounding of `u` makes of a residual that should be nil: `eps | |A_ii| |u| |`."""
-    if not isinstance(A0, BlockMatrix):
-        return jnp.zeros((), jnp.result_type(*jax.tree.leaves(u)))
-    size = problem.rounding(u)
-    spread = {s: jnp.einsum("nij,nj->ni", jnp.abs(blocks), size[s]) for s, blocks in A0.diagonal.items()}
-    return jnp.finfo(A0.dtype).eps * norm(project(problem.system, spread))
-
-
-def _converged(problem: AbstractEquilibrium, options: NewtonOptions, p: _Progress, residual, gap_norm, u) -> Array:
+def _converged(problem: AbstractEquilibrium, options: NewtonOptions, p: _Progress, R: Fields, gap_norm, u) -> Array:
+    residual = norm(R)
     eps = jnp.finfo(residual.dtype).eps
     if options.rtol is None:
         tolerance = jnp.maximum(jnp.sqrt(eps) * p.scale + options.atol, p.floor)
@@ -97,7 +92,9 @@ def _converged(problem: AbstractEquilibrium, options: NewtonOptions, p: _Progres
         # A start that is an equilibrium to rounding has no scale of its own to be measured by.
         tolerance = options.rtol * p.scale + options.atol
         tolerance = jnp.where(p.scale <= p.floor, jnp.maximum(tolerance, p.floor), tolerance)
-    travelled = gap_norm <= jnp.maximum(jnp.sqrt(eps) * 1e-2 * p.gap_scale, 16 * eps * norm(problem.rounding(u)))
+    travelled = gap_norm <= jnp.maximum(_TRAVELLED * jnp.sqrt(eps) * p.gap_scale, 16 * eps * norm(problem.rounding(u)))
+    if problem.system.multiplier_states:
+        travelled &= norm(of_multipliers(problem, R)) <= p.slack
     nothing_to_do = (residual == 0) & (gap_norm == 0)
     return nothing_to_do | ((p.steps > 0) & (residual <= tolerance) & travelled)
 
@@ -109,7 +106,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Field
     _, free, d, solution = _linear_solve(problem, A0, R, gap, solver, moved=moved)
     solved = solution.result == lx.RESULTS.successful
     unconstrained = solution.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
-    floor = _rounding_floor(problem, A0, p.u)
+    floor, slack = rounding_floor(problem, A0, p.u)
     # A matrix that is not finite is singular to any solver.
     failure = RESULTS.where(jnp.isfinite(floor), reason(solution), RESULTS.not_finite)
     return _Progress(
@@ -120,6 +117,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Field
         jnp.where(p.steps == 0, norm(free), p.scale),
         jnp.where(p.steps == 0, norm(gap), p.gap_scale),
         floor,
+        slack,
         p.steps + 1,
         p.history,
         p.linear_steps + jnp.asarray(solution.stats["num_steps"], jnp.int32),
@@ -137,7 +135,8 @@ def _advance(problem: AbstractEquilibrium, options: NewtonOptions, solver: Any, 
     """
     trial = problem.move(p.u, {s: p.alpha * a for s, a in p.d.items()})
     R, gap = problem.residual(trial), problem.gap(trial)
-    residual, gap_norm = norm(project(problem.system, R)), norm(gap)
+    free = project(problem.system, R)
+    residual, gap_norm = norm(free), norm(gap)
     valid, finite = problem.is_valid(trial), jnp.isfinite(residual) & jnp.isfinite(gap_norm)
     good, shortest = finite & valid, p.alpha <= 0.5**options.halvings
     accepted = finite if options.line_search == "none" else good
@@ -145,7 +144,7 @@ def _advance(problem: AbstractEquilibrium, options: NewtonOptions, solver: Any, 
         reduced = residual <= (1 - 1e-4 * p.alpha) * jnp.maximum(p.residual, p.scale)
         accepted = good & (reduced | shortest | (residual <= p.floor) | (p.steps == 0))
     failed = ~accepted & (shortest | (p.steps == 0) | (options.line_search == "none"))
-    converged = accepted & _converged(problem, options, p, residual, gap_norm, trial)
+    converged = accepted & _converged(problem, options, p, free, gap_norm, trial)
     result = RESULTS.where(valid, RESULTS.not_finite, RESULTS.inverted_element)
     result = RESULTS.where(failed, result, p.result)
     exhausted = accepted & ~converged & (p.steps >= options.max_steps)
@@ -177,7 +176,7 @@ def _solve_one(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, 
     still = jax.tree.map(jnp.zeros_like, jax.eval_shape(lambda: problem.residual(u)))
     history = jnp.full(options.max_steps + 1, -1.0, dtype)
     start = _Progress(
-        u, zero, still, one, zero, zero, zero, count, history, count, count - 1, RESULTS.successful, jnp.asarray(going)
+        u, zero, still, one, zero, zero, zero, zero, count, history, count, count - 1, RESULTS.successful, jnp.asarray(going)
     )
     return jax.lax.while_loop(lambda p: p.going, lambda p: _advance(problem, options, solver, p), start)
 
@@ -244,7 +243,7 @@ def _newton_solve_jvp(primals, tangents):
         for a, d in zip((R, gap), rates, strict=True)
     )
     A0 = problem.operator(u)
-    A, free = _linearised(problem, A0, dR, dgap, moved=bool(problem.system.constraints))
+    A, free = _linearised(problem, A0, dR, dgap, moved=bool(problem.system.projections))
     solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
     if problem.is_exact():
         d = derivative_solve(A, free, solver, options.derivatives_of)

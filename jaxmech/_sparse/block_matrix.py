@@ -1,6 +1,7 @@
 """A matrix between several states: a `BlockSparse` for each pair, and a lineax operator on dictionaries of vectors."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -21,7 +22,8 @@ class BlockMatrix(lx.AbstractLinearOperator):
     """The blocks of every pair of states. `sizes` lists `(state, nodes, deriv_size)`, sorted by state.
 
     Vectors are dictionaries `{state: (nodes, deriv_size)}`; flat vectors and matrices take the states in sorted order.
-    `symmetric` is declared by whoever assembled the matrix: lineax and our solvers choose by it.
+    `symmetric` is declared by whoever assembled the matrix: lineax and our solvers choose by it. `indefinite` too: that of
+    constraints with multipliers.
     `mv` and `from_entries` raise `ValueError` for vectors and blocks of other sizes. Units are those of its entries, [N/m]
     say.
     Source: Y. Saad, *Iterative Methods for Sparse Linear Systems*, 2nd ed., 2003, doi:10.1137/1.9780898718003, section 3.4.
@@ -37,6 +39,7 @@ class BlockMatrix(lx.AbstractLinearOperator):
     sizes: Sizes = eqx.field(static=True)
     symmetric: bool = eqx.field(static=True)
     dtype: np.dtype = eqx.field(static=True)
+    indefinite: bool = eqx.field(static=True, default=False)
 
     @classmethod
     def from_entries(cls, entries: Mapping[Pair, BlockSparse], *, symmetric: bool = False) -> "BlockMatrix":
@@ -85,7 +88,7 @@ class BlockMatrix(lx.AbstractLinearOperator):
         if self.symmetric:
             return self
         entries = {(c, r): entry.T for (r, c), entry in self.entries.items()}
-        return BlockMatrix({k: entries[k] for k in sorted(entries)}, self.sizes, self.symmetric, self.dtype)
+        return replace(self, entries={k: entries[k] for k in sorted(entries)})
 
     @property
     def diagonal(self) -> dict[str, Float[Array, "n d d"]]:
@@ -169,7 +172,8 @@ class BlockMatrix(lx.AbstractLinearOperator):
             [a.values + b.values for a, b in zip(self.entries.values(), other.entries.values(), strict=True)],
         )
         symmetric = self.symmetric and other.symmetric
-        return BlockMatrix(total.entries, self.sizes, symmetric, self.dtype)
+        indefinite = self.indefinite or other.indefinite
+        return BlockMatrix(total.entries, self.sizes, symmetric, self.dtype, indefinite)
 
 
 def check_vector(who: str, matrix: BlockMatrix, vector: Any) -> None:

@@ -9,12 +9,29 @@ import lineax as lx
 from ..._runtime.array_types import Array, Float
 from ..base.vectors import Vector
 
+_PASSES = 3
+_EVEN = 0.5  # the largest entry of a row that is about one
 SINGULAR_PIVOT = 64.0  # a pivot ratio below this many rounding units per row is no longer a number
 
 
 def scaling(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
-    """One over the roots of the diagonal: a soft and a stiff body side by side become alike."""
+    """One over the roots of the diagonal: a soft and a stiff body side by side become alike. Then rows and columns, such as
+    those of multipliers, whose largest entry is off the diagonal, by their largest entries.
+
+    D. Ruiz, *A scaling algorithm to equilibrate both rows and columns norms in matrices*, RAL-TR-2001-034.
+    """
     size = jnp.sqrt(jnp.abs(jnp.diagonal(matrix)))
+    scale = _inverse(size)
+    # A row without a diagonal entry takes what remains of its largest one.
+    scale = jnp.where(size > 0, scale, _inverse(jnp.max(jnp.abs(matrix) * scale, axis=1)))
+    for _ in range(_PASSES):
+        largest = jnp.max(jnp.abs(matrix) * scale[:, None] * scale, axis=1)
+        uneven = (largest > 1 / _EVEN) | (largest < _EVEN)
+        scale = jnp.where(uneven, scale * jnp.sqrt(_inverse(largest)), scale)
+    return scale
+
+
+def _inverse(size: Float[Array, " N"]) -> Float[Array, " N"]:
     return jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1.0), 1.0)
 
 

@@ -1,5 +1,6 @@
 """Eigenvalues and eigenvectors of a symmetric pencil of block matrices, with derivatives of every order."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -199,7 +200,7 @@ def _constrained(A: BlockMatrix, free: dict[str, Array]) -> BlockMatrix:
             assert entry.pattern.diagonal is not None
             values = add_rows(values, entry.pattern.diagonal, ones, unique=True)
         entries[r, c] = eqx.tree_at(lambda e: e.values, entry, values)
-    return BlockMatrix(entries, A.sizes, A.symmetric, A.dtype)
+    return replace(A, entries=entries)
 
 
 def _by_state(A: BlockMatrix, rows: Array) -> Vectors:

@@ -261,7 +261,7 @@ def _chosen(solver: AbstractKrylov, operator: lx.AbstractLinearOperator) -> Abst
     matrix = operator.near if isinstance(operator, PreconditionedOperator) else operator
     if not isinstance(matrix, BlockMatrix) or any((s, s) not in matrix.entries for s, _, _ in matrix.sizes):
         return NoPreconditioner()
-    return BlockJacobi(absolute=solver.symmetric and not solver.definite)
+    return BlockJacobi(absolute=matrix.indefinite or (solver.symmetric and not solver.definite))
 
 
 def _relative(r: Vector, rows: Vector) -> Vector:

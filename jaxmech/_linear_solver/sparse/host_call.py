@@ -6,10 +6,13 @@ from typing import Any
 import jax
 
 from ..._runtime.devices import is_run_by_many
+from ..._runtime.host_function import call_by_name
 
 
-def call_host(who: str, function: Callable[..., Any], shapes: Any, *arguments: Any, vmap_method: str) -> Any:
-    """`jax.pure_callback`, of which no two may be under way at once.
+def call_host(
+    who: str, function: Callable[..., Any], shapes: Any, *arguments: Any, vmap_method: str, name: str | None = None
+) -> Any:
+    """`jax.pure_callback`, of which no two may be under way at once; by a `name` that says all of a function, if it has one.
 
     Arrays reach the function through the threads that run the devices. Where each of these waits for a function of its own,
     none is left (JAX 0.10), and all wait for ever. Raises `ValueError` there: in `shard_map` and `over_devices`.
@@ -19,4 +22,6 @@ def call_host(who: str, function: Callable[..., Any], shapes: Any, *arguments: A
             f"{who} works on the host, for which several devices would wait at once, and for ever: inside shard_map and "
             "over_devices take a solver that iterates, as PCG() or AutoLinearSolver()."
         )
+    if name is not None:
+        return call_by_name(name, function, shapes, *arguments, vmap_method=vmap_method)
     return jax.pure_callback(function, shapes, *arguments, vmap_method=vmap_method)

@@ -110,8 +110,16 @@ class SparseDirect(lx.AbstractLinearSolver):
         }
         number, real = jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((), rhs.dtype)
         shapes = (jax.ShapeDtypeStruct(rhs.shape, rhs.dtype), number, number, real)
-        host = partial(_host_solve, tuple(operator.entries), blocks, operator.sizes, options)
-        return call_host("SparseDirect", host, shapes, values, places, rhs, vmap_method="expand_dims")
+        what = tuple(operator.entries), blocks, operator.sizes, options
+        arrays = values, places, rhs
+        return call_host(
+            "SparseDirect",
+            partial(_host_solve, *what),
+            shapes,
+            *arrays,
+            vmap_method="expand_dims",
+            name=f"SparseDirect {what}",
+        )
 
     def transpose(self, state, options: dict[str, Any]):
         operator, transposed = state

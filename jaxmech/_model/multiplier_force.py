@@ -1,0 +1,24 @@
+"""A constraint with multipliers as what it is to forces and matrices: an energy of positions and multipliers."""
+
+import jax.numpy as jnp
+
+from .._constraint.multiplier import AbstractMultiplierConstraint
+from .._forcefield.base import AbstractEnergyForceField
+from .._runtime.array_types import Array, Scalar
+from .._scene.stencil import Stencil
+
+
+class MultiplierForce(AbstractEnergyForceField):
+    """`E = lambda . g(x) - lambda . C lambda / 2`; the multipliers are the nodes of the last stencil."""
+
+    constraint: AbstractMultiplierConstraint
+
+    @property
+    def on(self) -> tuple[Stencil, ...]:
+        """Where the equation acts, and its multipliers."""
+        return (*self.constraint.on, *self.constraint.multiplier)
+
+    def element_energy(self, *x: Array) -> Scalar:
+        *positions, multipliers = x
+        g, C = self.constraint.element_constraint(*positions), self.constraint.compliance
+        return multipliers @ g - 0.5 * jnp.sum(C * multipliers**2)

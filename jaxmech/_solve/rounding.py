@@ -1,0 +1,41 @@
+"""What is nil to rounding, of the residual of an equilibrium."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._linear_solver.base.vectors import norm
+from .._model.constraint_projection import project
+from .._model.dynamics import Fields
+from .._runtime.array_types import Array
+from .._sparse.block_matrix import BlockMatrix
+from .equilibrium import AbstractEquilibrium
+
+_SATISFIED = 1e-4  # roots of the rounding unit that a constraint with multipliers may be off by, relative to the positions
+
+
+def rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> tuple[Array, Array]:
+    """What the rounding of `u` makes of a residual that should be nil: `eps | |A_ii| |u| |`. And the residual of constraints
+    with multipliers that is near enough to nil, relative to the size of the positions; infinite where nobody asks."""
+    dtype = jnp.result_type(*jax.tree.leaves(u))
+    if not isinstance(A0, BlockMatrix):
+        return jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype)
+    size, eps = problem.rounding(u), jnp.finfo(A0.dtype).eps
+    if not problem.system.multiplier_states:
+        spread = {s: jnp.einsum("nij,nj->ni", jnp.abs(blocks), size[s]) for s, blocks in A0.diagonal.items()}
+        return eps * norm(project(problem.system, spread)), jnp.full((), jnp.inf, dtype)
+    # The forces of multipliers, and all of an equation that multipliers hold, come from off the diagonal.
+    spread = project(problem.system, _magnitude(A0).mv(size))
+    return eps * norm(spread), _SATISFIED * jnp.sqrt(eps) * norm(of_multipliers(problem, spread))
+
+
+def _magnitude(A0: BlockMatrix) -> BlockMatrix:
+    entries = A0.entries.values()
+    return eqx.tree_at(lambda a: [e.values for e in a.entries.values()], A0, [jnp.abs(e.values) for e in entries])
+
+
+def of_multipliers(problem: AbstractEquilibrium, residual: Fields) -> Fields:
+    """The part that belongs to constraints with multipliers."""
+    return {s: residual[s] for s in problem.system.multiplier_states}

@@ -1,0 +1,327 @@
+"""Constraints with multipliers: pendulums and beams with a closed form or another formulation, derivatives, refusals."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from tolerances import CONVERGED, FINITE_DIFFERENCE, ITERATIVE, ROUND_OFF, TWO_MODES
+
+import jaxmech as jm
+
+G = 9.81
+GLUED = 1e-8  # relative to the deflection: two Newton solutions, each converged to less
+
+
+def pendulum(length=1.0, mass=2.0, compliance=0.0):
+    """A mass on a rod from the origin."""
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), ("tension", [0]), length, compliance)
+    return jm.System(
+        {"p": jm.Vec2(), "tension": jm.Vec1()},
+        forces={"wind": jm.force.ConstantForce(("p", [1]), [3.0, 0.0])},
+        masses={"bob": jm.mass.UniformMass(("p", [1]), mass)},
+        constraints={"rod": rod, "nail": jm.constraint.Fixed(("p", [0]))},
+        gravity=(0.0, -G),
+    )
+
+
+def inclined(angle, tension=1.0):
+    return {"p": [[0.0, 0.0], [np.sin(angle), -np.cos(angle)]], "tension": [[tension]]}
+
+
+def swing(rate, angle, times):
+    """`a'' = -rate sin a` from rest: angles and their rates."""
+    found = solve_ivp(lambda _, y: [y[1], -rate * np.sin(y[0])], (0, times[-1]), [angle, 0.0], "DOP853", times, rtol=1e-12)
+    return found.y
+
+
+@pytest.fixture(scope="module")
+def swings():
+    """`(newton, h)` -> the trajectory over half a second of a pendulum without wind."""
+    system = eqx.tree_at(lambda s: s.forces["wind"].force, pendulum(), jnp.zeros(2))
+    rest = system.at_rest(inclined(0.9, 0.0))
+    linear_system = jm.MatrixLinearSystem.build(system, rest)
+
+    def run(newton, h):
+        return jm.simulate(system, rest, jm.ImplicitEuler(linear_system, newton=newton), dt=h, steps=round(0.5 / h)).state
+
+    return {(newton, h): run(newton, h) for newton in (False, True) for h in (0.005, 0.0025)}
+
+
+@pytest.mark.parametrize("newton", [False, True])
+def test_a_rod_swings_as_an_angle_does(swings, newton):
+    """The positions, and the tension `m (g cos a + L a'^2)`, of the equation of the angle: first order in the time step."""
+    errors, off = [], []
+    for h in (0.005, 0.0025):
+        state = swings[newton, h]
+        x, tension = np.asarray(state.position["p"][1:, 1]), np.asarray(state.position["tension"][1:, 0, 0])
+        angle, rate = swing(G, 0.9, h * np.arange(len(x) + 1))[:, 1:]
+        error = np.abs(x - np.stack([np.sin(angle), -np.cos(angle)], -1)).max()
+        errors.append((error, np.abs(tension - 2.0 * (G * np.cos(angle) + rate**2)).max()))
+        off.append(np.abs(np.linalg.norm(x, axis=1) - 1.0).max())
+    ratios = np.log2(np.array(errors[0]) / errors[1])
+    assert np.all(np.abs(ratios - 1.0) < 0.1), ratios
+    if newton:
+        assert max(off) < 1e-11  # of 1 m, by the criterion of Newton's iterations
+    else:  # each step is off by the curvature of its own path, (h a' L)^2 / 2, and does not add to the step before
+        assert max(off) < 1.1 * 0.5 * (0.005 * 3.0) ** 2 and abs(np.log2(off[0] / off[1]) - 2.0) < 0.1
+
+
+def test_the_tension_of_a_rod_at_rest_is_that_of_the_load():
+    """Along the load `(3, -2 g)`, in equilibrium; the multiplier is its magnitude, a compliance gives way by `C lambda`."""
+    for compliance in (0.0, 1e-3):
+        system = pendulum(compliance=compliance)
+        found = jm.static_solve(system, system.at_rest(inclined(0.1, 10.0)))
+        load = np.array([3.0, -2.0 * G])
+        pull = np.linalg.norm(load)
+        np.testing.assert_allclose(found.position["tension"], [[pull]], rtol=ITERATIVE)
+        np.testing.assert_allclose(found.position["p"][1], (1.0 + compliance * pull) * load / pull, rtol=ITERATIVE)
+        again = jm.static_solve(system, found.state)  # from the solution, where all that is left is rounding
+        np.testing.assert_allclose(again.position["p"], found.position["p"], rtol=ITERATIVE)
+
+
+def test_large_forces_excuse_no_violation():
+    """Newton's method goes on while an equation is off by more than the rounding of positions, whatever the forces."""
+    system = pendulum()
+    pull = jm.force.AnchoredSprings(("p", [1]), 1e9, [[0.0, -2.0]])
+    system = jm.System(
+        system.dofs, forces={**system.forces, "pull": pull}, masses=system.masses, constraints=system.constraints
+    )
+    found = jm.static_solve(system, system.at_rest(inclined(0.3, 10.0)), rtol=1e-2)
+    np.testing.assert_allclose(np.linalg.norm(found.position["p"][1]), 1.0, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("newton", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_derivatives(newton):
+    """Forward, reverse, and central differences, of linearised steps and an equilibrium, or of steps by Newton's method."""
+    system = pendulum()
+    rest = system.at_rest(inclined(0.12, 20.0))
+    linear_system = jm.MatrixLinearSystem.build(system, rest)
+    integrator = jm.ImplicitEuler(linear_system, newton=newton, rtol=CONVERGED)
+
+    def ends(parameters):
+        at = lambda s: (s.constraints["rod"].length, s.masses["bob"].mass, s.constraints["rod"].compliance)  # noqa: E731
+        scene = eqx.tree_at(at, system, tuple(parameters))
+        states = [jm.simulate(scene, rest, integrator, dt=0.02, steps=3).last]
+        if not newton:
+            states.append(jm.static_solve(scene, rest, linear_system, rtol=CONVERGED).state)
+        return jnp.concatenate([jnp.ravel(s.position[n][-1]) for s in states for n in ("p", "tension")])
+
+    point, steps = np.array([1.1, 2.2, 1e-3]), np.diag([1e-3, 1e-3, 1e-5])
+    shifts = [point + t * d for d in steps for t in (1, -1, 0.5, -0.5)]
+    found = np.asarray(jax.jit(jax.vmap(ends))(jnp.stack(shifts))).reshape(3, 4, -1)
+    whole, half = found[:, 0] - found[:, 1], found[:, 2] - found[:, 3]
+    expected = (8 * half - whole) / (6 * np.diag(steps)[:, None])
+    forward = np.asarray(jax.jit(jax.jacfwd(ends))(jnp.asarray(point))).T
+    for rate, difference in zip(forward, expected, strict=True):
+        np.testing.assert_allclose(rate, difference, rtol=0, atol=10 * FINITE_DIFFERENCE * np.abs(difference).max())
+    weights = jnp.linspace(0.3, 1.7, forward.shape[1])
+    reverse = jax.jit(jax.grad(lambda p: ends(p) @ weights))(jnp.asarray(point))
+    np.testing.assert_allclose(reverse, forward @ weights, rtol=TWO_MODES)
+
+
+def beam(glued):
+    """A bent cantilever of six cells; glued, of two meshes that nothing but multipliers joins."""
+    mesh = jm.mesh.box_mesh(cells=(6, 1, 1), size=(3.0, 1.0, 1.0))
+    points, cells = np.asarray(mesh.points), np.array(mesh.cells)
+    constraints, dofs = {"clamp": jm.constraint.Fixed(("beam", np.flatnonzero(points[:, 0] == 0.0)))}, {"beam": jm.Vec3()}
+    middle = np.flatnonzero(points[:, 0] == 1.5)
+    start = {}
+    if glued:
+        copies = len(points) + np.arange(len(middle))
+        right = points[cells].mean(axis=1)[:, 0] > 1.5
+        renamed = np.arange(len(points))
+        renamed[middle] = copies
+        cells[right] = renamed[cells[right]]
+        points = np.concatenate([points, points[middle]])
+        glue = jm.constraint.Attachment((("beam", middle), ("beam", copies)), ("glue", range(len(middle))))
+        constraints["glue"], dofs["glue"] = glue, jm.Vec3()
+        start = {"glue": np.zeros((len(middle), 3))}
+    tip = np.flatnonzero(points[:, 0] == 3.0)
+    solid = jm.force.TetrahedronFEM.from_mesh(
+        "beam", dataclasses.replace(mesh, points=points, cells=cells), jm.material.NeoHookean(1e4, 0.3)
+    )
+    load = jm.force.ConstantForce(("beam", tip), [0.0, 0.0, -20.0])
+    system = jm.System(dofs, forces={"solid": solid, "load": load}, constraints=constraints)
+    return system, system.at_rest({"beam": points, **start}), middle
+
+
+def test_a_beam_glued_by_multipliers_is_the_whole_beam():
+    """In large deflection; the multipliers are the forces that one half hands to the other, the load on the tip."""
+    (whole, rest, middle), (glued, cut, _) = beam(False), beam(True)
+    expected = jm.static_solve(whole, rest, rtol=CONVERGED).position["beam"]
+    found = jm.static_solve(glued, cut, rtol=CONVERGED)
+    deflection = np.abs(expected - rest.position["beam"]).max()
+    assert deflection > 0.3
+    x = found.position["beam"]
+    np.testing.assert_allclose(x[: len(expected)], expected, rtol=0, atol=GLUED * deflection)
+    np.testing.assert_allclose(x[len(expected) :], x[middle], rtol=0, atol=1e-11)
+    total = -np.asarray(found.position["glue"]).sum(0)  # on the left half
+    np.testing.assert_allclose(-total, [0.0, 0.0, -20.0 * 4], rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_multipliers_at_a_place_are_its_reactions():
+    """Nodes held by equations stand, and are pushed at, as nodes that are fixed."""
+    whole, rest, _ = beam(False)
+    nodes = whole.constraints["clamp"].on[0].nodes
+    hold = jm.constraint.Attachment(("beam", nodes), ("push", range(len(nodes))), rest.position["beam"][nodes])
+    held = jm.System({"beam": jm.Vec3(), "push": jm.Vec3()}, forces=whole.forces, constraints={"hold": hold})
+    start = held.at_rest({"beam": rest.position["beam"], "push": np.zeros((len(nodes), 3))})
+    expected, found = jm.static_solve(whole, rest, rtol=CONVERGED), jm.static_solve(held, start, rtol=CONVERGED)
+    np.testing.assert_allclose(found.position["beam"], expected.position["beam"], rtol=0, atol=GLUED)
+    reactions = jm.reactions(whole, expected.state)["beam"][nodes]
+    np.testing.assert_allclose(-found.position["push"], reactions, rtol=0, atol=GLUED * np.abs(reactions).max())
+
+
+@pytest.mark.slow
+def test_a_body_on_a_ball_joint_is_a_compound_pendulum():
+    """`a'' = -m g l / (I + m l^2) sin a`, of a rigid body hung at a point that a mapping carries."""
+    turned = np.array([0.0, np.sin(0.35), 0.0, np.cos(0.35)])  # 0.7 rad about y
+    system = jm.System(
+        {"body": jm.Rigid3(), "eye": jm.Vec3(), "force": jm.Vec3()},
+        mappings={"eye": jm.mapping.RigidMapping(("body", [0]), "eye", [[0.0, 0.0, 0.5]])},
+        masses={"body": jm.mass.RigidMass(("body", [0]), 3.0, np.diag([0.2, 0.4, 0.3]))},
+        constraints={"ball": jm.constraint.Attachment(("eye", [0]), ("force", [0]))},
+        gravity=(0.0, 0.0, -G),
+    )
+    center = -0.5 * np.array([np.sin(0.7), 0.0, np.cos(0.7)])
+    rest = system.at_rest({"body": [[*center, *turned]], "force": [[0.0, 0.0, 0.0]]})
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, rest), newton=True)
+    ends = [jm.simulate(system, rest, integrator, dt=0.4 / n, steps=n).last for n in (160, 320)]
+    for end in ends:
+        eye = jm.kinematics(system, end)["eye"]
+        np.testing.assert_allclose(eye, np.zeros((1, 3)), rtol=0, atol=1e-10)
+    coarse, fine = (np.asarray(end.position["body"][0]) for end in ends)
+    angle = swing(3.0 * G * 0.5 / (0.4 + 3.0 * 0.25), 0.7, np.array([0.0, 0.4]))[0, -1]
+    exact = -0.5 * np.array([np.sin(angle), 0.0, np.cos(angle)])
+    errors = [np.abs(x[:3] - exact).max() for x in (coarse, fine)]
+    assert abs(np.log2(errors[0] / errors[1]) - 1.0) < 0.05
+    assert np.abs(2 * fine[:3] - coarse[:3] - exact).max() < 0.05 * errors[1]
+
+
+def test_solvers_for_definite_matrices_are_not_chosen():
+    """By the operator itself: assembled, constrained, added, and known by its products."""
+    glued, cut, _ = beam(True)
+    linear_system = jm.MatrixLinearSystem.build(glued, cut, jm.Terms(mass=False, damping=False))
+    K = linear_system.assemble(glued, cut)
+    products = jm.solver.MatrixFreeSystem(linear_system.terms).assemble(glued, cut)
+    wanted = {
+        "MINRES": [
+            (jm.solver.AutoLinearSolver(batched=True), K),
+            (jm.solver.AutoLinearSolver(platform="tpu"), K),
+            (jm.solver.AutoLinearSolver(), products),
+        ],
+        "SparseDirect": [
+            (jm.solver.AutoLinearSolver(), K),
+            (jm.solver.AutoLinearSolver(inertial=True), K.plus(K).scaled(2.0).transpose()),
+        ],
+    }
+    for name, cases in wanted.items():
+        for solver, operator in cases:
+            chosen, why = solver.choose(operator)
+            assert type(chosen).__name__ == name, why
+    assert K.indefinite and not jm.MatrixLinearSystem.build(*beam(False)[:2]).assemble(*beam(False)[:2]).indefinite
+
+
+def test_equations_that_say_the_same_are_named():
+    rods = jm.constraint.Distance((("p", [0, 0]), ("p", [1, 1])), ("tension", [0, 1]), 1.0)
+    system = eqx.tree_at(lambda s: s.constraints["rod"], pendulum(), rods)
+    rest = system.at_rest(inclined(0.1) | {"tension": [[1.0], [2.0]]})
+    with pytest.raises(jm.FailedComputation, match=r"multipliers in state 'tension', of 'rod', are not determined"):
+        jm.static_solve(system, rest)
+
+
+def test_small_steps_and_small_compliances_are_not_singular():
+    """A step's rows of multipliers are of the size of `h^2`, the Schur complement of `h^4`."""
+    system = pendulum()
+    rest = system.at_rest(inclined(0.9))
+    linear_system = jm.MatrixLinearSystem.build(system, rest)
+    for h in (1e-2, 1e-5, 1e-7):
+        for compliance in (0.0, 1e-20):
+            scene = eqx.tree_at(lambda s: s.constraints["rod"].compliance, system, jnp.asarray(compliance))
+            end = jm.ImplicitEuler(linear_system).step(scene, rest, None, h)[0]
+            pull = 2.0 * G * np.cos(0.9) + 3.0 * np.sin(0.9)
+            np.testing.assert_allclose(end.position["tension"], [[pull]], rtol=max(100 * h**2, 1e-4))
+
+
+def test_what_does_not_fit_is_refused():
+    points, rod = {"p": jm.Vec2(), "t": jm.Vec1()}, (("p", [0]), ("p", [1]))
+    distance = jm.constraint.Distance(rod, ("t", [0]), 1.0)
+    spring = jm.force.Springs(rod, 1.0, 1.0)
+    where = {"p": [[0.0, 0.0], [1.0, 0.0]], "t": [[0.0]]}
+    copy = jm.mapping.IdentityMapping(("p", [0, 1]), "t")
+    cases = [
+        ("names 2 nodes for 1 elements", lambda: jm.constraint.Distance(rod, ("t", [0, 1]), 1.0)),
+        ("multiplier must be", lambda: jm.constraint.Distance(rod, ("t", [[0]]), 1.0)),
+        ("on must be 2 of", lambda: jm.constraint.Distance(("p", [0]), ("t", [0]), 1.0)),
+        ("length must be at least 0", lambda: jm.constraint.Distance(rod, ("t", [0]), -1.0)),
+        ("compliance must be at least 0", lambda: jm.constraint.Attachment(rod, ("t", [0]), compliance=-1.0)),
+        ("offset has shape", lambda: scene(jm.constraint.Attachment(rod, ("t", [0]), [1.0]))),
+        ("returns shapes", lambda: scene(jm.constraint.Attachment(rod, ("t", [0])))),
+        ("points .* of one dimension", lambda: scene(jm.constraint.Distance((("p", [0]), ("t", [0])), ("s", [0]), 1.0))),
+        ("holds its own multipliers", lambda: scene(jm.constraint.Distance((("p", [0]), ("t", [0])), ("t", [0]), 1.0))),
+        ("which mass 'm' acts on", lambda: scene(distance, masses={"m": jm.mass.UniformMass(("t", [0]), 1.0)})),
+        ("both a force field and a constraint", lambda: scene(distance, forces={"rod": spring})),
+        ("which mapping 'copy' gives", lambda: scene(distance, mappings={"copy": copy})),
+        ("kind Vec1, Vec2 or Vec3", lambda: scene(distance, t=jm.Rigid3())),
+        ("of 0 elements", lambda: scene(distance, t_positions=[[0.0], [0.0]])),
+    ]
+
+    def scene(constraint, t=None, t_positions=None, **components):
+        dofs = points | {"s": jm.Vec1()} if constraint.multiplier[0].state == "s" else points
+        system = jm.System(dofs | ({} if t is None else {"t": t}), constraints={"rod": constraint}, **components)
+        extra = {"s": [[0.0]]} if "s" in dofs else {}
+        return system.at_rest(where | extra | ({} if t_positions is None else {"t": t_positions}))
+
+    for words, build in cases:
+        with pytest.raises(ValueError, match=words):
+            build()
+    system = pendulum()
+    rest = system.at_rest(inclined(0.1))
+    with pytest.raises(ValueError, match="modes takes no constraints with multipliers yet"):
+        jm.modes(system, rest, count=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("newton", [False, True])
+def test_damping_of_all_stiffness_lets_no_equation_give(newton):
+    """Violations stay what they are without damping; derivatives by the damping, and products, are of the same step."""
+    system = pendulum()
+    spring = jm.force.AnchoredSprings(("p", [1]), 50.0, [[0.0, -1.5]])
+    system = jm.System(system.dofs, forces={"spring": spring}, masses=system.masses, constraints=system.constraints)
+    rest = system.at_rest(inclined(0.9))
+    linear_system = jm.MatrixLinearSystem.build(system, rest)
+    integrator = jm.ImplicitEuler(linear_system, newton=newton, rayleigh_stiffness=0.05, rayleigh_mass=0.1)
+    run = jm.simulate(system, rest, integrator, dt=0.005, steps=100).position["p"][:, 1]
+    off = np.abs(np.linalg.norm(run, axis=1) - 1.0).max()
+    assert off < (1e-11 if newton else 0.5 * (0.005 * 5.0) ** 2)
+
+    def length(damping):
+        damped = eqx.tree_at(lambda i: i.rayleigh_stiffness, integrator, damping)
+        return jm.simulate(system, rest, damped, dt=0.005, steps=3).last.position["p"][1, 0]
+
+    if not newton:
+        lengths = jax.jit(jax.vmap(length))(jnp.array([0.051, 0.049]))
+        np.testing.assert_allclose(jax.jit(jax.grad(length))(jnp.asarray(0.05)), (lengths[0] - lengths[1]) / 2e-3, rtol=1e-4)
+    products = dataclasses.replace(integrator, linear_system=jm.solver.MatrixFreeSystem(), solver=jm.solver.Dense())
+    ends = [jax.tree.leaves(i.step(system, rest, None, 0.005)[0]) for i in (integrator, products)]
+    for a, b in zip(*ends, strict=True):
+        np.testing.assert_allclose(a, b, rtol=ITERATIVE, atol=ITERATIVE)
+
+
+def test_the_matrix_is_the_saddle_point_matrix():
+    """Its blocks by states: `J^T`, `-C`, and the geometric stiffness `lambda d2g/dx2`."""
+    system = pendulum(compliance=0.25)
+    rest = system.at_rest(inclined(0.0, 7.0))
+    K = jm.MatrixLinearSystem.build(system, rest, jm.Terms(constrained=False)).assemble(
+        system, rest, jm.Factors.only("stiffness")
+    )
+    J = np.array([[0.0, 1.0, 0.0, -1.0]])  # of |b - a|, at (0, -1)
+    np.testing.assert_allclose(K["tension", "p"].to_dense(), J, atol=ROUND_OFF)
+    np.testing.assert_allclose(K["p", "tension"].to_dense(), J.T, atol=ROUND_OFF)
+    np.testing.assert_allclose(K["tension", "tension"].to_dense(), [[-0.25]], atol=ROUND_OFF)
+    np.testing.assert_allclose(K["p", "p"].to_dense()[2:, 2:], np.diag([7.0, 0.0]), atol=ROUND_OFF)
