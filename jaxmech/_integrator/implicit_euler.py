@@ -1,5 +1,6 @@
 """Backward Euler: one linearised solve a step, or Newton to convergence."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from .._linear_solver.base.derivative import derivative_solve, mark_failure
 from .._linear_solver.default import default_solver
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import BuiltFor, check_topology
+from .._model.accept import accepted, in_step, unless_failed
 from .._model.arguments import checked
 from .._model.constraint_projection import has_prescribed_motion, prescribed, project
 from .._model.dynamics import (
@@ -197,6 +199,7 @@ def _supplied(system: System, state: State, h: Array, force: Fields, momentum: C
 
 
 def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
+    system = in_step(system, state, h)
     linear_system, weights = integrator.linear_system, _acting(system) is system
     A, force = linear_system.linearized(system, state, _all_factors(integrator, h), weights=weights)
     supplied = _supplied(system, state, h, force, partial(linear_system.momentum, system, state))
@@ -209,6 +212,7 @@ def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: 
 @jax.checkpoint
 def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array, dv: Fields) -> Fields:
     """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
+    system = in_step(system, state, h)
     start, free = _start(system, state, h), project(system, dv)
     end = {s: start[s] + free[s] for s in start}
     if integrator.linear_system.is_rate_of_force(system) and not system.rayleigh:
@@ -261,7 +265,8 @@ def _solved_jvp(primals, tangents):
 def _moved(system: System, state: State, h: Array, start: Fields, dv: Fields) -> State:
     velocity = {s: start[s] + dv[s] for s in start}
     position = retract(system.dofs, state.position, {s: h * velocity[s] for s in start})
-    return State(position, velocity, state.time + h)
+    end = dataclasses.replace(state, position=position, velocity=velocity, time=state.time + h)
+    return accepted(system, state, end, h)
 
 
 @compiled
@@ -280,8 +285,9 @@ def _linear_step(
     solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
     dv, said = _solved((integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
     end = problem.advance(dv)
-    info = outcome(said, system, state, h, problem.b, end)
-    return mark_failure(end, info.result != RESULTS.successful), info
+    info = outcome(said, in_step(system, state, h), state, h, problem.b, end)
+    failed = info.result != RESULTS.successful
+    return mark_failure(unless_failed(failed, state, end), failed), info
 
 
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
@@ -290,7 +296,7 @@ def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
 
 
 def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Array) -> StepEquilibrium:
-    C = None
+    C, system = None, in_step(system, state, h)
     if _has_rayleigh(integrator, system):
         factors = Factors(integrator.rayleigh_mass, 0.0, integrator.rayleigh_stiffness, 1.0)
         C = integrator.linear_system.unconstrained(system, state, factors)
@@ -305,4 +311,6 @@ def _newton_step(
     start = project(system, state.velocity)
     velocity, found = newton_solve(problem, start, integrator._options(derivatives_of), integrator.solver)
     info = StepInfo.of_newton(found)
-    return mark_failure(problem.state(velocity), info.result != RESULTS.successful), info
+    failed = info.result != RESULTS.successful
+    end = accepted(system, state, problem.state(velocity), h)
+    return mark_failure(unless_failed(failed, state, end), failed), info
