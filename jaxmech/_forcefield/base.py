@@ -51,7 +51,9 @@ class AbstractForceField(Component):
     def __check_init__(self):
         check_parameters(self, self.on, self.quadrature_points)
         if has_own_internal(self) and type(self).element_update is AbstractForceField.element_update:
-            raise TypeError(f"{type(self).__name__} has internal variables, but no element_update that says how they change.")
+            raise TypeError(
+                f"{type(self).__name__} has internal variables, but no element_update that says how they change."
+            )
 
     @property
     def quadrature_points(self) -> int | None:

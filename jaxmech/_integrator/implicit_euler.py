@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._assembly.structure import knows_velocity
-from .._linear_solver.base.derivative import derivative_solve, mark_failure
+from .._linear_solver.base.derivative import derivative_solve
 from .._linear_solver.default import default_solver
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import BuiltFor, check_topology
-from .._model.accept import accepted, in_step, unless_failed
+from .._model.accept import accepted, in_step
 from .._model.arguments import checked
 from .._model.constraint_projection import has_prescribed_motion, prescribed, project
 from .._model.dynamics import (
@@ -37,13 +37,13 @@ from .._model.terms import Factors
 from .._runtime.argument_checks import check_flags, check_instance, check_real
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
-from .._runtime.results import RESULTS, is_traced
+from .._runtime.results import is_traced
 from .._scene.parameter import as_array, is_concrete
 from .._solve.equilibrium import NewtonOptions, StepInfo
 from .._solve.linear_problem import LinearProblem
 from .._solve.newton import linear_problem, newton_solve
 from .base import AbstractIntegrator
-from .linear_outcome import outcome
+from .linear_outcome import ended, outcome
 from .step_equilibrium import StepEquilibrium
 from .time_step import check_time_step
 
@@ -285,9 +285,7 @@ def _linear_step(
     solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
     dv, said = _solved((integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
     end = problem.advance(dv)
-    info = outcome(said, in_step(system, state, h), state, h, problem.b, end)
-    failed = info.result != RESULTS.successful
-    return mark_failure(unless_failed(failed, state, end), failed), info
+    return ended(outcome(said, in_step(system, state, h), state, h, problem.b, end), state, end)
 
 
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
@@ -310,7 +308,4 @@ def _newton_step(
     problem = _equilibrium(integrator, system, state, h)
     start = project(system, state.velocity)
     velocity, found = newton_solve(problem, start, integrator._options(derivatives_of), integrator.solver)
-    info = StepInfo.of_newton(found)
-    failed = info.result != RESULTS.successful
-    end = accepted(system, state, problem.state(velocity), h)
-    return mark_failure(unless_failed(failed, state, end), failed), info
+    return ended(StepInfo.of_newton(found), state, accepted(system, state, problem.state(velocity), h))

@@ -1,6 +1,7 @@
 """Metal plasticity at small strains."""
 
 import jax.numpy as jnp
+import numpy as np
 
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
@@ -10,19 +11,21 @@ from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
 from .strain import displacement_gradient, trace
 
+_ROUNDING = 16  # units: what differences of strains make of a stress
+
 
 class J2Plasticity(AbstractMaterial):
     """Hooke's law up to von Mises' yield stress, with linear isotropic hardening; small strains.
 
     Stored: `psi = mu e:e + K/2 tr(eps)^2 + H/2 a^2` [J/m^3], `e = dev(eps - eps_p)`, `K = lam + 2/3 mu`. Yielding:
-    `q = sqrt(3/2) |2 mu e| <= s + H a`, `a` the accumulated plastic strain. A step of implicit Euler has the energy density
-    of the trial, at the old `eps_p` and `a`, less `f^2 / (2 (3 mu + H))` where `f = q - s - H a` is positive: its derivative is
-    the stress of radial return, the second one the consistent tangent.
+    `q = sqrt(3/2) |2 mu e| <= s + H a`, `a` the accumulated plastic strain. A step of implicit Euler has the energy
+    density of the trial, at the old `eps_p` and `a`, less `f^2 / (2 (3 mu + H))` where `f = q - s - H a` is positive: its
+    derivative is the stress of radial return, the second one the consistent tangent.
 
-    `young` [Pa], `poisson`, `yield_stress` `s` [Pa], `hardening` `H` [Pa] (of uniaxial stress over plastic strain): shared, or
-    one per element or Gauss point. Internal variables of every point: `plastic_strain` `eps_p` (3, 3), symmetric and without
-    trace, and `accumulated` `a`. For small rotations only. Raises `ValueError` unless `young > 0`, `-1 < poisson < 1/2`,
-    `yield_stress > 0` and `hardening >= 0`, `TypeError` for what is not a real number.
+    `young` [Pa], `poisson`, `yield_stress` `s` [Pa], `hardening` `H` [Pa] (of uniaxial stress over plastic strain): shared,
+    or one per element or Gauss point. Internal variables of every point: `plastic_strain` `eps_p` (3, 3), symmetric and
+    without trace, and `accumulated` `a`. For small rotations only. Raises `ValueError` unless `young > 0`, `-1 < poisson <
+    1/2`, `yield_stress > 0` and `hardening >= 0`, `TypeError` for what is not a real number.
     Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, section 3.3; M. Ortiz and
     L. Stainier, Comput. Methods Appl. Mech. Eng. 171, 1999, doi:10.1016/S0045-7825(98)00219-9 (the energy of a step).
 
@@ -40,7 +43,7 @@ class J2Plasticity(AbstractMaterial):
     poisson: Parameter = parameter()
     yield_stress: Parameter = parameter()
     hardening: Parameter = parameter(default=0.0)
-    plastic_strain: Parameter = internal(((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)))
+    plastic_strain: Parameter = internal(np.zeros((3, 3)))
     accumulated: Parameter = internal(0.0)
     needs_positive_volume = False
 
@@ -77,7 +80,9 @@ class J2Plasticity(AbstractMaterial):
         elastic = 0.5 * (H + H.T) - jnp.asarray(self.plastic_strain, F.dtype)
         e = elastic - trace(elastic) / 3 * jnp.eye(3, dtype=F.dtype)
         squared = 6 * mu**2 * jnp.sum(e * e)
-        yields = squared > limit**2
+        # What flowed a step ago stands on the surface, and its rounding must not decide whether it flows on.
+        size = limit + 3 * mu * jnp.sum(jnp.abs(H) + jnp.abs(self.plastic_strain))
+        yields = squared > (limit + _ROUNDING * jnp.finfo(F.dtype).eps * size) ** 2
         q = jnp.sqrt(jnp.where(yields, squared, limit**2))
         return e, trace(H), q, jnp.where(yields, q - limit, 0.0), hardening
 

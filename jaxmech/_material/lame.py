@@ -26,7 +26,7 @@ def engineering_constants(mu: Array | float, lam: Array | float) -> tuple[Any, A
     for name, value in (("mu", mu), ("lam", lam)):
         if real_array("from_lame", name, value).ndim > 2:
             raise ValueError(
-                f"from_lame: {name} has shape {np.shape(value)}, expected one number, one per element, or one per Gauss point."
+                f"from_lame: {name} has shape {np.shape(value)}, expected one number, or one per element or Gauss point."
             )
     if is_concrete(mu, lam) and not np.all((np.asarray(mu) > 0) & (3 * np.asarray(lam) + 2 * np.asarray(mu) > 0)):
         raise ValueError(f"from_lame: mu and lam + 2/3 mu must be positive, got mu {mu!r:.80} and lam {lam!r:.80}.")

@@ -17,17 +17,18 @@ from .strain import cofactor, determinant
 
 
 class Viscoelastic(AbstractMaterial):
-    """`psi = psi_0(F) + sum_b mu_b/2 (tr(C' V_b^-1) - 3)`, `C' = J^(-2/3) F^T F` [J/m^3]: a material of which branches, each a
-    neo-Hookean spring in series with a dashpot, resist changes of shape for a while.
+    """`psi = psi_0(F) + sum_b mu_b/2 (tr(C' V_b^-1) - 3)`, `C' = J^(-2/3) F^T F` [J/m^3]: a material with branches beside
+    it, each a neo-Hookean spring in series with a dashpot, which resist changes of shape for a while.
 
-    `V_b` is the `C'` to which a branch has flowed. A step of `dt` flows to `V = A / det(A)^(1/3)`, `A = V_old + (dt/tau_b) C'`,
-    which makes `mu/2 tr(C' V^-1) + tau mu/(2 dt) tr(V_old V^-1)` least, stored and dissipated: that is its energy density, whose
-    derivative is the stress. At small strains a branch is Maxwell's: `s' + s/tau = 2 mu e'`, by implicit Euler.
+    `V_b` is the `C'` to which a branch has flowed. A step of `dt` flows to `V = A / det(A)^(1/3)`, `A = V_old + (dt/tau_b)
+    C'`, which makes `mu/2 tr(C' V^-1) + tau mu/(2 dt) tr(V_old V^-1)` least, what is stored and what is dissipated: that is
+    its energy density, whose derivative is the stress. At small strains a branch is Maxwell's: `s' + s/tau = 2 mu e'`, by
+    implicit Euler.
 
     `elastic`: the material `psi_0` that is left in the end, one without memory. `modulus` `mu_b` [Pa] and `relaxation_time`
-    `tau_b` [s]: `(branches,)`, with axes of elements, and of Gauss points, in front. Internal variable of every point: `flow`
-    `V_b` (branches, 3, 3), symmetric and of determinant 1, given as `flow`, the identity unless it is. Volume has no
-    viscosity. NaN where `det F <= 0`. Raises `ValueError` or `TypeError` for numbers that are not positive, or that do not fit.
+    `tau_b` [s]: `(branches,)`, with axes of elements, and of Gauss points, in front. Internal variable of every point:
+    `flow` `V_b` (branches, 3, 3), symmetric and of determinant 1, the identity at the start unless given. Volume has no
+    viscosity. Raises `ValueError` or `TypeError` for numbers that are not positive, or that do not fit.
     Source: A. V. Shutov, R. Landgraf and J. Ihlemann, Comput. Methods Appl. Mech. Eng. 265, 2013,
     doi:10.1016/j.cma.2013.07.004 (the update in closed form); J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*,
     1998, doi:10.1007/b98904, chapter 10.
@@ -43,7 +44,7 @@ class Viscoelastic(AbstractMaterial):
     elastic: AbstractMaterial
     modulus: Parameter = parameter(ndim=1)
     relaxation_time: Parameter = parameter(ndim=1)
-    flow: Parameter = internal(((((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))),))
+    flow: Parameter = internal(np.eye(3)[None])
     dt: Parameter = time_step()
     needs_positive_volume = True
 
@@ -61,8 +62,8 @@ class Viscoelastic(AbstractMaterial):
         sizes = {self.modulus.shape[-1], self.relaxation_time.shape[-1], *self.flow.shape[-3:-2]}
         if len(sizes) != 1 or self.flow.shape[-2:] != (3, 3):
             raise ValueError(
-                f"Viscoelastic: modulus of shape {self.modulus.shape}, relaxation_time of {self.relaxation_time.shape} and flow "
-                f"of {self.flow.shape} must have as many branches, flow (branches, 3, 3)."
+                f"Viscoelastic: modulus of shape {self.modulus.shape}, relaxation_time of {self.relaxation_time.shape} and "
+                f"flow of {self.flow.shape} must have as many branches, flow (branches, 3, 3)."
             )
         check_range(
             self,
@@ -86,9 +87,7 @@ class Viscoelastic(AbstractMaterial):
         return {"flow": jnp.stack([B / jnp.cbrt(determinant(B)) for B in A])}
 
     def _numbers(self, F: Array) -> tuple[Array, Array, Array]:
-        modulus, flow, time, dt = (
-            jnp.asarray(a, F.dtype) for a in (self.modulus, self.flow, self.relaxation_time, self.dt)
-        )
+        modulus, flow, time, dt = (jnp.asarray(a, F.dtype) for a in (self.modulus, self.flow, self.relaxation_time, self.dt))
         return modulus, flow, dt / time
 
 

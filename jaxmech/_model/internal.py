@@ -68,7 +68,9 @@ def check_internal(who: str, system: Any, state: Any) -> None:
     own = {name: internal_variables(field) for name, field in system.forces.items() if remembers(field)}
     for name in internal:
         if name not in own:
-            raise ValueError(f"{who}: internal of the state names '{name}', which has no internal variables; {list(own)} have.")
+            raise ValueError(
+                f"{who}: internal of the state names '{name}', which has no internal variables; {list(own)} have."
+            )
     for name, variables in own.items():
         if name not in internal:
             raise ValueError(_missing(f"{who}: internal of the state", name))

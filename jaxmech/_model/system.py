@@ -27,9 +27,9 @@ class State(eqx.Module):
 
     `position`: `{state: (nodes, coord_size)}`; `velocity`: `{state: (nodes, deriv_size)}`; `internal`: of force fields with
     internal variables, `{force field: {variable: (elements, ...)}}` as they were last accepted, or `(elements, points, ...)`
-    of a material, as "material.plastic_strain". Made by `System.at_rest`; `dataclasses.replace(state, position=...)` hands on
-    the rest. Positions [m, rad], velocities [m/s, rad/s]. Nothing is checked here, and nothing raised: functions that take a
-    state look at it.
+    of a material, as "material.plastic_strain". Made by `System.at_rest`; `dataclasses.replace(state, position=...)` hands
+    on the rest. Positions [m, rad], velocities [m/s, rad/s]. Nothing is checked here, and nothing raised: functions that
+    take a state look at it.
 
     Example:
 

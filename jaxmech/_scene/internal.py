@@ -1,9 +1,9 @@
 """What an element remembers: internal variables, and the time step that laws with a rate are told.
 
-A component declares them as it declares its parameters, with `internal()` and `time_step()`; what it holds of them is how they
-begin. `System.at_rest` copies that into the `State`, one for each element (and Gauss point), and before anything is evaluated
-what the state has takes the place of what the component holds (`with_internal`): from there on they are arrays that every
-element has of its own, and go the way of any other parameter.
+A component declares them as it declares its parameters, with `internal()` and `time_step()`; what it holds of them is how
+they begin. `System.at_rest` copies that into the `State`, one for each element (and Gauss point), and before anything is
+evaluated what the state has takes the place of what the component holds (`with_internal`): from there on they are arrays
+that every element has of its own, and go the way of any other parameter.
 """
 
 import functools
@@ -23,16 +23,16 @@ from .parameter import KIND, as_array, declaration, is_concrete, leaves_with_pat
 _INTERNAL, _STEP = "internal", "step"
 
 
-def internal(initial: Any = 0.0, **kwargs: Any) -> Any:
+def internal(initial: Any = None, **kwargs: Any) -> Any:
     """Declare an internal variable: what one element, or one Gauss point of a material, remembers of its past.
 
-    `initial`: its value before anything has happened, an array of any shape. The field may be given another one: of that many
-    axes (shared), with an axis of elements in front, or with axes of elements and points in front (of a material in a solid).
-    It is a differentiable leaf. `System.at_rest` makes `(elements, ...)`, or `(elements, points, ...)`, of it in
+    `initial`: its value before anything has happened, an array of any shape, 0 unless given. The field may be given another
+    one: of that many axes (shared), with an axis of elements in front, or, of a material in a solid, with axes of elements
+    and points. It is a differentiable leaf. `System.at_rest` makes `(elements, ...)`, or `(elements, points, ...)`, of it in
     `State.internal`; an element function sees there what was last accepted, and `element_update` (`point_update` of a
-    material) says what becomes of it when a step is.
-    Its unit is for the component's docstring to say. Raises `ValueError` or `TypeError` when the component is built, for a leaf
-    of another number of axes, and for one with internal variables that never says how they change.
+    material) says what becomes of it when a step is. Its unit is for the component's docstring to say. Raises `ValueError`
+    or `TypeError` when the component is built, for a leaf of another number of axes, and for a component that never says how
+    its variables change.
     Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, chapter 1.
 
     Example:
@@ -55,7 +55,9 @@ def internal(initial: Any = 0.0, **kwargs: Any) -> Any:
         assert jnp.allclose(pulled.internal["slider"]["slip"], 0.8)  # [m]
         assert jnp.allclose(jm.total_force(scene, pulled)["p"], -2.0)  # [N]
     """
-    first = np.asarray(initial, float)  # on the host: a class may be defined before JAX is set up
+    first = np.asarray(
+        0.0 if initial is None else initial, float
+    )  # on the host: a class may be defined before JAX is set up
 
     def begun() -> Any:
         return as_data(first, jnp.result_type(float))
@@ -67,8 +69,8 @@ def internal(initial: Any = 0.0, **kwargs: Any) -> Any:
 def time_step(**kwargs: Any) -> Any:
     """Declare the field in which a law with a rate finds the time step [s] that is being taken.
 
-    Whoever takes a step fills it in (`jm.integrator.in_step`); where no time passes, as in `total_force` of a state, it is 0,
-    and the law must be defined there. A differentiable leaf, of no axes; `ValueError` for others.
+    Whoever takes a step fills it in (`jm.integrator.in_step`); where no time passes, as in `total_force` of a state, it is
+    0, and the law must be defined there. A differentiable leaf, of no axes; `ValueError` for others.
     Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, chapter 10.
 
     Example:
@@ -160,7 +162,9 @@ def name_of(path: tuple[Any, ...]) -> str:
 def _replaced(component: Any, kind: str, new: Callable[[str, Any], Any]) -> Any:
     leaves, structure = leaves_with_paths(component)
     declared = [(path, leaf, declaration(component, path)) for path, leaf in leaves]
-    return structure.unflatten([new(name_of(p), leaf) if k is not None and k[0] == kind else leaf for p, leaf, k in declared])
+    return structure.unflatten(
+        [new(name_of(p), leaf) if k is not None and k[0] == kind else leaf for p, leaf, k in declared]
+    )
 
 
 def _declares(value: Any, kind: str) -> bool:

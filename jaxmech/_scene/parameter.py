@@ -238,7 +238,9 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
             if not 0 <= extra <= (2 if elements is None else len(leading)) or not fits:
                 either = f", a leading axis of {elements} (one per element), or leading axes {leading} (one per Gauss point)"
                 either = either if pointwise else f" or a leading axis of {elements} (one per element)"
-                raise ValueError(f"{owner}: {name} has shape {leaf.shape}, expected {kind[1]} axes (shared by all elements){either}.")
+                raise ValueError(
+                    f"{owner}: {name} has shape {leaf.shape}, expected {kind[1]} axes (shared by all elements){either}."
+                )
 
 
 def check_range(component: eqx.Module, **conditions: tuple[Any, Callable[[Any], Any], str]) -> None:

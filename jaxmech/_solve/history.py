@@ -36,7 +36,9 @@ def solved_by_steps(
         position, info = newton_solve(problem, begin.position, one, solver)
         return arrived(begin, position, info.result != RESULTS.successful), info
 
-    state = dataclasses.replace(state, velocity=jax.tree.map(jnp.zeros_like, state.velocity), time=whole.state(state.position).time)
+    state = dataclasses.replace(
+        state, velocity=jax.tree.map(jnp.zeros_like, state.velocity), time=whole.state(state.position).time
+    )
     count = options.load_steps
     loads = jnp.arange(1, count + 1, dtype=state.time.dtype) / count
     nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), eqx.filter_eval_shape(solve, state, loads[0])[1])

@@ -7,7 +7,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.numpy as jnp
 import lineax as lx
 
 from .._linear_solver.base.derivative import mark_failure
@@ -142,9 +141,9 @@ def static_solve(
     `dt` [s]: how long the load takes, for laws with a rate, an equal part for each load step; the solution is then at
     `state.time + dt`. None: no time passes.
 
-    Differentiable in forward and reverse mode, to any order, by every leaf of `system`, by `state.time`, `state.internal` and
-    `dt`, and by the positions at which constraints hold nodes; nothing depends on the rest of the start, but for load steps
-    with internal variables, which go through what lies between. Raises `FailedComputation`
+    Differentiable in forward and reverse mode, to any order, by every leaf of `system`, by `state.time`, `state.internal`
+    and `dt`, and by the positions at which constraints hold nodes; nothing depends on the rest of the start, but for load
+    steps with internal variables, whose end depends on what lies between. Raises `FailedComputation`
     (under `jit`, JAX's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
     Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 11; M. Blondel et al., arXiv:2105.15183
     (implicit differentiation).
