@@ -53,6 +53,7 @@ class J2Plasticity(AbstractMaterial):
             self,
             yield_stress=(self.yield_stress, lambda s: s > 0, "positive"),
             hardening=(self.hardening, lambda h: h >= 0, "at least 0"),
+            accumulated=(self.accumulated, lambda a: a >= 0, "at least 0"),
         )
 
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:

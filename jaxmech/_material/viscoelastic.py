@@ -10,10 +10,12 @@ from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._runtime.host_arrays import as_data
 from .._scene.internal import internal, time_step
-from .._scene.parameter import as_array, check_range, parameter
+from .._scene.parameter import as_array, check_range, is_concrete, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
 from .strain import cofactor, determinant
+
+_DEFECT = 1e-4  # of `flow` in float32, after many steps
 
 
 class Viscoelastic(AbstractMaterial):
@@ -52,7 +54,7 @@ class Viscoelastic(AbstractMaterial):
         self.elastic = elastic
         self.modulus = as_array(modulus)
         self.relaxation_time = as_array(relaxation_time)
-        branches = np.shape(self.modulus)[-1:]
+        branches = getattr(self.modulus, "shape", ())[-1:]
         self.flow = as_data(np.tile(np.eye(3), (*branches, 1, 1))) if flow is None else as_array(flow)
         self.dt = as_array(0.0)
 
@@ -65,6 +67,11 @@ class Viscoelastic(AbstractMaterial):
                 f"Viscoelastic: modulus of shape {self.modulus.shape}, relaxation_time of {self.relaxation_time.shape} and "
                 f"flow of {self.flow.shape} must have as many branches, flow (branches, 3, 3)."
             )
+        if is_concrete(self.flow):
+            V = np.asarray(self.flow)
+            defect = np.abs(V - np.swapaxes(V, -1, -2)).max(initial=0) + np.abs(np.linalg.det(V) - 1).max(initial=0)
+            if not (defect < _DEFECT and (np.linalg.eigvalsh(V) > 0).all()):
+                raise ValueError(f"Viscoelastic: flow must be symmetric, positive and of determinant 1, got {V!r:.80}.")
         check_range(
             self,
             modulus=(self.modulus, lambda mu: mu > 0, "positive"),

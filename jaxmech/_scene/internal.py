@@ -70,7 +70,8 @@ def time_step(**kwargs: Any) -> Any:
     """Declare the field in which a law with a rate finds the time step [s] that is being taken.
 
     Whoever takes a step fills it in (`jm.integrator.in_step`); where no time passes, as in `total_force` of a state, it is
-    0, and the law must be defined there. A differentiable leaf, of no axes; `ValueError` for others.
+    0, and the law must be defined there. A differentiable leaf. Raises `ValueError` when the component is built, for one
+    that is not a number.
     Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, chapter 10.
 
     Example:
