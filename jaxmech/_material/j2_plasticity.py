@@ -49,6 +49,10 @@ class J2Plasticity(AbstractMaterial):
 
     def __check_init__(self):
         check_engineering(self)
+        if self.plastic_strain.shape[-2:] != (3, 3):
+            raise ValueError(
+                f"J2Plasticity: plastic_strain has shape {self.plastic_strain.shape}, expected (3, 3) at the end."
+            )
         check_range(
             self,
             yield_stress=(self.yield_stress, lambda s: s > 0, "positive"),

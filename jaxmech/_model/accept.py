@@ -11,7 +11,7 @@ from .._scene.internal import remembers
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes
 from .dynamics import kinematics, velocities
-from .internal import checked_update, has_memory, told_time_step, with_internal
+from .internal import check_update, has_memory, told_time_step, with_internal
 from .system import State, System
 
 
@@ -32,7 +32,9 @@ def accepted(system: System, state: State, end: State, dt: Any = None) -> State:
         if remembers(field):
             rows = at_nodes(field.on, x), at_nodes(field.on, v)
             new = over_elements(field, field.on, lambda c, x, v: c.element_update(x, v), *rows)
-            internal[name] = checked_update(name, field, new, state.internal[name], 1)
+            old = state.internal[name]
+            check_update(name, field, new, {key: a.shape for key, a in old.items()})
+            internal[name] = {key: new[key].astype(a.dtype) if key in new else a for key, a in old.items()}
     return dataclasses.replace(end, internal=internal)
 
 

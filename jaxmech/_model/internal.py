@@ -5,7 +5,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.argument_checks import check_instance, check_real
@@ -99,14 +98,15 @@ def _check_variable(who: str, name: str, values: Any, variable: InternalVariable
         raise ValueError(f"{who}: {name} is not finite in element {int(np.argmax(bad))}.")
 
 
-def checked_update(name: str, field: Any, new: Mapping[str, Array], old: Mapping[str, Array], axes: int) -> dict[str, Array]:
-    """What `element_update` returned, `axes` of elements in front, in the types of what it replaces; `ValueError` for other
-    names and shapes."""
+def check_update(name: str, field: Any, new: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise unless what `element_update` gave for all elements is of the names and shapes of internal variables."""
     kind = f"'{name}': element_update of {type(field).__name__}"
-    unknown = sorted(set(new) - set(old))
+    check_instance(kind, "what it returns", new, Mapping)
+    unknown = sorted(set(new) - set(shapes))
     if unknown:
-        raise ValueError(f"{kind} returns {unknown}, the internal variables are {list(old)}.")
+        raise ValueError(f"{kind} returns {unknown}, the internal variables are {list(shapes)}.")
     for key, value in new.items():
-        if jnp.shape(value)[axes:] != old[key].shape[1:]:
-            raise ValueError(f"{kind} returns {key} of shape {jnp.shape(value)[axes:]}, expected {old[key].shape[1:]}.")
-    return {key: new[key].astype(a.dtype) if key in new else a for key, a in old.items()}
+        if value.shape != shapes[key]:
+            raise ValueError(
+                f"{kind} returns {key} of shape {value.shape[1:]}, expected {shapes[key][1:]}, for each element."
+            )
