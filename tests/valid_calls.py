@@ -177,7 +177,7 @@ method("System.at_rest", lambda: scene()[0], position=POSITION, time=0.0)
 for _name in ("energy", "inertial_force", "kinematics", "kinetic_energy", "momentum", "reactions", "total_force"):
     call(_name, system=SYSTEM, state=STATE)
 call("velocities", system=SYSTEM, state=STATE)
-call("in_step", system=SYSTEM, state=STATE, dt=0.1)
+call("in_step", system=SYSTEM, dt=0.1)
 call("accepted", system=SYSTEM, state=STATE, end=STATE, dt=0.1)
 call("accelerations", system=SYSTEM, state=STATE, acceleration=VELOCITY)
 call("geometric_product", system=SYSTEM, state=STATE, u=VELOCITY, forces={"tips": jnp.ones((1, 3))})

@@ -15,7 +15,7 @@ from .._linear_solver.base.derivative import derivative_solve
 from .._linear_solver.default import default_solver
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import BuiltFor, check_topology
-from .._model.accept import accepted, in_step
+from .._model.accept import accepted
 from .._model.arguments import checked
 from .._model.constraint_projection import has_prescribed_motion, prescribed, project
 from .._model.dynamics import (
@@ -31,6 +31,7 @@ from .._model.dynamics import (
 )
 from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
+from .._model.internal import in_step, with_internal
 from .._model.subsystem import weightless, with_only
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors
@@ -199,7 +200,7 @@ def _supplied(system: System, state: State, h: Array, force: Fields, momentum: C
 
 
 def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
-    system = in_step(system, state, h)
+    system = in_step(system, h)
     linear_system, weights = integrator.linear_system, _acting(system) is system
     A, force = linear_system.linearized(system, state, _all_factors(integrator, h), weights=weights)
     supplied = _supplied(system, state, h, force, partial(linear_system.momentum, system, state))
@@ -212,7 +213,7 @@ def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: 
 @jax.checkpoint
 def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array, dv: Fields) -> Fields:
     """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
-    system = in_step(system, state, h)
+    system = in_step(system, h)
     start, free = _start(system, state, h), project(system, dv)
     end = {s: start[s] + free[s] for s in start}
     if integrator.linear_system.is_rate_of_force(system) and not system.rayleigh:
@@ -285,7 +286,7 @@ def _linear_step(
     solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
     dv, said = _solved((integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
     end = problem.advance(dv)
-    return ended(outcome(said, in_step(system, state, h), state, h, problem.b, end), state, end)
+    return ended(outcome(said, with_internal(system, state), state, h, problem.b, end), state, end)
 
 
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
@@ -294,7 +295,7 @@ def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
 
 
 def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Array) -> StepEquilibrium:
-    C, system = None, in_step(system, state, h)
+    C, system = None, in_step(system, h)
     if _has_rayleigh(integrator, system):
         factors = Factors(integrator.rayleigh_mass, 0.0, integrator.rayleigh_stiffness, 1.0)
         C = integrator.linear_system.unconstrained(system, state, factors)

@@ -11,20 +11,15 @@ from .._scene.internal import remembers
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes
 from .dynamics import kinematics, velocities
-from .internal import check_update, has_memory, told_time_step, with_internal
+from .internal import check_update, has_memory, in_step, with_internal
 from .system import State, System
-
-
-def in_step(system: System, state: State, dt: Any) -> System:
-    """See `public_functions`."""
-    return told_time_step(with_internal(system, state), dt)
 
 
 def accepted(system: System, state: State, end: State, dt: Any = None) -> State:
     """See `public_functions`."""
     if not has_memory(system):
         return end
-    system = in_step(system, state, dt)
+    system = in_step(with_internal(system, state), dt)
     x = kinematics(system, end.position)
     v = velocities(system, x, end.velocity)
     internal = {}

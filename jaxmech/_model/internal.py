@@ -47,8 +47,8 @@ def with_internal(system: Any, state: Any) -> Any:
     return _with_forces(system, changed)
 
 
-def told_time_step(system: Any, dt: Any) -> Any:
-    """The scene whose laws with a rate know the time step. Itself where there are none, or no time passes."""
+def in_step(system: Any, dt: Any) -> Any:
+    """See `public_functions`."""
     if dt is None:
         return system
     return _with_forces(system, {n: with_time_step(f, dt) for n, f in system.forces.items() if knows_time_step(f)})

@@ -205,14 +205,16 @@ def check_elements(system: Any, dtype: Any) -> None:
 
 def check_updates(system: Any, dtype: Any) -> None:
     """The same of what elements remember after a step."""
+
+    def of_elements(field: Any, x: Any, v: Any) -> Any:
+        return trace_elements(field, field.on, lambda c, x, v: c.element_update(x, v), x, v)
+
     for name, field in system.forces.items():
         if not remembers(field):
             continue
         x, v = (_at_elements(system, dtype, field.on, size) for size in ("coord_size", "deriv_size"))
         try:
-            new = jax.eval_shape(
-                lambda f, *a: trace_elements(f, f.on, lambda c, x, v: c.element_update(x, v), *a), field, x, v
-            )
+            new = jax.eval_shape(of_elements, field, x, v)
         except Exception as error:
             reason = str(error).splitlines()[0]
             raise ValueError(f"'{name}': element_update of {type(field).__name__} cannot be evaluated: {reason}") from error

@@ -13,13 +13,13 @@ from .._linear_solver.base.derivative import mark_failure
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import check_topology
 from .._linear_system.matrix import MatrixLinearSystem
-from .._model.accept import accepted, in_step, unless_failed
+from .._model.accept import accepted, unless_failed
 from .._model.arguments import checked
 from .._model.constraint_projection import constrained_gap, prescribed, project
 from .._model.dynamics import Fields, retract, total_force, zero_forces
 from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
-from .._model.internal import Internal, has_memory
+from .._model.internal import Internal, has_memory, in_step
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
 from .._runtime.argument_checks import check_flags, check_instance, real_array
@@ -191,7 +191,7 @@ def _solve(
     each = None if dt is None else dt / options.load_steps
 
     def equilibrium(start: State) -> StaticEquilibrium:
-        scene = in_step(system, start, each)
+        scene = in_step(system, each)
         return StaticEquilibrium(scene, linear_system, time, internal=start.internal)
 
     def arrived(start: State, position: Fields, failed: Array) -> State:
@@ -233,7 +233,7 @@ def static_problem(system: System, state: State, linear_system: AbstractLinearSy
 
 @compiled
 def _problem(system: System, state: State, linear_system: Any) -> LinearProblem:
-    problem = StaticEquilibrium(in_step(system, state, None), linear_system, state.time, internal=state.internal)
+    problem = StaticEquilibrium(system, linear_system, state.time, internal=state.internal)
     return linear_problem(problem, state.position)
 
 
