@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from own_components import Bending, Blend, Bracket, Distance, Fung, PendulumMass, Slider, Swirl
+from own_components import Bending, Blend, Bracket, Distance, Fung, Maxwell, PendulumMass, Slider, Swirl
 
 import jaxmech as jm
 
@@ -357,24 +357,25 @@ def hexahedra():
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
-def materials_with_memory():
-    """Plasticity with a modulus for every Gauss point; a viscous branch; links that slip."""
-    quad, triangle = (jm.mesh.box_mesh(**BOX2, kind=kind) for kind in ("quad", "triangle"))
+def memory():
+    """Plasticity with a modulus for every Gauss point; links that slip, and one that creeps."""
+    mesh = jm.mesh.box_mesh(**BOX2, kind="quad")
     young = jnp.linspace(900.0, 1500.0, 8).reshape(2, 4)
-    plastic = jm.material.J2Plasticity(young, 0.3, yield_stress=jnp.array([20.0, 30.0]), hardening=100.0)
-    viscous = jm.material.Viscoelastic(jm.material.NeoHookean(900.0, 0.3), [500.0], [0.1])
-    system, rest = solids(jm.force.QuadFEM, quad, jm.Vec2(), {"plastic": plastic}, thickness=0.3)
-    other, moved = solids(jm.force.TriangleFEM, triangle, jm.Vec2(), {"viscous": viscous})
-    link = Slider((("plastic", [1, 4]), ("viscous", [2, 5])), jnp.array([30.0, 50.0]), 2.0)
+    law = jm.material.J2Plasticity(young, 0.3, yield_stress=jnp.array([20.0, 30.0]), hardening=100.0)
+    system, rest = solids(jm.force.QuadFEM, mesh, jm.Vec2(), {"plastic": law}, thickness=0.3)
+    links = {
+        "slider": Slider((("plastic", [1, 4]), ("plastic", [2, 5])), jnp.array([30.0, 50.0]), 2.0),
+        "maxwell": Maxwell((("plastic", [4]), ("plastic", [2])), 20.0, 0.3),
+    }
     system = jm.System(
-        {**system.dofs, **other.dofs},
-        forces={**system.forces, **other.forces, "link": link},
-        masses={**system.masses, **other.masses},
-        constraints={**system.constraints, **other.constraints},
-        rayleigh={"viscous": 0.01},
+        system.dofs,
+        forces=system.forces | links,
+        masses=system.masses,
+        constraints=system.constraints,
+        rayleigh={"maxwell": 0.01},
         gravity=(0.0, -2.0),
     )
-    return system, {**rest, **moved}
+    return system, rest
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)

@@ -17,7 +17,7 @@ from .._scene.internal import (
     with_time_step,
     with_values,
 )
-from .._scene.parameter import is_concrete
+from .._scene.parameter import as_array, is_concrete
 
 Internal = dict[str, dict[str, Array]]  # by force field, and by the name of the variable
 
@@ -51,7 +51,8 @@ def in_step(system: Any, dt: Any) -> Any:
     """See `public_functions`."""
     if dt is None:
         return system
-    return _with_forces(system, {n: with_time_step(f, dt) for n, f in system.forces.items() if knows_time_step(f)})
+    told = {n: with_time_step(f, as_array(dt)) for n, f in system.forces.items() if knows_time_step(f)}
+    return _with_forces(system, told)
 
 
 def _with_forces(system: Any, changed: Mapping[str, Any]) -> Any:
