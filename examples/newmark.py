@@ -4,6 +4,8 @@
 acceleration is the carry, so that no step solves with the mass matrix. N. M. Newmark, J. Eng. Mech. Div. 85 (1959) 67.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -32,11 +34,12 @@ class Balance(jm.solver.AbstractEquilibrium):
         gain = {s: self.h / 2 * (self.before[s] + u[s]) for s in u}
         v = jm.integrator.project(self.system, self.start.velocity)
         x = jm.integrator.retract(self.system, self.start.position, {s: self.h * (v[s] + gain[s] / 2) for s in u})
-        return jm.State(x, {s: v[s] + gain[s] for s in u}, self.start.time + self.h)
+        v = {s: v[s] + gain[s] for s in u}
+        return dataclasses.replace(self.start, position=x, velocity=v, time=self.start.time + self.h)
 
     def residual(self, u):
         end = self.state(u)
-        Ma = jm.momentum(self.system, jm.State(end.position, u, end.time))
+        Ma = jm.momentum(self.system, dataclasses.replace(end, velocity=u))
         f, inertial = jm.total_force(self.system, end), jm.inertial_force(self.system, end)
         return {s: f[s] + inertial[s] - Ma[s] for s in u}
 
@@ -56,9 +59,10 @@ class Newmark(jm.integrator.AbstractIntegrator):
         ).value
 
     def step(self, system, state, carry, dt, *, throw=True):
-        balance = Balance(system, self.linear_system, state, carry, jnp.asarray(dt, state.time.dtype))
+        scene, h = jm.integrator.in_step(system, dt), jnp.asarray(dt, state.time.dtype)
+        balance = Balance(scene, self.linear_system, state, carry, h)
         a, info = jm.solver.solve_equilibrium(balance, carry, throw=throw)
-        return balance.state(a), a, info
+        return jm.integrator.accepted(system, state, balance.state(a), h), a, info
 
 
 def top():

@@ -37,6 +37,8 @@ from ._scene.dof import Rigid3 as Rigid3
 from ._scene.dof import Vec1 as Vec1
 from ._scene.dof import Vec2 as Vec2
 from ._scene.dof import Vec3 as Vec3
+from ._scene.internal import internal as internal
+from ._scene.internal import time_step as time_step
 from ._scene.parameter import each_element as each_element
 from ._scene.parameter import nodal_parameter as nodal_parameter
 from ._scene.parameter import parameter as parameter

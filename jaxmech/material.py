@@ -2,9 +2,11 @@
 
 from ._material.base import AbstractMaterial as AbstractMaterial
 from ._material.corotational import Corotational as Corotational
+from ._material.j2_plasticity import J2Plasticity as J2Plasticity
 from ._material.linear import LinearElastic as LinearElastic
 from ._material.mooney_rivlin import MooneyRivlin as MooneyRivlin
 from ._material.neo_hookean import NeoHookean as NeoHookean
 from ._material.ogden import Ogden as Ogden
 from ._material.st_venant_kirchhoff import StVenantKirchhoff as StVenantKirchhoff
 from ._material.stable_neo_hookean import StableNeoHookean as StableNeoHookean
+from ._material.viscoelastic import Viscoelastic as Viscoelastic

@@ -31,6 +31,42 @@ class Swirl(jm.force.AbstractForceField):
         return force, -force
 
 
+class Slider(jm.force.AbstractEnergyForceField):
+    """A spring `k` in series with a slider that gives way at `limit`, between two points, in each of their directions."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    stiffness: jnp.ndarray = jm.parameter()  # [N/m]
+    limit: jnp.ndarray = jm.parameter()  # [N]
+    slip: jnp.ndarray = jm.internal((0.0, 0.0))  # [m]
+
+    def element_energy(self, a, b):
+        """The work of a step: `min over s of k/2 (d - s)^2 + limit |s - slip|`, in each direction."""
+        pull = jnp.abs(self.stiffness * (b - a - self.slip))
+        slipping = self.limit * (pull - 0.5 * self.limit)
+        return jnp.sum(jnp.where(pull > self.limit * (1 + 1e-12), slipping, 0.5 * pull**2)) / self.stiffness
+
+    def element_update(self, x, v):
+        d = x[1] - x[0] - self.slip
+        return {"slip": self.slip + jnp.sign(d) * jnp.maximum(jnp.abs(d) - self.limit / self.stiffness, 0.0)}
+
+
+class Maxwell(jm.force.AbstractEnergyForceField):
+    """A spring `k` in series with a dashpot `k tau`, between two points: `E = k/2 |d - flow|^2 / (1 + dt/tau)` of a step."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    stiffness: jnp.ndarray = jm.parameter()  # [N/m]
+    tau: jnp.ndarray = jm.parameter()  # [s]
+    flow: jnp.ndarray = jm.internal((0.0, 0.0))  # [m]
+    dt: jnp.ndarray = jm.time_step()
+
+    def element_energy(self, a, b):
+        return 0.5 * self.stiffness * jnp.sum((b - a - self.flow) ** 2) / (1 + self.dt / self.tau)
+
+    def element_update(self, x, v):
+        ratio = self.dt / self.tau
+        return {"flow": (self.flow + ratio * (x[1] - x[0])) / (1 + ratio)}
+
+
 class Fung(jm.material.AbstractMaterial):
     """`psi = c/2 (exp(q) - 1)`, `q = b E:E` of the Green strain `E`: soft tissue that stiffens."""
 

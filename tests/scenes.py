@@ -5,6 +5,7 @@ forgotten shows. A new component adds itself to a scene here; `test_invariants.p
 rest.
 """
 
+import dataclasses
 import functools
 import zlib
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from own_components import Bending, Blend, Bracket, Distance, Fung, PendulumMass, Swirl
+from own_components import Bending, Blend, Bracket, Distance, Fung, Maxwell, PendulumMass, Slider, Swirl
 
 import jaxmech as jm
 
@@ -68,7 +69,13 @@ def perturbed(system: jm.System, state: jm.State, amount: float, rng: np.random.
         d = rng.uniform(-1, 1, state.velocity[name].shape)
         position[name] = jax.vmap(system.dofs[name].retract)(x, jnp.asarray(amount * d))
         velocity[name] = jnp.asarray(rng.uniform(-1, 1, d.shape))
-    return jm.State(position, velocity, jnp.asarray(0.3))
+    moved = dataclasses.replace(state, position=position, velocity=velocity, time=jnp.asarray(0.3))
+    if not state.internal:
+        return moved
+    # What is remembered is of another place than this one, so that flow goes on from here.
+    halfway = {s: 0.5 * (x + position[s]) for s, x in state.position.items()}
+    past = jm.integrator.accepted(system, state, dataclasses.replace(moved, position=halfway), 0.1)
+    return dataclasses.replace(moved, internal=past.internal)
 
 
 def frames(*places, turn=(0.5, -0.8, 0.4)) -> jax.Array:
@@ -347,6 +354,28 @@ def hexahedra():
     mesh = jm.mesh.box_mesh(**BOX3, kind="hexahedron")
     materials = {"stable": jm.material.StableNeoHookean(800.0, 0.4), "mooney": jm.material.MooneyRivlin(150.0, 60.0, 900.0)}
     return solids(jm.force.HexahedronFEM, mesh, jm.Vec3(), materials)
+
+
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
+def memory():
+    """Plasticity with a modulus for every Gauss point; links that slip, and one that creeps."""
+    mesh = jm.mesh.box_mesh(**BOX2, kind="quad")
+    young = jnp.linspace(900.0, 1500.0, 8).reshape(2, 4)
+    law = jm.material.J2Plasticity(young, 0.3, yield_stress=jnp.array([20.0, 30.0]), hardening=100.0)
+    system, rest = solids(jm.force.QuadFEM, mesh, jm.Vec2(), {"plastic": law}, thickness=0.3)
+    links = {
+        "slider": Slider((("plastic", [1, 4]), ("plastic", [2, 5])), jnp.array([30.0, 50.0]), 2.0),
+        "maxwell": Maxwell((("plastic", [4]), ("plastic", [2])), 20.0, 0.3),
+    }
+    system = jm.System(
+        system.dofs,
+        forces=system.forces | links,
+        masses=system.masses,
+        constraints=system.constraints,
+        rayleigh={"maxwell": 0.01},
+        gravity=(0.0, -2.0),
+    )
+    return system, rest
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)

@@ -1,6 +1,7 @@
 """What must hold for every scene of the catalogue: assembled, matrix-free and automatic derivatives agree, and so on."""
 
 import functools
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -17,6 +18,7 @@ from tolerances import ITERATIVE, RECOMPILED, ROUND_OFF, TWO_ROUTES
 import jaxmech as jm
 from jaxmech._model.constraint_projection import prescribed, project
 from jaxmech._model.dynamics import applied_forces, force_at, kinematics, retract, velocities, zero_forces
+from jaxmech._model.internal import with_internal
 
 every = per_scene(scenes.names())
 
@@ -55,7 +57,7 @@ def force_and_power(system, state):
     x = kinematics(system, state.position)
     v = velocities(system, x, state.velocity)
     total = jm.total_force(system, state)
-    acting = applied_forces(system, x, zero_forces(system, x), v)
+    acting = applied_forces(with_internal(system, state), x, zero_forces(system, x), v)
     power = sum(jnp.vdot(total[s], state.velocity[s]) for s in total)
     return (
         total,
@@ -86,7 +88,7 @@ def test_force_and_stiffness_are_derivatives_of_the_energy(name):
     def derivatives(system, state):
         def energy(d):
             position = retract(system.dofs, state.position, unravel(d))
-            return jm.energy(system, jm.State(position, state.velocity, state.time))
+            return jm.energy(system, replace(state, position=position))
 
         zero = jnp.zeros(n)
         if is_solid:
@@ -112,10 +114,10 @@ def test_matrices_are_jacobians_of_the_total_force(name):
     @quick
     def jacobians(system, x, v):
         def force(x, v):
-            return ravel_pytree(jm.total_force(system, jm.State(back(x), unravel(v), scene.state.time)))[0]
+            return ravel_pytree(jm.total_force(system, replace(scene.state, position=back(x), velocity=unravel(v))))[0]
 
         def kinetic(v):
-            return jm.kinetic_energy(system, jm.State(back(x), unravel(v), scene.state.time))
+            return jm.kinetic_energy(system, replace(scene.state, position=back(x), velocity=unravel(v)))
 
         K, B = jax.jacrev(force, argnums=(0, 1))(x, v)
         return jax.hessian(kinetic)(v), -B, -K
@@ -142,7 +144,7 @@ def test_matrices_of_frames_are_jacobians_in_the_chart():
             return ravel_pytree(force_at(system, state, zero, unravel(v)))[0]
 
         def kinetic(v):
-            return jm.kinetic_energy(system, jm.State(state.position, unravel(v), state.time))
+            return jm.kinetic_energy(system, replace(state, velocity=unravel(v)))
 
         return jax.hessian(kinetic)(v), -jax.jacfwd(of_velocity)(v), -jax.jacfwd(of_position)(jnp.zeros(n))
 
@@ -294,7 +296,7 @@ def test_vmap_over_one_argument(name):
     system, state = scene.system, scene.state
 
     def value(linear_system, system, velocity):
-        return linear_system.assemble(system, jm.State(state.position, velocity, state.time)).to_dense()
+        return linear_system.assemble(system, replace(state, velocity=velocity)).to_dense()
 
     many = jax.tree.map(lambda a: jnp.stack([a, 2 * a]), state.velocity)
     together = quick(jax.vmap(value, in_axes=(None, None, 0)))(linear_system(name), system, many)

@@ -123,7 +123,7 @@ for law in (
     jm.material.NeoHookean,
     jm.material.StableNeoHookean,
 ):
-    scalar = garbage | broken | flags | arrays((2, 2), (1, 1, 1)) | st.just(0.7)
+    scalar = garbage | broken | flags | arrays((2, 2, 2), (1, 1, 1)) | st.just(0.7)
     case(law, young=(1.0, scalar.filter(lambda v: not isinstance(v, float) or v != 0.7) | negative), poisson=(0.3, scalar))
 case(
     jm.material.MooneyRivlin,
@@ -133,9 +133,25 @@ case(
 )
 case(
     jm.material.Ogden,
-    mu=([1.0, 2.0], garbage | broken | arrays((), (3,), (0,), (1, 2, 2))),
-    alpha=([1.0, 2.0], garbage | broken | arrays((), (3,), (0,), (1, 2, 2))),
+    mu=([1.0, 2.0], garbage | broken | arrays((), (3,), (0,), (1, 1, 2, 2))),
+    alpha=([1.0, 2.0], garbage | broken | arrays((), (3,), (0,), (1, 1, 2, 2))),
     bulk=(1.0, negative | garbage | broken),
+)
+case(
+    jm.material.J2Plasticity,
+    young=(1.0, garbage | broken | negative),
+    poisson=(0.3, garbage | broken | st.just(0.5)),
+    yield_stress=(1.0, negative | garbage | broken | arrays((2, 2, 2)) | st.just(0.0)),
+    hardening=(0.1, negative | garbage | broken),
+    plastic_strain=(np.zeros((3, 3)), garbage | broken | arrays((), (3,), (2, 2, 2, 3, 3), (2, 3))),
+    accumulated=(0.0, garbage | broken | arrays((2, 2, 2))),
+)
+case(
+    jm.material.Viscoelastic,
+    elastic=(MATERIAL, "material"),
+    modulus=([1.0, 2.0], garbage | broken | arrays((), (3,), (0,), (2, 2, 2, 2)) | st.just([1.0, -1.0])),
+    relaxation_time=([0.1, 1.0], garbage | broken | arrays((), (3,), (0,), (2, 2, 2, 2)) | st.just([0.0, 1.0])),
+    flow=(np.stack([np.eye(3)] * 2), WRONG["vector"].filter(lambda v: v is not None)),
 )
 case(
     jm.Stencil,

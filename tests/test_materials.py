@@ -346,7 +346,7 @@ def test_moduli_convert_back_and_forth():
         ("steel", 0.3, TypeError, "young"),
         (1.0, None, TypeError, "poisson"),
         (1.0, 1j, TypeError, "poisson"),
-        (np.ones((2, 2)), 0.3, ValueError, "young"),
+        (np.ones((2, 2, 2)), 0.3, ValueError, "young"),
     ],
 )
 def test_bad_moduli_are_refused(kind, young, poisson, error, field):

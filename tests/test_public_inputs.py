@@ -30,6 +30,8 @@ HOOKS = {
         "coadjoint",
         "energy_density",
         "in_plane_density",
+        "in_space",
+        "point_update",
         "recursion",
     ),
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
@@ -45,7 +47,7 @@ HANDED_OUT = {
 }
 # A state is data: what is in it is looked at where it is used (`test_a_state_is_refused_leaf_by_leaf`). The functions that
 # declare fields take what `equinox.field` takes.
-ELSEWHERE = {"State", "each_element", "nodal_parameter", "parameter", "stencils"}
+ELSEWHERE = {"State", "each_element", "internal", "nodal_parameter", "parameter", "stencils", "time_step"}
 
 
 def public():
@@ -183,6 +185,9 @@ FAIR = {
     **{(law, name): {"nothing"} for law in LAWS for name in ("young", "poisson", "c10", "c01", "bulk")},
     **{("NeoHookean.from_lame", name): {"nothing"} for name in ("mu", "lam")},
     **{("Ogden", name): {"nodes out of range", "an axis more"} for name in ("mu", "alpha")},
+    **{("J2Plasticity", name): {"nothing"} for name in ("young", "poisson", "yield_stress", "hardening", "accumulated")},
+    ("J2Plasticity", "plastic_strain"): {"an axis more", "negative"},
+    **{("Viscoelastic", name): {"an axis more"} for name in ("modulus", "relaxation_time", "flow")},
     # One value for the single element of these calls.
     **{("DistanceFromTargetMapping", "target"): {"an axis more"}, ("DistanceToPlaneMapping", "normal"): {"an axis more"}},
     ("CenterOfMassMapping.of", "masses"): {"an axis more"},

@@ -181,6 +181,8 @@ method("System.at_rest", lambda: scene()[0], position=POSITION, time=0.0)
 for _name in ("energy", "inertial_force", "kinematics", "kinetic_energy", "momentum", "reactions", "total_force"):
     call(_name, system=SYSTEM, state=STATE)
 call("velocities", system=SYSTEM, state=STATE)
+call("in_step", system=SYSTEM, dt=0.1)
+call("accepted", system=SYSTEM, state=STATE, end=STATE, dt=0.1)
 call("accelerations", system=SYSTEM, state=STATE, acceleration=VELOCITY)
 call("geometric_product", system=SYSTEM, state=STATE, u=VELOCITY, forces={"tips": jnp.ones((1, 3))})
 call("jacobian", system=SYSTEM, state=STATE, child="tips", parent="frame")
@@ -278,6 +280,7 @@ call(
     max_steps=9,
     load_steps=1,
     line_search="none",
+    dt=0.1,
     throw=True,
 )
 call("static_problem", system=SYSTEM, state=STATE, linear_system=late(linear_system))

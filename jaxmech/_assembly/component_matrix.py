@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from .._model.constraint_projection import constrain_triplets
 from .._model.dynamics import Fields, kinematics, velocities
+from .._model.internal import with_internal
 from .._model.mapping_jacobian import Jacobian, geometric_blocks, geometric_mode, mapped_forces, mapping_jacobian
 from .._model.mapping_operators import expanded, joined
 from .._model.system import State, System, check_inputs
@@ -48,6 +49,7 @@ def component_matrix(
     check_inputs("component_matrix", system, state)
     check_choice("component_matrix", "kind", kind, KINDS)
     check_flags("component_matrix", projected=projected, constrained=constrained)
+    system = with_internal(system, state)
     x = kinematics(system, state.position)
     v = velocities(system, x, state.velocity)
     family = {"mass": system.masses, "geometric": system.mappings}.get(kind, system.force_fields)

@@ -1,13 +1,19 @@
 """The functions of a scene as users call them, all of a system and a state; jaxmech itself calls the ones within."""
 
+from typing import Any
+
 from .._model import dynamics as _dynamics
 from .._model import mapping_operators as _mapping_operations
+from .._model.accept import accepted as _accepted
 from .._model.arguments import checked
 from .._model.constraint_projection import project as _project
 from .._model.former_signatures import formerly_of
-from .._model.system import State, System
+from .._model.internal import in_step as _in_step
+from .._model.system import State, System, check_inputs
+from .._runtime.argument_checks import real_array
 from .._runtime.array_types import Array, Scalar
 from .._runtime.precision import full_precision
+from .._scene.parameter import is_concrete
 from . import component_matrix as _component_matrices
 
 energy = checked(_dynamics.energy)
@@ -54,6 +60,62 @@ def project(system: System, u: _dynamics.Fields) -> _dynamics.Fields:
         assert jnp.allclose(jm.integrator.project(system, {"cube": free})["cube"], free)
     """
     return _project(system, u)
+
+
+@checked
+def in_step(system: System, dt: Any = None) -> System:
+    """The scene as it is within a step of `dt` [s]: laws with a rate know how much time passes (`time_step()`).
+
+    What a scheme evaluates within a step (`total_force`, the matrices of a linear system) it asks of this scene, at states
+    with the internal variables of the start; `accepted` ends the step. The scene itself where no law has a rate. `dt` None:
+    no time passes. Raises `ValueError` or `TypeError` for what is no time.
+    Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, chapter 1.
+
+    Example:
+
+        law = jm.material.Viscoelastic(jm.material.NeoHookean(1e6, 0.3), [5e5], [0.1])  # a branch of 0.5 MPa and 0.1 s
+        cube = jm.System({"cube": jm.Vec3()}, forces={"solid": jm.force.TetrahedronFEM.from_mesh("cube", mesh, law)})
+        start = cube.at_rest({"cube": mesh.points})
+        longer = dataclasses.replace(start, position={"cube": mesh.points * jnp.array([1.1, 1.0, 1.0])})
+        slow = jm.integrator.in_step(cube, 1.0)
+        pull, least = (jm.total_force(scene, longer)["cube"][mesh.points[:, 0] == 1.0, 0].sum() for scene in (cube, slow))
+        assert pull < least < 0.0  # the branch has flowed meanwhile [N]
+    """
+    _check_time(dt)
+    return _in_step(system, dt)
+
+
+@checked
+@full_precision
+def accepted(system: System, state: State, end: State, dt: Any = None) -> State:
+    """`end`, with the internal variables that a step of `dt` [s] from `state` to there makes of those of `state`.
+
+    Every scheme calls it once at the end of a step, and no function that iterates does: within a step they stay what they
+    were. Differentiable by all arguments. `dt` None: no time passes. Raises `ValueError` or `TypeError` for what is not a
+    state of this system, and for an `element_update` or `point_update` that returns other names or shapes.
+    Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, chapter 1.
+
+    Example:
+
+        law = jm.material.J2Plasticity(1e6, 0.3, yield_stress=1e3, hardening=1e4)  # [Pa]
+        cube = jm.System({"cube": jm.Vec3()}, forces={"solid": jm.force.TetrahedronFEM.from_mesh("cube", mesh, law)})
+        start = cube.at_rest({"cube": mesh.points})
+        pulled = dataclasses.replace(start, position={"cube": mesh.points * jnp.array([1.01, 1.0, 1.0])})
+        end = jm.integrator.accepted(cube, start, pulled)
+        assert end.internal["solid"]["material.accumulated"].shape == (6, 1)  # of every tetrahedron and Gauss point
+        assert jnp.all(end.internal["solid"]["material.accumulated"] > 0.0)
+    """
+    check_inputs("accepted: end", system, end)
+    _check_time(dt)
+    return _accepted(system, state, end, dt)
+
+
+def _check_time(dt: Any) -> None:
+    """Raise unless `dt` is a time that may pass, or None."""
+    if dt is not None:
+        h = real_array("the time step", "dt", dt, ())
+        if is_concrete(h) and not float(h) >= 0:
+            raise ValueError(f"the time step dt must not be negative, got {dt}.")
 
 
 @formerly_of("position")

@@ -18,6 +18,7 @@ from .._forcefield.chart import Arrays, Rate, chart_force, rates, varies_with
 from .._model.mapping_jacobian import geometric_mode
 from .._model.system import System
 from .._model.terms import Terms
+from .._scene.internal import knows_time_step, remembers
 from .._scene.once_per_structure import once_per_structure
 from .._scene.parameter import trace_elements
 from .._scene.stencil import Stencil
@@ -132,6 +133,7 @@ def contributions(system: System, terms: Terms) -> tuple[Contribution, ...]:
         if kinds:
             constant = by_position.constant and by_velocity.constant and tangent_is_exact(field)
             constant = constant and name not in system.multiplier_constraints  # which have a factor of their own
+            constant = constant and not (remembers(field) or knows_time_step(field))  # a step may change it
             items.append(Contribution(name, tuple(kinds), _is_symmetric(system, name), constant))
     for name, mass in system.masses.items():
         skipped = not terms.mapped and any(s.state in mapped for s in mass.on)

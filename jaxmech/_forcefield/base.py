@@ -11,6 +11,7 @@ from equinox import AbstractVar
 from .._runtime.array_types import Array, Scalar
 from .._scene.component import Component
 from .._scene.dof import AbstractDof, Vec1, Vec2, Vec3
+from .._scene.internal import has_own_internal
 from .._scene.parameter import check_parameters
 from .._scene.stencil import Stencils
 
@@ -48,7 +49,16 @@ class AbstractForceField(Component):
     on: AbstractVar[Stencils]
 
     def __check_init__(self):
-        check_parameters(self, self.on)
+        check_parameters(self, self.on, self.quadrature_points)
+        if has_own_internal(self) and type(self).element_update is AbstractForceField.element_update:
+            raise TypeError(
+                f"{type(self).__name__} has internal variables, but no element_update that says how they change."
+            )
+
+    @property
+    def quadrature_points(self) -> int | None:
+        """How many Gauss points an element has at which its material may have numbers of its own. None: it has no such."""
+        return None
 
     @abc.abstractmethod
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
@@ -64,6 +74,15 @@ class AbstractForceField(Component):
         chart is taken.
         """
         return jax.tree.map(jnp.negative, jax.jacfwd(lambda y: self.element_force(y, v))(x))
+
+    def element_update(self, x: Arrays, v: Arrays) -> dict[str, Array]:
+        """The internal variables, by name, where an element that has arrived at `x` with `v` is accepted.
+
+        `self` holds those of the step before, and the time step if it declares one (`time_step()`). To be overridden where
+        there are any (`internal()`); those that are left out stay as they are.
+        """
+        del x, v
+        return {}
 
     def check_dofs(self, dofs: Sequence[AbstractDof]) -> None:
         """Raise `ValueError` where the degrees of freedom of the stencils are not what the law is written for."""

@@ -12,7 +12,7 @@ from .._runtime.array_types import Array, Float
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, is_concrete, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
-from .plane import PLANES, in_plane_density
+from .plane import PLANES, in_plane_density, in_space
 from .solid import AbstractSolid, check_rest
 
 
@@ -65,6 +65,9 @@ class SolidFEM(AbstractSolid):
     def reference(self) -> ReferenceElement:
         """The cell before it is placed."""
         return reference_element(self.kind)
+
+    def in_space(self, F: Float[Array, "d d"]) -> Float[Array, "3 3"]:
+        return F if self.reference.dimension == 3 else in_space(self.material, self.plane, F)
 
     def in_plane_density(self, F: Float[Array, "d d"]) -> Any:
         if self.reference.dimension == 3:

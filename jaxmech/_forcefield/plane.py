@@ -97,11 +97,18 @@ def _relaxed_density_jvp(primals: Any, tangents: Any) -> tuple[Scalar, Scalar]:
 
 def in_plane_density(material: AbstractMaterial, plane: str, F: Float[Array, "2 2"]) -> Scalar:
     """`psi` of a deformation gradient of the plane, in plane strain or in plane stress [J/m^3]."""
+    if plane == "stress" and not is_linear_law(material, F.dtype):
+        return relaxed_density(material, F)
+    return material.energy_density(in_space(material, plane, F))
+
+
+def in_space(material: AbstractMaterial, plane: str, F: Float[Array, "2 2"]) -> Float[Array, "3 3"]:
+    """The deformation gradient of space in plane strain, or in plane stress."""
     if plane == "strain":
-        return material.energy_density(with_thickness_stretch(F, jnp.ones((), F.dtype)))
+        return with_thickness_stretch(F, jnp.ones((), F.dtype))
     if is_linear_law(material, F.dtype):
-        return material.energy_density(with_thickness_stretch(F, linear_stretch(material, F)))
-    return relaxed_density(material, F)
+        return with_thickness_stretch(F, linear_stretch(material, F))
+    return with_thickness_stretch(F, jnp.exp(free_log_stretch(material, F)))
 
 
 class AbstractPlaneSolid(AbstractSolid):
@@ -114,6 +121,9 @@ class AbstractPlaneSolid(AbstractSolid):
         check_choice(type(self).__name__, "plane", self.plane, PLANES)
         check_range(self, thickness=(self.thickness, lambda t: t > 0, "positive"))
         check_rest(self)
+
+    def in_space(self, F: Float[Array, "2 2"]) -> Float[Array, "3 3"]:
+        return in_space(self.material, self.plane, F)
 
     def in_plane_density(self, F: Float[Array, "2 2"]) -> Any:
         return self.thickness * in_plane_density(self.material, self.plane, F)

@@ -1,5 +1,6 @@
 """Solids: a material in the cells of a mesh."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -17,15 +18,16 @@ from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._runtime.precision import compiled
-from .._scene.parameter import check_parameters, is_concrete
+from .._scene.parameter import check_parameters, is_concrete, point_axes
 from .._scene.stencil import Stencils
-from .base import AbstractEnergyForceField
+from .base import AbstractEnergyForceField, Arrays
 
 
 class AbstractSolid(AbstractEnergyForceField):
     """`E = sum_q w_q psi(F_q)` with `F_q = sum_a x_a (x) dN_a/dX`, over the quadrature points of one cell.
 
-    A concrete solid names its reference element and says how it makes a 3 x 3 deformation gradient.
+    A concrete solid names its reference element and says how it makes a 3 x 3 deformation gradient. Its material may have
+    other numbers, and remembers others, at every point.
     """
 
     tangent_is_exact = True
@@ -42,6 +44,15 @@ class AbstractSolid(AbstractEnergyForceField):
         if dofs[0].coord_size != self.reference.dimension or not dofs[0].is_vector_space:
             raise ValueError(f"{type(self).__name__} acts on points of {self.reference.dimension} coordinates.")
 
+    @property
+    def quadrature_points(self) -> int:
+        """How many points the quadrature of a cell has."""
+        return len(self.reference.quadrature("stiffness")[1])
+
+    def in_space(self, F: Float[Array, "d d"]) -> Float[Array, "3 3"]:
+        """The deformation gradient of space at a point whose own is `F`."""
+        return F
+
     def in_plane_density(self, F: Float[Array, "d d"]) -> Any:
         """`psi` of the deformation gradient of the cell's own dimension, times its thickness."""
         return self.material.energy_density(F)
@@ -49,17 +60,18 @@ class AbstractSolid(AbstractEnergyForceField):
     def element_energy(self, x: Float[Array, "k d"]) -> Any:
         gradients, volumes = rest_geometry(self.reference, self.rest)
         F = _deformation_gradients(x, gradients)
-        return jnp.sum(volumes * jax.vmap(self.in_plane_density)(F))
+        density = jax.vmap(lambda solid, F: solid.in_plane_density(F), (point_axes(self), 0))
+        return jnp.sum(volumes * density(self, F))
 
     def element_gradient(self, x: Float[Array, "k d"]) -> Any:
         """`dE/dx = sum_q w_q P(F_q) G`, `P = dpsi/dF` the first Piola stress."""
         gradients, volumes = rest_geometry(self.reference, self.rest)
-        return _gradient(map_points(_stress, self, _deformation_gradients(x, gradients), volumes), gradients)
+        return _gradient(self._at_points(_stress, x, gradients, volumes), gradients)
 
     def element_hessian(self, x: Float[Array, "k d"]) -> Any:
         """`K = sum_q w_q G (d2psi/dF2) G^T`: nine directions per point, where the nodes of a cell have 12 or 24."""
         gradients, volumes = rest_geometry(self.reference, self.rest)
-        return _hessian(map_points(_elasticity, self, _deformation_gradients(x, gradients), volumes), gradients)
+        return _hessian(self._at_points(_elasticity, x, gradients, volumes), gradients)
 
     def element_derivatives(self, x: Float[Array, "k d"]) -> Any:
         """Both, with all that is of a point in one pass over the points."""
@@ -68,8 +80,18 @@ class AbstractSolid(AbstractEnergyForceField):
         def both(solid: AbstractSolid, F: Array, volume: Array) -> tuple[Array, Array]:
             return _stress(solid, F, volume), _elasticity(solid, F, volume)
 
-        stress, elasticity = map_points(both, self, _deformation_gradients(x, gradients), volumes)
+        stress, elasticity = self._at_points(both, x, gradients, volumes)
         return _gradient(stress, gradients), _hessian(elasticity, gradients)
+
+    def element_update(self, x: Arrays, v: Arrays) -> dict[str, Array]:
+        """Those of the material, at every point."""
+        del v
+        gradients, volumes = rest_geometry(self.reference, self.rest)
+        return self._at_points(_update, *x, gradients, volumes)
+
+    def _at_points(self, function: Callable, x: Array, gradients: Array, volumes: Array) -> Any:
+        """`function(self, F, w)` of every point."""
+        return map_points(function, self, _deformation_gradients(x, gradients), volumes, axes=point_axes(self))
 
     def element_is_valid(self, x: Float[Array, "k d"]) -> Array:
         if not self.material.needs_positive_volume:
@@ -91,6 +113,11 @@ def _elasticity(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) ->
     """`w d2psi/dF2` of one point, with `J` of `dF_aJ` in front: so the products to come are of matrices as they lie."""
     d2psi = jax.hessian(solid.in_plane_density)(F)
     return jnp.swapaxes(volume * declared_symmetric(d2psi.reshape(F.size, F.size)).reshape(d2psi.shape), 0, 1)
+
+
+def _update(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> dict[str, Array]:
+    del volume
+    return {f"material.{name}": value for name, value in solid.material.point_update(solid.in_space(F)).items()}
 
 
 def _gradient(stress: Float[Array, "q a b"], gradients: Float[Array, "q k b"]) -> tuple[Float[Array, "k a"]]:
@@ -120,7 +147,7 @@ def _with_first(others: Float[Array, "k-1 ..."]) -> Float[Array, "k ..."]:
 
 def check_rest(solid: AbstractSolid) -> None:
     """Raise `ValueError` for stencils that do not fit, and for a cell whose rest shape is inverted or flat."""
-    check_parameters(solid, solid.on)
+    check_parameters(solid, solid.on, solid.quadrature_points)
     name, reference = type(solid).__name__, solid.reference
     nodes = solid.on[0].nodes
     if len(solid.on) != 1 or nodes.ndim != 2 or nodes.shape[1] != reference.nodes:

@@ -1,5 +1,6 @@
 """Backward Euler: one linearised solve a step, or Newton to convergence."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,10 +11,11 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._assembly.structure import knows_velocity
-from .._linear_solver.base.derivative import derivative_solve, mark_failure
+from .._linear_solver.base.derivative import derivative_solve
 from .._linear_solver.default import default_solver
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import BuiltFor, check_topology
+from .._model.accept import accepted
 from .._model.arguments import checked
 from .._model.constraint_projection import has_prescribed_motion, prescribed, project
 from .._model.dynamics import (
@@ -29,19 +31,20 @@ from .._model.dynamics import (
 )
 from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
+from .._model.internal import in_step, with_internal
 from .._model.subsystem import weightless, with_only
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors
 from .._runtime.argument_checks import check_flags, check_instance, check_real
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
-from .._runtime.results import RESULTS, is_traced
+from .._runtime.results import is_traced
 from .._scene.parameter import as_array, is_concrete
 from .._solve.equilibrium import NewtonOptions, StepInfo
 from .._solve.linear_problem import LinearProblem
 from .._solve.newton import linear_problem, newton_solve
 from .base import AbstractIntegrator
-from .linear_outcome import outcome
+from .linear_outcome import ended, outcome
 from .step_equilibrium import StepEquilibrium
 from .time_step import check_time_step
 
@@ -199,6 +202,7 @@ def _supplied(system: System, state: State, h: Array, force: Fields, momentum: C
 
 
 def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
+    system = in_step(system, h)
     linear_system, weights = integrator.linear_system, _acting(system) is system
     A, force = linear_system.linearized(system, state, _all_factors(integrator, h), weights=weights)
     supplied = _supplied(system, state, h, force, partial(linear_system.momentum, system, state))
@@ -211,6 +215,7 @@ def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: 
 @jax.checkpoint
 def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array, dv: Fields) -> Fields:
     """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
+    system = in_step(system, h)
     start, free = _start(system, state, h), project(system, dv)
     end = {s: start[s] + free[s] for s in start}
     undamped = not (system.rayleigh or (system.multiplier_constraints and _has_rayleigh(integrator, system)))
@@ -264,7 +269,8 @@ def _solved_jvp(primals, tangents):
 def _moved(system: System, state: State, h: Array, start: Fields, dv: Fields) -> State:
     velocity = {s: start[s] + dv[s] for s in start}
     position = retract(system.dofs, state.position, {s: h * velocity[s] for s in start})
-    return State(position, velocity, state.time + h)
+    end = dataclasses.replace(state, position=position, velocity=velocity, time=state.time + h)
+    return accepted(system, state, end, h)
 
 
 @compiled
@@ -283,8 +289,7 @@ def _linear_step(
     solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
     dv, said = _solved((integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
     end = problem.advance(dv)
-    info = outcome(said, system, state, h, problem.b, end)
-    return mark_failure(end, info.result != RESULTS.successful), info
+    return ended(outcome(said, with_internal(system, state), state, h, problem.b, end), state, end)
 
 
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
@@ -293,7 +298,7 @@ def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
 
 
 def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Array) -> StepEquilibrium:
-    C = None
+    C, system = None, in_step(system, h)
     if _has_rayleigh(integrator, system):
         factors = Factors(integrator.rayleigh_mass, 0.0, integrator.rayleigh_stiffness, 1.0, multipliers=0.0)
         C = integrator.linear_system.unconstrained(system, state, factors)
@@ -307,5 +312,4 @@ def _newton_step(
     problem = _equilibrium(integrator, system, state, h)
     start = project(system, state.velocity)
     velocity, found = newton_solve(problem, start, integrator._options(derivatives_of), integrator.solver)
-    info = StepInfo.of_newton(found)
-    return mark_failure(problem.state(velocity), info.result != RESULTS.successful), info
+    return ended(StepInfo.of_newton(found), state, accepted(system, state, problem.state(velocity), h))

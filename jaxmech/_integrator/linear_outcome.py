@@ -1,11 +1,13 @@
-"""How a linearised step ended, and what was at fault."""
+"""How a step ended, and what was at fault."""
 
 import jax
 import jax.numpy as jnp
 import lineax as lx
 
+from .._linear_solver.base.derivative import mark_failure
 from .._linear_solver.base.outcome import reason
 from .._linear_solver.base.vectors import norm
+from .._model.accept import unless_failed
 from .._model.dynamics import Fields, kinematics
 from .._model.fault import diagnosed, given
 from .._model.system import State, System
@@ -13,6 +15,12 @@ from .._model.validity import laws_hold
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
 from .._solve.equilibrium import StepInfo
+
+
+def ended(info: StepInfo, state: State, end: State) -> tuple[State, StepInfo]:
+    """The step from `state` to `end`; where it failed, nothing happened to internal variables, and derivatives are NaN."""
+    failed = info.result != RESULTS.successful
+    return mark_failure(unless_failed(failed, state, end), failed), info
 
 
 def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields, end: State) -> StepInfo:

@@ -1,5 +1,6 @@
 """What a step of implicit Euler is iterated on: the balance of momentum at its end."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -34,7 +35,8 @@ class StepEquilibrium(AbstractEquilibrium):
 
     def state(self, u: Fields) -> State:
         d = {s: self.h * u[s] for s in u}
-        return State(retract(self.system.dofs, self.start.position, d), u, self.start.time + self.h)
+        position = retract(self.system.dofs, self.start.position, d)
+        return dataclasses.replace(self.start, position=position, velocity=u, time=self.start.time + self.h)
 
     def residual(self, u: Fields) -> Fields:
         end = self.state(u)

@@ -23,6 +23,7 @@ from .._model.dynamics import (
     velocities,
     zero_forces,
 )
+from .._model.internal import with_internal
 from .._model.mapping_jacobian import geometric_blocks, mapped_forces, mapping_jacobian
 from .._model.mapping_operators import block_products
 from .._model.subsystem import with_only, without_unloaded
@@ -63,6 +64,7 @@ class MatrixFreeSystem(AbstractLinearSystem):
         plan, lossy = Plan.build(system, self.terms), self._lossy(system)
         if lossy:
             raise ValueError(f"MatrixFreeSystem cannot take the symmetric part of {lossy}; use MatrixLinearSystem.")
+        system = with_internal(system, state)
         scene = without_unloaded(system if self.terms.mapped else _without_mapped(system))
         product = eqx.Partial(_product, scene, state, self.terms, plan, factors)
         structure = jax.eval_shape(lambda: zero_forces(system, state.position))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from .._runtime.array_types import Array, Float, Scalar
 from .._scene.component import Component
+from .._scene.internal import has_own_internal
 
 if TYPE_CHECKING:  # under Equinox's name, checkers take it for a field
     from typing import ClassVar as AbstractClassVar
@@ -13,12 +14,14 @@ else:
 
 
 class AbstractMaterial(Component):
-    """A hyperelastic material: its energy density. Stress and tangent are its derivatives.
+    """A material: its energy density. Stress and tangent are its derivatives.
 
     The first Piola stress is `P = d psi / dF` [Pa]; the elasticity `d2 psi / dF2` [Pa].
     `F` `(3, 3)` is the deformation gradient. A law has parameters (`parameter()`) and `needs_positive_volume`: whether it
-    is undefined where `det F <= 0`, so that line searches keep elements from turning inside out. Raises `TypeError` where
-    `energy_density` is not defined.
+    is undefined where `det F <= 0`, so that line searches keep elements from turning inside out. One with memory
+    (`internal()`) has an energy density of a step, what it stores and dissipates, whose derivatives are its stress and its
+    consistent tangent; and a `point_update`. Numbers are shared, one per element, or one per element and Gauss point. Raises
+    `TypeError` where `energy_density` is not defined, or internal variables are and `point_update` is not.
     Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008,
     doi:10.1017/CBO9780511755446, chapter 6.
 
@@ -37,6 +40,18 @@ class AbstractMaterial(Component):
 
     needs_positive_volume: AbstractClassVar[bool]  # psi is undefined where det F <= 0
 
+    def __check_init__(self):
+        if has_own_internal(self) and type(self).point_update is AbstractMaterial.point_update:
+            raise TypeError(f"{type(self).__name__} has internal variables, but no point_update that says how they change.")
+
     @abc.abstractmethod
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
         """`psi(F)` [J/m^3], nil and without stress at `F = I`."""
+
+    def point_update(self, F: Float[Array, "3 3"]) -> dict[str, Array]:
+        """The internal variables of a point, by name, where it is accepted at `F`; those that are left out stay as they are.
+
+        `self` holds those of the step before, and the time step if it declares one (`time_step()`).
+        """
+        del F
+        return {}

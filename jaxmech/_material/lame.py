@@ -24,8 +24,10 @@ def lame_parameters(young: Array | float, poisson: Array | float) -> tuple[Any, 
 def engineering_constants(mu: Array | float, lam: Array | float) -> tuple[Any, Any]:
     """`(young, poisson)` [Pa, -]: `E = mu (3 lam + 2 mu) / (lam + mu)`, `nu = lam / (2 (lam + mu))`."""
     for name, value in (("mu", mu), ("lam", lam)):
-        if real_array("from_lame", name, value).ndim > 1:
-            raise ValueError(f"from_lame: {name} has shape {np.shape(value)}, expected one number or one per element.")
+        if real_array("from_lame", name, value).ndim > 2:
+            raise ValueError(
+                f"from_lame: {name} has shape {np.shape(value)}, expected one number, or one per element or Gauss point."
+            )
     if is_concrete(mu, lam) and not np.all((np.asarray(mu) > 0) & (3 * np.asarray(lam) + 2 * np.asarray(mu) > 0)):
         raise ValueError(f"from_lame: mu and lam + 2/3 mu must be positive, got mu {mu!r:.80} and lam {lam!r:.80}.")
     return mu * (3 * lam + 2 * mu) / (lam + mu), lam / (2 * (lam + mu))
@@ -38,7 +40,7 @@ def moduli_like(F: Array, young: Array, poisson: Array) -> tuple[Array, Array]:
 
 
 def check_numbers(material: eqx.Module) -> None:
-    """Raise unless every field of a material is a finite number, shared or one per element."""
+    """Raise unless every field of a material is a finite number, shared, or one per element or Gauss point."""
     check_parameters(material, ())
 
 

@@ -21,6 +21,7 @@ from .._runtime.results import is_traced
 from .._scene.dof import AbstractDof
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes, gathered, summed
+from .internal import with_internal
 from .subsystem import with_only, without_unloaded
 from .system import State, System
 from .validity import raise_undefined
@@ -151,7 +152,7 @@ def pull_back(system: System, x: Fields, d: Mapping[str, Array], forces: Any) ->
 
 def force_at(system: System, state: State, d: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
     """The force on the main states at the displacement `d` from `state`, with other velocities."""
-    system = without_unloaded(system, masses=system.gravity is not None)
+    system = without_unloaded(with_internal(system, state), masses=system.gravity is not None)
     if not system.mappings:
         return applied_forces(system, dict(state.position), dict(d), dict(velocity))
     x = kinematics(system, state.position)
@@ -170,6 +171,7 @@ def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping
     Without mappings and weights it is one function of the elements, and so is its transpose: what the force and its rate
     have in common is computed once.
     """
+    system = with_internal(system, state)
     if system.mappings or system.gravity is not None:
         start = zero_forces(system, state.position), state.velocity
         force, rate = jax.jvp(lambda d, v: force_at(system, state, d, v), start, (dict(d), dict(u)))
@@ -200,7 +202,7 @@ def total_force(system: System, state: State) -> Fields:
     """
     force = force_at(system, state, zero_forces(system, state.position), state.velocity)
     if not is_traced(force) and not all(np.isfinite(np.asarray(f)).all() for f in force.values()):
-        x = kinematics(system, state.position)
+        system, x = with_internal(system, state), kinematics(system, state.position)
         v, zero = velocities(system, x, state.velocity), zero_forces(system, x)
         forces = {name: field_force(system, field, x, zero, v) for name, field in system.force_fields.items()}
         raise_undefined("total_force", system, x, forces)
@@ -221,6 +223,7 @@ def energy(system: System, state: State) -> Scalar:
         E = jm.energy(system, state)
         assert jnp.allclose(E, 5000.0)  # -g . M x: a tonne whose centre is 0.5 m up [J]
     """
+    system = with_internal(system, state)
     x = kinematics(system, state.position)
     values = {
         name: over_elements(field, field.on, lambda c, *a: c.element_energy(*a), *at_nodes(field.on, x))

@@ -33,6 +33,8 @@ def given(system: System, state: State, h: Array | None = None) -> list[tuple[st
     named = [(_name(path), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(system)[0]]
     named += [(f"position of '{s}'", x) for s, x in state.position.items()]
     named += [(f"velocity of '{s}'", v) for s, v in state.velocity.items()]
+    for field, variables in state.internal.items():
+        named += [(f"internal variable {name} of '{field}'", values) for name, values in variables.items()]
     named += [("the time", state.time), ("the time step dt", h)]
     return [(name, leaf) for name, leaf in named if eqx.is_inexact_array(leaf)]
 

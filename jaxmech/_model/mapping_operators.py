@@ -15,6 +15,7 @@ from .._scene.parameter import over_elements
 from .._scene.stencil import gathered, summed
 from .._sparse.triplets import Triplets
 from .dynamics import Fields, kinematics, velocities, zero_forces
+from .internal import with_internal
 from .mapping_jacobian import (
     Jacobian,
     geometric_blocks,
@@ -194,6 +195,7 @@ def geometric_product(
         assert jnp.allclose(Gu["frame"][0, 5], 1.0)  # force times lever times angle [N m]
     """
     _check_states(system, forces or ())
+    system = with_internal(system, state)
     x = kinematics(system, state.position)
     v = velocities(system, x, state.velocity)
     J: dict[str, Jacobian] = {name: mapping_jacobian(system, name, x) for name in system.mapping_order}

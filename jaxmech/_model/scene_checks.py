@@ -1,5 +1,6 @@
 """What is wrong with a scene, said at build time in the words of the scene."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +15,10 @@ from .._mapping.base import AbstractMapping
 from .._mass.base import AbstractMass
 from .._runtime.argument_checks import check_real
 from .._scene.dof import AbstractDof
+from .._scene.internal import internal_variables, remembers
 from .._scene.parameter import as_array, is_concrete, trace_elements
 from .._scene.stencil import Stencil
+from .internal import check_update
 from .multiplier_checks import check_multiplier_names, check_multiplier_nodes
 from .state_checks import check_arrays
 
@@ -131,6 +134,7 @@ def check_position(system: Any, position: Mapping[str, Any]) -> dict[str, jax.Ar
     check_arrays("at_rest", "position", arrays, system, "coord_size")
     check_nodes(system, {s: x.shape[0] for s, x in arrays.items()})
     check_elements(system, jnp.result_type(*arrays.values()))
+    check_updates(system, jnp.result_type(*arrays.values()))
     return arrays
 
 
@@ -161,8 +165,7 @@ def check_nodes(system: Any, main: Mapping[str, int]) -> None:
 def check_elements(system: Any, dtype: Any) -> None:
     """Evaluate the shape of every element function, so that a wrong one is named rather than met inside a trace."""
 
-    def element(stencils: tuple[Stencil, ...], size: str) -> tuple[jax.ShapeDtypeStruct, ...]:
-        return tuple(jax.ShapeDtypeStruct((*s.nodes.shape, getattr(system.dofs[s.state], size)), dtype) for s in stencils)
+    element = functools.partial(_at_elements, system, dtype)
 
     def attempt(name: str, component: Any, stencils: tuple[Stencil, ...], function: Any, expected: Any, *args: Any):
         try:
@@ -209,3 +212,25 @@ def _of_right_kind(name: str, check: Any, *dofs: Any) -> None:
         check(*dofs)
     except ValueError as error:
         raise ValueError(f"'{name}': {error}") from error
+
+
+def check_updates(system: Any, dtype: Any) -> None:
+    """The same of what elements remember after a step."""
+
+    def of_elements(field: Any, x: Any, v: Any) -> Any:
+        return trace_elements(field, field.on, lambda c, x, v: c.element_update(x, v), x, v)
+
+    for name, field in system.forces.items():
+        if not remembers(field):
+            continue
+        x, v = (_at_elements(system, dtype, field.on, size) for size in ("coord_size", "deriv_size"))
+        try:
+            new = jax.eval_shape(of_elements, field, x, v)
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"'{name}': element_update of {type(field).__name__} cannot be evaluated: {reason}") from error
+        check_update(name, field, new, {key: variable.shape for key, variable in internal_variables(field).items()})
+
+
+def _at_elements(system: Any, dtype: Any, on: tuple[Stencil, ...], size: str) -> tuple[jax.ShapeDtypeStruct, ...]:
+    return tuple(jax.ShapeDtypeStruct((*s.nodes.shape, getattr(system.dofs[s.state], size)), dtype) for s in on)

@@ -13,6 +13,7 @@ from .._math.rotation import UNIT_LENGTH
 from .._runtime.argument_checks import check_instance, check_real
 from .._scene.dof import AbstractDof, Rigid3
 from .._scene.parameter import is_concrete
+from .internal import check_internal
 
 Rows = Mapping[str, int]
 
@@ -62,6 +63,7 @@ def check_state(who: str, system: Any, state: Any) -> None:
     check_real(who, "time of the state", state.time)
     if state.time.ndim != 0:
         raise ValueError(f"{who}: time of the state must be one number of seconds, got shape {state.time.shape}.")
+    check_internal(who, system, state)
 
 
 def _check_array(who: str, name: str, x: Any, size: int, rows: int | None) -> None:

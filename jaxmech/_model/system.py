@@ -17,6 +17,7 @@ from .._runtime.array_types import Array
 from .._runtime.host_arrays import as_data, zeros
 from .._scene.dof import AbstractDof
 from .._scene.parameter import as_array, is_concrete
+from .internal import begins
 from .multiplier_force import MultiplierForce
 from .scene_checks import check_names, check_position, mapping_order
 from .state_checks import check_state
@@ -25,11 +26,14 @@ Constraint = AbstractProjectiveConstraint | AbstractMultiplierConstraint
 
 
 class State(eqx.Module):
-    """Positions and velocities of the main (unmapped) states, and the time [s]. What the next step needs, no more.
+    """Positions and velocities of the main (unmapped) states, the time [s], and what force fields remember: what the next
+    step needs, no more.
 
-    `position`: `{state: (nodes, coord_size)}`; `velocity`: `{state: (nodes, deriv_size)}`. Made by `System.at_rest`.
-    Positions [m, rad], velocities [m/s, rad/s]. Nothing is checked here, and nothing raised: functions that take a state
-    look at it.
+    `position`: `{state: (nodes, coord_size)}`; `velocity`: `{state: (nodes, deriv_size)}`; `internal`: of force fields with
+    internal variables, `{force field: {variable: (elements, ...)}}` as they were last accepted, or `(elements, points, ...)`
+    of a material, as "material.plastic_strain". Made by `System.at_rest`; `dataclasses.replace(state, position=...)` hands
+    on the rest. Positions [m, rad], velocities [m/s, rad/s]. Nothing is checked here, and nothing raised: functions that
+    take a state look at it.
 
     Example:
 
@@ -41,6 +45,7 @@ class State(eqx.Module):
     position: dict[str, Array]
     velocity: dict[str, Array]
     time: Array
+    internal: dict[str, dict[str, Array]] = eqx.field(default_factory=dict)
 
 
 class System(eqx.Module):
@@ -126,7 +131,7 @@ class System(eqx.Module):
         return tuple(s for s in self.dofs if s not in mapped)
 
     def at_rest(self, position: Mapping[str, Any], *, time: Any = 0.0) -> State:
-        """The state at these positions `{state: (nodes, coord_size)}`, without velocity.
+        """The state at these positions `{state: (nodes, coord_size)}`, without velocity, and nothing has happened yet.
 
         Raises `ValueError` for a missing, unknown or mapped state, wrong shapes, values that are not finite, a
         quaternion that is not of unit length, or a component that names a node that does not exist.
@@ -138,7 +143,8 @@ class System(eqx.Module):
         if time.ndim != 0:
             raise ValueError(f"at_rest: time must be one number of seconds, got shape {time.shape}.")
         dtype = jnp.result_type(*arrays.values()) if arrays else jnp.result_type(float)
-        return State(arrays, velocity, as_data(np.asarray(time), dtype) if is_concrete(time) else time.astype(dtype))
+        time = as_data(np.asarray(time), dtype) if is_concrete(time) else time.astype(dtype)
+        return State(arrays, velocity, time, begins(self, dtype))
 
 
 def check_inputs(who: str, system: Any, state: Any) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import equinox as eqx
 
+from .internal import internal, time_step
 from .parameter import each_element, nodal_parameter, parameter
 from .stencil import stencils
 
@@ -12,7 +13,18 @@ if TYPE_CHECKING:
     from typing import dataclass_transform
 
     # Without being told, a checker takes `= parameter()` for a default value.
-    @dataclass_transform(field_specifiers=(dataclasses.field, eqx.field, each_element, nodal_parameter, parameter, stencils))
+    @dataclass_transform(
+        field_specifiers=(
+            dataclasses.field,
+            eqx.field,
+            each_element,
+            internal,
+            nodal_parameter,
+            parameter,
+            stencils,
+            time_step,
+        )
+    )
     class _Declared(type(eqx.Module)): ...
 
     class Component(eqx.Module, metaclass=_Declared): ...

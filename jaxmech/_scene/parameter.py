@@ -20,7 +20,7 @@ from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import Tracer
 from .stencil import Stencil
 
-_KIND = "jaxmech"
+KIND = "jaxmech"  # the key of what a field is declared to be
 _LARGEST = 10**308  # whole numbers beyond are no floating-point number
 
 
@@ -68,7 +68,7 @@ def parameter(*, ndim: int = 0, **kwargs: Any) -> Any:
         scene = jm.System({"p": jm.Vec1()}, forces={"springs": Spring(("p", [0, 1]), [2.0, 4.0])})
         assert jnp.allclose(jm.energy(scene, scene.at_rest({"p": [[1.0], [1.0]]})), 3.0)  # [J]
     """
-    return eqx.field(converter=as_array, metadata={_KIND: ("element", ndim, 0)}, **kwargs)
+    return eqx.field(converter=as_array, metadata={KIND: ("element", ndim, 0)}, **kwargs)
 
 
 def nodal_parameter(*, ndim: int = 0, stencil: int = 0, **kwargs: Any) -> Any:
@@ -91,7 +91,7 @@ def nodal_parameter(*, ndim: int = 0, stencil: int = 0, **kwargs: Any) -> Any:
         scene = jm.System({"p": jm.Vec1()}, forces={"springs": Spring(("p", [[0, 1]]), [[0.0], [5.0]])})
         assert jnp.allclose(jm.energy(scene, scene.at_rest({"p": [[1.0], [5.0]]})), 0.5)  # [J]
     """
-    return eqx.field(converter=as_array, metadata={_KIND: ("node", ndim, stencil)}, **kwargs)
+    return eqx.field(converter=as_array, metadata={KIND: ("node", ndim, stencil)}, **kwargs)
 
 
 def each_element(**kwargs: Any) -> Any:
@@ -117,10 +117,10 @@ def each_element(**kwargs: Any) -> Any:
         values = values if isinstance(values, tuple | list) else (values,)
         return tuple(as_array(value) for value in values)
 
-    return eqx.field(converter=convert, metadata={_KIND: ("each", 0, 0)}, **kwargs)
+    return eqx.field(converter=convert, metadata={KIND: ("each", 0, 0)}, **kwargs)
 
 
-def _declaration(component: eqx.Module, path: tuple[Any, ...]) -> tuple[str, int, int] | None:
+def declaration(component: eqx.Module, path: tuple[Any, ...]) -> tuple[str, int, int] | None:
     """The innermost declaration met on the way from the component to a leaf."""
     owner, found = component, None
     for key in path:
@@ -128,7 +128,7 @@ def _declaration(component: eqx.Module, path: tuple[Any, ...]) -> tuple[str, int
             case GetAttrKey(name=name):
                 fields = getattr(type(owner), "__dataclass_fields__", {})
                 if name in fields:
-                    found = fields[name].metadata.get(_KIND, found)
+                    found = fields[name].metadata.get(KIND, found)
                 owner = getattr(owner, name)
             case SequenceKey(idx=index):
                 owner = owner[index]  # pyright: ignore[reportIndexIssue]
@@ -139,16 +139,17 @@ def _declaration(component: eqx.Module, path: tuple[Any, ...]) -> tuple[str, int
     return found
 
 
-def _leaves(component: eqx.Module) -> tuple[list[tuple[tuple[Any, ...], Any]], Any]:
+def leaves_with_paths(component: eqx.Module) -> tuple[list[tuple[tuple[Any, ...], Any]], Any]:
+    """The leaves of a component, each with the way to it, and its structure."""
     return jax.tree_util.tree_flatten_with_path(component)
 
 
 def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[Any, Any]:
     """The component with its nodal parameters as `NodeRows`, and the `vmap` axes of every one of its leaves."""
-    leaves, treedef = _leaves(component)
+    leaves, treedef = leaves_with_paths(component)
     values, axes = [], []
     for path, leaf in leaves:
-        kind = _declaration(component, path)
+        kind = declaration(component, path)
         if kind is None or not eqx.is_array(leaf):
             values.append(leaf)
             axes.append(None)
@@ -183,20 +184,37 @@ def trace_elements(component: eqx.Module, stencils: tuple[Stencil, ...], functio
     return mapped(function, (axes, *(0 for _ in args)), view, *args)
 
 
-def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...]) -> None:
+def point_axes(component: eqx.Module) -> Any:
+    """In a function of one element: the `vmap` axis, over the points of the element, of every leaf; None if all are shared.
+
+    What the component is made of, a material, may have numbers for each point; its own are of the element.
+    """
+    leaves, treedef = leaves_with_paths(component)
+    axes: list[int | None] = []
+    for path, leaf in leaves:
+        kind = declaration(component, path) if len(path) > 1 and eqx.is_array(leaf) else None
+        axes.append(0 if kind is not None and kind[0] not in ("node", "each") and leaf.ndim > kind[1] else None)
+    return treedef.unflatten(axes) if any(axis == 0 for axis in axes) else None
+
+
+def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], points: int | None = None) -> None:
     """Raise a `ValueError` or `TypeError` naming the field whose leaf is no real number, is not finite, or fits neither
-    one element nor all of them."""
+    one element nor all of them.
+
+    `points`: how many points each element has at which what it is made of, a material, may have numbers of its own. Of a
+    material by itself, without stencils, nobody knows yet.
+    """
     owner = type(component).__name__
     elements = stencils[0].elements if stencils else None
     for name, field in component.__dataclass_fields__.items():
         value = getattr(component, name)
         # JAX takes None for an empty subtree: no leaf of it would be checked.
-        kind = field.metadata.get(_KIND)
+        kind = field.metadata.get(KIND)
         optional = kind is not None and (kind[0] == "each" or (value is None and field.default is None))
         if kind is not None and not jax.tree.leaves(value) and not optional:
             raise TypeError(f"{owner}: {name} must be a number or an array, got {value!r:.80}.")
-    for path, leaf in _leaves(component)[0]:
-        kind = _declaration(component, path)
+    for path, leaf in leaves_with_paths(component)[0]:
+        kind = declaration(component, path)
         if kind is None:
             continue
         name = jax.tree_util.keystr(path).lstrip(".")
@@ -213,11 +231,16 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...]) -> No
                 raise ValueError(
                     f"{owner}: {name} is of {leaf.shape[0]} nodes, but node {np.max(np.asarray(nodes))} is named."
                 )
-        elif extra not in (0, 1) or (extra == 1 and elements is not None and leaf.shape[0] != elements):
-            raise ValueError(
-                f"{owner}: {name} has shape {leaf.shape}, expected {kind[1]} axes (shared by all elements) or a "
-                f"leading axis of {elements} (one per element)."
-            )
+        else:
+            pointwise = points is not None and len(path) > 1
+            leading = (elements, points) if pointwise else (elements,)
+            fits = elements is None or leaf.shape[: max(extra, 0)] == leading[: max(extra, 0)]
+            if not 0 <= extra <= (2 if elements is None else len(leading)) or not fits:
+                either = f", a leading axis of {elements} (one per element), or leading axes {leading} (one per Gauss point)"
+                either = either if pointwise else f" or a leading axis of {elements} (one per element)"
+                raise ValueError(
+                    f"{owner}: {name} has shape {leaf.shape}, expected {kind[1]} axes (shared by all elements){either}."
+                )
 
 
 def check_range(component: eqx.Module, **conditions: tuple[Any, Callable[[Any], Any], str]) -> None:

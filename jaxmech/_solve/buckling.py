@@ -1,6 +1,7 @@
 """Linear buckling: the factors of a load at which a stable state would lose its stiffness."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -96,12 +97,14 @@ def buckling(
 
     zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
 
+    still = replace(state, velocity=zero_forces(unloaded, state.position))
+
     def equilibrium(mu):
         solution = static_solve(scene(mu), state, linear_system, throw=False)
         return solution.position, solution.info.result
 
     def tangent(mu, position):
-        K = linear_system.assemble(scene(mu), State(position, zero_forces(unloaded, position), state.time), STIFFNESS)
+        K = linear_system.assemble(scene(mu), replace(still, position=position), STIFFNESS)
         return [e.values for e in K.entries.values()], K
 
     position, motion, result = jax.jvp(equilibrium, (zero,), (one,), has_aux=True)

@@ -13,6 +13,7 @@ from .._linear_system.base import AbstractLinearSystem
 from .._model.constraint_projection import has_prescribed_motion
 from .._model.dynamics import Fields, kinematics
 from .._model.fault import Fault, given
+from .._model.internal import with_internal
 from .._model.system import State, System
 from .._model.terms import Factors
 from .._model.validity import laws_hold
@@ -97,7 +98,8 @@ class AbstractEquilibrium(eqx.Module):
 
     def is_valid(self, u: Fields) -> Array:
         """Whether every law is defined at `u`."""
-        return laws_hold(self.system, kinematics(self.system, self.state(u).position))
+        state = self.state(u)
+        return laws_hold(with_internal(self.system, state), kinematics(self.system, state.position))
 
     def rounding(self, u: Fields) -> Fields:
         """The magnitude of the numbers whose rounding `A` turns into a residual, per node."""

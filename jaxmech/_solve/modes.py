@@ -1,5 +1,6 @@
 """Modes of vibration: small free motions about a state."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -123,7 +124,7 @@ def modes(
 
 @compiled
 def _modes(system: System, state: State, linear_system: MatrixLinearSystem, count: int) -> Modes:
-    still = State(state.position, zero_forces(system, state.position), state.time)
+    still = dataclasses.replace(state, velocity=zero_forces(system, state.position))
     K = linear_system.assemble(system, still, STIFFNESS)
     M = linear_system.unconstrained(system, still, _MASS)
     # P M P without the ones that keep a matrix regular: constrained directions, without mass, have no modes.

@@ -22,6 +22,7 @@ from .._linear_solver.krylov.preconditioned_gmres import Nearby
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
 from .._model.fault import diagnosed
+from .._model.internal import with_internal
 from .._model.system import State
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
@@ -224,7 +225,8 @@ def _diagnosed(problem: AbstractEquilibrium, first: Fields, result: Any, tried: 
     def places() -> tuple[Fields, Fields]:
         return problem.state(first).position, problem.state(tried()).position
 
-    return diagnosed(result, problem.given(first), problem.system, places, load_step)
+    system = with_internal(problem.system, problem.state(first))
+    return diagnosed(result, problem.given(first), system, places, load_step)
 
 
 @newton_solve.def_jvp

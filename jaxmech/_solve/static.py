@@ -1,5 +1,6 @@
 """Static equilibrium: `f(x) = 0` in the free directions."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,18 +13,22 @@ from .._linear_solver.base.derivative import mark_failure
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import check_topology
 from .._linear_system.matrix import MatrixLinearSystem
+from .._model.accept import accepted, unless_failed
 from .._model.arguments import checked
 from .._model.constraint_projection import constrained_gap, prescribed, project
 from .._model.dynamics import Fields, retract, total_force, zero_forces
 from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
+from .._model.internal import Internal, has_memory, in_step
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
-from .._runtime.argument_checks import check_flags, check_instance
+from .._runtime.argument_checks import check_flags, check_instance, real_array
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS, is_traced
+from .._scene.parameter import is_concrete
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
+from .history import solved_by_steps
 from .linear_problem import LinearProblem
 from .newton import linear_problem, newton_solve
 
@@ -60,13 +65,14 @@ class StaticEquilibrium(AbstractEquilibrium):
     linear_system: AbstractLinearSystem
     time: Array
     missing: tuple[Fields, Fields] | None = None  # the residual and gap that this load leaves off
+    internal: Internal = eqx.field(default_factory=dict)  # as the step before left them
 
     @property
     def factors(self) -> Factors:
         return _STIFFNESS
 
     def state(self, u: Fields) -> State:
-        return State(u, zero_forces(self.system, u), self.time)
+        return State(u, zero_forces(self.system, u), self.time, self.internal)
 
     def residual(self, u: Fields) -> Fields:
         return self._loaded(total_force(self.system, self.state(u)), 0)
@@ -105,7 +111,7 @@ class StaticEquilibrium(AbstractEquilibrium):
 
     def at_load(self, load: Array, start: tuple[Fields, Fields]) -> "StaticEquilibrium":
         missing = jax.tree.map(lambda a: (1 - load) * a, start)
-        return StaticEquilibrium(self.system, self.linear_system, self.time, missing)
+        return replace(self, missing=missing)
 
 
 def static_solve(
@@ -119,6 +125,7 @@ def static_solve(
     max_steps: int = 50,
     load_steps: int = 1,
     line_search: str = "finite",
+    dt: Any = None,
     throw: bool = True,
 ) -> StaticSolution:
     """The equilibrium reached from `state` by Newton's method, at `state.time`.
@@ -130,9 +137,13 @@ def static_solve(
     `load_steps`: the out-of-balance force at the start, and the prescribed motion, are applied in equal parts.
     `line_search`: `"finite"` halves a step that inverts an element or is not finite; `"residual"` also one that does
     not reduce the residual; `"none"`.
+    Internal variables are what they were at `state` while a load step is iterated on, and change where it has converged.
+    `dt` [s]: how long the load takes, for laws with a rate, an equal part for each load step; the solution is then at
+    `state.time + dt`. None: no time passes.
 
-    Differentiable in forward and reverse mode, to any order, by every leaf of `system`, by `state.time`, and by the
-    positions at which constraints hold nodes; nothing depends on the rest of the start. Raises `FailedComputation`
+    Differentiable in forward and reverse mode, to any order, by every leaf of `system`, by `state.time`, `state.internal`
+    and `dt`, and by the positions at which constraints hold nodes; nothing depends on the rest of the start, but for load
+    steps with internal variables, whose end depends on what lies between. Raises `FailedComputation`
     (under `jit`, JAX's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
     Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 11; M. Blondel et al., arXiv:2105.15183
     (implicit differentiation).
@@ -145,7 +156,12 @@ def static_solve(
     """
     check_inputs("static_solve", system, state)
     check_flags("static_solve", throw=throw)
-    raises = throw and is_traced((system, state))
+    if dt is not None:
+        dt = real_array("static_solve", "dt", dt, ())
+        if is_concrete(dt) and not float(dt) >= 0:
+            raise ValueError(f"static_solve: dt must not be negative, got {float(dt)}.")
+        dt = jnp.asarray(dt, state.time.dtype)
+    raises = throw and is_traced((system, state, dt))
     options = NewtonOptions(
         rtol, atol, max_steps, load_steps, line_search, derivatives_of=DERIVATIVE.format("static_solve") if raises else ""
     )
@@ -155,7 +171,7 @@ def static_solve(
         linear_system = MatrixLinearSystem.build(system, state, Terms(mass=False, damping=False))
     check_instance("static_solve", "linear_system", linear_system, AbstractLinearSystem)
     check_topology("the linear system given to static_solve", linear_system.built_for, system)
-    solution = _solve(system, state, linear_system, solver, options)
+    solution = _solve(system, state, linear_system, solver, options, dt)
     if not throw:
         return solution
     given = partial(_given, system, state)
@@ -164,15 +180,31 @@ def static_solve(
 
 def _given(system: System, state: State) -> list[tuple[str, Array]]:
     """What an equilibrium depends on, and where its iterations start."""
-    return given(system, State(state.position, {}, state.time))
+    return given(system, replace(state, velocity={}))
 
 
 @compiled
-def _solve(system: System, state: State, linear_system: Any, solver: Any, options: NewtonOptions) -> StaticSolution:
-    problem = StaticEquilibrium(system, linear_system, state.time)
-    position, info = newton_solve(problem, state.position, options, solver)
-    position = mark_failure(position, info.result != RESULTS.successful)
-    return StaticSolution(State(position, zero_forces(system, position), state.time), info)
+def _solve(
+    system: System, state: State, linear_system: Any, solver: Any, options: NewtonOptions, dt: Array | None
+) -> StaticSolution:
+    time = state.time if dt is None else state.time + dt
+    each = None if dt is None else dt / options.load_steps
+
+    def equilibrium(start: State) -> StaticEquilibrium:
+        scene = in_step(system, each)
+        return StaticEquilibrium(scene, linear_system, time, internal=start.internal)
+
+    def arrived(start: State, position: Fields, failed: Array) -> State:
+        end = replace(start, position=position, velocity=zero_forces(system, position), time=time)
+        return unless_failed(failed, start, accepted(system, start, end, each))
+
+    if options.load_steps > 1 and has_memory(system):
+        end, info = solved_by_steps(equilibrium, arrived, state, options, solver)
+    else:
+        position, info = newton_solve(equilibrium(state), state.position, options, solver)
+        end = arrived(state, position, info.result != RESULTS.successful)
+    position, internal = mark_failure((end.position, end.internal), info.result != RESULTS.successful)
+    return StaticSolution(replace(end, position=position, internal=internal), info)
 
 
 def static_problem(system: System, state: State, linear_system: AbstractLinearSystem | None = None) -> LinearProblem:
@@ -201,7 +233,8 @@ def static_problem(system: System, state: State, linear_system: AbstractLinearSy
 
 @compiled
 def _problem(system: System, state: State, linear_system: Any) -> LinearProblem:
-    return linear_problem(StaticEquilibrium(system, linear_system, state.time), state.position)
+    problem = StaticEquilibrium(system, linear_system, state.time, internal=state.internal)
+    return linear_problem(problem, state.position)
 
 
 @checked

@@ -1,0 +1,95 @@
+"""Metal plasticity at small strains."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
+from .._scene.internal import internal
+from .._scene.parameter import check_range, parameter
+from .base import AbstractMaterial
+from .lame import check_engineering, moduli_like
+from .strain import displacement_gradient, trace
+
+_ROUNDING = 16  # units: what differences of strains make of a stress
+
+
+class J2Plasticity(AbstractMaterial):
+    """Hooke's law up to von Mises' yield stress, with linear isotropic hardening; small strains.
+
+    Stored: `psi = mu e:e + K/2 tr(eps)^2 + H/2 a^2` [J/m^3], `e = dev(eps - eps_p)`, `K = lam + 2/3 mu`. Yielding:
+    `q = sqrt(3/2) |2 mu e| <= s + H a`, `a` the accumulated plastic strain. A step of implicit Euler has the energy
+    density of the trial, at the old `eps_p` and `a`, less `f^2 / (2 (3 mu + H))` where `f = q - s - H a` is positive: its
+    derivative is the stress of radial return, the second one the consistent tangent.
+
+    `young` [Pa], `poisson`, `yield_stress` `s` [Pa], `hardening` `H` [Pa] (of uniaxial stress over plastic strain): shared,
+    or one per element or Gauss point. Internal variables of every point: `plastic_strain` `eps_p` (3, 3), symmetric and
+    without trace, and `accumulated` `a`. For small rotations only. Raises `ValueError` unless `young > 0`, `-1 < poisson <
+    1/2`, `yield_stress > 0` and `hardening >= 0`, `TypeError` for what is not a real number.
+    Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, section 3.3; M. Ortiz and
+    L. Stainier, Comput. Methods Appl. Mech. Eng. 171, 1999, doi:10.1016/S0045-7825(98)00219-9 (the energy of a step).
+
+    Example:
+
+        law = jm.material.J2Plasticity(young=1e6, poisson=0.25, yield_stress=1e3, hardening=0.0)  # mu = 4e5 Pa
+        sheared = jnp.eye(3).at[0, 1].set(0.01)
+        P = jax.grad(law.energy_density)(sheared)
+        assert jnp.allclose(P[0, 1], 1e3 / jnp.sqrt(3.0), rtol=1e-4)  # the yield stress in shear [Pa]
+        flowed = law.point_update(sheared)["plastic_strain"]
+        assert jnp.allclose(2.0 * flowed[0, 1], 0.01 - P[0, 1] / 4e5, atol=1e-6)  # what is not elastic
+    """
+
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
+    yield_stress: Parameter = parameter()
+    hardening: Parameter = parameter(default=0.0)
+    plastic_strain: Parameter = internal(np.zeros((3, 3)))
+    accumulated: Parameter = internal(0.0)
+    needs_positive_volume = False
+
+    def __check_init__(self):
+        check_engineering(self)
+        if self.plastic_strain.shape[-2:] != (3, 3):
+            raise ValueError(
+                f"J2Plasticity: plastic_strain has shape {self.plastic_strain.shape}, expected (3, 3) at the end."
+            )
+        check_range(
+            self,
+            yield_stress=(self.yield_stress, lambda s: s > 0, "positive"),
+            hardening=(self.hardening, lambda h: h >= 0, "at least 0"),
+            accumulated=(self.accumulated, lambda a: a >= 0, "at least 0"),
+        )
+
+    def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
+        mu, lam = moduli_like(F, self.young, self.poisson)
+        e, volume, q, excess, hardening = self._trial(F)
+        stored = mu * jnp.sum(e * e) + 0.5 * (lam + 2 / 3 * mu) * volume**2 + 0.5 * hardening * self._accumulated(F) ** 2
+        del q
+        return stored - 0.5 * excess**2 / (3 * mu + hardening)
+
+    def point_update(self, F: Float[Array, "3 3"]) -> dict[str, Array]:
+        mu, _ = moduli_like(F, self.young, self.poisson)
+        e, _, q, excess, hardening = self._trial(F)
+        slip = excess / (3 * mu + hardening)
+        return {
+            "plastic_strain": self.plastic_strain + (3 * mu * slip / q) * e,
+            "accumulated": self.accumulated + slip,
+        }
+
+    def _trial(self, F: Float[Array, "3 3"]) -> tuple[Array, Scalar, Scalar, Scalar, Array]:
+        """`e`, `tr(eps)`, `q` and `max(f, 0)` if nothing flowed, and `H`; where nothing does, some `q` that is not 0."""
+        mu, _ = moduli_like(F, self.young, self.poisson)
+        hardening = jnp.asarray(self.hardening, F.dtype)
+        limit = jnp.asarray(self.yield_stress, F.dtype) + hardening * self._accumulated(F)
+        H = displacement_gradient(F)
+        elastic = 0.5 * (H + H.T) - jnp.asarray(self.plastic_strain, F.dtype)
+        e = elastic - trace(elastic) / 3 * jnp.eye(3, dtype=F.dtype)
+        squared = 6 * mu**2 * jnp.sum(e * e)
+        # What flowed a step ago stands on the surface, and its rounding must not decide whether it flows on.
+        size = limit + 3 * mu * jnp.sum(jnp.abs(H) + jnp.abs(self.plastic_strain))
+        yields = squared > (limit + _ROUNDING * jnp.finfo(F.dtype).eps * size) ** 2
+        q = jnp.sqrt(jnp.where(yields, squared, limit**2))
+        return e, trace(H), q, jnp.where(yields, q - limit, 0.0), hardening
+
+    def _accumulated(self, F: Array) -> Array:
+        return jnp.asarray(self.accumulated, F.dtype)

@@ -1,0 +1,113 @@
+"""Internal variables of a scene: where a state has them, what the components are told of them, and of the time step."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from .._runtime.argument_checks import check_instance, check_real
+from .._runtime.array_types import Array
+from .._scene.internal import (
+    InternalVariable,
+    internal_variables,
+    knows_time_step,
+    remembers,
+    with_time_step,
+    with_values,
+)
+from .._scene.parameter import as_array, is_concrete
+
+Internal = dict[str, dict[str, Array]]  # by force field, and by the name of the variable
+
+
+def has_memory(system: Any) -> bool:
+    """Whether a force field of a scene has internal variables."""
+    return any(remembers(field) for field in system.forces.values())
+
+
+def begins(system: Any, dtype: Any) -> Internal:
+    """The internal variables of a state at rest."""
+    return {
+        name: {key: variable.at_rest(dtype) for key, variable in internal_variables(field).items()}
+        for name, field in system.forces.items()
+        if remembers(field)
+    }
+
+
+def with_internal(system: Any, state: Any) -> Any:
+    """The scene whose components hold the internal variables of a state. Itself where there are none."""
+    changed = {}
+    for name, field in system.forces.items():
+        if remembers(field):
+            if name not in state.internal:
+                raise ValueError(_missing("the state", name))
+            changed[name] = with_values(field, state.internal[name])
+    return _with_forces(system, changed)
+
+
+def in_step(system: Any, dt: Any) -> Any:
+    """See `public_functions`."""
+    if dt is None:
+        return system
+    told = {n: with_time_step(f, as_array(dt)) for n, f in system.forces.items() if knows_time_step(f)}
+    return _with_forces(system, told)
+
+
+def _with_forces(system: Any, changed: Mapping[str, Any]) -> Any:
+    return eqx.tree_at(lambda s: s.forces, system, {**system.forces, **changed}) if changed else system
+
+
+def check_internal(who: str, system: Any, state: Any) -> None:
+    """Raise unless a state has the internal variables of a scene and no others, of their shapes and finite."""
+    internal = state.internal
+    if not internal and not has_memory(system):
+        return  # as most are, at every step
+    check_instance(who, "internal of the state", internal, Mapping)
+    own = {name: internal_variables(field) for name, field in system.forces.items() if remembers(field)}
+    for name in internal:
+        if name not in own:
+            raise ValueError(
+                f"{who}: internal of the state names '{name}', which has no internal variables; {list(own)} have."
+            )
+    for name, variables in own.items():
+        if name not in internal:
+            raise ValueError(_missing(f"{who}: internal of the state", name))
+        check_instance(who, f"the internal variables of '{name}'", internal[name], Mapping)
+        if set(internal[name]) != set(variables):
+            found = sorted(map(str, internal[name]))
+            raise ValueError(f"{who}: '{name}' has the internal variables {list(variables)}, the state has {found} of it.")
+        for key, variable in variables.items():
+            _check_variable(who, f"internal variable {key} of '{name}'", internal[name][key], variable)
+
+
+def _missing(who: str, name: str) -> str:
+    return (
+        f"{who} has no internal variables of '{name}'. System.at_rest makes them; dataclasses.replace(state, position=...) "
+        "hands them on, State(position, velocity, time) does not."
+    )
+
+
+def _check_variable(who: str, name: str, values: Any, variable: InternalVariable) -> None:
+    check_instance(who, name, values, (jax.Array, np.ndarray))
+    check_real(who, name, values, finite=False)
+    if values.shape != variable.shape:
+        raise ValueError(f"{who}: {name} has shape {values.shape}, expected {variable.shape}.")
+    if is_concrete(values) and not np.isfinite(np.asarray(values)).all():
+        bad = ~np.isfinite(np.asarray(values)).reshape(values.shape[0], -1).all(axis=1)
+        raise ValueError(f"{who}: {name} is not finite in element {int(np.argmax(bad))}.")
+
+
+def check_update(name: str, field: Any, new: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise unless what `element_update` gave for all elements is of the names and shapes of internal variables."""
+    kind = f"'{name}': element_update of {type(field).__name__}"
+    check_instance(kind, "what it returns", new, Mapping)
+    unknown = sorted(set(new) - set(shapes))
+    if unknown:
+        raise ValueError(f"{kind} returns {unknown}, the internal variables are {list(shapes)}.")
+    for key, value in new.items():
+        if value.shape != shapes[key]:
+            raise ValueError(
+                f"{kind} returns {key} of shape {value.shape[1:]}, expected {shapes[key][1:]}, for each element."
+            )
