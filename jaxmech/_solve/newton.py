@@ -46,7 +46,7 @@ class _Progress(eqx.Module):
     going: Array
 
 
-def _linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *, moved: bool) -> tuple[Any, Fields]:
+def linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *, moved: bool) -> tuple[Any, Fields]:
     """One Newton step's linear system: the operator, and the free part of the right-hand side; the rest of it is the gap.
 
     `moved`: whether the gap may be more than nothing.
@@ -60,7 +60,7 @@ def _linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *
 
 def _linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, solver: Any, *, moved: bool):
     """The operator of one Newton step, the free part of the right-hand side, the solution, and how the solve ended."""
-    A, free = _linearised(problem, A0, R, gap, moved=moved)
+    A, free = linearised(problem, A0, R, gap, moved=moved)
     solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
     solution = lx.linear_solve(A, free, solver, throw=False)
     # Constrained directions are excluded from the norm: there `A` is the identity, whose unit is not that of the others.
@@ -72,7 +72,7 @@ def linear_problem(problem: AbstractEquilibrium, u: Fields) -> LinearProblem:
     """The linear system of the Newton step from `u`."""
     R, gap = problem.residual(u), problem.gap(u)
     moved = has_prescribed_motion(problem.system)
-    A, free = _linearised(problem, problem.operator(u), R, gap, moved=moved)
+    A, free = linearised(problem, problem.operator(u), R, gap, moved=moved)
     return LinearProblem(A, {s: free[s] + gap[s] for s in free}, eqx.Partial(_stepped, problem, u))
 
 
@@ -80,7 +80,7 @@ def _stepped(problem: AbstractEquilibrium, u: Fields, d: Fields) -> State:
     return problem.state(problem.move(u, d))
 
 
-def _rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> Array:
+def rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> Array:
     """What the rounding of `u` makes of a residual that should be nil: `eps | |A_ii| |u| |`."""
     if not isinstance(A0, BlockMatrix):
         return jnp.zeros((), jnp.result_type(*jax.tree.leaves(u)))
@@ -109,7 +109,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Field
     _, free, d, solution = _linear_solve(problem, A0, R, gap, solver, moved=moved)
     solved = solution.result == lx.RESULTS.successful
     unconstrained = solution.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
-    floor = _rounding_floor(problem, A0, p.u)
+    floor = rounding_floor(problem, A0, p.u)
     # A matrix that is not finite is singular to any solver.
     failure = RESULTS.where(jnp.isfinite(floor), reason(solution), RESULTS.not_finite)
     return _Progress(
@@ -244,7 +244,7 @@ def _newton_solve_jvp(primals, tangents):
         for a, d in zip((R, gap), rates, strict=True)
     )
     A0 = problem.operator(u)
-    A, free = _linearised(problem, A0, dR, dgap, moved=bool(problem.system.constraints))
+    A, free = linearised(problem, A0, dR, dgap, moved=bool(problem.system.constraints))
     solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
     if problem.is_exact():
         d = derivative_solve(A, free, solver, options.derivatives_of)
