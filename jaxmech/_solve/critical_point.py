@@ -1,205 +1,111 @@
-"""Points of a path where the tangent is singular: limit points and bifurcations, found exactly, with their derivatives.
-
-The tangent `K`, bordered by the unit vector `e` of the largest component of the mode, is not singular there:
-
-    K w + g e = 0,  e^T w = 1    so that    g(u, mu) = -w^T K w,    dg = -w^T dK w
-
-and `g = 0` where `K` is singular, with `w` the mode. Newton's method solves `R(u, mu) = 0` and `g(u, mu) = 0` together,
-with two matrices' worth of solves of `K` without the row and column of `e`; derivatives by parameters follow from the same
-linear system (implicit function theorem). A. Griewank and G. W. Reddien, IMA J. Numer. Anal. 4 (1984) 295,
-doi 10.1093/imanum/4.3.295; W. J. F. Govaerts, *Numerical Methods for Bifurcations of Dynamical Equilibria*, 2000.
-"""
+"""Critical points as users see them: what a path found, and the same points in scenes that change."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import lineax as lx
 
-from .._linear_solver.base.derivative import derivative_solve
-from .._linear_solver.base.vectors import dot, norm, plus, zeros
-from .._linear_solver.default import default_solver
-from .._linear_solver.eigen.eigenpairs import held
+from .._linear_solver.base.derivative import mark_failure
+from .._linear_solver.base.vectors import norm
 from .._linear_system.matrix import MatrixLinearSystem
-from .._model.constraint_projection import has_prescribed_motion, project
-from .._model.dynamics import Fields
+from .._model.dynamics import Fields, zero_forces
+from .._model.failure_report import raise_failure
+from .._model.fault import given
+from .._model.system import State, System
+from .._runtime.argument_checks import check_flags, check_instance
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
-from .newton import linearised
-from .path_problem import PathProblem, Tangent
+from .bordered_system import Critical, critical_load, pin_of
+from .path_arguments import path_problem
+from .path_problem import PathProblem
 from .path_step import PathOptions
 
-KINDS = ("limit", "bifurcation")
-_SINGULAR = 1e-9  # g relative to the diagonal, after which one more iteration leaves rounding
-_MOST = 25
 
+class CriticalPoint(eqx.Module):
+    """A point of a path where the tangent is singular: `kind` `"limit"` (the load turns) or `"bifurcation"` (paths cross).
 
-class Critical(eqx.Module):
-    """Where the iteration ended."""
+    `load`: the factor `mu` [-]; `state`: the equilibrium; `mode`: `{state: (nodes, deriv_size)}`, `K mode = 0`, of unit length,
+    a constant for differentiation; `after`: the number of the point of the path after which it lies. Start `follow_path` from a
+    bifurcation to follow the other branch; `critical_point` finds it again in a changed scene, and differentiates it.
+    Raises nothing. Source: J. M. T. Thompson and G. W. Hunt, *A General Theory of Elastic Stability*, 1973.
 
-    u: Fields
-    load: Array
-    mode: Fields
-    going: Array
-    iterations: Array
-    residual: Array
-    result: Any
+    Example:
 
-
-def _border(K: Any, pin: Fields, solver: Any) -> tuple[Callable[[Fields], Fields], Fields]:
-    """The solution of `K y = b` in all rows but that of `e` (nil there), as a function of `b`; and `w`. `pin`: `e`."""
-    free = {s: 1 - e for s, e in pin.items()}
-    pinned = held(K, free)
-    chosen = default_solver(pinned) if solver is None else solver
-
-    def solve(b: Fields) -> Fields:
-        return derivative_solve(pinned, {s: free[s] * b[s] for s in b}, chosen)
-
-    column = K.mv(pin)
-    return solve, plus(pin, -1.0, solve(column))
-
-
-def _softness(problem: PathProblem, u: Fields, load: Array, w: Fields) -> Array:
-    """`g = -w^T K w`, of the residual itself."""
-    equilibrium = problem.at(load)
-
-    def residual(d: Fields) -> Fields:
-        return project(equilibrium.system, equilibrium.residual(equilibrium.move(u, d)))
-
-    nothing = zeros(w)
-    return dot(w, jax.jvp(residual, (nothing,), (w,))[1])
-
-
-def _solve_bordered(
-    problem: PathProblem, u: Fields, load: Array, force: Fields, gap: Fields, g: Array, kind: str, border: Any, rates: Any
-) -> tuple[Fields, Array]:
-    """`(du, dmu)` with `K du = force + q dmu` (`du = gap + p dmu` where prescribed) and `dg[du, dmu] = -g`.
-
-    At a bifurcation the first equation leaves the amplitude of the mode open, and there is none.
+        path = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=5.0, steps=12)
+        assert path.critical[0].kind == "limit" and jnp.allclose(path.critical[0].load, 379.198, rtol=1e-6)  # [N]
     """
-    solve, w = border
-    q, p = rates
-    parts = [plus(solve(b), 1.0, way) for b, way in ((force, gap), (q, p))]
-    if kind == "bifurcation":
-        parts = [plus(y, -dot(w, y) / dot(w, w), w) for y in parts]
-    at = problem.at(load)
-    nothing, zero, one = zeros(w), jnp.zeros_like(load), jnp.ones_like(load)
-    ways = jax.tree.map(lambda *a: jnp.stack(a), (parts[0], zero), (parts[1], one), (w, zero))
 
-    def softness(d: Fields, load: Array) -> Array:
-        return _softness(problem, at.move(u, d), load, w)
-
-    by_force, by_load, by_mode = jax.vmap(lambda e: jax.jvp(softness, (nothing, load), e)[1])(ways)
-    if kind == "bifurcation":
-        dload = -(g + by_force) / by_load
-        return plus(parts[0], dload, parts[1]), dload
-    # The row of e: w^T (force + q dmu) + c g0 = 0 with the g0 of here, which vanishes at the point.
-    here = _softness(problem, u, load, w)
-    f, slope = dot(w, force), dot(w, q)
-    determinant = slope * by_mode - here * by_load
-    dload = (here * (g + by_force) - f * by_mode) / determinant
-    c = (f * by_load - slope * (g + by_force)) / determinant
-    return plus(plus(parts[0], dload, parts[1]), c, w), dload
+    kind: str = eqx.field(static=True)
+    load: Array
+    state: State
+    mode: Fields
+    after: int = eqx.field(static=True)
 
 
-@compiled
-def find_critical(
-    problem: PathProblem, options: PathOptions, solver: Any, kind: str, u: Fields, load: Array, pin: Fields, load_scale: Array
-) -> Critical:
-    """The critical point near `u` and `load`, by Newton's method."""
-
-    def step(c: Critical) -> Critical:
-        tangent = Tangent.of(problem, c.u, c.load)
-        solve, w = _border(tangent.A, pin, solver)
-        g = _softness(problem, c.u, c.load, w)
-        rates = tangent.load, tangent.gap_rate
-        d, dload = _solve_bordered(problem, c.u, c.load, tangent.force, tangent.gap, g, kind, (solve, w), rates)
-        size = sum(
-            jnp.sum(jnp.abs(jnp.einsum("nii,ni->ni", blocks, w[s] ** 2))) for s, blocks in tangent.unconstrained.diagonal.items()
-        )
-        done = (jnp.abs(g) <= _SINGULAR * size) & (tangent.residual <= options.tolerance(tangent, load_scale))
-        finite = jnp.isfinite(dload) & jnp.isfinite(norm(d))
-        result = RESULTS.where(c.iterations >= _MOST, RESULTS.not_converged, RESULTS.successful)
-        result = RESULTS.where(finite, result, RESULTS.not_finite)
-        equilibrium = problem.at(c.load)
-        result = RESULTS.where(equilibrium.is_valid(c.u), result, RESULTS.inverted_element)
-        moved = jax.tree.map(lambda a, b: jnp.where(finite, a, b), equilibrium.move(c.u, d), c.u)
-        going = ~done & (result == RESULTS.successful)
-        result = RESULTS.where(done & finite, RESULTS.successful, result)
-        load = jnp.where(finite, c.load + dload, c.load)
-        return Critical(moved, load, w, going, c.iterations + 1, tangent.residual, result)
-
-    count = jnp.zeros((), jnp.int32)
-    start = Critical(u, load, pin, jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
-    return jax.lax.while_loop(lambda c: c.going, step, start)
+def critical_point_of(kind: str, found: Critical, state: State, after: int) -> CriticalPoint:
+    """A critical point as users see it."""
+    size = norm(found.mode)
+    return CriticalPoint(kind, found.load, state, {s: a / size for s, a in found.mode.items()}, after)
 
 
-@eqx.filter_custom_jvp
-def critical_load(problem: PathProblem, u: Fields, start: tuple[Array, Fields, Array], options: Any, solver: Any, kind: str):
-    """`find_critical` from `u` and `start` (load, pin, scale of the load), with a derivative by the leaves of `problem` and by
-    the positions at which constraints hold nodes."""
-    load, pin, scale = start
-    found = find_critical(problem, options, solver, kind, u, load, pin, scale)
-    return found.u, found.load, found
+def critical_point(
+    scene: Callable[[Array], System],
+    near: CriticalPoint,
+    linear_system: MatrixLinearSystem | None = None,
+    solver: lx.AbstractLinearSolver | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float = 0.0,
+    throw: bool = True,
+) -> CriticalPoint:
+    """The limit point or bifurcation of `scene(mu)` near one that is known, of another scene say, as a differentiable function.
 
+    Solves `f(x, mu) = 0` and `w^T K(x, mu) w = 0` together, `w` the mode, by Newton's method. `load` and `state` of what is
+    returned have derivatives of any order, in both modes, by everything that `scene` depends on and by the positions at which
+    constraints hold nodes: at a limit point `dmu = -w^T df / w^T df/dmu`. At a bifurcation those that keep it one; a parameter
+    that breaks its symmetry (an imperfection) moves the load as its power 2/3, has no derivative, and is given that of the part
+    that does not break it.
 
-@critical_load.def_jvp
-def _critical_load_jvp(primals, tangents):
-    problem, begin, start, options, solver, kind = primals
-    u, load, found = critical_load(problem, begin, start, options, solver, kind)
-    tangent = Tangent.of(problem, u, load)
-    solve, w = _border(tangent.A, start[1], solver)
+    `near`: from `Path.critical`. `linear_system`: as in `follow_path`. Raises `ValueError` and `TypeError` for wrong
+    arguments, `FailedComputation` (under `jit`, JAX's run-time error) where the iteration fails, unless `throw=False`.
+    Loads [-], positions [m].
+    Source: W. J. F. Govaerts, *Numerical Methods for Bifurcations of Dynamical Equilibria*, 2000,
+    doi:10.1137/1.9780898719543, chapter 3.
 
-    def equations(problem: PathProblem, begin: Fields) -> tuple[Fields, Fields, Array]:
-        equilibrium = problem.at(load)
-        gap, kept = equilibrium.gap(u), equilibrium.constrained_gap(u, begin)
-        return equilibrium.residual(u), {s: gap[s] + kept[s] for s in gap}, _softness(problem, u, load, w)
+    Example:
 
-    values, rates = eqx.filter_jvp(equations, (problem, begin), tangents[:2])
-    R, gap, g = jax.tree.map(lambda a, d: jnp.zeros_like(a) if d is None else d, values, _whole(values, rates))
-    equilibrium = problem.at(load)
-    moved = bool(equilibrium.system.constraints)
-    _, force = linearised(equilibrium, tangent.unconstrained, R, gap, moved=moved)
-    along = tangent.load, tangent.gap_rate
-    d, dload = _solve_bordered(problem, u, load, force, gap, g, kind, (solve, w), along)
-    du = jax.jvp(lambda e: equilibrium.move(u, e), (zeros(d),), (d,))[1]
-    return (u, load, found), (du, dload, jax.tree.map(lambda _: None, found))
+        limit = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=5.0, steps=12).critical[0]
 
+        def stiffer(factor):
+            return jm.critical_point(lambda mu: truss(mu / factor), limit).load
 
-def _whole(values: Any, rates: Any) -> Any:
-    """Rates with a None for every value without one, in the structure of the values."""
-    (R, gap, g), (dR, dgap, dg) = values, rates
-    return *({s: None if d is None else d[s] for s in a} for a, d in ((R, dR), (gap, dgap))), dg
+        assert jnp.allclose(jax.grad(stiffer)(1.0), limit.load)  # proportional to the stiffness [N]
+    """
+    who = "critical_point"
+    check_instance(who, "near", near, CriticalPoint)
+    check_flags(who, throw=throw)
+    if solver is not None:
+        check_instance(who, "solver", solver, lx.AbstractLinearSolver)
+    state = near.state
+    problem, load, system = path_problem(who, scene, state, linear_system, near.load, None)
+    # What the scene is made of, as arguments: its derivatives are those of the point.
+    problem = eqx.tree_at(lambda p: p.scene, problem, eqx.filter_closure_convert(scene, load), is_leaf=callable)
+    found = _found(problem, near, load, PathOptions(rtol, atol), solver)
+    position, mu, end = found
+    end_state = replace(state, position=position, velocity=zero_forces(system, position))
+    point = critical_point_of(near.kind, eqx.tree_at(lambda c: c.load, end, mu), end_state, near.after)
+    return raise_failure(point, end, system, who, lambda: given(system, state)) if throw else point
 
 
 @compiled
-def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array, seed: Fields) -> Fields:
-    """The unit vector whose eigenvalue is nearest to nil, by inverse iteration from a seed."""
-    tangent = Tangent.of(problem, u, load)
-    solver = tangent.solver(solver)
-    system = problem.at(load).system
-    x = project(system, seed)
-    for _ in range(4):
-        x = project(system, derivative_solve(tangent.A, x, solver))
-        size = norm(x)
-        x = {s: a / size for s, a in x.items()}
-    return x
-
-
-def pin_of(mode: Fields) -> Fields:
-    """The unit vector of the largest component."""
-    largest = max(float(jnp.max(jnp.abs(a), initial=0)) for a in mode.values())
-    pin, found = {}, False
-    for s, a in mode.items():
-        place = jnp.argmax(jnp.abs(a))
-        here = not found and bool(jnp.abs(a).ravel()[place] >= largest)
-        pin[s] = jnp.zeros(a.size, a.dtype).at[place].set(1.0 if here else 0.0).reshape(a.shape)
-        found = found or here
-    return pin
-
-
-def needs_matrix(linear_system: Any) -> bool:
-    """Whether critical points can be found with this linear system: only with a matrix."""
-    return isinstance(linear_system, MatrixLinearSystem)
+def _found(problem: PathProblem, near: CriticalPoint, load: Array, options: PathOptions, solver: Any) -> tuple[Fields, Array, Critical]:
+    mode, mu = jax.lax.stop_gradient((near.mode, load))
+    start = mu, pin_of(mode), jnp.where(mu == 0, 1.0, jnp.abs(mu))
+    u, mu, end = critical_load(problem, near.state.position, start, options, solver, near.kind)
+    u, mu = mark_failure((u, mu), end.result != RESULTS.successful)
+    return u, mu, end

@@ -15,7 +15,8 @@ from .._model.system import State, System
 from .._runtime.argument_checks import check_choice, check_counts, check_flags, check_instance
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
-from .path import CriticalPoint, Path, PathInfo, critical_point_of, stacked
+from .critical_point import CriticalPoint, critical_point_of
+from .path import Path, PathInfo, stacked
 from .path_arguments import extent, finite_number, path_problem
 from .path_step import CONTROLS, PathOptions
 from .path_walk import Walk, WalkOptions
@@ -84,11 +85,13 @@ def follow_path(
         check_instance(who, "solver", solver, lx.AbstractLinearSolver)
     if isinstance(direction, bool) or direction not in (1, -1):
         raise ValueError(f"{who}: direction must be 1 or -1, got {direction!r:.80}.")
+    check_instance(who, "start", start, (State, CriticalPoint))
     branch = start if isinstance(start, CriticalPoint) else None
     if branch is not None and (load is not None or control != "arc_length"):
         raise ValueError(f"{who}: from a CriticalPoint control is 'arc_length', and load that of the point.")
     begin = float(branch.load) if branch is not None else 0.0 if load is None else finite_number(who, "load", load)
-    problem, state, mu, system = path_problem(who, scene, start, linear_system, begin, displacement)
+    state = start.state if isinstance(start, CriticalPoint) else start
+    problem, mu, system = path_problem(who, scene, state, linear_system, begin, displacement)
     if control == "displacement" and displacement is None:
         raise ValueError(f"{who}: displacement control needs displacement=(state, node, component).")
     sizes = {"step": step, "shortest": shortest, "longest": longest}

@@ -7,34 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._linear_solver.base.vectors import norm
 from .._model.dynamics import Fields
 from .._model.system import State
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.jax_internals import index_of, names_of
 from .._runtime.results import RESULTS
-from .critical_point import Critical
-
-
-class CriticalPoint(eqx.Module):
-    """A point of a path where the tangent is singular: `kind` `"limit"` (the load turns) or `"bifurcation"` (paths cross).
-
-    `load`: the factor `mu` [-]; `state`: the equilibrium; `mode`: `{state: (nodes, deriv_size)}`, `K mode = 0`, of unit length,
-    a constant for differentiation; `after`: the number of the point of the path after which it lies. Start `follow_path` from a
-    bifurcation to follow the other branch; `critical_point` finds it again in a changed scene, and differentiates it.
-    Raises nothing. Source: J. M. T. Thompson and G. W. Hunt, *A General Theory of Elastic Stability*, 1973.
-
-    Example:
-
-        path = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=5.0, steps=12)
-        assert path.critical[0].kind == "limit" and jnp.allclose(path.critical[0].load, 379.198, rtol=1e-6)  # [N]
-    """
-
-    kind: str = eqx.field(static=True)
-    load: Array
-    state: State
-    mode: Fields
-    after: int = eqx.field(static=True)
+from .critical_point import CriticalPoint
 
 
 class CutBack(eqx.Module):
@@ -131,12 +109,6 @@ class Path(eqx.Module):
 
 def _reason(result: Any) -> str:
     return names_of(RESULTS)[int(np.asarray(index_of(result)))].replace("_", " ")
-
-
-def critical_point_of(kind: str, found: Critical, state: State, after: int) -> CriticalPoint:
-    """A critical point as users see it."""
-    size = norm(found.mode)
-    return CriticalPoint(kind, found.load, state, {s: a / size for s, a in found.mode.items()}, after)
 
 
 def stacked(states: list[State]) -> State:

@@ -16,7 +16,6 @@ from .._model.terms import Terms
 from .._runtime.argument_checks import check_callable, check_instance, numeric_array
 from .._runtime.array_types import Array
 from .._runtime.results import is_traced
-from .path import CriticalPoint
 from .path_problem import Coordinate, PathProblem
 
 
@@ -31,12 +30,10 @@ def finite_number(who: str, name: str, value: Any, *, positive: bool = False) ->
 
 
 def path_problem(
-    who: str, scene: Callable[[Array], System], start: State | CriticalPoint, linear_system: Any, load: Any, coordinate: Any
-) -> tuple[PathProblem, State, Array, System]:
-    """The problem, the state and the load where it starts, and the scene there."""
+    who: str, scene: Callable[[Array], System], state: State, linear_system: Any, load: Any, coordinate: Any
+) -> tuple[PathProblem, Array, System]:
+    """The problem, the load where it starts, and the scene there."""
     check_callable(who, "scene", scene)
-    check_instance(who, "start", start, (State, CriticalPoint))
-    state = start.state if isinstance(start, CriticalPoint) else start
     check_instance(who, "position of the start", state.position, dict)
     arrays = [x for x in state.position.values() if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)]
     dtype = dtype_of(arrays) if arrays else jnp.result_type(float)
@@ -49,7 +46,7 @@ def path_problem(
     check_instance(who, "linear_system", linear_system, MatrixLinearSystem)
     check_topology(f"the linear system given to {who}", linear_system.built_for, system)
     named = None if coordinate is None else named_coordinate(who, system, state, coordinate)
-    return PathProblem(scene, linear_system, state.time, named), state, mu, system
+    return PathProblem(scene, linear_system, state.time, named), mu, system
 
 
 def named_coordinate(who: str, system: System, state: State, named: Any) -> Coordinate:

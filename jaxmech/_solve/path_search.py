@@ -10,7 +10,7 @@ from .._linear_solver.eigen.inertia import UNKNOWN
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
-from .critical_point import Critical, find_critical, pin_of, softest_mode
+from .bordered_system import Critical, find_critical, pin_of, softest_mode
 from .path_problem import PathProblem
 from .path_step import Control, PathOptions, PathPoint, Scales, corrected, scaled, unstable_directions
 

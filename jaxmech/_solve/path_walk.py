@@ -11,7 +11,7 @@ from .._linear_solver.base.vectors import norm, zeros
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
-from .critical_point import Critical
+from .bordered_system import Critical
 from .path import CutBack
 from .path_problem import PathProblem
 from .path_search import Place, PathSearch

@@ -1,0 +1,198 @@
+"""Points of a path where the tangent is singular: limit points and bifurcations, found exactly, with their derivatives.
+
+The tangent `K`, bordered by the unit vector `e` of the largest component of the mode, is not singular there:
+
+    K w + g e = 0,  e^T w = 1    so that    g(u, mu) = -w^T K w,    dg = -w^T dK w
+
+and `g = 0` where `K` is singular, with `w` the mode. Newton's method solves `R(u, mu) = 0` and `g(u, mu) = 0` together,
+with two matrices' worth of solves of `K` without the row and column of `e`; derivatives by parameters follow from the same
+linear system (implicit function theorem). A. Griewank and G. W. Reddien, IMA J. Numer. Anal. 4 (1984) 295,
+doi 10.1093/imanum/4.3.295; W. J. F. Govaerts, *Numerical Methods for Bifurcations of Dynamical Equilibria*, 2000.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from .._linear_solver.base.derivative import derivative_solve
+from .._linear_solver.base.vectors import dot, norm, plus, zeros
+from .._linear_solver.default import default_solver
+from .._linear_solver.eigen.eigenpairs import held
+from .._model.constraint_projection import has_prescribed_motion, project
+from .._model.dynamics import Fields
+from .._runtime.array_types import Array
+from .._runtime.precision import compiled
+from .._runtime.results import RESULTS
+from .newton import linearised
+from .path_problem import PathProblem, Tangent
+from .path_step import PathOptions, Way
+
+KINDS = ("limit", "bifurcation")
+_NEAR = 1e-8  # the last step, relative to positions and loads
+_MOST = 25
+
+
+class Critical(eqx.Module):
+    """Where the iteration ended."""
+
+    u: Fields
+    load: Array
+    mode: Fields
+    going: Array
+    iterations: Array
+    residual: Array
+    result: Any
+
+
+def _border(K: Any, pin: Fields, solver: Any) -> tuple[Callable[[Fields], Fields], Fields]:
+    """The solution of `K y = b` in all rows but that of `e` (nil there), as a function of `b`; and `w`. `pin`: `e`."""
+    free = {s: 1 - e for s, e in pin.items()}
+    pinned = held(K, free)
+    chosen = default_solver(pinned) if solver is None else solver
+
+    def solve(b: Fields) -> Fields:
+        return derivative_solve(pinned, {s: free[s] * b[s] for s in b}, chosen)
+
+    column = K.mv(pin)
+    return solve, plus(pin, -1.0, solve(column))
+
+
+def _softness(problem: PathProblem, u: Fields, load: Array, w: Fields) -> Array:
+    """`g = -w^T K w`, of the residual itself."""
+    equilibrium = problem.at(load)
+
+    def residual(d: Fields) -> Fields:
+        return project(equilibrium.system, equilibrium.residual(equilibrium.move(u, d)))
+
+    nothing = zeros(w)
+    return dot(w, jax.jvp(residual, (nothing,), (w,))[1])
+
+
+def _solve_bordered(
+    problem: PathProblem, u: Fields, load: Array, force: Fields, gap: Fields, g: Array, kind: str, border: Any, rates: Any
+) -> tuple[Fields, Array]:
+    """`(du, dmu)` with `K du = force + q dmu` (`du = gap + p dmu` where prescribed) and `dg[du, dmu] = -g`.
+
+    At a bifurcation the first equation leaves the amplitude of the mode open, and there is none.
+    """
+    solve, w = border
+    q, p = rates
+    parts = [plus(solve(b), 1.0, way) for b, way in ((force, gap), (q, p))]
+    if kind == "bifurcation":
+        parts = [plus(y, -dot(w, y) / dot(w, w), w) for y in parts]
+    at = problem.at(load)
+    nothing, zero, one = zeros(w), jnp.zeros_like(load), jnp.ones_like(load)
+    ways = jax.tree.map(lambda *a: jnp.stack(a), (parts[1], one), (w, zero))
+
+    def softness(d: Fields, load: Array) -> Array:
+        return _softness(problem, at.move(u, d), load, w)
+
+    def rate(way: Way) -> Array:
+        return jax.jvp(softness, (nothing, load), way)[1]
+
+    # Apart: the force is what derivatives are linear in.
+    by_force, (by_load, by_mode) = rate((parts[0], zero)), jax.vmap(rate)(ways)
+    if kind == "bifurcation":
+        dload = -(g + by_force) / by_load
+        return plus(parts[0], dload, parts[1]), dload
+    # The row of e: w^T (force + q dmu) + c g0 = 0 with the g0 of here, which vanishes at the point.
+    here = _softness(problem, u, load, w)
+    f, slope = dot(w, force), dot(w, q)
+    determinant = slope * by_mode - here * by_load
+    dload = (here * (g + by_force) - f * by_mode) / determinant
+    c = (f * by_load - slope * (g + by_force)) / determinant
+    return plus(plus(parts[0], dload, parts[1]), c, w), dload
+
+
+@compiled
+def find_critical(
+    problem: PathProblem, options: PathOptions, solver: Any, kind: str, u: Fields, load: Array, pin: Fields, load_scale: Array
+) -> Critical:
+    """The critical point near `u` and `load`, by Newton's method."""
+
+    def step(c: Critical) -> Critical:
+        tangent = Tangent.of(problem, c.u, c.load)
+        solve, w = _border(tangent.A, pin, solver)
+        g = _softness(problem, c.u, c.load, w)
+        rates = tangent.load, tangent.gap_rate
+        d, dload = _solve_bordered(problem, c.u, c.load, tangent.force, tangent.gap, g, kind, (solve, w), rates)
+        equilibrium = problem.at(c.load)
+        size = norm(equilibrium.rounding(c.u))
+        near = norm(d) <= _NEAR * jnp.where(size > 0, size, 1.0)  # the next step, of second order, is rounding
+        near &= jnp.abs(dload) <= _NEAR * jnp.maximum(jnp.abs(c.load), load_scale)
+        done = near & (tangent.residual <= options.tolerance(tangent, load_scale))
+        finite = jnp.isfinite(dload) & jnp.isfinite(norm(d))
+        result = RESULTS.where(c.iterations >= _MOST, RESULTS.not_converged, RESULTS.successful)
+        result = RESULTS.where(finite, result, RESULTS.not_finite)
+        result = RESULTS.where(equilibrium.is_valid(c.u), result, RESULTS.inverted_element)
+        moved = jax.tree.map(lambda a, b: jnp.where(finite, a, b), equilibrium.move(c.u, d), c.u)
+        going = ~done & (result == RESULTS.successful)
+        result = RESULTS.where(done & finite, RESULTS.successful, result)
+        load = jnp.where(finite, c.load + dload, c.load)
+        return Critical(moved, load, w, going, c.iterations + 1, tangent.residual, result)
+
+    count = jnp.zeros((), jnp.int32)
+    start = Critical(u, load, pin, jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
+    return jax.lax.while_loop(lambda c: c.going, step, start)
+
+
+@eqx.filter_custom_jvp
+def critical_load(problem: PathProblem, u: Fields, start: tuple[Array, Fields, Array], options: Any, solver: Any, kind: str):
+    """`find_critical` from `u` and `start` (load, pin, scale of the load), with a derivative by the leaves of `problem` and by
+    the positions at which constraints hold nodes."""
+    load, pin, scale = start
+    found = find_critical(problem, options, solver, kind, u, load, pin, scale)
+    return found.u, found.load, found
+
+
+@critical_load.def_jvp
+def _critical_load_jvp(primals, tangents):
+    problem, begin, start, options, solver, kind = primals
+    u, load, found = critical_load(problem, begin, start, options, solver, kind)
+    tangent = Tangent.of(problem, u, load)
+    solve, w = _border(tangent.A, start[1], solver)
+
+    def equations(problem: PathProblem, begin: Fields) -> tuple[Fields, Fields, Array]:
+        equilibrium = problem.at(load)
+        gap, kept = equilibrium.gap(u), equilibrium.constrained_gap(u, begin)
+        return equilibrium.residual(u), {s: gap[s] + kept[s] for s in gap}, _softness(problem, u, load, w)
+
+    values, rates = eqx.filter_jvp(equations, (problem, begin), tangents[:2])
+    R, gap, g = jax.tree.map(lambda a, d: jnp.zeros_like(a) if d is None else d, values, _whole(values, rates))
+    equilibrium = problem.at(load)
+    moved = bool(equilibrium.system.constraints)
+    _, force = linearised(equilibrium, tangent.unconstrained, R, gap, moved=moved)
+    along = tangent.load, tangent.gap_rate
+    d, dload = _solve_bordered(problem, u, load, force, gap, g, kind, (solve, w), along)
+    du = jax.jvp(lambda e: equilibrium.move(u, e), (zeros(d),), (d,))[1]
+    return (u, load, found), (du, dload, jax.tree.map(lambda _: None, found))
+
+
+def _whole(values: Any, rates: Any) -> Any:
+    """Rates with a None for every value without one, in the structure of the values."""
+    (R, gap, g), (dR, dgap, dg) = values, rates
+    return *({s: None if d is None else d[s] for s in a} for a, d in ((R, dR), (gap, dgap))), dg
+
+
+@compiled
+def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array, seed: Fields) -> Fields:
+    """The unit vector whose eigenvalue is nearest to nil, by inverse iteration from a seed."""
+    tangent = Tangent.of(problem, u, load)
+    solver = tangent.solver(solver)
+    system = problem.at(load).system
+    x = project(system, seed)
+    for _ in range(4):
+        x = project(system, derivative_solve(tangent.A, x, solver))
+        size = norm(x)
+        x = {s: a / size for s, a in x.items()}
+    return x
+
+
+def pin_of(mode: Fields) -> Fields:
+    """The unit vector of the largest component."""
+    flat, parted = ravel_pytree(mode)
+    return parted(jnp.zeros_like(flat).at[jnp.argmax(jnp.abs(flat))].set(1))
