@@ -22,12 +22,12 @@ from .._linear_solver.base.derivative import derivative_solve
 from .._linear_solver.base.vectors import dot, norm, plus, zeros
 from .._linear_solver.default import default_solver
 from .._linear_solver.eigen.eigenpairs import held
-from .._model.constraint_projection import has_prescribed_motion, project
+from .._model.constraint_projection import project
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
-from .newton import linearised
+from .newton_iteration import linearised
 from .path_problem import PathProblem, Tangent
 from .path_step import PathOptions, Way
 
@@ -110,7 +110,14 @@ def _solve_bordered(
 
 @compiled
 def find_critical(
-    problem: PathProblem, options: PathOptions, solver: Any, kind: str, u: Fields, load: Array, pin: Fields, load_scale: Array
+    problem: PathProblem,
+    options: PathOptions,
+    solver: Any,
+    kind: str,
+    u: Fields,
+    load: Array,
+    pin: Fields,
+    load_scale: Array,
 ) -> Critical:
     """The critical point near `u` and `load`, by Newton's method."""
 

@@ -103,7 +103,9 @@ def critical_point(
 
 
 @compiled
-def _found(problem: PathProblem, near: CriticalPoint, load: Array, options: PathOptions, solver: Any) -> tuple[Fields, Array, Critical]:
+def _found(
+    problem: PathProblem, near: CriticalPoint, load: Array, options: PathOptions, solver: Any
+) -> tuple[Fields, Array, Critical]:
     mode, mu = jax.lax.stop_gradient((near.mode, load))
     start = mu, pin_of(mode), jnp.where(mu == 0, 1.0, jnp.abs(mu))
     u, mu, end = critical_load(problem, near.state.position, start, options, solver, near.kind)

@@ -14,7 +14,6 @@ from .._model.fault import given
 from .._model.system import State, System
 from .._runtime.argument_checks import check_choice, check_counts, check_flags, check_instance
 from .._runtime.array_types import Array
-from .._runtime.results import RESULTS
 from .critical_point import CriticalPoint, critical_point_of
 from .path import Path, PathInfo, stacked
 from .path_arguments import extent, finite_number, path_problem

@@ -114,5 +114,3 @@ def _reason(result: Any) -> str:
 def stacked(states: list[State]) -> State:
     """States of one scene with a leading axis."""
     return jax.tree.map(lambda *a: jnp.stack(a), *states)
-
-

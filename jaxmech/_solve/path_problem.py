@@ -16,7 +16,7 @@ from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields, kinematics
 from .._model.system import System
 from .._runtime.array_types import Array
-from .newton import linearised, rounding_floor
+from .newton_iteration import linearised, rounding_floor
 from .static import StaticEquilibrium
 
 

@@ -14,7 +14,7 @@ from .._runtime.results import RESULTS
 from .bordered_system import Critical
 from .path import CutBack
 from .path_problem import PathProblem
-from .path_search import Place, PathSearch
+from .path_search import PathSearch, Place
 from .path_step import Control, PathOptions, PathPoint, Scales, Way, corrected, scaled
 
 _GROWTH = 1.5  # of a step over the one before, at most

@@ -27,6 +27,7 @@ from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .linear_problem import LinearProblem
 from .newton import linear_problem, newton_solve
 
+_MOST_STEPS = {"dynamic_relaxation": 20_000}  # of which each costs one evaluation of the force
 _STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
 
 
@@ -114,19 +115,24 @@ def static_solve(
     linear_system: AbstractLinearSystem | None = None,
     solver: lx.AbstractLinearSolver | None = None,
     *,
+    method: str = "newton",
     rtol: float | None = None,
     atol: float = 0.0,
-    max_steps: int = 50,
+    max_steps: int | None = None,
     load_steps: int = 1,
     line_search: str = "finite",
     throw: bool = True,
 ) -> StaticSolution:
-    """The equilibrium reached from `state` by Newton's method, at `state.time`.
+    """The equilibrium reached from `state` by Newton's method, or another, at `state.time`.
 
     `linear_system`: made with `MatrixLinearSystem.build`, or a `MatrixFreeSystem`; built here if none is given (not
     under `jit`). `solver`: a lineax solver, `default_solver` unless given. Converged when the residual norm over the
     free directions is at most `rtol` times that of the first step's right-hand side, plus `atol` [N]; `rtol=None` takes
     the square root of the rounding unit, or the rounding floor of the residual where that is higher.
+    `method`: `"newton"`; `"trust_region"`, Newton's steps shortened by `(K + s D) d = f` until the work of the force out of
+    balance is what the matrix foretells: to stable equilibria only, also from where the matrix is singular or indefinite
+    (needs a matrix); `"dynamic_relaxation"`, the motion of a fictitious mass, stopped at every peak of its kinetic energy:
+    no matrix, many cheap steps, stable equilibria only. `max_steps`: 50 iterations, 20000 of relaxation unless given.
     `load_steps`: the out-of-balance force at the start, and the prescribed motion, are applied in equal parts.
     `line_search`: `"finite"` halves a step that inverts an element or is not finite; `"residual"` also one that does
     not reduce the residual; `"none"`.
@@ -134,8 +140,8 @@ def static_solve(
     Differentiable in forward and reverse mode, to any order, by every leaf of `system`, by `state.time`, and by the
     positions at which constraints hold nodes; nothing depends on the rest of the start. Raises `FailedComputation`
     (under `jit`, JAX's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
-    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 11; M. Blondel et al., arXiv:2105.15183
-    (implicit differentiation).
+    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapters 4 and 11; M. R. Barnes, Int. J. Space
+    Structures 14 (1999) 89, doi:10.1260/0266351991494722 (relaxation); M. Blondel et al., arXiv:2105.15183 (derivatives).
 
     Example:
 
@@ -146,9 +152,9 @@ def static_solve(
     check_inputs("static_solve", system, state)
     check_flags("static_solve", throw=throw)
     raises = throw and is_traced((system, state))
-    options = NewtonOptions(
-        rtol, atol, max_steps, load_steps, line_search, derivatives_of=DERIVATIVE.format("static_solve") if raises else ""
-    )
+    most = _MOST_STEPS.get(str(method), 50) if max_steps is None else max_steps
+    who = DERIVATIVE.format("static_solve") if raises else ""
+    options = NewtonOptions(rtol, atol, most, load_steps, line_search, derivatives_of=who, method=method)
     if solver is not None:
         check_instance("static_solve", "solver", solver, lx.AbstractLinearSolver)
     if linear_system is None:
