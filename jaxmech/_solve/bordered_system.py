@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from .._linear_solver.base.derivative import derivative_solve
-from .._linear_solver.base.vectors import dot, norm, plus, zeros
+from .._linear_solver.base.vectors import dot, norm, plus, scattered, zeros
 from .._linear_solver.default import default_solver
 from .._linear_solver.eigen.eigenpairs import held
 from .._model.constraint_projection import project
@@ -34,6 +34,7 @@ from .path_step import PathOptions, Way
 KINDS = ("limit", "bifurcation")
 _NEAR = 1e-8  # the last step, relative to positions and loads
 _MOST = 25
+_INVERSE_ITERATIONS = 5
 
 
 class Critical(eqx.Module):
@@ -110,16 +111,10 @@ def _solve_bordered(
 
 @compiled
 def find_critical(
-    problem: PathProblem,
-    options: PathOptions,
-    solver: Any,
-    kind: str,
-    u: Fields,
-    load: Array,
-    pin: Fields,
-    load_scale: Array,
+    problem: PathProblem, options: PathOptions, solver: Any, kind: str, u: Fields, start: tuple[Array, Fields, Array]
 ) -> Critical:
-    """The critical point near `u` and `load`, by Newton's method."""
+    """The critical point near `u`, by Newton's method; `start`: the load there, the pin, and a scale of the load."""
+    load, pin, load_scale = start
 
     def step(c: Critical) -> Critical:
         tangent = Tangent.of(problem, c.u, c.load)
@@ -143,16 +138,14 @@ def find_critical(
         return Critical(moved, load, w, going, c.iterations + 1, tangent.residual, result)
 
     count = jnp.zeros((), jnp.int32)
-    start = Critical(u, load, pin, jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
-    return jax.lax.while_loop(lambda c: c.going, step, start)
+    begin = Critical(u, load, pin, jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
+    return jax.lax.while_loop(lambda c: c.going, step, begin)
 
 
 @eqx.filter_custom_jvp
 def critical_load(problem: PathProblem, u: Fields, start: tuple[Array, Fields, Array], options: Any, solver: Any, kind: str):
-    """`find_critical` from `u` and `start` (load, pin, scale of the load), with a derivative by the leaves of `problem` and by
-    the positions at which constraints hold nodes."""
-    load, pin, scale = start
-    found = find_critical(problem, options, solver, kind, u, load, pin, scale)
+    """`find_critical`, with a derivative by the leaves of `problem` and by the positions at which constraints hold nodes."""
+    found = find_critical(problem, options, solver, kind, u, start)
     return found.u, found.load, found
 
 
@@ -181,22 +174,24 @@ def _critical_load_jvp(primals, tangents):
 
 def _whole(values: Any, rates: Any) -> Any:
     """Rates with a None for every value without one, in the structure of the values."""
-    (R, gap, g), (dR, dgap, dg) = values, rates
+    (R, gap, _), (dR, dgap, dg) = values, rates
     return *({s: None if d is None else d[s] for s in a} for a, d in ((R, dR), (gap, dgap))), dg
 
 
 @compiled
-def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array, seed: Fields) -> Fields:
-    """The unit vector whose eigenvalue is nearest to nil, by inverse iteration from a seed."""
-    tangent = Tangent.of(problem, u, load)
-    solver = tangent.solver(solver)
-    system = problem.at(load).system
-    x = project(system, seed)
-    for _ in range(4):
-        x = project(system, derivative_solve(tangent.A, x, solver))
+def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array) -> Fields:
+    """The unit vector whose eigenvalue is nearest to nil, by inverse iteration."""
+    equilibrium = problem.at(load)
+    A = equilibrium.linear_system.constrain(equilibrium.system, equilibrium.operator(u))
+    chosen = default_solver(A) if solver is None else solver
+
+    def closer(_: int, x: Fields) -> Fields:
+        x = project(equilibrium.system, derivative_solve(A, x, chosen))
         size = norm(x)
-        x = {s: a / size for s, a in x.items()}
-    return x
+        return {s: a / size for s, a in x.items()}
+
+    seed = project(equilibrium.system, scattered(A.in_structure(), 0))
+    return jax.lax.fori_loop(0, _INVERSE_ITERATIONS, closer, seed)
 
 
 def pin_of(mode: Fields) -> Fields:

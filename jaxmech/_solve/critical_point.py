@@ -29,9 +29,10 @@ from .path_step import PathOptions
 class CriticalPoint(eqx.Module):
     """A point of a path where the tangent is singular: `kind` `"limit"` (the load turns) or `"bifurcation"` (paths cross).
 
-    `load`: the factor `mu` [-]; `state`: the equilibrium; `mode`: `{state: (nodes, deriv_size)}`, `K mode = 0`, of unit length,
-    a constant for differentiation; `after`: the number of the point of the path after which it lies. Start `follow_path` from a
-    bifurcation to follow the other branch; `critical_point` finds it again in a changed scene, and differentiates it.
+    `load`: the factor `mu` [-]; `state`: the equilibrium; `mode`: `{state: (nodes, deriv_size)}`, `K mode = 0`, of unit
+    length, a constant for differentiation; `after`: the number of the point of the path after which it lies. Start
+    `follow_path` from a bifurcation to follow the other branch; `critical_point` finds it again in a changed scene, and
+    differentiates it.
     Raises nothing. Source: J. M. T. Thompson and G. W. Hunt, *A General Theory of Elastic Stability*, 1973.
 
     Example:
@@ -63,13 +64,13 @@ def critical_point(
     atol: float = 0.0,
     throw: bool = True,
 ) -> CriticalPoint:
-    """The limit point or bifurcation of `scene(mu)` near one that is known, of another scene say, as a differentiable function.
+    """The limit point or bifurcation of `scene(mu)` near one that is known (of another scene, say), differentiable.
 
     Solves `f(x, mu) = 0` and `w^T K(x, mu) w = 0` together, `w` the mode, by Newton's method. `load` and `state` of what is
-    returned have derivatives of any order, in both modes, by everything that `scene` depends on and by the positions at which
-    constraints hold nodes: at a limit point `dmu = -w^T df / w^T df/dmu`. At a bifurcation those that keep it one; a parameter
-    that breaks its symmetry (an imperfection) moves the load as its power 2/3, has no derivative, and is given that of the part
-    that does not break it.
+    returned have derivatives of any order, in both modes, by everything that `scene` depends on and by the positions at
+    which constraints hold nodes: at a limit point `dmu = -w^T df / w^T df/dmu`. At a bifurcation those that keep it one; a
+    parameter that breaks its symmetry (an imperfection) moves the load as its power 2/3, has no derivative, and is given
+    that of the part that does not break it.
 
     `near`: from `Path.critical`. `linear_system`: as in `follow_path`. Raises `ValueError` and `TypeError` for wrong
     arguments, `FailedComputation` (under `jit`, JAX's run-time error) where the iteration fails, unless `throw=False`.
@@ -95,8 +96,7 @@ def critical_point(
     problem, load, system = path_problem(who, scene, state, linear_system, near.load, None)
     # What the scene is made of, as arguments: its derivatives are those of the point.
     problem = eqx.tree_at(lambda p: p.scene, problem, eqx.filter_closure_convert(scene, load), is_leaf=callable)
-    found = _found(problem, near, load, PathOptions(rtol, atol), solver)
-    position, mu, end = found
+    position, mu, end = _found(problem, near, load, PathOptions(rtol, atol), solver)
     end_state = replace(state, position=position, velocity=zero_forces(system, position))
     point = critical_point_of(near.kind, eqx.tree_at(lambda c: c.load, end, mu), end_state, near.after)
     return raise_failure(point, end, system, who, lambda: given(system, state)) if throw else point

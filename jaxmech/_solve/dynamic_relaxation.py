@@ -1,9 +1,9 @@
 """Dynamic relaxation: an equilibrium as the rest of a motion, without a matrix.
 
-A fictitious mass `m` falls by central differences with a step of one; when its kinetic energy has passed a peak it is stopped
-and let go again (kinetic damping), for the potential energy is least near there. `m` is a quarter of the largest eigenvalue of
-the stiffness, found by products, with a margin, so that the motion is stable. A. S. Day, The Engineer 219 (1965) 218; M. R.
-Barnes, Int. J. Space Structures 14 (1999) 89, doi 10.1260/0266351991494722.
+A fictitious mass `m` falls by central differences with a step of one; when its kinetic energy has passed a peak it is
+stopped and let go again (kinetic damping), for the potential energy is least near there. `m` is a quarter of the largest
+eigenvalue of the stiffness, found by products, with a margin, so that the motion is stable. A. S. Day, The Engineer 219
+(1965) 218; M. R. Barnes, Int. J. Space Structures 14 (1999) 89, doi 10.1260/0266351991494722.
 """
 
 from typing import Any
@@ -21,7 +21,9 @@ from .equilibrium import AbstractEquilibrium, NewtonOptions
 from .newton_iteration import Progress, beginning, converged
 
 _PRODUCTS = 12  # of the power iteration
-_MARGIN = 1.5  # over the mass of the limit of stability, for stiffness that grows and for an iteration that is not at its end
+_MARGIN = (
+    1.5  # over the mass of the limit of stability, for stiffness that grows and for an iteration that is not at its end
+)
 _STALE = 200  # steps after which the mass is found anew, if no peak came before
 
 
@@ -32,7 +34,9 @@ class _Motion(eqx.Module):
     age: Array  # steps since the mass was found
 
 
-def dynamic_relaxation(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any, going: Array) -> Progress:
+def dynamic_relaxation(
+    problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any, going: Array
+) -> Progress:
     """Relax to convergence from `u`; not at all unless `going`."""
     del solver
 
@@ -60,7 +64,9 @@ def dynamic_relaxation(problem: AbstractEquilibrium, u: Fields, options: NewtonO
         residual, gap_norm = norm(free), norm(gap)
         valid = problem.is_valid(trial)
         good = jnp.isfinite(residual) & valid
-        p = eqx.tree_at(lambda q: (q.scale, q.gap_scale), p, (jnp.where(first, residual, p.scale), p.gap_scale + first * gap_norm))
+        p = eqx.tree_at(
+            lambda q: (q.scale, q.gap_scale), p, (jnp.where(first, residual, p.scale), p.gap_scale + first * gap_norm)
+        )
         arrived = good & converged(problem, options, p, residual, gap_norm, trial)
         kinetic = dot(p.d, p.d)
         peak = (kinetic < m.kinetic) & ~first

@@ -50,13 +50,14 @@ def follow_path(
     Arrays that it closes over are compiled in: for another scene of equal sizes pass `eqx.Partial(scene, arrays)`.
 
     `control`: what is prescribed in a step. `"load"`, `mu`: stable parts, up to a limit point; adaptive load steps.
-    `"displacement"`, the coordinate `(state, node, component)` named by `displacement`: through limit points.
-    `"arc_length"` (Crisfield): through limit points and points where the displacement turns. Each step predicts along the
-    tangent and corrects by Newton's method. A step whose iteration fails, or that leaves its tangent by more than 60 degrees,
-    is halved, and the reason kept in `Path.cutbacks`; the next one is longer by `sqrt(iterations / iterations taken)`, by at
-    most 1.5. `step`: the first one, in units of `mu`, or of the displacement [m, rad]; none is less than `shortest` nor more
-    than `longest` times that. `to`: the load factor (the displacement, from `start`, under displacement control) at which the
-    path ends, exactly. `direction`: 1 or -1, which way the first step goes.
+    `"displacement"`, the coordinate `(state, node, component)` named by `displacement`, of a main or a mapped state:
+    through limit points. `"arc_length"` (Crisfield): through limit points, and where the displacement turns. Each step
+    predicts along the tangent and corrects by Newton's method. A step whose iteration fails, or that leaves its tangent by
+    more than 60 degrees, is halved, and the reason kept in `Path.cutbacks`; the next one is longer by
+    `sqrt(iterations / iterations taken)`, by at most 1.5. `step`: the first one, in units of `mu`, or of the displacement
+    [m, rad]; none is less than `shortest` nor more than `longest` times that. `to`: the load factor (the displacement, from
+    `start`, under displacement control) at which the path ends, exactly. `direction`: 1 or -1, which way the first step
+    goes, unless `to` says it.
 
     Limit points and bifurcations are found where the number of negative eigenvalues of the tangent changes, and located
     exactly, for symmetric tangents, unless `critical=False`. `start` is a state near the equilibrium under `load` (0 unless
@@ -64,10 +65,10 @@ def follow_path(
     [m, rad] (a hundredth of the largest extent of the scene unless given).
 
     `linear_system`: made with `MatrixLinearSystem.build`; built here if none is given. `rtol`: of the residual, relative to
-    the force of the first load step, `eps^(2/3)` or rounding unless given; `atol` [N]. The loop runs on the host, each step is
-    one compiled program: it cannot be traced. Derivatives are those of `static_solve(scene(mu), path.at(i))` at fixed load
-    and of `critical_point`. Raises `ValueError` and `TypeError` for wrong arguments, `FailedComputation` with the last reason
-    when the shortest step fails, unless `throw=False`, which leaves it in `info.result`.
+    the force of the first load step, `eps^(2/3)` or rounding unless given; `atol` [N]. The loop runs on the host, each step
+    is one compiled program: it cannot be traced. Derivatives are those of `static_solve(scene(mu), path.at(i))` at fixed
+    load and of `critical_point`. Raises `ValueError` and `TypeError` for wrong arguments, `FailedComputation` with the last
+    reason when the shortest step fails, unless `throw=False`, which leaves it in `info.result`.
     Source: M. A. Crisfield, *Non-linear Finite Element Analysis of Solids and Structures*, vol. 1, 1991, chapter 9.
 
     Example:
@@ -124,6 +125,7 @@ def _path(walk: Walk, start: State) -> Path:
         jnp.asarray(walk.lengths, loads.dtype),
         residuals,
         critical,
+        jnp.asarray([walk.problem.measured(c.u, c.load) for _, _, c in walk.critical], loads.dtype) - measured[0],
         tuple(walk.turns),
         tuple(walk.cutbacks),
         PathInfo(walk.result, last.residual, last.floor, last.unconstrained_state),

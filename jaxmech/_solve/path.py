@@ -22,7 +22,8 @@ class CutBack(eqx.Module):
 
     Example:
 
-        path = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), control="load", step=300.0, steps=3, throw=False)
+        rest = truss(0.0).at_rest({"p": [[0.0, 1.0]]})
+        path = jm.follow_path(truss, rest, control="load", step=300.0, steps=3, throw=False)
         assert path.cutbacks[0].after == 1 and path.cutbacks[0].result != jm.RESULTS.successful  # beyond the limit load
     """
 
@@ -50,10 +51,11 @@ class PathInfo(eqx.Module):
 class Path(eqx.Module):
     """The equilibria found, the start first, every array with a leading axis of points.
 
-    `loads` `(n,)`: the factors `mu` [-]; `state`: the states, stacked; `displacement`: of the coordinate that was named, from
-    the start [m, rad] (nil if none was); `unstable`: the number of negative eigenvalues of the tangent, 0 where stable, -1
-    where not known (a tangent that is not symmetric); `iterations` of Newton; `steps`: the length of each step, a load, a
-    displacement, or an arc length [-]; `residuals` [N]. `critical`: the limit points and bifurcations; `turns`: the points
+    `loads` `(n,)`: the factors `mu` [-]; `state`: the states, stacked; `displacement`: of the coordinate that was named,
+    from the start [m, rad] (nil if none was); `unstable`: the number of negative eigenvalues of the tangent, 0 where stable,
+    -1 where not known (a tangent that is not symmetric); `iterations` of Newton; `steps`: the length of each step, a load, a
+    displacement, or an arc length [-]; `residuals` [N]. `critical`: the limit points and bifurcations, with
+    `critical_displacement`; `turns`: the points
     `(load, displacement)` where the displacement turns; `cutbacks`: the steps that were given up; `info`: why it ended.
     Raises nothing: `follow_path` does.
 
@@ -72,6 +74,7 @@ class Path(eqx.Module):
     steps: Float[Array, " n"]
     residuals: Float[Array, " n"]
     critical: tuple[CriticalPoint, ...]
+    critical_displacement: Float[Array, " m"]
     turns: tuple[tuple[Array, Array], ...]
     cutbacks: tuple[CutBack, ...]
     info: PathInfo
@@ -96,7 +99,7 @@ class Path(eqx.Module):
             count = "?" if unstable < 0 else unstable
             row = f"{i:5d} {load:13.6g} {w:13.6g} {step:10.3g} {iterations:10d} {count:>8}  {self._cut(i - 1)}"
             lines.append(row.rstrip())
-            lines += [f"{'':5} {float(c.load):13.6g}  {c.kind} point" for c in self.critical if c.after == i]
+            lines += [f"{'':5} {float(c.load):13.6g} {'':45} {c.kind} point" for c in self.critical if c.after == i]
         ended = _reason(self.info.result)
         last = self._cut(len(self.loads) - 1)
         lines.append(f"ended: {ended}" + (f" ({last})" if last else ""))

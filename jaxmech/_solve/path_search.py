@@ -5,7 +5,6 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._linear_solver.base.vectors import scattered
 from .._linear_solver.eigen.inertia import UNKNOWN
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
@@ -21,8 +20,8 @@ _MOST = 30
 
 @dataclass(frozen=True)
 class Place:
-    """A point with what tells whether something lies between it and the next: the number of unstable directions, and the sign
-    of the change of load along the path."""
+    """A point with what tells whether something lies between it and the next: the number of unstable directions, and the
+    sign of the change of load along the path."""
 
     point: PathPoint
     unstable: int
@@ -98,10 +97,9 @@ class PathSearch:
         """The critical point that lies between, looked for from either end."""
         for place in (b, a):
             point = place.point
-            seed = scattered(point.rate, 0)
-            mode = softest_mode(self.problem, self.solver, point.u, point.load, seed)
-            start = (point.u, point.load, pin_of(mode), self.scales.load)
-            found = find_critical(self.problem, self.newton, self.solver, kind, *start)
+            pin = pin_of(softest_mode(self.problem, self.solver, point.u, point.load))
+            start = point.load, pin, self.scales.load
+            found = find_critical(self.problem, self.newton, self.solver, kind, point.u, start)
             if found.result == RESULTS.successful and self._lies_between(found, a, b):
                 return kind, found
         return None

@@ -176,7 +176,7 @@ def corrected(
 
 @compiled
 def unstable_directions(problem: PathProblem, u: Fields, load: Array) -> Array:
-    """How many directions an equilibrium is unstable in: negative eigenvalues of its tangent; `UNKNOWN` of no symmetric one."""
+    """The negative eigenvalues of the tangent: directions of instability. `UNKNOWN` where it is not symmetric."""
     equilibrium = problem.at(load)
     K = equilibrium.linear_system.constrain(equilibrium.system, equilibrium.operator(u))
     return negative_eigenvalues(K) if K.symmetric else jnp.full((), UNKNOWN, jnp.int32)

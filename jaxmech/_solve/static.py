@@ -27,7 +27,7 @@ from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .linear_problem import LinearProblem
 from .newton import linear_problem, newton_solve
 
-_MOST_STEPS = {"dynamic_relaxation": 20_000}  # of which each costs one evaluation of the force
+_MOST_STEPS = {"newton": 50, "trust_region": 200, "dynamic_relaxation": 20_000}
 _STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
 
 
@@ -129,10 +129,11 @@ def static_solve(
     under `jit`). `solver`: a lineax solver, `default_solver` unless given. Converged when the residual norm over the
     free directions is at most `rtol` times that of the first step's right-hand side, plus `atol` [N]; `rtol=None` takes
     the square root of the rounding unit, or the rounding floor of the residual where that is higher.
-    `method`: `"newton"`; `"trust_region"`, Newton's steps shortened by `(K + s D) d = f` until the work of the force out of
-    balance is what the matrix foretells: to stable equilibria only, also from where the matrix is singular or indefinite
+    `method`: `"newton"`; `"trust_region"`, Newton's steps shortened by `(K + s D) d = f` until the work of the force out
+    of balance is what the matrix foretells: to stable equilibria only, also from where the matrix is singular or indefinite
     (needs a matrix); `"dynamic_relaxation"`, the motion of a fictitious mass, stopped at every peak of its kinetic energy:
-    no matrix, many cheap steps, stable equilibria only. `max_steps`: 50 iterations, 20000 of relaxation unless given.
+    no matrix, many cheap steps, stable equilibria only. `max_steps`: 50 iterations, 200 of the trust region, 20000 of
+    relaxation unless given.
     `load_steps`: the out-of-balance force at the start, and the prescribed motion, are applied in equal parts.
     `line_search`: `"finite"` halves a step that inverts an element or is not finite; `"residual"` also one that does
     not reduce the residual; `"none"`.
@@ -152,7 +153,7 @@ def static_solve(
     check_inputs("static_solve", system, state)
     check_flags("static_solve", throw=throw)
     raises = throw and is_traced((system, state))
-    most = _MOST_STEPS.get(str(method), 50) if max_steps is None else max_steps
+    most = _MOST_STEPS.get(str(method), 1) if max_steps is None else max_steps
     who = DERIVATIVE.format("static_solve") if raises else ""
     options = NewtonOptions(rtol, atol, most, load_steps, line_search, derivatives_of=who, method=method)
     if solver is not None:

@@ -1,8 +1,8 @@
 """Newton's method with steps that are trusted only as far as the matrix foretold what they do.
 
-A step solves `(A + s D) d = R`, `D` the diagonal of `A` (J. J. More, *The Levenberg-Marquardt algorithm*, 1978). The energy
-that it sets free, `d.(R0 + R1) / 2` by the trapezoidal rule, is compared with `d.R0 - d.A d / 2`, so that no energy has to be
-known, and forces need not have one. J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 4.
+A step solves `(A + s D) d = R`, `D` the diagonal of `A` (J. J. More, *The Levenberg-Marquardt algorithm*, 1978). The
+energy that it sets free, `d.(R0 + R1) / 2` by the trapezoidal rule, is compared with `d.R0 - d.A d / 2`, so that no energy
+has to be known, and forces need not have one. J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 4.
 """
 
 from typing import Any
@@ -23,9 +23,9 @@ from .._sparse.block_matrix import BlockMatrix
 from .equilibrium import AbstractEquilibrium, NewtonOptions
 from .newton_iteration import Progress, beginning, converged, linearised, rounding_floor
 
-_TRUSTED, _USELESS = 0.75, 1e-4  # what a step did, over what was foretold
+_TRUSTED, _USELESS = 0.5, 1e-4  # what a step did, over what was foretold
 _FIRST, _LEAST, _MOST = 1e-3, 1e-5, 1e12  # of the shift s [-]; a smaller one is nil, with a larger one nothing moves
-_WIDEN, _NARROW = 0.1, 8.0
+_WIDEN, _NARROW = 0.1, 3.0
 
 
 class _Region(eqx.Module):
@@ -72,9 +72,7 @@ def trust_region(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
         result = RESULTS.where(arrived, RESULTS.successful, result)
         going = ~arrived & ~stuck
         u = choose(accepted, trial, p.u)
-        A, force, floor = jax.lax.cond(
-            going & accepted, lambda: assembled(trial, R, gap), lambda: (r.A, r.force, p.floor)
-        )
+        A, force, floor = jax.lax.cond(going & accepted, lambda: assembled(trial, R, gap), lambda: (r.A, r.force, p.floor))
         gap = choose(accepted, gap, r.gap)
         d, foretold, linear_steps = _shifted_step(problem, A, force, shift, solver)
         p = Progress(
@@ -106,8 +104,8 @@ def trust_region(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
 def _shifted_step(
     problem: AbstractEquilibrium, A: BlockMatrix, force: Fields, shift: Array, solver: Any
 ) -> tuple[Fields, Array, Array]:
-    """`d` of `(A + s D) d = R`, the energy that it should set free, and the steps of an iterative solver. Nothing is foretold of
-    a singular matrix, so that the shift grows."""
+    """`d` of `(A + s D) d = R`, the energy that it should set free, and the steps of an iterative solver. Nothing is
+    foretold of a singular matrix, so that the shift grows."""
     size = {s: jnp.abs(jnp.einsum("nii->ni", blocks)) for s, blocks in A.diagonal.items()}
     # What has no stiffness of its own moves like the average.
     size = {s: jnp.maximum(a, 1e-3 * jnp.mean(a)) for s, a in size.items()}
