@@ -1,0 +1,181 @@
+"""Paths of equilibria against closed forms: von Mises's truss (case C7), a shallow arch, the elastica (case C1)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import ellipe, ellipk
+from tolerances import FINITE_DIFFERENCE, TWO_MODES
+
+import jaxmech as jm
+
+EA, HALF_SPAN = 1e6, 10.0
+CLOSED_FORM = 1e-8  # of paths whose points converge to rounding; a wrong term is of order one
+
+
+class GreenBar(jm.force.AbstractEnergyForceField):
+    """`E = EA L/2 e^2` of the Green strain `e`."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    stiffness: jax.Array = jm.parameter()  # [N]
+    length: jax.Array = jm.parameter()  # [m]
+
+    def element_energy(self, a, b):
+        strain = 0.5 * ((b - a) @ (b - a) / self.length**2 - 1)
+        return 0.5 * self.stiffness * self.length * strain**2
+
+
+class Lift(jm.force.AbstractEnergyForceField):
+    """`E = k/2 (y_b - y_a)^2`: a spring in series with what it hangs on."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    stiffness: jax.Array = jm.parameter()  # [N/m]
+
+    def element_energy(self, a, b):
+        return 0.5 * self.stiffness * (b[1] - a[1]) ** 2
+
+
+def truss(numbers, load):
+    """Two bars on pins 0 and 2 that meet in node 1, pushed down through a spring by node 3. `numbers`: EA, rise, k."""
+    stiffness, rise, soft = numbers
+    length = jnp.sqrt(HALF_SPAN**2 + rise**2)
+    return jm.System(
+        {"p": jm.Vec2()},
+        forces={
+            "bars": GreenBar((("p", [0, 1]), ("p", [1, 2])), stiffness, length),
+            "series": Lift((("p", [1]), ("p", [3])), soft),
+            "load": jm.force.ConstantForce(("p", [3]), jnp.stack([jnp.zeros_like(load), -load])[None]),
+        },
+        constraints={
+            "pins": jm.constraint.Fixed(("p", [0, 2])),
+            "guide": jm.constraint.FixedComponents(("p", [3]), (True, False)),
+        },
+    )
+
+
+def at_rest(rise):
+    points = [[-HALF_SPAN, 0.0], [0.0, rise], [HALF_SPAN, 0.0], [0.0, rise]]
+    return truss(jnp.array([EA, rise, 1e3]), jnp.zeros(())).at_rest({"p": points})
+
+
+def scene(rise, soft=1e5):
+    return eqx.Partial(truss, jnp.array([EA, rise, soft]))
+
+
+def exact_load(y, rise):
+    return EA * y * (rise**2 - y**2) / np.hypot(HALF_SPAN, rise) ** 3
+
+
+def heights(path):
+    return np.asarray(path.position["p"][:, 1, 1])
+
+
+@pytest.fixture(scope="module")
+def shallow():
+    return jm.follow_path(scene(1.0), at_rest(1.0), step=50.0, steps=40, displacement=("p", 1, 1), to=600.0)
+
+
+def test_von_mises_truss_is_followed_through_both_limit_points(shallow):
+    y = heights(shallow)
+    np.testing.assert_allclose(shallow.loads, exact_load(y, 1.0), rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    assert shallow.info.result == jm.RESULTS.successful
+    # The end lies on the mirrored branch, at the load that was asked for.
+    np.testing.assert_allclose(shallow.loads[-1], 600.0, rtol=1e-12)
+    assert y[-1] < -1 and len(shallow.loads) < 35
+    # Unstable between the limit points, and only there.
+    assert np.array_equal(shallow.unstable, (np.abs(y) < 1 / np.sqrt(3)).astype(int))
+    first, second = shallow.critical
+    assert (first.kind, second.kind) == ("limit", "limit")
+    np.testing.assert_allclose([first.load, second.load], [379.198013, -379.198013], rtol=1e-8)
+    w = -np.asarray(shallow.critical_displacement)
+    np.testing.assert_allclose(w, [0.42264973, 2 - 0.42264973], rtol=1e-8)
+    np.testing.assert_allclose(first.state.position["p"][1, 1], 1 / np.sqrt(3), rtol=1e-10)
+    np.testing.assert_allclose(np.abs(first.mode["p"][[1, 3], 1]), np.sqrt(0.5), rtol=1e-9)
+    lines = shallow.report().splitlines()
+    assert len(lines) == len(shallow.loads) + 4 and sum("limit point" in line for line in lines) == 2
+    assert lines[-1] == "ended: successful"
+
+
+def test_displacement_control_passes_limit_points_and_ends_where_it_was_told():
+    options = {"control": "displacement", "displacement": ("p", 1, 1), "step": 0.05, "to": -2.2}
+    path = jm.follow_path(scene(1.0), at_rest(1.0), **options)
+    np.testing.assert_allclose(path.displacement[-1], -2.2, rtol=1e-12)
+    np.testing.assert_allclose(path.loads, exact_load(heights(path), 1.0), rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    np.testing.assert_allclose([c.load for c in path.critical], [379.198013, -379.198013], rtol=1e-8)
+
+
+def test_load_steps_are_cut_back_before_a_limit_point_and_the_reason_is_kept():
+    options = {"control": "load", "step": 100.0, "to": 500.0, "shortest": 1e-3, "steps": 100}
+    path = jm.follow_path(scene(1.0), at_rest(1.0), **options, throw=False)
+    assert path.info.result == jm.RESULTS.not_converged and 378.0 < path.loads[-1] < 379.1981
+    assert len(path.cutbacks) >= 8 and all(c.result == jm.RESULTS.not_converged for c in path.cutbacks)
+    assert "cut back: not converged" in path.report()
+    with pytest.raises(jm.FailedComputation, match=r"follow_path, after point \d+ at load 379\.\d+: Newton did not conv"):
+        jm.follow_path(scene(1.0), at_rest(1.0), **options)
+    # Below it nothing is cut back, steps grow, and the last one ends where it should.
+    path = jm.follow_path(scene(1.0), at_rest(1.0), control="load", step=20.0, to=300.0)
+    assert not path.cutbacks and path.steps[2] > path.steps[1]
+    np.testing.assert_allclose(path.loads[-1], 300.0, rtol=1e-12)
+
+
+def test_a_soft_spring_in_series_makes_the_path_snap_back():
+    soft = 500.0
+    options = {"step": 20.0, "steps": 60, "displacement": ("p", 3, 1), "to": 600.0}
+    path = jm.follow_path(scene(1.0, soft), at_rest(1.0), **options)
+    np.testing.assert_allclose(path.loads, exact_load(heights(path), 1.0), rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    # w3 = w1 + P/k turns where dP/dw1 = -k.
+    length = np.hypot(HALF_SPAN, 1.0)
+    y = np.sqrt((1 - soft * length**3 / EA) / 3)
+    turns = [(exact_load(y, 1.0), y - 1 - exact_load(y, 1.0) / soft), (exact_load(-y, 1.0), -y - 1 + exact_load(y, 1.0) / soft)]
+    np.testing.assert_allclose(np.asarray(path.turns), turns, rtol=1e-8)
+    # Under displacement control there is no way past it.
+    options = {"control": "displacement", "displacement": ("p", 3, 1), "step": 0.1, "to": -2.0, "steps": 60}
+    stopped = jm.follow_path(scene(1.0, soft), at_rest(1.0), **options, throw=False)
+    assert stopped.info.result != jm.RESULTS.successful or np.any(np.abs(np.diff(heights(stopped))) > 0.5)
+
+
+def test_a_high_truss_bifurcates_sideways_and_its_branch_is_a_circle():
+    rise = 40.0
+    options = {"step": 1e4, "steps": 17, "displacement": ("p", 1, 1)}
+    path = jm.follow_path(scene(rise, 1e8), at_rest(rise), **options)
+    np.testing.assert_allclose(path.loads, exact_load(heights(path), rise), rtol=CLOSED_FORM)
+    bifurcation, limit = path.critical
+    assert (bifurcation.kind, limit.kind) == ("bifurcation", "limit") and set(np.asarray(path.unstable)) == {0, 1, 2}
+    radius, length = np.sqrt(rise**2 - 2 * HALF_SPAN**2), np.hypot(HALF_SPAN, rise)
+    np.testing.assert_allclose(bifurcation.load, 2 * EA * HALF_SPAN**2 * radius / length**3, rtol=1e-10)
+    np.testing.assert_allclose(limit.load, EA * 2 / 3**1.5 * (rise / length) ** 3, rtol=1e-10)
+    np.testing.assert_allclose(np.abs(bifurcation.mode["p"][1]), [1.0, 0.0], atol=1e-9)
+    ends = []
+    for direction in (1, -1):
+        branch = jm.follow_path(scene(rise, 1e8), bifurcation, step=1e4, steps=12, direction=direction, amplitude=0.5)
+        x, y = np.asarray(branch.position["p"][:, 1]).T
+        np.testing.assert_allclose(np.hypot(x, y), radius, rtol=CLOSED_FORM)
+        np.testing.assert_allclose(branch.loads, 2 * EA * HALF_SPAN**2 * y / length**3, rtol=CLOSED_FORM)
+        assert branch.unstable[0] == -1 and set(np.asarray(branch.unstable[1:])) == {1}  # subcritical
+        ends.append(x[-1])
+    assert ends[0] * ends[1] < 0 and np.abs(ends).min() > 1.0
+
+
+def test_a_limit_load_has_the_derivative_of_its_closed_form(shallow):
+    near, state = shallow.critical[0], at_rest(1.0)
+    numbers = jnp.array([EA, 1.0, 1e5])
+    linear_system = jm.MatrixLinearSystem.build(truss(numbers, jnp.zeros(())), state, jm.Terms(mass=False, damping=False))
+
+    @jax.jit
+    @jax.value_and_grad
+    def load(numbers):
+        return jm.critical_point(eqx.Partial(truss, numbers), near, linear_system).load
+
+    changed = numbers * jnp.array([1.0, 1.05, 1.0])
+    value, slope = load(changed)
+
+    def exact(numbers):
+        return numbers[0] * 2 / 3**1.5 * numbers[1] ** 3 / jnp.hypot(HALF_SPAN, numbers[1]) ** 3
+
+    np.testing.assert_allclose(value, exact(changed), rtol=1e-10)
+    np.testing.assert_allclose(slope, jax.grad(exact)(changed), rtol=TWO_MODES, atol=1e-12)
+    h = 1e-3
+    finite = [(load(changed * (1 + s * jnp.array([0.0, h, 0.0])))[0]) for s in (-2, -1, 1, 2)]
+    difference = (8 * (finite[2] - finite[1]) - (finite[3] - finite[0])) / (12 * h * changed[1])
+    np.testing.assert_allclose(slope[1], difference, rtol=FINITE_DIFFERENCE)
