@@ -106,7 +106,7 @@ def test_displacement_control_passes_limit_points_and_ends_where_it_was_told():
 
 
 def test_load_steps_are_cut_back_before_a_limit_point_and_the_reason_is_kept():
-    options = {"control": "load", "step": 100.0, "to": 500.0, "shortest": 1e-3, "steps": 100}
+    options = {"control": "load", "step": 100.0, "to": 500.0, "shortest": 1e-3, "steps": 99, "displacement": ("p", 1, 1)}
     path = jm.follow_path(scene(1.0), at_rest(1.0), **options, throw=False)
     assert path.info.result == jm.RESULTS.not_converged and 378.0 < path.loads[-1] < 379.1981
     assert len(path.cutbacks) >= 8 and all(c.result == jm.RESULTS.not_converged for c in path.cutbacks)
@@ -114,7 +114,7 @@ def test_load_steps_are_cut_back_before_a_limit_point_and_the_reason_is_kept():
     with pytest.raises(jm.FailedComputation, match=r"follow_path, after point \d+ at load 379\.\d+: Newton did not conv"):
         jm.follow_path(scene(1.0), at_rest(1.0), **options)
     # Below it nothing is cut back, steps grow, and the last one ends where it should.
-    path = jm.follow_path(scene(1.0), at_rest(1.0), control="load", step=20.0, to=300.0)
+    path = jm.follow_path(scene(1.0), at_rest(1.0), control="load", step=20.0, to=300.0, displacement=("p", 1, 1))
     assert not path.cutbacks and path.steps[2] > path.steps[1]
     np.testing.assert_allclose(path.loads[-1], 300.0, rtol=1e-12)
 
@@ -146,9 +146,9 @@ def test_a_high_truss_bifurcates_sideways_and_its_branch_is_a_circle():
     np.testing.assert_allclose(bifurcation.load, 2 * EA * HALF_SPAN**2 * radius / length**3, rtol=1e-10)
     np.testing.assert_allclose(limit.load, EA * 2 / 3**1.5 * (rise / length) ** 3, rtol=1e-10)
     np.testing.assert_allclose(np.abs(bifurcation.mode["p"][1]), [1.0, 0.0], atol=1e-9)
-    ends = []
+    ends, lateral = [], {"displacement": ("p", 1, 0)}
     for direction in (1, -1):
-        branch = jm.follow_path(scene(rise, 1e8), bifurcation, step=1e4, steps=12, direction=direction, amplitude=0.5)
+        branch = jm.follow_path(scene(rise, 1e8), bifurcation, step=1e4, steps=12, direction=direction, amplitude=0.5, **lateral)
         x, y = np.asarray(branch.position["p"][:, 1]).T
         np.testing.assert_allclose(np.hypot(x, y), radius, rtol=CLOSED_FORM)
         np.testing.assert_allclose(branch.loads, 2 * EA * HALF_SPAN**2 * y / length**3, rtol=CLOSED_FORM)

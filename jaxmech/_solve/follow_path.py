@@ -113,7 +113,7 @@ def _path(walk: Walk, start: State) -> Path:
         return replace(start, position=u, velocity=zero_forces(walk.problem.scene(walk.places[0].point.load), u))
 
     points, last = [place.point for place in walk.places], walk.last
-    columns = [jnp.stack([getattr(p, name) for p in points]) for name in ("load", "measured", "iterations", "residual")]
+    columns = [stacked([getattr(p, name) for p in points]) for name in ("load", "measured", "iterations", "residual")]
     loads, measured, iterations, residuals = columns
     critical = tuple(critical_point_of(kind, c, state(c.u), after) for kind, after, c in walk.critical)
     return Path(

@@ -1,5 +1,6 @@
 """What a path of equilibria is: its points, its critical points, and a report of how it was found."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -114,6 +115,6 @@ def _reason(result: Any) -> str:
     return names_of(RESULTS)[int(np.asarray(index_of(result)))].replace("_", " ")
 
 
-def stacked(states: list[State]) -> State:
-    """States of one scene with a leading axis."""
-    return jax.tree.map(lambda *a: jnp.stack(a), *states)
+def stacked(values: Sequence[Any]) -> Any:
+    """Pytrees of one structure with a leading axis; by NumPy, for another program would be compiled for every length."""
+    return jax.tree.map(lambda *a: jnp.asarray(np.stack([np.asarray(x) for x in a])), *values)
