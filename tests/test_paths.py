@@ -129,10 +129,10 @@ def test_a_soft_spring_in_series_makes_the_path_snap_back():
     y = np.sqrt((1 - soft * length**3 / EA) / 3)
     turns = [(exact_load(y, 1.0), y - 1 - exact_load(y, 1.0) / soft), (exact_load(-y, 1.0), -y - 1 + exact_load(y, 1.0) / soft)]
     np.testing.assert_allclose(np.asarray(path.turns), turns, rtol=1e-8)
-    # Under displacement control there is no way past it.
-    options = {"control": "displacement", "displacement": ("p", 3, 1), "step": 0.1, "to": -2.0, "steps": 60}
-    stopped = jm.follow_path(scene(1.0, soft), at_rest(1.0), **options, throw=False)
-    assert stopped.info.result != jm.RESULTS.successful or np.any(np.abs(np.diff(heights(stopped))) > 0.5)
+    # Under control of the displacement that turns it can only jump.
+    options = {"control": "displacement", "displacement": ("p", 3, 1), "step": 0.1, "to": -2.0}
+    jumped = jm.follow_path(scene(1.0, soft), at_rest(1.0), **options)
+    assert np.abs(np.diff(heights(jumped))).max() > 0.5 > np.abs(np.diff(heights(path))).max()
 
 
 def test_a_high_truss_bifurcates_sideways_and_its_branch_is_a_circle():
@@ -179,3 +179,96 @@ def test_a_limit_load_has_the_derivative_of_its_closed_form(shallow):
     finite = [(load(changed * (1 + s * jnp.array([0.0, h, 0.0])))[0]) for s in (-2, -1, 1, 2)]
     difference = (8 * (finite[2] - finite[1]) - (finite[3] - finite[0])) / (12 * h * changed[1])
     np.testing.assert_allclose(slope[1], difference, rtol=FINITE_DIFFERENCE)
+
+
+class Arch(jm.force.AbstractEnergyForceField):
+    """A shallow sinusoidal arch by the amplitudes `u`, `v` of its first two sines, of rise `l`, over twice the radius of
+    gyration: `E = (u - l)^2 + 16 v^2 + (u^2 + 4 v^2 - l^2)^2 / 2`.
+
+    Y. C. Fung and A. Kaplan, NACA TN 2840 (1952).
+    """
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    rise: jax.Array = jm.parameter()
+
+    def element_energy(self, q):
+        u, v = q[:, 0]
+        return (u - self.rise) ** 2 + 16 * v**2 + 0.5 * (u**2 + 4 * v**2 - self.rise**2) ** 2
+
+
+def arch(rise, load):
+    forces = {"arch": Arch(("q", [[0, 1]]), rise), "load": jm.force.ConstantForce(("q", [0]), -load[None, None])}
+    return jm.System({"q": jm.Vec1()}, forces=forces)
+
+
+@pytest.mark.slow
+def test_a_shallow_arch_snaps_by_a_limit_point_or_sideways():
+    rise = 4.0
+    bent, named = eqx.Partial(arch, jnp.asarray(rise)), {"displacement": ("q", 0, 0)}
+    rest = bent(jnp.zeros(())).at_rest({"q": [[rise], [0.0]]})
+    path = jm.follow_path(bent, rest, step=2.0, steps=40, to=70.0, **named)
+    u = np.asarray(path.position["q"][:, 0, 0])
+    np.testing.assert_allclose(path.loads, 2 * (rise - u) + 2 * u * (rise**2 - u**2), rtol=CLOSED_FORM)
+    # P = 2 l + 4 u^3 where dP/du = 0, u^2 = (l^2 - 1) / 3; P = 2 l + 6 u where it gives way sideways, u^2 = l^2 - 4.
+    limit, aside = 4 * ((rise**2 - 1) / 3) ** 1.5, 6 * np.sqrt(rise**2 - 4)
+    assert [c.kind for c in path.critical] == ["bifurcation", "limit", "limit", "bifurcation"]
+    exact = 2 * rise + np.array([aside, limit, -limit, -aside])
+    np.testing.assert_allclose([c.load for c in path.critical], exact, rtol=1e-10)
+    # The branch is the ellipse u^2 + 4 v^2 = l^2 - 4, P = 2 l + 6 u, from one bifurcation to the other.
+    branch = jm.follow_path(bent, path.critical[0], step=2.0, steps=23, amplitude=0.05, **named)
+    u, v = np.asarray(branch.position["q"][..., 0]).T
+    np.testing.assert_allclose(u**2 + 4 * v**2, rise**2 - 4, rtol=CLOSED_FORM)
+    np.testing.assert_allclose(branch.loads, 2 * rise + 6 * u, rtol=CLOSED_FORM)
+    assert v[-1] > 0 and u[-1] < -3
+    ends = jm.follow_path(bent, path.critical[0], step=2.0, steps=24, amplitude=0.05, **named).critical
+    assert [c.kind for c in ends] == ["bifurcation"]
+    np.testing.assert_allclose(ends[0].load, exact[3], rtol=1e-8)
+
+
+LINKS = 40
+
+
+def chain(direction, load):
+    """A cantilever `E I = L = 1` of rigid links, by the angles between them; half a link bends at the clamp."""
+
+    def tip(angles):
+        turned = jnp.cumsum(angles[:, 0])
+        return jnp.stack([jnp.sum(jnp.cos(turned)), jnp.sum(jnp.sin(turned))]) / LINKS
+
+    stiffness = LINKS * jnp.ones(LINKS).at[0].set(2.0)
+    return jm.System(
+        {"angles": jm.Vec1(), "tip": jm.Vec2()},
+        forces={
+            "hinges": jm.force.AnchoredSprings(("angles", range(LINKS)), stiffness, [[0.0]] * LINKS),
+            "load": jm.force.ConstantForce(("tip", [0]), load * direction[None]),
+        },
+        mappings={"tip": jm.mapping.FunctionMapping(("angles", [range(LINKS)]), "tip", tip)},
+    )
+
+
+@pytest.mark.slow
+def test_the_elastica_under_a_load_across_and_along():
+    straight = chain(jnp.zeros(2), jnp.zeros(())).at_rest({"angles": [[0.0]] * LINKS})
+    across, named = eqx.Partial(chain, jnp.array([0.0, 1.0])), {"displacement": ("tip", 0, 1)}
+    # Case C1: K. Mattiasson, Int. J. Numer. Meth. Engng 17 (1981) 145.
+    first = jm.follow_path(across, straight, control="load", step=0.5, to=1.0, **named)
+    then = jm.follow_path(across, first.at(-1), control="load", load=1.0, step=0.5, to=3.0, **named)
+    tips = [jm.kinematics(across(jnp.zeros(())), path.at(-1))["tip"][0] for path in (first, then)]
+    np.testing.assert_allclose(tips, [[1 - 0.056433, 0.301721], [1 - 0.254420, 0.603253]], rtol=2e-3)
+    assert not first.critical and not then.critical
+    # Euler's column, and its branch: P = K(k)^2, x = 2 E(k) / K(k) - 1, y = 2 k / K(k), k the sine of half the angle at the tip.
+    along = eqx.Partial(chain, jnp.array([-1.0, 0.0]))
+    column = jm.follow_path(along, straight, step=1.0, steps=3, **named)
+    (euler,) = column.critical
+    np.testing.assert_allclose(euler.load, np.pi**2 / 4, rtol=1e-3)
+    assert euler.kind == "bifurcation"
+    branch = jm.follow_path(along, euler, step=0.1, steps=40, amplitude=0.05, to=6.0, **named)
+    np.testing.assert_allclose(branch.loads[-1], 6.0, rtol=1e-12)
+    assert set(np.asarray(branch.unstable[1:])) == {0}
+    angle = np.abs(np.asarray(branch.position["angles"][1:, :, 0]).sum(axis=1))
+    ends = np.stack([jm.kinematics(along(jnp.zeros(())), branch.at(i))["tip"][0] for i in range(1, len(branch.loads))])
+    # The tip of the polygon lies half a link before that of the curve: to the same order as the rest.
+    m = np.sin(0.5 * angle) ** 2
+    exact = np.stack([2 * ellipe(m) / ellipk(m) - 1, 2 * np.sqrt(m) / ellipk(m)], axis=1)
+    np.testing.assert_allclose(branch.loads[1:], ellipk(m) ** 2, rtol=3e-3)
+    np.testing.assert_allclose(np.abs(ends * [[1.0, 1.0]]), np.abs(exact), atol=3e-3)

@@ -43,6 +43,7 @@ class Critical(eqx.Module):
     u: Fields
     load: Array
     mode: Fields
+    slope: Array  # the cosine between the mode and the load: nil at a bifurcation
     going: Array
     iterations: Array
     residual: Array
@@ -60,6 +61,11 @@ def _border(K: Any, pin: Fields, solver: Any) -> tuple[Callable[[Fields], Fields
 
     column = K.mv(pin)
     return solve, plus(pin, -1.0, solve(column))
+
+
+def _cosine(a: Fields, b: Fields) -> Array:
+    size = norm(a) * norm(b)
+    return jnp.abs(dot(a, b)) / jnp.where(size > 0, size, 1.0)
 
 
 def _softness(problem: PathProblem, u: Fields, load: Array, w: Fields) -> Array:
@@ -135,10 +141,10 @@ def find_critical(
         going = ~done & (result == RESULTS.successful)
         result = RESULTS.where(done & finite, RESULTS.successful, result)
         load = jnp.where(finite, c.load + dload, c.load)
-        return Critical(moved, load, w, going, c.iterations + 1, tangent.residual, result)
+        return Critical(moved, load, w, _cosine(w, tangent.load), going, c.iterations + 1, tangent.residual, result)
 
     count = jnp.zeros((), jnp.int32)
-    begin = Critical(u, load, pin, jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
+    begin = Critical(u, load, pin, jnp.ones_like(load), jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
     return jax.lax.while_loop(lambda c: c.going, step, begin)
 
 

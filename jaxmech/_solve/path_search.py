@@ -16,6 +16,7 @@ from .path_step import Control, PathOptions, PathPoint, Scales, corrected, scale
 _HALVINGS = 6  # of a step in which two critical points are looked for
 _TURNED = 1e-10  # how exactly a turning point is found, as a part of its step
 _MOST = 30
+_ACROSS = 1e-6  # the cosine between the mode and the load below which a point is a bifurcation
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,17 @@ class PathSearch:
         for place in (b, a):
             point = place.point
             pin = pin_of(softest_mode(self.problem, self.solver, point.u, point.load))
-            start = point.load, pin, self.scales.load
-            found = find_critical(self.problem, self.newton, self.solver, kind, point.u, start)
-            if found.result == RESULTS.successful and self._lies_between(found, a, b):
-                return kind, found
+            found = self._found(kind, point.u, (point.load, pin, self.scales.load))
+            if kind == "limit" and found.slope < _ACROSS:  # where a branch meets another path its load may turn as well
+                found = self._found("bifurcation", found.u, (found.load, pin, self.scales.load))
+            passed = "limit" if found.slope > _ACROSS else "bifurcation"
+            meant = kind == "limit" or passed == kind
+            if found.result == RESULTS.successful and meant and self._lies_between(found, a, b):
+                return passed, found
         return None
+
+    def _found(self, kind: str, u: Fields, start: tuple[Array, Fields, Array]) -> Critical:
+        return find_critical(self.problem, self.newton, self.solver, kind, u, start)
 
     def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
         whole = self._distance(a.point.u, a.point.load, b.point)

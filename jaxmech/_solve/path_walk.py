@@ -19,7 +19,8 @@ from .path_step import Control, PathOptions, PathPoint, Scales, Way, corrected, 
 
 _GROWTH = 1.5  # of a step over the one before, at most
 _STRAIGHT = 0.5  # the cosine between a step and its tangent, at least
-_BENDS = 5  # steps in a row that are cut back for that; then the path has a kink
+_BENDS = 5  # steps in a row that are cut back for that; then the path has a kink,
+_JUMP = 4.0  # unless the step is longer than its tangent by this
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Walk:
             here = self.places[-1].point
             trial = self._corrected(options.control, taken, self.scales, (here.u, here.load), predicted)
             self.last, result = trial, trial.result
-            if result == RESULTS.successful and self._bends(trial, predicted) and bends < _BENDS:
+            if result == RESULTS.successful and self._leaves(trial, predicted, bends):
                 result, bends = RESULTS.sharp_turn, bends + 1
             if result == RESULTS.successful:
                 self._accept(self._landed(trial), abs(taken))
@@ -132,12 +133,12 @@ class Walk:
             return scaled(length * here.sign / self.scales.size(along), along)
         return scaled(length / here.point.measured_rate if self.options.control == "displacement" else length, along)
 
-    def _bends(self, trial: PathPoint, predicted: Way) -> bool:
-        """Whether the step left its tangent by more than 60 degrees: onto another path, or back."""
-        if self.options.control != "arc_length":
-            return False
-        size = self.scales.size(trial.travelled) * self.scales.size(predicted)
-        return bool(self.scales.dot(trial.travelled, predicted) < _STRAIGHT * size)
+    def _leaves(self, trial: PathPoint, predicted: Way, bends: int) -> bool:
+        """Whether the step left its tangent by more than 60 degrees: onto another path, or back. At a kink it always will,
+        but as short steps are halved, it is halved as well, and no jump."""
+        there, foretold = self.scales.size(trial.travelled), self.scales.size(predicted)
+        turned = bool(self.scales.dot(trial.travelled, predicted) < _STRAIGHT * there * foretold)
+        return turned and (bends < _BENDS or bool(there > _JUMP * foretold))
 
     def _landed(self, trial: PathPoint) -> PathPoint:
         """The trial, or the point at the load where the path is to end, if that was passed."""
