@@ -40,6 +40,7 @@ HANDED_OUT = {
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
+    *("CriticalPoint", "CutBack", "Path", "PathInfo"),
     *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "StepInfo", "Trajectory"),
 }
 # A state is data: what is in it is looked at where it is used (`test_a_state_is_refused_leaf_by_leaf`). The functions that
@@ -215,7 +216,7 @@ FAIR = {
     ("element_forms", "function"): {"a function", "a class"},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
-SOLVES |= {"solve_equilibrium"}
+SOLVES |= {"solve_equilibrium", "follow_path", "critical_point"}
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "parents", "parent", "state", "joints", "nodes", "frames")}
 ALIASES |= {"points": ("nodes",), "alpha": ("alpha_i",)}

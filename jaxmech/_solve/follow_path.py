@@ -109,8 +109,10 @@ def follow_path(
 
 
 def _path(walk: Walk, start: State) -> Path:
+    still = zero_forces(walk.problem.scene(walk.places[0].point.load), start.position)
+
     def state(u: Any) -> State:
-        return replace(start, position=u, velocity=zero_forces(walk.problem.scene(walk.places[0].point.load), u))
+        return replace(start, position=u, velocity=still)
 
     points, last = [place.point for place in walk.places], walk.last
     columns = [stacked([getattr(p, name) for p in points]) for name in ("load", "measured", "iterations", "residual")]
