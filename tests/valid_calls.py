@@ -583,7 +583,7 @@ method("ReferenceElement.shape_gradients", REFERENCE, xi=np.array([0.2, 0.3]))
 method("ReferenceElement.quadrature", REFERENCE, degree=2)
 call("vertex_normals", points=np.asarray(SKIN.points), cells=np.asarray(SKIN.cells))
 call("spy", matrix=late(block), axes=None)
-call("draw_path", path=late(pressed_path), axes=None, label="loads")
+call("draw_path", path=late(pressed_path), axes=None, label="loads", color="#d9772b")
 call(
     "draw_surface",
     points=np.asarray(SKIN.points),

@@ -10,7 +10,6 @@ linear system (implicit function theorem). A. Griewank and G. W. Reddien, IMA J.
 doi 10.1093/imanum/4.3.295; W. J. F. Govaerts, *Numerical Methods for Bifurcations of Dynamical Equilibria*, 2000.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -34,7 +33,7 @@ from .path_step import PathOptions, Way
 KINDS = ("limit", "bifurcation")
 _NEAR = 1e-8  # the last step, relative to positions and loads
 _MOST = 25
-_INVERSE_ITERATIONS = 5
+_INVERSE_ITERATIONS = 25  # two modes may be nearly as soft
 
 
 class Critical(eqx.Module):
@@ -50,17 +49,22 @@ class Critical(eqx.Module):
     result: Any
 
 
-def _border(K: Any, pin: Fields, solver: Any) -> tuple[Callable[[Fields], Fields], Fields]:
-    """The solution of `K y = b` in all rows but that of `e` (nil there), as a function of `b`; and `w`. `pin`: `e`."""
-    free = {s: 1 - e for s, e in pin.items()}
-    pinned = held(K, free)
-    chosen = default_solver(pinned) if solver is None else solver
+class _Border:
+    """The tangent bordered by `e`, the unit vector of the largest component of a mode that is known nearly."""
 
-    def solve(b: Fields) -> Fields:
-        return derivative_solve(pinned, {s: free[s] * b[s] for s in b}, chosen)
+    def __init__(self, K: Any, mode: Fields, solver: Any):
+        flat, parted = ravel_pytree(mode)
+        pin = parted(jnp.zeros_like(flat).at[jnp.argmax(jnp.abs(flat))].set(1))
+        free = {s: 1 - e for s, e in pin.items()}
+        pinned = held(K, free)
+        chosen = default_solver(pinned) if solver is None else solver
+        self.mode = mode
+        self.solve = lambda b: derivative_solve(pinned, {s: free[s] * b[s] for s in b}, chosen)  # all rows but that of e
+        self.w = plus(pin, -1.0, self.solve(K.mv(pin)))
 
-    column = K.mv(pin)
-    return solve, plus(pin, -1.0, solve(column))
+    def without_mode(self, y: Fields) -> Fields:
+        """The solution that does not move along the mode: on the path that the bifurcation lies on, not off it."""
+        return plus(y, -dot(self.mode, y) / dot(self.mode, self.w), self.w)
 
 
 def _cosine(a: Fields, b: Fields) -> Array:
@@ -80,17 +84,23 @@ def _softness(problem: PathProblem, u: Fields, load: Array, w: Fields) -> Array:
 
 
 def _solve_bordered(
-    problem: PathProblem, u: Fields, load: Array, force: Fields, gap: Fields, g: Array, kind: str, border: Any, rates: Any
+    problem: PathProblem,
+    u: Fields,
+    load: Array,
+    source: tuple[Fields, Fields, Array],
+    rates: Any,
+    kind: str,
+    border: _Border,
 ) -> tuple[Fields, Array]:
-    """`(du, dmu)` with `K du = force + q dmu` (`du = gap + p dmu` where prescribed) and `dg[du, dmu] = -g`.
+    """`(du, dmu)` with `K du = f + q dmu` (`du = gap + p dmu` where prescribed) and `dg[du, dmu] = -g`; `source`: `f`, the
+    gap and `g`, `rates`: `q` and `p`.
 
     At a bifurcation the first equation leaves the amplitude of the mode open, and there is none.
     """
-    solve, w = border
-    q, p = rates
-    parts = [plus(solve(b), 1.0, way) for b, way in ((force, gap), (q, p))]
+    (force, gap, g), (q, p), w = source, rates, border.w
+    parts = [plus(border.solve(b), 1.0, way) for b, way in ((force, gap), (q, p))]
     if kind == "bifurcation":
-        parts = [plus(y, -dot(w, y) / dot(w, w), w) for y in parts]
+        parts = [border.without_mode(y) for y in parts]
     at = problem.at(load)
     nothing, zero, one = zeros(w), jnp.zeros_like(load), jnp.ones_like(load)
     ways = jax.tree.map(lambda *a: jnp.stack(a), (parts[1], one), (w, zero))
@@ -119,15 +129,15 @@ def _solve_bordered(
 def find_critical(
     problem: PathProblem, options: PathOptions, solver: Any, kind: str, u: Fields, start: tuple[Array, Fields, Array]
 ) -> Critical:
-    """The critical point near `u`, by Newton's method; `start`: the load there, the pin, and a scale of the load."""
-    load, pin, load_scale = start
+    """The critical point near `u`, by Newton's method; `start`: the load there, the mode nearly, and a scale of the load."""
+    load, mode, load_scale = start
 
     def step(c: Critical) -> Critical:
         tangent = Tangent.of(problem, c.u, c.load)
-        solve, w = _border(tangent.A, pin, solver)
-        g = _softness(problem, c.u, c.load, w)
-        rates = tangent.load, tangent.gap_rate
-        d, dload = _solve_bordered(problem, c.u, c.load, tangent.force, tangent.gap, g, kind, (solve, w), rates)
+        border = _Border(tangent.A, mode, solver)
+        w = border.w
+        source = tangent.force, tangent.gap, _softness(problem, c.u, c.load, w)
+        d, dload = _solve_bordered(problem, c.u, c.load, source, (tangent.load, tangent.gap_rate), kind, border)
         equilibrium = problem.at(c.load)
         size = norm(equilibrium.rounding(c.u))
         near = norm(d) <= _NEAR * jnp.where(size > 0, size, 1.0)  # the next step, of second order, is rounding
@@ -144,7 +154,7 @@ def find_critical(
         return Critical(moved, load, w, _cosine(w, tangent.load), going, c.iterations + 1, tangent.residual, result)
 
     count = jnp.zeros((), jnp.int32)
-    begin = Critical(u, load, pin, jnp.ones_like(load), jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
+    begin = Critical(u, load, mode, jnp.ones_like(load), jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
     return jax.lax.while_loop(lambda c: c.going, step, begin)
 
 
@@ -160,12 +170,12 @@ def _critical_load_jvp(primals, tangents):
     problem, begin, start, options, solver, kind = primals
     u, load, found = critical_load(problem, begin, start, options, solver, kind)
     tangent = Tangent.of(problem, u, load)
-    solve, w = _border(tangent.A, start[1], solver)
+    border = _Border(tangent.A, start[1], solver)
 
     def equations(problem: PathProblem, begin: Fields) -> tuple[Fields, Fields, Array]:
         equilibrium = problem.at(load)
         gap, kept = equilibrium.gap(u), equilibrium.constrained_gap(u, begin)
-        return equilibrium.residual(u), {s: gap[s] + kept[s] for s in gap}, _softness(problem, u, load, w)
+        return equilibrium.residual(u), {s: gap[s] + kept[s] for s in gap}, _softness(problem, u, load, border.w)
 
     values, rates = eqx.filter_jvp(equations, (problem, begin), tangents[:2])
     R, gap, g = jax.tree.map(lambda a, d: jnp.zeros_like(a) if d is None else d, values, _whole(values, rates))
@@ -173,7 +183,7 @@ def _critical_load_jvp(primals, tangents):
     moved = bool(equilibrium.system.constraints)
     _, force = linearised(equilibrium, tangent.unconstrained, R, gap, moved=moved)
     along = tangent.load, tangent.gap_rate
-    d, dload = _solve_bordered(problem, u, load, force, gap, g, kind, (solve, w), along)
+    d, dload = _solve_bordered(problem, u, load, (force, gap, g), along, kind, border)
     du = jax.jvp(lambda e: equilibrium.move(u, e), (zeros(d),), (d,))[1]
     return (u, load, found), (du, dload, jax.tree.map(lambda _: None, found))
 
@@ -198,9 +208,3 @@ def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array) -> F
 
     seed = project(equilibrium.system, scattered(A.in_structure(), 0))
     return jax.lax.fori_loop(0, _INVERSE_ITERATIONS, closer, seed)
-
-
-def pin_of(mode: Fields) -> Fields:
-    """The unit vector of the largest component."""
-    flat, parted = ravel_pytree(mode)
-    return parted(jnp.zeros_like(flat).at[jnp.argmax(jnp.abs(flat))].set(1))

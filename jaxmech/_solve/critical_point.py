@@ -20,7 +20,7 @@ from .._runtime.argument_checks import check_flags, check_instance
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
-from .bordered_system import Critical, critical_load, pin_of
+from .bordered_system import Critical, critical_load
 from .path_arguments import path_problem
 from .path_problem import PathProblem
 from .path_step import PathOptions
@@ -107,7 +107,7 @@ def _found(
     problem: PathProblem, near: CriticalPoint, load: Array, options: PathOptions, solver: Any
 ) -> tuple[Fields, Array, Critical]:
     mode, mu = jax.lax.stop_gradient((near.mode, load))
-    start = mu, pin_of(mode), jnp.where(mu == 0, 1.0, jnp.abs(mu))
+    start = mu, mode, jnp.where(mu == 0, 1.0, jnp.abs(mu))
     u, mu, end = critical_load(problem, near.state.position, start, options, solver, near.kind)
     u, mu = mark_failure((u, mu), end.result != RESULTS.successful)
     return u, mu, end

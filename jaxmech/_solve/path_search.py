@@ -1,6 +1,6 @@
 """What lies between two points of a path: limit points and bifurcations, and where a displacement turns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,14 +9,14 @@ from .._linear_solver.eigen.inertia import UNKNOWN
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
-from .bordered_system import Critical, find_critical, pin_of, softest_mode
+from .bordered_system import Critical, find_critical, softest_mode
 from .path_problem import PathProblem
 from .path_step import Control, PathOptions, PathPoint, Scales, corrected, scaled, unstable_directions
 
-_HALVINGS = 6  # of a step in which two critical points are looked for
+_HALVINGS = 8  # of a step in which two critical points are looked for
 _TURNED = 1e-10  # how exactly a turning point is found, as a part of its step
 _MOST = 30
-_ACROSS = 1e-6  # the cosine between the mode and the load below which a point is a bifurcation
+_ACROSS = 1e-4  # the cosine between the mode and the load below which a point is a bifurcation
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,11 @@ class PathSearch:
                 return [found]
         middle = self._between(a, b, 0.5) if halvings else None
         if middle is None:  # several at once, as symmetry makes them
-            found = self._critical("bifurcation" if changes else "limit", a, b) if changes != 1 else None
-            return [] if found is None else [found]
+            kinds = ["limit"] * turns + ["bifurcation"] * (changes > turns) if changes != 1 else []
+            return [found for kind in kinds if (found := self._critical(kind, a, b)) is not None and found[0] == kind]
+        (du, dload), (du_a, dload_a) = b.point.travelled, middle.point.travelled
+        rest = {s: du[s] - du_a[s] for s in du}, dload - dload_a
+        b = replace(b, point=replace(b.point, travelled=rest))
         return self.critical_points(a, middle, halvings - 1) + self.critical_points(middle, b, halvings - 1)
 
     def turning_point(self, a: Place, b: Place) -> PathPoint | None:
@@ -98,10 +101,10 @@ class PathSearch:
         """The critical point that lies between, looked for from either end."""
         for place in (b, a):
             point = place.point
-            pin = pin_of(softest_mode(self.problem, self.solver, point.u, point.load))
-            found = self._found(kind, point.u, (point.load, pin, self.scales.load))
+            mode = softest_mode(self.problem, self.solver, point.u, point.load)
+            found = self._found(kind, point.u, (point.load, mode, self.scales.load))
             if kind == "limit" and found.slope < _ACROSS:  # where a branch meets another path its load may turn as well
-                found = self._found("bifurcation", found.u, (found.load, pin, self.scales.load))
+                found = self._found("bifurcation", found.u, (found.load, mode, self.scales.load))
             passed = "limit" if found.slope > _ACROSS else "bifurcation"
             meant = kind == "limit" or passed == kind
             if found.result == RESULTS.successful and meant and self._lies_between(found, a, b):

@@ -11,12 +11,12 @@ _STABLE, _UNSTABLE, _INK = "#2a6fb0", "#d9772b", "#30363d"
 _MARKS = {"limit": "o", "bifurcation": "D"}
 
 
-def draw_path(path: Path, *, axes: Any = None, label: str | None = None) -> Any:
+def draw_path(path: Path, *, axes: Any = None, label: str | None = None, color: str | None = None) -> Any:
     """Draw the load factor over the displacement that the path followed, and return the matplotlib axes.
 
     Stable parts are whole lines, unstable ones dashed; limit points are circles, bifurcations diamonds, points where the
     displacement turns crosses. `axes`: where to draw, a new figure unless given, so that branches can share one; `label`: of
-    the path in a legend. Raises `ImportError` without matplotlib, `TypeError` for what is no path.
+    the path in a legend; `color`: of the whole path (otherwise one for stable parts, one for unstable ones). Raises `ImportError` without matplotlib, `TypeError` for what is no path.
     Loads [-], displacements [m, rad]. Source: the equilibrium diagrams of J. M. T. Thompson and G. W. Hunt, 1973.
 
     Example:
@@ -34,12 +34,13 @@ def draw_path(path: Path, *, axes: Any = None, label: str | None = None) -> Any:
     check_instance("draw_path", "path", path, Path)
     if axes is not None:
         check_instance("draw_path", "axes", axes, Axes)
-    if label is not None:
-        check_instance("draw_path", "label", label, str)
+    for name, value in (("label", label), ("color", color)):
+        if value is not None:
+            check_instance("draw_path", name, value, str)
     if axes is None:
         axes = plt.figure(figsize=(6.4, 4.8), layout="constrained").add_subplot()
     for stable, x, y in _parts(path):
-        style = {"color": _STABLE, "ls": "-"} if stable else {"color": _UNSTABLE, "ls": (0, (4, 2))}
+        style = {"color": color or (_STABLE if stable else _UNSTABLE), "ls": "-" if stable else (0, (4, 2))}
         axes.plot(x, y, lw=1.6, label=label, **style)
         label = None
     for c, w in zip(path.critical, path.critical_displacement, strict=True):
