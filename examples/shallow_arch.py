@@ -85,8 +85,7 @@ def draw(paths, t, picture):  # both, and the tuned arch at rest and at its limi
     jm.viz.draw_path(paths[1], axes=left, label="tuned")
     left.set(xlabel="displacement of the middle [m]", ylabel="load [N]", ylim=(-8, 30))
     left.legend(frameon=False)
-    limit = paths[1].critical[0].state.position["arch"]
-    for points, color in ((POINTS, "tab:blue"), (limit, "tab:red")):
+    for points, color in ((POINTS, "tab:blue"), (paths[1].critical[0].state.position["arch"], "tab:red")):
         (x, y), half = np.repeat(points, 2, axis=0)[1:-1].T, np.repeat(np.asarray(t) / 2, 2)
         right.fill_between(x, y - half, y + half, color=color, alpha=0.5, lw=0)
     right.set(xlabel="x [m]", ylabel="y [m]", title="The tuned arch at rest, and where it snaps")

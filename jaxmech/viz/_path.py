@@ -16,7 +16,8 @@ def draw_path(path: Path, *, axes: Any = None, label: str | None = None, color: 
 
     Stable parts are whole lines, unstable ones dashed; limit points are circles, bifurcations diamonds, points where the
     displacement turns crosses. `axes`: where to draw, a new figure unless given, so that branches can share one; `label`: of
-    the path in a legend; `color`: of the whole path (otherwise one for stable parts, one for unstable ones). Raises `ImportError` without matplotlib, `TypeError` for what is no path.
+    the path in a legend; `color`: of the whole path (otherwise one for stable parts, one for unstable ones). Raises
+    `ImportError` without matplotlib, `TypeError` for what is no path.
     Loads [-], displacements [m, rad]. Source: the equilibrium diagrams of J. M. T. Thompson and G. W. Hunt, 1973.
 
     Example:
