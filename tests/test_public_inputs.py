@@ -211,6 +211,9 @@ FAIR = {
     **{(f"ReferenceElement.{name}", "xi"): PLACES for name in ("shape", "shape_gradients")},
     # A step by itself, and a matrix of which nothing is kept.
     **{(name, "carry"): {"None"} for name in ("ImplicitEuler.step", "MatrixLinearSystem.using")},
+    # Which way; from the end; any words.
+    **{("follow_path", name): {"negative"} for name in ("to", "load", "direction")},
+    **{("Path.at", "number"): {"negative"}, ("draw_path", "label"): {"a word"}},
     # What is run over devices is the user's.
     ("over_devices", "function"): {"a function", "a class"},
     ("element_forms", "function"): {"a function", "a class"},

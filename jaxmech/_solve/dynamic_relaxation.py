@@ -86,7 +86,8 @@ def dynamic_relaxation(
             0.5 * jnp.ones_like(p.alpha),
             p.scale,
             p.gap_scale,
-            p.floor,
+            # What the rounding of positions makes of a residual: the largest eigenvalue times it.
+            jnp.finfo(residual.dtype).eps * 4 / _MARGIN * mass * norm(project(problem.system, problem.rounding(trial))),
             p.steps + 1,
             p.history.at[p.steps].set(residual),
             p.linear_steps,

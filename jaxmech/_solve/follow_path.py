@@ -83,7 +83,7 @@ def follow_path(
     check_flags(who, critical=critical, throw=throw)
     if solver is not None:
         check_instance(who, "solver", solver, lx.AbstractLinearSolver)
-    if isinstance(direction, bool) or direction not in (1, -1):
+    if isinstance(direction, bool) or not isinstance(direction, int) or direction not in (1, -1):
         raise ValueError(f"{who}: direction must be 1 or -1, got {direction!r:.80}.")
     check_instance(who, "start", start, (State, CriticalPoint))
     branch = start if isinstance(start, CriticalPoint) else None

@@ -62,7 +62,7 @@ class Path(eqx.Module):
 
     Example:
 
-        path = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=5.0, steps=12, displacement=("p", 0, 1))
+        path = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=50.0, steps=12, displacement=("p", 0, 1))
         assert path.position["p"].shape == (13, 1, 2) and path.unstable[0] == 0 and path.unstable[-1] > 0
         assert "limit point" in path.report()
     """

@@ -13,7 +13,7 @@ from .._linear_system.matrix import MatrixLinearSystem
 from .._model.dynamics import kinematics
 from .._model.system import State, System, check_inputs
 from .._model.terms import Terms
-from .._runtime.argument_checks import check_callable, check_instance, numeric_array
+from .._runtime.argument_checks import check_callable, check_instance, real_array
 from .._runtime.array_types import Array
 from .._runtime.results import is_traced
 from .path_problem import Coordinate, PathProblem
@@ -21,11 +21,13 @@ from .path_problem import Coordinate, PathProblem
 
 def finite_number(who: str, name: str, value: Any, *, positive: bool = False) -> float:
     """`value` as a float. `TypeError` or `ValueError` unless it is a finite real number, and `positive` where it must be."""
-    array = numeric_array(who, name, value)
-    wrong = array.ndim != 0 or array.dtype == bool or not np.isrealobj(array) or isinstance(value, bool)
-    if wrong or is_traced(array) or not np.isfinite(np.asarray(array, float)) or (positive and not float(array) > 0):
-        kind = "a positive number" if positive else "a finite number"
-        raise ValueError(f"{who}: {name} must be {kind}, got {value!r:.80}.")
+    array = real_array(who, name, value, ())
+    if is_traced(array):
+        raise TypeError(
+            f"{who}: {name} must be a number that is known, and is being traced: the path is a loop on the host."
+        )
+    if positive and not float(array) > 0:
+        raise ValueError(f"{who}: {name} must be a positive number, got {value!r:.80}.")
     return float(array)
 
 
