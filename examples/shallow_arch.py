@@ -27,7 +27,6 @@ LINKS, RISE, THICKNESS, YOUNG = 20, 0.04, 0.03, 1e6  # [m], [m], [Pa]; spans a m
 POINTS = np.stack([np.linspace(0, 1, LINKS + 1), RISE * np.sin(np.linspace(0, np.pi, LINKS + 1))], axis=1)
 LENGTHS = np.linalg.norm(np.diff(POINTS, axis=0), axis=1)
 ANGLES = np.diff(np.arctan2(*np.diff(POINTS, axis=0).T[::-1]))  # between links at rest
-NODES = range(LINKS + 1)
 
 
 class Hinge(jm.force.AbstractEnergyForceField):
@@ -44,17 +43,21 @@ class Hinge(jm.force.AbstractEnergyForceField):
 
 def arch(growth, load):
     """The arch of links `exp(growth)` times as thick, to scale, pushed down in the middle."""
-    t = THICKNESS * jnp.exp(growth) * jnp.sum(LENGTHS) / jnp.sum(jnp.exp(growth) * LENGTHS)
+    t = thickness(growth)
     bending = YOUNG * LINKS * (0.5 * (t[1:] + t[:-1])) ** 3 / 12
     return jm.System(
         {"arch": jm.Vec2()},
         forces={
-            "links": jm.force.Springs((("arch", NODES[:-1]), ("arch", NODES[1:])), YOUNG * t / LENGTHS, LENGTHS),
-            "hinges": Hinge([("arch", NODES[i : LINKS - 1 + i]) for i in range(3)], bending, ANGLES),
+            "links": jm.force.Springs((("arch", range(LINKS)), ("arch", range(1, LINKS + 1))), YOUNG * t / LENGTHS, LENGTHS),
+            "hinges": Hinge([("arch", range(i, LINKS - 1 + i)) for i in range(3)], bending, ANGLES),
             "load": jm.force.ConstantForce(("arch", [LINKS // 2]), load * jnp.array([[0.0, -1.0]])),
         },
         constraints={"pins": jm.constraint.Fixed(("arch", [0, LINKS]))},
     )
+
+
+def thickness(growth):
+    return THICKNESS * jnp.exp(growth) * jnp.sum(LENGTHS) / jnp.sum(jnp.exp(growth) * LENGTHS)
 
 
 def main(picture="output/arch.png", steps=7):
@@ -72,19 +75,18 @@ def main(picture="output/arch.png", steps=7):
 
     for step in range(steps):
         load, slope = limit_load(growth)
-        growth += 0.05 * slope / jnp.max(jnp.abs(slope))
         print(f"step {step}: limit load {float(load):.3f} N")
+        growth += 0.05 * slope / jnp.max(jnp.abs(slope))
     after = jm.follow_path(eqx.Partial(arch, growth), rest, linear_system, **options)
-    draw((before, after), arch(growth, 0.0).forces["links"].stiffness * LENGTHS / YOUNG, Path(picture))
+    draw((before, after), thickness(growth), Path(picture))
     return float(before.critical[0].load), float(after.critical[0].load), after.critical[0].kind
 
 
 def draw(paths, t, picture):  # both, and the tuned arch at rest and at its limit point
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     jm.viz.draw_path(paths[0], axes=left, label="even", color="#8a919a")
-    jm.viz.draw_path(paths[1], axes=left, label="tuned")
+    jm.viz.draw_path(paths[1], axes=left, label="tuned").legend(frameon=False)
     left.set(xlabel="displacement of the middle [m]", ylabel="load [N]", ylim=(-8, 30))
-    left.legend(frameon=False)
     for points, color in ((POINTS, "tab:blue"), (paths[1].critical[0].state.position["arch"], "tab:red")):
         (x, y), half = np.repeat(points, 2, axis=0)[1:-1].T, np.repeat(np.asarray(t) / 2, 2)
         right.fill_between(x, y - half, y + half, color=color, alpha=0.5, lw=0)

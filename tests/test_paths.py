@@ -162,6 +162,7 @@ def test_a_high_truss_bifurcates_sideways_and_its_branch_is_a_circle():
     assert ends[0] * ends[1] < 0 and np.abs(ends).min() > 1.0
 
 
+@pytest.mark.slow
 def test_a_limit_load_has_the_derivative_of_its_closed_form(shallow):
     near, state = shallow.critical[0], at_rest(1.0)
     numbers = jnp.array([EA, 1.0, 1e5])
@@ -184,6 +185,51 @@ def test_a_limit_load_has_the_derivative_of_its_closed_form(shallow):
     finite = [(load(changed * (1 + s * jnp.array([0.0, h, 0.0])))[0]) for s in (-2, -1, 1, 2)]
     difference = (8 * (finite[2] - finite[1]) - (finite[3] - finite[0])) / (12 * h * changed[1])
     np.testing.assert_allclose(slope[1], difference, rtol=FINITE_DIFFERENCE)
+
+
+def pushed_down(numbers, load):
+    """The truss, whose node 3 is moved down by `load` metres."""
+    system = truss(numbers, 0.0 * load)
+    motion = jnp.stack([jnp.zeros_like(load), -load])[None]
+    down = jm.constraint.PrescribedMotion(("p", [3]), [[0.0, 1.0]], motion)
+    constraints = {"pins": system.constraints["pins"], "down": down}
+    return jm.System(system.dofs, forces=system.forces, constraints=constraints)
+
+
+@pytest.mark.slow
+def test_motions_of_supports_are_steps_of_load():
+    named = {"displacement": ("p", 1, 1)}
+    stiff = jm.follow_path(
+        eqx.Partial(pushed_down, jnp.array([EA, 1.0, 1e4])), at_rest(1.0), step=0.1, to=2.2, control="load", **named
+    )
+    y = heights(stiff)
+    np.testing.assert_allclose(1 - y + exact_load(y, 1.0) / 1e4, stiff.loads, rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    np.testing.assert_allclose(stiff.loads[-1], 2.2, rtol=1e-12)
+    assert not stiff.cutbacks and not stiff.critical and np.all(np.asarray(stiff.unstable) == 0)
+    # Through a soft spring the motion has a limit point, where P' = -k, beyond which arc length goes.
+    soft = 500.0
+    scene = eqx.Partial(pushed_down, jnp.array([EA, 1.0, soft]))
+    path = jm.follow_path(scene, at_rest(1.0), step=0.1, to=2.2, steps=60, **named)
+    limit = np.sqrt((1 - soft * np.hypot(HALF_SPAN, 1.0) ** 3 / EA) / 3)
+    exact = [1 - y + exact_load(y, 1.0) / soft for y in (limit, -limit)]
+    np.testing.assert_allclose([c.load for c in path.critical], exact, rtol=1e-8)
+    stopped = jm.follow_path(scene, at_rest(1.0), step=0.1, to=2.2, control="load", steps=60, throw=False, **named)
+    assert stopped.cutbacks[0].result in (jm.RESULTS.not_converged, jm.RESULTS.sharp_turn)
+
+
+@pytest.mark.slow
+def test_an_unstable_point_has_the_derivative_of_its_closed_form(shallow):
+    number = int(np.argmax(np.asarray(shallow.unstable)))
+    state, load = shallow.at(number), shallow.loads[number]
+    linear_system = jm.MatrixLinearSystem.build(scene(1.0)(load), state, jm.Terms(mass=False, damping=False))
+
+    def height(stiffness):
+        numbers = jnp.stack([stiffness, jnp.ones(()), jnp.full((), 1e5)])
+        return jm.static_solve(truss(numbers, load), state, linear_system).position["p"][1, 1]
+
+    y, slope = jax.value_and_grad(height)(jnp.array(EA))
+    np.testing.assert_allclose(y, heights(shallow)[number], rtol=1e-7)
+    np.testing.assert_allclose(slope, -y * (1 - y**2) / (1 - 3 * y**2) / EA, rtol=1e-6)
 
 
 class Arch(jm.force.AbstractEnergyForceField):

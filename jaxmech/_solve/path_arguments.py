@@ -23,9 +23,7 @@ def finite_number(who: str, name: str, value: Any, *, positive: bool = False) ->
     """`value` as a float. `TypeError` or `ValueError` unless it is a finite real number, and `positive` where it must be."""
     array = real_array(who, name, value, ())
     if is_traced(array):
-        raise TypeError(
-            f"{who}: {name} must be a number that is known, and is being traced: the path is a loop on the host."
-        )
+        raise TypeError(f"{who}: {name} is being traced, and a path is a loop on the host.")
     if positive and not float(array) > 0:
         raise ValueError(f"{who}: {name} must be a positive number, got {value!r:.80}.")
     return float(array)

@@ -20,6 +20,7 @@ from .._runtime.argument_checks import check_counts, check_tolerances
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
+from .._sparse.block_matrix import BlockMatrix
 from .path_problem import PathProblem, Tangent
 
 CONTROLS = ("load", "displacement", "arc_length")
@@ -179,4 +180,5 @@ def unstable_directions(problem: PathProblem, u: Fields, load: Array) -> Array:
     """The negative eigenvalues of the tangent: directions of instability. `UNKNOWN` where it is not symmetric."""
     equilibrium = problem.at(load)
     K = equilibrium.linear_system.constrain(equilibrium.system, equilibrium.operator(u))
+    assert isinstance(K, BlockMatrix)
     return negative_eigenvalues(K) if K.symmetric else jnp.full((), UNKNOWN, jnp.int32)
