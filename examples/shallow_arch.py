@@ -1,8 +1,7 @@
 """A shallow arch that snaps through, its thickness tuned by the gradient of the load at which it does.
 
 The equilibria of a pinned arch under a load in its middle are followed through limit points. Then the thickness of its links
-is changed, their mass kept, to raise the first limit load by its exact gradient. The path of the arch that comes out is
-followed as well, for another instability might come first there.
+is changed, their mass kept, to raise the first limit load by its exact gradient; another instability might come first then.
 
     python examples/shallow_arch.py [--picture output/arch.png]
 """
@@ -43,13 +42,12 @@ class Hinge(jm.force.AbstractEnergyForceField):
 
 def arch(growth, load):
     """The arch of links `exp(growth)` times as thick, to scale, pushed down in the middle."""
-    t = thickness(growth)
-    bending = YOUNG * LINKS * (0.5 * (t[1:] + t[:-1])) ** 3 / 12
+    t, bent = thickness(growth), YOUNG * LINKS / 12 * (0.5 * (thickness(growth)[1:] + thickness(growth)[:-1])) ** 3
     return jm.System(
         {"arch": jm.Vec2()},
         forces={
             "links": jm.force.Springs((("arch", range(LINKS)), ("arch", range(1, LINKS + 1))), YOUNG * t / LENGTHS, LENGTHS),
-            "hinges": Hinge([("arch", range(i, LINKS - 1 + i)) for i in range(3)], bending, ANGLES),
+            "hinges": Hinge([("arch", range(i, LINKS - 1 + i)) for i in range(3)], bent, ANGLES),
             "load": jm.force.ConstantForce(("arch", [LINKS // 2]), load * jnp.array([[0.0, -1.0]])),
         },
         constraints={"pins": jm.constraint.Fixed(("arch", [0, LINKS]))},
