@@ -46,6 +46,8 @@ from ._scene.stencil import Stencil as Stencil
 from ._scene.stencil import Stencils as Stencils
 from ._scene.stencil import stencils as stencils
 from ._solve.buckling import buckling as buckling
+from ._solve.critical_point import critical_point as critical_point
+from ._solve.follow_path import follow_path as follow_path
 from ._solve.modes import modes as modes
 from ._solve.static import reactions as reactions
 from ._solve.static import static_solve as static_solve

@@ -28,11 +28,15 @@ from ._linear_system.pattern_union import share_pattern as share_pattern
 from ._linear_system.precomputed import PrecomputedMatrixSystem as PrecomputedMatrixSystem
 from ._linear_system.preconditioned import PreconditionedMatrixFreeSystem as PreconditionedMatrixFreeSystem
 from ._solve.buckling import Buckling as Buckling
+from ._solve.critical_point import CriticalPoint as CriticalPoint
 from ._solve.equilibrium import AbstractEquilibrium as AbstractEquilibrium
 from ._solve.equilibrium import NewtonInfo as NewtonInfo
 from ._solve.linear_problem import LinearProblem as LinearProblem
 from ._solve.modes import Modes as Modes
 from ._solve.modes import ModesInfo as ModesInfo
+from ._solve.path import CutBack as CutBack
+from ._solve.path import Path as Path
+from ._solve.path import PathInfo as PathInfo
 from ._solve.solve_equilibrium import solve_equilibrium as solve_equilibrium
 from ._solve.static import StaticSolution as StaticSolution
 from ._solve.static import static_problem as static_problem

@@ -120,3 +120,10 @@ def test_embedded_surface(tmp_path):
 def test_newmark():
     newmark, euler = load("newmark").main(steps=100)
     assert abs(newmark) < 1e-3 and euler < -1e-2  # of second and of first order, on a top that turns by four radians
+
+
+def test_shallow_arch(tmp_path):
+    picture = tmp_path / "arch.png"
+    before, after, first = load("shallow_arch").main(steps=4, picture=picture)
+    assert first == "limit" and 1.05 < after / before < 1.15  # four steps of the exact gradient, nearly all there is to gain
+    assert picture.stat().st_size > 10_000

@@ -43,6 +43,7 @@ HANDED_OUT = {
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
+    *("CriticalPoint", "CutBack", "Path", "PathInfo"),
     *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "StepInfo", "Trajectory"),
 }
 # A state is data: what is in it is looked at where it is used (`test_a_state_is_refused_leaf_by_leaf`). The functions that
@@ -216,12 +217,15 @@ FAIR = {
     **{(f"ReferenceElement.{name}", "xi"): PLACES for name in ("shape", "shape_gradients")},
     # A step by itself, and a matrix of which nothing is kept.
     **{(name, "carry"): {"None"} for name in ("ImplicitEuler.step", "MatrixLinearSystem.using")},
+    # Which way; from the end; any words.
+    **{("follow_path", name): {"negative"} for name in ("to", "load", "direction")},
+    **{("Path.at", "number"): {"negative"}, ("draw_path", "label"): {"a word"}},
     # What is run over devices is the user's.
     ("over_devices", "function"): {"a function", "a class"},
     ("element_forms", "function"): {"a function", "a class"},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
-SOLVES |= {"solve_equilibrium"}
+SOLVES |= {"solve_equilibrium", "follow_path", "critical_point"}
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "multiplier", "parents", "parent", "state", "joints", "nodes", "frames")}
 ALIASES |= {"points": ("nodes",), "alpha": ("alpha_i",)}

@@ -275,6 +275,7 @@ call(
     state=STATE,
     linear_system=late(linear_system),
     solver=jm.solver.Dense(),
+    method="newton",
     rtol=1e-8,
     atol=1e-9,
     max_steps=9,
@@ -293,6 +294,48 @@ call(
     count=1,
     throw=True,
 )
+_PRESSED = late(lambda: jm.MatrixLinearSystem.build(pressed(jnp.ones(())), column()))
+call(
+    "follow_path",
+    scene=pressed,
+    start=late(column),
+    linear_system=_PRESSED,
+    solver=jm.solver.Dense(),
+    control="arc_length",
+    step=0.1,
+    steps=1,
+    to=0.1,
+    load=0.0,
+    displacement=("p", 1, 0),
+    direction=1,
+    amplitude=0.1,
+    iterations=4,
+    max_iterations=12,
+    shortest=1e-4,
+    longest=100.0,
+    rtol=1e-8,
+    atol=1e-9,
+    critical=True,
+    throw=True,
+)
+
+
+@functools.cache
+def pressed_path() -> jm.solver.Path:
+    return jm.follow_path(pressed, column(), step=0.5, steps=3, displacement=("p", 1, 0))
+
+
+call(
+    "critical_point",
+    scene=pressed,
+    near=late(lambda: pressed_path().critical[0]),
+    linear_system=_PRESSED,
+    solver=jm.solver.Dense(),
+    rtol=1e-8,
+    atol=1e-9,
+    throw=True,
+)
+method("Path.at", pressed_path, number=1)
 call(
     "ImplicitEuler",
     linear_system=late(linear_system),
@@ -547,6 +590,7 @@ method("ReferenceElement.shape_gradients", REFERENCE, xi=np.array([0.2, 0.3]))
 method("ReferenceElement.quadrature", REFERENCE, degree=2)
 call("vertex_normals", points=np.asarray(SKIN.points), cells=np.asarray(SKIN.cells))
 call("spy", matrix=late(block), axes=None)
+call("draw_path", path=late(pressed_path), axes=None, label="loads", color="#d9772b")
 call(
     "draw_surface",
     points=np.asarray(SKIN.points),

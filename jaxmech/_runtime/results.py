@@ -123,6 +123,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
         "a derivative. Sums of the equal eigenvalues have one; or break the symmetry of the scene."
     )
+    sharp_turn = (
+        "a step along a path left its tangent by more than 60 degrees, onto another path or back. Take smaller steps "
+        "(step=)."
+    )
 
 
 class FailedComputation(ArithmeticError):

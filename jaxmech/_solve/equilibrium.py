@@ -21,6 +21,7 @@ from .._runtime.argument_checks import check_choice, check_counts, check_instanc
 from .._runtime.array_types import Array
 
 LINE_SEARCHES = ("finite", "residual", "none")
+METHODS = ("newton", "trust_region", "dynamic_relaxation")
 
 
 class AbstractEquilibrium(eqx.Module):
@@ -128,8 +129,10 @@ class NewtonOptions:
     line_search: str = "finite"
     halvings: int = 12
     derivatives_of: str = ""
+    method: str = "newton"
 
     def __post_init__(self):
+        check_choice("Newton", "method", self.method, METHODS)
         check_choice("Newton", "line_search", self.line_search, LINE_SEARCHES)
         check_counts("Newton", max_steps=self.max_steps, load_steps=self.load_steps)
         check_tolerances("Newton", rtol=self.rtol, atol=self.atol)

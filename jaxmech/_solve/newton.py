@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._linear_solver.base.derivative import constant, derivative_solve
-from .._linear_solver.base.outcome import reason
-from .._linear_solver.base.vectors import choose, norm
+from .._linear_solver.base.vectors import choose
 from .._linear_solver.default import default_solver
 from .._linear_solver.krylov.preconditioned_gmres import Nearby
 from .._model.constraint_projection import has_prescribed_motion, project
@@ -26,57 +25,18 @@ from .._model.internal import with_internal
 from .._model.system import State
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
+from .dynamic_relaxation import dynamic_relaxation
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .linear_problem import LinearProblem
-from .rounding import of_multipliers, rounding_floor
-
-_TRAVELLED = 1e-2  # roots of the rounding unit that a prescribed motion may be off by, relative to its size
-
-
-class _Progress(eqx.Module):
-    u: Fields  # the last point accepted
-    residual: Array
-    d: Fields  # the step to try from there, times alpha
-    alpha: Array
-    scale: Array  # what the relative tolerance refers to: the norm of the first step's right-hand side
-    gap_scale: Array
-    floor: Array
-    slack: Array  # the residual of constraints with multipliers that is near enough to nil
-    steps: Array  # linear solves done
-    history: Array
-    linear_steps: Array
-    unconstrained_state: Array
-    result: Any
-    going: Array
-
-
-def _linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *, moved: bool) -> tuple[Any, Fields]:
-    """One Newton step's linear system: the operator, and the free part of the right-hand side; the rest of it is the gap.
-
-    `moved`: whether the gap may be more than nothing.
-    """
-    b = R
-    if moved:
-        lifted = A0.mv(gap)
-        b = {s: b[s] - lifted[s] for s in b}
-    return problem.linear_system.constrain(problem.system, A0), project(problem.system, b)
-
-
-def _linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, solver: Any, *, moved: bool):
-    """The operator of one Newton step, the free part of the right-hand side, the solution, and how the solve ended."""
-    A, free = _linearised(problem, A0, R, gap, moved=moved)
-    solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
-    solution = lx.linear_solve(A, free, solver, throw=False)
-    # Constrained directions are excluded from the norm: there `A` is the identity, whose unit is not that of the others.
-    d = {s: solution.value[s] + gap[s] for s in gap} if moved else solution.value
-    return A, free, d, solution
+from .newton_iteration import Progress, linearised, newton_iteration
+from .trust_region import trust_region
 
 
 def linear_problem(problem: AbstractEquilibrium, u: Fields) -> LinearProblem:
     """The linear system of the Newton step from `u`."""
     R, gap = problem.residual(u), problem.gap(u)
     moved = has_prescribed_motion(problem.system)
-    A, free = _linearised(problem, problem.operator(u), R, gap, moved=moved)
+    A, free = linearised(problem, problem.operator(u), R, gap, moved=moved)
     return LinearProblem(A, {s: free[s] + gap[s] for s in free}, eqx.Partial(_stepped, problem, u))
 
 
@@ -84,110 +44,15 @@ def _stepped(problem: AbstractEquilibrium, u: Fields, d: Fields) -> State:
     return problem.state(problem.move(u, d))
 
 
-def _converged(problem: AbstractEquilibrium, options: NewtonOptions, p: _Progress, R: Fields, gap_norm, u) -> Array:
-    residual = norm(R)
-    eps = jnp.finfo(residual.dtype).eps
-    if options.rtol is None:
-        tolerance = jnp.maximum(jnp.sqrt(eps) * p.scale + options.atol, p.floor)
-    else:
-        # A start that is an equilibrium to rounding has no scale of its own to be measured by.
-        tolerance = options.rtol * p.scale + options.atol
-        tolerance = jnp.where(p.scale <= p.floor, jnp.maximum(tolerance, p.floor), tolerance)
-    travelled = gap_norm <= jnp.maximum(_TRAVELLED * jnp.sqrt(eps) * p.gap_scale, 16 * eps * norm(problem.rounding(u)))
-    if problem.system.multiplier_states:
-        travelled &= norm(of_multipliers(problem, R)) <= p.slack
-    nothing_to_do = (residual == 0) & (gap_norm == 0)
-    return nothing_to_do | ((p.steps > 0) & (residual <= tolerance) & travelled)
-
-
-def _direction(problem: AbstractEquilibrium, solver: Any, p: _Progress, R: Fields, gap: Fields) -> _Progress:
-    """The next Newton step from `p.u`."""
-    A0 = problem.operator(p.u)
-    moved = has_prescribed_motion(problem.system)
-    _, free, d, solution = _linear_solve(problem, A0, R, gap, solver, moved=moved)
-    solved = solution.result == lx.RESULTS.successful
-    unconstrained = solution.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
-    floor, slack = rounding_floor(problem, A0, p.u)
-    # A matrix that is not finite is singular to any solver.
-    failure = RESULTS.where(jnp.isfinite(floor), reason(solution), RESULTS.not_finite)
-    return _Progress(
-        p.u,
-        p.residual,
-        d,
-        jnp.ones_like(p.alpha),
-        jnp.where(p.steps == 0, norm(free), p.scale),
-        jnp.where(p.steps == 0, norm(gap), p.gap_scale),
-        floor,
-        slack,
-        p.steps + 1,
-        p.history,
-        p.linear_steps + jnp.asarray(solution.stats["num_steps"], jnp.int32),
-        jnp.where(solved, -1, unconstrained),
-        RESULTS.where(solved, p.result, failure),
-        solved,
-    )
-
-
-def _advance(problem: AbstractEquilibrium, options: NewtonOptions, solver: Any, p: _Progress) -> _Progress:
-    """Evaluate the trial point; halve the step, stop, or accept it and find the next step.
-
-    The one place where the residual is evaluated and the one place where a matrix is assembled: each appears once in
-    the compiled program, which is what its compilation costs.
-    """
-    trial = problem.move(p.u, {s: p.alpha * a for s, a in p.d.items()})
-    R, gap = problem.residual(trial), problem.gap(trial)
-    free = project(problem.system, R)
-    residual, gap_norm = norm(free), norm(gap)
-    valid, finite = problem.is_valid(trial), jnp.isfinite(residual) & jnp.isfinite(gap_norm)
-    good, shortest = finite & valid, p.alpha <= 0.5**options.halvings
-    accepted = finite if options.line_search == "none" else good
-    if options.line_search == "residual":
-        reduced = residual <= (1 - 1e-4 * p.alpha) * jnp.maximum(p.residual, p.scale)
-        accepted = good & (reduced | shortest | (residual <= p.floor) | (p.steps == 0))
-    failed = ~accepted & (shortest | (p.steps == 0) | (options.line_search == "none"))
-    converged = accepted & _converged(problem, options, p, free, gap_norm, trial)
-    result = RESULTS.where(valid, RESULTS.not_finite, RESULTS.inverted_element)
-    result = RESULTS.where(failed, result, p.result)
-    exhausted = accepted & ~converged & (p.steps >= options.max_steps)
-    result = RESULTS.where(exhausted, RESULTS.not_converged, result)
-    if options.rtol is not None:
-        stuck = accepted & ~converged & (p.steps > 1) & (residual <= p.floor) & (residual > 0.5 * p.residual)
-        result = RESULTS.where(stuck, RESULTS.residual_floor, result)
-    going = ~converged & (result == RESULTS.successful)
-    u = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), trial, p.u)
-    p = eqx.tree_at(
-        lambda q: (q.u, q.residual, q.alpha, q.history, q.result, q.going),
-        p,
-        (
-            u,
-            jnp.where(accepted, residual, p.residual),
-            0.5 * p.alpha,
-            p.history.at[p.steps].set(jnp.where(accepted, residual, p.history[p.steps])),
-            result,
-            going,
-        ),
-    )
-    return jax.lax.cond(going & accepted, lambda p: _direction(problem, solver, p, R, gap), lambda p: p, p)
-
-
-def _solve_one(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any, going: Array) -> _Progress:
-    """Iterate to convergence from `u`; not at all unless `going`."""
-    dtype = jnp.result_type(*jax.tree.leaves(u))
-    zero, one, count = jnp.zeros((), dtype), jnp.ones((), dtype), jnp.zeros((), jnp.int32)
-    still = jax.tree.map(jnp.zeros_like, jax.eval_shape(lambda: problem.residual(u)))
-    history = jnp.full(options.max_steps + 1, -1.0, dtype)
-    start = _Progress(
-        u, zero, still, one, zero, zero, zero, zero, count, history, count, count - 1, RESULTS.successful, jnp.asarray(going)
-    )
-    return jax.lax.while_loop(lambda p: p.going, lambda p: _advance(problem, options, solver, p), start)
-
-
 @eqx.filter_custom_jvp
 def newton_solve(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any):
     """The solution from the start `u`, load step by load step, and what happened."""
+    iterate = {"newton": newton_iteration, "trust_region": trust_region, "dynamic_relaxation": dynamic_relaxation}[
+        options.method
+    ]
     first, count = u, jnp.zeros((), jnp.int32)
     if options.load_steps == 1:
-        p = _solve_one(problem, u, options, solver, jnp.array(True))
+        p = iterate(problem, u, options, solver, jnp.array(True))
         result, fault = _diagnosed(problem, first, p.result, lambda: _tried(problem, p), count)
         return p.u, NewtonInfo(
             result, p.steps, p.history[None], p.residual, p.floor, p.linear_steps, p.unconstrained_state, fault
@@ -197,7 +62,7 @@ def newton_solve(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
     def step(carry, load):
         u, result, steps, linear_steps, tried, done = carry
         part, going = problem.at_load(load, start), result == RESULTS.successful
-        p = _solve_one(part, u, options, solver, going)
+        p = iterate(part, u, options, solver, going)
         tried = choose(going, _tried(part, p), tried)
         result = RESULTS.where(going, p.result, result)
         done = done + (result == RESULTS.successful)
@@ -216,7 +81,7 @@ def newton_solve(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
     return u, NewtonInfo(result, steps, history, residual[-1], floor[-1], linear_steps, jnp.max(unconstrained), fault)
 
 
-def _tried(problem: AbstractEquilibrium, p: _Progress) -> Fields:
+def _tried(problem: AbstractEquilibrium, p: Progress) -> Fields:
     """The last point at which the residual was evaluated, after which the step was halved."""
     return problem.move(p.u, {s: 2 * p.alpha * a for s, a in p.d.items()})
 
@@ -245,7 +110,7 @@ def _newton_solve_jvp(primals, tangents):
         for a, d in zip((R, gap), rates, strict=True)
     )
     A0 = problem.operator(u)
-    A, free = _linearised(problem, A0, dR, dgap, moved=bool(problem.system.projections))
+    A, free = linearised(problem, A0, dR, dgap, moved=bool(problem.system.projections))
     solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
     if problem.is_exact():
         d = derivative_solve(A, free, solver, options.derivatives_of)

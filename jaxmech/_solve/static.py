@@ -32,6 +32,7 @@ from .history import solved_by_steps
 from .linear_problem import LinearProblem
 from .newton import linear_problem, newton_solve
 
+_MOST_STEPS = {"newton": 50, "trust_region": 200, "dynamic_relaxation": 20_000}
 _STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
 
 
@@ -120,20 +121,26 @@ def static_solve(
     linear_system: AbstractLinearSystem | None = None,
     solver: lx.AbstractLinearSolver | None = None,
     *,
+    method: str = "newton",
     rtol: float | None = None,
     atol: float = 0.0,
-    max_steps: int = 50,
+    max_steps: int | None = None,
     load_steps: int = 1,
     line_search: str = "finite",
     dt: Any = None,
     throw: bool = True,
 ) -> StaticSolution:
-    """The equilibrium reached from `state` by Newton's method, at `state.time`.
+    """The equilibrium reached from `state` by Newton's method, or another, at `state.time`.
 
     `linear_system`: made with `MatrixLinearSystem.build`, or a `MatrixFreeSystem`; built here if none is given (not
     under `jit`). `solver`: a lineax solver, `default_solver` unless given. Converged when the residual norm over the
     free directions is at most `rtol` times that of the first step's right-hand side, plus `atol` [N]; `rtol=None` takes
     the square root of the rounding unit, or the rounding floor of the residual where that is higher.
+    `method`: `"newton"`; `"trust_region"`, Newton's steps shortened by `(K + s D) d = f` until the work of the force out
+    of balance is what the matrix foretells: to stable equilibria only, also from where the matrix is singular or indefinite
+    (needs a matrix); `"dynamic_relaxation"`, the motion of a fictitious mass, stopped at every peak of its kinetic energy:
+    no matrix, many cheap steps, stable equilibria only. `max_steps`: 50 iterations, 200 of the trust region, 20000 of
+    relaxation unless given.
     `load_steps`: the out-of-balance force at the start, and the prescribed motion, are applied in equal parts.
     `line_search`: `"finite"` halves a step that inverts an element or is not finite; `"residual"` also one that does
     not reduce the residual; `"none"`.
@@ -145,8 +152,8 @@ def static_solve(
     and `dt`, and by the positions at which constraints hold nodes; nothing depends on the rest of the start, but for load
     steps with internal variables, whose end depends on what lies between. Raises `FailedComputation`
     (under `jit`, JAX's run-time error) with the reason unless `throw=False`, which leaves it in `info.result`.
-    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapter 11; M. Blondel et al., arXiv:2105.15183
-    (implicit differentiation).
+    Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, chapters 4 and 11; M. R. Barnes, Int. J. Space
+    Structures 14 (1999) 89, doi:10.1260/0266351991494722 (relaxation); M. Blondel et al., arXiv:2105.15183 (derivatives).
 
     Example:
 
@@ -162,9 +169,14 @@ def static_solve(
             raise ValueError(f"static_solve: dt must not be negative, got {float(dt)}.")
         dt = jnp.asarray(dt, state.time.dtype)
     raises = throw and is_traced((system, state, dt))
-    options = NewtonOptions(
-        rtol, atol, max_steps, load_steps, line_search, derivatives_of=DERIVATIVE.format("static_solve") if raises else ""
-    )
+    most = _MOST_STEPS.get(str(method), 1) if max_steps is None else max_steps
+    who = DERIVATIVE.format("static_solve") if raises else ""
+    options = NewtonOptions(rtol, atol, most, load_steps, line_search, derivatives_of=who, method=method)
+    if method != "newton" and system.multiplier_constraints:
+        raise ValueError(
+            f"static_solve: method '{method}' goes downhill, and {[*system.multiplier_constraints]} have multipliers, which "
+            "make an equilibrium a saddle; take method='newton'."
+        )
     if solver is not None:
         check_instance("static_solve", "solver", solver, lx.AbstractLinearSolver)
     if linear_system is None:

@@ -168,7 +168,7 @@ def _vectors_jvp(primals, tangents):
     pinned = raise_if(found.pinned, jnp.any(found.repeated), {"who": "the derivative of modes"}, repeated)
 
     def solve(free, value, rhs):
-        A = _constrained(K.plus(M.scaled(-value)), free)
+        A = held(K.plus(M.scaled(-value)), free)
         return lx.linear_solve(A, {s: free[s] * rhs[s] for s in rhs}, default_solver(A)).value
 
     y = jax.vmap(solve)(pinned, values, {s: Mx[s] * rate[:, None, None] - r[s] for s in r})
@@ -189,7 +189,7 @@ def _residual_rate(K: BlockMatrix, M: BlockMatrix, tangents: Any, values: Array,
     return {s: k[s] - values[:, None, None] * m[s] for s in x}
 
 
-def _constrained(A: BlockMatrix, free: dict[str, Array]) -> BlockMatrix:
+def held(A: BlockMatrix, free: dict[str, Array]) -> BlockMatrix:
     """`F A F + (I - F)` for a diagonal `F` of zeros and ones, `{state: (nodes, deriv_size)}`."""
     entries = {}
     for (r, c), entry in A.entries.items():

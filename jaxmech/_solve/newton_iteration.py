@@ -1,0 +1,163 @@
+"""Newton's iteration to one equilibrium. One step solves `(P A P + I - P) d = P (R - A g) + g`, `A = -dR/du`."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from .._linear_solver.base.outcome import reason
+from .._linear_solver.base.vectors import norm
+from .._linear_solver.default import default_solver
+from .._model.constraint_projection import has_prescribed_motion, project
+from .._model.dynamics import Fields
+from .._runtime.array_types import Array
+from .._runtime.results import RESULTS
+from .equilibrium import AbstractEquilibrium, NewtonOptions
+from .rounding import of_multipliers, rounding_floor
+
+_TRAVELLED = 1e-2  # roots of the rounding unit that a prescribed motion may be off by, relative to its size
+
+
+class Progress(eqx.Module):
+    u: Fields  # the last point accepted
+    residual: Array
+    d: Fields  # the step to try from there, times alpha
+    alpha: Array
+    scale: Array  # what the relative tolerance refers to: the norm of the first step's right-hand side
+    gap_scale: Array
+    floor: Array
+    slack: Array  # the residual of constraints with multipliers that is near enough to nil
+    steps: Array  # linear solves done
+    history: Array
+    linear_steps: Array
+    unconstrained_state: Array
+    result: Any
+    going: Array
+
+
+def linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *, moved: bool) -> tuple[Any, Fields]:
+    """One Newton step's linear system: the operator, and the free part of the right-hand side; the rest of it is the gap.
+
+    `moved`: whether the gap may be more than nothing.
+    """
+    b = R
+    if moved:
+        lifted = A0.mv(gap)
+        b = {s: b[s] - lifted[s] for s in b}
+    return problem.linear_system.constrain(problem.system, A0), project(problem.system, b)
+
+
+def linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, solver: Any, *, moved: bool):
+    """The operator of one Newton step, the free part of the right-hand side, the solution, and how the solve ended."""
+    A, free = linearised(problem, A0, R, gap, moved=moved)
+    solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
+    solution = lx.linear_solve(A, free, solver, throw=False)
+    # Constrained directions are excluded from the norm: there `A` is the identity, whose unit is not that of the others.
+    d = {s: solution.value[s] + gap[s] for s in gap} if moved else solution.value
+    return A, free, d, solution
+
+
+def converged(problem: AbstractEquilibrium, options: NewtonOptions, p: Progress, R: Fields, gap_norm, u) -> Array:
+    """Whether the free part `R` of the residual, and the gap, are near enough to nil."""
+    residual = norm(R)
+    eps = jnp.finfo(residual.dtype).eps
+    if options.rtol is None:
+        tolerance = jnp.maximum(jnp.sqrt(eps) * p.scale + options.atol, p.floor)
+    else:
+        # A start that is an equilibrium to rounding has no scale of its own to be measured by.
+        tolerance = options.rtol * p.scale + options.atol
+        tolerance = jnp.where(p.scale <= p.floor, jnp.maximum(tolerance, p.floor), tolerance)
+    travelled = gap_norm <= jnp.maximum(_TRAVELLED * jnp.sqrt(eps) * p.gap_scale, 16 * eps * norm(problem.rounding(u)))
+    if problem.system.multiplier_states:
+        travelled &= norm(of_multipliers(problem, R)) <= p.slack
+    nothing_to_do = (residual == 0) & (gap_norm == 0)
+    return nothing_to_do | ((p.steps > 0) & (residual <= tolerance) & travelled)
+
+
+def _direction(problem: AbstractEquilibrium, solver: Any, p: Progress, R: Fields, gap: Fields) -> Progress:
+    """The next Newton step from `p.u`."""
+    A0 = problem.operator(p.u)
+    moved = has_prescribed_motion(problem.system)
+    _, free, d, solution = linear_solve(problem, A0, R, gap, solver, moved=moved)
+    solved = solution.result == lx.RESULTS.successful
+    unconstrained = solution.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
+    floor, slack = rounding_floor(problem, A0, p.u)
+    # A matrix that is not finite is singular to any solver.
+    failure = RESULTS.where(jnp.isfinite(floor), reason(solution), RESULTS.not_finite)
+    return Progress(
+        p.u,
+        p.residual,
+        d,
+        jnp.ones_like(p.alpha),
+        jnp.where(p.steps == 0, norm(free), p.scale),
+        jnp.where(p.steps == 0, norm(gap), p.gap_scale),
+        floor,
+        slack,
+        p.steps + 1,
+        p.history,
+        p.linear_steps + jnp.asarray(solution.stats["num_steps"], jnp.int32),
+        jnp.where(solved, -1, unconstrained),
+        RESULTS.where(solved, p.result, failure),
+        solved,
+    )
+
+
+def _advance(problem: AbstractEquilibrium, options: NewtonOptions, solver: Any, p: Progress) -> Progress:
+    """Evaluate the trial point; halve the step, stop, or accept it and find the next step.
+
+    The one place where the residual is evaluated and the one place where a matrix is assembled: each appears once in
+    the compiled program, which is what its compilation costs.
+    """
+    trial = problem.move(p.u, {s: p.alpha * a for s, a in p.d.items()})
+    R, gap = problem.residual(trial), problem.gap(trial)
+    free = project(problem.system, R)
+    residual, gap_norm = norm(free), norm(gap)
+    valid, finite = problem.is_valid(trial), jnp.isfinite(residual) & jnp.isfinite(gap_norm)
+    good, shortest = finite & valid, p.alpha <= 0.5**options.halvings
+    accepted = finite if options.line_search == "none" else good
+    if options.line_search == "residual":
+        reduced = residual <= (1 - 1e-4 * p.alpha) * jnp.maximum(p.residual, p.scale)
+        accepted = good & (reduced | shortest | (residual <= p.floor) | (p.steps == 0))
+    failed = ~accepted & (shortest | (p.steps == 0) | (options.line_search == "none"))
+    done = accepted & converged(problem, options, p, free, gap_norm, trial)
+    result = RESULTS.where(valid, RESULTS.not_finite, RESULTS.inverted_element)
+    result = RESULTS.where(failed, result, p.result)
+    exhausted = accepted & ~done & (p.steps >= options.max_steps)
+    result = RESULTS.where(exhausted, RESULTS.not_converged, result)
+    if options.rtol is not None:
+        stuck = accepted & ~done & (p.steps > 1) & (residual <= p.floor) & (residual > 0.5 * p.residual)
+        result = RESULTS.where(stuck, RESULTS.residual_floor, result)
+    going = ~done & (result == RESULTS.successful)
+    u = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), trial, p.u)
+    p = eqx.tree_at(
+        lambda q: (q.u, q.residual, q.alpha, q.history, q.result, q.going),
+        p,
+        (
+            u,
+            jnp.where(accepted, residual, p.residual),
+            0.5 * p.alpha,
+            p.history.at[p.steps].set(jnp.where(accepted, residual, p.history[p.steps])),
+            result,
+            going,
+        ),
+    )
+    return jax.lax.cond(going & accepted, lambda p: _direction(problem, solver, p, R, gap), lambda p: p, p)
+
+
+def beginning(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, going: Array) -> Progress:
+    """Before the first residual at `u` is known."""
+    dtype = jnp.result_type(*jax.tree.leaves(u))
+    zero, one, count = jnp.zeros((), dtype), jnp.ones((), dtype), jnp.zeros((), jnp.int32)
+    still = jax.tree.map(jnp.zeros_like, jax.eval_shape(lambda: problem.residual(u)))
+    history = jnp.full(options.max_steps + 1, -1.0, dtype)
+    return Progress(
+        u, zero, still, one, zero, zero, zero, zero, count, history, count, count - 1, RESULTS.successful, jnp.asarray(going)
+    )
+
+
+def newton_iteration(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any, going: Array) -> Progress:
+    """Iterate to convergence from `u`; not at all unless `going`."""
+    start = beginning(problem, u, options, going)
+    return jax.lax.while_loop(lambda p: p.going, lambda p: _advance(problem, options, solver, p), start)

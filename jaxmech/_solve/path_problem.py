@@ -1,0 +1,92 @@
+"""The equilibria of a scene under a load factor: one residual more unknown than equations, whose solutions are a path."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from .._linear_solver.base.outcome import reason
+from .._linear_solver.base.vectors import norm
+from .._linear_solver.default import default_solver
+from .._linear_system.base import AbstractLinearSystem
+from .._model.constraint_projection import has_prescribed_motion, project
+from .._model.dynamics import Fields, kinematics
+from .._model.system import System
+from .._runtime.array_types import Array
+from .newton_iteration import linearised
+from .rounding import rounding_floor
+from .static import StaticEquilibrium
+
+
+class Coordinate(eqx.Module):
+    """One coordinate of one node, of a main or of a mapped state: what is measured along a path."""
+
+    state: str = eqx.field(static=True)
+    node: Array
+    component: Array
+
+    def of(self, system: System, position: Fields) -> Array:
+        return kinematics(system, position)[self.state][self.node, self.component]
+
+
+class PathProblem(eqx.Module):
+    """`R(u, mu) = 0` in the free directions, `g(u, mu) = 0` in those that a constraint prescribes."""
+
+    scene: Callable[[Array], System]
+    linear_system: AbstractLinearSystem
+    time: Array
+    coordinate: Coordinate | None
+
+    def at(self, load: Array) -> StaticEquilibrium:
+        return StaticEquilibrium(self.scene(load), self.linear_system, self.time)
+
+    def measured(self, u: Fields, load: Array) -> Array:
+        """The coordinate that is followed; nil if none is."""
+        if self.coordinate is None:
+            return jnp.zeros_like(load)
+        return self.coordinate.of(self.scene(load), u)
+
+
+class Tangent(eqx.Module):
+    """The linearised problem at one point: `A du = R + q dmu` in the free directions, `du = g + p dmu` in the others."""
+
+    A: lx.AbstractLinearOperator  # P A P + I - P
+    unconstrained: lx.AbstractLinearOperator
+    force: Fields  # the free part of R, less what the gap displaces
+    load: Fields  # q, the same of dR/dmu
+    gap: Fields
+    gap_rate: Fields  # p
+    residual: Array
+    floor: Array
+
+    @classmethod
+    def of(cls, problem: PathProblem, u: Fields, load: Array) -> "Tangent":
+        def state_of(load: Array) -> tuple[Fields, Fields]:
+            equilibrium = problem.at(load)
+            return equilibrium.residual(u), equilibrium.gap(u)
+
+        (R, gap), (R_rate, gap_rate) = jax.jvp(state_of, (load,), (jnp.ones_like(load),))
+        equilibrium = problem.at(load)
+        moved = has_prescribed_motion(equilibrium.system)
+        A0 = equilibrium.operator(u)
+        A, force = linearised(equilibrium, A0, R, gap, moved=moved)
+        _, rate = linearised(equilibrium, A0, R_rate, gap_rate, moved=moved)
+        residual = norm(project(equilibrium.system, R))
+        return cls(A, A0, force, rate, gap, gap_rate, residual, rounding_floor(equilibrium, A0, u)[0])
+
+    def solver(self, solver: Any) -> Any:
+        return default_solver(self.A) if solver is None else solver
+
+    def directions(self, solver: Any) -> tuple[Fields, Fields, Any, Array]:
+        """`A^-1` of the force and of the load, gaps included: the way back to the path, and the way along it. How the
+        solves ended, and the state that nothing holds."""
+        solver = self.solver(solver)
+        factor = solver.init(self.A, {})
+        back, along = (lx.linear_solve(self.A, b, solver, state=factor, throw=False) for b in (self.force, self.load))
+        loose = back.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
+        d = {s: back.value[s] + self.gap[s] for s in self.gap}
+        rate = {s: along.value[s] + self.gap_rate[s] for s in self.gap}
+        return d, rate, reason(back), loose

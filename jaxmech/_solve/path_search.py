@@ -1,0 +1,123 @@
+"""What lies between two points of a path: limit points and bifurcations, and where a displacement turns."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._linear_solver.eigen.inertia import UNKNOWN
+from .._model.dynamics import Fields
+from .._runtime.array_types import Array
+from .._runtime.results import RESULTS
+from .bordered_system import Critical, find_critical, softest_mode
+from .path_problem import PathProblem
+from .path_step import Control, PathOptions, PathPoint, Scales, corrected, scaled, unstable_directions
+
+_HALVINGS = 8  # of a step in which two critical points are looked for
+_TURNED = 1e-10  # how exactly a turning point is found, as a part of its step
+_MOST = 30
+_ACROSS = 1e-4  # the cosine between the mode and the load below which a point is a bifurcation
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point with what tells whether something lies between it and the next: the number of unstable directions, and the
+    sign of the change of load along the path."""
+
+    point: PathPoint
+    unstable: int
+    sign: float
+
+
+class PathSearch:
+    """Looks between neighbours."""
+
+    def __init__(self, problem: PathProblem, newton: PathOptions, solver: Any, scales: Scales):
+        self.problem, self.newton, self.solver, self.scales = problem, newton, solver, scales
+
+    def place(self, point: PathPoint, sign: float, *, count: bool = True) -> Place:
+        """At a critical point nothing is counted: one of the eigenvalues is nil."""
+        return Place(point, int(unstable_directions(self.problem, point.u, point.load)) if count else UNKNOWN, sign)
+
+    def critical_points(self, a: Place, b: Place, halvings: int = _HALVINGS) -> list[tuple[str, Critical]]:
+        """In their order; each alone in its part of the step, if that can be done."""
+        if UNKNOWN in (a.unstable, b.unstable):
+            return []
+        changes, turns = abs(b.unstable - a.unstable), a.sign != b.sign
+        if not changes and not turns:
+            return []
+        if changes == 1:
+            found = self._critical("limit" if turns else "bifurcation", a, b)
+            if found is not None:
+                return [found]
+        middle = self._between(a, b, 0.5) if halvings else None
+        if middle is None:  # several at once, as symmetry makes them
+            kinds = ["limit"] * turns + ["bifurcation"] * (changes > turns) if changes != 1 else []
+            return [found for kind in kinds if (found := self._critical(kind, a, b)) is not None and found[0] == kind]
+        (du, dload), (du_a, dload_a) = b.point.travelled, middle.point.travelled
+        rest = {s: du[s] - du_a[s] for s in du}, dload - dload_a
+        b = replace(b, point=replace(b.point, travelled=rest))
+        return self.critical_points(a, middle, halvings - 1) + self.critical_points(middle, b, halvings - 1)
+
+    def turning_point(self, a: Place, b: Place) -> PathPoint | None:
+        """Where the displacement turns, by the method of false position (Illinois)."""
+        (low, at_low), (high, at_high) = (0.0, self._progress(a)), (1.0, self._progress(b))
+        if not at_low * at_high < 0:
+            return None
+        found = b
+        for _ in range(_MOST):
+            part = high - at_high * (high - low) / (at_high - at_low)
+            place = self._between(a, b, part)
+            if place is None:
+                return None
+            value, found = self._progress(place), place
+            if value * at_high < 0:
+                low, at_low = high, at_high
+            else:
+                at_low *= 0.5
+            moved, high, at_high = abs(part - high), part, value
+            if value == 0 or moved < _TURNED:
+                break
+        return found.point
+
+    def _progress(self, place: Place) -> float:
+        """The rate of the displacement along the path."""
+        point = place.point
+        along = (point.rate, jnp.ones_like(point.load))
+        return float(place.sign * point.measured_rate / self.scales.size(along))
+
+    def _between(self, a: Place, b: Place, part: float) -> Place | None:
+        """A point of the path at a part of the arc between two."""
+        predicted = scaled(part, b.point.travelled)
+        length = part * self.scales.size(b.point.travelled)
+        at = Control.of("arc_length", length, self.scales)
+        point = corrected(self.problem, self.newton, self.solver, at, (a.point.u, a.point.load), predicted)
+        if point.result != RESULTS.successful:
+            return None
+        along = (point.rate, jnp.ones_like(point.load))
+        return self.place(point, 1.0 if self.scales.dot(along, point.travelled) > 0 else -1.0)
+
+    def _critical(self, kind: str, a: Place, b: Place) -> tuple[str, Critical] | None:
+        """The critical point that lies between, looked for from either end."""
+        for place in (b, a):
+            point = place.point
+            mode = softest_mode(self.problem, self.solver, point.u, point.load)
+            found = self._found(kind, point.u, (point.load, mode, self.scales.load))
+            if kind == "limit" and found.slope < _ACROSS:  # where a branch meets another path its load may turn as well
+                found = self._found("bifurcation", found.u, (found.load, mode, self.scales.load))
+            passed = "limit" if found.slope > _ACROSS else "bifurcation"
+            meant = kind == "limit" or passed == kind
+            if found.result == RESULTS.successful and meant and self._lies_between(found, a, b):
+                return passed, found
+        return None
+
+    def _found(self, kind: str, u: Fields, start: tuple[Array, Fields, Array]) -> Critical:
+        return find_critical(self.problem, self.newton, self.solver, kind, u, start)
+
+    def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
+        whole = self._distance(a.point.u, a.point.load, b.point)
+        return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.1 * whole
+
+    def _distance(self, u: Fields, load: Array, other: PathPoint) -> float:
+        way = {s: x - other.u[s] for s, x in u.items()}, load - other.load
+        return float(self.scales.size(way))

@@ -1,0 +1,169 @@
+"""The walk along a path, on the host: how long the next step is, and whether it is taken."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._linear_solver.base.vectors import norm, zeros
+from .._model.dynamics import Fields
+from .._runtime.array_types import Array
+from .._runtime.results import RESULTS
+from .bordered_system import Critical
+from .path import CutBack
+from .path_problem import PathProblem
+from .path_search import PathSearch, Place
+from .path_step import Control, PathOptions, PathPoint, Scales, Way, corrected, scaled
+
+_GROWTH = 1.5  # of a step over the one before, at most
+_STRAIGHT = 0.5  # the cosine between a step and its tangent, at least
+_BENDS = 5  # steps in a row that are cut back for that; then the path has a kink,
+_JUMP = 4.0  # unless the step is longer than its tangent by this
+
+
+@dataclass(frozen=True)
+class WalkOptions:
+    """What a path is asked for: the arguments of `follow_path` of these names."""
+
+    control: str
+    step: float
+    steps: int
+    to: float | None
+    direction: int
+    iterations: int
+    shortest: float
+    longest: float
+    critical: bool
+
+
+class Walk:
+    """A path as far as it was found."""
+
+    def __init__(self, problem: PathProblem, newton: PathOptions, solver: Any, options: WalkOptions):
+        self.problem, self.newton, self.solver, self.options = problem, newton, solver, options
+        self.places: list[Place] = []
+        self.lengths: list[float] = []
+        self.critical: list[tuple[str, int, Critical]] = []
+        self.turns: list[tuple[Array, Array]] = []
+        self.cutbacks: list[CutBack] = []
+        self.result: Any = RESULTS.successful
+
+    def go(self, u: Fields, load: Array, branch: tuple[Fields, float] | None) -> None:
+        """Walk from here; along a mode, if one is given, with this amplitude."""
+        nothing = zeros(jax.eval_shape(lambda: self.problem.at(load).residual(u)))
+        still, step = (nothing, jnp.zeros_like(load)), jnp.full_like(load, self.options.step)
+        way = None
+        if branch is None:
+            first = self._corrected("load", 0.0, Scales(jnp.ones_like(load), step), (u, load), still)
+            size = norm(first.rate) * step
+            size = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
+        else:
+            mode, amplitude = branch
+            first = PathPoint.at(u, load, still, self.problem.measured(u, load))
+            size = jnp.full_like(load, amplitude)
+            way = scaled(self.options.direction * size / norm(mode), (mode, still[1]))
+        self.scales = Scales(size, step)
+        self.search = PathSearch(self.problem, self.newton, self.solver, self.scales)
+        self.last, self.result = first, first.result
+        self.places.append(self.search.place(first, float(self.options.direction), count=branch is None))
+        self.lengths.append(0.0)
+        if self.result == RESULTS.successful:
+            self._walk(way)
+
+    def _walk(self, way: Way | None) -> None:
+        options, bends = self.options, 0
+        length = first = self._first_length(way)
+        while len(self.lengths) <= options.steps and not self._finished():
+            taken = self._not_past_the_end(length)
+            predicted = self._predicted(taken) if way is None else scaled(taken, way)
+            here = self.places[-1].point
+            trial = self._corrected(options.control, taken, self.scales, (here.u, here.load), predicted)
+            self.last, result = trial, trial.result
+            if result == RESULTS.successful and self._leaves(trial, predicted, bends):
+                result, bends = RESULTS.sharp_turn, bends + 1
+            if result == RESULTS.successful:
+                self._accept(self._landed(trial), abs(taken))
+                growth = math.sqrt(options.iterations / max(int(trial.iterations), 1))
+                longer = min(abs(length) * min(max(growth, 0.5), _GROWTH), options.longest * abs(first))
+                length, way, bends = math.copysign(longer, length), None, 0
+                continue
+            self.cutbacks.append(CutBack(len(self.places) - 1, abs(taken), result))
+            length = 0.5 * taken
+            if abs(length) < options.shortest * abs(first):
+                self.result = result
+                return
+
+    def _first_length(self, way: Way | None) -> float:
+        """Of arc, where the load and what it moves count alike; otherwise of the load or the displacement."""
+        options, here = self.options, self.places[0].point
+        if options.control == "arc_length":
+            return 1.0 if way is not None else float(self.scales.size(scaled(self.scales.load, (here.rate, 1.0))))
+        if options.to is None:
+            return options.direction * options.step
+        return math.copysign(options.step, options.to - self._value())
+
+    def _value(self) -> float:
+        """What `to` is compared with."""
+        here, start = self.places[-1].point, self.places[0].point
+        return float(here.measured - start.measured) if self.options.control == "displacement" else float(here.load)
+
+    def _finished(self) -> bool:
+        to = self.options.to
+        if to is None:
+            return False
+        near = abs(self._value() - to) <= 1e-12 * max(1.0, abs(to))
+        before = self.places[max(len(self.places) - 2, 0)].point
+        passed = self.options.control == "arc_length" and (float(before.load) - to) * (self._value() - to) < 0
+        return near or passed
+
+    def _not_past_the_end(self, length: float) -> float:
+        to = self.options.to
+        if to is None or self.options.control == "arc_length":
+            return length
+        rest = to - self._value()
+        return rest if abs(length) >= abs(rest) else 0.5 * rest if abs(rest) < 1.5 * abs(length) else length
+
+    def _predicted(self, length: float) -> Way:
+        """Along the tangent, on to where the path was going."""
+        here = self.places[-1]
+        along = (here.point.rate, jnp.ones_like(here.point.load))
+        if self.options.control == "arc_length":
+            return scaled(length * here.sign / self.scales.size(along), along)
+        return scaled(length / here.point.measured_rate if self.options.control == "displacement" else length, along)
+
+    def _leaves(self, trial: PathPoint, predicted: Way, bends: int) -> bool:
+        """Whether the step left its tangent by more than 60 degrees: onto another path, or back. At a kink it always will,
+        but as short steps are halved, it is halved as well, and no jump."""
+        there, foretold = self.scales.size(trial.travelled), self.scales.size(predicted)
+        turned = bool(self.scales.dot(trial.travelled, predicted) < _STRAIGHT * there * foretold)
+        return turned and (bends < _BENDS or bool(there > _JUMP * foretold))
+
+    def _landed(self, trial: PathPoint) -> PathPoint:
+        """The trial, or the point at the load where the path is to end, if that was passed."""
+        to, here = self.options.to, self.places[-1].point
+        if to is None or self.options.control != "arc_length":
+            return trial
+        if not (float(here.load) - to) * (float(trial.load) - to) < 0:
+            return trial
+        rest = to - float(here.load)
+        part = scaled(rest / trial.travelled[1], trial.travelled)
+        exact = self._corrected("load", rest, self.scales, (here.u, here.load), part)
+        return exact if exact.result == RESULTS.successful else trial
+
+    def _accept(self, point: PathPoint, length: float) -> None:
+        before, after = self.places[-1], len(self.places) - 1
+        along = (point.rate, jnp.ones_like(point.load))
+        place = self.search.place(point, math.copysign(1.0, float(self.scales.dot(along, point.travelled))))
+        if self.options.critical:
+            self.critical += [(kind, after, found) for kind, found in self.search.critical_points(before, place)]
+            turn = self.search.turning_point(before, place)
+            start = self.places[0].point.measured
+            self.turns += [] if turn is None else [(turn.load, turn.measured - start)]
+        self.places.append(place)
+        self.lengths.append(length)
+
+    def _corrected(self, control: str, length: float, scales: Scales, start: Way, predicted: Way) -> PathPoint:
+        at = Control.of(control, jnp.full_like(start[1], length), scales)
+        return corrected(self.problem, self.newton, self.solver, at, start, predicted)

@@ -1,0 +1,341 @@
+"""Paths of equilibria against closed forms: von Mises's truss (case C7), a shallow arch, the elastica (case C1)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import ellipe, ellipk
+from tolerances import FINITE_DIFFERENCE, TWO_MODES
+
+import jaxmech as jm
+
+EA, HALF_SPAN = 1e6, 10.0
+CLOSED_FORM = 1e-8  # of paths whose points converge to rounding; a wrong term is of order one
+
+
+class GreenBar(jm.force.AbstractEnergyForceField):
+    """`E = EA L/2 e^2` of the Green strain `e`."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    stiffness: jax.Array = jm.parameter()  # [N]
+    length: jax.Array = jm.parameter()  # [m]
+
+    def element_energy(self, a, b):
+        strain = 0.5 * ((b - a) @ (b - a) / self.length**2 - 1)
+        return 0.5 * self.stiffness * self.length * strain**2
+
+
+class Lift(jm.force.AbstractEnergyForceField):
+    """`E = k/2 (y_b - y_a)^2`: a spring in series with what it hangs on."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    stiffness: jax.Array = jm.parameter()  # [N/m]
+
+    def element_energy(self, a, b):
+        return 0.5 * self.stiffness * (b[1] - a[1]) ** 2
+
+
+def truss(numbers, load):
+    """Two bars on pins 0 and 2 that meet in node 1, pushed down through a spring by node 3. `numbers`: EA, rise, k."""
+    stiffness, rise, soft = numbers
+    length = jnp.sqrt(HALF_SPAN**2 + rise**2)
+    return jm.System(
+        {"p": jm.Vec2()},
+        forces={
+            "bars": GreenBar((("p", [0, 1]), ("p", [1, 2])), stiffness, length),
+            "series": Lift((("p", [1]), ("p", [3])), soft),
+            "load": jm.force.ConstantForce(("p", [3]), jnp.stack([jnp.zeros_like(load), -load])[None]),
+        },
+        constraints={
+            "pins": jm.constraint.Fixed(("p", [0, 2])),
+            "guide": jm.constraint.FixedComponents(("p", [3]), (True, False)),
+        },
+    )
+
+
+def at_rest(rise):
+    points = [[-HALF_SPAN, 0.0], [0.0, rise], [HALF_SPAN, 0.0], [0.0, rise]]
+    return truss(jnp.array([EA, rise, 1e3]), jnp.zeros(())).at_rest({"p": points})
+
+
+def scene(rise, soft=1e5):
+    return eqx.Partial(truss, jnp.array([EA, rise, soft]))
+
+
+def exact_load(y, rise):
+    return EA * y * (rise**2 - y**2) / np.hypot(HALF_SPAN, rise) ** 3
+
+
+def heights(path):
+    return np.asarray(path.position["p"][:, 1, 1])
+
+
+@pytest.fixture(scope="module")
+def shallow():
+    return jm.follow_path(scene(1.0), at_rest(1.0), step=50.0, steps=40, displacement=("p", 1, 1), to=600.0)
+
+
+def test_von_mises_truss_is_followed_through_both_limit_points(shallow):
+    y = heights(shallow)
+    np.testing.assert_allclose(shallow.loads, exact_load(y, 1.0), rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    assert shallow.info.result == jm.RESULTS.successful
+    # The end lies on the mirrored branch, at the load that was asked for.
+    np.testing.assert_allclose(shallow.loads[-1], 600.0, rtol=1e-12)
+    assert y[-1] < -1 and len(shallow.loads) < 35
+    # Unstable between the limit points, and only there.
+    assert np.array_equal(shallow.unstable, (np.abs(y) < 1 / np.sqrt(3)).astype(int))
+    first, second = shallow.critical
+    assert (first.kind, second.kind) == ("limit", "limit")
+    np.testing.assert_allclose([first.load, second.load], [379.198013, -379.198013], rtol=1e-8)
+    w = -np.asarray(shallow.critical_displacement)
+    np.testing.assert_allclose(w, [0.42264973, 2 - 0.42264973], rtol=1e-8)
+    np.testing.assert_allclose(first.state.position["p"][1, 1], 1 / np.sqrt(3), rtol=1e-10)
+    np.testing.assert_allclose(np.abs(first.mode["p"][[1, 3], 1]), np.sqrt(0.5), rtol=1e-9)
+    lines = shallow.report().splitlines()
+    assert len(lines) == len(shallow.loads) + 4 and sum("limit point" in line for line in lines) == 2
+    assert lines[-1] == "ended: successful"
+
+
+def test_displacement_control_passes_limit_points_and_ends_where_it_was_told():
+    options = {"control": "displacement", "displacement": ("p", 1, 1), "step": 0.05, "to": -2.2}
+    path = jm.follow_path(scene(1.0), at_rest(1.0), **options)
+    np.testing.assert_allclose(path.displacement[-1], -2.2, rtol=1e-12)
+    np.testing.assert_allclose(path.loads, exact_load(heights(path), 1.0), rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    np.testing.assert_allclose([c.load for c in path.critical], [379.198013, -379.198013], rtol=1e-8)
+
+
+def test_load_steps_are_cut_back_before_a_limit_point_and_the_reason_is_kept():
+    options = {"control": "load", "step": 100.0, "to": 500.0, "shortest": 1e-3, "steps": 99, "displacement": ("p", 1, 1)}
+    path = jm.follow_path(scene(1.0), at_rest(1.0), **options, throw=False)
+    assert path.info.result == jm.RESULTS.not_converged and 378.0 < path.loads[-1] < 379.1981
+    assert len(path.cutbacks) >= 8 and all(c.result == jm.RESULTS.not_converged for c in path.cutbacks)
+    assert "cut back: not converged" in path.report()
+    with pytest.raises(jm.FailedComputation, match=r"follow_path, after point \d+ at load 379\.\d+: Newton did not conv"):
+        jm.follow_path(scene(1.0), at_rest(1.0), **options)
+    # Below it nothing is cut back, steps grow, and the last one ends where it should.
+    path = jm.follow_path(scene(1.0), at_rest(1.0), control="load", step=20.0, to=300.0, displacement=("p", 1, 1))
+    assert not path.cutbacks and path.steps[2] > path.steps[1]
+    np.testing.assert_allclose(path.loads[-1], 300.0, rtol=1e-12)
+
+
+def test_a_soft_spring_in_series_makes_the_path_snap_back():
+    soft = 500.0
+    options = {"step": 20.0, "steps": 60, "displacement": ("p", 3, 1), "to": 600.0}
+    path = jm.follow_path(scene(1.0, soft), at_rest(1.0), **options)
+    np.testing.assert_allclose(path.loads, exact_load(heights(path), 1.0), rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    # w3 = w1 + P/k turns where dP/dw1 = -k.
+    length = np.hypot(HALF_SPAN, 1.0)
+    y = np.sqrt((1 - soft * length**3 / EA) / 3)
+    turns = [
+        (exact_load(y, 1.0), y - 1 - exact_load(y, 1.0) / soft),
+        (exact_load(-y, 1.0), -y - 1 + exact_load(y, 1.0) / soft),
+    ]
+    np.testing.assert_allclose(np.asarray(path.turns), turns, rtol=1e-8)
+    # Under control of the displacement that turns it can only jump.
+    options = {"control": "displacement", "displacement": ("p", 3, 1), "step": 0.1, "to": -2.0}
+    jumped = jm.follow_path(scene(1.0, soft), at_rest(1.0), **options)
+    assert np.abs(np.diff(heights(jumped))).max() > 0.5 > np.abs(np.diff(heights(path))).max()
+
+
+def test_a_high_truss_bifurcates_sideways_and_its_branch_is_a_circle():
+    rise = 40.0
+    options = {"step": 1e4, "steps": 17, "displacement": ("p", 1, 1)}
+    path = jm.follow_path(scene(rise, 1e8), at_rest(rise), **options)
+    np.testing.assert_allclose(path.loads, exact_load(heights(path), rise), rtol=CLOSED_FORM)
+    bifurcation, limit = path.critical
+    assert (bifurcation.kind, limit.kind) == ("bifurcation", "limit") and set(np.asarray(path.unstable)) == {0, 1, 2}
+    radius, length = np.sqrt(rise**2 - 2 * HALF_SPAN**2), np.hypot(HALF_SPAN, rise)
+    np.testing.assert_allclose(bifurcation.load, 2 * EA * HALF_SPAN**2 * radius / length**3, rtol=1e-10)
+    np.testing.assert_allclose(limit.load, EA * 2 / 3**1.5 * (rise / length) ** 3, rtol=1e-10)
+    np.testing.assert_allclose(np.abs(bifurcation.mode["p"][1]), [1.0, 0.0], atol=1e-9)
+    ends, lateral = [], {"displacement": ("p", 1, 0)}
+    for direction in (1, -1):
+        branch = jm.follow_path(
+            scene(rise, 1e8), bifurcation, step=1e4, steps=12, direction=direction, amplitude=0.5, **lateral
+        )
+        x, y = np.asarray(branch.position["p"][:, 1]).T
+        np.testing.assert_allclose(np.hypot(x, y), radius, rtol=CLOSED_FORM)
+        np.testing.assert_allclose(branch.loads, 2 * EA * HALF_SPAN**2 * y / length**3, rtol=CLOSED_FORM)
+        assert branch.unstable[0] == -1 and set(np.asarray(branch.unstable[1:])) == {1}  # subcritical
+        ends.append(x[-1])
+    assert ends[0] * ends[1] < 0 and np.abs(ends).min() > 1.0
+
+
+@pytest.mark.slow
+def test_a_limit_load_has_the_derivative_of_its_closed_form(shallow):
+    near, state = shallow.critical[0], at_rest(1.0)
+    numbers = jnp.array([EA, 1.0, 1e5])
+    linear_system = jm.MatrixLinearSystem.build(scene(1.0)(0 * near.load), state, jm.Terms(mass=False, damping=False))
+
+    @jax.jit
+    @jax.value_and_grad
+    def load(numbers):
+        return jm.critical_point(eqx.Partial(truss, numbers), near, linear_system).load
+
+    changed = numbers * jnp.array([1.0, 1.05, 1.0])
+    value, slope = load(changed)
+
+    def exact(numbers):
+        return numbers[0] * 2 / 3**1.5 * numbers[1] ** 3 / jnp.hypot(HALF_SPAN, numbers[1]) ** 3
+
+    np.testing.assert_allclose(value, exact(changed), rtol=1e-10)
+    np.testing.assert_allclose(slope, jax.grad(exact)(changed), rtol=TWO_MODES, atol=1e-12)
+    h = 1e-3
+    finite = [(load(changed * (1 + s * jnp.array([0.0, h, 0.0])))[0]) for s in (-2, -1, 1, 2)]
+    difference = (8 * (finite[2] - finite[1]) - (finite[3] - finite[0])) / (12 * h * changed[1])
+    np.testing.assert_allclose(slope[1], difference, rtol=FINITE_DIFFERENCE)
+
+
+def pushed_down(numbers, load):
+    """The truss, whose node 3 is moved down by `load` metres."""
+    system = truss(numbers, 0.0 * load)
+    motion = jnp.stack([jnp.zeros_like(load), -load])[None]
+    down = jm.constraint.PrescribedMotion(("p", [3]), [[0.0, 1.0]], motion)
+    constraints = {"pins": system.constraints["pins"], "down": down}
+    return jm.System(system.dofs, forces=system.forces, constraints=constraints)
+
+
+@pytest.mark.slow
+def test_motions_of_supports_are_steps_of_load():
+    named = {"displacement": ("p", 1, 1)}
+    stiff = jm.follow_path(
+        eqx.Partial(pushed_down, jnp.array([EA, 1.0, 1e4])), at_rest(1.0), step=0.1, to=2.2, control="load", **named
+    )
+    y = heights(stiff)
+    np.testing.assert_allclose(1 - y + exact_load(y, 1.0) / 1e4, stiff.loads, rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    np.testing.assert_allclose(stiff.loads[-1], 2.2, rtol=1e-12)
+    assert not stiff.cutbacks and not stiff.critical and np.all(np.asarray(stiff.unstable) == 0)
+    # Through a soft spring the motion has a limit point, where P' = -k, beyond which arc length goes.
+    soft = 500.0
+    scene = eqx.Partial(pushed_down, jnp.array([EA, 1.0, soft]))
+    path = jm.follow_path(scene, at_rest(1.0), step=0.1, to=2.2, steps=60, **named)
+    limit = np.sqrt((1 - soft * np.hypot(HALF_SPAN, 1.0) ** 3 / EA) / 3)
+    exact = [1 - y + exact_load(y, 1.0) / soft for y in (limit, -limit)]
+    np.testing.assert_allclose([c.load for c in path.critical], exact, rtol=1e-8)
+    stopped = jm.follow_path(scene, at_rest(1.0), step=0.1, to=2.2, control="load", steps=60, throw=False, **named)
+    assert stopped.cutbacks[0].result in (jm.RESULTS.not_converged, jm.RESULTS.sharp_turn)
+
+
+@pytest.mark.slow
+def test_an_unstable_point_has_the_derivative_of_its_closed_form(shallow):
+    number = int(np.argmax(np.asarray(shallow.unstable)))
+    state, load = shallow.at(number), shallow.loads[number]
+    linear_system = jm.MatrixLinearSystem.build(scene(1.0)(load), state, jm.Terms(mass=False, damping=False))
+
+    def height(stiffness):
+        numbers = jnp.stack([stiffness, jnp.ones(()), jnp.full((), 1e5)])
+        return jm.static_solve(truss(numbers, load), state, linear_system).position["p"][1, 1]
+
+    y, slope = jax.value_and_grad(height)(jnp.array(EA))
+    np.testing.assert_allclose(y, heights(shallow)[number], rtol=1e-7)
+    np.testing.assert_allclose(slope, -y * (1 - y**2) / (1 - 3 * y**2) / EA, rtol=1e-6)
+
+
+class Arch(jm.force.AbstractEnergyForceField):
+    """A shallow sinusoidal arch by the amplitudes `u`, `v` of its first two sines, of rise `l`, over twice the radius of
+    gyration: `E = (u - l)^2 + 16 v^2 + (u^2 + 4 v^2 - l^2)^2 / 2`.
+
+    Y. C. Fung and A. Kaplan, NACA TN 2840 (1952).
+    """
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    rise: jax.Array = jm.parameter()
+
+    def element_energy(self, q):
+        u, v = q[:, 0]
+        return (u - self.rise) ** 2 + 16 * v**2 + 0.5 * (u**2 + 4 * v**2 - self.rise**2) ** 2
+
+
+def arch(rise, load):
+    forces = {"arch": Arch(("q", [[0, 1]]), rise), "load": jm.force.ConstantForce(("q", [0]), -load[None, None])}
+    return jm.System({"q": jm.Vec1()}, forces=forces)
+
+
+@pytest.mark.slow
+def test_a_shallow_arch_snaps_by_a_limit_point_or_sideways():
+    rise = 4.0
+    bent, named = eqx.Partial(arch, jnp.asarray(rise)), {"displacement": ("q", 0, 0)}
+    rest = bent(jnp.zeros(())).at_rest({"q": [[rise], [0.0]]})
+    path = jm.follow_path(bent, rest, step=2.0, steps=40, to=70.0, **named)
+    u = np.asarray(path.position["q"][:, 0, 0])
+    np.testing.assert_allclose(path.loads, 2 * (rise - u) + 2 * u * (rise**2 - u**2), rtol=CLOSED_FORM)
+    # P = 2 l + 4 u^3 where dP/du = 0, u^2 = (l^2 - 1) / 3; P = 2 l + 6 u where it gives way sideways, u^2 = l^2 - 4.
+    limit, aside = 4 * ((rise**2 - 1) / 3) ** 1.5, 6 * np.sqrt(rise**2 - 4)
+    assert [c.kind for c in path.critical] == ["bifurcation", "limit", "limit", "bifurcation"]
+    exact = 2 * rise + np.array([aside, limit, -limit, -aside])
+    np.testing.assert_allclose([c.load for c in path.critical], exact, rtol=1e-10)
+    # The branch is the ellipse u^2 + 4 v^2 = l^2 - 4, P = 2 l + 6 u, from one bifurcation to the other.
+    branch = jm.follow_path(bent, path.critical[0], step=2.0, steps=23, amplitude=0.05, **named)
+    u, v = np.asarray(branch.position["q"][..., 0]).T
+    np.testing.assert_allclose(u**2 + 4 * v**2, rise**2 - 4, rtol=CLOSED_FORM)
+    np.testing.assert_allclose(branch.loads, 2 * rise + 6 * u, rtol=CLOSED_FORM)
+    assert v[-1] > 0 and u[-1] < -3
+    ends = jm.follow_path(bent, path.critical[0], step=2.0, steps=24, amplitude=0.05, **named).critical
+    assert [c.kind for c in ends] == ["bifurcation"]
+    np.testing.assert_allclose(ends[0].load, exact[3], rtol=1e-8)
+
+
+LINKS = 40
+
+
+def chain(direction, load):
+    """A cantilever `E I = L = 1` of rigid links, by the angles between them; half a link bends at the clamp."""
+
+    def tip(angles):
+        turned = jnp.cumsum(angles[:, 0])
+        return jnp.stack([jnp.sum(jnp.cos(turned)), jnp.sum(jnp.sin(turned))]) / LINKS
+
+    stiffness = LINKS * jnp.ones(LINKS).at[0].set(2.0)
+    return jm.System(
+        {"angles": jm.Vec1(), "tip": jm.Vec2()},
+        forces={
+            "hinges": jm.force.AnchoredSprings(("angles", range(LINKS)), stiffness, [[0.0]] * LINKS),
+            "load": jm.force.ConstantForce(("tip", [0]), load * direction[None]),
+        },
+        mappings={"tip": jm.mapping.FunctionMapping(("angles", [range(LINKS)]), "tip", tip)},
+    )
+
+
+@pytest.mark.slow
+def test_the_elastica_under_a_load_across_and_along():
+    straight = chain(jnp.zeros(2), jnp.zeros(())).at_rest({"angles": [[0.0]] * LINKS})
+    across, named = eqx.Partial(chain, jnp.array([0.0, 1.0])), {"displacement": ("tip", 0, 1)}
+    # Case C1: K. Mattiasson, Int. J. Numer. Meth. Engng 17 (1981) 145.
+    first = jm.follow_path(across, straight, control="load", step=0.5, to=1.0, **named)
+    then = jm.follow_path(across, first.at(-1), control="load", load=1.0, step=0.5, to=3.0, **named)
+    tips = [jm.kinematics(across(jnp.zeros(())), path.at(-1))["tip"][0] for path in (first, then)]
+    np.testing.assert_allclose(tips, [[1 - 0.056433, 0.301721], [1 - 0.254420, 0.603253]], rtol=2e-3)
+    assert not first.critical and not then.critical
+    # Euler's column, and its branch: P = K(k)^2, x = 2 E / K - 1, y = 2 k / K, k the sine of half the angle at the tip.
+    along = eqx.Partial(chain, jnp.array([-1.0, 0.0]))
+    column = jm.follow_path(along, straight, step=1.0, steps=3, **named)
+    (euler,) = column.critical
+    np.testing.assert_allclose(euler.load, np.pi**2 / 4, rtol=1e-3)
+    assert euler.kind == "bifurcation"
+    branch = jm.follow_path(along, euler, step=0.1, steps=40, amplitude=0.05, to=6.0, **named)
+    np.testing.assert_allclose(branch.loads[-1], 6.0, rtol=1e-12)
+    assert set(np.asarray(branch.unstable[1:])) == {0}
+    angle = np.abs(np.asarray(branch.position["angles"][1:, :, 0]).sum(axis=1))
+    ends = np.stack([jm.kinematics(along(jnp.zeros(())), branch.at(i))["tip"][0] for i in range(1, len(branch.loads))])
+    # The tip of the polygon lies half a link before that of the curve: to the same order as the rest.
+    m = np.sin(0.5 * angle) ** 2
+    exact = np.stack([2 * ellipe(m) / ellipk(m) - 1, 2 * np.sqrt(m) / ellipk(m)], axis=1)
+    np.testing.assert_allclose(branch.loads[1:], ellipk(m) ** 2, rtol=3e-3)
+    np.testing.assert_allclose(np.abs(ends * [[1.0, 1.0]]), np.abs(exact), atol=3e-3)
+
+
+def test_what_has_no_path_is_refused():
+    """A law with a memory, and a constraint with multipliers, by name."""
+    metal = jm.material.J2Plasticity(1e6, 0.3, yield_stress=1e3)
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
+    cube = jm.System({"cube": jm.Vec3()}, forces={"metal": jm.force.TetrahedronFEM.from_mesh("cube", mesh, metal)})
+    with pytest.raises(ValueError, match=r"'metal'.*remember"):
+        jm.follow_path(lambda mu: cube, cube.at_rest({"cube": mesh.points}))
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), ("tension", [0]), 1.0)
+    pair = jm.System({"p": jm.Vec2(), "tension": jm.Vec1()}, constraints={"rod": rod})
+    start = pair.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]], "tension": [[0.0]]})
+    with pytest.raises(ValueError, match="'rod'"):
+        jm.follow_path(lambda mu: pair, start)
+    with pytest.raises(ValueError, match="'rod'.*saddle"):
+        jm.static_solve(pair, start, method="trust_region")
