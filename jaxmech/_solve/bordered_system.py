@@ -195,16 +195,18 @@ def _whole(values: Any, rates: Any) -> Any:
 
 
 @compiled
-def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array) -> Fields:
-    """The unit vector whose eigenvalue is nearest to nil, by inverse iteration."""
+def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array, rate: Fields) -> Fields:
+    """The unit vector across the path, `rate`, whose eigenvalue is nearest to nil, by inverse iteration."""
     equilibrium = problem.at(load)
     A = equilibrium.linear_system.constrain(equilibrium.system, equilibrium.operator(u))
     chosen = default_solver(A) if solver is None else solver
 
     def closer(_: int, x: Fields) -> Fields:
         x = project(equilibrium.system, derivative_solve(A, x, chosen))
+        x = plus(x, -dot(x, rate) / jnp.where(along > 0, along, 1.0), rate)
         size = norm(x)
         return {s: a / size for s, a in x.items()}
 
+    along = dot(rate, rate)
     seed = project(equilibrium.system, scattered(A.in_structure(), 0))
     return jax.lax.fori_loop(0, _INVERSE_ITERATIONS, closer, seed)

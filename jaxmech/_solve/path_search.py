@@ -46,14 +46,13 @@ class PathSearch:
         changes, turns = abs(b.unstable - a.unstable), a.sign != b.sign
         if not changes and not turns:
             return []
-        if changes == 1:
-            found = self._critical("limit" if turns else "bifurcation", a, b)
-            if found is not None:
-                return [found]
+        kinds = ["limit"] * turns + ["bifurcation"] * (changes > turns)
+        if changes == 1 and (found := self._critical(kinds[0], a, b)) is not None:
+            return [(kinds[0], found)]
         middle = self._between(a, b, 0.5) if halvings else None
-        if middle is None:  # several at once, as symmetry makes them
-            kinds = ["limit"] * turns + ["bifurcation"] * (changes > turns) if changes != 1 else []
-            return [found for kind in kinds if (found := self._critical(kind, a, b)) is not None and found[0] == kind]
+        if middle is None:  # several at once, by symmetry; or a branch that meets another path as it turns
+            pairs = [(kind, self._critical(kind, a, b)) for kind in ("limit", "bifurcation") if changes]
+            return [(kind, found) for kind, found in pairs if found is not None]
         (du, dload), (du_a, dload_a) = b.point.travelled, middle.point.travelled
         rest = {s: du[s] - du_a[s] for s in du}, dload - dload_a
         b = replace(b, point=replace(b.point, travelled=rest))
@@ -97,26 +96,21 @@ class PathSearch:
         along = (point.rate, jnp.ones_like(point.load))
         return self.place(point, 1.0 if self.scales.dot(along, point.travelled) > 0 else -1.0)
 
-    def _critical(self, kind: str, a: Place, b: Place) -> tuple[str, Critical] | None:
-        """The critical point that lies between, looked for from either end."""
+    def _critical(self, kind: str, a: Place, b: Place) -> Critical | None:
+        """The critical point of this kind that lies between, looked for from either end."""
         for place in (b, a):
-            point = place.point
-            mode = softest_mode(self.problem, self.solver, point.u, point.load)
-            found = self._found(kind, point.u, (point.load, mode, self.scales.load))
-            if kind == "limit" and found.slope < _ACROSS:  # where a branch meets another path its load may turn as well
-                found = self._found("bifurcation", found.u, (found.load, mode, self.scales.load))
+            u, load, rate = place.point.u, place.point.load, place.point.rate
+            # Towards a limit point the path runs along its mode; where paths cross, the mode leaves this one.
+            mode = rate if kind == "limit" else softest_mode(self.problem, self.solver, u, load, rate)
+            found = find_critical(self.problem, self.newton, self.solver, kind, u, (load, mode, self.scales.load))
             passed = "limit" if found.slope > _ACROSS else "bifurcation"
-            meant = kind == "limit" or passed == kind
-            if found.result == RESULTS.successful and meant and self._lies_between(found, a, b):
-                return passed, found
+            if found.result == RESULTS.successful and passed == kind and self._lies_between(found, a, b):
+                return found
         return None
-
-    def _found(self, kind: str, u: Fields, start: tuple[Array, Fields, Array]) -> Critical:
-        return find_critical(self.problem, self.newton, self.solver, kind, u, start)
 
     def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
         whole = self._distance(a.point.u, a.point.load, b.point)
-        return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.1 * whole
+        return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.0001 * whole
 
     def _distance(self, u: Fields, load: Array, other: PathPoint) -> float:
         way = {s: x - other.u[s] for s, x in u.items()}, load - other.load
