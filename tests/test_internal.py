@@ -83,8 +83,8 @@ def uniaxial(strains):
     return np.array(found).T
 
 
-def test_a_cycle_of_a_plastic_bar():
-    """Against the bar by hand; then with a yield stress for each cell: quadratic convergence, dissipation, derivatives."""
+def plastic_history():
+    """A function of the yield stress of every cell: what happens in each step of the path."""
     system, rest, moved = pulled_cube()
     linear_system = jm.MatrixLinearSystem.build(system, rest, jm.Terms(mass=False, damping=False))
 
@@ -104,7 +104,12 @@ def test_a_cycle_of_a_plastic_bar():
 
         return jax.lax.scan(load, rest, jnp.arange(1.0, len(STRAINS)))[1]
 
-    run = jax.jit(history)
+    return history
+
+
+def test_a_cycle_of_a_plastic_bar():
+    """Against the bar by hand; then with a yield stress for each cell: quadratic convergence, dissipation."""
+    run = jax.jit(plastic_history())
     force, slipped, dissipated, _, result = run(jnp.full(6, YIELD))
     assert (result == jm.RESULTS.successful).all()
     stress, accumulated = uniaxial(STRAINS[1:])
@@ -124,6 +129,12 @@ def test_a_cycle_of_a_plastic_bar():
         steps = row[row > 1e-8 * row.max()]
         orders += [np.log(c / b) / np.log(b / a) for a, b, c in zip(steps, steps[1:], steps[2:], strict=False)]
     assert max(orders) > 1.8, orders
+
+
+@pytest.mark.slow
+def test_derivatives_of_a_load_history():
+    history, limits = plastic_history(), YIELD * jnp.linspace(0.6, 1.4, 6)
+    run = jax.jit(history)
 
     def objective(found):
         force, slipped, *_ = found
