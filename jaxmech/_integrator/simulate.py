@@ -20,6 +20,7 @@ from .._runtime.progress import ProgressBar
 from .._runtime.results import RESULTS, is_traced
 from .._solve.equilibrium import StepInfo
 from .base import AbstractIntegrator
+from .carried import varies
 from .time_step import check_time_step
 
 
@@ -40,6 +41,7 @@ class Trajectory(eqx.Module):
     state: State
     last: State
     info: StepInfo
+    observed: Any = None
 
     @property
     def position(self) -> dict[str, Array]:
@@ -55,6 +57,12 @@ class Trajectory(eqx.Module):
     def time(self) -> Array:
         """`(frames,)` [s]."""
         return self.state.time
+
+
+def whole_state(system: System, state: State) -> State:
+    """The observation of everything."""
+    del system
+    return state
 
 
 def simulate(
@@ -115,14 +123,14 @@ def _run(
 ) -> Trajectory:
     advanced = partial(integrator.advanced, system, h=h, derivatives_of=who)
     carry = integrator.init(system, state)
-    varies = _varies(advanced, state, carry)
-    varying, constant = eqx.partition(carry, varies)
+    changing = varies(advanced, state, carry)
+    varying, constant = eqx.partition(carry, changing)
 
     def one(at: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], StepInfo]:
         state, carry, info = advanced(at[0], eqx.combine(constant, at[1]))
         if bar is not None:
             bar.advance(number + 1)
-        return (state, eqx.filter(carry, varies)), info
+        return (state, eqx.filter(carry, changing)), info
 
     def frame(at: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[State, StepInfo]]:
         at, info = checkpointed_scan(one, at, first + jnp.arange(save_every), every)
@@ -133,19 +141,6 @@ def _run(
     frames = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), state, saved)
     info = jax.tree.map(lambda a: a.reshape(steps, *a.shape[2:]), info)
     return Trajectory(frames, last, info)
-
-
-def _varies(advanced: Callable, state: State, carry: Any) -> Any:
-    """For each leaf of a carry, whether a step changes it. What it hands on as it came is no part of the loop: reverse mode
-    would keep a copy of it for every checkpoint."""
-    found = []
-
-    def watched(state: State, carry: Any) -> None:
-        found.append(jax.tree.map(lambda new, old: new is not old, advanced(state, carry)[1], carry))
-
-    if jax.tree.leaves(carry):
-        eqx.filter_eval_shape(watched, state, carry)
-    return found[0] if found else False
 
 
 def checkpointed_scan(step: Callable, start: Any, xs: Array, every: int) -> tuple[Any, Any]:

@@ -106,6 +106,12 @@ class AbstractLinearSystem(eqx.Module):
         del system, state, factors
         return carry
 
+    @checked
+    def revalued(self, system: System, state: State, carry: Any) -> Any:
+        """What is kept, for a scene whose numbers have changed since: `init`, unless overridden."""
+        del carry
+        return self.init(system, state)
+
     def using(self, carry: Any) -> "AbstractLinearSystem":
         """This linear system with what `init` and `updated` gave in place of evaluating it.
 

@@ -1,0 +1,204 @@
+"""A trajectory in steps of the size that its accuracy asks for."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._linear_system.compatibility import check_topology
+from .._model.failure_report import raise_failure
+from .._model.fault import given
+from .._model.system import State, System, check_inputs
+from .._runtime.argument_checks import check_callable, check_counts, check_flags, check_instance, real_array
+from .._runtime.array_types import Array
+from .._runtime.precision import compiled
+from .._scene.parameter import is_concrete
+from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Options, Progress
+from .adaptive_replay import run
+from .base import AbstractIntegrator
+from .control import ControlledIntegrator
+from .error_norm import tolerances
+from .event import Event
+from .pid_controller import PIDController
+from .simulate import whole_state
+from .time_step import check_time_step
+
+
+class AdaptiveInfo(eqx.Module):
+    """What happened in an adaptive run. A turn is one trial step, accepted or not.
+
+    `result`: a member of `RESULTS`. `accepted`, `rejected` (not accurate enough), `failed` (the step itself: Newton did not
+    converge, say), `searched` (looking for an event): how many turns ended so; `turns`: all of them. Of every turn, with a
+    leading axis of `max_steps`: `dt` [s], `error` over what is allowed, `outcome` (0 none, 1 accepted, 2 rejected, 3 failed,
+    4 searched). `last_step`: what the integrator said of the last one. Raises nothing: `simulate_adaptive` does.
+
+    Example:
+
+        run = jm.simulate_adaptive(system, state, jm.ImplicitEuler(linear_system), [0.01], rtol=1e-2, atol=1e-4)
+        h = run.info.dt[run.info.outcome == 1]  # [s]
+        assert h.shape == (int(run.info.accepted),) and jnp.allclose(h.sum(), 0.01)
+    """
+
+    result: Any
+    accepted: Array
+    rejected: Array
+    failed: Array
+    searched: Array
+    turns: Array
+    dt: Array
+    error: Array
+    outcome: Array
+    last_step: Any
+
+    @classmethod
+    def of(cls, progress: Progress) -> "AdaptiveInfo":
+        """That of a run that has come so far."""
+        record = progress.record
+        counts = (jnp.sum(record.outcome == kind) for kind in (ACCEPTED, REJECTED, FAILED, SEARCHED))
+        return cls(progress.result, *counts, progress.turns, record.dt, record.error, record.outcome, progress.info)
+
+
+class AdaptiveTrajectory(eqx.Module):
+    """The states at the output times.
+
+    `state`: all of them stacked, every leaf with a leading axis of frames; or `observed`, what `observe` gave of them. `last`:
+    the final state. `reached`: which of the times were; frames after the end of a motion are those of its last state.
+    `event_time` [s], `event`: when something happened, and which event it was, in order; of `max_events` places, -1 where
+    nothing did. Positions [m], velocities [m/s]. Raises nothing: `simulate_adaptive` does.
+
+    Example:
+
+        run = jm.simulate_adaptive(system, state, jm.ImplicitEuler(linear_system), [0.01, 0.02], rtol=1e-2, atol=1e-4)
+        assert run.state.position["cube"].shape == (2, 8, 3) and bool(run.reached.all())
+        assert run.state.time.tolist() == [0.01, 0.02]  # [s]
+    """
+
+    state: State | None
+    observed: Any
+    last: State
+    reached: Array
+    event_time: Array
+    event: Array
+    info: AdaptiveInfo
+
+
+def simulate_adaptive(
+    system: System,
+    state: State,
+    integrator: AbstractIntegrator,
+    times: Any,
+    *,
+    rtol: Any,
+    atol: Any,
+    controller: PIDController = PIDController(),
+    dt0: Any = None,
+    dt_min: Any = 0.0,
+    dt_max: Any = None,
+    max_steps: int = 4096,
+    extrapolate: bool = False,
+    events: Sequence[Event] = (),
+    max_events: int = 16,
+    control: Callable[[Array, State, Any], Any] | None = None,
+    parameters: Any = None,
+    observe: Callable[[System, State], Any] | None = None,
+    throw: bool = True,
+) -> AdaptiveTrajectory:
+    """The states at `times` (increasing, none before `state.time`) [s], in steps whose error is at most what is allowed.
+
+    Of every main state, positions (in the chart) and velocities, translations and rotations each for themselves: the root mean
+    square over its nodes of `integrator.step_with_error` is at most `atol + rtol size`, `size` the largest among them (of
+    rotations of a `Rigid3`, a radian). `rtol`: a number, or one for each state; `atol`: likewise, or a pair for positions [m]
+    and velocities [m/s]. `extrapolate`: go on from the more accurate states that the errors give.
+    Steps end at the output times. Their size [s], `dt0` at first (a hundredth of the time, unless given), is chosen by
+    `controller` between `dt_min` and `dt_max`; a step that fails is repeated with a smaller one. `max_steps`: how many may be
+    taken, repeated ones included.
+    `events`: what happens meanwhile (`Event`), the first `max_events` of which are recorded. `control`, `parameters`,
+    `observe`: as in `simulate`; control is evaluated in each of the steps that an error is estimated from.
+    Differentiable in both modes by what is in `system`, `state`, `times`, `integrator`, `parameters`, and in modules of Equinox
+    given for `events`, `control` and `observe`; not by what functions close over. Derivatives are those of the steps that
+    were taken, sizes held constant but for those that end at an output time or at an event.
+    Raises `ValueError` or `TypeError` for other arguments, and `FailedComputation` unless `throw=False`: where the last time
+    is not reached in `max_steps`, where no allowed step is accurate enough, where even the smallest fails.
+    Source: E. Hairer, S. P. Norsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd ed., 1993,
+    doi:10.1007/978-3-540-78862-1, section II.4.
+
+    Example:
+
+        pulled = jm.System(oscillator.dofs, forces=oscillator.forces, masses=oscillator.masses, gravity=(10.0,))
+        euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(pulled, oscillator_state))
+        run = jm.simulate_adaptive(pulled, oscillator_state, euler, [1.0], rtol=1e-5, atol=1e-5, extrapolate=True)
+        x = run.state.position["p"][0, 0, 0]  # m g / k (1 - cos(w t)) with w = 2/s [m]
+        assert jnp.allclose(x, 2.5 * (1 - jnp.cos(2.0)), rtol=1e-3) and int(run.info.accepted) < 600
+    """
+    who = "simulate_adaptive"
+    check_inputs(who, system, state)
+    check_instance(who, "integrator", integrator, AbstractIntegrator)
+    check_topology(f"the linear system given to {who}", integrator.built_for, system)
+    check_instance(who, "controller", controller, PIDController)
+    check_counts(who, max_steps=max_steps, max_events=max_events)
+    check_flags(who, extrapolate=extrapolate, throw=throw)
+    times = _checked_times(who, times, state)
+    if not isinstance(events, (list, tuple)):
+        raise TypeError(f"{who}: events must be a list of Event, got {events!r:.80}.")
+    for number, event in enumerate(events):
+        check_instance(who, f"events[{number}]", event, Event)
+    allowed = tolerances(who, system, rtol, atol)
+    if observe is not None:
+        check_callable(who, "observe", observe)
+    if control is not None:
+        check_callable(who, "control", control)
+        integrator = ControlledIntegrator(integrator, control, parameters)
+    first, bounds = _steps(who, state, times, dt0, dt_min, dt_max)
+    options = Options(first, bounds, allowed, controller, max_steps, max_events, extrapolate)
+    inputs = Inputs(system, state, times, integrator, tuple(events), observe or whole_state)
+    trajectory = _run(inputs, options, observe is None)
+    if not throw:
+        return trajectory
+    info = trajectory.info
+    said = eqx.tree_at(lambda i: i.result, info.last_step, info.result)
+    h = jnp.max(info.dt)
+    numbers = partial(given, system, state, h)
+    return raise_failure(trajectory, said, system, who, numbers, moves=True, time_step=info.turns - 1)
+
+
+def _checked_times(who: str, times: Any, state: State) -> Array:
+    times = jnp.asarray(real_array(who, "times", times, (None,)), state.time.dtype)
+    if times.shape[0] == 0:
+        raise ValueError(f"{who}: times must hold at least one time.")
+    if is_concrete(times):
+        host = np.asarray(times)
+        if not np.all(np.diff(host) > 0):
+            raise ValueError(f"{who}: times must increase, got {host}.")
+        if is_concrete(state.time) and host[0] < float(state.time):
+            raise ValueError(f"{who}: times begin at {host[0]} s, before the state, at {float(state.time)} s.")
+    return times
+
+
+def _steps(who: str, state: State, times: Array, dt0: Any, dt_min: Any, dt_max: Any) -> tuple[Array, tuple[Array, Array]]:
+    """The first step, and the bounds of all."""
+    dtype = state.time.dtype
+    for name, value in (("dt0", dt0), ("dt_max", dt_max)):
+        if value is not None:
+            check_time_step(value, name=name)
+    smallest = jnp.asarray(real_array(who, "dt_min", dt_min, ()), dtype)
+    if is_concrete(smallest) and float(smallest) < 0:
+        raise ValueError(f"{who}: dt_min must be at least 0, got {dt_min}.")
+    largest = jnp.asarray(jnp.inf if dt_max is None else dt_max, dtype)
+    if is_concrete(smallest, largest) and float(smallest) > float(largest):
+        raise ValueError(f"{who}: dt_min={dt_min} is larger than dt_max={dt_max}.")
+    first = (times[-1] - state.time) / 100 if dt0 is None else jnp.asarray(dt0, dtype)
+    return first, (smallest, largest)
+
+
+@compiled
+def _run(inputs: Inputs, options: Options, whole: bool) -> AdaptiveTrajectory:
+    motion, end = run(inputs, options)
+    reached = jnp.arange(inputs.times.shape[0]) < end.frame
+    happened = end.record.event_turn
+    event = jnp.where(happened >= 0, end.record.event[happened], -1)
+    time = jnp.where(happened >= 0, motion.event_time, -1.0)
+    state, observed = (motion.frames, None) if whole else (None, motion.frames)
+    return AdaptiveTrajectory(state, observed, motion.last, reached, time, event, AdaptiveInfo.of(end))

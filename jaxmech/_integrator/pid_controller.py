@@ -1,0 +1,58 @@
+"""The size of the next step from the errors of the last ones."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._runtime.argument_checks import check_tolerances
+from .._runtime.array_types import Array
+
+
+class PIDController(eqx.Module):
+    """`h_(n+1) = h_n safety e_n^(-(i + p + d) / k) e_(n-1)^((p + 2 d) / k) e_(n-2)^(-d / k)`, within limits.
+
+    `e`: the error of a step over what is allowed (1: just accurate enough); `k`: one more than the order of the scheme.
+    `i = 1` alone is the elementary controller; `p` and `d` let the size vary more smoothly, where stability limits it. After
+    a rejected step the elementary controller decides, and the step shrinks; a step that failed (Newton did not converge, an
+    element inverted) is repeated with `on_failure` of its size.
+    Pure numbers. Raises `ValueError` for numbers out of range.
+    Source: G. Soderlind, "Digital filters in adaptive time-stepping", ACM Trans. Math. Softw. 29 (2003) 1,
+    doi:10.1145/641876.641877.
+
+    Example:
+
+        smooth = jm.integrator.PIDController(p=0.3, i=0.4)
+        h, e = jnp.asarray(0.1), jnp.asarray(0.25)
+        assert smooth.next_step(h, (e, e, e), 2) > h  # the error is a quarter of what is allowed
+        assert smooth.after_rejection(h, jnp.asarray(4.0), 2) < h / 2
+    """
+
+    p: float = eqx.field(static=True, default=0.0, kw_only=True)
+    i: float = eqx.field(static=True, default=1.0, kw_only=True)
+    d: float = eqx.field(static=True, default=0.0, kw_only=True)
+    safety: float = eqx.field(static=True, default=0.9, kw_only=True)
+    smallest: float = eqx.field(static=True, default=0.2, kw_only=True)
+    largest: float = eqx.field(static=True, default=5.0, kw_only=True)
+    on_failure: float = eqx.field(static=True, default=0.25, kw_only=True)
+
+    def __check_init__(self):
+        check_tolerances("PIDController", **{name: getattr(self, name) for name in ("p", "i", "d")})
+        for name in ("safety", "smallest", "largest", "on_failure"):
+            value = getattr(self, name)
+            check_tolerances("PIDController", **{name: value})
+            if not (1 < value if name == "largest" else 0 < value < 1):
+                expected = "more than 1" if name == "largest" else "between 0 and 1"
+                raise ValueError(f"PIDController: {name} must be {expected}, got {value}.")
+        if self.i + self.p + self.d <= 0:
+            raise ValueError("PIDController: p, i and d are all 0: no error would change the step.")
+
+    def next_step(self, h: Array, errors: tuple[Array, Array, Array], k: int) -> Array:
+        """The step after an accepted one of size `h` [s]; its error, and those of the two before it."""
+        powers = (-(self.p + self.i + self.d), self.p + 2 * self.d, -self.d)
+        factor = self.safety * jnp.ones_like(h)
+        for e, power in zip(errors, powers, strict=True):
+            factor = factor * jnp.maximum(e, 1e-10) ** (power / k)
+        return h * jnp.clip(factor, self.smallest, self.largest)
+
+    def after_rejection(self, h: Array, error: Array, k: int) -> Array:
+        """The size [s] in which to repeat a step of size `h` whose error was too large."""
+        return h * jnp.clip(self.safety * jnp.maximum(error, 1.0) ** (-1 / k), self.smallest, self.safety)
