@@ -5,6 +5,7 @@ from ._assembly.public_functions import retract as retract
 from ._integrator.adaptive import AdaptiveInfo as AdaptiveInfo
 from ._integrator.adaptive import AdaptiveTrajectory as AdaptiveTrajectory
 from ._integrator.base import AbstractIntegrator as AbstractIntegrator
+from ._integrator.checkpoint import Checkpoint as Checkpoint
 from ._integrator.event import Event as Event
 from ._integrator.pid_controller import PIDController as PIDController
 from ._integrator.simulate import Trajectory as Trajectory

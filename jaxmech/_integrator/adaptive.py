@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import equinox as eqx
@@ -12,18 +13,19 @@ from .._linear_system.compatibility import check_topology
 from .._model.failure_report import raise_failure
 from .._model.fault import given
 from .._model.system import State, System, check_inputs
-from .._runtime.argument_checks import check_callable, check_counts, check_flags, check_instance, real_array
+from .._runtime.argument_checks import check_counts, check_flags, check_instance, real_array
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._scene.parameter import is_concrete
-from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Options, Progress
-from .adaptive_replay import run
+from .adaptive_loop import first_progress, goes_on, turned
+from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept, Options, Progress
+from .adaptive_replay import Motion, finished, run
 from .base import AbstractIntegrator
-from .control import ControlledIntegrator
+from .control import in_the_loop
 from .error_norm import tolerances
 from .event import Event
 from .pid_controller import PIDController
-from .simulate import whole_state
+from .restart import through_a_file
 from .time_step import check_time_step
 
 
@@ -104,6 +106,8 @@ def simulate_adaptive(
     control: Callable[[Array, State, Any], Any] | None = None,
     parameters: Any = None,
     observe: Callable[[System, State], Any] | None = None,
+    restart_file: str | PathLike[str] | None = None,
+    restart_every: int | None = None,
     throw: bool = True,
 ) -> AdaptiveTrajectory:
     """The states at `times` (increasing, none before `state.time`) [s], in steps whose error is at most what is allowed.
@@ -116,7 +120,8 @@ def simulate_adaptive(
     `controller` between `dt_min` and `dt_max`; a step that fails is repeated with a smaller one. `max_steps`: how many may be
     taken, repeated ones included.
     `events`: what happens meanwhile (`Event`), the first `max_events` of which are recorded. `control`, `parameters`,
-    `observe`: as in `simulate`; control is evaluated in each of the steps that an error is estimated from.
+    `observe`: as in `simulate`; control is evaluated in each of the steps that an error is estimated from. `restart_file`,
+    `restart_every` (a tenth of `max_steps`, unless given): likewise.
     Differentiable in both modes by what is in `system`, `state`, `times`, `integrator`, `parameters`, and in modules of Equinox
     given for `events`, `control` and `observe`; not by what functions close over. Derivatives are those of the steps that
     were taken, sizes held constant but for those that end at an output time or at an event.
@@ -146,15 +151,16 @@ def simulate_adaptive(
     for number, event in enumerate(events):
         check_instance(who, f"events[{number}]", event, Event)
     allowed = tolerances(who, system, rtol, atol)
-    if observe is not None:
-        check_callable(who, "observe", observe)
-    if control is not None:
-        check_callable(who, "control", control)
-        integrator = ControlledIntegrator(integrator, control, parameters)
+    integrator, watched = in_the_loop(who, integrator, control, parameters, observe)
     first, bounds = _steps(who, state, times, dt0, dt_min, dt_max)
     options = Options(first, bounds, allowed, controller, max_steps, max_events, extrapolate)
-    inputs = Inputs(system, state, times, integrator, tuple(events), observe or whole_state)
-    trajectory = _run(inputs, options, observe is None)
+    inputs = Inputs(system, state, times, integrator, tuple(events), watched)
+    if restart_file is None:
+        if restart_every is not None:
+            raise ValueError(f"{who}: restart_every is of no use without a restart_file.")
+        trajectory = _run(inputs, options, observe is None)
+    else:
+        trajectory = _with_restart(restart_file, restart_every, inputs, options, observe is None)
     if not throw:
         return trajectory
     info = trajectory.info
@@ -195,10 +201,47 @@ def _steps(who: str, state: State, times: Array, dt0: Any, dt_min: Any, dt_max: 
 
 @compiled
 def _run(inputs: Inputs, options: Options, whole: bool) -> AdaptiveTrajectory:
-    motion, end = run(inputs, options)
+    return _trajectory(inputs, *run(inputs, options), whole)
+
+
+def _trajectory(inputs: Inputs, motion: Motion, end: Progress, whole: bool) -> AdaptiveTrajectory:
     reached = jnp.arange(inputs.times.shape[0]) < end.frame
     happened = end.record.event_turn
     event = jnp.where(happened >= 0, end.record.event[happened], -1)
     time = jnp.where(happened >= 0, motion.event_time, -1.0)
     state, observed = (motion.frames, None) if whole else (None, motion.frames)
     return AdaptiveTrajectory(state, observed, motion.last, reached, time, event, AdaptiveInfo.of(end))
+
+
+def _with_restart(
+    path: str | PathLike[str], every: int | None, inputs: Inputs, options: Options, whole: bool
+) -> AdaptiveTrajectory:
+    """The same, in parts that a file can be gone on from."""
+    check_counts("simulate_adaptive", restart_every=1 if every is None else every)
+    turns = -(-options.max_steps // 10) if every is None else every
+    begun, kept = _first(inputs, options)
+
+    def onward(at: Progress) -> Progress:
+        return _onward(inputs, options, kept, at, at.turns + turns)
+
+    def is_done(at: Progress) -> bool:
+        return not bool(goes_on(inputs, options, at))
+
+    given = {"system": inputs.system, "inputs": inputs, "options": options}
+    end = through_a_file("simulate_adaptive", path, given, begun, onward, is_done)
+    return _ended(inputs, end, whole)
+
+
+@compiled
+def _first(inputs: Inputs, options: Options) -> tuple[Progress, Kept]:
+    return first_progress(inputs, options)
+
+
+@compiled
+def _onward(inputs: Inputs, options: Options, kept: Kept, at: Progress, until: Array) -> Progress:
+    return turned(inputs, options, kept, at, until)
+
+
+@compiled
+def _ended(inputs: Inputs, end: Progress, whole: bool) -> AdaptiveTrajectory:
+    return _trajectory(inputs, *finished(inputs, end), whole)

@@ -111,7 +111,9 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
     crossed = good & (jnp.min(trial.left, initial=jnp.inf) < 0)
     at_event = good & at.searching & (trial.located | (crossed & (h - at.bracket.a <= trial.tolerance)))
     accepted = at_event | (good & ~at.searching & ~crossed)
-    event = jnp.where(at_event, jnp.argmin(trial.left), -1).astype(jnp.int32) if inputs.events else jnp.full((), -1, jnp.int32)
+    event = (
+        jnp.where(at_event, jnp.argmin(trial.left), -1).astype(jnp.int32) if inputs.events else jnp.full((), -1, jnp.int32)
+    )
     end, carry = inputs.after(event, trial.end, kept.whole(trial.carry))
     lands = accepted & (trial.end.time >= inputs.times[at.frame])
 

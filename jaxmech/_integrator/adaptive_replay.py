@@ -19,7 +19,7 @@ from .._runtime.results import RESULTS
 from . import event as crossing
 from .adaptive_loop import first_progress, turned
 from .adaptive_memory import ACCEPTED, Inputs, Kept, Options, Progress, Record
-from .simulate import checkpointed_scan
+from .checkpointed_scan import checkpointed_scan
 
 
 class Motion(eqx.Module):

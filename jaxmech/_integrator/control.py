@@ -12,6 +12,7 @@ from .._forcefield.chart import varies_with
 from .._linear_system.compatibility import BuiltFor
 from .._model.dynamics import Fields
 from .._model.system import State, System
+from .._runtime.argument_checks import check_callable
 from .._runtime.array_types import Array
 from .base import AbstractIntegrator
 from .step_doubling import Error
@@ -80,6 +81,25 @@ class ControlledIntegrator(AbstractIntegrator):
         """What is kept of a scene's numbers, as a function of those that are controlled."""
         kept = self.integrator.init(controlled(system, given), state)
         return {str(i): leaf for i, leaf in enumerate(jax.tree.leaves(eqx.filter(kept, eqx.is_inexact_array)))}
+
+
+def in_the_loop(
+    who: str, integrator: Any, control: Any, parameters: Any, observe: Any
+) -> tuple[AbstractIntegrator, Callable]:
+    """The integrator with its control, and what is recorded of a state: all of it, unless an observation is given."""
+    for name, function in (("control", control), ("observe", observe)):
+        if function is not None:
+            check_callable(who, name, function)
+    if control is None and parameters is not None:
+        raise ValueError(f"{who}: parameters are of no use without a control.")
+    controlling = integrator if control is None else ControlledIntegrator(integrator, control, parameters)
+    return controlling, whole_state if observe is None else observe
+
+
+def whole_state(system: System, state: State) -> State:
+    """The observation of everything."""
+    del system
+    return state
 
 
 def _depends(kept: Callable[[Values], Fields], given: Values) -> bool:
