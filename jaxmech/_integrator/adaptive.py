@@ -66,10 +66,10 @@ class AdaptiveInfo(eqx.Module):
 class AdaptiveTrajectory(eqx.Module):
     """The states at the output times.
 
-    `state`: all of them stacked, every leaf with a leading axis of frames; or `observed`, what `observe` gave of them. `last`:
-    the final state. `reached`: which of the times were; frames after the end of a motion are those of its last state.
-    `event_time` [s], `event`: when something happened, and which event it was, in order; of `max_events` places, -1 where
-    nothing did. Positions [m], velocities [m/s]. Raises nothing: `simulate_adaptive` does.
+    `state`: all of them stacked, every leaf with a leading axis of frames; or `observed`, what `observe` gave of them.
+    `last`: the final state. `reached`: which of the times were; frames after the end of a motion are those of its last
+    state. `event_time` [s], `event`: when something happened, and which event it was, in order; of `max_events` places, -1
+    where nothing did. Positions [m], velocities [m/s]. Raises nothing: `simulate_adaptive` does.
 
     Example:
 
@@ -95,7 +95,7 @@ def simulate_adaptive(
     *,
     rtol: Any,
     atol: Any,
-    controller: PIDController = PIDController(),
+    controller: PIDController | None = None,
     dt0: Any = None,
     dt_min: Any = 0.0,
     dt_max: Any = None,
@@ -112,19 +112,19 @@ def simulate_adaptive(
 ) -> AdaptiveTrajectory:
     """The states at `times` (increasing, none before `state.time`) [s], in steps whose error is at most what is allowed.
 
-    Of every main state, positions (in the chart) and velocities, translations and rotations each for themselves: the root mean
-    square over its nodes of `integrator.step_with_error` is at most `atol + rtol size`, `size` the largest among them (of
-    rotations of a `Rigid3`, a radian). `rtol`: a number, or one for each state; `atol`: likewise, or a pair for positions [m]
-    and velocities [m/s]. `extrapolate`: go on from the more accurate states that the errors give.
+    Of every main state, positions (in the chart) and velocities, translations and rotations each for themselves: the root
+    mean square over its nodes of `integrator.step_with_error` is at most `atol + rtol size`, `size` the largest among them
+    (of rotations of a `Rigid3`, a radian). `rtol`: a number, or one for each state; `atol`: likewise, or a pair for
+    positions [m] and velocities [m/s]. `extrapolate`: go on from the more accurate states that the errors give.
     Steps end at the output times. Their size [s], `dt0` at first (a hundredth of the time, unless given), is chosen by
-    `controller` between `dt_min` and `dt_max`; a step that fails is repeated with a smaller one. `max_steps`: how many may be
-    taken, repeated ones included.
+    `controller` between `dt_min` and `dt_max`; a step that fails is repeated with a smaller one. `max_steps`: how many may
+    be taken, repeated ones included.
     `events`: what happens meanwhile (`Event`), the first `max_events` of which are recorded. `control`, `parameters`,
     `observe`: as in `simulate`; control is evaluated in each of the steps that an error is estimated from. `restart_file`,
     `restart_every` (a tenth of `max_steps`, unless given): likewise.
-    Differentiable in both modes by what is in `system`, `state`, `times`, `integrator`, `parameters`, and in modules of Equinox
-    given for `events`, `control` and `observe`; not by what functions close over. Derivatives are those of the steps that
-    were taken, sizes held constant but for those that end at an output time or at an event.
+    Differentiable in both modes by what is in `system`, `state`, `times`, `integrator`, `parameters`, and in modules of
+    Equinox given for `events`, `control` and `observe`; not by what functions close over. Derivatives are those of the
+    steps that were taken, sizes held constant but for those that end at an output time or at an event.
     Raises `ValueError` or `TypeError` for other arguments, and `FailedComputation` unless `throw=False`: where the last time
     is not reached in `max_steps`, where no allowed step is accurate enough, where even the smallest fails.
     Source: E. Hairer, S. P. Norsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd ed., 1993,
@@ -142,6 +142,7 @@ def simulate_adaptive(
     check_inputs(who, system, state)
     check_instance(who, "integrator", integrator, AbstractIntegrator)
     check_topology(f"the linear system given to {who}", integrator.built_for, system)
+    controller = PIDController() if controller is None else controller
     check_instance(who, "controller", controller, PIDController)
     check_counts(who, max_steps=max_steps, max_events=max_events)
     check_flags(who, extrapolate=extrapolate, throw=throw)

@@ -89,8 +89,9 @@ class Kept(eqx.Module):
 
 
 class Record(eqx.Module):
-    """What was done in every turn: its size [s], its error over what is allowed, how it ended, the frame or the event that it
-    ended at (-1: none). `frame_turn`: the turn that ended at each frame (-1: none); `event_turn`, `event_time` [s] likewise."""
+    """What was done in every turn: its size [s], its error over what is allowed, how it ended, the frame or the event that
+    it ended at (-1: none). `frame_turn`: the turn that ended at each frame (-1: none); `event_turn`, `event_time` [s]
+    likewise."""
 
     dt: Array
     error: Array

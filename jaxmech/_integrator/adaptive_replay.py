@@ -1,8 +1,9 @@
 """Derivatives of adaptive steps: those of the steps that were accepted, taken once more.
 
-Their sizes are held constant, but for a step that ends at an output time, whose size is what is left, and for one that ends at
-an event, whose size is where the event's function is nil (the implicit function theorem). Nothing else of the choice of sizes
-is differentiated, as is usual: P. Eberhard and C. Bischof, Math. Comput. 68 (1999) 717, doi:10.1090/S0025-5718-99-01027-3.
+Their sizes are held constant, but for a step that ends at an output time, whose size is what is left, and for one that
+ends at an event, whose size is where the event's function is nil (the implicit function theorem). Nothing else of the
+choice of sizes is differentiated, as is usual: P. Eberhard and C. Bischof, Math. Comput. 68 (1999) 717,
+doi:10.1090/S0025-5718-99-01027-3.
 """
 
 import math

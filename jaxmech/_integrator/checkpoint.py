@@ -39,7 +39,8 @@ class Checkpoint(NamedTuple):
 def save_checkpoint(
     path: str | PathLike[str], system: System, state: State, carry: Any = None, *, extra: Any = None
 ) -> None:
-    """Write a scene, its state (with the time), the carry of its integrator, and any pytree `extra` to an `.npz` of this name.
+    """Write a scene, its state (with the time), the carry of its integrator, and any pytree `extra` to an `.npz` of this
+    name.
 
     An old file is replaced by a whole one or, where writing is interrupted, left as it is. Nothing is pickled: numbers are
     kept to the last bit, and of classes and static fields a description. No units of its own.
@@ -64,9 +65,10 @@ def load_checkpoint(
     """Read what `save_checkpoint` wrote, into the structure of what is given here: its numbers are those of the file.
 
     A scene is built by its own script, classes of the user's included; the file says with which numbers. Of `carry` and
-    `extra` only the structure is read here; `integrator.init(system, state)` has that of any later carry. No units of its own.
-    Raises `ValueError` that names the place: for a file that is damaged or of another version, for other components, sizes or
-    static fields, and for other whole numbers in the scene (another topology).
+    `extra` only the structure is read here; `integrator.init(system, state)` has that of any later carry. No units of its
+    own.
+    Raises `ValueError` that names the place: for a file that is damaged or of another version, for other components, sizes
+    or static fields, and for other whole numbers in the scene (another topology).
 
     Example:
 

@@ -41,8 +41,8 @@ def tolerances(who: str, system: System, rtol: Any, atol: Any) -> Tolerances:
 
 
 def error_norm(dofs: Mapping[str, AbstractDof], start: State, end: State, error: Error, allowed: Tolerances) -> Array:
-    """The largest over all states of `rms(e) / (atol + rtol size)`, translations and rotations, positions and velocities each
-    for themselves: at most 1 of a step that is accurate enough.
+    """The largest over all states of `rms(e) / (atol + rtol size)`, translations and rotations, positions and velocities
+    each for themselves: at most 1 of a step that is accurate enough.
 
     `size`: the largest of any node at both ends; of rotations that are no coordinates (`Rigid3`), a radian. No number is
     compared with one of another unit.

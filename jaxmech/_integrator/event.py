@@ -75,7 +75,8 @@ def remaining(events: Events, side: Array, g: Array) -> Array:
 
 def side_after(events: Events, system: System, state: State, side: Array, before: Array, fired: Array) -> Array:
     """The `side` on which every event begins anew at `state`. Of those that have `fired`, whose functions are all but zero,
-    that to which the motion leads, by their rate along the velocities; where these have no part in it, not that of `before`."""
+    that to which the motion leads, by their rate along the velocities; where these have no part in it, not that of
+    `before`."""
 
     def moved(t: Array) -> Array:
         x = retract(system.dofs, state.position, {s: t * v for s, v in state.velocity.items()})

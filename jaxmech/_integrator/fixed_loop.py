@@ -1,7 +1,6 @@
 """Many steps of equal size in one compiled loop."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx

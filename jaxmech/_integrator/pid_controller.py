@@ -39,7 +39,7 @@ class PIDController(eqx.Module):
         for name in ("safety", "smallest", "largest", "on_failure"):
             value = getattr(self, name)
             check_tolerances("PIDController", **{name: value})
-            if not (1 < value if name == "largest" else 0 < value < 1):
+            if not (value > 1 if name == "largest" else 0 < value < 1):
                 expected = "more than 1" if name == "largest" else "between 0 and 1"
                 raise ValueError(f"PIDController: {name} must be {expected}, got {value}.")
         if self.i + self.p + self.d <= 0:

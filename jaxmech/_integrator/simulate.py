@@ -88,15 +88,15 @@ def simulate(
 
     Reverse mode keeps the states of every `checkpoint_every`-th step (the square root of `steps`, unless given) and
     computes the steps between them anew: memory of the order of `sqrt(steps)` states beyond those that are saved.
-    `control(time, state, parameters)` gives numbers of the scene for every step, `{component: {field: value}}` and `gravity`,
-    of the shapes that they have in it: loads, targets, stiffnesses. `state` is that at the start of the step; `time` [s], the
-    instant whose forces the scheme takes (the end of the step for implicit Euler: `AbstractIntegrator.control_at`).
-    `observe(system, state)`: a pytree to record in place of whole states; `system` without control.
-    `restart_file`: a file that is written anew after every `restart_every` steps (a tenth of them, unless given), from which
-    the same call goes on, to the last bit, when it was interrupted; outside of `jit` only.
+    `control(time, state, parameters)` gives numbers of the scene for every step, `{component: {field: value}}` and
+    `gravity`, of the shapes that they have in it: loads, targets, stiffnesses. `state` is that at the start of the step;
+    `time` [s], the instant whose forces the scheme takes (the end of the step for implicit Euler:
+    `AbstractIntegrator.control_at`). `observe(system, state)`: a pytree to record in place of whole states; `system`
+    without control. `restart_file`: a file that is written anew after every `restart_every` steps (a tenth of them, unless
+    given), from which the same call goes on, to the last bit, when it was interrupted; outside of `jit` only.
     `progress`: draws a bar (needs tqdm). Raises `ValueError` for counts that are not positive or do not divide, for control
-    of what is not in the scene, for a restart file of another run, and `FailedComputation` naming the first step that failed,
-    unless `throw=False`.
+    of what is not in the scene, for a restart file of another run, and `FailedComputation` naming the first step that
+    failed, unless `throw=False`.
     Source: A. Griewank and A. Walther, *Evaluating Derivatives*, 2008, chapter 12.
 
     Example:

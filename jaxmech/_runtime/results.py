@@ -120,12 +120,12 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "without mass that are pushed away."
     )
     too_many_time_steps = (
-        "the last of the output times was not reached in as many time steps as are allowed. Allow more (max_steps=), ask for "
-        "less accuracy (rtol=, atol=), or look for events that follow each other ever faster."
+        "the last of the output times was not reached in as many time steps as are allowed. Allow more (max_steps=), ask "
+        "for less accuracy (rtol=, atol=), or look for events that follow each other ever faster."
     )
     time_step_too_small = (
-        "no time step that is allowed is accurate enough (dt_min=). Ask for less accuracy (rtol=, atol=), or look for a force "
-        "that jumps: an event with a function of the state should tell where."
+        "no time step that is allowed is accurate enough (dt_min=). Ask for less accuracy (rtol=, atol=), or look for a "
+        "force that jumps: an event should tell where."
     )
     repeated_eigenvalue = (
         "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
