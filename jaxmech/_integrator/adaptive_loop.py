@@ -173,29 +173,8 @@ def _bracket(inputs: Inputs, at: Progress, trial: _Trial) -> Bracket:
 
 
 def _sides(inputs: Inputs, at: Progress, trial: _Trial, end: State, event: Array) -> Array:
-    """The signs of the events' functions at the end of a step; another event that happened in the same instant is
-    to come."""
-   
-   
-   
-   
-   
-   
-   
-   
-   
-    if
-   
-   
-   
-   
-   
-   
-   
-   
-   
-   
-    not inputs.events:
+    """The signs of the events' functions at the end of a step. Another event of the same instant is still to come."""
+    if not inputs.events:
         return at.side
     g = crossing.values(inputs.events, inputs.system, end)
     side = jnp.where((trial.left < 0) | (g == 0), at.side, jnp.sign(g))

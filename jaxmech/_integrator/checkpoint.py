@@ -110,11 +110,10 @@ def _restored(path: str, name: str, leaf: Any, saved: Mapping[str, np.ndarray]) 
     if not _is_array(leaf):
         return leaf
     value = saved[name]
-    if name.startswith("system") and not isinstance(leaf, jax.ShapeDtypeStruct) and value.dtype.kind in "biu":
-        if not np.array_equal(value, np.asarray(leaf)):
-            raise ValueError(
-                f"checkpoint {path!r}: {name} holds other whole numbers than the scene that is given: another topology."
-            )
+    if name.startswith("system") and value.dtype.kind in "biu" and not np.array_equal(value, np.asarray(leaf)):
+        raise ValueError(
+            f"checkpoint {path!r}: {name} holds other whole numbers than the scene that is given: another topology."
+        )
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(jnp.asarray(value), impl=jax.random.key_impl(leaf))
     return value if isinstance(leaf, np.ndarray) else jnp.asarray(value)
