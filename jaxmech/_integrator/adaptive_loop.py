@@ -104,32 +104,34 @@ def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress) -> _Trial
     return _Trial(h, free, floor, located, tolerance, end, kept.part(carry), info, ratio, left)
 
 
-def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _Trial) -> Progress:
-    h, e, k = trial.h, trial.error, inputs.integrator.order + 1
-    ok = (trial.info.result == RESULTS.successful) & jnp.isfinite(e)
-    good = ok & (at.searching | (e <= 1))
-    crossed = good & (jnp.min(trial.left, initial=jnp.inf) < 0)
-    at_event = good & at.searching & (trial.located | (crossed & (h - at.bracket.a <= trial.tolerance)))
-    accepted = at_event | (good & ~at.searching & ~crossed)
-    event = (
-        jnp.where(at_event, jnp.argmin(trial.left), -1).astype(jnp.int32) if inputs.events else jnp.full((), -1, jnp.int32)
-    )
-    end, carry = inputs.after(event, trial.end, kept.whole(trial.carry))
-    lands = accepted & (trial.end.time >= inputs.times[at.frame])
+class _Decision(NamedTuple):
+    """What becomes of a step: whether it did what a step does (`ok`), accurately (`good`), and is taken (`accepted`), at the
+    event of a number (-1: at none), at the next frame (`lands`)."""
 
-    outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED)))
-    record = at.record.added(
-        at.turns,
-        (at.frame, at.count),
-        trial.end.time,
-        dt=h,
-        error=e,
-        outcome=outcome,
-        frame=jnp.where(lands, at.frame, -1),
-        event=event,
-    )
+    ok: Array
+    good: Array
+    accepted: Array
+    event: Array
+    lands: Array
+
+
+def _decided(inputs: Inputs, at: Progress, trial: _Trial) -> _Decision:
+    ok = (trial.info.result == RESULTS.successful) & jnp.isfinite(trial.error)
+    good = ok & (at.searching | (trial.error <= 1))
+    crossed = good & (jnp.min(trial.left, initial=jnp.inf) < 0)
+    close = trial.h - at.bracket.a <= trial.tolerance
+    at_event = good & at.searching & (trial.located | (crossed & close))
+    first = jnp.argmin(trial.left) if inputs.events else 0
+    event = jnp.where(at_event, first, -1).astype(jnp.int32)
+    accepted = at_event | (good & ~at.searching & ~crossed)
+    return _Decision(ok, good, accepted, event, accepted & (trial.end.time >= inputs.times[at.frame]))
+
+
+def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _Trial) -> Progress:
+    decision = _decided(inputs, at, trial)
+    ok, good, accepted, event, lands = decision
+    end, carry = inputs.after(event, trial.end, kept.whole(trial.carry))
     place = jnp.where(lands, at.frame, inputs.times.shape[0])
-    frames = jax.tree.map(lambda a, b: a.at[place].set(b, mode="drop"), at.frames, inputs.observed(end))
 
     def taken(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
@@ -137,30 +139,38 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
     return Progress(
         state=taken(end, at.state),
         carry=taken(kept.part(carry), at.carry),
-        dt=_next_length(options, at, trial, k, (ok, good, accepted & ~at_event)),
-        errors=taken((e, at.errors[0]), at.errors),
+        dt=_next_length(inputs, options, at, trial, decision),
+        errors=taken((trial.error, at.errors[0]), at.errors),
         side=taken(_sides(inputs, at, trial, end, event), at.side),
         bracket=_bracket(inputs, at, trial),
         searching=good & ~accepted,
         frame=at.frame + lands,
-        count=at.count + at_event,
+        count=at.count + (event >= 0),
         turns=at.turns + 1,
-        ended=at_event & jnp.array([e.terminal for e in inputs.events] + [False])[event],
-        result=_verdict(trial, ok, accepted | good),
+        ended=jnp.array([e.terminal for e in inputs.events] + [False])[event],
+        result=_verdict(trial, ok, good),
         info=trial.info,
-        record=record,
-        frames=frames,
+        record=_recorded(at, trial, decision),
+        frames=jax.tree.map(lambda a, b: a.at[place].set(b, mode="drop"), at.frames, inputs.observed(end)),
     )
 
 
-def _next_length(options: Options, at: Progress, trial: _Trial, k: int, judged: tuple[Array, Array, Array]) -> Array:
-    ok, good, at_will = judged
-    h, e = trial.h, trial.error
+def _recorded(at: Progress, trial: _Trial, decision: _Decision) -> Record:
+    ok, good, accepted, event, lands = decision
+    outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED)))
+    frame = jnp.where(lands, at.frame, -1)
+    turn = {"dt": trial.h, "error": trial.error, "outcome": outcome, "frame": frame, "event": event}
+    return at.record.added(at.turns, (at.frame, at.count), trial.end.time, **turn)
+
+
+def _next_length(inputs: Inputs, options: Options, at: Progress, trial: _Trial, decision: _Decision) -> Array:
+    h, e, k = trial.h, trial.error, inputs.integrator.order + 1
+    at_will = decision.accepted & (decision.event < 0)
     proposed = options.controller.next_step(h, (e, *at.errors), k)
     # A step that was cut for an output time says little of longer ones.
     proposed = jnp.where((h < trial.free) & (proposed >= h), jnp.maximum(proposed, trial.free), proposed)
-    smaller = jnp.where(ok, options.controller.after_rejection(h, e, k), options.controller.on_failure * h)
-    return jnp.where(at_will, proposed, jnp.where(good, at.dt, smaller))
+    smaller = jnp.where(decision.ok, options.controller.after_rejection(h, e, k), options.controller.on_failure * h)
+    return jnp.where(at_will, proposed, jnp.where(decision.good, at.dt, smaller))
 
 
 def _bracket(inputs: Inputs, at: Progress, trial: _Trial) -> Bracket:

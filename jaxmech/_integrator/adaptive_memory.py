@@ -24,7 +24,7 @@ class Options(eqx.Module):
 
     first_step: Array
     bounds: tuple[Array, Array]
-    allowed: Tolerances = eqx.field(static=True)
+    allowed: Tolerances
     controller: PIDController = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
     max_events: int = eqx.field(static=True)

@@ -12,7 +12,7 @@ from .._runtime.array_types import Array
 from .._scene.dof import AbstractDof
 from .step_doubling import Error
 
-Tolerances = tuple[tuple[str, tuple[float, float, float]], ...]  # rtol, atol of positions and of velocities, by state
+Tolerances = dict[str, tuple[Array, Array, Array]]  # rtol, atol of positions and of velocities, by state
 
 
 def tolerances(who: str, system: System, rtol: Any, atol: Any) -> Tolerances:
@@ -24,7 +24,7 @@ def tolerances(who: str, system: System, rtol: Any, atol: Any) -> Tolerances:
                 check_choice(who, f"a state of {name}", state, names)
             if missing := [s for s in names if s not in given]:
                 raise ValueError(f"{who}: {name} has no number for state '{missing[0]}'.")
-    found = []
+    found = {}
     for state in names:
         r = rtol[state] if isinstance(rtol, Mapping) else rtol
         a = atol[state] if isinstance(atol, Mapping) else atol
@@ -36,8 +36,8 @@ def tolerances(who: str, system: System, rtol: Any, atol: Any) -> Tolerances:
             check_tolerances(who, **{name: number})
         if not (r > 0 or (of_x > 0 and of_v > 0)):
             raise ValueError(f"{who}: rtol and atol of state '{state}' are both 0, so that no step is accurate enough.")
-        found.append((state, (float(r), float(of_x), float(of_v))))
-    return tuple(found)
+        found[state] = tuple(map(jnp.asarray, (float(r), float(of_x), float(of_v))))
+    return found
 
 
 def error_norm(dofs: Mapping[str, AbstractDof], start: State, end: State, error: Error, allowed: Tolerances) -> Array:
@@ -48,7 +48,7 @@ def error_norm(dofs: Mapping[str, AbstractDof], start: State, end: State, error:
     compared with one of another unit.
     """
     ratios = [jnp.zeros((), start.time.dtype)]
-    for state, (rtol, *atol) in allowed:
+    for state, (rtol, *atol) in allowed.items():
         dof, d = dofs[state], dofs[state].space_size
         pairs = ((start.position, end.position, error[0]), (start.velocity, end.velocity, error[1]))
         for is_velocity, (of, (a, b, e)) in enumerate(zip(atol, pairs, strict=True)):
