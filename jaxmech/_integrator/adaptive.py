@@ -18,7 +18,7 @@ from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._scene.parameter import is_concrete
 from .adaptive_loop import first_progress, goes_on, turned
-from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept, Options, Progress
+from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Options, Progress
 from .adaptive_replay import Motion, finished, run
 from .base import AbstractIntegrator
 from .control import in_the_loop
@@ -220,27 +220,26 @@ def _with_restart(
     """The same, in parts that a file can be gone on from."""
     check_counts("simulate_adaptive", restart_every=1 if every is None else every)
     turns = -(-options.max_steps // 10) if every is None else every
-    begun, kept = _first(inputs, options)
 
     def onward(at: Progress) -> Progress:
-        return _onward(inputs, options, kept, at, at.turns + turns)
+        return _onward(inputs, options, at, at.turns + turns)
 
     def is_done(at: Progress) -> bool:
         return not bool(goes_on(inputs, options, at))
 
     given = {"system": inputs.system, "inputs": inputs, "options": options}
-    end = through_a_file("simulate_adaptive", path, given, begun, onward, is_done)
+    end = through_a_file("simulate_adaptive", path, given, partial(_first, inputs, options), onward, is_done)
     return _ended(inputs, end, whole)
 
 
 @compiled
-def _first(inputs: Inputs, options: Options) -> tuple[Progress, Kept]:
-    return first_progress(inputs, options)
+def _first(inputs: Inputs, options: Options) -> Progress:
+    return first_progress(inputs, options)[0]
 
 
 @compiled
-def _onward(inputs: Inputs, options: Options, kept: Kept, at: Progress, until: Array) -> Progress:
-    return turned(inputs, options, kept, at, until)
+def _onward(inputs: Inputs, options: Options, at: Progress, until: Array) -> Progress:
+    return turned(inputs, options, inputs.first_carry(options)[1], at, until)
 
 
 @compiled

@@ -20,18 +20,18 @@ def through_a_file(
     who: str,
     path: str | PathLike[str],
     given: dict[str, Any],
-    begun: T,
+    begin: Callable[[], T],
     onward: Callable[[T], T],
     is_done: Callable[[T], bool],
 ) -> T:
-    """The end of a run that is `begun`, or as far as the file says, and taken `onward` until it `is_done`.
+    """The end of a run, from where it has to `begin` or as far as the file says, taken `onward` until it `is_done`.
 
     `given`: all that it depends on. Raises `ValueError` for a file of another run, naming what differs, and under `jit`.
     """
     check_path(who, path)
-    if is_traced((given, begun)):
+    if is_traced(given):
         raise ValueError(f"{who}: a restart_file is written outside of jit only, and what it is of is not differentiated.")
-    at = _resumed(who, path, given, begun) if Path(path).exists() else begun
+    at = _resumed(who, path, given, begin()) if Path(path).exists() else begin()
     while not is_done(at):
         at = onward(at)
         save_parts(path, given | {"progress": at})

@@ -44,8 +44,8 @@ def segments(
     def is_done(at: dict[str, Any]) -> bool:
         return int(at["done"]) == counts.steps
 
-    begun = _beginning(system, state, integrator, h, counts, observe)
-    end = through_a_file("simulate", path, given, begun, onward, is_done)
+    begin = partial(_beginning, system, state, integrator, h, counts, observe)
+    end = through_a_file("simulate", path, given, begin, onward, is_done)
     return jax.tree.map(jnp.asarray, end["frames"]), end["state"], jax.tree.map(jnp.asarray, end["info"])
 
 
