@@ -20,7 +20,7 @@ from jaxmech._runtime.array_file import read_arrays
 
 
 def saved(path):
-    """Everything that there is: a scene with mappings and constraints, a carry, keys of random numbers, numbers of all kinds."""
+    """A scene with mappings and constraints, a carry, a key of random numbers, numbers of all kinds."""
     system, state = scene()
     state = eqx.tree_at(lambda s: s.time, state, jnp.asarray(0.1 + 0.2))
     carry = jm.ImplicitEuler(linear_system()).init(system, state)
@@ -136,7 +136,7 @@ def _done(path):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["run", "adaptive"])
 def test_a_run_that_is_killed_at_fifty_moments_goes_on_to_the_last_bit(kind, tmp_path, rng):
-    """Over and over from the beginning to the end, until it has been killed fifty times; every file that it left is whole."""
+    """Over and over from the beginning, until it has been killed fifty times; every file that it left is whole."""
     function = getattr(restart_script, kind)
     arguments = [] if kind == "run" else ["adaptive"]
     expected, kills, ends = function(), 0, 0
@@ -150,6 +150,7 @@ def test_a_run_that_is_killed_at_fifty_moments_goes_on_to_the_last_bit(kind, tmp
             assert eqx.tree_equal(function(path), expected)
             path.unlink()
     assert eqx.tree_equal(function(path), expected)
+    assert len(list(tmp_path.glob(".jaxmech-*/run.npz"))) == 0  # what was being written is gone
     print(f"{kills} kills, {ends} runs that came to their end before, and one after them")
 
 

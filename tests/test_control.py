@@ -131,7 +131,7 @@ def test_a_motor_turns_a_mapped_joint_and_deep_fields_are_found():
     np.testing.assert_allclose(run.last.position["box"][left, 0], 0.0, atol=ROUNDING)
     assert run.observed.shape == (6, 8, 3) and run.observed[-1, left, 0].sum() < -50
     with pytest.raises(ValueError, match="observed"):
-        run.position
+        _ = run.position
 
 
 def test_tables_are_what_they_say():

@@ -33,10 +33,11 @@ HOOKS = {
     ),
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
-    *("advanced", "wanted", "where"),
+    *("advanced", "revalued", "wanted", "where"),
 }
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {
+    *("AdaptiveInfo", "AdaptiveTrajectory", "Checkpoint"),
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
@@ -210,12 +211,20 @@ FAIR = {
     **{(f"ReferenceElement.{name}", "xi"): PLACES for name in ("shape", "shape_gradients")},
     # A step by itself, and a matrix of which nothing is kept.
     **{(name, "carry"): {"None"} for name in ("ImplicitEuler.step", "MatrixLinearSystem.using")},
+    # Functions of the user's are called where they are needed.
+    **{(name, "control"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
+    **{(name, "observe"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
+    ("Event", "function"): {"a function", "a class"},
+    **{("Event", "direction"): {"negative"}, ("Event", "tolerance"): {"half precision"}},
+    ("simulate_adaptive", "times"): {"a row less"},
+    ("Table", "values"): {"four axes"},
+    **{("PIDController", name): {"half precision"} for name in ("p", "i", "d")},
     # What is run over devices is the user's.
     ("over_devices", "function"): {"a function", "a class"},
     ("element_forms", "function"): {"a function", "a class"},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
-SOLVES |= {"solve_equilibrium"}
+SOLVES |= {"solve_equilibrium", "simulate_adaptive"}
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "parents", "parent", "state", "joints", "nodes", "frames")}
 ALIASES |= {"points": ("nodes",), "alpha": ("alpha_i",)}

@@ -39,9 +39,9 @@ class AdaptiveInfo(eqx.Module):
 
     Example:
 
-        run = jm.simulate_adaptive(system, state, jm.ImplicitEuler(linear_system), [0.01], rtol=1e-2, atol=1e-4)
+        run = jm.simulate_adaptive(system, state, jm.ImplicitEuler(linear_system), [0.01, 0.02], rtol=1e-2, atol=1e-4)
         h = run.info.dt[run.info.outcome == 1]  # [s]
-        assert h.shape == (int(run.info.accepted),) and jnp.allclose(h.sum(), 0.01)
+        assert h.shape == (int(run.info.accepted),) and jnp.allclose(h.sum(), 0.02)
     """
 
     result: Any
@@ -54,13 +54,6 @@ class AdaptiveInfo(eqx.Module):
     error: Array
     outcome: Array
     last_step: Any
-
-    @classmethod
-    def of(cls, progress: Progress) -> "AdaptiveInfo":
-        """That of a run that has come so far."""
-        record = progress.record
-        counts = (jnp.sum(record.outcome == kind) for kind in (ACCEPTED, REJECTED, FAILED, SEARCHED))
-        return cls(progress.result, *counts, progress.turns, record.dt, record.error, record.outcome, progress.info)
 
 
 class AdaptiveTrajectory(eqx.Module):
@@ -211,7 +204,10 @@ def _trajectory(inputs: Inputs, motion: Motion, end: Progress, whole: bool) -> A
     event = jnp.where(happened >= 0, end.record.event[happened], -1)
     time = jnp.where(happened >= 0, motion.event_time, -1.0)
     state, observed = (motion.frames, None) if whole else (None, motion.frames)
-    return AdaptiveTrajectory(state, observed, motion.last, reached, time, event, AdaptiveInfo.of(end))
+    record = end.record
+    counts = (jnp.sum(record.outcome == kind) for kind in (ACCEPTED, REJECTED, FAILED, SEARCHED))
+    info = AdaptiveInfo(end.result, *counts, end.turns, record.dt, record.error, record.outcome, end.info)
+    return AdaptiveTrajectory(state, observed, motion.last, reached, time, event, info)
 
 
 def _with_restart(

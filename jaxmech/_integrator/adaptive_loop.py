@@ -17,6 +17,7 @@ from . import event as crossing
 from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept, Options, Progress, Record
 from .error_norm import error_norm
 from .event import Bracket
+from .pid_controller import after_rejection, next_step
 
 _ROUNDING = 16  # units in the last place of the time, below which no step is worth its name
 
@@ -166,10 +167,10 @@ def _recorded(at: Progress, trial: _Trial, decision: _Decision) -> Record:
 def _next_length(inputs: Inputs, options: Options, at: Progress, trial: _Trial, decision: _Decision) -> Array:
     h, e, k = trial.h, trial.error, inputs.integrator.order + 1
     at_will = decision.accepted & (decision.event < 0)
-    proposed = options.controller.next_step(h, (e, *at.errors), k)
+    proposed = next_step(options.controller, h, (e, *at.errors), k)
     # A step that was cut for an output time says little of longer ones.
     proposed = jnp.where((h < trial.free) & (proposed >= h), jnp.maximum(proposed, trial.free), proposed)
-    smaller = jnp.where(decision.ok, options.controller.after_rejection(h, e, k), options.controller.on_failure * h)
+    smaller = jnp.where(decision.ok, after_rejection(options.controller, h, e, k), options.controller.on_failure * h)
     return jnp.where(at_will, proposed, jnp.where(decision.good, at.dt, smaller))
 
 

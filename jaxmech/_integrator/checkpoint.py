@@ -72,10 +72,10 @@ def load_checkpoint(
 
     Example:
 
-        soft = eqx.tree_at(lambda s: s.forces["solid"].material.young, system, jnp.asarray(5e5))  # [Pa]
-        jm.save_checkpoint("soft.npz", soft, state)
-        again = jm.load_checkpoint("soft.npz", system, state).system
-        assert jnp.array_equal(again.forces["solid"].material.young, 5e5)
+        heavy = jm.System(oscillator.dofs, forces=oscillator.forces, masses={"mass": jm.mass.UniformMass(("p", [0]), 3.0)})
+        jm.save_checkpoint("heavy.npz", heavy, oscillator_state)
+        again = jm.load_checkpoint("heavy.npz", oscillator, oscillator_state).system
+        assert float(again.masses["mass"].mass) == 3.0  # [kg]
     """
     check_path("load_checkpoint", path)
     check_inputs("load_checkpoint", system, state)

@@ -21,9 +21,12 @@ class PIDController(eqx.Module):
     Example:
 
         smooth = jm.integrator.PIDController(p=0.3, i=0.4)
-        h, e = jnp.asarray(0.1), jnp.asarray(0.25)
-        assert smooth.next_step(h, (e, e, e), 2) > h  # the error is a quarter of what is allowed
-        assert smooth.after_rejection(h, jnp.asarray(4.0), 2) < h / 2
+        pulled = jm.System(oscillator.dofs, forces=oscillator.forces, masses=oscillator.masses, gravity=(10.0,))
+        euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(pulled, oscillator_state))
+        allowed = {"rtol": 1e-3, "atol": 1e-3, "controller": smooth, "dt0": 1e-4}
+        run = jm.simulate_adaptive(pulled, oscillator_state, euler, [0.1], **allowed)
+        h = run.info.dt[run.info.outcome == 1]  # [s]
+        assert h[0] == 1e-4 and jnp.allclose(h[1], 5e-4)  # no more than five times as long
     """
 
     p: float = eqx.field(static=True, default=0.0, kw_only=True)
@@ -45,14 +48,18 @@ class PIDController(eqx.Module):
         if self.i + self.p + self.d <= 0:
             raise ValueError("PIDController: p, i and d are all 0: no error would change the step.")
 
-    def next_step(self, h: Array, errors: tuple[Array, Array, Array], k: int) -> Array:
-        """The step after an accepted one of size `h` [s]; its error, and those of the two before it."""
-        powers = (-(self.p + self.i + self.d), self.p + 2 * self.d, -self.d)
-        factor = self.safety * jnp.ones_like(h)
-        for e, power in zip(errors, powers, strict=True):
-            factor = factor * jnp.maximum(e, 1e-10) ** (power / k)
-        return h * jnp.clip(factor, self.smallest, self.largest)
 
-    def after_rejection(self, h: Array, error: Array, k: int) -> Array:
-        """The size [s] in which to repeat a step of size `h` whose error was too large."""
-        return h * jnp.clip(self.safety * jnp.maximum(error, 1.0) ** (-1 / k), self.smallest, self.safety)
+def next_step(controller: PIDController, h: Array, errors: tuple[Array, Array, Array], k: int) -> Array:
+    """The step after an accepted one of size `h` [s]; its error, and those of the two before it."""
+    c = controller
+    powers = (-(c.p + c.i + c.d), c.p + 2 * c.d, -c.d)
+    factor = c.safety * jnp.ones_like(h)
+    for e, power in zip(errors, powers, strict=True):
+        factor = factor * jnp.maximum(e, 1e-10) ** (power / k)
+    return h * jnp.clip(factor, c.smallest, c.largest)
+
+
+def after_rejection(controller: PIDController, h: Array, error: Array, k: int) -> Array:
+    """The size [s] in which to repeat a step of size `h` whose error was too large."""
+    factor = controller.safety * jnp.maximum(error, 1.0) ** (-1 / k)
+    return h * jnp.clip(factor, controller.smallest, controller.safety)

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from .._runtime.argument_checks import check_path
+from .._runtime.atomic_files import forget_interrupted
 from .._runtime.results import is_traced
 from .checkpoint import load_parts, save_parts
 
@@ -31,6 +32,7 @@ def through_a_file(
     check_path(who, path)
     if is_traced(given):
         raise ValueError(f"{who}: a restart_file is written outside of jit only, and what it is of is not differentiated.")
+    forget_interrupted(path)
     at = _resumed(who, path, given, begin()) if Path(path).exists() else begin()
     while not is_done(at):
         at = onward(at)
