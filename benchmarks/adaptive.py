@@ -15,7 +15,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -67,7 +66,7 @@ def seconds(run: Any) -> tuple[Any, float]:
 
 
 def main() -> list[tuple[float, int, float, int, float]]:
-    """Print a row for every tolerance, and return them: error, turns and time of the adaptive run, steps and time of equal ones."""
+    """Print a row for every tolerance, and return them: error, turns and CPU seconds, and those of equal steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stiffness", type=float, default=1e5)
     return measured(parser.parse_args().stiffness)
@@ -90,7 +89,7 @@ def measured(stiffness: float, tolerances: tuple[float, ...] = (1e-3, 3e-4, 1e-4
         )  # fmt: skip
         run, cpu = seconds(adaptive)
         wanted, steps = error(run.state.position["ball"][:, 0, 1]), 96
-        while error((fixed := equal(steps)).position["ball"][1:, 0, 1]) > wanted and steps < 3e5:
+        while error(equal(steps).position["ball"][1:, 0, 1]) > wanted and steps < 3e5:
             steps *= 2  # within a factor of two of the fewest
         _, fixed_cpu = seconds(partial(equal, steps))
         rows.append((wanted, int(run.info.turns), cpu, steps, fixed_cpu))

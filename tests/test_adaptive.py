@@ -23,6 +23,31 @@ def ball(height=1.0):
     return scene, eqx.tree_at(lambda s: s.position["ball"], state, jnp.reshape(height, (1, 1)))
 
 
+def test_what_functions_close_over_is_differentiated():
+    """The speed at which a ball that is pulled by `g` passes a level: `sqrt(2 g d)`, by both."""
+    scene, state = ball()
+
+    def speed(g, level):
+        passed = jm.integrator.Event(lambda system, state: state.position["ball"][0, 0] - level, terminal=True)
+        run = jm.simulate_adaptive(
+            scene,
+            state,
+            EULER,
+            [1.0],
+            rtol=1e-2,
+            atol=1e-2,
+            extrapolate=True,
+            events=[passed],
+            control=lambda time, state, parameters: {"gravity": -g[None]},
+            observe=lambda system, state: state.velocity["ball"][0, 0] / level,
+            max_steps=60,
+        )
+        return level * run.observed[-1]
+
+    slopes = jax.jit(jax.grad(speed, (0, 1)))(jnp.asarray(8.0), jnp.asarray(0.75))
+    np.testing.assert_allclose(slopes, [-0.5 * np.sqrt(2 * 0.25 / 8.0), np.sqrt(8.0 / 0.5)], rtol=1e-9)
+
+
 class Bounce(eqx.Module):
     restitution: jax.Array
 

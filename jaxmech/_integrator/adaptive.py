@@ -21,6 +21,7 @@ from .adaptive_loop import first_progress, goes_on, turned
 from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Options, Progress
 from .adaptive_replay import Motion, finished, run
 from .base import AbstractIntegrator
+from .closures import with_what_it_closes_over
 from .control import in_the_loop
 from .error_norm import tolerances
 from .event import Event
@@ -115,9 +116,8 @@ def simulate_adaptive(
     `events`: what happens meanwhile (`Event`), the first `max_events` of which are recorded. `control`, `parameters`,
     `observe`: as in `simulate`; control is evaluated in each of the steps that an error is estimated from. `restart_file`,
     `restart_every` (a tenth of `max_steps`, unless given): likewise.
-    Differentiable in both modes by what is in `system`, `state`, `times`, `integrator`, `parameters`, and in modules of
-    Equinox given for `events`, `control` and `observe`; not by what functions close over. Derivatives are those of the
-    steps that were taken, sizes held constant but for those that end at an output time or at an event.
+    Differentiable in both modes by what is in the arguments, and by what the functions among them close over. Derivatives
+    are those of the steps that were taken, sizes held constant but for those that end at an output time or at an event.
     Raises `ValueError` or `TypeError` for other arguments, and `FailedComputation` unless `throw=False`: where the last time
     is not reached in `max_steps`, where no allowed step is accurate enough, where even the smallest fails.
     Source: E. Hairer, S. P. Norsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd ed., 1993,
@@ -145,10 +145,14 @@ def simulate_adaptive(
     for number, event in enumerate(events):
         check_instance(who, f"events[{number}]", event, Event)
     allowed = tolerances(who, system, rtol, atol)
+    if callable(control):
+        control = with_what_it_closes_over(control, state.time, state, parameters)
     integrator, watched = in_the_loop(who, integrator, control, parameters, observe)
+    watched = with_what_it_closes_over(watched, system, state)
+    events = tuple(_explicit(event, system, state) for event in events)
     first, bounds = _steps(who, state, times, dt0, dt_min, dt_max)
     options = Options(first, bounds, allowed, controller, max_steps, max_events, extrapolate)
-    inputs = Inputs(system, state, times, integrator, tuple(events), watched)
+    inputs = Inputs(system, state, times, integrator, events, watched)
     if restart_file is None:
         if restart_every is not None:
             raise ValueError(f"{who}: restart_every is of no use without a restart_file.")
@@ -162,6 +166,13 @@ def simulate_adaptive(
     h = jnp.max(info.dt)
     numbers = partial(given, system, state, h)
     return raise_failure(trajectory, said, system, who, numbers, moves=True, time_step=info.turns - 1)
+
+
+def _explicit(event: Event, system: System, state: State) -> Event:
+    """The event, whose functions have as leaves what they close over."""
+    function = with_what_it_closes_over(event.function, system, state)
+    apply = None if event.apply is None else with_what_it_closes_over(event.apply, state)
+    return eqx.tree_at(lambda e: (e.function, e.apply), event, (function, apply), is_leaf=lambda leaf: leaf is None)
 
 
 def _checked_times(who: str, times: Any, state: State) -> Array:

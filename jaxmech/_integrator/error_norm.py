@@ -26,8 +26,8 @@ def tolerances(who: str, system: System, rtol: Any, atol: Any) -> Tolerances:
                 raise ValueError(f"{who}: {name} has no number for state '{missing[0]}'.")
     found = {}
     for state in names:
-        r = rtol[state] if isinstance(rtol, Mapping) else rtol
-        a = atol[state] if isinstance(atol, Mapping) else atol
+        r: Any = rtol[state] if isinstance(rtol, Mapping) else rtol
+        a: Any = atol[state] if isinstance(atol, Mapping) else atol
         of_x, of_v = a if isinstance(a, tuple) and len(a) == 2 else (a, a)
         for number in (r, of_x, of_v):
             name = "rtol" if number is r else "atol"
