@@ -79,7 +79,7 @@ def closed_form(e, h, end=1.2):
     return jnp.stack([first, second, h - G / 2 * 0.2**2, up * (end - now) - G / 2 * (end - now) ** 2])
 
 
-def test_a_bouncing_ball_is_its_closed_form_and_so_are_its_derivatives():
+def test_a_bouncing_ball_is_its_closed_form():
     """Of a ball that falls once and of two that fall twice, in one batch: they take other numbers of steps."""
     e, h = jnp.array([0.8, 0.9, 0.7]), jnp.array([1.0, 1.5, 0.8])
     found, run = jax.jit(jax.vmap(told))(e, h)
@@ -91,12 +91,14 @@ def test_a_bouncing_ball_is_its_closed_form_and_so_are_its_derivatives():
     np.testing.assert_allclose(found[:, [0, 2, 3]], want[:, [0, 2, 3]], rtol=0, atol=EXACT)
     np.testing.assert_allclose(found[[0, 2], 1], want[[0, 2], 1], rtol=0, atol=EXACT)
 
-    at = (e[0], h[0], jnp.asarray(1.2))
-    forward = jax.jit(jax.jacfwd(lambda *a: told(*a)[0], (0, 1, 2)))(*at)
-    reverse = jax.jit(jax.jacrev(lambda *a: told(*a)[0], (0, 1, 2)))(*at)
+
+@pytest.mark.parametrize("mode", [jax.jacrev, pytest.param(jax.jacfwd, marks=pytest.mark.slow)])
+def test_the_instants_of_impacts_and_all_that_follows_them_are_differentiated(mode):
+    """By restitution, height and the last output time."""
+    at = (jnp.asarray(0.8), jnp.asarray(1.0), jnp.asarray(1.2))
     exact = jax.jacfwd(closed_form, (0, 1, 2))(*at)
-    np.testing.assert_allclose(forward, exact, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(reverse, exact, rtol=0, atol=1e-9)
+    found = jax.jit(mode(lambda *a: told(*a)[0], (0, 1, 2)))(*at)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-9)
 
 
 def pendulum(metre=1.0):
