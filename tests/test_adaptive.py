@@ -254,7 +254,7 @@ def test_the_norm_compares_nothing_with_another_unit():
     """Turns with a radian, translations with the largest of their state; the largest ratio counts."""
     system = jm.System({"p": jm.Vec2(), "body": jm.Rigid3()})
     at = system.at_rest({"p": [[3.0, 4.0], [0.0, 0.0]], "body": [[10.0, 0, 0, 0, 0, 0, 1.0]]})
-    allowed = tolerances("test", system, {"p": 0.1, "body": 0.01}, {"p": (0.5, 1.0), "body": 1.0})
+    allowed = tolerances("test", system, {"p": 0.1, "body": 0.01}, {"p": (0.5, 1.0), "body": 1.0}, float)
     zero = {"p": jnp.zeros((2, 2)), "body": jnp.zeros((1, 6))}
 
     def norm(x=None, v=None):
@@ -316,3 +316,33 @@ def test_adaptive_steps_beat_the_best_equal_ones():
 
     for error, turns, _, steps, _ in measured(1e5, (3e-4, 1e-4)):
         assert error < 5e-3 and steps > 4 * turns
+
+
+@pytest.mark.slow
+def test_single_precision_and_an_observation_of_whole_numbers():
+    scene, state = jax.tree.map(lambda a: a.astype(np.float32) if eqx.is_inexact_array(a) else a, ball())
+    floor = jm.integrator.Event(height, direction=-1, apply=Bounce(jnp.asarray(0.5, np.float32)))
+
+    def run(level):
+        begun = eqx.tree_at(lambda s: s.position["ball"], state, jnp.reshape(level, (1, 1)))
+        found = jm.simulate_adaptive(
+            scene,
+            begun,
+            EULER,
+            np.array([0.25, 0.5], np.float32),
+            rtol=1e-2,
+            atol=1e-2,
+            extrapolate=True,
+            events=[floor],
+            observe=lambda system, state: {"sign": jnp.sign(height(system, state)).astype(int), "x": height(system, state)},
+            max_steps=60,
+        )
+        return found.observed["x"][1], found
+
+    (x, found), slope = eqx.filter_value_and_grad(run, has_aux=True)(jnp.asarray(1.0, np.float32))
+    assert found.observed["sign"].tolist() == [1, 1] and x.dtype == found.event_time.dtype == np.float32
+    np.testing.assert_allclose(found.event_time[0], np.sqrt(2 / G), rtol=1e-5)
+    np.testing.assert_allclose(slope, jax.grad(lambda h: closed_form(0.5, h, 0.5)[3])(1.0), rtol=1e-3)
+    lost = jm.integrator.Event(lambda system, state: jnp.log(state.position["ball"][0, 0] - 0.5))
+    with pytest.raises(jm.FailedComputation, match="not finite"):
+        jm.simulate_adaptive(*ball(), EULER, [0.6], rtol=1e-2, atol=1e-2, events=[lost], max_steps=200)

@@ -1,5 +1,6 @@
 """A trajectory in steps of the size that its accuracy asks for."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
@@ -72,7 +73,7 @@ class AdaptiveTrajectory(eqx.Module):
         assert run.state.time.tolist() == [0.01, 0.02]  # [s]
     """
 
-    state: State | None
+    state: State
     observed: Any
     last: State
     reached: Array
@@ -144,7 +145,7 @@ def simulate_adaptive(
         raise TypeError(f"{who}: events must be a list of Event, got {events!r:.80}.")
     for number, event in enumerate(events):
         check_instance(who, f"events[{number}]", event, Event)
-    allowed = tolerances(who, system, rtol, atol)
+    allowed = tolerances(who, system, rtol, atol, state.time.dtype)
     if callable(control):
         control = with_what_it_closes_over(control, state.time, state, parameters)
     integrator, watched = in_the_loop(who, integrator, control, parameters, observe)
@@ -234,7 +235,7 @@ def _with_restart(
     def is_done(at: Progress) -> bool:
         return not bool(goes_on(inputs, options, at))
 
-    given = {"system": inputs.system, "inputs": inputs, "options": options}
+    given = {field.name: getattr(inputs, field.name) for field in dataclasses.fields(inputs)} | {"options": options}
     end = through_a_file("simulate_adaptive", path, given, partial(_first, inputs, options), onward, is_done)
     return _ended(inputs, end, whole)
 

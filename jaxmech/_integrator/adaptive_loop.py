@@ -117,7 +117,7 @@ class _Decision(NamedTuple):
 
 
 def _decided(inputs: Inputs, at: Progress, trial: _Trial) -> _Decision:
-    ok = (trial.info.result == RESULTS.successful) & jnp.isfinite(trial.error)
+    ok = (trial.info.result == RESULTS.successful) & jnp.isfinite(trial.error) & ~jnp.isnan(trial.left).any()
     good = ok & (at.searching | (trial.error <= 1))
     crossed = good & (jnp.min(trial.left, initial=jnp.inf) < 0)
     close = trial.h - at.bracket.a <= trial.tolerance

@@ -9,14 +9,16 @@ import jax.numpy as jnp
 from .._model.system import State, System
 from .._runtime.argument_checks import check_choice, check_tolerances
 from .._runtime.array_types import Array
+from .._runtime.results import is_traced
 from .._scene.dof import AbstractDof
 from .step_doubling import Error
 
 Tolerances = dict[str, tuple[Array, Array, Array]]  # rtol, atol of positions and of velocities, by state
 
 
-def tolerances(who: str, system: System, rtol: Any, atol: Any) -> Tolerances:
-    """The tolerances of every main state. Raises `ValueError` or `TypeError` that names what is wrong with them."""
+def tolerances(who: str, system: System, rtol: Any, atol: Any, dtype: Any) -> Tolerances:
+    """The tolerances of every main state, in the `dtype` of its numbers. Raises `ValueError` or `TypeError` that names what
+    is wrong with them."""
     names = system.main_states
     for name, given in (("rtol", rtol), ("atol", atol)):
         if isinstance(given, Mapping):
@@ -34,9 +36,9 @@ def tolerances(who: str, system: System, rtol: Any, atol: Any) -> Tolerances:
             if number is None:
                 raise ValueError(f"{who}: {name} must be a number of at least 0, got None.")
             check_tolerances(who, **{name: number})
-        if not (r > 0 or (of_x > 0 and of_v > 0)):
+        if not is_traced((r, of_x, of_v)) and not (r > 0 or (of_x > 0 and of_v > 0)):
             raise ValueError(f"{who}: rtol and atol of state '{state}' are both 0, so that no step is accurate enough.")
-        found[state] = tuple(map(jnp.asarray, (float(r), float(of_x), float(of_v))))
+        found[state] = tuple(jnp.asarray(number, dtype) for number in (r, of_x, of_v))
     return found
 
 

@@ -41,7 +41,7 @@ class Trajectory(eqx.Module):
         assert (run.info.result == jm.RESULTS.successful).tolist() == [True] * 4
     """
 
-    state: Any  # a State, or None
+    state: State
     last: State
     info: StepInfo
     observed: Any = None
