@@ -19,6 +19,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import jaxmech as jm
+from benchmarks.clock import report
 
 jax.config.update("jax_enable_x64", True)
 TIMES = np.array([0.3, 0.6, 0.9])  # [s]
@@ -65,14 +66,14 @@ def seconds(run: Any) -> tuple[Any, float]:
     return found, time.process_time() - start
 
 
-def main() -> list[tuple[float, int, float, int, float]]:
-    """Print a row for every tolerance, and return them: error, turns and CPU seconds, and those of equal steps."""
+def main() -> list[dict[str, Any]]:
+    """Print a row for every tolerance, and return them: error, steps and CPU seconds, and those of equal steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stiffness", type=float, default=1e5)
     return measured(parser.parse_args().stiffness)
 
 
-def measured(stiffness: float, tolerances: tuple[float, ...] = (1e-3, 3e-4, 1e-4)) -> list[Any]:
+def measured(stiffness: float, tolerances: tuple[float, ...] = (1e-3, 3e-4, 1e-4)) -> list[dict[str, Any]]:
     system, state, euler = scene(stiffness)
     exact, rows = reference(stiffness), []
 
@@ -92,11 +93,9 @@ def measured(stiffness: float, tolerances: tuple[float, ...] = (1e-3, 3e-4, 1e-4
         while error(equal(steps).position["ball"][1:, 0, 1]) > wanted and steps < 3e5:
             steps *= 2  # within a factor of two of the fewest
         _, fixed_cpu = seconds(partial(equal, steps))
-        rows.append((wanted, int(run.info.turns), cpu, steps, fixed_cpu))
-        print(
-            f"error {wanted:.1e} m: adaptive {rows[-1][1]} steps, {cpu:.3f} s; equal steps {steps}, {fixed_cpu:.3f} s "
-            f"({steps / rows[-1][1]:.0f} times as many)"
-        )
+        row = {"N/m": stiffness, "error m": wanted, "steps": int(run.info.turns), "s": cpu, "equal steps": steps}
+        rows.append(row | {"equal s": fixed_cpu, "equal / adaptive": fixed_cpu / cpu})
+        report(**rows[-1])
     return rows
 
 
