@@ -30,7 +30,8 @@ def tolerances(who: str, system: System, rtol: Any, atol: Any, dtype: Any) -> To
     for state in names:
         r: Any = rtol[state] if isinstance(rtol, Mapping) else rtol
         a: Any = atol[state] if isinstance(atol, Mapping) else atol
-        of_x, of_v = a if isinstance(a, tuple) and len(a) == 2 else (a, a)
+        pair: Any = a if isinstance(a, tuple) and len(a) == 2 else (a, a)
+        of_x, of_v = pair
         for number in (r, of_x, of_v):
             name = "rtol" if number is r else "atol"
             if number is None:
