@@ -23,6 +23,7 @@ def ball(height=1.0):
     return scene, eqx.tree_at(lambda s: s.position["ball"], state, jnp.reshape(height, (1, 1)))
 
 
+@pytest.mark.slow
 def test_what_functions_close_over_is_differentiated():
     """The speed at which a ball that is pulled by `g` passes a level: `sqrt(2 g d)`, by both."""
     scene, state = ball()

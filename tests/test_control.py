@@ -252,3 +252,42 @@ def test_adaptive_steps_are_controlled_and_observed():
     assert 10 < accepted < 100
     np.testing.assert_allclose(x, [12.0 / 2 / 6 / 8, 12.0 / 2 / 6], rtol=0, atol=1e-3)
     np.testing.assert_allclose(slope, x / 12.0, rtol=1e-9)  # steps are the same, and linear in the rate
+
+
+@pytest.mark.slow
+def test_schemes_of_second_order_stay_so_under_control_and_begin_anew_after_events():
+    """Newmark's method: the carry is an acceleration, which a load in the loop, and an impact, make stale."""
+    from test_carry import newmark
+
+    class Newmark(newmark.Newmark):
+        order = 2
+
+    system, state, linear_system = oscillator()
+
+    def error(steps):
+        run = jm.simulate(
+            system,
+            state,
+            Newmark(linear_system),
+            2.0 / steps,
+            steps,
+            control=lambda time, state, parameters: {"load": {"force": jnp.sin(3 * time)[None]}},
+            save_every=steps,
+        )
+        # 2 x'' + 8 x = sin 3 t from x = 1: cos 2t + 0.15 sin 2t - 0.1 sin 3t
+        return float(run.last.position["p"][0, 0]) - (np.cos(4.0) + 0.15 * np.sin(4.0) - 0.1 * np.sin(6.0))
+
+    assert 3.8 < error(50) / error(100) < 4.2 and abs(error(50)) > 1e-5
+
+    ball = jm.System({"p": jm.Vec1()}, masses=system.masses, gravity=[-9.81])
+    floor = jm.integrator.Event(
+        lambda system, state: state.position["p"][0, 0],
+        direction=-1,
+        apply=lambda state: eqx.tree_at(lambda s: s.velocity["p"], state, -0.8 * state.velocity["p"]),
+    )
+    scheme = Newmark(jm.MatrixLinearSystem.build(ball, state))
+    run = jm.simulate_adaptive(ball, state, scheme, [1.0], rtol=1e-4, atol=1e-4, events=[floor], max_steps=60)
+    fall = np.sqrt(2 / 9.81)
+    np.testing.assert_allclose(run.event_time[0], fall, rtol=ROUNDING)
+    rest = 1.0 - fall
+    np.testing.assert_allclose(run.last.position["p"], 0.8 * 9.81 * fall * rest - 9.81 / 2 * rest**2, rtol=1e-10)

@@ -141,19 +141,15 @@ def simulate_adaptive(
     check_counts(who, max_steps=max_steps, max_events=max_events)
     check_flags(who, extrapolate=extrapolate, throw=throw)
     times = _checked_times(who, times, state)
-    if not isinstance(events, (list, tuple)):
-        raise TypeError(f"{who}: events must be a list of Event, got {events!r:.80}.")
-    for number, event in enumerate(events):
-        check_instance(who, f"events[{number}]", event, Event)
+    happenings = _checked_events(who, events, system, state)
     allowed = tolerances(who, system, rtol, atol, state.time.dtype)
     if callable(control):
         control = with_what_it_closes_over(control, state.time, state, parameters)
     integrator, watched = in_the_loop(who, integrator, control, parameters, observe)
     watched = with_what_it_closes_over(watched, system, state)
-    events = tuple(_explicit(event, system, state) for event in events)
     first, bounds = _steps(who, state, times, dt0, dt_min, dt_max)
     options = Options(first, bounds, allowed, controller, max_steps, max_events, extrapolate)
-    inputs = Inputs(system, state, times, integrator, events, watched)
+    inputs = Inputs(system, state, times, integrator, happenings, watched)
     if restart_file is None:
         if restart_every is not None:
             raise ValueError(f"{who}: restart_every is of no use without a restart_file.")
@@ -164,9 +160,16 @@ def simulate_adaptive(
         return trajectory
     info = trajectory.info
     said = eqx.tree_at(lambda i: i.result, info.last_step, info.result)
-    h = jnp.max(info.dt)
-    numbers = partial(given, system, state, h)
+    numbers = partial(given, system, state, info.dt[0])
     return raise_failure(trajectory, said, system, who, numbers, moves=True, time_step=info.turns - 1)
+
+
+def _checked_events(who: str, events: Any, system: System, state: State) -> tuple[Event, ...]:
+    if not isinstance(events, (list, tuple)):
+        raise TypeError(f"{who}: events must be a list of Event, got {events!r:.80}.")
+    for number, event in enumerate(events):
+        check_instance(who, f"events[{number}]", event, Event)
+    return tuple(_explicit(event, system, state) for event in events)
 
 
 def _explicit(event: Event, system: System, state: State) -> Event:
