@@ -31,6 +31,7 @@ QUICK = {
     "newton": [("cantilever", [code, "4"]) for code in ("jaxmech", *PEERS)],
     "step": [("step", ["4"])],
     "gradient": [("gradients", ["--steps", "25", "--solvers", "PCG 1e-10"])],
+    "adaptive": [("adaptive", [])],
     "compile": [("compile", ["1000"])],
     "batch": [("batch", ["--scenes", "64", "--chunks", "8"])],
 }
@@ -45,6 +46,7 @@ FULL = {
     "newton": [("cantilever", [code, n]) for n in ("8", "12") for code in ("jaxmech", *PEERS)],
     "step": [("step", ["4", "8", "12", "--small"])],
     "gradient": [("gradients", ["--n", "4"])],
+    "adaptive": [("adaptive", []), ("adaptive", ["--stiffness", "1e6"])],
     "compile": [("compile", []), ("compile", ["--gradient", "1000"])],
     "batch": [("batch", []), ("batch", ["--cells", "6", "2", "2", "--chunks", "4", "16"])],
 }

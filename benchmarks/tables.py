@@ -55,6 +55,10 @@ COLUMNS = {
         "A step of implicit Euler, milliseconds; SOFA's figures scaled by SciPy's product (`benchmarks.step`)",
         ("scene", "n", "law", "unknowns", "solver", "iterations", "ms", "first s", "SOFA ms", "SOFA / jaxmech", "off"),
     ),
+    "adaptive": (
+        "Adaptive steps and the fewest equal ones of the same accuracy, CPU seconds (`benchmarks.adaptive`)",
+        ("N/m", "error m", "steps", "s", "equal steps", "equal s", "equal / adaptive"),
+    ),
     "gradient": (
         "Value and gradient over the value alone (`benchmarks.gradients`)",
         (

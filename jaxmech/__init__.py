@@ -21,6 +21,9 @@ from ._assembly.public_functions import kinetic_energy as kinetic_energy
 from ._assembly.public_functions import momentum as momentum
 from ._assembly.public_functions import total_force as total_force
 from ._assembly.public_functions import velocities as velocities
+from ._integrator.adaptive import simulate_adaptive as simulate_adaptive
+from ._integrator.checkpoint import load_checkpoint as load_checkpoint
+from ._integrator.checkpoint import save_checkpoint as save_checkpoint
 from ._integrator.implicit_euler import ImplicitEuler as ImplicitEuler
 from ._integrator.simulate import simulate as simulate
 from ._linear_system.matrix import MatrixLinearSystem as MatrixLinearSystem

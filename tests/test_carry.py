@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
-from jaxmech._integrator.simulate import _varies
+from jaxmech._integrator.carried import varies
 
 pytestmark = pytest.mark.quick
 
@@ -126,8 +126,8 @@ def test_what_no_step_changes_is_no_part_of_the_loop():
     for system_of, changes in ((linear_system, False), (preconditioned, True)):
         integrator = jm.ImplicitEuler(system_of)
         carry = integrator.init(system, state)
-        varies = _varies(lambda s, c, i=integrator: i.advanced(system, s, c, h), state, carry)
-        assert jax.tree.leaves(carry) and all(v == changes for v in jax.tree.leaves(varies))
+        found = varies(lambda s, c, i=integrator: i.advanced(system, s, c, h), state, carry)
+        assert jax.tree.leaves(carry) and all(v == changes for v in jax.tree.leaves(found))
 
 
 def test_a_step_by_itself_and_a_step_with_a_carry_are_one_step():

@@ -117,6 +117,12 @@ def test_embedded_surface(tmp_path):
     assert picture.stat().st_size > 10_000
 
 
+def test_soft_arm():
+    before, after = load("soft_arm").main(iterations=15)
+    assert 0.04 < before < 0.05  # [m]; a network that has learned nothing contracts both sides alike
+    assert after < 0.7 * before
+
+
 def test_newmark():
     newmark, euler = load("newmark").main(steps=100)
     assert abs(newmark) < 1e-3 and euler < -1e-2  # of second and of first order, on a top that turns by four radians

@@ -36,10 +36,11 @@ HOOKS = {
     ),
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
-    *("advanced", "wanted", "where"),
+    *("advanced", "revalued", "wanted", "where"),
 }
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {
+    *("AdaptiveInfo", "AdaptiveTrajectory", "Checkpoint"),
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
@@ -220,12 +221,20 @@ FAIR = {
     # Which way; from the end; any words.
     **{("follow_path", name): {"negative"} for name in ("to", "load", "direction")},
     **{("Path.at", "number"): {"negative"}, ("draw_path", "label"): {"a word"}},
+    # Functions of the user's are called where they are needed.
+    **{(name, "control"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
+    **{(name, "observe"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
+    ("Event", "function"): {"a function", "a class"},
+    **{("Event", "direction"): {"negative"}, ("Event", "tolerance"): {"half precision"}},
+    ("simulate_adaptive", "times"): {"a row less"},
+    ("Table", "values"): {"four axes"},
+    **{("PIDController", name): {"half precision"} for name in ("p", "i", "d")},
     # What is run over devices is the user's.
     ("over_devices", "function"): {"a function", "a class"},
     ("element_forms", "function"): {"a function", "a class"},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
-SOLVES |= {"solve_equilibrium", "follow_path", "critical_point"}
+SOLVES |= {"solve_equilibrium", "follow_path", "critical_point", "simulate_adaptive"}
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "multiplier", "parents", "parent", "state", "joints", "nodes", "frames")}
 ALIASES |= {"points": ("nodes",), "alpha": ("alpha_i",)}

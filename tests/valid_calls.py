@@ -400,9 +400,46 @@ call(
     steps=4,
     save_every=1,
     checkpoint_every=1,
+    control=lambda time, state, parameters: {"held": {"stiffness": 1.0 + time}},
+    observe=lambda system, state: state.time,
     progress=False,
     throw=True,
 )
+call(
+    "simulate_adaptive",
+    system=SYSTEM,
+    state=STATE,
+    integrator=late(integrator),
+    times=[0.1, 0.2],
+    rtol=1e-1,
+    atol=1e-1,
+    controller=jm.integrator.PIDController(),
+    dt0=0.1,
+    dt_min=0.0,
+    dt_max=0.2,
+    max_steps=50,
+    extrapolate=False,
+    events=[],
+    max_events=2,
+    control=lambda time, state, parameters: {"held": {"stiffness": 1.0 + time}},
+    observe=lambda system, state: state.time,
+    throw=True,
+)
+call("Event", function=lambda system, state: state.time, direction=-1, terminal=False, tolerance=0.0)
+call("PIDController", p=0.3, i=0.4, d=0.0, safety=0.9, smallest=0.2, largest=5.0, on_failure=0.25)
+call("Table", times=[0.0, 1.0], values=[1.0, 2.0], kind="linear")
+
+
+@functools.cache
+def checkpoint() -> Path:
+    """A file that can be loaded."""
+    path = folder() / "checkpoint.npz"
+    jm.save_checkpoint(path, *scene())
+    return path
+
+
+call("save_checkpoint", path=late(lambda: folder() / "saved.npz"), system=SYSTEM, state=STATE)
+call("load_checkpoint", path=late(checkpoint), system=SYSTEM, state=STATE)
 
 
 @functools.cache

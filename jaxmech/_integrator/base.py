@@ -1,12 +1,18 @@
 """What a time integrator is."""
 
 import abc
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from .._linear_system.compatibility import BuiltFor, no_attribute
+from .._model.dynamics import Fields
+from .._model.failure_report import raise_failure
+from .._model.fault import given
 from .._model.system import State, System
+from .step_doubling import doubled
 
 
 class AbstractIntegrator(eqx.Module):
@@ -19,7 +25,8 @@ class AbstractIntegrator(eqx.Module):
         for _ in range(steps):
             state, carry, info = integrator.step(system, state, carry, dt)
 
-    A carry belongs to the numbers of its scene and to its motion; `simulate` makes its own.
+    A carry belongs to the numbers of its scene and to its motion; `simulate` makes its own. `order`: by which power of `dt`
+    the error of a motion falls, what adaptive steps reckon with.
     Positions [m], velocities [m/s], `dt` [s]. A step raises `FailedComputation` unless `throw=False`, which leaves the
     reason in what it returns.
     Source: E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., 2006, doi:10.1007/3-540-30666-8.
@@ -30,6 +37,16 @@ class AbstractIntegrator(eqx.Module):
         run = jm.simulate(system, state, integrator, dt=0.01, steps=4)
         assert isinstance(integrator, jm.integrator.AbstractIntegrator) and run.last.time.shape == ()
     """
+
+    order: ClassVar[int] = 1
+
+    @property
+    def control_at(self) -> float:
+        """The time, as a fraction of the step, at which control is evaluated that a step holds constant.
+
+        The end of a step of first order, which takes forces there; else the middle, which keeps second order.
+        """
+        return 1.0 if self.order == 1 else 0.5
 
     @property
     def built_for(self) -> BuiltFor | None:
@@ -52,6 +69,32 @@ class AbstractIntegrator(eqx.Module):
         where a linear solve of theirs fails; they are NaN there, unless somebody is named."""
         del derivatives_of
         return self.step(system, state, carry, h, throw=False)
+
+    def step_with_error(
+        self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True
+    ) -> tuple[State, Any, Any, tuple[Fields, Fields]]:
+        """`step`, and an estimate `(dx, dv)` of what is missing at its end: `retract(x, dx)`, `v + dv` are more accurate.
+
+        Tangent fields of the main states [m, rad], [m/s, rad/s]. By step doubling, unless overridden: two steps of `dt / 2`
+        beside one of `dt`, of which the error is `(y_2 - y_1) / (2^order - 1)`.
+        Source: E. Hairer, S. P. Norsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd ed., 1993,
+        doi:10.1007/978-3-540-78862-1, section II.4.
+        """
+        h = jnp.asarray(dt, state.time.dtype)
+        result = doubled(self, system, state, carry, h)
+        if not throw:
+            return result
+        who = f"{type(self).__name__}.step_with_error"
+        return raise_failure(result, result[2], system, who, partial(given, system, state, h), moves=True)
+
+    def revalued(self, system: System, state: State, carry: Any) -> Any:
+        """The carry of a motion that goes on from `state` with other numbers in its scene.
+
+        `init`, unless overridden: what was made of the old numbers is stale. To be overridden by schemes that remember
+        more of the motion than a state tells.
+        """
+        del carry
+        return self.init(system, state)
 
     if not TYPE_CHECKING:
 

@@ -109,6 +109,9 @@ class ImplicitEuler(AbstractIntegrator):
         """What its linear system keeps from step to step (`AbstractLinearSystem.init`)."""
         return self.linear_system.init(system, state)
 
+    def revalued(self, system: System, state: State, carry: Any) -> Any:
+        return None if carry is None else self.linear_system.revalued(system, state, carry)
+
     def step(
         self, system: System, state: State, carry: Any, dt: Any = None, *, throw: bool = True
     ) -> tuple[State, Any, StepInfo]:

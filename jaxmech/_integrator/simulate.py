@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import equinox as eqx
@@ -20,6 +21,9 @@ from .._runtime.progress import ProgressBar
 from .._runtime.results import RESULTS, is_traced
 from .._solve.equilibrium import StepInfo
 from .base import AbstractIntegrator
+from .control import in_the_loop
+from .fixed_loop import Counts, Steps, stepped
+from .segments import segments
 from .time_step import check_time_step
 
 
@@ -27,7 +31,7 @@ class Trajectory(eqx.Module):
     """The saved states, the start first.
 
     `state`: all of them stacked, every leaf with a leading axis of frames; `last`: the final one; `info`: of every step,
-    saved or not, with a leading axis of steps.
+    saved or not, with a leading axis of steps. `observed`: what `observe` gave of the same frames, in place of `state`.
     Positions [m], velocities [m/s], times [s]. Raises nothing: `simulate` does.
 
     Example:
@@ -40,21 +44,27 @@ class Trajectory(eqx.Module):
     state: State
     last: State
     info: StepInfo
+    observed: Any = None
 
     @property
     def position(self) -> dict[str, Array]:
         """`(frames, nodes, coord_size)` of every main state [m]."""
-        return self.state.position
+        return self._saved().position
 
     @property
     def velocity(self) -> dict[str, Array]:
         """`(frames, nodes, deriv_size)` of every main state [m/s]."""
-        return self.state.velocity
+        return self._saved().velocity
 
     @property
     def time(self) -> Array:
         """`(frames,)` [s]."""
-        return self.state.time
+        return self._saved().time
+
+    def _saved(self) -> State:
+        if self.state is None:
+            raise ValueError("this trajectory was observed, and holds no states: ask for them in observe, see `observed`.")
+        return self.state
 
 
 def simulate(
@@ -66,6 +76,11 @@ def simulate(
     *,
     save_every: int = 1,
     checkpoint_every: int | None = None,
+    control: Callable[[Array, State, Any], Any] | None = None,
+    parameters: Any = None,
+    observe: Callable[[System, State], Any] | None = None,
+    restart_file: str | PathLike[str] | None = None,
+    restart_every: int | None = None,
     progress: bool = False,
     throw: bool = True,
 ) -> Trajectory:
@@ -73,8 +88,15 @@ def simulate(
 
     Reverse mode keeps the states of every `checkpoint_every`-th step (the square root of `steps`, unless given) and
     computes the steps between them anew: memory of the order of `sqrt(steps)` states beyond those that are saved.
-    `progress`: draws a bar (needs tqdm). Raises `ValueError` for counts that are not positive or do not divide, and
-    `FailedComputation` naming the first step that failed, unless `throw=False`.
+    `control(time, state, parameters)` gives numbers of the scene for every step, `{component: {field: value}}` and
+    `gravity`, of the shapes that they have in it: loads, targets, stiffnesses. `state` is that at the start of the step;
+    `time` [s], the instant whose forces the scheme takes (the end of the step for implicit Euler:
+    `AbstractIntegrator.control_at`). `observe(system, state)`: a pytree to record in place of whole states; `system`
+    without control. `restart_file`: a file that is written anew after every `restart_every` steps (a tenth of them, unless
+    given), from which the same call goes on, to the last bit, when it was interrupted; outside of `jit` only.
+    `progress`: draws a bar (needs tqdm). Raises `ValueError` for counts that are not positive or do not divide, for control
+    of what is not in the scene, for a restart file of another run, and `FailedComputation` naming the first step that
+    failed, unless `throw=False`.
     Source: A. Griewank and A. Walther, *Evaluating Derivatives*, 2008, chapter 12.
 
     Example:
@@ -87,91 +109,44 @@ def simulate(
     check_instance("simulate", "integrator", integrator, AbstractIntegrator)
     check_topology("the linear system given to simulate", integrator.built_for, system)
     check_time_step(dt)
-    check_counts("simulate", steps=steps, save_every=save_every)
-    if checkpoint_every is not None:
-        check_counts("simulate", checkpoint_every=checkpoint_every)
+    counts = _counts(steps, save_every, checkpoint_every)
     check_flags("simulate", progress=progress, throw=throw)
-    if steps % save_every:
-        raise ValueError(f"simulate: save_every={save_every} does not divide steps={steps}.")
-    every = math.isqrt(steps - 1) + 1 if checkpoint_every is None else checkpoint_every
+    integrator, watched = in_the_loop("simulate", integrator, control, parameters, observe)
     bar = ProgressBar(steps, "simulate") if progress else None
     h = jnp.asarray(dt, state.time.dtype)
     raises = throw and is_traced((system, state, integrator, h))
     who = DERIVATIVE.format("simulate") if raises else ""
-    trajectory = _run(system, state, integrator, h, steps, save_every, every, bar, who)
+    if restart_file is None:
+        if restart_every is not None:
+            raise ValueError("simulate: restart_every is of no use without a restart_file.")
+        frames, last, info = _run(system, state, integrator, h, counts, watched, bar, who)
+    else:
+        frames, last, info = segments(restart_file, restart_every, system, state, integrator, h, counts, watched, bar)
+    trajectory = Trajectory(frames, last, info) if observe is None else Trajectory(None, last, info, frames)
     if not throw:
         return trajectory
-    failed = trajectory.info.result != RESULTS.successful
+    failed = info.result != RESULTS.successful
     if not is_traced(failed) and not bool(jnp.any(failed)):
         return trajectory
     first = jnp.argmax(failed)  # of no failure, the first step
-    info = jax.tree.map(lambda a: a[first], trajectory.info)
+    info = jax.tree.map(lambda a: a[first], info)
     return raise_failure(trajectory, info, system, "simulate", partial(given, system, state, h), moves=True, time_step=first)
+
+
+def _counts(steps: int, save_every: int, checkpoint_every: int | None) -> Counts:
+    check_counts("simulate", steps=steps, save_every=save_every)
+    if checkpoint_every is not None:
+        check_counts("simulate", checkpoint_every=checkpoint_every)
+    if steps % save_every:
+        raise ValueError(f"simulate: save_every={save_every} does not divide steps={steps}.")
+    return Counts(steps, save_every, math.isqrt(steps - 1) + 1 if checkpoint_every is None else checkpoint_every)
 
 
 @compiled
 def _run(
-    system: System, state: State, integrator: Any, h: Array, steps: int, save_every: int, every: int, bar: Any, who: str
-) -> Trajectory:
-    advanced = partial(integrator.advanced, system, h=h, derivatives_of=who)
-    carry = integrator.init(system, state)
-    varies = _varies(advanced, state, carry)
-    varying, constant = eqx.partition(carry, varies)
-
-    def one(at: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], StepInfo]:
-        state, carry, info = advanced(at[0], eqx.combine(constant, at[1]))
-        if bar is not None:
-            bar.advance(number + 1)
-        return (state, eqx.filter(carry, varies)), info
-
-    def frame(at: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[State, StepInfo]]:
-        at, info = checkpointed_scan(one, at, first + jnp.arange(save_every), every)
-        return at, (at[0], info)
-
-    firsts = jnp.arange(0, steps, save_every)
-    (last, _), (saved, info) = checkpointed_scan(frame, (state, varying), firsts, max(1, every // save_every))
-    frames = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), state, saved)
-    info = jax.tree.map(lambda a: a.reshape(steps, *a.shape[2:]), info)
-    return Trajectory(frames, last, info)
-
-
-def _varies(advanced: Callable, state: State, carry: Any) -> Any:
-    """For each leaf of a carry, whether a step changes it. What it hands on as it came is no part of the loop: reverse mode
-    would keep a copy of it for every checkpoint."""
-    found = []
-
-    def watched(state: State, carry: Any) -> None:
-        found.append(jax.tree.map(lambda new, old: new is not old, advanced(state, carry)[1], carry))
-
-    if jax.tree.leaves(carry):
-        eqx.filter_eval_shape(watched, state, carry)
-    return found[0] if found else False
-
-
-def checkpointed_scan(step: Callable, start: Any, xs: Array, every: int) -> tuple[Any, Any]:
-    """`lax.scan` that keeps, for reverse mode, only the carry of every `every`-th step.
-
-    The last chunk is filled up with steps that do nothing rather than compiled a second time at its own length.
-    """
-    length = xs.shape[0]
-    if length == 1:
-        carry, y = step(start, xs[0])
-        return carry, jax.tree.map(lambda a: a[None], y)
-    if length <= every:
-        return jax.lax.scan(step, start, xs)
-    chunks = -(-length // every)
-    padded = jnp.resize(xs, (chunks, every))
-    real = (jnp.arange(chunks * every) < length).reshape(chunks, every)
-    nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(step, start, xs[0])[1])
-
-    def guarded(carry: Any, at: tuple[Array, Array]) -> tuple[Any, Any]:
-        if chunks * every == length:
-            return step(carry, at[0])
-        return jax.lax.cond(at[1], lambda c: step(c, at[0]), lambda c: (c, nothing), carry)
-
-    @jax.checkpoint
-    def chunk(carry: Any, part: tuple[Array, Array]) -> tuple[Any, Any]:
-        return jax.lax.scan(guarded, carry, part)
-
-    carry, ys = jax.lax.scan(chunk, start, (padded, real))
-    return carry, jax.tree.map(lambda a: a.reshape(chunks * every, *a.shape[2:])[:length], ys)
+    system: System, state: State, integrator: Any, h: Array, counts: Counts, observe: Callable, bar: Any, who: str
+) -> tuple[Any, State, Any]:
+    start = state, integrator.init(system, state)
+    end: Steps = stepped(system, start, partial(integrator.advanced, system, h=h, derivatives_of=who), observe, counts, bar)
+    frames = jax.tree.map(lambda a, b: jnp.concatenate([jnp.asarray(a)[None], b]), observe(system, state), end.frames)
+    return frames, end.last, end.info

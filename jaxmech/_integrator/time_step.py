@@ -9,7 +9,7 @@ from .._runtime.argument_checks import check_real
 from .._scene.parameter import as_array, is_concrete
 
 
-def check_time_step(dt: Any, *, carried_by: str = "") -> None:
+def check_time_step(dt: Any, *, carried_by: str = "", name: str = "dt") -> None:
     """Raise `ValueError` unless a time step whose value is known is positive.
 
     `carried_by`: an integrator whose `step(system, state, dt)`, the call before there were carries, is told apart.
@@ -25,6 +25,6 @@ def check_time_step(dt: Any, *, carried_by: str = "") -> None:
     if is_concrete(dt):
         with jax.ensure_compile_time_eval():  # a plain number has a value under jit as well
             h = as_array(dt)
-        check_real("the time step", "dt", h)
+        check_real("the time step", name, h)
         if h.ndim != 0 or not float(h) > 0:
-            raise ValueError(f"the time step dt must be a positive number of seconds, got {dt}.")
+            raise ValueError(f"the time step {name} must be a positive number of seconds, got {dt}.")

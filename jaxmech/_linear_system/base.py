@@ -109,6 +109,12 @@ class AbstractLinearSystem(eqx.Module):
         check_topology(f"this {type(self).__name__}", self.built_for, system)
         return carry
 
+    @checked
+    def revalued(self, system: System, state: State, carry: Any) -> Any:
+        """What is kept, for a scene whose numbers have changed since: `init`, unless overridden."""
+        del carry
+        return self.init(system, state)
+
     def using(self, carry: Any) -> "AbstractLinearSystem":
         """This linear system with what `init` and `updated` gave in place of evaluating it.
 

@@ -2,8 +2,6 @@
 
 import dataclasses
 import enum
-import hashlib
-import json
 from collections.abc import Iterable
 from os import PathLike
 from typing import Any, TypeVar
@@ -13,11 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.argument_checks import check_path
-from .._runtime.atomic_files import replacing
+from .._runtime.array_file import read_arrays, write_arrays
 from .._runtime.results import is_traced
 
 VERSION = 10  # of the layout of the file and of the classes in it: raised whenever one of them changes
-_HEADER = "jaxmech"
 
 T = TypeVar("T")
 
@@ -30,42 +27,19 @@ def save_pytree(path: str | PathLike[str], tree: Any, classes: Iterable[type]) -
     arrays: list[np.ndarray] = []
     names = {kind: kind.__name__ for kind in classes}
     packed = _packed(tree, arrays, names)
-    header = json.dumps({"version": VERSION, "tree": packed, "digest": _digest(packed, arrays)})
-    with replacing(path) as whole, open(whole, "wb") as file:
-        np.savez(file, **{_HEADER: np.array(header)}, **{f"a{i}": array for i, array in enumerate(arrays)})
+    write_arrays(path, VERSION, packed, arrays)
 
 
 def load_pytree(path: str | PathLike[str], kind: type[T], classes: Iterable[type]) -> T:
     """Read what `save_pytree` wrote. Raises `ValueError` unless it is a `kind` of this version."""
-    check_path("load", path)
-    with open(path, "rb") as file:
-        try:
-            data = np.load(file, allow_pickle=False)
-            header = json.loads(str(data[_HEADER]))
-            arrays = {name: data[name] for name in data.files if name != _HEADER}
-            header = {key: header.get(key) for key in ("version", "tree", "digest")}
-        except Exception as error:  # whatever zipfile, zlib, NumPy and JSON find wrong, too little memory for it included
-            raise ValueError(f"{str(path)!r} is not a file that jaxmech saved: {error!r:.200}.") from error
-    if header.get("version") != VERSION:
-        raise ValueError(f"{str(path)!r} is of version {header.get('version')}, this jaxmech reads version {VERSION}.")
-    if header.get("digest") != _digest(header["tree"], [arrays.get(f"a{i}") for i in range(len(arrays))]):
-        raise ValueError(f"{str(path)!r} does not hold what was saved to it: its contents have changed. Build it again.")
+    packed, arrays = read_arrays(path, VERSION)
     try:
-        tree = _unpacked(header["tree"], arrays, {c.__name__: c for c in classes})
+        tree = _unpacked(packed, arrays, {c.__name__: c for c in classes})
     except Exception as error:
         raise ValueError(f"{str(path)!r} is damaged: {error!r:.200}.") from error
     if not isinstance(tree, kind):
         raise ValueError(f"{str(path)!r} holds a {type(tree).__name__}, expected a {kind.__name__}.")
     return tree
-
-
-def _digest(packed: Any, arrays: Iterable[Any]) -> str:
-    """SHA-256 of all that is in a file."""
-    digest = hashlib.sha256(json.dumps(packed).encode())
-    for array in map(np.asarray, arrays):
-        digest.update(f"{array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def _packed(value: Any, arrays: list[np.ndarray], names: dict[type, str]) -> Any:

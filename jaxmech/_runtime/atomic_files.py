@@ -2,10 +2,13 @@
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_PREFIX = ".jaxmech-"
 
 
 @contextmanager
@@ -22,13 +25,22 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         return
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".jaxmech-") as folder:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=_PREFIX) as folder:
         yield Path(folder, target.name)
         # The file itself last: what it refers to is there before it.
         for written in sorted(Path(folder).iterdir(), key=lambda p: p.name == target.name):
             _flush(written)
             os.replace(written, target.parent / written.name)
         _flush(target.parent)
+
+
+def forget_interrupted(path: str | os.PathLike[str]) -> None:
+    """Remove what writers of this very file left beside it when their process was killed."""
+    target = Path(os.path.realpath(path))
+    for folder in target.parent.glob(f"{_PREFIX}*"):
+        # That of another file, or one that has just been made, is not ours.
+        if folder.is_dir() and [p.name for p in folder.iterdir()] == [target.name]:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _flush(path: Path) -> None:

@@ -119,6 +119,14 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "less load into it. Modes of vibration need a K + s M that is positive definite for some s: look for directions "
         "without mass that are pushed away."
     )
+    too_many_time_steps = (
+        "the last of the output times was not reached in as many time steps as are allowed. Allow more (max_steps=), ask "
+        "for less accuracy (rtol=, atol=), or look for events that follow each other ever faster."
+    )
+    time_step_too_small = (
+        "no time step that is allowed is accurate enough (dt_min=). Ask for less accuracy (rtol=, atol=), or look for a "
+        "force that jumps: an event should tell where."
+    )
     repeated_eigenvalue = (
         "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
         "a derivative. Sums of the equal eigenvalues have one; or break the symmetry of the scene."

@@ -1,0 +1,22 @@
+"""What of a carry a loop of steps has to carry."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from .._model.system import State
+
+
+def varies(advanced: Callable[[State, Any], tuple[State, Any, Any]], state: State, carry: Any) -> Any:
+    """For each leaf of a carry, whether a step changes it. What it hands on as it came is no part of the loop: reverse mode
+    would keep a copy of it for every checkpoint."""
+    found = []
+
+    def watched(state: State, carry: Any) -> None:
+        found.append(jax.tree.map(lambda new, old: new is not old, advanced(state, carry)[1], carry))
+
+    if jax.tree.leaves(carry):
+        eqx.filter_eval_shape(watched, state, carry)
+    return found[0] if found else False

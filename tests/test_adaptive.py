@@ -1,0 +1,349 @@
+"""Steps of the size that accuracy asks for: how accurate, where they end, what happens meanwhile, their derivatives."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+from jaxmech._integrator.error_norm import error_norm, tolerances
+from jaxmech._integrator.event import Bracket
+
+G = 9.81  # [m/s^2]
+EXACT = 1e-10  # a parabola, which one extrapolation of Euler's method has to rounding
+ROUNDING = 1e-12
+FINITE = 1e-6  # central differences of 1e-3 of 400, of a run whose steps are the same
+EULER = jm.ImplicitEuler(jm.solver.MatrixFreeSystem(), jm.solver.Dense())
+
+
+def ball(height=1.0):
+    scene = jm.System({"ball": jm.Vec1()}, masses={"m": jm.mass.UniformMass(("ball", [0]), 2.0)}, gravity=[-G])
+    state = scene.at_rest({"ball": [[1.0]]})
+    return scene, eqx.tree_at(lambda s: s.position["ball"], state, jnp.reshape(height, (1, 1)))
+
+
+@pytest.mark.slow
+def test_what_functions_close_over_is_differentiated():
+    """The speed at which a ball that is pulled by `g` passes a level: `sqrt(2 g d)`, by both."""
+    scene, state = ball()
+
+    def speed(g, level):
+        passed = jm.integrator.Event(lambda system, state: state.position["ball"][0, 0] - level, terminal=True)
+        run = jm.simulate_adaptive(
+            scene,
+            state,
+            EULER,
+            [1.0],
+            rtol=1e-2,
+            atol=1e-2,
+            extrapolate=True,
+            events=[passed],
+            control=lambda time, state, parameters: {"gravity": -g[None]},
+            observe=lambda system, state: state.velocity["ball"][0, 0] / level,
+            max_steps=60,
+        )
+        return level * run.observed[-1]
+
+    slopes = jax.jit(jax.grad(speed, (0, 1)))(jnp.asarray(8.0), jnp.asarray(0.75))
+    np.testing.assert_allclose(slopes, [-0.5 * np.sqrt(2 * 0.25 / 8.0), np.sqrt(8.0 / 0.5)], rtol=1e-9)
+
+
+class Bounce(eqx.Module):
+    restitution: jax.Array
+
+    def __call__(self, state):
+        return eqx.tree_at(lambda s: s.velocity["ball"], state, -self.restitution * state.velocity["ball"])
+
+
+def height(system, state):
+    return state.position["ball"][0, 0]
+
+
+def bounced(restitution, start, end=1.2):
+    scene, state = ball(start)
+    floor = jm.integrator.Event(height, direction=-1, apply=Bounce(restitution))
+    allowed = {"rtol": 1e-3, "atol": 1e-3, "extrapolate": True, "max_steps": 150, "max_events": 4, "throw": False}
+    return jm.simulate_adaptive(scene, state, EULER, jnp.stack([jnp.asarray(0.2), end]), events=[floor], **allowed)
+
+
+def told(restitution, start, end=1.2):
+    run = bounced(restitution, start, end)
+    return jnp.concatenate([run.event_time[:2], run.state.position["ball"][:, 0, 0]]), run
+
+
+def closed_form(e, h, end=1.2):
+    first, v = jnp.sqrt(2 * h / G), jnp.sqrt(2 * G * h)
+    second = first + 2 * e * v / G
+    now = jnp.where(end > second, second, first)
+    up = jnp.where(end > second, e**2 * v, e * v)
+    return jnp.stack([first, second, h - G / 2 * 0.2**2, up * (end - now) - G / 2 * (end - now) ** 2])
+
+
+def test_a_bouncing_ball_is_its_closed_form():
+    """Of a ball that falls once and of two that fall twice, in one batch: they take other numbers of steps."""
+    e, h = jnp.array([0.8, 0.9, 0.7]), jnp.array([1.0, 1.5, 0.8])
+    found, run = jax.jit(jax.vmap(told))(e, h)
+    assert np.all(run.info.result == jm.RESULTS.successful) and np.all(run.reached)
+    assert len(set(np.asarray(run.info.turns).tolist())) == 3
+    np.testing.assert_array_equal(np.asarray(run.state.time), np.broadcast_to([0.2, 1.2], (3, 2)))  # to the bit
+    assert np.asarray(run.event).tolist() == [[0, 0, -1, -1], [0, -1, -1, -1], [0, 0, -1, -1]]
+    want = jax.vmap(closed_form)(e, h)
+    np.testing.assert_allclose(found[:, [0, 2, 3]], want[:, [0, 2, 3]], rtol=0, atol=EXACT)
+    np.testing.assert_allclose(found[[0, 2], 1], want[[0, 2], 1], rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("mode", [jax.jacrev, pytest.param(jax.jacfwd, marks=pytest.mark.slow)])
+def test_the_instants_of_impacts_and_all_that_follows_them_are_differentiated(mode):
+    """By restitution, height and the last output time."""
+    at = (jnp.asarray(0.8), jnp.asarray(1.0), jnp.asarray(1.2))
+    exact = jax.jacfwd(closed_form, (0, 1, 2))(*at)
+    found = jax.jit(mode(lambda *a: told(*a)[0], (0, 1, 2)))(*at)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-9)
+
+
+def pendulum(metre=1.0):
+    """A bob on a stiff rod, let go from the horizontal; `metre`: how many units of length there are in one."""
+    scene = jm.System(
+        {"bob": jm.Vec2()},
+        forces={"rod": jm.force.Springs((("bob", [0]), ("bob", [1])), 400.0, metre)},
+        masses={"bob": jm.mass.UniformMass(("bob", [0, 1]), 1.0)},
+        constraints={"nail": jm.constraint.Fixed(("bob", [0]))},
+        gravity=[0.0, -G * metre],
+    )
+    return scene, scene.at_rest({"bob": [[0.0, 0.0], [metre, 0.0]]})
+
+
+def swing(scene, state, times=(0.3, 0.5), integrator=EULER, **options):
+    allowed = {"rtol": 1e-3, "atol": 0.0, "dt0": 0.01, "max_steps": 400, "extrapolate": True} | options
+    return jm.simulate_adaptive(scene, state, integrator, jnp.asarray(times), **allowed)
+
+
+@pytest.fixture(scope="module")
+def swings():
+    """The same pendulum in metres and in millimetres, and to a tolerance a tenth as large."""
+    allowed = [(1.0, 1e-3, 1e-3), (1e3, 1e-3, 1.0), (1.0, 1e-4, 1e-4)]
+    return [swing(*pendulum(metre), rtol=rtol, atol=atol) for metre, rtol, atol in allowed]
+
+
+def test_steps_are_the_same_in_other_units(swings):
+    metres, millimetres, _ = swings
+    assert int(metres.info.accepted) > 20
+    np.testing.assert_array_equal(metres.info.outcome, millimetres.info.outcome)
+    np.testing.assert_allclose(metres.info.dt, millimetres.info.dt, rtol=1e-9)
+
+
+def test_the_error_follows_the_tolerance(swings):
+    scene, state = pendulum()
+    times = np.asarray(swings[0].state.time)
+    exact = reference(times)
+    coarse, fine = (np.abs(np.asarray(s.state.position["bob"])[:, 1] - exact).max() for s in (swings[0], swings[2]))
+    assert fine < coarse / 3 and coarse < 1e-2
+    # Each accepted step was accurate enough, those that were not were repeated, and all together they end at the last time.
+    info = swings[0].info
+    taken = np.asarray(info.outcome) == 1
+    assert np.all(np.asarray(info.error)[taken] <= 1) and taken.sum() == info.accepted
+    np.testing.assert_allclose(np.asarray(info.dt)[taken].sum(), 0.5, rtol=ROUNDING)
+    assert np.all(np.asarray(info.error)[np.asarray(info.outcome) == 2] > 1)
+    assert int(info.turns) == info.accepted + info.rejected + info.failed
+    assert scene.main_states == ("bob",) and times.tolist() == [0.3, 0.5]
+
+
+def reference(times):
+    """The bob by an independent code (DOP853)."""
+    from scipy.integrate import solve_ivp
+
+    def rate(_, y):
+        x = y[:2]
+        length = np.linalg.norm(x)
+        return np.concatenate([y[2:], -400.0 * (length - 1) * x / length - [0.0, G]])
+
+    return solve_ivp(rate, (0, times[-1]), [1.0, 0, 0, 0], "DOP853", times, rtol=1e-11, atol=1e-12).y[:2].T
+
+
+def test_a_failed_step_is_repeated_with_a_smaller_one():
+    """Newton may take three iterations: too few for large steps."""
+    newton = jm.ImplicitEuler(jm.solver.MatrixFreeSystem(), jm.solver.Dense(), newton=True, max_steps=3, rtol=1e-9)
+    run = swing(*pendulum(), integrator=newton, rtol=1.0, atol=1.0, dt0=0.5, times=(0.5,))
+    failed = np.asarray(run.info.outcome) == 3
+    assert failed.sum() == run.info.failed >= 1 and run.info.result == jm.RESULTS.successful
+    first = int(np.argmax(failed))
+    np.testing.assert_allclose(run.info.dt[first + 1], 0.25 * run.info.dt[first], rtol=ROUNDING)
+    # Where no size will do, the reason is that of the step.
+    with pytest.raises(jm.FailedComputation, match="Newton did not converge") as failure:
+        swing(*pendulum(), integrator=newton, rtol=1.0, atol=1.0, dt0=0.5, dt_min=0.2, times=(0.5,))
+    assert failure.value.result == jm.RESULTS.not_converged
+
+
+def test_a_run_that_does_not_end_says_why():
+    with pytest.raises(jm.FailedComputation, match=r"step 9: .*max_steps=") as failure:
+        swing(*pendulum(), max_steps=10)
+    assert failure.value.result == jm.RESULTS.too_many_time_steps
+    with pytest.raises(jm.FailedComputation, match="dt_min="):
+        swing(*pendulum(), dt_min=0.1, rtol=1e-6, max_steps=10)
+    run = swing(*pendulum(), max_steps=10, throw=False)
+    assert run.info.result == jm.RESULTS.too_many_time_steps and not run.reached[-1]
+    np.testing.assert_array_equal(run.state.position["bob"][-1], run.last.position["bob"])
+
+
+def test_events_of_one_instant_both_happen_and_a_terminal_one_ends():
+    """Two thresholds passed at once, one on the way up that is never met, and an end before the last output time."""
+    scene, state = ball()
+
+    def above(level):
+        return lambda system, state: state.position["ball"][0, 0] - level
+
+    events = [
+        jm.integrator.Event(above(0.7)),
+        jm.integrator.Event(above(0.7), direction=-1),
+        jm.integrator.Event(above(0.6), direction=1),
+        jm.integrator.Event(above(0.2), terminal=True),
+    ]
+    run = jm.simulate_adaptive(
+        scene, state, EULER, [0.1, 0.9], rtol=1e-2, atol=1e-2, extrapolate=True, events=events, max_events=3, max_steps=99
+    )
+    assert run.event.tolist() == [0, 1, 3] and run.reached.tolist() == [True, False]
+    np.testing.assert_allclose(run.event_time, np.sqrt(2 * np.array([0.3, 0.3, 0.8]) / G), atol=EXACT)
+    np.testing.assert_allclose(run.last.position["ball"], 0.2, atol=EXACT)
+    np.testing.assert_array_equal(run.state.position["ball"][1], run.last.position["ball"])
+
+
+@pytest.mark.parametrize("function", [lambda x: x**3 - 0.1, lambda x: np.exp(-30 * x) - 0.9, lambda x: 0.3 - x])
+def test_a_bracket_finds_the_root_about_as_fast_as_bisection_at_worst(function):
+    function = function if function(0.0) > 0 else (lambda x, f=function: -f(x))
+    tolerance, bracket = 1e-13, Bracket.of(jnp.asarray(1.0), jnp.asarray(function(0.0)), jnp.asarray(function(1.0)))
+    while bracket.b - bracket.a > tolerance and bracket.turns < 60:
+        h = bracket.next_length(jnp.asarray(tolerance))
+        bracket = bracket.narrowed(h, jnp.asarray(function(float(h))))
+    assert function(float(bracket.a)) >= 0 > function(float(bracket.b)) and bracket.turns <= 46
+
+
+def test_the_estimate_of_one_step_is_its_error():
+    """Of a linear oscillator, and of a rigid body that spins freely: the error of two half steps, but for the next order."""
+    scene = jm.System(
+        {"p": jm.Vec1(), "body": jm.Rigid3()},
+        forces={"spring": jm.force.AnchoredSprings(("p", [0]), 8.0, [[0.0]])},
+        masses={
+            "m": jm.mass.UniformMass(("p", [0]), 2.0),
+            "inertia": jm.mass.RigidMass(("body", [0]), 1.0, np.diag([1.0, 2.0, 3.0])),
+        },
+    )
+    state = scene.at_rest({"p": [[1.0]], "body": [[0.0] * 6 + [1.0]]})
+    spin = jnp.array([[1.0, 0, 0, 0.3, 2.0, 0.1]])
+    state = eqx.tree_at(lambda s: (s.velocity["body"], s.velocity["p"]), state, (spin, jnp.array([[1.0]])))
+    h = 0.01
+
+    @jax.jit
+    def program(state):
+        end, _, info, error = EULER.step_with_error(scene, state, None, h, throw=False)
+
+        def one(at, _):
+            return EULER.step(scene, at, None, h / 400, throw=False)[0], None
+
+        return end, info.result, error, jax.lax.scan(one, state, None, length=400)[0]
+
+    end, result, (dx, dv), exact = program(state)
+    assert result == jm.RESULTS.successful
+    for s in ("p", "body"):
+        local = jax.vmap(scene.dofs[s].local)(end.position[s], exact.position[s])
+        assert np.abs(local).max() > 1e-6
+        np.testing.assert_allclose(dx[s], local, atol=0.05 * np.abs(local).max())
+        np.testing.assert_allclose(dv[s], exact.velocity[s] - end.velocity[s], atol=0.05 * np.abs(dv[s]).max())
+
+
+def test_the_norm_compares_nothing_with_another_unit():
+    """Turns with a radian, translations with the largest of their state; the largest ratio counts."""
+    system = jm.System({"p": jm.Vec2(), "body": jm.Rigid3()})
+    at = system.at_rest({"p": [[3.0, 4.0], [0.0, 0.0]], "body": [[10.0, 0, 0, 0, 0, 0, 1.0]]})
+    allowed = tolerances("test", system, {"p": 0.1, "body": 0.01}, {"p": (0.5, 1.0), "body": 1.0}, float)
+    zero = {"p": jnp.zeros((2, 2)), "body": jnp.zeros((1, 6))}
+
+    def norm(x=None, v=None):
+        return float(error_norm(system.dofs, at, at, (zero | (x or {}), zero | (v or {})), allowed))
+
+    turned = jnp.zeros((1, 6)).at[0, 3].set(1.0)
+    assert norm() == 0
+    np.testing.assert_allclose(norm({"p": jnp.array([[2.0, 0.0], [0.0, 0.0]])}), np.sqrt(2.0) / (0.5 + 0.1 * 5))
+    np.testing.assert_allclose(norm({"body": turned}), 1.0 / (1.0 + 0.01))
+    np.testing.assert_allclose(norm({"body": jnp.zeros((1, 6)).at[0, 0].set(1.0)}), 1.0 / (1.0 + 0.01 * 10))
+    np.testing.assert_allclose(norm(v={"p": jnp.array([[1.0, 0.0], [1.0, 0.0]])}), 1.0)
+    np.testing.assert_allclose(norm({"body": 2 * turned}, {"body": turned}), 2.0 / 1.01)
+
+
+def test_derivatives_are_those_of_the_steps_that_were_taken():
+    """By the stiffness and the last time, in reverse mode: differences of runs with the same steps."""
+    scene, state = pendulum()
+
+    def end(stiffness, last, **options):
+        trial = eqx.tree_at(lambda s: s.forces["rod"].stiffness, scene, stiffness)
+        times = jnp.stack([jnp.asarray(0.1), last])
+        run = swing(trial, state, times, rtol=1e-2, atol=1e-2, max_steps=60, throw=False, **options)
+        return run.state.position["bob"][1, 1], (run.info.outcome, run.last.velocity["bob"][1])
+
+    at, step = (jnp.asarray(400.0), jnp.asarray(0.2)), 1e-3
+    value = jax.jit(end)
+    by_stiffness, by_time = jax.jit(jax.jacrev(end, (0, 1), has_aux=True))(*at)[0]
+    steps, velocity = value(*at)[1]
+    # The other steps stay: dx/dt at the end is the velocity, to the order of the step.
+    np.testing.assert_allclose(by_time, velocity, atol=0.05 * np.linalg.norm(velocity))
+    ends = [value(at[0] + change, at[1]) for change in (step, -step)]
+    assert all(np.array_equal(e[1][0], steps) for e in ends) and np.abs(by_stiffness).max() > 1e-6
+    np.testing.assert_allclose(by_stiffness, (ends[0][0] - ends[1][0]) / (2 * step), rtol=FINITE)
+
+
+@pytest.mark.parametrize(
+    ("options", "culprit"),
+    [
+        ({"times": [0.2, 0.1]}, "times"),
+        ({"times": [-1.0]}, "times"),
+        ({"rtol": 0.0, "atol": 0.0}, "atol"),
+        ({"rtol": {"nowhere": 1.0}}, "nowhere"),
+        ({"atol": {}}, "bob"),
+        ({"dt_min": 1.0, "dt_max": 0.1}, "dt_min"),
+        ({"events": [height]}, "events"),
+        ({"restart_every": 3}, "restart_file"),
+        ({"parameters": 1.0}, "control"),
+    ],
+)
+def test_bad_arguments_are_named(options, culprit):
+    with pytest.raises((ValueError, TypeError), match=culprit):
+        swing(*pendulum(), **options)
+
+
+@pytest.mark.slow
+def test_adaptive_steps_beat_the_best_equal_ones():
+    """A ball that bounces on a stiff floor: as accurate in far fewer of the same extrapolated steps."""
+    from benchmarks.adaptive import measured
+
+    for row in measured(1e5, (3e-4, 1e-4)):
+        assert row["error m"] < 5e-3 and row["equal steps"] > 4 * row["steps"]
+
+
+@pytest.mark.slow
+def test_single_precision_and_an_observation_of_whole_numbers():
+    scene, state = jax.tree.map(lambda a: a.astype(np.float32) if eqx.is_inexact_array(a) else a, ball())
+    floor = jm.integrator.Event(height, direction=-1, apply=Bounce(jnp.asarray(0.5, np.float32)))
+
+    def run(level):
+        begun = eqx.tree_at(lambda s: s.position["ball"], state, jnp.reshape(level, (1, 1)))
+        found = jm.simulate_adaptive(
+            scene,
+            begun,
+            EULER,
+            np.array([0.25, 0.5], np.float32),
+            rtol=1e-2,
+            atol=1e-2,
+            extrapolate=True,
+            events=[floor],
+            observe=lambda system, state: {"sign": jnp.sign(height(system, state)).astype(int), "x": height(system, state)},
+            max_steps=60,
+        )
+        return found.observed["x"][1], found
+
+    (x, found), slope = eqx.filter_value_and_grad(run, has_aux=True)(jnp.asarray(1.0, np.float32))
+    assert found.observed["sign"].tolist() == [1, 1] and x.dtype == found.event_time.dtype == np.float32
+    np.testing.assert_allclose(found.event_time[0], np.sqrt(2 / G), rtol=1e-5)
+    np.testing.assert_allclose(slope, jax.grad(lambda h: closed_form(0.5, h, 0.5)[3])(1.0), rtol=1e-3)
+    lost = jm.integrator.Event(lambda system, state: jnp.log(state.position["ball"][0, 0] - 0.5))
+    with pytest.raises(jm.FailedComputation, match="not finite"):
+        jm.simulate_adaptive(*ball(), EULER, [0.6], rtol=1e-2, atol=1e-2, events=[lost], max_steps=200)

@@ -1,0 +1,293 @@
+"""Control in the loop: what it changes, when, what must not go stale, tables, observations, and a policy that learns."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+
+ROUNDING = 1e-12
+FINITE = 1e-7  # central differences of 1e-5 of smooth numbers of order one
+H, STEPS = 0.05, 12
+
+
+def oscillator():
+    """A mass of 2 kg on a spring: all of its matrix is kept from step to step."""
+    system = jm.System(
+        {"p": jm.Vec1()},
+        forces={
+            "spring": jm.force.AnchoredSprings(("p", [0]), 8.0, [[0.0]]),
+            "load": jm.force.ConstantForce(("p", [0]), [0.0]),
+        },
+        masses={"mass": jm.mass.UniformMass(("p", [0]), 2.0)},
+    )
+    state = system.at_rest({"p": [[1.0]]})
+    return system, state, jm.MatrixLinearSystem.build(system, state)
+
+
+def modulated(time, state, parameters):
+    stiffness, gain = parameters
+    force = jnp.reshape(jnp.cos(time) - gain * state.velocity["p"][0, 0], (1,))
+    return {"spring": {"stiffness": stiffness * (1 + 0.5 * jnp.sin(3 * time))}, "load": {"force": force}}
+
+
+def by_hand(stiffness, gain):
+    """Implicit Euler with the stiffness and the load at the end of each step, and the feedback of its start."""
+    x, v, xs = 1.0, 0.0, [1.0]
+    for n in range(1, STEPS + 1):
+        t = n * H
+        k, f = stiffness * (1 + 0.5 * np.sin(3 * t)), np.cos(t) - gain * v
+        v = (2.0 * v + H * (f - k * x)) / (2.0 + H**2 * k)
+        x = x + H * v
+        xs.append(x)
+    return np.array(xs)
+
+
+@pytest.mark.parametrize("newton", [False, True])
+def test_numbers_that_are_controlled_are_those_of_the_end_of_the_step_and_nothing_kept_is_stale(newton):
+    system, state, linear_system = oscillator()
+    assert linear_system.init(system, state) is not None  # the stiffness, too, which control changes
+    integrator = jm.ImplicitEuler(linear_system, jm.solver.Dense(), newton=newton, rtol=1e-12)
+
+    @jax.jit
+    def run(stiffness, gain):
+        def end(stiffness, gain):
+            run = jm.simulate(
+                system, state, integrator, H, STEPS, control=modulated, parameters=(stiffness, gain), throw=False
+            )
+            return run.last.position["p"][0, 0], run.position["p"][:, 0, 0]
+
+        return jax.value_and_grad(end, (0, 1), has_aux=True)(stiffness, gain)
+
+    (_, xs), slopes = run(8.0, 0.3)
+    np.testing.assert_allclose(xs, by_hand(8.0, 0.3), rtol=0, atol=1e-10)
+    for number, slope in enumerate(slopes):
+        ends = [by_hand(8.0 + s * 1e-5 * (number == 0), 0.3 + s * 1e-5 * (number == 1))[-1] for s in (1, -1)]
+        assert abs(slope) > 1e-3
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, rtol=FINITE)
+
+
+def test_what_control_leaves_alone_is_kept_out_of_the_loop():
+    """A load has no part in what the linear system keeps: the controlled step hands that on as it came."""
+    from jaxmech._integrator.carried import varies
+    from jaxmech._integrator.control import ControlledIntegrator
+
+    system, state, linear_system = oscillator()
+
+    def changing(control):
+        integrator = ControlledIntegrator(jm.ImplicitEuler(linear_system), control, None)
+        carry = integrator.init(system, state)
+        return jax.tree.leaves(varies(lambda s, c: integrator.advanced(system, s, c, jnp.asarray(H)), state, carry))
+
+    assert changing(lambda t, s, p: {"load": {"force": t[None]}}) == [False]
+    assert changing(lambda t, s, p: {"spring": {"stiffness": 8.0 + t}}) == [True]
+
+
+@pytest.mark.parametrize(
+    ("values", "culprit"),
+    [
+        ({"nowhere": {"force": [1.0]}}, "'nowhere'.*'load'"),
+        ({"load": {"strength": [1.0]}}, "'load'.*'strength'.*force"),
+        ({"load": {"force": [1.0, 2.0]}}, r"'load': force.*\(2,\).*\(1,\)"),
+        ({"load": {"force": "much"}}, "'load': force"),
+        ({"load": [1.0]}, "'load'"),
+        ({"spring": {"on": [1.0]}}, "'on'"),
+        ({"gravity": [1.0]}, "'gravity'"),
+        (3.0, "dictionary"),
+    ],
+)
+def test_control_of_what_is_not_there_is_refused(values, culprit):
+    system, state, linear_system = oscillator()
+    with pytest.raises((ValueError, TypeError), match=culprit):
+        jm.simulate(system, state, jm.ImplicitEuler(linear_system), H, 2, control=lambda t, s, p: values)
+
+
+def test_a_motor_turns_a_mapped_joint_and_deep_fields_are_found():
+    """Prescribed motions and materials by control: `grip` moves at a metre a second, `material.young` is doubled."""
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
+    left, right = (mesh.nodes_where(lambda x, at=at: x[:, 0] == at) for at in (0.0, 1.0))
+    system = jm.System(
+        {"box": jm.Vec3()},
+        forces={"solid": jm.force.TetrahedronFEM.from_mesh("box", mesh, jm.material.LinearElastic(1e3, 0.3))},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("box", mesh, 1.0)},
+        constraints={
+            "wall": jm.constraint.Fixed(("box", left)),
+            "grip": jm.constraint.PrescribedMotion(("box", right), mesh.points[right], [[0.0, 0.0, 0.0]]),
+        },
+    )
+    state = system.at_rest({"box": mesh.points})
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.solver.Dense())
+
+    def control(time, state, parameters):
+        return {"grip": {"displacements": jnp.stack([time, 0 * time, 0 * time])[None]}, "solid": {"material.young": 2e3}}
+
+    def pull(scene, at):  # [N] of the wall, by the law that is in the loop
+        return jm.reactions(eqx.tree_at(lambda s: s.forces["solid"].material.young, scene, jnp.asarray(2e3)), at)["box"]
+
+    run = jm.simulate(system, state, integrator, 0.01, 5, control=control, observe=pull)
+    np.testing.assert_allclose(run.last.position["box"][right, 0], 1.05, rtol=ROUNDING)
+    np.testing.assert_allclose(run.last.position["box"][left, 0], 0.0, atol=ROUNDING)
+    assert run.observed.shape == (6, 8, 3) and run.observed[-1, left, 0].sum() < -50
+    with pytest.raises(ValueError, match="observed"):
+        _ = run.position
+
+
+def test_tables_are_what_they_say():
+    t = np.array([0.0, 0.4, 1.0, 1.5, 3.0])
+    parabola = 2.0 - 3.0 * t + 0.7 * t**2
+    at = np.linspace(-0.5, 3.5, 41)
+    inside = np.clip(at, 0.0, 3.0)
+    values = np.stack([parabola, np.sin(t)], axis=1)
+    linear, hold, cubic = (jax.vmap(jm.integrator.Table(t, values, kind=k))(at) for k in ("linear", "hold", "cubic"))
+    np.testing.assert_allclose(linear[:, 1], np.interp(at, t, np.sin(t)), atol=ROUNDING)
+    np.testing.assert_array_equal(hold[:, 1], np.sin(t)[np.clip(np.searchsorted(t, at, "right") - 1, 0, 4)])
+    np.testing.assert_allclose(cubic[:, 0], 2.0 - 3.0 * inside + 0.7 * inside**2, atol=ROUNDING)
+    assert np.abs(cubic[:, 1] - np.sin(inside)).max() < 0.1 < np.abs(linear[:, 1] - np.sin(inside)).max()
+    # Smooth at the places where pieces meet, and differentiable by its values.
+    table = jm.integrator.Table(t, np.sin(t), kind="cubic")
+    rates = [jax.grad(table)(jnp.asarray(1.0 + s * 1e-9)) for s in (1, -1)]
+    np.testing.assert_allclose(*rates, rtol=1e-6)
+    parts = jax.grad(lambda v: jm.integrator.Table(t, v, kind="cubic")(0.7))(jnp.sin(t))
+    np.testing.assert_allclose(parts.sum(), 1.0, rtol=ROUNDING)
+    for kind in ("linear", "hold", "cubic"):
+        assert float(jm.integrator.Table([1.0], [3.0], kind=kind)(7.0)) == 3.0
+        assert float(jm.integrator.Table([0.0, 2.0], [3.0, 5.0], kind=kind)(1.0)) == (3.0 if kind == "hold" else 4.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "kind", "culprit"),
+    [
+        ([0.0, 0.0], [1.0, 2.0], "linear", "times"),
+        ([0.0, 1.0], [1.0], "linear", "values"),
+        ([], [], "linear", "values"),
+        ([[0.0]], [1.0], "linear", "times"),
+        ([0.0], [np.nan], "linear", "values"),
+        ([0.0], [1.0], "spline", "kind"),
+    ],
+)
+def test_bad_tables_are_refused(times, values, kind, culprit):
+    with pytest.raises((ValueError, TypeError), match=culprit):
+        jm.integrator.Table(times, values, kind=kind)
+
+
+class Policy(eqx.Module):
+    """A small network from the position and the velocity to a force, beside a table in time."""
+
+    network: eqx.nn.MLP
+    open_loop: jm.integrator.Table
+
+    def __call__(self, time, state, parameters):
+        seen = jnp.concatenate([state.position["p"][0], state.velocity["p"][0]])
+        return {"load": {"force": parameters * self.network(seen) + self.open_loop(time)[None]}}
+
+
+def test_a_policy_learns_through_the_loop():
+    """The gradient of a rollout by the weights of a network, the table and a gain, against differences along a direction."""
+    system, state, linear_system = oscillator()
+    integrator = jm.ImplicitEuler(linear_system, jm.solver.Dense())
+    policy = Policy(
+        eqx.nn.MLP(2, 1, 4, 1, activation=jax.nn.tanh, key=jax.random.key(0)),
+        jm.integrator.Table([0.0, 0.32, 0.71], [0.0, 1.0, -1.0]),
+    )
+    weights, rest = eqx.partition(policy, eqx.is_inexact_array)
+
+    def cost(at):
+        weights, gain = at
+        run = jm.simulate(
+            system,
+            state,
+            integrator,
+            H,
+            STEPS,
+            control=eqx.combine(weights, rest),
+            parameters=gain,
+            observe=lambda system, state: state.position["p"][0, 0] ** 2 + 0.1 * state.velocity["p"][0, 0] ** 2,
+            throw=False,
+        )
+        return jnp.sum(run.observed)
+
+    at = (weights, jnp.asarray(2.0))
+    program = jax.jit(jax.value_and_grad(cost))
+    slope = program(at)[1]
+    leaves, tree = jax.tree.flatten(at)
+    keys = jax.random.split(jax.random.key(1), len(leaves))
+    way = tree.unflatten([jax.random.normal(k, a.shape) for k, a in zip(keys, leaves, strict=True)])
+    ends = [program(jax.tree.map(lambda a, d, s=s: a + s * 1e-5 * d, at, way))[0] for s in (1, -1)]
+    along = sum(jnp.vdot(g, d) for g, d in zip(jax.tree.leaves(slope), jax.tree.leaves(way), strict=True))
+    assert abs(along) > 1e-2 and all(np.abs(g).max() > 0 for g in jax.tree.leaves(slope))
+    np.testing.assert_allclose(along, (ends[0] - ends[1]) / 2e-5, rtol=1e-6)
+
+
+def test_adaptive_steps_are_controlled_and_observed():
+    """A load that grows with time: `x = a t^3 / 6`, and its derivative by the rate."""
+    scene = jm.System(
+        {"p": jm.Vec1()},
+        forces={"load": jm.force.ConstantForce(("p", [0]), [0.0])},
+        masses={"mass": jm.mass.UniformMass(("p", [0]), 2.0)},
+    )
+    state = scene.at_rest({"p": [[0.0]]})
+    euler = jm.ImplicitEuler(jm.solver.MatrixFreeSystem(), jm.solver.Dense())
+
+    @jax.jit
+    def run(rate):
+        run = jm.simulate_adaptive(
+            scene,
+            state,
+            euler,
+            jnp.array([0.5, 1.0]),
+            rtol=1e-3,
+            atol=1e-3,
+            extrapolate=True,
+            max_steps=100,
+            control=lambda t, s, rate: {"load": {"force": rate * t[None]}},
+            parameters=rate,
+            observe=lambda system, state: state.position["p"][0, 0],
+            throw=False,
+        )
+        return run.observed, run.info.accepted
+
+    (x, accepted), (slope, _) = jax.jvp(run, (jnp.asarray(12.0),), (jnp.asarray(1.0),))
+    assert 10 < accepted < 100
+    np.testing.assert_allclose(x, [12.0 / 2 / 6 / 8, 12.0 / 2 / 6], rtol=0, atol=1e-3)
+    np.testing.assert_allclose(slope, x / 12.0, rtol=1e-9)  # steps are the same, and linear in the rate
+
+
+@pytest.mark.slow
+def test_schemes_of_second_order_stay_so_under_control_and_begin_anew_after_events():
+    """Newmark's method: the carry is an acceleration, which a load in the loop, and an impact, make stale."""
+    from test_carry import newmark
+
+    class Newmark(newmark.Newmark):
+        order = 2
+
+    system, state, linear_system = oscillator()
+
+    def error(steps):
+        run = jm.simulate(
+            system,
+            state,
+            Newmark(linear_system),
+            2.0 / steps,
+            steps,
+            control=lambda time, state, parameters: {"load": {"force": jnp.sin(3 * time)[None]}},
+            save_every=steps,
+        )
+        # 2 x'' + 8 x = sin 3 t from x = 1: cos 2t + 0.15 sin 2t - 0.1 sin 3t
+        return float(run.last.position["p"][0, 0]) - (np.cos(4.0) + 0.15 * np.sin(4.0) - 0.1 * np.sin(6.0))
+
+    assert 3.8 < error(50) / error(100) < 4.2 and abs(error(50)) > 1e-5
+
+    ball = jm.System({"p": jm.Vec1()}, masses=system.masses, gravity=[-9.81])
+    floor = jm.integrator.Event(
+        lambda system, state: state.position["p"][0, 0],
+        direction=-1,
+        apply=lambda state: eqx.tree_at(lambda s: s.velocity["p"], state, -0.8 * state.velocity["p"]),
+    )
+    scheme = Newmark(jm.MatrixLinearSystem.build(ball, state))
+    run = jm.simulate_adaptive(ball, state, scheme, [1.0], rtol=1e-4, atol=1e-4, events=[floor], max_steps=60)
+    fall = np.sqrt(2 / 9.81)
+    np.testing.assert_allclose(run.event_time[0], fall, rtol=ROUNDING)
+    rest = 1.0 - fall
+    np.testing.assert_allclose(run.last.position["p"], 0.8 * 9.81 * fall * rest - 9.81 / 2 * rest**2, rtol=1e-10)
