@@ -119,6 +119,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "less load into it. Modes of vibration need a K + s M that is positive definite for some s: look for directions "
         "without mass that are pushed away."
     )
+    unstable_step = (
+        "the time step is larger than the critical one of this explicit scheme, so that the motion would blow up. Take a "
+        "smaller dt (jm.integrator.critical_time_step says how large it may be), or an implicit scheme."
+    )
     repeated_eigenvalue = (
         "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
         "a derivative. Sums of the equal eigenvalues have one; or break the symmetry of the scene."
