@@ -6,6 +6,10 @@ from ._integrator.base import AbstractIntegrator as AbstractIntegrator
 from ._integrator.bdf import BDF as BDF
 from ._integrator.central_difference import CentralDifference as CentralDifference
 from ._integrator.critical_time_step import critical_time_step as critical_time_step
+from ._integrator.energy_balance import Energies as Energies
+from ._integrator.energy_balance import EnergyBalance as EnergyBalance
+from ._integrator.energy_balance import energies as energies
+from ._integrator.energy_balance import step_with_balance as step_with_balance
 from ._integrator.energy_momentum import EnergyMomentum as EnergyMomentum
 from ._integrator.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from ._integrator.hht import HHT as HHT

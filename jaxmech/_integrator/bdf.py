@@ -83,7 +83,8 @@ class BDF(AbstractImplicitScheme):
             on = extrapolation(times)
             further = combined((on[0], setting.velocity), *((on[j + 1], v) for j, v in enumerate(memory.velocity)))
             predicted = choose(begun, further, predicted)
-        stage = EndStage(setting, reach, before, shift, reach, None, predicted, h, turned=self.order > 2)
+        share, turned = jnp.where(begun, 0.0, 1.0), self.order > 2
+        stage = EndStage(setting, reach, before, shift, reach, None, predicted, h, turned, share if count else 0.0)
         return stage if not count else _started(stage, begun)
 
     def next_memory(self, setting: Setting, memory: History, stage: AbstractStage, u: Fields, end: State) -> History:

@@ -31,7 +31,7 @@ from .._solve.equilibrium import StepInfo
 from .._solve.linear_problem import LinearProblem
 from .displaced import displaced
 from .euler_stage import EulerStage
-from .implicit_scheme import AbstractImplicitScheme
+from .implicit_scheme import AbstractImplicitScheme, Record, Solve
 from .linear_outcome import outcome
 from .linear_step import AbstractLinearStep, solved
 from .stage import Setting
@@ -79,6 +79,12 @@ class ImplicitEuler(AbstractImplicitScheme):
             return super().advance(system, state, memory, h, derivatives_of)
         end, info = _linear_step(self, system, state, h, derivatives_of)
         return end, None, info
+
+    def recorded_move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo, Record]:
+        if self.newton:
+            return super().recorded_move(setting, memory, solve)
+        end, info = _linear_step(self, setting.system, setting.start, setting.h, "")
+        return end, None, info, [(self.stage(setting, memory), dict(end.velocity))]
 
     def first_problem(self, system: System, state: State, memory: Any, h: Array) -> LinearProblem:
         return super().first_problem(system, state, memory, h) if self.newton else _problem(self, system, state, h)

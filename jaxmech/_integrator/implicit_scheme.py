@@ -35,6 +35,7 @@ from .stage import AbstractStage, Rayleigh, Setting
 from .time_step import check_time_step
 
 Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
+Record = list[tuple[AbstractStage, Fields]]
 
 
 class AbstractImplicitScheme(AbstractIntegrator):
@@ -56,6 +57,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
     max_steps: int = eqx.field(static=True, default=30, kw_only=True)
     line_search: str = eqx.field(static=True, default="finite", kw_only=True)
 
+    stage_weights: ClassVar[tuple[float, ...]] = (1.0,)  # of the balances of a step, whose sum is that of all of it
     remembers: ClassVar[bool] = True  # whether a carry has a part of the scheme's own, beside that of the linear system
 
     def __check_init__(self):
@@ -88,6 +90,17 @@ class AbstractImplicitScheme(AbstractIntegrator):
         u, info = solve(stage)
         end = stage.end(u)
         return end, self.next_memory(setting, memory, stage, u, end), info
+
+    def recorded_move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo, Record]:
+        """`move`, and the stages that it solved, with their unknowns."""
+        record: list[tuple[AbstractStage, Fields]] = []
+
+        def recorded(stage: AbstractStage) -> tuple[Fields, StepInfo]:
+            u, info = solve(stage)
+            record.append((stage, u))
+            return u, info
+
+        return *self.move(setting, memory, recorded), record
 
     def memory(self, system: System, state: State) -> Any:
         """What the first step is to remember: nothing of a motion before, unless overridden.
@@ -134,16 +147,25 @@ class AbstractImplicitScheme(AbstractIntegrator):
     def advanced(
         self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = ""
     ) -> tuple[State, Any, StepInfo]:
-        ready = self  # what is handed on as it came is known as such outside of the compiled step
-        kept, memory = self._parted(system, state, carry)
-        if carry is not None:
-            if self.linear_system.has_updates:
-                kept = self.linear_system.updated(system, state, kept, self.factors(system, state, memory, h))
-            ready = eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.using(kept))
+        # What is handed on as it came is known as such outside of the compiled step.
+        ready, kept, memory = self.prepared_for(system, state, carry, h)
         end, memory, info = ready.advance(system, state, memory, h, derivatives_of)
+        return end, self.joined_carry(carry, kept, memory), info
+
+    def prepared_for(self, system: System, state: State, carry: Any, h: Array) -> tuple["AbstractImplicitScheme", Any, Any]:
+        """The scheme with what its linear system keeps, that itself, and the scheme's own memory."""
+        kept, memory = self._parted(system, state, carry)
         if carry is None:
-            return end, None, info
-        return end, (kept, memory) if self.remembers else kept, info
+            return self, kept, memory
+        if self.linear_system.has_updates:
+            kept = self.linear_system.updated(system, state, kept, self.factors(system, state, memory, h))
+        return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.using(kept)), kept, memory
+
+    def joined_carry(self, carry: Any, kept: Any, memory: Any) -> Any:
+        """The carry of the next step; None after a step by itself."""
+        if carry is None:
+            return None
+        return (kept, memory) if self.remembers else kept
 
     def _parted(self, system: System, state: State, carry: Any) -> tuple[Any, Any]:
         if not self.remembers:
@@ -226,9 +248,13 @@ def _problem(scheme: AbstractImplicitScheme, system: System, state: State, memor
 def _step(
     scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str
 ) -> tuple[State, Any, StepInfo]:
-    solve = partial(_newton if scheme.newton else _linear, scheme, derivatives_of)
-    end, memory, info = scheme.move(scheme.setting(system, state, h), memory, solve)
+    end, memory, info = scheme.move(scheme.setting(system, state, h), memory, solve_of(scheme, derivatives_of))
     return mark_failure(end, info.result != RESULTS.successful), memory, info
+
+
+def solve_of(scheme: AbstractImplicitScheme, derivatives_of: str = "") -> Solve:
+    """How the stages of a scheme are solved."""
+    return partial(_newton if scheme.newton else _linear, scheme, derivatives_of)
 
 
 def _newton(scheme: AbstractImplicitScheme, derivatives_of: str, stage: AbstractStage) -> tuple[Fields, StepInfo]:

@@ -40,6 +40,7 @@ class AbstractMomentumStage(AbstractStage):
 class EndStage(AbstractMomentumStage):
     """`x1 = x0 (+) (shift + reach u)`, `v1 = u`, forces at the end: implicit Euler, the trapezoidal rule, BDF, DIRK.
 
+    `known` is `share` times `scale` times the rate of momentum at the start.
     `turned`: whether the rates of a chart that has turned are told from velocities, which third order needs.
     """
 
@@ -52,6 +53,7 @@ class EndStage(AbstractMomentumStage):
     predicted: Fields
     later: Array  # after the start [s]
     turned: bool = eqx.field(static=True, default=False)
+    share: Any = 0.0  # how much of the force at the start is in `known`, of that at the end
 
     @property
     def rates(self) -> tuple[Any, Any, Array]:
@@ -70,6 +72,10 @@ class EndStage(AbstractMomentumStage):
 
     def end(self, u: Fields) -> State:
         return self.state(u)
+
+    def acting_at(self, u: Fields) -> tuple[tuple[Any, State], ...]:
+        at_end = (self.scale, self.state(u))
+        return (at_end,) if self.known is None else ((self.scale * self.share, self.setting.at_start), at_end)
 
 
 class MidpointStage(AbstractMomentumStage):

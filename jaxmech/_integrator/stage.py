@@ -174,6 +174,10 @@ class AbstractStage(AbstractEquilibrium):
             goal = {s: (target[s] - offset[s]) / self.reach - u[s] for s in u}
         return combined((1.0, goal), (-1.0, project(self.system, goal)))
 
+    def acting_at(self, u: Fields) -> tuple[tuple[Any, State], ...]:
+        """The states at which forces act, and how much of each is in the balance [s]."""
+        return ((self.scale, self.state(u)),)
+
     def given(self, u: Fields) -> list[tuple[str, Array]]:
         del u
         return given(self.system, self.setting.start, self.setting.h)

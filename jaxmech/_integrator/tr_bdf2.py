@@ -36,6 +36,7 @@ class TRBDF2(AbstractImplicitScheme):
     """
 
     order = 2
+    stage_weights = (1 / (GAMMA * (2 - GAMMA)), 1.0)
 
     def stage(self, setting: Setting, memory: Any) -> EndStage:
         predicted = combined((1 - GAMMA, setting.velocity), (GAMMA, extrapolated(setting, memory)))
