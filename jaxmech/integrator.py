@@ -15,6 +15,7 @@ from ._integrator.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from ._integrator.hht import HHT as HHT
 from ._integrator.midpoint import Midpoint as Midpoint
 from ._integrator.newmark import Newmark as Newmark
+from ._integrator.ode_term import ode_term as ode_term
 from ._integrator.rk4 import RK4 as RK4
 from ._integrator.simulate import Trajectory as Trajectory
 from ._integrator.symplectic_euler import SymplecticEuler as SymplecticEuler

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
-
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields, inertial_force, momentum
 from .._model.system import State

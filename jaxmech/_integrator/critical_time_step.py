@@ -3,7 +3,9 @@
 import jax
 import jax.numpy as jnp
 
+from .._linear_solver.base.derivative import derivative_solve
 from .._linear_solver.base.vectors import dot, scattered
+from .._linear_solver.krylov.pcg import PCG
 from .._linear_system.matrix_free import MatrixFreeSystem
 from .._model.arguments import checked
 from .._model.constraint_projection import project
@@ -14,8 +16,6 @@ from .._runtime.argument_checks import check_counts
 from .._runtime.array_types import Array, Scalar
 from .._runtime.precision import compiled
 from .mass_inverse import has_lumped_masses, inverse_blocks
-from .._linear_solver.base.derivative import derivative_solve
-from .._linear_solver.krylov.pcg import PCG
 
 
 @checked
@@ -48,7 +48,9 @@ def _critical(system: System, state: State, steps: int) -> Scalar:
 def critical(system: System, state: State, steps: int = 30) -> Scalar:
     """`critical_time_step`, within a compiled program."""
     zero = zero_forces(system, state.position)
-    K = MatrixFreeSystem(Terms(mass=False, damping=False)).unconstrained(system, state, Factors.only("stiffness", "geometric"))
+    K = MatrixFreeSystem(Terms(mass=False, damping=False)).unconstrained(
+        system, state, Factors.only("stiffness", "geometric")
+    )
     blocks = inverse_blocks(system, state.position) if has_lumped_masses(system) else None
 
     def stiffness(q: Fields) -> Fields:
@@ -61,8 +63,12 @@ def critical(system: System, state: State, steps: int = 30) -> Scalar:
         return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], a) for s, a in r.items()})
 
     count = min(steps, sum(a.size for a in zero.values()))
-    square = _largest(stiffness, solved, lambda q: momentum(system, state.position, q), project(system, scattered(zero, 1)), count)
-    return jnp.where(square > 0, 2 / jnp.sqrt(jnp.where(square > 0, square, 1.0)), jnp.where(jnp.isnan(square), square, jnp.inf))
+    square = _largest(
+        stiffness, solved, lambda q: momentum(system, state.position, q), project(system, scattered(zero, 1)), count
+    )
+    return jnp.where(
+        square > 0, 2 / jnp.sqrt(jnp.where(square > 0, square, 1.0)), jnp.where(jnp.isnan(square), square, jnp.inf)
+    )
 
 
 def _largest(stiffness, solved, momentum, q: Fields, count: int) -> Array:

@@ -16,7 +16,10 @@ def displaced(system: System, start: State, d: Fields, velocity: Fields, later: 
     """`start` moved by `d`, at another velocity, `later` [s]; what else a state has stays."""
     position = retract(system.dofs, start.position, d)
     return eqx.tree_at(
-        lambda s: (s.position, s.velocity, s.time), start, (position, velocity, start.time + later), is_leaf=lambda a: a is None
+        lambda s: (s.position, s.velocity, s.time),
+        start,
+        (position, velocity, start.time + later),
+        is_leaf=lambda a: a is None,
     )
 
 

@@ -118,9 +118,7 @@ def _held(system: System, state: State) -> State:
 
 
 @compiled
-def _step(
-    scheme: AbstractExplicitScheme, system: System, state: State, carry: Any, h: Array
-) -> tuple[State, Any, StepInfo]:
+def _step(scheme: AbstractExplicitScheme, system: System, state: State, carry: Any, h: Array) -> tuple[State, Any, StepInfo]:
     start = _held(system, state)
     if carry is None:
         inverse = kept_inverse(system, state)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .implicit_scheme import AbstractImplicitScheme, extrapolated
 from .displaced import combined
+from .implicit_scheme import AbstractImplicitScheme, extrapolated
 from .momentum_stage import MidpointStage
 from .stage import Setting
 

@@ -1,12 +1,10 @@
 """Displacements without their rigid motion."""
 
-import jax
 import jax.numpy as jnp
 
 from .._model.dynamics import Fields
 from .._model.system import System
 from .._runtime.array_types import Array
-
 
 HELD = 1e-9  # a resultant or torque above this share of what the forces could have is more than rounding
 

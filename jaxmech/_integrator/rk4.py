@@ -22,8 +22,7 @@ class RK4(AbstractExplicitScheme):
 
     Example:
 
-        run = jm.simulate(system, state, jm.integrator.RK4(), dt=1e-3, steps=4)
-        assert jnp.allclose(run.last.time, 4e-3) and run.last.velocity["cube"][1, 2] < 0.0  # [m/s]
+        assert jm.integrator.RK4().order == 4 and jm.integrator.RK4.stability > jm.integrator.VelocityVerlet.stability
     """
 
     order = 4

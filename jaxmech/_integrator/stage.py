@@ -57,7 +57,9 @@ class Setting(eqx.Module):
         return eqx.tree_at(lambda s: s.velocity, self.start, self.velocity)
 
     @classmethod
-    def of(cls, system: System, linear_system: AbstractLinearSystem, start: State, h: Array, rayleigh: Rayleigh) -> "Setting":
+    def of(
+        cls, system: System, linear_system: AbstractLinearSystem, start: State, h: Array, rayleigh: Rayleigh
+    ) -> "Setting":
         """The setting of a step of `h`."""
         held = {name: c for name, c in system.constraints.items() if c.is_homogeneous}
         velocity = project(eqx.tree_at(lambda s: s.constraints, system, held), start.velocity)

@@ -19,8 +19,10 @@ class SymplecticEuler(AbstractExplicitScheme):
 
     Example:
 
-        run = jm.simulate(system, state, jm.integrator.SymplecticEuler(), dt=1e-3, steps=4)
-        assert jnp.allclose(run.last.time, 4e-3) and run.last.velocity["cube"][1, 2] < 0.0  # [m/s]
+        spring = jm.force.AnchoredSprings(("p", [0]), 400.0, [[0.0]])  # [N/m]
+        scene = jm.System({"p": jm.Vec1()}, forces={"k": spring}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)})
+        end, _, info = jm.integrator.SymplecticEuler().step(scene, scene.at_rest({"p": [[1.0]]}), None, 0.01)
+        assert jnp.allclose(end.velocity["p"], -4.0) and jnp.allclose(end.position["p"], 0.96)  # [m/s, m]
     """
 
     order = 1

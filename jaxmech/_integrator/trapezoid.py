@@ -24,8 +24,8 @@ class Trapezoid(AbstractImplicitScheme):
 
     Example:
 
-        run = jm.simulate(system, state, jm.integrator.Trapezoid(linear_system), dt=0.01, steps=4)
-        assert jnp.allclose(run.last.time, 0.04) and -0.4 < run.last.velocity["cube"][1, 2] < 0.0  # [m/s]
+        trapezoid = jm.integrator.Trapezoid(linear_system, newton=True)
+        assert trapezoid.order == 2 and trapezoid.init(system, state)[1] is None  # nothing to remember
     """
 
     order = 2
