@@ -8,7 +8,7 @@ from .._linear_solver.base.vectors import choose
 from .._model.dynamics import Fields
 from .._model.system import State, System
 from .._runtime.array_types import Array
-from .displaced import combined
+from .displaced import combined, displacements
 from .implicit_scheme import AbstractImplicitScheme, extrapolated
 from .momentum_stage import EndStage, Moments
 from .newmark import first_acceleration
@@ -17,7 +17,7 @@ from .trapezoid import rate_of_start
 
 
 class History(eqx.Module):
-    """Where the motion was, latest first, without the start of the step; places that are not known yet are the first state."""
+    """Where the motion was, latest first, without the start of the step; what is not known yet is the first state."""
 
     position: tuple[Fields, ...]
     velocity: tuple[Fields, ...]
@@ -29,9 +29,9 @@ class History(eqx.Module):
 class BDF(AbstractImplicitScheme):
     """`sum_j a_j x_j = b h v1`, `sum_j a_j p_j = b h f(x1, v1)` over the last `order` states: order 1 to 3, dissipative.
 
-    Order 1 is implicit Euler, 2 damps all that it does not resolve, 3 is nearly stable (at `88` degrees) and so no choice for
-    undamped vibrations. Steps may differ: the coefficients are those of the polynomial through the times. The first steps
-    are of the trapezoidal rule, whose error keeps the order. The carry holds the states before.
+    Order 1 is implicit Euler, 2 damps all that it does not resolve, 3 is not quite stable on the imaginary axis (up to 86
+    degrees) and so no choice for undamped vibrations. Steps may differ: the coefficients are those of the polynomial through
+    the times. The first steps are of the trapezoidal rule, whose error keeps the order. The carry holds the states before.
     Positions of frames are combined in the chart of the start, momenta as vectors of the world.
     `newton=False`: one linear solve; the options are those of `ImplicitEuler`. Positions [m, rad], velocities [m/s, rad/s].
     Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
@@ -107,15 +107,8 @@ def _started(stage: EndStage, begun: Array) -> EndStage:
     return eqx.tree_at(lambda s: s.known, stage, known, is_leaf=lambda a: a is None)
 
 
-def displacements(system: System, x0: Fields, x1: Fields) -> Fields:
-    """Those that take `x0` to `x1`."""
-    return {
-        s: x1[s] - a if system.dofs[s].is_vector_space else jax.vmap(system.dofs[s].local)(a, x1[s]) for s, a in x0.items()
-    }
-
-
 def bdf_coefficients(times: Array) -> tuple[Array, Array]:
-    """`(a, b)` of `x(t_0) = sum_j a_j x(t_j) + b x'(t_0)`, of the polynomial through the times `(k + 1,)`, `t_0` the new one.
+    """`(a, b)` of `x(t_0) = sum a_j x(t_j) + b x'(t_0)`, of the polynomial through the times `(k + 1,)`, the new one first.
 
     The weights of the derivative at `t_0` of Lagrange's polynomials: `w_0 = sum 1 / (t_0 - t_j)`.
     """

@@ -1,5 +1,7 @@
 """The largest time step of explicit schemes."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -16,6 +18,8 @@ from .._runtime.argument_checks import check_counts
 from .._runtime.array_types import Array, Scalar
 from .._runtime.precision import compiled
 from .mass_inverse import has_lumped_masses, inverse_blocks
+
+Product = Callable[[Fields], Fields]
 
 
 @checked
@@ -48,9 +52,8 @@ def _critical(system: System, state: State, steps: int) -> Scalar:
 def critical(system: System, state: State, steps: int = 30) -> Scalar:
     """`critical_time_step`, within a compiled program."""
     zero = zero_forces(system, state.position)
-    K = MatrixFreeSystem(Terms(mass=False, damping=False)).unconstrained(
-        system, state, Factors.only("stiffness", "geometric")
-    )
+    statics, alone = Terms(mass=False, damping=False), Factors.only("stiffness", "geometric")
+    K = MatrixFreeSystem(statics).unconstrained(system, state, alone)
     blocks = inverse_blocks(system, state.position) if has_lumped_masses(system) else None
 
     def stiffness(q: Fields) -> Fields:
@@ -63,21 +66,20 @@ def critical(system: System, state: State, steps: int = 30) -> Scalar:
         return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], a) for s, a in r.items()})
 
     count = min(steps, sum(a.size for a in zero.values()))
-    square = _largest(
-        stiffness, solved, lambda q: momentum(system, state.position, q), project(system, scattered(zero, 1)), count
-    )
-    return jnp.where(
-        square > 0, 2 / jnp.sqrt(jnp.where(square > 0, square, 1.0)), jnp.where(jnp.isnan(square), square, jnp.inf)
-    )
+    start = project(system, scattered(zero, 1))
+    square = _largest(stiffness, solved, lambda q: momentum(system, state.position, q), start, count)
+    stiff = square > 0
+    limit = jnp.where(stiff, 2 / jnp.sqrt(jnp.where(stiff, square, 1.0)), jnp.inf)
+    return jnp.where(jnp.isnan(square), square, limit)
 
 
-def _largest(stiffness, solved, momentum, q: Fields, count: int) -> Array:
+def _largest(stiffness: Product, solved: Product, momentum: Product, q: Fields, count: int) -> Array:
     """The largest eigenvalue of `M^-1 K`, and the bound of its error: `count` steps of Lanczos in the product of `M`."""
 
     def scaled(a: Fields, factor: Array) -> Fields:
         return {s: factor * x for s, x in a.items()}
 
-    def step(at, _):
+    def step(at: tuple[Fields, Fields, Array], _: None) -> tuple[tuple[Fields, Fields, Array], tuple[Array, Array]]:
         q, before, beta = at
         r = stiffness(q)
         alpha = dot(q, r)

@@ -15,12 +15,7 @@ from .._runtime.array_types import Array
 def displaced(system: System, start: State, d: Fields, velocity: Fields, later: Array) -> State:
     """`start` moved by `d`, at another velocity, `later` [s]; what else a state has stays."""
     position = retract(system.dofs, start.position, d)
-    return eqx.tree_at(
-        lambda s: (s.position, s.velocity, s.time),
-        start,
-        (position, velocity, start.time + later),
-        is_leaf=lambda a: a is None,
-    )
+    return eqx.tree_at(lambda s: (s.position, s.velocity, s.time), start, (position, velocity, start.time + later))
 
 
 def with_prescribed_rates(system: System, state: State) -> State:
@@ -65,3 +60,9 @@ def chart_rates(system: System, position: Fields, d: Fields, velocity: Fields) -
 
             rates[s] = jax.vmap(rate)(position[s], d[s], v)
     return rates
+
+
+def displacements(system: System, x0: Fields, x1: Fields) -> Fields:
+    """Those that take `x0` to `x1`, in the chart of `x0`."""
+    dofs = system.dofs
+    return {s: x1[s] - a if dofs[s].is_vector_space else jax.vmap(dofs[s].local)(a, x1[s]) for s, a in x0.items()}

@@ -28,8 +28,7 @@ from .._runtime.argument_checks import check_flags, check_instance
 from .._runtime.array_types import Array, Scalar
 from .._runtime.precision import compiled, full_precision
 from .._scene.stencil import gathered
-from .bdf import displacements
-from .displaced import combined
+from .displaced import combined, displacements
 from .implicit_scheme import AbstractImplicitScheme, Record, solve_of
 from .time_step import check_time_step
 

@@ -18,7 +18,7 @@ Moments = tuple[tuple[Any, Fields, Fields], ...]  # (c, position, velocity): par
 
 
 class AbstractMomentumStage(AbstractStage):
-    """The balance of momentum, `p = dT/dv`. A free body keeps its momentum, the angular one too, to the solver's tolerance."""
+    """The balance of momentum, `p = dT/dv`. A free body keeps it, the angular one too, to the solver's tolerance."""
 
     before: AbstractVar[Moments]
 

@@ -21,7 +21,7 @@ def strain_unless_held(system: System, position: Fields, d: Fields, force: Field
         if not states:
             continue
         modes = {s: _modes(size, position[s], d[s].shape[1]) for s in states}
-        gram = sum(jnp.einsum("mni,kni->mk", m, m) for m in modes.values())
+        gram = jnp.asarray(sum(jnp.einsum("mni,kni->mk", m, m) for m in modes.values()))
         along, wrench = (sum(jnp.einsum("mni,ni->m", modes[s], a[s]) for s in states) for a in (d, force))
         most = sum(jnp.einsum("mni,ni->m", jnp.abs(modes[s]), jnp.abs(force[s])) for s in states)
         free = jnp.all(jnp.abs(wrench) <= HELD * most)

@@ -158,7 +158,7 @@ class AbstractStage(AbstractEquilibrium):
     def remainder(self, d: Fields) -> Fields:
         """`R(u) - A d` at the predicted `u`, in the form that is cheapest to differentiate."""
         u = self.predicted
-        at, s = self.state(u), self.scale
+        at = self.state(u)
         if self.linear_system.is_rate_of_force(self.system) and not self.damped:
             # Force and rate in one pass over the elements, where K and B are its derivatives.
             m, b, k = self.rates

@@ -16,8 +16,7 @@ from .._model.terms import Factors
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._solve.equilibrium import StepInfo
-from .bdf import displacements
-from .displaced import combined
+from .displaced import combined, displacements
 from .implicit_scheme import AbstractImplicitScheme, Solve, extrapolated, joined
 from .momentum_stage import EndStage
 from .stage import Setting
