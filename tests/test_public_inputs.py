@@ -34,10 +34,16 @@ HOOKS = {
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
     *("advanced", "wanted", "where"),
+    # What a scheme says of itself, asked within its steps.
+    *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
+    *("stage", "step_with_error"),
 }
+# What all implicit, and all explicit, schemes share is tried on one of each.
+INHERITED = {"ImplicitEuler": ("step", "problem"), "VelocityVerlet": ("step",)}
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
+    *("Energies", "EnergyBalance"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
     *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "StepInfo", "Trajectory"),
@@ -58,6 +64,7 @@ def public():
             continue
         if not inspect.isabstract(value) and name not in HANDED_OUT and inspect.signature(value).parameters:
             yield name
+        yield from (f"{name}.{action}" for action in INHERITED.get(name, ()))
         for action, kind in vars(value).items():
             if action.startswith("_") or action in HOOKS or action.startswith("element_") or inspect.isabstract(value):
                 continue
@@ -209,13 +216,14 @@ FAIR = {
     # Any number of places, and of leading axes.
     **{(f"ReferenceElement.{name}", "xi"): PLACES for name in ("shape", "shape_gradients")},
     # A step by itself, and a matrix of which nothing is kept.
-    **{(name, "carry"): {"None"} for name in ("ImplicitEuler.step", "MatrixLinearSystem.using")},
+    **{(name, "carry"): {"None"} for name in ("ImplicitEuler.step", "VelocityVerlet.step", "MatrixLinearSystem.using")},
+    **{(name, "carry"): {"None"} for name in ("ImplicitEuler.problem", "step_with_balance")},
     # What is run over devices is the user's.
     ("over_devices", "function"): {"a function", "a class"},
     ("element_forms", "function"): {"a function", "a class"},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
-SOLVES |= {"solve_equilibrium"}
+SOLVES |= {"solve_equilibrium", "VelocityVerlet.step", "critical_time_step", "step_with_balance", "ImplicitEuler.problem"}
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "parents", "parent", "state", "joints", "nodes", "frames")}
 ALIASES |= {"points": ("nodes",), "alpha": ("alpha_i",)}

@@ -202,8 +202,9 @@ class AbstractImplicitScheme(AbstractIntegrator):
         check_inputs(who, system, state)
         check_topology(f"the linear system of {who}", self.built_for, system)
         check_time_step(dt)
-        _, memory = self._parted(system, state, carry)
-        return self.first_problem(system, state, memory, jnp.asarray(dt, state.time.dtype))
+        h = jnp.asarray(dt, state.time.dtype)
+        ready, _, memory = self.prepared_for(system, state, carry, h)
+        return ready.first_problem(system, state, memory, h)
 
     def first_problem(self, system: System, state: State, memory: Any, h: Array) -> LinearProblem:
         """`problem`, of a memory."""
