@@ -27,6 +27,7 @@ from .._model.terms import Factors
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
+from .._scene.parameter import as_array
 from .._solve.equilibrium import StepInfo
 from .._solve.linear_problem import LinearProblem
 from .displaced import displaced
@@ -58,6 +59,9 @@ class ImplicitEuler(AbstractImplicitScheme):
         v = run.last.velocity["cube"][1, 2]
         assert jnp.allclose(run.last.time, 0.04) and -0.4 < v < -0.2  # no faster than in free fall [m/s]
     """
+
+    rayleigh_stiffness: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
+    rayleigh_mass: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
 
     remembers = False
     order = 1

@@ -38,6 +38,11 @@ Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
 Record = list[tuple[AbstractStage, Fields]]
 
 
+def coefficient(value: Any) -> Any:
+    """An array; a plain zero stays one, so that compiled programs know that there is nothing to compute."""
+    return 0.0 if type(value) in (int, float) and value == 0 else as_array(value)
+
+
 class AbstractImplicitScheme(AbstractIntegrator):
     """A scheme whose steps solve balances of momentum: a subclass says which (`stage`, or `move` where there are several).
 
@@ -50,8 +55,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
     linear_system: AbstractLinearSystem
     solver: lx.AbstractLinearSolver | None = None
     newton: bool = eqx.field(static=True, default=False, kw_only=True)
-    rayleigh_stiffness: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
-    rayleigh_mass: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
+    rayleigh_stiffness: Array | float = eqx.field(converter=coefficient, default=0.0, kw_only=True)
+    rayleigh_mass: Array | float = eqx.field(converter=coefficient, default=0.0, kw_only=True)
     rtol: float | None = eqx.field(static=True, default=None, kw_only=True)
     atol: float = eqx.field(static=True, default=0.0, kw_only=True)
     max_steps: int = eqx.field(static=True, default=30, kw_only=True)
@@ -213,6 +218,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
 def check_number(who: str, name: str, value: Any, *, at_least: float, at_most: float = float("inf")) -> None:
     """Raise `ValueError` unless an option is one number of this range."""
+    value = as_array(value)
     check_real(who, name, value)
     if value.ndim != 0 or (is_concrete(value) and not at_least <= float(value) <= at_most):
         span = f"of at least {at_least:g}" if at_most == float("inf") else f"from {at_least:g} to {at_most:g}"

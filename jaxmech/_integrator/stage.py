@@ -23,8 +23,8 @@ from .displaced import combined
 class Rayleigh(eqx.Module):
     """The damping `C = rM M + rK (K + G)` of an integrator [1/s, s], beside that of components."""
 
-    mass: Array
-    stiffness: Array
+    mass: Array | float
+    stiffness: Array | float
 
     def factors(self) -> Factors:
         """Those of `C`, the Rayleigh damping of components included."""
@@ -36,7 +36,7 @@ class Rayleigh(eqx.Module):
         return bool(system.rayleigh) or not all(is_concrete(c) and float(c) == 0 for c in given)
 
 
-def _known_zero(coefficient: Array) -> Any:
+def _known_zero(coefficient: Array | float) -> Any:
     return 0.0 if is_concrete(coefficient) and float(coefficient) == 0 else coefficient
 
 
