@@ -119,8 +119,8 @@ def step_with_balance(
 
     Example:
 
-        midpoint = jm.integrator.Midpoint(linear_system, newton=True)
-        end, carry, info, balance = jm.integrator.step_with_balance(system, state, midpoint, None, 0.01)
+        euler = jm.ImplicitEuler(linear_system, newton=True)
+        end, carry, info, balance = jm.integrator.step_with_balance(system, state, euler, None, 0.01)
         assert jnp.allclose(balance.gained, -balance.scheme, atol=1e-6) and not balance.loads["solid"]  # [J]
     """
     who = "step_with_balance"

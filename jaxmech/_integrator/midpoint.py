@@ -20,8 +20,12 @@ class Midpoint(AbstractImplicitScheme):
 
     Example:
 
-        run = jm.simulate(system, state, jm.integrator.Midpoint(linear_system), dt=0.01, steps=4)
-        assert jnp.allclose(run.last.time, 0.04) and -0.4 < run.last.velocity["cube"][1, 2] < 0.0  # [m/s]
+        spring = jm.force.AnchoredSprings(("p", [0]), 4.0, [[0.0]])  # [N/m]
+        scene = jm.System({"p": jm.Vec1()}, forces={"k": spring}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)})
+        start = scene.at_rest({"p": [[1.0]]})
+        midpoint = jm.integrator.Midpoint(jm.MatrixLinearSystem.build(scene, start))
+        end, _, _ = midpoint.step(scene, start, None, 0.5)
+        assert jnp.allclose(2 * end.position["p"] ** 2 + end.velocity["p"] ** 2 / 2, 2.0)  # the energy [J]
     """
 
     order = 2

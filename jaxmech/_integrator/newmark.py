@@ -51,8 +51,14 @@ class Newmark(AbstractAccelerationScheme):
 
     Example:
 
-        run = jm.simulate(system, state, jm.integrator.Newmark(linear_system), dt=0.01, steps=4)
-        assert jnp.allclose(run.last.time, 0.04) and -0.4 < run.last.velocity["cube"][1, 2] < 0.0  # [m/s]
+        spring = jm.force.AnchoredSprings(("p", [0]), 4.0, [[0.0]])  # [N/m]
+        scene = jm.System({"p": jm.Vec1()}, forces={"k": spring}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)})
+        start = scene.at_rest({"p": [[1.0]]})
+        average = jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start))
+        carry = average.init(scene, start)
+        end, carry, _ = average.step(scene, start, carry, 0.5)
+        assert jnp.allclose(2 * end.position["p"] ** 2 + end.velocity["p"] ** 2 / 2, 2.0)  # the energy [J]
+        assert jnp.allclose(carry[1]["p"], -4.0 * end.position["p"])  # the acceleration [m/s^2]
     """
 
     beta: Array = eqx.field(converter=as_array, default=0.25, kw_only=True)

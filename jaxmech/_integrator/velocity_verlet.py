@@ -21,8 +21,11 @@ class VelocityVerlet(AbstractExplicitScheme):
 
     Example:
 
-        run = jm.simulate(system, state, jm.integrator.VelocityVerlet(), dt=1e-3, steps=4)
-        assert jnp.allclose(run.last.time, 4e-3) and run.last.velocity["cube"][1, 2] < 0.0  # [m/s]
+        spring = jm.force.AnchoredSprings(("p", [0]), 4.0, [[0.0]])  # [N/m]
+        scene = jm.System({"p": jm.Vec1()}, forces={"k": spring}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)})
+        start = scene.at_rest({"p": [[1.0]]})
+        end, _, _ = jm.integrator.VelocityVerlet().step(scene, start, None, 0.1)
+        assert jnp.allclose(end.position["p"], 0.98) and jnp.allclose(end.velocity["p"], -0.396)  # [m, m/s]
     """
 
     order = 2
