@@ -221,3 +221,52 @@ def test_options_out_of_range():
             getattr(jm.integrator, kind)(linear_system, **options)
     with pytest.raises(TypeError, match="carry"):
         jm.integrator.RK4().step(system, state, {"x": 1.0}, 0.1)
+
+
+def lasting(system, state, integrator, span, steps):
+    """The last state of so many steps over `span` [s]."""
+    return jm.simulate(system, state, integrator, span / steps, steps, save_every=steps).last
+
+
+@pytest.mark.slow
+def test_a_stiff_chain_takes_a_tenth_of_eulers_steps():
+    """Case A8, beside a solution by RK4: 1e-4 with 800 steps, which implicit Euler misses with 8000."""
+    on = (("c", np.arange(10)), ("c", np.arange(1, 11)))
+    system = jm.System(
+        {"c": jm.Vec2()},
+        forces={"links": jm.force.Springs(on, 1000.0, 0.1)},
+        masses={"beads": jm.mass.UniformMass(("c", range(11)), 0.1)},
+        constraints={"nail": jm.constraint.Fixed(("c", [0]))},
+        gravity=[0.0, -9.81],
+    )
+    state = system.at_rest({"c": np.stack([0.1 * np.arange(11), np.zeros(11)], axis=1)})
+    exact = lasting(system, state, jm.integrator.RK4(), 1.0, 10000).position["c"][-1]
+    errors = {}
+    for name, steps in (("Midpoint", 800), ("Newmark", 800), ("ImplicitEuler", 8000)):
+        tip = lasting(system, state, made(name, system, state, True), 1.0, steps).position["c"][-1]
+        errors[name] = np.linalg.norm(tip - exact) / np.linalg.norm(exact)
+    assert errors["Midpoint"] < 1e-4 and errors["Newmark"] < 1e-4 and errors["ImplicitEuler"] > 1e-3
+
+
+@pytest.mark.slow
+def test_the_double_pendulum():
+    """Case D3, with angles as coordinates and masses on what they carry."""
+
+    def first(a):
+        return jnp.stack([jnp.sin(a[0]), -jnp.cos(a[0])])
+
+    system = jm.System(
+        {"q": jm.Vec1(), "upper": jm.Vec2(), "lower": jm.Vec2()},
+        masses={"upper": jm.mass.UniformMass(("upper", [0]), 1.0), "lower": jm.mass.UniformMass(("lower", [0]), 1.0)},
+        mappings={
+            "upper": jm.mapping.FunctionMapping(("q", [0]), "upper", first),
+            "lower": jm.mapping.FunctionMapping((("q", [0]), ("q", [1])), "lower", lambda a, b: first(a) + first(b)),
+        },
+        gravity=[0.0, -9.81],
+    )
+    state = system.at_rest({"q": [[np.pi / 2], [np.pi / 2]]})
+    exact = [-0.6250877, -1.03458509, -3.92227957, -1.30309925]
+    end = lasting(system, state, jm.integrator.RK4(check_step=False), 1.0, 1000)
+    np.testing.assert_allclose(numbers(end), exact, atol=1e-7)
+    end = lasting(system, state, made("Midpoint", system, state, False), 1.0, 4000)
+    np.testing.assert_allclose(numbers(end), exact, atol=1e-5)

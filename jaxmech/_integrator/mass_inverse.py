@@ -4,8 +4,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import lineax as lx
 
-from .._linear_solver.base.derivative import derivative_solve
 from .._linear_solver.krylov.pcg import PCG
 from .._linear_system.matrix_free import MatrixFreeSystem
 from .._math.small_matrix import inverse
@@ -63,7 +63,7 @@ def acceleration(system: System, state: State, kept: Fields | None, solver: Any)
     free = project(system, force_of_motion(system, state))
     if kept is None and not has_lumped_masses(system):
         M = MatrixFreeSystem().assemble(system, state, Factors.only("mass"))
-        return derivative_solve(M, free, PCG(rtol=1e-12) if solver is None else solver)
+        return lx.linear_solve(M, free, PCG(rtol=1e-12) if solver is None else solver, throw=False).value
     blocks = inverse_blocks(system, state.position) if kept is None else kept
     return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in free.items()})
 
