@@ -44,7 +44,7 @@ def cases():
 
 def check_order(name, newton, scene):
     end = run(name, SCENES[scene](), newton, 0.4)
-    first = 256 if name == "BDF3" else 64 if name != "RK4" else 16
+    first = {"BDF3": 256, "RK4": 16}.get(name, 64)
     found = [end(jnp.asarray(first * 2**i)) for i in range(3)]
     assert all(ok for _, ok in found)
     x = [np.asarray(a) for a, _ in found]
@@ -65,7 +65,7 @@ def test_every_scheme_is_of_its_order(name, newton, scene):
         ("HHT", True, "body"),
         ("GeneralizedAlpha", False, "rigid"),
         ("TRBDF2", False, "rigid"),
-        ("EnergyMomentum", True, "body"),
+        ("EnergyMomentum", False, "pendulum"),
         ("CentralDifference", False, "pendulum"),
     ],
 )
