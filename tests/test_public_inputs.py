@@ -37,11 +37,17 @@ HOOKS = {
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
     *("advanced", "revalued", "wanted", "where"),
+    # What a scheme says of itself, asked within its steps.
+    *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
+    *("stage", "step_with_error"),
 }
+# What all implicit, and all explicit, schemes share is tried on one of each.
+INHERITED = {"ImplicitEuler": ("step", "problem"), "VelocityVerlet": ("step",)}
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {
     *("AdaptiveInfo", "AdaptiveTrajectory", "Checkpoint"),
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
+    *("Energies", "EnergyBalance"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
     *("CriticalPoint", "CutBack", "Path", "PathInfo"),
@@ -63,6 +69,7 @@ def public():
             continue
         if not inspect.isabstract(value) and name not in HANDED_OUT and inspect.signature(value).parameters:
             yield name
+        yield from (f"{name}.{action}" for action in INHERITED.get(name, ()))
         for action, kind in vars(value).items():
             if action.startswith("_") or action in HOOKS or action.startswith("element_") or inspect.isabstract(value):
                 continue
@@ -217,7 +224,8 @@ FAIR = {
     # Any number of places, and of leading axes.
     **{(f"ReferenceElement.{name}", "xi"): PLACES for name in ("shape", "shape_gradients")},
     # A step by itself, and a matrix of which nothing is kept.
-    **{(name, "carry"): {"None"} for name in ("ImplicitEuler.step", "MatrixLinearSystem.using")},
+    **{(name, "carry"): {"None"} for name in ("ImplicitEuler.step", "VelocityVerlet.step", "MatrixLinearSystem.using")},
+    **{(name, "carry"): {"None"} for name in ("ImplicitEuler.problem", "step_with_balance")},
     # Which way; from the end; any words.
     **{("follow_path", name): {"negative"} for name in ("to", "load", "direction")},
     **{("Path.at", "number"): {"negative"}, ("draw_path", "label"): {"a word"}},
@@ -235,6 +243,7 @@ FAIR = {
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
 SOLVES |= {"solve_equilibrium", "follow_path", "critical_point", "simulate_adaptive"}
+SOLVES |= {"VelocityVerlet.step", "critical_time_step", "step_with_balance", "ImplicitEuler.problem"}
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "multiplier", "parents", "parent", "state", "joints", "nodes", "frames")}
 ALIASES |= {"points": ("nodes",), "alpha": ("alpha_i",)}

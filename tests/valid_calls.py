@@ -336,18 +336,29 @@ call(
     throw=True,
 )
 method("Path.at", pressed_path, number=1)
-call(
-    "ImplicitEuler",
-    linear_system=late(linear_system),
-    solver=jm.solver.Dense(),
-    newton=True,
-    rayleigh_stiffness=0.0,
-    rayleigh_mass=0.0,
-    rtol=1e-8,
-    atol=0.0,
-    max_steps=9,
-    line_search="none",
-)
+_OWN: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ("ImplicitEuler", "Midpoint", "Trapezoid", "TRBDF2", "EnergyMomentum")},
+    "Newmark": {"beta": 0.25, "gamma": 0.5},
+    "HHT": {"alpha": 0.1},
+    "GeneralizedAlpha": {"spectral_radius": 0.5},
+    "BDF": {"order": 2},
+}
+for _name, _more in _OWN.items():
+    call(
+        _name,
+        linear_system=late(linear_system),
+        solver=jm.solver.Dense(),
+        newton=True,
+        rayleigh_stiffness=0.0,
+        rayleigh_mass=0.0,
+        rtol=1e-8,
+        atol=0.0,
+        max_steps=9,
+        line_search="none",
+        **_more,
+    )
+for _name in ("SymplecticEuler", "VelocityVerlet", "CentralDifference", "RK4"):
+    call(_name, solver=jm.solver.PCG(), check_step=True)
 
 
 @functools.cache
@@ -356,7 +367,12 @@ def integrator() -> jm.ImplicitEuler:
 
 
 method("ImplicitEuler.step", integrator, system=SYSTEM, state=STATE, carry=None, dt=0.1, throw=True)
-method("ImplicitEuler.problem", integrator, system=SYSTEM, state=STATE, dt=0.1)
+method("ImplicitEuler.problem", integrator, system=SYSTEM, state=STATE, dt=0.1, carry=None)
+method("VelocityVerlet.step", jm.integrator.VelocityVerlet, system=SYSTEM, state=STATE, carry=None, dt=0.1, throw=True)
+call("critical_time_step", system=SYSTEM, state=STATE, steps=4)
+call("energies", system=SYSTEM, state=STATE)
+call("ode_term", system=SYSTEM, state=STATE, solver=jm.solver.PCG())
+call("step_with_balance", system=SYSTEM, state=STATE, integrator=late(integrator), carry=None, dt=0.1, throw=True)
 
 
 class Settling(jm.solver.AbstractEquilibrium):

@@ -1,22 +1,15 @@
 """Backward Euler: one linearised solve a step, or Newton to convergence."""
 
-import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-import lineax as lx
 
 from .._assembly.structure import knows_velocity
-from .._linear_solver.base.derivative import derivative_solve
 from .._linear_solver.default import default_solver
-from .._linear_system.base import AbstractLinearSystem
-from .._linear_system.compatibility import BuiltFor, check_topology
 from .._model.accept import accepted
-from .._model.arguments import checked
 from .._model.constraint_projection import has_prescribed_motion, prescribed, project
 from .._model.dynamics import (
     Fields,
@@ -24,32 +17,28 @@ from .._model.dynamics import (
     force_at,
     inertial_force,
     momentum,
-    retract,
     total_force,
     weight_direction,
     zero_forces,
 )
-from .._model.failure_report import DERIVATIVE, raise_failure
-from .._model.fault import given
-from .._model.internal import in_step, with_internal
+from .._model.internal import in_step
 from .._model.subsystem import weightless, with_only
-from .._model.system import State, System, check_inputs
+from .._model.system import State, System
 from .._model.terms import Factors
-from .._runtime.argument_checks import check_flags, check_instance, check_real
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
-from .._runtime.results import is_traced
-from .._scene.parameter import as_array, is_concrete
-from .._solve.equilibrium import NewtonOptions, StepInfo
+from .._scene.parameter import as_array
+from .._solve.equilibrium import StepInfo
 from .._solve.linear_problem import LinearProblem
-from .._solve.newton import linear_problem, newton_solve
-from .base import AbstractIntegrator
+from .displaced import displaced
+from .euler_stage import EulerStage
+from .implicit_scheme import AbstractImplicitScheme, Record, Solve
 from .linear_outcome import ended, outcome
-from .step_equilibrium import StepEquilibrium
-from .time_step import check_time_step
+from .linear_step import AbstractLinearStep, solved
+from .stage import Rayleigh, Setting
 
 
-class ImplicitEuler(AbstractIntegrator):
+class ImplicitEuler(AbstractImplicitScheme):
     """`v1 = v0 + h M^-1 f(x1, v1)`, `x1 = x0 (+) h v1`: first order, stable, dissipative.
 
     `newton=False`: one linearised solve, as SOFA's EulerImplicitSolver does,
@@ -72,86 +61,39 @@ class ImplicitEuler(AbstractIntegrator):
         assert jnp.allclose(run.last.time, 0.04) and -0.4 < v < -0.2  # no faster than in free fall [m/s]
     """
 
-    linear_system: AbstractLinearSystem
-    solver: lx.AbstractLinearSolver | None = None
-    newton: bool = eqx.field(static=True, default=False, kw_only=True)
     rayleigh_stiffness: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
     rayleigh_mass: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
-    rtol: float | None = eqx.field(static=True, default=None, kw_only=True)
-    atol: float = eqx.field(static=True, default=0.0, kw_only=True)
-    max_steps: int = eqx.field(static=True, default=30, kw_only=True)
-    line_search: str = eqx.field(static=True, default="finite", kw_only=True)
 
-    def __check_init__(self):
-        check_instance("ImplicitEuler", "linear_system", self.linear_system, AbstractLinearSystem)
-        if self.solver is not None:
-            check_instance("ImplicitEuler", "solver", self.solver, lx.AbstractLinearSolver)
-        check_flags("ImplicitEuler", newton=self.newton)
-        terms = self.linear_system.terms
-        if not (terms.mass and terms.damping and terms.stiffness):
-            raise ValueError(f"ImplicitEuler needs a linear system with mass, damping and stiffness, got {terms}.")
-        for name in ("rayleigh_stiffness", "rayleigh_mass"):
-            value = getattr(self, name)
-            check_real("ImplicitEuler", name, value)
-            if value.ndim != 0 or (is_concrete(value) and float(value) < 0):
-                raise ValueError(f"ImplicitEuler: {name} must be a number of at least 0, got {value}.")
-        self._options()
+    remembers = False
+    takes_multipliers = True
+    order = 1
 
-    def _options(self, derivatives_of: str = "") -> NewtonOptions:
-        return NewtonOptions(self.rtol, self.atol, self.max_steps, 1, self.line_search, derivatives_of=derivatives_of)
+    def stage(self, setting: Setting, memory: Any) -> EulerStage:
+        del memory
+        C = None
+        if setting.rayleigh.acts_on(setting.system):
+            C = self.linear_system.unconstrained(setting.system, setting.start, setting.rayleigh.factors())
+        return EulerStage(setting, C, project(setting.system, setting.start.velocity))
 
-    @property
-    def built_for(self) -> BuiltFor | None:
-        return self.linear_system.built_for
+    def factors(self, system: System, state: State, memory: Any, h: Array) -> Factors:
+        return _all_factors(self, h)
 
-    @checked
-    def init(self, system: System, state: State) -> Any:
-        """What its linear system keeps from step to step (`AbstractLinearSystem.init`)."""
-        return self.linear_system.init(system, state)
-
-    def revalued(self, system: System, state: State, carry: Any) -> Any:
-        return None if carry is None else self.linear_system.revalued(system, state, carry)
-
-    def step(
-        self, system: System, state: State, carry: Any, dt: Any = None, *, throw: bool = True
+    def advance(
+        self, system: System, state: State, memory: Any, h: Array, derivatives_of: str
     ) -> tuple[State, Any, StepInfo]:
-        """The state after `dt` [s], the carry of the next step, and what happened.
+        if self.newton:
+            return super().advance(system, state, memory, h, derivatives_of)
+        end, info = _linear_step(self, system, state, h, derivatives_of)
+        return end, None, info
 
-        `carry`: of `init` or the step before; None for a step by itself, which keeps nothing. Differentiable in both modes
-        by every leaf of `system`, by `state`, `dt` and Rayleigh coefficients. Raises `FailedComputation` (under `jit`, JAX's
-        run-time error) unless `throw=False`.
-        """
-        check_inputs("ImplicitEuler", system, state)
-        check_flags("ImplicitEuler", throw=throw)
-        check_topology("the linear system of ImplicitEuler", self.built_for, system)
-        check_time_step(dt, carried_by="ImplicitEuler")
-        h = jnp.asarray(dt, state.time.dtype)
-        raises = throw and is_traced((self, system, state, h))
-        result = self.advanced(system, state, carry, h, DERIVATIVE.format("ImplicitEuler") if raises else "")
-        if not throw:
-            return result
-        return raise_failure(result, result[2], system, "ImplicitEuler", partial(given, system, state, h), moves=True)
+    def recorded_move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo, Record]:
+        if self.newton:
+            return super().recorded_move(setting, memory, solve)
+        end, info = _linear_step(self, setting.system, setting.start, setting.h, "")
+        return end, None, info, [(self.stage(setting, memory), dict(end.velocity))]
 
-    def advanced(
-        self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = ""
-    ) -> tuple[State, Any, StepInfo]:
-        ready = self  # what is handed on as it came is known as such outside of the compiled step
-        if carry is not None:
-            if self.linear_system.has_updates:
-                carry = self.linear_system.updated(system, state, carry, _all_factors(self, h))
-            ready = eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.using(carry))
-        end, info = (_newton_step if self.newton else _linear_step)(ready, system, state, h, derivatives_of)
-        return end, carry, info
-
-    def problem(self, system: System, state: State, dt: Any) -> LinearProblem:
-        """The linear system `A x = b` that `step` solves from here, `x` a change of velocity; its `advance(x)` is the step.
-
-        With `newton=True`, that of the first iteration.
-        """
-        check_inputs("ImplicitEuler", system, state)
-        check_topology("the linear system of ImplicitEuler", self.built_for, system)
-        check_time_step(dt)
-        return _problem(self, system, state, jnp.asarray(dt, state.time.dtype))
+    def first_problem(self, system: System, state: State, memory: Any, h: Array) -> LinearProblem:
+        return super().first_problem(system, state, memory, h) if self.newton else _problem(self, system, state, h)
 
 
 def _all_factors(integrator: ImplicitEuler, h: Array) -> Factors:
@@ -246,41 +188,30 @@ def _left_at_once(integrator: ImplicitEuler, system: System, state: State, h: Ar
     return {s: kept[s] + h * (force[s] + inertial[s]) for s in v}
 
 
-@eqx.filter_custom_jvp
-def _solved(
-    inputs: tuple[ImplicitEuler, System, State, Array], A: Any, b: Fields, solver: Any, derivatives_of: str
-) -> tuple[Fields, lx.Solution]:
-    """`A^-1 b`, `A` and `b` those of `inputs`, and what the solver says."""
-    del inputs, derivatives_of
-    solution = lx.linear_solve(A, b, solver, throw=False)
-    return solution.value, lx.Solution(None, solution.result, solution.stats, None)
+def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
+    return Rayleigh(integrator.rayleigh_mass, integrator.rayleigh_stiffness).acts_on(system)
 
 
-@_solved.def_jvp
-def _solved_jvp(primals, tangents):
-    # A and b move with the inputs: d(dv) = A^-1 d(b - A dv). Products differentiate far faster than the matrix.
-    inputs, A, b, solver, derivatives_of = primals
-    dv, said = _solved(*primals)
-    # Where a failed solve left no number: nil times such a rate shall be nil for whoever does not ask for this member.
-    at = {s: jnp.where(jnp.isfinite(a), a, 0) for s, a in dv.items()}
-    rate = eqx.filter_jvp(lambda inputs: _imbalance(*inputs, at), (inputs,), (tangents[0],))[1]
-    rate = {s: jnp.zeros_like(a) if rate[s] is None else rate[s] for s, a in dv.items()}
-    moved = derivative_solve(A, rate, solver, derivatives_of)
-    return (dv, said), (moved, jax.tree.map(lambda _: None, said))
+class _EulerStep(AbstractLinearStep):
+    """What the linear problem is made of."""
+
+    integrator: ImplicitEuler
+    system: System
+    state: State
+    h: Array
+
+    def imbalance(self, x: Fields) -> Fields:
+        return _imbalance(self.integrator, self.system, self.state, self.h, x)
 
 
 def _moved(system: System, state: State, h: Array, start: Fields, dv: Fields) -> State:
     velocity = {s: start[s] + dv[s] for s in start}
-    position = retract(system.dofs, state.position, {s: h * velocity[s] for s in start})
-    end = dataclasses.replace(state, position=position, velocity=velocity, time=state.time + h)
-    return accepted(system, state, end, h)
+    return accepted(system, state, displaced(system, state, {s: h * velocity[s] for s in start}, velocity, h), h)
 
 
 @compiled
 def _problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
-    if not integrator.newton:
-        return _linear_problem(integrator, system, state, h)
-    return linear_problem(_equilibrium(integrator, system, state, h), project(system, state.velocity))
+    return _linear_problem(integrator, system, state, h)
 
 
 @compiled
@@ -290,29 +221,6 @@ def _linear_step(
     problem = _linear_problem(integrator, system, state, h)
     solver, constant = integrator.solver, integrator.linear_system.is_constant()
     solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
-    dv, said = _solved((integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
+    dv, said = solved(_EulerStep(integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
     end = problem.advance(dv)
-    return ended(outcome(said, with_internal(system, state), state, h, problem.b, end), state, end)
-
-
-def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
-    given = (integrator.rayleigh_stiffness, integrator.rayleigh_mass)
-    return bool(system.rayleigh) or not all(is_concrete(c) and float(c) == 0 for c in given)
-
-
-def _equilibrium(integrator: ImplicitEuler, system: System, state: State, h: Array) -> StepEquilibrium:
-    C, system = None, in_step(system, h)
-    if _has_rayleigh(integrator, system):
-        factors = Factors(integrator.rayleigh_mass, 0.0, integrator.rayleigh_stiffness, 1.0, multipliers=0.0)
-        C = integrator.linear_system.unconstrained(system, state, factors)
-    return StepEquilibrium(system, integrator.linear_system, state, h, C)
-
-
-@compiled
-def _newton_step(
-    integrator: ImplicitEuler, system: System, state: State, h: Array, derivatives_of: str
-) -> tuple[State, StepInfo]:
-    problem = _equilibrium(integrator, system, state, h)
-    start = project(system, state.velocity)
-    velocity, found = newton_solve(problem, start, integrator._options(derivatives_of), integrator.solver)
-    return ended(StepInfo.of_newton(found), state, accepted(system, state, problem.state(velocity), h))
+    return ended(outcome(said, system, state, h, problem.b, end), state, end)

@@ -1,5 +1,6 @@
 """How a step ended, and what was at fault."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
@@ -10,6 +11,7 @@ from .._linear_solver.base.vectors import norm
 from .._model.accept import unless_failed
 from .._model.dynamics import Fields, kinematics
 from .._model.fault import diagnosed, given
+from .._model.internal import with_internal
 from .._model.system import State, System
 from .._model.validity import laws_hold
 from .._runtime.array_types import Array
@@ -25,7 +27,7 @@ def ended(info: StepInfo, state: State, end: State) -> tuple[State, StepInfo]:
 
 def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields, end: State) -> StepInfo:
     """What is reported of the step from `state` to `end` whose right-hand side was `b`, and whose solver `said` so much."""
-    system, state, h, b, end = jax.lax.stop_gradient((system, state, h, b, end))
+    system, state, h, b, end = jax.lax.stop_gradient((with_internal(system, state), state, h, b, end))
     solved, length = reason(said), norm(b)
     valid = laws_hold(system, kinematics(system, end.position))
     result = RESULTS.where(valid, solved, RESULTS.inverted_element)
@@ -46,3 +48,16 @@ def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields
         fault,
     )
     return jax.lax.stop_gradient(info)
+
+
+def joined(first: StepInfo, second: StepInfo) -> StepInfo:
+    """What happened in a step of two stages: the first failure, all iterations, and the residuals of the last."""
+    failed = first.result != RESULTS.successful
+    both = jax.tree.map(lambda a, b: jnp.where(failed, a, b), _without_result(first), _without_result(second))
+    counts = (first.iterations + second.iterations, first.linear_steps + second.linear_steps)
+    result = RESULTS.where(failed, first.result, second.result)
+    return eqx.tree_at(lambda i: (i.result, i.iterations, i.linear_steps), both, (result, *counts))
+
+
+def _without_result(info: StepInfo) -> StepInfo:
+    return eqx.tree_at(lambda i: i.result, info, 0)

@@ -127,6 +127,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "no time step that is allowed is accurate enough (dt_min=). Ask for less accuracy (rtol=, atol=), or look for a "
         "force that jumps: an event should tell where."
     )
+    unstable_step = (
+        "the time step is larger than the critical one of this explicit scheme, so that the motion would blow up. Take a "
+        "smaller dt (jm.integrator.critical_time_step says how large it may be), or an implicit scheme."
+    )
     repeated_eigenvalue = (
         "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
         "a derivative. Sums of the equal eigenvalues have one; or break the symmetry of the scene."

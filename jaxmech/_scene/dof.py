@@ -18,6 +18,7 @@ from .._math.rotation import (
     quaternion_log,
     quaternion_log_near,
     quaternion_product,
+    rotate,
 )
 from .._runtime.array_types import Array, Float
 
@@ -65,6 +66,11 @@ class AbstractDof(eqx.Module):
     def local_near(self, x0: Float[Array, " c"], x1: Float[Array, " c"]) -> Float[Array, " d"]:
         """`local` with the same value and derivatives at `x1 = x0` up to the fourth."""
         return self.local(x0, x1)
+
+    def carried(self, d: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+        """A velocity fixed to the body, in world axes after the displacement `d`; of points, the velocity itself."""
+        del d
+        return v
 
     def coadjoint(self, v: Float[Array, " d"], momentum: Float[Array, " d"]) -> Float[Array, " d"]:
         """The rate at which a momentum fixed to the body turns in the world, `omega x L`; nothing for points.
@@ -205,6 +211,9 @@ class Rigid3(AbstractDof):
     def local_near(self, x0, x1):
         turn = quaternion_log_near(quaternion_product(x1[3:], quaternion_conjugate(x0[3:])))
         return jnp.concatenate([x1[:3] - x0[:3], turn])
+
+    def carried(self, d, v):
+        return jnp.concatenate([v[:3], rotate(quaternion_exp(d[3:]), v[3:])])
 
     def coadjoint(self, v, momentum):
         return jnp.concatenate([jnp.zeros_like(momentum[:3]), jnp.cross(v[3:], momentum[3:])])

@@ -1,0 +1,25 @@
+"""What of a scene a scheme may not know how to step, refused by name."""
+
+from typing import Any
+
+from .._model.system import System
+from .._scene.internal import knows_time_step, remembers
+
+
+def check_takes(who: str, system: System, *, multipliers: bool = False, memory: bool = True, rates: bool = True) -> None:
+    """Raise `ValueError` for what a scheme does not take.
+
+    `multipliers`: constraints with multipliers, which have no mass, and hold at the end of a step or not at all. `memory`:
+    laws with internal variables. `rates`: laws that know the time step.
+    """
+    if system.multiplier_constraints and not multipliers:
+        names = [*system.multiplier_constraints]
+        raise ValueError(f"{who} takes no constraints with multipliers, and the scene has {names}: take ImplicitEuler.")
+    _refuse(who, system, memory, remembers, "remember what they went through")
+    _refuse(who, system, rates, knows_time_step, "know the time step")
+
+
+def _refuse(who: str, system: System, taken: bool, has: Any, what: str) -> None:
+    names = [] if taken else [name for name, field in system.forces.items() if has(field)]
+    if names:
+        raise ValueError(f"{who} takes no laws that {what}, as {names} do: take ImplicitEuler.")

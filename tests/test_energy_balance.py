@@ -1,0 +1,105 @@
+"""What becomes of energy in a step adds up."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scenes
+from scheme_scenes import IMPLICIT, SCENES, made
+
+import jaxmech as jm
+
+CLOSED = 1e-9  # the work of what Newton leaves, relative to the energies that are exchanged
+
+
+def balance_of(system, state, name, newton=True, dt=0.005, steps=1):
+    integrator = made(name, system, state, newton)
+    carry, found = integrator.init(system, state), []
+    for _ in range(steps):
+        state, carry, info, balance = jm.integrator.step_with_balance(system, state, integrator, carry, dt)
+        assert info.result == jm.RESULTS.successful
+        found.append(jax.tree.map(float, balance))
+    return found
+
+
+def check(b):
+    taken = sum(b.loads.values()) + b.motion - b.damping - b.scheme
+    size = max(map(abs, (b.gained, b.damping, b.scheme, b.after.kinetic)))
+    assert abs(b.gained - taken) <= CLOSED * size
+    assert abs(b.gained - taken - b.defect) <= 1e-12 * max(size, abs(b.before.total))
+
+
+@pytest.mark.slow
+def test_the_balance_of_a_mapped_scene_closes():
+    system, state = SCENES["pendulum"]()
+    for b in balance_of(system, state, "EnergyMomentum", dt=0.02, steps=3):
+        check(b)
+        assert abs(b.scheme) < 1e-9 and b.damping == 0 and b.loads == {"spring": 0}
+
+
+def test_implicit_euler_takes_what_theory_says():
+    """`1/2 m (v1 - v0)^2 + 1/2 k (x1 - x0)^2` of an oscillator; a dead load and a drag do the work that they do."""
+    k, m, c, f, h = 40.0, 2.0, 0.7, 3.0, 0.05
+    system = jm.System(
+        {"x": jm.Vec1()},
+        forces={
+            "spring": jm.force.AnchoredSprings(("x", [0]), k, [[0.0]]),
+            "drag": jm.force.VelocityDamping(("x", [0]), c),
+            "push": jm.force.ConstantForce(("x", [0]), [f]),
+        },
+        masses={"m": jm.mass.UniformMass(("x", [0]), m)},
+    )
+    state = system.at_rest({"x": [[1.0]]})
+    (b,) = balance_of(system, state, "ImplicitEuler", dt=h)
+    v = h * (f - k) / (m + h * c + h**2 * k)
+    d = h * v
+    np.testing.assert_allclose(b.scheme, 0.5 * m * v**2 + 0.5 * k * d**2, rtol=1e-9)
+    np.testing.assert_allclose(b.damping, c * v * d, rtol=1e-9)
+    np.testing.assert_allclose(b.after.kinetic, 0.5 * m * v**2, rtol=1e-9)
+    assert set(b.loads) == {"drag", "push", "spring"}
+    check(b)
+
+
+def test_a_prescribed_motion_does_work():
+    system = jm.System(
+        {"x": jm.Vec1()},
+        forces={"spring": jm.force.Springs((("x", [0]), ("x", [1])), 30.0, 1.0)},
+        masses={"mass": jm.mass.UniformMass(("x", [0, 1]), 1.0)},
+        constraints={
+            "hand": jm.constraint.PrescribedMotion(("x", [0]), [[0.0]], [[0.0], [2.0]], [0.0, 1.0]),
+            "wall": jm.constraint.Fixed(("x", [1])),
+        },
+    )
+    state = system.at_rest({"x": [[0.0], [1.0]]})
+    first, second = balance_of(system, state, "Midpoint", dt=0.1, steps=2)
+    # From rest: half of `m v^2` is the mass', and the spring's is `k/2 u^2`.
+    np.testing.assert_allclose(second.motion, 0.5 * 30.0 * (0.4**2 - 0.2**2), rtol=1e-9)
+    np.testing.assert_allclose(second.gained, second.motion, rtol=1e-9)
+    assert first.motion > second.motion / 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "scene"), [("TRBDF2", "springs"), ("Midpoint", "points_on_frames")])
+def test_the_balance_closes_in_some_scenes(name, scene):
+    made_scene = scenes.build(scene)
+    for b in balance_of(made_scene.system, made_scene.state, name, steps=2):
+        check(b)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("scene", "name"), [(s, list(IMPLICIT)[i % len(IMPLICIT)]) for i, s in enumerate(scenes.names(scenes.STEPS))]
+)
+def test_the_balance_closes_in_every_scene(scene, name):
+    made_scene = scenes.build(scene)
+    for b in balance_of(made_scene.system, made_scene.state, name, steps=2):
+        check(b)
+
+
+def test_energies_by_component():
+    made_scene = scenes.build("springs")
+    found = jm.integrator.energies(made_scene.system, made_scene.state)
+    both = jm.energy(made_scene.system, made_scene.state) + jm.kinetic_energy(made_scene.system, made_scene.state)
+    np.testing.assert_allclose(found.total, both, rtol=1e-12)
+    assert set(found.potential) == set(made_scene.system.forces) and set(found.weight) == set(made_scene.system.masses)
+    assert float(jnp.abs(found.potential["drag"])) == 0.0

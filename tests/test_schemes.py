@@ -1,0 +1,272 @@
+"""Every time scheme: its order, what it conserves, its derivatives, and what it refuses."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scenes
+from scheme_scenes import EXPLICIT, IMPLICIT, KINDS, SCENES, made, numbers, spring
+
+import jaxmech as jm
+from jaxmech._integrator.bdf import bdf_coefficients
+
+ORDER = 0.1  # how far from theory a measured order may be
+CONSERVED = 1e-10  # what a scheme promises to conserve, relative, over the steps below
+DIFFERENCES = 1e-6  # central differences of a step of 1e-5
+DEFAULT = {("Midpoint", True, "rigid"), ("Newmark", False, "pendulum"), ("BDF3", False, "spring"), ("RK4", False, "rigid")}
+
+
+def run(name, scene, newton, span, *, what=numbers):
+    """A compiled function of a number of steps: what is seen at the end of `span` [s], and whether all steps succeeded."""
+    system, state = scene
+    integrator = made(name, system, state, newton)
+
+    @jax.jit
+    def end(steps):
+        def one(_, at):
+            state, carry, ok = at
+            state, carry, info = integrator.step(system, state, carry, span / steps, throw=False)
+            return state, carry, ok & (info.result == jm.RESULTS.successful)
+
+        last, _, ok = jax.lax.fori_loop(0, steps, one, (state, integrator.init(system, state), jnp.array(True)))
+        return what(last), ok
+
+    return end
+
+
+def cases():
+    for name, newton in KINDS:
+        for scene in SCENES:
+            marks = [] if (name, newton, scene) in DEFAULT else [pytest.mark.exhaustive]
+            yield pytest.param(name, newton, scene, marks=marks)
+
+
+def check_order(name, newton, scene):
+    end = run(name, SCENES[scene](), newton, 0.4)
+    first = {"BDF3": 256, "RK4": 16}.get(name, 64)
+    found = [end(jnp.asarray(first * 2**i)) for i in range(3)]
+    assert all(ok for _, ok in found)
+    x = [np.asarray(a) for a, _ in found]
+    measured = np.log2(np.linalg.norm(x[0] - x[1]) / np.linalg.norm(x[1] - x[2]))
+    system, state = SCENES[scene]()
+    assert abs(measured - made(name, system, state, newton).order) < ORDER
+
+
+@pytest.mark.parametrize(("name", "newton", "scene"), list(cases()))
+def test_every_scheme_is_of_its_order(name, newton, scene):
+    check_order(name, newton, scene)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "newton", "scene"),
+    [
+        ("HHT", True, "body"),
+        ("GeneralizedAlpha", False, "rigid"),
+        ("TRBDF2", False, "rigid"),
+        ("EnergyMomentum", False, "pendulum"),
+        ("CentralDifference", False, "pendulum"),
+    ],
+)
+def test_some_more_schemes_are_of_their_order(name, newton, scene):
+    check_order(name, newton, scene)
+
+
+def momenta(system):
+    """A function of a state: its energy, and its momentum and angular momentum in space."""
+
+    def of(state):
+        (name,) = state.position
+        p, x = jm.momentum(system, state)[name], state.position[name]
+        if x.shape[1] == 7:
+            turn = jnp.cross(x[:, :3], p[:, :3]).sum(0) + p[:, 3:].sum(0)
+            parts = [p[:, :3].sum(0), turn]
+        else:
+            parts = [p.sum(0), (x[:, 0] * p[:, 1] - x[:, 1] * p[:, 0]).sum()[None]]
+        return jnp.concatenate([(jm.energy(system, state) + jm.kinetic_energy(system, state))[None], *parts])
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("name", "scene", "newton", "energy"),
+    [("Midpoint", "rigid", True, True), ("EnergyMomentum", "body", True, True), ("VelocityVerlet", "body", False, False)],
+)
+def test_what_a_free_body_keeps(name, scene, newton, energy):
+    system, state = SCENES[scene]()
+    start = np.asarray(momenta(system)(state))
+    end, ok = run(name, (system, state), newton, 5.0, what=momenta(system))(jnp.asarray(200))
+    assert ok and np.abs(start).max() > 1.0
+    np.testing.assert_allclose(end[1:], start[1:], atol=CONSERVED * np.abs(start).max())
+    if energy:
+        np.testing.assert_allclose(end[0], start[0], rtol=CONSERVED)
+    else:
+        assert 1e-8 < abs(end[0] / start[0] - 1) < 5e-2  # swings with the square of a step that is not small, and stays
+
+
+def check_derivatives(name, newton, steps=4):
+    system, state = spring()
+    integrator = made(name, system, state, newton)
+
+    @eqx.filter_jit
+    def both(at, along):
+        """The value at a stiffness and a time step, its derivative along a direction, and its gradient."""
+
+        def last(at):
+            scene = eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, 40.0 * at[0])
+            path = jm.simulate(scene, state, integrator, 0.03 * at[1], steps, throw=False)
+            return jnp.sum(path.last.position["p"][1]) + path.last.velocity["p"][1, 0]
+
+        return jax.jvp(last, (at,), (along,)), jax.grad(last)(at)
+
+    at, step = jnp.ones(2), 1e-5
+    for i, along in enumerate(jnp.eye(2)):
+        (_, ahead), slopes = both(at, along)
+        ends = [both(at + sign * step * along, along)[0][0] for sign in (1, -1)]
+        assert abs(ahead) > 1e-4
+        np.testing.assert_allclose(ahead, slopes[i], rtol=1e-9)
+        np.testing.assert_allclose(ahead, (ends[0] - ends[1]) / (2 * step), rtol=DIFFERENCES)
+
+
+@pytest.mark.parametrize(
+    ("name", "newton"),
+    [pytest.param(n, k, marks=[] if (n, k) == ("Newmark", False) else [pytest.mark.exhaustive]) for n, k in KINDS],
+)
+def test_derivatives_in_both_modes(name, newton):
+    check_derivatives(name, newton)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "newton"), [("BDF2", False), ("TRBDF2", True), ("EnergyMomentum", True), ("VelocityVerlet", False)]
+)
+def test_some_more_derivatives_in_both_modes(name, newton):
+    check_derivatives(name, newton)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("scene", scenes.names(scenes.STEPS))
+@pytest.mark.parametrize("name", [*IMPLICIT, *EXPLICIT])
+def test_steps_of_the_catalogue(name, scene):
+    made_scene = scenes.build(scene)
+    end, ok = run(name, (made_scene.system, made_scene.state), False, 0.002)(jnp.asarray(2))
+    assert ok and np.isfinite(end).all()
+
+
+def test_coefficients_of_backward_differentiation():
+    """Case S4."""
+    for order, a, b in ((1, [1], 1), (2, [4 / 3, -1 / 3], 2 / 3), (3, [18 / 11, -9 / 11, 2 / 11], 6 / 11)):
+        found = bdf_coefficients(-jnp.arange(order + 1.0))
+        np.testing.assert_allclose(found[0], a, atol=4e-15)
+        np.testing.assert_allclose(found[1], b, atol=1e-15)
+    # Of unequal steps: exact for the polynomials of its degree.
+    t = jnp.array([1.0, 0.6, 0.5, -0.3])
+    a, b = bdf_coefficients(t)
+    for k in range(4):
+        np.testing.assert_allclose(t[0] ** k, a @ t[1:] ** k + b * k * t[0] ** max(k - 1, 0), atol=1e-12)
+
+
+def test_a_step_above_the_critical_one_is_refused():
+    """A chain of equal masses between walls: `omega = 2 sqrt(k / m) sin(n pi / (2 n + 2))`."""
+    n, k, m = 6, 50.0, 2.0
+    system = jm.System(
+        {"x": jm.Vec1()},
+        forces={"links": jm.force.Springs((("x", np.arange(n + 1)), ("x", np.arange(1, n + 2))), k, 0.0)},
+        masses={"beads": jm.mass.UniformMass(("x", range(n + 2)), m)},
+        constraints={"walls": jm.constraint.Fixed(("x", [0, n + 1]))},
+    )
+    state = system.at_rest({"x": np.arange(n + 2.0)[:, None] ** 1.1})
+    omega = 2 * np.sqrt(k / m) * np.sin(n * np.pi / (2 * n + 2))
+    limit = float(jm.integrator.critical_time_step(system, state))
+    np.testing.assert_allclose(limit, 2 / omega, rtol=1e-9)
+    verlet = jm.integrator.VelocityVerlet()
+    assert np.isfinite(jm.simulate(system, state, verlet, 0.99 * limit, 300, save_every=300).last.position["x"]).all()
+    with pytest.raises(jm.FailedComputation, match="critical"):
+        jm.simulate(system, state, verlet, 1.01 * limit, 300, save_every=300)
+    blown = jm.simulate(system, state, jm.integrator.VelocityVerlet(check_step=False), 1.05 * limit, 300, throw=False)
+    assert np.abs(np.asarray(blown.last.position["x"])).max() > 1e6
+
+
+def test_prescribed_motion_leads_to_where_it_says_without_swinging():
+    """A node that is drawn at a constant speed, from rest: no scheme may leave its velocity to alternate."""
+    system = jm.System(
+        {"x": jm.Vec1()},
+        forces={"spring": jm.force.Springs((("x", [0]), ("x", [1])), 30.0, 1.0)},
+        masses={"mass": jm.mass.UniformMass(("x", [0, 1]), 1.0)},
+        constraints={"hand": jm.constraint.PrescribedMotion(("x", [0]), [[0.0]], [[0.0], [2.0]], [0.0, 1.0])},
+    )
+    state = system.at_rest({"x": [[0.0], [1.0]]})
+    for name in ("Newmark", "VelocityVerlet"):
+        path = jm.simulate(system, state, made(name, system, state, False), 0.01, 20)
+        np.testing.assert_allclose(path.position["x"][:, 0, 0], 2.0 * path.time, atol=1e-12)
+        np.testing.assert_allclose(path.velocity["x"][1:, 0, 0], 2.0, atol=1e-12)
+        omega = np.sqrt(30.0)
+        exact = 1.0 + 2.0 * path.time - 2.0 / omega * np.sin(omega * np.asarray(path.time))
+        np.testing.assert_allclose(path.position["x"][:, 1, 0], exact, atol=2e-4)
+
+
+def test_options_out_of_range():
+    system, state = spring()
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    for kind, options, word in (
+        ("BDF", {"order": 4}, "order"),
+        ("HHT", {"alpha": 0.5}, "alpha"),
+        ("GeneralizedAlpha", {"spectral_radius": 1.5}, "spectral_radius"),
+        ("Newmark", {"gamma": 0.2}, "gamma"),
+        ("Midpoint", {"rayleigh_mass": -1.0}, "rayleigh_mass"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            getattr(jm.integrator, kind)(linear_system, **options)
+    with pytest.raises(TypeError, match="carry"):
+        jm.integrator.RK4().step(system, state, {"x": 1.0}, 0.1)
+
+
+def lasting(system, state, integrator, span, steps):
+    """The last state of so many steps over `span` [s]."""
+    return jm.simulate(system, state, integrator, span / steps, steps, save_every=steps).last
+
+
+@pytest.mark.slow
+def test_a_stiff_chain_takes_a_tenth_of_eulers_steps():
+    """Case A8, beside a solution by RK4: 1e-4 with 800 steps, which implicit Euler misses with 8000."""
+    on = (("c", np.arange(10)), ("c", np.arange(1, 11)))
+    system = jm.System(
+        {"c": jm.Vec2()},
+        forces={"links": jm.force.Springs(on, 1000.0, 0.1)},
+        masses={"beads": jm.mass.UniformMass(("c", range(11)), 0.1)},
+        constraints={"nail": jm.constraint.Fixed(("c", [0]))},
+        gravity=[0.0, -9.81],
+    )
+    state = system.at_rest({"c": np.stack([0.1 * np.arange(11), np.zeros(11)], axis=1)})
+    exact = lasting(system, state, jm.integrator.RK4(), 1.0, 10000).position["c"][-1]
+    errors = {}
+    for name, steps in (("Midpoint", 800), ("Newmark", 800), ("ImplicitEuler", 8000)):
+        tip = lasting(system, state, made(name, system, state, True), 1.0, steps).position["c"][-1]
+        errors[name] = np.linalg.norm(tip - exact) / np.linalg.norm(exact)
+    assert errors["Midpoint"] < 1e-4 and errors["Newmark"] < 1e-4 and errors["ImplicitEuler"] > 1e-3
+
+
+@pytest.mark.slow
+def test_the_double_pendulum():
+    """Case D3, with angles as coordinates and masses on what they carry."""
+
+    def first(a):
+        return jnp.stack([jnp.sin(a[0]), -jnp.cos(a[0])])
+
+    system = jm.System(
+        {"q": jm.Vec1(), "upper": jm.Vec2(), "lower": jm.Vec2()},
+        masses={"upper": jm.mass.UniformMass(("upper", [0]), 1.0), "lower": jm.mass.UniformMass(("lower", [0]), 1.0)},
+        mappings={
+            "upper": jm.mapping.FunctionMapping(("q", [0]), "upper", first),
+            "lower": jm.mapping.FunctionMapping((("q", [0]), ("q", [1])), "lower", lambda a, b: first(a) + first(b)),
+        },
+        gravity=[0.0, -9.81],
+    )
+    state = system.at_rest({"q": [[np.pi / 2], [np.pi / 2]]})
+    exact = [-0.6250877, -1.03458509, -3.92227957, -1.30309925]
+    end = lasting(system, state, jm.integrator.RK4(check_step=False), 1.0, 1000)
+    np.testing.assert_allclose(numbers(end), exact, atol=1e-7)
+    end = lasting(system, state, made("Midpoint", system, state, False), 1.0, 4000)
+    np.testing.assert_allclose(numbers(end), exact, atol=1e-5)
