@@ -69,7 +69,7 @@ def main(picture="output/arch.png", steps=7):
     @jax.jit
     @jax.value_and_grad
     def limit_load(growth):
-        return jm.critical_point(eqx.Partial(arch, growth), before.critical[0], linear_system).load
+        return jm.solver.critical_point(eqx.Partial(arch, growth), before.critical[0], linear_system).load
 
     for step in range(steps):
         load, slope = limit_load(growth)

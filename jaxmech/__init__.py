@@ -21,11 +21,11 @@ from ._assembly.public_functions import kinetic_energy as kinetic_energy
 from ._assembly.public_functions import momentum as momentum
 from ._assembly.public_functions import total_force as total_force
 from ._assembly.public_functions import velocities as velocities
-from ._integrator.adaptive import simulate_adaptive as simulate_adaptive
-from ._integrator.checkpoint import load_checkpoint as load_checkpoint
-from ._integrator.checkpoint import save_checkpoint as save_checkpoint
-from ._integrator.implicit_euler import ImplicitEuler as ImplicitEuler
-from ._integrator.simulate import simulate as simulate
+from ._integrator.implicit.implicit_euler import ImplicitEuler as ImplicitEuler
+from ._integrator.trajectory.adaptive import simulate_adaptive as simulate_adaptive
+from ._integrator.trajectory.checkpoint import load_checkpoint as load_checkpoint
+from ._integrator.trajectory.checkpoint import save_checkpoint as save_checkpoint
+from ._integrator.trajectory.simulate import simulate as simulate
 from ._linear_system.matrix import MatrixLinearSystem as MatrixLinearSystem
 from ._model.system import State as State
 from ._model.system import System as System
@@ -49,7 +49,6 @@ from ._scene.stencil import Stencil as Stencil
 from ._scene.stencil import Stencils as Stencils
 from ._scene.stencil import stencils as stencils
 from ._solve.buckling import buckling as buckling
-from ._solve.critical_point import critical_point as critical_point
 from ._solve.follow_path import follow_path as follow_path
 from ._solve.modes import modes as modes
 from ._solve.static import reactions as reactions

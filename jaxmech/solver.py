@@ -29,6 +29,7 @@ from ._linear_system.precomputed import PrecomputedMatrixSystem as PrecomputedMa
 from ._linear_system.preconditioned import PreconditionedMatrixFreeSystem as PreconditionedMatrixFreeSystem
 from ._solve.buckling import Buckling as Buckling
 from ._solve.critical_point import CriticalPoint as CriticalPoint
+from ._solve.critical_point import critical_point as critical_point
 from ._solve.equilibrium import AbstractEquilibrium as AbstractEquilibrium
 from ._solve.equilibrium import NewtonInfo as NewtonInfo
 from ._solve.linear_problem import LinearProblem as LinearProblem

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
-from jaxmech._integrator.error_norm import error_norm, tolerances
-from jaxmech._integrator.event import Bracket
+from jaxmech._integrator.trajectory.error_norm import error_norm, tolerances
+from jaxmech._integrator.trajectory.event import Bracket
 
 G = 9.81  # [m/s^2]
 EXACT = 1e-10  # a parabola, which one extrapolation of Euler's method has to rounding

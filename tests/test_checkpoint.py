@@ -15,7 +15,7 @@ import restart_script
 from valid_calls import linear_system, scene
 
 import jaxmech as jm
-from jaxmech._integrator.checkpoint import load_parts
+from jaxmech._integrator.trajectory.checkpoint import load_parts
 from jaxmech._runtime.array_file import read_arrays
 
 
@@ -178,7 +178,7 @@ def test_a_restart_file_of_another_run_is_refused(tmp_path):
 
 def test_an_adaptive_run_goes_on_to_the_last_bit(tmp_path, monkeypatch):
     """Stopped after each file once: what is in the file is all that the loop knows."""
-    from jaxmech._integrator import restart
+    from jaxmech._integrator.trajectory import restart
 
     path, save = tmp_path / "run.npz", restart.save_parts
 

@@ -72,7 +72,7 @@ def test_numbers_that_are_controlled_are_those_of_the_end_of_the_step_and_nothin
 def test_what_control_leaves_alone_is_kept_out_of_the_loop():
     """A load has no part in what the linear system keeps: the controlled step hands that on as it came."""
     from jaxmech._integrator.carried import varies
-    from jaxmech._integrator.control import ControlledIntegrator
+    from jaxmech._integrator.trajectory.control import ControlledIntegrator
 
     system, state, linear_system = oscillator()
 

@@ -16,7 +16,7 @@ from covering import in_turn
 from tolerances import CONVERGED, FINITE_DIFFERENCE, RECOMPILED, TWO_MODES
 
 import jaxmech as jm
-from jaxmech._integrator.implicit_euler import _imbalance
+from jaxmech._integrator.implicit.implicit_euler import _imbalance
 
 quick = functools.partial(
     jax.jit,

@@ -22,6 +22,7 @@ FLOORS = (
     ("_linear_system", "_linear_solver/eigen"),
     ("_solve",),
     ("_integrator", "viz"),
+    ("_integrator/implicit", "_integrator/explicit", "_integrator/trajectory"),
     (".",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -171,7 +171,7 @@ def test_a_limit_load_has_the_derivative_of_its_closed_form(shallow):
     @jax.jit
     @jax.value_and_grad
     def load(numbers):
-        return jm.critical_point(eqx.Partial(truss, numbers), near, linear_system).load
+        return jm.solver.critical_point(eqx.Partial(truss, numbers), near, linear_system).load
 
     changed = numbers * jnp.array([1.0, 1.05, 1.0])
     value, slope = load(changed)

@@ -9,7 +9,7 @@ import scenes
 from scheme_scenes import EXPLICIT, IMPLICIT, KINDS, SCENES, made, numbers, spring
 
 import jaxmech as jm
-from jaxmech._integrator.bdf import bdf_coefficients
+from jaxmech._integrator.implicit.bdf import bdf_coefficients
 
 ORDER = 0.1  # how far from theory a measured order may be
 CONSERVED = 1e-10  # what a scheme promises to conserve, relative, over the steps below

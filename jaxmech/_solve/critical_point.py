@@ -83,7 +83,7 @@ def critical_point(
         limit = jm.follow_path(truss, truss(0.0).at_rest({"p": [[0.0, 1.0]]}), step=50.0, steps=12).critical[0]
 
         def stiffer(factor):
-            return jm.critical_point(lambda mu: truss(mu / factor), limit).load
+            return jm.solver.critical_point(lambda mu: truss(mu / factor), limit).load
 
         assert jnp.allclose(jax.grad(stiffer)(1.0), limit.load)  # proportional to the stiffness [N]
     """

@@ -1,0 +1,54 @@
+"""The central difference method."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..._model.dynamics import Fields
+from ..._model.system import State, System
+from ..._runtime.array_types import Array
+from ..displaced import combined
+from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, reached
+
+
+class CentralDifference(AbstractExplicitScheme):
+    """`v_1/2 = v_-1/2 + h a0`, `x1 = x0 (+) h v_1/2`: explicit, second order, velocities between steps; `h omega < 2`.
+
+    The positions are those of `x1 - 2 x0 + x_-1 = h^2 a0`, and of `VelocityVerlet`. The velocity of a state is `v_1/2 + h/2
+    a0`, with the acceleration at the start of the step, so that forces are evaluated once, after the motion of the step is
+    known. Steps may differ. The carry holds the velocity between steps.
+    Lumped masses need no matrix; `solver` for others. `check_step=False` takes any step. Positions [m, rad], velocities
+    [m/s, rad/s]. Raises `TypeError` for options of another kind; a step raises `FailedComputation`.
+    Source: T. Belytschko, W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000,
+    ISBN 978-0-471-98773-4, section 6.2.
+
+    Example:
+
+        between, before = jm.integrator.CentralDifference().init(system, state).memory
+        assert before == 0.0 and jnp.array_equal(between["cube"], state.velocity["cube"])  # the first step has none before
+    """
+
+    order = 2
+    stability = 2.0
+
+    forces_at_start = True
+
+    @property
+    def control_at(self) -> float:
+        return 0.0  # where its forces act
+
+    def remembered(self, system: System, state: State, inverse: Fields | None, memory: Any) -> Any:
+        del system, state, inverse
+        return memory  # velocities, whatever the forces
+
+    def memory(self, system: System, state: State, inverse: Fields | None) -> tuple[Fields, Array]:
+        """The velocity between steps, and the length of the step before: at first the velocity itself, and none."""
+        del system, inverse
+        return dict(state.velocity), jnp.zeros_like(state.time)
+
+    def move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any]:
+        between, before = carry.memory
+        a = self.acceleration(system, start, carry)
+        between = combined((1.0, between), ((before + h) / 2, a))
+        end = reached(system, start, combined((h, between)), combined((1.0, between), (h / 2, a)), h)
+        return end, (between, h)

@@ -1,0 +1,99 @@
+"""The largest time step of explicit schemes."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._linear_solver.base.vectors import dot, scattered
+from ..._linear_solver.krylov.pcg import PCG
+from ..._linear_system.matrix_free import MatrixFreeSystem
+from ..._model.arguments import checked
+from ..._model.constraint_projection import project
+from ..._model.dynamics import Fields, momentum, zero_forces
+from ..._model.system import State, System
+from ..._model.terms import Factors, Terms
+from ..._runtime.argument_checks import check_counts
+from ..._runtime.array_types import Array, Scalar
+from ..._runtime.precision import compiled
+from .mass_inverse import has_lumped_masses, inverse_blocks
+
+Product = Callable[[Fields], Fields]
+
+
+@checked
+def critical_time_step(system: System, state: State, *, steps: int = 30) -> Scalar:
+    """`2 / omega` [s], `omega` the highest frequency of `M^-1 K` at `state`: how large a step of `VelocityVerlet` may be.
+
+    By `steps` iterations of Lanczos' method on products, without a matrix; the bound of its error is added to the
+    eigenvalue, so that the step errs on the safe side. Infinite where nothing is stiff. Motion that stiffens the scene
+    makes it smaller; damping forces too, which are not in it. NaN where a free direction has no mass.
+    Differentiation stops here. Raises `ValueError` for a number of steps that is not positive.
+    Source: B. N. Parlett, *The Symmetric Eigenvalue Problem*, 1998, doi:10.1137/1.9781611971163, chapter 13; T. Belytschko,
+    W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2.
+
+    Example:
+
+        spring = jm.force.AnchoredSprings(("p", [0]), 400.0, [[0.0]])  # [N/m]
+        scene = jm.System({"p": jm.Vec1()}, forces={"k": spring}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)})
+        limit = jm.integrator.critical_time_step(scene, scene.at_rest({"p": [[0.0]]}))
+        assert jnp.allclose(limit, 2 / 20.0)  # 2 sqrt(m / k) [s]
+    """
+    check_counts("critical_time_step", steps=steps)
+    return _critical(system, state, steps)
+
+
+@compiled
+def _critical(system: System, state: State, steps: int) -> Scalar:
+    return critical(*jax.lax.stop_gradient((system, state)), steps)
+
+
+def critical(system: System, state: State, steps: int = 30) -> Scalar:
+    """`critical_time_step`, within a compiled program."""
+    zero = zero_forces(system, state.position)
+    statics, alone = Terms(mass=False, damping=False), Factors.only("stiffness", "geometric")
+    K = MatrixFreeSystem(statics).unconstrained(system, state, alone)
+    blocks = inverse_blocks(system, state.position) if has_lumped_masses(system) else None
+
+    def stiffness(q: Fields) -> Fields:
+        return project(system, K.mv(q))
+
+    def solved(r: Fields) -> Fields:
+        if blocks is None:
+            M = MatrixFreeSystem().assemble(system, state, Factors.only("mass"))
+            return lx.linear_solve(M, r, PCG(rtol=1e-10), throw=False).value
+        return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], a) for s, a in r.items()})
+
+    count = min(steps, sum(a.size for a in zero.values()))
+    start = project(system, scattered(zero, 1))
+    square = _largest(stiffness, solved, lambda q: momentum(system, state.position, q), start, count)
+    stiff = square > 0
+    limit = jnp.where(stiff, 2 / jnp.sqrt(jnp.where(stiff, square, 1.0)), jnp.inf)
+    return jnp.where(jnp.isnan(square), square, limit)
+
+
+def _largest(stiffness: Product, solved: Product, momentum: Product, q: Fields, count: int) -> Array:
+    """The largest eigenvalue of `M^-1 K`, and the bound of its error: `count` steps of Lanczos in the product of `M`."""
+
+    def scaled(a: Fields, factor: Array) -> Fields:
+        return {s: factor * x for s, x in a.items()}
+
+    def step(at: tuple[Fields, Fields, Array], _: None) -> tuple[tuple[Fields, Fields, Array], tuple[Array, Array]]:
+        q, before, beta = at
+        r = stiffness(q)
+        alpha = dot(q, r)
+        w = solved(r)
+        w = {s: w[s] - alpha * q[s] - beta * before[s] for s in w}
+        after = jnp.sqrt(jnp.maximum(dot(w, momentum(w)), 0.0))
+        # An invariant space is found: nothing follows.
+        found = after <= 1e-10 * (jnp.abs(alpha) + beta)
+        after = jnp.where(found, 0.0, after)
+        return (scaled(w, jnp.where(found, 0.0, 1 / jnp.where(found, 1.0, after))), q, after), (alpha, after)
+
+    q = scaled(q, 1 / jnp.sqrt(dot(q, momentum(q))))
+    zero = scaled(q, jnp.zeros((), jnp.result_type(*q.values())))
+    _, (alpha, beta) = jax.lax.scan(step, (q, zero, jnp.zeros_like(dot(q, q))), length=count)
+    T = jnp.diag(alpha) + jnp.diag(beta[:-1], 1) + jnp.diag(beta[:-1], -1)
+    values, vectors = jnp.linalg.eigh(T)
+    return values[-1] + beta[-1] * jnp.abs(vectors[-1, -1])

@@ -1,0 +1,167 @@
+"""What explicit schemes share: masses without a matrix, constraints, the critical time step, failures."""
+
+import abc
+from functools import partial
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._linear_solver.base.vectors import norm
+from ..._model.accept import accepted
+from ..._model.arguments import checked
+from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
+from ..._model.dynamics import Fields, kinematics
+from ..._model.failure_report import raise_failure
+from ..._model.fault import diagnosed, given
+from ..._model.internal import with_internal
+from ..._model.system import State, System, check_inputs
+from ..._model.validity import laws_hold
+from ..._runtime.argument_checks import check_flags, check_instance
+from ..._runtime.array_types import Array
+from ..._runtime.precision import compiled
+from ..._runtime.results import RESULTS
+from ..._solve.equilibrium import StepInfo
+from ..base import AbstractIntegrator
+from ..displaced import combined, displaced, with_prescribed_rates
+from ..linear_outcome import ended
+from ..scene_support import check_takes
+from ..time_step import check_time_step
+from .critical_time_step import critical
+from .mass_inverse import acceleration, kept_inverse
+
+
+class ExplicitCarry(eqx.Module):
+    """What explicit steps hand on: inverse masses that stay, the largest time step, and what the scheme remembers."""
+
+    inverse: Fields | None
+    limit: Array | None
+    memory: Any
+
+
+class AbstractExplicitScheme(AbstractIntegrator):
+    """A scheme that evaluates forces and solves for nothing but accelerations: a subclass says how it moves (`move`).
+
+    Lumped masses need no matrix: single nodes are divided by; consistent and mapped ones are solved for by `solver`
+    (conjugate gradients unless given). `check_step`: refuse a time step above `stability / omega`, `omega` the highest
+    frequency at the first state (`critical_time_step`), by a failure of each step that `init`'s carry is handed to.
+    """
+
+    solver: lx.AbstractLinearSolver | None = None
+    check_step: bool = eqx.field(static=True, default=True, kw_only=True)
+
+    forces_at_start: ClassVar[bool] = False  # whether all forces of a step are those of its start
+    stability: ClassVar[float]  # the largest `h omega` of an undamped vibration
+
+    def __check_init__(self):
+        who = type(self).__name__
+        if self.solver is not None:
+            check_instance(who, "solver", self.solver, lx.AbstractLinearSolver)
+        check_flags(who, check_step=self.check_step)
+
+    @abc.abstractmethod
+    def move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any]:
+        """The state after `h`, and what the scheme remembers of the step. The velocities of `start` fit its constraints."""
+
+    def memory(self, system: System, state: State, inverse: Fields | None) -> Any:
+        """What the first step is to remember; nothing unless overridden."""
+        del system, state, inverse
+
+    def acceleration(self, system: System, state: State, carry: ExplicitCarry) -> Fields:
+        """`M^-1 P (f + inertial - C v)`."""
+        return acceleration(system, state, carry.inverse, self.solver)
+
+    @checked
+    def init(self, system: System, state: State) -> ExplicitCarry:
+        """The inverse of lumped masses, the critical time step, and what the scheme remembers."""
+        self._check_takes(system)
+        return _init(self, system, state)
+
+    def remembered(self, system: System, state: State, inverse: Fields | None, memory: Any) -> Any:
+        """What a motion remembers that goes on with other numbers in its scene: as at first, unless overridden."""
+        del memory
+        return self.memory(system, state, inverse)
+
+    def revalued(self, system: System, state: State, carry: Any) -> Any:
+        """The carry for other numbers. The critical time step stays that of the first ones."""
+        return None if carry is None else _revalued(self, system, state, carry)
+
+    def _check_takes(self, system: System) -> None:
+        # A law with a rate has flowed by the end of a step, and so has another force there than at its start.
+        check_takes(type(self).__name__, system, rates=self.forces_at_start)
+
+    def step(self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True) -> tuple[State, Any, StepInfo]:
+        """The state after `dt` [s], the carry of the next step, and what happened.
+
+        `carry`: of `init` or the step before; None for a step by itself, whose `dt` is not compared with the critical one.
+        Differentiable in both modes by every leaf of `system`, by `state` and `dt`. Raises `FailedComputation` (under `jit`,
+        JAX's run-time error) unless `throw=False`.
+        """
+        who = type(self).__name__
+        check_inputs(who, system, state)
+        check_flags(who, throw=throw)
+        self._check_takes(system)
+        check_time_step(dt)
+        if carry is not None:
+            check_instance(who, "carry", carry, ExplicitCarry)
+        h = jnp.asarray(dt, state.time.dtype)
+        end, after, info = _step(self, system, state, carry, h)
+        if carry is not None:  # what stays is handed on as it came
+            after = eqx.tree_at(lambda c: c.memory, carry, after, is_leaf=lambda a: a is None)
+        result = end, None if carry is None else after, info
+        return raise_failure(result, info, system, who, partial(given, system, state, h), moves=True) if throw else result
+
+
+def reached(system: System, start: State, d: Fields, velocity: Fields, later: Array) -> State:
+    """`start` moved by `d` at `velocity` in free directions, and as motions prescribe in the others."""
+    free = project(system, d)
+    if has_prescribed_motion(system):
+        free = combined((1.0, free), (1.0, prescribed(system, start.position, start.time + later)))
+    end = displaced(system, start, free, project(system, velocity), later)
+    return with_prescribed_rates(system, end)
+
+
+@compiled
+def _init(scheme: AbstractExplicitScheme, system: System, state: State) -> ExplicitCarry:
+    inverse, limit = kept_inverse(system, state), None
+    if scheme.check_step:
+        limit = critical(*jax.lax.stop_gradient((system, state))) * (scheme.stability / 2)
+    return ExplicitCarry(inverse, limit, scheme.memory(system, _held(system, state), inverse))
+
+
+@compiled
+def _revalued(scheme: AbstractExplicitScheme, system: System, state: State, carry: ExplicitCarry) -> ExplicitCarry:
+    inverse = kept_inverse(system, state)
+    return ExplicitCarry(inverse, carry.limit, scheme.remembered(system, _held(system, state), inverse, carry.memory))
+
+
+def _held(system: System, state: State) -> State:
+    velocity = project(system, state.velocity)
+    return with_prescribed_rates(system, eqx.tree_at(lambda s: s.velocity, state, velocity))
+
+
+@compiled
+def _step(scheme: AbstractExplicitScheme, system: System, state: State, carry: Any, h: Array) -> tuple[State, Any, StepInfo]:
+    start = _held(system, state)
+    if carry is None:
+        inverse = kept_inverse(system, state)
+        carry = ExplicitCarry(inverse, None, scheme.memory(system, start, inverse))
+    end, memory = scheme.move(system, start, carry, h)
+    info = _outcome(system, state, carry.limit, h, end)
+    end, info = ended(info, state, accepted(system, state, end, h))
+    return end, memory, info
+
+
+def _outcome(system: System, state: State, limit: Array | None, h: Array, end: State) -> StepInfo:
+    system, state, limit, h, end = jax.lax.stop_gradient((with_internal(system, state), state, limit, h, end))
+    result = RESULTS.where(laws_hold(system, kinematics(system, end.position)), RESULTS.successful, RESULTS.inverted_element)
+    moved = norm(end.position) + norm(end.velocity)
+    result = RESULTS.where(jnp.isfinite(moved), result, RESULTS.not_finite)
+    if limit is not None:
+        result = RESULTS.where(h > limit * (1 + 1e-9), RESULTS.unstable_step, result)
+    result, fault = diagnosed(result, given(system, state, h), system, lambda: (state.position, end.position), 0)
+    zero, none = jnp.zeros((), h.dtype), jnp.zeros((), jnp.int32)
+    info = StepInfo(result, none, jnp.full((1,), -1.0, h.dtype), zero, zero, none, jnp.full((), -1, jnp.int32), fault)
+    return jax.lax.stop_gradient(info)

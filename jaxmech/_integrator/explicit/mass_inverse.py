@@ -1,0 +1,78 @@
+"""Accelerations of explicit steps: `a = M^-1 f`, without a matrix where masses are lumped."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._linear_solver.krylov.pcg import PCG
+from ..._linear_system.matrix_free import MatrixFreeSystem
+from ..._math.small_matrix import inverse
+from ..._model.constraint_projection import project
+from ..._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses
+from ..._model.system import State, System
+from ..._model.terms import Factors
+from ..displaced import combined
+
+
+def has_lumped_masses(system: System) -> bool:
+    """Whether every mass is of single nodes of main states, so that `M` is block-diagonal. Static."""
+    main = set(system.main_states)
+    return all(
+        len(mass.on) == 1 and mass.on[0].nodes.ndim == 1 and mass.on[0].state in main for mass in system.masses.values()
+    )
+
+
+def kept_inverse(system: System, state: State) -> Fields | None:
+    """The inverse blocks of lumped masses that no motion changes; None of others, whose accelerations are solved for."""
+    if not has_lumped_masses(system) or varying_masses(system, state):
+        return None
+    return inverse_blocks(system, state.position)
+
+
+def inverse_blocks(system: System, position: Fields) -> Fields:
+    """`(P M P + I - P)^-1` of every node, `(nodes, d, d)`."""
+
+    def blocks(of: Any, s: str) -> Any:
+        n, d = position[s].shape[0], system.dofs[s].deriv_size
+        zero = {t: jnp.zeros((y.shape[0], system.dofs[t].deriv_size), y.dtype) for t, y in position.items()}
+
+        def column(e: Any) -> Any:
+            return of(zero | {s: jnp.broadcast_to(e, (n, d))})[s]
+
+        return jax.vmap(column, out_axes=2)(jnp.eye(d, dtype=position[s].dtype))
+
+    def constrained(u: Fields) -> Fields:
+        free = project(system, u)
+        p = project(system, momentum(system, position, free))
+        return {s: p[s] + u[s] - free[s] for s in u}
+
+    result = {}
+    for s in position:
+        M = blocks(constrained, s)
+        result[s] = jax.vmap(inverse)(M) if M.shape[-1] <= 3 else jnp.linalg.inv(M)
+    return result
+
+
+def acceleration(system: System, state: State, kept: Fields | None, solver: Any) -> Fields:
+    """`M^-1 P (f + inertial - C v)`: the accelerations in the free directions.
+
+    `kept`: of `kept_inverse`. Masses that are not lumped are solved for by `solver`, conjugate gradients unless given.
+    """
+    free = project(system, force_of_motion(system, state))
+    if kept is None and not has_lumped_masses(system):
+        M = MatrixFreeSystem().assemble(system, state, Factors.only("mass"))
+        return lx.linear_solve(M, free, PCG(rtol=1e-12) if solver is None else solver, throw=False).value
+    blocks = inverse_blocks(system, state.position) if kept is None else kept
+    return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in free.items()})
+
+
+def force_of_motion(system: System, state: State) -> Fields:
+    """`f + inertial - C v` [N]."""
+    rate = combined((1.0, total_force(system, state)), (1.0, inertial_force(system, state)))
+    if system.rayleigh:
+        damping = Factors(mass=0.0, damping=0.0, stiffness=0.0, rayleigh=1.0)
+        drag = MatrixFreeSystem().unconstrained(system, state, damping).mv(state.velocity)
+        rate = combined((1.0, rate), (-1.0, drag))
+    return rate

@@ -1,0 +1,78 @@
+"""Stages whose memory are accelerations: `s (f + inertial - M a_m)`, as Newmark's method and its kin have them."""
+
+from typing import Any
+
+from ..._model.constraint_projection import has_prescribed_motion, project
+from ..._model.dynamics import Fields, inertial_force, momentum
+from ..._model.system import State
+from ..._runtime.array_types import Array
+from ..displaced import combined, displaced, with_prescribed_rates
+from .stage import AbstractStage, Setting, momentum_of_all, varying_part
+
+
+class AccelerationStage(AbstractStage):
+    """Generalised alpha: `M a_m = f(x_f, v_f)`, `a_m` and `(x_f, v_f)` between start and end; the unknown is `v1`.
+
+    `x1 = x0 (+) (h v0 + h^2 ((1/2 - beta) a0 + beta a1))`, `v1 = v0 + h ((1 - gamma) a0 + gamma a1)`,
+    `a_m = (1 - alpha_m) a1 + alpha_m a0`, `x_f = x0 (+) (1 - alpha_f) d` and `v_f` alike.
+    """
+
+    setting: Setting
+    before: Fields  # a0
+    beta: Array
+    gamma: Array
+    alpha_m: Array
+    alpha_f: Array
+    predicted: Fields
+
+    known = None
+
+    @property
+    def scale(self) -> Array:
+        return self.setting.h * self.gamma / (1 - self.alpha_m)
+
+    @property
+    def reach(self) -> Array:
+        return self.setting.h * self.beta / self.gamma
+
+    @property
+    def later(self) -> Array:
+        return self.setting.h
+
+    @property
+    def rates(self) -> tuple[Any, Any, Array]:
+        return 1.0, 1 - self.alpha_f, (1 - self.alpha_f) * self.reach
+
+    def acceleration(self, u: Fields) -> Fields:
+        """`a1`, that `v1 = u` means."""
+        h, g, v = self.setting.h, self.gamma, self.setting.velocity
+        return combined((1 / (g * h), u), (-1 / (g * h), v), (1 - 1 / g, self.before))
+
+    def offset(self) -> Fields:
+        h, ratio = self.setting.h, self.beta / self.gamma
+        of_a0 = h**2 * (0.5 - ratio)
+        return combined((h * (1 - ratio), self.setting.velocity), (of_a0, self.before))
+
+    def state(self, u: Fields) -> State:
+        return self._between(u, 1 - self.alpha_f)
+
+    def end(self, u: Fields) -> State:
+        return with_prescribed_rates(self.system, self._between(u, 1.0))
+
+    def _between(self, u: Fields, share: Any) -> State:
+        d = combined((share, self.offset()), (share * self.reach, u))
+        v = combined((share, u), (1 - share, self.setting.velocity))
+        return displaced(self.system, self.setting.start, d, v, share * self.setting.h)
+
+    def inertia(self, u: Fields, at: State) -> Fields:
+        m, a = self.alpha_m, self.acceleration(u)
+        mean = combined((-self.scale * (1 - m), a), (-self.scale * m, self.before))
+        return momentum(self.system, at.position, mean) if self.setting.varying else momentum_of_all(self, mean)
+
+    def supply(self, at: State) -> Fields | None:
+        return inertial_force(varying_part(self.setting), at) if self.setting.varying else None
+
+    def next_acceleration(self, u: Fields) -> Fields:
+        """`a1` as the next step finds it: nil where a motion is prescribed, whose oscillation nothing would damp."""
+        a = self.acceleration(u)
+        return project(self.system, a) if has_prescribed_motion(self.system) else a

@@ -1,0 +1,213 @@
+"""Energies, and what becomes of them in a step."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ..._forcefield.base import AbstractEnergyForceField
+from ..._linear_solver.base.vectors import dot
+from ..._linear_system.compatibility import check_topology
+from ..._model.arguments import checked
+from ..._model.constraint_projection import project
+from ..._model.dynamics import (
+    Fields,
+    element_momentum,
+    energy,
+    field_force,
+    kinematics,
+    kinetic_energy,
+    velocities,
+    weight_direction,
+    zero_forces,
+)
+from ..._model.failure_report import raise_failure
+from ..._model.subsystem import weightless, with_only
+from ..._model.system import State, System, check_inputs
+from ..._runtime.argument_checks import check_flags, check_instance
+from ..._runtime.array_types import Array, Scalar
+from ..._runtime.precision import compiled, full_precision
+from ..._scene.stencil import gathered
+from ..displaced import combined, displacements
+from ..scene_support import check_takes
+from ..time_step import check_time_step
+from .implicit_scheme import AbstractImplicitScheme, Record, solve_of
+
+
+class Energies(eqx.Module):
+    """Energies of a state [J]: `kinetic`, `potential` of every force field that has an energy, `weight` of every mass.
+
+    `total` is their sum. Made by `energies`. Raises nothing.
+
+    Example:
+
+        found = jm.integrator.energies(system, state)
+        assert jnp.allclose(found.weight["mass"], 5000.0) and jnp.allclose(found.total, 5000.0)  # -g . M x [J]
+    """
+
+    kinetic: Scalar
+    potential: dict[str, Scalar]
+    weight: dict[str, Scalar]
+
+    @property
+    def total(self) -> Scalar:
+        """The mechanical energy [J]."""
+        return sum((*self.potential.values(), *self.weight.values()), self.kinetic)
+
+
+@checked
+@full_precision
+def energies(system: System, state: State) -> Energies:
+    """The kinetic and potential energies of a state, by component [J].
+
+    Differentiable by `system` and `state`. Raises `ValueError` or `TypeError` for what is not a state of this system, and
+    what `energy` raises.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
+
+    Example:
+
+        found = jm.integrator.energies(system, state)
+        assert jnp.allclose(found.total, jm.energy(system, state) + jm.kinetic_energy(system, state))
+    """
+    light = weightless(system)
+    potential = {name: energy(with_only(light, forces=[name]), state) for name in system.forces}
+    weight = {name: energy(with_only(system, masses=[name]), state) for name in system.masses}
+    return Energies(kinetic_energy(system, state.position, state.velocity), potential, weight)
+
+
+class EnergyBalance(eqx.Module):
+    """What became of energy in a step [J]: `gained = loads + motion - damping - scheme + defect`.
+
+    `gained`: kinetic and potential energy, `before` and `after` by component. `loads`: the work of forces without an
+    energy, by name; `motion`: of prescribed motions; `damping`: what forces that depend on velocities and Rayleigh damping
+    took; `scheme`: what the scheme took, or gave where negative; `defect`: the work of what the solver left unbalanced, to
+    its tolerance nil (of one linear solve, what that leaves out).
+    Made by `step_with_balance`. Raises nothing.
+    Source: T. Belytschko, W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2.3.
+
+    Example:
+
+        euler = jm.ImplicitEuler(linear_system, newton=True)
+        *_, balance = jm.integrator.step_with_balance(system, state, euler, None, 0.01)
+        assert balance.scheme > 0 and abs(balance.defect) < 1e-6 * balance.scheme  # it dissipates [J]
+    """
+
+    before: Energies
+    after: Energies
+    loads: dict[str, Scalar]
+    motion: Scalar
+    damping: Scalar
+    scheme: Scalar
+    defect: Scalar
+
+    @property
+    def gained(self) -> Scalar:
+        """By how much the mechanical energy grew [J]."""
+        return self.after.total - self.before.total
+
+
+def step_with_balance(
+    system: System, state: State, integrator: AbstractImplicitScheme, carry: Any, dt: Any, *, throw: bool = True
+) -> tuple[State, Any, Any, EnergyBalance]:
+    """`integrator.step`, and what became of energy in it: the state after `dt` [s], the carry, what happened, the balance.
+
+    With the displacement `d` of the step, forces do the work `sum_i c_i f(x_i, v_i) . d`, at the states where the scheme
+    evaluates them. What inertia takes beyond the kinetic energy gained, and conservative forces give beyond the potential
+    energy lost, is dissipated by the scheme: of implicit Euler `1/2 (v1 - v0) M (v1 - v0)` and its like for springs.
+    `integrator`: an implicit one. Raises what `step` raises, and `TypeError` for an explicit integrator, which solves no
+    balance.
+    Source: T. Belytschko, W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2.3.
+
+    Example:
+
+        euler = jm.ImplicitEuler(linear_system, newton=True)
+        end, carry, info, balance = jm.integrator.step_with_balance(system, state, euler, None, 0.01)
+        assert jnp.allclose(balance.gained, -balance.scheme, atol=1e-6) and not balance.loads["solid"]  # [J]
+    """
+    who = "step_with_balance"
+    check_inputs(who, system, state)
+    check_instance(who, "integrator", integrator, AbstractImplicitScheme)
+    check_topology(f"the linear system given to {who}", integrator.built_for, system)
+    check_time_step(dt)
+    check_flags(who, throw=throw)
+    check_takes(who, system, multipliers=True, memory=False, rates=False)
+    h = jnp.asarray(dt, state.time.dtype)
+    ready, kept, memory = integrator.prepared_for(system, state, carry, h)
+    end, memory, info, balance = _balanced(ready, system, state, memory, h)
+    result = end, integrator.joined_carry(carry, kept, memory), info, balance
+    return raise_failure(result, info, system, who, moves=True) if throw else result
+
+
+@compiled
+def _balanced(
+    scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array
+) -> tuple[State, Any, Any, EnergyBalance]:
+    setting = scheme.setting(system, state, h)
+    end, memory, info, record = scheme.recorded_move(setting, memory, solve_of(scheme))
+    before, after = energies(system, setting.at_start), energies(system, end)
+    d = displacements(system, state.position, end.position)
+    left, span = _left(scheme, record)
+    free = project(system, left)
+    defect, motion = dot(free, d), -(dot(left, d) - dot(free, d))
+    conservative, loads, damping, inertial = _works(scheme, record, span, d)
+    inertial = inertial - dot(left, d)
+    gained_potential = after.total - after.kinetic - (before.total - before.kinetic)
+    taken = inertial - (after.kinetic - before.kinetic) - (conservative + gained_potential)
+    return end, memory, info, EnergyBalance(before, after, loads, motion, damping, taken, -defect)
+
+
+def _left(scheme: AbstractImplicitScheme, record: Record) -> tuple[Fields, Array]:
+    """The force that the balances of all stages leave [N], and how long forces act in them [s]."""
+    rows = list(zip(scheme.stage_weights, record, strict=True))
+    span = sum((w * c for w, (stage, u) in rows for c, _ in stage.acting_at(u)), jnp.zeros(()))
+    return combined(*((w / span, stage.residual(u)) for w, (stage, u) in rows)), span
+
+
+def _works(
+    scheme: AbstractImplicitScheme, record: Record, span: Array, d: Fields
+) -> tuple[Scalar, dict[str, Scalar], Scalar, Scalar]:
+    """The work along `d` of conservative forces, of loads by name, what damping takes, and the sum of all."""
+    zero = jnp.zeros((), span.dtype)
+    conservative, damping, total, loads = zero, zero, zero, {}
+    for w, (stage, u) in zip(scheme.stage_weights, record, strict=True):
+        for c, at in stage.acting_at(u):
+            share = w * c / span
+            still, moving = _work_of_forces(stage.system, at, d)
+            weights = _work_of_weights(stage.system, at, d)
+            drag = dot(stage.drag(at), d) if stage.damped else zero
+            for name, field in stage.system.forces.items():
+                lost = moving[name] - still[name]
+                damping, total = damping - share * lost, total + share * moving[name]
+                if isinstance(field, AbstractEnergyForceField):
+                    conservative = conservative + share * still[name]
+                    loads[name] = loads.get(name, zero)
+                else:
+                    loads[name] = loads.get(name, zero) + share * still[name]
+            conservative, damping = conservative + share * weights, damping + share * drag
+            total = total + share * (weights - drag)
+    return conservative, loads, damping, total
+
+
+def _work_of_forces(system: System, at: State, d: Fields) -> tuple[dict[str, Scalar], dict[str, Scalar]]:
+    """The work of every force field along `d`, without velocities and with them."""
+    x = kinematics(system, at.position)
+    moved, v, zero = velocities(system, x, d), velocities(system, x, at.velocity), zero_forces(system, x)
+
+    def work(name: str, v: Fields) -> Scalar:
+        field = system.forces[name]
+        forces = field_force(system, field, x, zero, v)
+        return sum((jnp.sum(f * a) for f, a in zip(forces, gathered(field.on, moved), strict=True)), jnp.zeros(()))
+
+    return {n: work(n, zero) for n in system.forces}, {n: work(n, v) for n in system.forces}
+
+
+def _work_of_weights(system: System, at: State, d: Fields) -> Scalar:
+    total = jnp.zeros((), at.time.dtype)
+    if system.gravity is None:
+        return total
+    x = kinematics(system, at.position)
+    moved = velocities(system, x, d)
+    for name, mass in system.masses.items():
+        weights = element_momentum(system, name, x, weight_direction(system, x))
+        total += sum((jnp.sum(f * a) for f, a in zip(weights, gathered(mass.on, moved), strict=True)), jnp.zeros(()))
+    return total

@@ -1,0 +1,299 @@
+"""What implicit schemes share: options, one linear solve or Newton, Rayleigh damping, failures, what is kept."""
+
+import abc
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._linear_solver.default import default_solver
+from ..._linear_system.base import AbstractLinearSystem
+from ..._linear_system.compatibility import BuiltFor, check_topology
+from ..._model.accept import accepted
+from ..._model.arguments import checked
+from ..._model.dynamics import Fields, varying_masses, zero_forces
+from ..._model.failure_report import DERIVATIVE, raise_failure
+from ..._model.fault import given
+from ..._model.system import State, System, check_inputs
+from ..._runtime.argument_checks import check_flags, check_instance, check_real
+from ..._runtime.array_types import Array
+from ..._runtime.precision import compiled
+from ..._runtime.results import is_traced
+from ..._scene.parameter import as_array, is_concrete
+from ..._solve.equilibrium import NewtonOptions, StepInfo
+from ..._solve.linear_problem import LinearProblem
+from ..._solve.newton import linear_problem, newton_solve
+from ..base import AbstractIntegrator
+from ..displaced import combined
+from ..linear_outcome import ended, outcome
+from ..scene_support import check_takes
+from ..time_step import check_time_step
+from .linear_step import LinearStep, solved
+from .stage import AbstractStage, Rayleigh, Setting
+
+Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
+Record = list[tuple[AbstractStage, Fields]]
+
+
+def coefficient(value: Any) -> Any:
+    """An array; a plain zero stays one, so that compiled programs know that there is nothing to compute."""
+    return 0.0 if type(value) in (int, float) and value == 0 else as_array(value)
+
+
+class AbstractImplicitScheme(AbstractIntegrator):
+    """A scheme whose steps solve balances of momentum: a subclass says which (`stage`, or `move` where there are several).
+
+    `newton=False`: one linear solve, a Newton step from where the velocity stays; `newton=True`: iterations to convergence.
+    `rayleigh_stiffness` `rK` [s] and `rayleigh_mass` `rM` [1/s]: the damping `C = rM M + rK (K + G)`, beside that of
+    components (`System.rayleigh`), all of it where the forces act. `linear_system`: built with the default `Terms()`.
+    `solver`, `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, the last four for `newton=True`.
+    """
+
+    linear_system: AbstractLinearSystem
+    solver: lx.AbstractLinearSolver | None = None
+    newton: bool = eqx.field(static=True, default=False, kw_only=True)
+    rayleigh_stiffness: Array | float = eqx.field(converter=coefficient, default=0.0, kw_only=True)
+    rayleigh_mass: Array | float = eqx.field(converter=coefficient, default=0.0, kw_only=True)
+    rtol: float | None = eqx.field(static=True, default=None, kw_only=True)
+    atol: float = eqx.field(static=True, default=0.0, kw_only=True)
+    max_steps: int = eqx.field(static=True, default=30, kw_only=True)
+    line_search: str = eqx.field(static=True, default="finite", kw_only=True)
+
+    stage_weights: ClassVar[tuple[float, ...]] = (1.0,)  # of the balances of a step, whose sum is that of all of it
+    takes_multipliers: ClassVar[bool] = False  # whether constraints with multipliers hold at the end of its steps
+    takes_memory: ClassVar[bool] = True  # whether laws may have internal variables
+    remembers: ClassVar[bool] = True  # whether a carry has a part of the scheme's own, beside that of the linear system
+
+    def __check_init__(self):
+        who = type(self).__name__
+        check_instance(who, "linear_system", self.linear_system, AbstractLinearSystem)
+        if self.solver is not None:
+            check_instance(who, "solver", self.solver, lx.AbstractLinearSolver)
+        check_flags(who, newton=self.newton)
+        terms = self.linear_system.terms
+        if not (terms.mass and terms.damping and terms.stiffness):
+            raise ValueError(f"{who} needs a linear system with mass, damping and stiffness, got {terms}.")
+        for name in ("rayleigh_stiffness", "rayleigh_mass"):
+            check_number(who, name, getattr(self, name), at_least=0.0)
+        self._options()
+
+    def _options(self, derivatives_of: str = "") -> NewtonOptions:
+        return NewtonOptions(self.rtol, self.atol, self.max_steps, 1, self.line_search, derivatives_of=derivatives_of)
+
+    @property
+    def built_for(self) -> BuiltFor | None:
+        return self.linear_system.built_for
+
+    @abc.abstractmethod
+    def stage(self, setting: Setting, memory: Any) -> AbstractStage:
+        """What the step solves (first)."""
+
+    def move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo]:
+        """Where the step leads, the memory of the next one, and what happened. `solve(stage)` gives its unknowns."""
+        stage = self.stage(setting, memory)
+        u, info = solve(stage)
+        end = stage.end(u)
+        return end, self.next_memory(setting, memory, stage, u, end), info
+
+    def recorded_move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo, Record]:
+        """`move`, and the stages that it solved, with their unknowns."""
+        record: list[tuple[AbstractStage, Fields]] = []
+
+        def recorded(stage: AbstractStage) -> tuple[Fields, StepInfo]:
+            u, info = solve(stage)
+            record.append((stage, u))
+            return u, info
+
+        return *self.move(setting, memory, recorded), record
+
+    def memory(self, system: System, state: State) -> Any:
+        """What the first step is to remember: nothing of a motion before, unless overridden.
+
+        Where masses vary with the motion, one linear solve needs an estimate of the acceleration for second order.
+        """
+        return zero_forces(system, state.position) if not self.newton and varying_masses(system, state) else None
+
+    def next_memory(self, setting: Setting, memory: Any, stage: AbstractStage, u: Fields, end: State) -> Any:
+        """What the next step is to remember: the mean acceleration of this one, if it asks for that."""
+        del stage, u
+        if memory is None:
+            return None
+        h = setting.h
+        return combined((1 / h, end.velocity), (-1 / h, setting.velocity))
+
+    @checked
+    def init(self, system: System, state: State) -> Any:
+        """What the linear system keeps from step to step (`AbstractLinearSystem.init`), and what the scheme remembers."""
+        self._check_takes(system)
+        kept = self.linear_system.init(system, state)
+        return (kept, _first_memory(self, system, state)) if self.remembers else kept
+
+    def revalued(self, system: System, state: State, carry: Any) -> Any:
+        if carry is None or not self.remembers:
+            return None if carry is None else self.linear_system.revalued(system, state, carry)
+        kept, memory = self._parted(system, state, carry)
+        return self.linear_system.revalued(system, state, kept), self.remembered(system, state, memory)
+
+    def remembered(self, system: System, state: State, memory: Any) -> Any:
+        """What a motion remembers that goes on with other numbers in its scene: what it did, unless overridden."""
+        del system, state
+        return memory
+
+    def _check_takes(self, system: System) -> None:
+        takes = {"multipliers": self.takes_multipliers, "memory": self.takes_memory, "rates": self.takes_memory}
+        check_takes(type(self).__name__, system, **takes)
+
+    def step(
+        self, system: System, state: State, carry: Any, dt: Any = None, *, throw: bool = True
+    ) -> tuple[State, Any, StepInfo]:
+        """The state after `dt` [s], the carry of the next step, and what happened.
+
+        `carry`: of `init` or the step before; None for a step by itself, which keeps nothing. Differentiable in both modes
+        by every leaf of `system`, by `state`, `dt` and Rayleigh coefficients. Raises `FailedComputation` (under `jit`, JAX's
+        run-time error) unless `throw=False`.
+        """
+        who = type(self).__name__
+        check_inputs(who, system, state)
+        check_flags(who, throw=throw)
+        self._check_takes(system)
+        check_topology(f"the linear system of {who}", self.built_for, system)
+        check_time_step(dt, carried_by=who)
+        h = jnp.asarray(dt, state.time.dtype)
+        raises = throw and is_traced((self, system, state, h))
+        result = self.advanced(system, state, carry, h, DERIVATIVE.format(who) if raises else "")
+        if not throw:
+            return result
+        return raise_failure(result, result[2], system, who, partial(given, system, state, h), moves=True)
+
+    def advanced(
+        self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = ""
+    ) -> tuple[State, Any, StepInfo]:
+        # What is handed on as it came is known as such outside of the compiled step.
+        ready, kept, memory = self.prepared_for(system, state, carry, h)
+        end, memory, info = ready.advance(system, state, memory, h, derivatives_of)
+        return end, self.joined_carry(carry, kept, memory), info
+
+    def prepared_for(self, system: System, state: State, carry: Any, h: Array) -> tuple["AbstractImplicitScheme", Any, Any]:
+        """The scheme with what its linear system keeps, that itself, and the scheme's own memory."""
+        kept, memory = self._parted(system, state, carry)
+        if carry is None:
+            return self, kept, memory
+        if self.linear_system.has_updates:
+            kept = self.linear_system.updated(system, state, kept, self.factors(system, state, memory, h))
+        return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.using(kept)), kept, memory
+
+    def joined_carry(self, carry: Any, kept: Any, memory: Any) -> Any:
+        """The carry of the next step; None after a step by itself."""
+        if carry is None:
+            return None
+        return (kept, memory) if self.remembers else kept
+
+    def _parted(self, system: System, state: State, carry: Any) -> tuple[Any, Any]:
+        if not self.remembers:
+            return carry, None
+        if carry is None:
+            return None, _first_memory(self, system, state)
+        if not (isinstance(carry, tuple) and len(carry) == 2):
+            raise TypeError(f"{type(self).__name__}: the carry must be what init or a step gave, got {carry!r:.80}.")
+        return carry
+
+    def factors(self, system: System, state: State, memory: Any, h: Array) -> Any:
+        """Those of the matrix of one step, Rayleigh damping included."""
+        return self._first_stage(system, state, memory, h).factors
+
+    def _first_stage(self, system: System, state: State, memory: Any, h: Array) -> AbstractStage:
+        return self.stage(self.setting(system, state, h), memory)
+
+    def setting(self, system: System, state: State, h: Array) -> Setting:
+        """What every stage of a step from `state` has."""
+        return Setting.of(system, self.linear_system, state, h, Rayleigh(self.rayleigh_mass, self.rayleigh_stiffness))
+
+    def advance(
+        self, system: System, state: State, memory: Any, h: Array, derivatives_of: str
+    ) -> tuple[State, Any, StepInfo]:
+        """One step, compiled: where it leads, the next memory, and what happened."""
+        return _step(self, system, state, memory, h, derivatives_of)
+
+    def problem(self, system: System, state: State, dt: Any, carry: Any = None) -> LinearProblem:
+        """The linear system `A x = b` that `step` solves from here, `x` a change of velocity; its `advance(x)` is the step.
+
+        With `newton=True`, that of the first iteration; where a step has several stages, that of the first of them.
+        """
+        who = type(self).__name__
+        check_inputs(who, system, state)
+        check_topology(f"the linear system of {who}", self.built_for, system)
+        check_time_step(dt)
+        h = jnp.asarray(dt, state.time.dtype)
+        ready, _, memory = self.prepared_for(system, state, carry, h)
+        return ready.first_problem(system, state, memory, h)
+
+    def first_problem(self, system: System, state: State, memory: Any, h: Array) -> LinearProblem:
+        """`problem`, of a memory."""
+        return _problem(self, system, state, memory, h)
+
+
+def check_number(who: str, name: str, value: Any, *, at_least: float, at_most: float = float("inf")) -> None:
+    """Raise `ValueError` unless an option is one number of this range."""
+    value = as_array(value)
+    check_real(who, name, value)
+    if value.ndim != 0 or (is_concrete(value) and not at_least <= float(value) <= at_most):
+        span = f"of at least {at_least:g}" if at_most == float("inf") else f"from {at_least:g} to {at_most:g}"
+        raise ValueError(f"{who}: {name} must be a number {span}, got {value}.")
+
+
+def extrapolated(setting: Setting, memory: Any) -> Fields:
+    """The velocity that iterations start from: it stays or, where an acceleration is remembered, goes on as it did."""
+    v = setting.velocity
+    return v if memory is None else combined((1.0, v), (setting.h, memory))
+
+
+def reaching(stage: AbstractStage) -> AbstractStage:
+    """The stage whose predicted unknowns follow the prescribed motions."""
+    if not stage.system.projections:
+        return stage
+    return eqx.tree_at(lambda s: s.predicted, stage, combined((1.0, stage.predicted), (1.0, stage.gap(stage.predicted))))
+
+
+@compiled
+def _first_memory(scheme: AbstractImplicitScheme, system: System, state: State) -> Any:
+    return scheme.memory(system, state)
+
+
+@compiled
+def _problem(scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array) -> LinearProblem:
+    stage = scheme._first_stage(system, state, memory, h)
+    if scheme.newton:
+        return linear_problem(stage, stage.predicted)
+    return LinearStep(reaching(stage)).problem(stage.arrival)
+
+
+@compiled
+def _step(
+    scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str
+) -> tuple[State, Any, StepInfo]:
+    end, memory, info = scheme.move(scheme.setting(system, state, h), memory, solve_of(scheme, derivatives_of))
+    end, info = ended(info, state, accepted(system, state, end, h))
+    return end, memory, info
+
+
+def solve_of(scheme: AbstractImplicitScheme, derivatives_of: str = "") -> Solve:
+    """How the stages of a scheme are solved."""
+    return partial(_newton if scheme.newton else _linear, scheme, derivatives_of)
+
+
+def _newton(scheme: AbstractImplicitScheme, derivatives_of: str, stage: AbstractStage) -> tuple[Fields, StepInfo]:
+    u, found = newton_solve(stage, stage.predicted, scheme._options(derivatives_of), scheme.solver)
+    return u, StepInfo.of_newton(found)
+
+
+def _linear(scheme: AbstractImplicitScheme, derivatives_of: str, stage: AbstractStage) -> tuple[Fields, StepInfo]:
+    stage = reaching(stage)
+    step, constant = LinearStep(stage), scheme.linear_system.is_constant()
+    problem = step.problem(stage.end)
+    solver = default_solver(problem.A, inertial=not constant) if scheme.solver is None else scheme.solver
+    x, said = solved(step, problem.A, problem.b, solver, derivatives_of)
+    u, setting = step.unknowns(x), stage.setting
+    return u, outcome(said, setting.system, setting.start, setting.h, problem.b, stage.end(u))

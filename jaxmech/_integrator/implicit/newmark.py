@@ -1,0 +1,92 @@
+"""Newmark's method."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._linear_solver.default import default_solver
+from ..._model.constraint_projection import project
+from ..._model.dynamics import Fields, inertial_force, total_force
+from ..._model.system import State, System
+from ..._model.terms import Factors
+from ..._runtime.array_types import Array
+from ..._scene.parameter import as_array
+from ..displaced import combined
+from .acceleration_stage import AccelerationStage
+from .implicit_scheme import AbstractImplicitScheme, check_number
+from .stage import AbstractStage, Rayleigh, Setting
+
+
+class AbstractAccelerationScheme(AbstractImplicitScheme):
+    """A scheme whose memory is the acceleration at the start of a step."""
+
+    def memory(self, system: System, state: State) -> Fields:
+        """The acceleration that balances the forces at the first state: `M a0 = f + inertial - C v`."""
+        return first_acceleration(self, system, state)
+
+    def remembered(self, system: System, state: State, memory: Any) -> Fields:
+        """The acceleration under the new numbers: half of the one before would belong to the old ones."""
+        del memory
+        return self.memory(system, state)
+
+    def next_memory(self, setting: Setting, memory: Any, stage: AbstractStage, u: Fields, end: State) -> Fields:
+        assert isinstance(stage, AccelerationStage)
+        return stage.next_acceleration(u)
+
+    def between(
+        self, setting: Setting, a0: Fields, beta: Array, gamma: Array, alpha_m: Array, alpha_f: Array
+    ) -> AccelerationStage:
+        """The stage of these coefficients."""
+        v = setting.velocity
+        predicted = combined((1.0, v), (setting.h, a0)) if setting.varying else v
+        return AccelerationStage(setting, a0, beta, gamma, alpha_m, alpha_f, predicted)
+
+
+class Newmark(AbstractAccelerationScheme):
+    """`x1 = x0 (+) (h v0 + h^2 ((1/2 - beta) a0 + beta a1))`, `v1 = v0 + h ((1 - gamma) a0 + gamma a1)`, `M a1 = f(x1, v1)`.
+
+    Average acceleration (1/4, 1/2) unless `beta` and `gamma` are given: second order, stable for linear systems at any
+    step, and it keeps their energy. `gamma > 1/2` dissipates and is of first order; stable for `2 beta >= gamma >= 1/2`.
+    The carry holds the acceleration; the first one is solved for, so that every free direction needs mass.
+    `newton=False`: one linear solve; the options are those of `ImplicitEuler`. Positions [m, rad], velocities [m/s, rad/s].
+    Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
+    Source: N. M. Newmark, J. Eng. Mech. Div. 85 (1959) 67, doi:10.1061/JMCEA3.0000098.
+
+    Example:
+
+        spring = jm.force.AnchoredSprings(("p", [0]), 4.0, [[0.0]])  # [N/m]
+        scene = jm.System({"p": jm.Vec1()}, forces={"k": spring}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)})
+        start = scene.at_rest({"p": [[1.0]]})
+        average = jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start))
+        carry = average.init(scene, start)
+        end, carry, _ = average.step(scene, start, carry, 0.5)
+        assert jnp.allclose(2 * end.position["p"] ** 2 + end.velocity["p"] ** 2 / 2, 2.0)  # the energy [J]
+        assert jnp.allclose(carry[1]["p"], -4.0 * end.position["p"])  # the acceleration [m/s^2]
+    """
+
+    beta: Array = eqx.field(converter=as_array, default=0.25, kw_only=True)
+    gamma: Array = eqx.field(converter=as_array, default=0.5, kw_only=True)
+
+    order = 2
+
+    def __check_init__(self):
+        check_number("Newmark", "beta", self.beta, at_least=0.0, at_most=1.0)
+        check_number("Newmark", "gamma", self.gamma, at_least=0.5, at_most=2.0)
+
+    def stage(self, setting: Setting, memory: Any) -> AccelerationStage:
+        zero = jnp.zeros_like(self.gamma)
+        return self.between(setting, memory, self.beta, self.gamma, zero, zero)
+
+
+def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: State) -> Fields:
+    """`M^-1 P (f + inertial - C v)`."""
+    f, inertial = total_force(system, state), inertial_force(system, state)
+    rate = combined((1.0, f), (1.0, inertial))
+    damping = Rayleigh(scheme.rayleigh_mass, scheme.rayleigh_stiffness)
+    if damping.acts_on(system):
+        drag = scheme.linear_system.as_products(system, state, damping.factors()).mv(state.velocity)
+        rate = combined((1.0, rate), (-1.0, drag))
+    M = scheme.linear_system.assemble(system, state, Factors.only("mass"))
+    return lx.linear_solve(M, project(system, rate), default_solver(M)).value

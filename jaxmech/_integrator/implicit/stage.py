@@ -1,0 +1,216 @@
+"""What an implicit step solves: a balance of momentum, of which a scheme says where it holds and by how much."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from equinox import AbstractVar
+
+from ..._linear_system.base import AbstractLinearSystem
+from ..._model.accept import accepted
+from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
+from ..._model.dynamics import Fields, force_ahead, momentum, total_force, varying_masses, weight_direction
+from ..._model.fault import given
+from ..._model.internal import in_step
+from ..._model.subsystem import weightless, with_only
+from ..._model.system import State, System
+from ..._model.terms import Factors
+from ..._runtime.array_types import Array
+from ..._scene.parameter import is_concrete
+from ..._solve.equilibrium import AbstractEquilibrium
+from ..displaced import combined
+
+
+class Rayleigh(eqx.Module):
+    """The damping `C = rM M + rK (K + G)` of an integrator [1/s, s], beside that of components."""
+
+    mass: Array | float
+    stiffness: Array | float
+
+    def factors(self) -> Factors:
+        """Those of `C`, the Rayleigh damping of components included."""
+        return Factors(
+            mass=_known_zero(self.mass), damping=0.0, stiffness=_known_zero(self.stiffness), rayleigh=1.0, multipliers=0.0
+        )
+
+    def acts_on(self, system: System) -> bool:
+        """Whether there is any damping of this kind. Static."""
+        given = (self.mass, self.stiffness)
+        return bool(system.rayleigh) or not all(is_concrete(c) and float(c) == 0 for c in given)
+
+
+def _known_zero(coefficient: Array | float) -> Any:
+    return 0.0 if is_concrete(coefficient) and float(coefficient) == 0 else coefficient
+
+
+class Setting(eqx.Module):
+    """What every stage of a step has: the scene, its linear system, and where the step starts."""
+
+    system: System
+    linear_system: AbstractLinearSystem
+    start: State
+    h: Array
+    rayleigh: Rayleigh
+    velocity: Fields  # at the start, where nothing holds it
+    varying: tuple[str, ...] = eqx.field(static=True)  # the masses whose matrix depends on positions
+
+    @property
+    def at_start(self) -> State:
+        """The start, at the velocities that constraints leave."""
+        return eqx.tree_at(lambda s: s.velocity, self.start, self.velocity)
+
+    @classmethod
+    def of(
+        cls, system: System, linear_system: AbstractLinearSystem, start: State, h: Array, rayleigh: Rayleigh
+    ) -> "Setting":
+        """The setting of a step of `h`."""
+        system = in_step(system, h)  # its laws know how much time passes
+        held = {name: c for name, c in system.projections.items() if c.is_homogeneous}
+        velocity = project(eqx.tree_at(lambda s: s.constraints, system, held), start.velocity)
+        return cls(system, linear_system, start, h, rayleigh, velocity, varying_masses(system, start))
+
+
+class AbstractStage(AbstractEquilibrium):
+    """`R(u) = inertia(u) + s (f + supply - C v) + known`, forces and damping at `state(u)`; the unknowns are velocities.
+
+    A scheme says with which velocities and displacements the forces act (`state`), where the step leads (`end`), what
+    momentum the masses gain (`inertia`), and how much of each is in `A = -dR/du = m M + b B + k K`: `rates` are
+    `(dv_end/du, dv/du, dx/du)`, the last two at `state(u)`. From these all else follows: the factors with Rayleigh damping,
+    the balance and its linear form, prescribed motions, what is diagnosed.
+    """
+
+    setting: AbstractVar[Setting]
+    scale: AbstractVar[Array]  # s [s]
+    known: AbstractVar[Fields | None]
+    predicted: AbstractVar[Fields]  # the unknowns that iterations start from
+    reach: AbstractVar[Array]  # d x_end / d u [s]
+    later: AbstractVar[Array]  # when the end is, after the start [s]
+
+    @property
+    def system(self) -> System:
+        return self.setting.system
+
+    @property
+    def linear_system(self) -> AbstractLinearSystem:
+        return self.setting.linear_system
+
+    @abc.abstractmethod
+    def end(self, u: Fields) -> State:
+        """Where the step leads."""
+
+    def arrival(self, u: Fields) -> State:
+        """The end, with what the laws of the scene remember of the step."""
+        return accepted(self.system, self.setting.start, self.end(u), self.setting.h)
+
+    @abc.abstractmethod
+    def offset(self) -> Fields:
+        """The displacement of the step where `u` is nil."""
+
+    @abc.abstractmethod
+    def inertia(self, u: Fields, at: State) -> Fields:
+        """What inertia has in the balance [N s]; with the weights, if they `join`."""
+
+    @abc.abstractmethod
+    def supply(self, at: State) -> Fields | None:
+        """What positions and turns add to the rate of the momentum [N], where masses vary."""
+
+    @property
+    @abc.abstractmethod
+    def rates(self) -> tuple[Any, Any, Array]:
+        """`(m, dv/du, dx/du)`."""
+
+    @property
+    def factors(self) -> Factors:
+        m, b, k = self.rates
+        r, s = self.setting.rayleigh.factors(), self.scale
+        plain = isinstance(r.mass, float) and isinstance(r.stiffness, float)
+        if plain:
+            return Factors(mass=m, damping=s * b, stiffness=s * k, rayleigh=s * b)
+        return Factors(mass=m + s * b * r.mass, damping=s * b, stiffness=s * (k + b * r.stiffness), rayleigh=s * b)
+
+    @property
+    def joins(self) -> bool:
+        """Whether weights are `M g` of constant masses on main states, which go with the rest of `M`. Static."""
+        plain = all(s.state in self.system.main_states for mass in self.system.masses.values() for s in mass.on)
+        return plain and not self.setting.varying
+
+    @property
+    def acting(self) -> System:
+        """The scene whose forces are asked for."""
+        return weightless(self.system) if self.joins else self.system
+
+    @property
+    def damped(self) -> bool:
+        return self.setting.rayleigh.acts_on(self.system)
+
+    def residual(self, u: Fields) -> Fields:
+        at = self.state(u)
+        return self.balance(u, at, total_force(self.acting, at))
+
+    def balance(self, u: Fields, at: State, force: Fields) -> Fields:
+        """`R(u)`, the force at `state(u)` given."""
+        R = combined((1.0, self.inertia(u, at)), (self.scale, self.rate(at, force)))
+        return R if self.known is None else combined((1.0, R), (1.0, self.known))
+
+    def rate(self, at: State, force: Fields) -> Fields:
+        """The rate of momentum that a force means: `f + supply - C v`."""
+        rate, supply = force, self.supply(at)
+        if supply is not None:
+            rate = combined((1.0, rate), (1.0, supply))
+        return combined((1.0, rate), (-1.0, self.drag(at))) if self.damped else rate
+
+    def drag(self, at: State) -> Fields:
+        """`C v`, of the matrix there."""
+        return self.linear_system.as_products(self.system, at, self.setting.rayleigh.factors()).mv(at.velocity)
+
+    def remainder(self, d: Fields) -> Fields:
+        """`R(u) - A d` at the predicted `u`, in the form that is cheapest to differentiate."""
+        u = self.predicted
+        at = self.state(u)
+        if self.linear_system.is_rate_of_force(self.system) and not self.damped:
+            # Force and rate in one pass over the elements, where K and B are its derivatives.
+            m, b, k = self.rates
+            force = force_ahead(self.acting, at, combined((k, d)), combined((b, d)))
+            Md = momentum(self.system, at.position, d)
+            return combined((1.0, self.balance(u, at, force)), (-m, Md))
+        product = self.linear_system.as_products(self.system, at, self.factors).mv(d)
+        return combined((1.0, self.residual(u)), (-1.0, product))
+
+    def gap(self, u: Fields) -> Fields:
+        goal = {s: -a for s, a in u.items()}
+        if has_prescribed_motion(self.system):
+            start = self.setting.start
+            target, offset = prescribed(self.system, start.position, start.time + self.later), self.offset()
+            goal = {s: (target[s] - offset[s]) / self.reach - u[s] for s in u}
+        return combined((1.0, goal), (-1.0, project(self.system, goal)))
+
+    def acting_at(self, u: Fields) -> tuple[tuple[Any, State], ...]:
+        """The states at which forces act, and how much of each is in the balance [s]."""
+        return ((self.scale, self.state(u)),)
+
+    def given(self, u: Fields) -> list[tuple[str, Array]]:
+        del u
+        return given(self.system, self.setting.start, self.setting.h)
+
+    def is_exact(self) -> bool:
+        charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
+        return charts and not self.setting.varying and not self.damped and self.linear_system.is_exact(self.system)
+
+    def rounding(self, u: Fields) -> Fields:
+        # A velocity is known to the rounding of the positions it is a difference of.
+        x = self.setting.start.position
+        return {s: jnp.abs(u[s]) + jnp.max(jnp.abs(x[s]), initial=0) / self.reach for s in u}
+
+
+def momentum_of_all(stage: AbstractStage, velocity: Fields) -> Fields:
+    """`M u` of masses that do not vary, by what is kept of the matrix; with the weights `M s g` if they join."""
+    if stage.joins and stage.system.gravity is not None:
+        g = weight_direction(stage.system, stage.setting.start.position)
+        velocity = combined((1.0, velocity), (stage.scale, g))
+    return stage.linear_system.momentum(stage.system, stage.setting.start, velocity)
+
+
+def varying_part(setting: Setting) -> System:
+    """The scene with nothing but the masses that vary."""
+    return with_only(setting.system, masses=setting.varying)

@@ -1,0 +1,127 @@
+"""TR-BDF2: the trapezoidal rule, then a backward difference over both parts of the step."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._linear_solver.default import default_solver
+from ..._model.constraint_projection import project
+from ..._model.dynamics import Fields, momentum, retract_near
+from ..._model.system import State, System
+from ..._model.terms import Factors
+from ..._runtime.array_types import Array
+from ..._runtime.precision import compiled
+from ..._solve.equilibrium import StepInfo
+from ..displaced import combined, displacements
+from ..linear_outcome import joined
+from .implicit_scheme import AbstractImplicitScheme, Solve, extrapolated
+from .momentum_stage import EndStage
+from .stage import Setting
+from .trapezoid import rate_of_start, trapezoid_stage
+
+GAMMA = 2 - math.sqrt(2)  # where the first part ends: both parts then have the same matrix
+
+
+class TRBDF2(AbstractImplicitScheme):
+    """The trapezoidal rule to `g h`, `g = 2 - sqrt 2`, then BDF of order 2 over three points: second order, damps what it
+    does not resolve.
+
+    Two solves a step, of equal factors `(1, d h, (d h)^2)`, `d = 1 - 1 / sqrt 2`. L-stable: where a fixed step meets stiff
+    parts, it is the choice before BDF, and needs no states before. `step_with_error` compares it with a formula of third
+    order over the same forces, at one further solve, which takes stiff parts out of the estimate.
+    `newton=False`: one linear solve for each part; the options are those of `ImplicitEuler`. Positions [m, rad], velocities
+    [m/s, rad/s]. Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
+    Source: M. E. Hosea and L. F. Shampine, Appl. Numer. Math. 20 (1996) 21, doi:10.1016/0168-9274(95)00115-8.
+
+    Example:
+
+        scheme = jm.integrator.TRBDF2(linear_system, newton=True)
+        assert scheme.order == 2 and scheme.init(system, state)[1] is None  # nothing to remember
+    """
+
+    order = 2
+    stage_weights = (1 / (GAMMA * (2 - GAMMA)), 1.0)
+
+    def stage(self, setting: Setting, memory: Any) -> EndStage:
+        predicted = combined((1 - GAMMA, setting.velocity), (GAMMA, extrapolated(setting, memory)))
+        return trapezoid_stage(setting, GAMMA * setting.h, predicted)
+
+    def move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo]:
+        first = self.stage(setting, memory)
+        u, of_first = solve(first)
+        middle = first.end(u)
+        second = _second(setting, middle)
+        u, of_second = solve(second)
+        end = second.end(u)
+        return end, self.next_memory(setting, memory, second, u, end), joined(of_first, of_second)
+
+    def step_with_error(
+        self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True
+    ) -> tuple[State, Any, StepInfo, tuple[Fields, Fields]]:
+        """`step`, and an estimate of the error of its positions and velocities `(dx, dv)`, tangent vectors.
+
+        No derivative is taken of the estimate.
+        """
+        end, after, info = self.step(system, state, carry, dt, throw=throw)
+        return end, after, info, _error(self, system, state, end, jnp.asarray(dt, state.time.dtype))
+
+
+def _second(setting: Setting, middle: State) -> EndStage:
+    """`y1 = (y_g - (1 - g)^2 y0) / (g (2 - g)) + (1 - g) / (2 - g) h y1'`."""
+    g, h, start = GAMMA, setting.h, setting.start
+    of_middle, of_start, reach = 1 / (g * (2 - g)), -((1 - g) ** 2) / (g * (2 - g)), (1 - g) / (2 - g) * h
+    before = (
+        (of_start, start.position, setting.velocity),
+        (of_middle, middle.position, middle.velocity),
+    )
+    shift = combined((of_middle, displacements(setting.system, start.position, middle.position)))
+    predicted = middle.velocity
+    if setting.varying:  # one linear solve then needs the velocity to second order
+        predicted = combined((1 / g, middle.velocity), (1 - 1 / g, setting.velocity))
+    return EndStage(setting, reach, before, shift, reach, None, predicted, h)
+
+
+W, D = math.sqrt(2) / 4, 1 - math.sqrt(2) / 2  # the weights of the forces at 0 and g h, and at h
+# Less those of the formula of third order over the same three.
+DIFFERENCE = (W - (1 - W) / 3, W - (3 * W + 1) / 3, D - D / 3)
+
+
+@compiled
+def _error(scheme: TRBDF2, system: System, state: State, end: State, h: Array) -> tuple[Fields, Fields]:
+    """`(1 - d h J)^-1 h sum (b - b') y'`: what is stiff would otherwise pass for an error that is not there."""
+    arrays, rest = eqx.partition((scheme, system, state, end, h), eqx.is_array)
+    scheme, system, state, end, h = eqx.combine(jax.lax.stop_gradient(arrays), rest)
+    setting = scheme.setting(system, state, h)
+    first = scheme.stage(setting, None)
+    g, v0 = GAMMA, setting.velocity
+    # The middle of the step, from its ends: the relations of both parts hold.
+    d = displacements(system, state.position, end.position)
+    dm = combined((g * (2 - g), d), (-g * (1 - g) * h, end.velocity))
+    vm = combined((2 / (g * h), dm), (-1.0, v0))
+    middle = first.state(vm)
+    p0, pm, p1 = (momentum(system, s.position, s.velocity) for s in (setting.at_start, middle, end))
+    r0 = rate_of_start(first)
+    rm = combined((2 / (g * h), pm), (-2 / (g * h), p0), (-1.0, r0))
+    reach = (1 - g) / (2 - g) * h
+    r1 = combined((1 / reach, p1), ((1 - g) ** 2 / (g * (2 - g)) / reach, p0), (-1 / (g * (2 - g)) / reach, pm))
+    dx = combined(*((h * b, v) for b, v in zip(DIFFERENCE, (v0, vm, end.velocity), strict=True)))
+    dp = combined(*((h * b, r) for b, r in zip(DIFFERENCE, (r0, rm, r1), strict=True)))
+    stage = _second(setting, middle)
+    A = scheme.linear_system.unconstrained(system, end, stage.factors)
+    spread = scheme.linear_system.as_products(system, end, Factors(0.0, 0.0, reach)).mv(project(system, dx))
+    if setting.varying:  # the same momentum means another velocity where a body has turned
+
+        def of_place(e: Fields) -> Fields:
+            return momentum(system, retract_near(system.dofs, end.position, e), end.velocity)
+
+        zero = jax.tree.map(jnp.zeros_like, dx)
+        dp = combined((1.0, dp), (-1.0, jax.jvp(of_place, (zero,), (dx,))[1]))
+    b = project(system, combined((1.0, dp), (-1.0, spread)))
+    A = scheme.linear_system.constrain(system, A)
+    solver = default_solver(A, inertial=True) if scheme.solver is None else scheme.solver
+    dv = lx.linear_solve(A, b, solver, throw=False).value
+    return project(system, combined((1.0, dx), (reach, dv))), dv

@@ -1,0 +1,47 @@
+"""The trapezoidal rule."""
+
+from typing import Any
+
+import equinox as eqx
+
+from ..._model.dynamics import Fields, total_force
+from ..._runtime.array_types import Array
+from ..displaced import combined
+from .implicit_scheme import AbstractImplicitScheme, extrapolated
+from .momentum_stage import EndStage
+from .stage import AbstractStage, Setting
+
+
+class Trapezoid(AbstractImplicitScheme):
+    """`x1 = x0 (+) h/2 (v0 + v1)`, `p1 - p0 = h/2 (f0 + f1)`: second order, no dissipation.
+
+    On points the average acceleration of Newmark, without a memory: both forces are evaluated. In place of accelerations
+    it averages rates of momentum, so that a free body keeps its angular momentum.
+    `newton=False`: one linear solve; the options are those of `ImplicitEuler`. Positions [m, rad], velocities [m/s, rad/s].
+    Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
+    Source: E. Hairer, S. P. Norsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd ed., 1993,
+    doi:10.1007/978-3-540-78862-1, section II.7.
+
+    Example:
+
+        trapezoid = jm.integrator.Trapezoid(linear_system, newton=True)
+        assert trapezoid.order == 2 and trapezoid.init(system, state)[1] is None  # nothing to remember
+    """
+
+    order = 2
+
+    def stage(self, setting: Setting, memory: Any) -> EndStage:
+        return trapezoid_stage(setting, setting.h, extrapolated(setting, memory))
+
+
+def trapezoid_stage(setting: Setting, h: Array, predicted: Fields) -> EndStage:
+    """The trapezoidal rule over `h` from the start of the step."""
+    x, v = setting.start.position, setting.velocity
+    stage = EndStage(setting, h / 2, ((1.0, x, v),), combined((h / 2, v)), h / 2, None, predicted, h, share=1.0)
+    return eqx.tree_at(lambda s: s.known, stage, combined((h / 2, rate_of_start(stage))), is_leaf=lambda a: a is None)
+
+
+def rate_of_start(stage: AbstractStage) -> Fields:
+    """The rate of momentum at the start, weights included."""
+    start = stage.setting.at_start
+    return stage.rate(start, total_force(stage.system, start))

@@ -1,0 +1,201 @@
+"""The loop of adaptive steps: every turn takes one step, and says how long the next one is.
+
+A turn ends in a step that is accepted, in one that is to be repeated with another size, or in a closer look at an event: one
+step is traced and compiled for all of them, and the members of a batch go through it side by side.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..._model.system import State
+from ..._runtime.array_types import Array
+from ..._runtime.results import RESULTS
+from . import event as crossing
+from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept, Options, Progress, Record
+from .error_norm import error_norm
+from .event import Bracket
+from .pid_controller import after_rejection, next_step
+
+_ROUNDING = 16  # units in the last place of the time, below which no step is worth its name
+
+
+def first_progress(inputs: Inputs, options: Options) -> tuple[Progress, Kept]:
+    """Where a run begins, and what of its carry no step changes."""
+    carry, kept = inputs.first_carry(options)
+    state, dtype, frames = inputs.state, inputs.state.time.dtype, inputs.times.shape[0]
+    told = eqx.filter_eval_shape(lambda: inputs.step(options, state, kept.whole(carry), options.first_step)[2])
+    nothing, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    side = jnp.sign(crossing.values(inputs.events, inputs.system, state)) if inputs.events else jnp.zeros(0, dtype)
+    progress = Progress(
+        state=state,
+        carry=carry,
+        dt=options.first_step,
+        errors=(jnp.ones((), dtype),) * 2,
+        side=side,
+        bracket=Bracket.none(dtype),
+        searching=no,
+        frame=(inputs.times[0] <= state.time).astype(jnp.int32),
+        count=nothing,
+        turns=nothing,
+        ended=no,
+        result=RESULTS.where(True, RESULTS.successful, RESULTS.successful),
+        info=jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), told),
+        record=Record.empty(options, frames, dtype),
+        frames=jax.tree.map(lambda a: jnp.repeat(a[None], frames, axis=0), inputs.observed(state)),
+    )
+    return progress, kept
+
+
+def goes_on(inputs: Inputs, options: Options, at: Progress) -> Array:
+    """Whether there is something left to do, and nothing against it."""
+    left = (at.frame < inputs.times.shape[0]) & ~at.ended
+    return left & (at.result == RESULTS.successful) & (at.turns < options.max_steps)
+
+
+def turned(inputs: Inputs, options: Options, kept: Kept, start: Progress, until: Any) -> Progress:
+    """The progress after so many turns in all, or at the end of the run."""
+
+    def going(at: Progress) -> Array:
+        return goes_on(inputs, options, at) & (at.turns < until)
+
+    def turn(at: Progress) -> Progress:
+        trial = _trial(inputs, options, kept, at)
+        return _judged(inputs, options, kept, at, trial)
+
+    return jax.lax.while_loop(going, turn, start)
+
+
+class _Trial(NamedTuple):
+    """A step that was taken: its length, that without an output time near, whether it is for an event and the last look at
+    it; and what it ended in."""
+
+    h: Array
+    free: Array
+    floor: Array
+    located: Array
+    tolerance: Array
+    end: State
+    carry: Any
+    info: Any
+    error: Array
+    left: Array  # of the time until each event
+
+
+def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress) -> _Trial:
+    time, ahead = at.state.time, inputs.times[at.frame]
+    unit = jnp.finfo(time.dtype).eps * jnp.maximum(jnp.abs(time), jnp.abs(inputs.times[-1]))
+    floor = jnp.maximum(options.bounds[0], _ROUNDING * unit)
+    free = jnp.clip(at.dt, floor, options.bounds[1])
+    rest = ahead - time
+    # Two steps of equal size are better than a whole one and what it leaves.
+    h = jnp.where(free >= rest, rest, jnp.where(2 * free > rest, rest / 2, free))
+    tolerance = jnp.maximum(min((e.tolerance for e in inputs.events), default=0.0), 2 * unit)
+    located = at.bracket.b - at.bracket.a <= tolerance
+    h = jnp.where(at.searching, jnp.where(located, at.bracket.b, at.bracket.next_length(tolerance)), h)
+    end, carry, info, error = inputs.step(options, at.state, kept.whole(at.carry), h)
+    lands = ~at.searching & (free >= rest)
+    end = eqx.tree_at(lambda s: s.time, end, jnp.where(lands, ahead, jnp.minimum(end.time, ahead)))
+    ratio = error_norm(inputs.system.dofs, at.state, end, error, options.allowed)
+    left = jnp.zeros(0, time.dtype)
+    if inputs.events:
+        left = crossing.remaining(inputs.events, at.side, crossing.values(inputs.events, inputs.system, end))
+    return _Trial(h, free, floor, located, tolerance, end, kept.part(carry), info, ratio, left)
+
+
+class _Decision(NamedTuple):
+    """What becomes of a step: whether it did what a step does (`ok`), accurately (`good`), and is taken (`accepted`), at the
+    event of a number (-1: at none), at the next frame (`lands`)."""
+
+    ok: Array
+    good: Array
+    accepted: Array
+    event: Array
+    lands: Array
+
+
+def _decided(inputs: Inputs, at: Progress, trial: _Trial) -> _Decision:
+    ok = (trial.info.result == RESULTS.successful) & jnp.isfinite(trial.error) & ~jnp.isnan(trial.left).any()
+    good = ok & (at.searching | (trial.error <= 1))
+    crossed = good & (jnp.min(trial.left, initial=jnp.inf) < 0)
+    close = trial.h - at.bracket.a <= trial.tolerance
+    at_event = good & at.searching & (trial.located | (crossed & close))
+    first = jnp.argmin(trial.left) if inputs.events else 0
+    event = jnp.where(at_event, first, -1).astype(jnp.int32)
+    accepted = at_event | (good & ~at.searching & ~crossed)
+    return _Decision(ok, good, accepted, event, accepted & (trial.end.time >= inputs.times[at.frame]))
+
+
+def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _Trial) -> Progress:
+    decision = _decided(inputs, at, trial)
+    ok, good, accepted, event, lands = decision
+    end, carry = inputs.after(event, trial.end, kept.whole(trial.carry))
+    place = jnp.where(lands, at.frame, inputs.times.shape[0])
+
+    def taken(new: Any, old: Any) -> Any:
+        return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+
+    return Progress(
+        state=taken(end, at.state),
+        carry=taken(kept.part(carry), at.carry),
+        dt=_next_length(inputs, options, at, trial, decision),
+        errors=taken((trial.error, at.errors[0]), at.errors),
+        side=taken(_sides(inputs, at, trial, end, event), at.side),
+        bracket=_bracket(inputs, at, trial),
+        searching=good & ~accepted,
+        frame=at.frame + lands,
+        count=at.count + (event >= 0),
+        turns=at.turns + 1,
+        ended=jnp.array([e.terminal for e in inputs.events] + [False])[event],
+        result=_verdict(trial, ok, good),
+        info=trial.info,
+        record=_recorded(at, trial, decision),
+        frames=jax.tree.map(lambda a, b: a.at[place].set(b, mode="drop"), at.frames, inputs.observed(end)),
+    )
+
+
+def _recorded(at: Progress, trial: _Trial, decision: _Decision) -> Record:
+    ok, good, accepted, event, lands = decision
+    outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED)))
+    frame = jnp.where(lands, at.frame, -1)
+    turn = {"dt": trial.h, "error": trial.error, "outcome": outcome, "frame": frame, "event": event}
+    return at.record.added(at.turns, (at.frame, at.count), trial.end.time, **turn)
+
+
+def _next_length(inputs: Inputs, options: Options, at: Progress, trial: _Trial, decision: _Decision) -> Array:
+    h, e, k = trial.h, trial.error, inputs.integrator.order + 1
+    at_will = decision.accepted & (decision.event < 0)
+    proposed = next_step(options.controller, h, (e, *at.errors), k)
+    # A step that was cut for an output time says little of longer ones.
+    proposed = jnp.where((h < trial.free) & (proposed >= h), jnp.maximum(proposed, trial.free), proposed)
+    smaller = jnp.where(decision.ok, after_rejection(options.controller, h, e, k), options.controller.on_failure * h)
+    return jnp.where(at_will, proposed, jnp.where(decision.good, at.dt, smaller))
+
+
+def _bracket(inputs: Inputs, at: Progress, trial: _Trial) -> Bracket:
+    if not inputs.events:
+        return at.bracket
+    start = crossing.remaining(inputs.events, at.side, crossing.values(inputs.events, inputs.system, at.state))
+    first = Bracket.of(trial.h, jnp.min(start), jnp.min(trial.left))
+    closer = at.bracket.narrowed(trial.h, jnp.min(trial.left))
+    return jax.tree.map(lambda a, b: jnp.where(at.searching, a, b), closer, first)
+
+
+def _sides(inputs: Inputs, at: Progress, trial: _Trial, end: State, event: Array) -> Array:
+    """The signs of the events' functions at the end of a step. Another event of the same instant is still to come."""
+    if not inputs.events:
+        return at.side
+    g = crossing.values(inputs.events, inputs.system, end)
+    side = jnp.where((trial.left < 0) | (g == 0), at.side, jnp.sign(g))
+    fired = jnp.arange(len(inputs.events)) == event
+    return crossing.side_after(inputs.events, inputs.system, end, side, at.side, fired)
+
+
+def _verdict(trial: _Trial, ok: Array, went_well: Array) -> Any:
+    """Why a run cannot go on: a failure that no smaller step may mend."""
+    why = RESULTS.where(trial.info.result == RESULTS.successful, RESULTS.not_finite, trial.info.result)
+    why = RESULTS.where(ok, RESULTS.time_step_too_small, why)
+    hopeless = (trial.h <= trial.floor) | (why == RESULTS.nonfinite_input)
+    return RESULTS.where(~went_well & hopeless, why, RESULTS.successful)

@@ -1,0 +1,125 @@
+"""Derivatives of adaptive steps: those of the steps that were accepted, taken once more.
+
+Their sizes are held constant, but for a step that ends at an output time, whose size is what is left, and for one that
+ends at an event, whose size is where the event's function is nil (the implicit function theorem). Nothing else of the
+choice of sizes is differentiated, as is usual: P. Eberhard and C. Bischof, Math. Comput. 68 (1999) 717,
+doi:10.1090/S0025-5718-99-01027-3.
+"""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..._model.system import State
+from ..._runtime.array_types import Array
+from ..._runtime.jax_internals import unvmap_any
+from ..._runtime.results import RESULTS
+from . import event as crossing
+from .adaptive_loop import first_progress, turned
+from .adaptive_memory import ACCEPTED, Inputs, Kept, Options, Progress, Record
+from .checkpointed_scan import checkpointed_scan
+
+
+class Motion(eqx.Module):
+    """What of a run has derivatives: the frames, the last state, and the times of the events."""
+
+    frames: Any
+    last: State
+    event_time: Array
+
+
+@eqx.filter_custom_jvp
+def run(inputs: Inputs, options: Options) -> tuple[Motion, Progress]:
+    """The motion, and all that was done for it."""
+    start, kept = first_progress(inputs, options)
+    return finished(inputs, turned(inputs, options, kept, start, options.max_steps))
+
+
+def finished(inputs: Inputs, end: Progress) -> tuple[Motion, Progress]:
+    """What is shown of a run at its end: frames that were not reached are those of the last state."""
+    frames = inputs.times.shape[0]
+    short = (end.frame < frames) & ~end.ended & (end.result == RESULTS.successful)
+    end = eqx.tree_at(lambda p: p.result, end, RESULTS.where(short, RESULTS.too_many_time_steps, end.result))
+    reached = jnp.arange(frames) < end.frame
+    shown = jax.tree.map(lambda a, b: _choose(reached, a, b[None]), end.frames, inputs.observed(end.state))
+    return Motion(shown, end.state, end.record.event_time), end
+
+
+@run.def_jvp
+def _run_jvp(primals, tangents):
+    inputs, options = primals
+    motion, progress = run(inputs, options)
+    record, reached = progress.record, jnp.arange(inputs.times.shape[0]) < progress.frame
+    record, reached = jax.lax.stop_gradient((record, reached))
+    rates = eqx.filter_jvp(lambda inputs: repeated(inputs, options, record, reached), (inputs,), (tangents[0],))[1]
+    return (motion, progress), (rates, jax.tree.map(lambda _: None, progress))
+
+
+def repeated(inputs: Inputs, options: Options, record: Record, reached: Array) -> Motion:
+    """The same motion, by the steps of a record."""
+    carry, kept = inputs.first_carry(options)
+
+    def one(at: tuple[State, Any], turn: Array) -> tuple[tuple[State, Any], tuple[Any, Array]]:
+        active = record.outcome[turn] == ACCEPTED
+        # Of a batch, if any member takes this step.
+        state, carry, time = jax.lax.cond(
+            unvmap_any(active),
+            lambda: _step(inputs, options, kept, at, record, turn, active),
+            lambda: (*at, at[0].time),
+        )
+        return (state, carry), (inputs.observed(state), time)
+
+    turns = jnp.arange(options.max_steps)
+    every = math.isqrt(options.max_steps - 1) + 1
+    (last, _), (observed, time) = checkpointed_scan(one, (inputs.state, carry), turns, every)
+    start, end = inputs.observed(inputs.state), inputs.observed(last)
+
+    def frame(of_turns: Array, first: Array, final: Array) -> Array:
+        other = _choose(reached, first[None], final[None])
+        return _choose(record.frame_turn >= 0, of_turns[record.frame_turn], other)
+
+    frames = jax.tree.map(frame, observed, start, end)
+    return Motion(frames, last, jnp.where(record.event_turn >= 0, time[record.event_turn], 0.0))
+
+
+def _step(
+    inputs: Inputs, options: Options, kept: Kept, at: tuple[State, Any], record: Record, turn: Array, active: Array
+) -> tuple[State, Any, Array]:
+    """The step of a turn, and when it ended; the state as it was where the turn was not `active`."""
+    state, carry, event, frame = *at, record.event[turn], record.frame[turn]
+    h = jnp.where(active, record.dt[turn], record.dt[0])
+    h = jnp.where(active & (frame >= 0) & (event < 0), inputs.times[frame] - state.time, h)
+    if inputs.events:
+        h = _at_event(inputs, options, kept, at, h, event)
+    end, new, _, _ = inputs.step(options, state, kept.whole(carry), h)
+    time = jnp.where((frame >= 0) & (event < 0), inputs.times[frame], end.time)
+    end = eqx.tree_at(lambda s: s.time, end, time)
+    end, new = inputs.after(event, end, new)
+    after = jax.tree.map(lambda a, b: jnp.where(active, a, b), (end, kept.part(new)), (state, carry))
+    return *after, jnp.where(active, time, state.time)
+
+
+def _at_event(inputs: Inputs, options: Options, kept: Kept, at: tuple[State, Any], h: Array, event: Array) -> Array:
+    """The length `h` of a step that ends at an event, as what annuls the event's function."""
+
+    def left(length: Array) -> Array:
+        end = inputs.step(options, at[0], kept.whole(at[1]), length)[0]
+        return crossing.values(inputs.events, inputs.system, end)[event]
+
+    def known(function: Any, guess: Array) -> Array:
+        del function
+        return guess
+
+    def slope(function: Any, y: Array) -> Array:
+        rate = function(jnp.ones_like(y))
+        return y / jnp.where(event >= 0, rate, 1.0)
+
+    root = jax.lax.custom_root(left, jax.lax.stop_gradient(h), known, slope)
+    return jnp.where(event >= 0, root, h)
+
+
+def _choose(rows: Array, a: Array, b: Array) -> Array:
+    return jnp.where(rows.reshape(-1, *(1,) * (a.ndim - 1)), a, b)

@@ -1,0 +1,60 @@
+"""Many steps of equal size in one compiled loop."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..._model.system import State, System
+from ..._runtime.array_types import Array
+from ..carried import varies
+from .checkpointed_scan import checkpointed_scan
+
+
+class Counts(NamedTuple):
+    """How many steps; how many for each frame; how many between two states that reverse mode keeps."""
+
+    steps: int
+    save_every: int
+    checkpoint_every: int
+
+
+class Steps(NamedTuple):
+    """The last state and its carry, the frames but the first, and what happened in every step."""
+
+    last: State
+    carry: Any
+    frames: Any
+    info: Any
+
+
+def stepped(
+    system: System,
+    start: tuple[State, Any],
+    advanced: Callable,
+    observe: Callable[[System, State], Any],
+    counts: Counts,
+    bar: Any = None,
+    done: Any = 0,
+) -> Steps:
+    """Steps from a state and its carry. `advanced(state, carry)`: one of them; `done`: how many there were before."""
+    steps, save_every, every = counts
+    changing = varies(advanced, *start)
+    varying, constant = eqx.partition(start[1], changing)
+
+    def one(at: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], Any]:
+        state, carry, info = advanced(at[0], eqx.combine(constant, at[1]))
+        if bar is not None:
+            bar.advance(done + number + 1)
+        return (state, eqx.filter(carry, changing)), info
+
+    def frame(at: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[Any, Any]]:
+        at, info = checkpointed_scan(one, at, first + jnp.arange(save_every), every)
+        return at, (observe(system, at[0]), info)
+
+    firsts = jnp.arange(0, steps, save_every)
+    (last, kept), (frames, info) = checkpointed_scan(frame, (start[0], varying), firsts, max(1, every // save_every))
+    info = jax.tree.map(lambda a: a.reshape(steps, *a.shape[2:]), info)
+    return Steps(last, eqx.combine(constant, kept), frames, info)

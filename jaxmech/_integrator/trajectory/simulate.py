@@ -1,0 +1,152 @@
+"""A trajectory: many steps in one compiled loop."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..._linear_system.compatibility import check_topology
+from ..._model.failure_report import DERIVATIVE, raise_failure
+from ..._model.fault import given
+from ..._model.system import State, System, check_inputs
+from ..._runtime.argument_checks import check_counts, check_flags, check_instance
+from ..._runtime.array_types import Array
+from ..._runtime.precision import compiled
+from ..._runtime.progress import ProgressBar
+from ..._runtime.results import RESULTS, is_traced
+from ..._solve.equilibrium import StepInfo
+from ..base import AbstractIntegrator
+from ..time_step import check_time_step
+from .control import in_the_loop
+from .fixed_loop import Counts, Steps, stepped
+from .segments import segments
+
+
+class Trajectory(eqx.Module):
+    """The saved states, the start first.
+
+    `state`: all of them stacked, every leaf with a leading axis of frames; `last`: the final one; `info`: of every step,
+    saved or not, with a leading axis of steps. `observed`: what `observe` gave of the same frames, in place of `state`.
+    Positions [m], velocities [m/s], times [s]. Raises nothing: `simulate` does.
+
+    Example:
+
+        run = jm.simulate(system, state, jm.ImplicitEuler(linear_system), dt=0.01, steps=4)
+        assert jnp.array_equal(run.last.position["cube"], run.position["cube"][-1])
+        assert (run.info.result == jm.RESULTS.successful).tolist() == [True] * 4
+    """
+
+    state: State
+    last: State
+    info: StepInfo
+    observed: Any = None
+
+    @property
+    def position(self) -> dict[str, Array]:
+        """`(frames, nodes, coord_size)` of every main state [m]."""
+        return self._saved().position
+
+    @property
+    def velocity(self) -> dict[str, Array]:
+        """`(frames, nodes, deriv_size)` of every main state [m/s]."""
+        return self._saved().velocity
+
+    @property
+    def time(self) -> Array:
+        """`(frames,)` [s]."""
+        return self._saved().time
+
+    def _saved(self) -> State:
+        if self.state is None:
+            raise ValueError("this trajectory was observed, and holds no states: ask for them in observe, see `observed`.")
+        return self.state
+
+
+def simulate(
+    system: System,
+    state: State,
+    integrator: AbstractIntegrator,
+    dt: Any,
+    steps: int,
+    *,
+    save_every: int = 1,
+    checkpoint_every: int | None = None,
+    control: Callable[[Array, State, Any], Any] | None = None,
+    parameters: Any = None,
+    observe: Callable[[System, State], Any] | None = None,
+    restart_file: str | PathLike[str] | None = None,
+    restart_every: int | None = None,
+    progress: bool = False,
+    throw: bool = True,
+) -> Trajectory:
+    """`steps` steps of `dt` [s] from `state`, every `save_every`-th saved.
+
+    Reverse mode keeps the states of every `checkpoint_every`-th step (the square root of `steps`, unless given) and
+    computes the steps between them anew: memory of the order of `sqrt(steps)` states beyond those that are saved.
+    `control(time, state, parameters)` gives numbers of the scene for every step, `{component: {field: value}}` and
+    `gravity`, of the shapes that they have in it: loads, targets, stiffnesses. `state` is that at the start of the step;
+    `time` [s], the instant whose forces the scheme takes (the end of the step for implicit Euler:
+    `AbstractIntegrator.control_at`). `observe(system, state)`: a pytree to record in place of whole states; `system`
+    without control. `restart_file`: a file that is written anew after every `restart_every` steps (a tenth of them, unless
+    given), from which the same call goes on, to the last bit, when it was interrupted; outside of `jit` only.
+    `progress`: draws a bar (needs tqdm). Raises `ValueError` for counts that are not positive or do not divide, for control
+    of what is not in the scene, for a restart file of another run, and `FailedComputation` naming the first step that
+    failed, unless `throw=False`.
+    Source: A. Griewank and A. Walther, *Evaluating Derivatives*, 2008, chapter 12.
+
+    Example:
+
+        run = jm.simulate(system, state, jm.ImplicitEuler(linear_system), dt=0.01, steps=4)
+        assert run.position["cube"].shape == (5, 8, 3)  # [m], the start first
+        assert jnp.allclose(run.state.time, jnp.array([0.0, 0.01, 0.02, 0.03, 0.04]))  # [s]
+    """
+    check_inputs("simulate", system, state)
+    check_instance("simulate", "integrator", integrator, AbstractIntegrator)
+    check_topology("the linear system given to simulate", integrator.built_for, system)
+    check_time_step(dt)
+    counts = _counts(steps, save_every, checkpoint_every)
+    check_flags("simulate", progress=progress, throw=throw)
+    integrator, watched = in_the_loop("simulate", integrator, control, parameters, observe)
+    bar = ProgressBar(steps, "simulate") if progress else None
+    h = jnp.asarray(dt, state.time.dtype)
+    raises = throw and is_traced((system, state, integrator, h))
+    who = DERIVATIVE.format("simulate") if raises else ""
+    if restart_file is None:
+        if restart_every is not None:
+            raise ValueError("simulate: restart_every is of no use without a restart_file.")
+        frames, last, info = _run(system, state, integrator, h, counts, watched, bar, who)
+    else:
+        frames, last, info = segments(restart_file, restart_every, system, state, integrator, h, counts, watched, bar)
+    trajectory = Trajectory(frames, last, info) if observe is None else Trajectory(None, last, info, frames)
+    if not throw:
+        return trajectory
+    failed = info.result != RESULTS.successful
+    if not is_traced(failed) and not bool(jnp.any(failed)):
+        return trajectory
+    first = jnp.argmax(failed)  # of no failure, the first step
+    info = jax.tree.map(lambda a: a[first], info)
+    return raise_failure(trajectory, info, system, "simulate", partial(given, system, state, h), moves=True, time_step=first)
+
+
+def _counts(steps: int, save_every: int, checkpoint_every: int | None) -> Counts:
+    check_counts("simulate", steps=steps, save_every=save_every)
+    if checkpoint_every is not None:
+        check_counts("simulate", checkpoint_every=checkpoint_every)
+    if steps % save_every:
+        raise ValueError(f"simulate: save_every={save_every} does not divide steps={steps}.")
+    return Counts(steps, save_every, math.isqrt(steps - 1) + 1 if checkpoint_every is None else checkpoint_every)
+
+
+@compiled
+def _run(
+    system: System, state: State, integrator: Any, h: Array, counts: Counts, observe: Callable, bar: Any, who: str
+) -> tuple[Any, State, Any]:
+    start = state, integrator.init(system, state)
+    end: Steps = stepped(system, start, partial(integrator.advanced, system, h=h, derivatives_of=who), observe, counts, bar)
+    frames = jax.tree.map(lambda a, b: jnp.concatenate([jnp.asarray(a)[None], b]), observe(system, state), end.frames)
+    return frames, end.last, end.info
