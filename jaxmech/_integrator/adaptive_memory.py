@@ -12,7 +12,7 @@ from .._model.system import State, System
 from .._runtime.array_types import Array
 from .carried import varies
 from .error_norm import Tolerances
-from .event import Bracket, Events
+from .event import Bracket, Events, state_after
 from .pid_controller import PIDController
 from .step_doubling import corrected
 
@@ -63,7 +63,7 @@ class Inputs(eqx.Module):
             return state, carry
 
         def applied(apply: Any, at: tuple[State, Any]) -> tuple[State, Any]:
-            new = apply(at[0])
+            new = state_after(apply, at[0])
             return new, self.integrator.revalued(self.system, new, at[1])
 
         def same(at: tuple[State, Any]) -> tuple[State, Any]:
