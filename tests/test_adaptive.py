@@ -347,3 +347,22 @@ def test_single_precision_and_an_observation_of_whole_numbers():
     lost = jm.integrator.Event(lambda system, state: jnp.log(state.position["ball"][0, 0] - 0.5))
     with pytest.raises(jm.FailedComputation, match="not finite"):
         jm.simulate_adaptive(*ball(), EULER, [0.6], rtol=1e-2, atol=1e-2, events=[lost], max_steps=200)
+
+
+@pytest.mark.parametrize(
+    "options, error, words",
+    [
+        ({"apply": lambda state: None}, TypeError, "apply must return a State, got NoneType"),
+        (
+            {"apply": lambda s: eqx.tree_at(lambda s: s.position, s, {"other": s.position["ball"]})},
+            ValueError,
+            "same degrees",
+        ),
+        ({"function": lambda system, state: 1j * state.time}, TypeError, "real number"),
+    ],
+)
+def test_what_the_functions_of_an_event_return_is_checked(options, error, words):
+    scene, state = ball(1.0)
+    event = jm.integrator.Event(**{"function": height} | options)
+    with pytest.raises(error, match=words):
+        jm.simulate_adaptive(scene, state, EULER, [0.1, 0.2], rtol=1e-3, atol=1e-3, events=[event])

@@ -551,3 +551,12 @@ def test_scenes_without_memory_are_as_they_were():
     assert jm.integrator.in_step(plain, 0.1) is plain
     assert jm.integrator.accepted(plain, state, state, 0.1) is state
     assert jm.State(state.position, state.velocity, state.time).internal == {}
+
+
+@pytest.mark.parametrize("internal", [None, (), 0])
+def test_internal_variables_that_are_no_mapping_are_refused_in_any_scene(internal):
+    """Of a scene without memory too, where nobody looks for them."""
+    system = jm.System({"p": jm.Vec1()}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)})
+    rest = system.at_rest({"p": [[0.0]]})
+    with pytest.raises(TypeError, match="internal of the state"):
+        jm.total_force(system, jm.State(rest.position, rest.velocity, rest.time, internal))

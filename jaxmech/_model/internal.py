@@ -62,7 +62,7 @@ def _with_forces(system: Any, changed: Mapping[str, Any]) -> Any:
 def check_internal(who: str, system: Any, state: Any) -> None:
     """Raise unless a state has the internal variables of a scene and no others, of their shapes and finite."""
     internal = state.internal
-    if not internal and not has_memory(system):
+    if isinstance(internal, Mapping) and not internal and not has_memory(system):
         return  # as most are, at every step
     check_instance(who, "internal of the state", internal, Mapping)
     own = {name: internal_variables(field) for name, field in system.forces.items() if remembers(field)}

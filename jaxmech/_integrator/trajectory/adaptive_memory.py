@@ -13,7 +13,7 @@ from ..._runtime.array_types import Array
 from ..carried import varies
 from ..step_doubling import corrected
 from .error_norm import Tolerances
-from .event import Bracket, Events
+from .event import Bracket, Events, state_after
 from .pid_controller import PIDController
 
 PENDING, ACCEPTED, REJECTED, FAILED, SEARCHED = range(5)
@@ -63,7 +63,7 @@ class Inputs(eqx.Module):
             return state, carry
 
         def applied(apply: Any, at: tuple[State, Any]) -> tuple[State, Any]:
-            new = apply(at[0])
+            new = state_after(apply, at[0])
             return new, self.integrator.revalued(self.system, new, at[1])
 
         def same(at: tuple[State, Any]) -> tuple[State, Any]:

@@ -57,10 +57,23 @@ def values(events: Events, system: System, state: State) -> Array:
 
 
 def _scalar(event: Event, system: System, state: State) -> Array:
-    value = jnp.asarray(event.function(system, state), state.time.dtype)
+    given = event.function(system, state)
+    if jnp.iscomplexobj(given):
+        raise TypeError("Event: function must return a real number, got a complex one.")
+    value = jnp.asarray(given, state.time.dtype)
     if value.ndim != 0:
         raise ValueError(f"Event: function must return one number, got shape {value.shape}.")
     return value
+
+
+def state_after(apply: Callable[[State], State], state: State) -> State:
+    """What `apply` makes of a state. Raises unless it is a state of the same arrays."""
+    new = apply(state)
+    if not isinstance(new, State):
+        raise TypeError(f"Event: apply must return a State, got {type(new).__name__}.")
+    if jax.tree.structure(new) != jax.tree.structure(state):
+        raise ValueError("Event: apply must return a State of the same degrees of freedom and internal variables.")
+    return new
 
 
 def remaining(events: Events, side: Array, g: Array) -> Array:
