@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import jax.numpy as jnp
+
 from .._model import dynamics as _dynamics
 from .._model import mapping_operators as _mapping_operations
 from .._model.accept import accepted as _accepted
@@ -92,8 +94,8 @@ def accepted(system: System, state: State, end: State, dt: Any = None, *, failed
     """`end`, with the internal variables that a step of `dt` [s] from `state` to there makes of those of `state`.
 
     Every scheme calls it once at the end of a step, and no function that iterates does: within a step they stay what they
-    were. Differentiable by all arguments. `dt` None: no time passes. `failed` (a truth value, traced or not): where it holds
-    nothing is remembered, and the variables stay those of `state`, as `step(throw=False)` promises. Raises `ValueError` or `TypeError` for what is not a
+    were. Differentiable by all arguments. `dt` None: no time passes. `failed`, a truth value, traced or not: where it holds
+    nothing is remembered, as a `step(throw=False)` shall have it. Raises `ValueError` or `TypeError` for what is not a
     state of this system, and for an `element_update` or `point_update` that returns other names or shapes.
     Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, chapter 1.
 
@@ -111,7 +113,7 @@ def accepted(system: System, state: State, end: State, dt: Any = None, *, failed
     """
     check_inputs("accepted: end", system, end)
     _check_time(dt)
-    if getattr(failed, "shape", ()) != () or getattr(failed, "dtype", jnp.result_type(type(failed))) != bool:
+    if jnp.shape(failed) != () or getattr(failed, "dtype", type(failed)) != bool:
         raise TypeError(f"accepted: failed must be one truth value, got {failed!r:.80}.")
     end = _accepted(system, state, end, dt)
     return end if failed is False else _unless_failed(jnp.asarray(failed), state, end)

@@ -117,8 +117,8 @@ class GradientStage(AbstractMomentumStage):
         return defect + self._kinetic_defect(u, at, end, d)
 
     def _gained(self, d: Fields, start: State, end: State) -> Scalar:
-        """`V(x1) - V(x0)` [J]. A difference is known to the rounding of the energies, which of a short step is more than Newton
-        may leave: where Gauss' rule agrees with it to that, it is taken, whose rounding is that of the force times `d`."""
+        """`V(x1) - V(x0)` [J]. The difference is known to the rounding of the energies, which of a short step is more than
+        Newton may leave. Where Gauss' rule agrees with it to that, it is taken: its rounding is that of the work."""
         system, dofs = _conservative(self.system), self.system.dofs
         before, after = energy(system, start), energy(system, end)
 
