@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._model import dynamics as _dynamics
 from .._model import mapping_operators as _mapping_operations
@@ -113,7 +115,8 @@ def accepted(system: System, state: State, end: State, dt: Any = None, *, failed
     """
     check_inputs("accepted: end", system, end)
     _check_time(dt)
-    if jnp.shape(failed) != () or getattr(failed, "dtype", type(failed)) != bool:
+    is_truth = isinstance(failed, jax.Array) and failed.shape == () and failed.dtype == bool
+    if not (is_truth or isinstance(failed, bool | np.bool_)):
         raise TypeError(f"accepted: failed must be one truth value, got {failed!r:.80}.")
     end = _accepted(system, state, end, dt)
     return end if failed is False else _unless_failed(jnp.asarray(failed), state, end)

@@ -64,7 +64,7 @@ class PrescribedVelocity(AbstractIntegratedMotion):
     def table(self) -> tuple[str, Array]:
         return "velocities", self.velocities
 
-    def displacement(self, time: Array) -> Float[Array, " d"]:
+    def element_displacement(self, time: Array) -> Float[Array, " d"]:
         i, t, slope = _piece(self.times, self.velocities, time)
         at = _integral(self.times, self.velocities, self.start)
         return at[i] + t * self.velocities[i] + t**2 / 2 * slope
@@ -105,7 +105,7 @@ class PrescribedAcceleration(AbstractIntegratedMotion):
     def table(self) -> tuple[str, Array]:
         return "accelerations", self.accelerations
 
-    def displacement(self, time: Array) -> Float[Array, " d"]:
+    def element_displacement(self, time: Array) -> Float[Array, " d"]:
         i, t, slope = _piece(self.times, self.accelerations, time)
         a, h = self.accelerations, jnp.diff(self.times)[:, None]
         v = _integral(self.times, a, self.start_velocity)

@@ -30,7 +30,7 @@ class AbstractMotion(AbstractProjectiveConstraint):
         """The name of the field that is given at `times`, and its values `(T, d)`, `(e, T, d)` of all elements."""
 
     @abc.abstractmethod
-    def displacement(self, time: Array) -> Float[Array, " d"]:
+    def element_displacement(self, time: Array) -> Float[Array, " d"]:
         """`u` [m, rad] of one element."""
 
     def __check_init__(self):
@@ -59,4 +59,4 @@ class AbstractMotion(AbstractProjectiveConstraint):
         return jnp.diag(jnp.array([0.0 if constrained else 1.0 for constrained in moved]))
 
     def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Array:
-        return dof.local(x, dof.retract(self.reference, self.displacement(time)))
+        return dof.local(x, dof.retract(self.reference, self.element_displacement(time)))

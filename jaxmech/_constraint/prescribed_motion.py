@@ -44,5 +44,5 @@ class PrescribedMotion(AbstractMotion):
     def table(self) -> tuple[str, Array]:
         return "displacements", self.displacements
 
-    def displacement(self, time: Array) -> Float[Array, " d"]:
+    def element_displacement(self, time: Array) -> Float[Array, " d"]:
         return jax.vmap(lambda values: jnp.interp(time, self.times, values), in_axes=1)(self.displacements)
