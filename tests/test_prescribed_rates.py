@@ -57,14 +57,25 @@ def test_a_mass_on_an_accelerated_base(name, newton):
     check_shaken(name, newton)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in [*IMPLICIT, *EXPLICIT] if n != "Newmark"])
+OTHERS = [name for name in [*IMPLICIT, *EXPLICIT] if name != "Newmark"]
+SLOW = ("GeneralizedAlpha", "RK4", "Midpoint")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else pytest.mark.exhaustive) for n in OTHERS]
+)
 def test_all_schemes_on_an_accelerated_base(name):
     check_shaken(name, False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "newton"), [("Newmark", True), ("GeneralizedAlpha", False), ("Midpoint", True)])
+@pytest.mark.parametrize(
+    ("name", "newton"),
+    [
+        pytest.param("Newmark", True, marks=pytest.mark.slow),
+        pytest.param("GeneralizedAlpha", False, marks=pytest.mark.exhaustive),
+        pytest.param("Midpoint", True, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_gradients_by_the_table(name, newton):
     start = jnp.asarray(TABLE[:, :1])
     integrator = made(name, *shaken(start, TIMES), newton)
