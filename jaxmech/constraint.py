@@ -7,5 +7,7 @@ from ._constraint.fixed import Fixed as Fixed
 from ._constraint.fixed_components import FixedComponents as FixedComponents
 from ._constraint.fixed_line import FixedLine as FixedLine
 from ._constraint.fixed_plane import FixedPlane as FixedPlane
+from ._constraint.integrated_motion import PrescribedAcceleration as PrescribedAcceleration
+from ._constraint.integrated_motion import PrescribedVelocity as PrescribedVelocity
 from ._constraint.multiplier import AbstractMultiplierConstraint as AbstractMultiplierConstraint
 from ._constraint.prescribed_motion import PrescribedMotion as PrescribedMotion

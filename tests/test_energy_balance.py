@@ -86,12 +86,19 @@ def test_the_balance_closes_in_some_scenes(name, scene):
         check(b)
 
 
+REFUSED = {"memory": "remember", "multipliers": "multipliers"}  # and why
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("scene", "name"), [(s, list(IMPLICIT)[i % len(IMPLICIT)]) for i, s in enumerate(scenes.names(scenes.STEPS))]
 )
 def test_the_balance_closes_in_every_scene(scene, name):
     made_scene = scenes.build(scene)
+    if scene in REFUSED:
+        with pytest.raises(ValueError, match=REFUSED[scene]):
+            balance_of(made_scene.system, made_scene.state, name)
+        return
     for b in balance_of(made_scene.system, made_scene.state, name, steps=2):
         check(b)
 

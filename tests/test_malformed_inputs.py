@@ -279,6 +279,23 @@ case(
     times=([0.0, 1.0], garbage | broken | flags | arrays((), (3,), (2, 2)) | st.sampled_from([[1.0, 0.0], [1.0, 1.0]])),
     components=((True, False, False), WRONG["flags"].filter(lambda c: c is not None)),
 )
+_RATES = garbage | broken | flags | arrays((), (3,), (3, 3), (2, 4), (3, 2, 3))
+_TIMES = garbage | broken | flags | arrays((), (3,), (2, 2)) | st.sampled_from([[1.0, 0.0], [1.0, 1.0]])
+_START = garbage | broken | flags | arrays((), (2,), (3, 3))
+for _kind, _field, _starts in (
+    (jm.constraint.PrescribedVelocity, "velocities", ("start",)),
+    (jm.constraint.PrescribedAcceleration, "accelerations", ("start", "start_velocity")),
+):
+    case(
+        _kind,
+        "constraints",
+        on=(("box", PAIR), ON),
+        reference=(np.zeros((2, 3)), "vector"),
+        times=([0.0, 1.0], _TIMES),
+        components=((True, False, False), WRONG["flags"].filter(lambda c: c is not None)),
+        **{_field: (np.zeros((2, 3)), _RATES)},
+        **{name: (np.zeros(3), _START) for name in _starts},
+    )
 MULTIPLIERS = on(WRONG["nodes"], "multipliers")
 case(
     jm.constraint.Distance,

@@ -149,6 +149,7 @@ def attempt(call, name, value):
 # Numbers of either sign; the others are refused where they are negative, or the sign makes no sense at all.
 SIGNED = {
     *("force", "torque", "point", "pressure", "traction", "normal", "direction", "anchor", "reference", "displacements"),
+    *("velocities", "accelerations", "start", "start_velocity"),
     *(
         "local",
         "local_a",

@@ -182,7 +182,7 @@ for _name in ("energy", "inertial_force", "kinematics", "kinetic_energy", "momen
     call(_name, system=SYSTEM, state=STATE)
 call("velocities", system=SYSTEM, state=STATE)
 call("in_step", system=SYSTEM, dt=0.1)
-call("accepted", system=SYSTEM, state=STATE, end=STATE, dt=0.1)
+call("accepted", system=SYSTEM, state=STATE, end=STATE, dt=0.1, failed=False)
 call("accelerations", system=SYSTEM, state=STATE, acceleration=VELOCITY)
 call("geometric_product", system=SYSTEM, state=STATE, u=VELOCITY, forces={"tips": jnp.ones((1, 3))})
 call("jacobian", system=SYSTEM, state=STATE, child="tips", parent="frame")

@@ -2,9 +2,14 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from .._model import dynamics as _dynamics
 from .._model import mapping_operators as _mapping_operations
 from .._model.accept import accepted as _accepted
+from .._model.accept import unless_failed as _unless_failed
 from .._model.arguments import checked
 from .._model.constraint_projection import project as _project
 from .._model.former_signatures import formerly_of
@@ -87,11 +92,12 @@ def in_step(system: System, dt: Any = None) -> System:
 
 @checked
 @full_precision
-def accepted(system: System, state: State, end: State, dt: Any = None) -> State:
+def accepted(system: System, state: State, end: State, dt: Any = None, *, failed: Any = False) -> State:
     """`end`, with the internal variables that a step of `dt` [s] from `state` to there makes of those of `state`.
 
     Every scheme calls it once at the end of a step, and no function that iterates does: within a step they stay what they
-    were. Differentiable by all arguments. `dt` None: no time passes. Raises `ValueError` or `TypeError` for what is not a
+    were. Differentiable by all arguments. `dt` None: no time passes. `failed`, a truth value, traced or not: where it holds
+    nothing is remembered, as a `step(throw=False)` shall have it. Raises `ValueError` or `TypeError` for what is not a
     state of this system, and for an `element_update` or `point_update` that returns other names or shapes.
     Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, chapter 1.
 
@@ -104,10 +110,16 @@ def accepted(system: System, state: State, end: State, dt: Any = None) -> State:
         end = jm.integrator.accepted(cube, start, pulled)
         assert end.internal["solid"]["material.accumulated"].shape == (6, 1)  # of every tetrahedron and Gauss point
         assert jnp.all(end.internal["solid"]["material.accumulated"] > 0.0)
+        kept = jm.integrator.accepted(cube, start, pulled, failed=jnp.array(True))
+        assert jnp.all(kept.internal["solid"]["material.accumulated"] == 0.0)
     """
     check_inputs("accepted: end", system, end)
     _check_time(dt)
-    return _accepted(system, state, end, dt)
+    is_truth = isinstance(failed, jax.Array) and failed.shape == () and failed.dtype == bool
+    if not (is_truth or isinstance(failed, bool | np.bool_)):
+        raise TypeError(f"accepted: failed must be one truth value, got {failed!r:.80}.")
+    end = _accepted(system, state, end, dt)
+    return end if failed is False else _unless_failed(jnp.asarray(failed), state, end)
 
 
 def _check_time(dt: Any) -> None:

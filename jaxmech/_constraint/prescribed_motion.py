@@ -1,23 +1,18 @@
 """Nodes that are moved."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from .._math.rotation import have_unit_quaternions
 from .._runtime.array_types import Array, Float
 from .._runtime.field_types import Parameter
-from .._scene.dof import AbstractDof
-from .._scene.parameter import check_range, parameter
+from .._scene.parameter import parameter
 from .._scene.stencil import Stencils, stencils
-from .base import AbstractProjectiveConstraint
 from .fixed_components import as_components
+from .motion import AbstractMotion
 
 
-class PrescribedMotion(AbstractProjectiveConstraint):
+class PrescribedMotion(AbstractMotion):
     """Moves nodes to `retract(reference, u(t))`, `u` linear between key frames and constant beyond them.
 
     `reference` `(e, c)`: where the nodes are without displacement. `displacements` [m, rad]: `(T, d)` for all the nodes,
@@ -44,32 +39,10 @@ class PrescribedMotion(AbstractProjectiveConstraint):
     components: tuple[bool, ...] | None = eqx.field(
         static=True, default=None, converter=lambda c: c if c is None else as_components(c)
     )
-    is_homogeneous = False
 
-    def __check_init__(self):
-        shapes = [getattr(a, "shape", ()) for a in (self.displacements, self.times)]
-        if len(shapes[0]) < 2 or shapes[1] != shapes[0][-2:-1]:
-            raise ValueError(
-                f"PrescribedMotion: displacements {shapes[0]} and times {shapes[1]} must be (T, d) or (e, T, d) and (T,)."
-            )
-        check_range(self, times=(self.times, lambda t: np.append(True, np.diff(t) > 0), "increasing"))
-        if getattr(self.reference, "shape", ())[-1:] == (7,):
-            check_range(self, reference=(self.reference, have_unit_quaternions, "frames with quaternions of unit length"))
+    @property
+    def table(self) -> tuple[str, Array]:
+        return "displacements", self.displacements
 
-    def check_dofs(self, dofs: Any) -> None:
-        size = dofs[0].deriv_size
-        if self.displacements.shape[-1] != size or self.reference.shape[-1] != dofs[0].coord_size:
-            raise ValueError(
-                f"displacements {self.displacements.shape} and reference {self.reference.shape} must have {size} and "
-                f"{dofs[0].coord_size} components."
-            )
-        if self.components is not None and len(self.components) != size:
-            raise ValueError(f"components has {len(self.components)} entries, expected {size}.")
-
-    def element_projector(self, dof: AbstractDof) -> Array:
-        moved = (True,) * dof.deriv_size if self.components is None else self.components
-        return jnp.diag(jnp.array([0.0 if constrained else 1.0 for constrained in moved]))
-
-    def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Array:
-        u = jax.vmap(lambda values: jnp.interp(time, self.times, values), in_axes=1)(self.displacements)
-        return dof.local(x, dof.retract(self.reference, u))
+    def element_displacement(self, time: Array) -> Float[Array, " d"]:
+        return jax.vmap(lambda values: jnp.interp(time, self.times, values), in_axes=1)(self.displacements)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from .._model.constraint_projection import has_prescribed_motion, prescribed, project
-from .._model.dynamics import Fields, retract
+from .._model.dynamics import Fields, momentum, retract
 from .._model.system import State, System
 from .._runtime.array_types import Array
 
@@ -33,6 +33,24 @@ def prescribed_rates(system: System, state: State) -> Fields:
     """How fast motions carry nodes that are where they shall be at the time of `state`; nil in free directions."""
     one = jnp.ones_like(state.time)
     return jax.jvp(lambda t: prescribed(system, state.position, t), (state.time,), (one,))[1]
+
+
+def prescribed_accelerations(system: System, state: State) -> Fields:
+    """How those rates change where a motion is smooth; nil in free directions."""
+    one = jnp.ones_like(state.time)
+
+    def rates(time: Array) -> Fields:
+        return jax.jvp(lambda t: prescribed(system, state.position, t), (time,), (one,))[1]
+
+    return jax.jvp(rates, (state.time,), (one,))[1]
+
+
+def driven_by_motions(system: System, state: State, force: Fields) -> tuple[Fields, Fields | None]:
+    """`f - M a_p` and the accelerations `a_p` of the motions; the force itself and None where there are none."""
+    if not has_prescribed_motion(system):
+        return force, None
+    a = prescribed_accelerations(system, state)
+    return combined((1.0, force), (-1.0, momentum(system, state.position, a))), a
 
 
 def combined(*terms: tuple[Any, Fields]) -> Fields:

@@ -17,7 +17,7 @@ from ..._model.terms import Factors, Terms
 from ..._runtime.argument_checks import check_counts
 from ..._runtime.array_types import Array, Scalar
 from ..._runtime.precision import compiled
-from .mass_inverse import has_lumped_masses, inverse_blocks
+from .mass_inverse import has_lumped_masses, inverse_blocks, mass_operator
 
 Product = Callable[[Fields], Fields]
 
@@ -61,8 +61,7 @@ def critical(system: System, state: State, steps: int = 30) -> Scalar:
 
     def solved(r: Fields) -> Fields:
         if blocks is None:
-            M = MatrixFreeSystem().assemble(system, state, Factors.only("mass"))
-            return lx.linear_solve(M, r, PCG(rtol=1e-10), throw=False).value
+            return lx.linear_solve(mass_operator(system, state), r, PCG(rtol=1e-10), throw=False).value
         return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], a) for s, a in r.items()})
 
     count = min(steps, sum(a.size for a in zero.values()))

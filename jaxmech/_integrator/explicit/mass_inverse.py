@@ -11,9 +11,10 @@ from ..._linear_system.matrix_free import MatrixFreeSystem
 from ..._math.small_matrix import inverse
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses
+from ..._model.subsystem import with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
-from ..displaced import combined
+from ..displaced import combined, driven_by_motions
 
 
 def has_lumped_masses(system: System) -> bool:
@@ -56,16 +57,26 @@ def inverse_blocks(system: System, position: Fields) -> Fields:
 
 
 def acceleration(system: System, state: State, kept: Fields | None, solver: Any) -> Fields:
-    """`M^-1 P (f + inertial - C v)`: the accelerations in the free directions.
+    """`M^-1 P (f + inertial - C v - M a_p)`: the accelerations in the free directions, `a_p` in the prescribed ones.
 
     `kept`: of `kept_inverse`. Masses that are not lumped are solved for by `solver`, conjugate gradients unless given.
     """
-    free = project(system, force_of_motion(system, state))
+    force, driven = driven_by_motions(system, state, force_of_motion(system, state))
+    a = _free_acceleration(system, state, project(system, force), kept, solver)
+    return a if driven is None else combined((1.0, a), (1.0, driven))
+
+
+def _free_acceleration(system: System, state: State, free: Fields, kept: Fields | None, solver: Any) -> Fields:
     if kept is None and not has_lumped_masses(system):
-        M = MatrixFreeSystem().assemble(system, state, Factors.only("mass"))
+        M = mass_operator(system, state)
         return lx.linear_solve(M, free, PCG(rtol=1e-12) if solver is None else solver, throw=False).value
     blocks = inverse_blocks(system, state.position) if kept is None else kept
     return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in free.items()})
+
+
+def mass_operator(system: System, state: State) -> Any:
+    """`P M P + I - P` by products, symmetric whatever the forces of the scene are."""
+    return MatrixFreeSystem().assemble(with_only(system, masses=system.masses), state, Factors.only("mass"))
 
 
 def force_of_motion(system: System, state: State) -> Fields:

@@ -4,9 +4,9 @@ from typing import Any
 
 from ..._model.constraint_projection import has_prescribed_motion, project
 from ..._model.dynamics import Fields, inertial_force, momentum
-from ..._model.system import State
+from ..._model.system import State, System
 from ..._runtime.array_types import Array
-from ..displaced import combined, displaced, with_prescribed_rates
+from ..displaced import combined, displaced, prescribed_accelerations, prescribed_rates, with_prescribed_rates
 from .stage import AbstractStage, Setting, momentum_of_all, varying_part
 
 
@@ -46,7 +46,17 @@ class AccelerationStage(AbstractStage):
     def acceleration(self, u: Fields) -> Fields:
         """`a1`, that `v1 = u` means."""
         h, g, v = self.setting.h, self.gamma, self.setting.velocity
-        return combined((1 / (g * h), u), (-1 / (g * h), v), (1 - 1 / g, self.before))
+        a1 = combined((1 / (g * h), u), (-1 / (g * h), v), (1 - 1 / g, self.before))
+        return self._with_motions(u, a1) if has_prescribed_motion(self.system) else a1
+
+    def _with_motions(self, u: Fields, a1: Fields) -> Fields:
+        """Those of the motions in prescribed directions; where one jumps in its velocity, the step has the impulse."""
+        h, g, end = self.setting.h, self.gamma, self._between(u, 1.0)
+        free, motion, v1 = project(self.system, a1), *_of_motions(self.system, end)
+        jump = combined((1.0, v1), (-1.0, self.setting.velocity), (-h / 2, self.before), (-h / 2, motion))
+        driven = combined((1.0, motion), (1 / (g * h), jump))
+        held = project(self.system, driven)
+        return combined((1.0, free), (1.0, driven), (-1.0, held))
 
     def offset(self) -> Fields:
         h, ratio = self.setting.h, self.beta / self.gamma
@@ -73,6 +83,12 @@ class AccelerationStage(AbstractStage):
         return inertial_force(varying_part(self.setting), at) if self.setting.varying else None
 
     def next_acceleration(self, u: Fields) -> Fields:
-        """`a1` as the next step finds it: nil where a motion is prescribed, whose oscillation nothing would damp."""
+        """`a1` as the next step finds it: that of the motion where one is prescribed, without any impulse."""
         a = self.acceleration(u)
-        return project(self.system, a) if has_prescribed_motion(self.system) else a
+        if not has_prescribed_motion(self.system):
+            return a
+        return combined((1.0, project(self.system, a)), (1.0, prescribed_accelerations(self.system, self.end(u))))
+
+
+def _of_motions(system: System, state: State) -> tuple[Fields, Fields]:
+    return prescribed_accelerations(system, state), prescribed_rates(system, state)

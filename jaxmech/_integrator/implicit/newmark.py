@@ -13,7 +13,7 @@ from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
 from ..._scene.parameter import as_array
-from ..displaced import combined
+from ..displaced import combined, driven_by_motions
 from .acceleration_stage import AccelerationStage
 from .implicit_scheme import AbstractImplicitScheme, check_number
 from .stage import AbstractStage, Rayleigh, Setting
@@ -89,4 +89,6 @@ def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
         drag = scheme.linear_system.as_products(system, state, damping.factors()).mv(state.velocity)
         rate = combined((1.0, rate), (-1.0, drag))
     M = scheme.linear_system.assemble(system, state, Factors.only("mass"))
-    return lx.linear_solve(M, project(system, rate), default_solver(M)).value
+    rate, driven = driven_by_motions(system, state, rate)
+    a = lx.linear_solve(M, project(system, rate), default_solver(M)).value
+    return a if driven is None else combined((1.0, a), (1.0, driven))

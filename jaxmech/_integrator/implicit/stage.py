@@ -195,7 +195,9 @@ class AbstractStage(AbstractEquilibrium):
 
     def is_exact(self) -> bool:
         charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
-        return charts and not self.setting.varying and not self.damped and self.linear_system.is_exact(self.system)
+        # At the end of a step with prescribed motions, velocities there are the rates of those, and no unknowns.
+        plain = not self.setting.varying and not self.damped and not has_prescribed_motion(self.system)
+        return charts and plain and self.linear_system.is_exact(self.system)
 
     def rounding(self, u: Fields) -> Fields:
         # A velocity is known to the rounding of the positions it is a difference of.

@@ -1,0 +1,180 @@
+"""Motions given by velocities or accelerations: exact in time, and at the order of the scheme in what they shake."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scheme_scenes import EXPLICIT, IMPLICIT, made
+
+import jaxmech as jm
+
+K, M, A, V = 40.0, 3.0, 3.0, 0.5  # [N/m], [kg], [m/s^2], [m/s]
+TIMES = np.array([0.0, 0.1, 0.35])
+TABLE = np.array([[0.0, 1.0], [2.0, 0.5], [-1.0, 0.0]])
+EXACT = 1e-12
+ORDER = 0.15  # of steps that are not very small
+
+
+def shaken(values=((A,),), times=(0.0,)):
+    """A rod with its mass, on a foot that is accelerated; a state that moves with it."""
+    base = jm.constraint.PrescribedAcceleration(("x", [0]), [[0.0]], values, times, start_velocity=[V])
+    system = jm.System(
+        {"x": jm.Vec1()},
+        forces={"spring": jm.force.Springs((("x", [0]), ("x", [1])), K, 1.0)},
+        masses={"mass": jm.mass.ConsistentMass(("x", [[0, 1]]), [[0.0], [1.0]], M, "edge")},
+        constraints={"base": base},
+    )
+    state = system.at_rest({"x": [[0.0], [1.0]]})
+    return system, jm.State(state.position, {"x": jnp.full((2, 1), V)}, state.time)
+
+
+def exact(t):
+    """Positions and velocities of both ends, of `M/3 (w'' + A) + M/6 A + K w = 0`."""
+    omega, most = np.sqrt(3 * K / M), -(M / 2) * A / K
+    foot, speed = V * t + A * t**2 / 2, V + A * t
+    w, rate = most * (1 - np.cos(omega * t)), most * omega * np.sin(omega * t)
+    return np.array([foot, 1 + foot + w, speed, speed + rate])
+
+
+def last(system, state, integrator, steps, span=0.3):
+    end = jm.simulate(system, state, integrator, span / steps, steps, save_every=steps).last
+    return np.concatenate([np.ravel(end.position["x"]), np.ravel(end.velocity["x"])])
+
+
+def check_shaken(name, newton):
+    system, state = shaken()
+    integrator = made(name, system, state, newton)
+    first = {"BDF2": 32, "BDF3": 48}.get(name, 16)
+    ends = [last(system, state, integrator, n) for n in (first, 2 * first)]
+    led = [0] if name == "ImplicitEuler" else [0, 2]  # whose velocities are differences
+    np.testing.assert_allclose(np.stack(ends)[:, led], np.tile(exact(0.3)[led], (2, 1)), atol=EXACT)
+    errors = [np.linalg.norm(e - exact(0.3)) for e in ends]
+    assert errors[1] < 0.1 and np.log2(errors[0] / errors[1]) > integrator.order - ORDER
+
+
+@pytest.mark.parametrize(("name", "newton"), [("Newmark", False)])
+def test_a_mass_on_an_accelerated_base(name, newton):
+    check_shaken(name, newton)
+
+
+OTHERS = [name for name in [*IMPLICIT, *EXPLICIT] if name != "Newmark"]
+SLOW = ("GeneralizedAlpha", "RK4", "Midpoint")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else pytest.mark.exhaustive) for n in OTHERS]
+)
+def test_all_schemes_on_an_accelerated_base(name):
+    check_shaken(name, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "newton"),
+    [
+        pytest.param("Newmark", True, marks=pytest.mark.slow),
+        pytest.param("GeneralizedAlpha", False, marks=pytest.mark.exhaustive),
+        pytest.param("Midpoint", True, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_gradients_by_the_table(name, newton):
+    start = jnp.asarray(TABLE[:, :1])
+    integrator = made(name, *shaken(start, TIMES), newton)
+
+    @jax.jit
+    def both(values):
+        def end(values):
+            system, state = shaken(values, TIMES)
+            reached = jm.simulate(system, state, integrator, 0.05, 6, throw=False).last
+            return reached.velocity["x"][1, 0] + 2.0 * reached.position["x"][1, 0]
+
+        return jax.value_and_grad(end)(values)
+
+    _, slopes = both(start)
+    for i in range(3):
+        ends = [both(start.at[i, 0].add(sign * 1e-4))[0] for sign in (1, -1)]
+        np.testing.assert_allclose(slopes[i, 0], (ends[0] - ends[1]) / 2e-4, rtol=1e-7)
+    assert np.abs(slopes).min() > 1e-4
+
+
+def closed(kind, t):
+    """`u` by the integral of NumPy's interpolation, which is a polynomial between key frames."""
+    ends = np.sort(np.unique(np.concatenate([[0.0, t], [s for s in TIMES if s < t]])))
+    x, w = np.polynomial.legendre.leggauss(3)
+    total = 0.0
+    for a, b in zip(ends[:-1], ends[1:], strict=True):
+        s = (a + b) / 2 + (b - a) / 2 * x
+        value = np.stack([np.interp(s, TIMES, column) for column in TABLE.T], axis=1)
+        weight = w * (b - a) / 2 * (1.0 if kind == "velocity" else t - s)
+        total = total + weight @ value
+    return total
+
+
+def test_positions_are_the_integrals():
+    """Of two nodes, one moved by each; in statics at the time of the state, with the forces that hold them there."""
+    system = jm.System(
+        {"p": jm.Vec2(), "frame": jm.Rigid3()},
+        forces={"spring": jm.force.Springs((("p", [0]), ("p", [1])), K, 0.5)},
+        masses={"body": jm.mass.RigidMass(("frame", [0]), 1.0, np.eye(3))},
+        constraints={
+            "v": jm.constraint.PrescribedVelocity(("p", [0]), [[0.0, 0.0]], TABLE, TIMES, start=[0.1, 0.2]),
+            "a": jm.constraint.PrescribedAcceleration(
+                ("p", [1]), [[1.0, 0.0]], TABLE, TIMES, start=[0.0, 0.3], start_velocity=[0.4, 0.0]
+            ),
+            "held": jm.constraint.Fixed(("frame", [0])),
+        },
+    )
+    rest = system.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]], "frame": [[0.0] * 6 + [1.0]]})
+
+    times = [0.05, 0.1, 0.2, 0.5]
+
+    def target(name, t):
+        field = system.constraints[name]
+        return field.element_target(jm.Vec2(), field.reference[0], t)[0]
+
+    @jax.jit
+    def motion(t):
+        """Displacements, rates and accelerations of both."""
+        u, one = (lambda t: jnp.stack([target("v", t), target("a", t)])), jnp.ones(())
+
+        def rate(t):
+            return jax.jvp(u, (t,), (one,))[1]
+
+        return u(t), *jax.jvp(rate, (t,), (one,))
+
+    for t in times:
+        u, rate, second = motion(jnp.asarray(t))
+        value = np.stack([np.interp(t, TIMES, column) for column in TABLE.T])
+        np.testing.assert_allclose(u[0], [0.1, 0.2] + closed("velocity", t), atol=EXACT)
+        np.testing.assert_allclose(u[1], [0.4 * t, 0.3] + closed("acceleration", t), atol=EXACT)
+        np.testing.assert_allclose(rate[0], value, atol=EXACT)
+        np.testing.assert_allclose(rate[1], [0.4, 0.0] + closed("velocity", t), atol=EXACT)
+        np.testing.assert_allclose(second[1], value, atol=EXACT)
+    before = motion(jnp.asarray(-1.0))
+    np.testing.assert_allclose(before[0][0], [0.1, 0.2 - 1.0], atol=EXACT)  # the first velocity, backwards
+    solved = jm.static_solve(system, jm.State(rest.position, rest.velocity, jnp.asarray(0.2)))
+    ends = np.asarray(solved.position["p"])
+    np.testing.assert_allclose(ends, motion(jnp.asarray(0.2))[0] + np.array([[0.0, 0.0], [1.0, 0.0]]), atol=EXACT)
+    length = np.linalg.norm(ends[1] - ends[0])
+    force = K * (length - 0.5) * (ends[1] - ends[0]) / length
+    np.testing.assert_allclose(jm.reactions(system, solved.state)["p"], np.stack([-force, force]), atol=1e-10)
+
+
+def test_frames_are_moved_but_not_turned():
+    frame = [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]
+    moved = (True, True, True, False, False, False)
+    mass = {"body": jm.mass.RigidMass(("frame", [0]), 2.0, np.diag([1.0, 2.0, 3.0]))}
+    lift = [[0.0, 0.0, 2.0, 0.0, 0.0, 0.0]]
+
+    def scene(**options):
+        base = jm.constraint.PrescribedAcceleration(("frame", [0]), frame, lift, [0.0], **options)
+        return jm.System({"frame": jm.Rigid3()}, masses=mass, constraints={"base": base})
+
+    system = scene(components=moved)
+    state = system.at_rest({"frame": frame})
+    state = jm.State(state.position, {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])}, state.time)
+    end = jm.simulate(system, state, made("Midpoint", system, state, True), 0.05, 4, save_every=4).last
+    turned = [0.0, 0.0, np.sin(0.1), np.cos(0.1)]  # it turns freely about its axis
+    np.testing.assert_allclose(end.position["frame"][0], [0.0, 0.0, 0.04, *turned], atol=1e-9)
+    np.testing.assert_allclose(end.velocity["frame"][0], [0.0, 0.0, 0.4, 0.0, 0.0, 1.0], atol=1e-9)
+    with pytest.raises(ValueError, match="moves translations"):
+        scene().at_rest({"frame": frame})
