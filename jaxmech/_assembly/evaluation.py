@@ -70,7 +70,8 @@ class LocalValues:
 
 def evaluate(system: System, state: State, wanted: Wanted) -> LocalValues:
     """Every local matrix, force and Jacobian that is wanted."""
-    system = without_unloaded(with_internal(system, state))
+    # Whoever was given the state has compared its internal variables with the scene (`check_inputs`).
+    system = without_unloaded(with_internal(system, state) if state.internal else system)
     x = kinematics(system, state.position)
     jacobians = {name: mapping_jacobian(system, name, x) for name in sorted(wanted.jacobians)}
     v = _velocities(system, state, x, jacobians)
