@@ -60,7 +60,7 @@ def grasp(unknowns, system, rest, linear_system):
     palm = jnp.stack([x, y, 0.0 * x, 0.0 * x, 0.0 * x, jnp.sin(0.5 * turn), jnp.cos(0.5 * turn)])
     pulled = eqx.tree_at(lambda s: [s.forces[f"{side} cable"].force for side in SIDES], system, [-t[None] for t in tensions])
     start = eqx.tree_at(lambda s: s.position["palm"], rest, palm[None])
-    return jm.kinematics(pulled, jm.static_solve(pulled, start, linear_system, rtol=1e-10))
+    return jm.kinematics(pulled, jm.static_solve(pulled, start, linear_system, rtol=1e-10).state)
 
 
 def misfit(unknowns, gripper):

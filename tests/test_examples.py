@@ -58,7 +58,7 @@ def test_identify_field(tmp_path):
 
 def test_neighbours_share_every_inner_face():
     field = load("identify_field")
-    mesh = field.jm.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+    mesh = field.jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
     pairs, areas = field.neighbours(mesh)
     # 12 tetrahedra have 48 faces; 2 triangles on each of the 10 squares around, the others are shared by two
     assert len(pairs) == (48 - 20) / 2
