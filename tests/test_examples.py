@@ -131,7 +131,7 @@ def test_newmark():
 def test_shallow_arch(tmp_path):
     picture = tmp_path / "arch.png"
     before, after, first = load("shallow_arch").main(steps=4, picture=picture)
-    # Four steps of the exact gradient, nearly all there is to gain: a bifurcation then lies as near to the limit point as one
-    # step of the path, and which of the two is met first is for rounding to say.
+    # Four steps of the exact gradient, nearly all there is to gain: a bifurcation then lies within a step of the
+    # limit point, and which of the two is met first is for rounding to say.
     assert first in ("limit", "bifurcation") and 1.05 < after / before < 1.15
     assert picture.stat().st_size > 10_000
