@@ -1,7 +1,7 @@
 """What moves nodes: a displacement as a function of time."""
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,8 +19,12 @@ class AbstractMotion(AbstractProjectiveConstraint):
     """Moves nodes to `retract(reference, u(t))`; a subclass says what `u` is, by a table over `times`."""
 
     reference: AbstractVar[Parameter]
-    times: AbstractVar[Parameter]
-    components: AbstractVar[tuple[bool, ...] | None]
+    if TYPE_CHECKING:  # fields, which to checkers would come before the table that a subclass adds
+        times: ClassVar[Any]
+        components: ClassVar[Any]
+    else:
+        times: AbstractVar[Parameter]
+        components: AbstractVar[tuple[bool, ...] | None]
 
     is_homogeneous = False
 
