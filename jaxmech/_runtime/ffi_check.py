@@ -7,6 +7,7 @@ import ctypes
 import functools
 import threading
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
@@ -102,3 +103,12 @@ def _handler(frame: int) -> None:
         buffer = word(word(frame + buffers))
         if not differs("Buffer", buffer) and word(buffer + xla.rank) != 1:
             _differences.append(f"a vector of {word(buffer + xla.rank)} axes")
+
+
+def register(target: str, handler: Any) -> bool:
+    """Tell XLA a function of ctypes by this name. Whether it knows it: if its interface is one that can be spoken."""
+    if checked_interface() is None:
+        return False
+    address = ctypes.cast(handler, ctypes.c_void_p).value
+    jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(address), platform="cpu")
+    return True

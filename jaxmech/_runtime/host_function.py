@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from .devices import on_cpu
-from .ffi_check import checked_interface, tells_version
+from .ffi_check import register, tells_version
 from .ffi_frame import argument, new_error, write_result
 from .ffi_layout import interface
 
@@ -57,9 +57,4 @@ def _handler(frame: int) -> int | None:
 
 @functools.cache
 def _registered() -> bool:
-    """Whether XLA knows the handler, which it does if its interface is one that can be spoken."""
-    if checked_interface() is None:
-        return False
-    address = ctypes.cast(_handler, ctypes.c_void_p).value
-    jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(address), platform="cpu")
-    return True
+    return register(_TARGET, _handler)

@@ -19,7 +19,7 @@ import numpy as np
 from .array_types import Array
 from .devices import on_cpu
 from .failure_messages import NUMBERS, describe
-from .ffi_check import checked_interface, tells_version
+from .ffi_check import register, tells_version
 from .ffi_frame import argument, new_error
 from .ffi_layout import interface
 from .jax_internals import unvmap_any
@@ -95,9 +95,4 @@ def _handler(frame: int) -> int | None:
 
 @functools.cache
 def _registered() -> bool:
-    """Whether XLA knows the handler, which it does if its interface is one that can be spoken."""
-    if checked_interface() is None:
-        return False
-    address = ctypes.cast(_handler, ctypes.c_void_p).value
-    jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(address), platform="cpu")
-    return True
+    return register(_TARGET, _handler)

@@ -14,10 +14,10 @@ from ..._model.dynamics import Fields, energy, kinetic_energy, retract, retract_
 from ..._model.subsystem import with_only
 from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
-from ..displaced import combined, displaced
+from ..displaced import combined
 from ..rigid_motions import strain_unless_held
 from .implicit_scheme import AbstractImplicitScheme, extrapolated
-from .momentum_stage import AbstractMomentumStage, Moments, midpoint_end
+from .momentum_stage import AbstractMidpointStage, Moments
 from .stage import Setting
 
 _GAUSS = tuple(np.polynomial.legendre.leggauss(4)[i] / 2 + (1 - i) / 2 for i in range(2))  # on (0, 1)
@@ -56,40 +56,12 @@ class EnergyMomentum(AbstractImplicitScheme):
         return GradientStage(setting, ((1.0, x, v),), predicted)
 
 
-class GradientStage(AbstractMomentumStage):
+class GradientStage(AbstractMidpointStage):
     """That of the midpoint rule, with the correction as a part of its inertia."""
 
     setting: Setting
     before: Moments
     predicted: Fields
-
-    known = None
-
-    @property
-    def scale(self) -> Array:
-        return self.setting.h
-
-    @property
-    def reach(self) -> Array:
-        return self.setting.h
-
-    @property
-    def later(self) -> Array:
-        return self.setting.h
-
-    @property
-    def rates(self) -> tuple[Any, Any, Array]:
-        return 2.0, 1.0, self.setting.h / 2
-
-    def offset(self) -> Fields:
-        return {s: jnp.zeros_like(v) for s, v in self.setting.velocity.items()}
-
-    def state(self, u: Fields) -> State:
-        h = self.setting.h
-        return displaced(self.system, self.setting.start, combined((h / 2, u)), u, h / 2)
-
-    def end(self, u: Fields) -> State:
-        return midpoint_end(self.setting, u)
 
     def inertia(self, u: Fields, at: State) -> Fields:
         plain = super().inertia(u, at)
@@ -138,7 +110,7 @@ class GradientStage(AbstractMomentumStage):
         """The same of the kinetic energy where masses vary: nil of rigid bodies."""
         start, system, h = self.setting.at_start, self.system, self.setting.h
         gained = kinetic_energy(system, end.position, end.velocity) - kinetic_energy(system, start.position, start.velocity)
-        change = combined((-1 / h, AbstractMomentumStage.inertia(self, u, at)))
+        change = combined((-1 / h, AbstractMidpointStage.inertia(self, u, at)))
         supply = self.supply(at)
         assert supply is not None
         return dot(combined((1.0, change), (-1.0, supply)), d) - gained

@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import lineax as lx
 
 from ..._model.dynamics import Fields
@@ -13,30 +12,16 @@ from ..._runtime.array_types import Array
 from ..._sparse.indefinite import kept_tags
 from ..._sparse.preconditioned import PreconditionedOperator
 from ..displaced import combined, displaced
-from .momentum_stage import AbstractMomentumStage, Moments
+from .momentum_stage import AbstractWholeStage, Moments
 from .stage import Setting
 
 
-class EulerStage(AbstractMomentumStage):
+class EulerStage(AbstractWholeStage):
     """`R(v1) = p(x0, v0) - p(x1, v1) + h (f(x1, v1) - C v1 + supply)`; the unknowns are velocities."""
 
     setting: Setting
     damping: Any  # the operator C at the start, or None
     predicted: Fields
-
-    known = None
-
-    @property
-    def scale(self) -> Array:
-        return self.setting.h
-
-    @property
-    def reach(self) -> Array:
-        return self.setting.h
-
-    @property
-    def later(self) -> Array:
-        return self.setting.h
 
     @property
     def rates(self) -> tuple[Any, Any, Array]:
@@ -49,9 +34,6 @@ class EulerStage(AbstractMomentumStage):
     @property
     def before(self) -> Moments:
         return ((1.0, self.setting.start.position, self.setting.start.velocity),)
-
-    def offset(self) -> Fields:
-        return {s: jnp.zeros_like(v) for s, v in self.predicted.items()}
 
     def state(self, u: Fields) -> State:
         h = self.setting.h

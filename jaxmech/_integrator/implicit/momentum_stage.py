@@ -78,16 +78,8 @@ class EndStage(AbstractMomentumStage):
         return (at_end,) if self.known is None else ((self.scale * self.share, self.setting.at_start), at_end)
 
 
-class MidpointStage(AbstractMomentumStage):
-    """`x1 = x0 (+) h u`, forces at `x0 (+) h/2 u` and `u`, `v1 = 2 u - v0` in axes that turn with the bodies.
-
-    The mean of two spins is taken in the body, where it is the spin about the axis that the body turns about: then a free
-    body keeps its kinetic energy with its momentum (Simo and Wong).
-    """
-
-    setting: Setting
-    before: Moments
-    predicted: Fields
+class AbstractWholeStage(AbstractMomentumStage):
+    """A stage that is all of its step, whose forces act for the whole time of it, and whose unknowns move its end alone."""
 
     known = None
 
@@ -100,29 +92,41 @@ class MidpointStage(AbstractMomentumStage):
         return self.setting.h
 
     @property
-    def rates(self) -> tuple[Any, Any, Array]:
-        return 2.0, 1.0, self.setting.h / 2
-
-    @property
     def later(self) -> Array:
         return self.setting.h
 
     def offset(self) -> Fields:
         return {s: jnp.zeros_like(v) for s, v in self.setting.velocity.items()}
 
+
+class AbstractMidpointStage(AbstractWholeStage):
+    """`x1 = x0 (+) h u`, forces at `x0 (+) h/2 u` and `u`, `v1 = 2 u - v0` in axes that turn with the bodies.
+
+    The mean of two spins is taken in the body, where it is the spin about the axis that the body turns about: then a free
+    body keeps its kinetic energy with its momentum (Simo and Wong).
+    """
+
+    @property
+    def rates(self) -> tuple[Any, Any, Array]:
+        return 2.0, 1.0, self.setting.h / 2
+
     def state(self, u: Fields) -> State:
         h = self.setting.h
         return displaced(self.system, self.setting.start, combined((h / 2, u)), u, h / 2)
 
     def end(self, u: Fields) -> State:
-        return midpoint_end(self.setting, u)
+        setting = self.setting
+        d = combined((setting.h, u))
+        v = combined((2.0, u), (-1.0, carried(setting, d)))
+        return with_prescribed_rates(setting.system, displaced(setting.system, setting.start, d, v, setting.h))
 
 
-def midpoint_end(setting: Setting, u: Fields) -> State:
-    """Where the mean velocities `u` lead."""
-    d = combined((setting.h, u))
-    v = combined((2.0, u), (-1.0, carried(setting, d)))
-    return with_prescribed_rates(setting.system, displaced(setting.system, setting.start, d, v, setting.h))
+class MidpointStage(AbstractMidpointStage):
+    """That of the midpoint rule."""
+
+    setting: Setting
+    before: Moments
+    predicted: Fields
 
 
 def carried(setting: Setting, d: Fields) -> Fields:
