@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
+from jaxmech._integrator.trajectory import simulate
 
 pytestmark = pytest.mark.quick
 
@@ -58,8 +59,9 @@ def test_gradient_does_not_depend_on_checkpoints():
     assert gradients[0] != 0
 
 
-def test_reverse_mode_memory_grows_like_the_square_root():
+def test_reverse_mode_memory_grows_like_the_square_root(monkeypatch):
     """16 times the steps: 4 times the checkpoints, 4 times the steps of a chunk; without checkpoints, 16 times."""
+    monkeypatch.setattr(simulate, "MOST_KEPT", 0)
     system, state, integrator = chain(40)
 
     def scratch(steps, every):
@@ -73,6 +75,22 @@ def test_reverse_mode_memory_grows_like_the_square_root():
     few, many = scratch(64, None), scratch(1024, None)
     assert many < 6 * few
     assert many < scratch(1024, 1024) / 4
+
+
+def test_a_short_trajectory_keeps_all_of_its_steps(monkeypatch):
+    system, state, integrator = chain()
+
+    def loops(**options):
+        def end(v):
+            start = eqx.tree_at(lambda s: s.velocity["chain"], state, v)
+            run = jm.simulate(system, start, integrator, DT, 9, save_every=9, throw=False, **options)
+            return run.last.position["chain"].sum()
+
+        return str(jax.make_jaxpr(jax.grad(end))(state.velocity["chain"])).count("scan[")
+
+    assert loops() == loops(checkpoint_every=9) < loops(checkpoint_every=3)
+    monkeypatch.setattr(simulate, "MOST_KEPT", 9)
+    assert loops() == loops(checkpoint_every=3)
 
 
 def test_progress_reaches_the_end(capsys):
