@@ -74,13 +74,13 @@ CONVERGED = 1e-12  # what Newton is asked for: the schemes are compared, not the
 KINDS = [*((name, newton) for name in IMPLICIT for newton in (False, True)), *((name, False) for name in EXPLICIT)]
 
 
-def made(name, system, state, newton):
+def made(name, system, state, newton, rtol=CONVERGED):
     """The scheme of a name, for a scene."""
     if name in EXPLICIT:
         return EXPLICIT[name]()
     kind, options = IMPLICIT[name]
     linear_system = jm.MatrixLinearSystem.build(system, state)
-    return kind(linear_system, newton=newton, **options, **({"rtol": CONVERGED} if newton else {}))
+    return kind(linear_system, newton=newton, **options, **({"rtol": rtol} if newton else {}))
 
 
 def numbers(state):
