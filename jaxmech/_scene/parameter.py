@@ -94,6 +94,18 @@ def nodal_parameter(*, ndim: int = 0, stencil: int = 0, **kwargs: Any) -> Any:
     return eqx.field(converter=as_array, metadata={KIND: ("node", ndim, stencil)}, **kwargs)
 
 
+def named_parameters(**kwargs: Any) -> Any:
+    """Declare numbers of one element by name: a dictionary, each value shared, one per element, or one per Gauss point.
+
+    A value may be a module that declares numbers of its own, vectors and tensors say.
+    """
+
+    def convert(values: Any) -> Any:
+        return {name: as_array(value) for name, value in values.items()} if isinstance(values, dict) else values
+
+    return eqx.field(converter=convert, metadata={KIND: ("element", 0, 0)}, **kwargs)
+
+
 def each_element(**kwargs: Any) -> Any:
     """Declare numbers that every element has of its own: a tuple of arrays, element axis first, of any further axes.
 
