@@ -5,6 +5,7 @@ from ._forcefield.anchored_frames import AnchoredFrames as AnchoredFrames
 from ._forcefield.anchored_springs import AnchoredSprings as AnchoredSprings
 from ._forcefield.base import AbstractEnergyForceField as AbstractEnergyForceField
 from ._forcefield.base import AbstractForceField as AbstractForceField
+from ._forcefield.beam import Beam as Beam
 from ._forcefield.capacity import Capacity as Capacity
 from ._forcefield.constant_force import ConstantForce as ConstantForce
 from ._forcefield.constant_torque import ConstantTorque as ConstantTorque
@@ -16,6 +17,7 @@ from ._forcefield.hexahedron import HexahedronFEM as HexahedronFEM
 from ._forcefield.penalty_plane import PenaltyPlane as PenaltyPlane
 from ._forcefield.pressure import Pressure as Pressure
 from ._forcefield.quad import QuadFEM as QuadFEM
+from ._forcefield.section import Section as Section
 from ._forcefield.springs import Springs as Springs
 from ._forcefield.tetrahedron import TetrahedronFEM as TetrahedronFEM
 from ._forcefield.traction import Traction as Traction
