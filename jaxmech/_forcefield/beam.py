@@ -11,7 +11,7 @@ from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid3
-from .._scene.parameter import check_range, is_concrete, nodal_parameter
+from .._scene.parameter import check_parameters, check_range, is_concrete, nodal_parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
 from .section import Section
@@ -53,6 +53,7 @@ class Beam(AbstractEnergyForceField):
         if len(self.on) != 1 or self.on[0].nodes.ndim != 2 or self.on[0].nodes.shape[1] != 2:
             raise ValueError(f"Beam: on must be (state, pairs of frames), got nodes of shape {self.on[0].nodes.shape}.")
         check_instance("Beam", "section", self.section, Section)
+        check_parameters(self, self.on)
         if self.rest.ndim != 2 or self.rest.shape[1] != 7:
             raise ValueError(f"Beam: rest has shape {self.rest.shape}, expected frames (nodes, 7).")
         check_range(self, rest=(self.rest, have_unit_quaternions, "frames with quaternions of unit length"))

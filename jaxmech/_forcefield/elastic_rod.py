@@ -12,7 +12,7 @@ from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.dof import Vec1, Vec3
 from .._scene.internal import internal
-from .._scene.parameter import check_range, each_element, parameter
+from .._scene.parameter import check_parameters, check_range, each_element, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField, Arrays
 from .section import Section
@@ -59,12 +59,20 @@ class ElasticRod(AbstractEnergyForceField):
                 f"{[s.nodes.shape for s in self.on]}."
             )
         check_instance("ElasticRod", "section", self.section, Section)
+        check_parameters(self, self.on)
+        for name in ("length", "curvature"):
+            if getattr(self, name).shape[-1:] != (2,):
+                raise ValueError(f"ElasticRod: {name} has shape {getattr(self, name).shape}, expected 2 numbers.")
+        if len(self.share) > 1 or any(a.shape[1:] != (2,) for a in self.share):
+            raise ValueError(f"ElasticRod: share has shapes {[a.shape for a in self.share]}, expected one array (e, 2).")
         check_range(self, length=(self.length, lambda x: x > 0, "positive"))
 
     @classmethod
     def chain(cls, points: str, angles: str, rest: Any, section: Section, *, normal: Any = None) -> "ElasticRod":
         """The rod whose natural shape is the line of `rest` `(n, 3)` [m], not twisted; `normal` `(3,)`: where y of the
         section is on the first edge, less its part along it (the coordinate axis furthest from it unless given)."""
+        check_instance("ElasticRod.chain", "points", points, str)
+        check_instance("ElasticRod.chain", "angles", angles, str)
         real_array("ElasticRod.chain", "rest", rest)
         x = np.asarray(rest, float)
         if x.ndim != 2 or x.shape[1] != 3 or len(x) < 3:

@@ -14,7 +14,7 @@ from .._runtime.argument_checks import check_choice, check_instance
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.dof import Vec3
-from .._scene.parameter import check_range, is_concrete, nodal_parameter, parameter
+from .._scene.parameter import check_parameters, check_range, is_concrete, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
 
@@ -55,6 +55,7 @@ class HingeBending(AbstractEnergyForceField):
         if len(self.on) != 1 or nodes.ndim != 2 or nodes.shape[1] != 4:
             raise ValueError(f"HingeBending: on must be (state, (e, 4)), got nodes of shape {nodes.shape}.")
         check_choice("HingeBending", "model", self.model, _MODELS)
+        check_parameters(self, self.on)
         check_range(self, stiffness=(self.stiffness, lambda k: k >= 0, "at least 0"))
         if self.rest.ndim != 2 or self.rest.shape[1] != 3:
             raise ValueError(f"HingeBending: rest has shape {self.rest.shape}, expected (nodes, 3).")

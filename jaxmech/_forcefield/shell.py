@@ -11,7 +11,7 @@ from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.dof import Rigid3
-from .._scene.parameter import check_range, is_concrete, nodal_parameter, parameter
+from .._scene.parameter import check_parameters, check_range, is_concrete, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
 from .shell_triangle import bending_energy, membrane_energy
@@ -52,6 +52,7 @@ class Shell(AbstractEnergyForceField):
         nodes = self.on[0].nodes
         if len(self.on) != 1 or nodes.ndim != 2 or nodes.shape[1] != 3:
             raise ValueError(f"Shell: on must be (state, triangles), got nodes of shape {nodes.shape}.")
+        check_parameters(self, self.on)
         if self.rest.ndim != 2 or self.rest.shape[1] != 7:
             raise ValueError(f"Shell: rest has shape {self.rest.shape}, expected frames (nodes, 7).")
         check_range(self, rest=(self.rest, have_unit_quaternions, "frames with quaternions of unit length"))
