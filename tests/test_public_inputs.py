@@ -212,6 +212,10 @@ FAIR = {
     ("ElasticRod", "curvature"): {"an axis more", "nodes out of range"},
     ("ElasticRod", "share"): {"negative"},
     **{(name, "dissipation"): {"a function"} for name in ("FieldEnergy", "FieldEnergy.from_mesh")},
+    **{(name, of): {"a function"} for name in ("WeakForm", "WeakForm.from_mesh") for of in ("flux", "source")},
+    **{("Section", name): {"nothing", "an axis more"} for name in ("axial", "shear", "torsion", "bending")},
+    **{("Section.circle", name): {"nothing"} for name in ("radius", "young", "poisson")},
+    **{("Section.rectangle", name): {"nothing"} for name in ("width", "height", "young", "poisson")},
     # One value for all elements.
     **{(name, "mass"): {"huge", "a fraction"} for name in ("DiagonalMass",)},
     **{("TubularMapping", "angle"): {"huge", "a fraction"}, ("BeamMapping", "place"): {"a fraction"}},

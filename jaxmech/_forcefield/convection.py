@@ -18,7 +18,7 @@ from .flux import check_faces, scalars_only
 
 
 class Convection(AbstractEnergyForceField):
-    """`E = h/2 integral of (u - u_ext)^2 dA`: Robin's boundary condition `k du/dn = -h (u - u_ext)`.
+    """`E = h/2 integral of (u - u_ext)^2 dA` [J K/s]: Robin's boundary condition `k du/dn = -h (u - u_ext)`.
 
     `coefficient` `h` [W/(m^2 K)], `ambient` `u_ext` [K]: each shared, or one per face. Raises `ValueError` for a negative
     coefficient, faces of another number of nodes, or a state of more than one component.

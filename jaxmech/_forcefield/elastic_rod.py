@@ -63,8 +63,8 @@ class ElasticRod(AbstractEnergyForceField):
         for name in ("length", "curvature"):
             if getattr(self, name).shape[-1:] != (2,):
                 raise ValueError(f"ElasticRod: {name} has shape {getattr(self, name).shape}, expected 2 numbers.")
-        if len(self.share) > 1 or any(a.shape[1:] != (2,) for a in self.share):
-            raise ValueError(f"ElasticRod: share has shapes {[a.shape for a in self.share]}, expected one array (e, 2).")
+        if len(self.share) > 1 or any(getattr(a, "shape", ())[1:] != (2,) for a in self.share):
+            raise ValueError(f"ElasticRod: share must be one array of shape (e, 2), got {self.share!r:.80}.")
         check_range(self, length=(self.length, lambda x: x > 0, "positive"))
 
     @classmethod

@@ -17,7 +17,7 @@ from .base import AbstractEnergyForceField, Arrays
 from .field_points import AbstractFieldTerm, at_points, check_cells, check_fields, nodal, nodal_matrix, stencils_of
 
 
-class FieldEnergy(AbstractEnergyForceField, AbstractFieldTerm):
+class FieldEnergy(AbstractFieldTerm, AbstractEnergyForceField):
     """`E = sum_q w_q psi(u, du/dX, X, parameters)` over the cells of a mesh: heat, diffusion, elasticity of one's own.
 
     `density` `psi` [J/m^3] (per area or length on surfaces and lines) of the value `u` and the gradient `du/dX` [1/m] of a

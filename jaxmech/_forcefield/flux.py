@@ -18,7 +18,7 @@ from .base import AbstractEnergyForceField
 
 
 class Flux(AbstractEnergyForceField):
-    """A given flux into a scalar field, `E = -integral of q u dA`: Neumann's boundary condition `k du/dn = q`.
+    """A given flux into a scalar field, `E = -integral of q u dA` [J K/s]: Neumann's boundary condition `k du/dn = q`.
 
     `flux` `q` [W/m^2 of heat], positive into the body: shared, or one per face. On cells of the whole dimension it is a
     source [W/m^3]. Traction is the same for positions. Raises `ValueError` for faces of another number of nodes, or a

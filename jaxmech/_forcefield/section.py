@@ -65,6 +65,8 @@ def _sizes(**values: Any) -> list[Array]:
     found = []
     for name, value in values.items():
         check_real("Section", name, value := as_array(value))
+        if value.ndim > 1:
+            raise ValueError(f"Section: {name} has shape {value.shape}, expected a number, or one per element (e,).")
         if is_concrete(value) and not (np.asarray(value) > (-1 if name == "poisson" else 0)).all():
             raise ValueError(f"Section: {name} must be positive, got {np.asarray(value)!r:.80}.")
         if is_concrete(value) and name == "poisson" and not (np.asarray(value) <= 0.5).all():

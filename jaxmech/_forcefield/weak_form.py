@@ -19,11 +19,11 @@ from .field_points import AbstractFieldTerm, at_points, check_cells, check_field
 Function = Callable[..., Any] | None
 
 
-class WeakForm(AbstractForceField, AbstractFieldTerm):
+class WeakForm(AbstractFieldTerm, AbstractForceField):
     """`f_a = sum_q w_q (q . dN_a/dX + s N_a)`: the weak form of `-div q + s`, for what has no energy.
 
-    `flux` `q(u, du/dX, X, parameters)` is what flows along `+X`, `(d,)` or `(c, d)` [W/m^2 of heat; of momentum minus the
-    first Piola stress, Pa]; `source` `s(...)` what is supplied, a number or `(c,)` [W/m^3, N/m^3]; either may be None. Of
+    `flux` `q(u, du/dX, X, parameters)` is what flows along `+X`, `(d,)` or `(c, d)` [W/m^2]; of momentum, minus the first
+    Piola stress [Pa]. `source` `s(...)` is what is supplied, a number or `(c,)` [W/m^3, N/m^3]. Either may be None; of
     several states both return tuples, with None for nothing. Transport with a velocity `w` is `q = w u` (or
     `s = -w . grad u`), conduction `q = -k grad u`: where cells are long compared with `k / |w|`, add diffusion along `w`.
     Values, gradients, `parameters` and `degree` as in `FieldEnergy`. Its tangent is not symmetric, and nothing claims that
