@@ -64,16 +64,16 @@ def build(name: str) -> Scene:
 
 def perturbed(system: jm.System, state: jm.State, amount: float, rng: np.random.Generator) -> jm.State:
     """Every node moved in its chart, and given a velocity."""
-    position, velocity = {}, {}
+    position, halfway, velocity = {}, {}, {}
     for name, x in state.position.items():
         d = rng.uniform(-1, 1, state.velocity[name].shape)
         position[name] = jax.vmap(system.dofs[name].retract)(x, jnp.asarray(amount * d))
+        halfway[name] = jax.vmap(system.dofs[name].retract)(x, jnp.asarray(0.5 * amount * d))
         velocity[name] = jnp.asarray(rng.uniform(-1, 1, d.shape))
     moved = dataclasses.replace(state, position=position, velocity=velocity, time=jnp.asarray(0.3))
     if not state.internal:
         return moved
     # What is remembered is of another place than this one, so that flow goes on from here.
-    halfway = {s: 0.5 * (x + position[s]) for s, x in state.position.items()}
     past = jm.integrator.accepted(system, state, dataclasses.replace(moved, position=halfway), 0.1)
     return dataclasses.replace(moved, internal=past.internal)
 

@@ -22,9 +22,10 @@ class ElasticRod(AbstractEnergyForceField):
     """A discrete elastic rod [J]: stretch `EA/2 sum L e^2`, and at every inner point, of `l` its share of the length,
     `(EI_z (k_z - k0_z)^2 + EI_y (k_y - k0_y)^2 + GJ (m - m0)^2) / (2 l)`.
 
-    `k` is the curvature binormal `2 e0 x e1 / (|e0||e1| + e0 . e1)` in the mean material axes of the two edges, `m` the
-    twist from one edge to the next: the difference of the angles, and the turn of a frame carried along without twist. An
-    element is an inner point: `on=((points, (e, 3)), (angles, (e, 2)))`, of `Vec3` and, one for each edge, of `Vec1` [rad].
+    `k` is the curvature binormal `2 e0 x e1 / (|e0||e1| + e0 . e1)` in the material axes of either edge (the mean of both
+    energies is taken), `m` the twist from one edge to the next: the difference of the angles, and the turn of a frame
+    carried along without twist. An element is an inner point: `on=((points, (e, 3)), (angles, (e, 2)))`, of `Vec3` and, one
+    for each edge, of `Vec1` [rad].
     The material turns by the angle from reference axes, which are remembered, and carried along without twist whenever a
     step is accepted; within a step no edge may turn round. `chain` makes the elements of a line of points. `length` `(2,)`
     [m], `curvature` `(2,)` and `natural_twist` [rad]: the natural shape. Shear stiffness does not count.
@@ -96,7 +97,7 @@ class ElasticRod(AbstractEnergyForceField):
         share = np.where((edges > 0) & (edges < len(chords) - 1), 0.5, 1.0)
         on = ((points, np.stack([inner, inner + 1, inner + 2], 1)), (angles, edges))
         of = {"tangents": tangents[edges], "directors": np.stack(directors)[edges]}
-        natural = jax.vmap(_curvature)(*(jnp.asarray(a) for a in (chords[edges], of["directors"])))
+        natural = jax.vmap(_curvature)(*(jnp.asarray(a) for a in (chords[edges], of["directors"])))[:, 0]
         return cls(on, section, lengths[edges], natural, 0.0, (share,), **of)
 
     def check_dofs(self, dofs: Any) -> None:
@@ -113,7 +114,8 @@ class ElasticRod(AbstractEnergyForceField):
         stretch = jax.vmap(safe_length)(edges) / self.length - 1
         share = self.share[0] if self.share else jnp.ones(2)
         stored = 0.5 * section.axial * jnp.sum(share * self.length * stretch**2)
-        return stored + (jnp.sum(section.bending * bend**2) + section.torsion * turn**2) / (2 * l)
+        bending = 0.5 * jnp.sum(section.bending * bend**2)  # the mean of two edges
+        return stored + (bending + section.torsion * turn**2) / (2 * l)
 
     def element_update(self, x: Arrays, v: Arrays) -> dict[str, Array]:
         del v
@@ -138,9 +140,9 @@ def carried(v: Float[Array, "3"], a: Float[Array, "3"], b: Float[Array, "3"]) ->
     return v + once + jnp.cross(axis, once) / (1 + a @ b)
 
 
-def _curvature(edges: Float[Array, "2 3"], y: Float[Array, "2 3"]) -> Float[Array, "2"]:
-    """The curvature binormal in the mean of the material axes y and z of two edges [rad]."""
+def _curvature(edges: Float[Array, "2 3"], y: Float[Array, "2 3"]) -> Float[Array, "2 2"]:
+    """The curvature binormal in the axes y and z of either edge [rad]; the same in both where nothing is twisted."""
     sizes = jax.vmap(safe_length)(edges)
     binormal = 2 * jnp.cross(edges[0], edges[1]) / (sizes[0] * sizes[1] + edges[0] @ edges[1])
     z = jnp.cross(edges / sizes[:, None], y)
-    return jnp.stack([0.5 * binormal @ (y[0] + y[1]), 0.5 * binormal @ (z[0] + z[1])])
+    return jnp.stack([y @ binormal, z @ binormal], axis=1)

@@ -76,7 +76,7 @@ def bending_energy(X: Float[Array, "3 2"], turns: Float[Array, "3 2"], young: Ar
     along = jnp.sum(edges * both, axis=1, keepdims=True) / jnp.sum(edges**2, axis=1, keepdims=True) * edges
     values = jnp.concatenate([beta, 0.5 * both - 0.75 * along])
     points, weights = _QUADRATIC.quadrature(2)
-    slopes = jnp.asarray(_QUADRATIC.shape_gradients(points), X.dtype) @ inverse(X.T @ _LINEAR_SLOPES.astype(X.dtype))
+    slopes = jnp.asarray(_QUADRATIC.shape_gradients(points), X.dtype) @ inverse(X.T @ jnp.asarray(_LINEAR_SLOPES, X.dtype))
     gradient = jnp.einsum("ka,qkb->qab", values, slopes)
     cross = gradient[:, 0, 1] + gradient[:, 1, 0]
     curvature = jnp.stack([gradient[:, 0, 0], gradient[:, 1, 1], cross], axis=1)
@@ -85,4 +85,5 @@ def bending_energy(X: Float[Array, "3 2"], turns: Float[Array, "3 2"], young: Ar
 
 def _slopes(X: Float[Array, "3 2"]) -> Float[Array, "3 2"]:
     """Gradients of the linear shape functions."""
-    return _LINEAR_SLOPES.astype(X.dtype) @ inverse(X.T @ _LINEAR_SLOPES.astype(X.dtype))
+    linear = jnp.asarray(_LINEAR_SLOPES, X.dtype)
+    return linear @ inverse(X.T @ linear)

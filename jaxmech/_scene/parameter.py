@@ -103,7 +103,7 @@ def named_parameters(**kwargs: Any) -> Any:
     def convert(values: Any) -> Any:
         return {name: as_array(value) for name, value in values.items()} if isinstance(values, dict) else values
 
-    return eqx.field(converter=convert, metadata={KIND: ("element", 0, 0)}, **kwargs)
+    return eqx.field(converter=convert, metadata={KIND: ("named", 0, 0)}, **kwargs)
 
 
 def each_element(**kwargs: Any) -> Any:
@@ -223,6 +223,7 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
         # JAX takes None for an empty subtree: no leaf of it would be checked.
         kind = field.metadata.get(KIND)
         optional = kind is not None and (kind[0] == "each" or (value is None and field.default is None))
+        optional = optional or (kind is not None and kind[0] == "named" and value == {})
         if kind is not None and not jax.tree.leaves(value) and not optional:
             raise TypeError(f"{owner}: {name} must be a number or an array, got {value!r:.80}.")
     for path, leaf in leaves_with_paths(component)[0]:

@@ -26,7 +26,7 @@ def displacements(mesh, shell, constraints, forces):
     start = system.at_rest({"f": shell.rest})
     linear_system = jm.MatrixLinearSystem.build(system, start, jm.Terms(mass=False, damping=False))
     problem = jm.solver.static_problem(system, start, linear_system)
-    d = np.linalg.solve(np.asarray(problem.A.to_dense()), np.asarray(problem.b["f"]).ravel())
+    d = np.linalg.solve(np.asarray(problem.A.as_matrix()), np.asarray(problem.b["f"]).ravel())
     return d.reshape(-1, 6)
 
 
