@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._math.rotation import have_unit_quaternions, quaternion_conjugate, quaternion_log, quaternion_product, rotation_matrix
+from .._math.small_matrix import adjugate
 from .._mesh.mesh import Mesh
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
@@ -79,40 +81,57 @@ class Shell(AbstractEnergyForceField):
             raise ValueError("Shell acts on Rigid3 frames.")
 
     def element_energy(self, x: Float[Array, "3 7"]) -> Scalar:
-        E0 = edge_axes(self.rest[:, :3])
-        X = (self.rest[:, :3] - jnp.mean(self.rest[:, :3], axis=0)) @ E0[:, :2]
-        E = edge_axes(x[:, :3])
-        now = (x[:, :3] - jnp.mean(x[:, :3], axis=0)) @ E[:, :2]
-        E = E @ _turn_out_of(now, X)
-        u = (x[:, :3] - jnp.mean(x[:, :3], axis=0)) @ E[:, :2] - X
-        turns = jnp.stack([E.T @ _turned(a, b, E @ E0.T) for a, b in zip(self.rest, x, strict=True)])
+        E0, E = edge_axes(self.rest[:, :3]), edge_axes(x[:, :3])
+        X = _about_middle(self.rest) @ E0[:, :2]
+        E = E @ _turn_from(X, _about_middle(x) @ E[:, :2])
+        u = _about_middle(x) @ E[:, :2] - X
+        turns = _turns_beside(E @ E0.T, self.rest[:, 3:], x[:, 3:]) @ E
         plane = membrane_energy(X, u, turns[:, 2], self.young, self.poisson)
         plate = bending_energy(X, turns[:, :2], self.young, self.poisson)
         return self.thickness * plane + self.thickness**3 / 12 * plate
 
 
+def _table() -> np.ndarray:
+    """`e_ijk`, with which vector products are products of matrices: few operations, however often differentiated."""
+    table = np.zeros((3, 3, 3))
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        table[i, j, k], table[i, k, j] = 1.0, -1.0
+    return table
+
+
+_CROSS = _table()
+_TURN_PLANE = np.stack([np.diag([1.0, 1.0, 0.0]), -_CROSS[2], np.diag([0.0, 0.0, 1.0])])  # times cosine, sine, 1
+
+
+def _about_middle(x: Float[Array, "3 7"]) -> Float[Array, "3 3"]:
+    return x[:, :3] - jnp.mean(x[:, :3], axis=0)
+
+
 def edge_axes(x: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
     """Orthonormal axes as columns: along the first edge, in the plane, and along the normal."""
-    first, normal = x[1] - x[0], jnp.cross(x[1] - x[0], x[2] - x[0])
-    first, normal = first / jnp.sqrt(first @ first), normal / jnp.sqrt(normal @ normal)
-    return jnp.stack([first, jnp.cross(normal, first), normal], axis=1)
+    edges = x[1:] - x[0]
+    cross = jnp.asarray(_CROSS.reshape(3, 9), x.dtype)
+    normal = cross @ (edges[0][:, None] * edges[1]).reshape(9)
+    pair = jnp.stack([edges[0], normal])
+    pair = pair / jnp.sqrt(jnp.sum(pair**2, axis=1, keepdims=True))
+    second = cross @ (pair[1][:, None] * pair[0]).reshape(9)
+    return jnp.stack([pair[0], second, pair[1]], axis=1)
 
 
-def _turn_out_of(now: Float[Array, "3 2"], X: Float[Array, "3 2"]) -> Float[Array, "3 3"]:
+def _turn_from(X: Float[Array, "3 2"], now: Float[Array, "3 2"]) -> Float[Array, "3 3"]:
     """The turn about the normal that a plane triangle has made, as the polar decomposition tells it."""
-    X, now = X[1:] - X[0], now[1:] - now[0]
-    inverse = jnp.array([[X[1, 1], -X[0, 1]], [-X[1, 0], X[0, 0]]])  # times the determinant, which is positive
-    F = (inverse @ now).T
-    c, s = F[0, 0] + F[1, 1], F[1, 0] - F[0, 1]
-    size = jnp.sqrt(c * c + s * s)
-    c, s, o, i = c / size, s / size, jnp.zeros_like(c), jnp.ones_like(c)
-    return jnp.array([[c, -s, o], [s, c, o], [o, o, i]])
+    F = (now[1:] - now[0]).T @ adjugate((X[1:] - X[0]).T)  # times the determinant, which is positive
+    parts = jnp.stack([F[0, 0] + F[1, 1], F[1, 0] - F[0, 1]])
+    parts = parts / jnp.sqrt(parts @ parts)
+    table = jnp.asarray(_TURN_PLANE, X.dtype)
+    return parts[0] * table[0] + parts[1] * table[1] + table[2]
 
 
-def _turned(rest: Float[Array, "7"], x: Float[Array, "7"], R: Float[Array, "3 3"]) -> Float[Array, "3"]:
-    """The rotation vector of a node, in axes of the world, beside the turn `R` of its element."""
-    q = quaternion_product(x[3:], quaternion_conjugate(rest[3:]))
-    left = rotation_matrix(q) @ R.T
-    w = 0.5 * jnp.sqrt(1 + left[0, 0] + left[1, 1] + left[2, 2])
-    vector = jnp.stack([left[2, 1] - left[1, 2], left[0, 2] - left[2, 0], left[1, 0] - left[0, 1]])
-    return quaternion_log(jnp.concatenate([vector / (4 * w), w[None]]))
+def _turns_beside(R: Float[Array, "3 3"], rest: Float[Array, "3 4"], q: Float[Array, "3 4"]) -> Float[Array, "3 3"]:
+    """The rotation vectors of the nodes beside the turn `R` of their element, in axes of the world."""
+    turned = jax.vmap(quaternion_product)(q, jax.vmap(quaternion_conjugate)(rest))
+    left = jax.vmap(rotation_matrix)(turned) @ R.T
+    w = 0.5 * jnp.sqrt(1 + jnp.trace(left, axis1=1, axis2=2))[:, None]
+    vector = left.reshape(3, 9) @ jnp.asarray(-_CROSS.reshape(3, 9).T, q.dtype)
+    return jax.vmap(quaternion_log)(jnp.concatenate([vector / (4 * w), w], axis=1))

@@ -13,15 +13,15 @@ from .._runtime.array_types import Array, Float, Scalar
 _ALPHA, _BETAS = 1.5, np.array([[1.0, 2.0, 1.0], [0.0, 1.0, -1.0], [-1.0, -1.0, -2.0]])  # of the template called OPT
 # The strains along the edges 21, 32 and 13 at a corner are made of the turns by these, turned with the corners.
 _CORNERS = np.stack([np.roll(np.roll(_BETAS, k, axis=0), k, axis=1) for k in range(3)])
+_PLANE_STRESS = np.diag([1.0, 1.0, 0.5]), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -0.5]])
 _QUADRATIC = reference_element("triangle6")
 _LINEAR_SLOPES = np.array([[-1.0, -1.0], [1.0, 0.0], [0.0, 1.0]])
 
 
 def plane_stress(young: Array, poisson: Array) -> Float[Array, "3 3"]:
     """Stresses `(xx, yy, xy)` of strains `(xx, yy, 2 xy)` [Pa]."""
-    zero, one = jnp.zeros_like(poisson), jnp.ones_like(poisson)
-    rows = jnp.array([[one, poisson, zero], [poisson, one, zero], [zero, zero, (1 - poisson) / 2]])
-    return young / (1 - poisson**2) * rows
+    alone, shared = (jnp.asarray(a, jnp.result_type(young)) for a in _PLANE_STRESS)
+    return young / (1 - poisson**2) * (alone + poisson * shared)
 
 
 def _area(X: Float[Array, "3 2"]) -> Scalar:
@@ -52,14 +52,10 @@ def membrane_energy(
 
 def _of_turns(X: Float[Array, "3 2"], area: Scalar) -> Float[Array, "3 3"]:
     """The mean strain of unit turns of the corners, but for the factor alpha."""
-    (x, y), columns = X.T, []
-    for i in range(3):
-        j, k = (i + 1) % 3, (i + 2) % 3
-        xx = (y[j] - y[k]) * (2 * y[i] - y[j] - y[k])
-        yy = (x[k] - x[j]) * (x[k] + x[j] - 2 * x[i])
-        xy = 2 * ((x[k] - x[i]) * (y[i] - y[k]) - (x[i] - x[j]) * (y[j] - y[i]))
-        columns.append(jnp.stack([xx, yy, xy]) / (12 * area))
-    return jnp.stack(columns, axis=1)
+    ahead, behind = jnp.roll(X, -1, axis=0) - X, jnp.roll(X, -2, axis=0) - X
+    across, both = ahead - behind, ahead + behind  # xy: 2 (behind_x (-behind_y) - (-ahead_x) ahead_y)
+    xy = 2 * (ahead[:, 0] * ahead[:, 1] - behind[:, 0] * behind[:, 1])
+    return jnp.stack([-across[:, 1] * both[:, 1], -across[:, 0] * both[:, 0], xy]) / (12 * area)
 
 
 def bending_energy(X: Float[Array, "3 2"], turns: Float[Array, "3 2"], young: Array, poisson: Array) -> Scalar:
