@@ -5,6 +5,7 @@ from ._mesh.faces import boundary_of as boundary_of
 from ._mesh.faces import hexahedra_to_quads as hexahedra_to_quads
 from ._mesh.faces import tetrahedra_to_triangles as tetrahedra_to_triangles
 from ._mesh.faces import triangles_to_edges as triangles_to_edges
+from ._mesh.frames import frames_along as frames_along
 from ._mesh.io import read_mesh as read_mesh
 from ._mesh.io import write_mesh as write_mesh
 from ._mesh.mesh import Mesh as Mesh

@@ -135,3 +135,26 @@ def test_shallow_arch(tmp_path):
     # limit point, and which of the two is met first is for rounding to say.
     assert first in ("limit", "bifurcation") and 1.05 < after / before < 1.15
     assert picture.stat().st_size > 10_000
+
+
+def test_heated_strip(tmp_path):
+    picture = tmp_path / "strip.png"
+    down, theory = load("heated_strip").main(cells=(4, 1), picture=picture)
+    assert down == pytest.approx(theory, rel=5e-3)  # what is left of the transient after ten time constants
+    assert picture.stat().st_size > 10_000
+
+
+def test_buckling_rod(tmp_path):
+    picture = tmp_path / "rod.png"
+    critical, error = load("buckling_rod").main(elements=8, steps=25, picture=picture)
+    assert critical == pytest.approx(1.0, abs=2e-3)
+    assert error < 5e-3  # [m], of a rod of one metre
+    assert picture.stat().st_size > 10_000
+
+
+def test_snapping_shell(tmp_path):
+    picture = tmp_path / "roof.png"
+    first, last = load("snapping_shell").main(n=4, steps=40, picture=picture)
+    assert first == pytest.approx(2200, rel=0.05)  # [N]; published curves lie near 2.2 kN
+    assert last < 0.5 * first
+    assert picture.stat().st_size > 10_000

@@ -150,6 +150,7 @@ def attempt(call, name, value):
 SIGNED = {
     *("force", "torque", "point", "pressure", "traction", "normal", "direction", "anchor", "reference", "displacements"),
     *("velocities", "accelerations", "start", "start_velocity"),
+    *("ambient", "carried_twist", "curvature", "directors", "flux", "natural_twist", "tangents", "tension"),
     *(
         "local",
         "local_a",
@@ -205,6 +206,16 @@ FAIR = {
     ("FunctionMapping", "numbers"): {"nodes out of range"},
     ("LineSetSkinningMapping", "place"): {"negative", "nodes out of range"},
     ("assemble", "each"): {"nodes out of range"},
+    # Points that no element needs; numbers of each element; axes of a rod.
+    **{(name, "rest"): {"a row less"} for name in ("Bar", "Beam", "ElasticRod.chain", "HingeBending", "Shell")},
+    **{("ElasticRod", name): {"an axis more"} for name in ("length", "tangents", "directors")},
+    ("ElasticRod", "curvature"): {"an axis more", "nodes out of range"},
+    ("ElasticRod", "share"): {"negative"},
+    **{(name, "dissipation"): {"a function"} for name in ("FieldEnergy", "FieldEnergy.from_mesh")},
+    **{(name, of): {"a function"} for name in ("WeakForm", "WeakForm.from_mesh") for of in ("flux", "source")},
+    **{("Section", name): {"nothing", "an axis more"} for name in ("axial", "shear", "torsion", "bending")},
+    **{("Section.circle", name): {"nothing"} for name in ("radius", "young", "poisson")},
+    **{("Section.rectangle", name): {"nothing"} for name in ("width", "height", "young", "poisson")},
     # One value for all elements.
     **{(name, "mass"): {"huge", "a fraction"} for name in ("DiagonalMass",)},
     **{("TubularMapping", "angle"): {"huge", "a fraction"}, ("BeamMapping", "place"): {"a fraction"}},

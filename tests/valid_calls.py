@@ -95,13 +95,21 @@ def element(x: jax.Array) -> jax.Array:
 
 
 # The states of the scene that components are put into, and of what kind a mapping makes its child.
-DOFS = {"box": jm.Vec3(), "plate": jm.Vec2(), "frame": jm.Rigid3(), "flat": jm.Rigid2(), "angle": jm.Vec1()}
+DOFS = {
+    "box": jm.Vec3(),
+    "plate": jm.Vec2(),
+    "frame": jm.Rigid3(),
+    "flat": jm.Rigid2(),
+    "angle": jm.Vec1(),
+    "heat": jm.Vec1(),
+}
 POSITIONS = {
     "box": np.asarray(BOX.points),
     "plate": np.asarray(PLATE.points),
     "frame": FRAME,
     "flat": np.zeros((4, 3)),
     "angle": np.zeros((2, 1)),
+    "heat": np.zeros((4, 1)),
 }
 _MEASURES = (
     jm.mapping.AreaMapping,
@@ -504,6 +512,122 @@ call("Triplets", states=("row", "tips"), rows=np.array([0]), columns=np.array([0
 for _name in ("assemble", "to_bcoo", "to_dense"):
     method(f"Triplets.{_name}", triplets, shape=(1, 1))
 method("Triplets.to_scipy", triplets, shape=(1, 1), format="coo")
+
+# --- fields and structures -------------------------------------------------------------
+
+EDGES = PLATE.boundary()
+LINE = np.asarray(FRAME) + np.arange(8)[:, None] * np.eye(7)[0]
+SECTION = jm.force.Section(axial=1.0, shear=[1.0, 1.0], torsion=1.0, bending=[1.0, 1.0])
+
+
+def density(u: jax.Array, slope: jax.Array, x: jax.Array, p: dict[str, jax.Array]) -> jax.Array:
+    return jnp.sum(u**2)
+
+
+def flux(u: jax.Array, slope: jax.Array, x: jax.Array, p: dict[str, jax.Array]) -> jax.Array:
+    return slope
+
+
+_CELLS = {"rest": np.asarray(PLATE.points), "kind": "triangle"}
+_FACES = {"on": ("heat", EDGES.cells), "rest": np.asarray(PLATE.points), "kind": "edge"}
+_OF_FACES = {"state": "heat", "surface": EDGES}
+CALLS_OF_FIELDS = {
+    "FieldEnergy": {
+        "on": ("plate", PLATE.cells),
+        "density": density,
+        "parameters": {"k": 1.0},
+        "dissipation": density,
+        "degree": "mass",
+        **_CELLS,
+    },
+    "FieldEnergy.from_mesh": {
+        "state": "plate",
+        "mesh": PLATE,
+        "density": density,
+        "parameters": {"k": 1.0},
+        "dissipation": density,
+        "degree": "mass",
+    },
+    "WeakForm": {
+        "on": ("plate", PLATE.cells),
+        "flux": flux,
+        "source": lambda u, slope, x, p: u,
+        "parameters": {"k": 1.0},
+        "degree": 2,
+        **_CELLS,
+    },
+    "WeakForm.from_mesh": {
+        "state": "plate",
+        "mesh": PLATE,
+        "flux": flux,
+        "source": lambda u, slope, x, p: u,
+        "parameters": {"k": 1.0},
+        "degree": 2,
+    },
+    "Capacity": {"on": ("heat", PLATE.cells), "capacity": 1.0, **_CELLS},
+    "Capacity.from_mesh": {"state": "heat", "mesh": PLATE, "capacity": 1.0},
+    "Flux": {"flux": 1.0, **_FACES},
+    "Flux.from_mesh": {"flux": 1.0, **_OF_FACES},
+    "Convection": {"coefficient": 1.0, "ambient": 1.0, **_FACES},
+    "Convection.from_mesh": {"coefficient": 1.0, "ambient": 1.0, **_OF_FACES},
+    "AbsorbingBoundary": {"impedance": 1.0, "shear_impedance": 0.5, **_FACES},
+    "AbsorbingBoundary.from_mesh": {"impedance": 1.0, "shear_impedance": 0.5, **_OF_FACES},
+    "Bar": {
+        "on": ("box", [[0, 1], [1, 2]]),
+        "rest": np.asarray(BOX.points),
+        "axial": 1.0,
+        "tension": 0.1,
+        "strain": "green",
+    },
+    "Beam": {"on": ("frame", [[0, 1], [1, 2]]), "rest": LINE, "section": SECTION},
+    "ElasticRod": {
+        "on": (("box", [[0, 1, 2]]), ("heat", [[0, 1]])),
+        "section": SECTION,
+        "length": [1.0, 1.0],
+        "curvature": [0.1, 0.2],
+        "natural_twist": 0.1,
+        "share": (np.ones((1, 2)),),
+        "tangents": np.eye(3)[:2],
+        "directors": np.eye(3)[1:],
+        "carried_twist": 0.1,
+    },
+    "ElasticRod.chain": {
+        "points": "box",
+        "angles": "heat",
+        "rest": np.asarray(BOX.points)[:4],
+        "section": SECTION,
+        "normal": [0.3, 0.4, 0.5],
+    },
+    "Membrane": {
+        "on": ("box", SKIN.cells),
+        "rest": np.asarray(BOX.points),
+        "material": MATERIAL,
+        "kind": "triangle",
+        "thickness": 0.1,
+    },
+    "Membrane.from_mesh": {"state": "box", "mesh": SKIN, "material": MATERIAL, "thickness": 0.1},
+    "HingeBending": {
+        "on": ("box", [[0, 1, 2, 5]]),
+        "rest": np.asarray(BOX.points),
+        "stiffness": 1.0,
+        "model": "angle",
+    },
+    "HingeBending.from_mesh": {"state": "box", "mesh": SKIN, "stiffness": 1.0, "model": "angle"},
+    "Shell": {
+        "on": ("frame", [[0, 1, 2]]),
+        "rest": np.concatenate([np.asarray(BOX.points), np.asarray(FRAME)[:, 3:]], 1),
+        "young": 1.0,
+        "poisson": 0.3,
+        "thickness": 0.1,
+    },
+    "Shell.from_mesh": {"state": "frame", "mesh": SKIN, "young": 1.0, "poisson": 0.3, "thickness": 0.1},
+}
+for _name, _arguments in CALLS_OF_FIELDS.items():
+    call(_name, "forces", **_arguments)
+call("Section", axial=1.0, shear=[1.0, 1.0], torsion=1.0, bending=[1.0, 1.0])
+call("Section.circle", radius=0.1, young=1.0, poisson=0.3)
+call("Section.rectangle", width=0.1, height=0.2, young=1.0, poisson=0.3)
+call("frames_along", points=np.cumsum(np.eye(3), axis=0), normal=[0.3, 0.4, 0.5])
 
 # --- mappings -------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ class ConsistentMass(AbstractMass):
 
     `density` `rho` [kg/m^3], one or one per cell; per area or length where the cells are surfaces or lines in a space of
     more dimensions. Cells count the same whichever way round they are numbered. Exact for straight simplices and
-    parallelepipeds. Raises `ValueError` unless the density is positive.
+    parallelepipeds. On a scalar field (`Vec1`) it is the mass of a wave equation.
+    Raises `ValueError` unless the density is positive.
     Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1, section 16.2.
 
     Example:
@@ -50,8 +51,10 @@ class ConsistentMass(AbstractMass):
         return cls((state, mesh.cells), mesh.points, density, mesh.kind)
 
     def check_dofs(self, dofs: Any) -> None:
-        if not dofs[0].is_vector_space or dofs[0].coord_size != self.rest.shape[-1]:
-            raise ValueError(f"ConsistentMass of rest positions {self.rest.shape} acts on points of their dimension.")
+        if not dofs[0].is_vector_space or dofs[0].coord_size not in (1, self.rest.shape[-1]):
+            raise ValueError(
+                f"ConsistentMass of rest positions {self.rest.shape} acts on scalars or points of their dimension."
+            )
 
     def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
         shapes, measures = rest_measures(reference_element(self.kind), self.rest)

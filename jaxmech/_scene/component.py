@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import equinox as eqx
 
 from .internal import internal, time_step
-from .parameter import each_element, nodal_parameter, parameter
+from .parameter import each_element, named_parameters, nodal_parameter, parameter
 from .stencil import stencils
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
             eqx.field,
             each_element,
             internal,
+            named_parameters,
             nodal_parameter,
             parameter,
             stencils,

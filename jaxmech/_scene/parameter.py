@@ -94,6 +94,18 @@ def nodal_parameter(*, ndim: int = 0, stencil: int = 0, **kwargs: Any) -> Any:
     return eqx.field(converter=as_array, metadata={KIND: ("node", ndim, stencil)}, **kwargs)
 
 
+def named_parameters(**kwargs: Any) -> Any:
+    """Declare numbers of one element by name: a dictionary, each value shared, one per element, or one per Gauss point.
+
+    A value may be a module that declares numbers of its own, vectors and tensors say.
+    """
+
+    def convert(values: Any) -> Any:
+        return {name: as_array(value) for name, value in values.items()} if isinstance(values, dict) else values
+
+    return eqx.field(converter=convert, metadata={KIND: ("named", 0, 0)}, **kwargs)
+
+
 def each_element(**kwargs: Any) -> Any:
     """Declare numbers that every element has of its own: a tuple of arrays, element axis first, of any further axes.
 
@@ -211,6 +223,7 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
         # JAX takes None for an empty subtree: no leaf of it would be checked.
         kind = field.metadata.get(KIND)
         optional = kind is not None and (kind[0] == "each" or (value is None and field.default is None))
+        optional = optional or (kind is not None and kind[0] == "named" and value == {})
         if kind is not None and not jax.tree.leaves(value) and not optional:
             raise TypeError(f"{owner}: {name} must be a number or an array, got {value!r:.80}.")
     for path, leaf in leaves_with_paths(component)[0]:

@@ -1,0 +1,137 @@
+"""Shell triangles of three frames under large rotations: a plane element in axes that follow it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._math.rotation import have_unit_quaternions, quaternion_conjugate, quaternion_log, quaternion_product, rotation_matrix
+from .._math.small_matrix import adjugate
+from .._mesh.mesh import Mesh
+from .._runtime.argument_checks import check_instance
+from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.field_types import Parameter
+from .._scene.dof import Rigid3
+from .._scene.parameter import check_parameters, check_range, is_concrete, nodal_parameter, parameter
+from .._scene.stencil import Stencils, stencils
+from .base import AbstractEnergyForceField
+from .shell_triangle import bending_energy, membrane_energy
+
+
+class Shell(AbstractEnergyForceField):
+    """Thin shells of triangles, corotational: large displacements and rotations, small strains [J].
+
+    An element follows its nodes with axes of its own, chosen so that the plane deformation has no turn in them; what is left
+    there of displacements and rotations is small, and goes into a plane stress triangle with turns about the normal (OPT,
+    of Felippa) and a Kirchhoff triangle (DKT, of Batoz). `on` is `(state, triangles)` of `Rigid3` frames, six numbers for
+    each node; `rest`: frames of all the nodes, which may be turned as one likes (`from_mesh` takes the axes of the world).
+    `young` [Pa], `poisson`, `thickness` [m]: shared, or one per element. No shear across the thickness, which counts
+    where it is more than a tenth of a span. Rotations between a node and an element of less than pi.
+    Raises `ValueError` for numbers out of range, triangles without area and quaternions that are not of unit length.
+    Source: J.-L. Batoz, K.-J. Bathe, L.-W. Ho, Int. J. Numer. Methods Eng. 15 (1980) 1771, doi:10.1002/nme.1620151205; C. A.
+    Felippa, Comput. Methods Appl. Mech. Eng. 192 (2003) 2125, doi:10.1016/S0045-7825(03)00253-6.
+
+    Example:
+
+        square = jm.mesh.Mesh([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 3]], "triangle")
+        plate = jm.force.Shell.from_mesh("f", square, young=1e6, poisson=0.0, thickness=0.1)
+        scene = jm.System({"f": jm.Rigid3()}, forces={"plate": plate})
+        half = 0.5 * 0.02 * (square.points[:, 0] - 0.5)  # turned about y, by 0.02 rad over 1 m
+        at = jnp.stack([square.points[:, 0], square.points[:, 1], 0.0 * half], axis=1)
+        bent = jnp.concatenate([at, jnp.stack([0 * half, jnp.sin(half), 0 * half, jnp.cos(half)], axis=1)], axis=1)
+        by_hand = 0.5 * 1e6 * 0.1**3 / 12 * 0.02**2  # E t^3/12 kappa^2 / 2 [J]
+        assert jnp.allclose(jm.energy(scene, scene.at_rest({"f": bent})), by_hand, rtol=1e-3)
+    """
+
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
+    thickness: Parameter = parameter()
+
+    def __check_init__(self):
+        nodes = self.on[0].nodes
+        if len(self.on) != 1 or nodes.ndim != 2 or nodes.shape[1] != 3:
+            raise ValueError(f"Shell: on must be (state, triangles), got nodes of shape {nodes.shape}.")
+        check_parameters(self, self.on)
+        if self.rest.ndim != 2 or self.rest.shape[1] != 7:
+            raise ValueError(f"Shell: rest has shape {self.rest.shape}, expected frames (nodes, 7).")
+        check_range(self, rest=(self.rest, have_unit_quaternions, "frames with quaternions of unit length"))
+        positive = (lambda a: a > 0, "positive")
+        check_range(self, young=(self.young, *positive), thickness=(self.thickness, *positive))
+        check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu <= 0.5), "in (-1, 1/2]"))
+        if is_concrete(self.rest, nodes) and nodes.shape[0]:
+            X = np.asarray(self.rest)[np.asarray(nodes), :3]
+            areas = np.linalg.norm(np.cross(X[:, 1] - X[:, 0], X[:, 2] - X[:, 0]), axis=1)
+            if not areas.min() > 0:
+                raise ValueError(f"Shell: triangle {int(np.argmin(areas))} is flat at rest, it has no area.")
+
+    @classmethod
+    def from_mesh(cls, state: str, mesh: Mesh, young: Any, poisson: Any, thickness: Any) -> "Shell":
+        """The triangles of `mesh`, in space; frames at its points, not turned, are the rest of the nodes of `state`."""
+        check_instance("Shell", "mesh", mesh, Mesh)
+        if mesh.kind != "triangle" or mesh.points.shape[1] != 3:
+            raise ValueError(f"Shell: mesh must have triangles in space, got cells of kind '{mesh.kind}'.")
+        upright = jnp.zeros((len(mesh.points), 4), mesh.points.dtype).at[:, 3].set(1.0)
+        return cls((state, mesh.cells), jnp.concatenate([mesh.points, upright], axis=1), young, poisson, thickness)
+
+    def check_dofs(self, dofs: Any) -> None:
+        if not isinstance(dofs[0], Rigid3):
+            raise ValueError("Shell acts on Rigid3 frames.")
+
+    def element_energy(self, x: Float[Array, "3 7"]) -> Scalar:
+        E0, E = edge_axes(self.rest[:, :3]), edge_axes(x[:, :3])
+        X = _about_middle(self.rest) @ E0[:, :2]
+        E = E @ _turn_from(X, _about_middle(x) @ E[:, :2])
+        u = _about_middle(x) @ E[:, :2] - X
+        turns = _turns_beside(E @ E0.T, self.rest[:, 3:], x[:, 3:]) @ E
+        plane = membrane_energy(X, u, turns[:, 2], self.young, self.poisson)
+        plate = bending_energy(X, turns[:, :2], self.young, self.poisson)
+        return self.thickness * plane + self.thickness**3 / 12 * plate
+
+
+def _table() -> np.ndarray:
+    """`e_ijk`, with which vector products are products of matrices: few operations, however often differentiated."""
+    table = np.zeros((3, 3, 3))
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        table[i, j, k], table[i, k, j] = 1.0, -1.0
+    return table
+
+
+_CROSS = _table()
+_TURN_PLANE = np.stack([np.diag([1.0, 1.0, 0.0]), -_CROSS[2], np.diag([0.0, 0.0, 1.0])])  # times cosine, sine, 1
+
+
+def _about_middle(x: Float[Array, "3 7"]) -> Float[Array, "3 3"]:
+    return x[:, :3] - jnp.mean(x[:, :3], axis=0)
+
+
+def edge_axes(x: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """Orthonormal axes as columns: along the first edge, in the plane, and along the normal."""
+    edges = x[1:] - x[0]
+    cross = jnp.asarray(_CROSS.reshape(3, 9), x.dtype)
+    normal = cross @ (edges[0][:, None] * edges[1]).reshape(9)
+    pair = jnp.stack([edges[0], normal])
+    pair = pair / jnp.sqrt(jnp.sum(pair**2, axis=1, keepdims=True))
+    second = cross @ (pair[1][:, None] * pair[0]).reshape(9)
+    return jnp.stack([pair[0], second, pair[1]], axis=1)
+
+
+def _turn_from(X: Float[Array, "3 2"], now: Float[Array, "3 2"]) -> Float[Array, "3 3"]:
+    """The turn about the normal that a plane triangle has made, as the polar decomposition tells it."""
+    F = (now[1:] - now[0]).T @ adjugate((X[1:] - X[0]).T)  # times the determinant, which is positive
+    parts = jnp.stack([F[0, 0] + F[1, 1], F[1, 0] - F[0, 1]])
+    parts = parts / jnp.sqrt(parts @ parts)
+    table = jnp.asarray(_TURN_PLANE, X.dtype)
+    return parts[0] * table[0] + parts[1] * table[1] + table[2]
+
+
+def _turns_beside(R: Float[Array, "3 3"], rest: Float[Array, "3 4"], q: Float[Array, "3 4"]) -> Float[Array, "3 3"]:
+    """The rotation vectors of the nodes beside the turn `R` of their element, in axes of the world."""
+    turned = jax.vmap(quaternion_product)(q, jax.vmap(quaternion_conjugate)(rest))
+    left = jax.vmap(rotation_matrix)(turned) @ R.T
+    w = 0.5 * jnp.sqrt(1 + jnp.trace(left, axis1=1, axis2=2))[:, None]
+    vector = left.reshape(3, 9) @ jnp.asarray(-_CROSS.reshape(3, 9).T, q.dtype)
+    return jax.vmap(quaternion_log)(jnp.concatenate([vector / (4 * w), w], axis=1))

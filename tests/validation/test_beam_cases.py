@@ -1,0 +1,207 @@
+"""Beams against closed forms: roll-up, the elastica, Euler's column, Greenhill, a bend, free vibration."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import jaxmech as jm
+
+IN_PLANE = (False, False, True, True, True, False)  # held so that a frame stays in the plane of x and y
+SLENDER = jm.force.Section(axial=1e4, shear=[1e4, 1e4], torsion=0.7, bending=[1.0, 1.0])  # EI = 1, of length 1
+
+
+def line(elements, length=1.0):
+    return jm.mesh.frames_along(np.linspace([0.0, 0.0, 0.0], [length, 0.0, 0.0], elements + 1))
+
+
+def cantilever(rest, section=SLENDER, flat=True, **forces):
+    """A clamped beam along frames; forces by name."""
+    last = len(rest) - 1
+    pairs = np.stack([np.arange(last), np.arange(1, last + 1)], 1)
+    constraints = {"clamp": jm.constraint.Fixed(("f", [0]))}
+    if flat:
+        constraints["plane"] = jm.constraint.FixedComponents(("f", range(1, last + 1)), IN_PLANE)
+    beam = jm.force.Beam(("f", pairs), rest, section)
+    return jm.System({"f": jm.Rigid3()}, forces={"beam": beam, **forces}, constraints=constraints)
+
+
+def end_load(force, tip):
+    return {"load": jm.force.ConstantForce(("f", [tip]), force)}
+
+
+def test_roll_up_by_a_tip_moment():
+    """C3: to one turn and to two; constant curvature is exact, whatever the number of elements."""
+    elements, rest = 10, line(10)
+    turns = [0.25, 1.0, 2.0]
+    scene = cantilever(rest, torque=jm.force.ConstantTorque(("f", [elements]), [0.0, 0.0, 1.0]))
+    start = scene.at_rest({"f": rest})
+    linear_system = jm.MatrixLinearSystem.build(scene, start, jm.Terms(mass=False, damping=False))
+    state = start
+    for turn in turns:
+        moment = 2 * np.pi * turn
+        loaded = eqx.tree_at(lambda s: s.forces["torque"].torque, scene, jnp.array([0.0, 0.0, moment]))
+        state = jm.static_solve(loaded, state, linear_system, load_steps=20, atol=1e-9).state
+        x, s = np.asarray(state.position["f"]), np.linspace(0, 1, elements + 1)
+        circle = np.stack([np.sin(moment * s), 1 - np.cos(moment * s)], 1) / moment
+        np.testing.assert_allclose(x[:, :2], circle, atol=1e-9)
+
+
+def test_elastica_under_an_end_force():
+    """C1: Mattiasson's table, 10 elements, EA so large that it does not count."""
+    rest = line(10)
+    for alpha, down, back in ((1.0, 0.301721, 0.056433), (3.0, 0.603253, 0.254420)):
+        scene = cantilever(rest, **end_load([0.0, alpha, 0.0], 10))
+        tip = np.asarray(jm.static_solve(scene, scene.at_rest({"f": rest}), load_steps=2).position["f"][-1])
+        np.testing.assert_allclose([tip[1], 1 - tip[0]], [down, back], rtol=5e-3)
+
+
+def test_euler_column():
+    """`pi^2 EI / (4 L^2)`: 8 elements are exact to 0.5 %; the exact shear of slender beams makes it that good."""
+    rest = line(8)
+
+    def pressed(mu):
+        return cantilever(rest, load=jm.force.ConstantForce(("f", [8]), mu * jnp.array([-1.0, 0.0, 0.0])))
+
+    found = jm.buckling(pressed, pressed(jnp.zeros(())).at_rest({"f": rest}), count=1)
+    np.testing.assert_allclose(found.factors[0], np.pi**2 / 4, rtol=5e-3)
+
+
+def twisted_beam(elements):
+    """A beam clamped at one end; the other may slide along the axis, and is turned about it."""
+    rest = line(elements)
+    scene = cantilever(rest, flat=False)
+    slide = jm.constraint.FixedComponents(("f", [elements]), (False, True, True, True, True, True))
+    scene = jm.System(scene.dofs, forces=scene.forces, constraints={**scene.constraints, "end": slide})
+
+    def at(angle):
+        turn = Rotation.from_rotvec(np.outer(np.linspace(0, angle, elements + 1), [1.0, 0.0, 0.0])).as_quat()
+        return {"f": jnp.concatenate([rest[:, :3], jnp.asarray(turn)], axis=1)}
+
+    return scene, at
+
+
+def twisted_rod(elements):
+    """The same of points and angles; a short first and last edge are what a clamp holds."""
+    short = 1e-3 / elements
+    along = np.concatenate([[-short], np.linspace(0, 1, elements + 1), [1 + short]])
+    points, last = np.outer(along, [1.0, 0.0, 0.0]), elements + 2
+    scene = jm.System(
+        {"x": jm.Vec3(), "angle": jm.Vec1()},
+        forces={"rod": jm.force.ElasticRod.chain("x", "angle", points, SLENDER)},
+        constraints={
+            "clamp": jm.constraint.Fixed(("x", [0, 1])),
+            "slide": jm.constraint.FixedLine(("x", [last - 1, last]), (1.0, 0.0, 0.0)),
+            "turn": jm.constraint.Fixed(("angle", [0, last - 1])),
+        },
+    )
+
+    def at(angle):
+        middles = np.clip((along[1:] + along[:-1]) / 2, 0, 1)
+        return {"x": points, "angle": angle * middles[:, None]}
+
+    return scene, at
+
+
+@pytest.mark.parametrize(("make", "elements"), [(twisted_beam, 20), (twisted_rod, 32)])
+def test_greenhill(make, elements):
+    """A clamped rod leaves its axis at a torque of 8.9868 EI / L: where its stiffness becomes singular."""
+    scene, at = make(elements)
+    linear_system = jm.MatrixLinearSystem.build(scene, scene.at_rest(at(0.0)), jm.Terms(mass=False, damping=False))
+
+    @eqx.filter_jit
+    def matrix(position):
+        return linear_system.assemble(scene, scene.at_rest(position)).to_dense()
+
+    def stable(torque):
+        return np.linalg.eigvalsh(np.asarray(matrix(at(torque / 0.7))))[0] > 0
+
+    low, high = 8.0, 10.0
+    assert stable(low) and not stable(high)
+    for _ in range(6):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if stable(middle) else (low, middle)
+    np.testing.assert_allclose(0.5 * (low + high), 8.9868, rtol=1e-2)
+
+
+def test_bend_of_45_degrees():
+    """Bathe and Bolourchi's, of 8 elements under 600; the tip of Simo and Vu-Quoc's elements (1986)."""
+    angle = np.linspace(0, np.pi / 4, 9)
+    points = np.stack([100 * np.sin(angle), 100 * (1 - np.cos(angle)), 0 * angle], 1)
+    rest = jm.mesh.frames_along(points, normal=[0.0, 0.0, 1.0])
+    section = jm.force.Section(axial=1e7, shear=[5e6, 5e6], torsion=5e6 / 6, bending=[1e7 / 12, 1e7 / 12])
+    scene = cantilever(rest, section, flat=False, **end_load([0.0, 0.0, 600.0], 8))
+    tip = np.asarray(jm.static_solve(scene, scene.at_rest({"f": rest}), load_steps=24).position["f"][-1, :3])
+    np.testing.assert_allclose(tip, [47.23, 15.79, 53.37], rtol=1e-2)
+
+
+def test_elements_do_not_feel_rigid_motions(rng):
+    """Beams, rods, membranes, hinges and shells: energy and torque of a state, and of the same state moved at random."""
+    dof, turn = jm.Rigid3(), Rotation.from_rotvec([2.0, -1.5, 1.0])
+    shift = np.array([3.0, -1.0, 2.0])
+    sheet = jm.mesh.Mesh([[0.0, 0, 0], [1, 0, 0.1], [0.2, 1, 0], [1, 1, 0.3]], [[0, 1, 2], [1, 3, 2]], "triangle")
+    points = np.asarray(sheet.points)
+    rest = jm.mesh.frames_along(points[[0, 1, 3, 2]])
+    system = jm.System(
+        {"f": jm.Rigid3(), "x": jm.Vec3(), "angle": jm.Vec1(), "s": jm.Rigid3()},
+        forces={
+            "beam": jm.force.Beam(("f", [[0, 1], [1, 2], [2, 3]]), rest, SLENDER),
+            "rod": jm.force.ElasticRod.chain("x", "angle", points[[0, 1, 3]], SLENDER),
+            "skin": jm.force.Membrane.from_mesh("x", sheet, jm.material.StVenantKirchhoff(100.0, 0.3)),
+            "hinge": jm.force.HingeBending.from_mesh("x", sheet, 3.0),
+            "flat hinge": jm.force.HingeBending.from_mesh("x", sheet, 3.0, model="quadratic"),
+            "shell": jm.force.Shell.from_mesh("s", sheet, 100.0, 0.3, 0.2),
+        },
+    )
+    upright = np.concatenate([points, np.tile([0.0, 0.0, 0.0, 1.0], (4, 1))], 1)
+    start = {"f": rest, "x": points, "s": jnp.asarray(upright)}
+    one = {s: jax.vmap(dof.retract)(x, jnp.asarray(rng.uniform(-0.3, 0.3, (4, 6)))) for s, x in start.items() if s != "x"}
+    one |= {"x": points + rng.uniform(-0.2, 0.2, (4, 3)), "angle": np.array([[0.3], [-0.4]])}
+
+    def moved(frames):
+        q = (turn * Rotation.from_quat(np.array(frames[:, 3:]))).as_quat()
+        return np.concatenate([turn.apply(np.array(frames[:, :3])) + shift, q], 1)
+
+    other = {"f": moved(one["f"]), "s": moved(one["s"]), "x": turn.apply(np.array(one["x"])) + shift, "angle": one["angle"]}
+    # The axes that a rod remembers are of the material, and turn as it does.
+    axes = jax.tree.map(lambda a: a if a.ndim < 3 else jnp.asarray(a @ turn.as_matrix().T), system.at_rest(one).internal)
+
+    @eqx.filter_jit
+    def both(system, state):
+        return jm.energy(system, state), jm.total_force(system, state)
+
+    (E, f), (E2, f2) = both(system, system.at_rest(one)), both(system, replace(system.at_rest(other), internal=axes))
+    np.testing.assert_allclose(E, E2, rtol=1e-12)
+    for s in ("f", "s"):
+        turned = np.concatenate([turn.apply(np.array(f[s])[:, k : k + 3]) for k in (0, 3)], 1)
+        np.testing.assert_allclose(f2[s], turned, atol=1e-9 * np.abs(turned).max())
+
+
+def test_stretched_string_and_free_beam():
+    """C17 to rounding; and the first bending frequency of a free beam, `4.7300^2 sqrt(EI / (m L^4))`."""
+    places = np.stack([np.linspace(0, 1, 11), np.zeros(11)], 1)
+    pairs = np.stack([np.arange(10), np.arange(1, 11)], 1)
+    string = jm.System(
+        {"p": jm.Vec2()},
+        forces={"string": jm.force.Bar(("p", pairs), places, axial=1e6, tension=100.0)},
+        masses={"beads": jm.mass.UniformMass(("p", range(11)), 0.01)},
+        constraints={"ends": jm.constraint.Fixed(("p", [0, 10]))},
+    )
+    found = jm.modes(string, string.at_rest({"p": places}), count=3)
+    np.testing.assert_allclose(found.frequencies, [98.93784282, 195.43950758, 287.12880305], rtol=1e-8)
+
+    n, rest = 20, line(20)
+    share = np.full(n + 1, 1.0 / n)
+    share[[0, -1]] /= 2
+    scene = jm.System(
+        {"f": jm.Rigid3()},
+        forces={"beam": jm.force.Beam(("f", np.stack([np.arange(n), np.arange(1, n + 1)], 1)), rest, SLENDER)},
+        masses={"m": jm.mass.RigidMass(("f", range(n + 1)), share, share[:, None, None] * 1e-5 * np.eye(3))},
+    )
+    found = np.asarray(jm.modes(scene, scene.at_rest({"f": rest}), count=8).frequencies)
+    assert np.abs(found[:6]).max() < 1e-2
+    np.testing.assert_allclose(found[6:], 4.730041**2, rtol=1e-2)
