@@ -106,7 +106,8 @@ def getkey(request):
 
 @pytest.fixture(autouse=True)
 def unpatched_element_functions(request):
-    """What a test has patched makes other kernels of the same element functions."""
+    """What a test has patched makes other kernels of the same element functions, which are all traced and compiled anew. Who
+    patches nothing of jaxmech does without `monkeypatch`, with `contextlib.chdir` say."""
     patched = "monkeypatch" in request.fixturenames
     if patched:
         forget()
