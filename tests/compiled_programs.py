@@ -1,4 +1,4 @@
-"""Compiled programs, kept on disk for the other processes and for the next run.
+"""Programs compiled in little time, and kept on disk for the other processes and for the next run.
 
 In a folder of the user's cache, one for each version of JAX and each kind of processor; where JAX_COMPILATION_CACHE_DIR is
 set, that folder is taken, and left as it is.
@@ -13,6 +13,21 @@ import jax
 
 MOST_BYTES = 2**30
 SETTINGS = {"jax_persistent_cache_min_compile_time_secs": 0, "jax_persistent_cache_min_entry_size_bytes": -1}
+
+# One piece of machine code for each program: test processes have a core each.
+WHOLE = "--xla_cpu_parallel_codegen_split_count=1"
+# What makes machine code of fused loops by way of MLIR takes as long as all the rest. JAX 0.11 knows nothing else.
+DIRECTLY = "--xla_cpu_use_fusion_emitters=false"
+
+
+def in_less_time() -> None:
+    """Compiling is most of what a small scene costs, and the answers do not depend on how well it is optimised: here, and in
+    processes that this one starts. Before anything is compiled."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    wanted = (WHOLE, DIRECTLY) if jax.__version_info__ < (0, 11) else (WHOLE,)
+    names = {flag.partition("=")[0] for flag in flags}
+    os.environ["XLA_FLAGS"] = " ".join([*flags, *(flag for flag in wanted if flag.partition("=")[0] not in names)])
 
 
 def keep(prune: bool) -> None:

@@ -15,8 +15,7 @@ from covering import cover
 from jaxmech._codegen.program.element_function import forget
 
 jax.config.update("jax_enable_x64", True)
-# Compiling is most of what a small scene costs, and the answers do not depend on how well it is optimised.
-jax.config.update("jax_disable_most_optimizations", True)
+compiled_programs.in_less_time()
 # Traces are made of very many small objects, among which Python looks for circles again and again: a seventh of the time.
 gc.set_threshold(100_000, 10, 10)
 
@@ -107,7 +106,8 @@ def getkey(request):
 
 @pytest.fixture(autouse=True)
 def unpatched_element_functions(request):
-    """What a test has patched makes other kernels of the same element functions."""
+    """What a test has patched makes other kernels of the same element functions, which are all traced and compiled anew. Who
+    patches nothing of jaxmech does without `monkeypatch`, with `contextlib.chdir` say."""
     patched = "monkeypatch" in request.fixturenames
     if patched:
         forget()

@@ -45,3 +45,15 @@ def test_a_folder_of_the_user_is_taken(tmp_path, monkeypatch, settings):
     before = jax.config.jax_compilation_cache_dir
     compiled_programs.keep(prune=True)
     assert jax.config.jax_compilation_cache_dir == before and not list(tmp_path.iterdir())
+
+
+def test_flags_of_the_user_are_kept(monkeypatch):
+    """And those that make compiling cheap are added once, for processes that know them."""
+    for value in ("--one=1 --xla_cpu_parallel_codegen_split_count=3", ""):
+        monkeypatch.setenv("XLA_FLAGS", value)
+        for _ in range(2):
+            compiled_programs.in_less_time()
+        flags = os.environ["XLA_FLAGS"].split()
+        assert flags[: len(value.split())] == value.split() and len({f.partition("=")[0] for f in flags}) == len(flags)
+        assert (compiled_programs.DIRECTLY in flags) == (jax.__version_info__ < (0, 11))
+        assert (compiled_programs.WHOLE in flags) == (value == "")

@@ -4,6 +4,7 @@ import re
 import sys
 import types
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from public_names import PATHS
@@ -36,13 +37,13 @@ def marked(page):
 
 
 @pytest.mark.parametrize("page", [marked(p) for p in PAGES if snippets(p)], ids=lambda p: p.name)
-def test_the_snippets_of_a_page_run_in_order(page, monkeypatch):
+def test_the_snippets_of_a_page_run_in_order(page):
     # A module, so that classes defined in a snippet find the names that their annotations use.
     module = types.ModuleType(f"snippets_of_{page.stem}")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    for line, code in snippets(page):
-        # Blank lines in front: a traceback then shows the line of the page.
-        exec(compile("\n" * line + code, str(page), "exec"), vars(module))
+    with mock.patch.dict(sys.modules, {module.__name__: module}):
+        for line, code in snippets(page):
+            # Blank lines in front: a traceback then shows the line of the page.
+            exec(compile("\n" * line + code, str(page), "exec"), vars(module))
 
 
 def test_the_reference_names_every_public_object():

@@ -5,12 +5,14 @@ the only place where that is written, and asserts something.
 """
 
 import ast
+import contextlib
 import inspect
 import re
 import sys
 import textwrap
 import types
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -62,15 +64,14 @@ def prepared() -> dict[str, object]:
 
 
 @pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])
-def test_the_example_runs(value, prepared, monkeypatch, tmp_path):
+def test_the_example_runs(value, prepared, tmp_path):
     code = example(value)
     assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code))), "no example that asserts something"
-    monkeypatch.chdir(tmp_path)  # files that it writes
     # A module, so that classes defined in an example find the names that their annotations use
     module = types.ModuleType("example")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
     vars(module).update(prepared)
-    exec(compile(code, f"<example of {value.__name__}>", "exec"), vars(module))  # pyright: ignore
+    with contextlib.chdir(tmp_path), mock.patch.dict(sys.modules, {module.__name__: module}):  # files that it writes
+        exec(compile(code, f"<example of {value.__name__}>", "exec"), vars(module))  # pyright: ignore
 
 
 @pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])

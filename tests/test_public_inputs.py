@@ -5,6 +5,7 @@ spoilt in some twenty ways, one at a time. The verdict: a `ValueError` or `TypeE
 value is listed as a fair one for that kind of argument.
 """
 
+import contextlib
 import inspect
 import re
 
@@ -310,11 +311,17 @@ def no_figures_left_open():
     pyplot.close("all")
 
 
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A folder for files: a word is the name of one."""
+    with contextlib.chdir(tmp_path):
+        yield
+
+
 # What is refused is said by an error in any case, whatever Equinox says beforehand.
 @pytest.mark.filterwarnings("ignore:A JAX array is being set as static", "ignore:More than 20 figures")
 @pytest.mark.parametrize("name", list(public()))
-def test_malformed_arguments_are_refused_by_name(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # a word is the name of a file
+def test_malformed_arguments_are_refused_by_name(name, elsewhere):
     assert name in CALLS, f"no valid call of {name}: add one to valid_calls.py"
     call = CALLS[name]()
     valid = attempt(call, *next(iter(call.arguments.items())))

@@ -78,11 +78,12 @@ def _node_blocks(
 ) -> tuple[Blocks, Any]:
     """The matrices `[s][t]` of every element, cut into the blocks of pairs of nodes, and what else
     `evaluate(component, x, v)` gives."""
-    on = component.on
+    on, shapes = component.on, _shapes(component.on)
 
+    # Of numbers only, not of the stencils, whose arrays may be traced: so the function is known again (`ElementFunction`).
     def of_element(c, x, v):
         matrices, rest = evaluate(c, x, v)
-        return _cut(on, matrices, upper), rest  # cut here, where a change of order moves nothing in memory
+        return _cut(shapes, matrices, upper), rest  # cut here, where a change of order moves nothing in memory
 
     blocks, rest = over_elements(component, on, of_element, at_nodes(on, x), at_nodes(on, v), sums=sums)
     return (_listed(blocks) if sums is None else blocks), rest
@@ -90,22 +91,29 @@ def _node_blocks(
 
 def node_blocks(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...]) -> Blocks:
     """The matrices `[s][t]`, `(elements, *row nodes, r, *column nodes, c)`, cut into the blocks of pairs of nodes."""
-    return _listed(jax.vmap(lambda blocks: _cut(on, blocks))(matrices))
+    return _listed(jax.vmap(lambda blocks: _cut(_shapes(on), blocks))(matrices))
 
 
-def _cut(on: tuple[Stencil, ...], matrices: tuple[Arrays, ...], upper: tuple[int, ...] = ()) -> tuple[Arrays, ...]:
+def _shapes(on: tuple[Stencil, ...]) -> tuple[tuple[int, int], ...]:
+    """How many nodes an element has of each stencil, and how many axes they are along."""
+    return tuple((s.nodes_per_element, s.nodes.ndim - 1) for s in on)
+
+
+def _cut(
+    shapes: tuple[tuple[int, int], ...], matrices: tuple[Arrays, ...], upper: tuple[int, ...] = ()
+) -> tuple[Arrays, ...]:
     """The matrices of one element as lists of blocks `(k * l, r, c)`, row nodes first; or their upper triangles."""
 
     def of_pair(i: int, j: int) -> Array:
-        k, l, block = on[i].nodes_per_element, on[j].nodes_per_element, matrices[i][j]
-        r, c = block.shape[on[i].nodes.ndim - 1], block.shape[-1]
+        (k, along), (l, _), block = shapes[i], shapes[j], matrices[i][j]
+        r, c = block.shape[along], block.shape[-1]
         blocks = block.reshape(k, r, l, c).transpose(0, 2, 1, 3)
         if i != j or i not in upper:
             return blocks.reshape(k * l, r, c)
         # Slices: the transpose of a gather would scatter.
         return jnp.stack([blocks[a, b] if a < b else 0.5 * blocks[a, a] for a in range(k) for b in range(a, k)])
 
-    return tuple(tuple(of_pair(i, j) for j in range(len(on))) for i in range(len(on)))
+    return tuple(tuple(of_pair(i, j) for j in range(len(shapes))) for i in range(len(shapes)))
 
 
 def _symmetric_part(on: tuple[Stencil, ...], blocks: Blocks) -> Blocks:

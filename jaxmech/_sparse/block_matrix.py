@@ -12,6 +12,7 @@ import numpy as np
 
 from .._runtime.argument_checks import check_choice, check_flags, check_instance, numeric_array, real_array
 from .._runtime.array_types import Array, Float
+from .._runtime.precision import compiled
 from .block_sparse import BlockSparse
 from .layout import Sizes, StateLayout
 
@@ -116,14 +117,7 @@ class BlockMatrix(lx.AbstractLinearOperator):
 
     def to_dense(self) -> Float[Array, "N N"]:
         """The dense matrix of the flat system."""
-        rows = []
-        for r, n, d in self.sizes:
-            row = [
-                self.entries[r, c].to_dense() if (r, c) in self.entries else jnp.zeros((n * d, m * e), self.dtype)
-                for c, m, e in self.sizes
-            ]
-            rows.append(jnp.concatenate(row, axis=1))
-        return jnp.concatenate(rows, axis=0)
+        return _dense(self)
 
     def to_scipy(self, format: str = "csr"):
         """The flat system as a SciPy sparse array, `"csr"`, `"csc"`, `"coo"` or `"bsr"`, on the host."""
@@ -174,6 +168,18 @@ class BlockMatrix(lx.AbstractLinearOperator):
         symmetric = self.symmetric and other.symmetric
         indefinite = self.indefinite or other.indefinite
         return BlockMatrix(total.entries, self.sizes, symmetric, self.dtype, indefinite)
+
+
+@compiled  # one program, where operations that are carried out one by one would be dozens
+def _dense(matrix: BlockMatrix) -> Float[Array, "N N"]:
+    rows = []
+    for r, n, d in matrix.sizes:
+        row = [
+            matrix.entries[r, c].to_dense() if (r, c) in matrix.entries else jnp.zeros((n * d, m * e), matrix.dtype)
+            for c, m, e in matrix.sizes
+        ]
+        rows.append(jnp.concatenate(row, axis=1))
+    return jnp.concatenate(rows, axis=0)
 
 
 def check_vector(who: str, matrix: BlockMatrix, vector: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from .._math.indexing import all_within, marked, take_rows
 from .._runtime.argument_checks import check_choice, numeric_array
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.precision import compiled
 from .pattern import BlockPattern
 from .spmv import block_product
 
@@ -99,10 +100,15 @@ class BlockSparse(eqx.Module):
 
     def to_dense(self) -> Float[Array, "R C"]:
         """The dense matrix."""
-        _, r, c = self.values.shape
-        n, m = self.pattern.shape
-        dense = jnp.zeros((n, m, r, c), self.values.dtype)
-        rows, columns = self.pattern.rows, self.pattern.columns
-        dense = dense.at[rows, columns].set(self.values, unique_indices=True)
-        dense = marked(dense, all_within((rows, n), (columns, m)))
-        return dense.swapaxes(1, 2).reshape(n * r, m * c)
+        return _dense(self)
+
+
+@compiled  # one program, where operations that are carried out one by one would be thirty
+def _dense(matrix: BlockSparse) -> Float[Array, "R C"]:
+    _, r, c = matrix.values.shape
+    n, m = matrix.pattern.shape
+    dense = jnp.zeros((n, m, r, c), matrix.values.dtype)
+    rows, columns = matrix.pattern.rows, matrix.pattern.columns
+    dense = dense.at[rows, columns].set(matrix.values, unique_indices=True)
+    dense = marked(dense, all_within((rows, n), (columns, m)))
+    return dense.swapaxes(1, 2).reshape(n * r, m * c)
