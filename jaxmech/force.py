@@ -4,6 +4,7 @@ from ._forcefield.anchored_frames import AnchoredFrames as AnchoredFrames
 from ._forcefield.anchored_springs import AnchoredSprings as AnchoredSprings
 from ._forcefield.base import AbstractEnergyForceField as AbstractEnergyForceField
 from ._forcefield.base import AbstractForceField as AbstractForceField
+from ._forcefield.cable_tension import CableTension as CableTension
 from ._forcefield.constant_force import ConstantForce as ConstantForce
 from ._forcefield.constant_torque import ConstantTorque as ConstantTorque
 from ._forcefield.continuum import SolidFEM as SolidFEM
