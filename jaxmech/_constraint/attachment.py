@@ -15,10 +15,10 @@ class Attachment(AbstractMultiplierConstraint):
 
     `on=((state, nodes a (e,)), (state, nodes b (e,)))`, of the same state or of different ones, mapped or not: points of
     `RigidMapping` make a ball joint between bodies. With one stencil, `on=(state, nodes b (e,))`, `a` is the origin, and
-    `offset` the place where `b` is held. `lambda` [N] is the force with which `b` pulls at `a`; `multiplier`: a state of as many
-    components for it, `Vec3` for points of space, a state of the constraint's name unless given. `offset` `(c,)` or `(e, c)` [m],
-    0 unless given. `compliance` `C` [m/N], `relaxation` [s]: see `AbstractMultiplierConstraint`.
-    Raises `ValueError` for other shapes, other states than points, and negative compliances.
+    `offset` the place where `b` is held. `lambda` [N] is the force with which `b` pulls at `a`; `multiplier`: a state of
+    as many components for it, `Vec3` for points of space, a state of the constraint's name unless given. `offset` `(c,)`
+    or `(e, c)` [m], 0 unless given. `compliance` `C` [m/N], `relaxation` [s]: see `AbstractMultiplierConstraint`. Raises
+    `ValueError` for other shapes, other states than points, and negative compliances.
     Source: C. Lanczos, *The Variational Principles of Mechanics*, 4th ed., 1970, ISBN 978-0-486-65067-8, chapter 2.12.
 
     Example:

@@ -16,13 +16,14 @@ from .points import check_points
 class Cable(AbstractMultiplierConstraint):
     """`sum |x_(i+1) - x_i| - L = C lambda`: a cable of length `L` that slides without friction through eyelets `x_i`.
 
-    `on=(state, nodes (e, k))`: of every cable the `k` eyelets, of points of any state, mapped or not, in their order; or two such
-    stencils, `((state, nodes (e, j)), (state, nodes (e, k)))`, the cable running through the first, then through the second (from
-    the world to a body, say). `length` `L` [m], of the part between the first and the last: what a motor winds is taken off
-    it, so that `length` is the actuator that SoftRobots calls a displacement; `jm.force.CableTension` is that of a force.
-    `lambda` [N]: the tension, negative where a cable is pushed, which this one bears. `compliance` [m/N] of the whole cable,
-    `L / (E A)`; `relaxation` [s] and `multiplier`: see `AbstractMultiplierConstraint`. Eyelets that coincide have no direction
-    between them, and no force. Raises `ValueError` for other shapes, other states than points, and negative lengths.
+    `on=(state, nodes (e, k))`: of every cable the `k` eyelets, of points of any state, mapped or not, in their order; or
+    two such stencils, `((state, nodes (e, j)), (state, nodes (e, k)))`, the cable running through the first, then through
+    the second (from the world to a body, say). `length` `L` [m], of the part between the first and the last: what a motor
+    winds is taken off it, so that `length` is the actuator that SoftRobots calls a displacement; `jm.force.CableTension`
+    is that of a force. `lambda` [N]: the tension, negative where a cable is pushed, which this one bears. `compliance`
+    [m/N] of the whole cable, `L / (E A)`; `relaxation` [s] and `multiplier`: see `AbstractMultiplierConstraint`. Eyelets
+    that coincide have no direction between them, and no force. Raises `ValueError` for other shapes, other states than
+    points, and negative lengths.
     Source: E. Coevoet et al., "Software toolkit for modeling, simulation, and control of soft robots", Adv. Robotics 31
     (2017) 1208, doi:10.1080/01691864.2017.1395362.
 
@@ -57,11 +58,10 @@ class Cable(AbstractMultiplierConstraint):
 
 def check_eyelets(cable: Any) -> None:
     """Raise `ValueError` unless there are one or two groups of eyelets, of two eyelets at least."""
-    if len(cable.on) not in (1, 2) or any(s.nodes.ndim != 2 for s in cable.on) or sum(s.nodes.shape[1] for s in cable.on) < 2:
-        raise ValueError(
-            f"{type(cable).__name__}: on must be one or two of (state, eyelets (e, k)), with at least two eyelets per cable; "
-            f"got {[(s.state, tuple(s.nodes.shape)) for s in cable.on]}."
-        )
+    eyelets = [s.nodes.shape[1] if s.nodes.ndim == 2 else 0 for s in cable.on]
+    if len(cable.on) not in (1, 2) or 0 in eyelets or sum(eyelets) < 2:
+        found = [(s.state, tuple(s.nodes.shape)) for s in cable.on]
+        raise ValueError(f"Cable: on must be one or two of (state, eyelets (e, k)), with two eyelets at least; got {found}.")
 
 
 def cable_length(x: tuple[Array, ...]) -> Array:

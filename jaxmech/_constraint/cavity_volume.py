@@ -17,12 +17,12 @@ from .multiplier import AbstractMultiplierConstraint
 class CavityVolume(AbstractMultiplierConstraint):
     """`V0 - V(x) = C p`: the volume inside closed triangles is `V0`, and the multiplier is the pressure `p` [Pa] inside.
 
-    `on=(state, triangles (e, 3))` of points of space, mapped or not, counterclockwise seen from outside the body, that is seen from
-    within the cavity clockwise where they bound a hole: normals point out of what is filled. One equation for all triangles:
-    every one adds `det(a, b, c) / 6`, so that the matrix stays sparse. `volume` `V0` [m^3]: what is pumped in is added to it, so
-    that it is the actuator that SoftRobots calls a volume growth; `jm.force.Pressure` is that of a pressure. `compliance` `C`
-    [m^3/Pa], of a gas say, `V / p` of an ideal one; `relaxation` [s]. Raises `ValueError` for other shapes and other states
-    than `Vec3`.
+    `on=(state, triangles (e, 3))` of points of space, mapped or not, counterclockwise seen from outside the body, that is
+    seen from within the cavity clockwise where they bound a hole: normals point out of what is filled. One equation for
+    all triangles: every one adds `det(a, b, c) / 6`, so that the matrix stays sparse. `volume` `V0` [m^3]: what is pumped
+    in is added to it, so that it is the actuator that SoftRobots calls a volume growth; `jm.force.Pressure` is that of a
+    pressure. `compliance` `C` [m^3/Pa], of a gas say, `V / p` of an ideal one; `relaxation` [s]. Raises `ValueError` for
+    other shapes and other states than `Vec3`.
     Source: J. O'Rourke, *Computational Geometry in C*, 2nd ed., 1998, doi:10.1017/CBO9780511804120, section 1.3.
 
     Example:

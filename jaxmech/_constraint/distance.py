@@ -14,9 +14,10 @@ from .points import check_points, check_single_nodes
 class Distance(AbstractMultiplierConstraint):
     """`|b - a| - L = C lambda` of a point `a` and a point `b`: a rod without mass, that does not stretch or hardly.
 
-    `on=((state, nodes a (e,)), (state, nodes b (e,)))`, of the same state or of different ones, mapped or not; `length` `L`
-    [m]; `lambda` [N] is the tension of the rod, negative if it is pushed; `multiplier`: a `Vec1` state for it, a state of the
-    constraint's name unless given. `compliance` `C` [m/N], `relaxation` [s]: see `AbstractMultiplierConstraint`. Points that coincide have no direction: the matrix is then singular. Raises `ValueError` for other shapes, other states
+    `on=((state, nodes a (e,)), (state, nodes b (e,)))`, of the same state or of different ones, mapped or not; `length`
+    `L` [m]; `lambda` [N] is the tension of the rod, negative if it is pushed; `multiplier`: a `Vec1` state for it, a state
+    of the constraint's name unless given. `compliance` `C` [m/N], `relaxation` [s]: see `AbstractMultiplierConstraint`.
+    Points that coincide have no direction: the matrix is then singular. Raises `ValueError` for other shapes, other states
     than points, and negative lengths or compliances.
     Source: C. Lanczos, *The Variational Principles of Mechanics*, 4th ed., 1970, ISBN 978-0-486-65067-8, chapter 2.12.
 

@@ -1,7 +1,5 @@
 """A constraint whose equation follows a value in time."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,11 +9,11 @@ from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencil
 from .multiplier import AbstractMultiplierConstraint
+from .wrapped import AbstractWrapped
 
 
-class Follow(AbstractMultiplierConstraint):
+class Follow(AbstractWrapped):
     """`g(x) - u(t) = C lambda`: what another constraint holds at nil follows `u`, a driver.
 
     `constraint`: the other one, whose `on`, `compliance`, `relaxation` and `multiplier` are those of this one. `values` [the
@@ -50,36 +48,6 @@ class Follow(AbstractMultiplierConstraint):
         if len(values) < 2 or len(times) != 1 or times != values[-2:-1]:
             raise ValueError(f"Follow: values {values} and times {times} must be (T, rows) or (e, T, rows) and (T,).")
         check_range(self, times=(self.times, lambda t: np.append(True, np.diff(t) > 0), "increasing"))
-
-    @property
-    def on(self) -> tuple[Stencil, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.constraint.on
-
-    @property
-    def multiplier(self) -> tuple[Stencil, ...] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.constraint.multiplier
-
-    @property
-    def compliance(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.constraint.compliance
-
-    @property
-    def relaxation(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.constraint.relaxation
-
-    @property
-    def units(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.constraint.units
-
-    @property
-    def adds_up(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.constraint.adds_up
-
-    def check_dofs(self, dofs: Any) -> None:
-        self.constraint.check_dofs(dofs)
-
-    def element_compliance(self) -> Any:
-        return self.constraint.element_compliance()
 
     def element_constraint(self, *x: Array) -> Array:
         g = self.constraint.rows(*x)

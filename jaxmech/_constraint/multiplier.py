@@ -23,22 +23,23 @@ class AbstractMultiplierConstraint(Component):
     stand in a state of its name, `(e, rows)`, which the scene makes of it and begins at nil; blocks of matrices are called
     by it. A subclass that declares more may have
 
-    - `multiplier` `(state, (e,))`: the node, of a main state of yours, that holds the multipliers of each element: `Vec1` for
+    - `multiplier` `(state, (e,))`: the node, of a main state of yours, that holds the multipliers of each element: `Vec1`
+    for
       one equation, `Vec2`, `Vec3` for two and three;
     - `compliance` `C` [m/N], 0 for a constraint that does not give, of the element or `(rows,)`;
     - `relaxation` `tau` [s]: a time step then leaves `g + tau g' = C lambda`, so that what is violated decays as
       `exp(-t / tau)` in place of being taken back at once (Baumgarte), and a compliant row is a spring of `1/C` [N/m] with a
       damper of `tau/C` [N s/m]. Of the element or `(rows,)`; statics asks for `g = C lambda`.
 
-    The energy is `lambda . g(x) - lambda . C lambda / 2` [J]; the forces `-(dg/dx)^T lambda`, the matrix `(K, J^T; J, -C)` and
-    the geometric stiffness `lambda . d2g/dx2` are derived. `g` [m] has multipliers [N], `g` [rad] [N m]; `units` names those of
-    the rows.
+    The energy is `lambda . g(x) - lambda . C lambda / 2` [J]; the forces `-(dg/dx)^T lambda`, the matrix `(K, J^T; J, -C)`
+    and the geometric stiffness `lambda . d2g/dx2` are derived. `g` [m] has multipliers [N], `g` [rad] [N m]; `units` names
+    those of the rows.
 
     In statics `g = C lambda` holds at the solution. In a time step it holds at its end, `g(x1) = C lambda1` where Newton's
     method iterates (`newton=True`), and to first order in `h v1` without; it is asked for anew in every step, so that
-    violations do not add up. Multipliers have no mass, and their velocities in a `State` are of no meaning.
-    Raises `TypeError` where `element_constraint` is not defined, `ValueError` for a `multiplier` that does not name one node
-    per element, and negative compliances; `System` for a state of another size, a multiplier named twice or by nothing, a mass
+    violations do not add up. Multipliers have no mass, and their velocities in a `State` are of no meaning. Raises
+    `TypeError` where `element_constraint` is not defined, `ValueError` for a `multiplier` that does not name one node per
+    element, and negative compliances; `System` for a state of another size, a multiplier named twice or by nothing, a mass
     on it.
     Source: C. Lanczos, *The Variational Principles of Mechanics*, 4th ed., 1970, ISBN 978-0-486-65067-8, chapter 2.12; E.
     Hairer and G. Wanner, *Solving Ordinary Differential Equations II*, 1996, doi:10.1007/978-3-642-05221-7, chapter VII; J.
@@ -72,6 +73,11 @@ class AbstractMultiplierConstraint(Component):
     units: ClassVar[tuple[str, ...]] = ("m",)  # of the rows of `g`; the last holds for those that follow
     adds_up: ClassVar[bool] = False  # whether elements that name one multiplier are the terms of one equation
     follows_time: ClassVar[bool] = False  # whether `at_time` says something
+
+    @property
+    def kind(self) -> str:
+        """What it is called in messages, and known as by a linear system."""
+        return type(self).__name__
 
     def __check_init__(self):
         owner = type(self).__name__

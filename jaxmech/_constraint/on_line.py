@@ -16,11 +16,11 @@ from .points import check_points, check_single_nodes
 class OnLine(AbstractMultiplierConstraint):
     """`(u . (x - a), v . (x - a)) = C lambda`: a point `x` slides on the line through `a` and `b`; `u`, `v` across the line.
 
-    `on=((state, nodes x (e,)), (state, nodes a (e,)), (state, nodes b (e,)))`, of any states of points, mapped or not: a bead on a
-    rod that moves; the line does not end at `a` and `b`. Two rows in space, one in the plane. `lambda` [N]: the force of the
-    bead on the line. `compliance` [m/N], `relaxation` [s] and `multiplier`: see `AbstractMultiplierConstraint`. For a line
-    that stands still see `FixedLine`, which needs no multipliers. Raises `ValueError` for other shapes, and other states than
-    points of two or three dimensions.
+    `on=((state, nodes x (e,)), (state, nodes a (e,)), (state, nodes b (e,)))`, of any states of points, mapped or not: a
+    bead on a rod that moves; the line does not end at `a` and `b`. Two rows in space, one in the plane. `lambda` [N]: the
+    force of the bead on the line. `compliance` [m/N], `relaxation` [s] and `multiplier`: see
+    `AbstractMultiplierConstraint`. For a line that stands still see `FixedLine`, which needs no multipliers. Raises
+    `ValueError` for other shapes, and other states than points of two or three dimensions.
     Source: T. Duff et al., "Building an Orthonormal Basis, Revisited", JCGT 6(1), 2017 (`u` and `v`).
 
     Example:

@@ -16,9 +16,9 @@ from .points import check_points, check_single_nodes
 class OnPlane(AbstractMultiplierConstraint):
     """`n . (x - o) = C lambda`: a point `x` stays on the plane through `o` with normal `n`; in two dimensions, on a line.
 
-    `on=(state, nodes x (e,))`, mapped or not, and `origin` `(c,)` or `(e, c)` [m]; or `on=((state, nodes o), (state, nodes x))`,
-    where `origin` is added to the moving point `o`, nil unless given. `normal` `(c,)` or `(e, c)`, of unit length. `lambda`
-    [N]: the force against the normal. `compliance` [m/N], `relaxation` [s] and `multiplier`: see
+    `on=(state, nodes x (e,))`, mapped or not, and `origin` `(c,)` or `(e, c)` [m]; or `on=((state, nodes o), (state, nodes
+    x))`, where `origin` is added to the moving point `o`, nil unless given. `normal` `(c,)` or `(e, c)`, of unit length.
+    `lambda` [N]: the force against the normal. `compliance` [m/N], `relaxation` [s] and `multiplier`: see
     `AbstractMultiplierConstraint`. Raises `ValueError` for other shapes, other states than points, and normals of another
     length.
     Source: C. Lanczos, *The Variational Principles of Mechanics*, 4th ed., 1970, ISBN 978-0-486-65067-8, chapter 2.12.

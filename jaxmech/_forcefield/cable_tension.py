@@ -15,10 +15,10 @@ from .base import AbstractEnergyForceField, points_only
 class CableTension(AbstractEnergyForceField):
     """`E = T sum |x_(i+1) - x_i|` [J]: a cable that slides without friction through eyelets `x_i`, pulled with `T` [N].
 
-    `on=(state, nodes (e, k))`: of every cable the `k` eyelets, in their order; or two such stencils, the cable running through the
-    first, then through the second. `tension`: shared, or one per cable. Every eyelet is pulled by `T` along both parts of the
-    cable that meet there. `jm.constraint.Cable` is the same cable with its length given. Raises `ValueError` for other
-    shapes, and other states than points.
+    `on=(state, nodes (e, k))`: of every cable the `k` eyelets, in their order; or two such stencils, the cable running
+    through the first, then through the second. `tension`: shared, or one per cable. Every eyelet is pulled by `T` along
+    both parts of the cable that meet there. `jm.constraint.Cable` is the same cable with its length given. Raises
+    `ValueError` for other shapes, and other states than points.
     Source: E. Coevoet et al., "Software toolkit for modeling, simulation, and control of soft robots", Adv. Robotics 31
     (2017) 1208, doi:10.1080/01691864.2017.1395362.
 

@@ -32,9 +32,9 @@ def _sorted(fields: Fields) -> list[Array]:
 class ConstraintReport(eqx.Module):
     """What one constraint with multipliers does in a state.
 
-    `violation` `(m, rows)`: `g(x) - C lambda`, in `violation_units`, of each element (of each equation where elements add up);
-    `multipliers` `(m, rows)` `lambda`, in `units`; `forces` `{main state: (nodes, deriv_size)}` [N, N m]: the reactions
-    `-(dg/dx)^T lambda`, pulled back through the mappings. Raises nothing.
+    `violation` `(m, rows)`: `g(x) - C lambda`, in `violation_units`, of each element (of each equation where elements add
+    up); `multipliers` `(m, rows)` `lambda`, in `units`; `forces` `{main state: (nodes, deriv_size)}` [N, N m]: the
+    reactions `-(dg/dx)^T lambda`, pulled back through the mappings. Raises nothing.
 
     Example:
 

@@ -31,7 +31,7 @@ def check_unnamed(system: Any, held: Mapping[str, int]) -> None:
 
 
 def rows_of(system: Any, held: Mapping[str, int]) -> dict[str, Rows]:
-    """The kind of those states: how many rows each constraint has. One where it cannot be evaluated, which `at_rest` says."""
+    """The kind of those states: how many rows each constraint has; one where it cannot be evaluated."""
     return {name: Rows(_count(system, system.constraints[name])) for name in held}
 
 

@@ -12,12 +12,12 @@ from .base import AbstractJoint
 class JointAngle(AbstractJoint):
     """`angle = C lambda`: the angle [rad] of the frame of body `b` about the axis `z` of that of body `a`; one row.
 
-    Beside a hinge or a cylindrical joint it is a motor, whose angle is prescribed: `Follow(JointAngle(...), values, times)`, by
-    whole turns too. `2 atan2(q_z, q_w)` of the relative orientation `q`.
-    `on=((state, bodies a (e,)), (state, bodies b (e,)))`, or one stencil, of bodies `b` held to the world; `frame_a`,
-    `frame_b`: see `frame`. `compliance` [m/N, rad/(N m)] and `relaxation` [s]: `(rows,)`, `(1,)` for all of them alike, or
-    `(e, rows)`; `multiplier`: see `AbstractMultiplierConstraint`. Raises `ValueError` for other states than `Rigid3`, other
-    shapes, quaternions that are not of unit length and negative numbers. `lambda` [N m]: the torque of the motor.
+    Beside a hinge or a cylindrical joint it is a motor, whose angle is prescribed: `Follow(JointAngle(...), values,
+    times)`, by whole turns too. `2 atan2(q_z, q_w)` of the relative orientation `q`. `on=((state, bodies a (e,)), (state,
+    bodies b (e,)))`, or one stencil, of bodies `b` held to the world; `frame_a`, `frame_b`: see `frame`. `compliance`
+    [m/N, rad/(N m)] and `relaxation` [s]: `(rows,)`, `(1,)` for all of them alike, or `(e, rows)`; `multiplier`: see
+    `AbstractMultiplierConstraint`. Raises `ValueError` for other states than `Rigid3`, other shapes, quaternions that are
+    not of unit length and negative numbers. `lambda` [N m]: the torque of the motor.
     Source: A. A. Shabana, *Dynamics of Multibody Systems*, 4th ed., 2013, doi:10.1017/CBO9781107337213, section 3.3.
 
     Example:

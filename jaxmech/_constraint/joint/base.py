@@ -20,9 +20,9 @@ Z = np.array([0.0, 0.0, 1.0])
 class AbstractJoint(AbstractMultiplierConstraint):
     """A joint of a body `a` and a body `b`, `Rigid3` states, or of the world and `b`.
 
-    `frame_a`, `frame_b`: the joint's frame in the axes of either body, `(7,)` or `(e, 7)`, the body's own unless given; with one
-    stencil, `on=(state, nodes b (e,))`, `a` is the world. A subclass says what is nil of the place `p` of frame `b` in the axes
-    of frame `a` [m], and of its orientation there.
+    `frame_a`, `frame_b`: the joint's frame in the axes of either body, `(7,)` or `(e, 7)`, the body's own unless given;
+    with one stencil, `on=(state, nodes b (e,))`, `a` is the world. A subclass says what is nil of the place `p` of frame
+    `b` in the axes of frame `a` [m], and of its orientation there.
     """
 
     frame_a: AbstractVar[OptionalParameter]

@@ -14,8 +14,9 @@ class FixedJoint(AbstractJoint):
 
     `on=((state, bodies a (e,)), (state, bodies b (e,)))`, or one stencil, of bodies `b` held to the world; `frame_a`,
     `frame_b`: see `frame`. `compliance` [m/N, rad/(N m)] and `relaxation` [s]: `(rows,)`, `(1,)` for all of them alike, or
-    `(e, rows)`; `multiplier`: see `AbstractMultiplierConstraint`. Raises `ValueError` for other states than `Rigid3`, other
-    shapes, quaternions that are not of unit length and negative numbers. `lambda` [N, N m]: the force and the torque of body `b` on body `a`.
+    `(e, rows)`; `multiplier`: see `AbstractMultiplierConstraint`. Raises `ValueError` for other states than `Rigid3`,
+    other shapes, quaternions that are not of unit length and negative numbers. `lambda` [N, N m]: the force and the torque
+    of body `b` on body `a`.
     Source: A. A. Shabana, *Dynamics of Multibody Systems*, 4th ed., 2013, doi:10.1017/CBO9781107337213, section 3.3.
 
     Example:

@@ -13,8 +13,8 @@ from ..._scene.parameter import is_concrete
 def frame(point: Any, axis: Any = (0.0, 0.0, 1.0)) -> Array:
     """A frame `(7,)` at a point whose `z` axis is along `axis`: where a joint stands in a body.
 
-    `point` `(3,)` [m] and `axis` `(3,)`, of any length but nil, in the axes of the body: `c + R p` of them is where the joint is
-    in the world. Differentiable. Raises `ValueError` for other shapes and an axis of no length.
+    `point` `(3,)` [m] and `axis` `(3,)`, of any length but nil, in the axes of the body: `c + R p` of them is where the
+    joint is in the world. Differentiable. Raises `ValueError` for other shapes and an axis of no length.
     Source: the half-way quaternion, J. Sola, arXiv:1711.02508, 2017.
 
     Example:

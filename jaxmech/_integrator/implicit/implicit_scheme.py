@@ -32,6 +32,7 @@ from ..linear_outcome import ended, outcome
 from ..scene_support import check_takes
 from ..time_step import check_time_step
 from .linear_step import LinearStep, solved
+from .settled import blamed, settled_acceleration, settled_velocity
 from .stage import AbstractStage, Rayleigh, Setting
 
 Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
@@ -63,7 +64,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
     line_search: str = eqx.field(static=True, default="finite", kw_only=True)
 
     stage_weights: ClassVar[tuple[float, ...]] = (1.0,)  # of the balances of a step, whose sum is that of all of it
-    takes_multipliers: ClassVar[bool] = False  # whether constraints with multipliers hold at the end of its steps
+    takes_multipliers: ClassVar[bool] = True  # whether constraints with multipliers hold at the end of its steps
+    settles: ClassVar[bool] = True  # whether their rates are made to hold there too
     takes_memory: ClassVar[bool] = True  # whether laws may have internal variables
     remembers: ClassVar[bool] = True  # whether a carry has a part of the scheme's own, beside that of the linear system
 
@@ -108,6 +110,20 @@ class AbstractImplicitScheme(AbstractIntegrator):
             return u, info
 
         return *self.move(setting, memory, recorded), record
+
+    def settled(
+        self, system: System, end: State, memory: Any, info: StepInfo, derivatives_of: str
+    ) -> tuple[State, Any, StepInfo]:
+        """The end of a step with the rates of its constraints, what the next step remembers, and what happened."""
+        rayleigh = Rayleigh(self.rayleigh_mass, self.rayleigh_stiffness)
+        end, moved = settled_velocity(system, self.linear_system, end, self.solver, derivatives_of)
+        a, end, held = settled_acceleration(system, self.linear_system, end, rayleigh, self.solver, derivatives_of)
+        return end, self.resumed(memory, a), blamed(info, moved, held)
+
+    def resumed(self, memory: Any, acceleration: Fields) -> Any:
+        """What the next step remembers, with the acceleration that the constraints of a scene leave."""
+        del acceleration
+        return memory
 
     def memory(self, system: System, state: State) -> Any:
         """What the first step is to remember: nothing of a motion before, unless overridden.
@@ -274,7 +290,10 @@ def _problem(scheme: AbstractImplicitScheme, system: System, state: State, memor
 def _step(
     scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str
 ) -> tuple[State, Any, StepInfo]:
-    end, memory, info = scheme.move(scheme.setting(system, state, h), memory, solve_of(scheme, derivatives_of))
+    setting = scheme.setting(system, state, h)
+    end, memory, info = scheme.move(setting, memory, solve_of(scheme, derivatives_of))
+    if scheme.settles and system.multiplier_states:
+        end, memory, info = scheme.settled(system, end, memory, info, derivatives_of)
     end, info = ended(info, state, accepted(system, state, end, h))
     return end, memory, info
 

@@ -16,6 +16,7 @@ from ..._scene.parameter import as_array
 from ..displaced import combined, driven_by_motions
 from .acceleration_stage import AccelerationStage
 from .implicit_scheme import AbstractImplicitScheme, check_number
+from .settled import settled_acceleration
 from .stage import AbstractStage, Rayleigh, Setting
 
 
@@ -30,6 +31,10 @@ class AbstractAccelerationScheme(AbstractImplicitScheme):
         """The acceleration under the new numbers: half of the one before would belong to the old ones."""
         del memory
         return self.memory(system, state)
+
+    def resumed(self, memory: Any, acceleration: Fields) -> Fields:
+        del memory
+        return acceleration
 
     def next_memory(self, setting: Setting, memory: Any, stage: AbstractStage, u: Fields, end: State) -> Fields:
         assert isinstance(stage, AccelerationStage)
@@ -81,7 +86,10 @@ class Newmark(AbstractAccelerationScheme):
 
 
 def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: State) -> Fields:
-    """`M^-1 P (f + inertial - C v)`."""
+    """`M^-1 P (f + inertial - C v)`, constraints with multipliers holding."""
+    if system.multiplier_states:
+        damping = Rayleigh(scheme.rayleigh_mass, scheme.rayleigh_stiffness)
+        return settled_acceleration(system, scheme.linear_system, state, damping, scheme.solver, "")[0]
     f, inertial = total_force(system, state), inertial_force(system, state)
     rate = combined((1.0, f), (1.0, inertial))
     damping = Rayleigh(scheme.rayleigh_mass, scheme.rayleigh_stiffness)
