@@ -118,11 +118,11 @@ class AbstractImplicitScheme(AbstractIntegrator):
         rayleigh = Rayleigh(self.rayleigh_mass, self.rayleigh_stiffness)
         end, moved = settled_velocity(system, self.linear_system, end, self.solver, derivatives_of)
         a, end, held = settled_acceleration(system, self.linear_system, end, rayleigh, self.solver, derivatives_of)
-        return end, self.resumed(memory, a), blamed(info, moved, held)
+        return end, self.resumed(system, end, memory, a, derivatives_of), blamed(info, moved, held)
 
-    def resumed(self, memory: Any, acceleration: Fields) -> Any:
-        """What the next step remembers, with the acceleration that the constraints of a scene leave."""
-        del acceleration
+    def resumed(self, system: System, end: State, memory: Any, acceleration: Fields, derivatives_of: str) -> Any:
+        """What the next step remembers, with the acceleration that the constraints of a scene leave at the end."""
+        del system, end, acceleration, derivatives_of
         return memory
 
     def memory(self, system: System, state: State) -> Any:

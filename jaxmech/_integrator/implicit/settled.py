@@ -98,6 +98,22 @@ class VelocityStep(AbstractRateStep):
         return self.rows({s: -rate[s] - decay[s] * g[s] for s in g})
 
 
+class NormalStep(AbstractRateStep):
+    """The part of a field along which the constraints do not let go: `J x = J w`, `x = M^-1 J^T (.)`."""
+
+    system: System
+    linear_system: AbstractLinearSystem
+    at: State
+    field: Fields
+
+    def rhs(self) -> Fields:
+        moved, still = (
+            self.rate(eqx.tree_at(lambda s: s.velocity, self.at, v))[1]
+            for v in (self.field, zero_forces(self.system, self.at.position))
+        )
+        return self.rows({s: moved[s] - still[s] for s in moved})
+
+
 class AccelerationStep(AbstractRateStep):
     """The acceleration, and multipliers, of a state whose velocities are settled."""
 
@@ -143,6 +159,14 @@ def settled_velocity(
     free = project(system, x)
     velocity = {s: v if s in system.multiplier_states else v + free[s] for s, v in calm.velocity.items()}
     return eqx.tree_at(lambda s: s.velocity, calm, velocity), said
+
+
+def normal_part(
+    system: System, linear_system: AbstractLinearSystem, at: State, field: Fields, solver: Any, who: str
+) -> Fields:
+    """The part of a field of velocities or accelerations across which the constraints hold."""
+    x, _ = NormalStep(system, linear_system, at, field).solve(solver, who)
+    return {s: jnp.zeros_like(v) if s in system.multiplier_states else v for s, v in project(system, x).items()}
 
 
 def settled_acceleration(
