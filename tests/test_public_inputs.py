@@ -36,7 +36,7 @@ HOOKS = {
     ),
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
-    *("advanced", "remembered", "revalued", "wanted", "where"),
+    *("advanced", "at_time", "remembered", "resumed", "revalued", "rows", "settled", "wanted", "where"),
     # What a scheme says of itself, asked within its steps.
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
     *("stage", "step_with_error"),
@@ -50,7 +50,7 @@ HANDED_OUT = {
     *("Energies", "EnergyBalance"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
-    *("CriticalPoint", "CutBack", "Path", "PathInfo"),
+    *("ConstraintReport", "CriticalPoint", "CutBack", "DependentRow", "Path", "PathInfo"),
     *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "StepInfo", "Trajectory"),
 }
 # A state is data: what is in it is looked at where it is used (`test_a_state_is_refused_leaf_by_leaf`). The functions that
@@ -165,7 +165,7 @@ SIGNED = {
         "rest_volume",
     ),
     *("position", "positions", "velocity", "acceleration", "u", "forces", "x", "xi", "rhs", "values", "vector", "factor"),
-    *("mass_factor", "lam", "blocks", "placement"),
+    *("mass_factor", "lam", "blocks", "placement", "axis", "tension", "volume"),
 }
 INDICES = {
     "on",
@@ -209,6 +209,8 @@ FAIR = {
     **{(name, "mass"): {"huge", "a fraction"} for name in ("DiagonalMass",)},
     **{("TubularMapping", "angle"): {"huge", "a fraction"}, ("BeamMapping", "place"): {"a fraction"}},
     **{(name, "values"): {"a fraction"} for name in DIRICHLET},
+    # States are looked for in a matrix; frames may be one for each of no joints.
+    ("SchurComplement", "multipliers"): {"a word", "words"},
     # Any name is one until it is looked for; a stencil may be of no elements, or of several nodes for each.
     ("Stencil", "state"): {"a word"},
     ("Stencil", "nodes"): {"nothing", "an axis more"},

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array
 from .._runtime.field_types import OptionalParameter, Parameter
 from .._scene.dof import Vec3
@@ -50,16 +49,18 @@ class CavityVolume(AbstractMultiplierConstraint):
             raise ValueError("CavityVolume: on must be (state, triangles (e, 3)).")
         for name in ("volume", "compliance", "relaxation"):
             value = getattr(self, name)
-            if value is not None and value.ndim:
+            if getattr(value, "ndim", 0):
                 raise ValueError(f"CavityVolume: {name} must be one number, got shape {value.shape}.")
 
     @classmethod
-    def from_mesh(cls, state: str, surface: Any, volume: Any, **options: Any) -> "CavityVolume":
+    def from_mesh(
+        cls, state: str, surface: Any, volume: Any, compliance: Any = 0.0, relaxation: Any = None
+    ) -> "CavityVolume":
         """The volume inside a closed surface mesh of triangles whose normals point outward, such as `mesh.boundary()`."""
-        check_instance("CavityVolume", "surface.kind", getattr(surface, "kind", None), str)
-        if surface.kind != "triangle":
-            raise ValueError(f"CavityVolume: surface must have cells of kind 'triangle', got '{surface.kind}'.")
-        return cls((state, np.asarray(surface.cells)), volume, **options)
+        kind = getattr(surface, "kind", None)
+        if kind != "triangle":
+            raise ValueError(f"CavityVolume: surface must be a mesh with cells of kind 'triangle', got {surface!r:.80}.")
+        return cls((state, np.asarray(surface.cells)), volume, compliance, relaxation)
 
     def check_dofs(self, dofs: Any) -> None:
         if not isinstance(dofs[0], Vec3):

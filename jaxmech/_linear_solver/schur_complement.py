@@ -21,6 +21,13 @@ _NIL = 1e-11  # of the largest eigenvalue of W, scaled: what a row has less that
 _CONFLICT = 1e-9  # of what its terms are of, what such a row may ask for
 
 
+def _as_names(names: Any) -> tuple[str, ...]:
+    given = (names,) if isinstance(names, str) else names
+    if not isinstance(given, tuple | list) or not given or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"SchurComplement: multipliers must be names of states, got {names!r:.80}.")
+    return tuple(given)
+
+
 class SchurComplement(lx.AbstractLinearSolver):
     """`(A, B; J, -C) (x, l) = (f, g)` by `W l = J A^-1 f - g`, `W = J A^-1 B + C`, then `A x = f - B l`.
 
@@ -45,13 +52,11 @@ class SchurComplement(lx.AbstractLinearSolver):
         assert jnp.allclose(found.position["pin"], -0.5 * jnp.array([[10.0, 20.0]] * 2))  # [N], half of it each
     """
 
-    multipliers: tuple[str, ...] = eqx.field(static=True, converter=lambda m: (m,) if isinstance(m, str) else tuple(m))
+    multipliers: tuple[str, ...] = eqx.field(static=True, converter=_as_names)
     solver: lx.AbstractLinearSolver | None = None
     least_norm: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self):
-        for name in self.multipliers:
-            check_instance("SchurComplement", "each of multipliers", name, str)
         if self.solver is not None:
             check_instance("SchurComplement", "solver", self.solver, lx.AbstractLinearSolver)
         check_flags("SchurComplement", least_norm=self.least_norm)
@@ -64,7 +69,7 @@ class SchurComplement(lx.AbstractLinearSolver):
             )
         states = [s for s, _, _ in operator.sizes]
         missing = [name for name in self.multipliers if name not in states]
-        if missing or not self.multipliers or set(states) == set(self.multipliers):
+        if missing or set(states) == set(self.multipliers):
             raise ValueError(
                 f"SchurComplement: multipliers {self.multipliers} must name some of the states {states}, not all."
             )

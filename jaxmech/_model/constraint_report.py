@@ -118,6 +118,6 @@ def row_units(constraint: Any, rows: int) -> tuple[str, ...]:
 
 def _of(system: System, name: str, fields: Any) -> Array:
     """The rows of a constraint's multipliers."""
-    on = system.multiplier_stencil(name)
+    on = system.multiplier_stencils[name]
     nodes = on.nodes[:1] if system.constraints[name].adds_up else on.nodes  # pyright: ignore
     return take_rows(jnp.asarray(fields[on.state]), nodes)

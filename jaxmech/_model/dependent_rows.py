@@ -8,6 +8,7 @@ import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 
+from .._runtime.argument_checks import check_tolerances
 from .._runtime.precision import compiled
 from .._scene.parameter import is_concrete
 from .constraint_projection import project
@@ -75,8 +76,11 @@ def dependent_rows(system: System, state: State, *, tolerance: float = 1e-6) -> 
         assert not row.redundant and row.others == (("rods", 0, 0),) and abs(row.residual) == 0.5  # [m]
     """
     check_inputs("dependent_rows", system, state)
+    check_tolerances("dependent_rows", tolerance=tolerance)
     if not is_concrete(*jax.tree.leaves((system, state))):
         raise ValueError("dependent_rows: the values of the scene and of its state must be known, they are being traced.")
+    if not system.multiplier_constraints:
+        return []
     names, J, g = _rows(system, state)
     return _dependent(names, J, g, tolerance)
 
@@ -91,7 +95,7 @@ def _rows(system: System, state: State) -> tuple[list[tuple[str, int, int]], np.
         start += n * d
     names, places, values = [], [], []
     for name, constraint in system.multiplier_constraints.items():
-        on = system.multiplier_stencil(name)
+        on = system.multiplier_stencils[name]
         nodes = np.unique(np.asarray(on.nodes)) if constraint.adds_up else np.asarray(on.nodes)
         size = state.position[on.state].shape[1]
         for element, node in enumerate(nodes):

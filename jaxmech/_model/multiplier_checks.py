@@ -13,7 +13,7 @@ def check_multiplier_names(system: Any) -> None:
     mapped = {m.child: name for name, m in system.mappings.items()}
     heavy = {s.state: name for name, mass in system.masses.items() for s in mass.on}
     for name, constraint in system.multiplier_constraints.items():
-        state = system.multiplier_stencil(name).state
+        state = system.multiplier_stencils[name].state
         if name in system.forces:
             raise ValueError(f"'{name}' names both a force field and a constraint with multipliers.")
         if state in mapped:
@@ -32,7 +32,7 @@ def check_multiplier_nodes(system: Any, counts: Mapping[str, int]) -> None:
     one equation: the matrix would be singular."""
     named: dict[str, list[np.ndarray]] = {}
     for name, constraint in system.multiplier_constraints.items():
-        on = system.multiplier_stencil(name)
+        on = system.multiplier_stencils[name]
         if is_concrete(on.nodes):
             nodes = np.asarray(on.nodes)
             named.setdefault(on.state, []).append(np.unique(nodes) if constraint.adds_up else nodes)

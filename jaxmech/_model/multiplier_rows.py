@@ -47,7 +47,7 @@ def row_numbers(system: System, state: State) -> RowNumbers:
     zero = {s: a for s, a in zero_forces(system, state.position).items() if s in system.multiplier_states}
     compliance, decay = dict(zero), dict(zero)
     for name, constraint in system.multiplier_constraints.items():
-        on = system.multiplier_stencil(name)
+        on = system.multiplier_stencils[name]
         C, rate = over_elements(constraint, constraint.on, _numbers, *gathered(constraint.on, x))
         compliance[on.state] = add_rows(compliance[on.state], on.nodes, C)
         share = 1 / constraint.on[0].elements if constraint.adds_up else 1.0

@@ -206,7 +206,7 @@ def check_elements(system: Any, dtype: Any) -> None:
     for name, constraint in system.constraints.items():
         _of_right_kind(name, constraint.check_dofs, [system.dofs[s.state] for s in constraint.on])
     for name, constraint in system.multiplier_constraints.items():
-        shape = (system.dofs[system.multiplier_stencil(name).state].deriv_size,)
+        shape = (system.dofs[system.multiplier_stencils[name].state].deriv_size,)
         x = element(constraint.on, "coord_size")
         attempt(name, constraint, constraint.on, lambda c, *x: c.rows(*x), [shape], *x)
 

@@ -116,20 +116,22 @@ class System(eqx.Module):
         """The constraints that multipliers hold, by name."""
         return {name: c for name, c in self.constraints.items() if isinstance(c, AbstractMultiplierConstraint)}
 
-    def multiplier_stencil(self, name: str) -> Stencil:
-        """Where the multipliers of a constraint stand."""
-        own = self.constraints[name].multiplier  # pyright: ignore[reportAttributeAccessIssue]
-        return self.multipliers[name] if own is None else own[0]
+    @property
+    def multiplier_stencils(self) -> dict[str, Stencil]:
+        """Where the multipliers of each constraint stand, by name."""
+        own = {name: c.multiplier for name, c in self.multiplier_constraints.items()}
+        return {name: self.multipliers[name] if at is None else at[0] for name, at in own.items()}
 
     @property
     def multiplier_states(self) -> tuple[str, ...]:
         """The states of multipliers, sorted."""
-        return tuple(sorted({self.multiplier_stencil(name).state for name in self.multiplier_constraints}))
+        return tuple(sorted({s.state for s in self.multiplier_stencils.values()}))
 
     @property
     def force_fields(self) -> dict[str, AbstractForceField]:
         """All that has a force, by name: the force fields, and constraints with multipliers as the energies they are."""
-        held = {n: MultiplierForce(c, self.multiplier_stencil(n)) for n, c in self.multiplier_constraints.items()}
+        at = self.multiplier_stencils
+        held = {name: MultiplierForce(c, at[name]) for name, c in self.multiplier_constraints.items()}
         return self.forces | held if held else self.forces
 
     @property

@@ -36,6 +36,14 @@ class AbstractJoint(AbstractMultiplierConstraint):
                 raise ValueError(f"{type(self).__name__}: {name} must be (7,) or (e, 7), a point and a quaternion.")
             check_range(self, **{name: (value, have_unit_quaternions, "frames with quaternions of unit length")})
 
+        rows = len(self.units)
+        for name in ("compliance", "relaxation"):
+            shape = getattr(getattr(self, name), "shape", ())
+            if shape and shape[-1] not in (1, rows):
+                raise ValueError(
+                    f"{type(self).__name__}: {name} has shape {shape}, expected 1 or {rows} numbers of its rows."
+                )
+
     def check_dofs(self, dofs: Any) -> None:
         if not all(isinstance(dof, Rigid3) for dof in dofs):
             kinds = [type(dof).__name__ for dof in dofs]
