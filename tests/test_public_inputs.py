@@ -237,6 +237,7 @@ FAIR = {
     **{(name, "observe"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
     ("Event", "function"): {"a function", "a class"},
     **{("Event", "direction"): {"negative"}, ("Event", "tolerance"): {"half precision"}},
+    ("dependent_rows", "tolerance"): {"half precision"},
     ("simulate_adaptive", "times"): {"a row less"},
     ("Table", "values"): {"four axes"},
     **{("PIDController", name): {"half precision"} for name in ("p", "i", "d")},

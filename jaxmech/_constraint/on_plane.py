@@ -43,6 +43,8 @@ class OnPlane(AbstractMultiplierConstraint):
 
     def __check_init__(self):
         check_single_nodes(self, 1, 2)
+        if not getattr(self.normal, "ndim", 1):
+            raise ValueError("OnPlane: normal must be a vector (c,), or one per element (e, c), got one number.")
         check_range(self, normal=(self.normal, lambda n: np.broadcast_to(are_of_unit_length(n), n.shape), "of unit length"))
 
     def check_dofs(self, dofs: Any) -> None:

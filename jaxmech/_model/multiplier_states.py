@@ -13,15 +13,15 @@ from .._scene.dof import Rows
 from .._scene.parameter import trace_elements
 
 
-def unnamed(constraints: Mapping[str, Any]) -> dict[str, int]:
-    """The constraints with multipliers that say not where these stand, with how many nodes they need."""
+def unnamed(constraints: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The constraints with multipliers that say not where these stand, with the nodes of a state of their own."""
     found = {
         name: c for name, c in constraints.items() if isinstance(c, AbstractMultiplierConstraint) and c.multiplier is None
     }
-    return {name: c.on[0].elements for name, c in found.items()}
+    return {name: np.arange(c.on[0].elements) * (not c.adds_up) for name, c in found.items()}
 
 
-def check_unnamed(system: Any, held: Mapping[str, int]) -> None:
+def check_unnamed(system: Any, held: Mapping[str, Any]) -> None:
     """Raise where a state has the name of such a constraint."""
     for name in held:
         if name in system.dofs:
@@ -30,7 +30,7 @@ def check_unnamed(system: Any, held: Mapping[str, int]) -> None:
             )
 
 
-def rows_of(system: Any, held: Mapping[str, int]) -> dict[str, Rows]:
+def rows_of(system: Any, held: Mapping[str, Any]) -> dict[str, Rows]:
     """The kind of those states: how many rows each constraint has; one where it cannot be evaluated."""
     return {name: Rows(_count(system, system.constraints[name])) for name in held}
 
@@ -49,5 +49,6 @@ def _count(system: Any, constraint: AbstractMultiplierConstraint) -> int:
 def begun(system: Any, position: Mapping[str, Array]) -> dict[str, Array]:
     """Positions with multipliers that nobody gave, at nil."""
     dtype = jnp.result_type(*position.values()) if position else jnp.result_type(float)
-    missing = {name: s.elements for name, s in system.multipliers.items() if name not in position}
+    nodes = {name: s.elements if not system.constraints[name].adds_up else 1 for name, s in system.multipliers.items()}
+    missing = {name: n for name, n in nodes.items() if name not in position}
     return {**position, **{s: jnp.asarray(np.zeros((n, system.dofs[s].coord_size)), dtype) for s, n in missing.items()}}

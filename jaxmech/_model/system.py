@@ -102,7 +102,7 @@ class System(eqx.Module):
         self.gravity = None if gravity is None else as_array(gravity)
         held = unnamed(self.constraints)
         check_unnamed(self, held)
-        self.multipliers = {name: Stencil(name, np.arange(count)) for name, count in held.items()}
+        self.multipliers = {name: Stencil(name, nodes) for name, nodes in held.items()}
         check_names(self)
         self.dofs = _sorted("dofs", self.dofs | rows_of(self, held))
 

@@ -20,7 +20,7 @@ class BallJoint(AbstractJoint):
 
         eye = jm.constraint.frame([0.0, 0.0, 0.5])  # half a metre above the centre
         ball = jm.constraint.BallJoint(("body", [0]), frame_b=eye)
-        load = jm.force.ConstantForce(("body", [0]), [0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
+        load = jm.force.ConstantForce(("body", [0]), [0.0, 0.0, -10.0])
         scene = jm.System({"body": jm.Rigid3()}, forces={"load": load}, constraints={"ball": ball})
         start = scene.at_rest({"body": [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]})
         assert jnp.allclose(jm.constraint.violations(scene, start)["ball"], jnp.array([[0.0, 0.0, 0.5]]))  # [m]

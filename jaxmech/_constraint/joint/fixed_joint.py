@@ -22,7 +22,7 @@ class FixedJoint(AbstractJoint):
     Example:
 
         glue = jm.constraint.FixedJoint((("body", [0]), ("body", [1])), frame_a=jm.constraint.frame([1.0, 0.0, 0.0]))
-        load = jm.force.ConstantForce(("body", [1]), [0.0, 3.0, 0.0, 0.0, 0.0, 0.0])
+        load = jm.force.ConstantForce(("body", [1]), [0.0, 3.0, 0.0])
         held = {"glue": glue, "wall": jm.constraint.Fixed(("body", [0]))}
         scene = jm.System({"body": jm.Rigid3()}, forces={"load": load}, constraints=held)
         start = scene.at_rest({"body": [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [1.1, 0.2, 0.0, 0.0, 0.0, 0.0, 1.0]]})

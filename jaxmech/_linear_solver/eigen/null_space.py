@@ -79,7 +79,8 @@ def null_space(B: sp.csr_array) -> sp.csr_array:
     B.eliminate_zeros()
     touched = np.zeros(size, bool)
     touched[B.indices] = True
-    _, part = graph.connected_components(B.T @ B, directed=False)
+    pattern = abs(B)  # in which nothing cancels
+    _, part = graph.connected_components(pattern.T @ pattern, directed=False)
     untouched = np.flatnonzero(~touched)
     ones = np.ones(untouched.size), (untouched, np.arange(untouched.size))
     parts = [sp.coo_array(ones, (size, untouched.size))]
