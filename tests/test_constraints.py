@@ -65,7 +65,7 @@ def test_every_joint_leaves_its_motions_and_no_others():
             size = np.abs(np.asarray(g(jnp.stack([jnp.asarray(a), place(*move)])))).max()
             assert (size < 1e-14) == bool(good), (name, move, size)
         x = jnp.stack([jnp.asarray(a), place(0.0, 0.0, 0.0)])
-        J = jax.jacfwd(lambda d: g(jax.vmap(dof.retract)(x, d)))(jnp.zeros((2, 6)))
+        J = jax.jacfwd(lambda d, x, g=g: g(jax.vmap(dof.retract)(x, d)))(jnp.zeros((2, 6)), x)
         rows = len(joint.units)
         assert J.shape[0] == rows == np.linalg.matrix_rank(np.asarray(J).reshape(rows, 12)), name
         # Of unit force and torque of either body: rows are lengths and angles of the joint's frame.
@@ -138,12 +138,14 @@ def test_a_hinged_bar_swings_at_the_order_of_every_scheme(pendulum, name, newton
 
 def test_a_hinged_bar_has_the_period_of_small_swings(pendulum):
     """By its mode, `omega^2 = m g l / I`, at rest; the multipliers of rest are its weight."""
-    system, _, linear_system, rate = pendulum rest = system.at_rest({"bar": [turned(0.0, (0.0, 0.0, -0.5))], "hinge":
-    [[0.0, 0.0, 0.0, 0.0, 0.0]]}) pull = jm.constraint.constraint_report(system, rest)["hinge"] assert pull.units == ("N",
-    "N", "N", "N m", "N m") and pull.violation_units[-1] == "rad" # Multipliers that balance the weight, by least squares:
-    what statics finds, whose matrix is regular without a mode at zero. held = dataclasses.replace(rest,
-    position=rest.position | {"hinge": _balancing(system, rest)}) np.testing.assert_allclose(jm.total_force(system,
-    held)["bar"], 0.0, atol=1e-12) found = jm.modes(system, held, linear_system, count=1)
+    system, _, linear_system, rate = pendulum
+    rest = system.at_rest({"bar": [turned(0.0, (0.0, 0.0, -0.5))], "hinge": [[0.0, 0.0, 0.0, 0.0, 0.0]]})
+    pull = jm.constraint.constraint_report(system, rest)["hinge"]
+    assert pull.units == ("N", "N", "N", "N m", "N m") and pull.violation_units[-1] == "rad"
+    # Multipliers that balance the weight, by least squares: there statics has a matrix without a motion of its own.
+    held = dataclasses.replace(rest, position=rest.position | {"hinge": _balancing(system, rest)})
+    np.testing.assert_allclose(jm.total_force(system, held)["bar"], 0.0, atol=1e-12)
+    found = jm.modes(system, held, linear_system, count=1)
     np.testing.assert_allclose(found.eigenvalues, [rate], rtol=1e-10)
 
     def frequency(mass):

@@ -36,7 +36,7 @@ HOOKS = {
     ),
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
-    *("advanced", "at_time", "remembered", "resumed", "revalued", "rows", "settled", "wanted", "where"),
+    *("advanced", "at_time", "remembered", "resumed", "revalued", "rows", "wanted", "where"),
     # What a scheme says of itself, asked within its steps.
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
     *("stage", "step_with_error"),

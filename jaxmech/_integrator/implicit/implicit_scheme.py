@@ -32,7 +32,7 @@ from ..linear_outcome import ended, outcome
 from ..scene_support import check_takes
 from ..time_step import check_time_step
 from .linear_step import LinearStep, solved
-from .settled import blamed, settled_acceleration, settled_velocity
+from .settled import settled
 from .stage import AbstractStage, Rayleigh, Setting
 
 Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
@@ -110,15 +110,6 @@ class AbstractImplicitScheme(AbstractIntegrator):
             return u, info
 
         return *self.move(setting, memory, recorded), record
-
-    def settled(
-        self, system: System, end: State, memory: Any, info: StepInfo, derivatives_of: str
-    ) -> tuple[State, Any, StepInfo]:
-        """The end of a step with the rates of its constraints, what the next step remembers, and what happened."""
-        rayleigh = Rayleigh(self.rayleigh_mass, self.rayleigh_stiffness)
-        end, moved = settled_velocity(system, self.linear_system, end, self.solver, derivatives_of)
-        a, end, held = settled_acceleration(system, self.linear_system, end, rayleigh, self.solver, derivatives_of)
-        return end, self.resumed(system, end, memory, a, derivatives_of), blamed(info, moved, held)
 
     def resumed(self, system: System, end: State, memory: Any, acceleration: Fields, derivatives_of: str) -> Any:
         """What the next step remembers, with the acceleration that the constraints of a scene leave at the end."""
@@ -293,7 +284,8 @@ def _step(
     setting = scheme.setting(system, state, h)
     end, memory, info = scheme.move(setting, memory, solve_of(scheme, derivatives_of))
     if scheme.settles and system.multiplier_states:
-        end, memory, info = scheme.settled(system, end, memory, info, derivatives_of)
+        end, a, info = settled(system, scheme.linear_system, end, info, setting.rayleigh, scheme.solver, derivatives_of)
+        memory = scheme.resumed(system, end, memory, a, derivatives_of)
     end, info = ended(info, state, accepted(system, state, end, h))
     return end, memory, info
 

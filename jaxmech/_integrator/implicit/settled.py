@@ -189,9 +189,19 @@ def settled_acceleration(
     return a, eqx.tree_at(lambda s: [s.position[n] for n in names], state, multipliers), said
 
 
-def blamed(info: StepInfo, *said: Any) -> StepInfo:
-    """What happened in a step that its solvers settled, or did not."""
-    for one in said:
-        why = RESULTS.where(info.result == RESULTS.successful, reason(one), info.result)
+def settled(
+    system: System,
+    linear_system: AbstractLinearSystem,
+    end: State,
+    info: StepInfo,
+    rayleigh: Rayleigh,
+    solver: Any,
+    who: str,
+) -> tuple[State, Fields, StepInfo]:
+    """The end of a step with the rates of its constraints, the acceleration there, and what happened."""
+    end, moved = settled_velocity(system, linear_system, end, solver, who)
+    a, end, held = settled_acceleration(system, linear_system, end, rayleigh, solver, who)
+    for said in (moved, held):
+        why = RESULTS.where(info.result == RESULTS.successful, reason(said), info.result)
         info = eqx.tree_at(lambda i: i.result, info, why)
-    return info
+    return end, a, info
