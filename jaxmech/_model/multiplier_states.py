@@ -24,7 +24,7 @@ def unnamed(constraints: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def check_unnamed(system: Any, held: Mapping[str, Any]) -> None:
     """Raise where a state has the name of such a constraint."""
     for name in held:
-        if name in system.dofs:
+        if not isinstance(system.dofs.get(name, Rows(1)), Rows):  # that of another scene is made anew
             raise ValueError(
                 f"'{name}' names both a state and a constraint, whose multipliers are to stand in a state of its name."
             )
