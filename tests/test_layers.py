@@ -16,7 +16,7 @@ FLOORS = (
     ("_codegen",),
     ("_scene", "_sparse"),
     ("_material", "_mass", "_mapping", "_constraint", "_linear_solver/sparse"),
-    ("_forcefield", "_linear_solver/preconditioner"),
+    ("_forcefield", "_constraint/joint", "_linear_solver/preconditioner"),
     ("_model", "_linear_solver/krylov"),
     ("_assembly", "_linear_solver"),
     ("_linear_system", "_linear_solver/eigen"),

@@ -163,6 +163,53 @@ def test_a_beam_glued_by_multipliers_is_the_whole_beam():
     np.testing.assert_allclose(-total, [0.0, 0.0, -20.0 * 4], rtol=0, atol=1e-6)
 
 
+def heavy(glued):
+    system, rest, middle = beam(glued)
+    solid = system.forces["solid"]
+    mass = jm.mass.ConsistentMass(solid.on, solid.rest, 10.0)
+    return (
+        jm.System(
+            {"beam": jm.Vec3()} | {s: d for s, d in system.dofs.items() if s == "glue"},
+            forces=system.forces,
+            masses={"mass": mass},
+            constraints=system.constraints,
+        ),
+        rest,
+        middle,
+    )
+
+
+def test_a_glued_beam_has_the_modes_of_the_whole_one():
+    """And forces between its halves that the shapes ask for; gradients of frequencies by the stiffness."""
+    (whole, rest, _), (glued, cut, middle) = heavy(False), heavy(True)
+    expected, found = (jm.modes(s, x, count=3) for s, x in ((whole, rest), (glued, cut)))
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=GLUED)
+    shapes = found.shapes["beam"]
+    count = rest.position["beam"].shape[0]
+    np.testing.assert_allclose(shapes[:, count:], shapes[:, middle], atol=1e-12 * np.abs(shapes).max())
+    sign = np.sign(np.sum(np.asarray(shapes[:, :count] * expected.shapes["beam"]), axis=(1, 2)))[:, None, None]
+    np.testing.assert_allclose(sign * shapes[:, :count], expected.shapes["beam"], atol=1e-8 * np.abs(shapes).max())
+
+    linear = jm.MatrixLinearSystem.build(glued, cut, jm.Terms(damping=False))
+    value, slope = jax.value_and_grad(
+        lambda e: jm.modes(
+            eqx.tree_at(lambda s: s.forces["solid"].material.young, glued, e), cut, linear, count=1
+        ).eigenvalues[0]
+    )(1e4)
+    np.testing.assert_allclose(slope, value / 1e4, rtol=1e-9)  # all of the stiffness is proportional to it
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", [jm.integrator.Midpoint, jm.integrator.BDF])
+def test_a_glued_beam_moves_as_the_whole_one(scheme):
+    ends = []
+    for system, rest, _ in (heavy(False), heavy(True)):
+        integrator = scheme(jm.MatrixLinearSystem.build(system, rest), newton=True)
+        ends.append(np.asarray(jm.simulate(system, rest, integrator, dt=0.02, steps=5).last.position["beam"]))
+    moved = np.abs(ends[0] - rest.position["beam"][: len(ends[0])]).max()
+    np.testing.assert_allclose(ends[1][: len(ends[0])], ends[0], atol=GLUED * moved)
+
+
 @pytest.mark.slow
 def test_multipliers_at_a_place_are_its_reactions():
     """Nodes held by equations stand, and are pushed at, as nodes that are fixed."""
@@ -281,9 +328,8 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(ValueError, match=words):
             build()
     system = pendulum()
-    rest = system.at_rest(inclined(0.1))
-    with pytest.raises(ValueError, match="modes takes no constraints with multipliers yet"):
-        jm.modes(system, rest, count=1)
+    with pytest.raises(ValueError, match="buckling takes no constraints with multipliers yet"):
+        jm.buckling(lambda mu: system, system.at_rest(inclined(0.1)), count=1)
 
 
 @pytest.mark.slow

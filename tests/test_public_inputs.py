@@ -37,7 +37,7 @@ HOOKS = {
     ),
     *("init", "compute", "transpose", "conj", "assume_full_rank"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
-    *("advanced", "remembered", "revalued", "wanted", "where"),
+    *("advanced", "at_time", "remembered", "resumed", "revalued", "rows", "wanted", "where"),
     # What a scheme says of itself, asked within its steps.
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
     *("stage", "step_with_error"),
@@ -51,7 +51,7 @@ HANDED_OUT = {
     *("Energies", "EnergyBalance"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
-    *("CriticalPoint", "CutBack", "Path", "PathInfo"),
+    *("ConstraintReport", "CriticalPoint", "CutBack", "DependentRow", "Path", "PathInfo"),
     *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "StepInfo", "Trajectory"),
 }
 # A state is data: what is in it is looked at where it is used (`test_a_state_is_refused_leaf_by_leaf`). The functions that
@@ -167,7 +167,7 @@ SIGNED = {
         "rest_volume",
     ),
     *("position", "positions", "velocity", "acceleration", "u", "forces", "x", "xi", "rhs", "values", "vector", "factor"),
-    *("mass_factor", "lam", "blocks", "placement"),
+    *("mass_factor", "lam", "blocks", "placement", "axis", "tension", "volume"),
 }
 INDICES = {
     "on",
@@ -221,6 +221,8 @@ FAIR = {
     **{(name, "mass"): {"huge", "a fraction"} for name in ("DiagonalMass",)},
     **{("TubularMapping", "angle"): {"huge", "a fraction"}, ("BeamMapping", "place"): {"a fraction"}},
     **{(name, "values"): {"a fraction"} for name in DIRICHLET},
+    # States are looked for in a matrix; frames may be one for each of no joints.
+    ("SchurComplement", "multipliers"): {"a word", "words"},
     # Any name is one until it is looked for; a stencil may be of no elements, or of several nodes for each.
     ("Stencil", "state"): {"a word"},
     ("Stencil", "nodes"): {"nothing", "an axis more"},
@@ -247,6 +249,7 @@ FAIR = {
     **{(name, "observe"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
     ("Event", "function"): {"a function", "a class"},
     **{("Event", "direction"): {"negative"}, ("Event", "tolerance"): {"half precision"}},
+    ("dependent_rows", "tolerance"): {"half precision"},
     ("simulate_adaptive", "times"): {"a row less"},
     ("Table", "values"): {"four axes"},
     **{("PIDController", name): {"half precision"} for name in ("p", "i", "d")},

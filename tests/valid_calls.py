@@ -128,7 +128,7 @@ def put_into_a_scene(family: str, component: Any) -> None:
     if family == "mappings":
         dofs = DOFS | {component.child: MADE.get(type(component), jm.Vec3())}
     positions = POSITIONS
-    if isinstance(component, jm.constraint.AbstractMultiplierConstraint):
+    if isinstance(component, jm.constraint.AbstractMultiplierConstraint) and component.multiplier is not None:
         kind = jm.Vec1() if isinstance(component, jm.constraint.Distance) else jm.Vec3()
         dofs, positions = DOFS | {"multipliers": kind}, POSITIONS | {"multipliers": np.zeros((2, kind.coord_size))}
     jm.System(dofs, **{family: {"culprit": component}}).at_rest(positions)
@@ -726,6 +726,46 @@ CALLS_OF_MAPPINGS = {
 }
 for _name, _arguments in CALLS_OF_MAPPINGS.items():
     call(_name, "mappings", **_arguments)
+
+# --- constraints with multipliers -----------------------------------------------------
+
+SOFT = {"compliance": 0.1, "relaxation": 0.1}
+EYELETS = ("box", [[0, 1, 2], [3, 4, 5]])
+CALLS_OF_CONSTRAINTS = {
+    "Cable": {"on": EYELETS, "length": 1.0, **SOFT},
+    "CavityVolume": {"on": late(lambda: ("box", np.asarray(BOX.boundary().cells))), "volume": 1.0, **SOFT},
+    "CavityVolume.from_mesh": {"state": "box", "surface": late(lambda: BOX.boundary()), "volume": 1.0, **SOFT},
+    "Follow": {
+        "constraint": late(lambda: jm.constraint.Distance((("box", [0, 1]), ("box", [2, 3])), length=1.0)),
+        "values": np.zeros((3, 1)),
+        "times": [0.0, 1.0, 2.0],
+    },
+    "OnLine": {"on": (("box", [0, 1]), ("box", [2, 3]), ("box", [4, 5])), **SOFT},
+    "OnPlane": {"on": ("box", PAIR), "normal": [0.6, 0.0, 0.8], "origin": np.zeros(3), **SOFT},
+}
+for _name, _rows in (
+    ("BallJoint", 3),
+    ("CylindricalJoint", 4),
+    ("FixedJoint", 6),
+    ("HingeJoint", 5),
+    ("JointAngle", 1),
+    ("PrismaticJoint", 5),
+):
+    CALLS_OF_CONSTRAINTS[_name] = {
+        "on": (("frame", [0, 1]), ("frame", [2, 3])),
+        "frame_a": np.asarray(FRAME[0]),
+        "frame_b": np.asarray(FRAME[:2]),
+        "compliance": np.full(_rows, 0.1),
+        "relaxation": np.full(_rows, 0.1),
+    }
+for _name, _arguments in CALLS_OF_CONSTRAINTS.items():
+    call(_name, "constraints", **_arguments)
+call("CableTension", "forces", on=EYELETS, tension=1.0)
+call("frame", point=np.zeros(3), axis=[0.0, 0.6, 0.8])
+for _name in ("constraint_report", "violations"):
+    call(_name, system=SYSTEM, state=STATE)
+call("dependent_rows", system=SYSTEM, state=STATE, tolerance=1e-6)
+call("SchurComplement", multipliers=("tension",), solver=jm.solver.Dense(), least_norm=False)
 
 # --- the rest of the constructors -----------------------------------------------------
 

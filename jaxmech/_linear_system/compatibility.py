@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 
+from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._model.scene_checks import component_stencils
 from .._model.subsystem import without_unloaded
 from .._model.system import State, System
@@ -42,7 +43,8 @@ def signature(system: System) -> Signature:
 
 
 def _words(component: object, on: tuple) -> str:
-    return f"{type(component).__name__} on " + " and ".join(f"'{s.state}' {tuple(s.nodes.shape)}" for s in on)
+    kind = component.kind if isinstance(component, AbstractMultiplierConstraint) else type(component).__name__
+    return f"{kind} on " + " and ".join(f"'{s.state}' {tuple(s.nodes.shape)}" for s in on)
 
 
 def check_fit(who: str, built: Signature, sizes: Sizes, system: System, state: State) -> None:

@@ -62,7 +62,7 @@ def raise_failure(
 def _why_singular(system: System, state: str, moves: bool) -> str:
     """What is wrong with a matrix whose null vector is of this state."""
     if state in system.multiplier_states:
-        names = sorted(name for name, c in system.multiplier_constraints.items() if c.multiplier[0].state == state)
+        names = sorted(name for name in system.multiplier_constraints if system.multiplier_stencils[name].state == state)
         return (
             f"the multipliers in state '{state}', of {' and '.join(map(repr, names))}, are not determined. Some of these "
             "equations say what others, or constraints on nodes, say already, or nothing that they act on can move: leave "

@@ -37,14 +37,20 @@ def begins(system: Any, dtype: Any) -> Internal:
 
 
 def with_internal(system: Any, state: Any) -> Any:
-    """The scene whose components hold the internal variables of a state. Itself where there are none."""
+    """The scene whose components hold the internal variables of a state, and know its time. Itself where none asks."""
     changed = {}
     for name, field in system.forces.items():
         if remembers(field):
             if name not in state.internal:
                 raise ValueError(_missing("the state", name))
             changed[name] = with_values(field, state.internal[name])
-    return _with_forces(system, changed)
+    return at_time(_with_forces(system, changed), state.time)
+
+
+def at_time(system: Any, time: Array) -> Any:
+    """The scene whose constraints are those of a time [s]. Itself where none follows one."""
+    told = {n: c.at_time(time) for n, c in system.multiplier_constraints.items() if c.follows_time}
+    return eqx.tree_at(lambda s: s.constraints, system, {**system.constraints, **told}) if told else system
 
 
 def in_step(system: Any, dt: Any) -> Any:

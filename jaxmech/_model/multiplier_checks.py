@@ -13,7 +13,7 @@ def check_multiplier_names(system: Any) -> None:
     mapped = {m.child: name for name, m in system.mappings.items()}
     heavy = {s.state: name for name, mass in system.masses.items() for s in mass.on}
     for name, constraint in system.multiplier_constraints.items():
-        state = constraint.multiplier[0].state
+        state = system.multiplier_stencils[name].state
         if name in system.forces:
             raise ValueError(f"'{name}' names both a force field and a constraint with multipliers.")
         if state in mapped:
@@ -22,19 +22,20 @@ def check_multiplier_names(system: Any) -> None:
             raise ValueError(f"'{name}': its multipliers are on state '{state}', which mass '{heavy[state]}' acts on.")
         if any(s.state == state for s in constraint.on):
             raise ValueError(f"'{name}' acts on state '{state}', which holds its own multipliers.")
-        if not system.dofs[state].is_vector_space:
+        if state in system.dofs and not system.dofs[state].is_vector_space:
             kind = type(system.dofs[state]).__name__
             raise ValueError(f"'{name}': multipliers are of kind Vec1, Vec2 or Vec3, but state '{state}' is {kind}.")
 
 
 def check_multiplier_nodes(system: Any, counts: Mapping[str, int]) -> None:
-    """Raise unless every node of a state of multipliers belongs to one element of one constraint: the matrix would be
-    singular."""
+    """Raise unless every node of a state of multipliers belongs to one element of one constraint, or to the terms of
+    one equation: the matrix would be singular."""
     named: dict[str, list[np.ndarray]] = {}
-    for constraint in system.multiplier_constraints.values():
-        on = constraint.multiplier[0]
+    for name, constraint in system.multiplier_constraints.items():
+        on = system.multiplier_stencils[name]
         if is_concrete(on.nodes):
-            named.setdefault(on.state, []).append(np.asarray(on.nodes))
+            nodes = np.asarray(on.nodes)
+            named.setdefault(on.state, []).append(np.unique(nodes) if constraint.adds_up else nodes)
     for state, nodes in named.items():
         times = np.bincount(np.concatenate(nodes), minlength=counts[state])
         if (times != 1).any():

@@ -12,13 +12,14 @@ class MultiplierForce(AbstractEnergyForceField):
     """`E = lambda . g(x) - lambda . C lambda / 2`; the multipliers are the nodes of the last stencil."""
 
     constraint: AbstractMultiplierConstraint
+    multiplier: Stencil
 
     @property
     def on(self) -> tuple[Stencil, ...]:
         """Where the equation acts, and its multipliers."""
-        return (*self.constraint.on, *self.constraint.multiplier)
+        return (*self.constraint.on, self.multiplier)
 
     def element_energy(self, *x: Array) -> Scalar:
         *positions, multipliers = x
-        g, C = self.constraint.element_constraint(*positions), self.constraint.compliance
+        g, C = self.constraint.rows(*positions), self.constraint.element_compliance()
         return multipliers @ g - 0.5 * jnp.sum(C * multipliers**2)

@@ -20,6 +20,7 @@ from .._scene.parameter import as_array, is_concrete, trace_elements
 from .._scene.stencil import Stencil
 from .internal import check_update
 from .multiplier_checks import check_multiplier_names, check_multiplier_nodes
+from .multiplier_states import begun
 from .state_checks import check_arrays
 
 _FAMILIES = {
@@ -34,7 +35,7 @@ _FAMILIES = {
 def component_stencils(system: Any) -> list[tuple[str, tuple[Stencil, ...]]]:
     """Every component by name, with its stencils."""
     acting = [(n, c.on) for family in (system.forces, system.masses, system.constraints) for n, c in family.items()]
-    acting += [(n, c.multiplier) for n, c in system.multiplier_constraints.items()]
+    acting += [(n, c.multiplier) for n, c in system.multiplier_constraints.items() if c.multiplier is not None]
     return acting + [(n, m.parents) for n, m in system.mappings.items()]
 
 
@@ -128,9 +129,12 @@ def check_position(system: Any, position: Mapping[str, Any]) -> dict[str, jax.Ar
         if state not in main:
             raise ValueError(f"position names state '{state}', which a mapping gives.")
     for state in main:
-        if state not in position:
+        if state in position:
+            arrays[state] = as_array(position[state])
+        elif state not in system.multipliers:
             raise ValueError(f"position has no state '{state}'.")
-        arrays[state] = as_array(position[state])
+    if all(hasattr(x, "dtype") for x in arrays.values()):  # what is none is refused below
+        arrays = {s: x for s, x in sorted(begun(system, arrays).items())}
     check_arrays("at_rest", "position", arrays, system, "coord_size")
     check_nodes(system, {s: x.shape[0] for s, x in arrays.items()})
     check_elements(system, jnp.result_type(*arrays.values()))
@@ -202,9 +206,9 @@ def check_elements(system: Any, dtype: Any) -> None:
     for name, constraint in system.constraints.items():
         _of_right_kind(name, constraint.check_dofs, [system.dofs[s.state] for s in constraint.on])
     for name, constraint in system.multiplier_constraints.items():
-        shape = (system.dofs[constraint.multiplier[0].state].deriv_size,)
+        shape = (system.dofs[system.multiplier_stencils[name].state].deriv_size,)
         x = element(constraint.on, "coord_size")
-        attempt(name, constraint, constraint.on, lambda c, *x: c.element_constraint(*x), [shape], *x)
+        attempt(name, constraint, constraint.on, lambda c, *x: c.rows(*x), [shape], *x)
 
 
 def _of_right_kind(name: str, check: Any, *dofs: Any) -> None:

@@ -17,8 +17,10 @@ from .._runtime.array_types import Array
 from .._runtime.host_arrays import as_data, zeros
 from .._scene.dof import AbstractDof
 from .._scene.parameter import as_array, is_concrete
+from .._scene.stencil import Stencil
 from .internal import begins
 from .multiplier_force import MultiplierForce
+from .multiplier_states import check_unnamed, rows_of, unnamed
 from .scene_checks import check_names, check_position, mapping_order
 from .state_checks import check_state
 
@@ -53,7 +55,8 @@ class System(eqx.Module):
 
     `dofs`: every state, mapped ones included. `gravity` [m/s^2]: the acceleration that every mass feels through its
     translations, in states of the same dimension. `rayleigh`: for a force field, the coefficient [s] of its
-    stiffness-proportional damping `c K v`; for a mass, the coefficient [1/s] of `c M v`.
+    stiffness-proportional damping `c K v`; for a mass, the coefficient [1/s] of `c M v`. A constraint with multipliers has
+    them in a state of its own name, which need not be among `dofs`, unless it names another.
 
     Raises `ValueError` or `TypeError` that names the component: an unknown state, a cycle of mappings, a state mapped
     twice, a constraint on a mapped state, a Rayleigh coefficient of nothing, gravity that no mass feels.
@@ -76,6 +79,7 @@ class System(eqx.Module):
     constraints: dict[str, Constraint]
     rayleigh: dict[str, Array]
     gravity: Array | None
+    multipliers: dict[str, Stencil]  # of the constraints that name none themselves
 
     def __init__(
         self,
@@ -96,7 +100,11 @@ class System(eqx.Module):
         self.constraints = _sorted("constraints", constraints)
         self.rayleigh = {name: as_array(c) for name, c in _sorted("rayleigh", rayleigh).items()}
         self.gravity = None if gravity is None else as_array(gravity)
+        held = unnamed(self.constraints)
+        check_unnamed(self, held)
+        self.multipliers = {name: Stencil(name, nodes) for name, nodes in held.items()}
         check_names(self)
+        self.dofs = _sorted("dofs", self.dofs | rows_of(self, held))
 
     @property
     def projections(self) -> dict[str, AbstractProjectiveConstraint]:
@@ -109,14 +117,21 @@ class System(eqx.Module):
         return {name: c for name, c in self.constraints.items() if isinstance(c, AbstractMultiplierConstraint)}
 
     @property
+    def multiplier_stencils(self) -> dict[str, Stencil]:
+        """Where the multipliers of each constraint stand, by name."""
+        own = {name: c.multiplier for name, c in self.multiplier_constraints.items()}
+        return {name: self.multipliers[name] if at is None else at[0] for name, at in own.items()}
+
+    @property
     def multiplier_states(self) -> tuple[str, ...]:
         """The states of multipliers, sorted."""
-        return tuple(sorted({c.multiplier[0].state for c in self.multiplier_constraints.values()}))
+        return tuple(sorted({s.state for s in self.multiplier_stencils.values()}))
 
     @property
     def force_fields(self) -> dict[str, AbstractForceField]:
         """All that has a force, by name: the force fields, and constraints with multipliers as the energies they are."""
-        held = {name: MultiplierForce(c) for name, c in self.multiplier_constraints.items()}
+        at = self.multiplier_stencils
+        held = {name: MultiplierForce(c, at[name]) for name, c in self.multiplier_constraints.items()}
         return self.forces | held if held else self.forces
 
     @property
@@ -132,6 +147,8 @@ class System(eqx.Module):
 
     def at_rest(self, position: Mapping[str, Any], *, time: Any = 0.0) -> State:
         """The state at these positions `{state: (nodes, coord_size)}`, without velocity, and nothing has happened yet.
+
+        Multipliers that a constraint has in a state of its name are nil unless given.
 
         Raises `ValueError` for a missing, unknown or mapped state, wrong shapes, values that are not finite, a
         quaternion that is not of unit length, or a component that names a node that does not exist.

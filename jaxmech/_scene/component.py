@@ -7,7 +7,7 @@ import equinox as eqx
 
 from .internal import internal, time_step
 from .parameter import each_element, named_parameters, nodal_parameter, parameter
-from .stencil import stencils
+from .stencil import optional_stencils, stencils
 
 if TYPE_CHECKING:
     from typing import dataclass_transform
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
             internal,
             named_parameters,
             nodal_parameter,
+            optional_stencils,
             parameter,
             stencils,
             time_step,

@@ -152,6 +152,32 @@ class Vec3(AbstractDof):
         return x1 - x0
 
 
+class Rows(AbstractDof):
+    """The multipliers of the `size` equations of one element, `(size,)`: no place, and no translation among them.
+
+    `retract(x, d) = x + d`. The unit is for the equations to say, [N] for lengths, [N m] for angles.
+    """
+
+    size: int = eqx.field(static=True)
+
+    space_size = 0
+    is_vector_space = True
+
+    @property
+    def coord_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.size
+
+    @property
+    def deriv_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.size
+
+    def retract(self, x, d):
+        return x + d
+
+    def local(self, x0, x1):
+        return x1 - x0
+
+
 class Rigid2(AbstractDof):
     """A frame of the plane: `(x, y, angle)` [m, m, rad]; velocity and spin. Its chart is additive.
 

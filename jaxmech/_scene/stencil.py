@@ -132,6 +132,15 @@ def stencils(**kwargs: Any) -> Any:
     return eqx.field(converter=as_stencils, **kwargs)
 
 
+class OptionalStencils(Converted["tuple[Stencil, ...] | None", "StencilLike | Sequence[StencilLike] | None"]):
+    """The same of a field that may be None."""
+
+
+def optional_stencils(**kwargs: Any) -> Any:
+    """Declare a field of stencils that is None unless given."""
+    return eqx.field(converter=lambda on: None if on is None else as_stencils(on), default=None, **kwargs)
+
+
 def gathered(stencils: tuple[Stencil, ...], fields: Mapping[str, Array]) -> tuple[Array, ...]:
     """The rows of the nodes of each stencil."""
     return tuple(take_rows(fields[s.state], s.nodes) for s in stencils)

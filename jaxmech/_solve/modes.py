@@ -95,8 +95,9 @@ def modes(
 ) -> Modes:
     """The `count` lowest modes of vibration of a scene about a state: `(K + G) phi = omega^2 M phi`.
 
-    Undamped, about the state at rest (its velocities are left out), constraints holding what they hold; `K`, `G` and `M` of
-    all components, through mappings. The state should be an equilibrium. `linear_system`: made with
+    Undamped, about the state at rest (its velocities are left out), constraints holding what they hold, those with
+    multipliers too (`J phi = C l`, `l` being the shape in the state of the multipliers); `K`, `G` and `M` of all
+    components, through mappings. The state should be an equilibrium. `linear_system`: made with
     `MatrixLinearSystem.build` with stiffness and mass among its terms; built here if none is given (not under `jit`). The
     eigenproblem is solved on the host by a shifted factor and Lanczos iterations in float64, and the modes are counted, so
     that none is missed. Raises `ValueError` for a scene or a linear system without mass or stiffness and a count that is no
@@ -130,7 +131,7 @@ def _modes(system: System, state: State, linear_system: MatrixLinearSystem, coun
     # P M P without the ones that keep a matrix regular: constrained directions, without mass, have no modes.
     constrained = linear_system.constrain(system, M.scaled(0.0))
     M = linear_system.constrain(system, M).plus(constrained.scaled(-1.0))
-    pairs = eigenpairs(K, M, count, shifted=True, norm="mass")
+    pairs = eigenpairs(K, M, count, shifted=True, norm="mass", held=system.multiplier_states)
     return Modes(pairs, info_of(pairs))
 
 
@@ -142,7 +143,7 @@ def info_of(pairs: Eigenpairs) -> ModesInfo:
 
 def check_pencil(who: str, system: System, linear_system: Any, count: Any, *, mass: bool) -> None:
     """Raise unless the linear system assembles what `who` needs, of a size that can be factored, and `count` fits it."""
-    if system.multiplier_constraints:
+    if system.multiplier_constraints and not mass:
         raise ValueError(
             f"{who} takes no constraints with multipliers yet, and the scene has {sorted(system.multiplier_constraints)}: "
             "stand stiff springs for them, or share nodes."

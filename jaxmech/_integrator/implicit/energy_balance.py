@@ -31,6 +31,7 @@ from ..._scene.stencil import gathered
 from ..displaced import combined, displacements
 from ..scene_support import check_takes
 from ..time_step import check_time_step
+from .implicit_euler import ImplicitEuler
 from .implicit_scheme import AbstractImplicitScheme, Record, solve_of
 
 
@@ -130,7 +131,7 @@ def step_with_balance(
     check_topology(f"the linear system given to {who}", integrator.built_for, system)
     check_time_step(dt)
     check_flags(who, throw=throw)
-    check_takes(who, system, multipliers=True, memory=False, rates=False)
+    check_takes(who, system, multipliers=isinstance(integrator, ImplicitEuler), memory=False, rates=False)
     h = jnp.asarray(dt, state.time.dtype)
     ready, kept, memory = integrator.prepared_for(system, state, carry, h)
     end, memory, info, balance = _balanced(ready, system, state, memory, h)

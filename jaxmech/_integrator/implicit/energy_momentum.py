@@ -48,6 +48,7 @@ class EnergyMomentum(AbstractImplicitScheme):
     """
 
     order = 2
+    takes_multipliers = False  # the work of their forces is none of the energies
     takes_memory = False  # the energy of a step of a law with memory is not what is stored
 
     def stage(self, setting: Setting, memory: Any) -> "GradientStage":

@@ -23,6 +23,8 @@ class EulerStage(AbstractWholeStage):
     damping: Any  # the operator C at the start, or None
     predicted: Fields
 
+    forces_at_end = True
+
     @property
     def rates(self) -> tuple[Any, Any, Array]:
         return 1.0, 1.0, self.setting.h

@@ -35,8 +35,18 @@ class GeneralizedAlpha(AbstractAccelerationScheme):
     def __check_init__(self):
         check_number("GeneralizedAlpha", "spectral_radius", self.spectral_radius, at_least=0.0, at_most=1.0)
 
-    def stage(self, setting: Setting, memory: Any) -> AccelerationStage:
+    @property
+    def alphas(self) -> tuple[Array, Array]:
+        """`(alpha_m, alpha_f)`."""
         r = self.spectral_radius
-        alpha_m, alpha_f = (2 * r - 1) / (r + 1), r / (r + 1)
+        return (2 * r - 1) / (r + 1), r / (r + 1)
+
+    @property
+    def ahead(self) -> Array:
+        alpha_m, alpha_f = self.alphas
+        return alpha_m - alpha_f
+
+    def stage(self, setting: Setting, memory: Any) -> AccelerationStage:
+        alpha_m, alpha_f = self.alphas
         shift = alpha_f - alpha_m
         return self.between(setting, memory, (1 + shift) ** 2 / 4, 0.5 + shift, alpha_m, alpha_f)

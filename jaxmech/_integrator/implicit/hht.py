@@ -36,6 +36,10 @@ class HHT(AbstractAccelerationScheme):
     def __check_init__(self):
         check_number("HHT", "alpha", self.alpha, at_least=0.0, at_most=1 / 3)
 
+    @property
+    def ahead(self) -> Array:
+        return -self.alpha
+
     def stage(self, setting: Setting, memory: Any) -> AccelerationStage:
         a = self.alpha
         return self.between(setting, memory, (1 + a) ** 2 / 4, 0.5 + a, jnp.zeros_like(a), a)

@@ -22,6 +22,7 @@ from ..._model.dynamics import (
     zero_forces,
 )
 from ..._model.internal import in_step
+from ..._model.multiplier_rows import relaxed
 from ..._model.subsystem import weightless, with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
@@ -65,7 +66,7 @@ class ImplicitEuler(AbstractImplicitScheme):
     rayleigh_mass: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
 
     remembers = False
-    takes_multipliers = True
+    settles = False  # multipliers are those of the step, and each step forgets the one before
     order = 1
 
     def stage(self, setting: Setting, memory: Any) -> EulerStage:
@@ -146,10 +147,18 @@ def _supplied(system: System, state: State, h: Array, force: Fields, momentum: C
     return {s: kept[s] + h * (force[s] + inertial[s] + drag[s]) for s in kept}
 
 
+def _equations(system: System, state: State, h: Array) -> tuple[System, State]:
+    """The scene as the step has it, and the state at the time at which its constraints shall hold."""
+    scene = relaxed(in_step(system, h), state, h)
+    if not any(c.follows_time for c in system.multiplier_constraints.values()):
+        return scene, state
+    return scene, eqx.tree_at(lambda s: s.time, state, state.time + h)
+
+
 def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
-    system = in_step(system, h)
+    system, ahead = _equations(system, state, h)
     linear_system, weights = integrator.linear_system, _acting(system) is system
-    A, force = linear_system.linearized(system, state, _all_factors(integrator, h), weights=weights)
+    A, force = linear_system.linearized(system, ahead, _all_factors(integrator, h), weights=weights)
     supplied = _supplied(system, state, h, force, partial(linear_system.momentum, system, state))
     start = _start(system, state, h)
     already = A.mv(start)
@@ -160,15 +169,15 @@ def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: 
 @jax.checkpoint
 def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array, dv: Fields) -> Fields:
     """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
-    system = in_step(system, h)
+    system, ahead = _equations(system, state, h)
     start, free = _start(system, state, h), project(system, dv)
     end = {s: start[s] + free[s] for s in start}
     undamped = not (system.rayleigh or (system.multiplier_constraints and _has_rayleigh(integrator, system)))
     if integrator.linear_system.is_rate_of_force(system) and undamped:
-        left = _left_at_once(integrator, system, state, h, end)
+        left = _left_at_once(integrator, system, ahead, h, end)
     else:
-        product = integrator.linear_system.as_products(system, state, _all_factors(integrator, h)).mv(end)
-        force = total_force(_acting(system), state)
+        product = integrator.linear_system.as_products(system, ahead, _all_factors(integrator, h)).mv(end)
+        force = total_force(_acting(system), ahead)
         supplied = _supplied(system, state, h, force, partial(momentum, system, state.position))
         left = {s: supplied[s] - product[s] for s in start}
     rest = project(system, left)

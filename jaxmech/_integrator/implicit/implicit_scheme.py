@@ -32,6 +32,7 @@ from ..linear_outcome import ended, outcome
 from ..scene_support import check_takes
 from ..time_step import check_time_step
 from .linear_step import LinearStep, solved
+from .settled import settled
 from .stage import AbstractStage, Rayleigh, Setting
 
 Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
@@ -63,7 +64,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
     line_search: str = eqx.field(static=True, default="finite", kw_only=True)
 
     stage_weights: ClassVar[tuple[float, ...]] = (1.0,)  # of the balances of a step, whose sum is that of all of it
-    takes_multipliers: ClassVar[bool] = False  # whether constraints with multipliers hold at the end of its steps
+    takes_multipliers: ClassVar[bool] = True  # whether constraints with multipliers hold at the end of its steps
+    settles: ClassVar[bool] = True  # whether their rates are made to hold there too
     takes_memory: ClassVar[bool] = True  # whether laws may have internal variables
     remembers: ClassVar[bool] = True  # whether a carry has a part of the scheme's own, beside that of the linear system
 
@@ -108,6 +110,11 @@ class AbstractImplicitScheme(AbstractIntegrator):
             return u, info
 
         return *self.move(setting, memory, recorded), record
+
+    def resumed(self, system: System, end: State, memory: Any, acceleration: Fields, derivatives_of: str) -> Any:
+        """What the next step remembers, with the acceleration that the constraints of a scene leave at the end."""
+        del system, end, acceleration, derivatives_of
+        return memory
 
     def memory(self, system: System, state: State) -> Any:
         """What the first step is to remember: nothing of a motion before, unless overridden.
@@ -274,7 +281,11 @@ def _problem(scheme: AbstractImplicitScheme, system: System, state: State, memor
 def _step(
     scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str
 ) -> tuple[State, Any, StepInfo]:
-    end, memory, info = scheme.move(scheme.setting(system, state, h), memory, solve_of(scheme, derivatives_of))
+    setting = scheme.setting(system, state, h)
+    end, memory, info = scheme.move(setting, memory, solve_of(scheme, derivatives_of))
+    if scheme.settles and system.multiplier_states:
+        end, a, info = settled(system, scheme.linear_system, end, info, setting.rayleigh, scheme.solver, derivatives_of)
+        memory = scheme.resumed(system, end, memory, a, derivatives_of)
     end, info = ended(info, state, accepted(system, state, end, h))
     return end, memory, info
 

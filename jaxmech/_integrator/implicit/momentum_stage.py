@@ -55,6 +55,8 @@ class EndStage(AbstractMomentumStage):
     turned: bool = eqx.field(static=True, default=False)
     share: Any = 0.0  # how much of the force at the start is in `known`, of that at the end
 
+    forces_at_end = True
+
     @property
     def rates(self) -> tuple[Any, Any, Array]:
         return 1.0, 1.0, self.reach

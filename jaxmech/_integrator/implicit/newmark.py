@@ -16,30 +16,52 @@ from ..._scene.parameter import as_array
 from ..displaced import combined, driven_by_motions
 from .acceleration_stage import AccelerationStage
 from .implicit_scheme import AbstractImplicitScheme, check_number
+from .settled import normal_part, settled_acceleration
 from .stage import AbstractStage, Rayleigh, Setting
 
 
 class AbstractAccelerationScheme(AbstractImplicitScheme):
     """A scheme whose memory is the acceleration at the start of a step."""
 
-    def memory(self, system: System, state: State) -> Fields:
-        """The acceleration that balances the forces at the first state: `M a0 = f + inertial - C v`."""
-        return first_acceleration(self, system, state)
+    def memory(self, system: System, state: State) -> Any:
+        """The acceleration that balances the forces at the first state: `M a0 = f + inertial - C v`. With multipliers twice,
+        the one of the scheme, and that of the state."""
+        a = first_acceleration(self, system, state)
+        return (a, a) if system.multiplier_states else a
 
-    def remembered(self, system: System, state: State, memory: Any) -> Fields:
+    def remembered(self, system: System, state: State, memory: Any) -> Any:
         """The acceleration under the new numbers: half of the one before would belong to the old ones."""
         del memory
         return self.memory(system, state)
 
-    def next_memory(self, setting: Setting, memory: Any, stage: AbstractStage, u: Fields, end: State) -> Fields:
+    def next_memory(self, setting: Setting, memory: Any, stage: AbstractStage, u: Fields, end: State) -> Any:
         assert isinstance(stage, AccelerationStage)
-        return stage.next_acceleration(u)
+        a = stage.next_acceleration(u)
+        return (a, memory[1]) if setting.system.multiplier_states else a
+
+    def resumed(self, system: System, end: State, memory: Any, acceleration: Fields, derivatives_of: str) -> Any:
+        """Across the constraints, accelerations are those of the state, at the instant to which those of the scheme belong,
+        `t + (alpha_m - alpha_f) h`: the error of one step would swing on."""
+        a, before = memory
+        mean = combined((1 + self.ahead, acceleration), (-self.ahead, before))
+        off = combined((1.0, mean), (-1.0, a))
+        normal = normal_part(system, self.linear_system, end, off, self.solver, derivatives_of)
+        names = system.multiplier_states
+        a = {s: jnp.zeros_like(v) if s in names else v for s, v in combined((1.0, a), (1.0, normal)).items()}
+        return a, acceleration
+
+    @property
+    def ahead(self) -> Any:
+        """By how much of a step the accelerations of the scheme are those of a later instant."""
+        return 0.0
 
     def between(
-        self, setting: Setting, a0: Fields, beta: Array, gamma: Array, alpha_m: Array, alpha_f: Array
+        self, setting: Setting, a0: Any, beta: Array, gamma: Array, alpha_m: Array, alpha_f: Array
     ) -> AccelerationStage:
         """The stage of these coefficients."""
         v = setting.velocity
+        if setting.system.multiplier_states:
+            a0, _ = a0
         predicted = combined((1.0, v), (setting.h, a0)) if setting.varying else v
         return AccelerationStage(setting, a0, beta, gamma, alpha_m, alpha_f, predicted)
 
@@ -81,7 +103,10 @@ class Newmark(AbstractAccelerationScheme):
 
 
 def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: State) -> Fields:
-    """`M^-1 P (f + inertial - C v)`."""
+    """`M^-1 P (f + inertial - C v)`, constraints with multipliers holding."""
+    if system.multiplier_states:
+        damping = Rayleigh(scheme.rayleigh_mass, scheme.rayleigh_stiffness)
+        return settled_acceleration(system, scheme.linear_system, state, damping, scheme.solver, "")[0]
     f, inertial = total_force(system, state), inertial_force(system, state)
     rate = combined((1.0, f), (1.0, inertial))
     damping = Rayleigh(scheme.rayleigh_mass, scheme.rayleigh_stiffness)

@@ -1,7 +1,7 @@
 """What an implicit step solves: a balance of momentum, of which a scheme says where it holds and by how much."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,9 +10,11 @@ from equinox import AbstractVar
 from ..._linear_system.base import AbstractLinearSystem
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
+from ..._model.constraint_report import equations
 from ..._model.dynamics import Fields, force_ahead, momentum, total_force, varying_masses, weight_direction
 from ..._model.fault import given
 from ..._model.internal import in_step
+from ..._model.multiplier_rows import relaxed, row_numbers
 from ..._model.subsystem import weightless, with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
@@ -65,7 +67,7 @@ class Setting(eqx.Module):
         cls, system: System, linear_system: AbstractLinearSystem, start: State, h: Array, rayleigh: Rayleigh
     ) -> "Setting":
         """The setting of a step of `h`."""
-        system = in_step(system, h)  # its laws know how much time passes
+        system = relaxed(in_step(system, h), start, h)  # its laws know how much time passes
         held = {name: c for name, c in system.projections.items() if c.is_homogeneous}
         velocity = project(eqx.tree_at(lambda s: s.constraints, system, held), start.velocity)
         return cls(system, linear_system, start, h, rayleigh, velocity, varying_masses(system, start))
@@ -86,6 +88,8 @@ class AbstractStage(AbstractEquilibrium):
     predicted: AbstractVar[Fields]  # the unknowns that iterations start from
     reach: AbstractVar[Array]  # d x_end / d u [s]
     later: AbstractVar[Array]  # when the end is, after the start [s]
+
+    forces_at_end: ClassVar[bool] = False  # whether `state` is `end`
 
     @property
     def system(self) -> System:
@@ -127,7 +131,8 @@ class AbstractStage(AbstractEquilibrium):
         plain = isinstance(r.mass, float) and isinstance(r.stiffness, float)
         if plain:
             return Factors(mass=m, damping=s * b, stiffness=s * k, rayleigh=s * b)
-        return Factors(mass=m + s * b * r.mass, damping=s * b, stiffness=s * (k + b * r.stiffness), rayleigh=s * b)
+        stiffness, held = s * (k + b * r.stiffness), s * k  # what is damped may give, equations may not
+        return Factors(mass=m + s * b * r.mass, damping=s * b, stiffness=stiffness, rayleigh=s * b, multipliers=held)
 
     @property
     def joins(self) -> bool:
@@ -150,8 +155,20 @@ class AbstractStage(AbstractEquilibrium):
 
     def balance(self, u: Fields, at: State, force: Fields) -> Fields:
         """`R(u)`, the force at `state(u)` given."""
+        force = self.closed(u, force) if self.closes else force
         R = combined((1.0, self.inertia(u, at)), (self.scale, self.rate(at, force)))
         return R if self.known is None else combined((1.0, R), (1.0, self.known))
+
+    @property
+    def closes(self) -> bool:
+        """Whether constraints with multipliers, which hold at the end, are asked for elsewhere than forces are. Static."""
+        return bool(self.system.multiplier_states) and not self.forces_at_end
+
+    def closed(self, u: Fields, force: Fields) -> Fields:
+        """The force, with equations of the end where nothing gives way; scaled as `A` has them, `dx/du` to `dx_end/du`."""
+        rows, C = total_force(equations(self.system), self.end(u)), row_numbers(self.system, self.setting.start).compliance
+        share = self.rates[2] / self.reach
+        return force | {s: jnp.where(c > 0, force[s], share * rows[s]) for s, c in C.items()}
 
     def rate(self, at: State, force: Fields) -> Fields:
         """The rate of momentum that a force means: `f + supply - C v`."""
@@ -168,7 +185,7 @@ class AbstractStage(AbstractEquilibrium):
         """`R(u) - A d` at the predicted `u`, in the form that is cheapest to differentiate."""
         u = self.predicted
         at = self.state(u)
-        if self.linear_system.is_rate_of_force(self.system) and not self.damped:
+        if self.linear_system.is_rate_of_force(self.system) and not self.damped and not self.closes:
             # Force and rate in one pass over the elements, where K and B are its derivatives.
             m, b, k = self.rates
             force = force_ahead(self.acting, at, combined((k, d)), combined((b, d)))
@@ -196,7 +213,7 @@ class AbstractStage(AbstractEquilibrium):
     def is_exact(self) -> bool:
         charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
         # At the end of a step with prescribed motions, velocities there are the rates of those, and no unknowns.
-        plain = not self.setting.varying and not self.damped and not has_prescribed_motion(self.system)
+        plain = not self.setting.varying and not self.damped and not has_prescribed_motion(self.system) and not self.closes
         return charts and plain and self.linear_system.is_exact(self.system)
 
     def rounding(self, u: Fields) -> Fields:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from ..._model.dynamics import Fields, total_force
 from ..._runtime.array_types import Array
@@ -42,6 +43,7 @@ def trapezoid_stage(setting: Setting, h: Array, predicted: Fields) -> EndStage:
 
 
 def rate_of_start(stage: AbstractStage) -> Fields:
-    """The rate of momentum at the start, weights included."""
+    """The rate of momentum at the start, weights included. What an equation is off by there is no rate of anything."""
     start = stage.setting.at_start
-    return stage.rate(start, total_force(stage.system, start))
+    rate = stage.rate(start, total_force(stage.system, start))
+    return rate | {s: jnp.zeros_like(rate[s]) for s in stage.system.multiplier_states}

@@ -23,6 +23,7 @@ from ..default import default_solver
 from ..sparse.csr_layout import layout_of
 from ..sparse.factor_cache import on_worker
 from ..sparse.host_call import call_host
+from .null_space import lowest_held
 from .shift_invert import NOT_FINITE, TOO_FEW, UNCONVERGED, lowest
 
 Vectors = dict[str, Array]  # {state: (count, nodes, deriv_size)}
@@ -78,22 +79,32 @@ class Found(eqx.Module):
 
 @compiled
 def eigenpairs(
-    K: BlockMatrix, M: BlockMatrix, count: int, *, shifted: bool, norm: str, size: Array | None = None
+    K: BlockMatrix,
+    M: BlockMatrix,
+    count: int,
+    *,
+    shifted: bool,
+    norm: str,
+    size: Array | None = None,
+    held: tuple[str, ...] = (),
 ) -> Eigenpairs:
     """The `count` lowest pairs. `shifted`: `M` is positive semi-definite, and `K` anything; otherwise `K` is positive
     definite, `M` anything, and the lowest positive pairs are found. `norm`: `"mass"` or `"stiffness"`. `size`: of the
     numbers whose sums the entries of `M` are, where much of them may have cancelled: their rounding is that of `M`.
+    `held`: the states of multipliers, of equations that the vectors of the other states obey.
     """
     # Symmetry is measured on the host, whatever was declared: derivatives rest on it.
     K, M = (BlockMatrix(A.entries, A.sizes, True, A.dtype) for A in (K, M))
     summed = jnp.zeros((), K.dtype) if size is None else size
-    return Eigenpairs(K, M, _search(*jax.lax.stop_gradient((K, M, summed)), count, shifted, norm), norm)
+    return Eigenpairs(K, M, _search(*jax.lax.stop_gradient((K, M, summed)), count, shifted, norm, held), norm)
 
 
-def _search(K: BlockMatrix, M: BlockMatrix, summed: Array, count: int, shifted: bool, norm: str) -> Found:
+def _search(
+    K: BlockMatrix, M: BlockMatrix, summed: Array, count: int, shifted: bool, norm: str, held: tuple[str, ...]
+) -> Found:
     size, real, number = K.in_size(), partial(jax.ShapeDtypeStruct, dtype=K.dtype), jax.ShapeDtypeStruct((), np.int32)
     shapes = (real((count,)), real((size, count)), real(()), real((count,)), real((size,)), number, number)
-    host = partial(_host_search, tuple(K.entries), K.sizes, count, shifted, K.dtype)
+    host = partial(_host_search, tuple(K.entries), K.sizes, count, shifted, held, K.dtype)
     arrays = [(e.values, e.pattern.rows, e.pattern.columns) for e in K.entries.values()]
     masses = [e.values for e in M.entries.values()]
     answer = call_host("the search for modes", host, shapes, arrays, masses, summed, vmap_method="sequential")
@@ -118,7 +129,7 @@ def _copies(values: Array, following: Array, floor: Array) -> tuple[Array, Array
     return jnp.append(0, jnp.cumsum(~near[:-1])), near | jnp.append(False, near[:-1])
 
 
-def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses, summed) -> tuple[Any, ...]:
+def _host_search(pairs, sizes, count, shifted, held, dtype, arrays, masses, summed) -> tuple[Any, ...]:
     arrays = [tuple(np.asarray(a) for a in entry) for entry in arrays]
     layout = layout_of(pairs, sizes, [(v.shape, rows, columns) for v, rows, columns in arrays])
 
@@ -128,12 +139,16 @@ def _host_search(pairs, sizes, count, shifted, dtype, arrays, masses, summed) ->
 
     K, M = rows([v for v, _, _ in arrays]), rows(masses)
     unit = float(np.finfo(dtype).eps)
-    found = on_worker(lambda: lowest(K, M, count, shifted=shifted, unit=unit, summed=float(summed)))
+    multiplies = np.concatenate([np.full(n * d, s in held) for s, n, d in sizes])
+    if held:
+        found = on_worker(lambda: lowest_held(K, M, count, multiplies, unit=unit, summed=float(summed)))
+    else:
+        found = on_worker(lambda: lowest(K, M, count, shifted=shifted, unit=unit, summed=float(summed)))
     unconstrained = -1
     if found.unconstrained is not None:
         ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
         unconstrained = int(np.argmax([np.sum(found.unconstrained[a:b] ** 2) for a, b in zip(ends, ends[1:], strict=False)]))
-    scale = np.sqrt(np.abs(K.diagonal()))
+    scale = np.where(multiplies, 0.0, np.sqrt(np.abs(K.diagonal())))  # a multiplier is not what a vector is pinned at
     real = (found.values, found.vectors, np.asarray(found.following), found.errors, scale)
     return (*(a.astype(dtype) for a in real), np.int32(found.flaw), np.int32(unconstrained))
 

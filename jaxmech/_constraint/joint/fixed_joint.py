@@ -1,0 +1,45 @@
+"""Two bodies that are one."""
+
+import jax.numpy as jnp
+
+from ..._runtime.array_types import Array
+from ..._runtime.field_types import OptionalParameter, Parameter
+from ..._scene.parameter import parameter
+from ..._scene.stencil import OptionalStencils, Stencils, optional_stencils, stencils
+from .base import AbstractJoint, turn
+
+
+class FixedJoint(AbstractJoint):
+    """`(p, turn) = C lambda`: the frames of two bodies are one; three rows [m] and three [rad], in the axes of body `a`.
+
+    `on=((state, bodies a (e,)), (state, bodies b (e,)))`, or one stencil, of bodies `b` held to the world; `frame_a`,
+    `frame_b`: see `frame`. `compliance` [m/N, rad/(N m)] and `relaxation` [s]: `(rows,)`, `(1,)` for all of them alike, or
+    `(e, rows)`; `multiplier`: see `AbstractMultiplierConstraint`. Raises `ValueError` for other states than `Rigid3`,
+    other shapes, quaternions that are not of unit length and negative numbers. `lambda` [N, N m]: the force and the torque
+    of body `b` on body `a`.
+    Source: A. A. Shabana, *Dynamics of Multibody Systems*, 4th ed., 2013, doi:10.1017/CBO9781107337213, section 3.3.
+
+    Example:
+
+        glue = jm.constraint.FixedJoint((("body", [0]), ("body", [1])), frame_a=jm.constraint.frame([1.0, 0.0, 0.0]))
+        load = jm.force.ConstantForce(("body", [1]), [0.0, 3.0, 0.0])
+        held = {"glue": glue, "wall": jm.constraint.Fixed(("body", [0]))}
+        scene = jm.System({"body": jm.Rigid3()}, forces={"load": load}, constraints=held)
+        start = scene.at_rest({"body": [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [1.1, 0.2, 0.0, 0.0, 0.0, 0.0, 1.0]]})
+        found = jm.static_solve(scene, start)
+        assert jnp.allclose(found.position["body"][1, :3], jnp.array([1.0, 0.0, 0.0]))
+        assert jnp.allclose(found.position["glue"], jnp.array([[0.0, 3.0, 0.0, 0.0, 0.0, 0.0]]))  # [N], [N m]
+    """
+
+    on: Stencils = stencils()
+    frame_a: OptionalParameter = parameter(ndim=1, default=None)
+    frame_b: OptionalParameter = parameter(ndim=1, default=None)
+    compliance: Parameter = parameter(ndim=1, default=(0.0,))
+    relaxation: OptionalParameter = parameter(ndim=1, default=None)
+    multiplier: OptionalStencils = optional_stencils(kw_only=True)
+
+    units = ("m", "m", "m", "rad", "rad", "rad")
+
+    def element_constraint(self, *x: Array) -> Array:
+        p, q = self.relative(x)
+        return jnp.concatenate([p, turn(q)])

@@ -1,0 +1,490 @@
+"""Joints, cables, cavities and drivers: kinematics and statics with closed forms, schemes, solvers, what is said of them."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from tolerances import FINITE_DIFFERENCE, ROUND_OFF, TWO_MODES
+
+import jaxmech as jm
+from jaxmech._constraint.joint.base import placed
+from jaxmech._math.rotation import quaternion_conjugate, quaternion_exp, quaternion_product, rotate
+
+G = 9.81
+HELD = 1e-9  # [m, rad]: what Newton's iterations leave of an equation
+Y = [0.0, 1.0, 0.0]
+
+
+def turned(angle, center=(0.0, 0.0, 0.0)):
+    """A frame turned about y."""
+    return np.array([*center, 0.0, np.sin(angle / 2), 0.0, np.cos(angle / 2)])
+
+
+def off(system, state):
+    return {name: np.abs(np.asarray(g)).max() for name, g in jm.constraint.violations(system, state).items()}
+
+
+def test_every_joint_leaves_its_motions_and_no_others():
+    """The rank of each Jacobian, and a motion of each kind that it allows, nowhere near the rest position."""
+    a = np.array([0.3, -0.2, 0.5, 0.1, 0.2, -0.3, 0.0])
+    a[6] = np.sqrt(1 - np.sum(a[3:6] ** 2))
+    frames = {
+        "frame_a": jm.constraint.frame([0.1, 0.2, 0.3], [1.0, 2.0, 3.0]),
+        "frame_b": jm.constraint.frame([0.0, 0.4, 0.0]),
+    }
+    allowed = {  # slides along z, turns about z, turns about x
+        "BallJoint": (0, 1, 1),
+        "HingeJoint": (0, 1, 0),
+        "CylindricalJoint": (1, 1, 0),
+        "PrismaticJoint": (1, 0, 0),
+        "FixedJoint": (0, 0, 0),
+    }
+    dof = jm.Rigid3()
+    for name, free in allowed.items():
+        joint = getattr(jm.constraint, name)((("body", [0]), ("body", [1])), **frames)
+
+        def g(x, joint=joint):
+            return joint.rows(x[0], x[1])
+
+        def place(slide, spin, tilt):
+            """Body b where frame b stands in frame a with these displacements."""
+            at = placed(jnp.asarray(a), frames["frame_a"])
+            local = jnp.concatenate([jnp.array([0.0, 0.0, slide]), quaternion_exp(jnp.array([tilt, 0.0, spin]))])
+            at = placed(at, local)
+            back = quaternion_conjugate(frames["frame_b"][3:])
+            q = quaternion_product(at[3:], back)
+            return jnp.concatenate([at[:3] - rotate(q, frames["frame_b"][:3]), q])
+
+        moves = {(0.7, 0.0, 0.0): free[0], (0.0, 2.5, 0.0): free[1], (0.0, 0.0, 0.9): free[2]}
+        for move, good in moves.items():
+            size = np.abs(np.asarray(g(jnp.stack([jnp.asarray(a), place(*move)])))).max()
+            assert (size < 1e-14) == bool(good), (name, move, size)
+        x = jnp.stack([jnp.asarray(a), place(0.0, 0.0, 0.0)])
+        J = jax.jacfwd(lambda d, x, g=g: g(jax.vmap(dof.retract)(x, d)))(jnp.zeros((2, 6)), x)
+        rows = len(joint.units)
+        assert J.shape[0] == rows == np.linalg.matrix_rank(np.asarray(J).reshape(rows, 12)), name
+        # Of unit force and torque of either body: rows are lengths and angles of the joint's frame.
+        np.testing.assert_allclose(np.linalg.norm(J[-1, 1, 3:]) if "rad" in joint.units else 1.0, 1.0, rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    """A bar on a hinge about y, whose equation is `I a'' = -m g l sin a`."""
+    hinge = jm.constraint.HingeJoint(
+        ("bar", [0]), frame_a=jm.constraint.frame([0.0] * 3, Y), frame_b=jm.constraint.frame([0.0, 0.0, 0.5], Y)
+    )
+    system = jm.System(
+        {"bar": jm.Rigid3()},
+        masses={"bar": jm.mass.RigidMass(("bar", [0]), 2.0, np.diag([0.1, 0.2, 0.15]))},
+        constraints={"hinge": hinge},
+        gravity=(0.0, 0.0, -G),
+    )
+    angle = 0.7
+    start = system.at_rest({"bar": [turned(angle, (-0.5 * np.sin(angle), 0.0, -0.5 * np.cos(angle)))]})
+    return system, start, jm.MatrixLinearSystem.build(system, start), 2.0 * G * 0.5 / (0.2 + 2.0 * 0.25)
+
+
+def swing(rate, angle, time):
+    return solve_ivp(lambda _, y: [y[1], -rate * np.sin(y[0])], (0, time), [angle, 0.0], "DOP853", rtol=1e-12).y[:, -1]
+
+
+SCHEMES = {
+    "ImplicitEuler": (jm.ImplicitEuler, 1),
+    "Midpoint": (jm.integrator.Midpoint, 2),
+    "Trapezoid": (jm.integrator.Trapezoid, 2),
+    "Newmark": (jm.integrator.Newmark, 2),
+    "HHT": (jm.integrator.HHT, 2),
+    "GeneralizedAlpha": (jm.integrator.GeneralizedAlpha, 2),
+    "BDF": (jm.integrator.BDF, 2),
+    "TRBDF2": (jm.integrator.TRBDF2, 2),
+}
+
+
+def hinged(pendulum, name, newton, steps):
+    system, start, linear_system, rate = pendulum
+    kind, order = SCHEMES[name]
+    errors = []
+    angle, spin = swing(rate, 0.7, 0.4)
+    for n in (steps, 2 * steps):
+        end = jm.simulate(system, start, kind(linear_system, newton=newton), dt=0.4 / n, steps=n).last
+        x, v = np.asarray(end.position["bar"][0]), np.asarray(end.velocity["bar"][0])
+        errors.append(max(abs(2 * np.arctan2(x[4], x[6]) - angle), 0.1 * abs(v[4] - spin)))
+        if newton:
+            assert off(system, end)["hinge"] < HELD
+    assert abs(np.log2(errors[0] / errors[1]) - order) < 0.15, (name, errors)
+
+
+def test_a_hinged_bar_swings_at_the_order_of_the_scheme(pendulum):
+    hinged(pendulum, "Midpoint", True, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "newton"), [("Newmark", False), ("GeneralizedAlpha", True)])
+def test_a_hinged_bar_swings_at_the_order_of_more_schemes(pendulum, name, newton):
+    hinged(pendulum, name, newton, 40)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("newton", [False, True])
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_hinged_bar_swings_at_the_order_of_every_scheme(pendulum, name, newton):
+    hinged(pendulum, name, newton, 40)
+
+
+def test_a_hinged_bar_has_the_period_of_small_swings(pendulum):
+    """By its mode, `omega^2 = m g l / I`, at rest; the multipliers of rest are its weight."""
+    system, _, linear_system, rate = pendulum
+    rest = system.at_rest({"bar": [turned(0.0, (0.0, 0.0, -0.5))], "hinge": [[0.0, 0.0, 0.0, 0.0, 0.0]]})
+    pull = jm.constraint.constraint_report(system, rest)["hinge"]
+    assert pull.units == ("N", "N", "N", "N m", "N m") and pull.violation_units[-1] == "rad"
+    # Multipliers that balance the weight, by least squares: there statics has a matrix without a motion of its own.
+    held = dataclasses.replace(rest, position=rest.position | {"hinge": _balancing(system, rest)})
+    np.testing.assert_allclose(jm.total_force(system, held)["bar"], 0.0, atol=1e-12)
+    found = jm.modes(system, held, linear_system, count=1)
+    np.testing.assert_allclose(found.eigenvalues, [rate], rtol=1e-10)
+
+    def frequency(mass):
+        heavy = eqx.tree_at(lambda s: s.masses["bar"].mass, system, mass)
+        hanging = dataclasses.replace(held, position=held.position | {"hinge": held.position["hinge"] * mass / 2.0})
+        return jm.modes(heavy, hanging, linear_system, count=1).eigenvalues[0]
+
+    expected = lambda m: m * G * 0.5 / (0.2 + m * 0.25)  # noqa: E731
+    slope = (expected(2.0 + 1e-4) - expected(2.0 - 1e-4)) / 2e-4
+    np.testing.assert_allclose(jax.grad(frequency)(2.0), slope, rtol=FINITE_DIFFERENCE)
+
+
+def _balancing(system, state):
+    columns = [
+        jm.constraint.constraint_report(
+            system, dataclasses.replace(state, position=state.position | {"hinge": jnp.eye(5)[i][None]})
+        )["hinge"].forces["bar"]
+        for i in range(5)
+    ]
+    weight = jm.total_force(system, state)["bar"].ravel()
+    return jnp.asarray(np.linalg.lstsq(np.stack([np.ravel(c) for c in columns], 1), -np.asarray(weight), rcond=None)[0])[
+        None
+    ]
+
+
+def four_bar():
+    """A crank of 0.4, a coupler of 1.2, a rocker of 0.8 on a base of 1: hinges about y, one of them redundant in part."""
+    lengths = (0.4, 1.2, 0.8)
+
+    def eye(x):
+        return jm.constraint.frame([x, 0.0, 0.0], Y)
+
+    pins = {
+        "crank": jm.constraint.HingeJoint(("bars", [0]), frame_a=eye(0.0), frame_b=eye(-0.2)),
+        "knee": jm.constraint.HingeJoint((("bars", [0]), ("bars", [1])), frame_a=eye(0.2), frame_b=eye(-0.6)),
+        "elbow": jm.constraint.CylindricalJoint((("bars", [1]), ("bars", [2])), frame_a=eye(0.6), frame_b=eye(-0.4)),
+        "rocker": jm.constraint.BallJoint(("bars", [2]), frame_a=jm.constraint.frame([1.0, 0.0, 0.0]), frame_b=eye(0.4)),
+    }
+    return lengths, pins
+
+
+def closed(theta, lengths, base=1.0):
+    """The angles of crank, coupler and rocker about y, by the triangle of the diagonal."""
+    a, b, c = lengths
+    p = a * np.array([np.cos(theta), np.sin(theta)])
+    d = np.array([base, 0.0]) - p
+    r = np.linalg.norm(d)
+    inner = np.arccos((r**2 + b**2 - c**2) / (2 * r * b))
+    q = p + b * np.array([np.cos(np.arctan2(d[1], d[0]) + inner), np.sin(np.arctan2(d[1], d[0]) + inner)])
+    phi = np.arctan2(q[1] - p[1], q[0] - p[0])
+    psi = np.arctan2(-q[1], base - q[0])
+    centers = [p / 2, (p + q) / 2, (q + np.array([base, 0.0])) / 2]
+    return np.array([theta, phi, psi]), np.stack(centers)
+
+
+def bars(theta, lengths):
+    angles, centers = closed(theta, lengths)
+    return np.stack([turned(-w, (x, 0.0, z)) for w, (x, z) in zip(angles, centers, strict=True)])
+
+
+def test_a_driven_four_bar_linkage_closes():
+    """The angles of its bars are those of plane kinematics through whole turns, its motor's torque that of virtual work."""
+    lengths, pins = four_bar()
+    motor = jm.constraint.JointAngle(
+        ("bars", [0]), frame_a=jm.constraint.frame([0.0] * 3, Y), frame_b=jm.constraint.frame([0.0] * 3, Y)
+    )
+    drive = jm.constraint.Follow(motor, [[0.0], [-4 * np.pi]], [0.0, 1.0])
+    load = np.array([0.0, 0.0, -5.0])
+    system = jm.System(
+        {"bars": jm.Rigid3()},
+        forces={"load": jm.force.ConstantForce(("bars", [2]), load)},
+        constraints=pins | {"drive": drive},
+    )
+    state = system.at_rest({"bars": bars(0.0 + 1e-3, lengths)})
+    linear_system = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
+    solved = jax.jit(lambda s: jm.static_solve(system, s, linear_system).state)
+    for theta in np.linspace(0.2, 4 * np.pi - 0.3, 40):
+        state = solved(dataclasses.replace(state, time=jnp.asarray(theta / (4 * np.pi))))
+        angles, centers = closed(theta, lengths)
+        x = np.asarray(state.position["bars"])
+        np.testing.assert_allclose(x[:, [0, 2]], centers, atol=HELD)
+        found = -2 * np.arctan2(x[:, 4], x[:, 6])
+        np.testing.assert_allclose(np.exp(1j * found), np.exp(1j * angles), atol=HELD)
+        assert max(off(system, state).values()) < HELD
+    rise = (closed(theta + 1e-6, lengths)[1] - closed(theta - 1e-6, lengths)[1])[2, 1] / 2e-6
+    np.testing.assert_allclose(state.position["drive"], [[5.0 * rise]], rtol=1e-7)  # against the drive's own sign about y
+
+
+def test_a_cavity_is_as_stiff_as_its_pressure():
+    """Volume controlled and pressure controlled are one another's inverse, with equal derivatives."""
+    mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+    skin = mesh.boundary()
+    solid = jm.force.TetrahedronFEM.from_mesh("box", mesh, jm.material.NeoHookean(1e3, 0.2))
+    wall = jm.constraint.Fixed(("box", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))
+    pump = jm.constraint.CavityVolume.from_mesh("box", skin, 2.1)
+    by_volume = jm.System({"box": jm.Vec3()}, forces={"solid": solid}, constraints={"wall": wall, "pump": pump})
+    start = by_volume.at_rest({"box": mesh.points})
+    assert start.position["pump"].shape == (1, 1)
+    linear_system = jm.MatrixLinearSystem.build(by_volume, start, jm.Terms(mass=False, damping=False))
+
+    def pumped(volume):
+        scene = eqx.tree_at(lambda s: s.constraints["pump"].volume, by_volume, volume)
+        return jm.static_solve(scene, start, linear_system).state
+
+    state, rate = jax.jit(lambda v: jax.jvp(pumped, (v,), (jnp.ones(()),)))(jnp.asarray(2.1))
+    assert off(by_volume, state)["pump"] < 1e-12
+    pressure = state.position["pump"][0, 0]
+    gas = jm.force.Pressure.from_mesh("box", skin, -pressure)  # against the normals
+    by_pressure = jm.System({"box": jm.Vec3()}, forces={"solid": solid, "gas": gas}, constraints={"wall": wall})
+
+    def blown(p):
+        scene = eqx.tree_at(lambda s: s.forces["gas"].pressure, by_pressure, -p)
+        return jm.static_solve(scene, by_pressure.at_rest({"box": mesh.points})).position["box"]
+
+    same, slope = jax.jit(lambda p: jax.jvp(blown, (p,), (jnp.ones(()),)))(pressure)
+    np.testing.assert_allclose(same, state.position["box"], atol=1e-9)
+    np.testing.assert_allclose(slope * rate.position["pump"][0, 0], rate.position["box"], atol=1e-7)
+
+
+def gripped(length=1.9, tension=None):
+    """An elastic bar with eyelets along its upper side, bent by a cable from the wall."""
+    mesh = jm.mesh.box_mesh(cells=(4, 1, 1), size=(2.0, 0.5, 0.5))
+    x = np.asarray(mesh.points)
+    eyes = np.flatnonzero((x[:, 1] == 0.0) & (x[:, 2] == 0.5))
+    eyes = eyes[np.argsort(x[eyes, 0])]
+    solid = jm.force.TetrahedronFEM.from_mesh("bar", mesh, jm.material.NeoHookean(1e4, 0.3))
+    wall = jm.constraint.Fixed(("bar", mesh.nodes_where(lambda p: p[:, 0] == 0.0)))
+    forces, constraints = {"solid": solid}, {"wall": wall}
+    if tension is None:
+        constraints["cable"] = jm.constraint.Cable(("bar", eyes[None]), length)
+    else:
+        forces["cable"] = jm.force.CableTension(("bar", eyes[None]), tension)
+    system = jm.System({"bar": jm.Vec3()}, forces=forces, constraints=constraints)
+    return system, system.at_rest({"bar": x}), np.flatnonzero(x[:, 0] == 2.0)
+
+
+def test_a_cable_pulls_with_its_multiplier():
+    """Length controlled and force controlled are one another's inverse; length and gradients by finite differences."""
+    system, start, tip = gripped()
+    linear_system = jm.MatrixLinearSystem.build(system, start, jm.Terms(mass=False, damping=False))
+
+    def ends(length):
+        scene = eqx.tree_at(lambda s: s.constraints["cable"].length, system, length)
+        found = jm.static_solve(scene, start, linear_system, rtol=1e-9)
+        return jnp.append(found.position["bar"][tip].mean(0), found.position["cable"][0, 0])
+
+    both = jax.jit(jax.vmap(ends))
+    h = 1e-3
+    at = both(jnp.asarray([1.9, 1.9 + h, 1.9 - h, 1.9 + h / 2, 1.9 - h / 2]))
+    difference = (8 * (at[3] - at[4]) - (at[1] - at[2])) / (6 * h)
+    rate = jax.jit(jax.jacfwd(ends))(1.9)
+    np.testing.assert_allclose(rate, difference, atol=10 * FINITE_DIFFERENCE * np.abs(difference).max())
+    weights = jnp.array([0.3, 1.0, -2.0, 0.01])
+    np.testing.assert_allclose(jax.jit(jax.grad(lambda l: ends(l) @ weights))(1.9), rate @ weights, rtol=TWO_MODES)
+    pulled, rest, _ = gripped(tension=at[0, 3])
+    same = jm.static_solve(pulled, rest).position["bar"]
+    np.testing.assert_allclose(same[tip].mean(0), at[0, :3], atol=1e-8)
+    assert at[0, 3] > 0 and at[0, 2] > 0.3  # it pulls, and lifts the tip
+
+
+def chain(bodies):
+    """Bodies in a row on ball joints and hinges, from a point of the world."""
+    at = np.stack([np.array([0.1 + 0.2 * i, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]) for i in range(bodies)])
+    left, right = jm.constraint.frame([-0.1, 0.0, 0.0], Y), jm.constraint.frame([0.1, 0.0, 0.0], Y)
+    links = (("b", range(bodies - 1)), ("b", range(1, bodies)))
+    held = {
+        "top": jm.constraint.BallJoint(("b", [0]), frame_b=left),
+        "links": jm.constraint.HingeJoint(links, frame_a=right, frame_b=left),
+    }
+    mass = jm.mass.RigidMass(("b", range(bodies)), 0.5, np.diag([1e-3, 2e-3, 2e-3]))
+    system = jm.System({"b": jm.Rigid3()}, masses={"m": mass}, constraints=held, gravity=(0.0, 0.0, -G))
+    return system, system.at_rest({"b": at})
+
+
+@pytest.mark.slow
+def test_a_chain_of_twenty_bodies_holds_for_ten_seconds():
+    system, start = chain(20)
+    linear_system = jm.MatrixLinearSystem.build(system, start)
+    run = jm.simulate(
+        system,
+        start,
+        jm.ImplicitEuler(linear_system, newton=True),
+        dt=0.02,
+        steps=500,
+        observe=lambda s, x: {n: jnp.abs(g).max() for n, g in jm.constraint.violations(s, x).items()},
+    )
+    worst = {n: float(np.max(g)) for n, g in run.observed.items()}
+    assert max(worst.values()) < 1e-9, worst
+    assert run.last.time > 9.99 and np.abs(run.last.position["b"][-1, 2]) > 1.0
+
+
+def test_the_compliance_of_the_rows_solves_what_a_factor_solves():
+    """A step's matrix with multipliers, whose blocks are named by states and constraints."""
+    system, start = chain(4)
+    linear_system = jm.MatrixLinearSystem.build(system, start)
+    A = linear_system.assemble(system, start, jm.Factors(1.0, 0.0, 1e-4))
+    assert ("b", "links") in A.entries and A["links", "b"].shape == (15, 24)
+    rng = np.random.default_rng(0)
+    b = {s: jnp.asarray(rng.normal(size=(n, d))) for s, n, d in A.sizes}
+    direct = lx.linear_solve(A, b, jm.solver.SparseDirect()).value
+    schur = jm.solver.SchurComplement(system.multiplier_states)
+    for solver in (schur, dataclasses.replace(schur, least_norm=True)):
+        found = lx.linear_solve(A, b, solver).value
+        for s in b:
+            np.testing.assert_allclose(found[s], direct[s], atol=1e-10 * np.abs(direct[s]).max())
+    assert not jm.constraint.dependent_rows(system, start)
+
+
+def test_redundant_and_conflicting_rows_are_told_apart():
+    on = (("p", [0, 0]), ("p", [1, 1]))
+    for lengths, redundant in (([1.0, 1.0], True), ([1.0, 1.2], False)):
+        rods = jm.constraint.Distance(on, length=lengths)
+        system = jm.System(
+            {"p": jm.Vec2()},
+            forces={"load": jm.force.ConstantForce(("p", [1]), [3.0, -4.0])},
+            masses={"m": jm.mass.UniformMass(("p", [0, 1]), 1.0)},
+            constraints={"rods": rods, "nail": jm.constraint.Fixed(("p", [0]))},
+        )
+        state = system.at_rest({"p": [[0.0, 0.0], [0.6, -0.8]]})
+        (row,) = jm.constraint.dependent_rows(system, state)
+        assert row.redundant is redundant and row.others == (("rods", 0, 0),)
+        assert ("says what" in str(row)) is redundant and ("contradicts" in str(row)) is not redundant
+        np.testing.assert_allclose(row.residual, lengths[0] - lengths[1], atol=1e-12)
+        linear_system = jm.MatrixLinearSystem.build(system, state)
+        solver = jm.solver.SchurComplement(("rods",), least_norm=True)
+        step = jm.ImplicitEuler(linear_system, solver).step
+        if redundant:
+            end = step(system, state, None, 0.01)[0]
+            np.testing.assert_allclose(end.position["rods"], [[2.5], [2.5]], rtol=1e-12)  # half of the load each
+        else:
+            with pytest.raises(jm.FailedComputation, match="'rods', are not determined"):
+                step(system, state, None, 0.01)
+
+
+def test_relaxed_and_compliant_rows():
+    """A violation decays by `h / (h + tau)` a step; a compliant, relaxed row is a spring with a damper."""
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), length=1.0, relaxation=0.1)
+    system = jm.System(
+        {"p": jm.Vec2()},
+        masses={"m": jm.mass.UniformMass(("p", [1]), 2.0)},
+        constraints={"rod": rod, "nail": jm.constraint.Fixed(("p", [0]))},
+    )
+    start = system.at_rest({"p": [[0.0, 0.0], [1.5, 0.0]]})
+    linear_system = jm.MatrixLinearSystem.build(system, start)
+    run = jm.simulate(system, start, jm.ImplicitEuler(linear_system), dt=0.02, steps=5).state.position["p"][:, 1, 0]
+    np.testing.assert_allclose(run[1:] - 1.0, 0.5 * (0.1 / 0.12) ** np.arange(1, 6), rtol=1e-10)
+    soft = eqx.tree_at(lambda s: s.constraints["rod"].compliance, system, jnp.asarray(1 / 50.0))
+    spring = jm.force.Springs((("p", [0]), ("p", [1])), 50.0, 1.0, damping=5.0)  # tau / C
+    same = jm.System(
+        {"p": jm.Vec2()}, forces={"spring": spring}, masses=system.masses, constraints={"nail": system.constraints["nail"]}
+    )
+    other = same.at_rest({"p": start.position["p"]})
+    ends = [
+        jm.simulate(s, x, jm.ImplicitEuler(jm.MatrixLinearSystem.build(s, x)), dt=0.02, steps=5).last.position["p"][1, 0]
+        for s, x in ((soft, start), (same, other))
+    ]
+    np.testing.assert_allclose(*ends, rtol=1e-10)
+
+
+def test_lines_planes_and_batches():
+    """A bead on a turning rod, points on a plane; many scenes at once equal one after the other."""
+    bead = jm.constraint.OnLine((("p", [0]), ("p", [1]), ("p", [2])))
+    table = jm.constraint.OnPlane(("p", [0]), [0.0, 0.6, 0.8], [0.0, 0.0, 1.0])
+    held = {"bead": bead, "table": table, "rod": jm.constraint.Fixed(("p", [1, 2]))}
+    pull = jm.force.AnchoredSprings(("p", [0]), 3.0, [[0.5, 0.5, 0.5]])
+    system = jm.System({"p": jm.Vec3()}, forces={"pull": pull}, constraints=held)
+    start = system.at_rest({"p": [[0.4, 0.4, 0.4], [0.0, 0.0, 0.0], [1.0, 0.2, 0.9]]})
+
+    def place(end):
+        scene = eqx.tree_at(lambda s: s.constraints["table"].origin, system, end)
+        found = jm.static_solve(scene, start)
+        return found.position["p"][0], found.position["table"][0]
+
+    heights = jnp.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.5], [0.0, 1.0, 0.2]])
+    x, force = jax.jit(jax.vmap(place))(heights)
+    d = np.array([1.0, 0.2, 0.9])
+    n = np.array([0.0, 0.6, 0.8])
+    expected = (heights @ n / (n @ d))[:, None] * d
+    np.testing.assert_allclose(x, expected, atol=1e-10)
+    one = [place(h) for h in heights]
+    np.testing.assert_allclose(x, [a for a, _ in one], atol=1e-12)
+    np.testing.assert_allclose(force, [a for _, a in one], rtol=1e-9)
+
+
+def test_what_constraints_do_not_take_is_refused():
+    pair = (("b", [0]), ("b", [1]))
+    cases = [
+        ("frame_b must be", lambda: jm.constraint.BallJoint(pair, frame_b=[0.0] * 3)),
+        ("unit length", lambda: jm.constraint.HingeJoint(pair, frame_b=[0.0] * 7)),
+        ("expected 1 or 5", lambda: jm.constraint.HingeJoint(pair, compliance=[0.1, 0.2])),
+        ("axis must have a length", lambda: jm.constraint.frame([0.0] * 3, [0.0] * 3)),
+        (
+            "joins bodies",
+            lambda: jm.System({"b": jm.Vec3()}, constraints={"j": jm.constraint.BallJoint(pair)}).at_rest(
+                {"b": np.zeros((2, 3))}
+            ),
+        ),
+        (
+            "names both a state and a constraint",
+            lambda: jm.System({"b": jm.Rigid3()}, constraints={"b": jm.constraint.BallJoint(pair)}),
+        ),
+        ("values .* and times", lambda: jm.constraint.Follow(jm.constraint.BallJoint(pair), [0.0], [0.0])),
+        ("must name some of the states", lambda: jm.solver.SchurComplement(("x",)).init(_matrix(), {})),
+        ("EnergyMomentum takes no constraints with multipliers", _energy_momentum),
+        ("VelocityVerlet takes no constraints with multipliers", _explicit),
+    ]
+    for words, build in cases:
+        with pytest.raises(ValueError, match=words):
+            build()
+
+
+def _hanging():
+    system, start = chain(2)
+    return system, start, jm.MatrixLinearSystem.build(system, start)
+
+
+def _matrix():
+    system, start, linear_system = _hanging()
+    return linear_system.assemble(system, start)
+
+
+def _energy_momentum():
+    system, start, linear_system = _hanging()
+    jm.integrator.EnergyMomentum(linear_system).init(system, start)
+
+
+def _explicit():
+    system, start, _ = _hanging()
+    jm.integrator.VelocityVerlet().init(system, start)
+
+
+def test_joints_read_the_frames_that_they_are_given():
+    """`frame`: its axis, opposite to z too, and its derivative."""
+    for axis in ([1.0, 2.0, -3.0], [0.0, 0.0, 1.0], [0.0, 0.0, -1.0]):
+        at = np.asarray(jm.constraint.frame([1.0, 2.0, 3.0], axis))
+        np.testing.assert_allclose(np.linalg.norm(at[3:]), 1.0, rtol=1e-15)
+        x, y, z, w = at[3:]
+        np.testing.assert_allclose(
+            [2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)],
+            np.asarray(axis) / np.linalg.norm(axis),
+            atol=ROUND_OFF,
+        )
