@@ -25,6 +25,7 @@ from .scaled import ScaledProblem
 
 METHODS = ("auto", "newton", "interior_point", "gauss_seidel", "nncg")
 _NEWTON, _PATH = 30, 100  # steps at most of Newton, and along a path
+_FURTHER = 1e-3  # of the tolerance, which Newton aims at: it is a step more
 _FAR = 1e8  # impulses, in units of the problem, beyond which there is no solution
 
 
@@ -33,7 +34,7 @@ class SolveOptions:
     """How a contact problem is solved: `method`, the residual that is near enough to nil, steps at most, `throw`."""
 
     method: str = "auto"
-    tolerance: float = 1e-10
+    tolerance: float = 1e-9
     max_steps: int = 1000
 
     def __post_init__(self):
@@ -129,8 +130,8 @@ def _by_stages(scaled: ScaledProblem, kappa: Array, s: Array, options: SolveOpti
     if scaled.matrix is None:
         last = min(last, 3)
 
-    def goal(s: Array) -> Array:
-        return options.tolerance + 32 * jnp.finfo(s.dtype).eps * jnp.linalg.norm(s)
+    def goal(s: Array, share: float = 1.0) -> Array:
+        return share * options.tolerance + 32 * jnp.finfo(s.dtype).eps * jnp.linalg.norm(s)
 
     def advance(p: _Stage) -> _Stage:
         s, steps, size = p.s, p.steps, jnp.full((), jnp.inf, p.s.dtype)
@@ -145,7 +146,7 @@ def _by_stages(scaled: ScaledProblem, kappa: Array, s: Array, options: SolveOpti
             s, steps = jnp.where(swept, end, s), steps + count
         by_sweeps = jnp.asarray(method in ("gauss_seidel", "nncg")) & (kappa == 0)
         few = most if method == "newton" else _NEWTON
-        end, reached, count = newton(scaled, kappa, s, few, goal(s), p.going & ~by_sweeps)
+        end, reached, count = newton(scaled, kappa, s, few, goal(s, _FURTHER), p.going & ~by_sweeps)
         reached = jnp.where(by_sweeps, size, reached)
         better = reached < p.size
         s, size = jnp.where(better, end, p.s), jnp.where(better, reached, p.size)
@@ -174,7 +175,7 @@ def solve_contacts(
     kappa: Any = 0.0,
     kappa_grad: Any = None,
     method: str = "auto",
-    tolerance: float = 1e-10,
+    tolerance: float = 1e-9,
     max_steps: int = 1000,
     start: Any = None,
     throw: bool = True,
