@@ -1,4 +1,4 @@
-"""What a contact is: pairs of a point and something that it may touch, of which as many are looked at as there is room for."""
+"""What a contact is: pairs of a point and something that it may touch, of which the nearest are looked at."""
 
 import abc
 from collections.abc import Mapping
@@ -92,9 +92,16 @@ class AbstractContact(Component):
         """How many pairs are looked at. Static."""
         return self.pairs if self.capacity is None else min(self.capacity, self.pairs)
 
+    def place_of(self, pair: Array) -> Array:
+        """Where what is remembered of a pair stands among as many as there are `pairs`."""
+        return pair
+
     def touching(self, x: Positions) -> Touching:
         """The nearest pairs within the margin."""
-        gaps = self.gaps(x)
+        return self.nearest_of(self.gaps(x))
+
+    def nearest_of(self, gaps: Array) -> Touching:
+        """Those of the smallest gaps, of as many as there are slots."""
         near = gaps < self.margin
         if self.slots == self.pairs:
             return Touching(jnp.arange(self.pairs), near, jnp.sum(near))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from .._model.dynamics import Fields, kinematics, retract
-from .._model.system import State, System
+from .._model.system import System
 from .._runtime.array_types import Array
 from .base import AbstractContact, Touching
 
@@ -57,7 +57,7 @@ class ContactSet(eqx.Module):
 
     def remembered(self, memory: Mapping[str, Array]) -> Array:
         """What the pairs of the slots had, `(n, 3)`."""
-        return jnp.concatenate([memory[name][t.pair] for name, t in self.touching.items()])
+        return jnp.concatenate([memory[name][self.contacts[name].place_of(t.pair)] for name, t in self.touching.items()])
 
     def memory(self, values: Array) -> dict[str, Array]:
         """Values of the slots, by the numbers of pairs, for `remembered`."""
@@ -65,16 +65,17 @@ class ContactSet(eqx.Module):
         for name, t in self.touching.items():
             n = t.pair.shape[0]
             own = values[first : first + n] * t.held[:, None]
-            result[name] = jnp.zeros((self.contacts[name].pairs, 3), values.dtype).at[t.pair].set(own)
+            contact = self.contacts[name]
+            nothing = jnp.zeros((contact.pairs, 3), values.dtype)
+            result[name] = nothing.at[contact.place_of(t.pair)].set(own)
             first += n
         return result
 
 
-def check_contacts(who: str, contacts: Any, system: System, state: State | None = None) -> None:
-    """Raise `ValueError` or `TypeError` where contacts do not fit a scene, or overlap by more than their depth."""
+def check_contacts(contacts: Mapping[str, AbstractContact], system: System) -> None:
+    """Raise `ValueError` where contacts do not fit a scene."""
     for name, contact in contacts.items():
         contact.check_scene(name, system)
-    del who, state
 
 
 def no_memory(contacts: Mapping[str, AbstractContact], dtype: Any) -> dict[str, Array]:

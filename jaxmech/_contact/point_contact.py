@@ -153,5 +153,3 @@ class PointContact(AbstractContact):
             a0, a1 = carried(point, arm), carried(end_point, arm)
         slip = tangents(n) @ ((a1 - a0) - (b1 - b0))
         return jnp.concatenate([self._gap(pair, start, x)[None], slip])
-
-

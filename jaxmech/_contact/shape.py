@@ -2,7 +2,6 @@
 
 import abc
 
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -172,5 +171,3 @@ class HeightField(AbstractShape):
         gx = ((1 - a[1]) * (h10 - h00) + a[1] * (h11 - h01)) / self.spacing
         gy = ((1 - a[0]) * (h01 - h00) + a[0] * (h11 - h10)) / self.spacing
         return (p[2] - h) / jnp.sqrt(1 + gx**2 + gy**2)
-
-

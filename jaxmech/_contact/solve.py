@@ -215,7 +215,9 @@ def solve_contacts(
     return _solve(problem, jnp.asarray(kappa, q.dtype), kappa_grad, r0, options, throw)
 
 
-def _solve(problem: ContactProblem, kappa: Array, kappa_grad: Any, r0: Array, options: SolveOptions, throw: bool) -> ContactSolution:
+def _solve(
+    problem: ContactProblem, kappa: Array, kappa_grad: Any, r0: Array, options: SolveOptions, throw: bool
+) -> ContactSolution:
     q = problem.q
     kappa_grad = None if kappa_grad is None else jnp.asarray(kappa_grad, q.dtype)
     s, _, steps, fine = _compiled_solution(problem, kappa, kappa_grad, constant(cone_of(problem, r0)), options)
@@ -239,4 +241,6 @@ def raise_of_contacts(value: Any, info: ContactInfo, who: str) -> Any:
     if not bool(jnp.any(failed)):
         return value
     words = f"{who}: {RESULTS[info.result]}\n  Signorini {float(e.signorini):.1e} N s, Coulomb {float(e.coulomb):.1e} N s, "
-    raise FailedComputation(f"{words}dissipation {float(e.dissipation):.1e} J, natural map {float(e.natural):.1e}", info.result)
+    raise FailedComputation(
+        f"{words}dissipation {float(e.dissipation):.1e} J, natural map {float(e.natural):.1e}", info.result
+    )

@@ -109,7 +109,9 @@ class Solved(eqx.Module):
     fine: Array
 
 
-def compliance(A: Any, state: Any, solver: Any, system: System, equations: AbstractContactEquations, x: Fields) -> Compliance:
+def compliance(
+    A: Any, state: Any, solver: Any, system: System, equations: AbstractContactEquations, x: Fields
+) -> Compliance:
     """`H`, `A^-1 P H^T` and `W` at the place of `x`; `state`: of the solver."""
     del A
     n, place = equations.mu.shape[0], equations.place(x)
@@ -160,7 +162,14 @@ def _solved_with_contacts_jvp(primals, tangents):
 
 
 def implicit_rates(
-    equations: AbstractContactEquations, tangent: Any, A: Any, solver: Any, at: Solved, kappa: Array, who: str, near: bool = False
+    equations: AbstractContactEquations,
+    tangent: Any,
+    A: Any,
+    solver: Any,
+    at: Solved,
+    kappa: Array,
+    who: str,
+    near: bool = False,
 ) -> tuple[Fields, Array]:
     """`(dx, ds)` by the implicit function theorem, where `at` solves the equations. `near`: `A` is not quite `-dR/dx`."""
     x, s = at.x, at.s

@@ -120,7 +120,9 @@ def _ended(equations: AbstractContactEquations, found: Solved, end: State, b: Fi
     return end, info, *told(equations, found)
 
 
-def approximate_step(scheme: Any, system: System, state: State, contacts: ContactSet, warm: Array, h: Array, who: str) -> Any:
+def approximate_step(
+    scheme: Any, system: System, state: State, contacts: ContactSet, warm: Array, h: Array, who: str
+) -> Any:
     """The same with diagonal blocks, or the matrix of another state, in the place of `A^-1` for the impulses."""
     problem = _linear_problem(scheme.motion, system, state, h)
     solver = _solver(scheme, problem.A)
@@ -259,5 +261,7 @@ def newton_step(scheme: Any, system: System, state: State, contacts: ContactSet,
 def _free_rate(scheme: Any, stage: EulerStage, u: Fields) -> Fields:
     """The velocity of a linearised step without contact."""
     A = stage.linear_system.constrain(stage.system, stage.operator(u))
-    d = lx.linear_solve(A, project(stage.system, stage.residual(u)), _solver_or_default(scheme.motion.solver, A), throw=False)
+    d = lx.linear_solve(
+        A, project(stage.system, stage.residual(u)), _solver_or_default(scheme.motion.solver, A), throw=False
+    )
     return {k: u[k] + d.value[k] for k in u}
