@@ -2,8 +2,8 @@
 
 A contact has three components: along the normal, and along two tangents. `r = D s`, `D = diag(1, mu, mu)`, makes Coulomb's
 cone `|r_T| <= mu r_n` of the second-order cone `|s_T| <= s_n`, which is its own dual; velocities go the other way,
-`y = D (u + mu |u_T| n)`, so that `s . y = r . (u + mu |u_T| n)`. `n` is the normal, and `mu |u_T|` the term of De Saxce: with
-it Signorini's and Coulomb's laws are one, `s` and `y` in the cone, `s . y = 0`.
+`y = D (u + mu |u_T| n)`, so that `s . y = r . (u + mu |u_T| n)`. `n` is the normal, and `mu |u_T|` the term of De Saxce:
+with it Signorini's and Coulomb's laws are one, `s` and `y` in the cone, `s . y = 0`.
 """
 
 import jax.numpy as jnp

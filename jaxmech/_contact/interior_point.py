@@ -33,8 +33,9 @@ def dual_slope(u: Array, mu: Array) -> Array:
 def central_path(problem: ScaledProblem, kappa: Array, size: Array, most: int, needed: Any) -> tuple[Array, Array]:
     """The point of the path at `kappa`, nearly, and how many steps it took: none unless `needed`.
 
-    `size`: of the impulses to begin with; with more than 1 it goes carefully. Predictor steps say how much nearer to the edge the next may aim. Directions of Nesterov and Todd, with the slope of De
-    Saxce's term, which makes the matrix unsymmetric.
+    `size`: of the impulses to begin with; with more than 1 it goes carefully. Predictor steps say how much nearer to the
+    edge the next may aim. Directions of Nesterov and Todd, with the slope of De Saxce's term, which makes the matrix
+    unsymmetric.
     Source: V. Acary, P. Armand, H. M. Nguyen, M. Shpakovych, Comput. Methods Appl. Mech. Eng. 410 (2023),
     doi:10.1016/j.cma.2023.116000 (interior points for Coulomb's law).
     """

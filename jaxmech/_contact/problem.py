@@ -24,9 +24,9 @@ class ContactProblem(eqx.Module):
 
     `n` contacts; of each, component 0 is along the normal, 1 and 2 are tangents. `q` `(n, 3)` [m/s]: the velocities without
     impulses, in which a gap `g` stands as `g / h` and restitution as `e u_n` of before. `W` [1/kg]: `(3n, 3n)`, contact by
-    contact, or an operator of lineax on `(n, 3)`, which is never formed. `friction` `mu`, one number or one for each. The term
-    of De Saxce, `mu |u_T|`, makes this one law of what are two: `0 <= u_n _|_ r_n >= 0`, and `r_T = -mu r_n u_T / |u_T|` where
-    it slips. Raises `ValueError` or `TypeError` for other shapes and for friction that is negative.
+    contact, or an operator of lineax on `(n, 3)`, which is never formed. `friction` `mu`, one number or one for each. The
+    term of De Saxce, `mu |u_T|`, makes this one law of what are two: `0 <= u_n _|_ r_n >= 0`, and `r_T = -mu r_n u_T /
+    |u_T|` where it slips. Raises `ValueError` or `TypeError` for other shapes and for friction that is negative.
     Source: V. Acary, M. Bremond, O. Huber, in *Advanced Topics in Nonsmooth Dynamics*, 2018,
     doi:10.1007/978-3-319-75972-2_10; G. De Saxce and Z.-Q. Feng, Math. Comput. Modelling 28 (1998) 225,
     doi:10.1016/S0895-7177(98)00119-8.

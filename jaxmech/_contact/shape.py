@@ -141,8 +141,8 @@ class HeightField(AbstractShape):
     """The ground below `z = h(x, y)` of its frame, bilinear between `heights` `(nx, ny)` [m] at multiples of `spacing` [m].
 
     `d = (z - h) / sqrt(1 + |grad h|^2)`, the distance from the tangent plane below the point: exact on a slope, to first
-    order elsewhere. The first height is at the origin; outside, the last cell goes on. Raises `ValueError` for fewer than two
-    heights in a direction, and for a spacing that is not positive.
+    order elsewhere. The first height is at the origin; outside, the last cell goes on. Raises `ValueError` for fewer than
+    two heights in a direction, and for a spacing that is not positive.
     Source: C. Ericson, *Real-Time Collision Detection*, 2005, ISBN 978-1-55860-732-3, chapter 5.
 
     Example:

@@ -46,8 +46,8 @@ class SolveOptions:
 class ContactInfo(eqx.Module):
     """What happened in the solution of a contact problem.
 
-    `result`: a member of `RESULTS`. `steps`: of Newton, of the interior point, or sweeps, all together. `errors`: how far the
-    impulses are from each of the laws, `ContactErrors`, for `kappa = 0`. Raises nothing.
+    `result`: a member of `RESULTS`. `steps`: of Newton, of the interior point, or sweeps, all together. `errors`: how far
+    the impulses are from each of the laws, `ContactErrors`, for `kappa = 0`. Raises nothing.
 
     Example:
 

@@ -23,13 +23,13 @@ _BLOCK = 256  # points whose distances from all triangles are in memory at once
 class SurfaceContact(AbstractContact):
     """Points `(state, (n,))` of `Vec3`, `radius` about them, that may touch `triangles` `(state, (t, 3))` of `Vec3`.
 
-    Each point looks at the triangle that is nearest to it, but for those that it is a node of: the same state may be both, of
-    a surface that folds onto itself. The side that the normal of a triangle looks to is outside (corners counterclockwise
+    Each point looks at the triangle that is nearest to it, but for those that it is a node of: the same state may be both,
+    of a surface that folds onto itself. The side that the normal of a triangle looks to is outside (corners counterclockwise
     seen from there, as `boundary_of` gives them), and what is deeper within than `reach` [m] is not looked at: less than the
     thickness of a body that may touch itself. The impulse acts on the point, and on the three nodes by their weights.
 
-    `nearest=None`: every triangle is measured, in JAX. `nearest=k`: the `k` triangles whose centres are nearest, by a k-d tree
-    of SciPy on the host, for meshes; `k` must be large where triangles are of very different size.
+    `nearest=None`: every triangle is measured, in JAX. `nearest=k`: the `k` triangles whose centres are nearest, by a k-d
+    tree of SciPy on the host, for meshes; `k` must be large where triangles are of very different size.
     `friction`, `restitution`, `compliance` [m/N], `radius` [m]: one number each, or one for each point; `capacity`, `margin`
     [m], `depth` [m]: as in `AbstractContact`. Raises `ValueError` or `TypeError` for numbers out of range, states of other
     kinds.

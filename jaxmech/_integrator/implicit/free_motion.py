@@ -81,8 +81,8 @@ class FreeMotion(AbstractIntegrator):
     Raises `ValueError` or `TypeError` that names the contact; a step raises `FailedComputation`: with the errors of each law
     where contacts were not solved, for a capacity that is too small (`contact_capacity`), for bodies that begin too deep in
     each other (`interpenetration`).
-    Source: C. Duriez et al., IEEE Trans. Vis. Comput. Graph. 12 (2006) 36, doi:10.1109/TVCG.2006.13 (free motion, `W`); D. E.
-    Stewart and J. C. Trinkle, Int. J. Numer. Meth. Eng. 39 (1996) 2673 (implicit steps with friction).
+    Source: C. Duriez et al., IEEE Trans. Vis. Comput. Graph. 12 (2006) 36, doi:10.1109/TVCG.2006.13 (free motion, `W`); D.
+    E. Stewart and J. C. Trinkle, Int. J. Numer. Meth. Eng. 39 (1996) 2673 (implicit steps with friction).
 
     Example:
 
