@@ -80,14 +80,15 @@ def test_the_smoothed_projection_is_on_the_central_path():
         product = jnp.concatenate([(s @ y)[None], s[0] * y[1:] + y[0] * s[1:]])
         return s, y, product
 
+    every = jax.jit(jax.vmap(facts, in_axes=(0, None)))
     for kappa in (0.0, 1e-3, 0.5):
-        s, y, product = (np.asarray(a) for a in jax.vmap(lambda w, k=kappa: facts(w, k))(w))
+        s, y, product = (np.asarray(a) for a in every(w, kappa))
         for x in (s, y):
             assert (np.linalg.norm(x[:, 1:], axis=1) <= x[:, 0] + 1e-12).all()
         np.testing.assert_allclose(product, np.broadcast_to([kappa**2, 0.0, 0.0], product.shape), rtol=0, atol=1e-12)
     # At the tip, on the axis and on the edge there are numbers, not NaN.
     corners = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
-    slopes = jax.vmap(jax.jacfwd(lambda w: smoothed_projection(w, 0.0)))(corners)
+    slopes = jax.jit(jax.vmap(jax.jacfwd(lambda w: smoothed_projection(w, 0.0))))(corners)
     assert np.isfinite(slopes).all()
     np.testing.assert_allclose(slopes[1], np.eye(3), atol=1e-12)
 
@@ -97,9 +98,9 @@ def test_steps_within_cones_and_the_scaling_of_two_points():
     s, y, d = rng.normal(size=(3, 40, 3))
     for x in (s, y):
         x[:, 0] = np.linalg.norm(x[:, 1:], axis=1) + rng.uniform(0.01, 1.0, 40)
-    Q = np.asarray(scaling_point(jnp.asarray(s), jnp.asarray(y)))
+    Q = np.asarray(jax.jit(scaling_point)(s, y))
     np.testing.assert_allclose(np.einsum("nij,nj->ni", Q, s), y, rtol=1e-10, atol=1e-12)
-    a = np.asarray(longest_step(jnp.asarray(s), jnp.asarray(3 * d)))[:, None]
+    a = np.asarray(jax.jit(longest_step)(s, 3 * d))[:, None]
 
     def within(x):
         return x[:, 0] - np.linalg.norm(x[:, 1:], axis=1)
@@ -224,16 +225,24 @@ def test_shapes_are_distances():
         "slope": jm.contact.HeightField(0.2 * np.add.outer(np.arange(3.0), 2 * np.arange(3.0)), 1.0),
     }
     points = jnp.asarray(rng.uniform(-1.0, 1.0, (40, 3)))
-    for name, shape in shapes.items():
-        d, n = (np.asarray(a) for a in jax.vmap(jax.value_and_grad(shape.distance))(points))
-        outside = d > 1e-3
-        np.testing.assert_allclose(np.linalg.norm(n[outside], axis=1), 1.0, atol=1e-12, err_msg=name)
-        ends = jax.vmap(shape.distance)(points - d[:, None] * n)
+    box = jm.contact.Box([0.1, 0.1, 0.1])
+
+    def measured(shape):
+        d, n = jax.vmap(jax.value_and_grad(shape.distance))(points)
+        return d, n, jax.vmap(shape.distance)(points - d[:, None] * n)
+
+    @jax.jit
+    def facts():
+        edge, above = jnp.array([0.1, 0.1, 0.1 + 1e-12]), jnp.array([0.0, 0.0, 0.2])
+        return {name: measured(shape) for name, shape in shapes.items()}, jax.grad(box.distance_from)(edge, above)
+
+    found, at_edge = facts()
+    for name, (d, n, ends) in found.items():
+        length = np.linalg.norm(n, axis=1)[d > 1e-3]
+        np.testing.assert_allclose(length, 1.0, atol=1e-12, err_msg=name)
         np.testing.assert_allclose(ends, 0.0, atol=1e-12, err_msg=name)
     # A corner exactly on the edge of a box of equal size below it: the face that looks at the other body.
-    box = jm.contact.Box([0.1, 0.1, 0.1])
-    n = jax.grad(box.distance_from)(jnp.array([0.1, 0.1, 0.1 + 1e-12]), jnp.array([0.0, 0.0, 0.2]))
-    np.testing.assert_allclose(n, [0.0, 0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(at_edge, [0.0, 0.0, 1.0], atol=1e-12)
 
 
 def test_the_nearest_point_of_a_triangle():
@@ -241,8 +250,9 @@ def test_the_nearest_point_of_a_triangle():
     corners = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.2, 0.0], [0.1, 0.9, 0.3]])
     rng = np.random.default_rng(3)
     points = jnp.asarray(rng.uniform(-1.0, 1.5, (30, 3)))
-    weights, within = jax.vmap(lambda p: closest_weights(p, corners))(points)
-    distance = np.abs(jax.vmap(lambda p: signed_distance(p, corners))(points))
+    every = jax.jit(jax.vmap(lambda p: (*closest_weights(p, corners), signed_distance(p, corners))))
+    weights, within, distance = (np.asarray(a) for a in every(points))
+    distance = np.abs(distance)
     grid = np.array([(i, j, 200 - i - j) for i in range(201) for j in range(201 - i)]) / 200
     least = np.linalg.norm(np.asarray(points)[:, None] - grid @ np.asarray(corners), axis=2).min(1)
     assert (distance <= least + 1e-12).all() and (distance >= least - 1e-2).all()

@@ -101,7 +101,9 @@ def test_a_block_slides_until_it_stops_and_a_tall_one_topples(boxes):
 @pytest.mark.slow
 def test_the_implicit_step_slides_as_the_free_motion_does():
     scene = box_scene(newton=True)
-    _, v, result, contacts = jax.jit(lambda a: box_run(scene, 0.01, 50, a, jnp.asarray(0.2), 0.0 * a, FLAT))(jnp.asarray(np.pi / 6))
+    _, v, result, contacts = jax.jit(lambda a: box_run(scene, 0.01, 50, a, jnp.asarray(0.2), 0.0 * a, FLAT))(
+        jnp.asarray(np.pi / 6)
+    )
     assert (result == jm.RESULTS.successful).all()
     assert np.linalg.norm(v[-1, :3]) / 0.5 == pytest.approx(3.20586, rel=1e-5)
     assert np.abs(contacts.gap).min(1).max() < 1e-9
@@ -217,7 +219,9 @@ def test_a_conveyor_carries_until_the_spring_is_stronger():
         {"block": jm.Vec3(), "belt": jm.Vec3()},
         forces={"spring": jm.force.AnchoredSprings(("block", [0]), 100.0, [[0.0, 0.0, 0.0]])},
         masses={"m": jm.mass.UniformMass(("block", [0]), 1.0), "belt": jm.mass.UniformMass(("belt", [0]), 1.0)},
-        constraints={"moved": jm.constraint.PrescribedVelocity(("belt", [0]), [[0.0] * 3], [[0.01, 0.0, 0.0]] * 2, [0.0, 1.0])},
+        constraints={
+            "moved": jm.constraint.PrescribedVelocity(("belt", [0]), [[0.0] * 3], [[0.01, 0.0, 0.0]] * 2, [0.0, 1.0])
+        },
         gravity=[0.0, 0.0, -G],
     )
     state = system.at_rest({"block": [[0.0, 0.0, 0.0]], "belt": [[0.0, 0.0, 0.0]]})

@@ -135,3 +135,18 @@ def test_shallow_arch(tmp_path):
     # limit point, and which of the two is met first is for rounding to say.
     assert first in ("limit", "bifurcation") and 1.05 < after / before < 1.15
     assert picture.stat().st_size > 10_000
+
+
+def test_incline_friction(tmp_path):
+    picture = tmp_path / "incline.png"
+    found, path = load("incline_friction").main(steps=25, picture=picture)
+    # Noise of 1e-4 m at 26 frames of half a second leaves about 1e-3 of the friction.
+    np.testing.assert_allclose(found, [0.3, 0.8], atol=1e-3)
+    assert len(path) < 8 and picture.stat().st_size > 10_000
+
+
+def test_stack(tmp_path):
+    picture = tmp_path / "stack.png"
+    drift, error = load("stack").main(steps=10, picture=picture)
+    assert drift < 1e-7 and error < 1e-8
+    assert picture.stat().st_size > 10_000
