@@ -91,6 +91,18 @@ class AbstractContactEquations(eqx.Module):
         open_ = jnp.zeros_like(u).at[:, 0].set(1.0)
         return jnp.where(self.contacts.held[:, None], u, open_)
 
+    def impacts(self, free: Fields) -> Array:
+        """The slots that will touch in a step that would be `free` of contact, at more speed than its forces make."""
+        e, start = self.contacts.each("restitution"), self.start.position
+        gap = self.contacts.coordinates(self.system, start, start)[:, 0]
+        arriving = self.rates(start, self.start.velocity)[:, 0]
+        u = self.advanced(free)[:, 0]
+        return jax.lax.stop_gradient((e > 0) & (gap + self.h * u < 0) & (arriving < -2 * jnp.abs(u - arriving)))
+
+    def impacting(self, bounces: Array) -> Any:
+        """These equations, of which these slots bounce."""
+        return eqx.tree_at(lambda e: e.bounces, self, bounces)
+
     def balance(self, x: Fields, s: Array) -> Fields:
         """`R(x) + P H^T D s`."""
         R, push = self.imbalance(x), self.pushed(x, scaling(self.mu) * s)
@@ -98,10 +110,11 @@ class AbstractContactEquations(eqx.Module):
 
 
 class Solved(eqx.Module):
-    """The step's unknowns, and what it took: rows and compliance, how the linear and the contact solve ended."""
+    """The step's unknowns, and what it took: which slots bounce, rows and compliance, how both solves ended."""
 
     x: Fields
     s: Array
+    bounces: Array
     rows: Compliance
     said: lx.Solution
     size: Array
@@ -109,15 +122,11 @@ class Solved(eqx.Module):
     fine: Array
 
 
-def compliance(
-    A: Any, state: Any, solver: Any, system: System, equations: AbstractContactEquations, x: Fields
-) -> Compliance:
-    """`H`, `A^-1 P H^T` and `W` at the place of `x`; `state`: of the solver."""
-    del A
-    n, place = equations.mu.shape[0], equations.place(x)
-    H = rows_of(lambda v: equations.rates(place, project(system, v)), x, n)
-    V = jax.vmap(lambda b: solver.compute(state, b, {})[0])(H)
-    return Compliance.of(H, V)
+def compliance(state: Any, solver: Any, equations: AbstractContactEquations, x: Fields) -> Compliance:
+    """`H`, `A^-1 P H^T` and `W` at the place of `x`, by a solver that has a factor as its `state`."""
+    place = equations.place(x)
+    H = rows_of(lambda v: equations.rates(place, project(equations.system, v)), x, equations.mu.shape[0])
+    return Compliance.of(H, jax.vmap(lambda b: solver.compute(state, b, {})[0])(H))
 
 
 @eqx.filter_custom_jvp
@@ -129,10 +138,11 @@ def solved_with_contacts(
     state = solver.init(A, {})
     value, result, stats = solver.compute(state, b, {})
     said = lx.Solution(None, result, stats, None)
-    rows = compliance(A, state, solver, equations.system, equations, value)
+    equations = equations.impacting(equations.impacts(value))
+    rows = compliance(state, solver, equations, value)
     s, size, steps, fine = _impulses(equations, value, rows, numbers, start)
     more = rows.moved(scaling(equations.mu) * s)
-    return Solved({k: value[k] + more[k] for k in value}, s, rows, said, size, steps, fine)
+    return Solved({k: value[k] + more[k] for k in value}, s, equations.bounces, rows, said, size, steps, fine)
 
 
 def contact_problem(equations: AbstractContactEquations, free: Fields, rows: Compliance) -> ContactProblem:
@@ -172,7 +182,7 @@ def implicit_rates(
     near: bool = False,
 ) -> tuple[Fields, Array]:
     """`(dx, ds)` by the implicit function theorem, where `at` solves the equations. `near`: `A` is not quite `-dR/dx`."""
-    x, s = at.x, at.s
+    x, s, equations = at.x, at.s, equations.impacting(at.bounces)
     diagonal = jnp.diagonal(at.rows.W).reshape(-1, 3).mean(axis=1)
     rho = jax.lax.stop_gradient(1 / jnp.where(diagonal > 0, diagonal, 1.0))
 
@@ -223,7 +233,7 @@ class StepContacts(eqx.Module):
 
 def told(equations: AbstractContactEquations, found: Solved) -> tuple[StepContacts, Any]:
     """What is reported of the contacts, and how their solution ended."""
-    equations, found = jax.lax.stop_gradient((equations, found))
+    equations, found = jax.lax.stop_gradient((equations.impacting(found.bounces), found))
     r = scaling(equations.mu) * found.s
     u = equations.velocities(found.x, found.s)
     W = found.rows.W + jnp.diag(equations.give.reshape(-1))

@@ -20,12 +20,12 @@ from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..._runtime.results import RESULTS
-from ..._scene.parameter import is_concrete
 from ..linear_outcome import ended, outcome
 from .contact_equations import (
     AbstractContactEquations,
     ContactNumbers,
     Solved,
+    compliance,
     contact_problem,
     implicit_rates,
     solved_with_contacts,
@@ -78,24 +78,8 @@ class ImplicitContact(AbstractContactEquations):
         return (at - self.contacts.coordinates(self.system, start, start)) / self.h
 
 
-def _impacts(equations: AbstractContactEquations, free: Fields) -> Array:
-    """The slots that will touch in this step at more speed than the forces of one step make."""
-    e = equations.contacts.each("restitution")
-    start = equations.start.position
-    gap = equations.contacts.coordinates(equations.system, start, start)[:, 0]
-    arriving = equations.rates(start, equations.start.velocity)[:, 0]
-    u = equations.advanced(free)[:, 0]
-    return jax.lax.stop_gradient((e > 0) & (gap + equations.h * u < 0) & (arriving < -2 * jnp.abs(u - arriving)))
-
-
 def _nowhere(contacts: ContactSet) -> Array:
     return jnp.zeros(contacts.held.shape, bool)
-
-
-def _can_bounce(scheme: Any) -> bool:
-    """Whether any restitution may be more than nil. Static."""
-    numbers = [c.restitution for c in scheme.contacts.values()]
-    return not all(is_concrete(e) and not bool(jnp.any(e > 0)) for e in numbers)
 
 
 def _solver(scheme: Any, A: Any) -> Any:
@@ -107,9 +91,6 @@ def linear_step(scheme: Any, system: System, state: State, contacts: ContactSet,
     problem = _linear_problem(scheme.motion, system, state, h)
     solver = _solver(scheme, problem.A)
     equations = LinearContact(scheme.motion, system, state, h, contacts, _nowhere(contacts))
-    if _can_bounce(scheme):
-        free = jax.lax.stop_gradient(solver.compute(solver.init(problem.A, {}), problem.b, {})[0])
-        equations = eqx.tree_at(lambda e: e.bounces, equations, _impacts(equations, free))
     found = solved_with_contacts(equations, problem.A, problem.b, solver, scheme.numbers, warm, who)
     return _ended(equations, found, problem.advance(found.x), problem.b)
 
@@ -129,8 +110,7 @@ def approximate_step(
     equations = LinearContact(scheme.motion, system, state, h, contacts, _nowhere(contacts))
     solution = lx.linear_solve(problem.A, problem.b, solver, throw=False)
     free = solution.value
-    if _can_bounce(scheme):
-        equations = eqx.tree_at(lambda e: e.bounces, equations, _impacts(equations, free))
+    equations = equations.impacting(equations.impacts(free))
     n = equations.mu.shape[0]
     H = rows_of(lambda v: equations.rates(state.position, project(system, v)), free, n)
     V = _applied(scheme, problem.A, H)
@@ -142,7 +122,7 @@ def approximate_step(
     more = rows.moved(scaling(equations.mu) * s)
     x = {k: free[k] + more[k] for k in free}
     said = lx.Solution(None, solution.result, solution.stats, None)
-    return _ended(equations, Solved(x, s, rows, said, size, steps, fine), problem.advance(x), problem.b)
+    return _ended(equations, Solved(x, s, equations.bounces, rows, said, size, steps, fine), problem.advance(x), problem.b)
 
 
 def project_rows(system: System, rows: Fields) -> Fields:
@@ -167,6 +147,7 @@ def _applied(scheme: Any, A: Any, H: Fields) -> Fields:
 class _Iterate(NamedTuple):
     u: Fields
     s: Array
+    bounces: Array
     change: Array
     steps: Array
     contact_steps: Array
@@ -182,34 +163,33 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
 
     def linearised(u: Fields) -> tuple[Fields, Compliance, Any]:
         A = stage.linear_system.constrain(system, stage.operator(u))
-        state = (_solver_or_default(solver, A)).init(A, {})
         inner = _solver_or_default(solver, A)
+        state = inner.init(A, {})
         d, result, stats = inner.compute(state, equations.imbalance(u), {})
-        place = equations.place(u)
-        H = rows_of(lambda v: equations.rates(place, project(system, v)), u, equations.mu.shape[0])
-        V = jax.vmap(lambda b: inner.compute(state, b, {})[0])(H)
-        return d, Compliance.of(H, V), lx.Solution(None, result, stats, None)
+        return d, compliance(state, inner, equations, u), lx.Solution(None, result, stats, None)
 
     def advance(p: _Iterate) -> _Iterate:
         d, rows, _ = linearised(p.u)
-        law = contact_problem(equations, p.u, rows)
+        free = {k: p.u[k] + d[k] for k in d}
+        bounces = jnp.where(p.steps == 0, equations.impacts(free), p.bounces)
+        law = contact_problem(equations.impacting(bounces), p.u, rows)
         law = eqx.tree_at(lambda c: c.q, law, law.q + rows.across(d) * equations.contacts.held[:, None])
         s, _, count, fine = cone_solution(law, numbers.kappa, None, p.s, numbers.options)
         more = rows.moved(scaling(equations.mu) * s)
-        d = {k: d[k] + more[k] for k in d}
-        u = {k: p.u[k] + d[k] for k in d}
-        change = norm(d) / jnp.maximum(norm(u), 1e-12)
+        u = {k: free[k] + more[k] for k in d}
+        change = norm({k: u[k] - p.u[k] for k in u}) / jnp.maximum(norm(u), 1e-12)
         small = (change <= 1e-12) | ((change <= 1e-9) & (change > 0.5 * p.change))
         going = ~small & (p.steps + 1 < most) & jnp.isfinite(change)
-        return _Iterate(u, s, change, p.steps + 1, p.contact_steps + count, fine, going)
+        return _Iterate(u, s, bounces, change, p.steps + 1, p.contact_steps + count, fine, going)
 
     nil = jnp.zeros((), jnp.int32)
     s0 = cone_of(contact_problem(equations, stage.predicted, _no_rows(equations, stage.predicted)), start)
-    first = _Iterate(stage.predicted, s0, jnp.full((), jnp.inf, s0.dtype), nil, nil, jnp.array(True), jnp.array(True))
+    far, yes = jnp.full((), jnp.inf, s0.dtype), jnp.array(True)
+    first = _Iterate(stage.predicted, s0, equations.bounces, far, nil, nil, yes, yes)
     end = jax.lax.while_loop(lambda p: p.going, advance, first)
     _, rows, said = linearised(end.u)
     fine = end.fine & (end.change <= 1e-8)
-    return Solved(end.u, end.s, rows, said, end.change, end.contact_steps, fine)
+    return Solved(end.u, end.s, end.bounces, rows, said, end.change, end.contact_steps, fine)
 
 
 def _no_rows(equations: AbstractContactEquations, like: Fields) -> Compliance:
@@ -246,22 +226,9 @@ def newton_step(scheme: Any, system: System, state: State, contacts: ContactSet,
     setting = scheme.motion.setting(system, state, h)
     stage = scheme.motion.stage(setting, None)
     equations = ImplicitContact(stage, setting.system, state, h, contacts, _nowhere(contacts))
-    if _can_bounce(scheme):
-        v = stage.predicted
-        rate = jax.lax.stop_gradient(_free_rate(scheme, stage, v))
-        equations = eqx.tree_at(lambda e: e.bounces, equations, _impacts(equations, rate))
     found = _implicit(equations, scheme.motion.solver, scheme.numbers, warm, scheme.contact_iterations, who)
     end = stage.end(found.x)
     end, info = ended(outcome(found.said, system, state, h, found.x, end), state, accepted(system, state, end, h))
     contact, how = told(equations, found)
     how = RESULTS.where((how == RESULTS.contacts_not_converged) & (found.size > 1e-8), RESULTS.not_converged, how)
     return end, info, contact, how
-
-
-def _free_rate(scheme: Any, stage: EulerStage, u: Fields) -> Fields:
-    """The velocity of a linearised step without contact."""
-    A = stage.linear_system.constrain(stage.system, stage.operator(u))
-    d = lx.linear_solve(
-        A, project(stage.system, stage.residual(u)), _solver_or_default(scheme.motion.solver, A), throw=False
-    )
-    return {k: u[k] + d.value[k] for k in u}
