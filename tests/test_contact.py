@@ -52,7 +52,7 @@ PROBLEMS = {
     "600, 1e+04, 0.3": (dense, 600, 1e4, 0.3, 1),
     "pile of 75, 0.5": (pile, 75, 8, 0.5, 1.0, 1),  # 600 contacts
 }
-LARGE = {name for name, (_, n, *_) in PROBLEMS.items() if n > 3}
+LARGE = {name for name, (make, n, *_) in PROBLEMS.items() if n > 3 or make is pile}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LARGE)) for n in PROBLEMS])

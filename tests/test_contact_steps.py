@@ -341,3 +341,35 @@ def test_a_ball_of_points_lies_on_a_soft_sheet(nearest):
     x = jm.kinematics(system, run.last)
     assert np.abs(contact.gaps(x)).max() < 1e-3  # they lie on it, to second order in the last motion
     np.testing.assert_allclose(run.info.contacts.impulse[-1, :, 0].sum() / 0.01, 0.3 * G, rtol=0.05)
+
+
+@pytest.mark.slow
+def test_a_rope_around_a_bollard_holds():
+    """The capstan: half a turn with `mu = 0.3` holds `exp(0.3 pi) = 2.56633` times the force at its end, and no more."""
+    n, mu = 25, 0.3
+    angle = np.linspace(0.0, np.pi, n)
+    points = np.stack([np.cos(angle), np.sin(angle), np.zeros(n)], axis=1)
+    chord = 2 * np.sin(0.5 * np.pi / (n - 1))
+    system = jm.System(
+        {"rope": jm.Vec3()},
+        forces={
+            "rope": jm.force.Springs((("rope", np.arange(n - 1)), ("rope", np.arange(1, n))), 2e4, chord),
+            "ends": jm.force.ConstantForce(("rope", [0, n - 1]), [[0.0, -1.0, 0.0], [0.0, -1.0, 0.0]]),
+        },
+        masses={"mass": jm.mass.UniformMass(("rope", np.arange(n)), 0.01)},
+    )
+    state = system.at_rest({"rope": points})
+    bollard = jm.contact.PointContact(("rope", np.arange(n)), jm.contact.Capsule(1.0, 1.0), friction=mu)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    scheme = jm.integrator.FreeMotion(motion, {"bollard": bollard})
+
+    @jax.jit
+    def speed(ratio):
+        pulled = jnp.array([[0.0, -1.0, 0.0], [0.0, -1.0, 0.0]]).at[1].multiply(ratio)
+        loaded = eqx.tree_at(lambda s: s.forces["ends"].force, system, pulled)
+        return -jm.simulate(loaded, state, scheme, dt=0.01, steps=60).last.velocity["rope"][-1, 1]
+
+    # Of a polygon, each of the n - 2 turns and two halves at the ends: (1 + mu tan(d / 2)) / (1 - mu tan(d / 2)).
+    limit = np.exp(mu * np.pi)
+    assert limit == pytest.approx(2.56633, rel=1e-5)
+    assert abs(float(speed(0.97 * limit))) < 1e-6 < 1e-2 < float(speed(1.03 * limit))
