@@ -17,6 +17,7 @@ from ._integrator.implicit.energy_balance import EnergyBalance as EnergyBalance
 from ._integrator.implicit.energy_balance import energies as energies
 from ._integrator.implicit.energy_balance import step_with_balance as step_with_balance
 from ._integrator.implicit.energy_momentum import EnergyMomentum as EnergyMomentum
+from ._integrator.implicit.free_motion import FreeMotion as FreeMotion
 from ._integrator.implicit.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from ._integrator.implicit.hht import HHT as HHT
 from ._integrator.implicit.midpoint import Midpoint as Midpoint

@@ -158,3 +158,18 @@ def test_snapping_shell(tmp_path):
     assert first == pytest.approx(2200, rel=0.05)  # [N]; published curves lie near 2.2 kN
     assert last < 0.5 * first
     assert picture.stat().st_size > 10_000
+
+
+def test_incline_friction(tmp_path):
+    picture = tmp_path / "incline.png"
+    found, path = load("incline_friction").main(steps=25, picture=picture)
+    # Noise of 1e-4 m at 26 frames of half a second leaves about 1e-3 of the friction.
+    np.testing.assert_allclose(found, [0.3, 0.8], atol=1e-3)
+    assert len(path) < 8 and picture.stat().st_size > 10_000
+
+
+def test_stack(tmp_path):
+    picture = tmp_path / "stack.png"
+    drift, error = load("stack").main(steps=10, picture=picture)
+    assert drift < 1e-7 and error < 1e-8
+    assert picture.stat().st_size > 10_000

@@ -21,7 +21,7 @@ FLOORS = (
     ("_assembly", "_linear_solver"),
     ("_linear_system", "_linear_solver/eigen"),
     ("_solve",),
-    ("_integrator", "viz"),
+    ("_integrator", "_contact", "viz"),
     ("_integrator/implicit", "_integrator/explicit", "_integrator/trajectory"),
     (".",),
 )

@@ -41,6 +41,9 @@ HOOKS = {
     # What a scheme says of itself, asked within its steps.
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
     *("stage", "step_with_error"),
+    # What a step asks of its contacts.
+    *("check_scene", "coordinates", "distance", "distance_from", "each", "gaps", "nearest_of", "place_of", "point_of"),
+    "touching",
 }
 # What all implicit, and all explicit, schemes share is tried on one of each.
 INHERITED = {"ImplicitEuler": ("step", "problem"), "VelocityVerlet": ("step",)}
@@ -48,6 +51,7 @@ INHERITED = {"ImplicitEuler": ("step", "problem"), "VelocityVerlet": ("step",)}
 HANDED_OUT = {
     *("AdaptiveInfo", "AdaptiveTrajectory", "Checkpoint"),
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
+    *("ContactErrors", "ContactInfo", "ContactSolution", "ContactStepInfo", "StepContacts"),
     *("Energies", "EnergyBalance"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),

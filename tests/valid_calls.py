@@ -785,6 +785,71 @@ call("SolidFEM.from_mesh", "forces", state="plate", mesh=PLATE, **_plate)
 call("ConsistentMass", "masses", on=("box", BOX.cells), rest=np.asarray(BOX.points), density=1.0, kind="tetrahedron")
 call("NeoHookean.from_lame", mu=1.0, lam=1.0)
 
+# --- contact --------------------------------------------------------------------------
+
+
+@functools.cache
+def contact_problem() -> jm.contact.ContactProblem:
+    return jm.contact.ContactProblem(np.eye(3), [[-1.0, 0.2, 0.0]], 0.5)
+
+
+@functools.cache
+def floor() -> jm.contact.PointContact:
+    return jm.contact.PointContact(("box", PAIR), jm.contact.Plane(), friction=0.5)
+
+
+@functools.cache
+def free_motion() -> jm.integrator.FreeMotion:
+    return jm.integrator.FreeMotion(integrator(), {"floor": floor()})
+
+
+_CONTACT: dict[str, Any] = {"friction": 0.5, "restitution": 0.5, "compliance": 0.1, "radius": 0.1, "capacity": 2}
+_CONTACT |= {"margin": 0.5, "depth": 0.5}
+call("ContactProblem", W=np.eye(3), q=np.array([[-1.0, 0.2, 0.0]]), friction=np.array([0.5]))
+method("ContactProblem.product", contact_problem, r=np.ones((1, 3)))
+call("contact_errors", problem=late(contact_problem), impulse=np.ones((1, 3)))
+call(
+    "solve_contacts",
+    problem=late(contact_problem),
+    kappa=0.1,
+    kappa_grad=0.2,
+    method="newton",
+    tolerance=1e-8,
+    max_steps=9,
+    start=np.ones((1, 3)),
+    throw=False,
+)
+call("Sphere", radius=1.0)
+call("Capsule", half_length=1.0, radius=0.5)
+call("Box", half=np.ones(3))
+call("HeightField", heights=np.ones((2, 3)), spacing=1.0)
+call(
+    "PointContact",
+    points=("box", PAIR),
+    shape=jm.contact.Plane(),
+    frames=("frame", [0, 1]),
+    at=np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+    owners=np.array([0, 1]),
+    half=True,
+    **_CONTACT,
+)
+call("SurfaceContact", points=("box", PAIR), triangles=("box", np.array([[0, 1, 2]])), reach=0.5, nearest=1, **_CONTACT)
+call(
+    "FreeMotion",
+    motion=late(integrator),
+    contacts=late(lambda: {"floor": floor()}),
+    kappa=0.1,
+    kappa_grad=0.2,
+    correction="full",
+    precomputed=None,
+    method="newton",
+    tolerance=1e-8,
+    contact_steps=9,
+    contact_iterations=9,
+)
+method("FreeMotion.step", free_motion, system=SYSTEM, state=STATE, carry=None, dt=0.1, throw=True)
+method("FreeMotion.precompute", free_motion, system=SYSTEM, state=STATE, dt=0.1)
+
 # --- meshes ---------------------------------------------------------------------------
 
 for _name in ("boundary_of", "hexahedra_to_quads", "hexahedra_to_tetrahedra", "quads_to_triangles", "submesh"):

@@ -11,6 +11,7 @@ from .results import RESULTS
 # What is told of a failure, in whole numbers; -1 where it is not known.
 NUMBERS = ("failed", "result", "unconstrained_state", "time_step", "load_step", "given", "component", "element")
 
+_LAWS = (("Signorini", " N s"), ("Coulomb", " N s"), ("dissipation", " J"), ("natural map", ""))
 _MOST = 8  # residuals that are all told
 
 
@@ -51,6 +52,8 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int]) -> str:
 
 def _history(n: Mapping[str, int], line: np.ndarray) -> str:
     """How the residual went, where that matters."""
+    if _name(n["result"]) in ("contacts_not_converged", "contacts_infeasible") and len(line) == len(_LAWS):
+        return "\n  " + ", ".join(f"{law} {r:.1e}{unit}" for (law, unit), r in zip(_LAWS, line, strict=True))
     told = [r for r in line[:-1] if r >= 0]
     if not told or _name(n["result"]) not in ("not_converged", "residual_floor"):
         return ""

@@ -139,6 +139,21 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "a step along a path left its tangent by more than 60 degrees, onto another path or back. Take smaller steps "
         "(step=)."
     )
+    contacts_not_converged = (
+        "the laws of contact are not fulfilled to the tolerance. Take smaller time steps, allow more (max_steps=), another "
+        "method, or a little smoothness (kappa=)."
+    )
+    contacts_infeasible = (
+        "no impulses keep these contacts apart: what they would have to move is held, or wedged. Look for constraints and "
+        "contacts that contradict each other, or give contacts a compliance."
+    )
+    contact_capacity = (
+        "more contacts are near than there is room for. Give the contact a larger capacity (capacity=), or a smaller margin."
+    )
+    interpenetration = (
+        "bodies are deeper within each other than their contact allows (depth=). Start apart, take smaller time steps, or "
+        "allow more."
+    )
 
 
 class FailedComputation(ArithmeticError):

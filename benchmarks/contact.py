@@ -1,0 +1,140 @@
+"""Contact: a cantilever with 100 contacts beside one without, a pile of rigid boxes, the gradient of a step.
+
+    python -m benchmarks.contact [cantilever] [gradient] [pile] [--cells 8] [--contacts 100] [--boxes 20]
+
+CPU seconds of a step, the shortest of some runs, and ratios within one process. `cantilever`: nodes of its lower face on a
+plane that they press. `gradient`: value and gradient of such a step over the step. `pile`: towers of five boxes.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmech as jm
+
+DT = 0.01
+
+
+def cpu(function: Callable[[], Any], runs: int = 4) -> tuple[float, float]:
+    """CPU seconds of the first call, and of the shortest of some more."""
+    times = []
+    for _ in range(runs + 1):
+        start = time.process_time()
+        jax.block_until_ready(function())
+        times.append(time.process_time() - start)
+    return times[0], min(times[1:])
+
+
+def cantilever(cells: int, contacts: int) -> tuple[jm.System, jm.State, Any, Any]:
+    """A cantilever of `cells^3` boxes on a plane, and its schemes with contact and without."""
+    mesh = jm.mesh.box_mesh(cells=(cells,) * 3, size=(1.0, 1.0, 1.0))
+    solid = jm.force.TetrahedronFEM.from_mesh("beam", mesh, jm.material.NeoHookean(young=1e5, poisson=0.3))
+    system = jm.System(
+        {"beam": jm.Vec3()},
+        forces={"solid": solid},
+        masses={"mass": jm.mass.DiagonalMass.from_mesh("beam", mesh, 1000.0)},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    state = system.at_rest({"beam": mesh.points})
+    free = np.flatnonzero(np.asarray(mesh.points)[:, 0] > 0)
+    lowest = free[np.argsort(np.asarray(mesh.points)[free, 2], kind="stable")][:contacts]
+    height = np.asarray(mesh.points)[lowest, 2]
+    floor = jm.contact.PointContact(("beam", lowest), jm.contact.Plane(), friction=0.3, radius=height)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    return system, state, motion, jm.integrator.FreeMotion(motion, {"floor": floor})
+
+
+def said(**row: Any) -> None:
+    print(json.dumps(row), flush=True)
+
+
+def measure_cantilever(cells: int, contacts: int) -> None:
+    system, state, motion, scheme = cantilever(cells, contacts)
+    carry = scheme.init(system, state)
+    without = cpu(lambda: motion.step(system, state, None, DT))[1]
+    first, with_contact = cpu(lambda: scheme.step(system, state, carry, DT))
+    info = scheme.step(system, state, carry, DT)[2]
+    said(
+        what="cantilever",
+        unknowns=3 * len(state.position["beam"]),
+        contacts=contacts,
+        without=without,
+        step=with_contact,
+        ratio=with_contact / without,
+        first_call=first,
+        newton=int(info.contacts.steps),
+        natural=float(info.contacts.errors.natural),
+    )
+
+
+def measure_gradient(cells: int, contacts: int) -> None:
+    system, state, _, scheme = cantilever(cells, contacts)
+
+    def height(numbers: Any, state: jm.State) -> Any:
+        friction, young = numbers
+        trial = eqx.tree_at(lambda s: s.contacts["floor"].friction, scheme, friction)
+        soft = eqx.tree_at(lambda s: s.forces["solid"].material.young, system, young)
+        return jnp.sum(trial.step(soft, state, None, DT, throw=False)[0].position["beam"][:, 2])
+
+    value, both = eqx.filter_jit(height), eqx.filter_jit(eqx.filter_value_and_grad(height))
+    numbers = jnp.asarray(0.3), jnp.asarray(1e5)
+    step, gradient = (cpu(lambda f=f: f(numbers, state))[1] for f in (value, both))
+    said(what="gradient", contacts=contacts, step=step, value_and_gradient=gradient, ratio=gradient / step)
+
+
+def measure_pile(boxes: int) -> None:
+    half = np.array([0.1, 0.1, 0.05])
+    corners = half * np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)])
+    owners = np.repeat(np.arange(boxes), 8)
+    system = jm.System(
+        {"box": jm.Rigid3(), "corners": jm.Vec3()},
+        mappings={"fixed": jm.mapping.RigidMapping(("box", owners), "corners", np.tile(corners, (boxes, 1)))},
+        masses={"mass": jm.mass.RigidMass(("box", np.arange(boxes)), 1.0, 0.01 * np.eye(3))},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    number = np.arange(boxes)
+    frames = np.zeros((boxes, 7))
+    frames[:, 0], frames[:, 2], frames[:, 6] = 0.3 * (number // 5), 0.05 + 0.1 * (number % 5), 1.0
+    state, points, near = (
+        system.at_rest({"box": frames}),
+        ("corners", np.arange(8 * boxes)),
+        {"friction": 0.5, "margin": 0.01},
+    )
+    contacts = {
+        "boxes": jm.contact.PointContact(
+            points, jm.contact.Box(half), frames=("box", number), owners=owners, capacity=8 * boxes, **near
+        ),
+        "floor": jm.contact.PointContact(points, jm.contact.Plane(), capacity=4 * (boxes // 5), **near),
+    }
+    scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state)), contacts)
+    run = eqx.filter_jit(lambda s: jm.simulate(system, s, scheme, dt=DT, steps=10))
+    first, ten = cpu(lambda: run(state), 2)
+    held = int(run(state).info.contacts.held[-1].sum())
+    said(what="pile", boxes=boxes, contacts=held, step=ten / 10, real_time=ten / 10 / DT, first_call=first)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", default=["cantilever", "gradient", "pile"])
+    parser.add_argument("--cells", type=int, default=8)
+    parser.add_argument("--contacts", type=int, default=100)
+    parser.add_argument("--boxes", type=int, default=20)
+    given = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    for what in given.what:
+        if what == "pile":
+            measure_pile(given.boxes)
+        else:
+            {"cantilever": measure_cantilever, "gradient": measure_gradient}[what](given.cells, given.contacts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""What a contact is: pairs of a point and something that it may touch, of which the nearest are looked at."""
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from equinox import AbstractVar
+
+from .._math.safe_norm import safe_length
+from .._model.system import System
+from .._runtime.argument_checks import check_counts
+from .._runtime.array_types import Array
+from .._scene.component import Component
+from .._scene.dof import Rigid3, Vec3
+from .._scene.parameter import check_range, is_concrete
+
+Positions = Mapping[str, Array]
+
+
+class Touching(eqx.Module):
+    """Which pairs are looked at: their numbers `(capacity,)`, whether they are any, and how many there should have been."""
+
+    pair: Array
+    held: Array
+    count: Array
+
+
+class AbstractContact(Component):
+    """Points that may touch something, with friction, restitution and compliance.
+
+    A subclass says how many pairs there are, how far each is apart at the positions of all states (`gaps`), and what the
+    coordinates of one of them are (`coordinates`): its gap and two slips [m], as functions of positions, of which Jacobians,
+    the work of impulses and all derivatives are made. The `capacity` nearest pairs whose gap is less than `margin` [m] are
+    looked at; if there are more, the step fails (`RESULTS.contact_capacity`), and so it does where a pair is deeper than
+    `depth` [m] at its start. Raises `ValueError` or `TypeError` that names the contact.
+    Source: G. De Saxce and Z.-Q. Feng, 1998, doi:10.1016/S0895-7177(98)00119-8.
+
+    Example:
+
+        floor = jm.contact.PointContact(("cube", [0, 1]), jm.contact.Plane(), friction=0.5)
+        assert isinstance(floor, jm.contact.AbstractContact) and floor.pairs == 2
+    """
+
+    friction: AbstractVar[Any]
+    restitution: AbstractVar[Any]
+    compliance: AbstractVar[Any]
+    capacity: AbstractVar[int | None]
+    margin: AbstractVar[Any]
+    depth: AbstractVar[Any]
+
+    def check_numbers(self) -> None:
+        """Raise `ValueError` for numbers out of range."""
+        who = type(self).__name__
+        check_range(
+            self,
+            friction=(self.friction, lambda a: a >= 0, "at least 0"),
+            restitution=(self.restitution, lambda a: (a >= 0) & (a <= 1), "from 0 to 1"),
+            compliance=(self.compliance, lambda a: a >= 0, "at least 0"),
+            margin=(self.margin, lambda a: a >= 0, "at least 0"),
+            depth=(self.depth, lambda a: a > 0, "positive"),
+        )
+        if self.capacity is not None:
+            check_counts(who, capacity=self.capacity)
+
+    @property
+    @abc.abstractmethod
+    def pairs(self) -> int:
+        """How many pairs there are. Static."""
+
+    @abc.abstractmethod
+    def check_scene(self, name: str, system: System) -> None:
+        """Raise `ValueError` where states do not exist or are not of the right kind."""
+
+    @abc.abstractmethod
+    def gaps(self, x: Positions) -> Array:
+        """The gap `(pairs,)` [m] of every pair; infinite for what is no pair."""
+
+    @abc.abstractmethod
+    def coordinates(self, pair: Array, start: Positions, x: Positions) -> Array:
+        """`(3,)` [m] of one pair at the positions `x`: its gap, and its slips since `start`, along two tangents there."""
+
+    @abc.abstractmethod
+    def point_of(self, pair: Array) -> Array:
+        """The number of the point of a pair, of which parameters are."""
+
+    @property
+    def slots(self) -> int:
+        """How many pairs are looked at. Static."""
+        return self.pairs if self.capacity is None else min(self.capacity, self.pairs)
+
+    def place_of(self, pair: Array) -> Array:
+        """Where what is remembered of a pair stands among as many as there are `pairs`."""
+        return pair
+
+    def touching(self, x: Positions) -> Touching:
+        """The nearest pairs within the margin."""
+        return self.nearest_of(self.gaps(x))
+
+    def nearest_of(self, gaps: Array) -> Touching:
+        """Those of the smallest gaps, of as many as there are slots."""
+        near = gaps < self.margin
+        if self.slots == self.pairs:
+            return Touching(jnp.arange(self.pairs), near, jnp.sum(near))
+        _, pair = jax.lax.top_k(-gaps, self.slots)
+        return Touching(pair, near[pair], jnp.sum(near))
+
+    def each(self, value: Array, touching: Touching) -> Array:
+        """A parameter of every slot."""
+        return value if value.ndim == 0 else value[self.point_of(touching.pair)]
+
+
+def check_stencil(who: str, system: System, stencil: Any, kinds: tuple[type, ...] = (Vec3, Rigid3)) -> None:
+    """Raise `ValueError` unless a state exists and is of one of these kinds."""
+    if stencil.state not in system.dofs:
+        raise ValueError(f"contact {who}: there is no state '{stencil.state}', only {sorted(system.dofs)}.")
+    if type(system.dofs[stencil.state]) not in kinds:
+        names = " or ".join(k.__name__ for k in kinds)
+        raise ValueError(f"contact {who}: state '{stencil.state}' must be of {names}.")
+
+
+def check_nodes(who: str, stencil: Any, x: Positions) -> None:
+    """Raise `ValueError` for a node that does not exist."""
+    nodes = stencil.nodes
+    if is_concrete(nodes) and nodes.size and int(np.max(np.asarray(nodes))) >= x[stencil.state].shape[0]:
+        raise ValueError(f"contact {who}: node {int(np.max(np.asarray(nodes)))} of '{stencil.state}' does not exist.")
+
+
+def tangents(n: Array) -> Array:
+    """Two unit vectors `(2, 3)` that make a right-handed frame with the unit normal `n`; smooth but where `n_z` is nil.
+
+    Source: T. Duff et al., "Building an orthonormal basis, revisited", J. Comput. Graph. Tech. 6(1) (2017).
+    """
+    sign = jnp.where(n[2] >= 0, 1.0, -1.0).astype(n.dtype)
+    a = -1.0 / (sign + n[2])
+    b = n[0] * n[1] * a
+    return jnp.stack(
+        [
+            jnp.stack([1 + sign * n[0] ** 2 * a, sign * b, -sign * n[0]]),
+            jnp.stack([b, sign + n[1] ** 2 * a, -n[1]]),
+        ]
+    )
+
+
+def unit(d: Array) -> Array:
+    """`d / |d|`, upwards where it is nil."""
+    length = safe_length(d)
+    up = jnp.array([0.0, 0.0, 1.0], d.dtype)
+    return jnp.where(length > 0, d / jnp.where(length > 0, length, 1.0), up)

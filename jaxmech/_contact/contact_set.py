@@ -1,0 +1,83 @@
+"""All contacts of a scene, as one array of slots: which pairs are in them, their coordinates, and their parameters."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._model.dynamics import Fields, kinematics, retract
+from .._model.system import System
+from .._runtime.array_types import Array
+from .base import AbstractContact, Touching
+
+
+class ContactSet(eqx.Module):
+    """Named contacts, and which of their pairs are looked at."""
+
+    contacts: dict[str, AbstractContact]
+    touching: dict[str, Touching]
+
+    @classmethod
+    def found(cls, contacts: Mapping[str, AbstractContact], system: System, position: Fields) -> "ContactSet":
+        """The pairs that are near at these positions of the main states."""
+        still = jax.lax.stop_gradient((dict(contacts), position))
+        x = kinematics(system, still[1])
+        return cls(dict(contacts), {name: contact.touching(x) for name, contact in still[0].items()})
+
+    @property
+    def held(self) -> Array:
+        """Which slots hold a pair `(n,)`."""
+        return jnp.concatenate([t.held for t in self.touching.values()])
+
+    def coordinates(self, system: System, start: Fields, position: Fields) -> Array:
+        """Gap and slips since `start` `(n, 3)` [m] of every slot, at positions of the main states."""
+        x0, x = kinematics(system, start), kinematics(system, position)
+        parts = [
+            jax.vmap(lambda k, c=c: c.coordinates(k, x0, x))(self.touching[name].pair) for name, c in self.contacts.items()
+        ]
+        return jnp.concatenate(parts) * self.held[:, None]
+
+    def moved(self, system: System, start: Fields, position: Fields, d: Fields) -> Array:
+        """`coordinates` after a displacement from `position`."""
+        return self.coordinates(system, start, retract(system.dofs, position, d))
+
+    def each(self, name: str) -> Array:
+        """A parameter of every slot, `(n,)`."""
+        parts = []
+        for key, contact in self.contacts.items():
+            touching = self.touching[key]
+            parts.append(jnp.broadcast_to(contact.each(getattr(contact, name), touching), touching.pair.shape))
+        return jnp.concatenate(parts)
+
+    def overflows(self) -> Array:
+        """Whether there are more pairs than slots anywhere."""
+        return jnp.stack([t.count > t.pair.shape[0] for t in self.touching.values()]).any()
+
+    def remembered(self, memory: Mapping[str, Array]) -> Array:
+        """What the pairs of the slots had, `(n, 3)`."""
+        return jnp.concatenate([memory[name][self.contacts[name].place_of(t.pair)] for name, t in self.touching.items()])
+
+    def memory(self, values: Array) -> dict[str, Array]:
+        """Values of the slots, by the numbers of pairs, for `remembered`."""
+        result, first = {}, 0
+        for name, t in self.touching.items():
+            n = t.pair.shape[0]
+            own = values[first : first + n] * t.held[:, None]
+            contact = self.contacts[name]
+            nothing = jnp.zeros((contact.pairs, 3), values.dtype)
+            result[name] = nothing.at[contact.place_of(t.pair)].set(own)
+            first += n
+        return result
+
+
+def check_contacts(contacts: Mapping[str, AbstractContact], system: System) -> None:
+    """Raise `ValueError` where contacts do not fit a scene."""
+    for name, contact in contacts.items():
+        contact.check_scene(name, system)
+
+
+def no_memory(contacts: Mapping[str, AbstractContact], dtype: Any) -> dict[str, Array]:
+    """What is remembered before anything happened."""
+    return {name: jnp.zeros((c.pairs, 3), dtype) for name, c in contacts.items()}

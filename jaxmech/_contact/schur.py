@@ -1,0 +1,103 @@
+"""The linear system of motion and contact together, by the factor of the motion and the compliance `W`."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import lineax as lx
+
+from .._linear_solver.base.derivative import constant
+from .._runtime.array_types import Array
+from .linear_blocks import LOST
+
+IMPULSES = "contact impulses"  # the key of `ds` beside those of states
+
+
+class Compliance(eqx.Module):
+    """`H`, a row for each coordinate of each contact, `V = A^-1 H^T`, and `W = H V`; rows by state `(3n, nodes, d)`."""
+
+    H: dict[str, Array]
+    V: dict[str, Array]
+    W: Array
+
+    @classmethod
+    def of(cls, H: dict[str, Array], V: dict[str, Array]) -> "Compliance":
+        """With their product."""
+        W = sum(jnp.einsum("ind,jnd->ij", H[s], V[s]) for s in H)
+        return cls(H, V, jnp.asarray(W))
+
+    def across(self, x: dict[str, Array]) -> Array:
+        """`H x` `(n, 3)`."""
+        return jnp.asarray(sum(jnp.einsum("ind,nd->i", rows, x[s]) for s, rows in self.H.items())).reshape(-1, 3)
+
+    def moved(self, r: Array) -> dict[str, Array]:
+        """`A^-1 H^T r`."""
+        return {s: jnp.einsum("ind,i->nd", rows, r.reshape(-1)) for s, rows in self.V.items()}
+
+    def pushed(self, r: Array) -> dict[str, Array]:
+        """`H^T r`."""
+        return {s: jnp.einsum("ind,i->nd", rows, r.reshape(-1)) for s, rows in self.H.items()}
+
+    def returned(self, x: dict[str, Array]) -> Array:
+        """`V^T x` `(n, 3)`."""
+        return jnp.asarray(sum(jnp.einsum("ind,nd->i", rows, x[s]) for s, rows in self.V.items())).reshape(-1, 3)
+
+
+class ContactSchur(lx.AbstractLinearSolver):
+    """Solves `A x - H^T D s = a`, `B H x + (P + B C D) s = c`, `P` and `B` a block for each contact: one solve with `A`, and
+    one with `P + B (W + C) D`. `C`: the compliance of contacts, of its normals."""
+
+    A: Any
+    solver: lx.AbstractLinearSolver
+    rows: Compliance
+    P: Array
+    B: Array
+    D: Array
+    C: Array
+
+    def init(self, operator: Any, options: dict[str, Any]):
+        del operator, options
+        n = self.P.shape[0]
+        W = self.rows.W + jnp.diag(self.C.reshape(-1))
+        M = jnp.einsum("nij,njmk->nimk", self.B, W.reshape(n, 3, n, 3)) * self.D
+        M = M.at[jnp.arange(n), :, jnp.arange(n)].add(self.P).reshape(3 * n, 3 * n)
+        return self.solver.init(constant(self.A), {}), jsl.lu_factor(M + LOST * jnp.eye(3 * n, dtype=M.dtype)), False
+
+    def compute(self, state: Any, vector: dict[str, Array], options: dict[str, Any]):
+        inner, factor, transposed = state
+        a = {s: b for s, b in vector.items() if s != IMPULSES}
+        c = vector[IMPULSES]
+
+        def solve(b: dict[str, Array]) -> dict[str, Array]:
+            return self.solver.compute(inner, b, options)[0]
+
+        if transposed:
+            s = jsl.lu_solve(factor, (c + self.D * self.rows.returned(a)).reshape(-1), trans=1).reshape(c.shape)
+            back = self.rows.pushed(jnp.einsum("nji,nj->ni", self.B, s))
+            x = solve({k: a[k] - back[k] for k in a})
+        else:
+            x = solve(a)
+            rhs = c - jnp.einsum("nij,nj->ni", self.B, self.rows.across(x))
+            s = jsl.lu_solve(factor, rhs.reshape(-1)).reshape(c.shape)
+            more = self.rows.moved(self.D * s)
+            x = {k: x[k] + more[k] for k in x}
+        return {**x, IMPULSES: s}, lx.RESULTS.successful, {"num_steps": jnp.zeros((), jnp.int32)}
+
+    def transpose(self, state: Any, options: dict[str, Any]):
+        inner, factor, transposed = state
+        turned, _ = self.solver.transpose(inner, options)
+        return (turned, factor, not transposed), options
+
+    def conj(self, state: Any, options: dict[str, Any]):
+        return state, options
+
+    def assume_full_rank(self):
+        return True
+
+
+def rows_of(across: Any, like: dict[str, Array], n: int) -> dict[str, Array]:
+    """`H` of a linear function of fields, row by row, by its transpose."""
+    back = jax.linear_transpose(across, like)
+    return jax.vmap(lambda e: back(e.reshape(n, 3))[0])(jnp.eye(3 * n, dtype=jnp.result_type(*like.values())))

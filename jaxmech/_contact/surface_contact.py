@@ -1,0 +1,185 @@
+"""Points against the triangles of a surface that deforms: of another body, or of their own."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._math.safe_norm import safe_length
+from .._runtime.argument_checks import check_counts
+from .._runtime.array_types import Array
+from .._runtime.field_types import Parameter
+from .._runtime.host_function import call_by_name
+from .._scene.dof import Vec3
+from .._scene.parameter import check_parameters, check_range, parameter
+from .._scene.stencil import Stencils, stencils
+from .base import AbstractContact, check_nodes, check_stencil, tangents, unit
+
+_BLOCK = 256  # points whose distances from all triangles are in memory at once
+
+
+class SurfaceContact(AbstractContact):
+    """Points `(state, (n,))` of `Vec3`, `radius` about them, that may touch `triangles` `(state, (t, 3))` of `Vec3`.
+
+    Each point looks at the triangle that is nearest to it, but for those that it is a node of: the same state may be both,
+    of a surface that folds onto itself. The side that the normal of a triangle looks to is outside (corners counterclockwise
+    seen from there, as `boundary_of` gives them), and what is deeper within than `reach` [m] is not looked at: less than the
+    thickness of a body that may touch itself. The impulse acts on the point, and on the three nodes by their weights.
+
+    `nearest=None`: every triangle is measured, in JAX. `nearest=k`: the `k` triangles whose centres are nearest, by a k-d
+    tree of SciPy on the host, for meshes; `k` must be large where triangles are of very different size.
+    `friction`, `restitution`, `compliance` [m/N], `radius` [m]: one number each, or one for each point; `capacity`, `margin`
+    [m], `depth` [m]: as in `AbstractContact`. Raises `ValueError` or `TypeError` for numbers out of range, states of other
+    kinds.
+    Source: C. Ericson, *Real-Time Collision Detection*, 2005, ISBN 978-1-55860-732-3, section 5.1.5.
+
+    Example:
+
+        skin = jm.contact.SurfaceContact(("cube", [7]), ("cube", [[0, 1, 2]]), reach=2.0)
+        x = jnp.asarray(mesh.points)
+        assert skin.pairs == 1 and jnp.allclose(jnp.abs(skin.gaps({"cube": x})), 1.0)  # across the cube [m]
+    """
+
+    points: Stencils = stencils()
+    triangles: Stencils = stencils()
+    reach: Parameter = parameter(default=np.inf, kw_only=True)
+    radius: Parameter = parameter(default=0.0, kw_only=True)
+    friction: Parameter = parameter(default=0.0, kw_only=True)
+    restitution: Parameter = parameter(default=0.0, kw_only=True)
+    compliance: Parameter = parameter(default=0.0, kw_only=True)
+    nearest: int | None = eqx.field(static=True, default=None, kw_only=True)
+    capacity: int | None = eqx.field(static=True, default=None, kw_only=True)
+    margin: Parameter = parameter(default=np.inf, kw_only=True)
+    depth: Parameter = parameter(default=np.inf, kw_only=True)
+
+    def __check_init__(self):
+        if len(self.points) != 1 or self.points[0].nodes.ndim != 1:
+            raise ValueError("SurfaceContact: points must be (state, nodes) with node numbers of shape (n,).")
+        if len(self.triangles) != 1 or self.triangles[0].nodes.shape[1:] != (3,):
+            raise ValueError("SurfaceContact: triangles must be (state, nodes) with node numbers of shape (t, 3).")
+        nil = jnp.zeros(())
+        check_parameters(eqx.tree_at(lambda c: (c.margin, c.depth, c.reach), self, (nil, nil, nil)), self.points)
+        self.check_numbers()
+        check_range(
+            self,
+            radius=(self.radius, lambda r: r >= 0, "at least 0"),
+            reach=(self.reach, lambda r: r > 0, "positive"),
+        )
+        if self.nearest is not None:
+            check_counts("SurfaceContact", nearest=self.nearest)
+
+    @property
+    def pairs(self) -> int:
+        return self.points[0].elements
+
+    def check_scene(self, name, system):
+        for stencil in (*self.points, *self.triangles):
+            check_stencil(f"'{name}' (SurfaceContact)", system, stencil, (Vec3,))
+
+    def place_of(self, pair):
+        return pair // self.triangles[0].elements
+
+    def point_of(self, pair):
+        return pair // self.triangles[0].elements
+
+    def gaps(self, x):
+        return self._measured(x)[0]
+
+    def touching(self, x):
+        gaps, triangle = self._measured(x)
+        found = self.nearest_of(gaps)
+        return eqx.tree_at(lambda t: t.pair, found, found.pair * self.triangles[0].elements + triangle[found.pair])
+
+    def _corners(self, x: Any) -> Array:
+        return x[self.triangles[0].state][self.triangles[0].nodes]
+
+    def _measured(self, x: Any) -> tuple[Array, Array]:
+        """The gap of every point from the triangle that is nearest to it, and the number of that."""
+        for stencil in (*self.points, *self.triangles):
+            check_nodes("SurfaceContact", stencil, x)
+        nodes, own = self.triangles[0].nodes, self.points[0].nodes
+        p, corners = x[self.points[0].state][own], self._corners(x)
+        if self.nearest is None:
+            tried = jnp.broadcast_to(jnp.arange(nodes.shape[0]), (p.shape[0], nodes.shape[0]))
+        else:
+            tried = _nearest_centres(p, jnp.mean(corners, axis=1), min(self.nearest, nodes.shape[0]))
+        same = self.points[0].state == self.triangles[0].state
+
+        def of_point(given: tuple[Array, ...]) -> tuple[Array, Array]:
+            p, node, tried = given
+            gaps = jax.vmap(lambda c: signed_distance(p, c))(corners[tried])
+            left_out = (gaps < -self.reach) | (same & jnp.any(nodes[tried] == node, axis=1))
+            far = jnp.where(left_out, jnp.inf, jnp.abs(gaps))
+            k = jnp.argmin(far)
+            return jnp.where(jnp.isfinite(far[k]), gaps[k], jnp.inf), tried[k]
+
+        gaps, triangle = jax.lax.map(of_point, (p, own, tried), batch_size=_BLOCK)
+        return gaps - self.radius, triangle
+
+    def coordinates(self, pair, start, x):
+        t = self.triangles[0].elements
+        point, triangle = self.points[0].nodes[pair // t], pair % t
+        state = self.points[0].state
+        p0, p1 = start[state][point], x[state][point]
+        c0, c1 = self._corners(start)[triangle], self._corners(x)[triangle]
+        weights, within = closest_weights(p0, c0)
+        apart = p0 - weights @ c0
+        n = jnp.where(within, normal_of(c0), unit(apart) * jnp.where(normal_of(c0) @ apart < 0, -1.0, 1.0))
+        slip = tangents(n) @ ((p1 - p0) - (weights @ c1 - weights @ c0))
+        radius = self.radius if self.radius.ndim == 0 else self.radius[pair // t]
+        return jnp.concatenate([(signed_distance(p1, c1) - radius)[None], slip])
+
+
+def normal_of(corners: Array) -> Array:
+    """The unit normal of a triangle `(3, 3)`."""
+    return unit(jnp.cross(corners[1] - corners[0], corners[2] - corners[0]))
+
+
+def closest_weights(p: Array, corners: Array) -> tuple[Array, Array]:
+    """The weights `(3,)` of the corners at the point of a triangle that is nearest to `p`; whether it is within."""
+    a, b, c = corners
+    n = jnp.cross(b - a, c - a)
+    area = n @ n
+    inner = jnp.stack([n @ jnp.cross(c - b, p - b), n @ jnp.cross(a - c, p - c), n @ jnp.cross(b - a, p - a)])
+    inner = inner / jnp.where(area > 0, area, 1.0)
+    within = jnp.all(inner >= 0) & (area > 0)
+    edges = jnp.stack([_on_segment(p, a, b, 0, 1), _on_segment(p, b, c, 1, 2), _on_segment(p, c, a, 2, 0)])
+    best = jnp.argmin(jnp.sum((p - edges @ corners) ** 2, axis=1))
+    return jnp.where(within, inner, edges[best]), within
+
+
+def _on_segment(p: Array, a: Array, b: Array, i: int, j: int) -> Array:
+    d = b - a
+    square = d @ d
+    t = jnp.clip((p - a) @ d / jnp.where(square > 0, square, 1.0), 0.0, 1.0)
+    return jnp.zeros(3, p.dtype).at[i].set(1 - t).at[j].add(t)
+
+
+def signed_distance(p: Array, corners: Array) -> Array:
+    """How far a point is from a triangle, negative behind it."""
+    weights, within = closest_weights(p, corners)
+    n = normal_of(corners)
+    above, length = n @ (p - corners[0]), safe_length(p - weights @ corners)
+    return jnp.where(within, above, jnp.where(above < 0, -length, length))
+
+
+def _nearest_centres(points: Array, centres: Array, k: int) -> Array:
+    """The numbers `(n, k)` of the centres that are nearest to each point, by SciPy."""
+    shape = jax.ShapeDtypeStruct((points.shape[0], k), np.int32)
+    arguments = jax.lax.stop_gradient((points, centres))
+    return call_by_name(f"k-d tree {k}", _Nearest(k), (shape,), *arguments, vmap_method="sequential")[0]
+
+
+class _Nearest:
+    """`k` nearest neighbours, of the host."""
+
+    def __init__(self, k: int):
+        self.k = k
+
+    def __call__(self, points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray]:
+        from scipy.spatial import cKDTree
+
+        _, found = cKDTree(np.asarray(centres)).query(np.asarray(points), k=self.k)
+        return (np.asarray(found, np.int32).reshape(len(points), self.k),)

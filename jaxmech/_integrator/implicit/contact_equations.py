@@ -1,0 +1,247 @@
+"""The equations of a step with contact: the balance of momentum with impulses, and the law of contact. One implicit rule."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from equinox import AbstractVar
+
+from ..._contact.cone import scaling
+from ..._contact.contact_set import ContactSet
+from ..._contact.newton import slopes
+from ..._contact.problem import ContactErrors, ContactProblem, cone_of, contact_errors, natural
+from ..._contact.schur import IMPULSES, Compliance, ContactSchur, rows_of
+from ..._contact.solve import SolveOptions, cone_solution
+from ..._contact.solve import outcome as contact_outcome
+from ..._linear_solver.base.derivative import constant, derivative_solve
+from ..._linear_solver.krylov.preconditioned_gmres import Nearby
+from ..._model.constraint_projection import project
+from ..._model.dynamics import Fields, zero_forces
+from ..._model.system import State, System
+from ..._runtime.array_types import Array
+
+
+class ContactNumbers(eqx.Module):
+    """How the law of contact is solved, and differentiated."""
+
+    kappa: Array
+    kappa_grad: Array | None
+    options: SolveOptions = eqx.field(static=True)
+
+
+class AbstractContactEquations(eqx.Module):
+    """`R(x) + P H^T D s = 0` and `F(s, u(x)) = 0`, `F` the natural map; a pytree, by whose leaves solutions are
+    differentiated. `x`: the unknowns of the motion [m/s]."""
+
+    system: AbstractVar[System]
+    start: AbstractVar[State]
+    h: AbstractVar[Array]
+    contacts: AbstractVar[ContactSet]
+    bounces: AbstractVar[Array]  # the slots whose impact ends with the restitution
+
+    @property
+    def mu(self) -> Array:
+        return self.contacts.each("friction") * self.contacts.held
+
+    @property
+    def give(self) -> Array:
+        """The compliance of the impulses `(n, 3)` [1/kg]."""
+        nil = jnp.zeros_like(self.mu)
+        return jnp.stack([self.contacts.each("compliance") / self.h**2, nil, nil], axis=1)
+
+    @abc.abstractmethod
+    def imbalance(self, x: Fields) -> Fields:
+        """`R(x)` [N s], projected."""
+
+    @abc.abstractmethod
+    def advanced(self, x: Fields) -> Array:
+        """The mean rates `(n, 3)` [m/s] of the coordinates over the step."""
+
+    @abc.abstractmethod
+    def place(self, x: Fields) -> Fields:
+        """The positions of the main states at which impulses act."""
+
+    def rates(self, position: Fields, velocity: Fields) -> Array:
+        """`H v` at a place, `(n, 3)` [m/s]."""
+        zero = zero_forces(self.system, position)
+
+        def coordinates(d: Fields) -> Array:
+            return self.contacts.moved(self.system, self.start.position, position, d)
+
+        return jax.jvp(coordinates, (zero,), (velocity,))[1]
+
+    def pushed(self, x: Fields, r: Array) -> Fields:
+        """`P H^T r` at the place of `x`."""
+        position = self.place(x)
+        zero = zero_forces(self.system, position)
+        back = jax.vjp(lambda d: self.contacts.moved(self.system, self.start.position, position, d), zero)[1]
+        return project(self.system, back(r)[0])
+
+    def velocities(self, x: Fields, s: Array) -> Array:
+        """`u` `(n, 3)` [m/s] of the law of contact: with the gap over `h`, or restitution, and compliance."""
+        start = self.start.position
+        gap = self.contacts.coordinates(self.system, start, start)[:, 0] / self.h
+        arriving = self.rates(start, self.start.velocity)[:, 0]
+        bias = jnp.where(self.bounces, self.contacts.each("restitution") * arriving, gap)
+        u = self.advanced(x) + self.give * scaling(self.mu) * s
+        u = u.at[:, 0].add(bias)
+        open_ = jnp.zeros_like(u).at[:, 0].set(1.0)
+        return jnp.where(self.contacts.held[:, None], u, open_)
+
+    def impacts(self, free: Fields) -> Array:
+        """The slots that will touch in a step that would be `free` of contact, at more speed than its forces make."""
+        e, start = self.contacts.each("restitution"), self.start.position
+        gap = self.contacts.coordinates(self.system, start, start)[:, 0]
+        arriving = self.rates(start, self.start.velocity)[:, 0]
+        u = self.advanced(free)[:, 0]
+        return jax.lax.stop_gradient((e > 0) & (gap + self.h * u < 0) & (arriving < -2 * jnp.abs(u - arriving)))
+
+    def impacting(self, bounces: Array) -> Any:
+        """These equations, of which these slots bounce."""
+        return eqx.tree_at(lambda e: e.bounces, self, bounces)
+
+    def balance(self, x: Fields, s: Array) -> Fields:
+        """`R(x) + P H^T D s`."""
+        R, push = self.imbalance(x), self.pushed(x, scaling(self.mu) * s)
+        return {k: R[k] + push[k] for k in R}
+
+
+class Solved(eqx.Module):
+    """The step's unknowns, and what it took: which slots bounce, rows and compliance, how both solves ended."""
+
+    x: Fields
+    s: Array
+    bounces: Array
+    rows: Compliance
+    said: lx.Solution
+    size: Array
+    steps: Array
+    fine: Array
+
+
+def compliance(state: Any, solver: Any, equations: AbstractContactEquations, x: Fields) -> Compliance:
+    """`H`, `A^-1 P H^T` and `W` at the place of `x`, by a solver that has a factor as its `state`."""
+    place = equations.place(x)
+    H = rows_of(lambda v: equations.rates(place, project(equations.system, v)), x, equations.mu.shape[0])
+    return Compliance.of(H, jax.vmap(lambda b: solver.compute(state, b, {})[0])(H))
+
+
+@eqx.filter_custom_jvp
+def solved_with_contacts(
+    equations: AbstractContactEquations, A: Any, b: Fields, solver: Any, numbers: ContactNumbers, start: Array, who: str
+) -> Solved:
+    """The solution of linear motion `A x = b + H^T D s` with contact."""
+    del who
+    state = solver.init(A, {})
+    value, result, stats = solver.compute(state, b, {})
+    said = lx.Solution(None, result, stats, None)
+    equations = equations.impacting(equations.impacts(value))
+    rows = compliance(state, solver, equations, value)
+    s, size, steps, fine = _impulses(equations, value, rows, numbers, start)
+    more = rows.moved(scaling(equations.mu) * s)
+    return Solved({k: value[k] + more[k] for k in value}, s, equations.bounces, rows, said, size, steps, fine)
+
+
+def contact_problem(equations: AbstractContactEquations, free: Fields, rows: Compliance) -> ContactProblem:
+    """That of impulses, where the motion without them is `free`."""
+    n = equations.mu.shape[0]
+    W = rows.W + jnp.diag(equations.give.reshape(-1))
+    return ContactProblem(W, equations.velocities(free, jnp.zeros((n, 3), W.dtype)), equations.mu)
+
+
+def _impulses(equations: Any, free: Fields, rows: Compliance, numbers: ContactNumbers, start: Array) -> Any:
+    problem = contact_problem(equations, free, rows)
+    return cone_solution(problem, numbers.kappa, numbers.kappa_grad, cone_of(problem, start), numbers.options)
+
+
+@solved_with_contacts.def_jvp
+def _solved_with_contacts_jvp(primals, tangents):
+    equations, A, _, solver, numbers, _, who = primals
+    found = solved_with_contacts(*primals)
+    smooth = found
+    if numbers.kappa_grad is not None:
+        again = ContactNumbers(numbers.kappa_grad, None, numbers.options)
+        smooth = solved_with_contacts(*primals[:4], again, jax.lax.stop_gradient(scaling(equations.mu) * found.s), who)
+    kappa = numbers.kappa if numbers.kappa_grad is None else numbers.kappa_grad
+    dx, ds = implicit_rates(equations, tangents[0], A, solver, smooth, kappa, who)
+    still = jax.tree.map(lambda _: None, found)
+    return found, eqx.tree_at(lambda f: (f.x, f.s), still, (dx, ds), is_leaf=lambda a: a is None)
+
+
+def implicit_rates(
+    equations: AbstractContactEquations,
+    tangent: Any,
+    A: Any,
+    solver: Any,
+    at: Solved,
+    kappa: Array,
+    who: str,
+    near: bool = False,
+) -> tuple[Fields, Array]:
+    """`(dx, ds)` by the implicit function theorem, where `at` solves the equations. `near`: `A` is not quite `-dR/dx`."""
+    x, s, equations = at.x, at.s, equations.impacting(at.bounces)
+    diagonal = jnp.diagonal(at.rows.W).reshape(-1, 3).mean(axis=1)
+    rho = jax.lax.stop_gradient(1 / jnp.where(diagonal > 0, diagonal, 1.0))
+
+    def both(equations: Any, x: Fields, s: Array) -> dict[str, Array]:
+        F = natural(s, equations.velocities(x, s), equations.mu, rho, kappa)
+        return {**{k: -a for k, a in equations.balance(x, s).items()}, IMPULSES: F}
+
+    rate = eqx.filter_jvp(lambda e: both(e, x, s), (equations,), (tangent,))[1]
+    like = {**x, IMPULSES: s}
+    rhs = {k: jnp.zeros_like(a) if rate[k] is None else -rate[k] for k, a in like.items()}
+
+    def product(d: dict[str, Array]) -> dict[str, Array]:
+        dx = {k: a for k, a in d.items() if k != IMPULSES}
+        free = project(equations.system, dx)
+        moved = jax.jvp(lambda x, s: both(equations, x, s), (x, s), (free, d[IMPULSES]))[1]
+        return {k: a if k == IMPULSES else a + dx[k] - free[k] for k, a in moved.items()}
+
+    P, B = slopes(s, equations.velocities(x, s), equations.mu, rho, kappa)
+    schur = ContactSchur(A, solver, *constant((at.rows, P, B, scaling(equations.mu), equations.give)))
+    operator = lx.FunctionLinearOperator(product, jax.eval_shape(lambda: like))
+    solved = derivative_solve(operator, rhs, Nearby(constant(A), schur) if near else schur, who)
+    return {k: a for k, a in solved.items() if k != IMPULSES}, solved[IMPULSES]
+
+
+class StepContacts(eqx.Module):
+    """The contacts of a step: of every slot, in the order of the names of contacts, a row. Raises nothing.
+
+    `impulse` `(n, 3)` [N s], normal and two tangents; `gap` `(n,)` [m] at the start; `velocity` `(n, 3)` [m/s] of the law of
+    contact; `pair` `(n,)`: the number of the pair in its contact; `held` `(n,)`: whether the slot holds a pair. `steps`: of
+    the solver; `errors`: `ContactErrors`.
+
+    Example:
+
+        floor = jm.contact.PointContact(("cube", [0, 1]), jm.contact.Plane())
+        scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(linear_system), {"floor": floor})
+        contacts = scheme.step(system, state, None, 0.01)[2].contacts
+        assert contacts.impulse.shape == (2, 3) and bool(contacts.held.all())
+    """
+
+    impulse: Array
+    gap: Array
+    velocity: Array
+    pair: Array
+    held: Array
+    steps: Array
+    errors: ContactErrors
+
+
+def told(equations: AbstractContactEquations, found: Solved) -> tuple[StepContacts, Any]:
+    """What is reported of the contacts, and how their solution ended."""
+    equations, found = jax.lax.stop_gradient((equations.impacting(found.bounces), found))
+    r = scaling(equations.mu) * found.s
+    u = equations.velocities(found.x, found.s)
+    W = found.rows.W + jnp.diag(equations.give.reshape(-1))
+    free = ContactProblem(W, u - (W @ r.reshape(-1)).reshape(r.shape), equations.mu)
+    start = equations.start.position
+    gap = equations.contacts.coordinates(equations.system, start, start)[:, 0]
+    pair = jnp.concatenate([t.pair for t in equations.contacts.touching.values()])
+    errors = contact_errors(free, r)
+    return StepContacts(r, gap, u, pair, equations.contacts.held, found.steps, errors), contact_outcome(
+        free, found.s, found.fine
+    )

@@ -1,0 +1,234 @@
+"""The kinds of steps with contact: linearised, with something else in the place of `A^-1`, and fully implicit."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+
+from ..._contact.cone import scaling
+from ..._contact.contact_set import ContactSet
+from ..._contact.problem import cone_of
+from ..._contact.schur import Compliance, rows_of
+from ..._contact.solve import cone_solution
+from ..._linear_solver.base.vectors import norm
+from ..._linear_solver.default import default_solver
+from ..._model.accept import accepted
+from ..._model.constraint_projection import has_prescribed_motion, project
+from ..._model.dynamics import Fields
+from ..._model.system import State, System
+from ..._runtime.array_types import Array
+from ..._runtime.results import RESULTS
+from ..linear_outcome import ended, outcome
+from .contact_equations import (
+    AbstractContactEquations,
+    ContactNumbers,
+    Solved,
+    compliance,
+    contact_problem,
+    implicit_rates,
+    solved_with_contacts,
+    told,
+)
+from .euler_stage import EulerStage
+from .implicit_euler import ImplicitEuler, _imbalance, _linear_problem, _start, in_step
+
+
+class LinearContact(AbstractContactEquations):
+    """A linearised step: `x` is the change of velocity, gaps and slips are linear from the start."""
+
+    motion: ImplicitEuler
+    system: System
+    start: State
+    h: Array
+    contacts: ContactSet
+    bounces: Array
+
+    def imbalance(self, x: Fields) -> Fields:
+        return _imbalance(self.motion, self.system, self.start, self.h, x)
+
+    def place(self, x: Fields) -> Fields:
+        return self.start.position
+
+    def advanced(self, x: Fields) -> Array:
+        begun = _start(in_step(self.system, self.h), self.start, self.h)
+        return self.rates(self.start.position, {s: begun[s] + x[s] for s in x})
+
+
+class ImplicitContact(AbstractContactEquations):
+    """A fully implicit step: `x` is the velocity, gaps, slips and forces are those of its end."""
+
+    stage: EulerStage
+    system: System
+    start: State
+    h: Array
+    contacts: ContactSet
+    bounces: Array
+
+    def imbalance(self, x: Fields) -> Fields:
+        return project(self.system, self.stage.residual(x))
+
+    def place(self, x: Fields) -> Fields:
+        return self.stage.state(x).position
+
+    def advanced(self, x: Fields) -> Array:
+        start = self.start.position
+        at = self.contacts.coordinates(self.system, start, self.place(x))
+        return (at - self.contacts.coordinates(self.system, start, start)) / self.h
+
+
+def _nowhere(contacts: ContactSet) -> Array:
+    return jnp.zeros(contacts.held.shape, bool)
+
+
+def _solver(scheme: Any, A: Any) -> Any:
+    return default_solver(A) if scheme.motion.solver is None else scheme.motion.solver
+
+
+def linear_step(scheme: Any, system: System, state: State, contacts: ContactSet, warm: Array, h: Array, who: str) -> Any:
+    """The step, its `StepInfo`, what is told of its contacts, and how these ended."""
+    problem = _linear_problem(scheme.motion, system, state, h)
+    solver = _solver(scheme, problem.A)
+    equations = LinearContact(scheme.motion, system, state, h, contacts, _nowhere(contacts))
+    found = solved_with_contacts(equations, problem.A, problem.b, solver, scheme.numbers, warm, who)
+    return _ended(equations, found, problem.advance(found.x), problem.b)
+
+
+def _ended(equations: AbstractContactEquations, found: Solved, end: State, b: Fields) -> Any:
+    system, state, h = equations.system, equations.start, equations.h
+    end, info = ended(outcome(found.said, system, state, h, b, end), state, end)
+    return end, info, *told(equations, found)
+
+
+def approximate_step(
+    scheme: Any, system: System, state: State, contacts: ContactSet, warm: Array, h: Array, who: str
+) -> Any:
+    """The same with diagonal blocks, or the matrix of another state, in the place of `A^-1` for the impulses."""
+    problem = _linear_problem(scheme.motion, system, state, h)
+    solver = _solver(scheme, problem.A)
+    equations = LinearContact(scheme.motion, system, state, h, contacts, _nowhere(contacts))
+    solution = lx.linear_solve(problem.A, problem.b, solver, throw=False)
+    free = solution.value
+    equations = equations.impacting(equations.impacts(free))
+    n = equations.mu.shape[0]
+    H = rows_of(lambda v: equations.rates(state.position, project(system, v)), free, n)
+    V = _applied(scheme, problem.A, H)
+    rows = Compliance.of(H, {s: project_rows(system, V)[s] for s in V})
+    start = cone_of(contact_problem(equations, free, rows), warm)
+    numbers = scheme.numbers
+    law = contact_problem(equations, free, rows)
+    s, size, steps, fine = cone_solution(law, numbers.kappa, numbers.kappa_grad, start, numbers.options)
+    more = rows.moved(scaling(equations.mu) * s)
+    x = {k: free[k] + more[k] for k in free}
+    said = lx.Solution(None, solution.result, solution.stats, None)
+    return _ended(equations, Solved(x, s, equations.bounces, rows, said, size, steps, fine), problem.advance(x), problem.b)
+
+
+def project_rows(system: System, rows: Fields) -> Fields:
+    """Every row projected."""
+    return jax.vmap(lambda v: project(system, v))(rows)
+
+
+def _applied(scheme: Any, A: Any, H: Fields) -> Fields:
+    """What stands for `A^-1`, times every row."""
+    if scheme.precomputed is not None:
+        flat = jnp.concatenate([H[s].reshape(H[s].shape[0], -1) for s in sorted(H)], axis=1) @ scheme.precomputed.T
+        result, first = {}, 0
+        for s in sorted(H):
+            size = H[s][0].size
+            result[s] = flat[:, first : first + size].reshape(H[s].shape)
+            first += size
+        return result
+    inverse = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal().items()}
+    return {s: jnp.einsum("nij,rnj->rni", inverse[s], rows) for s, rows in H.items()}
+
+
+class _Iterate(NamedTuple):
+    u: Fields
+    s: Array
+    bounces: Array
+    change: Array
+    steps: Array
+    contact_steps: Array
+    fine: Array
+    going: Array
+
+
+@eqx.filter_custom_jvp
+def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, start: Array, most: int, who: str) -> Solved:
+    """Contact and deformation together: linearised steps with contact until nothing changes."""
+    del who
+    stage, system = equations.stage, equations.system
+
+    def linearised(u: Fields) -> tuple[Fields, Compliance, Any]:
+        A = stage.linear_system.constrain(system, stage.operator(u))
+        inner = _solver_or_default(solver, A)
+        state = inner.init(A, {})
+        d, result, stats = inner.compute(state, equations.imbalance(u), {})
+        return d, compliance(state, inner, equations, u), lx.Solution(None, result, stats, None)
+
+    def advance(p: _Iterate) -> _Iterate:
+        d, rows, _ = linearised(p.u)
+        free = {k: p.u[k] + d[k] for k in d}
+        bounces = jnp.where(p.steps == 0, equations.impacts(free), p.bounces)
+        law = contact_problem(equations.impacting(bounces), p.u, rows)
+        law = eqx.tree_at(lambda c: c.q, law, law.q + rows.across(d) * equations.contacts.held[:, None])
+        s, _, count, fine = cone_solution(law, numbers.kappa, None, p.s, numbers.options)
+        more = rows.moved(scaling(equations.mu) * s)
+        u = {k: free[k] + more[k] for k in d}
+        change = norm({k: u[k] - p.u[k] for k in u}) / jnp.maximum(norm(u), 1e-12)
+        small = (change <= 1e-12) | ((change <= 1e-9) & (change > 0.5 * p.change))
+        going = ~small & (p.steps + 1 < most) & jnp.isfinite(change)
+        return _Iterate(u, s, bounces, change, p.steps + 1, p.contact_steps + count, fine, going)
+
+    nil = jnp.zeros((), jnp.int32)
+    s0 = cone_of(contact_problem(equations, stage.predicted, _no_rows(equations, stage.predicted)), start)
+    far, yes = jnp.full((), jnp.inf, s0.dtype), jnp.array(True)
+    first = _Iterate(stage.predicted, s0, equations.bounces, far, nil, nil, yes, yes)
+    end = jax.lax.while_loop(lambda p: p.going, advance, first)
+    _, rows, said = linearised(end.u)
+    fine = end.fine & (end.change <= 1e-8)
+    return Solved(end.u, end.s, end.bounces, rows, said, end.change, end.contact_steps, fine)
+
+
+def _no_rows(equations: AbstractContactEquations, like: Fields) -> Compliance:
+    n = 3 * equations.mu.shape[0]
+    nil = {s: jnp.zeros((n, *a.shape), a.dtype) for s, a in like.items()}
+    return Compliance.of(nil, nil)
+
+
+def _solver_or_default(solver: Any, A: Any) -> Any:
+    return default_solver(A) if solver is None else solver
+
+
+@_implicit.def_jvp
+def _implicit_jvp(primals, tangents):
+    equations, solver, numbers, start, most, who = primals
+    found = _implicit(*primals)
+    smooth, kappa = found, numbers.kappa
+    if numbers.kappa_grad is not None:
+        kappa = numbers.kappa_grad
+        again = ContactNumbers(kappa, None, numbers.options)
+        warm = jax.lax.stop_gradient(scaling(equations.mu) * found.s)
+        smooth = _implicit(equations, solver, again, warm, most, who)
+    A = equations.stage.linear_system.constrain(equations.system, equations.stage.operator(smooth.x))
+    inner = _solver_or_default(solver, A)
+    dx, ds = implicit_rates(equations, tangents[0], A, inner, smooth, kappa, who, near=True)
+    still = jax.tree.map(lambda _: None, found)
+    return found, eqx.tree_at(lambda f: (f.x, f.s), still, (dx, ds), is_leaf=lambda a: a is None)
+
+
+def newton_step(scheme: Any, system: System, state: State, contacts: ContactSet, warm: Array, h: Array, who: str) -> Any:
+    """The fully implicit step, as `linear_step`."""
+    if has_prescribed_motion(system):
+        raise ValueError("FreeMotion: with newton=True no constraint may prescribe a motion; take newton=False.")
+    setting = scheme.motion.setting(system, state, h)
+    stage = scheme.motion.stage(setting, None)
+    equations = ImplicitContact(stage, setting.system, state, h, contacts, _nowhere(contacts))
+    found = _implicit(equations, scheme.motion.solver, scheme.numbers, warm, scheme.contact_iterations, who)
+    end = stage.end(found.x)
+    end, info = ended(outcome(found.said, system, state, h, found.x, end), state, accepted(system, state, end, h))
+    contact, how = told(equations, found)
+    how = RESULTS.where((how == RESULTS.contacts_not_converged) & (found.size > 1e-8), RESULTS.not_converged, how)
+    return end, info, contact, how

@@ -1,0 +1,267 @@
+"""Contact problems `u = W r + q`: the cone, the laws, all solvers, derivatives, failures, and two closed forms."""
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+from tolerances import FINITE_DIFFERENCE, TWO_MODES
+
+import jaxmech as jm
+from jaxmech._contact.cone import dual, longest_step, scaling_point, smoothed_projection
+from jaxmech._contact.surface_contact import closest_weights, signed_distance
+
+NATURAL = 1e-8  # the residual of the natural map, relative to the velocities: what is asked of every problem
+SOLVERS = 1e-6  # impulses of two solvers whose residuals are below NATURAL, where the matrix is well conditioned
+
+
+def dense(n, condition, mu, seed):
+    """A positive definite `W` of this condition, between unrelated contacts."""
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.normal(size=(3 * n, 3 * n)))[0]
+    W = Q * np.logspace(0, -np.log10(condition), 3 * n) @ Q.T
+    return jm.contact.ContactProblem((W + W.T) / 2, rng.normal(size=(n, 3)) - [0.3, 0.0, 0.0], np.full(n, mu))
+
+
+def pile(bodies, each, mu, ratio, seed):
+    """A column of rigid bodies, of masses up to `ratio` apart, `each` contacts between two: `W` has no full rank."""
+    rng = np.random.default_rng(seed)
+    H, v = np.zeros((bodies * each, 3, bodies, 6)), 0.3 * rng.normal(size=(bodies, 6))
+    mass = ratio ** rng.uniform(-0.5, 0.5, bodies)
+    for k, body in enumerate(np.repeat(np.arange(bodies), each)):
+        n = np.array([0.0, 0.0, 1.0]) + 0.3 * rng.normal(size=3)
+        t = np.cross(n, [1.0, 0.0, 0.0])
+        frame = np.stack([n, t, np.cross(n, t)])
+        frame /= np.linalg.norm(frame, axis=1)[:, None]
+        arm = np.array([*rng.uniform(-0.5, 0.5, 2), -0.5])
+        H[k, :, body] = np.concatenate([frame, np.cross(arm, frame)], axis=1)
+        if body:
+            H[k, :, body - 1] = -np.concatenate([frame, np.cross(arm + [0.0, 0.0, 1.0], frame)], axis=1)
+    v[:, 2] -= 1.0
+    H = H.reshape(3 * len(H), -1)
+    weights = np.repeat(mass, 6) * np.tile([1.0, 1.0, 1.0, 0.1, 0.1, 0.1], bodies)
+    return jm.contact.ContactProblem(H / weights @ H.T, (H @ v.ravel()).reshape(-1, 3), np.full(len(H) // 3, mu))
+
+
+PROBLEMS = {
+    **{f"3, {c:.0e}, {mu}": (dense, 3, c, mu, 1) for c in (1e1, 1e4) for mu in (0.0, 0.3, 1.5)},
+    **{f"12, {c:.0e}, {mu}": (dense, 12, c, mu, 1) for c in (1e2, 1e6) for mu in (0.0, 0.3, 1.5)},
+    **{f"pile of 3, {mu}, {r:.0e}": (pile, 3, 4, mu, r, 1) for r in (1.0, 1e4) for mu in (0.0, 0.3, 1.5)},
+    **{f"pile of 12, {mu}, {r:.0e}": (pile, 12, 4, mu, r, 2) for r in (1.0, 1e3) for mu in (0.0, 0.3, 1.5)},
+    **{f"100, {c:.0e}, {mu}": (dense, 100, c, mu, 1) for c in (1e2, 1e8) for mu in (0.3, 1.0)},
+    "600, 1e+04, 0.3": (dense, 600, 1e4, 0.3, 1),
+    "pile of 75, 0.5": (pile, 75, 8, 0.5, 1.0, 1),  # 600 contacts
+}
+LARGE = {name for name, (make, n, *_) in PROBLEMS.items() if n > 3 or make is pile}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LARGE)) for n in PROBLEMS])
+def test_every_problem_is_solved(name):
+    make, *numbers = PROBLEMS[name]
+    problem = make(*numbers)
+    found = jm.contact.solve_contacts(problem)
+    r, u, mu = np.asarray(found.impulse), np.asarray(found.velocity), np.asarray(problem.mu)
+    assert float(found.info.errors.natural) < NATURAL
+    # The laws themselves, in words of their own: impulses in the cone, open contacts without, and slip against friction.
+    size = max(np.abs(r).max(), 1.0)
+    slip, hold = np.linalg.norm(u[:, 1:], axis=1), np.linalg.norm(r[:, 1:], axis=1)
+    assert r[:, 0].min() >= -1e-9 * size and u[:, 0].min() > -1e-7
+    assert (hold <= mu * r[:, 0] + 1e-7 * size).all() and np.abs(r[:, 0] * u[:, 0]).max() < 1e-6 * size
+    assert np.abs((r[:, 1:] * u[:, 1:]).sum(1) + mu * r[:, 0] * slip).max() < 1e-6 * size
+
+
+def test_the_smoothed_projection_is_on_the_central_path():
+    rng = np.random.default_rng(0)
+    w = jnp.asarray(rng.normal(size=(50, 3)))
+
+    def facts(w, kappa):
+        s = smoothed_projection(w, kappa)
+        y = s - w
+        product = jnp.concatenate([(s @ y)[None], s[0] * y[1:] + y[0] * s[1:]])
+        return s, y, product
+
+    every = jax.jit(jax.vmap(facts, in_axes=(0, None)))
+    for kappa in (0.0, 1e-3, 0.5):
+        s, y, product = (np.asarray(a) for a in every(w, kappa))
+        for x in (s, y):
+            assert (np.linalg.norm(x[:, 1:], axis=1) <= x[:, 0] + 1e-12).all()
+        np.testing.assert_allclose(product, np.broadcast_to([kappa**2, 0.0, 0.0], product.shape), rtol=0, atol=1e-12)
+    # At the tip, on the axis and on the edge there are numbers, not NaN.
+    corners = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
+    slopes = jax.jit(jax.vmap(jax.jacfwd(lambda w: smoothed_projection(w, 0.0))))(corners)
+    assert np.isfinite(slopes).all()
+    np.testing.assert_allclose(slopes[1], np.eye(3), atol=1e-12)
+
+
+def test_steps_within_cones_and_the_scaling_of_two_points():
+    rng = np.random.default_rng(1)
+    s, y, d = rng.normal(size=(3, 40, 3))
+    for x in (s, y):
+        x[:, 0] = np.linalg.norm(x[:, 1:], axis=1) + rng.uniform(0.01, 1.0, 40)
+    Q = np.asarray(jax.jit(scaling_point)(s, y))
+    np.testing.assert_allclose(np.einsum("nij,nj->ni", Q, s), y, rtol=1e-10, atol=1e-12)
+    a = np.asarray(jax.jit(longest_step)(s, 3 * d))[:, None]
+
+    def within(x):
+        return x[:, 0] - np.linalg.norm(x[:, 1:], axis=1)
+
+    assert (within(s + 0.999 * a * 3 * d) > 0).all()
+    assert (within(s + 1.001 * a * 3 * d)[a[:, 0] < 1] < 0).all() and (a < 1).any() and (a == 1).any()
+
+
+@pytest.mark.parametrize("method", ["newton", "interior_point", "gauss_seidel", "nncg", "products"])
+@pytest.mark.covering(1)
+@pytest.mark.slow
+def test_all_solvers_find_the_same(method):
+    problem = dense(12, 1e2, 0.4, 3)
+    expected = np.asarray(jm.contact.solve_contacts(problem).impulse)
+    if method == "products":
+        W = jnp.asarray(problem.W)
+        like = jax.ShapeDtypeStruct((12, 3), W.dtype)
+        operator = lx.FunctionLinearOperator(lambda r: (W @ r.reshape(-1)).reshape(12, 3), like)
+        problem, method = jm.contact.ContactProblem(operator, problem.q, problem.friction), "auto"
+    found = jm.contact.solve_contacts(problem, method=method, max_steps=2000)
+    np.testing.assert_allclose(found.impulse, expected, rtol=0, atol=SOLVERS)
+
+
+def differences(f, x, h=1e-4):
+    """The gradient by central differences of fourth order."""
+    rows = []
+    for e in h * np.eye(x.size):
+        rows.append((8 * (f(x + e) - f(x - e)) - (f(x + 2 * e) - f(x - 2 * e))) / (12 * h))
+    return np.stack(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kappa", [0.1, 0.0])
+def test_derivatives_of_impulses(kappa):
+    given = dense(3, 10.0, 0.4, 5)
+
+    def solved(x, kappa_grad=None):
+        problem = jm.contact.ContactProblem(given.W * (1 + x[1]), given.q.at[0].add(x[2:5]), 0.4 + x[0])
+        found = jm.contact.solve_contacts(problem, kappa=kappa, kappa_grad=kappa_grad, tolerance=1e-12)
+        return jnp.sum(jnp.sin(found.impulse) * jnp.arange(1.0, 10.0).reshape(3, 3))
+
+    value, forward, reverse = jax.jit(lambda x: (solved(x), jax.jacfwd(solved)(x), jax.jacrev(solved)(x))), None, None
+    x = jnp.zeros(5)
+    _, forward, reverse = value(x)
+    np.testing.assert_allclose(forward, reverse, rtol=TWO_MODES, atol=TWO_MODES)
+    scale = np.abs(forward).max()
+    np.testing.assert_allclose(forward, differences(lambda x: value(x)[0], x), rtol=0, atol=FINITE_DIFFERENCE * scale)
+    if kappa:
+        second = jax.jit(jax.jacfwd(jax.jacrev(solved)))(x)
+        np.testing.assert_allclose(second, second.T, rtol=0, atol=1e-8 * np.abs(second).max())
+        expected = differences(lambda x: value(x)[2], x)
+        np.testing.assert_allclose(second, expected, rtol=0, atol=1e-6 * np.abs(second).max())
+    else:
+        # The value is Coulomb's, the derivative that of the smoothed law.
+        smooth = jax.jit(jax.jacfwd(lambda x: solved(x, 0.1)))(x)
+        assert np.abs(smooth - forward).max() > 1e-3 * scale
+
+
+def test_what_cannot_be_solved_is_said_law_by_law():
+    wedged = jm.contact.ContactProblem(np.zeros((9, 9)), np.full((3, 3), -1.0), np.full(3, 0.3))
+    info = jm.contact.solve_contacts(wedged, throw=False).info
+    assert info.result in (jm.RESULTS.contacts_infeasible, jm.RESULTS.contacts_not_converged)
+    with pytest.raises(jm.FailedComputation, match=r"Signorini .* N s, Coulomb .* N s, dissipation .* J, natural map"):
+        jm.contact.solve_contacts(wedged)
+    with pytest.raises(Exception, match=r"Signorini .* N s, Coulomb"):
+        jax.block_until_ready(jax.jit(jm.contact.solve_contacts)(wedged))
+
+
+def half_space(n, width):
+    """Displacements [m] of the middles of `n x n` squares by the forces [N] on each, of an elastic half space with E* = 1.
+
+    A. E. H. Love, Phil. Trans. R. Soc. A 228 (1929) 377: uniform pressure on a rectangle.
+    """
+    d = width / n
+    at = (np.arange(n) + 0.5) * d - width / 2
+    x, y = (a.ravel() for a in np.meshgrid(at, at, indexing="ij"))
+    dx, dy = x[:, None] - x, y[:, None] - y
+    W = np.zeros_like(dx)
+    for i in (-1, 1):
+        for j in (-1, 1):
+            a, b = dx + i * d / 2, dy + j * d / 2
+            r = np.hypot(a, b)
+            W += i * j * (a * np.log(b + r) + b * np.log(a + r))
+    return x, y, W / (np.pi * d**2)
+
+
+@pytest.mark.slow
+def test_hertz_and_cattaneo_mindlin():
+    """A sphere on a half space, `E* = E / (1 - nu^2)`, `R = 1`: `F = 4 E* a^3 / 3`; under a force `Q = mu P / 2` along the
+    surface the middle sticks, to `0.5^(1/3)` of the radius."""
+    E, a, mu = 1000.0 / (1 - 0.3**2), 0.1, 0.4
+    forces, n = [], 0
+    for n in (10, 20):
+        x, y, W = half_space(n, 0.24)
+        W = np.kron(W / E, np.eye(3))  # kernels of normal and tangential forces are the same where nu is nil
+        gap = 0.5 * (x**2 + y**2) - a**2
+        q = np.stack([gap, np.zeros_like(gap), np.zeros_like(gap)], axis=1)
+        found = jm.contact.solve_contacts(jm.contact.ContactProblem(W, q, np.zeros(n * n)))
+        forces.append(float(found.impulse[:, 0].sum()))
+    exact = 4 * E * a**3 / 3
+    assert exact == pytest.approx(1.46520, rel=1e-5)
+    assert forces[-1] == pytest.approx(exact, rel=0.01) and abs(forces[1] - exact) < abs(forces[0] - exact)
+    # How far the sphere is shifted by Q = mu P / 2: of the same kernel, 3 mu P / (4 a E*) (1 - (1/2)^(2/3)).
+    shift = mu * a**2 * (1 - 0.5 ** (2 / 3))
+    q[:, 1] = -shift
+    found = jm.contact.solve_contacts(jm.contact.ContactProblem(W, q, np.full(n * n, mu)))
+    P, Q = np.asarray(found.impulse[:, 0]), np.asarray(found.impulse[:, 1])
+    assert Q.sum() == pytest.approx(0.5 * mu * P.sum(), rel=0.02)
+    touching, slips = P > 1e-9, np.abs(found.velocity[:, 1]) > 1e-9
+    ratio = np.sqrt((touching & ~slips).sum() / touching.sum())
+    assert ratio == pytest.approx(0.793701, abs=0.03)  # squares of a tenth of the radius
+
+
+def test_shapes_are_distances():
+    """Their gradients are of length 1, and a step along them ends on the surface."""
+    rng = np.random.default_rng(2)
+    shapes = {
+        "plane": jm.contact.Plane(),
+        "sphere": jm.contact.Sphere(0.5),
+        "capsule": jm.contact.Capsule(0.4, 0.2),
+        "box": jm.contact.Box([0.3, 0.4, 0.5]),
+        "slope": jm.contact.HeightField(0.2 * np.add.outer(np.arange(3.0), 2 * np.arange(3.0)), 1.0),
+    }
+    points = jnp.asarray(rng.uniform(-1.0, 1.0, (40, 3)))
+    box = jm.contact.Box([0.1, 0.1, 0.1])
+
+    def measured(shape):
+        d, n = jax.vmap(jax.value_and_grad(shape.distance))(points)
+        return d, n, jax.vmap(shape.distance)(points - d[:, None] * n)
+
+    @jax.jit
+    def facts():
+        edge, above = jnp.array([0.1, 0.1, 0.1 + 1e-12]), jnp.array([0.0, 0.0, 0.2])
+        return {name: measured(shape) for name, shape in shapes.items()}, jax.grad(box.distance_from)(edge, above)
+
+    found, at_edge = facts()
+    for name, (d, n, ends) in found.items():
+        length = np.linalg.norm(n, axis=1)[d > 1e-3]
+        np.testing.assert_allclose(length, 1.0, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(ends, 0.0, atol=1e-12, err_msg=name)
+    # A corner exactly on the edge of a box of equal size below it: the face that looks at the other body.
+    np.testing.assert_allclose(at_edge, [0.0, 0.0, 1.0], atol=1e-12)
+
+
+def test_the_nearest_point_of_a_triangle():
+    """Against the smallest of many."""
+    corners = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.2, 0.0], [0.1, 0.9, 0.3]])
+    rng = np.random.default_rng(3)
+    points = jnp.asarray(rng.uniform(-1.0, 1.5, (30, 3)))
+    every = jax.jit(jax.vmap(lambda p: (*closest_weights(p, corners), signed_distance(p, corners))))
+    weights, within, distance = (np.asarray(a) for a in every(points))
+    distance = np.abs(distance)
+    grid = np.array([(i, j, 200 - i - j) for i in range(201) for j in range(201 - i)]) / 200
+    least = np.linalg.norm(np.asarray(points)[:, None] - grid @ np.asarray(corners), axis=2).min(1)
+    assert (distance <= least + 1e-12).all() and (distance >= least - 1e-2).all()
+    assert within.any() and not within.all() and np.allclose(weights.sum(1), 1.0)
+
+
+def test_the_dual_of_a_velocity():
+    """`s . y = r . (u + mu |u_T| n)`."""
+    u, s, mu = jnp.array([0.3, -0.2, 0.5]), jnp.array([1.0, 0.2, -0.4]), 0.7
+    r = s * jnp.array([1.0, mu, mu])
+    term = mu * jnp.linalg.norm(u[1:])
+    np.testing.assert_allclose(s @ dual(u, jnp.asarray(mu)), r @ u + r[0] * term, rtol=1e-14)

@@ -1,0 +1,375 @@
+"""Time steps with contact against closed forms (g = 9.81): sticking, sliding, toppling, rolling, bouncing, stacks."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_contact import differences
+from tolerances import FINITE_DIFFERENCE, RECOMPILED, TWO_MODES
+
+import jaxmech as jm
+
+G = 9.81
+CORNERS = np.array([[i, j, k] for i in (-1.0, 1.0) for j in (-1.0, 1.0) for k in (-1.0, 1.0)])
+
+
+def about_y(angle):
+    """The quaternion of a turn about y: what a plane that falls along x stands on."""
+    nil = 0.0 * angle
+    return jnp.stack([nil, jnp.sin(angle / 2), nil, jnp.cos(angle / 2)])
+
+
+def normal(angle):
+    return jnp.stack([jnp.sin(angle), 0.0 * angle, jnp.cos(angle)])
+
+
+def box_scene(newton=False, **options):
+    """A box of 2 kg whose corners may touch a plane."""
+    system = jm.System(
+        {"box": jm.Rigid3(), "corners": jm.Vec3()},
+        mappings={"fixed": jm.mapping.RigidMapping(("box", [0] * 8), "corners", CORNERS)},
+        masses={"mass": jm.mass.RigidMass(("box", [0]), 2.0, np.diag([0.2, 0.2, 0.3]))},
+        gravity=[0.0, 0.0, -G],
+    )
+    state = system.at_rest({"box": [[0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]]})
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    floor = jm.contact.PointContact(("corners", range(8)), jm.contact.Plane(), friction=0.5)
+    motion = jm.ImplicitEuler(linear_system, newton=newton)
+    return system, state, jm.integrator.FreeMotion(motion, {"floor": floor}, tolerance=1e-11, **options)
+
+
+def box_run(scene, dt, steps, angle, mu, v0, half):
+    """A box that starts flat on the slope, downhill at `v0`."""
+    system, state, scheme = scene
+    q, n = about_y(angle), normal(angle)
+    system = eqx.tree_at(lambda s: s.mappings["fixed"].local, system, CORNERS * half)
+    floor = scheme.contacts["floor"]
+    at = jnp.concatenate([jnp.zeros(3), q])
+    floor = eqx.tree_at(lambda f: (f.friction, f.at), floor, (mu, at))
+    scheme = eqx.tree_at(lambda i: i.contacts["floor"], scheme, floor)
+    downhill = jnp.stack([jnp.cos(angle), 0.0 * angle, -jnp.sin(angle)])
+    position = jnp.concatenate([half[2] * n, q])[None]
+    velocity = jnp.concatenate([v0 * downhill, jnp.zeros(3)])[None]
+    state = jm.State({"box": position}, {"box": velocity}, state.time)
+    run = jm.simulate(system, state, scheme, dt=dt, steps=steps, throw=False)
+    return run.position["box"][:, 0], run.velocity["box"][:, 0], run.info.result, run.info.contacts
+
+
+@pytest.fixture(scope="module")
+def boxes():
+    scene = box_scene()
+    return jax.jit(lambda *a: box_run(scene, 0.01, 500, *a))
+
+
+FLAT = jnp.array([0.5, 0.5, 0.25])
+
+
+def test_a_block_on_a_slope(boxes):
+    mu, limit = jnp.asarray(0.2), np.arctan(0.2)
+    assert np.rad2deg(limit) == pytest.approx(11.310, abs=1e-3)
+    nil = jnp.zeros(())
+    x, v, result, contacts = boxes(jnp.asarray(limit - 1e-3), mu, nil, FLAT)
+    assert (result == jm.RESULTS.successful).all()
+    assert np.abs(x - x[0]).max() < 1e-8  # at rest, without creep, for five seconds
+    weight = 2 * G * np.cos(limit - 1e-3)
+    np.testing.assert_allclose(contacts.impulse[:, :, 0].sum(1) / 0.01, weight, rtol=1e-8)
+    _, v, _, contacts = boxes(jnp.asarray(limit + 1e-2), mu, nil, FLAT)
+    a = G * (np.sin(limit + 1e-2) - 0.2 * np.cos(limit + 1e-2))
+    assert np.linalg.norm(v[-1, :3]) / 5.0 == pytest.approx(a, rel=1e-6)
+    assert float(contacts.errors.natural.max()) < 1e-8
+    _, v, _, _ = boxes(jnp.asarray(np.pi / 6), mu, nil, FLAT)
+    assert np.linalg.norm(v[-1, :3]) / 5.0 == pytest.approx(3.20586, rel=1e-5)
+
+
+def test_a_block_slides_until_it_stops_and_a_tall_one_topples(boxes):
+    x, v, _, contacts = boxes(jnp.zeros(()), jnp.asarray(0.3), jnp.asarray(2.0), FLAT)
+    # A step of the implicit scheme takes the velocity of its end: v0 h / 2 is missing.
+    assert x[-1, 0] - x[0, 0] + 0.5 * 2.0 * 0.01 == pytest.approx(0.679567, abs=1e-3)
+    np.testing.assert_allclose(v[-1], 0.0, atol=1e-9)
+    # Friction took all the energy, and gave none: the work of each contact's impulse is not positive.
+    work = (contacts.impulse[..., 1:] * contacts.velocity[..., 1:]).sum((1, 2))
+    assert work.max() < 1e-9 and work.sum() < 0
+    tall, critical = jnp.array([0.25, 0.25, 0.5]), np.arctan(0.5)
+    assert np.rad2deg(critical) == pytest.approx(26.565, abs=1e-3)
+    for angle, topples in ((critical - 5e-3, False), (critical + 5e-3, True)):
+        x, *_ = boxes(jnp.asarray(angle), jnp.asarray(1.0), jnp.zeros(()), tall)
+        turned = 2 * np.arccos(np.clip(np.abs(x[:, 3:] @ np.asarray(about_y(jnp.asarray(angle)))), 0, 1)).max()
+        assert (turned > 0.1) == topples and (topples or turned < 1e-6)
+
+
+@pytest.mark.slow
+def test_the_implicit_step_slides_as_the_free_motion_does():
+    scene = box_scene(newton=True)
+    _, v, result, contacts = jax.jit(lambda a: box_run(scene, 0.01, 50, a, jnp.asarray(0.2), 0.0 * a, FLAT))(
+        jnp.asarray(np.pi / 6)
+    )
+    assert (result == jm.RESULTS.successful).all()
+    assert np.linalg.norm(v[-1, :3]) / 0.5 == pytest.approx(3.20586, rel=1e-5)
+    assert np.abs(contacts.gap).min(1).max() < 1e-9
+
+
+def ball_scene(radius=0.1):
+    """A ball of 1 kg."""
+    inertia = 0.4 * radius**2 * np.eye(3)
+    masses = {"mass": jm.mass.RigidMass(("ball", [0]), 1.0, inertia)}
+    system = jm.System({"ball": jm.Rigid3()}, masses=masses, gravity=[0.0, 0.0, -G])
+    state = system.at_rest({"ball": [[0.0, 0.0, radius, 0.0, 0.0, 0.0, 1.0]]})
+    floor = jm.contact.PointContact(("ball", [0]), jm.contact.Plane(), radius=radius, friction=0.3, restitution=0.8)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    return system, state, jm.integrator.FreeMotion(motion, {"floor": floor})
+
+
+@pytest.mark.slow
+def test_a_ball_slides_rolls_and_bounces():
+    system, state, scheme = ball_scene()
+    R = 0.1
+
+    @jax.jit
+    def run(angle, mu, e, v0, height, h):
+        floor = scheme.contacts["floor"]
+        at = jnp.concatenate([jnp.zeros(3), about_y(angle)])
+        floor = eqx.tree_at(lambda f: (f.friction, f.restitution, f.at), floor, (mu, e, at))
+        position = jnp.concatenate([(R + height) * normal(angle), jnp.array([0.0, 0.0, 0.0, 1.0])])[None]
+        velocity = jnp.zeros((1, 6)).at[0, 0].set(v0)
+        start = jm.State({"ball": position}, {"ball": velocity}, state.time)
+        ran = jm.simulate(
+            system, start, eqx.tree_at(lambda i: i.contacts["floor"], scheme, floor), dt=h, steps=4300, throw=False
+        )
+        return ran.position["ball"][:, 0, :3], ran.velocity["ball"][:, 0]
+
+    nil, h = jnp.zeros(()), jnp.asarray(1e-3)
+    _, v = (np.asarray(a) for a in run(nil, jnp.asarray(0.3), nil, jnp.asarray(2.0), nil, h))
+    slip = v[:, 0] - R * v[:, 4]
+    assert np.argmax(np.abs(slip) < 1e-6) * 1e-3 == pytest.approx(0.194165, abs=2e-3)
+    assert v[300, 0] == pytest.approx(10 / 7, rel=1e-6) and np.abs(slip[300:]).max() < 1e-6
+    for mu, rolls in ((0.175, True), (0.155, False)):  # it takes 0.164957
+        _, v = (np.asarray(a) for a in run(jnp.asarray(np.pi / 6), jnp.asarray(mu), nil, nil, nil, h))
+        a = np.linalg.norm(v[1000, :3])
+        assert a == pytest.approx(3.503571 if rolls else G * (0.5 - mu * np.sqrt(0.75)), rel=1e-5)
+    x, v = (np.asarray(a) for a in run(nil, nil, jnp.asarray(0.8), nil, jnp.asarray(1.0), h))
+    z = x[:, 2] - R
+    apexes = [z[i] for i in range(1, len(z) - 1) if z[i] >= z[i - 1] and z[i] > z[i + 1] and z[i] > 0.1]
+    np.testing.assert_allclose(apexes[:3], [0.64, 0.4096, 0.262144], rtol=5e-3)  # of first order in the step
+    assert z.min() > -1e-9
+    assert np.flatnonzero(np.abs(z) > 1e-6).max() * 1e-3 == pytest.approx(4.06371, abs=0.05)
+    np.testing.assert_allclose(v[-1], 0.0, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_equal_balls_exchange_their_velocities_and_derivatives():
+    system = jm.System({"balls": jm.Vec3()}, masses={"mass": jm.mass.UniformMass(("balls", [0, 1]), 1.0)})
+    state = system.at_rest({"balls": [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]})
+    options = {"frames": ("balls", [0, 1]), "owners": [0, 1], "half": True, "radius": 0.4, "restitution": 1.0}
+    balls = jm.contact.PointContact(("balls", [0, 1]), jm.contact.Sphere(0.4), **options)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    scheme = jm.integrator.FreeMotion(motion, {"balls": balls})
+
+    @jax.jit
+    def after(v):
+        start = jm.State(state.position, {"balls": jnp.zeros((2, 3)).at[:, 0].set(v)}, state.time)
+        end = jm.simulate(system, start, scheme, dt=0.01, steps=30).last.velocity["balls"]
+        return end[:, 0]
+
+    v = jnp.array([1.0, -0.5])
+    np.testing.assert_allclose(after(v), v[::-1], atol=1e-9)
+    np.testing.assert_allclose(jax.jit(jax.jacrev(after))(v), [[0.0, 1.0], [1.0, 0.0]], atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_stack_of_ten_boxes_stands():
+    n, half = 10, np.array([0.1, 0.1, 0.05])
+    system = jm.System(
+        {"box": jm.Rigid3(), "corners": jm.Vec3()},
+        mappings={
+            "fixed": jm.mapping.RigidMapping(("box", np.repeat(np.arange(n), 8)), "corners", np.tile(half * CORNERS, (n, 1)))
+        },
+        masses={"mass": jm.mass.RigidMass(("box", np.arange(n)), 1.0, 0.01 * np.eye(3))},
+        gravity=[0.0, 0.0, -G],
+    )
+    frames = np.zeros((n, 7))
+    frames[:, 2], frames[:, 6] = 0.05 + 0.1 * np.arange(n), 1.0
+    state = system.at_rest({"box": frames})
+    near = {"friction": 0.5, "margin": 0.02}
+    corners, owners = ("corners", np.arange(8 * n)), np.repeat(np.arange(n), 8)
+    contacts = {
+        "boxes": jm.contact.PointContact(
+            corners, jm.contact.Box(half), frames=("box", np.arange(n)), owners=owners, capacity=72, **near
+        ),
+        "floor": jm.contact.PointContact(corners, jm.contact.Plane(), capacity=8, **near),
+    }
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    scheme = jm.integrator.FreeMotion(motion, contacts, tolerance=1e-11)
+    run = jax.jit(lambda: jm.simulate(system, state, scheme, dt=0.05, steps=200))()
+    assert np.abs(run.position["box"] - frames).max() < 1e-6  # for ten seconds
+    pushes = np.asarray(run.info.contacts.impulse[-1, :, 0]) / 0.05
+    assert pushes[-8:].sum() == pytest.approx(n * G, rel=1e-8)
+    # By box below: corners of the box above on it, and its own corners under that one.
+    pair = np.asarray(run.info.contacts.pair[-1, :-8])
+    point, frame = owners[pair // n], pair % n
+    for below in range(n - 1):
+        between = np.minimum(point, frame) == below
+        assert pushes[:-8][between].sum() == pytest.approx((n - 1 - below) * G, rel=1e-8)
+
+
+@pytest.mark.slow
+def test_a_conveyor_carries_until_the_spring_is_stronger():
+    """A block of 1 kg on a belt, held by a spring of 100 N/m: first slip at `mu m g / k`."""
+    system = jm.System(
+        {"block": jm.Vec3(), "belt": jm.Vec3()},
+        forces={"spring": jm.force.AnchoredSprings(("block", [0]), 100.0, [[0.0, 0.0, 0.0]])},
+        masses={"m": jm.mass.UniformMass(("block", [0]), 1.0), "belt": jm.mass.UniformMass(("belt", [0]), 1.0)},
+        constraints={
+            "moved": jm.constraint.PrescribedVelocity(("belt", [0]), [[0.0] * 3], [[0.01, 0.0, 0.0]] * 2, [0.0, 1.0])
+        },
+        gravity=[0.0, 0.0, -G],
+    )
+    state = system.at_rest({"block": [[0.0, 0.0, 0.0]], "belt": [[0.0, 0.0, 0.0]]})
+    moving = {"block": state.velocity["block"], "belt": jnp.array([[0.01, 0.0, 0.0]])}
+    state = jm.State(state.position, moving, state.time)
+    belt = jm.contact.PointContact(("block", [0]), jm.contact.Plane(), frames=("belt", [0]), friction=0.3)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    run = jm.simulate(system, state, jm.integrator.FreeMotion(motion, {"belt": belt}), dt=2e-3, steps=2000)
+    slip = np.abs(run.info.contacts.velocity[:, 0, 1]) > 1e-6
+    assert run.position["block"][1:, 0, 0][slip][0] == pytest.approx(0.02943, rel=2e-3)
+    assert not slip[: np.argmax(slip)].any()
+
+
+def soft_scene(newton=False, **options):
+    """A soft block on a floor, pushed along it by its weight."""
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 0.5))
+    solid = jm.force.TetrahedronFEM.from_mesh("solid", mesh, jm.material.NeoHookean(young=1e3, poisson=0.3))
+    masses = {"mass": jm.mass.DiagonalMass.from_mesh("solid", mesh, 1.0)}
+    system = jm.System({"solid": jm.Vec3()}, forces={"elastic": solid}, masses=masses, gravity=[1.0, 0.3, -G])
+    state = system.at_rest({"solid": mesh.points})
+    foot = mesh.nodes_where(lambda x: x[:, 2] == 0.0)
+    floor = jm.contact.PointContact(("solid", foot), jm.contact.Plane(), friction=0.3)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=newton, rtol=1e-12)
+    return system, state, jm.integrator.FreeMotion(motion, {"floor": floor}, tolerance=1e-12, **options)
+
+
+def soft_run(scene, x):
+    """Of friction, Young's modulus, velocity along the floor and its height."""
+    system, state, scheme = scene
+    system = eqx.tree_at(lambda s: s.forces["elastic"].material.young, system, 1e3 * x[1])
+    floor = scheme.contacts["floor"]
+    floor = eqx.tree_at(lambda f: (f.friction, f.at), floor, (x[0], floor.at.at[2].set(x[3])))
+    scheme = eqx.tree_at(lambda i: i.contacts["floor"], scheme, floor)
+    state = eqx.tree_at(lambda s: s.velocity, state, {"solid": state.velocity["solid"].at[:, 0].set(x[2])})
+    end = jm.simulate(system, state, scheme, dt=0.02, steps=3).last.position["solid"]
+    return jnp.sum(end[:, 0]) + jnp.sum(end[:, 2] ** 2)
+
+
+X = jnp.array([0.3, 1.0, 0.5, 1e-3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("newton", [False, True])
+def test_gradients_of_a_sliding_deformable(newton):
+    scene = soft_scene(newton, kappa=1e-2)
+    value = jax.jit(lambda x: soft_run(scene, x))
+    gradient = jax.jit(jax.grad(value))(X)
+    scale = np.abs(gradient).max()
+    np.testing.assert_allclose(gradient, differences(value, X), rtol=0, atol=FINITE_DIFFERENCE * scale)
+    if not newton:
+        forward = jax.jit(jax.jacfwd(value))(X)
+        np.testing.assert_allclose(forward, gradient, rtol=TWO_MODES, atol=TWO_MODES * scale)
+        batch = jax.jit(jax.vmap(value))(jnp.stack([X, 1.1 * X]))
+        np.testing.assert_allclose(batch, [value(X), value(1.1 * X)], rtol=RECOMPILED)
+
+
+@pytest.mark.slow
+def test_what_stands_for_the_inverse():
+    """All corrections keep the block out of the floor; with the matrix of this very state, precomputed is full."""
+    system, state, scheme = soft_scene()
+    ends = {}
+    for name in ("full", "uncoupled", "precomputed"):
+        one = eqx.tree_at(lambda i: i.contacts, scheme, scheme.contacts)
+        if name == "uncoupled":
+            one = jm.integrator.FreeMotion(scheme.motion, scheme.contacts, correction="uncoupled")
+        if name == "precomputed":
+            one = scheme.precompute(system, state, 0.02)
+        end, _, info = one.step(system, state, None, 0.02)
+        ends[name] = np.asarray(end.position["solid"])
+        assert ends[name][:, 2].min() > -1e-9 and float(info.contacts.errors.natural) < 1e-8
+    np.testing.assert_allclose(ends["precomputed"], ends["full"], atol=1e-9)
+    assert np.abs(ends["uncoupled"] - ends["full"]).max() > 1e-6
+
+
+@pytest.mark.slow
+def test_capacity_and_depth_are_reported():
+    system, state, scheme = box_scene()
+    low = eqx.tree_at(lambda s: s.position, state, {"box": state.position["box"].at[0, 2].set(0.7)})
+    floor = jm.contact.PointContact(("corners", range(8)), jm.contact.Plane(), capacity=2, margin=0.5)
+    full = jm.integrator.FreeMotion(scheme.motion, {"floor": floor})
+    with pytest.raises(jm.FailedComputation, match="capacity="):
+        full.step(system, low, None, 0.01)
+    floor = jm.contact.PointContact(("corners", range(8)), jm.contact.Plane(), depth=0.1)
+    deep = jm.integrator.FreeMotion(scheme.motion, {"floor": floor})
+    _, _, info = deep.step(system, low, None, 0.01, throw=False)
+    assert info.result == jm.RESULTS.interpenetration
+    with pytest.raises(ValueError, match="no state 'corner'"):
+        wrong = jm.contact.PointContact(("corner", [0]), jm.contact.Plane())
+        jm.integrator.FreeMotion(scheme.motion, {"floor": wrong}).step(system, low, None, 0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nearest", [None, 4])
+def test_a_ball_of_points_lies_on_a_soft_sheet(nearest):
+    """Deformable on deformable: nothing passes, forces are opposite, and the host finds what JAX finds."""
+    below = jm.mesh.box_mesh(cells=(2, 2, 1), size=(1.0, 1.0, 0.3))
+    skin, _ = jm.mesh.boundary_faces(below)
+    top = skin[(np.asarray(below.points)[skin][:, :, 2] > 0.29).all(1)]
+    solid = jm.force.TetrahedronFEM.from_mesh("below", below, jm.material.NeoHookean(young=2e3, poisson=0.3))
+    masses = {
+        "below": jm.mass.DiagonalMass.from_mesh("below", below, 1.0),
+        "above": jm.mass.UniformMass(("above", [0, 1, 2]), 0.1),
+    }
+    system = jm.System(
+        {"below": jm.Vec3(), "above": jm.Vec3()},
+        forces={"solid": solid},
+        masses=masses,
+        constraints={"foot": jm.constraint.Fixed(("below", below.nodes_where(lambda x: x[:, 2] == 0.0)))},
+        gravity=[0.0, 0.0, -G],
+    )
+    above = np.array([[0.3, 0.3, 0.35], [0.7, 0.4, 0.34], [0.5, 0.8, 0.36]])
+    state = system.at_rest({"below": below.points, "above": above})
+    contact = jm.contact.SurfaceContact(("above", [0, 1, 2]), ("below", top), friction=0.4, radius=0.02, nearest=nearest)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    scheme = jm.integrator.FreeMotion(motion, {"skin": contact})
+    run = jm.simulate(system, state, scheme, dt=0.01, steps=60)
+    x = jm.kinematics(system, run.last)
+    assert np.abs(contact.gaps(x)).max() < 1e-3  # they lie on it, to second order in the last motion
+    np.testing.assert_allclose(run.info.contacts.impulse[-1, :, 0].sum() / 0.01, 0.3 * G, rtol=0.05)
+
+
+@pytest.mark.slow
+def test_a_rope_around_a_bollard_holds():
+    """The capstan: half a turn with `mu = 0.3` holds `exp(0.3 pi) = 2.56633` times the force at its end, and no more."""
+    n, mu = 25, 0.3
+    angle = np.linspace(0.0, np.pi, n)
+    points = np.stack([np.cos(angle), np.sin(angle), np.zeros(n)], axis=1)
+    chord = 2 * np.sin(0.5 * np.pi / (n - 1))
+    system = jm.System(
+        {"rope": jm.Vec3()},
+        forces={
+            "rope": jm.force.Springs((("rope", np.arange(n - 1)), ("rope", np.arange(1, n))), 2e4, chord),
+            "ends": jm.force.ConstantForce(("rope", [0, n - 1]), [[0.0, -1.0, 0.0], [0.0, -1.0, 0.0]]),
+        },
+        masses={"mass": jm.mass.UniformMass(("rope", np.arange(n)), 0.01)},
+    )
+    state = system.at_rest({"rope": points})
+    bollard = jm.contact.PointContact(("rope", np.arange(n)), jm.contact.Capsule(1.0, 1.0), friction=mu)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    scheme = jm.integrator.FreeMotion(motion, {"bollard": bollard})
+
+    @jax.jit
+    def speed(ratio):
+        pulled = jnp.array([[0.0, -1.0, 0.0], [0.0, -1.0, 0.0]]).at[1].multiply(ratio)
+        loaded = eqx.tree_at(lambda s: s.forces["ends"].force, system, pulled)
+        return -jm.simulate(loaded, state, scheme, dt=0.01, steps=60).last.velocity["rope"][-1, 1]
+
+    # Of a polygon, each of the n - 2 turns and two halves at the ends: (1 + mu tan(d / 2)) / (1 - mu tan(d / 2)).
+    limit = np.exp(mu * np.pi)
+    assert limit == pytest.approx(2.56633, rel=1e-5)
+    assert abs(float(speed(0.97 * limit))) < 1e-6 < 1e-2 < float(speed(1.03 * limit))
