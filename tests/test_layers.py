@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "jaxmech"
 # The table of CONTRIBUTING.md.
 FLOORS = (
     ("_runtime",),
-    ("_math", "_llvm", "_codegen/scalarize", "_linear_solver/base"),
+    ("_math", "_llvm", "_codegen/scalarize", "_linear_solver/base", "_sofa/read"),
     ("_mesh", "_codegen/program", "_linear_solver/dense"),
     ("_codegen/llvm",),
     ("_codegen",),
@@ -20,9 +20,9 @@ FLOORS = (
     ("_model", "_linear_solver/krylov"),
     ("_assembly", "_linear_solver"),
     ("_linear_system", "_linear_solver/eigen"),
-    ("_solve",),
-    ("_integrator", "viz"),
-    ("_integrator/implicit", "_integrator/explicit", "_integrator/trajectory"),
+    ("_solve", "_integrator"),
+    ("_integrator/implicit", "_integrator/explicit", "_integrator/trajectory", "_sofa/numerics", "viz"),
+    ("_sofa",),
     (".",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
@@ -30,7 +30,7 @@ FAMILIES = {"_material", "_mass", "_mapping", "_constraint", "_forcefield"}
 # Beside what the floors allow: a solid is made of a material.
 SIBLINGS = {("_forcefield", "_material")}
 # Only what has cells reads a mesh; linear solvers have never heard of mechanics.
-MESH_READERS = {"_forcefield", "_mass", "_mapping", "viz", "."}
+MESH_READERS = {"_forcefield", "_mass", "_mapping", "_sofa/numerics", "viz", "."}
 MECHANICS = {"_scene", "_model", "_assembly", "_linear_system", *FAMILIES}
 MOST_ROOMS, MOST_FLOORS, MOST_LINES = 25, 15, 270
 
