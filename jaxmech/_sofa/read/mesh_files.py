@@ -104,7 +104,8 @@ def read_obj(content: bytes, path: Path, error) -> Topology:
     words = _Words(content, path, error)
     position: list[list[float]] = []
     faces: dict[str, list[list[int]]] = {"triangles": [], "quads": []}
-    for words.at, line in enumerate(words.lines, start=1):
+    for number, line in enumerate(words.lines, start=1):
+        words.at = number
         if line[:1] == ["v"]:
             position.append(words.reals(line[1:], 3))
         elif line[:1] in (["f"], ["l"]):

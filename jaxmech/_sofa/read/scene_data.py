@@ -16,8 +16,10 @@ from .transform import moved, placed
 
 LOADERS = ("MeshGmshLoader", "MeshOBJLoader", "MeshVTKLoader", "MeshSTLLoader", "MeshOffLoader", "StringMeshCreator")
 GRIDS = ("RegularGridTopology", "RegularGrid")
-CONTAINERS = ("MeshTopology", "Mesh", "PointSetTopologyContainer", "EdgeSetTopologyContainer", "TriangleSetTopologyContainer")
-CONTAINERS += ("QuadSetTopologyContainer", "TetrahedronSetTopologyContainer", "HexahedronSetTopologyContainer")
+CONTAINERS = ("MeshTopology", "Mesh")
+CONTAINERS += tuple(
+    f"{kind}SetTopologyContainer" for kind in ("Point", "Edge", "Triangle", "Quad", "Tetrahedron", "Hexahedron")
+)
 MAPPINGS: dict[str, Callable[..., Topology]] = {
     "Hexa2TetraTopologicalMapping": cut_into_tetrahedra,
     "Tetra2TriangleTopologicalMapping": outer_triangles,

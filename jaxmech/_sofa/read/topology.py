@@ -59,11 +59,10 @@ def grid(counts: tuple[int, int, int], low: np.ndarray, high: np.ndarray) -> Top
     position = low + steps * places
     long = [axis for axis in range(3) if counts[axis] > 1]
     strides = np.cumprod([1, *counts[:2]])
-    ring = {1: ((0,), (1,)), 2: ((0, 0), (1, 0), (1, 1), (0, 1)), 0: ()}.get(len(long))
-    corners = (*((a, b, 0) for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))), *((a, b, 1) for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))))
-    ring = corners if len(long) == 3 else ring
+    ring = [(0, 0), (1, 0), (1, 1), (0, 1)]
+    corners = {3: [(*c, k) for k in (0, 1) for c in ring], 2: ring, 1: [(0,), (1,)], 0: []}[len(long)]
     first = np.flatnonzero((places[:, long] < np.asarray(counts)[long] - 1).all(1)) if long else np.zeros(0, int)
-    offsets = np.array([sum(step * strides[axis] for step, axis in zip(c, long, strict=True)) for c in ring or ()], np.int64)
+    offsets = np.array([sum(step * strides[axis] for step, axis in zip(c, long, strict=True)) for c in corners], np.int64)
     made = {3: "hexahedra", 2: "quads", 1: "edges"}.get(len(long))
     made = {made: first[:, None] + offsets} if made else {}
     return Topology(position, lattice=counts, **made)
