@@ -26,7 +26,6 @@ from ..._model.terms import Factors
 from ..._runtime.argument_checks import check_flags
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
-from ..._scene.dof import Rigid3
 from ..._scene.parameter import as_array
 from ..._solve.linear_outcome import ended, outcome
 from ..._solve.linear_problem import LinearProblem
@@ -133,17 +132,9 @@ def _damping_products(linear_system: AbstractLinearSystem, system: System, state
 
 def _moved(scheme: SofaEuler, system: System, state: State, h: Array, dv: Fields) -> State:
     v = dv if scheme.first_order else {s: state.velocity[s] + a for s, a in dv.items()}
-    d = {s: _turned(h * a) if isinstance(system.dofs[s], Rigid3) else h * a for s, a in v.items()}
+    d = {s: h * a for s, a in v.items()}
     v = {s: a * jnp.exp(-h * scheme.velocity_damping) for s, a in v.items()}
     return accepted(system, state, displaced(system, state, d, v, h), h)
-
-
-def _turned(d: Array) -> Array:
-    """The displacements of frames of which `retract` makes SOFA's `q + w q / 2`, normalised: by `2 atan(|w| / 2)`."""
-    square = jnp.sum(d[:, 3:] ** 2, axis=1, keepdims=True)
-    turns = square > 0
-    length = jnp.sqrt(jnp.where(turns, square, 1.0))
-    return d.at[:, 3:].multiply(jnp.where(turns, 2 * jnp.arctan(length / 2) / length, 1.0))
 
 
 @compiled

@@ -54,7 +54,7 @@ class FastBendingSprings(AbstractEnergyForceField):
     """`E = lambda/2 |sum_i a_i x_i|^2` over the two triangles at an edge: a bending that is linear in positions.
 
     `on=(state, (a, b, c, d))`: the nodes across the edge, and those of it. `a_i` from the rest shape, and
-    `lambda = 2/3 (ha + hb) / (ha hb)^2 l^3 k`, `ha`, `hb` the heights and `l` the length of the edge [m];
+    `lambda = 2/3 (ha + hb) / (ha hb)^2 l k`, `ha`, `hb` the heights and `l` the length of the edge [m];
     `bending_stiffness` `k` [N m].
     Source: P. Volino and N. Magnenat-Thalmann, "Simple linear bending stiffness in particle systems", SCA 2006,
     doi:10.2312/SCA/SCA06/101-105.
@@ -71,6 +71,6 @@ class FastBendingSprings(AbstractEnergyForceField):
         alpha = jnp.stack([nb / (na + nb), na / (na + nb), -nd / (nc + nd), -nc / (nc + nd)])
         length = jnp.sqrt((c - d) @ (c - d))
         ha, hb = na / length, nb / length
-        factor = 2 / 3 * (ha + hb) / (ha * hb) ** 2 * length**3 * self.bending_stiffness
+        factor = 2 / 3 * (ha + hb) / (ha * hb) ** 2 * length * self.bending_stiffness
         bent = alpha @ x
         return 0.5 * factor * (bent @ bent)
