@@ -25,8 +25,8 @@ def _solid(build: PartBuilder, part: Component, kind: str, cells: np.ndarray, me
     rotation = {"svd": "polar", "none": "small"}.get(method, method)
     field = CorotationalCells((state, cells), rest, young, poisson, kind, rotation, build.sofa)
     build.forces[name] = field
-    build.parameter(part, "youngModulus", lambda s: s.forces[name].young)
-    build.parameter(part, "poissonRatio", lambda s: s.forces[name].poisson)
+    build.parameter(part, "youngModulus", "forces", "young")
+    build.parameter(part, "poissonRatio", "forces", "poisson")
     remarks = [_SVD] if method == "svd" else []
     return "; ".join(remarks + ([_FROZEN] if build.sofa and rotation != "small" else []))
 
@@ -103,8 +103,8 @@ def membrane(build: PartBuilder, part: Component) -> str:
     young, poisson = part.real("youngModulus", 1000.0), part.real("poissonRatio", 0.45)
     cells = build.topology_of(part, state, "triangles").triangles
     build.forces[name] = MembraneTriangles((state, cells), build.rest[state], young, poisson, build.sofa)
-    build.parameter(part, "youngModulus", lambda s: s.forces[name].young)
-    build.parameter(part, "poissonRatio", lambda s: s.forces[name].poisson)
+    build.parameter(part, "youngModulus", "forces", "young")
+    build.parameter(part, "poissonRatio", "forces", "poisson")
     return _FROZEN if build.sofa else ""
 
 
@@ -112,7 +112,7 @@ def _rayleigh(build: PartBuilder, part: Component) -> None:
     factor = part.real("rayleighStiffness", 0.0)
     if factor:
         build.rayleigh[named(part.object)] = factor
-        build.parameter(part, "rayleighStiffness", partial(lambda name, s: s.rayleigh[name], named(part.object)))
+        build.parameter(part, "rayleighStiffness", "rayleigh")
 
 
 ELEMENTS = {

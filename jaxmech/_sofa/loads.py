@@ -34,7 +34,7 @@ def constant_force(build: PartBuilder, part: Component) -> str:
         raise part.error("torques are not translated yet")
     build.forces[name] = ConstantForce((state, nodes), each[..., :3] if width == 6 else each)
     if total is None:
-        build.parameter(part, "forces", lambda s: s.forces[name].force)
+        build.parameter(part, "forces", "forces", "force")
     return ""
 
 
@@ -51,7 +51,7 @@ def triangle_pressure(build: PartBuilder, part: Component) -> str:
     if not len(chosen) or chosen.min() < 0 or chosen.max() >= len(triangles):
         raise part.error(f"triangleList must name triangles below {len(triangles)}, got {chosen.tolist()[:5]}")
     build.forces[name] = Traction((state, triangles[chosen]), build.rest[state], load)
-    build.parameter(part, "pressure", lambda s: s.forces[name].traction)
+    build.parameter(part, "pressure", "forces", "traction")
     return ""
 
 
@@ -81,7 +81,7 @@ def plane(build: PartBuilder, part: Component) -> str:
     normal = normal / np.linalg.norm(normal)
     nodes = np.arange(len(build.position[state]))
     build.forces[name] = PenaltyPlane((state, nodes), normal * distance, normal, stiffness, damping or None)
-    build.parameter(part, "stiffness", lambda s: s.forces[name].stiffness)
+    build.parameter(part, "stiffness", "forces", "stiffness")
     build.implicit_damping |= bool(damping)
     return ""
 
@@ -92,7 +92,7 @@ def velocity_damping(build: PartBuilder, part: Component) -> str:
     factor, implicit = part.real("dampingCoefficient", 0.1), part.flag("implicit", False)
     part.neutral(rayleighStiffness=0.0)
     build.forces[name] = VelocityDamping((state, np.arange(len(build.position[state]))), factor)
-    build.parameter(part, "dampingCoefficient", lambda s: s.forces[name].coefficient)
+    build.parameter(part, "dampingCoefficient", "forces", "coefficient")
     build.implicit_damping |= implicit
     return ""
 

@@ -1,6 +1,5 @@
 """Masses."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from .._mass.diagonal import DiagonalMass
 from .._mass.uniform import UniformMass
 from .._mesh.mesh import Mesh
 from .numerics.edge_mass import VertexEdgeMass
-from .part_builder import PartBuilder, named
+from .part_builder import Leaf, PartBuilder, named
 from .read.component import Component
 
 SINGULAR = {
@@ -36,7 +35,7 @@ def uniform_mass(build: PartBuilder, part: Component) -> str:
     _positive(part, "vertexMass" if one is not None else "totalMass", mass)
     build.masses[name] = UniformMass((state, nodes), mass)
     if one is not None:
-        build.parameter(part, "vertexMass", lambda s: s.masses[name].mass)
+        build.parameter(part, "vertexMass", "masses", "mass")
     return "" if part.object.data.keys() & {"vertexMass", "totalMass"} else "totalMass is 1, SOFA's default"
 
 
@@ -52,7 +51,7 @@ def diagonal_mass(build: PartBuilder, part: Component) -> str:
         if len(masses) != count:
             raise part.error(f"vertexMass has {len(masses)} entries, expected {count}")
         build.masses[name] = DiagonalMass((state, np.arange(count)), masses)
-        build.parameter(part, "vertexMass", lambda s: s.masses[name].mass)
+        build.parameter(part, "vertexMass", "masses", "mass")
         return ""
     mesh, density = _density(build, part, state)
     build.masses[name] = DiagonalMass.from_mesh(state, mesh, density)
@@ -71,7 +70,7 @@ def vertex_edge_mass(build: PartBuilder, part: Component) -> str:
         build.masses[name] = DiagonalMass.from_mesh(state, mesh, density)
         return "lumped"
     build.masses[name] = VertexEdgeMass((state, mesh.cells), build.rest[state], density, mesh.kind)
-    build.parameter(part, "massDensity", lambda s: s.masses[name].density)
+    build.parameter(part, "massDensity", "masses", "density")
     simplex = mesh.kind not in ("quad", "hexahedron")
     return "the consistent mass" if simplex else "SOFA's of vertices and edges, which is not the consistent one"
 
@@ -94,7 +93,7 @@ def consistent_mass(build: PartBuilder, part: Component) -> str:
     _rayleigh(build, part)
     cells = getattr(build.topology_of(part, state, plural), plural)
     build.masses[name] = ConsistentMass((state, cells), build.rest[state], float(values[0]), kind)
-    build.parameters[given[0].path, "property"] = lambda s: s.masses[name].density
+    build.parameters[given[0].path, "property"] = Leaf("masses", name, "density")
     return ""
 
 
@@ -122,7 +121,7 @@ def _rayleigh(build: PartBuilder, part: Component) -> None:
     factor = part.real("rayleighMass", 0.0)
     if factor:
         build.rayleigh[named(part.object)] = factor
-        build.parameter(part, "rayleighMass", partial(lambda name, s: s.rayleigh[name], named(part.object)))
+        build.parameter(part, "rayleighMass", "rayleigh")
 
 
 MASSES = {

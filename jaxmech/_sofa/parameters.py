@@ -1,24 +1,22 @@
 """Numbers of a scene by their path in SOFA, and back into its file."""
 
 import difflib
-from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .._model.system import System
-from .part_builder import Selector
+from .part_builder import Leaf
 from .read.graph import SceneNode, SceneObject
 from .read.scene_error import SceneError, shown
 from .read.values import written
 from .read.xml_edit import with_attributes
 
-Parameters = dict[tuple[str, str], Selector]
+Parameters = dict[tuple[str, str], Leaf]
 
 
-def leaf_of(parameters: Parameters, path: str, root: SceneNode) -> Callable[[System], Any]:
+def leaf_of(parameters: Parameters, path: str, root: SceneNode) -> Leaf:
     """The selector of `@/node/name.data`."""
     head, _, data = path.rpartition(".")
     key = (head if head.startswith("@") else f"@{head}", data)
@@ -37,10 +35,7 @@ def replaced_in_file(
     edits: dict[int, dict[str, str]] = {}
     changed: dict[str, str] = {}
     for (owner, data), leaf in parameters.items():
-        try:
-            old, new = np.asarray(leaf(before)), np.asarray(leaf(after))
-        except AttributeError:
-            continue  # of the integrator
+        old, new = np.asarray(leaf(before)), np.asarray(leaf(after))
         if old.shape == new.shape and np.array_equal(old, new):
             continue
         number = _place(root, objects, owner, data)

@@ -1,7 +1,6 @@
 """What the translators of components fill: the states, forces, masses, mappings and constraints of one system."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +14,18 @@ from .read.topology import Topology
 
 _DOFS = {"Vec1": Vec1, "Vec2": Vec2, "Vec3": Vec3, "Rigid2": Rigid2, "Rigid3": Rigid3}
 
-Selector = Callable[[System], Any]
+
+class Leaf(NamedTuple):
+    """Where in a system a number of the scene is: a function of the system, which `equinox.tree_at` takes."""
+
+    group: str
+    component: str = ""
+    field: str = ""
+
+    def __call__(self, system: System) -> Any:
+        found = getattr(system, self.group)
+        found = found[self.component] if self.component else found
+        return getattr(found, self.field) if self.field else found
 
 
 def named(object: SceneObject) -> str:
@@ -37,12 +47,12 @@ class PartBuilder:
         self.mappings: dict[str, Any] = {}
         self.constraints: dict[str, Any] = {}
         self.rayleigh: dict[str, float] = {}
-        self.parameters: dict[tuple[str, str], Selector] = {}
+        self.parameters: dict[tuple[str, str], Leaf] = {}
         self.implicit_damping = False
 
-    def parameter(self, part: Component, data: str, leaf: Selector) -> None:
+    def parameter(self, part: Component, data: str, group: str, field: str = "") -> None:
         """Say where in the system a number of the scene is."""
-        self.parameters[part.object.path, data] = leaf
+        self.parameters[part.object.path, data] = Leaf(group, named(part.object), field)
 
     def add_state(self, state: SceneObject, x: dict[str, np.ndarray], *, mapped: bool = False) -> None:
         """A state with its positions."""

@@ -1,6 +1,6 @@
 """What `load` and `record` give: a scene of SOFA, and what it is in jaxmech."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from .._integrator.base import AbstractIntegrator
 from .._model.system import State, System
 from .._runtime.argument_checks import check_choice
+from .controllers import control_of
 from .parameters import leaf_of, replaced_in_file
 from .read.graph import SceneNode
 from .read.scene_data import SceneData
@@ -45,13 +46,14 @@ class SceneGraph:
         assert jnp.allclose(run.last.position["ball"], jnp.array([[0.0, -5.0, 0.0]]), atol=1e-5)  # g t^2 / 2 [m]
     """
 
-    def __init__(self, root: SceneNode, files: SceneFiles, solver: str = "sofa"):
+    def __init__(self, root: SceneNode, files: SceneFiles, solver: str = "sofa", changes: Sequence[Mapping[str, str]] = ()):
         check_choice("SceneGraph", "solver", solver, SOLVERS)
-        self.root, self.solver, self._data = root, solver, SceneData(root, files)
+        self.changes = tuple(changes)  # what the controllers of a script wrote in each step
+        self.root, self.solver, self.data = root, solver, SceneData(root, files)
 
     @cached_property
     def _translation(self) -> tuple[list[Part], Report]:
-        return translated(self.root, self._data, self.solver)
+        return translated(self.root, self.data, self.solver)
 
     @property
     def report(self) -> Report:
@@ -113,6 +115,13 @@ class SceneGraph:
         """
         chosen = self.part(part)
         return replaced_in_file(self.root, chosen.parameters, chosen.system, system, path)
+
+    def control(self, part: str | None = None) -> Callable[[Any, State, Any], Any] | None:
+        """What the controllers of a recorded script write in each step, as `simulate(..., control=...)` takes it.
+
+        None where there is nothing to write. Raises `SceneError` for data that are no number of the system.
+        """
+        return control_of(self.changes, self.part(part), self.root)
 
     def __str__(self) -> str:
         return "\n".join([f"[{self.root.name}]", *self.root.tree()])

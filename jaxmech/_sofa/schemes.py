@@ -102,8 +102,6 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
     first, trapezoidal = part.flag("firstOrder", False), part.flag("trapezoidalScheme", False)
     part.neutral(solveConstraint=False)
     part.ignored("threadSafeVisitor", "computeResidual", "residual", "parallelODESolving")
-    build.parameters[part.object.path, "rayleighStiffness"] = lambda i: i.rayleigh_stiffness  # of the integrator
-    build.parameters[part.object.path, "rayleighMass"] = lambda i: i.rayleigh_mass
     if build.sofa or first:
 
         def sofa(system: System, state: State) -> AbstractIntegrator:

@@ -15,7 +15,7 @@ from .read.component import Component
 def _springs(build: PartBuilder, part: Component, state: str, pairs: np.ndarray, k: Any, c: Any, length: Any) -> str:
     name, ends = named(part.object), ((state, pairs[:, 0]), (state, pairs[:, 1]))
     damped = bool(np.any(np.asarray(c) != 0))
-    build.parameter(part, "stiffness", lambda s: s.forces[name].stiffness)
+    build.parameter(part, "stiffness", "forces", "stiffness")
     if build.sofa:
         build.forces[name] = LinearisedSprings(ends, k, c, length)
         return "their damping is in no matrix, as in SOFA" if damped else ""
@@ -83,7 +83,7 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
     if other is not None:
         raise part.error("external_rest_shape is not translated yet")
     build.forces[name] = AnchoredSprings((state, nodes), stiffness, build.rest[state][nodes])
-    build.parameter(part, "stiffness", lambda s: s.forces[name].stiffness)
+    build.parameter(part, "stiffness", "forces", "stiffness")
     return ""
 
 
@@ -102,7 +102,7 @@ def bending_springs(build: PartBuilder, part: Component) -> str:
     if not stencils:
         raise part.error("no two triangles of its topology share an edge")
     build.forces[name] = FastBendingSprings((state, np.array(stencils)), build.rest[state], stiffness)
-    build.parameter(part, "bendingStiffness", lambda s: s.forces[name].bending_stiffness)
+    build.parameter(part, "bendingStiffness", "forces", "bending_stiffness")
     return ""
 
 

@@ -15,7 +15,7 @@ from .elements import ELEMENTS
 from .loads import CONSTRAINTS, LOADS
 from .mappings import MAPPINGS, mapping
 from .masses import MASSES
-from .part_builder import PartBuilder, Selector
+from .part_builder import Leaf, PartBuilder
 from .read.component import Component
 from .read.graph import SceneNode, SceneObject
 from .read.scene_data import GRIDS, LOADERS, STATES, SceneData
@@ -47,7 +47,7 @@ class Part:
     state: State
     integrator: AbstractIntegrator
     dt: float
-    parameters: dict[tuple[str, str], Selector]
+    parameters: dict[tuple[str, str], Leaf]
 
 
 def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part], Report]:
@@ -88,17 +88,7 @@ def _part(
     others = [o for o in within if o is not ode and (o.kind in SCHEMES or o.kind in OTHER_SCHEMES)]
     mapped = _mapped_states(build.data, within)
 
-    def translate(object: SceneObject, how: Callable[[], str]) -> None:
-        seen.add(object)
-        try:
-            remark = how()
-        except SceneError as problem:
-            report.add(object, "refused", problem.args[0])
-        except (ValueError, TypeError) as problem:
-            report.add(object, "refused", str(object.error(str(problem))))
-        else:
-            report.add(object, "equal" if build.sofa else "equivalent", remark)
-
+    translate = partial(_translate, build, report, seen)
     if others:
         report.add(others[0], "refused", str(others[0].error(f"stands below another time integrator, {ode.path}")))
         return None
@@ -123,6 +113,21 @@ def _part(
     except (ValueError, TypeError) as problem:
         report.add(ode, "refused", str(ode.error(str(problem))))
         return None
+
+
+def _translate(
+    build: PartBuilder, report: Report, seen: set[SceneObject], object: SceneObject, how: Callable[[], str]
+) -> None:
+    """Translate a component, and report what became of it."""
+    seen.add(object)
+    try:
+        remark = how()
+    except SceneError as problem:
+        report.add(object, "refused", str(problem))
+    except (ValueError, TypeError) as problem:
+        report.add(object, "refused", str(object.error(str(problem))))
+    else:
+        report.add(object, "equal" if build.sofa else "equivalent", remark)
 
 
 def _state(build: PartBuilder, object: SceneObject) -> str:
@@ -201,7 +206,7 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
             raise ode.error("velocity has another size than position")
         state = dataclasses.replace(state, velocity=velocity)
     if heavy:
-        build.parameters["@/", "gravity"] = lambda s: s.gravity
+        build.parameters["@/", "gravity"] = Leaf("gravity")
     name = ode.node.path.removeprefix("@/") or ode.node.name
     return Part(name, system, state, make(system, state), dt, build.parameters)
 
