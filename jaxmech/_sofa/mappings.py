@@ -15,9 +15,9 @@ from .._mesh.mesh import Mesh
 from .masses import SINGULAR
 from .part_builder import PartBuilder, named
 from .read.component import Component
+from .read.coordinates import coordinates
 from .read.graph import SceneObject
-from .read.links import of_kind_upward
-from .read.scene_data import STATES, coordinates
+from .read.links import STATES, of_kind_upward
 
 Maker = Callable[[PartBuilder, Component, str, SceneObject], tuple[AbstractMapping, np.ndarray]]
 

@@ -69,6 +69,10 @@ def vertex_edge_mass(build: PartBuilder, part: Component) -> str:
     if lumped:
         build.masses[name] = DiagonalMass.from_mesh(state, mesh, density)
         return "lumped"
+    if not build.sofa:
+        build.masses[name] = ConsistentMass((state, mesh.cells), build.rest[state], density, mesh.kind)
+        build.parameter(part, "massDensity", "masses", "density")
+        return "the consistent mass"
     build.masses[name] = VertexEdgeMass((state, mesh.cells), build.rest[state], density, mesh.kind)
     build.parameter(part, "massDensity", "masses", "density")
     simplex = mesh.kind not in ("quad", "hexahedron")

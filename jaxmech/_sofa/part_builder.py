@@ -8,8 +8,8 @@ from .._model.system import System
 from .._scene.dof import AbstractDof, Rigid2, Rigid3, Vec1, Vec2, Vec3
 from .read.component import Component
 from .read.graph import SceneNode, SceneObject
-from .read.links import of_kind_upward
-from .read.scene_data import STATES, SceneData
+from .read.links import STATES, of_kind_upward
+from .read.scene_data import SceneData
 from .read.topology import Topology
 
 _DOFS = {"Vec1": Vec1, "Vec2": Vec2, "Vec3": Vec3, "Rigid2": Rigid2, "Rigid3": Rigid3}

@@ -5,14 +5,13 @@ from typing import Any
 
 from .._integrator.base import AbstractIntegrator
 from .._integrator.explicit.rk4 import RK4
-from .._integrator.explicit.symplectic_euler import SymplecticEuler
 from .._integrator.implicit.implicit_euler import ImplicitEuler
 from .._integrator.implicit.trapezoid import Trapezoid
 from .._linear_solver.sparse.sparse_direct import SparseDirect
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.system import State, System
 from .._model.terms import Terms
-from .forward_euler import ForwardEuler
+from .numerics.euler_explicit import SofaExplicitEuler
 from .numerics.euler_implicit import SofaEuler
 from .numerics.unconverged_solvers import (
     AbstractStepSolver,
@@ -127,8 +126,12 @@ def euler_explicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
     del build, solver
     symplectic = part.flag("symplectic", True)
     part.ignored("threadSafeVisitor", "linearSolver")
-    scheme = SymplecticEuler if symplectic else ForwardEuler
-    return lambda system, state: scheme(check_step=False), ""
+
+    def make(system: System, state: State) -> AbstractIntegrator:
+        terms = Terms(stiffness=False, damping=False, symmetric=True)
+        return SofaExplicitEuler(MatrixLinearSystem.build(system, state, terms), Direct(SparseDirect()), symplectic)
+
+    return make, ""
 
 
 def runge_kutta_4(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:

@@ -18,7 +18,8 @@ from .masses import MASSES
 from .part_builder import Leaf, PartBuilder
 from .read.component import Component
 from .read.graph import SceneNode, SceneObject
-from .read.scene_data import GRIDS, LOADERS, STATES, SceneData
+from .read.links import STATES
+from .read.scene_data import GRIDS, LOADERS, SceneData
 from .read.scene_data import MAPPINGS as TOPOLOGICAL
 from .read.scene_error import SceneError
 from .report import Report

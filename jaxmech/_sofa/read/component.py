@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,18 +11,21 @@ from .graph import SceneObject
 from .links import is_link, linked, linked_data
 from .scene_error import SceneError, shown
 
-if TYPE_CHECKING:
-    from .scene_data import SceneData
-
 # Of every component of SOFA: what it is called, what it prints and draws. None of it is mechanics.
 EVERYWHERE = {"name", "template", "printLog", "tags", "bbox", "listening", "componentState", "help", "src"}
 DRAWING = ("show", "draw", "display", "color", "arrowSize", "isToPrint", "graph", "listenMouse")
 
 
+class LinkedData(Protocol):
+    """What a link leads to, as numbers (`SceneData`)."""
+
+    def linked(self, owner: SceneObject, name: str, text: str) -> np.ndarray: ...
+
+
 class Component:
     """Reads the data of an object; `done` refuses what was not asked for."""
 
-    def __init__(self, data: "SceneData", object: SceneObject):
+    def __init__(self, data: LinkedData, object: SceneObject):
         self.data, self.object, self.asked = data, object, set[str]()
 
     def error(self, reason: str) -> SceneError:

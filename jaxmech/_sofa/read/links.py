@@ -5,6 +5,7 @@ import re
 from .graph import SceneNode, SceneObject
 from .scene_error import shown
 
+STATES = ("MechanicalObject",)
 _BEFORE = re.compile(r"\[(-?\d{1,6})\]$")
 
 

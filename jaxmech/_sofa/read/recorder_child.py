@@ -1,253 +1,17 @@
-"""Run in a process of its own: a stand-in for SOFA's Python, which records what `createScene` builds.
+"""Run in a process of its own: records what the `createScene` of a script builds.
 
 It imports nothing of jaxmech. Called with the script, the file to write to, and how many steps of the events of controllers
 to record.
 """
 
-import copy
 import json
 import os
 import runpy
 import sys
-import types
 
-COMPUTED = ("position", "velocity", "force", "free_position", "free_velocity", "derivX")
-running = False  # whether events are being recorded
-changes = []  # of each step: {path.data: text}
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-
-def text(value):
-    """A value as SOFA writes it."""
-    if isinstance(value, Data):
-        return value.getLinkPath() if value.name not in value.owner._data else text(value.owner._data[value.name])
-    if isinstance(value, (Object, Node)):
-        return value.getLinkPath()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value)
-    if hasattr(value, "tolist"):
-        return text(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return " ".join(text(one) for one in value)
-    return str(value)
-
-
-class Data:
-    """One piece of data of an object or a node."""
-
-    def __init__(self, owner, name):
-        self.owner, self.name = owner, name
-
-    @property
-    def value(self):
-        if running and self.name in COMPUTED:
-            raise RuntimeError(f"{self.getLinkPath()} is computed by a simulation, and this only records what is written")
-        if self.name not in self.owner._data:
-            raise AttributeError(f"{self.owner.getLinkPath()} has no data '{self.name}' that was given")
-        return self.owner._data[self.name]
-
-    @value.setter
-    def value(self, new):
-        self.owner._data[self.name] = new
-        if running:
-            changes[-1][self.getLinkPath()] = text(new)
-
-    def getLinkPath(self):
-        return f"{self.owner.getLinkPath()}.{self.name}"
-
-    linkpath = property(getLinkPath)
-
-    def getValueString(self):
-        return text(self.value)
-
-    def getName(self):
-        return self.name
-
-    def setParent(self, other):
-        self.value = other if isinstance(other, str) else other.getLinkPath()
-
-    def writeable(self):
-        return _Writing(self)
-
-    writeableArray = writeable
-
-    def __str__(self):
-        return text(self.value)
-
-    def __len__(self):
-        return len(self.value)
-
-    def __getitem__(self, index):
-        return self.value[index]
-
-    def __setitem__(self, index, new):
-        with self.writeable() as value:
-            value[index] = new
-
-    def __float__(self):
-        return float(self.value)
-
-
-class _Writing:
-    def __init__(self, data):
-        self.data = data
-
-    def __enter__(self):
-        value = self.data.value
-        self.copy = (
-            value.copy() if hasattr(value, "copy") else [list(v) if isinstance(v, (list, tuple)) else v for v in value]
-        )
-        return self.copy
-
-    def __exit__(self, *_):
-        self.data.value = self.copy
-
-
-class _Base:
-    def findData(self, name):
-        return Data(self, name)
-
-    getData = findData
-
-    def addData(self, name, value=None, **_):
-        self._data[name] = value
-        return Data(self, name)
-
-    addNewData = addData
-
-    def getName(self):
-        return self._name
-
-    def setDataValues(self, **values):
-        self._data.update(values)
-
-    def init(self, *_, **__):
-        pass
-
-    reinit = bwdInit = init
-
-
-class Object(_Base):
-    """A component."""
-
-    def __init__(self, *arguments, **data):
-        name = arguments[0] if arguments and isinstance(arguments[0], str) else data.get("name", "")
-        line = sys._getframe(1).f_lineno
-        self.__dict__.update(_kind=type(self).__name__, _name=name, _data=dict(data), _node=None, _line=line)
-
-    def getLinkPath(self):
-        above = self._node.getLinkPath().rstrip("/") if self._node else "@"
-        return f"{above}/{self._name}"
-
-    linkpath = property(getLinkPath)
-
-    def getContext(self):
-        return self._node
-
-    def getClassName(self):
-        return self._kind
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Data(self, name)
-
-    def __setattr__(self, name, value):
-        if name.startswith("_") or isinstance(self, Controller):
-            self.__dict__[name] = value
-        else:
-            Data(self, name).value = value
-
-
-class Controller(Object):
-    """What is called back as a simulation runs."""
-
-    def __getattr__(self, name):
-        if name in self.__dict__.get("_data", {}):
-            return self._data[name]
-        raise AttributeError(name)
-
-
-class Node(_Base):
-    """A node, to which objects and nodes are added."""
-
-    def __init__(self, name="root"):
-        self.__dict__.update(_name=name, _data={}, _content=[], _parent=None, _line=sys._getframe(1).f_lineno)
-
-    def getLinkPath(self):
-        return "@/" if self._parent is None else f"{self._parent.getLinkPath().rstrip('/')}/{self._name}"
-
-    linkpath = property(getLinkPath)
-
-    def addObject(self, kind, **data):
-        if isinstance(kind, Object):
-            object = kind
-        else:
-            object = Object(**data)
-            object.__dict__["_kind"] = str(kind)
-        object.__dict__.update(_node=self, _line=sys._getframe(1).f_lineno)
-        if not object._name:
-            same = [o for o in self._content if isinstance(o, Object) and o._kind == object._kind]
-            object.__dict__["_name"] = f"{object._kind}{len(same) + 1}"
-        self._content.append(object)
-        return object
-
-    createObject = addObject
-
-    def addChild(self, child):
-        child = child if isinstance(child, Node) else Node(str(child))
-        child.__dict__.update(_parent=self)
-        self._content.append(child)
-        return child
-
-    createChild = addNewChild = addChild
-
-    @property
-    def children(self):
-        return [c for c in self._content if isinstance(c, Node)]
-
-    @property
-    def objects(self):
-        return [o for o in self._content if isinstance(o, Object)]
-
-    @property
-    def parents(self):
-        return [] if self._parent is None else [self._parent]
-
-    def getRoot(self):
-        return self if self._parent is None else self._parent.getRoot()
-
-    def _find(self, name):
-        return next((c for c in self._content if c._name == name), None)
-
-    def getChild(self, name):
-        return self._find(name)
-
-    getObject = getChild
-
-    def hasObject(self, name):
-        return self._find(name) is not None
-
-    def removeObject(self, item):
-        self._content.remove(item)
-
-    removeChild = removeObject
-
-    def __getitem__(self, path):
-        found = self
-        for name in path.split("."):
-            found = getattr(found, name)
-        return found
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        found = self._find(name)
-        return Data(self, name) if found is None else found
-
-    def __setattr__(self, name, value):
-        Data(self, name).value = value
+from sofa_stand_in import Controller, Events, Node, stand_in, text  # noqa: E402
 
 
 def controllers(node):
@@ -267,28 +31,7 @@ def written(item):
     return start | {"kind": item._kind}
 
 
-def stand_in():
-    """The modules that a scene imports."""
-
-    def module(name, **content):
-        made = types.ModuleType(name)
-        made.__dict__.update(content)
-        sys.modules[name] = made
-        return made
-
-    def nothing(*_, **__):
-        return None
-
-    names = {"msg_info": nothing, "msg_warning": nothing, "msg_error": nothing, "msg_deprecated": nothing}
-    core = module("Sofa.Core", Node=Node, Object=Object, Controller=Controller, ObjectDeprecated=Object, **names)
-    simulation = module("Sofa.Simulation", init=nothing, initRoot=nothing, animate=nothing, print=nothing)
-    helper = module("Sofa.Helper", **names)
-    module("Sofa", Core=core, Simulation=simulation, Helper=helper, PythonScriptController=Controller, **names)
-    module("SofaRuntime", importPlugin=nothing, PluginRepository=types.SimpleNamespace(addFirstPath=nothing), Sofa=None)
-
-
 def main(script, output, steps):
-    global running
     stand_in()
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
     scene = runpy.run_path(script, run_name="scene")
@@ -298,10 +41,10 @@ def main(script, output, steps):
     made = scene["createScene"](root)
     root = made if isinstance(made, Node) and not root._content else root
     graph = written(root)
-    running = True
+    Events.running = True
     dt = root._data.get("dt", 0.01)
     for _ in range(steps):
-        changes.append({})
+        Events.changes.append({})
         for event in ("onAnimateBeginEvent", "onAnimateEndEvent"):
             for controller in controllers(root):
                 call = getattr(type(controller), event, None)
@@ -309,7 +52,7 @@ def main(script, output, steps):
                     call(controller, {"type": event[2:-5], "dt": dt})
     has = any(getattr(type(c), "onAnimateBeginEvent", None) for c in controllers(root))
     with open(output, "w", encoding="utf-8") as file:
-        json.dump({"graph": graph, "changes": changes, "controllers": bool(has)}, file)
+        json.dump({"graph": graph, "changes": Events.changes, "controllers": bool(has)}, file)
 
 
 if __name__ == "__main__":

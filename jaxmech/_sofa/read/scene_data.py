@@ -6,12 +6,24 @@ from typing import Any
 import numpy as np
 
 from . import mesh_files
+from .boxes import chosen
 from .component import Component
+from .coordinates import as_coordinates, coordinates
 from .graph import SceneNode, SceneObject
-from .links import linked_data, linked_object, of_kind_upward
+from .links import STATES, linked_data, linked_object, of_kind_upward
 from .scene_error import shown
 from .scene_files import SceneFiles
-from .topology import ALIASES, CELLS, Topology, cut_into_tetrahedra, grid, outer_quads, outer_triangles, split_quads
+from .topology import (
+    ALIASES,
+    CELL_NAMES,
+    CELLS,
+    Topology,
+    cut_into_tetrahedra,
+    grid,
+    outer_quads,
+    outer_triangles,
+    split_quads,
+)
 from .transform import moved, placed
 
 LOADERS = ("MeshGmshLoader", "MeshOBJLoader", "MeshVTKLoader", "MeshSTLLoader", "MeshOffLoader", "StringMeshCreator")
@@ -26,7 +38,6 @@ MAPPINGS: dict[str, Callable[..., Topology]] = {
     "Hexa2QuadTopologicalMapping": outer_quads,
     "Quad2TriangleTopologicalMapping": split_quads,
 }
-STATES = ("MechanicalObject",)
 MOST_POINTS = 2_000_000
 
 
@@ -68,7 +79,7 @@ class SceneData:
         if kind in STATES and name in ("position", "rest_position"):
             return self.positions(object)[name]
         if kind == "BoxROI":
-            return self._box(object, name)
+            return chosen(self, object, name)
         if self.is_mesh(object) and (name in CELLS or name == "position"):
             return getattr(self.topology(object), name)
         if self.is_mesh(object) and name == "n" and self.topology(object).lattice is not None:
@@ -153,7 +164,7 @@ class SceneData:
         return mesh
 
     def _given(self, part: Component) -> dict[str, np.ndarray]:
-        given = {name: part.wholes(names, None, width=CELLS[name]) for name, names in _written().items()}
+        given = {name: part.wholes(names, None, width=CELLS[name]) for name, names in CELL_NAMES.items()}
         position = part.reals(("position", "points", "vertices"), None, width=3)
         found = {name: cells for name, cells in given.items() if cells is not None}
         return found | ({"position": position} if position is not None else {"position": np.zeros((0, 3))})
@@ -210,7 +221,7 @@ class SceneData:
             source = self.topology(mesh).position if isinstance(mesh, SceneObject) else None
         if source is None or not np.size(source):
             raise part.error("has no position, and no topology in its node or above gives one")
-        x = placed(part)(_as_coordinates(part, np.asarray(source, float), width))
+        x = placed(part)(as_coordinates(part, np.asarray(source, float), width))
         rest = part.reals("rest_position", None, width=width)
         if rest is not None and len(rest) != len(x):
             raise part.error(f"rest_position has {len(rest)} entries, position {len(x)}")
@@ -221,65 +232,6 @@ class SceneData:
         return {"position": x, "rest_position": x if rest is None else rest} | (
             {} if velocity is None else {"velocity": velocity}
         )
-
-    def _box(self, object: SceneObject, name: str) -> np.ndarray:
-        """What lies in the boxes: points, and cells all of whose points do."""
-        part = Component(self, object)
-        boxes = part.reals("box", None, width=6)
-        if boxes is None:
-            raise part.error("has no box: other shapes are not translated")
-        position = part.reals(("position", "rest_position"), None, width=3)
-        if position is None:
-            state = of_kind_upward(object.node, lambda o: o.kind in STATES)
-            if state is None:
-                raise part.error("has no position, and there is no state in its node or above")
-            position = self.produced(state, "rest_position")[:, :3]
-        low, high = np.minimum(boxes[:, None, :3], boxes[:, None, 3:]), np.maximum(boxes[:, None, :3], boxes[:, None, 3:])
-        inside = ((position >= low) & (position <= high)).all(-1).any(0)
-        cells = {"triangleIndices": "triangles", "tetrahedronIndices": "tetrahedra", "hexahedronIndices": "hexahedra"}
-        cells |= {"edgeIndices": "edges", "quadIndices": "quads"}
-        given = {mesh: part.wholes(names, None, width=CELLS[mesh]) for mesh, names in _written().items()}
-        part.neutral(strict=True, doUpdate=True)
-        part.ignored(*(f"compute{w}" for w in ("Edges", "Triangles", "Tetrahedra", "Hexahedra", "Quad")))
-        mesh = None if name == "indices" else part.link("topology") or of_kind_upward(object.node, self.is_topology)
-        part.done()
-        if name == "indices":
-            return np.flatnonzero(inside)
-        if name not in cells:
-            raise part.error(f"has no data '{name}' that is translated")
-        chosen = given[cells[name]]
-        chosen = getattr(self.topology(mesh), cells[name]) if chosen is None and isinstance(mesh, SceneObject) else chosen
-        if chosen is None:
-            raise part.error(f"has no {cells[name]} to choose from")
-        if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(inside):
-            raise part.error(f"{cells[name]} name node {chosen.max()}, but there are {len(inside)} positions")
-        return np.flatnonzero(inside[chosen].all(1))
-
-
-def _written() -> dict[str, tuple[str, ...]]:
-    return {name: (name, *(a for a, of in ALIASES.items() if of == name)) for name in CELLS}
-
-
-def coordinates(state: SceneObject) -> int:
-    """How many coordinates a node of a state has, by its template."""
-    name = state.data.get("template", "Vec3").strip().rstrip("df") or "Vec3"
-    widths = {"Vec1": 1, "Vec2": 2, "Vec3": 3, "Rigid2": 3, "Rigid3": 7}
-    if name not in widths:
-        raise state.error(f"template {shown(state.data['template'])} is not translated: {sorted(widths)} are")
-    return widths[name]
-
-
-def _as_coordinates(part: Component, source: np.ndarray, width: int) -> np.ndarray:
-    """Numbers of a link as coordinates: points stand for frames that are not turned."""
-    if source.ndim == 2 and source.shape[1] == width:
-        return source
-    if source.ndim == 2 and width == 7 and source.shape[1] == 3:
-        return np.concatenate([source, np.tile([0.0, 0.0, 0.0, 1.0], (len(source), 1))], axis=1)
-    if source.ndim == 2 and width < source.shape[1]:
-        return source[:, :width]
-    if source.size % width:
-        raise part.error(f"position has {source.size} numbers, expected a multiple of {width}")
-    return source.reshape(-1, width)
 
 
 def _checked(part: Component, mesh: Topology) -> Topology:

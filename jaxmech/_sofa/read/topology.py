@@ -7,6 +7,7 @@ import numpy as np
 CELLS = {"edges": 2, "triangles": 3, "quads": 4, "tetrahedra": 4, "hexahedra": 8}
 ALIASES = {"points": "position", "vertices": "position", "lines": "edges", "tetras": "tetrahedra", "hexas": "hexahedra"}
 HEXAHEDRON_EDGES = ((0, 1), (0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (2, 6), (3, 7), (4, 5), (4, 7), (5, 6), (6, 7))
+CELL_NAMES = {name: (name, *(a for a, of in ALIASES.items() if of == name)) for name in CELLS}
 _TETRAHEDRA = ((0, 5, 1, 6), (0, 1, 3, 6), (1, 3, 6, 2), (6, 3, 0, 7), (6, 7, 0, 5), (7, 5, 4, 0))
 _MIRRORS = ((1, 0, 3, 2, 5, 4, 7, 6), (3, 2, 1, 0, 7, 6, 5, 4), (4, 5, 6, 7, 0, 1, 2, 3))
 _FACES = ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1))  # of a tetrahedron, opposite to each of its nodes
