@@ -12,6 +12,7 @@ from . import material as material
 from . import matrix as matrix
 from . import mesh as mesh
 from . import runtime as runtime
+from . import sofa as sofa
 from . import solver as solver
 from . import viz as viz
 from ._assembly.public_functions import accelerations as accelerations

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 try:
     from equinox.internal import unvmap_any
+    from equinox.internal import while_loop as equinox_while_loop
     from jax.core import ShapedArray, Tracer
     from jax.experimental.xla_metadata import set_xla_metadata
     from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun, primitives
@@ -36,6 +37,7 @@ __all__ = [
     "Primitive",
     "ShapedArray",
     "Tracer",
+    "bounded_loop",
     "deflinear2",
     "define",
     "defvectorized",
@@ -145,3 +147,8 @@ def names_of(enumeration: Any) -> list[str]:
 def message_of(enumeration: Any, index: int) -> str:
     """What the member of an enumeration of Equinox says that has a number."""
     return enumeration._index_to_message[index]
+
+
+def bounded_loop(condition: Callable, body: Callable, start: Any, most: int) -> Any:
+    """`jax.lax.while_loop` of at most so many rounds, which both modes differentiate."""
+    return equinox_while_loop(condition, body, start, max_steps=most, kind="bounded")

@@ -24,9 +24,9 @@ from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._runtime.results import RESULTS
 from ..._solve.equilibrium import StepInfo
+from ..._solve.linear_outcome import ended
 from ..base import AbstractIntegrator
 from ..displaced import combined, displaced, with_prescribed_rates
-from ..linear_outcome import ended
 from ..scene_support import check_takes
 from ..time_step import check_time_step
 from .critical_time_step import critical

@@ -30,9 +30,9 @@ from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._scene.parameter import as_array
 from ..._solve.equilibrium import StepInfo
+from ..._solve.linear_outcome import ended, outcome
 from ..._solve.linear_problem import LinearProblem
 from ..displaced import displaced
-from ..linear_outcome import ended, outcome
 from .euler_stage import EulerStage
 from .implicit_scheme import AbstractImplicitScheme, Record, Solve
 from .linear_step import AbstractLinearStep, solved

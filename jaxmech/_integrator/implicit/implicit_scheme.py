@@ -24,11 +24,11 @@ from ..._runtime.precision import compiled
 from ..._runtime.results import is_traced
 from ..._scene.parameter import as_array, is_concrete
 from ..._solve.equilibrium import NewtonOptions, StepInfo
+from ..._solve.linear_outcome import ended, outcome
 from ..._solve.linear_problem import LinearProblem
 from ..._solve.newton import linear_problem, newton_solve
 from ..base import AbstractIntegrator
 from ..displaced import combined
-from ..linear_outcome import ended, outcome
 from ..scene_support import check_takes
 from ..time_step import check_time_step
 from .linear_step import LinearStep, solved

@@ -16,8 +16,8 @@ from ..._model.terms import Factors
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._solve.equilibrium import StepInfo
+from ..._solve.linear_outcome import joined
 from ..displaced import combined, displacements
-from ..linear_outcome import joined
 from .implicit_scheme import AbstractImplicitScheme, Solve, extrapolated
 from .momentum_stage import EndStage
 from .stage import Setting

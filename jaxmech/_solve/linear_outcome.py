@@ -16,7 +16,7 @@ from .._model.system import State, System
 from .._model.validity import laws_hold
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
-from .._solve.equilibrium import StepInfo
+from .equilibrium import StepInfo
 
 
 def ended(info: StepInfo, state: State, end: State) -> tuple[State, StepInfo]:

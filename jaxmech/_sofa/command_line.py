@@ -1,0 +1,212 @@
+"""The command line: `jaxmech run scene.scn`."""
+
+import argparse
+import dataclasses
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.io import mmwrite
+
+from .._integrator.trajectory.simulate import Trajectory, simulate
+from .._model.constraint_projection import project
+from .._model.dynamics import kinematics, kinetic_energy, total_force, velocities
+from .._runtime.results import FailedComputation
+from .._sparse.export import write_matrix
+from .comparison import Difference, difference, golden_states, published_states
+from .read.scene_error import SceneError
+from .record import record
+from .recording import write_frames
+from .scene_graph import SOLVERS, SceneGraph, load
+from .translation import Part
+
+_QUANTITIES = ("A", "b", "x")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a scene of SOFA. 0: done; 1: it cannot be read, fails, or is too far from what it is compared with; 2: a component
+    with mechanics is refused, or the arguments are wrong."""
+    options = _parser().parse_args(arguments)
+    jax.config.update("jax_enable_x64", True)
+    try:
+        return _run(options)
+    except _Failure as problem:
+        print(f"jaxmech: {problem}", file=sys.stderr)
+        return 1
+    except (SceneError, FailedComputation, OSError, ImportError, ValueError) as problem:
+        print(f"jaxmech: {problem}", file=sys.stderr)
+        return 1
+
+
+class _Failure(Exception):
+    """What ends a run."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="jaxmech", description="Differentiable mechanics: run a scene of SOFA.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="run a scene (.scn, .xml; .py with --python)")
+    run.add_argument("scene", type=Path)
+    run.add_argument("-n", "--steps", type=int, help="time steps; as many as a comparison needs, 100 without one")
+    run.add_argument("--dt", type=float, help="time step [s], in place of the scene's")
+    run.add_argument("--solver", choices=SOLVERS, default="sofa", help="as SOFA does it (default), or exactly")
+    run.add_argument("--list", action="store_true", help="print what became of each component, and do not run")
+    run.add_argument("--tree", action="store_true", help="print the scene graph, and do not run")
+    run.add_argument("--root", type=Path, help="the folder that no file of the scene may lie outside of")
+    run.add_argument("--export", metavar="A,b,x:N", help="write matrix, right-hand side and solution of every N-th step")
+    run.add_argument("--format", choices=("mtx", "npy", "txt", "csv"), default="mtx", help="of what is exported")
+    run.add_argument("--record", type=Path, metavar="OUT", help=".npz: all states; .vtu and others of meshio: the last one")
+    run.add_argument("--compare", type=Path, nargs="+", metavar="FILE", help="states of SOFA (.txt.gz), or goldens (.npz)")
+    run.add_argument("--threshold", type=float, help="exit with 1 where a comparison measures more")
+    run.add_argument("--energy", action="store_true", help="print kinetic energy and the norm of forces at the end")
+    run.add_argument("--no-progress", action="store_true", help="draw no bar")
+    run.add_argument("--python", action="store_true", help="the scene is a script: run its createScene (in a process apart)")
+    run.add_argument("--time-limit", type=float, default=60.0, help="of such a script [s]")
+    return parser
+
+
+def _run(options: Any) -> int:
+    if options.scene.suffix == ".py":
+        if not options.python:
+            raise _Failure(f"{options.scene} is a program: --python runs it")
+        scene = record(options.scene, solver=options.solver, tree=options.root, time_limit=options.time_limit)
+    else:
+        scene = load(options.scene, solver=options.solver, tree=options.root)
+    if options.tree:
+        print(scene)
+    if options.list:
+        print(scene.report)
+    refused = scene.report.of("refused")
+    if refused:
+        for row in refused:
+            print(f"jaxmech: refused: {row.remark}", file=sys.stderr)
+        return 2
+    if options.tree or options.list:
+        return 0
+    return _simulated(scene, options)
+
+
+def _simulated(scene: SceneGraph, options: Any) -> int:
+    steps = _steps(scene, options)
+    frames: dict[str, tuple[Part, Trajectory]] = {}
+    for part in scene.parts.values():
+        part = part if options.dt is None else dataclasses.replace(part, dt=options.dt)
+        if options.export:
+            _export(part, steps, options)
+        bar = not options.no_progress and sys.stderr.isatty()
+        frames[part.name] = part, simulate(part.system, part.state, part.integrator, part.dt, steps, progress=bar)
+        run = frames[part.name][1]
+        iterations = np.asarray(run.info.linear_steps)
+        print(f"{part.name}: {steps} steps of {part.dt:g} s, {int(iterations.sum())} iterations of the linear solver")
+        if options.energy:
+            _print_energy(part, run)
+    if options.record:
+        write_frames(options.record, scene, frames)
+    worst = 0.0
+    for file in options.compare or ():
+        for found in _compared(scene, frames, file):
+            print(
+                f"{file.name}: {found.state} at {found.time:g} s: |dx|/size {found.measure:.3e}, largest {found.largest:.3e}"
+            )
+            worst = max(worst, found.measure)
+    if options.threshold is not None and not worst <= options.threshold:
+        print(f"jaxmech: {worst:.3e} is more than {options.threshold:g}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _steps(scene: SceneGraph, options: Any) -> int:
+    if options.steps is not None:
+        if not 1 <= options.steps <= 10_000_000:
+            raise _Failure(f"-n is {options.steps}, expected at least 1")
+        return options.steps
+    needed = []
+    for file in options.compare or ():
+        if file.suffix == ".npz":
+            needed.append(99)
+        else:
+            dt = options.dt or next(iter(scene.parts.values())).dt
+            needed += [round(time / dt) for time, _ in published_states(file)]
+    return max([1, *needed]) if needed else 100
+
+
+def _print_energy(part: Part, run: Trajectory) -> None:
+    x = kinematics(part.system, run.last.position)
+    kinetic = kinetic_energy(part.system, run.last.position, velocities(part.system, x, run.last.velocity))
+    force = project(part.system, total_force(part.system, run.last))
+    norm = float(np.sqrt(sum(float(jnp.sum(f**2)) for f in force.values())))
+    print(f"{part.name}: kinetic energy {float(kinetic):.6e} J, norm of forces {norm:.6e} N")
+
+
+def _export(part: Part, steps: int, options: Any) -> None:
+    words = re.fullmatch(r"([A-Za-z,]+)(?::(\d{1,9}))?", options.export)
+    names = words[1].split(",") if words else []
+    if not names or not set(names) <= set(_QUANTITIES) or not hasattr(part.integrator, "problem"):
+        raise _Failure(f"--export is {options.export!r}: A, b and x of an implicit time integrator, as A,b,x:10")
+    every = max(1, int(words[2] or 1)) if words else 1
+    state, carry = part.state, part.integrator.init(part.system, part.state)
+    for step in range(steps):
+        before = state
+        state, carry, _ = part.integrator.step(part.system, state, carry, part.dt)
+        if step % every == 0:
+            problem = part.integrator.problem(part.system, before, part.dt)  # pyright: ignore[reportAttributeAccessIssue]
+            stem = f"{options.scene.stem}_{part.name.replace('/', '_')}"
+            for name in names:
+                x = {s: state.velocity[s] - before.velocity[s] for s in before.velocity}
+                values = {"b": problem.b, "x": x}.get(name)
+                _write(Path(f"{stem}_{name}_{step + 1:06d}.{options.format}"), values, problem.A)
+
+
+def _write(path: Path, vector: Any, A: Any) -> None:
+    if vector is None:
+        if path.suffix == ".mtx":
+            write_matrix(path, A)
+        elif path.suffix == ".npy":
+            np.save(path, np.asarray(A.to_dense()))
+        else:
+            np.savetxt(path, np.asarray(A.to_dense()), delimiter="," if path.suffix == ".csv" else " ")
+        return
+    flat = np.concatenate([np.ravel(vector[s]) for s in sorted(vector)])
+    if path.suffix == ".npy":
+        np.save(path, flat)
+    elif path.suffix == ".mtx":
+        mmwrite(path, flat[:, None])
+    else:
+        np.savetxt(path, flat)
+
+
+def _compared(scene: SceneGraph, frames: dict[str, tuple[Part, Trajectory]], file: Path) -> list[Difference]:
+    if file.suffix == ".npz":
+        return _with_goldens(frames, file)
+    numbered = re.search(r"reference_(\d+)_", file.name)
+    names = [o.path.removeprefix("@/") for o in scene.root.walk() if o.kind == "MechanicalObject"]
+    main = [s for s in names if any(s in run.position for _, run in frames.values())]
+    place = int(numbered[1]) if numbered else 0
+    if place >= len(main) or (not numbered and len(main) > 1):
+        raise _Failure(f"{file.name} does not say which of the states {main} it holds (reference_NUMBER_...)")
+    part, run = next(found for found in frames.values() if main[place] in found[1].position)
+    found = []
+    for time, x in published_states(file):
+        step = round(time / part.dt)
+        if step < len(run.time):
+            found.append(difference(main[place], time, np.asarray(run.position[main[place]][step]), x))
+    return found
+
+
+def _with_goldens(frames: dict[str, tuple[Part, Trajectory]], file: Path) -> list[Difference]:
+    found = []
+    for moment, states in golden_states(file).items():
+        step = 99 if moment == "n" else int(moment) if moment.isdecimal() else -1
+        for part, run in frames.values():
+            if not 0 <= step < len(run.time):
+                continue
+            x = kinematics(part.system, {s: a[step] for s, a in run.position.items()})
+            both = [s for s in states if s in x]
+            found += [difference(s, step * part.dt, np.asarray(x[s]), states[s]) for s in both]
+    if not found:
+        raise _Failure(f"{file.name} holds no state of this scene")
+    return found

@@ -1,0 +1,125 @@
+"""Elastic solids and sheets."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .numerics.corotational_cells import CorotationalCells, MembraneTriangles
+from .part_builder import PartBuilder, named
+from .read.component import Component
+from .read.topology import cut_into_tetrahedra
+
+_FROZEN = "its tangent leaves out how rotations change, as SOFA's does"
+_SVD = "'svd' is 'polar' until an element is nearly inverted"
+
+
+def _solid(build: PartBuilder, part: Component, kind: str, cells: np.ndarray, method: str, young: Any, poisson: Any) -> str:
+    state, name = build.state_of(part), named(part.object)
+    rest = build.rest[state]
+    if build.dofs[state].coord_size != 3 or not build.dofs[state].is_vector_space:
+        raise part.error("acts on points of space (Vec3)")
+    young, poisson = _per_cell(part, "youngModulus", young, cells), _per_cell(part, "poissonRatio", poisson, cells)
+    if not (np.asarray(young) > 0).all() or not ((np.asarray(poisson) > -1) & (np.asarray(poisson) < 0.5)).all():
+        raise part.error(f"youngModulus must be positive and poissonRatio below 0.5, got {young} and {poisson}")
+    rotation = {"svd": "polar", "none": "small"}.get(method, method)
+    field = CorotationalCells((state, cells), rest, young, poisson, kind, rotation, build.sofa)
+    build.forces[name] = field
+    build.parameter(part, "youngModulus", "forces", "young")
+    build.parameter(part, "poissonRatio", "forces", "poisson")
+    remarks = [_SVD] if method == "svd" else []
+    return "; ".join(remarks + ([_FROZEN] if build.sofa and rotation != "small" else []))
+
+
+def _per_cell(part: Component, name: str, values: np.ndarray, cells: np.ndarray) -> Any:
+    if len(values) == 1:
+        return float(values[0])
+    if len(values) != len(cells):
+        raise part.error(f"{name} has {len(values)} entries, expected 1 or {len(cells)}")
+    return values
+
+
+def _moduli(part: Component, young: float, poisson: float) -> tuple[np.ndarray, np.ndarray]:
+    return part.reals("youngModulus", np.array([young])), part.reals("poissonRatio", np.array([poisson]))
+
+
+def _stresses_are_ignored(part: Component) -> None:
+    part.ignored("computeVonMisesStress", "vonMisesPerElement", "vonMisesPerNode", "computeGlobalMatrix", "gatherPt")
+    part.ignored("gatherBsize", "updateStiffness", "computePrincipalStress", "stressMaxValue")
+
+
+def tetrahedra(build: PartBuilder, part: Component, *, rotation_default: str = "large") -> str:
+    """TetrahedronFEMForceField and TetrahedralCorotationalFEMForceField; hexahedra are cut where there is nothing else."""
+    method = part.choice("method", rotation_default, ("small", "large", "polar", "svd"))
+    young, poisson = _moduli(part, 5000.0, 0.45)
+    _stresses_are_ignored(part)
+    _rayleigh(build, part)
+    part.neutral(updateStiffnessMatrix=False, plasticMaxThreshold=0.0, localStiffnessFactor="", initialPoints="")
+    part.ignored("plasticYieldThreshold", "plasticCreep")  # of no plasticity
+    mesh = build.topology_of(part, build.state_of(part), "tetrahedra", "hexahedra")
+    cut = "" if len(mesh.tetrahedra) else "of the hexahedra of its topology, six each"
+    cells = (mesh if len(mesh.tetrahedra) else cut_into_tetrahedra(mesh, False)).tetrahedra
+    remark = _solid(build, part, "tetrahedron", cells, method, young, poisson)
+    return "; ".join(r for r in (cut, remark) if r)
+
+
+def hexahedra(build: PartBuilder, part: Component) -> str:
+    """HexahedronFEMForceField."""
+    method = part.choice("method", "large", ("small", "large", "polar"))
+    young, poisson = _moduli(part, 5000.0, 0.45)
+    _stresses_are_ignored(part)
+    _rayleigh(build, part)
+    part.neutral(updateStiffnessMatrix=False, initialPoints="")
+    cells = build.topology_of(part, build.state_of(part), "hexahedra").hexahedra
+    return _solid(build, part, "hexahedron", cells, method, young, poisson)
+
+
+def generic(build: PartBuilder, part: Component, *, corotational: bool) -> str:
+    """LinearSmallStrainFEMForceField and CorotationalFEMForceField, of the cells that the template names."""
+    kind = part.text("template", "").split(",")[-1].strip().lower()
+    plural = {"tetrahedron": "tetrahedra", "hexahedron": "hexahedra"}.get(kind)
+    if plural is None:
+        raise part.error("template names no kind of cells that is translated: Tetrahedron and Hexahedron are")
+    part.ignored("computeForceStrategy", "computeForceDerivStrategy", "elementSpace")
+    method = "small"
+    if corotational:
+        usual = {"tetrahedron": "triangle", "hexahedron": "hexahedron"}[kind]
+        names = {usual: "large", "polar": "polar", "identity": "small"}
+        method = names[part.choice("rotationMethod", usual, names)]
+    young, poisson = _moduli(part, 1e6, 0.45)
+    _rayleigh(build, part)
+    part.ignored("elementStiffness")
+    cells = getattr(build.topology_of(part, build.state_of(part), plural), plural)
+    return _solid(build, part, kind, cells, method, young, poisson)
+
+
+def membrane(build: PartBuilder, part: Component) -> str:
+    """TriangularFEMForceFieldOptim."""
+    state, name = build.state_of(part), named(part.object)
+    part.choice("method", "large", ("large",))
+    part.neutral(damping=0.0, restScale=1.0)
+    _stresses_are_ignored(part)
+    _rayleigh(build, part)
+    young, poisson = part.real("youngModulus", 1000.0), part.real("poissonRatio", 0.45)
+    cells = build.topology_of(part, state, "triangles").triangles
+    build.forces[name] = MembraneTriangles((state, cells), build.rest[state], young, poisson, build.sofa)
+    build.parameter(part, "youngModulus", "forces", "young")
+    build.parameter(part, "poissonRatio", "forces", "poisson")
+    return _FROZEN if build.sofa else ""
+
+
+def _rayleigh(build: PartBuilder, part: Component) -> None:
+    factor = part.real("rayleighStiffness", 0.0)
+    if factor:
+        build.rayleigh[named(part.object)] = factor
+        build.parameter(part, "rayleighStiffness", "rayleigh")
+
+
+ELEMENTS = {
+    "TetrahedronFEMForceField": tetrahedra,
+    "TetrahedralCorotationalFEMForceField": tetrahedra,
+    "HexahedronFEMForceField": hexahedra,
+    "LinearSmallStrainFEMForceField": partial(generic, corotational=False),
+    "CorotationalFEMForceField": partial(generic, corotational=True),
+    "TriangularFEMForceFieldOptim": membrane,
+}

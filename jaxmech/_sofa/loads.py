@@ -1,0 +1,178 @@
+"""Loads and boundary conditions."""
+
+import numpy as np
+
+from .._constraint.fixed import Fixed
+from .._constraint.fixed_components import FixedComponents
+from .._constraint.fixed_line import FixedLine
+from .._constraint.fixed_plane import FixedPlane
+from .._forcefield.constant_force import ConstantForce
+from .._forcefield.penalty_plane import PenaltyPlane
+from .._forcefield.pressure import Pressure
+from .._forcefield.traction import Traction
+from .._forcefield.velocity_damping import VelocityDamping
+from .part_builder import PartBuilder, named
+from .read.component import Component
+
+
+def constant_force(build: PartBuilder, part: Component) -> str:
+    """ConstantForceField: one force for each of the nodes, or a total that they share."""
+    state, name = build.state_of(part), named(part.object)
+    width, count = build.dofs[state].deriv_size, len(build.position[state])
+    nodes = build.indices(part, state, default=np.arange(count))
+    total, forces = part.reals("totalForce", None, count=width), part.reals(("forces", "force"), None, width=width)
+    part.neutral(indexFromEnd=False, rayleighStiffness=0.0)
+    if (total is None) == (forces is None):
+        raise part.error("needs forces or totalForce, and not both")
+    if forces is None:
+        assert total is not None
+        forces = total[None] / len(nodes)
+    if len(forces) not in (1, len(nodes)):
+        raise part.error(f"forces has {len(forces)} entries, expected 1 or {len(nodes)}")
+    each = forces[0] if len(forces) == 1 else forces
+    if build.dofs[state].coord_size == 7 and np.any(forces[:, 3:]):
+        raise part.error("torques are not translated yet")
+    build.forces[name] = ConstantForce((state, nodes), each[..., :3] if width == 6 else each)
+    if total is None:
+        build.parameter(part, "forces", "forces", "force")
+    return ""
+
+
+def triangle_pressure(build: PartBuilder, part: Component) -> str:
+    """TrianglePressureForceField: a dead load per area at rest."""
+    state, name = build.state_of(part), named(part.object)
+    chosen, load = part.wholes("triangleList"), part.reals("pressure", None, count=3)
+    part.neutral(useConstantForce=True, rayleighStiffness=0.0)
+    part.ignored("showForces", "trianglePressureMap")
+    triangles = build.topology_of(part, state, "triangles").triangles
+    if load is None:
+        raise part.error("has no pressure; a Cauchy stress is not translated")
+    chosen = np.arange(len(triangles)) if chosen is None else chosen
+    if not len(chosen) or chosen.min() < 0 or chosen.max() >= len(triangles):
+        raise part.error(f"triangleList must name triangles below {len(triangles)}, got {chosen.tolist()[:5]}")
+    build.forces[name] = Traction((state, triangles[chosen]), build.rest[state], load)
+    build.parameter(part, "pressure", "forces", "traction")
+    return ""
+
+
+def surface_pressure(build: PartBuilder, part: Component) -> str:
+    """SurfacePressureForceField: a pressure on the present area. Its sign is that of SOFA: along the normal."""
+    state, name = build.state_of(part), named(part.object)
+    value, chosen = part.real("pressure", 0.0), part.wholes("triangleIndices")
+    part.neutral(pulseMode=False, volumeConservationMode=False, useTangentStiffness=True, rayleighStiffness=0.0)
+    part.neutral(quadIndices="", mainDirection="0 0 0", min="0 0 0", max="0 0 0")
+    part.ignored("pressureLowerBound", "pressureSpeed", "defaultVolume")
+    triangles = build.topology_of(part, state, "triangles").triangles
+    triangles = triangles if chosen is None else triangles[chosen]
+    build.forces[name] = Pressure((state, triangles), -value)
+    return "its leaf is minus the pressure"
+
+
+def plane(build: PartBuilder, part: Component) -> str:
+    """PlaneForceField: a penalty on one side of a plane."""
+    state, name = build.state_of(part), named(part.object)
+    width = build.dofs[state].coord_size
+    normal = part.reals("normal", None, count=width)
+    if normal is None or not np.any(normal):
+        raise part.error("has no normal")
+    distance, stiffness, damping = part.real("d", 0.0), part.real("stiffness", 500.0), part.real("damping", 5.0)
+    part.neutral(maxForce=0.0, bilateral=False, localRange="-1 -1", rayleighStiffness=0.0)
+    part.ignored("planeColor")
+    normal = normal / np.linalg.norm(normal)
+    nodes = np.arange(len(build.position[state]))
+    build.forces[name] = PenaltyPlane((state, nodes), normal * distance, normal, stiffness, damping or None)
+    build.parameter(part, "stiffness", "forces", "stiffness")
+    build.implicit_damping |= bool(damping)
+    return ""
+
+
+def velocity_damping(build: PartBuilder, part: Component) -> str:
+    """UniformVelocityDampingForceField: `f = -c v`; in the matrix if `implicit`."""
+    state, name = build.state_of(part), named(part.object)
+    factor, implicit = part.real("dampingCoefficient", 0.1), part.flag("implicit", False)
+    part.neutral(rayleighStiffness=0.0)
+    build.forces[name] = VelocityDamping((state, np.arange(len(build.position[state]))), factor)
+    build.parameter(part, "dampingCoefficient", "forces", "coefficient")
+    build.implicit_damping |= implicit
+    return ""
+
+
+def fixed(build: PartBuilder, part: Component) -> str:
+    """FixedProjectiveConstraint."""
+    state = build.state_of(part)
+    everything = np.arange(len(build.position[state]))
+    nodes = everything if part.flag("fixAll", False) else build.indices(part, state, default=np.array([0]))
+    part.neutral(activate_projectVelocity=False)
+    build.constraints[named(part.object)] = Fixed((state, nodes))
+    return ""
+
+
+def partly_fixed(build: PartBuilder, part: Component) -> str:
+    """PartialFixedProjectiveConstraint."""
+    state = build.state_of(part)
+    everything = np.arange(len(build.position[state]))
+    nodes = everything if part.flag("fixAll", False) else build.indices(part, state, default=np.array([0]))
+    width = build.dofs[state].deriv_size
+    directions = part.reals("fixedDirections", np.ones(width), count=width)
+    part.neutral(projectVelocity=False)
+    build.constraints[named(part.object)] = FixedComponents((state, nodes), tuple(bool(d) for d in directions))
+    return ""
+
+
+def on_point(build: PartBuilder, part: Component) -> str:
+    """PointProjectiveConstraint, of nodes that are at the point."""
+    state = build.state_of(part)
+    nodes = build.indices(part, state)
+    point = part.reals("point", None, count=3)
+    part.neutral(fixAll=False)
+    _lies_there(part, build.position[state][nodes] - (0 if point is None else point), "point")
+    build.constraints[named(part.object)] = Fixed((state, nodes))
+    return ""
+
+
+def on_line(build: PartBuilder, part: Component) -> str:
+    """LineProjectiveConstraint, of nodes that are on the line."""
+    state = build.state_of(part)
+    nodes, origin = build.indices(part, state), part.reals("origin", np.zeros(3), count=3)
+    direction = part.reals("direction", np.zeros(3), count=3)
+    if not np.any(direction):
+        raise part.error("has no direction")
+    t = direction / np.linalg.norm(direction)
+    away = build.position[state][nodes] - origin
+    _lies_there(part, away - (away @ t)[:, None] * t, "line")
+    build.constraints[named(part.object)] = FixedLine((state, nodes), direction)
+    return ""
+
+
+def on_plane(build: PartBuilder, part: Component) -> str:
+    """PlaneProjectiveConstraint, of nodes that are in the plane."""
+    state = build.state_of(part)
+    nodes, origin = build.indices(part, state), part.reals("origin", np.zeros(3), count=3)
+    normal = part.reals("normal", np.zeros(3), count=3)
+    if not np.any(normal):
+        raise part.error("has no normal")
+    _lies_there(part, (build.position[state][nodes] - origin) @ normal, "plane")
+    build.constraints[named(part.object)] = FixedPlane((state, nodes), normal)
+    return ""
+
+
+def _lies_there(part: Component, away: np.ndarray, what: str) -> None:
+    if np.max(np.abs(away), initial=0.0) > 1e-9:
+        raise part.error(f"a node is not on the {what} at the start: moving it there is not translated")
+
+
+LOADS = {
+    "ConstantForceField": constant_force,
+    "TrianglePressureForceField": triangle_pressure,
+    "SurfacePressureForceField": surface_pressure,
+    "PlaneForceField": plane,
+    "UniformVelocityDampingForceField": velocity_damping,
+}
+CONSTRAINTS = {
+    "FixedProjectiveConstraint": fixed,
+    "FixedConstraint": fixed,
+    "PartialFixedProjectiveConstraint": partly_fixed,
+    "PointProjectiveConstraint": on_point,
+    "LineProjectiveConstraint": on_line,
+    "PlaneProjectiveConstraint": on_plane,
+}

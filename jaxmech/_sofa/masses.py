@@ -1,0 +1,136 @@
+"""Masses."""
+
+from typing import Any
+
+import numpy as np
+
+from .._mass.consistent import ConsistentMass
+from .._mass.diagonal import DiagonalMass
+from .._mass.uniform import UniformMass
+from .._mesh.mesh import Mesh
+from .numerics.edge_mass import VertexEdgeMass
+from .part_builder import Leaf, PartBuilder, named
+from .read.component import Component
+
+SINGULAR = {
+    "edges": "edge",
+    "triangles": "triangle",
+    "quads": "quad",
+    "tetrahedra": "tetrahedron",
+    "hexahedra": "hexahedron",
+}
+
+
+def uniform_mass(build: PartBuilder, part: Component) -> str:
+    """The same mass on every node: `vertexMass`, or its share of `totalMass`, 1 unless given."""
+    state, name = build.state_of(part), named(part.object)
+    nodes = build.indices(part, state, default=np.arange(len(build.position[state])))
+    if build.dofs[state].coord_size == 7:
+        raise part.error("masses of frames are not translated: SOFA's inertia does not turn with the body")
+    one = part.real("vertexMass")
+    total = part.real("totalMass", 1.0)
+    mass = total / len(nodes) if one is None else one
+    _rayleigh(build, part)
+    part.neutral(compute_mapping_inertia=False, preserveTotalMass=False, separateGravity=False, filename="")
+    _positive(part, "vertexMass" if one is not None else "totalMass", mass)
+    build.masses[name] = UniformMass((state, nodes), mass)
+    if one is not None:
+        build.parameter(part, "vertexMass", "masses", "mass")
+    return "" if part.object.data.keys() & {"vertexMass", "totalMass"} else "totalMass is 1, SOFA's default"
+
+
+def diagonal_mass(build: PartBuilder, part: Component) -> str:
+    """The mass of cells in equal parts on their nodes."""
+    state, name = build.state_of(part), named(part.object)
+    count = len(build.position[state])
+    masses = part.reals("vertexMass")
+    _rayleigh(build, part)
+    part.neutral(computeMassOnRest=True, separateGravity=False, filename="")
+    if masses is not None:
+        masses = np.broadcast_to(masses, (count,)) if len(masses) == 1 else masses
+        if len(masses) != count:
+            raise part.error(f"vertexMass has {len(masses)} entries, expected {count}")
+        build.masses[name] = DiagonalMass((state, np.arange(count)), masses)
+        build.parameter(part, "vertexMass", "masses", "mass")
+        return ""
+    mesh, density = _density(build, part, state)
+    build.masses[name] = DiagonalMass.from_mesh(state, mesh, density)
+    return "its leaf is the mass of each node"
+
+
+def vertex_edge_mass(build: PartBuilder, part: Component) -> str:
+    """SOFA's mass of vertices and edges; with `lumping`, that of vertices alone."""
+    state, name = build.state_of(part), named(part.object)
+    _rayleigh(build, part)
+    part.neutral(computeMassOnRest=False, printMass=False, separateGravity=False)
+    part.neutral(vertexMass="", edgeMass="")
+    lumped = part.flag("lumping", False)
+    mesh, density = _density(build, part, state)
+    if lumped:
+        build.masses[name] = DiagonalMass.from_mesh(state, mesh, density)
+        return "lumped"
+    if not build.sofa:
+        build.masses[name] = ConsistentMass((state, mesh.cells), build.rest[state], density, mesh.kind)
+        build.parameter(part, "massDensity", "masses", "density")
+        return "the consistent mass"
+    build.masses[name] = VertexEdgeMass((state, mesh.cells), build.rest[state], density, mesh.kind)
+    build.parameter(part, "massDensity", "masses", "density")
+    simplex = mesh.kind not in ("quad", "hexahedron")
+    return "the consistent mass" if simplex else "SOFA's of vertices and edges, which is not the consistent one"
+
+
+def consistent_mass(build: PartBuilder, part: Component) -> str:
+    """FEMMass: the consistent mass of cells of the kind that its template names, with the nodal density of its node."""
+    state, name = build.state_of(part), named(part.object)
+    kind = part.text("template", "").split(",")[-1].strip().lower()
+    plural = next((cells for cells, one in SINGULAR.items() if one == kind), None)
+    if plural is None:
+        raise part.error(f"template names no kind of cells of {sorted(SINGULAR.values())}")
+    density = part.link("nodalMassDensity")
+    given = [density] if density else [o for o in part.object.node.objects if o.kind == "NodalMassDensity"]
+    if not given:
+        raise part.error("there is no NodalMassDensity in its node")
+    values = Component(build.data, given[0]).reals("property")
+    if values is None or len(set(values.tolist())) != 1:
+        raise part.error("a nodal mass density that varies is not translated")
+    part.neutral(lumping=False, separateGravity=False)
+    _rayleigh(build, part)
+    cells = getattr(build.topology_of(part, state, plural), plural)
+    build.masses[name] = ConsistentMass((state, cells), build.rest[state], float(values[0]), kind)
+    build.parameters[given[0].path, "property"] = Leaf("masses", name, "density")
+    return ""
+
+
+def _density(build: PartBuilder, part: Component, state: str) -> tuple[Mesh, Any]:
+    """The cells that have mass, and their density: as given, or such that the total is that given."""
+    plural, cells = build.topology_of(part, state).cells()
+    if not len(cells):
+        raise part.error("its topology has no cells")
+    if build.dofs[state].coord_size not in (2, 3) or int(cells.max()) >= len(build.rest[state]):
+        raise part.error("its topology is not one of points of its state")
+    mesh = Mesh(build.rest[state], cells, SINGULAR[plural])
+    total, density = part.real("totalMass"), part.real("massDensity")
+    if density is None:
+        density = (1.0 if total is None else total) / float(np.sum(np.abs(np.asarray(mesh.cell_measures()))))
+    _positive(part, "massDensity", density)
+    return mesh, density
+
+
+def _positive(part: Component, name: str, value: float) -> None:
+    if not value > 0:
+        raise part.error(f"{name} is {value}, expected a positive number")
+
+
+def _rayleigh(build: PartBuilder, part: Component) -> None:
+    factor = part.real("rayleighMass", 0.0)
+    if factor:
+        build.rayleigh[named(part.object)] = factor
+        build.parameter(part, "rayleighMass", "rayleigh")
+
+
+MASSES = {
+    "UniformMass": uniform_mass,
+    "DiagonalMass": diagonal_mass,
+    "MeshMatrixMass": vertex_edge_mass,
+    "FEMMass": consistent_mass,
+}

@@ -1,0 +1,125 @@
+"""SOFA's linear and corotational elements of tetrahedra and hexahedra, to the last formula."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ..._forcefield.base import AbstractForceField, Arrays
+from ..._mesh.geometry import rest_geometry
+from ..._mesh.reference import reference_element
+from ..._runtime.array_types import Array
+from ..._runtime.field_types import Parameter
+from ..._scene.parameter import check_range, nodal_parameter, parameter
+from ..._scene.stencil import Stencils, stencils
+from .frames import element_rotation, triangle_frame
+
+
+class CorotationalCells(AbstractForceField):
+    """`f = -R Ke (R^T (x - c) - (X - Xc))`: linear elasticity in a frame that turns with the element (`element_rotation`).
+
+    `Ke` on the rest shape, 2 x 2 x 2 Gauss points in hexahedra; `young` [Pa] and `poisson`, one or one per cell. `frozen`:
+    the stiffness is `R Ke R^T`, without `dR/dx`, as SOFA's is; otherwise it is the derivative of the force. Derivatives of
+    the force itself are true in either case. Raises `ValueError` for moduli out of range.
+    Source: M. Müller and M. Gross, "Interactive virtual materials", Graphics Interface 2004 (corotational elements).
+    """
+
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
+    kind: str = eqx.field(static=True)
+    rotation: str = eqx.field(static=True)
+    frozen: bool = eqx.field(static=True)
+
+    @property
+    def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return not self.frozen or self.rotation == "small"
+
+    def __check_init__(self):
+        check_range(self, young=(self.young, lambda E: E > 0, "positive"))
+        check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu < 0.5), "between -1 and 0.5"))
+
+    def _geometry(self) -> tuple[Array, Array]:
+        gradients, volumes = rest_geometry(reference_element(self.kind), self.rest)
+        return gradients, jnp.abs(volumes)  # some meshes number cells inside out
+
+    def _moduli(self) -> tuple[Array, Array]:
+        E, nu = self.young, self.poisson
+        return E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
+
+    def element_force(self, x: Arrays, v: Arrays) -> Arrays:
+        (x,), (gradients, volumes), (lam, mu) = x, self._geometry(), self._moduli()
+        R = element_rotation(self.kind, self.rotation, x, self.rest)
+        u = (x - x[0]) @ R - (self.rest - self.rest[0])
+        H = jnp.einsum("ka,qkb->qab", u, gradients)
+        trace = jnp.trace(H, axis1=1, axis2=2)
+        stress = mu * (H + jnp.swapaxes(H, 1, 2)) + lam * trace[:, None, None] * jnp.eye(3, dtype=x.dtype)
+        return (-jnp.einsum("q,qab,qkb->ka", volumes, stress, gradients) @ R.T,)
+
+    def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
+        if not self.frozen:
+            return super().element_stiffness(x, v)
+        (gradients, volumes), (lam, mu) = self._geometry(), self._moduli()
+        G = gradients @ element_rotation(self.kind, self.rotation, x[0], self.rest).T
+        pairs = jnp.einsum("q,qka,qlb->kalb", volumes, G, G)
+        dots = jnp.einsum("kala->kl", pairs)
+        eye = jnp.eye(3, dtype=G.dtype)
+        K = lam * pairs + mu * jnp.swapaxes(pairs, 1, 3) + mu * jnp.einsum("kl,ab->kalb", dots, eye)
+        return ((K,),)
+
+
+class MembraneTriangles(AbstractForceField):
+    """Plane stress in triangles in space, of thickness 1: SOFA's TriangularFEMForceFieldOptim.
+
+    `f = -A T^T B^T D B u`, `u` the displacement in the frame `T` of the triangle (`triangle_frame`), `B` on the rest shape;
+    `young` [N/m] and `poisson`. `frozen` as in `CorotationalCells`. Raises `ValueError` for moduli out of range.
+    Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1, chapter 4 (constant strain triangles).
+    """
+
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
+    frozen: bool = eqx.field(static=True)
+
+    @property
+    def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return not self.frozen
+
+    def __check_init__(self):
+        check_range(self, young=(self.young, lambda E: E > 0, "positive"))
+        check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu <= 0.5), "between -1 and 0.5"))
+
+    def _rest(self) -> tuple[Array, Array, Array]:
+        """The nodes in the plane at rest, the gradients of their shape functions, and the area."""
+        X = (self.rest - self.rest[0]) @ triangle_frame(self.rest)[:2].T
+        (bx, _), (cx, cy) = X[1], X[2]
+        twice = bx * cy
+        zero = jnp.zeros_like(bx)
+        gradients = jnp.stack([jnp.stack([-cy, cx - bx]), jnp.stack([cy, -cx]), jnp.stack([zero, bx])]) / twice
+        return X, gradients, 0.5 * twice
+
+    def _moduli(self) -> tuple[Array, Array]:
+        """Lame's of plane stress."""
+        E, nu = self.young, self.poisson
+        return E * nu / (1 - nu**2), E / (2 * (1 + nu))
+
+    def element_force(self, x: Arrays, v: Arrays) -> Arrays:
+        (x,), (X, gradients, area), (lam, mu) = x, self._rest(), self._moduli()
+        T = triangle_frame(x)[:2]
+        H = jnp.einsum("ka,kb->ab", (x - x[0]) @ T.T - X, gradients)
+        stress = mu * (H + H.T) + lam * jnp.trace(H) * jnp.eye(2, dtype=x.dtype)
+        return (-area * gradients @ stress @ T,)
+
+    def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
+        if not self.frozen:
+            return super().element_stiffness(x, v)
+        T = triangle_frame(x[0])[:2]
+        (_, gradients, area), (lam, mu) = self._rest(), self._moduli()
+        G = gradients @ T
+        pairs = area * jnp.einsum("ka,lb->kalb", G, G)
+        dots = jnp.einsum("kala->kl", pairs)
+        plane = T.T @ T
+        K = lam * pairs + mu * jnp.swapaxes(pairs, 1, 3) + mu * jnp.einsum("kl,ab->kalb", dots, plane)
+        return ((K,),)

@@ -1,0 +1,61 @@
+"""The frame of an element, of which SOFA's corotational elements make their rotation: `R = T(x)^T T(X)`.
+
+`T` is a matrix of three orthonormal rows, made of edges. Its rows are not those of the polar factor of the deformation
+gradient. Source: M. Nesme, Y. Payan, F. Faure, "Efficient, physically plausible finite elements", Eurographics 2005,
+doi:10.2312/egs.20051028 (the methods "large" and "polar").
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..._math.small_matrix import adjugate, determinant
+from ..._runtime.array_types import Array, Float
+
+ROTATIONS = ("large", "polar", "small")
+_HALVINGS = 12  # of Newton's iteration: it doubles the digits with each, from condition numbers below some thousand
+
+
+def element_rotation(kind: str, method: str, x: Float[Array, "k 3"], rest: Float[Array, "k 3"]) -> Float[Array, "3 3"]:
+    """What turns the rest shape of an element into its present one."""
+    if method == "small":
+        return jnp.eye(3, dtype=x.dtype)
+    frame = {"large": _orthonormal, "polar": _orthogonal_factor}[method]
+    return frame(_edges(kind, method, x)).T @ frame(_edges(kind, method, rest))
+
+
+def triangle_frame(x: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """Rows: along the first edge, across it in the plane of the triangle, and its normal."""
+    return _orthonormal(jnp.stack([x[1] - x[0], x[2] - x[0]]))
+
+
+def _edges(kind: str, method: str, x: Array) -> Array:
+    """The edges that leave the first node of a tetrahedron; the mean edges along each axis of a hexahedron."""
+    if kind == "tetrahedron":
+        return x[1:] - x[0]
+    return jnp.asarray(_MEAN_EDGES, x.dtype) @ x
+
+
+_ALONG = (((0, 1), (3, 2), (4, 5), (7, 6)), ((0, 3), (1, 2), (4, 7), (5, 6)), ((0, 4), (1, 5), (2, 6), (3, 7)))
+_MEAN_EDGES = np.zeros((3, 8))
+for _row, _pairs in zip(_MEAN_EDGES, np.asarray(_ALONG), strict=True):
+    _row[_pairs[:, 0]], _row[_pairs[:, 1]] = -0.25, 0.25
+
+
+def _orthonormal(edges: Array) -> Array:
+    """Along the first edge, and normal to the first two."""
+    first = _unit(edges[0])
+    normal = _unit(jnp.cross(first, edges[1]))
+    return jnp.stack([first, jnp.cross(normal, first), normal])
+
+
+def _unit(d: Array) -> Array:
+    return d / jnp.sqrt(d @ d)
+
+
+def _orthogonal_factor(A: Array) -> Array:
+    """`Q` of `A = Q S`, by Newton's iteration `Q <- (Q + Q^-T) / 2`, whose derivative converges with it."""
+    Q = A / jnp.cbrt(jnp.abs(determinant(A)))
+
+    for _ in range(_HALVINGS):
+        Q = 0.5 * (Q + adjugate(Q).T / determinant(Q))
+    return Q

@@ -1,0 +1,76 @@
+"""SOFA's springs, and its springs against bending."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..._forcefield.base import AbstractEnergyForceField, AbstractForceField, Arrays
+from ..._math.safe_norm import safe_length
+from ..._runtime.array_types import Array, Scalar
+from ..._runtime.field_types import Parameter
+from ..._scene.parameter import nodal_parameter, parameter
+from ..._scene.stencil import Stencils, stencils
+
+_SHORTEST = 1e-9  # [m]: below, SOFA's springs do nothing
+
+
+class LinearisedSprings(AbstractForceField):
+    """`F = ks (l - L) + kd u . (vb - va)` along `u`, with the stiffness `(ks - F/l) u u^T + F/l I` and no damping matrix.
+
+    SOFA's SpringForceField: the rate of the direction is in the stiffness, that of the damping is not. `stiffness` [N/m],
+    `damping` [N s/m], `rest_length` [m], one or one per spring; nothing below 1e-9 m.
+    Source: D. Baraff and A. Witkin, "Large steps in cloth simulation", SIGGRAPH 1998, doi:10.1145/280814.280821.
+    """
+
+    on: Stencils = stencils()
+    stiffness: Parameter = parameter()
+    damping: Parameter = parameter()
+    rest_length: Parameter = parameter()
+
+    tangent_is_exact = False
+
+    def _pull(self, x: Arrays, v: Arrays) -> tuple[Array, Array, Array, Array]:
+        d = x[1] - x[0]
+        length = safe_length(d)
+        there = length > _SHORTEST
+        length = jnp.where(there, length, 1.0)
+        u = d / length
+        F = self.stiffness * (length - self.rest_length) + self.damping * (u @ (v[1] - v[0]))
+        return jnp.where(there, F, 0.0), u, length, there
+
+    def element_force(self, x: Arrays, v: Arrays) -> Arrays:
+        F, u, _, _ = self._pull(x, v)
+        return F * u, -F * u
+
+    def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
+        F, u, length, there = self._pull(x, v)
+        lateral = F / length
+        K = (self.stiffness - lateral) * jnp.outer(u, u) + lateral * jnp.eye(u.shape[0], dtype=u.dtype)
+        K = jnp.where(there, K, 0.0)
+        return (K, -K), (-K, K)
+
+
+class FastBendingSprings(AbstractEnergyForceField):
+    """`E = lambda/2 |sum_i a_i x_i|^2` over the two triangles at an edge: a bending that is linear in positions.
+
+    `on=(state, (a, b, c, d))`: the nodes across the edge, and those of it. `a_i` from the rest shape, and
+    `lambda = 2/3 (ha + hb) / (ha hb)^2 l k`, `ha`, `hb` the heights and `l` the length of the edge [m];
+    `bending_stiffness` `k` [N m].
+    Source: P. Volino and N. Magnenat-Thalmann, "Simple linear bending stiffness in particle systems", SCA 2006,
+    doi:10.2312/SCA/SCA06/101-105.
+    """
+
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
+    bending_stiffness: Parameter = parameter()
+
+    def element_energy(self, x: Array) -> Scalar:
+        a, b, c, d = self.rest
+        normals = jnp.cross(a - c, a - d), jnp.cross(b - d, b - c), jnp.cross(c - b, c - a), jnp.cross(d - a, d - b)
+        na, nb, nc, nd = (jnp.sqrt(n @ n) for n in normals)
+        alpha = jnp.stack([nb / (na + nb), na / (na + nb), -nd / (nc + nd), -nc / (nc + nd)])
+        length = jnp.sqrt((c - d) @ (c - d))
+        ha, hb = na / length, nb / length
+        factor = 2 / 3 * (ha + hb) / (ha * hb) ** 2 * length * self.bending_stiffness
+        bent = alpha @ x
+        return 0.5 * factor * (bent @ bent)

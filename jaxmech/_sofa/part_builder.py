@@ -1,0 +1,97 @@
+"""What the translators of components fill: the states, forces, masses, mappings and constraints of one system."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._model.system import System
+from .._scene.dof import AbstractDof, Rigid2, Rigid3, Vec1, Vec2, Vec3
+from .read.component import Component
+from .read.graph import SceneNode, SceneObject
+from .read.links import STATES, of_kind_upward
+from .read.scene_data import SceneData
+from .read.topology import Topology
+
+_DOFS = {"Vec1": Vec1, "Vec2": Vec2, "Vec3": Vec3, "Rigid2": Rigid2, "Rigid3": Rigid3}
+
+
+class Leaf(NamedTuple):
+    """Where in a system a number of the scene is: a function of the system, which `equinox.tree_at` takes."""
+
+    group: str
+    component: str = ""
+    field: str = ""
+
+    def __call__(self, system: System) -> Any:
+        found = getattr(system, self.group)
+        found = found[self.component] if self.component else found
+        return getattr(found, self.field) if self.field else found
+
+
+def named(object: SceneObject) -> str:
+    """The name of a component in the system: its path without `@/`."""
+    return object.path.removeprefix("@/")
+
+
+class PartBuilder:
+    """Everything below one time integrator. `sofa`: as SOFA does it, else exact."""
+
+    def __init__(self, data: SceneData, node: SceneNode, *, sofa: bool):
+        self.data, self.node, self.sofa = data, node, sofa
+        self.dofs: dict[str, AbstractDof] = {}
+        self.position: dict[str, np.ndarray] = {}
+        self.rest: dict[str, np.ndarray] = {}
+        self.velocity: dict[str, np.ndarray] = {}
+        self.forces: dict[str, Any] = {}
+        self.masses: dict[str, Any] = {}
+        self.mappings: dict[str, Any] = {}
+        self.constraints: dict[str, Any] = {}
+        self.rayleigh: dict[str, float] = {}
+        self.parameters: dict[tuple[str, str], Leaf] = {}
+        self.implicit_damping = False
+
+    def parameter(self, part: Component, data: str, group: str, field: str = "") -> None:
+        """Say where in the system a number of the scene is."""
+        self.parameters[part.object.path, data] = Leaf(group, named(part.object), field)
+
+    def add_state(self, state: SceneObject, x: dict[str, np.ndarray], *, mapped: bool = False) -> None:
+        """A state with its positions."""
+        name = named(state)
+        kind = state.data.get("template", "Vec3").strip().rstrip("df")
+        self.dofs[name] = _DOFS[kind]()
+        self.position[name], self.rest[name] = x["position"], x["rest_position"]
+        if "velocity" in x:
+            self.velocity[name] = x["velocity"]
+        if mapped:
+            self.velocity.pop(name, None)
+
+    def state_of(self, part: Component) -> str:
+        """The state that a component acts on: the one in its node, or above."""
+        state = part.link("mstate") or of_kind_upward(part.object.node, lambda o: o.kind in STATES)
+        if not isinstance(state, SceneObject) or named(state) not in self.dofs:
+            raise part.error("there is no mechanical state that it acts on, in its node or above")
+        return named(state)
+
+    def topology_of(self, part: Component, state: str, *cells: str) -> Topology:
+        """The topology of a component, whose cells name nodes of its state; one kind of `cells` at least is there."""
+        mesh = self.data.topology_for(part)
+        found = [getattr(mesh, name) for name in cells]
+        if cells and not any(len(c) for c in found):
+            raise part.error(f"its topology has no {' and no '.join(cells)}")
+        count = len(self.position[state])
+        for name, c in zip(cells, found, strict=True):
+            if c.size and c.max() >= count:
+                raise part.error(f"{name} of its topology name node {c.max()}, but its state has {count}")
+        return mesh
+
+    def indices(self, part: Component, state: str, name: str = "indices", default: Any = None) -> np.ndarray:
+        """Node numbers of a state, each once."""
+        numbers = part.wholes(name, default)
+        if numbers is None:
+            raise part.error(f"has no {name}, the nodes that it acts on")
+        numbers = np.asarray(numbers, np.int64)
+        count = len(self.position[state])
+        wrong = numbers[(numbers < 0) | (numbers >= count)]
+        if wrong.size:
+            raise part.error(f"{name} names node {wrong[0]}, but there are {count}")
+        return numbers[np.sort(np.unique(numbers, return_index=True)[1])]

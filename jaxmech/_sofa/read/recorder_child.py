@@ -1,0 +1,59 @@
+"""Run in a process of its own: records what the `createScene` of a script builds.
+
+It imports nothing of jaxmech. Called with the script, the file to write to, and how many steps of the events of controllers
+to record.
+"""
+
+import json
+import os
+import runpy
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from sofa_stand_in import Controller, Events, Node, stand_in, text  # noqa: E402
+
+
+def controllers(node):
+    for item in node._content:
+        if isinstance(item, Node):
+            yield from controllers(item)
+        elif isinstance(item, Controller):
+            yield item
+
+
+def written(item):
+    """A node or an object for the reader."""
+    data = {name: text(value) for name, value in item._data.items() if value is not None and name != "name"}
+    start = {"name": item._name, "data": data, "line": item._line}
+    if isinstance(item, Node):
+        return start | {"content": [written(one) for one in item._content if not isinstance(one, Controller)]}
+    return start | {"kind": item._kind}
+
+
+def main(script, output, steps):
+    stand_in()
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    scene = runpy.run_path(script, run_name="scene")
+    if "createScene" not in scene:
+        raise SystemExit("the script has no createScene(root)")
+    root = Node("root")
+    made = scene["createScene"](root)
+    root = made if isinstance(made, Node) and not root._content else root
+    graph = written(root)
+    Events.running = True
+    dt = root._data.get("dt", 0.01)
+    for _ in range(steps):
+        Events.changes.append({})
+        for event in ("onAnimateBeginEvent", "onAnimateEndEvent"):
+            for controller in controllers(root):
+                call = getattr(type(controller), event, None)
+                if call is not None:
+                    call(controller, {"type": event[2:-5], "dt": dt})
+    has = any(getattr(type(c), "onAnimateBeginEvent", None) for c in controllers(root))
+    with open(output, "w", encoding="utf-8") as file:
+        json.dump({"graph": graph, "changes": Events.changes, "controllers": bool(has)}, file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,244 @@
+"""What the data of a scene amount to: positions, cells and indices, through loaders, grids, containers and links."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import mesh_files
+from .boxes import chosen
+from .component import Component
+from .coordinates import as_coordinates, coordinates
+from .graph import SceneNode, SceneObject
+from .links import STATES, linked_data, linked_object, of_kind_upward
+from .scene_error import shown
+from .scene_files import SceneFiles
+from .topology import (
+    ALIASES,
+    CELL_NAMES,
+    CELLS,
+    Topology,
+    cut_into_tetrahedra,
+    grid,
+    outer_quads,
+    outer_triangles,
+    split_quads,
+)
+from .transform import moved, placed
+
+LOADERS = ("MeshGmshLoader", "MeshOBJLoader", "MeshVTKLoader", "MeshSTLLoader", "MeshOffLoader", "StringMeshCreator")
+GRIDS = ("RegularGridTopology", "RegularGrid")
+CONTAINERS = ("MeshTopology", "Mesh")
+CONTAINERS += tuple(
+    f"{kind}SetTopologyContainer" for kind in ("Point", "Edge", "Triangle", "Quad", "Tetrahedron", "Hexahedron")
+)
+MAPPINGS: dict[str, Callable[..., Topology]] = {
+    "Hexa2TetraTopologicalMapping": cut_into_tetrahedra,
+    "Tetra2TriangleTopologicalMapping": outer_triangles,
+    "Hexa2QuadTopologicalMapping": outer_quads,
+    "Quad2TriangleTopologicalMapping": split_quads,
+}
+MOST_POINTS = 2_000_000
+
+
+class SceneData:
+    """Evaluates data of the objects of one graph, each once. A circle of links is an error."""
+
+    def __init__(self, root: SceneNode, files: SceneFiles):
+        self.root, self.files = root, files
+        self._known: dict[tuple[SceneObject, str], Any] = {}
+        self._open: list[tuple[SceneObject, str]] = []
+
+    def _once(self, object: SceneObject, what: str, make: Callable[[], Any]) -> Any:
+        key = object, what
+        if key in self._known:
+            return self._known[key]
+        if key in self._open:
+            circle = " -> ".join(f"{o.path}.{n}" for o, n in (*self._open[self._open.index(key) :], key))
+            raise object.error(f"its data depend on themselves: {circle}")
+        if len(self._open) > 100:
+            raise object.error("its data hang on a chain of more than 100 links")
+        self._open.append(key)
+        try:
+            self._known[key] = make()
+        finally:
+            self._open.pop()
+        return self._known[key]
+
+    def linked(self, owner: SceneObject, name: str, text: str) -> np.ndarray:
+        """What the link `text`, the data `name` of `owner`, leads to, as numbers."""
+        return self.produced(*linked_data(owner, name, text))
+
+    def produced(self, object: SceneObject, name: str) -> np.ndarray:
+        """Data of an object: as given, or as it computes them."""
+        name = ALIASES.get(name, name)
+        return self._once(object, name, lambda: self._produced(object, name))
+
+    def _produced(self, object: SceneObject, name: str) -> np.ndarray:
+        kind = object.kind
+        if kind in STATES and name in ("position", "rest_position"):
+            return self.positions(object)[name]
+        if kind == "BoxROI":
+            return chosen(self, object, name)
+        if self.is_mesh(object) and (name in CELLS or name == "position"):
+            return getattr(self.topology(object), name)
+        if self.is_mesh(object) and name == "n" and self.topology(object).lattice is not None:
+            return np.asarray(self.topology(object).lattice)
+        if name in object.data:
+            return Component(self, object).reals(name)
+        raise object.error(f"has no data '{name}' that a link can read")
+
+    @staticmethod
+    def is_mesh(object: SceneObject) -> bool:
+        return object.kind in LOADERS or SceneData.is_topology(object)
+
+    @staticmethod
+    def is_topology(object: SceneObject) -> bool:
+        return object.kind in GRIDS or object.kind in CONTAINERS
+
+    def topology_for(self, part: Component) -> Topology:
+        """The topology that a component works on: the one it links to, or the nearest, in its node or above."""
+        found = part.link("topology")
+        if found is None:
+            found = of_kind_upward(part.object.node, self.is_topology)
+        if not isinstance(found, SceneObject):
+            raise part.error("there is no topology in its node or above, and it links to none")
+        return self.topology(found)
+
+    def topology(self, object: SceneObject) -> Topology:
+        """Points and cells of a loader, a grid or a container."""
+        if not self.is_mesh(object):
+            raise object.error("is no loader, grid or container of a mesh that is translated")
+        return self._once(object, "topology", lambda: self._topology(object))
+
+    def _topology(self, object: SceneObject) -> Topology:
+        part = Component(self, object)
+        if object.kind in GRIDS:
+            return _checked(part, self._grid(part))
+        if object.kind in LOADERS:
+            return _checked(part, self._loaded(part))
+        return _checked(part, self._contained(part))
+
+    def _grid(self, part: Component) -> Topology:
+        counts = part.wholes("n")
+        if counts is None:
+            counts = [part.whole(name, 1) for name in ("nx", "ny", "nz")]
+        low = part.reals(("min", "p0"), None, count=3)
+        high = part.reals("max", None, count=3)
+        low = np.array([part.real(name, 0.0) for name in ("xmin", "ymin", "zmin")]) if low is None else low
+        high = np.array([part.real(name, 0.0) for name in ("xmax", "ymax", "zmax")]) if high is None else high
+        if len(counts) != 3 or min(counts) < 1:
+            raise part.error(f"n is {list(counts)}, expected three numbers of points, at least 1 each")
+        if np.prod([float(n) for n in counts]) > MOST_POINTS:
+            raise part.error(f"n is {list(counts)}: more than {MOST_POINTS} points")
+        part.ignored("computeTriangleList", "computeQuadList", "computeHexaList", "computeEdgeList", "computePointList")
+        part.neutral(cellWidth=0.0)
+        part.done()
+        nx, ny, nz = (int(n) for n in counts)
+        return grid((nx, ny, nz), np.asarray(low, float), np.asarray(high, float))
+
+    def _loaded(self, part: Component) -> Topology:
+        if part.object.kind == "StringMeshCreator":
+            n = part.whole("resolution", 2)
+            if not 2 <= n <= MOST_POINTS:
+                raise part.error(f"resolution is {n}, expected at least 2 points")
+            part.done()
+            edges = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+            return Topology(np.stack([np.arange(n) / (n - 1), np.zeros(n), np.zeros(n)], axis=1), edges=edges)
+        name = part.text("filename", "")
+        if name.startswith("@"):
+            raise part.error(f"filename is {shown(name)}, expected a file")
+        if not name:
+            return Topology(**self._given(part))
+        path = self.files.find(name, part.object.file, part.error)
+        content = self.files.read(path, part.error)
+        readers = {"MeshGmshLoader": mesh_files.read_gmsh, "MeshOBJLoader": mesh_files.read_obj}
+        if part.object.kind in readers:
+            mesh = readers[part.object.kind](content, path, part.error)
+        else:
+            mesh = mesh_files.read_other(path, part.error)
+        part.ignored("handleSeams", "loadMaterial", "createSubelements", "onlyAttachedPoints", *CELLS, "position")
+        part.neutral(flipNormals=False, triangulate=False)
+        mesh = moved(mesh, placed(part))
+        part.done()
+        return mesh
+
+    def _given(self, part: Component) -> dict[str, np.ndarray]:
+        given = {name: part.wholes(names, None, width=CELLS[name]) for name, names in CELL_NAMES.items()}
+        position = part.reals(("position", "points", "vertices"), None, width=3)
+        found = {name: cells for name, cells in given.items() if cells is not None}
+        return found | ({"position": position} if position is not None else {"position": np.zeros((0, 3))})
+
+    def _contained(self, part: Component) -> Topology:
+        base: dict[str, Any] = {}
+        if part.has("src"):
+            base = dict(vars(self.topology(linked_object(part.object, "src", part.object.data["src"]))))
+        given = self._given(part)
+        base |= {name: a for name, a in given.items() if name != "position" or len(a) or "position" not in base}
+        filled = self._mapped_into(part.object)
+        if filled is not None:
+            base = dict(vars(filled))
+        name = part.text(("filename", "fileTopology"), "")
+        if name:
+            raise part.error("filename of a topology is not translated: use a loader and src")
+        part.done()
+        if not len(base["position"]):
+            state = of_kind_upward(part.object.node, lambda o: o.kind in STATES and "position" in o.data)
+            base["position"] = self.produced(state, "position") if state else base["position"]
+        return Topology(**base)
+
+    def _mapped_into(self, container: SceneObject) -> Topology | None:
+        for object in self.root.walk():
+            if object.kind not in MAPPINGS:
+                continue
+            part = Component(self, object)
+            if part.link("output") is container:
+                source = part.link("input")
+                if not isinstance(source, SceneObject):
+                    raise part.error("has no input, the topology to map")
+                options = {}
+                if object.kind == "Hexa2TetraTopologicalMapping":
+                    options["swapping"] = part.flag("swapping", False)
+                part.neutral(flipNormals=False, noInitialTriangles=False, noNewTriangles=False)
+                part.done()
+                return MAPPINGS[object.kind](self.topology(source), **options)
+        return None
+
+    def positions(self, state: SceneObject) -> dict[str, np.ndarray]:
+        """`position` and `rest_position` `(n, c)` of a mechanical state that no mapping gives."""
+        return self._once(state, "positions", lambda: self._positions(state))
+
+    def _positions(self, state: SceneObject) -> dict[str, np.ndarray]:
+        part, width = Component(self, state), coordinates(state)
+        source = None
+        if part.has("position"):
+            text = state.data["position"]
+            source = part.reals("position", None, width=1 if text.strip().startswith("@") else width)
+        elif part.has("src"):
+            source = self.topology(linked_object(state, "src", state.data["src"])).position
+        else:
+            mesh = part.link("topology") or of_kind_upward(state.node, self.is_topology)
+            source = self.topology(mesh).position if isinstance(mesh, SceneObject) else None
+        if source is None or not np.size(source):
+            raise part.error("has no position, and no topology in its node or above gives one")
+        x = placed(part)(as_coordinates(part, np.asarray(source, float), width))
+        rest = part.reals("rest_position", None, width=width)
+        if rest is not None and len(rest) != len(x):
+            raise part.error(f"rest_position has {len(rest)} entries, position {len(x)}")
+        velocity = part.reals("velocity", None, width={7: 6}.get(width, width))
+        part.neutral(restScale=1)
+        part.ignored("size", "reserve", "useTopology", "force", "externalForce", "derivX", "free_position", "free_velocity")
+        part.done()
+        return {"position": x, "rest_position": x if rest is None else rest} | (
+            {} if velocity is None else {"velocity": velocity}
+        )
+
+
+def _checked(part: Component, mesh: Topology) -> Topology:
+    """`mesh`, whose cells name points that exist."""
+    for name in CELLS:
+        cells = getattr(mesh, name)
+        if cells.size and len(mesh.position) and not 0 <= cells.min() <= cells.max() < len(mesh.position):
+            wrong = cells.max() if cells.min() >= 0 else cells.min()
+            raise part.error(f"{name} name node {wrong}, but there are {len(mesh.position)} points")
+    return mesh

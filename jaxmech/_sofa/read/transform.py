@@ -1,0 +1,47 @@
+"""Scale, rotation and translation of what is loaded: first one, then the next."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from .component import Component
+from .topology import Topology
+
+
+def placed(part: Component) -> Callable[[np.ndarray], np.ndarray]:
+    """Where a component says that points shall be: a function of points `(n, 3)` or frames `(n, 7)`."""
+    scale = part.reals("scale3d", None, count=3)
+    if scale is None:
+        one = part.real("scale", 1.0)
+        scale = np.array([part.real(name, one) for name in ("sx", "sy", "sz")])
+    turn = part.reals("rotation", None, count=3)
+    turn = np.array([part.real(name, 0.0) for name in ("rx", "ry", "rz")]) if turn is None else turn
+    shift = part.reals("translation", None, count=3)
+    shift = np.array([part.real(name, 0.0) for name in ("dx", "dy", "dz")]) if shift is None else shift
+    R = _euler(np.deg2rad(turn))
+
+    def place(x: np.ndarray) -> np.ndarray:
+        if x.shape[1] not in (3, 7) or (x.shape[1] == 7 and turn.any()):
+            if (scale != 1).any() or turn.any() or shift.any():
+                raise part.error("scale, rotation and translation are those of points of space, or shifts of frames")
+            return x
+        points = scale * x[:, :3]
+        points = points @ R.T if turn.any() else points
+        return np.concatenate([points + shift, x[:, 3:]], axis=1)
+
+    return place
+
+
+def moved(mesh: Topology, place: Callable[[np.ndarray], np.ndarray]) -> Topology:
+    """A mesh whose points are placed elsewhere."""
+    return replace(mesh, position=place(mesh.position))
+
+
+def _euler(angles: np.ndarray) -> np.ndarray:
+    """About x, then y, then z."""
+    (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
+    X = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
+    Y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+    Z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+    return Z @ Y @ X

@@ -1,0 +1,152 @@
+"""Time integrators, with their linear systems and linear solvers."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .._integrator.base import AbstractIntegrator
+from .._integrator.explicit.rk4 import RK4
+from .._integrator.implicit.implicit_euler import ImplicitEuler
+from .._integrator.implicit.trapezoid import Trapezoid
+from .._linear_solver.sparse.sparse_direct import SparseDirect
+from .._linear_system.matrix import MatrixLinearSystem
+from .._model.system import State, System
+from .._model.terms import Terms
+from .numerics.euler_explicit import SofaExplicitEuler
+from .numerics.euler_implicit import SofaEuler
+from .numerics.unconverged_solvers import (
+    AbstractStepSolver,
+    ConjugateGradients,
+    Direct,
+    PreconditionedConjugateGradients,
+)
+from .part_builder import PartBuilder
+from .read.component import Component
+from .read.graph import SceneObject
+from .report import Report
+
+DIRECT = ("SparseLDLSolver", "EigenSimplicialLDLT", "EigenSimplicialLLT", "EigenSparseLU", "EigenSparseQR", "CholeskySolver")
+DIRECT += ("AsyncSparseLDLSolver", "SVDLinearSolver", "PrecomputedLinearSolver")
+ITERATIVE = ("CGLinearSolver", "PCGLinearSolver", "ShewchukPCGLinearSolver")
+PRECONDITIONERS = {"JacobiPreconditioner": "diagonal", "BlockJacobiPreconditioner": "blocks"}
+OTHER_PRECONDITIONERS = ("PrecomputedWarpPreconditioner", "WarpPreconditioner", "SSORPreconditioner")
+SOLVERS = (*DIRECT, *ITERATIVE, *PRECONDITIONERS, *OTHER_PRECONDITIONERS)
+SYSTEMS = ("MatrixLinearSystem", "MatrixFreeSystem", "ConstantSparsityPatternSystem", "CompositeLinearSystem")
+SYSTEMS += ("PreconditionedMatrixFreeSystem", "PrecomputedMatrixSystem")
+
+Make = Callable[[System, State], AbstractIntegrator]
+
+
+def linear_solver(build: PartBuilder, ode: SceneObject, report: Report) -> AbstractStepSolver:
+    """The solver of a part: the one that none other links to; a direct one where there is none."""
+    found = [o for o in build.node.walk() if o.kind in SOLVERS]
+    linked = set()
+    for object in found:
+        part = Component(build.data, object)
+        linked |= {id(part.link(name)) for name in ("linearSolver", "preconditioner") if part.has(name)}
+    main = [o for o in found if id(o) not in linked and o.kind in (*DIRECT, *ITERATIVE)]
+    if len(main) > 1:
+        raise main[1].error(f"is a second linear solver beside {main[0].path}")
+    if not main:
+        report.add(ode, "created", "there is no linear solver: a direct one solves")
+        return Direct(SparseDirect())
+    part = Component(build.data, main[0])
+    if main[0].kind in DIRECT:
+        return _direct(part, report)
+    return _iterative(build, part, report)
+
+
+def _direct(part: Component, report: Report) -> AbstractStepSolver:
+    kind = part.object.kind
+    part.ignored("use_file", "jmjt_twostep", "verbose", "parallelInverseProduct", "precomputeSymbolicDecomposition")
+    part.ignored("linearSystem", "orderingMethod", "minSingularValue", "conditionNumber", "ordering")
+    part.done()
+    if kind == "AsyncSparseLDLSolver":
+        raise part.error("solves with factors of older steps, as many as its thread is late: not translated")
+    keeps = kind == "PrecomputedLinearSolver"
+    report.add(part.object, "equal", "to rounding; keeps the matrix of the first step" if keeps else "to rounding")
+    return Direct(SparseDirect(), keeps)
+
+
+def _iterative(build: PartBuilder, part: Component, report: Report) -> AbstractStepSolver:
+    most, tolerance = part.whole("iterations", 25), part.real("tolerance", 1e-5)
+    if not 1 <= most <= 10_000_000:
+        raise part.error(f"iterations is {most}, expected at least 1")
+    part.ignored("verbose", "linearSystem", "parallelInverseProduct")
+    if part.object.kind == "CGLinearSolver":
+        threshold, warm = part.real("threshold", 1e-5), part.flag("warmStart", False)
+        part.done()
+        solver: AbstractStepSolver = ConjugateGradients(tolerance, threshold, most, warm)
+    else:
+        preconditioner = part.link("preconditioner")
+        name = "none"
+        if part.flag("use_precond", True) and isinstance(preconditioner, SceneObject):
+            if preconditioner.kind not in PRECONDITIONERS and build.sofa:
+                raise preconditioner.error("this preconditioner is not translated: the solver would stop elsewhere")
+            name = PRECONDITIONERS.get(preconditioner.kind, "none")
+            report.add(preconditioner, "equal" if build.sofa else "ignored")
+        part.ignored("update_step")
+        part.done()
+        solver = PreconditionedConjugateGradients(tolerance, most, name)
+    if not build.sofa:
+        report.add(part.object, "equivalent", "its exact counterpart is a direct solver")
+        return Direct(SparseDirect())
+    report.add(part.object, "equal", "stops where SOFA's does")
+    return solver
+
+
+def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
+    """EulerImplicitSolver."""
+    rK, rM = part.real("rayleighStiffness", 0.0), part.real("rayleighMass", 0.0)
+    damping = part.real(("vdamping", "velocityDamping"), 0.0)
+    first, trapezoidal = part.flag("firstOrder", False), part.flag("trapezoidalScheme", False)
+    part.neutral(solveConstraint=False)
+    part.ignored("threadSafeVisitor", "computeResidual", "residual", "parallelODESolving")
+    if build.sofa or first:
+
+        def sofa(system: System, state: State) -> AbstractIntegrator:
+            terms = Terms(symmetric=True, damping=build.implicit_damping, rayleigh=bool(build.rayleigh))
+            linear_system = MatrixLinearSystem.build(system, state, terms)
+            options: dict[str, Any] = {"rayleigh_stiffness": rK, "rayleigh_mass": rM, "velocity_damping": damping}
+            return SofaEuler(linear_system, solver, trapezoidal=trapezoidal, first_order=first, **options)
+
+        return sofa, ""
+
+    def exact(system: System, state: State) -> AbstractIntegrator:
+        scheme = Trapezoid if trapezoidal else ImplicitEuler
+        linear_system = MatrixLinearSystem.build(system, state)
+        options = {"rayleigh_stiffness": rK, "rayleigh_mass": rM + damping, "newton": True}
+        return scheme(linear_system, SparseDirect(), **options)
+
+    remark = "Newton to convergence" + (", of second order" if trapezoidal else "")
+    return exact, remark + ("; vdamping is that of the mass" if damping else "")
+
+
+def euler_explicit(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
+    """EulerExplicitSolver."""
+    del build, solver
+    symplectic = part.flag("symplectic", True)
+    part.ignored("threadSafeVisitor", "linearSolver")
+
+    def make(system: System, state: State) -> AbstractIntegrator:
+        terms = Terms(stiffness=False, damping=False, symmetric=True)
+        return SofaExplicitEuler(MatrixLinearSystem.build(system, state, terms), Direct(SparseDirect()), symplectic)
+
+    return make, ""
+
+
+def runge_kutta_4(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
+    """RungeKutta4Solver."""
+    del build, solver
+    part.ignored("threadSafeVisitor")
+    return lambda system, state: RK4(check_step=False), ""
+
+
+SCHEMES = {
+    "EulerImplicitSolver": euler_implicit,
+    "EulerImplicit": euler_implicit,
+    "EulerExplicitSolver": euler_explicit,
+    "RungeKutta4Solver": runge_kutta_4,
+}
+EXPLICIT = ("EulerExplicitSolver", "RungeKutta4Solver")
+OTHER_SCHEMES = ("StaticSolver", "NewmarkImplicitSolver", "BDFOdeSolver", "RungeKutta2Solver", "CentralDifferenceSolver")
+OTHER_SCHEMES += ("VariationalSymplecticSolver", "DampVelocitySolver", "NewtonRaphsonSolver")

@@ -1,0 +1,265 @@
+"""From the graph of a scene to systems, states and integrators: one for each time integrator of the scene."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._integrator.base import AbstractIntegrator
+from .._mass.uniform import UniformMass
+from .._model.system import State, System
+from .elements import ELEMENTS
+from .loads import CONSTRAINTS, LOADS
+from .mappings import MAPPINGS, mapping
+from .masses import MASSES
+from .part_builder import Leaf, PartBuilder
+from .read.component import Component
+from .read.graph import SceneNode, SceneObject
+from .read.links import STATES
+from .read.scene_data import GRIDS, LOADERS, SceneData
+from .read.scene_data import MAPPINGS as TOPOLOGICAL
+from .read.scene_error import SceneError
+from .report import Report
+from .schemes import EXPLICIT, OTHER_SCHEMES, SCHEMES, SOLVERS, SYSTEMS, linear_solver
+from .springs import SPRINGS
+
+_FORCES = ELEMENTS | SPRINGS | LOADS
+_TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS
+# What is drawn, loaded, selected, sorted or looped over: no motion depends on it.
+_NO_MECHANICS = ("RequiredPlugin", "DefaultAnimationLoop", "DefaultVisualManagerLoop", "LineAxis", "BackgroundSetting")
+_NO_MECHANICS += ("InteractiveCamera", "LightManager", "DirectionalLight", "PositionalLight", "SpotLight", "MeshObjMaterial")
+_NO_MECHANICS += ("ViewerSetting", "MouseButtonSetting", "APIVersion", "AddResourceRepository", "InfoComponent", "Camera")
+_NO_MECHANICS += ("GlobalSystemMatrixImage", "GlobalSystemMatrixExporter", "MatrixImageExporter", "VTKExporter", "Monitor")
+_NO_MECHANICS += ("MeshExporter", "WriteState", "AssetInfo", "SceneCheckerListener", "NotePad", "TextureInterpolation")
+_DRAWN_BEGINNINGS = ("Ogl", "Visual", "Recorded")
+_DRAWN_ENDS = ("GeometryAlgorithms", "TopologyModifier", "OrderingMethod", "TopologyAlgorithms")
+_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, "BoxROI", "NodalMassDensity")
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What one time integrator of a scene moves."""
+
+    name: str
+    system: System
+    state: State
+    integrator: AbstractIntegrator
+    dt: float
+    parameters: dict[tuple[str, str], Leaf]
+
+
+def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part], Report]:
+    """The parts of a scene, and what became of each of its components. What cannot be is "refused" in the report."""
+    report, parts, seen = Report(), [], set[SceneObject]()
+    schemes = [o for o in root.walk() if o.kind in SCHEMES or o.kind in OTHER_SCHEMES]
+    try:
+        dt, gravity = _of_root(root, data)
+    except SceneError as problem:
+        report.add(root, "refused", str(problem))
+        return [], report
+    for ode in schemes:
+        builder = PartBuilder(data, ode.node, sofa=solver == "sofa")
+        part = _part(builder, ode, gravity, dt, report, seen)
+        if part is not None:
+            parts.append(part)
+    for object in root.walk():
+        if object not in seen:
+            _apart(object, data, report, bool(schemes))
+    return parts, report
+
+
+def _of_root(root: SceneNode, data: SceneData) -> tuple[float, np.ndarray]:
+    """The time step and gravity: those of the root count, wherever others stand."""
+    like = Component(data, SceneObject("Node", root.data, root.file, root.line, root, name=""))
+    dt = like.real("dt", 0.01)
+    gravity = like.reals("gravity", np.array([0.0, -9.81, 0.0]), count=3)
+    if not dt > 0:
+        raise root.error(f"dt is {dt}, expected a positive number of seconds")
+    return dt, gravity
+
+
+def _part(
+    build: PartBuilder, ode: SceneObject, gravity: np.ndarray, dt: float, report: Report, seen: set[SceneObject]
+) -> Part | None:
+    before = len(report.of("refused"))
+    within = list(build.node.walk())
+    others = [o for o in within if o is not ode and (o.kind in SCHEMES or o.kind in OTHER_SCHEMES)]
+    mapped = _mapped_states(build.data, within)
+
+    translate = partial(_translate, build, report, seen)
+    if others:
+        report.add(others[0], "refused", str(others[0].error(f"stands below another time integrator, {ode.path}")))
+        return None
+    for object in within:
+        if object.kind in STATES and object not in mapped:
+            translate(object, partial(_state, build, object))
+    # Parents before children: a mapping waits until its input is there.
+    waiting = [o for o in within if o.kind in MAPPINGS and not _is_drawn(build.data, o)]
+    for object in _in_order(build.data, waiting, mapped):
+        translate(object, partial(_mapping, build, object))
+    for state in mapped & set(within):
+        seen.add(state)
+        report.add(state, "read", "given by a mapping")
+    for object in within:
+        if object.kind in _TRANSLATED:
+            translate(object, partial(_component, build, object))
+    make = _scheme(build, ode, report, seen)
+    if make is None or len(report.of("refused")) > before:
+        return None
+    try:
+        return _built(build, ode, make, gravity, dt, report)
+    except (ValueError, TypeError) as problem:
+        report.add(ode, "refused", str(ode.error(str(problem))))
+        return None
+
+
+def _translate(
+    build: PartBuilder, report: Report, seen: set[SceneObject], object: SceneObject, how: Callable[[], str]
+) -> None:
+    """Translate a component, and report what became of it."""
+    seen.add(object)
+    try:
+        remark = how()
+    except SceneError as problem:
+        report.add(object, "refused", str(problem))
+    except (ValueError, TypeError) as problem:
+        report.add(object, "refused", str(object.error(str(problem))))
+    else:
+        report.add(object, "equal" if build.sofa else "equivalent", remark)
+
+
+def _state(build: PartBuilder, object: SceneObject) -> str:
+    build.add_state(object, build.data.positions(object))
+    return ""
+
+
+def _mapping(build: PartBuilder, object: SceneObject) -> str:
+    part = Component(build.data, object)
+    remark = mapping(build, part, MAPPINGS[object.kind])
+    part.done()
+    return remark
+
+
+def _component(build: PartBuilder, object: SceneObject) -> str:
+    part = Component(build.data, object)
+    part.ignored("topology", "mstate", "isCompliance")
+    remark = _TRANSLATED[object.kind](build, part)
+    part.done()
+    return remark
+
+
+def _scheme(build: PartBuilder, ode: SceneObject, report: Report, seen: set[SceneObject]) -> Any:
+    seen.add(ode)
+    part = Component(build.data, ode)
+    try:
+        if ode.kind not in SCHEMES:
+            raise ode.error("this time integrator is not translated yet")
+        solver = None if ode.kind in EXPLICIT else linear_solver(build, ode, report)
+        make, remark = SCHEMES[ode.kind](build, part, solver)  # pyright: ignore[reportArgumentType]
+        part.ignored("linearSolver")
+        part.done()
+    except SceneError as problem:
+        report.add(ode, "refused", str(problem))
+        make = None
+    else:
+        report.add(ode, "equal" if build.sofa else "equivalent", remark)
+    if not any(o.kind in SYSTEMS for o in build.node.walk()) and ode.kind not in EXPLICIT:
+        report.add(ode, "created", "there is no linear system: a MatrixLinearSystem is assembled")
+    for object in build.node.walk():
+        if object.kind in (*SOLVERS, *SYSTEMS):
+            seen.add(object)
+            if not any(row.component.startswith(f"{object.path} ") for row in report.rows):
+                fate = "ignored" if object.kind in SOLVERS else "equivalent"
+                report.add(object, fate, "solutions do not depend on how a matrix is kept" if fate == "equivalent" else "")
+    return make
+
+
+def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray, dt: float, report: Report) -> Part:
+    children = {m.child for m in build.mappings.values()}
+    main = [s for s in build.dofs if s not in children]
+    if not main:
+        raise ode.error("there is no mechanical state in its node or below")
+    carried = {s.state for mass in build.masses.values() for s in mass.on}
+    for m in reversed(list(build.mappings.values())):
+        carried |= {p.state for p in m.parents} if m.child in carried else set()
+    for state in main:
+        if state not in carried:
+            nodes = np.arange(len(build.position[state]))
+            build.masses[f"{state}/mass"] = UniformMass.of_total((state, nodes), 1.0)
+            report.add(ode, "created", f"state '{state}' has no mass: a UniformMass of total 1")
+    heavy = any(build.dofs[s.state].space_size == 3 for mass in build.masses.values() for s in mass.on)
+    system = System(
+        build.dofs,
+        forces=build.forces,
+        masses=build.masses,
+        mappings=build.mappings,
+        constraints=build.constraints,
+        rayleigh=build.rayleigh,
+        gravity=gravity if heavy else None,
+    )
+    state = system.at_rest({s: build.position[s] for s in main})
+    if moving := {s: v for s, v in build.velocity.items() if s in main}:
+        velocity = state.velocity | {s: jnp.asarray(v, state.velocity[s].dtype) for s, v in moving.items()}
+        if any(velocity[s].shape != state.velocity[s].shape for s in velocity):
+            raise ode.error("velocity has another size than position")
+        state = dataclasses.replace(state, velocity=velocity)
+    if heavy:
+        build.parameters["@/", "gravity"] = Leaf("gravity")
+    name = ode.node.path.removeprefix("@/") or ode.node.name
+    return Part(name, system, state, make(system, state), dt, build.parameters)
+
+
+def _is_drawn(data: SceneData, object: SceneObject) -> bool:
+    """Whether a mapping goes to a picture."""
+    part = Component(data, object)
+    output = part.link("output")
+    if isinstance(output, SceneObject):
+        return output.kind.startswith(_DRAWN_BEGINNINGS)
+    node = object.node if output is None else output
+    return not any(o.kind in STATES for o in node.objects)
+
+
+def _mapped_states(data: SceneData, within: list[SceneObject]) -> set[SceneObject]:
+    """The states that a mapping gives: its output, or the state of its node."""
+    found = set()
+    for object in within:
+        if object.kind in MAPPINGS and not _is_drawn(data, object):
+            output = Component(data, object).link("output")
+            node = output if isinstance(output, SceneNode) else object.node
+            states = [output] if isinstance(output, SceneObject) else [o for o in node.objects if o.kind in STATES]
+            found.update(states[-1:])
+    return found
+
+
+def _in_order(data: SceneData, waiting: list[SceneObject], mapped: set[SceneObject]) -> list[SceneObject]:
+    """Mappings, those of main states first."""
+    order, left = [], list(waiting)
+    given = {state for state in mapped}
+    while left:
+        ready = [o for o in left if Component(data, o).link("input") not in given]
+        ready = ready or left  # a circle, which the system refuses
+        for object in ready:
+            output = Component(data, object).link("output")
+            given.discard(output)  # pyright: ignore[reportArgumentType]
+            given -= {o for o in object.node.objects if o.kind in STATES} if output is None else set()
+        order += ready
+        left = [o for o in left if o not in ready]
+    return order
+
+
+def _apart(object: SceneObject, data: SceneData, report: Report, any_scheme: bool) -> None:
+    """What no part has taken: data, drawing, and what is not translated."""
+    kind = object.kind
+    if kind in _DATA or data.is_topology(object):
+        report.add(object, "read")
+    elif kind in _NO_MECHANICS or kind.startswith(_DRAWN_BEGINNINGS) or kind.endswith(_DRAWN_ENDS):
+        report.add(object, "ignored", "moves nothing")
+    elif kind in MAPPINGS and _is_drawn(data, object):
+        report.add(object, "ignored", "maps to a picture")
+    elif any_scheme and (kind in STATES or kind in _TRANSLATED or kind in (*SOLVERS, *SYSTEMS)):
+        report.add(object, "ignored", "no time integrator stands in its node or above: it does not move")
+    else:
+        report.add(object, "refused", str(object.error("is not translated")))

@@ -1,0 +1,151 @@
+"""A scene is untrusted input: each hostile file ends in an error that names file, line and component, within a second."""
+
+import re
+import time
+
+import pytest
+
+import jaxmech as jm
+
+BODY = '<MechanicalObject name="dofs" position="0 0 0 1 0 0"/><UniformMass totalMass="1"/>'
+
+
+def scene(inside: str, root: str = '<Node name="root" dt="0.01">') -> str:
+    return f"{root}\n<RungeKutta4Solver/>\n{inside}\n</Node>"
+
+
+GRID = '<RegularGridTopology name="grid" n="3 3 3" min="0 0 0" max="1 1 1"/><MechanicalObject name="dofs"/>'
+FEM = '<HexahedronFEMForceField name="fem" youngModulus="{}" poissonRatio="{}"/>'
+BOMB = "<!DOCTYPE x [" + "".join(f'<!ENTITY a{i + 1} "{f"&a{i};" * 10}">' for i in range(9)) + "]>"
+GMSH = "$NOD\n{}\n1 0 0 0\n2 1 0 0\n3 0 1 0\n4 0 0 1\n$ENDNOD\n$ELM\n{}\n1 4 1 1 4 1 2 3 4\n$ENDELM\n"
+LOADED = '<MeshGmshLoader name="loader" filename="mesh.msh"/><MechanicalObject name="dofs" src="@loader"/>'
+
+HOSTILE = {
+    # XML
+    "empty file": ("", "well-formed"),
+    "binary": (bytes(range(256)) * 4, "well-formed"),
+    "null bytes": (b"<Node name='a'>\0\0\0</Node>", "well-formed"),
+    "wrong encoding": (b"<?xml version='1.0' encoding='utf-8'?><Node name='\xff\xfe'/>", "well-formed"),
+    "unknown encoding": ("<?xml version='1.0' encoding='klingon'?><Node/>", "well-formed|no text"),
+    "cut in a tag": ('<Node name="root"><MechanicalOb', "well-formed"),
+    "cut in an attribute": ('<Node name="root"><MechanicalObject position="0 0', "well-formed"),
+    "not closed": ("<Node><Node></Node>", "well-formed"),
+    "wrongly nested": ("<Node><Node></Nod></Node>", "well-formed"),
+    "two roots": ("<Node/><Node/>", "well-formed"),
+    "attribute twice": ('<Node name="a" name="b"/>', "well-formed"),
+    "entity bomb": (BOMB + "<Node>&a9;</Node>", "DOCTYPE"),
+    "external entity": ('<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><Node name="&e;"/>', "DOCTYPE"),
+    "external document type": ('<!DOCTYPE x SYSTEM "http://localhost:1/x.dtd"><Node/>', "DOCTYPE"),
+    "undefined entity": ("<Node name='&nothing;'/>", "well-formed"),
+    "no node": ("<MechanicalObject/>", "a scene is a <Node>"),
+    "deep nesting": ("<Node>" * 60_000, "deep"),
+    "many elements": ("<Node>" + "<Node/>" * 100_001 + "</Node>", "more than 100000 elements"),
+    "giant attribute": (scene(f'<MechanicalObject position="{"0 " * 9_000_000}"/>'), "characters"),
+    "object within an object": (scene("<MechanicalObject><UniformMass/></MechanicalObject>"), "stands within the object"),
+    # Files
+    "include without href": (scene("<include/>"), "has no href"),
+    "include of nothing": (scene('<include href="nowhere.xml"/>'), "there is no file"),
+    "include of itself": (scene('<include href="scene.scn"/>'), "includes itself"),
+    "include out of the tree": (scene('<include href="../outside.xml"/>'), "out of the tree"),
+    "include of an absolute path": (scene('<include href="/etc/passwd"/>'), "out of the tree"),
+    "include of a folder": (scene('<include href="."/>'), "there is no file"),
+    "include of a device": (scene('<include href="/dev/zero"/>'), "out of the tree|there is no file"),
+    "include of a name with a null": (scene('<include href="a&#9;b"/>'), "there is no file"),
+    # Links
+    "circle of links": (
+        scene('<MechanicalObject name="a" position="@b.position"/><MechanicalObject name="b" position="@a.position"/>'),
+        "depend on themselves",
+    ),
+    "circle of one": (scene('<MechanicalObject name="dofs" position="@dofs.position"/>'), "depend on themselves"),
+    "link to nothing": (scene('<MechanicalObject position="@nobody.position"/>'), "not in the scene"),
+    "link above the root": (scene('<MechanicalObject position="@../../x.position"/>'), "not in the scene"),
+    "relative link out of range": (
+        scene(BODY + '<FixedProjectiveConstraint indices="@[-99].indices"/>'),
+        "not in the scene",
+    ),
+    # Numbers
+    "not a number": (scene('<MechanicalObject position="0 0 nan"/>'), "expected a finite number"),
+    "infinite": (scene('<MechanicalObject position="0 0 inf"/>'), "expected a finite number"),
+    "1e400": (scene('<MechanicalObject position="0 0 1e400"/>'), "expected a finite number"),
+    "a word": (scene('<MechanicalObject position="0 zero 0"/>'), "expected a finite number"),
+    "code": (scene("<MechanicalObject position=\"__import__('os').system('true') 0 0\"/>"), "expected a finite number"),
+    "digits with underscores": (scene('<MechanicalObject position="1_0 0 0"/>'), "expected a finite number"),
+    "wrong length": (scene('<MechanicalObject position="0 0"/>'), "multiple of 3"),
+    "time step of nan": (scene(BODY, '<Node dt="nan">'), "expected a finite number"),
+    "negative time step": (scene(BODY, '<Node dt="-1">'), "positive number of seconds"),
+    "gravity of two numbers": (scene(BODY, '<Node gravity="0 -10">'), "expected 3"),
+    "a thousand million points": (scene('<RegularGridTopology n="1000 1000 1000"/><MechanicalObject/>'), "more than"),
+    "no points": (scene('<RegularGridTopology n="0 3 3"/><MechanicalObject/>'), "at least 1"),
+    "index out of range": (scene(BODY + '<FixedProjectiveConstraint indices="7"/>'), "names node 7"),
+    "negative index": (scene(BODY + '<FixedProjectiveConstraint indices="-1"/>'), "names node -1"),
+    "huge range of indices": (scene(BODY + '<FixedProjectiveConstraint indices="0-999999999"/>'), "no range"),
+    "half an index": (scene(BODY + '<FixedProjectiveConstraint indices="0.5"/>'), "whole numbers"),
+    "cells of no points": (scene('<MeshTopology position="0 0 0" triangles="0 1 2"/><MechanicalObject/>'), "names? node 2"),
+    # Physics
+    "unknown component": (scene(BODY + "<AntiGravityForceField/>"), "is not translated"),
+    "unknown data": (scene(BODY + '<UniformVelocityDampingForceField dampingCoeficient="1"/>'), "did you mean"),
+    "negative mass": (scene('<MechanicalObject position="0 0 0"/><UniformMass totalMass="-1"/>'), "positive"),
+    "negative stiffness": (scene(GRID + FEM.format(-1, 0.3)), "youngModulus must be positive"),
+    "Poisson's ratio of 0.5": (scene(GRID + FEM.format(1000, 0.5)), "poissonRatio below 0.5"),
+    "moduli of other cells": (scene(GRID + FEM.format("1 2 3", 0.3)), "expected 1 or 8"),
+    "an unknown method": (scene(GRID + '<HexahedronFEMForceField method="magic"/>'), "expected one of"),
+    "nothing to act on": (scene("<UniformMass/>"), "no mechanical state"),
+    # Meshes
+    "a million nodes announced": (scene(LOADED), "announces 1000000 nodes", GMSH.format(1_000_000, 1)),
+    "a million elements announced": (scene(LOADED), "announces 1000000 elements", GMSH.format(4, 1_000_000)),
+    "a negative number of nodes": (scene(LOADED), "expected the number of nodes", GMSH.format(-4, 1)),
+    "a cut mesh": (scene(LOADED), "the file ends", "$NOD\n1\n1 0 0 0\n"),
+    "a mesh of nan": (scene(LOADED), "finite numbers", "$NOD\n1\n1 nan 0 0\n$ENDNOD\n"),
+    "a binary mesh": (scene(LOADED), "not text", b"$NOD\n\xff\xfe\x00"),
+    "a mesh of unknown cells": (scene(LOADED), "type 99", GMSH.format(4, 1).replace("1 4 1 1 4", "1 99 1 1 4")),
+    "a cell of no nodes": (scene(LOADED), "that exist", GMSH.format(4, 1).replace("1 2 3 4\n", "1 2 3 9\n")),
+    "a mesh that is none": (scene(LOADED), "the beginning of a Gmsh file", "hello\n"),
+    "no file name": (scene('<MeshOBJLoader name="l" filename="@x"/><MechanicalObject src="@l"/>'), "expected a file"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_end_in_an_error_that_says_where(name, tmp_path):
+    text, reason, *mesh = HOSTILE[name]
+    folder = tmp_path / "scenes"
+    folder.mkdir()
+    (tmp_path / "outside.xml").write_text("<Node/>")
+    path = folder / "scene.scn"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    for content in mesh:
+        (folder / "mesh.msh").write_bytes(content if isinstance(content, bytes) else content.encode())
+    start = time.process_time()
+    with pytest.raises(jm.sofa.SceneError) as caught:
+        _ = jm.sofa.load(path).parts
+    assert time.process_time() - start < 1
+    assert re.search(reason, str(caught.value)), caught.value
+    assert "scene.scn" in caught.value.file and caught.value.line >= 1
+    assert re.search(r"scene\.scn:\d+", str(caught.value))
+
+
+def test_there_are_at_least_forty():
+    assert len(HOSTILE) >= 40
+
+
+def test_includes_in_a_circle_are_named(tmp_path):
+    (tmp_path / "a.scn").write_text('<Node><include href="b.xml"/></Node>')
+    (tmp_path / "b.xml").write_text('<Node name="Group">\n<include href="a.scn"/></Node>')
+    with pytest.raises(jm.sofa.SceneError, match=r"a\.scn -> b\.xml -> a\.scn") as caught:
+        jm.sofa.load(tmp_path / "a.scn")
+    assert caught.value.file.endswith("b.xml") and caught.value.line == 2
+
+
+def test_a_link_of_the_file_system_does_not_leave_the_tree(tmp_path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "secret.xml").write_text("<Node/>")
+    (inside / "link.xml").symlink_to(tmp_path / "secret.xml")
+    (inside / "scene.scn").write_text('<Node><include href="link.xml"/></Node>')
+    with pytest.raises(jm.sofa.SceneError, match="out of the tree"):
+        jm.sofa.load(inside / "scene.scn")
+    assert jm.sofa.load(inside / "scene.scn", tree=tmp_path).root.children[0].name == "Node1"
+
+
+def test_there_is_no_file():
+    with pytest.raises(jm.sofa.SceneError, match="no such file"):
+        jm.sofa.load("nowhere.scn")
