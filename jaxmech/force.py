@@ -7,8 +7,8 @@ from ._forcefield.bar import Bar as Bar
 from ._forcefield.base import AbstractEnergyForceField as AbstractEnergyForceField
 from ._forcefield.base import AbstractForceField as AbstractForceField
 from ._forcefield.beam import Beam as Beam
-from ._forcefield.capacity import Capacity as Capacity
 from ._forcefield.cable_tension import CableTension as CableTension
+from ._forcefield.capacity import Capacity as Capacity
 from ._forcefield.constant_force import ConstantForce as ConstantForce
 from ._forcefield.constant_torque import ConstantTorque as ConstantTorque
 from ._forcefield.continuum import SolidFEM as SolidFEM

@@ -20,7 +20,7 @@ from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..._runtime.results import RESULTS
-from ..linear_outcome import ended, outcome
+from ..._solve.linear_outcome import ended, outcome
 from .contact_equations import (
     AbstractContactEquations,
     ContactNumbers,
