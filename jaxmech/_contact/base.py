@@ -57,7 +57,7 @@ class AbstractContact(Component):
         """Raise `ValueError` or `TypeError` for numbers out of range; those of `unlimited` may be infinite."""
         who = type(self).__name__
         limits = [getattr(self, name) for name in unlimited]
-        known = [isinstance(a, jax.Array) and is_concrete(a) for a in limits]
+        known = [isinstance(a, jax.Array) and is_concrete(a) and jnp.isrealobj(a) and a.dtype != bool for a in limits]
         finite = [jnp.where(jnp.isposinf(a), 0.0, a) if k else a for a, k in zip(limits, known, strict=True)]
         check_parameters(eqx.tree_at(lambda c: [getattr(c, n) for n in unlimited], self, finite), stencils)
         for name, limit in zip(unlimited, limits, strict=True):
