@@ -211,7 +211,7 @@ def test_hertz_and_cattaneo_mindlin():
     assert Q.sum() == pytest.approx(0.5 * mu * P.sum(), rel=0.02)
     touching, slips = P > 1e-9, np.abs(found.velocity[:, 1]) > 1e-9
     ratio = np.sqrt((touching & ~slips).sum() / touching.sum())
-    assert ratio == pytest.approx(0.793701, abs=0.03)  # squares of a tenth of the radius
+    assert ratio == pytest.approx(0.793701, abs=0.06)  # half of a square: whole ones are counted, of an eighth of the radius
 
 
 def test_shapes_are_distances():
