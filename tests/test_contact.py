@@ -211,7 +211,7 @@ def test_hertz_and_cattaneo_mindlin():
     assert Q.sum() == pytest.approx(0.5 * mu * P.sum(), rel=0.02)
     touching, slips = P > 1e-9, np.abs(found.velocity[:, 1]) > 1e-9
     ratio = np.sqrt((touching & ~slips).sum() / touching.sum())
-    assert ratio == pytest.approx(0.793701, abs=0.03)  # squares of a tenth of the radius
+    assert ratio == pytest.approx(0.793701, abs=0.06)  # half of a square: whole ones are counted, of an eighth of the radius
 
 
 def test_shapes_are_distances():
@@ -233,8 +233,10 @@ def test_shapes_are_distances():
 
     @jax.jit
     def facts():
-        edge, above = jnp.array([0.1, 0.1, 0.1 + 1e-12]), jnp.array([0.0, 0.0, 0.2])
-        return {name: measured(shape) for name, shape in shapes.items()}, jax.grad(box.distance_from)(edge, above)
+        edges = 0.1 + 1e-12 * jnp.array([[0, 0, 1], [1, 0, -1], [1, 1, 1], [0, 0, 0], [1, -1, -1]])
+        above = jnp.array([0.0, 0.0, 0.2])
+        at_edge = jax.vmap(jax.grad(box.distance_from), in_axes=(0, None))(edges, above)
+        return {name: measured(shape) for name, shape in shapes.items()}, at_edge
 
     found, at_edge = facts()
     for name, (d, n, ends) in found.items():
@@ -242,7 +244,7 @@ def test_shapes_are_distances():
         np.testing.assert_allclose(length, 1.0, atol=1e-12, err_msg=name)
         np.testing.assert_allclose(ends, 0.0, atol=1e-12, err_msg=name)
     # A corner exactly on the edge of a box of equal size below it: the face that looks at the other body.
-    np.testing.assert_allclose(at_edge, [0.0, 0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(at_edge, np.tile([0.0, 0.0, 1.0], (5, 1)), atol=1e-12)
 
 
 def test_the_nearest_point_of_a_triangle():

@@ -225,8 +225,8 @@ def test_a_conveyor_carries_until_the_spring_is_stronger():
         gravity=[0.0, 0.0, -G],
     )
     state = system.at_rest({"block": [[0.0, 0.0, 0.0]], "belt": [[0.0, 0.0, 0.0]]})
-    moving = {"block": state.velocity["block"], "belt": jnp.array([[0.01, 0.0, 0.0]])}
-    state = jm.State(state.position, moving, state.time)
+    along = jnp.array([[0.01, 0.0, 0.0]])
+    state = jm.State(state.position, {"block": along, "belt": along}, state.time)
     belt = jm.contact.PointContact(("block", [0]), jm.contact.Plane(), frames=("belt", [0]), friction=0.3)
     motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
     run = jm.simulate(system, state, jm.integrator.FreeMotion(motion, {"belt": belt}), dt=2e-3, steps=2000)

@@ -42,8 +42,8 @@ HOOKS = {
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
     *("stage", "step_with_error"),
     # What a step asks of its contacts.
-    *("check_scene", "coordinates", "distance", "distance_from", "each", "gaps", "nearest_of", "place_of", "point_of"),
-    "touching",
+    *("check_scene", "coordinates", "distance", "distance_from", "each", "gaps", "nearest_of", "moved_by", "place_of"),
+    *("point_of", "touching"),
 }
 # What all implicit, and all explicit, schemes share is tried on one of each.
 INHERITED = {"ImplicitEuler": ("step", "problem"), "VelocityVerlet": ("step",)}
@@ -191,7 +191,7 @@ INDICES |= {"components", "shape"}
 LAWS = ("LinearElastic", "StVenantKirchhoff", "Corotational", "NeoHookean", "StableNeoHookean", "MooneyRivlin", "Ogden")
 DIRICHLET = ("eliminate_rows", "eliminate_rows_and_columns", "impose_penalty", "impose_weak_penalty")
 PLACES = {"four axes", "nodes out of range", "NaN in it", "an axis more"}
-TOLERANCES = {"rtol", "atol", "rcond", "omega", "drop_tolerance", "fill"}
+TOLERANCES = {"kappa", "kappa_grad", "tolerance"} | {"rtol", "atol", "rcond", "omega", "drop_tolerance", "fill"}
 # Fewer rows of these are fewer things.
 LISTS = {"points", "coordinates", "gravity", "cells", "connectivity", "nodes", "dofs", "components"}
 _BATCH = {"nothing", "four axes", "nodes out of range", "negative"}
@@ -260,13 +260,21 @@ FAIR = {
     # What is run over devices is the user's.
     ("over_devices", "function"): {"a function", "a class"},
     ("element_forms", "function"): {"a function", "a class"},
+    # No limit; a matrix and numbers of either sign; one coefficient for all contacts; points of no body.
+    **{(name, limit): {"infinite"} for name in ("PointContact", "SurfaceContact") for limit in ("margin", "depth", "reach")},
+    **{("ContactProblem", name): {"negative"} for name in ("W", "q")},
+    ("ContactProblem", "friction"): {"a fraction", "huge"},
+    **{("ContactProblem.product", "r"): {"negative"}, ("contact_errors", "impulse"): {"negative"}},
+    **{("HeightField", "heights"): {"negative"}, ("PointContact", "owners"): {"negative"}},
+    ("FreeMotion.step", "carry"): {"None"},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
 SOLVES |= {"solve_equilibrium", "follow_path", "critical_point", "simulate_adaptive"}
+SOLVES |= {"FreeMotion.step", "solve_contacts"}
 SOLVES |= {"VelocityVerlet.step", "critical_time_step", "step_with_balance", "ImplicitEuler.problem"}
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "multiplier", "parents", "parent", "state", "joints", "nodes", "frames")}
-ALIASES |= {"points": ("nodes",), "alpha": ("alpha_i",)}
+ALIASES |= {"points": ("nodes", "Stencil"), "triangles": ("Stencil",), "alpha": ("alpha_i",)}
 
 
 def is_fair(name, call, argument, label):

@@ -16,7 +16,8 @@ from .._runtime.argument_checks import check_counts
 from .._runtime.array_types import Array
 from .._scene.component import Component
 from .._scene.dof import Rigid3, Vec3
-from .._scene.parameter import check_range, is_concrete
+from .._scene.parameter import check_parameters, check_range, is_concrete
+from .._scene.stencil import Stencil
 
 Positions = Mapping[str, Array]
 
@@ -52,9 +53,16 @@ class AbstractContact(Component):
     margin: AbstractVar[Any]
     depth: AbstractVar[Any]
 
-    def check_numbers(self) -> None:
-        """Raise `ValueError` for numbers out of range."""
+    def check_numbers(self, stencils: tuple[Stencil, ...], unlimited: tuple[str, ...] = ("margin", "depth")) -> None:
+        """Raise `ValueError` or `TypeError` for numbers out of range; those of `unlimited` may be infinite."""
         who = type(self).__name__
+        limits = [getattr(self, name) for name in unlimited]
+        known = [isinstance(a, jax.Array) and is_concrete(a) and jnp.isrealobj(a) and a.dtype != bool for a in limits]
+        finite = [jnp.where(jnp.isposinf(a), 0.0, a) if k else a for a, k in zip(limits, known, strict=True)]
+        check_parameters(eqx.tree_at(lambda c: [getattr(c, n) for n in unlimited], self, finite), stencils)
+        for name, limit in zip(unlimited, limits, strict=True):
+            if limit.ndim != 0 and name != "depth":
+                raise ValueError(f"{who}: {name} must be one number, got shape {limit.shape}.")
         check_range(
             self,
             friction=(self.friction, lambda a: a >= 0, "at least 0"),

@@ -9,11 +9,10 @@ import numpy as np
 
 from .._mapping.frame import carried, seen_from
 from .._math.rotation import have_unit_quaternions, quaternion_conjugate, rotate
-from .._runtime.argument_checks import check_flags, check_instance
+from .._runtime.argument_checks import check_flags, check_instance, index_array
 from .._runtime.array_types import Array, Int
 from .._runtime.field_types import Parameter
-from .._runtime.host_arrays import as_data
-from .._scene.parameter import check_parameters, check_range, parameter
+from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencil, Stencils, as_stencils, stencils
 from .base import AbstractContact, check_nodes, check_stencil, tangents, unit
 from .shape import AbstractShape
@@ -26,7 +25,7 @@ def _maybe_stencils(on: Any) -> tuple[Stencil, ...]:
 
 
 def _numbers(owners: Any) -> Any:
-    return None if owners is None else as_data(np.asarray(owners, np.int32))
+    return None if owners is None else index_array("PointContact", "owners", owners)
 
 
 class PointContact(AbstractContact):
@@ -72,9 +71,7 @@ class PointContact(AbstractContact):
             raise ValueError("PointContact: frames must be (state, nodes) with node numbers of shape (m,).")
         check_instance("PointContact", "shape", self.shape, AbstractShape)
         check_flags("PointContact", half=self.half)
-        finite = eqx.tree_at(lambda c: (c.margin, c.depth), self, (jnp.zeros(()), jnp.zeros(())))
-        check_parameters(finite, self.points)
-        self.check_numbers()
+        self.check_numbers(self.points)
         check_range(self, radius=(self.radius, lambda r: r >= 0, "at least 0"))
         if np.shape(self.at) != (7,):
             raise ValueError(f"PointContact: at has shape {np.shape(self.at)}, expected (7,).")

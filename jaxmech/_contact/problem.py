@@ -58,12 +58,8 @@ class ContactProblem(eqx.Module):
         return jnp.broadcast_to(self.friction, self.q.shape[:1]).astype(self.q.dtype)
 
     def product(self, r: Array) -> Array:
-        """`W r` `(n, 3)` [m/s]. Raises `TypeError` for an array of another shape."""
-        if getattr(r, "shape", None) != self.q.shape:
-            raise TypeError(f"ContactProblem.product: r must be an array of shape {self.q.shape}, got {r!r:.80}.")
-        if isinstance(self.W, lx.AbstractLinearOperator):
-            return self.W.mv(r)
-        return (self.W @ r.reshape(-1)).reshape(r.shape)
+        """`W r` `(n, 3)` [m/s]. Raises `TypeError` or `ValueError` for what is no such array of numbers."""
+        return self.moved_by(jnp.asarray(real_array("ContactProblem.product", "r", r, self.q.shape)))
 
     def diagonal(self) -> Array:
         """The mean of the diagonal of `W` in each contact, positive; the mean over all of them of an operator."""
@@ -73,6 +69,12 @@ class ContactProblem(eqx.Module):
         else:
             size = jnp.mean(jnp.diagonal(self.W).reshape(-1, 3), axis=1)
         return jnp.where(size > 0, size, 1.0)
+
+    def moved_by(self, r: Array) -> Array:
+        """`product`, unchecked."""
+        if isinstance(self.W, lx.AbstractLinearOperator):
+            return self.W.mv(r)
+        return (self.W @ r.reshape(-1)).reshape(r.shape)
 
 
 def checked_problem(who: str, problem: Any) -> ContactProblem:
@@ -126,7 +128,7 @@ def contact_errors(problem: ContactProblem, impulse: Any) -> ContactErrors:
     """
     q = checked_problem("contact_errors", problem).q
     r = jnp.asarray(real_array("contact_errors", "impulse", impulse, q.shape))
-    u = problem.product(r) + q
+    u = problem.moved_by(r) + q
     mu, rho = problem.mu, 1 / problem.diagonal()
     length = jax.vmap(safe_length)
     slip = length(u[:, 1:])

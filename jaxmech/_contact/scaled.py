@@ -38,7 +38,7 @@ class ScaledProblem(eqx.Module):
         return None if isinstance(self.problem.W, lx.AbstractLinearOperator) else self.problem.W / self.w
 
     def product(self, r: Array) -> Array:
-        return self.problem.product(r) / self.w
+        return self.problem.moved_by(r) / self.w
 
     def velocity(self, s: Array) -> Array:
         """`u` of `s`."""

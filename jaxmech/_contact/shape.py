@@ -2,15 +2,15 @@
 
 import abc
 
+import jax
 import jax.numpy as jnp
-import numpy as np
 
 from .._math.safe_norm import safe_length
 from .._runtime.argument_checks import real_array
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.component import Component
-from .._scene.parameter import check_parameters, check_range, parameter
+from .._scene.parameter import check_parameters, check_range, declaration, leaves_with_paths, parameter
 
 _EDGE = 1e-3  # of its smallest half width: so near to an edge of a box, the face is taken that looks at the other body
 
@@ -34,6 +34,11 @@ class AbstractShape(Component):
 
     def __check_init__(self):
         check_parameters(self, ())
+        for path, leaf in leaves_with_paths(self)[0]:
+            kind = declaration(self, path)
+            if kind is not None and leaf.ndim != kind[1]:
+                name = jax.tree_util.keystr(path).lstrip(".")
+                raise ValueError(f"{type(self).__name__}: {name} has shape {leaf.shape}, expected {kind[1]} axes.")
 
     @abc.abstractmethod
     def distance(self, p: Float[Array, "3"]) -> Scalar:
@@ -132,8 +137,7 @@ class Box(AbstractShape):
         face = jnp.argmax(q + edge * looks / jnp.maximum(jnp.max(looks), 1e-30))
         outside = jnp.where(q > 0, q, 0.0)
         beside = jnp.any((q > edge) & (jnp.arange(3) != face))
-        near_edge = jnp.sum(q > 0) > 1
-        within = ~jnp.any(q > 0) | (near_edge & ~beside & jnp.any(looks > 0))
+        within = ~jnp.any(q > 0) | (~beside & jnp.any(looks > 0))
         return jnp.where(within, q[face], safe_length(outside))
 
 
@@ -155,8 +159,8 @@ class HeightField(AbstractShape):
     spacing: Parameter = parameter()
 
     def __check_init__(self):
-        if getattr(self.heights, "ndim", 0) != 2 or min(self.heights.shape) < 2:
-            raise ValueError(f"HeightField: heights has shape {np.shape(self.heights)}, expected (nx, ny) of at least 2.")
+        if min(real_array("HeightField", "heights", self.heights, (None, None)).shape) < 2:
+            raise ValueError(f"HeightField: heights has shape {self.heights.shape}, expected (nx, ny) of at least 2.")
         check_range(self, spacing=(self.spacing, lambda a: a > 0, "positive"))
 
     def distance(self, p):

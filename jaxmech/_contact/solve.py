@@ -46,8 +46,8 @@ class SolveOptions:
 class ContactInfo(eqx.Module):
     """What happened in the solution of a contact problem.
 
-    `result`: a member of `RESULTS`. `steps`: of Newton, of the interior point, or sweeps, all together. `errors`: how far
-    the impulses are from each of the laws, `ContactErrors`, for `kappa = 0`. Raises nothing.
+    No units of its own. `result`: a member of `RESULTS`. `steps`: of Newton, of the interior point, or sweeps, all
+    together. `errors`: how far the impulses are from each of the laws, `ContactErrors`, for `kappa = 0`. Raises nothing.
 
     Example:
 
@@ -93,7 +93,7 @@ def _cone_solution_jvp(primals, tangents):
     rho = 1 / jax.lax.stop_gradient(problem.diagonal())
 
     def residual(problem, s):
-        return natural(s, problem.product(scaling(problem.mu) * s) + problem.q, problem.mu, rho, kappa)
+        return natural(s, problem.moved_by(scaling(problem.mu) * s) + problem.q, problem.mu, rho, kappa)
 
     rate = eqx.filter_jvp(lambda problem: residual(problem, s), (problem,), (tangents[0],))[1]
     rate = jnp.zeros_like(s) if rate is None else rate
@@ -104,7 +104,7 @@ def _cone_solution_jvp(primals, tangents):
         moved = derivative_solve(operator, -rate, GMRES())
     else:
         n, D = s.shape[0], scaling(problem.mu)
-        P, B = slopes(s, problem.product(D * s) + problem.q, problem.mu, rho, kappa)
+        P, B = slopes(s, problem.moved_by(D * s) + problem.q, problem.mu, rho, kappa)
         M = jnp.einsum("nij,njmk->nimk", B, problem.W.reshape(n, 3, n, 3)) * D
         M = M.at[jnp.arange(n), :, jnp.arange(n)].add(P).reshape(3 * n, 3 * n)
         moved = jnp.linalg.solve(M + LOST * jnp.eye(3 * n, dtype=M.dtype), -rate.reshape(-1)).reshape(s.shape)
@@ -224,7 +224,7 @@ def _solve(
     r = scaling(problem.mu) * s
     still = constant((problem, r))
     info = ContactInfo(outcome(still[0], constant(s), fine), steps, contact_errors(*still))
-    found = ContactSolution(r, problem.product(r) + q, info)
+    found = ContactSolution(r, problem.moved_by(r) + q, info)
     return raise_of_contacts(found, info, "solve_contacts") if throw else found
 
 

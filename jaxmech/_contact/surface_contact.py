@@ -13,7 +13,7 @@ from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
 from .._runtime.host_function import call_by_name
 from .._scene.dof import Vec3
-from .._scene.parameter import check_parameters, check_range, parameter
+from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractContact, check_nodes, check_stencil, tangents, unit
 
@@ -37,9 +37,9 @@ class SurfaceContact(AbstractContact):
 
     Example:
 
-        skin = jm.contact.SurfaceContact(("cube", [7]), ("cube", [[0, 1, 2]]), reach=2.0)
-        x = jnp.asarray(mesh.points)
-        assert skin.pairs == 1 and jnp.allclose(jnp.abs(skin.gaps({"cube": x})), 1.0)  # across the cube [m]
+        skin = jm.contact.SurfaceContact(("cube", [3]), ("cube", [[0, 1, 2]]))
+        x = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.2, 0.2, 0.5]])
+        assert skin.pairs == 1 and jnp.allclose(skin.gaps({"cube": x}), 0.5)  # above the triangle [m]
     """
 
     points: Stencils = stencils()
@@ -59,9 +59,7 @@ class SurfaceContact(AbstractContact):
             raise ValueError("SurfaceContact: points must be (state, nodes) with node numbers of shape (n,).")
         if len(self.triangles) != 1 or self.triangles[0].nodes.shape[1:] != (3,):
             raise ValueError("SurfaceContact: triangles must be (state, nodes) with node numbers of shape (t, 3).")
-        nil = jnp.zeros(())
-        check_parameters(eqx.tree_at(lambda c: (c.margin, c.depth, c.reach), self, (nil, nil, nil)), self.points)
-        self.check_numbers()
+        self.check_numbers(self.points, ("margin", "depth", "reach"))
         check_range(
             self,
             radius=(self.radius, lambda r: r >= 0, "at least 0"),

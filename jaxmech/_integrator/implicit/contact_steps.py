@@ -140,7 +140,7 @@ def _applied(scheme: Any, A: Any, H: Fields) -> Fields:
             result[s] = flat[:, first : first + size].reshape(H[s].shape)
             first += size
         return result
-    inverse = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal().items()}
+    inverse = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal.items()}
     return {s: jnp.einsum("nij,rnj->rni", inverse[s], rows) for s, rows in H.items()}
 
 

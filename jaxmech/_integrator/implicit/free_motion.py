@@ -15,7 +15,14 @@ from ..._model.dynamics import Fields
 from ..._model.failure_report import DERIVATIVE, raise_failure
 from ..._model.fault import Fault, given
 from ..._model.system import State, System, check_inputs
-from ..._runtime.argument_checks import check_choice, check_counts, check_flags, check_instance, check_tolerances
+from ..._runtime.argument_checks import (
+    check_choice,
+    check_counts,
+    check_flags,
+    check_instance,
+    check_tolerances,
+    real_array,
+)
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._runtime.results import RESULTS, is_traced
@@ -41,7 +48,7 @@ class ContactStepInfo(eqx.Module):
 
     `result`: a member of `RESULTS`. `motion`: the `StepInfo` of the motion, of Newton's iterations where there are some.
     `contacts`: impulses, gaps and errors, `StepContacts`. `residuals`: the errors of Signorini's law, Coulomb's law, the
-    dissipation and the natural map, as messages tell them. Raises nothing.
+    dissipation [N s, N s, J], as messages tell them; `floor`: that of the natural map. Raises nothing.
 
     Example:
 
@@ -117,6 +124,10 @@ class FreeMotion(AbstractIntegrator):
         check_tolerances("FreeMotion", kappa=self.kappa, tolerance=self.tolerance)
         if self.kappa_grad is not None:
             check_tolerances("FreeMotion", kappa_grad=self.kappa_grad)
+        if self.precomputed is not None:
+            shape = real_array("FreeMotion", "precomputed", self.precomputed, (None, None)).shape
+            if shape[0] != shape[1]:
+                raise ValueError(f"FreeMotion: precomputed has shape {shape}, expected a square matrix.")
         if self.motion.newton and (self.correction != "full" or self.precomputed is not None):
             raise ValueError("FreeMotion: with newton=True contacts take the full factor, correction='full'.")
 
@@ -148,6 +159,8 @@ class FreeMotion(AbstractIntegrator):
         check_flags("FreeMotion", throw=throw)
         check_contacts(self.contacts, system)
         check_time_step(dt, carried_by="FreeMotion")
+        if carry is not None and not (isinstance(carry, tuple) and len(carry) == 2):
+            raise TypeError(f"FreeMotion: the carry must be what init or a step gave, got {carry!r:.80}.")
         h = jnp.asarray(dt, state.time.dtype)
         raises = throw and is_traced((self, system, state, h))
         result = self.advanced(system, state, carry, h, DERIVATIVE.format("FreeMotion") if raises else "")
