@@ -119,12 +119,17 @@ def hinged(pendulum, name, newton, steps):
     assert abs(np.log2(errors[0] / errors[1]) - order) < 0.15, (name, errors)
 
 
-def test_a_hinged_bar_swings_at_the_order_of_the_scheme(pendulum):
-    hinged(pendulum, "Midpoint", True, 40)
+def test_a_hinged_bar_swings(pendulum):
+    """By one linear solve a step: the angle to `h^2`, joints to the curvature of the path; the order is measured below."""
+    system, start, linear_system, rate = pendulum
+    end = jm.simulate(system, start, jm.integrator.Midpoint(linear_system), dt=0.01, steps=40).last
+    x, (angle, spin) = np.asarray(end.position["bar"][0]), swing(rate, 0.7, 0.4)
+    np.testing.assert_allclose([2 * np.arctan2(x[4], x[6]), end.velocity["bar"][0, 4]], [angle, spin], atol=2e-4)
+    assert off(system, end)["hinge"] < 1e-6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "newton"), [("Newmark", False), ("GeneralizedAlpha", True)])
+@pytest.mark.parametrize(("name", "newton"), [("Midpoint", True), ("GeneralizedAlpha", False)])
 def test_a_hinged_bar_swings_at_the_order_of_more_schemes(pendulum, name, newton):
     hinged(pendulum, name, newton, 40)
 
@@ -406,7 +411,7 @@ def test_relaxed_and_compliant_rows():
 
 
 def test_lines_planes_and_batches():
-    """A bead on a turning rod, points on a plane; many scenes at once equal one after the other."""
+    """A bead on a rod and on a plane, many scenes at once: where they meet, and what the plane takes of the pull."""
     bead = jm.constraint.OnLine((("p", [0]), ("p", [1]), ("p", [2])))
     table = jm.constraint.OnPlane(("p", [0]), [0.0, 0.6, 0.8], [0.0, 0.0, 1.0])
     held = {"bead": bead, "table": table, "rod": jm.constraint.Fixed(("p", [1, 2]))}
@@ -421,13 +426,11 @@ def test_lines_planes_and_batches():
 
     heights = jnp.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.5], [0.0, 1.0, 0.2]])
     x, force = jax.jit(jax.vmap(place))(heights)
-    d = np.array([1.0, 0.2, 0.9])
-    n = np.array([0.0, 0.6, 0.8])
-    expected = (heights @ n / (n @ d))[:, None] * d
-    np.testing.assert_allclose(x, expected, atol=1e-10)
-    one = [place(h) for h in heights]
-    np.testing.assert_allclose(x, [a for a, _ in one], atol=1e-12)
-    np.testing.assert_allclose(force, [a for _, a in one], rtol=1e-9)
+    d, n = np.array([1.0, 0.2, 0.9]), np.array([0.0, 0.6, 0.8])
+    np.testing.assert_allclose(x, (heights @ n / (n @ d))[:, None] * d, atol=1e-10)
+    # What springs, bead and table do to the point is nothing, by hand: along the rod only the table can balance.
+    pull = 3.0 * (0.5 - np.asarray(x))
+    np.testing.assert_allclose(pull @ d, np.asarray(force)[:, 0] * (n @ d), atol=1e-9)
 
 
 def test_what_constraints_do_not_take_is_refused():

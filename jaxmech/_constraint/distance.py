@@ -51,4 +51,5 @@ class Distance(AbstractMultiplierConstraint):
         check_points(self, dofs)
 
     def element_constraint(self, a: Array, b: Array) -> Array:
+        assert self.length is not None
         return (safe_length(b - a) - self.length)[None]

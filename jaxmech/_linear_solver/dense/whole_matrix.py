@@ -10,6 +10,7 @@ from ..._runtime.array_types import Array, Float
 from ..base.vectors import Vector
 
 _PASSES = 3
+_ROUNDED = 1e3  # rounding units of the largest entry of a row: a diagonal below is none
 _EVEN = 0.5  # the largest entry of a row that is about one
 SINGULAR_PIVOT = 64.0  # a pivot ratio below this many rounding units per row is no longer a number
 
@@ -20,7 +21,11 @@ def scaling(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
 
     D. Ruiz, *A scaling algorithm to equilibrate both rows and columns norms in matrices*, RAL-TR-2001-034.
     """
-    size = jnp.sqrt(jnp.abs(jnp.diagonal(matrix)))
+    magnitude = jnp.abs(matrix)
+    diagonal = jnp.diagonal(magnitude)
+    # Of what multipliers alone hold, the diagonal may be what cancelled.
+    rounded = diagonal <= _ROUNDED * jnp.finfo(matrix.dtype).eps * jnp.max(magnitude, axis=1)
+    size = jnp.sqrt(jnp.where(rounded, 0.0, diagonal))
     scale = _inverse(size)
     # A row without a diagonal entry takes what remains of its largest one.
     scale = jnp.where(size > 0, scale, _inverse(jnp.max(jnp.abs(matrix) * scale, axis=1)))

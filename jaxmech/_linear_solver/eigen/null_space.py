@@ -7,6 +7,7 @@ H. Golub, J. Liesen, Acta Numerica 14 (2005) 1, doi:10.1017/S0962492904000212, s
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,19 +19,17 @@ from .shift_invert import NOT_FINITE, TOO_FEW, HostPairs, lowest
 _RANK = 1e-10  # of the largest singular value of rows of unit length: what less belongs to a row that others say
 
 
-def lowest_held(
-    K: sp.csr_array, M: sp.csr_array, count: int, held: np.ndarray, *, unit: float = 2.0**-52, summed: float = 0.0
-) -> HostPairs:
+def lowest_held(K: Any, M: Any, count: int, held: np.ndarray, *, unit: float = 2.0**-52, summed: float = 0.0) -> HostPairs:
     """The `count` lowest pairs; `held` `(n,)`: which unknowns are multipliers. Vectors hold the multipliers too."""
     free, rows = np.flatnonzero(~held), np.flatnonzero(held)
-    B, C = sp.csr_array(K[rows][:, free]), -K.diagonal()[rows]
+    B, C = sp.csr_array(K[rows][:, free]), np.negative(K.diagonal())[rows]
     K, M = sp.csr_array(K[free][:, free]), sp.csr_array(M[free][:, free])
     soft = C > 0
     gives = sp.csr_array(B[soft])
     K = K + gives.T @ sp.diags_array(1 / C[soft]) @ gives
     if not np.isfinite(B.data).all():
         return HostPairs.failed(NOT_FINITE, held.size, count)
-    Z = null_space(sp.csr_array(B[~soft]))
+    Z: Any = null_space(sp.csr_array(B[~soft]))
     if Z.shape[1] < count:
         return HostPairs.failed(TOO_FEW, held.size, count)
     pairs = lowest(*_shared(Z.T @ K @ Z, Z.T @ M @ Z), count, shifted=True, unit=unit, summed=summed)
@@ -46,7 +45,7 @@ def lowest_held(
     return whole
 
 
-def _whole(pairs: HostPairs, Z: np.ndarray | sp.csr_array, held: np.ndarray) -> HostPairs:
+def _whole(pairs: HostPairs, Z: Any, held: np.ndarray) -> HostPairs:
     """Pairs in all unknowns, multipliers nil."""
 
     def spread(x: np.ndarray) -> np.ndarray:
@@ -58,10 +57,10 @@ def _whole(pairs: HostPairs, Z: np.ndarray | sp.csr_array, held: np.ndarray) -> 
     return replace(pairs, vectors=spread(pairs.vectors), unconstrained=free)
 
 
-def _shared(K: sp.csr_array, M: sp.csr_array) -> tuple[sp.csr_array, sp.csr_array]:
+def _shared(K: Any, M: Any) -> tuple[sp.csr_array, sp.csr_array]:
     """Both in one pattern that holds the whole diagonal."""
     size = K.shape[0]
-    pattern = abs(K) + abs(M) + sp.eye_array(size)
+    pattern: Any = abs(K) + abs(M) + sp.eye_array(size)
     pattern = sp.csr_array(pattern + pattern.T)
     pattern.sort_indices()
     entries = np.repeat(np.arange(size), np.diff(pattern.indptr)), pattern.indices
@@ -72,14 +71,14 @@ def _shared(K: sp.csr_array, M: sp.csr_array) -> tuple[sp.csr_array, sp.csr_arra
     return in_pattern(K), in_pattern(M)
 
 
-def null_space(B: sp.csr_array) -> sp.csr_array:
+def null_space(B: Any) -> sp.csr_array:
     """`Z` with orthonormal columns and `B Z = 0`, of all that `B` leaves free."""
     size = B.shape[1]
     B = sp.csr_array(B)
     B.eliminate_zeros()
     touched = np.zeros(size, bool)
     touched[B.indices] = True
-    pattern = abs(B)  # in which nothing cancels
+    pattern: Any = abs(B)  # in which nothing cancels
     _, part = graph.connected_components(pattern.T @ pattern, directed=False)
     untouched = np.flatnonzero(~touched)
     ones = np.ones(untouched.size), (untouched, np.arange(untouched.size))
