@@ -23,6 +23,7 @@ SYMMETRIC = "symmetric"  # the matrix is declared symmetric
 CONSERVATIVE = "conservative"  # every force has an energy
 STEPS = "steps"  # a time step from here makes sense
 FLAT = "flat"  # the coordinates of every state form a vector space
+SLOW = "slow"  # takes so long to compile that its tests are of the slow stage (`conftest.py`)
 
 
 @dataclass(frozen=True)
@@ -797,34 +798,52 @@ def fields():
     return system, {"T": np.linspace(0, 1, 6)[:, None], "x": mesh.points}
 
 
-@scene(SYMMETRIC, STEPS, amount=0.05)
-def structures():
-    """Beams and a shell on the same frames; bars, a membrane, hinges and a rod on the same points."""
-    places = [(0.0, 0.0, 0.0), (1.0, 0.2, 0.1), (0.3, 1.0, 0.3), (1.2, 1.1, 0.0)]
-    rest, sheet = frames(*places), jm.mesh.Mesh(places, [[0, 1, 2], [1, 3, 2]], "triangle")
-    section = jm.force.Section(axial=[40.0, 50.0, 60.0], shear=[20.0, 25.0], torsion=3.0, bending=[2.0, 4.0])
+CORNERS = [(0.0, 0.0, 0.0), (1.0, 0.2, 0.1), (0.3, 1.0, 0.3), (1.2, 1.1, 0.0)]
+
+
+@scene(SYMMETRIC, STEPS, SLOW, amount=0.05)
+def beams_and_rods():
+    """Beams on frames, bars and a rod on points, of sections that differ."""
+    rest = frames(*CORNERS[:3])
+    section = jm.force.Section(axial=[40.0, 50.0], shear=[20.0, 25.0], torsion=3.0, bending=[2.0, 4.0])
     rod = jm.force.Section(axial=30.0, shear=[1.0, 1.0], torsion=2.0, bending=[1.0, 3.0])
     system = jm.System(
         {"f": jm.Rigid3(), "p": jm.Vec3(), "angle": jm.Vec1()},
         forces={
-            "beam": jm.force.Beam(("f", [[0, 1], [1, 2], [2, 3]]), rest, section),
-            "shell": jm.force.Shell(("f", [[0, 1, 2]]), rest, 50.0, 0.3, 0.3),
-            "bars": jm.force.Bar(("p", [[0, 3], [1, 2]]), sheet.points, [20.0, 30.0], 1.0, "green"),
-            "skin": jm.force.Membrane.from_mesh("p", sheet, jm.material.LinearElastic(60.0, 0.3), thickness=0.2),
-            "hinge": jm.force.HingeBending.from_mesh("p", sheet, 2.0),
-            "flat hinge": jm.force.HingeBending.from_mesh("p", sheet, 1.0, model="quadratic"),
-            "rod": jm.force.ElasticRod.chain("p", "angle", sheet.points, rod),
-            "hold": jm.force.AnchoredSprings(("p", range(4)), 8.0, sheet.points),
-            "held": jm.force.AnchoredSprings(("angle", range(3)), 4.0, np.zeros((3, 1))),
+            "beam": jm.force.Beam(("f", [[0, 1], [1, 2]]), rest, section),
+            "bars": jm.force.Bar(("p", [[0, 3], [1, 2], [0, 1]]), CORNERS, [20.0, 30.0, 40.0], 1.0, "green"),
+            "rod": jm.force.ElasticRod.chain("p", "angle", CORNERS, rod),
             "foot": jm.force.AnchoredFrames(("f", [0]), 20.0, 10.0, rest[:1]),
+            "hold": jm.force.AnchoredSprings(("p", range(4)), 8.0, CORNERS),
         },
         masses={
-            "f": jm.mass.RigidMass(("f", range(4)), 2.0, INERTIA),
+            "f": jm.mass.RigidMass(("f", range(3)), 2.0, INERTIA),
             "p": jm.mass.UniformMass(("p", range(4)), 1.0),
             "angle": jm.mass.UniformMass(("angle", range(3)), 0.5),
         },
+        constraints={"clamp": jm.constraint.Fixed(("angle", [0]))},
     )
-    return system, {"f": rest, "p": sheet.points, "angle": np.zeros((3, 1))}
+    return system, {"f": rest, "p": CORNERS, "angle": np.zeros((3, 1))}
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS, SLOW, amount=0.05)
+def sheets():
+    """A shell on frames; a membrane and hinges of both kinds on points."""
+    sheet = jm.mesh.Mesh(CORNERS, [[0, 1, 2], [1, 3, 2]], "triangle")
+    rest = frames(*CORNERS)
+    system = jm.System(
+        {"f": jm.Rigid3(), "p": jm.Vec3()},
+        forces={
+            "shell": jm.force.Shell(("f", sheet.cells), rest, 50.0, jnp.array([0.2, 0.3]), 0.3),
+            "skin": jm.force.Membrane.from_mesh("p", sheet, jm.material.LinearElastic(60.0, 0.3), thickness=0.2),
+            "hinge": jm.force.HingeBending.from_mesh("p", sheet, 2.0),
+            "flat hinge": jm.force.HingeBending.from_mesh("p", sheet, 1.0, model="quadratic"),
+            "hold": jm.force.AnchoredSprings(("p", range(4)), 8.0, CORNERS),
+            "foot": jm.force.AnchoredFrames(("f", [0]), 20.0, 10.0, rest[:1]),
+        },
+        masses={"f": jm.mass.RigidMass(("f", range(4)), 2.0, INERTIA), "p": jm.mass.UniformMass(("p", range(4)), 1.0)},
+    )
+    return system, {"f": rest, "p": CORNERS}
 
 
 # --- constraints, and the user's own -------------------------------------------------
