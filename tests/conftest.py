@@ -2,6 +2,7 @@
 
 import collections
 import gc
+import sys
 import zlib
 from pathlib import Path
 
@@ -42,7 +43,10 @@ def pytest_configure(config):
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
     thin(items)
+    slow = set(sys.modules["scenes"].names("slow") if "scenes" in sys.modules else ())
     for item in items:
+        if hasattr(item, "callspec") and slow.intersection(v for v in item.callspec.params.values() if isinstance(v, str)):
+            item.add_marker(pytest.mark.slow)
         for stage in STAGES:
             if item.get_closest_marker(stage) and not config.getoption(f"--{stage}"):
                 item.add_marker(pytest.mark.skip(reason=f"needs --{stage}"))

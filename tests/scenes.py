@@ -23,6 +23,7 @@ SYMMETRIC = "symmetric"  # the matrix is declared symmetric
 CONSERVATIVE = "conservative"  # every force has an energy
 STEPS = "steps"  # a time step from here makes sense
 FLAT = "flat"  # the coordinates of every state form a vector space
+SLOW = "slow"  # takes so long to compile that its tests are of the slow stage (`conftest.py`)
 
 
 @dataclass(frozen=True)
@@ -754,79 +755,6 @@ def forms_of_geometric_stiffness():
     return system, {"body": rest}
 
 
-# --- fields and structures -------------------------------------------------------------
-
-
-def heated(u, slope, X, p):
-    """Of a temperature and a position: conduction, a stiffness, and what couples them."""
-    (T, _), (dT, F) = u, slope
-    stretch = jnp.sum(F**2) - 2.0
-    return 0.5 * p["k"] * dT @ dT + 2.0 * stretch**2 + 0.3 * T * stretch + 0.1 * (1 + X[0]) * T**2
-
-
-def drift(c, slope, X, p):
-    return c * jnp.array([0.4, 0.2]) - 0.1 * c * slope
-
-
-@scene(FLAT, STEPS)
-def fields():
-    """A temperature and a position in one density, transport, and what happens at boundaries."""
-    mesh = jm.mesh.box_mesh(**BOX2)
-    left, right = (mesh.faces_where(lambda x, a=a: x[:, 0] == a) for a in (0.0, 2.0))
-    of = {"k": jnp.linspace(0.5, 1.5, len(mesh.cells))}
-    system = jm.System(
-        {"T": jm.Vec1(), "x": jm.Vec2()},
-        forces={
-            "both": jm.force.FieldEnergy.from_mesh(
-                ("T", "x"), mesh, heated, of, dissipation=lambda u, g, X, p: 0.1 * u[0] ** 2
-            ),
-            "drift": jm.force.WeakForm.from_mesh(
-                "T", mesh, drift, lambda c, slope, X, p: X[0] - 0.2 * c, degree="stiffness"
-            ),
-            "stored": jm.force.Capacity.from_mesh("T", mesh, 0.7),
-            "heater": jm.force.Flux.from_mesh("T", left, [0.8]),
-            "air": jm.force.Convection.from_mesh("T", right, 0.6, 0.3),
-            "shore": jm.force.AbsorbingBoundary.from_mesh("x", left, 0.5, 0.3),
-            "hold": jm.force.AnchoredSprings(("x", range(6)), 4.0, mesh.points),
-        },
-        masses={
-            "T": jm.mass.ConsistentMass.from_mesh("T", mesh, 0.5),
-            "x": jm.mass.ConsistentMass.from_mesh("x", mesh, 2.0),
-        },
-    )
-    return system, {"T": np.linspace(0, 1, 6)[:, None], "x": mesh.points}
-
-
-@scene(SYMMETRIC, STEPS, amount=0.05)
-def structures():
-    """Beams and a shell on the same frames; bars, a membrane, hinges and a rod on the same points."""
-    places = [(0.0, 0.0, 0.0), (1.0, 0.2, 0.1), (0.3, 1.0, 0.3), (1.2, 1.1, 0.0)]
-    rest, sheet = frames(*places), jm.mesh.Mesh(places, [[0, 1, 2], [1, 3, 2]], "triangle")
-    section = jm.force.Section(axial=[40.0, 50.0, 60.0], shear=[20.0, 25.0], torsion=3.0, bending=[2.0, 4.0])
-    rod = jm.force.Section(axial=30.0, shear=[1.0, 1.0], torsion=2.0, bending=[1.0, 3.0])
-    system = jm.System(
-        {"f": jm.Rigid3(), "p": jm.Vec3(), "angle": jm.Vec1()},
-        forces={
-            "beam": jm.force.Beam(("f", [[0, 1], [1, 2], [2, 3]]), rest, section),
-            "shell": jm.force.Shell(("f", [[0, 1, 2]]), rest, 50.0, 0.3, 0.3),
-            "bars": jm.force.Bar(("p", [[0, 3], [1, 2]]), sheet.points, [20.0, 30.0], 1.0, "green"),
-            "skin": jm.force.Membrane.from_mesh("p", sheet, jm.material.LinearElastic(60.0, 0.3), thickness=0.2),
-            "hinge": jm.force.HingeBending.from_mesh("p", sheet, 2.0),
-            "flat hinge": jm.force.HingeBending.from_mesh("p", sheet, 1.0, model="quadratic"),
-            "rod": jm.force.ElasticRod.chain("p", "angle", sheet.points, rod),
-            "hold": jm.force.AnchoredSprings(("p", range(4)), 8.0, sheet.points),
-            "held": jm.force.AnchoredSprings(("angle", range(3)), 4.0, np.zeros((3, 1))),
-            "foot": jm.force.AnchoredFrames(("f", [0]), 20.0, 10.0, rest[:1]),
-        },
-        masses={
-            "f": jm.mass.RigidMass(("f", range(4)), 2.0, INERTIA),
-            "p": jm.mass.UniformMass(("p", range(4)), 1.0),
-            "angle": jm.mass.UniformMass(("angle", range(3)), 0.5),
-        },
-    )
-    return system, {"f": rest, "p": sheet.points, "angle": np.zeros((3, 1))}
-
-
 # --- constraints, and the user's own -------------------------------------------------
 
 
@@ -920,3 +848,94 @@ def multipliers():
     )
     at = {"points": points(3), "body": frames((0.5, 0.2, 0.1))}
     return system, at | {"tension": jnp.array([[2.0], [-1.0]]), "joint": jnp.array([[0.5, -0.3, 1.0]])}
+
+
+# --- fields and structures -------------------------------------------------------------
+
+
+def heated(u, slope, X, p):
+    """Of a temperature and a position: conduction, a stiffness, and what couples them."""
+    (T, _), (dT, F) = u, slope
+    stretch = jnp.sum(F**2) - 2.0
+    return 0.5 * p["k"] * dT @ dT + 2.0 * stretch**2 + 0.3 * T * stretch + 0.1 * (1 + X[0]) * T**2
+
+
+def drift(c, slope, X, p):
+    return c * jnp.array([0.4, 0.2]) - 0.1 * c * slope
+
+
+@scene(FLAT, STEPS)
+def fields():
+    """A temperature and a position in one density, transport, and what happens at boundaries."""
+    mesh = jm.mesh.box_mesh(**BOX2)
+    left, right = (mesh.faces_where(lambda x, a=a: x[:, 0] == a) for a in (0.0, 2.0))
+    of = {"k": jnp.linspace(0.5, 1.5, len(mesh.cells))}
+    system = jm.System(
+        {"T": jm.Vec1(), "x": jm.Vec2()},
+        forces={
+            "both": jm.force.FieldEnergy.from_mesh(
+                ("T", "x"), mesh, heated, of, dissipation=lambda u, g, X, p: 0.1 * u[0] ** 2
+            ),
+            "drift": jm.force.WeakForm.from_mesh(
+                "T", mesh, drift, lambda c, slope, X, p: X[0] - 0.2 * c, degree="stiffness"
+            ),
+            "stored": jm.force.Capacity.from_mesh("T", mesh, 0.7),
+            "heater": jm.force.Flux.from_mesh("T", left, [0.8]),
+            "air": jm.force.Convection.from_mesh("T", right, 0.6, 0.3),
+            "shore": jm.force.AbsorbingBoundary.from_mesh("x", left, 0.5, 0.3),
+            "hold": jm.force.AnchoredSprings(("x", range(6)), 4.0, mesh.points),
+        },
+        masses={
+            "T": jm.mass.ConsistentMass.from_mesh("T", mesh, 0.5),
+            "x": jm.mass.ConsistentMass.from_mesh("x", mesh, 2.0),
+        },
+    )
+    return system, {"T": np.linspace(0, 1, 6)[:, None], "x": mesh.points}
+
+
+CORNERS = [(0.0, 0.0, 0.0), (1.0, 0.2, 0.1), (0.3, 1.0, 0.3), (1.2, 1.1, 0.0)]
+
+
+@scene(SYMMETRIC, STEPS, SLOW, amount=0.05)
+def beams_and_rods():
+    """Beams on frames, bars and a rod on points, of sections that differ."""
+    rest = frames(*CORNERS[:3])
+    section = jm.force.Section(axial=[40.0, 50.0], shear=[20.0, 25.0], torsion=3.0, bending=[2.0, 4.0])
+    rod = jm.force.Section(axial=30.0, shear=[1.0, 1.0], torsion=2.0, bending=[1.0, 3.0])
+    system = jm.System(
+        {"f": jm.Rigid3(), "p": jm.Vec3(), "angle": jm.Vec1()},
+        forces={
+            "beam": jm.force.Beam(("f", [[0, 1], [1, 2]]), rest, section),
+            "bars": jm.force.Bar(("p", [[0, 3], [1, 2], [0, 1]]), CORNERS, [20.0, 30.0, 40.0], 1.0, "green"),
+            "rod": jm.force.ElasticRod.chain("p", "angle", CORNERS, rod),
+            "foot": jm.force.AnchoredFrames(("f", [0]), 20.0, 10.0, rest[:1]),
+            "hold": jm.force.AnchoredSprings(("p", range(4)), 8.0, CORNERS),
+        },
+        masses={
+            "f": jm.mass.RigidMass(("f", range(3)), 2.0, INERTIA),
+            "p": jm.mass.UniformMass(("p", range(4)), 1.0),
+            "angle": jm.mass.UniformMass(("angle", range(3)), 0.5),
+        },
+        constraints={"clamp": jm.constraint.Fixed(("angle", [0]))},
+    )
+    return system, {"f": rest, "p": CORNERS, "angle": np.zeros((3, 1))}
+
+
+@scene(SYMMETRIC, CONSERVATIVE, STEPS, SLOW, amount=0.05)
+def sheets():
+    """A shell on frames; a membrane and hinges of both kinds on points."""
+    sheet = jm.mesh.Mesh(CORNERS, [[0, 1, 2], [1, 3, 2]], "triangle")
+    rest = frames(*CORNERS)
+    system = jm.System(
+        {"f": jm.Rigid3(), "p": jm.Vec3()},
+        forces={
+            "shell": jm.force.Shell(("f", sheet.cells), rest, 50.0, jnp.array([0.2, 0.3]), 0.3),
+            "skin": jm.force.Membrane.from_mesh("p", sheet, jm.material.LinearElastic(60.0, 0.3), thickness=0.2),
+            "hinge": jm.force.HingeBending.from_mesh("p", sheet, 2.0),
+            "flat hinge": jm.force.HingeBending.from_mesh("p", sheet, 1.0, model="quadratic"),
+            "hold": jm.force.AnchoredSprings(("p", range(4)), 8.0, CORNERS),
+            "foot": jm.force.AnchoredFrames(("f", [0]), 20.0, 10.0, rest[:1]),
+        },
+        masses={"f": jm.mass.RigidMass(("f", range(4)), 2.0, INERTIA), "p": jm.mass.UniformMass(("p", range(4)), 1.0)},
+    )
+    return system, {"f": rest, "p": CORNERS}

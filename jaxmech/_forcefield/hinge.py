@@ -22,18 +22,19 @@ _MODELS = ("angle", "quadratic")
 
 
 class HingeBending(AbstractEnergyForceField):
-    """Bending of a sheet at the edges between its triangles, `E = D/2 sum 3 |e|^2 / (A_0 + A_1) theta^2` [J].
+    """Bending of a sheet at the edges between its triangles, `E = D/2 sum |e|^2 / (A_0 + A_1) theta^2` [J].
 
     `stiffness` `D = E t^3 / (12 (1 - nu^2))` [N m]; `e` the edge, `A` the areas of its two triangles at `rest` [m]. `model`:
     "angle" (discrete shells), `theta` the angle [rad] between the normals less that at rest; "quadratic", the same with
     `|e|^2 theta^2` replaced by `|K x|^2`, quadratic in the positions of the four nodes with a constant matrix: for sheets
     that are flat at rest and hardly stretch. `on` is `(state, (e, 4))`: the ends of the edge, the third node on its left
-    and that on its right. `from_mesh` finds the edges. Goes with a `Membrane`. What is stored is the square of the mean
-    curvature, to which angles converge on regular grids only: for numbers of engineering take `Shell`.
+    and that on its right. `from_mesh` finds the edges. Goes with a `Membrane`. On grids of squares or of equilateral
+    triangles it is `D/2 kappa^2` per area for cylinders along edges; otherwise it depends on the grid and does not converge:
+    for numbers of engineering take `Shell`.
     Raises `ValueError` for another model, a negative stiffness, and nodes that coincide or triangles that are flat at rest.
     Source: E. Grinspun, A. N. Hirani, M. Desbrun, P. Schroeder, "Discrete shells", SCA 2003, doi:10.5555/846276.846284;
     M. Bergou, M. Wardetzky, D. Harmon, D. Zorin, E. Grinspun, "A quadratic bending model for inextensible surfaces", SGP
-    2006.
+    2006; H. S. Seung, D. R. Nelson, Phys. Rev. A 38 (1988) 1005, doi:10.1103/PhysRevA.38.1005 (the factor).
 
     Example:
 
@@ -42,7 +43,7 @@ class HingeBending(AbstractEnergyForceField):
         scene = jm.System({"p": jm.Vec3()}, forces={"hinge": hinge})
         folded = sheet.points.at[2].set(jnp.array([0.0, 0.0, 1.0]))  # by 90 degrees
         energy = jm.energy(scene, scene.at_rest({"p": folded}))
-        assert jnp.allclose(energy, 0.5 * 2.0 * 3.0 / 1.0 * (np.pi / 2) ** 2)  # |e| = 1 m, A_0 + A_1 = 1 m^2
+        assert jnp.allclose(energy, 0.5 * 2.0 * 1.0 / 1.0 * (np.pi / 2) ** 2)  # |e| = 1 m, A_0 + A_1 = 1 m^2
     """
 
     on: Stencils = stencils()
@@ -85,7 +86,7 @@ class HingeBending(AbstractEnergyForceField):
             square = bend @ bend
         else:
             square = (e @ e) * _folded(x, X) ** 2
-        return 3.0 * self.stiffness * square / twice
+        return self.stiffness * square / twice
 
 
 def _folded(x: Float[Array, "4 3"], X: Float[Array, "4 3"]) -> Scalar:

@@ -34,23 +34,24 @@ def end_load(force, tip):
     return {"load": jm.force.ConstantForce(("f", [tip]), force)}
 
 
+@pytest.mark.slow
 def test_roll_up_by_a_tip_moment():
     """C3: to one turn and to two; constant curvature is exact, whatever the number of elements."""
     elements, rest = 10, line(10)
-    turns = [0.25, 1.0, 2.0]
     scene = cantilever(rest, torque=jm.force.ConstantTorque(("f", [elements]), [0.0, 0.0, 1.0]))
     start = scene.at_rest({"f": rest})
     linear_system = jm.MatrixLinearSystem.build(scene, start, jm.Terms(mass=False, damping=False))
     state = start
-    for turn in turns:
+    for turn in (1.0, 2.0):
         moment = 2 * np.pi * turn
         loaded = eqx.tree_at(lambda s: s.forces["torque"].torque, scene, jnp.array([0.0, 0.0, moment]))
-        state = jm.static_solve(loaded, state, linear_system, load_steps=20, atol=1e-9).state
+        state = jm.static_solve(loaded, state, linear_system, load_steps=16, atol=1e-9).state
         x, s = np.asarray(state.position["f"]), np.linspace(0, 1, elements + 1)
         circle = np.stack([np.sin(moment * s), 1 - np.cos(moment * s)], 1) / moment
         np.testing.assert_allclose(x[:, :2], circle, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_elastica_under_an_end_force():
     """C1: Mattiasson's table, 10 elements, EA so large that it does not count."""
     rest = line(10)
@@ -60,6 +61,7 @@ def test_elastica_under_an_end_force():
         np.testing.assert_allclose([tip[1], 1 - tip[0]], [down, back], rtol=5e-3)
 
 
+@pytest.mark.exhaustive
 def test_euler_column():
     """`pi^2 EI / (4 L^2)`: 8 elements are exact to 0.5 %; the exact shear of slender beams makes it that good."""
     rest = line(8)
@@ -107,6 +109,7 @@ def twisted_rod(elements):
     return scene, at
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("make", "elements"), [(twisted_beam, 20), (twisted_rod, 32)])
 def test_greenhill(make, elements):
     """A clamped rod leaves its axis at a torque of 8.9868 EI / L: where its stiffness becomes singular."""
@@ -128,6 +131,7 @@ def test_greenhill(make, elements):
     np.testing.assert_allclose(0.5 * (low + high), 8.9868, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_bend_of_45_degrees():
     """Bathe and Bolourchi's, of 8 elements under 600; the tip of Simo and Vu-Quoc's elements (1986)."""
     angle = np.linspace(0, np.pi / 4, 9)
@@ -181,6 +185,7 @@ def test_elements_do_not_feel_rigid_motions(rng):
         np.testing.assert_allclose(f2[s], turned, atol=1e-9 * np.abs(turned).max())
 
 
+@pytest.mark.slow
 def test_stretched_string_and_free_beam():
     """C17 to rounding; and the first bending frequency of a free beam, `4.7300^2 sqrt(EI / (m L^4))`."""
     places = np.stack([np.linspace(0, 1, 11), np.zeros(11)], 1)
