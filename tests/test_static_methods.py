@@ -93,3 +93,22 @@ def test_a_trust_region_finds_the_other_side_of_a_snap():
         y = float(there.position["p"][1, 1])
         np.testing.assert_allclose(2e4 * (np.hypot(1, y) - np.sqrt(1.04)) * -y / np.hypot(1, y), load, rtol=1e-7)
         assert y < -0.2 and stable(system, there.state)
+
+
+class Chirp(jm.force.AbstractForceField):
+    """`f = F - sin x^2`, which is nil nowhere for `F > 1`, and stiffer the farther out."""
+
+    on: jm.Stencils = jm.stencils()
+    push: jm.Parameter = jm.parameter()
+
+    def element_force(self, x, v):
+        del v
+        return (self.push - jnp.sin(x[0] ** 2),)
+
+
+@pytest.mark.parametrize("method", ["newton", "trust_region"])
+def test_positions_that_run_away_are_no_equilibrium(method):
+    """The rounding of 1e9 m is thousands of newtons there, and what does not vanish must not pass for it."""
+    system = jm.System({"x": jm.Vec1()}, forces={"chirp": Chirp(("x", [0]), 1.5)})
+    solution = jm.static_solve(system, system.at_rest({"x": [[np.sqrt(np.pi / 2) - 1e-12]]}), method=method, throw=False)
+    assert abs(solution.position["x"][0, 0]) > 1e9 and solution.info.result == jm.RESULTS.not_converged

@@ -18,6 +18,7 @@ from .equilibrium import AbstractEquilibrium, NewtonOptions
 from .rounding import of_multipliers, rounding_floor
 
 _TRAVELLED = 1e-2  # roots of the rounding unit that a prescribed motion may be off by, relative to its size
+_REDUCED = 1e-2  # of the first residual
 
 
 class Progress(eqx.Module):
@@ -59,6 +60,12 @@ def linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, 
     return A, free, d, solution
 
 
+def believed_floor(floor: Array, p: Progress, scale: Array) -> Array:
+    """The rounding floor, but that of positions that run away, which is no reason to stop: above the floor of the start, what
+    is nil is a small part of the first residual."""
+    return jnp.where(p.steps == 0, floor, jnp.minimum(floor, jnp.maximum(p.floor, _REDUCED * scale)))
+
+
 def converged(problem: AbstractEquilibrium, options: NewtonOptions, p: Progress, R: Fields, gap_norm, u) -> Array:
     """Whether the free part `R` of the residual, and the gap, are near enough to nil."""
     residual = norm(R)
@@ -83,6 +90,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: Progress, R: Fields
     _, free, d, solution = linear_solve(problem, A0, R, gap, solver, moved=moved)
     solved = solution.result == lx.RESULTS.successful
     unconstrained = solution.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
+    scale = jnp.where(p.steps == 0, norm(free), p.scale)
     floor, slack = rounding_floor(problem, A0, p.u)
     # A matrix that is not finite is singular to any solver.
     failure = RESULTS.where(jnp.isfinite(floor), reason(solution), RESULTS.not_finite)
@@ -91,9 +99,9 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: Progress, R: Fields
         p.residual,
         d,
         jnp.ones_like(p.alpha),
-        jnp.where(p.steps == 0, norm(free), p.scale),
+        scale,
         jnp.where(p.steps == 0, norm(gap), p.gap_scale),
-        floor,
+        believed_floor(floor, p, scale),
         slack,
         p.steps + 1,
         p.history,

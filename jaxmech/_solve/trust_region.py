@@ -21,7 +21,7 @@ from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
 from .._sparse.block_matrix import BlockMatrix
 from .equilibrium import AbstractEquilibrium, NewtonOptions
-from .newton_iteration import Progress, beginning, converged, linearised
+from .newton_iteration import Progress, beginning, believed_floor, converged, linearised
 from .rounding import rounding_floor
 
 _TRUSTED, _USELESS = 0.5, 1e-4  # what a step did, over what was foretold
@@ -77,14 +77,15 @@ def trust_region(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
         A, force, (floor, slack) = jax.lax.cond(going & accepted, lambda: assembled(trial, R, gap), lambda: kept)
         gap = choose(accepted, gap, r.gap)
         d, foretold, linear_steps = _shifted_step(problem, A, force, shift, solver)
+        scale = jnp.where(first, norm(force), p.scale)
         p = Progress(
             u,
             jnp.where(accepted, residual, p.residual),
             {s: d[s] + gap[s] for s in d},
             0.5 * jnp.ones_like(p.alpha),
-            jnp.where(first, norm(force), p.scale),
+            scale,
             jnp.where(first, gap_norm, p.gap_scale),
-            floor,
+            believed_floor(floor, p, scale),
             slack,
             p.steps + 1,
             history,
