@@ -135,3 +135,9 @@ def test_shallow_arch(tmp_path):
     # limit point, and which of the two is met first is for rounding to say.
     assert first in ("limit", "bifurcation") and 1.05 < after / before < 1.15
     assert picture.stat().st_size > 10_000
+
+
+def test_sofa_scene():
+    found, text = load("sofa_scene").main(steps=3, iterations=3)
+    np.testing.assert_allclose(found, 1.3e5, rtol=1e-6)  # what the measured sag was made with
+    assert f'youngModulus="{found!r}"' in text and 'method="large"' in text

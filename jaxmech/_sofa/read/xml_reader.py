@@ -90,7 +90,7 @@ class _Reader:
         parser.EndElementHandler = lambda _: open_elements.pop()
         parser.StartDoctypeDeclHandler = doctype
         parser.EntityDeclHandler = doctype
-        parser.ExternalEntityRefHandler = doctype
+        parser.ExternalEntityRefHandler = doctype  # pyright: ignore[reportAttributeAccessIssue]
         parser.buffer_text = False
         try:
             parser.Parse(content, True)
