@@ -16,9 +16,9 @@ pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="SOFA's scenes are n
 LINES = (SHARED / "dev.regression-tests").read_text().splitlines() if SHARED.is_dir() else []
 SCENES = {line.split()[0]: line.split()[1:] for line in LINES if line.strip() and not line.startswith("#")}
 REFUSED = {"FEMBAR_PCG_PrecomputedWarpPreconditioner.scn"}
-# A perturbation of 1e-13 has grown to the size of the motion at the end: buckling sheets, iterations that do not converge
-# at a soft mode, a mass that is not definite. SOFA's own builds differ as much.
-CHAOTIC = {"simpleBoundaryConditions.scn", "TriangularFEMForceFieldOptim.scn", "EulerExplicitSolver.scn"}
+# Not matched at the end. The first two are unstable: 1e-13 at the start grows to 2 of 76, two builds of SOFA end 1e-2 apart. The
+# third explodes (its mass is not positive definite), and here grows faster than SOFA's published states: not explained.
+UNMATCHED = {"TriangularFEMForceFieldOptim.scn", "simpleBoundaryConditions.scn", "EulerExplicitSolver.scn"}
 PRINTED = 1e-6  # of `|dx| / size`, of states that are printed to six digits
 STATE, MATRIX = 1e-8, 1e-12  # what the goldens are held to
 # Of unconverged iterations, which enlarge rounding: measured 5e-6 of `|dx| / size` after 99 steps.
@@ -76,14 +76,14 @@ def test_the_first_step_is_sofas(scene):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("scene", WITH_GOLDENS)
 def test_ninety_nine_steps_are_sofas(scene):
-    if Path(scene).name in CHAOTIC:
-        pytest.skip("chaotic: compared after one step")
+    if Path(scene).name in UNMATCHED:
+        pytest.skip("compared after one step")
     found = worst(jm.sofa.load(SHARED / "examples" / scene), golden_of(scene), {"1": 1, "n": 99})
     assert max(d.measure for d in found) < NOISY.get(Path(scene).name, STATE)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("scene", [s for s in SCENES if Path(s).name not in REFUSED | CHAOTIC])
+@pytest.mark.parametrize("scene", [s for s in SCENES if Path(s).name not in REFUSED | UNMATCHED])
 def test_sofas_published_states(scene):
     """By SOFA's own measure; its threshold, or what six printed digits allow where that is more."""
     graph = jm.sofa.load(SHARED / "examples" / scene)
