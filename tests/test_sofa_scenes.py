@@ -17,7 +17,8 @@ LINES = (SHARED / "dev.regression-tests").read_text().splitlines() if SHARED.is_
 SCENES = {line.split()[0]: line.split()[1:] for line in LINES if line.strip() and not line.startswith("#")}
 REFUSED = {"FEMBAR_PCG_PrecomputedWarpPreconditioner.scn"}
 # Not matched at the end. The first two are unstable: 1e-13 at the start grows to 2 of 76, two builds of SOFA end 1e-2
-# apart. The third explodes (its mass is not positive definite), and here grows faster than SOFA's published states: not explained.
+# apart. The third explodes (its mass is not positive definite), and here
+# grows faster than SOFA's published states: not explained.
 UNMATCHED = {"TriangularFEMForceFieldOptim.scn", "simpleBoundaryConditions.scn", "EulerExplicitSolver.scn"}
 PRINTED = 1e-6  # of `|dx| / size`, of states that are printed to six digits
 STATE, MATRIX = 1e-8, 1e-12  # what the goldens are held to
