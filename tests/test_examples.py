@@ -173,3 +173,9 @@ def test_stack(tmp_path):
     drift, error = load("stack").main(steps=10, picture=picture)
     assert drift < 1e-7 and error < 1e-8
     assert picture.stat().st_size > 10_000
+
+
+def test_sofa_scene():
+    found, text = load("sofa_scene").main(steps=3, iterations=3)
+    np.testing.assert_allclose(found, 1.3e5, rtol=1e-6)  # what the measured sag was made with
+    assert f'youngModulus="{found!r}"' in text and 'method="large"' in text

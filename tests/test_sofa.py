@@ -151,8 +151,9 @@ def test_numbers_by_their_path_and_back_into_the_file(tmp_path):
     assert float(again.where("@/mass.vertexMass")(again.system)) == 2.5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", ["sofa", "exact"])
+@pytest.mark.parametrize(
+    "solver", [pytest.param("sofa", marks=pytest.mark.slow), pytest.param("exact", marks=pytest.mark.exhaustive)]
+)
 def test_gradients_are_those_of_what_is_computed(tmp_path, solver):
     """Of unconverged iterations too: seven are far from the solution."""
     text = (DATA / "beam.scn").read_text().replace('iterations="50"', 'iterations="7"').replace('n="3 3 7"', 'n="2 2 3"')

@@ -147,5 +147,5 @@ def test_a_link_of_the_file_system_does_not_leave_the_tree(tmp_path):
 
 
 def test_there_is_no_file():
-    with pytest.raises(jm.sofa.SceneError, match="no such file"):
+    with pytest.raises(jm.sofa.SceneError, match="no such file at this path"):
         jm.sofa.load("nowhere.scn")

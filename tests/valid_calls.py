@@ -906,3 +906,31 @@ call(
 call("write_matrix", path=late(lambda: folder() / "matrix.mtx"), matrix=late(block))
 method("MatrixLinearSystem.save", linear_system, path=late(lambda: folder() / "saved.npz"))
 call("MatrixLinearSystem.load", path=late(lambda: folder() / "pattern.npz"), system=SYSTEM, state=STATE)
+
+
+@functools.cache
+def sofa_scene() -> jm.sofa.SceneGraph:
+    """A scene of SOFA in a file."""
+    path = folder() / "scene.scn"
+    path.write_text(
+        '<Node name="ball"><RungeKutta4Solver/><MechanicalObject position="0 0 0"/><UniformMass vertexMass="1"/></Node>'
+    )
+    return jm.sofa.load(path)
+
+
+def sofa_file(name: str) -> Path:
+    (folder() / "scene.py").write_text("def createScene(root):\n    pass\n")
+    return folder() / name if sofa_scene() else folder()
+
+
+call("load", path=late(lambda: sofa_file("scene.scn")), solver="exact", tree=late(folder))
+call("record", path=late(lambda: sofa_file("scene.py")), solver="exact", tree=late(folder), steps=1, time_limit=60.0)
+method("SceneGraph.part", sofa_scene, name="ball")
+method("SceneGraph.control", sofa_scene, part="ball")
+method(
+    "SceneGraph.write",
+    sofa_scene,
+    path=late(lambda: folder() / "new.scn"),
+    system=late(lambda: sofa_scene().system),
+    part="ball",
+)

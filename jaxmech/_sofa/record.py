@@ -3,9 +3,11 @@
 from os import PathLike
 from pathlib import Path
 
-from .._runtime.argument_checks import check_choice
+from .._runtime.argument_checks import check_choice, check_instance, check_path
 from .read.recorder import run_script
 from .scene_graph import SOLVERS, SceneGraph
+
+_MOST = 1_000_000  # steps, and seconds
 
 
 def record(
@@ -39,10 +41,13 @@ def record(
         scene = jm.sofa.record(path)
         assert jnp.allclose(jm.total_force(scene.system, scene.state)["ball/dofs"], jnp.array([[0.0, -20.0, 0.0]]))  # [N]
     """
+    check_path("record", path)
     check_choice("record", "solver", solver, SOLVERS)
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 0:
-        raise ValueError(f"record: steps must be a whole number, at least 0, got {steps!r}.")
-    if not time_limit > 0:
-        raise ValueError(f"record: time_limit must be a positive number of seconds, got {time_limit!r}.")
+    if tree is not None:
+        check_instance("record", "tree", tree, (str, PathLike))
+    if not isinstance(steps, int) or isinstance(steps, bool) or not 0 <= steps <= _MOST:
+        raise ValueError(f"record: steps must be a whole number from 0 to {_MOST}, got {steps!r:.80}.")
+    if isinstance(time_limit, bool) or not isinstance(time_limit, int | float) or not 0 < time_limit <= _MOST:
+        raise ValueError(f"record: time_limit must be a number of seconds from 0 to {_MOST}, got {time_limit!r:.80}.")
     found = run_script(Path(path), None if tree is None else str(tree), steps, time_limit)
     return SceneGraph(found.root, found.files, solver, found.changes)

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._integrator.base import AbstractIntegrator
 from .._model.system import State, System
-from .._runtime.argument_checks import check_choice
+from .._runtime.argument_checks import check_choice, check_instance, check_path
 from .controllers import control_of
 from .parameters import leaf_of, replaced_in_file
 from .read.graph import SceneNode
@@ -72,6 +72,8 @@ class SceneGraph:
 
     def part(self, name: str | None = None) -> Part:
         """One of the parts, the only one unless named. Raises `SceneError` where there are others, or none of that name."""
+        if name is not None:
+            check_instance("SceneGraph", "name of a part", name, str)
         parts = self.parts
         if name is None and len(parts) == 1:
             return next(iter(parts.values()))
@@ -113,6 +115,8 @@ class SceneGraph:
         Only numbers that stand in that file change, every other byte stays. Raises `SceneError` for a number that has
         changed and stands elsewhere: in an included file, or behind a link.
         """
+        check_path("SceneGraph.write", path)
+        check_instance("SceneGraph.write", "system", system, System)
         chosen = self.part(part)
         return replaced_in_file(self.root, chosen.parameters, chosen.system, system, path)
 
@@ -152,6 +156,9 @@ def load(path: str | PathLike[str], *, solver: str = "sofa", tree: str | PathLik
         _ = path.write_text('<Node name="root"><Node name="beam"/></Node>')
         assert "beam" in str(jm.sofa.load(path))
     """
+    check_path("load", path)
     check_choice("load", "solver", solver, SOLVERS)
+    if tree is not None:
+        check_instance("load", "tree", tree, (str, PathLike))
     root, files = read_xml(str(path), None if tree is None else str(tree))
     return SceneGraph(root, files, solver)

@@ -49,12 +49,12 @@ class CorotationalCells(AbstractForceField):
         return E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
 
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
-        (x,), (gradients, volumes), (lam, mu) = x, self._geometry(), self._moduli()
-        R = element_rotation(self.kind, self.rotation, x, self.rest)
-        u = (x - x[0]) @ R - (self.rest - self.rest[0])
+        (nodes,), (gradients, volumes), (lam, mu) = x, self._geometry(), self._moduli()
+        R = element_rotation(self.kind, self.rotation, nodes, self.rest)
+        u = (nodes - nodes[0]) @ R - (self.rest - self.rest[0])
         H = jnp.einsum("ka,qkb->qab", u, gradients)
         trace = jnp.trace(H, axis1=1, axis2=2)
-        stress = mu * (H + jnp.swapaxes(H, 1, 2)) + lam * trace[:, None, None] * jnp.eye(3, dtype=x.dtype)
+        stress = mu * (H + jnp.swapaxes(H, 1, 2)) + lam * trace[:, None, None] * jnp.eye(3, dtype=nodes.dtype)
         return (-jnp.einsum("q,qab,qkb->ka", volumes, stress, gradients) @ R.T,)
 
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
@@ -106,10 +106,10 @@ class MembraneTriangles(AbstractForceField):
         return E * nu / (1 - nu**2), E / (2 * (1 + nu))
 
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
-        (x,), (X, gradients, area), (lam, mu) = x, self._rest(), self._moduli()
-        T = triangle_frame(x)[:2]
-        H = jnp.einsum("ka,kb->ab", (x - x[0]) @ T.T - X, gradients)
-        stress = mu * (H + H.T) + lam * jnp.trace(H) * jnp.eye(2, dtype=x.dtype)
+        (nodes,), (X, gradients, area), (lam, mu) = x, self._rest(), self._moduli()
+        T = triangle_frame(nodes)[:2]
+        H = jnp.einsum("ka,kb->ab", (nodes - nodes[0]) @ T.T - X, gradients)
+        stress = mu * (H + H.T) + lam * jnp.trace(H) * jnp.eye(2, dtype=nodes.dtype)
         return (-area * gradients @ stress @ T,)
 
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:

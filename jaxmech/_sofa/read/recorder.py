@@ -32,7 +32,7 @@ def run_script(path: Path, tree: str | None, steps: int, time_limit: float) -> R
     """Run `createScene` of a script, and the events of its controllers. Raises `SceneError` where it fails, or takes longer
     than `time_limit` [s]."""
     if not path.is_file():
-        raise SceneError("there is no such file", file=path)
+        raise SceneError("there is no such file at this path", file=path)
     files = SceneFiles(path, tree)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "scene.json")

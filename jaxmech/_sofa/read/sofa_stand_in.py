@@ -6,6 +6,7 @@ It imports nothing of jaxmech: it is run in a process of its own, by `recorder_c
 import copy
 import sys
 import types
+from typing import Any
 
 COMPUTED = ("position", "velocity", "force", "free_position", "free_velocity", "derivX")
 
@@ -104,6 +105,10 @@ class _Writing:
 
 
 class _Base:
+    _name: str
+    _data: dict[str, Any]
+    _line: int
+
     def findData(self, name):
         return Data(self, name)
 
@@ -130,6 +135,9 @@ class _Base:
 class Object(_Base):
     """A component."""
 
+    _kind: str
+    _node: Any
+
     def __init__(self, *arguments, **data):
         name = arguments[0] if arguments and isinstance(arguments[0], str) else data.get("name", "")
         line = sys._getframe(1).f_lineno
@@ -147,7 +155,7 @@ class Object(_Base):
     def getClassName(self):
         return self._kind
 
-    def __getattr__(self, name):
+    def __getattr__(self, name) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return Data(self, name)
@@ -162,7 +170,7 @@ class Object(_Base):
 class Controller(Object):
     """What is called back as a simulation runs."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name) -> Any:
         if name in self.__dict__.get("_data", {}):
             return self._data[name]
         raise AttributeError(name)
@@ -170,6 +178,9 @@ class Controller(Object):
 
 class Node(_Base):
     """A node, to which objects and nodes are added."""
+
+    _content: list[Any]
+    _parent: Any
 
     def __init__(self, name="root"):
         self.__dict__.update(_name=name, _data={}, _content=[], _parent=None, _line=sys._getframe(1).f_lineno)
@@ -239,7 +250,7 @@ class Node(_Base):
             found = getattr(found, name)
         return found
 
-    def __getattr__(self, name):
+    def __getattr__(self, name) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         found = self._find(name)

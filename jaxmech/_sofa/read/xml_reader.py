@@ -30,7 +30,7 @@ def read_xml(path: str | Path, tree: str | Path | None = None) -> tuple[SceneNod
     """The scene of a file, what it includes put in place, and the files that it may read."""
     path = Path(path)
     if not path.exists():
-        raise SceneError("there is no such file", file=path)
+        raise SceneError("there is no such file at this path", file=path)
     files = SceneFiles(path, tree)
     reader = _Reader(files)
     top = reader.parsed(path.resolve(), (), lambda reason: SceneError(reason, file=path))
@@ -90,7 +90,7 @@ class _Reader:
         parser.EndElementHandler = lambda _: open_elements.pop()
         parser.StartDoctypeDeclHandler = doctype
         parser.EntityDeclHandler = doctype
-        parser.ExternalEntityRefHandler = doctype
+        parser.ExternalEntityRefHandler = doctype  # pyright: ignore[reportAttributeAccessIssue]
         parser.buffer_text = False
         try:
             parser.Parse(content, True)
