@@ -19,6 +19,10 @@ WHOLE = "--xla_cpu_parallel_codegen_split_count=1"
 # What makes machine code of fused loops by way of MLIR takes as long as all the rest. JAX 0.11 knows nothing else.
 DIRECTLY = "--xla_cpu_use_fusion_emitters=false"
 
+# What gives a program back what a user's has: without these emitters scatters are written out as loops, and truth values are
+# not clamped.
+AS_OF_A_USER = {"xla_cpu_use_fusion_emitters": True} if jax.__version_info__ < (0, 11) else {}
+
 
 def in_less_time() -> None:
     """Compiling is most of what a small scene costs, and the answers do not depend on how well it is optimised: here, and in

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiled_programs import AS_OF_A_USER
 
 import jaxmech as jm
 
@@ -142,7 +143,7 @@ def scatters(function, *arguments):
     """The scatters in the compiled program of a function, as XLA writes them."""
     arrays, static = eqx.partition(arguments, eqx.is_array)
     lowered = jax.jit(lambda arrays: function(*eqx.combine(arrays, static))).lower(arrays)
-    text = lowered.compile({"xla_backend_optimization_level": 0}).as_text()
+    text = lowered.compile({"xla_backend_optimization_level": 0, **AS_OF_A_USER}).as_text()
     assert " gather(" in text or "jaxmech_" in text  # the instructions are there, and are called what we think
     return [line for line in text.splitlines() if re.search(r"\bscatter\(", line)]
 

@@ -206,10 +206,9 @@ def test_a_branch_relaxes_and_dissipates():
     # Sheared in the first of two steps, which takes no time beside `tau`; then held for the second half, by small steps.
     F = jnp.eye(3) + sheared(1e-4)
 
+    @partial(jax.jit, static_argnums=0)
     def held(steps):
-        flow = law.flow
-        for _ in range(steps):
-            flow = point(flow, 0.3 / steps).point_update(F)["flow"]
+        flow = jax.lax.fori_loop(0, steps, lambda _, flow: point(flow, 0.3 / steps).point_update(F)["flow"], law.flow)
         return jax.grad(point(flow, 0.0).energy_density)(F)[0, 1] - 4e5 * 1e-4  # of E = 1e6, nu = 1/4: mu = 4e5
 
     stress = np.array([held(n) for n in (8, 16)]) / (mu * 1e-4)
@@ -274,6 +273,7 @@ def numbers(system, theta):
     )
 
 
+@jax.jit
 def outcome(state):
     """A number that depends on all that is in a state."""
     leaves = jax.tree.leaves((state.position, state.velocity, state.internal))

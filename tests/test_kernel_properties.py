@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiled_programs import AS_OF_A_USER
 from jax import lax
 
 from jaxmech._codegen import dispatch
@@ -250,7 +251,7 @@ def test_every_primitive_with_every_pair_of_types(made):
     functions, _ = cases()
     inputs = {pair: grid(*pair) for pair in functions}
 
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options=AS_OF_A_USER)  # which know all of these
     def mapped(given):
         return {pair: jax.vmap(both(functions[pair]))(*given[pair]) for pair in functions}
 
