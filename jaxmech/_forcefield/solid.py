@@ -9,7 +9,7 @@ import numpy as np
 from equinox import AbstractVar
 
 from .._codegen import declared_symmetric, map_points
-from .._material.base import AbstractMaterial
+from .._material.base import AbstractMaterial, has_limits
 from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
@@ -43,6 +43,10 @@ class AbstractSolid(AbstractEnergyForceField):
     def check_dofs(self, dofs: Any) -> None:
         if dofs[0].coord_size != self.reference.dimension or not dofs[0].is_vector_space:
             raise ValueError(f"{type(self).__name__} acts on points of {self.reference.dimension} coordinates.")
+
+    @property
+    def undefined_when(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.material.undefined_when
 
     @property
     def quadrature_points(self) -> int:
@@ -97,7 +101,12 @@ class AbstractSolid(AbstractEnergyForceField):
         if not self.material.needs_positive_volume:
             return jnp.array(True)
         gradients, _ = rest_geometry(self.reference, self.rest)
-        return jnp.all(jax.vmap(determinant)(_deformation_gradients(x, gradients)) > 0)
+        F = _deformation_gradients(x, gradients)
+        positive = jax.vmap(determinant)(F) > 0
+        if has_limits(self.material):
+            of_point = jax.vmap(lambda solid, F: solid.material.is_defined(solid.in_space(F)), (point_axes(self), 0))
+            positive &= of_point(self, F)
+        return jnp.all(positive)
 
 
 def _deformation_gradients(x: Float[Array, "k d"], gradients: Float[Array, "q k d"]) -> Float[Array, "q d d"]:
