@@ -10,6 +10,7 @@ from . import mass as mass
 from . import material as material
 from . import matrix as matrix
 from . import mesh as mesh
+from . import output as output
 from . import runtime as runtime
 from . import solver as solver
 from . import viz as viz
