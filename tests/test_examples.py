@@ -135,3 +135,14 @@ def test_shallow_arch(tmp_path):
     # limit point, and which of the two is met first is for rounding to say.
     assert first in ("limit", "bifurcation") and 1.05 < after / before < 1.15
     assert picture.stat().st_size > 10_000
+
+
+def test_plastic_bar(tmp_path):
+    picture = tmp_path / "sub" / "bar.png"
+    loads = [0.0, 240.0, 255.0, 270.0, 100.0]
+    measured, expected, left = load("plastic_bar").main(picture=picture, series=tmp_path / "bar.pvd", loads=loads)
+    # Uniaxial stress, a bar height away from the notch: the finite elements have the closed form there to a few 1e-3.
+    np.testing.assert_allclose([measured, expected], 0.01, rtol=5e-3)
+    assert left > 110.0  # above what the load makes, where the notch has flowed [MPa]
+    assert picture.stat().st_size > 10_000
+    assert len(list((tmp_path / "bar").glob("*.vtu"))) == len(loads)

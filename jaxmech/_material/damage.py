@@ -23,8 +23,8 @@ class Damage(AbstractMaterial):
     A step of implicit Euler has the energy density of what is stored and what is dissipated in it, whose derivative is the
     stress `(1 - D) P_0`, and the second one the consistent tangent. To tear a unit of volume takes `k0 + w` where `d = 1`.
 
-    `elastic`: the material `psi_0`, without memory. `threshold` `k0` and `toughness` `w` [J/m^3]; `most` `d`, below 1 so that
-    what is torn still has some stiffness; `viscosity` [s], the time in which damage follows, `dk/dt = <psi_0 - k>/viscosity`
+    `elastic`: the material `psi_0`, without memory. `threshold` `k0` and `toughness` `w` [J/m^3]; `most` `d`, below 1 so
+    that what is torn still has some stiffness; `viscosity` [s], the time in which damage follows, `dk/dt = <psi_0 - k>/viscosity`
     (0: at once): shared, or one per element or Gauss point. Internal variable of every point: `worst` `k`, 0 where nothing
     has happened.
 

@@ -24,9 +24,10 @@ class J2Plasticity(AbstractMaterial):
     one the consistent tangent.
 
     `young` [Pa], `poisson`, `yield_stress` `s` [Pa], `hardening` `H` and `kinematic` `C` [Pa] (each of uniaxial stress over
-    plastic strain; with `C` the yield surface moves, with `H` it grows): shared, or one per element or Gauss point. Internal variables of every point: `plastic_strain` `eps_p` (3, 3), symmetric and
-    without trace, and `accumulated` `a`. For small rotations only. Raises `ValueError` unless `young > 0`, `-1 < poisson <
-    1/2`, `yield_stress > 0`, `hardening >= 0` and `kinematic >= 0`, `TypeError` for what is not a real number.
+    plastic strain; with `C` the yield surface moves, with `H` it grows): shared, or one per element or Gauss point. Internal
+    variables of every point: `plastic_strain` `eps_p` (3, 3), symmetric and without trace, and `accumulated` `a`. For small
+    rotations only. Raises `ValueError` unless `young > 0`, `-1 < poisson < 1/2`, `yield_stress > 0`, `hardening >= 0` and
+    `kinematic >= 0`, `TypeError` for what is not a real number.
     Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, section 3.3; M. Ortiz and
     L. Stainier, Comput. Methods Appl. Mech. Eng. 171, 1999, doi:10.1016/S0045-7825(98)00219-9 (the energy of a step).
 
@@ -97,4 +98,6 @@ class J2Plasticity(AbstractMaterial):
 
     def _numbers(self, F: Array) -> tuple[Array, ...]:
         """`H`, `C`, `a` and `eps_p`."""
-        return tuple(jnp.asarray(a, F.dtype) for a in (self.hardening, self.kinematic, self.accumulated, self.plastic_strain))
+        return tuple(
+            jnp.asarray(a, F.dtype) for a in (self.hardening, self.kinematic, self.accumulated, self.plastic_strain)
+        )

@@ -26,9 +26,10 @@ def at_nodes(fields: GaussFields | Sequence[GaussFields], values: Any, *, method
     "lumped": the mean of the points of the cells around a node, weighted by their volume and shape function (of quadratic
     cells by its square, which is never negative): smooth, and within the range of the values. "consistent": the nodal
     values whose interpolation is nearest, in the square mean, to what fits the points of each cell (linear functions where
-    there are as many points as corners), `M v = int N f dV`: exact for linear fields then, and may overshoot. Where several solids share nodes, mixed kinds of cells say, `fields` and `values` are lists. Nodes
-    without a cell get 0. `values` in any unit; differentiable, and `jit` and `vmap` go through. Raises `ValueError` for
-    values of other shapes, fields on different states and an unknown method, `TypeError` for what are no fields.
+    there are as many points as corners), `M v = int N f dV`: exact for linear fields then, and may overshoot. Where several
+    solids share nodes, mixed kinds of cells say, `fields` and `values` are lists. Nodes without a cell get 0. `values` in any
+    unit; differentiable, and `jit` and `vmap` go through. Raises `ValueError` for values of other shapes, fields on different
+    states and an unknown method, `TypeError` for what are no fields.
     Source: O. C. Zienkiewicz and J. Z. Zhu, Int. J. Numer. Methods Eng. 24, 1987, doi:10.1002/nme.1620240206; A. J. Wathen,
     IMA J. Numer. Anal. 7, 1987, doi:10.1093/imanum/7.4.449 (conjugate gradients of mass matrices).
 

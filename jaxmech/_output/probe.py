@@ -72,4 +72,3 @@ class Probe(eqx.Module):
         places = self.shapes @ jnp.asarray(np.asarray(reference.vertices, float), self.shapes.dtype)
         weights = fit_weights(reference, fields.rule, places)
         return jnp.einsum("pq,pq...->p...", weights, values[self.cells])
-

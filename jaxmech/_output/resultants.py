@@ -58,7 +58,9 @@ def reaction_resultants(
     check_instance("reaction_resultants", "groups", groups, Mapping)
     on, size = _state_of_points("reaction_resultants", system, system.main_states, on)
     count = state.position[on].shape[0]
-    numbers = {n: whole_numbers("reaction_resultants", f"groups['{n}']", nodes, (None,), count) for n, nodes in groups.items()}
+    numbers = {
+        n: whole_numbers("reaction_resultants", f"groups['{n}']", nodes, (None,), count) for n, nodes in groups.items()
+    }
     forces = reactions(system, state)[on]
     x, origin = state.position[on], _point("reaction_resultants", about, size)
     return {name: _resultant(x[nodes], forces[nodes], origin) for name, nodes in numbers.items()}

@@ -82,7 +82,7 @@ def _write_pvd(path: Path, mesh: Mesh, times: np.ndarray, on_points: dict, on_ce
             at = [{key: values[i] for key, values in data.items()} for data in (on_points, on_cells)]
             write_mesh(made / name, mesh, point_data=at[0], cell_data=at[1])
         sets = (
-            f"    <DataSet timestep={quoteattr(repr(float(t)))} part=\"0\" file={quoteattr(f'{folder.name}/{name}')}/>\n"
+            f'    <DataSet timestep={quoteattr(repr(float(t)))} part="0" file={quoteattr(f"{folder.name}/{name}")}/>\n'
             for t, name in zip(times, names, strict=True)
         )
         with replacing(path) as whole:

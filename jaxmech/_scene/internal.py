@@ -138,7 +138,9 @@ def has_own_internal(component: Any) -> bool:
 def own_internal(component: Any) -> dict[str, Any]:
     """What a component itself holds of internal variables, by name."""
     fields = component.__dataclass_fields__.values()
-    return {field.name: getattr(component, field.name) for field in fields if field.metadata.get(KIND, ("",))[0] == _INTERNAL}
+    return {
+        field.name: getattr(component, field.name) for field in fields if field.metadata.get(KIND, ("",))[0] == _INTERNAL
+    }
 
 
 def remembers(component: Any) -> bool:
