@@ -170,6 +170,7 @@ SIGNED = {
     ),
     *("position", "positions", "velocity", "acceleration", "u", "forces", "x", "xi", "rhs", "values", "vector", "factor"),
     *("mass_factor", "lam", "blocks", "placement"),
+    *("about", "tension", "directions", "times", "point_data", "cell_data"),
 }
 INDICES = {
     "on",
@@ -187,6 +188,17 @@ INDICES = {
 }
 INDICES |= {"components", "shape"}
 LAWS = ("LinearElastic", "StVenantKirchhoff", "Corotational", "NeoHookean", "StableNeoHookean", "MooneyRivlin", "Ogden")
+_ORTHOTROPIC = ("a", "bff", "bfs", "bss", "bfn", "bsn", "bnn")
+RUBBERS = {
+    "ArrudaBoyce": ("mu", "segments"),
+    "Gent": ("mu", "limit"),
+    "Yeoh": (),
+    "VerondaWestmann": ("c1", "c2"),
+    "Costa": _ORTHOTROPIC,
+    "HolzapfelGasserOgden": ("mu", "k1", "k2", "dispersion"),
+    "ActiveStress": ("tension",),
+    "Damage": ("threshold", "toughness", "most", "viscosity", "worst"),
+}
 DIRICHLET = ("eliminate_rows", "eliminate_rows_and_columns", "impose_penalty", "impose_weak_penalty")
 PLACES = {"four axes", "nodes out of range", "NaN in it", "an axis more"}
 TOLERANCES = {"rtol", "atol", "rcond", "omega", "drop_tolerance", "fill"}
@@ -202,6 +214,12 @@ FAIR = {
     **{("J2Plasticity", name): {"nothing"} for name in ("young", "poisson", "yield_stress", "hardening", "accumulated")},
     ("J2Plasticity", "plastic_strain"): {"an axis more", "negative"},
     **{("Viscoelastic", name): {"an axis more"} for name in ("modulus", "relaxation_time", "flow")},
+    **{(law, "bulk"): {"nothing"} for law in RUBBERS},
+    **{(law, name): {"nothing"} for law, names in RUBBERS.items() for name in names},
+    ("Yeoh", "coefficients"): {"nodes out of range", "an axis more", "a row less"},
+    **{(law, "directions"): {"an axis more"} for law in ("Costa", "HolzapfelGasserOgden")},
+    **{("ActiveStress", "direction"): {"an axis more"}, ("ActiveStress", "tension"): {"nothing", "nodes out of range"}},
+    ("Probe.build", "points"): {"nodes out of range"},  # far outside, extrapolated
     # One value for the single element of these calls.
     **{("DistanceFromTargetMapping", "target"): {"an axis more"}, ("DistanceToPlaneMapping", "normal"): {"an axis more"}},
     ("CenterOfMassMapping.of", "masses"): {"an axis more"},

@@ -42,10 +42,12 @@ class ActiveStress(AbstractMaterial):
 
     @property
     def needs_positive_volume(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether that material does."""
         return self.passive.needs_positive_volume
 
     @property
     def undefined_when(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What that material says."""
         return self.passive.undefined_when
 
     def is_defined(self, F: Float[Array, "3 3"]) -> Array:

@@ -24,8 +24,8 @@ class Damage(AbstractMaterial):
     stress `(1 - D) P_0`, and the second one the consistent tangent. To tear a unit of volume takes `k0 + w` where `d = 1`.
 
     `elastic`: the material `psi_0`, without memory. `threshold` `k0` and `toughness` `w` [J/m^3]; `most` `d`, below 1 so
-    that what is torn still has some stiffness; `viscosity` [s], the time in which damage follows, `dk/dt = <psi_0 - k>/viscosity`
-    (0: at once): shared, or one per element or Gauss point. Internal variable of every point: `worst` `k`, 0 where nothing
+    that what is torn still has some stiffness; `viscosity` [s], the time in which damage follows,
+    `dk/dt = <psi_0 - k>/viscosity` (0: at once): shared, or one per element or Gauss point. Internal variable of every point: `worst` `k`, 0 where nothing
     has happened.
 
     No length is in this law: where it softens, strain localises in one row of elements, and the energy that a crack takes
@@ -71,10 +71,12 @@ class Damage(AbstractMaterial):
 
     @property
     def needs_positive_volume(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether that material does."""
         return self.elastic.needs_positive_volume
 
     @property
     def undefined_when(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What that material says."""
         return self.elastic.undefined_when
 
     def is_defined(self, F: Float[Array, "3 3"]) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._mesh.geometry import rest_geometry
 from .._mesh.reference import reference_element
-from .._runtime.argument_checks import check_choice, check_instance
+from .._runtime.argument_checks import check_choice, check_instance, real_array
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .gauss_fields import GaussFields
@@ -27,9 +27,9 @@ def at_nodes(fields: GaussFields | Sequence[GaussFields], values: Any, *, method
     cells by its square, which is never negative): smooth, and within the range of the values. "consistent": the nodal
     values whose interpolation is nearest, in the square mean, to what fits the points of each cell (linear functions where
     there are as many points as corners), `M v = int N f dV`: exact for linear fields then, and may overshoot. Where several
-    solids share nodes, mixed kinds of cells say, `fields` and `values` are lists. Nodes without a cell get 0. `values` in any
-    unit; differentiable, and `jit` and `vmap` go through. Raises `ValueError` for values of other shapes, fields on different
-    states and an unknown method, `TypeError` for what are no fields.
+    solids share nodes, mixed kinds of cells say, `fields` and `values` are lists. Nodes without a cell get 0. `values` in
+    any unit; differentiable, and `jit` and `vmap` go through. Raises `ValueError` for values of other shapes or not finite,
+    fields on different states and an unknown method, `TypeError` for what are no fields or no numbers.
     Source: O. C. Zienkiewicz and J. Z. Zhu, Int. J. Numer. Methods Eng. 24, 1987, doi:10.1002/nme.1620240206; A. J. Wathen,
     IMA J. Numer. Anal. 7, 1987, doi:10.1093/imanum/7.4.449 (conjugate gradients of mass matrices).
 
@@ -43,9 +43,12 @@ def at_nodes(fields: GaussFields | Sequence[GaussFields], values: Any, *, method
     check_choice("at_nodes", "method", method, METHODS)
     several = isinstance(fields, list | tuple)
     parts = list(fields) if several else [fields]  # pyright: ignore[reportArgumentType]
+    if several and not isinstance(values, list | tuple):
+        raise TypeError(f"at_nodes: values must be a list, as fields are, got {values!r:.80}.")
     given = list(values) if several else [values]
     if not parts or len(parts) != len(given):
         raise ValueError(f"at_nodes: there are {len(parts)} fields and {len(given)} values, expected as many, at least one.")
+    given = [real_array("at_nodes", "values", value) for value in given]
     for part, value in zip(parts, given, strict=True):
         check_instance("at_nodes", "fields", part, GaussFields)
         if np.shape(value)[:2] != part.volume.shape or np.shape(value)[2:] != np.shape(given[0])[2:]:

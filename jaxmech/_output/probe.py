@@ -9,7 +9,7 @@ import numpy as np
 from .._mesh.locate import locate_points
 from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
-from .._runtime.argument_checks import check_instance
+from .._runtime.argument_checks import check_instance, real_array
 from .._runtime.array_types import Array, Float, Int
 from .gauss_fields import GaussFields
 from .point_fit import fit_weights
@@ -20,7 +20,7 @@ class Probe(eqx.Module):
 
     `Probe.build` looks for the cells, on the host: on the rest mesh the points move with the material, on a displaced one
     they are where they are. `cells` (p,), the cell of each, `nodes` (p, k) its nodes, `shapes` (p, k) the shape functions
-    there; points outside are extrapolated. Values have any unit; `jit`, `vmap` and derivatives go through both methods.
+    there; the mesh has `count` nodes. Points outside are extrapolated. Values have any unit; `jit`, `vmap` and derivatives go through both methods.
     Raises `TypeError` for what is no mesh, `ValueError` for points of another dimension or far outside.
     Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 3.
 
@@ -36,6 +36,7 @@ class Probe(eqx.Module):
     nodes: Int[Array, "p k"]
     shapes: Float[Array, "p k"]
     kind: str = eqx.field(static=True)
+    count: int = eqx.field(static=True)
 
     @classmethod
     def build(cls, mesh: Mesh, points: Any) -> "Probe":
@@ -46,13 +47,14 @@ class Probe(eqx.Module):
         except ValueError as error:
             raise ValueError(f"Probe: {error}") from None
         nodes = np.asarray(mesh.cells)[cells]
-        return cls(jnp.asarray(cells, jnp.int32), jnp.asarray(nodes), jnp.asarray(shapes, mesh.points.dtype), mesh.kind)
+        shapes = jnp.asarray(shapes, mesh.points.dtype)
+        return cls(jnp.asarray(cells, jnp.int32), jnp.asarray(nodes), shapes, mesh.kind, len(mesh.points))
 
     def of_nodes(self, values: Float[Array, "n ..."]) -> Float[Array, "p ..."]:
-        """The interpolation of nodal values. Raises `ValueError` for fewer of them than there are nodes in the mesh."""
-        values = jnp.asarray(values)
-        if values.ndim == 0:
-            raise ValueError("Probe: values have no axis of nodes.")
+        """The interpolation of nodal values. Raises `ValueError` unless there is one for each node of the mesh."""
+        values = jnp.asarray(real_array("Probe", "values", values))
+        if values.shape[:1] != (self.count,):
+            raise ValueError(f"Probe: values have shape {values.shape}, expected ({self.count}, ...), one per node.")
         return jnp.einsum("pk,pk...->p...", self.shapes, values[self.nodes])
 
     def of_points(self, fields: GaussFields, values: Float[Array, "e q ..."]) -> Float[Array, "p ..."]:
@@ -62,7 +64,7 @@ class Probe(eqx.Module):
         Raises `TypeError` for what are no `GaussFields`, `ValueError` for cells of another kind and other shapes.
         """
         check_instance("Probe", "fields", fields, GaussFields)
-        values = jnp.asarray(values)
+        values = jnp.asarray(real_array("Probe", "values", values))
         if fields.kind != self.kind or values.shape[:2] != fields.volume.shape:
             raise ValueError(
                 f"Probe: values have shape {values.shape} on cells of kind '{fields.kind}', expected "

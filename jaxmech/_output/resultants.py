@@ -135,7 +135,7 @@ def _state_of_points(who: str, system: System, states: tuple[str, ...], on: str 
     flat = [s for s in states if isinstance(system.dofs[s], Vec2 | Vec3)]
     if on is None and len(flat) == 1:
         on = flat[0]
-    if on not in flat:
+    if not isinstance(on, str) or on not in flat:
         raise ValueError(f"{who}: on must be a state of points in the plane or in space, one of {flat}, got {on!r:.80}.")
     return on, system.dofs[on].coord_size
 
