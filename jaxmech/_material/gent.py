@@ -15,7 +15,7 @@ class Gent(AbstractMaterial):
 
     `mu` and `bulk` [Pa], the shear and bulk modulus at rest; `limit` `Jm`, the `I - 3` at which the chains lock: shared, or
     one per element or Gauss point. Undefined where they would be stretched further, and where `J < 0`: solves take smaller
-    steps or fail by name (`RESULTS.inverted_element`, "stretched beyond the limit of Gent's law"), `energy_density` is NaN.
+    steps or fail by name (`RESULTS.inverted_element`, "stretched beyond the limit of Gent's law"), density and stress are NaN.
     Raises `ValueError` unless all are positive, `TypeError` for what is not a real number.
     Source: A. N. Gent, "A new constitutive relation for rubber", Rubber Chem. Technol. 69, 1996, doi:10.5254/1.3538357.
 
@@ -44,7 +44,9 @@ class Gent(AbstractMaterial):
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
         mu, bulk, limit = (jnp.asarray(c, F.dtype) for c in (self.mu, self.bulk, self.limit))
         first, _, log_j = isochoric_invariants(F)
-        return -0.5 * mu * limit * jnp.log1p(-first / limit) + 0.5 * bulk * log_j**2
+        used = first / limit
+        known = jnp.where(used < 1, 1.0, jnp.nan).astype(F.dtype)  # as a factor: the derivative would be finite again beyond
+        return -0.5 * mu * limit * jnp.log1p(-used * known) + 0.5 * bulk * log_j**2
 
     def is_defined(self, F: Float[Array, "3 3"]) -> Array:
         return isochoric_invariants(F)[0] < jnp.asarray(self.limit, F.dtype)  # not where either is NaN
