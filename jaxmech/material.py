@@ -6,6 +6,7 @@ from ._material.base import AbstractMaterial as AbstractMaterial
 from ._material.corotational import Corotational as Corotational
 from ._material.costa import Costa as Costa
 from ._material.damage import Damage as Damage
+from ._material.function_of_invariants import function_of_invariants as function_of_invariants
 from ._material.gent import Gent as Gent
 from ._material.holzapfel_gasser_ogden import HolzapfelGasserOgden as HolzapfelGasserOgden
 from ._material.j2_plasticity import J2Plasticity as J2Plasticity

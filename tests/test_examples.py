@@ -146,3 +146,13 @@ def test_plastic_bar(tmp_path):
     assert left > 110.0  # above what the load makes, where the notch has flowed [MPa]
     assert picture.stat().st_size > 10_000
     assert len(list((tmp_path / "bar").glob("*.vtu"))) == len(loads)
+
+
+def test_neural_rubber(tmp_path):
+    picture = tmp_path / "sub" / "neural.png"
+    rms, slides, exact, difference = load("neural_rubber").main(picture=picture, cells=1)
+    # Three terms of Ogden leave 12 kPa of Treloar's tensile test; a network has more freedom.
+    assert rms < 0.012 and 0.05 < slides < 1.0
+    # All weights at once, through the equilibrium; a central difference of step 1e-4.
+    np.testing.assert_allclose(exact, difference, rtol=1e-5)
+    assert abs(exact) > 1e-3 and picture.stat().st_size > 10_000

@@ -656,6 +656,7 @@ call(
 # --- materials and results ------------------------------------------------------------
 
 _BULK = {"bulk": 5.0}
+call("function_of_invariants", function=lambda a, x: a * jnp.sum(x))
 call("ArrudaBoyce", mu=1.0, **_BULK, segments=8.0)
 call("Gent", mu=1.0, **_BULK, limit=30.0)
 call("Yeoh", coefficients=[1.0, 0.1], **_BULK)

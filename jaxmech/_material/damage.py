@@ -25,8 +25,8 @@ class Damage(AbstractMaterial):
 
     `elastic`: the material `psi_0`, without memory. `threshold` `k0` and `toughness` `w` [J/m^3]; `most` `d`, below 1 so
     that what is torn still has some stiffness; `viscosity` [s], the time in which damage follows,
-    `dk/dt = <psi_0 - k>/viscosity` (0: at once): shared, or one per element or Gauss point. Internal variable of every point: `worst` `k`, 0 where nothing
-    has happened.
+    `dk/dt = <psi_0 - k>/viscosity` (0: at once): shared, or one per element or Gauss point. Internal variable of
+    every point: `worst` `k`, 0 where nothing has happened.
 
     No length is in this law: where it softens, strain localises in one row of elements, and the energy that a crack takes
     falls with their size. Let `w` be the energy of a crack [J/m^2] over the size of an element there, or take a viscosity

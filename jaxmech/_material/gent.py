@@ -15,7 +15,8 @@ class Gent(AbstractMaterial):
 
     `mu` and `bulk` [Pa], the shear and bulk modulus at rest; `limit` `Jm`, the `I - 3` at which the chains lock: shared, or
     one per element or Gauss point. Undefined where they would be stretched further, and where `J < 0`: solves take smaller
-    steps or fail by name (`RESULTS.inverted_element`, "stretched beyond the limit of Gent's law"), density and stress are NaN.
+    steps or fail by name (`RESULTS.inverted_element`, "stretched beyond the limit of Gent's law"); density and stress are
+    NaN.
     Raises `ValueError` unless all are positive, `TypeError` for what is not a real number.
     Source: A. N. Gent, "A new constitutive relation for rubber", Rubber Chem. Technol. 69, 1996, doi:10.5254/1.3538357.
 

@@ -30,7 +30,7 @@ class GaussFields(eqx.Module):
     `gradient` `F` (e, q, 3, 3); `first_piola` `P = d psi/dF` [Pa]; `energy_density` `psi` (e, q) [J/m^3] of rest volume;
     `volume` (e, q) [m^3], what each point stands for at rest; `position` (e, q, d) [m], where the points are; `nodes` (e,
     k), `rest` (e, k, d) [m]: the cells, of `kind`, with points of the quadrature `rule`, on a state of `count` nodes. The
-    others are computed from these when they are asked for. A pytree: `jit`, `vmap` and derivatives in both modes go through it.
+    others are computed from these when they are asked for. A pytree: `jit`, `vmap` and derivatives in both modes go through.
     Raises nothing.
     Source: G. A. Holzapfel, *Nonlinear Solid Mechanics*, 2000, ISBN 978-0-471-82319-3, chapters 2 and 3.
 

@@ -20,7 +20,8 @@ class Probe(eqx.Module):
 
     `Probe.build` looks for the cells, on the host: on the rest mesh the points move with the material, on a displaced one
     they are where they are. `cells` (p,), the cell of each, `nodes` (p, k) its nodes, `shapes` (p, k) the shape functions
-    there; the mesh has `count` nodes. Points outside are extrapolated. Values have any unit; `jit`, `vmap` and derivatives go through both methods.
+    there; the mesh has `count` nodes. Points outside are extrapolated. Values have any unit; `jit`, `vmap` and
+    derivatives go through both methods.
     Raises `TypeError` for what is no mesh, `ValueError` for points of another dimension or far outside.
     Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 3.
 
