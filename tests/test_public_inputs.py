@@ -255,7 +255,7 @@ FAIR = {
     # Functions of the user's are called where they are needed.
     **{(name, "control"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
     **{(name, "observe"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
-    ("Event", "function"): {"a function", "a class"},
+    **{(name, "function"): {"a function", "a class"} for name in ("Event", "function_of_invariants")},
     **{("Event", "direction"): {"negative"}, ("Event", "tolerance"): {"half precision"}},
     ("simulate_adaptive", "times"): {"a row less"},
     ("Table", "values"): {"four axes"},

@@ -42,7 +42,7 @@ def at_nodes(fields: GaussFields | Sequence[GaussFields], values: Any, *, method
     """
     check_choice("at_nodes", "method", method, METHODS)
     several = isinstance(fields, list | tuple)
-    parts = list(fields) if several else [fields]  # pyright: ignore[reportArgumentType]
+    parts: list[Any] = list(fields) if several else [fields]
     if several and not isinstance(values, list | tuple):
         raise TypeError(f"at_nodes: values must be a list, as fields are, got {values!r:.80}.")
     given = list(values) if several else [values]
