@@ -11,6 +11,7 @@ from . import mass as mass
 from . import material as material
 from . import matrix as matrix
 from . import mesh as mesh
+from . import output as output
 from . import runtime as runtime
 from . import sofa as sofa
 from . import solver as solver

@@ -362,7 +362,7 @@ def memory():
     """Plasticity with a modulus for every Gauss point; links that slip, and one that creeps."""
     mesh = jm.mesh.box_mesh(**BOX2, kind="quad")
     young = jnp.linspace(900.0, 1500.0, 8).reshape(2, 4)
-    law = jm.material.J2Plasticity(young, 0.3, yield_stress=jnp.array([20.0, 30.0]), hardening=100.0)
+    law = jm.material.J2Plasticity(young, 0.3, yield_stress=jnp.array([20.0, 30.0]), hardening=60.0, kinematic=40.0)
     system, rest = solids(jm.force.QuadFEM, mesh, jm.Vec2(), {"plastic": law}, thickness=0.3)
     links = {
         "slider": Slider((("plastic", [1, 4]), ("plastic", [2, 5])), jnp.array([30.0, 50.0]), 2.0),

@@ -179,3 +179,24 @@ def test_sofa_scene():
     found, text = load("sofa_scene").main(steps=3, iterations=3)
     np.testing.assert_allclose(found, 1.3e5, rtol=1e-6)  # what the measured sag was made with
     assert f'youngModulus="{found!r}"' in text and 'method="large"' in text
+
+
+def test_plastic_bar(tmp_path):
+    picture = tmp_path / "sub" / "bar.png"
+    loads = [0.0, 240.0, 255.0, 270.0, 100.0]
+    measured, expected, left = load("plastic_bar").main(picture=picture, series=tmp_path / "bar.pvd", loads=loads)
+    # Uniaxial stress, a bar height away from the notch: the finite elements have the closed form there to a few 1e-3.
+    np.testing.assert_allclose([measured, expected], 0.01, rtol=5e-3)
+    assert left > 110.0  # above what the load makes, where the notch has flowed [MPa]
+    assert picture.stat().st_size > 10_000
+    assert len(list((tmp_path / "bar").glob("*.vtu"))) == len(loads)
+
+
+def test_neural_rubber(tmp_path):
+    picture = tmp_path / "sub" / "neural.png"
+    rms, slides, exact, difference = load("neural_rubber").main(picture=picture, cells=1)
+    # Three terms of Ogden leave 12 kPa of Treloar's tensile test; a network has more freedom.
+    assert rms < 0.012 and 0.05 < slides < 1.0
+    # All weights at once, through the equilibrium; a central difference of step 1e-4.
+    np.testing.assert_allclose(exact, difference, rtol=1e-5)
+    assert abs(exact) > 1e-3 and picture.stat().st_size > 10_000

@@ -21,7 +21,7 @@ FLOORS = (
     ("_assembly", "_linear_solver"),
     ("_linear_system", "_linear_solver/eigen", "_contact"),
     ("_solve", "_integrator"),
-    ("_integrator/implicit", "_integrator/explicit", "_integrator/trajectory", "_sofa/numerics", "viz"),
+    ("_integrator/implicit", "_integrator/explicit", "_integrator/trajectory", "_sofa/numerics", "_output", "viz"),
     ("_sofa",),
     (".",),
 )
@@ -30,7 +30,7 @@ FAMILIES = {"_material", "_mass", "_mapping", "_constraint", "_forcefield"}
 # Beside what the floors allow: a solid is made of a material.
 SIBLINGS = {("_forcefield", "_material")}
 # Only what has cells reads a mesh; linear solvers have never heard of mechanics.
-MESH_READERS = {"_forcefield", "_mass", "_mapping", "_sofa", "_sofa/numerics", "viz", "."}
+MESH_READERS = {"_forcefield", "_mass", "_mapping", "_sofa", "_sofa/numerics", "_output", "viz", "."}
 MECHANICS = {"_scene", "_model", "_assembly", "_linear_system", *FAMILIES}
 MOST_ROOMS, MOST_FLOORS, MOST_LINES = 25, 15, 270
 

@@ -31,7 +31,10 @@ HOOKS = {
         "coadjoint",
         "energy_density",
         "in_plane_density",
+        "geometry",
         "in_space",
+        "is_defined",
+        "point_gradients",
         "point_update",
         "recursion",
     ),
@@ -53,6 +56,7 @@ HANDED_OUT = {
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
     *("ContactErrors", "ContactInfo", "ContactSolution", "ContactStepInfo", "StepContacts"),
     *("Energies", "EnergyBalance"),
+    *("GaussFields", "Probe", "Resultant"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
     *("ConstraintReport", "CriticalPoint", "CutBack", "DependentRow", "Path", "PathInfo"),
@@ -173,6 +177,7 @@ SIGNED = {
     ),
     *("position", "positions", "velocity", "acceleration", "u", "forces", "x", "xi", "rhs", "values", "vector", "factor"),
     *("mass_factor", "lam", "blocks", "placement", "axis", "tension", "volume"),
+    *("about", "directions", "times", "point_data", "cell_data"),
 }
 INDICES = {
     "on",
@@ -190,6 +195,17 @@ INDICES = {
 }
 INDICES |= {"components", "shape"}
 LAWS = ("LinearElastic", "StVenantKirchhoff", "Corotational", "NeoHookean", "StableNeoHookean", "MooneyRivlin", "Ogden")
+_ORTHOTROPIC = ("a", "bff", "bfs", "bss", "bfn", "bsn", "bnn")
+RUBBERS = {
+    "ArrudaBoyce": ("mu", "segments"),
+    "Gent": ("mu", "limit"),
+    "Yeoh": (),
+    "VerondaWestmann": ("c1", "c2"),
+    "Costa": _ORTHOTROPIC,
+    "HolzapfelGasserOgden": ("mu", "k1", "k2", "dispersion"),
+    "ActiveStress": ("tension",),
+    "Damage": ("threshold", "toughness", "most", "viscosity", "worst"),
+}
 DIRICHLET = ("eliminate_rows", "eliminate_rows_and_columns", "impose_penalty", "impose_weak_penalty")
 PLACES = {"four axes", "nodes out of range", "NaN in it", "an axis more"}
 TOLERANCES = {"kappa", "kappa_grad", "tolerance"} | {"rtol", "atol", "rcond", "omega", "drop_tolerance", "fill"}
@@ -205,6 +221,12 @@ FAIR = {
     **{("J2Plasticity", name): {"nothing"} for name in ("young", "poisson", "yield_stress", "hardening", "accumulated")},
     ("J2Plasticity", "plastic_strain"): {"an axis more", "negative"},
     **{("Viscoelastic", name): {"an axis more"} for name in ("modulus", "relaxation_time", "flow")},
+    **{(law, "bulk"): {"nothing"} for law in RUBBERS},
+    **{(law, name): {"nothing"} for law, names in RUBBERS.items() for name in names},
+    ("Yeoh", "coefficients"): {"nodes out of range", "an axis more", "a row less"},
+    **{(law, "directions"): {"an axis more"} for law in ("Costa", "HolzapfelGasserOgden")},
+    **{("ActiveStress", "direction"): {"an axis more"}, ("ActiveStress", "tension"): {"nothing", "nodes out of range"}},
+    ("Probe.build", "points"): {"nodes out of range"},  # far outside, extrapolated
     # One value for the single element of these calls.
     **{("DistanceFromTargetMapping", "target"): {"an axis more"}, ("DistanceToPlaneMapping", "normal"): {"an axis more"}},
     ("CenterOfMassMapping.of", "masses"): {"an axis more"},
@@ -252,7 +274,7 @@ FAIR = {
     # Functions of the user's are called where they are needed.
     **{(name, "control"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
     **{(name, "observe"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
-    ("Event", "function"): {"a function", "a class"},
+    **{(name, "function"): {"a function", "a class"} for name in ("Event", "function_of_invariants")},
     **{("Event", "direction"): {"negative"}, ("Event", "tolerance"): {"half precision"}},
     ("dependent_rows", "tolerance"): {"half precision"},
     ("simulate_adaptive", "times"): {"a row less"},

@@ -882,6 +882,44 @@ call(
     edges="black",
 )
 
+# --- materials and results ------------------------------------------------------------
+
+_BULK = {"bulk": 5.0}
+call("function_of_invariants", function=lambda a, x: a * jnp.sum(x))
+call("ArrudaBoyce", mu=1.0, **_BULK, segments=8.0)
+call("Gent", mu=1.0, **_BULK, limit=30.0)
+call("Yeoh", coefficients=[1.0, 0.1], **_BULK)
+call("VerondaWestmann", c1=1.0, c2=0.5, **_BULK)
+_EXPONENTS = dict.fromkeys(("bff", "bfs", "bss", "bfn", "bsn", "bnn"), 1.0)
+call("Costa", a=1.0, **_BULK, **_EXPONENTS, directions=np.eye(3))
+call("HolzapfelGasserOgden", mu=1.0, k1=1.0, k2=0.5, **_BULK, directions=[[1.0, 0.0, 0.0]], dispersion=0.1)
+call("ActiveStress", passive=MATERIAL, tension=1.0, direction=[1.0, 0.0, 0.0])
+call("Damage", elastic=MATERIAL, threshold=1.0, toughness=1.0, most=0.9, viscosity=0.0, worst=0.0)
+
+
+@functools.cache
+def plate() -> tuple[jm.System, jm.State]:
+    """A solid of two triangles at rest."""
+    system = jm.System({"plate": jm.Vec2()}, forces={"solid": jm.force.TriangleFEM.from_mesh("plate", PLATE, MATERIAL)})
+    return system, system.at_rest({"plate": PLATE.points})
+
+
+@functools.cache
+def fields() -> jm.output.GaussFields:
+    return jm.output.gauss_fields(*plate(), "solid")
+
+
+_PLATE_SYSTEM, _PLATE_STATE = late(lambda: plate()[0]), late(lambda: plate()[1])
+call("gauss_fields", system=_PLATE_SYSTEM, state=_PLATE_STATE, name="solid")
+call("at_nodes", fields=late(fields), values=np.ones((2, 1)), method="lumped")
+call("Probe.build", mesh=PLATE, points=[[0.2, 0.3]])
+_PROBE = functools.cache(lambda: jm.output.Probe.build(PLATE, [[0.2, 0.3]]))
+method("Probe.of_nodes", _PROBE, values=np.ones(4))
+method("Probe.of_points", _PROBE, fields=late(fields), values=np.ones((2, 1)))
+_ABOUT = {"about": [0.0, 0.0]}
+call("reaction_resultants", system=_PLATE_SYSTEM, state=_PLATE_STATE, groups={"all": [0, 1]}, on="plate", **_ABOUT)
+call("section_force", system=_PLATE_SYSTEM, state=_PLATE_STATE, side={"solid": [0]}, **_ABOUT)
+
 # --- files ----------------------------------------------------------------------------
 
 
@@ -902,6 +940,14 @@ call(
     mesh=PLATE,
     point_data={"height": np.ones(4)},
     cell_data={"young": np.ones(2)},
+)
+call(
+    "write_series",
+    path=late(lambda: folder() / "written.xdmf"),
+    mesh=PLATE,
+    times=[0.0, 1.0],
+    point_data={"height": np.ones((2, 4))},
+    cell_data={"young": np.ones((2, 2))},
 )
 call("write_matrix", path=late(lambda: folder() / "matrix.mtx"), matrix=late(block))
 method("MatrixLinearSystem.save", linear_system, path=late(lambda: folder() / "saved.npz"))

@@ -45,6 +45,7 @@ class AbstractForceField(Component):
     """
 
     tangent_is_exact = True
+    undefined_when = "inverted"  # what an element is where `element_is_valid` is False, in words
 
     on: AbstractVar[Stencils]
 

@@ -66,6 +66,10 @@ class SolidFEM(AbstractSolid):
         """The cell before it is placed."""
         return reference_element(self.kind)
 
+    @property
+    def depth(self) -> Any:
+        return self.thickness
+
     def in_space(self, F: Float[Array, "d d"]) -> Float[Array, "3 3"]:
         return F if self.reference.dimension == 3 else in_space(self.material, self.plane, F)
 

@@ -122,6 +122,10 @@ class AbstractPlaneSolid(AbstractSolid):
         check_range(self, thickness=(self.thickness, lambda t: t > 0, "positive"))
         check_rest(self)
 
+    @property
+    def depth(self) -> Any:
+        return self.thickness
+
     def in_space(self, F: Float[Array, "2 2"]) -> Float[Array, "3 3"]:
         return in_space(self.material, self.plane, F)
 

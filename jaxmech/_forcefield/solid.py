@@ -9,7 +9,7 @@ import numpy as np
 from equinox import AbstractVar
 
 from .._codegen import declared_symmetric, map_points
-from .._material.base import AbstractMaterial
+from .._material.base import AbstractMaterial, has_limits
 from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
@@ -45,9 +45,27 @@ class AbstractSolid(AbstractEnergyForceField):
             raise ValueError(f"{type(self).__name__} acts on points of {self.reference.dimension} coordinates.")
 
     @property
+    def undefined_when(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.material.undefined_when
+
+    @property
     def quadrature_points(self) -> int:
         """How many points the quadrature of a cell has."""
-        return len(self.reference.quadrature("stiffness")[1])
+        return len(self.reference.quadrature(self.rule)[1])
+
+    @property
+    def rule(self) -> int | str:
+        """The quadrature of a cell, by degree or name."""
+        return "stiffness"
+
+    @property
+    def depth(self) -> Any:
+        """How deep space is across the cell [m], where that is in the plane."""
+        return jnp.ones((), self.rest.dtype)
+
+    def geometry(self) -> tuple[Float[Array, "q k b"], Float[Array, " q"]]:
+        """Of one cell: `F_ab` is `x_ka` times the first, summed over its nodes `k`; and the volumes of its points."""
+        return rest_geometry(self.reference, self.rest, self.rule)
 
     def in_space(self, F: Float[Array, "d d"]) -> Float[Array, "3 3"]:
         """The deformation gradient of space at a point whose own is `F`."""
@@ -58,24 +76,24 @@ class AbstractSolid(AbstractEnergyForceField):
         return self.material.energy_density(F)
 
     def element_energy(self, x: Float[Array, "k d"]) -> Any:
-        gradients, volumes = rest_geometry(self.reference, self.rest)
+        gradients, volumes = self.geometry()
         F = _deformation_gradients(x, gradients)
         density = jax.vmap(lambda solid, F: solid.in_plane_density(F), (point_axes(self), 0))
         return jnp.sum(volumes * density(self, F))
 
     def element_gradient(self, x: Float[Array, "k d"]) -> Any:
         """`dE/dx = sum_q w_q P(F_q) G`, `P = dpsi/dF` the first Piola stress."""
-        gradients, volumes = rest_geometry(self.reference, self.rest)
+        gradients, volumes = self.geometry()
         return _gradient(self._at_points(_stress, x, gradients, volumes), gradients)
 
     def element_hessian(self, x: Float[Array, "k d"]) -> Any:
         """`K = sum_q w_q G (d2psi/dF2) G^T`: nine directions per point, where the nodes of a cell have 12 or 24."""
-        gradients, volumes = rest_geometry(self.reference, self.rest)
+        gradients, volumes = self.geometry()
         return _hessian(self._at_points(_elasticity, x, gradients, volumes), gradients)
 
     def element_derivatives(self, x: Float[Array, "k d"]) -> Any:
         """Both, with all that is of a point in one pass over the points."""
-        gradients, volumes = rest_geometry(self.reference, self.rest)
+        gradients, volumes = self.geometry()
 
         def both(solid: AbstractSolid, F: Array, volume: Array) -> tuple[Array, Array]:
             return _stress(solid, F, volume), _elasticity(solid, F, volume)
@@ -86,18 +104,29 @@ class AbstractSolid(AbstractEnergyForceField):
     def element_update(self, x: Arrays, v: Arrays) -> dict[str, Array]:
         """Those of the material, at every point."""
         del v
-        gradients, volumes = rest_geometry(self.reference, self.rest)
+        gradients, volumes = self.geometry()
         return self._at_points(_update, *x, gradients, volumes)
 
     def _at_points(self, function: Callable, x: Array, gradients: Array, volumes: Array) -> Any:
         """`function(self, F, w)` of every point."""
         return map_points(function, self, _deformation_gradients(x, gradients), volumes, axes=point_axes(self))
 
+    def point_gradients(self, x: Float[Array, "k d"]) -> tuple[Float[Array, "q 3 3"], Float[Array, " q"]]:
+        """Of one cell: the deformation gradient of space at every point, as its material sees it, and their rest volumes."""
+        gradients, volumes = self.geometry()
+        in_space = jax.vmap(lambda solid, F: solid.in_space(F), (point_axes(self), 0))
+        return in_space(self, _deformation_gradients(x, gradients)), volumes * self.depth
+
     def element_is_valid(self, x: Float[Array, "k d"]) -> Array:
         if not self.material.needs_positive_volume:
             return jnp.array(True)
-        gradients, _ = rest_geometry(self.reference, self.rest)
-        return jnp.all(jax.vmap(determinant)(_deformation_gradients(x, gradients)) > 0)
+        gradients, _ = self.geometry()
+        F = _deformation_gradients(x, gradients)
+        positive = jax.vmap(determinant)(F) > 0
+        if has_limits(self.material):
+            defined = jax.vmap(lambda solid, F: solid.material.is_defined(F), (point_axes(self), 0))
+            positive &= defined(self, self.point_gradients(x)[0])
+        return jnp.all(positive)
 
 
 def _deformation_gradients(x: Float[Array, "k d"], gradients: Float[Array, "q k d"]) -> Float[Array, "q d d"]:

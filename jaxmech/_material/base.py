@@ -3,6 +3,8 @@
 import abc
 from typing import TYPE_CHECKING
 
+import jax.numpy as jnp
+
 from .._runtime.array_types import Array, Float, Scalar
 from .._scene.component import Component
 from .._scene.internal import has_own_internal
@@ -18,7 +20,8 @@ class AbstractMaterial(Component):
 
     The first Piola stress is `P = d psi / dF` [Pa]; the elasticity `d2 psi / dF2` [Pa].
     `F` `(3, 3)` is the deformation gradient. A law has parameters (`parameter()`) and `needs_positive_volume`: whether it
-    is undefined where `det F <= 0`, so that line searches keep elements from turning inside out. One with memory
+    is undefined where `det F <= 0`, so that line searches keep elements from turning inside out; further limits of what is
+    defined are for `is_defined` to tell, and for `undefined_when` to name. One with memory
     (`internal()`) has an energy density of a step, what it stores and dissipates, whose derivatives are its stress and its
     consistent tangent; and a `point_update`. Numbers are shared, one per element, or one per element and Gauss point. Raises
     `TypeError` where `energy_density` is not defined, or internal variables are and `point_update` is not.
@@ -39,6 +42,7 @@ class AbstractMaterial(Component):
     """
 
     needs_positive_volume: AbstractClassVar[bool]  # psi is undefined where det F <= 0
+    undefined_when = "inverted"  # what an element is where psi is undefined, in words
 
     def __check_init__(self):
         if has_own_internal(self) and type(self).point_update is AbstractMaterial.point_update:
@@ -48,6 +52,14 @@ class AbstractMaterial(Component):
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
         """`psi(F)` [J/m^3], nil and without stress at `F = I`."""
 
+    def is_defined(self, F: Float[Array, "3 3"]) -> Array:
+        """Whether `psi` is defined at `F`, beside `det F > 0` of laws that need it: where a chain locks it is not.
+
+        To be overridden, by a law that needs a positive volume; others are defined everywhere.
+        """
+        del F
+        return jnp.array(True)
+
     def point_update(self, F: Float[Array, "3 3"]) -> dict[str, Array]:
         """The internal variables of a point, by name, where it is accepted at `F`; those that are left out stay as they are.
 
@@ -55,3 +67,8 @@ class AbstractMaterial(Component):
         """
         del F
         return {}
+
+
+def has_limits(material: AbstractMaterial) -> bool:
+    """Whether a law is undefined not only where volume is turned inside out."""
+    return type(material).is_defined is not AbstractMaterial.is_defined

@@ -7,7 +7,7 @@ from .._runtime.field_types import Parameter
 from .._scene.parameter import parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
-from .strain import displacement_gradient, trace
+from .strain import green_lagrange, trace
 
 
 class StVenantKirchhoff(AbstractMaterial):
@@ -35,7 +35,5 @@ class StVenantKirchhoff(AbstractMaterial):
 
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
         mu, lam = moduli_like(F, self.young, self.poisson)
-        H = displacement_gradient(F)
-        # F^T F - I from H, where the identity cannot hide it; by outer products, as GPUs round "@" to TF32
-        strain = 0.5 * (H + H.T + sum(jnp.outer(row, row) for row in H))
+        strain = green_lagrange(F)
         return mu * jnp.sum(strain * strain) + 0.5 * lam * trace(strain) ** 2

@@ -55,6 +55,12 @@ def trace(A: Float[Array, "3 3"]) -> Scalar:
     return A[0, 0] + A[1, 1] + A[2, 2]
 
 
+def green_lagrange(F: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """`E = (F^T F - I)/2`, from `H`, where the identity cannot hide it; by outer products, as GPUs round "@" to TF32."""
+    H = displacement_gradient(F)
+    return 0.5 * (H + H.T + sum(jnp.outer(row, row) for row in H))
+
+
 def shear_terms(F: Float[Array, "3 3"]) -> tuple[Scalar, Scalar]:
     """`((I1 - 3)/2 - (J - 1), J - 1)`: the first has no term linear in `H`, the second is `det F - 1`."""
     H = displacement_gradient(F)

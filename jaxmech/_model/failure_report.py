@@ -43,6 +43,7 @@ def raise_failure(
         "states": [_why_singular(system, s, moves) for s in system.main_states],
         "given": [name for name, _ in given()],
         "components": limited(system),
+        "undefined": [system.force_fields[name].undefined_when for name in limited(system)],
     }
     numbers = {
         "result": index_of(info.result),

@@ -54,5 +54,7 @@ def raise_undefined(who: str, system: System, x: Mapping[str, Array], values: Ma
         nodes = " and ".join(f"{np.asarray(s.nodes[element]).tolist()} of '{s.state}'" for s in field.on)
         where = f"{who}: element {element} of '{name}' (nodes {nodes})"
         if not np.asarray(element_validity(system, x).get(name, np.ones(len(bad), bool)))[element]:
-            raise FailedComputation(f"{where} is inverted, where its law is undefined.", RESULTS.inverted_element)
+            raise FailedComputation(
+                f"{where} is {field.undefined_when}, where its law is undefined.", RESULTS.inverted_element
+            )
         raise FailedComputation(f"{where} gives a value that is not finite.", RESULTS.not_finite)

@@ -19,7 +19,8 @@ def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarra
     """The words for the first member that failed of a batch (any leading axes; none if there is no batch).
 
     `names`: `who` failed; `load_steps` in all; of each of the `states`, what it means that it is unconstrained; what was
-    `given`, and the `components` with limits, in the order of their numbers. `numbers` (..., NUMBERS); `residuals` (...,
+    `given`, and the `components` with limits, in the order of their numbers; what an element of these is beyond the limits,
+    `undefined`. `numbers` (..., NUMBERS); `residuals` (...,
     those of the Newton iterations and, last, their rounding floor).
     """
     rows = np.asarray(numbers).reshape(-1, len(NUMBERS))
@@ -44,7 +45,8 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int]) -> str:
     if result == "nonfinite_input" and (given := _chosen(names, "given", n["given"])):
         return f"{given} has values that are not finite (NaN or infinite)."
     if result == "inverted_element" and (component := _chosen(names, "components", n["component"])):
-        return f"'{component}': element {n['element']} is inverted{advice.removeprefix('an element is inverted')}"
+        what = _chosen(names, "undefined", n["component"]) or "inverted"
+        return f"'{component}': element {n['element']} is {what}{advice.removeprefix('an element is inverted')}"
     if result == "singular" and (state := _chosen(names, "states", n["unconstrained_state"])):
         return f"the matrix is singular: {state}"
     return advice

@@ -135,6 +135,14 @@ def has_own_internal(component: Any) -> bool:
     return _own_declarations(type(component), _INTERNAL)[0]
 
 
+def own_internal(component: Any) -> dict[str, Any]:
+    """What a component itself holds of internal variables, by name."""
+    fields = component.__dataclass_fields__.values()
+    return {
+        field.name: getattr(component, field.name) for field in fields if field.metadata.get(KIND, ("",))[0] == _INTERNAL
+    }
+
+
 def remembers(component: Any) -> bool:
     """Whether a component has internal variables. Asked at every step, and so without a look at leaves."""
     return _declares(component, _INTERNAL)

@@ -61,8 +61,8 @@ def linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, 
 
 
 def believed_floor(floor: Array, p: Progress, scale: Array) -> Array:
-    """The rounding floor, but that of positions that run away, which is no reason to stop: above the floor of the start, what
-    is nil is a small part of the first residual."""
+    """The rounding floor, but that of positions that run away, which is no reason to stop: above the floor of the start,
+    what is nil is a small part of the first residual."""
     return jnp.where(p.steps == 0, floor, jnp.minimum(floor, jnp.maximum(p.floor, _REDUCED * scale)))
 
 

@@ -1,0 +1,126 @@
+"""Time series in files that ParaView reads."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from .._mesh.io import write_mesh
+from .._mesh.mesh import Mesh
+from .._runtime.argument_checks import check_instance, check_path, numeric_array, real_array
+from .._runtime.atomic_files import replacing
+
+_SUFFIXES = (".pvd", ".xdmf")
+
+
+def write_series(
+    path: str | os.PathLike,
+    mesh: Mesh,
+    times: Any,
+    *,
+    point_data: Mapping[str, Any] | None = None,
+    cell_data: Mapping[str, Any] | None = None,
+) -> None:
+    """Write arrays on the points `(T, n, ...)` and on the cells `(T, e, ...)` of a mesh at `times` `(T,)` [s], for ParaView.
+
+    A `.pvd` names one VTU file for each time, in a folder beside it that has its name without the suffix; an `.xdmf` is one
+    file of text. Displacements under the name "displacement", say, are what *Warp By Vector* wants; tensors `(..., 3, 3)`
+    become nine components, vectors in the plane get a third one. The series takes the place of an old one when it is whole:
+    where writing fails, the old one is left as it is.
+    Raises `ImportError` without meshio, `ValueError` for another suffix, times that do not increase, and arrays of other
+    shapes, names that are given twice, and a folder of this name that is not a series; `TypeError` for what is no mesh or no
+    number. Source: N. Schlömer, meshio; Kitware, *VTK file formats*; XDMF version 3.
+
+    Example:
+
+        run = np.stack([np.zeros((8, 3)), np.full((8, 3), 0.1)])  # [m]
+        jm.output.write_series("sag.pvd", mesh, [0.0, 0.5], point_data={"displacement": run})
+        assert np.allclose(jm.mesh.read_mesh("sag/sag_0001.vtu").points, mesh.points)
+    """
+    check_path("write_series", path)
+    check_instance("write_series", "mesh", mesh, Mesh)
+    suffix = Path(os.fspath(path)).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise ValueError(f"write_series: path '{os.fspath(path)}' must end in one of {_SUFFIXES}.")
+    times = np.asarray(real_array("write_series", "times", times, (None,)))
+    if not len(times) or (np.diff(times) <= 0).any():
+        raise ValueError(f"write_series: times must increase, at least one, got {times!r:.80}.")
+    on_points = _checked("point_data", point_data, (len(times), len(mesh.points)))
+    on_cells = _checked("cell_data", cell_data, (len(times), len(mesh.cells)))
+    write = _write_pvd if suffix == ".pvd" else _write_xdmf
+    write(Path(os.fspath(path)), mesh, times, on_points, on_cells)
+
+
+def _checked(name: str, data: Any, shape: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Arrays of at most two axes for each time."""
+    check_instance("write_series", name, {} if data is None else data, Mapping)
+    checked = {}
+    for key, values in (data or {}).items():
+        check_instance("write_series", f"a name in {name}", key, str)
+        values = np.asarray(numeric_array("write_series", f"{name} '{key}'", values))
+        if values.shape[:2] != shape:
+            raise ValueError(f"write_series: {name} '{key}' has shape {values.shape}, expected {(*shape, '...')}.")
+        checked[key] = values if values.ndim < 4 else values.reshape(*shape, -1)
+    return checked
+
+
+def _write_pvd(path: Path, mesh: Mesh, times: np.ndarray, on_points: dict, on_cells: dict) -> None:
+    folder = path.with_suffix("")
+    known = {path.suffix, ".vtu"}
+    if folder.exists() and (not folder.is_dir() or any(p.suffix not in known or p.is_dir() for p in folder.iterdir())):
+        raise ValueError(f"write_series: '{folder}' is there and is no folder of VTU files; take another name.")
+    digits = max(4, len(str(len(times) - 1)))
+    names = [f"{path.stem}_{i:0{digits}d}.vtu" for i in range(len(times))]
+    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.stem}-"))
+    try:
+        for i, name in enumerate(names):
+            at = [{key: values[i] for key, values in data.items()} for data in (on_points, on_cells)]
+            write_mesh(made / name, mesh, point_data=at[0], cell_data=at[1])
+        sets = (
+            f'    <DataSet timestep={quoteattr(repr(float(t)))} part="0" file={quoteattr(f"{folder.name}/{name}")}/>\n'
+            for t, name in zip(times, names, strict=True)
+        )
+        with replacing(path) as whole:
+            whole.write_text(
+                '<?xml version="1.0"?>\n<VTKFile type="Collection" version="0.1">\n  <Collection>\n'
+                f"{''.join(sets)}  </Collection>\n</VTKFile>\n",
+                encoding="utf-8",
+            )
+            made.chmod(0o755)
+            if folder.exists():  # two renames: the old files are there until the new ones are
+                old = made.with_name(f"{made.name}-old")
+                folder.rename(old)
+                made.rename(folder)
+                shutil.rmtree(old)
+            else:
+                made.rename(folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _write_xdmf(path: Path, mesh: Mesh, times: np.ndarray, on_points: dict, on_cells: dict) -> None:
+    try:
+        import meshio
+    except ImportError as error:
+        raise ImportError('Time series need meshio: pip install "jaxmech[mesh]"') from error
+    with tempfile.TemporaryDirectory() as folder:  # the names that meshio has for kinds of cells, as `write_mesh` says them
+        plain = Path(folder, "mesh.vtu")
+        write_mesh(plain, mesh)
+        grid = meshio.read(plain)
+    with replacing(path) as whole, meshio.xdmf.TimeSeriesWriter(whole, data_format="XML") as writer:
+        writer.write_points_cells(grid.points, grid.cells)
+        for i, t in enumerate(times):
+            at_points = {key: _in_space(values[i]) for key, values in on_points.items()}
+            at_cells = {key: [_in_space(values[i])] for key, values in on_cells.items()}
+            writer.write_data(float(t), point_data=at_points, cell_data=at_cells)
+
+
+def _in_space(values: np.ndarray) -> np.ndarray:
+    """Vectors of the plane with a third component 0, and no flags."""
+    values = values.astype(np.int32) if values.dtype == bool else values
+    return np.pad(values, ((0, 0), (0, 1))) if values.ndim == 2 and values.shape[1] == 2 else values
