@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.array_types import Array
 from .._runtime.failure_messages import NUMBERS, describe
 from .._runtime.jax_internals import index_of
-from .._runtime.raise_if import raise_if
+from .._runtime.raise_if import in_row, raise_if
 from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .system import System
 from .validity import limited
@@ -52,11 +51,10 @@ def raise_failure(
     residuals = None
     if hasattr(info, "fault"):
         numbers |= {n: getattr(info.fault, n) for n in NUMBERS if hasattr(info.fault, n)}
-        residuals = _residuals(info)
+        residuals = info.residuals, info.floor
     if is_traced((failed, numbers)):
         return raise_if(value, failed, names, numbers, residuals)
-    row = np.asarray([{"failed": True, **numbers}.get(n, -1) for n in NUMBERS])
-    raise FailedComputation(describe(names, row, np.asarray([0.0] if residuals is None else residuals)), info.result)
+    raise FailedComputation(describe(names, *in_row({"failed": True, **numbers}, residuals)), info.result)
 
 
 def _why_singular(system: System, state: str, moves: bool) -> str:
@@ -78,11 +76,3 @@ def _advice(system: System, state: str, moves: bool) -> str:
     if any(stencil.state == state for mass in system.masses.values() for stencil in mass.on):
         return "Its mass does not reach all of its nodes and directions: give them mass, or constrain them."
     return "Give it mass (System(masses=...)), constrain its nodes, or attach it."
-
-
-def _residuals(info: Any) -> Array:
-    """Those of the last load step that was begun, and the rounding floor."""
-    rows = jnp.atleast_2d(info.residuals)  # a time step has one
-    begun = (rows >= 0).any(axis=-1)
-    last = jnp.max(jnp.where(begun, jnp.arange(begun.shape[-1]), 0))
-    return jnp.append(rows[last], info.floor)
