@@ -108,22 +108,25 @@ def check_files(system, state, linear_system, rng):
                 wrong = next(changed(array, rng))[0]
                 np.savez(path, **{**stored, name: wrong})
                 refused(path, system, state)
-        leaves, structure = jax.tree.flatten(linear_system)
-        for place, leaf in enumerate(leaves):
+        # Files that were written with such arrays, whose hash is right: one number is enough, wherever it stands.
+        leaves, structure = jax.tree.flatten_with_path(linear_system)
+        for place, (where, leaf) in enumerate(leaves):
             if is_index(leaf) and leaf.size:
-                wrong = jnp.full_like(leaf, -1)
-                structure.unflatten([wrong if i == place else a for i, a in enumerate(leaves)]).save(path)
-                refused(path, system, state)
+                wrong = np.array(leaf)
+                wrong.flat[rng.integers(leaf.size)] = rng.choice(EXTREMES)
+                others = [jnp.asarray(wrong) if i == place else a for i, (_, a) in enumerate(leaves)]
+                structure.unflatten(others).save(path)
+                refused(path, system, state, jax.tree_util.keystr(where).rsplit(".", 1)[-1])
     return len(stored) + len(leaves)
 
 
-def refused(path, system, state):
+def refused(path, system, state, array=""):
     try:
         jm.MatrixLinearSystem.load(path, system, state)
     except ValueError as error:
-        assert str(path) in str(error), error
+        assert str(path) in str(error) and array in str(error), f"{array}: {error}"
     else:
-        raise AssertionError(f"{path} was taken")
+        raise AssertionError(f"{path} was taken with a wrong number in {array or 'an array'}")
 
 
 def body():

@@ -106,6 +106,34 @@ def test_a_damaged_pattern_is_refused_with_its_path(tmp_path, rng):
         jm.MatrixLinearSystem.load(tmp_path / "nowhere.npz", system, state)
 
 
+def test_the_first_number_that_is_nothing_is_refused_by_the_name_of_its_array(tmp_path):
+    """Of arrays whose numbers count in another array, or in the scene. The file is written with them: its hash is right."""
+    points = np.random.default_rng(0).uniform(0.1, 0.9, (3, 3))
+    system = jm.System(
+        {"body": jm.Vec3(), "skin": jm.Vec3()},
+        forces={"held": jm.force.AnchoredSprings(("skin", range(3)), 10.0, points)},
+        mappings={"embed": jm.mapping.BarycentricMapping.from_mesh("body", "skin", MESH, points)},
+        constraints={"clamp": jm.constraint.Fixed(("body", [0, 1]))},
+    )
+    state = system.at_rest({"body": MESH.points})
+    built = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
+    blocks = built.patterns["body", "body"].blocks
+    places = {
+        "starts[0]": (lambda m: m.patterns["body", "body"].row_products.starts[0], blocks),
+        "nodes": (lambda m: m.constant.steps[0].nodes, 3),
+        "blocks": (lambda m: m.touched[0].blocks, blocks),
+        "local": (lambda m: m.touched[0].local, 2),
+    }
+    path = tmp_path / "pattern.npz"
+    for name, (where, first) in places.items():
+        eqx.tree_at(where, built, where(built).at[-1].set(first)).save(path)
+        with pytest.raises(ValueError, match="pattern.npz") as error:
+            jm.MatrixLinearSystem.load(path, system, state)
+        assert f"{name} holds {first}" in str(error.value)
+    built.save(path)
+    assert eqx.tree_equal(jm.MatrixLinearSystem.load(path, system, state), built)
+
+
 WRITERS = {
     "pattern.npz": lambda path: linear_system().save(path),
     "mesh.vtk": lambda path: jm.mesh.write_mesh(path, MESH),

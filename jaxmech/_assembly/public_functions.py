@@ -12,16 +12,17 @@ from .._model.accept import accepted as _accepted
 from .._model.accept import unless_failed as _unless_failed
 from .._model.arguments import checked
 from .._model.constraint_projection import project as _project
+from .._model.failure_report import raise_not_finite
 from .._model.former_signatures import formerly_of
 from .._model.internal import in_step as _in_step
 from .._model.system import State, System, check_inputs
-from .._runtime.argument_checks import real_array
+from .._runtime.argument_checks import check_flags, real_array
 from .._runtime.array_types import Array, Scalar
 from .._runtime.precision import full_precision
+from .._runtime.results import is_traced
 from .._scene.parameter import is_concrete
 from . import component_matrix as _component_matrices
 
-energy = checked(_dynamics.energy)
 inertial_force = checked(_dynamics.inertial_force)
 total_force = checked(_dynamics.total_force)
 
@@ -32,6 +33,28 @@ pull_back = formerly_of("position")(checked(_mapping_operations.pull_back))
 pull_back_rows = formerly_of("position")(checked(_mapping_operations.pull_back_rows))
 
 component_matrix = checked(_component_matrices.component_matrix)
+
+
+@checked
+def energy(system: System, state: State, *, throw: bool | None = None) -> Scalar:
+    """The potential energy [J] of the conservative components: energies, and weights `-g . M x`.
+
+    Minus its gradient is `total_force`, where no velocity and no force without an energy has a part in that. Raises
+    `FailedComputation` that names the component and the element where an energy is undefined (an inverted element under a
+    logarithm of its volume) or not finite. Where values are traced (`jit`, `grad`, `vmap`) the result is then NaN or
+    infinite, so that a line search, or `observe` of a trajectory, can look at any state; with `throw=True` JAX raises the
+    same words at run time, of a batch for any member. `throw=False`: nothing is raised.
+    Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, chapter 1.
+
+    Example:
+
+        E = jm.energy(system, state)
+        assert jnp.allclose(E, 5000.0)  # -g . M x: a tonne whose centre is 0.5 m up [J]
+    """
+    if throw is not None:
+        check_flags("energy", throw=throw)
+    found = _dynamics.energy(system, state, raises=throw is not False)
+    return raise_not_finite(found, system, state, "energy") if throw and is_traced(found) else found
 
 
 @checked

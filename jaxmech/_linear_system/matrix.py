@@ -34,7 +34,7 @@ from .._sparse.spmv_gather import RowProducts
 from .base import AbstractLinearSystem
 from .compatibility import BuiltFor, Signature, check_fit, check_pattern, check_topology, signature, topology
 from .matrix_free import MatrixFreeSystem
-from .plan_check import check_plans
+from .plan_check import Room, check_plans
 from .serialization import load_pytree, save_pytree
 
 
@@ -115,9 +115,9 @@ class MatrixLinearSystem(AbstractLinearSystem):
         """
         loaded = load_pytree(path, cls, _SAVED)
         who = f"the MatrixLinearSystem in {str(path)!r}"
-        check_plans(who, loaded)
         loaded.check(who, system, state)
         check_topology(who, loaded.built_for, system)
+        check_plans(who, loaded, Room.of(system, loaded.sizes, loaded.patterns))
         if loaded.plan != Plan.build(system, loaded.terms):
             raise ValueError(f"{who} was built for forces that depend on other things than those of this scene.")
         return loaded

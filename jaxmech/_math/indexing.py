@@ -12,13 +12,15 @@ from jax import lax
 
 from .._runtime.array_types import Array, Bool, Float, Int
 
+_SMALL = 4096  # numbers of arrays that are looked at together
+
 
 def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
     """`values[at]`, NaN for numbers that are not in `[0, n)`; of whole numbers the lowest there is."""
     n, shape = values.shape[0], (*at.shape, *values.shape[1:])
     if n == 0:
         return jnp.full(shape, _nothing(values.dtype), values.dtype)
-    near = _nearest(at, n)  # the transpose adds NaN to that row, where it is seen
+    near = nearest(at, n)  # the transpose adds NaN to that row, where it is seen
     return marked(nearest_rows(values, near), lax.eq(at, near))
 
 
@@ -36,13 +38,24 @@ def nearest_rows_or_zeros(values: Float[Array, "n ..."], at: Int[Array, "..."]) 
 
 def all_within(*bounds: tuple[Int[Array, "..."], int]) -> Bool[Array, ""]:
     """Whether all numbers of every array are in `[0, n)`: of long plans, asked once, not of every row that is read."""
-    right = jnp.array(True)
+    flags = []
     for at, n in bounds:
-        if n:
-            right &= jnp.all(lax.eq(at, _nearest(at, n)))
+        if n and at.size:
+            flags.append(lax.eq(at, nearest(at, n)).reshape(-1))
         elif at.size:
             return jnp.array(False)
-    return right
+    large = [flag for flag in flags if flag.size > _SMALL]
+    small = [flag for flag in flags if flag.size <= _SMALL]
+    right = jnp.array(True)
+    for flag in large:
+        right &= jnp.all(flag)
+    return right & _all_of(small) if small else right
+
+
+def _all_of(flags: list[Bool[Array, " n"]]) -> Bool[Array, ""]:
+    """Whether all flags of a few short arrays are set, by one loop: XLA makes several of `jnp.all`, for each of them."""
+    joined = flags[0] if len(flags) == 1 else jnp.concatenate(flags)
+    return joined[0] & (lax.argmin(joined, 0, jnp.int32) == 0)
 
 
 def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:
@@ -61,19 +74,36 @@ def add_rows(
     """`total` with `values` added at its rows; repeats add up, of which there are none where they are `unique`."""
     if 0 in (total.shape[0], at.size):
         return total
-    near, values = _seen(total, at, values)
+    near, values = nearest(at, total.shape[0]), marked(values, all_within((at, total.shape[0])))
     return total.at[near].add(values, mode="promise_in_bounds", unique_indices=unique, wrap_negative_indices=False)
+
+
+def add_nearest(total: Float[Array, "n ..."], at: Int[Array, " k"], values: Float[Array, "k ..."]) -> Float[Array, "n ..."]:
+    """`total` with `values` added at its rows, each named once; whether there are such rows is asked as by `put_nearest`."""
+    if 0 in (total.shape[0], at.size):
+        return total
+    near = nearest(at, total.shape[0])
+    return total.at[near].add(values, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
 
 
 def put_rows(total: Float[Array, "n ..."], at: Int[Array, " k"], values: Float[Array, "k ..."]) -> Float[Array, "n ..."]:
     """`total` with `values` in its rows, each of which is named once."""
     if 0 in (total.shape[0], at.size):
         return total
-    near, values = _seen(total, at, values)
+    return put_nearest(total, at, marked(values, all_within((at, total.shape[0]))))
+
+
+def put_nearest(total: Float[Array, "n ..."], at: Int[Array, " k"], values: Float[Array, "k ..."]) -> Float[Array, "n ..."]:
+    """`total` with `values` in its rows, the nearest for numbers that are not in `[0, n)`. Whether they are is asked
+    `all_within`; if not, all values shall be NaN: one alone might be overwritten by its neighbour."""
+    if 0 in (total.shape[0], at.size):
+        return total
+    near = nearest(at, total.shape[0])
     return total.at[near].set(values, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
 
 
-def _nearest(at: Int[Array, "..."], n: int) -> Int[Array, "..."]:
+def nearest(at: Int[Array, "..."], n: int) -> Int[Array, "..."]:
+    """The nearest numbers in `[0, n)`."""
     return lax.clamp(jnp.zeros((), at.dtype), at, jnp.full((), n - 1, at.dtype))
 
 
@@ -81,9 +111,3 @@ def _nothing(dtype: Any) -> float | int:
     if jnp.issubdtype(dtype, jnp.bool_):
         return True
     return jnp.nan if jnp.issubdtype(dtype, jnp.inexact) else jnp.iinfo(dtype).min
-
-
-def _seen(total: Array, at: Int[Array, "..."], values: Array) -> tuple[Int[Array, "..."], Array]:
-    """Numbers of rows, and what goes there: NaN if one of them is none. One alone might be overwritten by its neighbour."""
-    near = _nearest(at, total.shape[0])
-    return near, marked(values, jnp.all(lax.eq(at, near)))

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._constraint.base import AbstractProjectiveConstraint
-from .._math.indexing import add_rows, put_rows, take_rows
-from .._runtime.array_types import Array, Int
+from .._math.indexing import add_nearest, add_rows, all_within, marked, nearest_rows, put_nearest, take_rows
+from .._runtime.array_types import Array, Bool, Int
 from .._runtime.host_arrays import as_data
 from .._scene.parameter import is_concrete, over_elements
 from .._sparse.block_matrix import BlockMatrix, Pair
@@ -33,6 +33,12 @@ def node_projectors(system: System, constraint: AbstractProjectiveConstraint) ->
     return over_elements(constraint, constraint.on, lambda c, _: c.element_projector(dof), nodes)
 
 
+def _marked_projectors(system: System, constraint: AbstractProjectiveConstraint, nodes: int, dtype: Any) -> Array:
+    """The same, NaN if it names a node that is not one of these. What is read, multiplied by them and written back is then
+    NaN too, and need not ask."""
+    return marked(node_projectors(system, constraint).astype(dtype), all_within((constraint.on[0].nodes, nodes)))
+
+
 def project(system: System, vectors: Mapping[str, Array]) -> Fields:
     """`P v`."""
     return _through(system, vectors, system.projections.values())
@@ -42,9 +48,10 @@ def _through(system: System, vectors: Mapping[str, Array], constraints: Iterable
     result = dict(vectors)
     for constraint in constraints:
         on = constraint.on[0]
-        P = node_projectors(system, constraint).astype(result[on.state].dtype)
-        moved = jnp.einsum("eij,ej->ei", P, take_rows(result[on.state], on.nodes))
-        result[on.state] = put_rows(result[on.state], on.nodes, moved)
+        whole = result[on.state]
+        P = _marked_projectors(system, constraint, whole.shape[0], whole.dtype)
+        moved = jnp.einsum("eij,ej->ei", P, nearest_rows(whole, on.nodes))
+        result[on.state] = put_nearest(whole, on.nodes, moved)
     return result
 
 
@@ -122,18 +129,37 @@ def touched_blocks(
 def constrain_matrix(system: System, touched: tuple[Touched, ...], matrix: BlockMatrix) -> BlockMatrix:
     """`P A P + (I - P)`, on the touched blocks only."""
     values = {pair: entry.values for pair, entry in matrix.entries.items()}
-    projectors = {name: node_projectors(system, c).astype(matrix.dtype) for name, c in system.projections.items()}
+    right = _touch_what_is_there(system, touched, matrix)
+    projectors = {
+        name: marked(node_projectors(system, c).astype(matrix.dtype), right) for name, c in system.projections.items()
+    }
     for t in touched:
-        P = take_rows(projectors[t.constraint], t.local)
+        P = nearest_rows(projectors[t.constraint], t.local)
         v = values[t.pair]
-        block = take_rows(v, t.blocks)
+        block = nearest_rows(v, t.blocks)
         # A product that XLA:CPU (0.10) merges into the write overwrites what it has yet to read; a call it does not merge.
         moved = jnp.einsum("tij,tjk->tik", P, block) if t.side == "row" else jnp.einsum("tij,tjk->tik", block, P)
-        values[t.pair] = put_rows(v, t.blocks, moved)
+        values[t.pair] = put_nearest(v, t.blocks, moved)
     for state in {c.on[0].state for c in system.projections.values()}:
         values[state, state] = _with_unit_diagonal(system, state, matrix, projectors, values[state, state])
     entries = {pair: eqx.tree_at(lambda e: e.values, matrix.entries[pair], values[pair]) for pair in values}
     return replace(matrix, entries=entries)
+
+
+def _touch_what_is_there(system: System, touched: tuple[Touched, ...], matrix: BlockMatrix) -> Bool[Array, ""]:
+    """Whether all these numbers are those of blocks and nodes: asked once, of what all that is written is multiplied by."""
+    bounds = []
+    for t in touched:
+        bounds += [
+            (t.local, system.projections[t.constraint].on[0].elements),
+            (t.blocks, matrix.entries[t.pair].values.shape[0]),
+        ]
+    for on in (c.on[0] for c in system.projections.values()):
+        entry = matrix.entries[on.state, on.state]
+        bounds.append((on.nodes, entry.pattern.shape[0]))
+        if entry.pattern.diagonal is not None:
+            bounds.append((entry.pattern.diagonal, entry.values.shape[0]))
+    return all_within(*bounds)
 
 
 def _with_unit_diagonal(
@@ -144,7 +170,7 @@ def _with_unit_diagonal(
     assert pattern.diagonal is not None
     free = _state_projectors(system, state, pattern.shape[0], projectors, matrix.dtype)
     complement = jnp.eye(values.shape[-1], dtype=matrix.dtype) - free
-    return add_rows(values, pattern.diagonal, complement, unique=True)
+    return add_nearest(values, pattern.diagonal, complement)
 
 
 def _state_projectors(system: System, state: str, nodes: int, projectors: Mapping[str, Array], dtype: Any) -> Array:
@@ -154,13 +180,17 @@ def _state_projectors(system: System, state: str, nodes: int, projectors: Mappin
     for name, constraint in system.projections.items():
         if constraint.on[0].state == state:
             on = constraint.on[0].nodes
-            free = put_rows(free, on, jnp.einsum("eij,ejk->eik", projectors[name], take_rows(free, on)))
+            free = put_nearest(free, on, jnp.einsum("eij,ejk->eik", projectors[name], nearest_rows(free, on)))
     return free
 
 
 def constrain_triplets(system: System, x: Mapping[str, Array], triplets: Triplets) -> Triplets:
     """`P A P` of unassembled blocks; the states that no constraint holds keep theirs. `x`: positions of every state."""
-    projectors = {name: node_projectors(system, c) for name, c in system.projections.items()}
+    projectors = {
+        name: _marked_projectors(system, c, x[s].shape[0], x[s].dtype)
+        for name, c in system.projections.items()
+        if (s := c.on[0].state) in triplets.states
+    }
     rows, columns = (_state_projectors(system, s, x[s].shape[0], projectors, x[s].dtype) for s in triplets.states)
     P, Q = take_rows(rows, triplets.rows), take_rows(columns, triplets.columns)
     return Triplets(triplets.states, triplets.rows, triplets.columns, P @ triplets.blocks @ Q)

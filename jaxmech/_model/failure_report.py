@@ -1,17 +1,21 @@
 """Failures of a scene: raised where values can be looked at, or by the compiled program."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._runtime.array_types import Array
+from .._runtime.array_types import Array, Scalar
 from .._runtime.failure_messages import NUMBERS, describe
 from .._runtime.jax_internals import index_of
-from .._runtime.raise_if import raise_if
+from .._runtime.raise_if import in_row, raise_if
 from .._runtime.results import RESULTS, FailedComputation, is_traced
-from .system import System
+from .fault import diagnosed, given
+from .internal import with_internal
+from .system import State, System
 from .validity import limited
 
 T = TypeVar("T")
@@ -50,14 +54,27 @@ def raise_failure(
         "unconstrained_state": getattr(info, "unconstrained_state", -1),
         "time_step": time_step,
     }
-    residuals = None
     if hasattr(info, "fault"):
         numbers |= {n: getattr(info.fault, n) for n in NUMBERS if hasattr(info.fault, n)}
-        residuals = _residuals(info)
+    residuals = (info.residuals, info.floor) if hasattr(info, "floor") else None
     if is_traced((failed, numbers)):
         return raise_if(value, failed, names, numbers, residuals)
-    row = np.asarray([{"failed": True, **numbers}.get(n, -1) for n in NUMBERS])
-    raise FailedComputation(describe(names, row, np.asarray([0.0] if residuals is None else residuals)), info.result)
+    raise FailedComputation(describe(names, *in_row({"failed": True, **numbers}, residuals)), info.result)
+
+
+class _Said(NamedTuple):
+    result: Any
+    fault: Any
+
+
+def raise_not_finite(value: Scalar, system: System, state: State, who: str) -> Scalar:
+    """A traced number that is made of the positions of a state, unless it is not finite: then JAX raises, and says why."""
+    held, at = jax.lax.stop_gradient((system, state))
+    finite = jnp.isfinite(jax.lax.stop_gradient(value))
+    numbers = given(held, replace(at, velocity={}))
+    result = RESULTS.where(finite, RESULTS.successful, RESULTS.not_finite)
+    found = diagnosed(result, numbers, with_internal(held, at), lambda: (at.position, at.position), -1)
+    return raise_failure(value, _Said(*found), system, who, lambda: numbers)
 
 
 def _why_singular(system: System, state: str, moves: bool) -> str:
@@ -79,11 +96,3 @@ def _advice(system: System, state: str, moves: bool) -> str:
     if any(stencil.state == state for mass in system.masses.values() for stencil in mass.on):
         return "Its mass does not reach all of its nodes and directions: give them mass, or constrain them."
     return "Give it mass (System(masses=...)), constrain its nodes, or attach it."
-
-
-def _residuals(info: Any) -> Array:
-    """Those of the last load step that was begun, and the rounding floor."""
-    rows = jnp.atleast_2d(info.residuals)  # a time step has one
-    begun = (rows >= 0).any(axis=-1)
-    last = jnp.max(jnp.where(begun, jnp.arange(begun.shape[-1]), 0))
-    return jnp.append(rows[last], info.floor)

@@ -6,8 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from .._runtime.array_types import Array
+from .._runtime.array_types import Array, Int
 from .._runtime.jax_internals import unvmap_any
 from .._runtime.results import RESULTS
 from .dynamics import Fields, kinematics
@@ -20,12 +21,29 @@ _OTHERS = (RESULTS.successful, RESULTS.not_converged, RESULTS.residual_floor, RE
 
 class Fault(eqx.Module):
     """Numbers, -1 where not known: of the load step that failed; among `given`, of what is not finite; of the force field,
-    in the order of `limited`, and of its element that is inverted."""
+    in the order of `limited`, and of its element that is inverted. One array, for what every step hands on costs time."""
 
-    load_step: Array
-    given: Array
-    component: Array
-    element: Array
+    numbers: Int[Array, "... 4"]
+
+    @property
+    def load_step(self) -> Array:
+        return self.numbers[..., 0]
+
+    @property
+    def given(self) -> Array:
+        return self.numbers[..., 1]
+
+    @property
+    def component(self) -> Array:
+        return self.numbers[..., 2]
+
+    @property
+    def element(self) -> Array:
+        return self.numbers[..., 3]
+
+    def in_load_step(self, number: Array) -> "Fault":
+        """The same, of this load step."""
+        return Fault(self.numbers.at[..., 0].set(number))
 
 
 def given(system: System, state: State, h: Array | None = None) -> list[tuple[str, Array]]:
@@ -57,32 +75,39 @@ def diagnosed(
     """The result, more precisely where it is a failure, and what is at fault. `places`: the positions of the main states at
     the start, and where it failed."""
     failed = result != RESULTS.successful
-    explained = failed & ~jnp.stack([result == other for other in _OTHERS]).any()
 
-    def look() -> tuple[Array, ...]:
-        lost = jnp.stack([~jnp.all(jax.lax.is_finite(leaf)) for _, leaf in numbers])
-        number = jnp.where(explained & lost.any(), jnp.argmax(lost), -1)
+    def look() -> tuple[Any, Array]:
+        explained = ~jnp.stack([result == other for other in _OTHERS]).any()
+        number, _ = _first(lambda a: ~jax.lax.is_finite(a), [leaf for _, leaf in numbers])
+        lost = explained & (number >= 0)
         start, end = places()
         ended = result == RESULTS.inverted_element
         component, element = _inverted(system, {s: jnp.where(ended, end[s], x) for s, x in start.items()})
-        began = explained & (component >= 0)
-        return began, *(jnp.where(failed, n, -1).astype(jnp.int32) for n in (number, component, element))
+        known = RESULTS.where(explained & (component >= 0), RESULTS.inverted_element, result)
+        known = RESULTS.where(lost, RESULTS.nonfinite_input, known)
+        found = [jnp.asarray(n, jnp.int32) for n in (load_step, jnp.where(lost, number, -1), component, element)]
+        return RESULTS.where(failed, known, result), jnp.where(failed, jnp.stack(found), -1)
 
-    def nothing() -> tuple[Array, ...]:
-        return (jnp.zeros((), bool), *(jnp.full((), -1, jnp.int32) for _ in range(3)))
-
-    # Of a batch, if any member failed: a condition that differs would evaluate both branches for all.
-    began, number, component, element = jax.lax.cond(unvmap_any(failed), look, nothing)
-    result = RESULTS.where(began, RESULTS.inverted_element, result)
-    result = RESULTS.where(number >= 0, RESULTS.nonfinite_input, result)
-    return result, Fault(jnp.where(failed, load_step, -1).astype(jnp.int32), number, component, element)
+    # Of a batch, if any member failed: a condition that differs would evaluate both branches for all. All that can wait
+    # for a failure does: what is never run is compiled all the same, but needs no time of a step.
+    result, found = jax.lax.cond(unvmap_any(failed), look, lambda: (result, jnp.full(4, -1, jnp.int32)))
+    return result, Fault(found)
 
 
 def _inverted(system: System, x: Fields) -> tuple[Array, Array]:
     """The first force field that is undefined somewhere, and its first element; -1 where all are defined."""
-    component = element = jnp.full((), -1, jnp.int32)
-    for number, valid in enumerate(element_validity(system, kinematics(system, x)).values()):
-        here = (component < 0) & ~valid.all()
-        component = jnp.where(here, number, component)
-        element = jnp.where(here, jnp.argmin(valid).astype(jnp.int32), element)
-    return component, element
+    return _first(jnp.logical_not, [*element_validity(system, kinematics(system, x)).values()])
+
+
+def _first(is_wrong: Callable[[Array], Array], arrays: list[Array]) -> tuple[Array, Array]:
+    """The number of the first array with a wrong entry, and the place of that entry; -1 where there is none.
+
+    Of all at once: each by itself would be several loops to compile.
+    """
+    if not any(a.size for a in arrays):
+        return jnp.full((), -1, jnp.int32), jnp.full((), -1, jnp.int32)
+    begins = jnp.asarray(np.cumsum([0, *(a.size for a in arrays[:-1])]), jnp.int32)
+    wrong = is_wrong(jnp.concatenate([a.reshape(-1) for a in arrays]))
+    first = jax.lax.argmax(wrong, 0, jnp.int32)
+    number = jnp.sum(first >= begins, dtype=jnp.int32) - 1
+    return jnp.where(wrong[first], number, -1), jnp.where(wrong[first], first - begins[number], -1)

@@ -11,7 +11,7 @@ from .._forcefield.base import AbstractForceField
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .._scene.parameter import over_elements
-from .._scene.stencil import gathered
+from .._scene.stencil import at_nodes
 from .system import System
 
 
@@ -25,7 +25,7 @@ def element_validity(system: System, x: Mapping[str, Array]) -> dict[str, Array]
     """For every force field with limits: of each element, whether its law is defined at the positions `x`."""
 
     def of(field: Any) -> Array:
-        return over_elements(field, field.on, lambda c, *a: c.element_is_valid(*a), *gathered(field.on, x))
+        return over_elements(field, field.on, lambda c, *a: c.element_is_valid(*a), *at_nodes(field.on, x))
 
     return {name: of(system.force_fields[name]) for name in limited(system)}
 

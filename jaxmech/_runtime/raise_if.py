@@ -31,29 +31,44 @@ _FAILED_PRECONDITION = 9  # of XLA's kinds of errors
 
 
 def raise_if(
-    value: T, failed: Array, names: Mapping[str, Any], numbers: Mapping[str, Any], residuals: Array | None = None
+    value: T,
+    failed: Array,
+    names: Mapping[str, Any],
+    numbers: Mapping[str, Any],
+    residuals: tuple[Array, Array] | None = None,
 ) -> T:
     """`value`, unless `failed`, of a batch by any member: then JAX raises what `describe` says of these. Derivatives pass.
 
+    `residuals`: of every load step, -1 where there was none, and the rounding floor.
     A `JaxRuntimeError`, or a `ValueError` where the program is so short that it is over when its call returns.
     """
     text = jnp.asarray(np.frombuffer(json.dumps(dict(names)).encode(), np.uint8))
-    told = {"failed": failed, **numbers}
-    row = jnp.stack([jnp.asarray(told.get(n, -1), jnp.int32) for n in NUMBERS])
-    residuals = jnp.zeros(1, jnp.float32) if residuals is None else residuals.astype(jnp.float32)
     arrays, rest = eqx.partition(value, eqx.is_array)
-    return eqx.combine(_checked(arrays, unvmap_any(failed), (text, row, residuals)), rest)
+    told = {"failed": failed, **numbers}, residuals
+    return eqx.combine(_checked(arrays, unvmap_any(failed), text, told), rest)
+
+
+def in_row(numbers: Mapping[str, Any], residuals: tuple[Array, Array] | None) -> tuple[Array, Array]:
+    """What `describe` takes: numbers in their order; the residuals of the last load step that was begun, and the floor."""
+    row = jnp.stack([jnp.asarray(numbers.get(n, -1), jnp.int32) for n in NUMBERS])
+    if residuals is None:
+        return row, jnp.zeros(1, jnp.float32)
+    rows, floor = jnp.atleast_2d(residuals[0]), residuals[1]  # a time step has one
+    begun = (rows >= 0).any(axis=-1)
+    last = jnp.max(jnp.where(begun, jnp.arange(begun.shape[-1]), 0))
+    return row, jnp.append(rows[last], floor).astype(jnp.float32)
 
 
 @jax.custom_jvp
-def _checked(value: Any, failed: Array, told: tuple[Array, Array, Array]) -> Any:
+def _checked(value: Any, failed: Array, text: Array, told: Any) -> Any:
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), value)
 
     def stop() -> Any:
+        arguments = (text, *in_row(*told))  # made where they are read: a step that succeeds need not
         if on_cpu() and _registered():
             leaves, tree = jax.tree.flatten(shapes)
-            return jax.tree.unflatten(tree, jax.ffi.ffi_call(_TARGET, leaves, vmap_method="expand_dims")(*told))
-        return jax.pure_callback(_raise, shapes, *told, vmap_method="expand_dims")
+            return jax.tree.unflatten(tree, jax.ffi.ffi_call(_TARGET, leaves, vmap_method="expand_dims")(*arguments))
+        return jax.pure_callback(_raise, shapes, *arguments, vmap_method="expand_dims")
 
     return jax.lax.cond(failed, stop, lambda: value)
 

@@ -59,12 +59,12 @@ def _summary(infos: NewtonInfo, count: int) -> NewtonInfo:
     which = jnp.where(failed.any(), jnp.argmax(failed), count - 1)
     info = jax.tree.map(lambda a: a[which], infos)
     return eqx.tree_at(
-        lambda i: (i.iterations, i.linear_steps, i.residuals, i.fault.load_step),
+        lambda i: (i.iterations, i.linear_steps, i.residuals, i.fault),
         info,
         (
             infos.iterations.sum(),
             infos.linear_steps.sum(),
             infos.residuals[:, 0],
-            jnp.where(failed.any(), which, -1).astype(jnp.int32),
+            info.fault.in_load_step(jnp.where(failed.any(), which, -1).astype(jnp.int32)),
         ),
     )

@@ -32,7 +32,7 @@ from ..displaced import combined, displacements
 from ..scene_support import check_takes
 from ..time_step import check_time_step
 from .implicit_euler import ImplicitEuler
-from .implicit_scheme import AbstractImplicitScheme, Record, solve_of
+from .implicit_scheme import AbstractImplicitScheme, Record, joined_carry, prepared_for, solve_of
 
 
 class Energies(eqx.Module):
@@ -133,9 +133,9 @@ def step_with_balance(
     check_flags(who, throw=throw)
     check_takes(who, system, multipliers=isinstance(integrator, ImplicitEuler), memory=False, rates=False)
     h = jnp.asarray(dt, state.time.dtype)
-    ready, kept, memory = integrator.prepared_for(system, state, carry, h)
+    ready, kept, memory = prepared_for(integrator, system, state, carry, h)
     end, memory, info, balance = _balanced(ready, system, state, memory, h)
-    result = end, integrator.joined_carry(carry, kept, memory), info, balance
+    result = end, joined_carry(integrator, carry, kept, memory), info, balance
     return raise_failure(result, info, system, who, moves=True) if throw else result
 
 

@@ -134,24 +134,20 @@ class AbstractImplicitScheme(AbstractIntegrator):
     @checked
     def init(self, system: System, state: State) -> Any:
         """What the linear system keeps from step to step (`AbstractLinearSystem.init`), and what the scheme remembers."""
-        self._check_takes(system)
+        _check_takes(self, system)
         kept = self.linear_system.init(system, state)
         return (kept, _first_memory(self, system, state)) if self.remembers else kept
 
     def revalued(self, system: System, state: State, carry: Any) -> Any:
         if carry is None or not self.remembers:
             return None if carry is None else self.linear_system.revalued(system, state, carry)
-        kept, memory = self._parted(system, state, carry)
+        kept, memory = _parted(self, system, state, carry)
         return self.linear_system.revalued(system, state, kept), self.remembered(system, state, memory)
 
     def remembered(self, system: System, state: State, memory: Any) -> Any:
         """What a motion remembers that goes on with other numbers in its scene: what it did, unless overridden."""
         del system, state
         return memory
-
-    def _check_takes(self, system: System) -> None:
-        takes = {"multipliers": self.takes_multipliers, "memory": self.takes_memory, "rates": self.takes_memory}
-        check_takes(type(self).__name__, system, **takes)
 
     def step(
         self, system: System, state: State, carry: Any, dt: Any = None, *, throw: bool = True
@@ -165,12 +161,12 @@ class AbstractImplicitScheme(AbstractIntegrator):
         who = type(self).__name__
         check_inputs(who, system, state)
         check_flags(who, throw=throw)
-        self._check_takes(system)
+        _check_takes(self, system)
         check_topology(f"the linear system of {who}", self.built_for, system)
         check_time_step(dt, carried_by=who)
         h = jnp.asarray(dt, state.time.dtype)
-        raises = throw and is_traced((self, system, state, h))
-        result = self.advanced(system, state, carry, h, DERIVATIVE.format(who) if raises else "")
+        raises = throw and is_traced((self.rayleigh_mass, self.rayleigh_stiffness, self.solver, system, state, h))
+        result = type(self).advanced(self, system, state, carry, h, DERIVATIVE.format(who) if raises else "")
         if not throw:
             return result
         return raise_failure(result, result[2], system, who, partial(given, system, state, h), moves=True)
@@ -179,33 +175,9 @@ class AbstractImplicitScheme(AbstractIntegrator):
         self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = ""
     ) -> tuple[State, Any, StepInfo]:
         # What is handed on as it came is known as such outside of the compiled step.
-        ready, kept, memory = self.prepared_for(system, state, carry, h)
-        end, memory, info = ready.advance(system, state, memory, h, derivatives_of)
-        return end, self.joined_carry(carry, kept, memory), info
-
-    def prepared_for(self, system: System, state: State, carry: Any, h: Array) -> tuple["AbstractImplicitScheme", Any, Any]:
-        """The scheme with what its linear system keeps, that itself, and the scheme's own memory."""
-        kept, memory = self._parted(system, state, carry)
-        if carry is None:
-            return self, kept, memory
-        if self.linear_system.has_updates:
-            kept = self.linear_system.updated(system, state, kept, self.factors(system, state, memory, h))
-        return eqx.tree_at(lambda i: i.linear_system, self, self.linear_system.using(kept)), kept, memory
-
-    def joined_carry(self, carry: Any, kept: Any, memory: Any) -> Any:
-        """The carry of the next step; None after a step by itself."""
-        if carry is None:
-            return None
-        return (kept, memory) if self.remembers else kept
-
-    def _parted(self, system: System, state: State, carry: Any) -> tuple[Any, Any]:
-        if not self.remembers:
-            return carry, None
-        if carry is None:
-            return None, _first_memory(self, system, state)
-        if not (isinstance(carry, tuple) and len(carry) == 2):
-            raise TypeError(f"{type(self).__name__}: the carry must be what init or a step gave, got {carry!r:.80}.")
-        return carry
+        ready, kept, memory = prepared_for(self, system, state, carry, h)
+        end, memory, info = type(ready).advance(ready, system, state, memory, h, derivatives_of)
+        return end, joined_carry(self, carry, kept, memory), info
 
     def factors(self, system: System, state: State, memory: Any, h: Array) -> Any:
         """Those of the matrix of one step, Rayleigh damping included."""
@@ -234,12 +206,50 @@ class AbstractImplicitScheme(AbstractIntegrator):
         check_topology(f"the linear system of {who}", self.built_for, system)
         check_time_step(dt)
         h = jnp.asarray(dt, state.time.dtype)
-        ready, _, memory = self.prepared_for(system, state, carry, h)
+        ready, _, memory = prepared_for(self, system, state, carry, h)
         return ready.first_problem(system, state, memory, h)
 
     def first_problem(self, system: System, state: State, memory: Any, h: Array) -> LinearProblem:
         """`problem`, of a memory."""
         return _problem(self, system, state, memory, h)
+
+
+# What every eager step calls: a bound method of an Equinox module is a module itself, and takes longer to make than most of
+# what is checked here. So `step` calls functions, and methods by their class.
+
+
+def _check_takes(scheme: AbstractImplicitScheme, system: System) -> None:
+    takes = {"multipliers": scheme.takes_multipliers, "memory": scheme.takes_memory, "rates": scheme.takes_memory}
+    check_takes(type(scheme).__name__, system, **takes)
+
+
+def prepared_for(
+    scheme: AbstractImplicitScheme, system: System, state: State, carry: Any, h: Array
+) -> tuple[AbstractImplicitScheme, Any, Any]:
+    """The scheme with what its linear system keeps, that itself, and the scheme's own memory."""
+    kept, memory = _parted(scheme, system, state, carry)
+    if carry is None:
+        return scheme, kept, memory
+    if scheme.linear_system.has_updates:
+        kept = scheme.linear_system.updated(system, state, kept, scheme.factors(system, state, memory, h))
+    return eqx.tree_at(lambda i: i.linear_system, scheme, scheme.linear_system.using(kept)), kept, memory
+
+
+def joined_carry(scheme: AbstractImplicitScheme, carry: Any, kept: Any, memory: Any) -> Any:
+    """The carry of the next step; None after a step by itself."""
+    if carry is None:
+        return None
+    return (kept, memory) if scheme.remembers else kept
+
+
+def _parted(scheme: AbstractImplicitScheme, system: System, state: State, carry: Any) -> tuple[Any, Any]:
+    if not scheme.remembers:
+        return carry, None
+    if carry is None:
+        return None, _first_memory(scheme, system, state)
+    if not (isinstance(carry, tuple) and len(carry) == 2):
+        raise TypeError(f"{type(scheme).__name__}: the carry must be what init or a step gave, got {carry!r:.80}.")
+    return carry
 
 
 def check_number(who: str, name: str, value: Any, *, at_least: float, at_most: float = float("inf")) -> None:
