@@ -47,35 +47,48 @@ class AbstractSolid(AbstractEnergyForceField):
     @property
     def quadrature_points(self) -> int:
         """How many points the quadrature of a cell has."""
-        return len(self.reference.quadrature("stiffness")[1])
+        return len(self.reference.quadrature(self.rule)[1])
 
-    def in_space(self, F: Float[Array, "d d"]) -> Float[Array, "3 3"]:
+    @property
+    def rule(self) -> int | str:
+        """The quadrature of a cell, by degree or name."""
+        return "stiffness"
+
+    def geometry(self) -> tuple[Float[Array, "q k b"], Float[Array, " q"]]:
+        """Of one cell: `F_ab` is `x_ka` times the first, summed over its nodes `k`; and the volumes of its points."""
+        return rest_geometry(self.reference, self.rest, self.rule)
+
+    def volume_ratio(self, F: Float[Array, "a b"]) -> Scalar:
+        """`det F` of a point, as far as the motion of the nodes gives it."""
+        return determinant(F)
+
+    def in_space(self, F: Float[Array, "a b"]) -> Float[Array, "3 3"]:
         """The deformation gradient of space at a point whose own is `F`."""
         return F
 
-    def in_plane_density(self, F: Float[Array, "d d"]) -> Any:
+    def in_plane_density(self, F: Float[Array, "a b"]) -> Any:
         """`psi` of the deformation gradient of the cell's own dimension, times its thickness."""
         return self.material.energy_density(F)
 
     def element_energy(self, x: Float[Array, "k d"]) -> Any:
-        gradients, volumes = rest_geometry(self.reference, self.rest)
-        F = _deformation_gradients(x, gradients)
+        gradients, volumes = self.geometry()
+        F = deformation_gradients(x, gradients)
         density = jax.vmap(lambda solid, F: solid.in_plane_density(F), (point_axes(self), 0))
         return jnp.sum(volumes * density(self, F))
 
     def element_gradient(self, x: Float[Array, "k d"]) -> Any:
         """`dE/dx = sum_q w_q P(F_q) G`, `P = dpsi/dF` the first Piola stress."""
-        gradients, volumes = rest_geometry(self.reference, self.rest)
+        gradients, volumes = self.geometry()
         return _gradient(self._at_points(_stress, x, gradients, volumes), gradients)
 
     def element_hessian(self, x: Float[Array, "k d"]) -> Any:
         """`K = sum_q w_q G (d2psi/dF2) G^T`: nine directions per point, where the nodes of a cell have 12 or 24."""
-        gradients, volumes = rest_geometry(self.reference, self.rest)
+        gradients, volumes = self.geometry()
         return _hessian(self._at_points(_elasticity, x, gradients, volumes), gradients)
 
     def element_derivatives(self, x: Float[Array, "k d"]) -> Any:
         """Both, with all that is of a point in one pass over the points."""
-        gradients, volumes = rest_geometry(self.reference, self.rest)
+        gradients, volumes = self.geometry()
 
         def both(solid: AbstractSolid, F: Array, volume: Array) -> tuple[Array, Array]:
             return _stress(solid, F, volume), _elasticity(solid, F, volume)
@@ -86,36 +99,37 @@ class AbstractSolid(AbstractEnergyForceField):
     def element_update(self, x: Arrays, v: Arrays) -> dict[str, Array]:
         """Those of the material, at every point."""
         del v
-        gradients, volumes = rest_geometry(self.reference, self.rest)
+        gradients, volumes = self.geometry()
         return self._at_points(_update, *x, gradients, volumes)
 
     def _at_points(self, function: Callable, x: Array, gradients: Array, volumes: Array) -> Any:
         """`function(self, F, w)` of every point."""
-        return map_points(function, self, _deformation_gradients(x, gradients), volumes, axes=point_axes(self))
+        return map_points(function, self, deformation_gradients(x, gradients), volumes, axes=point_axes(self))
 
     def element_is_valid(self, x: Float[Array, "k d"]) -> Array:
         if not self.material.needs_positive_volume:
             return jnp.array(True)
-        gradients, _ = rest_geometry(self.reference, self.rest)
-        return jnp.all(jax.vmap(determinant)(_deformation_gradients(x, gradients)) > 0)
+        gradients, _ = self.geometry()
+        return jnp.all(jax.vmap(self.volume_ratio)(deformation_gradients(x, gradients)) > 0)
 
 
-def _deformation_gradients(x: Float[Array, "k d"], gradients: Float[Array, "q k d"]) -> Float[Array, "q d d"]:
+def deformation_gradients(x: Float[Array, "k a"], gradients: Float[Array, "q k b"]) -> Float[Array, "q a b"]:
+    """`F` at every point."""
     return jnp.einsum("ka,qkb->qab", x, gradients)
 
 
-def _stress(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> Float[Array, "d d"]:
+def _stress(solid: AbstractSolid, F: Float[Array, "a b"], volume: Scalar) -> Float[Array, "a b"]:
     """`w P` of one point."""
     return volume * jax.grad(solid.in_plane_density)(F)
 
 
-def _elasticity(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> Float[Array, "J a b L"]:
+def _elasticity(solid: AbstractSolid, F: Float[Array, "a b"], volume: Scalar) -> Float[Array, "J a b L"]:
     """`w d2psi/dF2` of one point, with `J` of `dF_aJ` in front: so the products to come are of matrices as they lie."""
     d2psi = jax.hessian(solid.in_plane_density)(F)
     return jnp.swapaxes(volume * declared_symmetric(d2psi.reshape(F.size, F.size)).reshape(d2psi.shape), 0, 1)
 
 
-def _update(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> dict[str, Array]:
+def _update(solid: AbstractSolid, F: Float[Array, "a b"], volume: Scalar) -> dict[str, Array]:
     del volume
     return {f"material.{name}": value for name, value in solid.material.point_update(solid.in_space(F)).items()}
 
@@ -127,7 +141,7 @@ def _gradient(stress: Float[Array, "q a b"], gradients: Float[Array, "q k b"]) -
 def _hessian(elasticity: Float[Array, "q J a b L"], gradients: Float[Array, "q k L"]) -> Any:
     # A cell feels no translation: the rows of its first node are minus the sum of the others. That is less work for scalar
     # operations, and more for the products of matrices that many points are better off with.
-    simple = gradients.shape[0] == 1
+    simple = gradients.shape[0] == 1 and gradients.shape[2] == elasticity.shape[2]  # around an axis, a cell feels it
     G = gradients[:, 1:] if simple else gradients
     half = jnp.einsum("qJabL,qjL->qJabj", elasticity, G)
     K = _symmetric(jnp.swapaxes(jnp.einsum("qiJ,qJabj->iabj", G, half), 2, 3))
@@ -161,7 +175,7 @@ def check_rest(solid: AbstractSolid) -> None:
     last = int(np.max(np.asarray(nodes)))
     if last >= rest.shape[0]:
         raise ValueError(f"{name}: a cell names node {last}, but there are {rest.shape[0]} rest positions.")
-    volumes = np.asarray(_rest_volumes(reference, rest, nodes))
+    volumes = np.asarray(_rest_volumes(reference, rest, nodes, solid.rule))
     worst = int(np.argmin(volumes))
     if not volumes[worst] > 0:
         raise ValueError(
@@ -171,8 +185,8 @@ def check_rest(solid: AbstractSolid) -> None:
 
 
 @compiled
-def _rest_volumes(reference: ReferenceElement, rest: Array, nodes: Array) -> Array:
-    return jnp.min(jax.vmap(lambda X: rest_geometry(reference, X)[1])(rest[nodes]), axis=1)
+def _rest_volumes(reference: ReferenceElement, rest: Array, nodes: Array, rule: int | str) -> Array:
+    return jnp.min(jax.vmap(lambda X: rest_geometry(reference, X, rule)[1])(rest[nodes]), axis=1)
 
 
 def check_mesh(name: str, mesh: Any, kind: str) -> None:

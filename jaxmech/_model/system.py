@@ -54,8 +54,8 @@ class System(eqx.Module):
     `dofs`: every state, mapped ones included. A dictionary of force fields, masses or constraints in place of one, as
     `MixedMesh.each` makes of a mesh of several kinds of cells, is each of them: those of "solid" are "solid.triangle",
     "solid.quad" and so on, and `rayleigh` may name all as "solid". `gravity` [m/s^2]: the acceleration that every mass
-    feels through its translations, in states of the same dimension. `rayleigh`: for a force field, the coefficient [s] of its
-    stiffness-proportional damping `c K v`; for a mass, the coefficient [1/s] of `c M v`.
+    feels through its translations, in states of the same dimension. `rayleigh`: for a force field, the coefficient [s] of
+    its stiffness-proportional damping `c K v`; for a mass, the coefficient [1/s] of `c M v`.
 
     Raises `ValueError` or `TypeError` that names the component: an unknown state, a cycle of mappings, a state mapped
     twice, a constraint on a mapped state, a Rayleigh coefficient of nothing, gravity that no mass feels.
