@@ -9,5 +9,6 @@ from ._constraint.fixed_line import FixedLine as FixedLine
 from ._constraint.fixed_plane import FixedPlane as FixedPlane
 from ._constraint.integrated_motion import PrescribedAcceleration as PrescribedAcceleration
 from ._constraint.integrated_motion import PrescribedVelocity as PrescribedVelocity
+from ._constraint.linear_relation import LinearRelation as LinearRelation
 from ._constraint.multiplier import AbstractMultiplierConstraint as AbstractMultiplierConstraint
 from ._constraint.prescribed_motion import PrescribedMotion as PrescribedMotion

@@ -1,5 +1,6 @@
 """Force fields: springs, loads, damping, solids."""
 
+from ._forcefield.absorbing_boundary import AbsorbingBoundary as AbsorbingBoundary
 from ._forcefield.anchored_frames import AnchoredFrames as AnchoredFrames
 from ._forcefield.anchored_springs import AnchoredSprings as AnchoredSprings
 from ._forcefield.base import AbstractEnergyForceField as AbstractEnergyForceField
@@ -7,6 +8,7 @@ from ._forcefield.base import AbstractForceField as AbstractForceField
 from ._forcefield.constant_force import ConstantForce as ConstantForce
 from ._forcefield.constant_torque import ConstantTorque as ConstantTorque
 from ._forcefield.continuum import SolidFEM as SolidFEM
+from ._forcefield.elastic_foundation import ElasticFoundation as ElasticFoundation
 from ._forcefield.hexahedron import HexahedronFEM as HexahedronFEM
 from ._forcefield.penalty_plane import PenaltyPlane as PenaltyPlane
 from ._forcefield.pressure import Pressure as Pressure

@@ -12,6 +12,7 @@ from ._mesh.mesh import Mesh as Mesh
 from ._mesh.mesh import boundary_faces as boundary_faces
 from ._mesh.mixed import MixedMesh as MixedMesh
 from ._mesh.mixed_io import read_mixed_mesh as read_mixed_mesh
+from ._mesh.periodic import periodic_pairs as periodic_pairs
 from ._mesh.quadratic import quadratic_mesh as quadratic_mesh
 from ._mesh.reference import ReferenceElement as ReferenceElement
 from ._mesh.reference import reference_element as reference_element
