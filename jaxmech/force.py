@@ -10,6 +10,7 @@ from ._forcefield.constant_torque import ConstantTorque as ConstantTorque
 from ._forcefield.continuum import SolidFEM as SolidFEM
 from ._forcefield.elastic_foundation import ElasticFoundation as ElasticFoundation
 from ._forcefield.hexahedron import HexahedronFEM as HexahedronFEM
+from ._forcefield.mixed_solid import MixedSolidFEM as MixedSolidFEM
 from ._forcefield.penalty_plane import PenaltyPlane as PenaltyPlane
 from ._forcefield.pressure import Pressure as Pressure
 from ._forcefield.quad import QuadFEM as QuadFEM

@@ -51,7 +51,7 @@ class LinearRelation(AbstractMultiplierConstraint):
     def from_pairs(
         cls, state: str, pairs: Any, multiplier: Any, rest: Any, *, gradient: Any = None, compliance: Any = 0.0
     ) -> "LinearRelation":
-        """`x_i - x_j = F (X_i - X_j)` of `pairs` `(e, 2)` of nodes at `rest` `(n, c)` [m]; `gradient` `F`, 1 unless given."""
+        """`x_i - x_j = F (X_i - X_j)` of `pairs` `(e, 2)` of nodes at `rest` `(n, c)` [m]; `F` is `gradient`, or 1."""
         owner = "LinearRelation.from_pairs"
         rest = real_array(owner, "rest", rest, (None, None))
         pairs = whole_numbers(owner, "pairs", pairs, (None, 2), len(rest))

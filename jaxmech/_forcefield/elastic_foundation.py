@@ -22,8 +22,8 @@ class ElasticFoundation(AbstractEnergyForceField):
 
     `u = x - X` is how far a point has gone, `n` the normal at rest. `normal`, `tangential` [N/m^3]: stiffness per area (of
     edges in the plane per length [N/m^2]), one or one per face, 0 or more. Faces are triangles or quads in space, or
-    edges in the plane, of linear or quadratic order. Raises `ValueError` for faces of another number of nodes, points of another
-    dimension, negative stiffness.
+    edges in the plane, of linear or quadratic order. Raises `ValueError` for faces of another number of nodes,
+    points of another dimension, negative stiffness.
     Source: K. L. Johnson, *Contact Mechanics*, 1985, doi:10.1017/CBO9781139171731, section 4.3 (elastic foundation).
 
     Example:

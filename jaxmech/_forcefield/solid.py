@@ -161,11 +161,18 @@ def _with_first(others: Float[Array, "k-1 ..."]) -> Float[Array, "k ..."]:
 
 def check_rest(solid: AbstractSolid) -> None:
     """Raise `ValueError` for stencils that do not fit, and for a cell whose rest shape is inverted or flat."""
-    check_parameters(solid, solid.on, solid.quadrature_points)
     name, reference = type(solid).__name__, solid.reference
     nodes = solid.on[0].nodes
     if len(solid.on) != 1 or nodes.ndim != 2 or nodes.shape[1] != reference.nodes:
+        check_parameters(solid, solid.on, solid.quadrature_points)
         raise ValueError(f"{name}: on must be (state, cells) with {reference.nodes} nodes per cell, got {nodes.shape}.")
+    check_material(solid, nodes, solid.rule)
+
+
+def check_material(solid: Any, nodes: Array, rule: int | str = "stiffness") -> None:
+    """The same, of a field on `nodes` that has a `material`, `rest` positions and a `reference`."""
+    check_parameters(solid, solid.on, solid.quadrature_points)
+    name, reference = type(solid).__name__, solid.reference
     check_instance(name, "material", solid.material, AbstractMaterial)
     rest = solid.rest
     if rest.ndim != 2 or rest.shape[1] != reference.dimension:
@@ -175,7 +182,7 @@ def check_rest(solid: AbstractSolid) -> None:
     last = int(np.max(np.asarray(nodes)))
     if last >= rest.shape[0]:
         raise ValueError(f"{name}: a cell names node {last}, but there are {rest.shape[0]} rest positions.")
-    volumes = np.asarray(_rest_volumes(reference, rest, nodes, solid.rule))
+    volumes = np.asarray(_rest_volumes(reference, rest, nodes, rule))
     worst = int(np.argmin(volumes))
     if not volumes[worst] > 0:
         raise ValueError(

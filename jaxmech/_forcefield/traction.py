@@ -21,9 +21,9 @@ class Traction(AbstractEnergyForceField):
     """A load per unit of *rest* area [Pa] (per length of edge, in the plane or in space [N/m]) that keeps its direction.
 
     `E = -integral of t . x dA`, consistent with the shape functions of triangles, quads or edges (or of any other cells:
-    per volume [N/m^3]). `traction`: `(c,)`, or one per face `(e, c)`. `axisymmetric`: coordinates are `(r, z)`, and faces the
-    rings of radius `R` that they are. Raises `ValueError` for faces of another number of
-    nodes or points of another dimension.
+    per volume [N/m^3]). `traction`: `(c,)`, or one per face `(e, c)`. `axisymmetric`: coordinates are `(r, z)`, and faces
+    the rings of radius `R` that they are. Raises `ValueError` for faces of another number of nodes or points of another
+    dimension.
     Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 2.
 
     Example:

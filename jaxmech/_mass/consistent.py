@@ -20,8 +20,9 @@ class ConsistentMass(AbstractMass):
     """`T = 1/2 integral of rho |sum_a N_a v_a|^2 dV` [J] over cells of any kind.
 
     `density` `rho` [kg/m^3], one or one per cell; per area or length where the cells are surfaces or lines in a space of
-    more dimensions. `axisymmetric`: coordinates are `(r, z)`, and cells the rings of radius `R` that they are. Cells count the same whichever way round they are numbered. Exact for straight simplices and
-    parallelepipeds. Raises `ValueError` unless the density is positive.
+    more dimensions. `axisymmetric`: coordinates are `(r, z)`, and cells the rings of radius `R` that they are. Cells count
+    the same whichever way round they are numbered. Exact for straight simplices and parallelepipeds. Raises `ValueError`
+    unless the density is positive.
     Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1, section 16.2.
 
     Example:

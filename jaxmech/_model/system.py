@@ -113,8 +113,9 @@ class System(eqx.Module):
 
     @property
     def multiplier_states(self) -> tuple[str, ...]:
-        """The states of multipliers, sorted."""
-        return tuple(sorted({c.multiplier[0].state for c in self.multiplier_constraints.values()}))
+        """The states of multipliers, of constraints and of force fields that have some, sorted."""
+        of_fields = {state for field in self.forces.values() for state in field.multiplier_states}
+        return tuple(sorted(of_fields | {c.multiplier[0].state for c in self.multiplier_constraints.values()}))
 
     @property
     def force_fields(self) -> dict[str, AbstractForceField]:

@@ -142,9 +142,10 @@ def info_of(pairs: Eigenpairs) -> ModesInfo:
 
 def check_pencil(who: str, system: System, linear_system: Any, count: Any, *, mass: bool) -> None:
     """Raise unless the linear system assembles what `who` needs, of a size that can be factored, and `count` fits it."""
-    if system.multiplier_constraints:
+    if system.multiplier_states:
+        named = sorted(system.multiplier_constraints) or list(system.multiplier_states)
         raise ValueError(
-            f"{who} takes no constraints with multipliers yet, and the scene has {sorted(system.multiplier_constraints)}: "
+            f"{who} takes no constraints with multipliers yet, and the scene has {named}: "
             "stand stiff springs for them, or share nodes."
         )
     if not isinstance(linear_system, MatrixLinearSystem):

@@ -102,7 +102,7 @@ def rates(kind, n, displacement, law, **options):
     return np.log2(coarse / fine)
 
 
-SIZES = {"triangle6": 4, "quad8": 3, "quad9": 3, "tetrahedron10": 2, "hexahedron20": 2, "hexahedron27": 2}
+SIZES = {"triangle6": 4, "quad8": 3, "quad9": 3, "tetrahedron10": 3, "hexahedron20": 2, "hexahedron27": 2}
 SIZES |= {"prism": 3, "prism15": 2, "pyramid": 3, "pyramid13": 2}
 
 
