@@ -135,3 +135,10 @@ def test_shallow_arch(tmp_path):
     # limit point, and which of the two is met first is for rounding to say.
     assert first in ("limit", "bifurcation") and 1.05 < after / before < 1.15
     assert picture.stat().st_size > 10_000
+
+
+def test_plate_with_hole(tmp_path):
+    picture = tmp_path / "plate.png"
+    at_the_hole = load("plate_with_hole").main(picture=picture)
+    assert at_the_hole == pytest.approx(3.0, rel=0.01)  # G. Kirsch, 1898
+    assert picture.stat().st_size > 10_000

@@ -31,6 +31,7 @@ HOOKS = {
         "energy_density",
         "in_plane_density",
         "in_space",
+        "volume_ratio",
         "point_update",
         "recursion",
     ),
@@ -200,6 +201,9 @@ FAIR = {
     **{("Viscoelastic", name): {"an axis more"} for name in ("modulus", "relaxation_time", "flow")},
     # One value for the single element of these calls.
     **{("DistanceFromTargetMapping", "target"): {"an axis more"}, ("DistanceToPlaneMapping", "normal"): {"an axis more"}},
+    ("LinearRelation", "weights"): {"negative", "nodes out of range", "an axis more"},
+    ("LinearRelation", "value"): {"negative"},
+    ("LinearRelation.from_pairs", "gradient"): {"negative"},
     ("CenterOfMassMapping.of", "masses"): {"an axis more"},
     ("SumMapping", "weights"): {"negative", "nodes out of range"},
     ("FunctionMapping", "numbers"): {"nodes out of range"},

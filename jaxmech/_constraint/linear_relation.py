@@ -5,7 +5,7 @@ from typing import Any
 from .._runtime.argument_checks import real_array, whole_numbers
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
-from .._scene.parameter import check_range, parameter
+from .._scene.parameter import check_parameters, check_range, parameter
 from .._scene.stencil import Stencils, stencils
 from .multiplier import AbstractMultiplierConstraint
 from .points import check_points
@@ -40,6 +40,7 @@ class LinearRelation(AbstractMultiplierConstraint):
     compliance: Parameter = parameter(default=0.0)
 
     def __check_init__(self):
+        check_parameters(self, self.on)
         if len(self.on) != 1 or self.on[0].nodes.ndim != 2:
             raise ValueError("LinearRelation: on must be (state, nodes), node numbers of shape (e, k).")
         if self.weights.shape[-1:] != self.on[0].nodes.shape[1:]:
@@ -54,7 +55,9 @@ class LinearRelation(AbstractMultiplierConstraint):
         """`x_i - x_j = F (X_i - X_j)` of `pairs` `(e, 2)` of nodes at `rest` `(n, c)` [m]; `F` is `gradient`, or 1."""
         owner = "LinearRelation.from_pairs"
         rest = real_array(owner, "rest", rest, (None, None))
-        pairs = whole_numbers(owner, "pairs", pairs, (None, 2), len(rest))
+        pairs = whole_numbers(owner, "pairs", pairs, (None, 2))
+        if pairs.size and not 0 <= pairs.min() <= pairs.max() < len(rest):
+            raise ValueError(f"{owner}: pairs names nodes from {pairs.min()} to {pairs.max()}, but rest is of {len(rest)}.")
         apart = rest[pairs[:, 0]] - rest[pairs[:, 1]]
         if gradient is not None:
             apart = apart @ real_array(owner, "gradient", gradient, (rest.shape[1], rest.shape[1])).T

@@ -1,6 +1,6 @@
 """One point of integration in quads and hexahedra, and the stiffness against the shapes that it does not see."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,6 @@ from .._mesh.geometry import rest_geometry
 from .._mesh.reference import ReferenceElement
 from .._runtime.array_types import Array, Float, Scalar
 from .._scene.parameter import point_axes
-
-if TYPE_CHECKING:
-    from .continuum import SolidFEM
 
 # Signs at the nodes, in the order of VTK: xi eta of quads; eta zeta, zeta xi, xi eta, xi eta zeta of hexahedra.
 SHAPES = {
@@ -30,7 +27,7 @@ def mean_geometry(
     return (jnp.einsum("q,qka->ka", volumes, gradients) / total)[None], total[None]
 
 
-def hourglass_stiffness(solid: "SolidFEM") -> Float[Array, "k k"]:
+def hourglass_stiffness(solid: Any) -> Float[Array, "k k"]:
     """`K` of `E = 1/2 K_ab x_a . x_b`: `c mu V |b|^2 / 8 sum of gamma gamma^T`, which affine motions do not feel.
 
     `gamma = h - b (X^T h)` with the signs `h` and the mean gradients `b`; `mu` is the shear modulus of the material at rest.
@@ -44,10 +41,10 @@ def hourglass_stiffness(solid: "SolidFEM") -> Float[Array, "k k"]:
     return scale / len(corners) * gamma.T @ gamma
 
 
-def _shear_modulus(solid: "SolidFEM", dtype: jnp.dtype) -> Scalar:
+def _shear_modulus(solid: Any, dtype: jnp.dtype) -> Scalar:
     """`d2 psi / dF12^2` where nothing is deformed."""
 
-    def of_point(solid: "SolidFEM", rest: Array) -> Scalar:
+    def of_point(solid: Any, rest: Array) -> Scalar:
         sheared = lambda g: solid.material.energy_density(rest.at[0, 1].set(g))  # noqa: E731
         return jax.grad(jax.grad(sheared))(jnp.zeros((), rest.dtype))
 

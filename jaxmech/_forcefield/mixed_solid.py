@@ -79,6 +79,7 @@ class MixedSolidFEM(AbstractEnergyForceField):
     ) -> "MixedSolidFEM":
         """The cells of `mesh`, whose points are the rest positions of the nodes of `state`; node `i` of `pressure` is node
         `pressure_nodes(mesh)[i]` of the mesh."""
+        check_instance("MixedSolidFEM", "pressure", pressure, str)
         check_instance("MixedSolidFEM", "mesh", mesh, Mesh)
         corners = list(reference_element(mesh.kind).corners)
         _, own = jnp.unique(mesh.cells[:, jnp.array(corners)], return_inverse=True)

@@ -4,7 +4,7 @@ With `v` of the quadrature points of a cell, `J = det F` (F-bar) or `tr F` (B-ba
 of the points, the density is taken at `(theta / v)^(1/3) F`, or at `F + (theta - v)/3 I`, which is linear in the positions.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,20 +16,17 @@ from .._runtime.array_types import Array, Float, Scalar
 from .._scene.parameter import point_axes
 from .solid import deformation_gradients
 
-if TYPE_CHECKING:
-    from .continuum import SolidFEM
-
 _LINEAR = ("quad9", "hexahedron27")  # whose volume is projected on linear functions: Q2/P1, stable (Boffi, Brezzi, Fortin)
 
 
-def projected_energy(solid: "SolidFEM", x: Float[Array, "k d"]) -> Scalar:
+def projected_energy(solid: Any, x: Float[Array, "k d"]) -> Scalar:
     """`sum_q w_q t psi(F-bar_q)` of one cell."""
     F, volumes = projected_gradients(solid, x)
     density = jax.vmap(lambda solid, F: solid.material.energy_density(F), (point_axes(solid), 0))
     return solid.thickness * jnp.sum(volumes * density(solid, F))
 
 
-def projected_gradients(solid: "SolidFEM", x: Float[Array, "k d"]) -> tuple[Float[Array, "q 3 3"], Float[Array, " q"]]:
+def projected_gradients(solid: Any, x: Float[Array, "k d"]) -> tuple[Float[Array, "q 3 3"], Float[Array, " q"]]:
     """`F-bar` at the points of one cell, and their volumes."""
     gradients, volumes = solid.geometry()
     F = jax.vmap(solid.in_space)(deformation_gradients(x, gradients))
@@ -40,14 +37,14 @@ def projected_gradients(solid: "SolidFEM", x: Float[Array, "k d"]) -> tuple[Floa
     return jnp.cbrt(_projected(solid, v, volumes) / v)[:, None, None] * F, volumes
 
 
-def projected_update(solid: "SolidFEM", x: Float[Array, "k d"]) -> dict[str, Any]:
+def projected_update(solid: Any, x: Float[Array, "k d"]) -> dict[str, Any]:
     """What the material remembers, at every point."""
     F, _ = projected_gradients(solid, x)
     new = jax.vmap(lambda solid, F: solid.material.point_update(F), (point_axes(solid), 0))(solid, F)
     return {f"material.{name}": value for name, value in new.items()}
 
 
-def _projected(solid: "SolidFEM", v: Float[Array, " q"], volumes: Float[Array, " q"]) -> Float[Array, " q"]:
+def _projected(solid: Any, v: Float[Array, " q"], volumes: Float[Array, " q"]) -> Float[Array, " q"]:
     """The projection of `v`, in the volumes of the points, on functions made orthogonal one after the other."""
     theta, earlier = jnp.zeros_like(v), []
     for function in _functions(solid.reference, solid.rule):

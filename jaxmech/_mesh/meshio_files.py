@@ -28,7 +28,7 @@ def content_of(owner: str, path: str | os.PathLike) -> tuple[np.ndarray, list[tu
         if is_first_gmsh(path):
             content = read_first_gmsh(path)
         else:
-            with ending(meshio._files, meshio.tetgen._tetgen), with_some_cells_in_no_group():
+            with ending(meshio._files, meshio.tetgen._tetgen), with_some_cells_in_no_group(), np.errstate(over="ignore"):
                 content = meshio.read(path)
         blocks = [(block.type, np.asarray(block.data)) for block in content.cells]
         # Binary VTK is big-endian, which JAX refuses.

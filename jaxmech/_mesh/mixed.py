@@ -99,6 +99,7 @@ class MixedMesh(eqx.Module):
         blocks = {mesh.kind: mesh.cells} | {part.kind: part.cells for part in faces if groups}
         named = {}
         for name, predicate in (groups or {}).items():
+            check_callable("MixedMesh.from_mesh", f"groups['{name}']", predicate)
             nodes = mesh.nodes_where(predicate)
             inside = {part.kind: np.flatnonzero(np.isin(np.asarray(part.cells), nodes).all(1)) for part in faces}
             named[name] = {kind: numbers for kind, numbers in inside.items() if numbers.size} | {NODES: nodes}
@@ -120,6 +121,7 @@ class MixedMesh(eqx.Module):
         `dimension`: of those only, where a name stands for several. Raises `ValueError` for an unknown name, listing the
         known ones, a group without such cells, and one whose cells are of several dimensions unless one is chosen.
         """
+        _check_dimension(dimension)
         if name is None:
             dimension = self.dimension if dimension is None else dimension
             chosen = {kind: np.arange(len(cells)) for kind, cells in self.blocks.items() if _dimension(kind) == dimension}
@@ -144,7 +146,10 @@ class MixedMesh(eqx.Module):
     def each(self, component: Callable[[Mesh], T], name: str | None = None, *, dimension: int | None = None) -> dict[str, T]:
         """`{kind: component(part)}` of every part (see `parts`): what `System` takes under one name."""
         check_callable("MixedMesh.each", "component", component)
-        return {part.kind: component(part) for part in self.parts(name, dimension=dimension)}
+        made = {part.kind: component(part) for part in self.parts(name, dimension=dimension)}
+        if nothing := [kind for kind, item in made.items() if item is None]:
+            raise TypeError(f"MixedMesh.each: component gave None for the cells of kind '{nothing[0]}'.")
+        return made
 
     def nodes(self, name: str, *, dimension: int | None = None) -> Int[np.ndarray, " m"]:
         """The nodes of a group, those of its cells too, in increasing order; `dimension`: of such cells only (0: nodes)."""
@@ -178,14 +183,21 @@ class MixedMesh(eqx.Module):
         return jnp.sum(jnp.stack([part.measure() for part in self.parts()]))
 
     def _group(self, name: str, dimension: int | None) -> dict[str, Array]:
+        check_instance("MixedMesh", "name", name, str)
+        _check_dimension(dimension)
         if name not in self.groups:
-            raise ValueError(f"MixedMesh: there is no group {name!r:.80}, only {list(self.groups)}.")
+            raise ValueError(f"MixedMesh: name '{name:.80}' is that of no group, there is only {list(self.groups)}.")
         group = {kind: n for kind, n in self.groups[name].items() if dimension in (None, _dimension(kind))}
         if not group:
             raise ValueError(
                 f"MixedMesh: group '{name}' has nothing of dimension {dimension}, only of {list(self.dimensions[name])}."
             )
         return group
+
+
+def _check_dimension(dimension: Any) -> None:
+    if not (dimension is None or (type(dimension) is int and 0 <= dimension <= 3)):
+        raise ValueError(f"MixedMesh: dimension must be 0, 1, 2, 3 or None, got {dimension!r:.80}.")
 
 
 def _dimension(kind: str) -> int:

@@ -46,7 +46,7 @@ def read_mixed_mesh(path: str | os.PathLike, *, dimension: int | None = None) ->
         kinds = [NODES if name == "vertex" else MESHIO_KINDS.get(name, "") for name, _ in blocks]
         cells, starts = _joined(kinds, [data for _, data in blocks])
         named: Groups = {}
-        for name, block, numbers in [*_sets(content), *_physical(content, kinds), *_values(content)]:
+        for name, block, numbers in [*_sets(content, _element_sets(path)), *_physical(content, kinds), *_values(content)]:
             members = np.asarray(numbers, np.int64)
             members = blocks[block][1].ravel()[members] if kinds[block] == NODES else members + starts[block]
             if members.size:
@@ -69,12 +69,27 @@ def _joined(kinds: list[str], lists: list[np.ndarray]) -> tuple[dict[str, np.nda
     return {kind: np.vstack(parts) for kind, parts in found.items()}, starts
 
 
-def _sets(content: Any) -> list[tuple[str, int, Any]]:
+def _element_sets(path: str | os.PathLike) -> list[str | None]:
+    """The ELSET that each `*ELEMENT` of a file of Abaqus names, which meshio 5 takes for those of other blocks."""
+    if not os.fspath(path).lower().endswith(".inp"):
+        return []
+    found: list[str | None] = []
+    with open(path, errors="replace") as file:
+        for line in file:
+            words = [word.strip() for word in line.split(",")]
+            if words[0].upper() == "*ELEMENT":
+                names = [w.partition("=")[2].strip() for w in words[1:] if w.upper().startswith("ELSET")]
+                found.append(names[0] if names else None)
+    return found
+
+
+def _sets(content: Any, of_elements: list[str | None]) -> list[tuple[str, int, Any]]:
     """The sets of cells that have a name: `(name, block, numbers in the block)`."""
-    return [
+    whole = [(name, i, np.arange(len(content.cells[i].data))) for i, name in enumerate(of_elements) if name is not None]
+    return whole + [
         (name, block, numbers)
         for name, of_blocks in (content.cell_sets or {}).items()
-        if not name.startswith(_LIBRARY)
+        if not name.startswith(_LIBRARY) and name not in of_elements
         for block, numbers in enumerate(of_blocks)
         if numbers is not None and len(numbers)
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._runtime.argument_checks import check_choice, check_counts, check_instance, real_array
+from .._runtime.argument_checks import check_choice, check_counts, check_instance, real_array, whole_numbers
 from .._runtime.array_types import Float
 from .._runtime.jax_internals import Tracer
 from .adjacency import row_keys
@@ -58,7 +58,7 @@ def plate_with_hole(*, radius: Any, size: Any, cells: tuple[int, int], kind: str
     radius, size = _length("plate_with_hole", "radius", radius), _length("plate_with_hole", "size", size)
     if not radius < size:
         raise ValueError(f"plate_with_hole: radius {radius} is not smaller than size {size}.")
-    around, out = cells
+    around, out = _counts("plate_with_hole", cells)
 
     def placed(grid: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 2"]:
         angle, away = grid[:, 0] * np.pi / 4, grid[:, 1]
@@ -88,7 +88,7 @@ def cylinder_mesh(
     """
     owner = "cylinder_mesh"
     radius, height = _length(owner, "radius", radius), _length(owner, "height", height)
-    around, along = cells
+    around, along = _counts(owner, cells)
     if (inner := np.asarray(real_array(owner, "inner_radius", inner_radius, ()))) > 0:
         if not inner < radius:
             raise ValueError(f"cylinder_mesh: inner_radius {inner} is not smaller than radius {radius}.")
@@ -118,6 +118,7 @@ def ball_mesh(*, radius: Any, cells: int, kind: str = "hexahedron") -> Mesh:
         assert jnp.allclose(ball.measure(), 4 / 3 * np.pi, rtol=5e-3)  # [m^3]
     """
     radius = _length("ball_mesh", "radius", radius)
+    check_counts("ball_mesh", cells=cells)
     placed = lambda grid: radius * _round(grid)  # noqa: E731
     return _mapped("ball_mesh", (cells,) * 3, (2.0,) * 3, kind, placed, origin=(-1.0,) * 3)
 
@@ -167,6 +168,13 @@ def _length(owner: str, name: str, value: Any) -> float:
     if not number > 0:
         raise ValueError(f"{owner}: {name} must be positive, got {number}.")
     return number
+
+
+def _counts(owner: str, cells: Any) -> tuple[int, int]:
+    first, second = whole_numbers(owner, "cells", cells, (2,)).tolist()
+    if min(first, second) < 1:
+        raise ValueError(f"{owner}: cells must be at least 1, got {cells!r:.80}.")
+    return first, second
 
 
 def _host(owner: str, mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
