@@ -203,7 +203,7 @@ FAIR = {
     **{("DistanceFromTargetMapping", "target"): {"an axis more"}, ("DistanceToPlaneMapping", "normal"): {"an axis more"}},
     ("LinearRelation", "weights"): {"negative", "nodes out of range", "an axis more"},
     ("LinearRelation", "value"): {"negative"},
-    ("LinearRelation.from_pairs", "gradient"): {"negative"},
+    **{("LinearRelation.from_pairs", "gradient"): {"negative"}, ("LinearRelation.from_pairs", "rest"): {"a row less"}},
     ("CenterOfMassMapping.of", "masses"): {"an axis more"},
     ("SumMapping", "weights"): {"negative", "nodes out of range"},
     ("FunctionMapping", "numbers"): {"nodes out of range"},

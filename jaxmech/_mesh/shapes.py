@@ -89,9 +89,10 @@ def cylinder_mesh(
     owner = "cylinder_mesh"
     radius, height = _length(owner, "radius", radius), _length(owner, "height", height)
     around, along = _counts(owner, cells)
-    if (inner := np.asarray(real_array(owner, "inner_radius", inner_radius, ()))) > 0:
-        if not inner < radius:
-            raise ValueError(f"cylinder_mesh: inner_radius {inner} is not smaller than radius {radius}.")
+    inner = float(np.asarray(real_array(owner, "inner_radius", inner_radius, ())))
+    if not 0 <= inner < radius:
+        raise ValueError(f"cylinder_mesh: inner_radius must be 0 or more, and less than radius {radius}, got {inner}.")
+    if inner:
 
         def tube(grid: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 3"]:
             r, angle = inner + grid[:, 0] * (radius - inner), grid[:, 1] * np.pi / 2
