@@ -186,6 +186,6 @@ def test_a_wave_leaves_through_an_absorbing_boundary():
         system.at_rest({"p": X + hump}), velocity={"p": jnp.asarray(np.tile(rate, 2)[:, None] * [1.0, 0.0])}
     )
     newmark = jm.integrator.Newmark(jm.MatrixLinearSystem.build(system, start), newton=False)
-    run = jm.simulate(newmark, system, start, dt=0.25 / n / speed, steps=6 * n)  # 1.5 lengths: there, and back if it came
+    run = jm.simulate(system, start, newmark, dt=0.25 / n / speed, steps=6 * n)  # 1.5 lengths: there, and back if it came
     energy = lambda s: float(jm.energy(system, s) + jm.kinetic_energy(system, s))  # noqa: E731
     assert energy(run.last) < 1e-3 * energy(start)
