@@ -42,7 +42,13 @@ SOLID = {
 }
 
 
-@pytest.mark.parametrize("cases", [pytest.param(CASES, id="plane"), pytest.param(SOLID, id="space", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(CASES, id="plane", marks=pytest.mark.slow),
+        pytest.param(SOLID, id="space", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_constant_strain_has_its_energy_and_pulls_at_no_node_inside(cases):
     """And the tangent is the derivative of the force, at places that are no constant strain."""
     meshes = {name: patch(kind) for name, (kind, _, _) in cases.items()}
@@ -124,6 +130,7 @@ def test_what_a_formulation_does_not_have_is_refused():
         jm.force.MixedSolidFEM.from_mesh("u", "p", quad, LINEAR)
 
 
+@pytest.mark.slow
 def test_a_periodic_cell_under_a_mean_stretch():
     """Of one material, the mean deformation gradient is that of every point."""
     cell = jm.mesh.box_mesh(cells=(2, 2), size=(1.0, 1.0), kind="quad")

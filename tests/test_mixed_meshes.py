@@ -224,6 +224,7 @@ def test_meshes_are_checked():
     jm.mesh.check_mesh(cases["the cells fall into 2 bodies"], connected=False)
 
 
+@pytest.mark.slow
 def test_shapes_have_their_volumes():
     """Of linear cells to second order, of quadratic ones to fourth: their middle nodes are on the circle."""
     for shape, exact in (
