@@ -44,8 +44,6 @@ class AbsorbingBoundary(AbstractEnergyForceField):
     c_s: Parameter = parameter()
     kind: str = eqx.field(static=True, default="triangle")
 
-    is_dissipative = True
-
     def __check_init__(self):
         check_faces(self)
         positive = (lambda k: k > 0, "positive")
@@ -56,6 +54,10 @@ class AbsorbingBoundary(AbstractEnergyForceField):
         """A boundary on the faces of a surface mesh, such as `mesh.faces_where(...)`, whose points are at rest."""
         check_instance(cls.__name__, "surface", surface, Mesh)
         return cls((state, surface.cells), surface.points, density, c_p, c_s, surface.kind)
+
+    @property
+    def is_dissipative(self) -> bool:
+        return True
 
     def check_dofs(self, dofs: Any) -> None:
         points_only(self, dofs)

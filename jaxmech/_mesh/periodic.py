@@ -36,4 +36,4 @@ def periodic_pairs(mesh: Mesh | MixedMesh, shift: Any) -> Int[np.ndarray, "m 2"]
     found = np.flatnonzero(apart <= _NEAR * np.ptp(points, axis=0).max())
     if not found.size:
         raise ValueError(f"periodic_pairs: no node is the image of another under shift {shift.tolist()}.")
-    return np.stack([image[found], found], axis=1).astype(np.int32)
+    return np.stack([np.asarray(image)[found], found], axis=1).astype(np.int32)

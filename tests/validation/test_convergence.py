@@ -68,15 +68,21 @@ def errors(kind, n, displacement, law, **options):
     np.add.at(load, cells, np.einsum("eq,eqa,qk->eka", volumes, body, shapes))
     skin = mesh.nodes_where(lambda x: ((x < 1e-9) | (x > 1 - 1e-9)).any(axis=1))
     u = np.asarray(jax.vmap(displacement)(points))
+    dofs, rest = {"box": POINTS[d]}, {"box": points}
+    if options.pop("mixed", False):
+        solid = jm.force.MixedSolidFEM.from_mesh("box", "pressure", mesh, law)
+        dofs, rest = dofs | {"pressure": jm.Vec1()}, rest | {"pressure": np.zeros((len(solid.pressure_nodes(mesh)), 1))}
+    else:
+        solid = jm.force.SolidFEM.from_mesh("box", mesh, law, **options)
     system = jm.System(
-        {"box": POINTS[d]},
+        dofs,
         forces={
-            "solid": jm.force.SolidFEM.from_mesh("box", mesh, law, **options),
+            "solid": solid,
             "load": jm.force.ConstantForce(("box", np.arange(len(points))), load),
         },
         constraints={"skin": jm.constraint.PrescribedMotion(("box", skin), points[skin], u[skin][:, None])},
     )
-    solution = jm.static_solve(system, system.at_rest({"box": points}))
+    solution = jm.static_solve(system, system.at_rest(rest))
     u_h = np.asarray(solution.position["box"]) - points
     gap = np.einsum("qk,eka->eqa", shapes, u_h[cells]) - np.asarray(jax.vmap(jax.vmap(displacement))(x))
     H = np.asarray(jax.vmap(jax.vmap(jax.jacfwd(displacement)))(x))
@@ -126,3 +132,10 @@ def test_rates_are_kept_where_hardly_anything_changes_its_volume(kind, formulati
     order = jm.mesh.reference_element(kind).order
     found = rates(kind, 6 if order == 1 else 3, swirl, jm.material.LinearElastic(10.0, 0.4999), formulation=formulation)
     np.testing.assert_allclose(found, [order + 1, order], rtol=0, atol=0.1)
+
+
+@pytest.mark.slow
+def test_rates_of_a_pressure_of_its_own():
+    """Taylor and Hood's triangles: those of quadratic cells, at `nu = 0.4999`."""
+    found = rates("triangle6", 4, swirl, jm.material.LinearElastic(10.0, 0.4999), mixed=True)
+    np.testing.assert_allclose(found, [3, 2], rtol=0, atol=0.1)
