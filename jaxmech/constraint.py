@@ -19,6 +19,7 @@ from ._constraint.joint.fixed_joint import FixedJoint as FixedJoint
 from ._constraint.joint.frame import frame as frame
 from ._constraint.joint.hinge import HingeJoint as HingeJoint
 from ._constraint.joint.prismatic import PrismaticJoint as PrismaticJoint
+from ._constraint.linear_relation import LinearRelation as LinearRelation
 from ._constraint.multiplier import AbstractMultiplierConstraint as AbstractMultiplierConstraint
 from ._constraint.on_line import OnLine as OnLine
 from ._constraint.on_plane import OnPlane as OnPlane

@@ -13,12 +13,14 @@ from ._forcefield.constant_force import ConstantForce as ConstantForce
 from ._forcefield.constant_torque import ConstantTorque as ConstantTorque
 from ._forcefield.continuum import SolidFEM as SolidFEM
 from ._forcefield.convection import Convection as Convection
+from ._forcefield.elastic_foundation import ElasticFoundation as ElasticFoundation
 from ._forcefield.elastic_rod import ElasticRod as ElasticRod
 from ._forcefield.field_energy import FieldEnergy as FieldEnergy
 from ._forcefield.flux import Flux as Flux
 from ._forcefield.hexahedron import HexahedronFEM as HexahedronFEM
 from ._forcefield.hinge import HingeBending as HingeBending
 from ._forcefield.membrane import Membrane as Membrane
+from ._forcefield.mixed_solid import MixedSolidFEM as MixedSolidFEM
 from ._forcefield.penalty_plane import PenaltyPlane as PenaltyPlane
 from ._forcefield.pressure import Pressure as Pressure
 from ._forcefield.quad import QuadFEM as QuadFEM

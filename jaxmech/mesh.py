@@ -1,6 +1,7 @@
 """Meshes: boxes, files, boundaries, other cells, reference elements."""
 
 from ._mesh.box import box_mesh as box_mesh
+from ._mesh.checks import check_mesh as check_mesh
 from ._mesh.faces import boundary_of as boundary_of
 from ._mesh.faces import hexahedra_to_quads as hexahedra_to_quads
 from ._mesh.faces import tetrahedra_to_triangles as tetrahedra_to_triangles
@@ -10,9 +11,17 @@ from ._mesh.io import read_mesh as read_mesh
 from ._mesh.io import write_mesh as write_mesh
 from ._mesh.mesh import Mesh as Mesh
 from ._mesh.mesh import boundary_faces as boundary_faces
+from ._mesh.mixed import MixedMesh as MixedMesh
+from ._mesh.mixed_io import read_mixed_mesh as read_mixed_mesh
+from ._mesh.periodic import periodic_pairs as periodic_pairs
 from ._mesh.quadratic import quadratic_mesh as quadratic_mesh
 from ._mesh.reference import ReferenceElement as ReferenceElement
 from ._mesh.reference import reference_element as reference_element
+from ._mesh.refinement import refined_mesh as refined_mesh
+from ._mesh.shapes import ball_mesh as ball_mesh
+from ._mesh.shapes import cylinder_mesh as cylinder_mesh
+from ._mesh.shapes import extruded_mesh as extruded_mesh
+from ._mesh.shapes import plate_with_hole as plate_with_hole
 from ._mesh.split import hexahedra_to_prisms as hexahedra_to_prisms
 from ._mesh.split import hexahedra_to_tetrahedra as hexahedra_to_tetrahedra
 from ._mesh.split import quads_to_triangles as quads_to_triangles

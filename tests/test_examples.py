@@ -200,3 +200,10 @@ def test_neural_rubber(tmp_path):
     # All weights at once, through the equilibrium; a central difference of step 1e-4.
     np.testing.assert_allclose(exact, difference, rtol=1e-5)
     assert abs(exact) > 1e-3 and picture.stat().st_size > 10_000
+
+
+def test_plate_with_hole(tmp_path):
+    picture = tmp_path / "plate.png"
+    at_the_hole = load("plate_with_hole").main(picture=picture)
+    assert at_the_hole == pytest.approx(3.0, rel=0.01)  # G. Kirsch, 1898
+    assert picture.stat().st_size > 10_000

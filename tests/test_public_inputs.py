@@ -35,6 +35,7 @@ HOOKS = {
         "in_space",
         "is_defined",
         "point_gradients",
+        "volume_ratio",
         "point_update",
         "recursion",
     ),
@@ -229,6 +230,9 @@ FAIR = {
     ("Probe.build", "points"): {"nodes out of range"},  # far outside, extrapolated
     # One value for the single element of these calls.
     **{("DistanceFromTargetMapping", "target"): {"an axis more"}, ("DistanceToPlaneMapping", "normal"): {"an axis more"}},
+    ("LinearRelation", "weights"): {"negative", "nodes out of range", "an axis more"},
+    ("LinearRelation", "value"): {"negative"},
+    **{("LinearRelation.from_pairs", "gradient"): {"negative"}, ("LinearRelation.from_pairs", "rest"): {"a row less"}},
     ("CenterOfMassMapping.of", "masses"): {"an axis more"},
     ("SumMapping", "weights"): {"negative", "nodes out of range"},
     ("FunctionMapping", "numbers"): {"nodes out of range"},

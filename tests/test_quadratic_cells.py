@@ -145,9 +145,7 @@ def test_what_has_no_volume_or_no_plane_is_refused():
     with pytest.raises(ValueError, match="plane and thickness are those of cells in the plane"):
         jm.force.SolidFEM.from_mesh("body", mesh, law, plane="stress")
     with pytest.raises(ValueError, match="have no quadratic kind"):
-        jm.mesh.quadratic_mesh(
-            jm.mesh.hexahedra_to_prisms(jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")).mesh
-        )
+        jm.mesh.quadratic_mesh(jm.mesh.quadratic_mesh(mesh))
     with pytest.raises(ValueError, match="quadratic_mesh: kind"):
         jm.mesh.quadratic_mesh(mesh, "quad8")
 

@@ -95,7 +95,10 @@ def element(x: jax.Array) -> jax.Array:
 
 
 # The states of the scene that components are put into, and of what kind a mapping makes its child.
+SIX = jm.mesh.quadratic_mesh(PLATE)
 DOFS = {
+    "six": jm.Vec2(),
+    "p": jm.Vec1(),
     "box": jm.Vec3(),
     "plate": jm.Vec2(),
     "frame": jm.Rigid3(),
@@ -104,6 +107,8 @@ DOFS = {
     "heat": jm.Vec1(),
 }
 POSITIONS = {
+    "six": np.asarray(SIX.points),
+    "p": np.zeros((4, 1)),
     "box": np.asarray(BOX.points),
     "plate": np.asarray(PLATE.points),
     "frame": FRAME,
@@ -786,6 +791,26 @@ call("SolidFEM.from_mesh", "forces", state="plate", mesh=PLATE, **_plate)
 call("ConsistentMass", "masses", on=("box", BOX.cells), rest=np.asarray(BOX.points), density=1.0, kind="tetrahedron")
 call("NeoHookean.from_lame", mu=1.0, lam=1.0)
 
+_six = {"material": MATERIAL, "thickness": 1.0}
+call(
+    "MixedSolidFEM",
+    "forces",
+    on=(("six", SIX.cells), ("p", PLATE.cells)),
+    rest=np.asarray(SIX.points),
+    kind="triangle6",
+    **_six,
+)
+MIXED = jm.mesh.MixedMesh.from_mesh(PLATE, {"left": lambda x: x[:, 0] == 0.0})
+EDGES = PLATE.boundary()
+call("MixedSolidFEM.from_mesh", "forces", state="six", pressure="p", mesh=SIX, **_six)
+_edges = {"on": ("plate", EDGES.cells), "rest": np.asarray(EDGES.points), "kind": "edge"}
+call("ElasticFoundation", "forces", normal=1.0, tangential=1.0, **_edges)
+call("ElasticFoundation.from_mesh", "forces", state="plate", surface=EDGES, normal=1.0, tangential=1.0)
+_relation = {"multiplier": ("multipliers", [0, 1]), "compliance": 0.0}
+call("LinearRelation", "constraints", on=("box", [[0, 1], [2, 3]]), weights=[1.0, -1.0], value=[1.0, 0.0, 2.0], **_relation)
+_relation |= {"pairs": [[1, 0], [3, 2]], "rest": np.asarray(BOX.points), "gradient": np.eye(3)}
+call("LinearRelation.from_pairs", "constraints", state="box", **_relation)
+
 # --- contact --------------------------------------------------------------------------
 
 
@@ -852,6 +877,19 @@ method("FreeMotion.step", free_motion, system=SYSTEM, state=STATE, carry=None, d
 method("FreeMotion.precompute", free_motion, system=SYSTEM, state=STATE, dt=0.1)
 
 # --- meshes ---------------------------------------------------------------------------
+
+call("MixedMesh", points=np.asarray(PLATE.points), blocks={"triangle": PLATE.cells}, groups={"all": {"triangle": [0, 1]}})
+call("MixedMesh.from_mesh", mesh=PLATE, groups={"left": lambda x: x[:, 0] == 0.0})
+for _name in ("parts", "part", "nodes"):
+    method(f"MixedMesh.{_name}", lambda: MIXED, name="left", dimension=1)
+method("MixedMesh.each", lambda: MIXED, component=lambda part: part.kind, name="left", dimension=1)
+call("check_mesh", mesh=PLATE, connected=True)
+call("plate_with_hole", radius=1.0, size=2.0, cells=(1, 1), kind="quad")
+call("cylinder_mesh", radius=1.0, height=2.0, cells=(1, 1), inner_radius=0.5, kind="hexahedron")
+call("ball_mesh", radius=1.0, cells=1, kind="hexahedron")
+call("extruded_mesh", mesh=PLATE, height=1.0, layers=1)
+call("refined_mesh", mesh=PLATE)
+call("periodic_pairs", mesh=PLATE, shift=[1.0, 0.0])
 
 for _name in ("boundary_of", "hexahedra_to_quads", "hexahedra_to_tetrahedra", "quads_to_triangles", "submesh"):
     _, _, _right, _ = CASES[_name]
@@ -935,6 +973,7 @@ def folder() -> Path:
 
 
 call("read_mesh", path=late(lambda: folder() / "mesh.vtk"), kind="triangle", dimension=2)
+call("read_mixed_mesh", path=late(lambda: folder() / "mesh.vtk"), dimension=2)
 call(
     "write_mesh",
     path=late(lambda: folder() / "written.vtk"),

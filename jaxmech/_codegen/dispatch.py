@@ -26,6 +26,9 @@ _FEWEST = WIDTH  # elements that are computed together
 _FEW = 256  # elements for which XLA takes longer to compile a scalarised program than that saves
 _SHORT = 200  # operations that XLA handles well enough as they are
 _LONG = 60_000  # operations beyond which compiling a scalarised program takes too long
+# The same for fewer than so many elements: what the forces of hexahedra of 20 nodes gain, 0.3 us per point, does not pay for
+# the 40 s that their 50,000 operations take LLVM; those of 8 nodes have 11,000, and take 1 s.
+_LONG_FOR_SOME, _SOME = 15_000, 10_000
 _LONG_ON_GPU = (
     30_000  # the same where XLA weighs each against each: 50 s for 50,000, of hexahedra; of tetrahedra they are 26,000
 )
@@ -89,10 +92,11 @@ def evaluated(
     is_short = length < _SHORT
     if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
         return by_vmap()
-    forms = [by_llvm] if by_kernel and length <= _LONG else []
+    longest = _LONG if count >= _SOME else _LONG_FOR_SOME
+    forms = [by_llvm] if by_kernel and length <= longest else []
     if count < _FEW or is_short:
         return first_that_works(call, *forms, by_vmap)
-    if length <= (_LONG if on_cpu() else _LONG_ON_GPU):
+    if length <= (longest if on_cpu() else _LONG_ON_GPU):
         forms.append(by_xla)
     return first_that_works(call, *forms, by_vmap_in_chunks)
 

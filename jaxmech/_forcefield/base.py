@@ -57,6 +57,11 @@ class AbstractForceField(Component):
             )
 
     @property
+    def multiplier_states(self) -> tuple[str, ...]:
+        """The states of which the energy is a maximum and not a minimum, such as pressures: the matrix is indefinite."""
+        return ()
+
+    @property
     def quadrature_points(self) -> int | None:
         """How many Gauss points an element has at which its material may have numbers of its own. None: it has no such."""
         return None

@@ -54,30 +54,34 @@ class AbstractSolid(AbstractEnergyForceField):
         return len(self.reference.quadrature(self.rule)[1])
 
     @property
-    def rule(self) -> int | str:
-        """The quadrature of a cell, by degree or name."""
-        return "stiffness"
-
-    @property
     def depth(self) -> Any:
         """How deep space is across the cell [m], where that is in the plane."""
         return jnp.ones((), self.rest.dtype)
+
+    @property
+    def rule(self) -> int | str:
+        """The quadrature of a cell, by degree or name."""
+        return "stiffness"
 
     def geometry(self) -> tuple[Float[Array, "q k b"], Float[Array, " q"]]:
         """Of one cell: `F_ab` is `x_ka` times the first, summed over its nodes `k`; and the volumes of its points."""
         return rest_geometry(self.reference, self.rest, self.rule)
 
-    def in_space(self, F: Float[Array, "d d"]) -> Float[Array, "3 3"]:
+    def volume_ratio(self, F: Float[Array, "a b"]) -> Scalar:
+        """`det F` of a point, as far as the motion of the nodes gives it."""
+        return determinant(F)
+
+    def in_space(self, F: Float[Array, "a b"]) -> Float[Array, "3 3"]:
         """The deformation gradient of space at a point whose own is `F`."""
         return F
 
-    def in_plane_density(self, F: Float[Array, "d d"]) -> Any:
+    def in_plane_density(self, F: Float[Array, "a b"]) -> Any:
         """`psi` of the deformation gradient of the cell's own dimension, times its thickness."""
         return self.material.energy_density(F)
 
     def element_energy(self, x: Float[Array, "k d"]) -> Any:
         gradients, volumes = self.geometry()
-        F = _deformation_gradients(x, gradients)
+        F = deformation_gradients(x, gradients)
         density = jax.vmap(lambda solid, F: solid.in_plane_density(F), (point_axes(self), 0))
         return jnp.sum(volumes * density(self, F))
 
@@ -109,42 +113,46 @@ class AbstractSolid(AbstractEnergyForceField):
 
     def _at_points(self, function: Callable, x: Array, gradients: Array, volumes: Array) -> Any:
         """`function(self, F, w)` of every point."""
-        return map_points(function, self, _deformation_gradients(x, gradients), volumes, axes=point_axes(self))
+        return map_points(function, self, deformation_gradients(x, gradients), volumes, axes=point_axes(self))
 
     def point_gradients(self, x: Float[Array, "k d"]) -> tuple[Float[Array, "q 3 3"], Float[Array, " q"]]:
         """Of one cell: the deformation gradient of space at every point, as its material sees it, and their rest volumes."""
         gradients, volumes = self.geometry()
         in_space = jax.vmap(lambda solid, F: solid.in_space(F), (point_axes(self), 0))
-        return in_space(self, _deformation_gradients(x, gradients)), volumes * self.depth
+        return in_space(self, deformation_gradients(x, gradients)), volumes * self.depth
 
     def element_is_valid(self, x: Float[Array, "k d"]) -> Array:
         if not self.material.needs_positive_volume:
             return jnp.array(True)
         gradients, _ = self.geometry()
-        F = _deformation_gradients(x, gradients)
-        positive = jax.vmap(determinant)(F) > 0
-        if has_limits(self.material):
-            defined = jax.vmap(lambda solid, F: solid.material.is_defined(F), (point_axes(self), 0))
-            positive &= defined(self, self.point_gradients(x)[0])
-        return jnp.all(positive)
+        positive = jnp.all(jax.vmap(self.volume_ratio)(deformation_gradients(x, gradients)) > 0)
+        return positive & self.within_limits(x)
+
+    def within_limits(self, x: Float[Array, "k d"]) -> Array:
+        """Whether the law is defined at every point of a cell, beyond the sign of its volume."""
+        if not has_limits(self.material):
+            return jnp.array(True)
+        defined = jax.vmap(lambda solid, F: solid.material.is_defined(F), (point_axes(self), 0))
+        return jnp.all(defined(self, self.point_gradients(x)[0]))
 
 
-def _deformation_gradients(x: Float[Array, "k d"], gradients: Float[Array, "q k d"]) -> Float[Array, "q d d"]:
+def deformation_gradients(x: Float[Array, "k a"], gradients: Float[Array, "q k b"]) -> Float[Array, "q a b"]:
+    """`F` at every point."""
     return jnp.einsum("ka,qkb->qab", x, gradients)
 
 
-def _stress(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> Float[Array, "d d"]:
+def _stress(solid: AbstractSolid, F: Float[Array, "a b"], volume: Scalar) -> Float[Array, "a b"]:
     """`w P` of one point."""
     return volume * jax.grad(solid.in_plane_density)(F)
 
 
-def _elasticity(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> Float[Array, "J a b L"]:
+def _elasticity(solid: AbstractSolid, F: Float[Array, "a b"], volume: Scalar) -> Float[Array, "J a b L"]:
     """`w d2psi/dF2` of one point, with `J` of `dF_aJ` in front: so the products to come are of matrices as they lie."""
     d2psi = jax.hessian(solid.in_plane_density)(F)
     return jnp.swapaxes(volume * declared_symmetric(d2psi.reshape(F.size, F.size)).reshape(d2psi.shape), 0, 1)
 
 
-def _update(solid: AbstractSolid, F: Float[Array, "d d"], volume: Scalar) -> dict[str, Array]:
+def _update(solid: AbstractSolid, F: Float[Array, "a b"], volume: Scalar) -> dict[str, Array]:
     del volume
     return {f"material.{name}": value for name, value in solid.material.point_update(solid.in_space(F)).items()}
 
@@ -156,7 +164,7 @@ def _gradient(stress: Float[Array, "q a b"], gradients: Float[Array, "q k b"]) -
 def _hessian(elasticity: Float[Array, "q J a b L"], gradients: Float[Array, "q k L"]) -> Any:
     # A cell feels no translation: the rows of its first node are minus the sum of the others. That is less work for scalar
     # operations, and more for the products of matrices that many points are better off with.
-    simple = gradients.shape[0] == 1
+    simple = gradients.shape[0] == 1 and gradients.shape[2] == elasticity.shape[2]  # around an axis, a cell feels it
     G = gradients[:, 1:] if simple else gradients
     half = jnp.einsum("qJabL,qjL->qJabj", elasticity, G)
     K = _symmetric(jnp.swapaxes(jnp.einsum("qiJ,qJabj->iabj", G, half), 2, 3))
@@ -176,11 +184,18 @@ def _with_first(others: Float[Array, "k-1 ..."]) -> Float[Array, "k ..."]:
 
 def check_rest(solid: AbstractSolid) -> None:
     """Raise `ValueError` for stencils that do not fit, and for a cell whose rest shape is inverted or flat."""
-    check_parameters(solid, solid.on, solid.quadrature_points)
     name, reference = type(solid).__name__, solid.reference
     nodes = solid.on[0].nodes
     if len(solid.on) != 1 or nodes.ndim != 2 or nodes.shape[1] != reference.nodes:
+        check_parameters(solid, solid.on, solid.quadrature_points)
         raise ValueError(f"{name}: on must be (state, cells) with {reference.nodes} nodes per cell, got {nodes.shape}.")
+    check_material(solid, nodes, solid.rule)
+
+
+def check_material(solid: Any, nodes: Array, rule: int | str = "stiffness") -> None:
+    """The same, of a field on `nodes` that has a `material`, `rest` positions and a `reference`."""
+    check_parameters(solid, solid.on, solid.quadrature_points)
+    name, reference = type(solid).__name__, solid.reference
     check_instance(name, "material", solid.material, AbstractMaterial)
     rest = solid.rest
     if rest.ndim != 2 or rest.shape[1] != reference.dimension:
@@ -190,7 +205,7 @@ def check_rest(solid: AbstractSolid) -> None:
     last = int(np.max(np.asarray(nodes)))
     if last >= rest.shape[0]:
         raise ValueError(f"{name}: a cell names node {last}, but there are {rest.shape[0]} rest positions.")
-    volumes = np.asarray(_rest_volumes(reference, rest, nodes))
+    volumes = np.asarray(_rest_volumes(reference, rest, nodes, rule))
     worst = int(np.argmin(volumes))
     if not volumes[worst] > 0:
         raise ValueError(
@@ -200,8 +215,8 @@ def check_rest(solid: AbstractSolid) -> None:
 
 
 @compiled
-def _rest_volumes(reference: ReferenceElement, rest: Array, nodes: Array) -> Array:
-    return jnp.min(jax.vmap(lambda X: rest_geometry(reference, X)[1])(rest[nodes]), axis=1)
+def _rest_volumes(reference: ReferenceElement, rest: Array, nodes: Array, rule: int | str) -> Array:
+    return jnp.min(jax.vmap(lambda X: rest_geometry(reference, X, rule)[1])(rest[nodes]), axis=1)
 
 
 def check_mesh(name: str, mesh: Any, kind: str) -> None:

@@ -12,8 +12,8 @@ def check_takes(who: str, system: System, *, multipliers: bool = False, memory: 
     `multipliers`: constraints with multipliers, which have no mass, and hold at the end of a step or not at all. `memory`:
     laws with internal variables. `rates`: laws that know the time step.
     """
-    if system.multiplier_constraints and not multipliers:
-        names = [*system.multiplier_constraints]
+    if system.multiplier_states and not multipliers:
+        names = [*system.multiplier_constraints] or [*system.multiplier_states]
         raise ValueError(f"{who} takes no constraints with multipliers, and the scene has {names}: take ImplicitEuler.")
     _refuse(who, system, memory, remembers, "remember what they went through")
     _refuse(who, system, rates, knows_time_step, "know the time step")

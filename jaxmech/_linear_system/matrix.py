@@ -181,7 +181,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         for pair, pattern in self.patterns.items():
             total = blocks[pair] if pair in blocks else jnp.zeros((pattern.blocks, size[pair[0]], size[pair[1]]))
             entries[pair] = BlockSparse(total.astype(dtype), pattern)
-        return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype, bool(values.system.multiplier_constraints))
+        return BlockMatrix(entries, self.sizes, self.plan.symmetric, dtype, bool(values.system.multiplier_states))
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
         # A derivative of every entry of a matrix costs many times that of the force that a product is; but where a tangent

@@ -69,7 +69,7 @@ class MatrixFreeSystem(AbstractLinearSystem):
         product = eqx.Partial(_product, scene, state, self.terms, plan, factors)
         structure = jax.eval_shape(lambda: zero_forces(system, state.position))
         tags = (lx.symmetric_tag,) if plan.symmetric else ()
-        tags += (INDEFINITE_TAG,) if system.multiplier_constraints else ()
+        tags += (INDEFINITE_TAG,) if system.multiplier_states else ()
         return lx.FunctionLinearOperator(product, structure, tags)
 
     @checked

@@ -62,7 +62,7 @@ class PrecomputedMatrixSystem(AbstractLinearSystem):
         self.matrix.check("this PrecomputedMatrixSystem", system, state)
         values = self.parts.sum(factors)
         entries = {pair: BlockSparse(blocks, self.matrix.patterns[pair]) for pair, blocks in values.items()}
-        dtype, indefinite = jnp.result_type(*values.values()), bool(system.multiplier_constraints)
+        dtype, indefinite = jnp.result_type(*values.values()), bool(system.multiplier_states)
         return BlockMatrix(entries, self.matrix.sizes, self.matrix.plan.symmetric, dtype, indefinite)
 
     @checked

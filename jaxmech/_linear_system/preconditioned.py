@@ -104,7 +104,7 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
         kept = self._assembled(system, state, factors) if self.kept is None else self.kept
         entries = {pair: BlockSparse(kept.values[pair], pattern) for pair, pattern in self.matrix.patterns.items()}
         dtype = jnp.result_type(*kept.values.values())
-        indefinite = bool(system.multiplier_constraints)
+        indefinite = bool(system.multiplier_states)
         near = BlockMatrix(entries, self.matrix.sizes, self.matrix.plan.symmetric, dtype, indefinite)
         turned = nodal_rotations(system, self.matrix.patterns, kept.position, state.position)
         return PreconditionedOperator(operator, near, turned)

@@ -20,9 +20,9 @@ class ConsistentMass(AbstractMass):
     """`T = 1/2 integral of rho |sum_a N_a v_a|^2 dV` [J] over cells of any kind.
 
     `density` `rho` [kg/m^3], one or one per cell; per area or length where the cells are surfaces or lines in a space of
-    more dimensions. Cells count the same whichever way round they are numbered. Exact for straight simplices and
-    parallelepipeds. On a scalar field (`Vec1`) it is the mass of a wave equation.
-    Raises `ValueError` unless the density is positive.
+    more dimensions. `axisymmetric`: coordinates are `(r, z)`, and cells the rings of radius `R` that they are. Cells count
+    the same whichever way round they are numbered. Exact for straight simplices and parallelepipeds. On a scalar field
+    (`Vec1`) it is the mass of a wave equation. Raises `ValueError` unless the density is positive.
     Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1, section 16.2.
 
     Example:
@@ -37,6 +37,7 @@ class ConsistentMass(AbstractMass):
     rest: Parameter = nodal_parameter(ndim=1)
     density: Parameter = parameter()
     kind: str = eqx.field(static=True, default="tetrahedron")
+    axisymmetric: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         nodes = reference_element(self.kind).nodes
@@ -45,10 +46,10 @@ class ConsistentMass(AbstractMass):
         check_range(self, density=(self.density, lambda d: d > 0, "positive"))
 
     @classmethod
-    def from_mesh(cls, state: str, mesh: Mesh, density: Any) -> "ConsistentMass":
+    def from_mesh(cls, state: str, mesh: Mesh, density: Any, *, axisymmetric: bool = False) -> "ConsistentMass":
         """The mass of the cells of `mesh`, whose points are the rest positions of the nodes of `state`."""
         check_instance(cls.__name__, "mesh", mesh, Mesh)
-        return cls((state, mesh.cells), mesh.points, density, mesh.kind)
+        return cls((state, mesh.cells), mesh.points, density, mesh.kind, axisymmetric)
 
     def check_dofs(self, dofs: Any) -> None:
         if not dofs[0].is_vector_space or dofs[0].coord_size not in (1, self.rest.shape[-1]):
@@ -57,5 +58,5 @@ class ConsistentMass(AbstractMass):
             )
 
     def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
-        shapes, measures = rest_measures(reference_element(self.kind), self.rest)
+        shapes, measures = rest_measures(reference_element(self.kind), self.rest, axisymmetric=self.axisymmetric)
         return 0.5 * self.density * jnp.sum(measures * jnp.sum((shapes.astype(v[0].dtype) @ v[0]) ** 2, axis=1))

@@ -10,7 +10,7 @@ from .reference import ReferenceElement
 
 
 def rest_geometry(
-    reference: ReferenceElement, rest: Float[Array, "k d"], rule: str = "stiffness"
+    reference: ReferenceElement, rest: Float[Array, "k d"], rule: int | str = "stiffness"
 ) -> tuple[Float[Array, "q k d"], Float[Array, " q"]]:
     """`(dN/dX, w det(dX/dxi))` at the points of a quadrature rule: rest gradients [1/m] and volumes."""
     points, weights = reference.quadrature(rule)

@@ -1,25 +1,16 @@
 """Meshes from files and to files, through meshio (VTK, Gmsh, XDMF, ...)."""
 
 import os
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from io import StringIO
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .._runtime.argument_checks import check_instance, check_path, numeric_array
 from .._runtime.atomic_files import replacing
-from .ending_files import ending
 from .mesh import Mesh
+from .meshio_files import MESHIO_KINDS, MESHIO_NAMES, content_of, import_meshio, one_error
 from .reference import reference_element
-
-_MESHIO_KINDS = {"line": "edge", "triangle": "triangle", "quad": "quad", "tetra": "tetrahedron"}
-_MESHIO_KINDS |= {"wedge": "prism", "hexahedron": "hexahedron"}
-_MESHIO_KINDS |= {"line3": "edge3", "tetra10": "tetrahedron10"}
-_MESHIO_KINDS |= {name: name for name in ("triangle6", "quad8", "quad9", "hexahedron20", "hexahedron27")}
-_MESHIO_NAMES = {kind: name for name, kind in _MESHIO_KINDS.items()}
 
 
 def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: int | None = None) -> Mesh:
@@ -40,24 +31,17 @@ def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: in
         again = jm.mesh.read_mesh("cube.vtk")
         assert again.kind == "tetrahedron" and jnp.allclose(again.points, mesh.points)
     """
-    meshio = _meshio()
+    import_meshio()
     check_path("read_mesh", path)
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"read_mesh: there is no file '{os.fspath(path)}'.")
     if not (dimension is None or (type(dimension) is int and dimension in (2, 3))):
         raise ValueError(f"read_mesh: dimension must be 2, 3 or None, got {dimension!r:.80}.")
     if kind is not None:
         reference_element(kind)
-    with _one_error(f"read_mesh: path '{os.fspath(path)}' cannot be read"):
-        with ending(meshio._files, meshio.tetgen._tetgen):
-            content = meshio.read(path)
-        blocks = [(block.type, np.asarray(block.data)) for block in content.cells]
-        # Binary VTK is big-endian, which JAX refuses.
-        points = content.points.astype(content.points.dtype.newbyteorder("="))
+    points, blocks, _ = content_of("read_mesh", path)
     kind = _chosen_kind({name for name, data in blocks if len(data)}, kind, os.fspath(path))
-    with _one_error(f"read_mesh: path '{os.fspath(path)}' holds no mesh"):
-        cells = np.vstack([data for name, data in blocks if name == _MESHIO_NAMES[kind]])
-        return Mesh(_in_dimension(points, kind, dimension), cells.astype(np.int64), kind)
+    with one_error(f"read_mesh: path '{os.fspath(path)}' holds no mesh"):
+        cells = np.vstack([data for name, data in blocks if name == MESHIO_NAMES[kind]])
+        return Mesh(in_dimension(points, kind, dimension), cells.astype(np.int64), kind)
 
 
 def write_mesh(
@@ -80,7 +64,7 @@ def write_mesh(
         jm.mesh.write_mesh("cube.vtu", mesh, cell_data={"young": np.full(6, 1e6)})
         assert jm.mesh.read_mesh("cube.vtu").cells.shape == (6, 4)
     """
-    meshio = _meshio()
+    meshio = import_meshio()
     check_path("write_mesh", path)
     check_instance("write_mesh", "mesh", mesh, Mesh)
     points = _in_space(np.asarray(mesh.points))
@@ -88,57 +72,32 @@ def write_mesh(
     on_cells = _checked_data("cell_data", cell_data, len(mesh.cells), "cells")
     content = meshio.Mesh(
         points,
-        [(_MESHIO_NAMES[mesh.kind], np.asarray(mesh.cells))],
+        [(MESHIO_NAMES[mesh.kind], np.asarray(mesh.cells))],
         point_data=on_points,
         cell_data={name: [values] for name, values in on_cells.items()},
     )
     # Left to itself, meshio takes .msh for a file of Ansys.
     file_format = "gmsh" if os.fspath(path).lower().endswith(".msh") else None
     failed = f"write_mesh: path '{os.fspath(path)}' cannot be written"
-    with replacing(path) as whole, _one_error(failed):
+    with replacing(path) as whole, one_error(failed):
         content.write(whole, file_format=file_format)
 
 
-@contextmanager
-def _one_error(failed: str) -> Iterator[None]:
-    """A `ValueError` for whatever a reader or writer finds wrong: each format raises errors of its own, some print the
-    reason and leave the interpreter, and some run out of memory for numbers that a damaged file announces.
-    """
-    said = StringIO()
-    try:
-        with redirect_stdout(said), redirect_stderr(said), warnings.catch_warnings():
-            warnings.filterwarnings("error", message="string or file could not be read")  # numbers cut short
-            yield
-    except PermissionError:
-        raise
-    except (Exception, SystemExit) as error:
-        reason = " ".join(said.getvalue().split()) or f"{type(error).__name__}: {error}"
-        raise ValueError(f"{failed}: {reason:.500}") from error
-
-
-def _meshio() -> Any:
-    try:
-        import meshio
-    except ImportError as error:
-        raise ImportError('Mesh files need meshio: pip install "jaxmech[mesh]"') from error
-    return meshio
-
-
 def _chosen_kind(names: set[str], kind: str | None, path: str) -> str:
-    found = sorted(_MESHIO_KINDS[name] for name in names if name in _MESHIO_KINDS)
+    found = sorted(MESHIO_KINDS[name] for name in names if name in MESHIO_KINDS)
     top = max((reference_element(k).dimension for k in found), default=0)
     highest = [k for k in found if reference_element(k).dimension == top]
     if kind in found or (kind is None and len(highest) == 1):
         return kind or highest[0]
-    present = sorted({_MESHIO_KINDS.get(name, name) for name in names})
+    present = sorted({MESHIO_KINDS.get(name, name) for name in names})
     if kind is not None:
         raise ValueError(f"read_mesh: '{path}' holds no cell of kind '{kind}', it holds {present}.")
     if not found:
-        raise ValueError(f"read_mesh: '{path}' holds {present}, expected one of {list(_MESHIO_NAMES)}.")
+        raise ValueError(f"read_mesh: '{path}' holds {present}, expected one of {list(MESHIO_NAMES)}.")
     raise ValueError(f"read_mesh: '{path}' holds {present}: pass kind= one of {highest}.")
 
 
-def _in_dimension(points: np.ndarray, kind: str, dimension: int | None) -> np.ndarray:
+def in_dimension(points: np.ndarray, kind: str, dimension: int | None) -> np.ndarray:
     if points.shape[1] == 2:
         return _in_space(points) if dimension == 3 else points
     flat = bool((points[:, 2] == points[0, 2]).all())

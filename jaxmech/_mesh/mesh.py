@@ -19,7 +19,7 @@ def _is_traced(array: Any) -> bool:
     return isinstance(array, Tracer)
 
 
-def _as_points(points: Any) -> Array:
+def as_points(points: Any) -> Array:
     array = numeric_array("Mesh", "points", points)
     if jnp.issubdtype(array.dtype, jnp.integer):
         return as_data(array, jnp.result_type(float))
@@ -34,10 +34,10 @@ def _as_cells(cells: Any) -> Array:
 class Mesh(eqx.Module):
     """Points `(n, d)` [m], `d` 2 or 3, and cells `(e, k)`: the point numbers of each cell, in VTK order.
 
-    `kind` is 'edge', 'triangle', 'quad', 'tetrahedron', 'prism', 'hexahedron', or one of quadratic cells: 'edge3',
-    'triangle6', 'quad8', 'quad9', 'tetrahedron10', 'hexahedron20', 'hexahedron27'; it may have fewer dimensions
-    than the points (a sheet or a rope in space). Points are a differentiable leaf whose dtype is kept; `kind` is
-    static.
+    `kind` is 'edge', 'triangle', 'quad', 'tetrahedron', 'pyramid', 'prism', 'hexahedron', or one of quadratic cells:
+    'edge3', 'triangle6', 'quad8', 'quad9', 'tetrahedron10', 'pyramid13', 'prism15', 'hexahedron20', 'hexahedron27'; it
+    may have fewer dimensions than the points (a sheet or a rope in space). Points are a differentiable leaf whose dtype is
+    kept; `kind` is static.
 
     Raises `ValueError` for an unknown kind, another shape, a node that is not a point, a coordinate that is
     not finite; `TypeError` for points that are not real or cells that are not whole numbers.
@@ -51,7 +51,7 @@ class Mesh(eqx.Module):
         assert square.nodes_where(lambda x: x[:, 0] == 0.0).tolist() == [0, 3]
     """
 
-    points: Float[Array, "n d"] = eqx.field(converter=_as_points)
+    points: Float[Array, "n d"] = eqx.field(converter=as_points)
     cells: Int[Array, "e k"] = eqx.field(converter=_as_cells)
     kind: str = eqx.field(static=True)
 
@@ -99,7 +99,8 @@ class Mesh(eqx.Module):
         """The faces that belong to one cell only, outward, as a mesh on the same points (so node numbers keep
         their meaning). `boundary_faces` also tells which cells own them.
 
-        Raises `ValueError` for edges and prisms, and for a mesh without boundary (a closed surface).
+        Raises `ValueError` for edges, for prisms and pyramids, whose faces are of two kinds (see `MixedMesh.boundary`), and
+        for a mesh without boundary (a closed surface).
         """
         faces, _ = boundary_faces(self)
         if not len(faces):
@@ -164,7 +165,7 @@ def boundary_faces(mesh: Mesh) -> tuple[Int[np.ndarray, "f m"], Int[np.ndarray, 
     """The faces that belong to exactly one cell, outward, and the cell that owns each of them. Host only.
 
     Faces come in the order of their cells. Both arrays are empty for a closed surface. Raises `ValueError`
-    for edges, which have no faces, and for prisms, whose faces are of two kinds.
+    for edges, which have no faces, and for prisms and pyramids, whose faces are of two kinds.
     `faces` `(f, m)` and `owners` `(f,)`: numbers, without units.
 
     Example:

@@ -13,6 +13,8 @@ _QUADRATIC = {
     "triangle": ("triangle6",),
     "quad": ("quad8", "quad9"),
     "tetrahedron": ("tetrahedron10",),
+    "pyramid": ("pyramid13",),
+    "prism": ("prism15",),
     "hexahedron": ("hexahedron20", "hexahedron27"),
 }
 

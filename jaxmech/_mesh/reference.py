@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, combinations, product
-from math import factorial, prod
+from math import prod
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,11 +12,14 @@ import numpy as np
 
 from .._runtime.argument_checks import real_array
 from .._runtime.array_types import Float
+from .quadrature import pyramid_rule, rule_of_product
 
-# Of simplices, of products of lines, of prisms; and by order.
-_NAMED_DEGREES = {1: {"stiffness": (0, 3, 2), "mass": (2, 3, 2)}, 2: {"stiffness": (2, 5, 4), "mass": (4, 5, 4)}}
+# By order; of simplices, of products of lines, of prisms (of the triangle, and along the line), of pyramids.
+_NAMED_DEGREES = {
+    1: {"stiffness": (0, 3, 2, 2), "mass": (2, 3, 2, 2)},
+    2: {"stiffness": (2, 5, (2, 4), 4), "mass": (4, 5, 4, 4)},
+}
 _HIGHEST_DEGREE = 100
-_SIMPLEX_RULES = {2: 1 / 6, 3: (5 - 5**0.5) / 20}
 
 
 @dataclass(frozen=True)
@@ -24,15 +27,17 @@ class ReferenceElement:
     """A Lagrange cell in its own coordinates `xi`, nodes in VTK order: corners first, then those in the middle.
 
     A cell is a product: `factors` are the dimensions of lines `[-1, 1]` (1) and of simplices
-    `{xi >= 0, sum(xi) <= 1}` (2, 3), so that a prism is `(2, 1)`, a triangle times a line. Hashable: it may be a
-    static field. Faces are the local numbers of the cells one dimension below, outward for a positively oriented
-    cell (in the plane, the cell is on the left of its edges); `face_kind` is `None` where there are none, or of
-    several kinds. `powers`: the exponents of the monomials in `xi` that span the shape functions, as many as nodes;
-    none for linear cells, whose shape functions are products of affine ones. A row of a table, not a class, is what a
-    further cell takes.
+    `{xi >= 0, sum(xi) <= 1}` (2, 3), so that a prism is `(2, 1)`, a triangle times a line. A pyramid is three lines,
+    `pinched`: `[-1, 1]^2` at `xi_3 = 0`, and a point at 1. Hashable: it may be a static field. Faces are the local numbers
+    of the cells one dimension below, outward for a positively oriented cell (in the plane, the cell is on the left of its
+    edges); `face_kind` is `None` where there are none, or of several kinds. `powers`: the exponents of the monomials in `xi`
+    that span the shape functions, as many as nodes; none for cells whose shape functions are products of affine ones. Of
+    pyramids they are exponents of `xi_1, xi_2, 1 - xi_3`, and the last may be -1: their shape functions are rational. A row
+    of a table, not a class, is what a further cell takes.
     `xi` and shapes are pure numbers. `shape`, `shape_gradients` and `quadrature` raise `ValueError` for places of another
     dimension and unknown rules; `reference_element` for unknown kinds.
-    Source: O. C. Zienkiewicz, R. L. Taylor, *The Finite Element Method*, vol. 1, 5th ed., 2000, ch. 8.
+    Source: O. C. Zienkiewicz, R. L. Taylor, *The Finite Element Method*, vol. 1, 5th ed., 2000, ch. 8;
+    G. Bedrosian, Int. J. Numer. Meth. Eng. 35 (1992) 95, doi:10.1002/nme.1620350106 (pyramids).
 
     Example:
 
@@ -47,11 +52,12 @@ class ReferenceElement:
     faces: tuple[tuple[int, ...], ...] = ()
     face_kind: str | None = None
     powers: tuple[tuple[int, ...], ...] = ()
+    pinched: bool = False
 
     @property
     def order(self) -> int:
         """1 of linear cells, 2 of quadratic ones: those with nodes in the middle of their edges."""
-        return 2 if self.powers else 1
+        return 1 if len(self.corners) == self.nodes else 2
 
     @property
     def dimension(self) -> int:
@@ -71,9 +77,7 @@ class ReferenceElement:
     @property
     def corners(self) -> tuple[int, ...]:
         """Local numbers of the nodes that are not in the middle of others."""
-        places = np.asarray(self.vertices, float)
-        middle = {tuple(p) for a, b in combinations(places, 2) for p in [(a + b) / 2]}
-        return tuple(k for k, place in enumerate(places) if tuple(place) not in middle)
+        return _corners(self)
 
     @property
     def factor_axes(self) -> tuple[slice, ...]:
@@ -104,13 +108,13 @@ class ReferenceElement:
         """
         xi = self._places(xi)
         if self.powers:
-            return _monomials(xi, self.powers) @ _coefficients(self)
+            return _monomials(xi, self) @ _coefficients(self)
         return prod(values + xi[..., axes] @ slopes.T for axes, values, slopes in _factor_shapes(self))
 
     def shape_gradients(self, xi: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "... k d"]:
         """Derivatives of the `k` shape functions with respect to `xi`."""
         if self.powers:
-            return np.swapaxes(_monomial_slopes(np.asarray(self._places(xi)), self.powers) @ _coefficients(self), -1, -2)
+            return np.swapaxes(_monomial_slopes(np.asarray(self._places(xi)), self) @ _coefficients(self), -1, -2)
         xi, pieces, columns = np.asarray(self._places(xi)), _factor_shapes(self), []
         shapes = [values + xi[..., axes] @ slopes.T for axes, values, slopes in pieces]
         for chosen, (_, _, slopes) in enumerate(pieces):  # the product rule
@@ -128,22 +132,39 @@ class ReferenceElement:
     def quadrature(self, degree: int | str) -> tuple[Float[np.ndarray, "q d"], Float[np.ndarray, " q"]]:
         """Points and positive weights, exact for polynomials of `degree`.
 
-        The degree is the total one in simplices, and that in each variable along lines. 'stiffness' is 1 point
-        for linear simplices, 2 per axis for products of lines, and 3 times 2 for prisms; of quadratic cells 3 points for
-        triangles, 4 for tetrahedra, 3 per axis for products of lines. 'mass' integrates products of two shape functions
-        exactly (for affine simplices and prisms, and parallelepipeds). Raises `ValueError` for any other name, and for a
-        negative degree.
+        The degree is the total one in simplices and pyramids, and that in each variable along lines. 'stiffness' is 1 point
+        for linear simplices, 2 per axis for products of lines and for pyramids, and 3 times 2 for prisms; of quadratic cells
+        3 points for triangles, 4 for tetrahedra, 3 per axis for products of lines and for pyramids, 3 times 3 for prisms.
+        'mass' integrates products of two shape functions exactly (for affine simplices, prisms and pyramids, and
+        parallelepipeds). Raises `ValueError` for any other name, and for a negative degree.
         """
         names = _NAMED_DEGREES[self.order]
         if isinstance(degree, str) and degree in names:
-            family = 0 if self.is_simplex else 1 if set(self.factors) == {1} else 2
-            degree = names[degree][family]
+            lines = set(self.factors) == {1}
+            family = 0 if self.is_simplex else 3 if self.pinched else 1 if lines else 2
+            named = names[degree][family]
+            return _quadrature(self, named if isinstance(named, tuple) else (named,) * len(self.factors))
         if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or not 0 <= degree <= _HIGHEST_DEGREE:
             raise ValueError(
                 f"ReferenceElement: degree {degree!r:.80} of quadrature is neither a degree (0, 1, ... {_HIGHEST_DEGREE}) "
                 f"nor one of {sorted(names)}."
             )
-        return _quadrature(self, int(degree))
+        return _quadrature(self, (int(degree),) * len(self.factors))
+
+
+@cache
+def _corners(element: ReferenceElement) -> tuple[int, ...]:
+    places = np.asarray(element.vertices, float)
+    middle = {tuple(p) for a, b in combinations(places, 2) for p in [(a + b) / 2]}
+    return tuple(k for k, place in enumerate(places) if tuple(place) not in middle)
+
+
+@cache
+def _quadrature(element: ReferenceElement, degrees: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    points, weights = pyramid_rule(degrees[0]) if element.pinched else rule_of_product(element.factors, degrees)
+    for array in (points, weights):
+        array.flags.writeable = False  # shared by every caller
+    return points, weights
 
 
 @cache
@@ -162,88 +183,60 @@ def _factor_shapes(element: ReferenceElement) -> list[tuple[slice, np.ndarray, n
     return pieces
 
 
-def _monomials(xi: Any, powers: tuple[tuple[int, ...], ...]) -> Any:
+def _monomials(xi: Any, element: ReferenceElement) -> Any:
     """`xi_1^p_1 xi_2^p_2 ...` of every row of powers, `(..., m)`, NumPy or JAX as `xi` is."""
-    return _powers(xi, powers, lambda x: (x * 0 + 1, x, x * x))
+    return _powers(xi, element, [_plain] * element.dimension)
 
 
-def _monomial_slopes(xi: np.ndarray, powers: tuple[tuple[int, ...], ...]) -> np.ndarray:
+def _monomial_slopes(xi: np.ndarray, element: ReferenceElement) -> np.ndarray:
     """The derivatives of the monomials by each coordinate, `(..., d, m)`."""
-    plain, slopes = (lambda x: (x * 0 + 1, x, x * x)), (lambda x: (x * 0, x * 0 + 1, 2 * x))
-    rows = []
-    for axis in range(xi.shape[-1]):
-        kinds = [slopes if a == axis else plain for a in range(xi.shape[-1])]
-        rows.append(_powers(xi, powers, *kinds))
+    axes = range(element.dimension)
+    rows = [_powers(xi, element, [_slopes if a == axis else _plain for a in axes]) for axis in axes]
+    if element.pinched:  # of 1 - xi_3 they are
+        rows[-1] = -rows[-1]
     return np.stack(rows, axis=-2)
 
 
-def _powers(xi: Any, powers: tuple[tuple[int, ...], ...], *kinds: Callable[[Any], tuple[Any, ...]]) -> Any:
-    """Products over the coordinates of what `kinds` (one for all, or one each) make of them, by exponent."""
-    axes = range(xi.shape[-1])
-    tables = [(kinds[a] if len(kinds) > 1 else kinds[0])(xi[..., a, None]) for a in axes]
+def _plain(x: Any) -> tuple[Any, ...]:
+    """`x^0, x^1, x^2, x^-1`, and 0 for the last where `x` is: at its apex, what a pyramid multiplies it with is nil."""
+    return x * 0 + 1, x, x * x, _inverse(x)
+
+
+def _slopes(x: Any) -> tuple[Any, ...]:
+    return x * 0, x * 0 + 1, 2 * x, -(_inverse(x) ** 2)
+
+
+def _inverse(x: Any) -> Any:
+    module = np if isinstance(x, np.ndarray) else jnp
+    return module.where(x == 0, 0, 1 / module.where(x == 0, 1, x))
+
+
+def _powers(xi: Any, element: ReferenceElement, kinds: list[Callable[[Any], tuple[Any, ...]]]) -> Any:
+    """Products over the coordinates of what `kinds` (one each) make of them, by exponent."""
+    axes, columns = range(element.dimension), [xi[..., a, None] for a in range(element.dimension)]
+    if element.pinched:
+        columns[-1] = 1 - columns[-1]
+    tables = [kinds[a](columns[a]) for a in axes]
     module = np if isinstance(xi, np.ndarray) else jnp
-    return module.concatenate([prod(tables[a][p[a]] for a in axes) for p in powers], axis=-1)
+    return module.concatenate([prod(tables[a][p[a]] for a in axes) for p in element.powers], axis=-1)
 
 
 @cache
 def _coefficients(element: ReferenceElement) -> np.ndarray:
     """The shape functions in monomials, a column for each: the inverse of the monomials at the nodes."""
-    found = np.linalg.inv(_monomials(np.asarray(element.vertices, float), element.powers))
+    found = np.linalg.inv(_monomials(np.asarray(element.vertices, float), element))
     return np.where(np.abs(found) < 1e-12, 0.0, found)
-
-
-@cache
-def _quadrature(element: ReferenceElement, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    points, weights = np.zeros((1, 0)), np.ones(1)
-    for dimension in element.factors:
-        more, their = _line_rule(degree) if dimension == 1 else _simplex_rule(dimension, degree)
-        points = np.hstack([np.repeat(points, len(more), axis=0), np.tile(more, (len(points), 1))])
-        weights = np.outer(weights, their).ravel()
-    for array in (points, weights):
-        array.flags.writeable = False  # shared by every caller
-    return points, weights
-
-
-def _gauss(count: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and weights in (-1, 1) for the weight function `(1 - x)^axis`."""
-    from scipy.special import roots_jacobi  # many a scene has no use for it, and it takes long to import
-
-    return roots_jacobi(count, axis, 0)
-
-
-def _line_rule(degree: int) -> tuple[np.ndarray, np.ndarray]:
-    points, weights = _gauss(degree // 2 + 1, 0)
-    return points[:, None], weights
-
-
-def _simplex_rule(dimension: int, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    nodes, volume = dimension + 1, 1 / factorial(dimension)
-    if degree <= 1:
-        return np.full((1, dimension), 1 / nodes), np.array([volume])
-    if degree == 2:
-        # One point per node, pulled towards it: the classical symmetric rules (Hammer & Stroud, 1956).
-        a = _SIMPLEX_RULES[dimension]
-        barycentric = a + (1 - nodes * a) * np.eye(nodes)
-        return barycentric[:, 1:], np.full(nodes, volume / nodes)
-    return _collapsed_rule(dimension, degree)
-
-
-def _collapsed_rule(dimension: int, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss points of the simplex, as a cube pinched axis after axis (Stroud, 1971)."""
-    axes = [_gauss(degree // 2 + 1, axis) for axis in range(dimension)]
-    points = np.stack(np.meshgrid(*[x for x, _ in axes], indexing="ij"), -1).reshape(-1, dimension)
-    weights = np.stack(np.meshgrid(*[w for _, w in axes], indexing="ij"), -1).reshape(-1, dimension)
-    unit = (points + 1) / 2
-    room = np.cumprod((1 - unit)[:, ::-1], axis=1)[:, ::-1]  # what the later axes leave to each axis
-    room = np.hstack([room[:, 1:], np.ones((len(unit), 1))])
-    return unit * room, (weights / 2.0 ** (1 + np.arange(dimension))).prod(-1)
 
 
 _CUBE = ((-1, -1, -1), (1, -1, -1), (1, 1, -1), (-1, 1, -1), (-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1))
 _CUBE_FACES = ((0, 3, 2, 1), (4, 5, 6, 7), (0, 1, 5, 4), (1, 2, 6, 5), (2, 3, 7, 6), (3, 0, 4, 7))
 _WEDGE = ((0, 0, -1), (1, 0, -1), (0, 1, -1), (0, 0, 1), (1, 0, 1), (0, 1, 1))
 _WEDGE_FACES = ((0, 2, 1), (3, 4, 5), (0, 1, 4, 3), (1, 2, 5, 4), (2, 0, 3, 5))
+_PYRAMID = ((-1, -1, 0), (1, -1, 0), (1, 1, 0), (-1, 1, 0), (0, 0, 1))
+_PYRAMID_FACES = ((0, 3, 2, 1), (0, 1, 4), (1, 2, 4), (2, 3, 4), (3, 0, 4))
+_RATIONAL = ((1, 1, -1), (2, 1, -1), (1, 2, -1))
 _TETRAHEDRON = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
+_AFFINE = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
 _ELEMENTS = {
     element.kind: element
     for element in (
@@ -251,6 +244,7 @@ _ELEMENTS = {
         ReferenceElement("triangle", (2,), ((0, 0), (1, 0), (0, 1)), ((0, 1), (1, 2), (2, 0)), "edge"),
         ReferenceElement("quad", (1, 1), ((-1, -1), (1, -1), (1, 1), (-1, 1)), ((0, 1), (1, 2), (2, 3), (3, 0)), "edge"),
         ReferenceElement("tetrahedron", (3,), _TETRAHEDRON, ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1)), "triangle"),
+        ReferenceElement("pyramid", (1,) * 3, _PYRAMID, _PYRAMID_FACES, None, (*_AFFINE, _RATIONAL[0]), True),
         ReferenceElement("prism", (2, 1), _WEDGE, _WEDGE_FACES),
         ReferenceElement("hexahedron", (1, 1, 1), _CUBE, _CUBE_FACES, "quad"),
     )
@@ -262,7 +256,8 @@ def _quadratic(
 ) -> ReferenceElement:
     """A linear cell with nodes in the middle of its edges (pairs of corners, in VTK's order) and of sets of corners.
 
-    `degree`: which monomials, 'total' 2, 'each' variable 2, or 'superlinear' 2, where a first power counts nothing.
+    `degree`: which monomials, 'total' 2, 'each' variable 2, 'superlinear' 2, where a first power counts nothing, 'prism', or
+    'rational' ones besides.
     """
     base = _ELEMENTS[linear]
     pairs = tuple((int(edge[0]), int(edge[1])) for edge in edges.split())
@@ -276,11 +271,19 @@ def _quadratic(
         ring = list(dict.fromkeys(ring))  # an edge is a ring of one
         own = [*ring, frozenset(face)] if len(ring) > 1 else ring
         faces.append((*face, *(number[group] for group in own if group in number)))
-    return ReferenceElement(kind, base.factors, tuple(places), tuple(faces), face_kind, _powers_of(base.dimension, degree))
+    powers = _powers_of(base.dimension, degree)
+    return ReferenceElement(kind, base.factors, tuple(places), tuple(faces), face_kind, powers, base.pinched)
 
 
 def _powers_of(dimension: int, degree: str) -> tuple[tuple[int, ...], ...]:
-    counted = {"total": sum, "each": max, "superlinear": lambda p: sum(a for a in p if a > 1)}[degree]
+    if degree == "rational":
+        return (*_powers_of(dimension, "total"), *_RATIONAL)
+    counted = {
+        "total": sum,
+        "each": max,
+        "superlinear": lambda p: sum(a for a in p if a > 1),
+        "prism": lambda p: max(p[0] + p[1], p[2]) + (p[0] + p[1] == p[2] == 2),  # quadratic across times linear along, or so
+    }[degree]
     return tuple(p for p in product(range(3), repeat=dimension) if counted(p) <= 2)
 
 
@@ -292,6 +295,8 @@ for _element in (
     _quadratic("quad8", "quad", "01 12 23 30", (), "superlinear", "edge3"),
     _quadratic("quad9", "quad", "01 12 23 30", ((0, 1, 2, 3),), "each", "edge3"),
     _quadratic("tetrahedron10", "tetrahedron", "01 12 20 03 13 23", (), "total", "triangle6"),
+    _quadratic("pyramid13", "pyramid", "01 12 23 30 04 14 24 34", (), "rational", None),
+    _quadratic("prism15", "prism", "01 12 20 34 45 53 03 14 25", (), "prism", None),
     _quadratic("hexahedron20", "hexahedron", _CUBE_EDGES, (), "superlinear", "quad8"),
     _quadratic("hexahedron27", "hexahedron", _CUBE_EDGES, (*_CUBE_SIDES, tuple(range(8))), "each", "quad9"),
 ):

@@ -9,11 +9,14 @@ from .._runtime.array_types import Array, Float
 from .reference import ReferenceElement
 
 
-def area_vectors(reference: ReferenceElement, x: Float[Array, "k c"]) -> tuple[Float[Array, "q k"], Float[Array, "q c"]]:
+def area_vectors(
+    reference: ReferenceElement, x: Float[Array, "k c"], *, axisymmetric: bool = False
+) -> tuple[Float[Array, "q k"], Float[Array, "q c"]]:
     """Shape functions, and the outward normal times area (or length), at the quadrature points of one face: a triangle or a
-    quad in space, or an edge in the plane.
+    quad in space, or an edge in the plane; of the ring that it is, where coordinates are `(r, z)`.
     """
     shapes, weights, tangents = _at_points(reference, x)
+    weights = weights * _around(shapes, x, axisymmetric)
     if reference.dimension == 1:
         # A boundary runs counter-clockwise round its body, so that outward is to the right.
         normals = jnp.stack([tangents[:, 0, 1], -tangents[:, 0, 0]], axis=1)
@@ -22,11 +25,14 @@ def area_vectors(reference: ReferenceElement, x: Float[Array, "k c"]) -> tuple[F
     return shapes, weights[:, None] * normals
 
 
-def rest_measures(reference: ReferenceElement, X: Float[Array, "k c"]) -> tuple[Float[Array, "q k"], Float[Array, " q"]]:
+def rest_measures(
+    reference: ReferenceElement, X: Float[Array, "k c"], *, axisymmetric: bool = False
+) -> tuple[Float[Array, "q k"], Float[Array, " q"]]:
     """Shape functions and lengths, areas or volumes at the quadrature points of one cell, in a space of its dimension or
-    more; positive whichever way round its nodes are numbered.
+    more; positive whichever way round its nodes are numbered. Of the ring that it is, where coordinates are `(r, z)`.
     """
     shapes, weights, tangents = _at_points(reference, X)
+    weights = weights * _around(shapes, X, axisymmetric)
 
     def measure(t: Float[Array, "a c"]) -> Array:
         if t.shape[0] == t.shape[1]:
@@ -34,6 +40,11 @@ def rest_measures(reference: ReferenceElement, X: Float[Array, "k c"]) -> tuple[
         return safe_length(t[0] if t.shape[0] == 1 else jnp.cross(t[0], t[1]))
 
     return shapes, weights * jax.vmap(measure)(tangents)
+
+
+def _around(shapes: Float[Array, "q k"], x: Float[Array, "k c"], axisymmetric: bool) -> Array | float:
+    """`2 pi r` of the points."""
+    return 2 * jnp.pi * (shapes @ x[:, 0]) if axisymmetric else 1.0
 
 
 def _at_points(reference: ReferenceElement, x: Array) -> tuple[Array, Array, Float[Array, "q a c"]]:

@@ -53,10 +53,12 @@ class State(eqx.Module):
 class System(eqx.Module):
     """The scene: one frozen pytree of named components; every physical number in it is a differentiable leaf.
 
-    `dofs`: every state, mapped ones included. `gravity` [m/s^2]: the acceleration that every mass feels through its
-    translations, in states of the same dimension. `rayleigh`: for a force field, the coefficient [s] of its
-    stiffness-proportional damping `c K v`; for a mass, the coefficient [1/s] of `c M v`. A constraint with multipliers has
-    them in a state of its own name, which need not be among `dofs`, unless it names another.
+    `dofs`: every state, mapped ones included. A dictionary of force fields, masses or constraints in place of one, as
+    `MixedMesh.each` makes of a mesh of several kinds of cells, is each of them: those of "solid" are "solid.triangle",
+    "solid.quad" and so on, and `rayleigh` may name all as "solid". `gravity` [m/s^2]: the acceleration that every mass
+    feels through its translations, in states of the same dimension. `rayleigh`: for a force field, the coefficient [s] of
+    its stiffness-proportional damping `c K v`; for a mass, the coefficient [1/s] of `c M v`. A constraint with multipliers
+    has them in a state of its own name, which need not be among `dofs`, unless it names another.
 
     Raises `ValueError` or `TypeError` that names the component: an unknown state, a cycle of mappings, a state mapped
     twice, a constraint on a mapped state, a Rayleigh coefficient of nothing, gravity that no mass feels.
@@ -85,20 +87,21 @@ class System(eqx.Module):
         self,
         dofs: Mapping[str, AbstractDof],
         *,
-        forces: Mapping[str, AbstractForceField] | None = None,
-        masses: Mapping[str, AbstractMass] | None = None,
+        forces: Mapping[str, AbstractForceField | Mapping[str, AbstractForceField]] | None = None,
+        masses: Mapping[str, AbstractMass | Mapping[str, AbstractMass]] | None = None,
         mappings: Mapping[str, AbstractMapping] | None = None,
-        constraints: Mapping[str, Constraint] | None = None,
+        constraints: Mapping[str, Constraint | Mapping[str, Constraint]] | None = None,
         rayleigh: Mapping[str, Any] | None = None,
         gravity: Any = None,
     ):
         # JAX sorts the keys of a dictionary when it flattens one: sorted from the start, no order can change later.
         self.dofs = _sorted("dofs", dofs)
-        self.forces = _sorted("forces", forces)
-        self.masses = _sorted("masses", masses)
+        self.forces = _flat("forces", forces)
+        self.masses = _flat("masses", masses)
         self.mappings = _sorted("mappings", mappings)
-        self.constraints = _sorted("constraints", constraints)
-        self.rayleigh = {name: as_array(c) for name, c in _sorted("rayleigh", rayleigh).items()}
+        self.constraints = _flat("constraints", constraints)
+        damped = _each_of_several("rayleigh", rayleigh, forces, masses)
+        self.rayleigh = {name: as_array(c) for name, c in damped.items()}
         self.gravity = None if gravity is None else as_array(gravity)
         held = unnamed(self.constraints)
         check_unnamed(self, held)
@@ -124,8 +127,9 @@ class System(eqx.Module):
 
     @property
     def multiplier_states(self) -> tuple[str, ...]:
-        """The states of multipliers, sorted."""
-        return tuple(sorted({s.state for s in self.multiplier_stencils.values()}))
+        """The states of multipliers, of constraints and of force fields that have some, sorted."""
+        of_fields = {state for field in self.forces.values() for state in field.multiplier_states}
+        return tuple(sorted(of_fields | {s.state for s in self.multiplier_stencils.values()}))
 
     @property
     def force_fields(self) -> dict[str, AbstractForceField]:
@@ -179,3 +183,21 @@ def _sorted(what: str, items: Mapping[str, Any] | None) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in items):
         raise TypeError(f"System: the names of {what} must be strings, got {list(items)}.")
     return {name: items[name] for name in sorted(items)}
+
+
+def _flat(what: str, items: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The components by name, each of a dictionary of them as "name.key"."""
+    flat: dict[str, Any] = {}
+    for name, item in _sorted(what, items).items():
+        own = {f"{name}.{key}": member for key, member in item.items()} if isinstance(item, Mapping) else {name: item}
+        if twice := flat.keys() & own.keys():
+            raise ValueError(f"System: {what} has two components named '{min(twice)}'.")
+        flat |= own
+    return _sorted(what, flat)
+
+
+def _each_of_several(what: str, numbers: Mapping[str, Any] | None, *families: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The numbers by name, that of a dictionary of components for each of them."""
+    groups = {n: item for items in families for n, item in (items or {}).items() if isinstance(item, Mapping)}
+    shared = _sorted(what, numbers).items()
+    return _flat(what, {n: dict.fromkeys(groups[n], number) if n in groups else number for n, number in shared})

@@ -143,9 +143,11 @@ def info_of(pairs: Eigenpairs) -> ModesInfo:
 
 def check_pencil(who: str, system: System, linear_system: Any, count: Any, *, mass: bool) -> None:
     """Raise unless the linear system assembles what `who` needs, of a size that can be factored, and `count` fits it."""
-    if system.multiplier_constraints and not mass:
+    of_fields = set(system.multiplier_states) - {s.state for s in system.multiplier_stencils.values()}
+    if of_fields or (system.multiplier_constraints and not mass):
+        named = sorted(of_fields) or sorted(system.multiplier_constraints)
         raise ValueError(
-            f"{who} takes no constraints with multipliers yet, and the scene has {sorted(system.multiplier_constraints)}: "
+            f"{who} takes no constraints with multipliers yet, and the scene has {named}: "
             "stand stiff springs for them, or share nodes."
         )
     if not isinstance(linear_system, MatrixLinearSystem):

@@ -57,10 +57,9 @@ def _check_is_followed(who: str, system: System) -> None:
     if has_memory(system):
         remembering = sorted(name for name, field in system.forces.items() if remembers(field))
         raise ValueError(f"{who}: {remembering} remember what they went through; take static_solve, load step by load step.")
-    if system.multiplier_constraints:
-        raise ValueError(
-            f"{who} takes no constraints with multipliers yet, and the scene has {[*system.multiplier_constraints]}."
-        )
+    if system.multiplier_states:
+        named = [*system.multiplier_constraints] or [*system.multiplier_states]
+        raise ValueError(f"{who} takes no constraints with multipliers yet, and the scene has {named}.")
 
 
 def named_coordinate(who: str, system: System, state: State, named: Any) -> Coordinate:

@@ -172,10 +172,10 @@ def static_solve(
     most = _MOST_STEPS.get(str(method), 1) if max_steps is None else max_steps
     who = DERIVATIVE.format("static_solve") if raises else ""
     options = NewtonOptions(rtol, atol, most, load_steps, line_search, derivatives_of=who, method=method)
-    if method != "newton" and system.multiplier_constraints:
+    if method != "newton" and system.multiplier_states:
         raise ValueError(
-            f"static_solve: method '{method}' goes downhill, and {[*system.multiplier_constraints]} have multipliers, which "
-            "make an equilibrium a saddle; take method='newton'."
+            f"static_solve: method '{method}' goes downhill, and {[*system.multiplier_states]} are multipliers, which make "
+            "an equilibrium a saddle; take method='newton'."
         )
     if solver is not None:
         check_instance("static_solve", "solver", solver, lx.AbstractLinearSolver)

@@ -1,0 +1,306 @@
+"""Meshes of several kinds of cells: named groups, files of every format that has some, shapes, cuts, and checks."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+from jaxmech._mesh.reference import reference_element
+
+POINTS = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+GROUPS = {"left": {"edge": [0], "node": [0]}, "wedge": {"triangle": [0]}}
+
+
+def house():
+    return jm.mesh.MixedMesh(POINTS, {"quad": [[0, 1, 4, 3]], "triangle": [[1, 2, 4]], "edge": [[3, 0], [2, 4]]}, GROUPS)
+
+
+def test_groups_name_cells_and_nodes():
+    mesh = house()
+    assert mesh.dimension == 2 and mesh.dimensions == {"left": (0, 1), "wedge": (2,)}
+    assert [part.kind for part in mesh.parts()] == ["quad", "triangle"]
+    assert mesh.part("wedge").cells.tolist() == [[1, 2, 4]]
+    assert mesh.nodes("left").tolist() == [0, 3] and mesh.nodes("left", dimension=0).tolist() == [0]
+    assert mesh.part("left").kind == "edge"
+    (rim,) = mesh.boundary()
+    assert rim.kind == "edge" and sorted(map(sorted, rim.cells.tolist())) == [[0, 1], [0, 3], [1, 2], [2, 4], [3, 4]]
+    assert float(mesh.measure()) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"blocks": {}}, "blocks is empty"),
+        ({"blocks": {"heptagon": [[0, 1]]}}, "kind 'heptagon' is not one of"),
+        ({"groups": {"a": {"tetrahedron": [0]}}}, "group 'a' names cells of kind 'tetrahedron', but blocks has"),
+        ({"groups": {"a": {"edge": [2]}}}, "group 'a' names edge 2, but there are 2"),
+        ({"groups": {"a": {"node": [5]}}}, "group 'a' names node 5, but there are 5"),
+        ({"groups": {"a": [0]}}, r"groups\['a'\]"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, says):
+    given = {"points": POINTS, "blocks": house().blocks} | change
+    with pytest.raises((ValueError, TypeError), match=says):
+        jm.mesh.MixedMesh(**given)
+
+
+def test_names_that_are_not_there_are_refused():
+    mesh = house()
+    with pytest.raises(ValueError, match=r"name 'top' is that of no group, there is only \['left', 'wedge'\]"):
+        mesh.nodes("top")
+    with pytest.raises(ValueError, match=r"group 'left' has nothing of dimension 2, only of \[0, 1\]"):
+        mesh.parts("left", dimension=2)
+    with pytest.raises(ValueError, match=r"there are cells of kinds \['quad', 'triangle'\]"):
+        mesh.part()
+
+
+def test_components_of_each_kind_stand_under_one_name():
+    mesh, law = house(), jm.material.LinearElastic(1.0, 0.25)
+    solid = mesh.each(lambda part: jm.force.SolidFEM.from_mesh("p", part, law))
+    mass = mesh.each(lambda part: jm.mass.ConsistentMass.from_mesh("p", part, 2.0))
+    system = jm.System(
+        {"p": jm.Vec2()}, forces={"solid": solid}, masses={"mass": mass}, rayleigh={"solid": 0.1, "mass": 0.2}
+    )
+    assert list(system.forces) == ["solid.quad", "solid.triangle"] and list(system.masses) == ["mass.quad", "mass.triangle"]
+    assert {name: float(c) for name, c in system.rayleigh.items()} == {
+        "mass.quad": 0.2,
+        "mass.triangle": 0.2,
+        "solid.quad": 0.1,
+        "solid.triangle": 0.1,
+    }
+    with pytest.raises(ValueError, match="two components named 'solid.quad'"):
+        jm.System({"p": jm.Vec2()}, forces={"solid": solid, "solid.quad": solid["quad"]})
+
+
+GMSH_1 = """$NOD
+5
+1 0 0 0
+2 1 0 0
+3 2 0 0
+4 0 1 0
+7 1 1 0
+$ENDNOD
+$ELM
+3
+1 1 8 8 2 4 1
+2 3 5 5 4 1 2 7 4
+3 2 6 6 3 2 3 7
+$ENDELM
+"""
+GMSH_2 = """$MeshFormat
+2.2 0 8
+$EndMeshFormat
+$PhysicalNames
+2
+1 8 "left"
+2 6 "wedge"
+$EndPhysicalNames
+$Nodes
+5
+1 0 0 0
+2 1 0 0
+3 2 0 0
+4 0 1 0
+5 1 1 0
+$EndNodes
+$Elements
+3
+1 1 2 8 1 4 1
+2 3 2 5 1 1 2 5 4
+3 2 2 6 1 2 3 5
+$EndElements
+"""
+GMSH_4 = """$MeshFormat
+4.1 0 8
+$EndMeshFormat
+$PhysicalNames
+2
+1 8 "left"
+2 6 "wedge"
+$EndPhysicalNames
+$Entities
+0 1 2 0
+1 0 0 0 0 1 0 1 8 0
+1 0 0 0 1 1 0 0 0
+2 1 0 0 2 1 0 1 6 0
+$EndEntities
+$Nodes
+1 5 1 5
+2 1 0 5
+1
+2
+3
+4
+5
+0 0 0
+1 0 0
+2 0 0
+0 1 0
+1 1 0
+$EndNodes
+$Elements
+3 3 1 3
+1 1 1 1
+1 4 1
+2 1 3 1
+2 1 2 5 4
+2 2 2 1
+3 2 3 5
+$EndElements
+"""
+ABAQUS = """*NODE
+1, 0., 0., 0.
+2, 1., 0., 0.
+3, 2., 0., 0.
+4, 0., 1., 0.
+5, 1., 1., 0.
+*ELEMENT, TYPE=CPS4
+2, 1, 2, 5, 4
+*ELEMENT, TYPE=CPS3, ELSET=wedge
+3, 2, 3, 5
+*NSET, NSET=left
+1, 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "left", "wedge"),
+    [
+        (".msh", GMSH_1, "8", "6"),
+        (".msh", GMSH_2, "left", "wedge"),
+        (".msh", GMSH_4, "left", "wedge"),
+        (".inp", ABAQUS, "left", "wedge"),
+    ],
+)
+def test_named_groups_come_with_files(suffix, text, left, wedge, tmp_path):
+    pytest.importorskip("meshio")
+    path = tmp_path / f"house{suffix}"
+    path.write_text(text)
+    mesh = jm.mesh.read_mixed_mesh(path)
+    np.testing.assert_array_equal(mesh.points, POINTS)
+    assert {"quad", "triangle"} <= set(mesh.blocks)
+    assert mesh.nodes(left).tolist() == [0, 3] and mesh.part(wedge).cells.tolist() == [[1, 2, 4]]
+    jm.mesh.check_mesh(mesh)
+    for cut in range(0, len(text) - 3, 41):  # refused, or whole enough to read: never anything else
+        path.write_text(text[:cut])
+        try:
+            jm.mesh.read_mixed_mesh(path)
+        except ValueError as error:
+            assert str(path) in str(error)
+
+
+def test_values_of_cells_are_groups_where_a_format_has_no_names(tmp_path):
+    pytest.importorskip("meshio")
+    bar = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+    jm.mesh.write_mesh(tmp_path / "bar.vtu", bar, cell_data={"soft": np.array([0, 1]), "region": np.array([3, 7])})
+    mesh = jm.mesh.read_mixed_mesh(tmp_path / "bar.vtu")
+    assert list(mesh.groups) == ["region=3", "region=7", "soft"]
+    assert mesh.part("soft").cells.tolist() == bar.cells[1:].tolist()
+    for suffix in (".obj", ".stl"):
+        jm.mesh.write_mesh(tmp_path / f"skin{suffix}", jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0)).boundary())
+        assert float(jm.mesh.read_mixed_mesh(tmp_path / f"skin{suffix}").measure()) == pytest.approx(6.0)
+
+
+def test_meshes_are_checked():
+    cube = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
+    points, cells = np.asarray(cube.points), np.asarray(cube.cells)
+    jm.mesh.check_mesh(cube)
+    swapped = cells.copy()
+    swapped[2, :2] = swapped[2, 1::-1]
+    far = np.vstack([points, points + 5.0])
+    orphan = {"tetrahedron": cells, "triangle": [[8, 9, 10]]}
+    cases = {
+        "no cell uses node 8": jm.mesh.Mesh(np.vstack([points, points[:1]]), cells, "tetrahedron"),
+        "tetrahedron 2 is inverted or flat": jm.mesh.Mesh(points, swapped, "tetrahedron"),
+        "tetrahedron 0 names a node twice": jm.mesh.Mesh(points, [[0, 1, 1, 2]], "tetrahedron"),
+        "tetrahedron 0 is there twice": jm.mesh.Mesh(points, np.vstack([cells, cells[:1]]), "tetrahedron"),
+        "triangle 0 is an orphan": jm.mesh.MixedMesh(far, orphan),
+        "the cells fall into 2 bodies": jm.mesh.Mesh(far, np.vstack([cells, cells + 8]), "tetrahedron"),
+    }
+    for says, mesh in cases.items():
+        with pytest.raises(ValueError, match=says):
+            jm.mesh.check_mesh(mesh)
+    jm.mesh.check_mesh(cases["the cells fall into 2 bodies"], connected=False)
+
+
+@pytest.mark.slow
+def test_shapes_have_their_volumes():
+    """Of linear cells to second order, of quadratic ones to fourth: their middle nodes are on the circle."""
+    for shape, exact in (
+        (lambda n, k: jm.mesh.plate_with_hole(radius=1.0, size=4.0, cells=(n, n), kind=k), 16 - np.pi / 4),
+        (lambda n, k: jm.mesh.cylinder_mesh(radius=1.0, height=2.0, cells=(n, 1), kind=k), 2 * np.pi),
+        (
+            lambda n, k: jm.mesh.cylinder_mesh(radius=1.0, height=2.0, inner_radius=0.5, cells=(n, 1), kind=k),
+            1.5 * np.pi,
+        ),
+        (lambda n, k: jm.mesh.ball_mesh(radius=1.0, cells=n, kind=k), 4 / 3 * np.pi),
+    ):
+        base = "quad" if exact > 12 else "hexahedron"
+        for kind, order in ((base, 2), ("quad9" if base == "quad" else "hexahedron27", 4)):
+            coarse, fine = (shape(n, kind) for n in (4, 8))
+            jm.mesh.check_mesh(fine)
+            volumes = np.array([_volume(m) for m in (coarse, fine)])
+            assert np.log2(abs(volumes[0] - exact) / abs(volumes[1] - exact)) > order - 0.3
+
+
+def _volume(mesh):
+    """In NumPy: no program for each size."""
+    element = reference_element(mesh.kind)
+    places, weights = element.quadrature("stiffness")
+    J = np.einsum("eka,qkb->eqab", np.asarray(mesh.points)[np.asarray(mesh.cells)], element.shape_gradients(places))
+    return float(np.sum(np.linalg.det(J) * weights))
+
+
+def test_cells_are_cut_and_drawn_out():
+    for kind in ("triangle", "quad", "tetrahedron", "hexahedron"):
+        d = reference_element(kind).dimension
+        mesh = jm.mesh.box_mesh(cells=(2,) + (1,) * (d - 1), size=(1.0,) * d, kind=kind)
+        fine = jm.mesh.refined_mesh(mesh)
+        jm.mesh.check_mesh(fine)
+        assert len(fine.cells) == 2**d * len(mesh.cells) and _volume(fine) == pytest.approx(1.0, rel=1e-14)
+        if d == 2:
+            block = jm.mesh.extruded_mesh(mesh, height=2.0, layers=3)
+            jm.mesh.check_mesh(block)
+            assert block.kind == {"triangle": "prism", "quad": "hexahedron"}[kind]
+            assert len(block.cells) == 3 * len(mesh.cells) and _volume(block) == pytest.approx(2.0, rel=1e-14)
+    with pytest.raises(ValueError, match="points of the plane"):
+        jm.mesh.extruded_mesh(jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0)).boundary(), height=1.0, layers=1)
+    with pytest.raises(ValueError, match="no node is the image"):
+        jm.mesh.periodic_pairs(jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0)), [3.0, 0.0])
+
+
+def test_pyramids_and_quadratic_prisms_are_cells_like_others():
+    """Shape functions are 1 at their nodes, meet what they should exactly, and faces turn outward."""
+    for kind, order in (("pyramid", 1), ("pyramid13", 2), ("prism15", 2)):
+        element = reference_element(kind)
+        places = np.asarray(element.vertices, float)
+        np.testing.assert_allclose(element.shape(places), np.eye(element.nodes), atol=1e-13)
+        xi = np.random.default_rng(0).uniform(0.05, 0.3, (6, 3))
+        np.testing.assert_allclose(element.shape(xi) @ places**order, xi**order, atol=1e-13)
+        np.testing.assert_allclose(element.shape(jnp.asarray(xi)), element.shape(xi), atol=1e-14)
+        step = 1e-6 * np.eye(3)
+        slopes = np.stack([(element.shape(xi + s) - element.shape(xi - s)) / 2e-6 for s in step], axis=-1)
+        np.testing.assert_allclose(element.shape_gradients(xi), slopes, atol=1e-9)
+        for face in element.faces:
+            a, b, c = places[list(face[:3])]
+            assert np.cross(b - a, c - a) @ (a - places.mean(axis=0)) > 0
+        assert element.quadrature("mass")[1].sum() == pytest.approx(4 / 3 if kind.startswith("pyramid") else 1.0)
+    wedge = jm.mesh.MixedMesh([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1]], {"prism": [range(6)]})
+    skin = wedge.boundary()
+    assert [(part.kind, len(part.cells)) for part in skin] == [("quad", 3), ("triangle", 2)]
+    assert eqx.tree_equal(wedge.part().points, wedge.points)
+
+
+def test_pyramids_are_integrated_exactly():
+    element = reference_element("pyramid")
+    for degree in (0, 1, 2, 3, 4, 5):
+        points, weights = element.quadrature(degree)
+        assert (weights > 0).all()
+        for a, b, c in np.ndindex(degree + 1, degree + 1, degree + 1):
+            if a + b + c <= degree:
+                # The integral of x^a y^b over a square of half side w = 1 - z is 4 w^(a+b+2)/((a+1)(b+1)) for even ones.
+                flat = 0.0 if a % 2 or b % 2 else 4 / (a + 1) / (b + 1)
+                n = a + b + 2
+                height = np.prod(np.arange(1, c + 1)) / np.prod(np.arange(n + 1, n + c + 2))
+                assert weights @ np.prod(points ** (a, b, c), axis=1) == pytest.approx(flat * height, abs=1e-13)
