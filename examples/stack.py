@@ -17,6 +17,7 @@ import jaxmech as jm
 
 try:
     import matplotlib.pyplot as plt
+    from matplotlib.patches import Rectangle
 except ImportError as error:
     raise ImportError(f'{error.name} is missing: pip install "jaxmech[viz]".') from error
 
@@ -67,7 +68,8 @@ def draw(picture, frames, under):
     """The boxes from the side, and the force under each."""
     figure, axes = plt.subplots(figsize=(4, 6))
     for frame, force in zip(frames, under, strict=True):
-        axes.add_patch(plt.Rectangle(frame[[0, 2]] - HALF[[0, 2]], *(2 * HALF[[0, 2]]), fc="#d9c6b0", ec="k"))
+        corner = frame[0] - HALF[0], frame[2] - HALF[2]
+        axes.add_patch(Rectangle(corner, 2 * HALF[0], 2 * HALF[2], fc="#d9c6b0", ec="k"))
         axes.text(frame[0], frame[2] - HALF[2], f"{force:.2f} N", ha="center", va="center")
     axes.axhline(0.0, color="k")
     axes.set(xlim=(-0.3, 0.3), ylim=(-0.05, 2 * HALF[2] * len(frames) + 0.05), aspect="equal", title="Forces under boxes")

@@ -177,7 +177,7 @@ class _Nearest:
         self.k = k
 
     def __call__(self, points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray]:
-        from scipy.spatial import cKDTree
+        from scipy.spatial import KDTree
 
-        _, found = cKDTree(np.asarray(centres)).query(np.asarray(points), k=self.k)
+        _, found = KDTree(np.asarray(centres)).query(np.asarray(points), k=self.k)
         return (np.asarray(found, np.int32).reshape(len(points), self.k),)

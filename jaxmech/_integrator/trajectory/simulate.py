@@ -19,7 +19,6 @@ from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._runtime.progress import ProgressBar
 from ..._runtime.results import RESULTS, is_traced
-from ..._solve.equilibrium import StepInfo
 from ..base import AbstractIntegrator
 from ..time_step import check_time_step
 from .control import in_the_loop
@@ -45,7 +44,7 @@ class Trajectory(eqx.Module):
 
     state: State
     last: State
-    info: StepInfo
+    info: Any  # of `StepInfo`, or what the integrator says of its steps
     observed: Any = None
 
     @property
