@@ -135,3 +135,11 @@ def test_shallow_arch(tmp_path):
     # limit point, and which of the two is met first is for rounding to say.
     assert first in ("limit", "bifurcation") and 1.05 < after / before < 1.15
     assert picture.stat().st_size > 10_000
+
+
+def test_cable_arm(tmp_path):
+    picture = tmp_path / "sub" / "arm.png"
+    error, lengths, tensions = load("cable_arm").main(cells=(1, 1, 4), picture=picture)
+    assert error < 1e-8 and np.all(tensions > 0)  # [m]; no cable pushes
+    assert np.all((lengths > 0.15) & (lengths < 0.24))
+    assert picture.stat().st_size > 10_000
