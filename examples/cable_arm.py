@@ -69,7 +69,12 @@ def main(cells=(2, 2, 8), target=TARGET, picture="cable_arm.png"):
 
     both = jax.jit(lambda x: (miss(x), jax.jacfwd(miss)(x)))
     found = least_squares(
-        lambda x: np.asarray(both(x)[0]), np.full(3, 0.99 * LENGTH), lambda x: np.asarray(both(x)[1]), BOUNDS, xtol=1e-14
+        lambda x: np.asarray(both(x)[0]),
+        np.full(3, 0.99 * LENGTH),
+        lambda x: np.asarray(both(x)[1]),
+        BOUNDS,
+        xtol=1e-14,
+        ftol=1e-15,
     )
     end = bent(jnp.asarray(found.x))
     tensions = np.asarray(end.position["cables"][:, 0])

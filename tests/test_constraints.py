@@ -128,12 +128,6 @@ def test_a_hinged_bar_swings(pendulum):
     assert off(system, end)["hinge"] < 1e-6
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "newton"), [("Midpoint", True), ("GeneralizedAlpha", False)])
-def test_a_hinged_bar_swings_at_the_order_of_more_schemes(pendulum, name, newton):
-    hinged(pendulum, name, newton, 40)
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("newton", [False, True])
 @pytest.mark.parametrize("name", SCHEMES)
