@@ -68,9 +68,8 @@ def main(cells=(2, 2, 8), target=TARGET, picture="cable_arm.png"):
         return jnp.mean(bent(lengths).position["arm"][tip], axis=0) - target
 
     both = jax.jit(lambda x: (miss(x), jax.jacfwd(miss)(x)))
-    found = least_squares(
-        lambda x: np.asarray(both(x)[0]), np.full(3, 0.99 * LENGTH), lambda x: np.asarray(both(x)[1]), BOUNDS, xtol=1e-14
-    )
+    values, slopes = (lambda x, i=i: np.asarray(both(x)[i]) for i in (0, 1))
+    found = least_squares(values, np.full(3, 0.99 * LENGTH), slopes, BOUNDS, xtol=1e-14, ftol=1e-14, gtol=1e-14)
     end = bent(jnp.asarray(found.x))
     tensions = np.asarray(end.position["cables"][:, 0])
     error = float(np.linalg.norm(found.fun))

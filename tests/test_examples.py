@@ -207,3 +207,11 @@ def test_plate_with_hole(tmp_path):
     at_the_hole = load("plate_with_hole").main(picture=picture)
     assert at_the_hole == pytest.approx(3.0, rel=0.01)  # G. Kirsch, 1898
     assert picture.stat().st_size > 10_000
+
+
+def test_cable_arm(tmp_path):
+    picture = tmp_path / "sub" / "arm.png"
+    error, lengths, tensions = load("cable_arm").main(cells=(1, 1, 4), picture=picture)
+    assert error < 1e-8 and np.all(tensions > 0)  # [m]; no cable pushes
+    assert np.all((lengths > 0.15) & (lengths < 0.24))
+    assert picture.stat().st_size > 10_000

@@ -200,7 +200,7 @@ def test_a_glued_beam_has_the_modes_of_the_whole_one():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [jm.integrator.Midpoint, jm.integrator.BDF])
+@pytest.mark.parametrize("scheme", [jm.integrator.Midpoint, pytest.param(jm.integrator.BDF, marks=pytest.mark.exhaustive)])
 def test_a_glued_beam_moves_as_the_whole_one(scheme):
     ends = []
     for system, rest, _ in (heavy(False), heavy(True)):
