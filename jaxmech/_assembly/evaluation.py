@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from .._codegen import AbstractElementSums
 from .._forcefield.chart import Arrays
 from .._model.dynamics import Fields, applied_forces, field_force, kinematics, map_velocity, pull_back, zero_forces
-from .._model.internal import at_time, with_internal
+from .._model.internal import with_internal
 from .._model.mapping_jacobian import (
     Jacobian,
     geometric_blocks,
@@ -71,7 +71,8 @@ class LocalValues:
 def evaluate(system: System, state: State, wanted: Wanted) -> LocalValues:
     """Every local matrix, force and Jacobian that is wanted."""
     # Whoever was given the state has compared its internal variables with the scene (`check_inputs`).
-    system = without_unloaded(with_internal(system, state) if state.internal else at_time(system, state.time))
+    remembers = state.internal or system.multiplier_constraints  # ... or follows the time of the state
+    system = without_unloaded(with_internal(system, state) if remembers else system)
     x = kinematics(system, state.position)
     jacobians = {name: mapping_jacobian(system, name, x) for name in sorted(wanted.jacobians)}
     v = _velocities(system, state, x, jacobians)

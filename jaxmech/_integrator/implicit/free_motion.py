@@ -33,6 +33,7 @@ from ..time_step import check_time_step
 from .contact_equations import ContactNumbers, StepContacts
 from .contact_steps import approximate_step, linear_step, newton_step
 from .implicit_euler import ImplicitEuler
+from .implicit_scheme import prepared_for
 
 CORRECTIONS = ("full", "uncoupled")
 
@@ -170,7 +171,7 @@ class FreeMotion(AbstractIntegrator):
 
     def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> Any:
         kept, memory = (None, None) if carry is None else carry
-        ready, kept, _ = self.motion.prepared_for(system, state, kept, h)
+        ready, kept, _ = prepared_for(self.motion, system, state, kept, h)
         memory = no_memory(self.contacts, state.time.dtype) if memory is None else memory
         ready = eqx.tree_at(lambda i: i.motion, self, ready)
         end, memory, info = _step(ready, system, state, memory, h, derivatives_of)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from ..._runtime.array_types import Array
 from ..._scene.parameter import as_array
 from .acceleration_stage import AccelerationStage
-from .implicit_scheme import check_number
+from .coefficient import check_number
 from .newmark import AbstractAccelerationScheme
 from .stage import Setting
 

@@ -18,11 +18,10 @@ from ..._model.dynamics import Fields, varying_masses, zero_forces
 from ..._model.failure_report import DERIVATIVE, raise_failure
 from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
-from ..._runtime.argument_checks import check_flags, check_instance, check_real
+from ..._runtime.argument_checks import check_flags, check_instance
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._runtime.results import is_traced
-from ..._scene.parameter import as_array, is_concrete
 from ..._solve.equilibrium import NewtonOptions, StepInfo
 from ..._solve.linear_outcome import ended, outcome
 from ..._solve.linear_problem import LinearProblem
@@ -31,17 +30,13 @@ from ..base import AbstractIntegrator
 from ..displaced import combined
 from ..scene_support import check_takes
 from ..time_step import check_time_step
+from .coefficient import check_number, coefficient
 from .linear_step import LinearStep, solved
 from .settled import settled
 from .stage import AbstractStage, Rayleigh, Setting
 
 Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
 Record = list[tuple[AbstractStage, Fields]]
-
-
-def coefficient(value: Any) -> Any:
-    """An array; a plain zero stays one, so that compiled programs know that there is nothing to compute."""
-    return 0.0 if type(value) in (int, float) and value == 0 else as_array(value)
 
 
 class AbstractImplicitScheme(AbstractIntegrator):
@@ -250,15 +245,6 @@ def _parted(scheme: AbstractImplicitScheme, system: System, state: State, carry:
     if not (isinstance(carry, tuple) and len(carry) == 2):
         raise TypeError(f"{type(scheme).__name__}: the carry must be what init or a step gave, got {carry!r:.80}.")
     return carry
-
-
-def check_number(who: str, name: str, value: Any, *, at_least: float, at_most: float = float("inf")) -> None:
-    """Raise `ValueError` unless an option is one number of this range."""
-    value = as_array(value)
-    check_real(who, name, value)
-    if value.ndim != 0 or (is_concrete(value) and not at_least <= float(value) <= at_most):
-        span = f"of at least {at_least:g}" if at_most == float("inf") else f"from {at_least:g} to {at_most:g}"
-        raise ValueError(f"{who}: {name} must be a number {span}, got {value}.")
 
 
 def extrapolated(setting: Setting, memory: Any) -> Fields:

@@ -15,7 +15,8 @@ from ..._runtime.array_types import Array
 from ..._scene.parameter import as_array
 from ..displaced import combined, driven_by_motions
 from .acceleration_stage import AccelerationStage
-from .implicit_scheme import AbstractImplicitScheme, check_number
+from .coefficient import check_number
+from .implicit_scheme import AbstractImplicitScheme
 from .settled import normal_part, settled_acceleration
 from .stage import AbstractStage, Rayleigh, Setting
 
