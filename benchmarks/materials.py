@@ -66,7 +66,11 @@ def assembly(law: Any, cells: int) -> float:
     system = jm.System({"body": jm.Vec3()}, forces={"solid": jm.force.TetrahedronFEM.from_mesh("body", mesh, law)})
     state = system.at_rest({"body": mesh.points * 1.01})
     linear_system = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
-    assemble = eqx.filter_jit(lambda *given: given[0].unconstrained(*given[1:])["body", "body"].values)
+
+    @eqx.filter_jit
+    def assemble(linear_system: jm.MatrixLinearSystem, system: jm.System, state: jm.State) -> Any:
+        return linear_system.unconstrained(system, state)["body", "body"].values
+
     return cpu_seconds(lambda: assemble(linear_system, system, state))
 
 
