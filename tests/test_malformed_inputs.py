@@ -296,7 +296,7 @@ for _kind, _field, _starts in (
         **{_field: (np.zeros((2, 3)), _RATES)},
         **{name: (np.zeros(3), _START) for name in _starts},
     )
-MULTIPLIERS = on(WRONG["nodes"], "multipliers")
+MULTIPLIERS = on(WRONG["nodes"], "multipliers").filter(lambda given: given is not None)  # None: a state of its own
 case(
     jm.constraint.Distance,
     "constraints",
@@ -457,7 +457,7 @@ case(
     solver=(None, WRONG["mesh"].filter(lambda v: v is not None) | st.just(jm.solver.PCG)),
     rtol=(1e-8, "tolerance"),
     atol=(0.0, "tolerance"),
-    max_steps=(9, "count"),
+    max_steps=(9, WRONG["count"].filter(lambda v: v is not None)),
     load_steps=(1, "count"),
     line_search=("none", "choice"),
     throw=(True, "flag"),

@@ -46,7 +46,7 @@ HOOKS = {
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
     *("stage", "step_with_error"),
     # What a step asks of its contacts.
-    *("check_scene", "coordinates", "distance", "distance_from", "each", "gaps", "nearest_of", "moved_by", "place_of"),
+    *("check_scene", "coordinates", "distance", "distance_from", "of_each", "gaps", "nearest_of", "moved_by", "place_of"),
     *("point_of", "touching"),
 }
 # What all implicit, and all explicit, schemes share is tried on one of each.

@@ -116,7 +116,7 @@ class AbstractContact(Component):
         _, pair = jax.lax.top_k(-gaps, self.slots)
         return Touching(pair, near[pair], jnp.sum(near))
 
-    def each(self, value: Array, touching: Touching) -> Array:
+    def of_each(self, value: Array, touching: Touching) -> Array:
         """A parameter of every slot."""
         return value if value.ndim == 0 else value[self.point_of(touching.pair)]
 

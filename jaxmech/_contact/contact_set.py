@@ -48,7 +48,7 @@ class ContactSet(eqx.Module):
         parts = []
         for key, contact in self.contacts.items():
             touching = self.touching[key]
-            parts.append(jnp.broadcast_to(contact.each(getattr(contact, name), touching), touching.pair.shape))
+            parts.append(jnp.broadcast_to(contact.of_each(getattr(contact, name), touching), touching.pair.shape))
         return jnp.concatenate(parts)
 
     def overflows(self) -> Array:

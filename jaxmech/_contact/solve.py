@@ -234,7 +234,7 @@ _compiled_solution = eqx.filter_jit(lambda *a: cone_solution(*a))
 def raise_of_contacts(value: Any, info: ContactInfo, who: str) -> Any:
     """`value`, unless the solution failed: then the words for it, with the errors of each law."""
     failed, e = info.result != RESULTS.successful, info.errors
-    residuals = jnp.stack([e.signorini, e.coulomb, e.dissipation, e.natural])
+    residuals = jnp.stack([e.signorini, e.coulomb, e.dissipation]), e.natural
     names, numbers = {"who": who}, {"result": index_of(info.result)}
     if is_traced((failed, residuals)):
         return raise_if(value, failed, names, numbers, residuals)

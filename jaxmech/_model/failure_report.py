@@ -56,7 +56,7 @@ def raise_failure(
     }
     if hasattr(info, "fault"):
         numbers |= {n: getattr(info.fault, n) for n in NUMBERS if hasattr(info.fault, n)}
-    residuals = (info.residuals, info.floor) if hasattr(info, "floor") else None
+    residuals = (info.residuals, info.floor) if hasattr(info, "residuals") else None
     if is_traced((failed, numbers)):
         return raise_if(value, failed, names, numbers, residuals)
     raise FailedComputation(describe(names, *in_row({"failed": True, **numbers}, residuals)), info.result)

@@ -133,7 +133,7 @@ def check_position(system: Any, position: Mapping[str, Any]) -> dict[str, jax.Ar
             arrays[state] = as_array(position[state])
         elif state not in system.multipliers:
             raise ValueError(f"position has no state '{state}'.")
-    if all(hasattr(x, "dtype") for x in arrays.values()):  # what is none is refused below
+    if all(isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating) for x in arrays.values()):
         arrays = {s: x for s, x in sorted(begun(system, arrays).items())}
     check_arrays("at_rest", "position", arrays, system, "coord_size")
     check_nodes(system, {s: x.shape[0] for s, x in arrays.items()})
