@@ -6,15 +6,20 @@ from .._model.system import System
 from .._scene.internal import knows_time_step, remembers
 
 
-def check_takes(who: str, system: System, *, multipliers: bool = False, memory: bool = True, rates: bool = True) -> None:
+def check_takes(
+    who: str, system: System, *, multipliers: bool = False, mixed: bool = False, memory: bool = True, rates: bool = True
+) -> None:
     """Raise `ValueError` for what a scheme does not take.
 
-    `multipliers`: constraints with multipliers, which have no mass, and hold at the end of a step or not at all. `memory`:
-    laws with internal variables. `rates`: laws that know the time step.
+    `multipliers`: constraints with multipliers, which have no mass, and hold at the end of a step or not at all. `mixed`:
+    force fields with some, such as pressures. `memory`: laws with internal variables. `rates`: laws that know the time step.
     """
     if system.multiplier_states and not multipliers:
         names = [*system.multiplier_constraints] or [*system.multiplier_states]
         raise ValueError(f"{who} takes no constraints with multipliers, and the scene has {names}: take ImplicitEuler.")
+    of_fields = [name for name, field in system.forces.items() if field.multiplier_states]
+    if of_fields and not mixed:
+        raise ValueError(f"{who} takes no force fields with multipliers, and the scene has {of_fields}: take ImplicitEuler.")
     _refuse(who, system, memory, remembers, "remember what they went through")
     _refuse(who, system, rates, knows_time_step, "know the time step")
 

@@ -173,9 +173,10 @@ def static_solve(
     who = DERIVATIVE.format("static_solve") if raises else ""
     options = NewtonOptions(rtol, atol, most, load_steps, line_search, derivatives_of=who, method=method)
     if method != "newton" and system.multiplier_states:
+        named = [*system.multiplier_constraints] or [*system.multiplier_states]
         raise ValueError(
-            f"static_solve: method '{method}' goes downhill, and {[*system.multiplier_states]} are multipliers, which make "
-            "an equilibrium a saddle; take method='newton'."
+            f"static_solve: method '{method}' goes downhill, and {named} have multipliers, which make an equilibrium a "
+            "saddle; take method='newton'."
         )
     if solver is not None:
         check_instance("static_solve", "solver", solver, lx.AbstractLinearSolver)

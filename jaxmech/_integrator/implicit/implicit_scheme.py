@@ -215,6 +215,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
 def _check_takes(scheme: AbstractImplicitScheme, system: System) -> None:
     takes = {"multipliers": scheme.takes_multipliers, "memory": scheme.takes_memory, "rates": scheme.takes_memory}
+    takes["mixed"] = scheme.takes_multipliers and not scheme.settles  # whose multipliers have rates of their own
     check_takes(type(scheme).__name__, system, **takes)
 
 
