@@ -373,3 +373,22 @@ def test_a_rope_around_a_bollard_holds():
     limit = np.exp(mu * np.pi)
     assert limit == pytest.approx(2.56633, rel=1e-5)
     assert abs(float(speed(0.97 * limit))) < 1e-6 < 1e-2 < float(speed(1.03 * limit))
+
+
+@pytest.mark.slow
+def test_a_hinged_bar_falls_and_rests():
+    """A joint and a contact in one system; what rests converges too. Half the weight is the floor's, half the hinge's."""
+    frames = [jm.constraint.frame(at, axis=[0.0, 1.0, 0.0]) for at in ([0.0, 0.0, 0.3], [-0.5, 0.0, 0.0])]
+    system = jm.System(
+        {"bar": jm.Rigid3(), "tip": jm.Vec3()},
+        masses={"bar": jm.mass.RigidMass(("bar", [0]), 1.0, np.diag([1e-3, 1 / 12, 1 / 12]))},
+        mappings={"end": jm.mapping.RigidMapping(("bar", [0]), "tip", [[0.5, 0.0, 0.0]])},
+        constraints={"hinge": jm.constraint.HingeJoint(("bar", [0]), *frames)},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    state = system.at_rest({"bar": [[0.5, 0.0, 0.3, 0.0, 0.0, 0.0, 1.0]]})
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True)
+    floor = jm.contact.PointContact(("tip", [0]), jm.contact.Plane(), friction=0.0)
+    run = jm.simulate(system, state, jm.integrator.FreeMotion(motion, {"floor": floor}), 0.01, 40)
+    np.testing.assert_allclose(run.info.contacts.impulse[-1, 0, 0] / 0.01, 9.81 / 2, rtol=1e-9)
+    np.testing.assert_allclose(jm.constraint.violations(system, run.last)["hinge"], 0.0, atol=1e-12)

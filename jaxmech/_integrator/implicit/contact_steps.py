@@ -34,6 +34,8 @@ from .contact_equations import (
 from .euler_stage import EulerStage
 from .implicit_euler import ImplicitEuler, _imbalance, _linear_problem, _start, in_step
 
+_AT_REST = 1e-3  # of positions over the time step
+
 
 class LinearContact(AbstractContactEquations):
     """A linearised step: `x` is the change of velocity, gaps and slips are linear from the start."""
@@ -177,7 +179,9 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
         s, _, count, fine = cone_solution(law, numbers.kappa, None, p.s, numbers.options)
         more = rows.moved(scaling(equations.mu) * s)
         u = {k: free[k] + more[k] for k in d}
-        change = norm({k: u[k] - p.u[k] for k in u}) / jnp.maximum(norm(u), 1e-12)
+        # What rests has no size of its own to be measured by: a small part of what its rounding comes from stands for it.
+        size = jnp.maximum(norm(u), _AT_REST * norm(stage.rounding(u)))
+        change = norm({k: u[k] - p.u[k] for k in u}) / size
         small = (change <= 1e-12) | ((change <= 1e-9) & (change > 0.5 * p.change))
         going = ~small & (p.steps + 1 < most) & jnp.isfinite(change)
         return _Iterate(u, s, bounces, change, p.steps + 1, p.contact_steps + count, fine, going)
