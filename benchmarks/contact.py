@@ -3,8 +3,8 @@
     python -m benchmarks.contact [cantilever] [gradient] [pile] [--cells 8] [--contacts 100] [--boxes 20]
 
 CPU seconds of a step, the shortest of some runs, each with a matrix of its own to factor, and ratios within one process.
-`cantilever`: nodes of its lower face on a plane that they press. `gradient`: value and gradient of such a step over the step.
-`pile`: towers of five boxes.
+`cantilever`: nodes of its lower face on a plane that they press. `gradient`: value and gradient of such a step over the
+step. `pile`: towers of five boxes.
 """
 
 import argparse
