@@ -78,7 +78,7 @@ def main(cells=(6, 6), picture=None):
         triangles = np.concatenate([corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]])
         drawn = plt.tripcolor(*places.T, triangles, ordered, shading="gouraud")
         plt.colorbar(drawn, label="stress along x [Pa]")
-        plt.gca().set_aspect("equal")
+        plt.gca().set(aspect="equal", xlabel="x [m]", ylabel="y [m]")
         plt.savefig(picture)
     return concentration
 
