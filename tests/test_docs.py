@@ -4,7 +4,6 @@ import re
 import sys
 import types
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from public_names import PATHS
@@ -40,10 +39,13 @@ def marked(page):
 def test_the_snippets_of_a_page_run_in_order(page):
     # A module, so that classes defined in a snippet find the names that their annotations use.
     module = types.ModuleType(f"snippets_of_{page.stem}")
-    with mock.patch.dict(sys.modules, {module.__name__: module}):
+    sys.modules[module.__name__] = module
+    try:
         for line, code in snippets(page):
             # Blank lines in front: a traceback then shows the line of the page.
             exec(compile("\n" * line + code, str(page), "exec"), vars(module))
+    finally:
+        del sys.modules[module.__name__]  # and no other: what was imported meanwhile stays what it is
 
 
 def test_the_reference_names_every_public_object():

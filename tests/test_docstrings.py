@@ -12,7 +12,6 @@ import sys
 import textwrap
 import types
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -70,8 +69,12 @@ def test_the_example_runs(value, prepared, tmp_path):
     # A module, so that classes defined in an example find the names that their annotations use
     module = types.ModuleType("example")
     vars(module).update(prepared)
-    with contextlib.chdir(tmp_path), mock.patch.dict(sys.modules, {module.__name__: module}):  # files that it writes
-        exec(compile(code, f"<example of {value.__name__}>", "exec"), vars(module))  # pyright: ignore
+    sys.modules[module.__name__] = module
+    try:
+        with contextlib.chdir(tmp_path):  # files that it writes
+            exec(compile(code, f"<example of {value.__name__}>", "exec"), vars(module))  # pyright: ignore
+    finally:
+        del sys.modules[module.__name__]  # and no other: what was imported meanwhile stays what it is
 
 
 @pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])
