@@ -15,7 +15,7 @@ from .._scene.dof import Vec1, Vec2, Vec3
 from .._scene.parameter import check_range, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField, Arrays
-from .flux import check_faces
+from .surface_checks import check_faces
 
 
 class AbsorbingBoundary(AbstractEnergyForceField):

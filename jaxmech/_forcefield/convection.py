@@ -14,7 +14,7 @@ from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
-from .flux import check_faces, scalars_only
+from .surface_checks import check_faces, scalars_only
 
 
 class Convection(AbstractEnergyForceField):

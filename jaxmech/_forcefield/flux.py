@@ -11,10 +11,10 @@ from .._mesh.surface import rest_measures
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Scalar
 from .._runtime.field_types import Parameter
-from .._scene.dof import Vec1
 from .._scene.parameter import nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
+from .surface_checks import check_faces, scalars_only
 
 
 class Flux(AbstractEnergyForceField):
@@ -54,16 +54,3 @@ class Flux(AbstractEnergyForceField):
     def element_energy(self, x: Array) -> Scalar:
         shapes, measures = rest_measures(reference_element(self.kind), self.rest)
         return -self.flux * jnp.sum(measures * (shapes @ x[:, 0]))
-
-
-def check_faces(field: Any) -> None:
-    """Raise `ValueError` unless the stencil has the nodes of the kind of face."""
-    nodes = reference_element(field.kind).nodes
-    if len(field.on) != 1 or field.on[0].nodes.ndim != 2 or field.on[0].nodes.shape[1] != nodes:
-        raise ValueError(f"{type(field).__name__}: on must be (state, faces) with {nodes} nodes per {field.kind}.")
-
-
-def scalars_only(field: Any, dofs: Any) -> None:
-    """Raise `ValueError` unless the state has one component."""
-    if not isinstance(dofs[0], Vec1):
-        raise ValueError(f"{type(field).__name__} acts on scalar fields (Vec1), not on {type(dofs[0]).__name__}.")
