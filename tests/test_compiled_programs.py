@@ -57,3 +57,13 @@ def test_flags_of_the_user_are_kept(monkeypatch):
         assert flags[: len(value.split())] == value.split() and len({f.partition("=")[0] for f in flags}) == len(flags)
         assert (compiled_programs.DIRECTLY in flags) == (jax.__version_info__ < (0, 11))
         assert (compiled_programs.WHOLE in flags) == (value == "")
+
+
+def test_programs_share_a_context_for_a_while():
+    """And compute what they should."""
+    contexts = set()
+    for n in range(2 * compiled_programs.PROGRAMS_OF_A_CONTEXT):
+        lowered = jax.jit(lambda x, n=n: x + n).lower(1.0)
+        contexts.add(id(lowered.compiler_ir().context))
+    assert float(lowered.compile()(1.0)) == 1.0 + n
+    assert 2 <= len(contexts) <= 3
