@@ -68,8 +68,8 @@ def perturbed(system: jm.System, state: jm.State, amount: float, rng: np.random.
     position, halfway, velocity = {}, {}, {}
     for name, x in state.position.items():
         d = rng.uniform(-1, 1, state.velocity[name].shape)
-        position[name] = jax.vmap(system.dofs[name].retract)(x, jnp.asarray(amount * d))
-        halfway[name] = jax.vmap(system.dofs[name].retract)(x, jnp.asarray(0.5 * amount * d))
+        position[name] = retracted(system.dofs[name], x, amount * d)
+        halfway[name] = retracted(system.dofs[name], x, 0.5 * amount * d)
         velocity[name] = jnp.asarray(rng.uniform(-1, 1, d.shape))
     moved = dataclasses.replace(state, position=position, velocity=velocity, time=jnp.asarray(0.3))
     if not state.internal:
@@ -79,14 +79,21 @@ def perturbed(system: jm.System, state: jm.State, amount: float, rng: np.random.
     return dataclasses.replace(moved, internal=past.internal)
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _in_the_chart(dof, x, d):
+    return jax.vmap(dof.retract)(x, d)
+
+
+def retracted(dof, x, d) -> jax.Array:
+    """Nodes moved in their charts: without a program where that is a sum."""
+    return jnp.asarray(np.asarray(x) + d) if dof.is_vector_space else _in_the_chart(dof, np.asarray(x), d)
+
+
 def frames(*places, turn=(0.5, -0.8, 0.4)) -> jax.Array:
     """`Rigid3` coordinates at these places, each turned a little more than the one before."""
-    dof = jm.Rigid3()
-    rows = []
-    for i, place in enumerate(places):
-        start = jnp.array([*place, 0.0, 0.0, 0.0, 1.0])
-        rows.append(dof.retract(start, jnp.concatenate([jnp.zeros(3), (1 + 0.5 * i) * jnp.array(turn)])))
-    return jnp.stack(rows)
+    start = np.array([[*place, 0.0, 0.0, 0.0, 1.0] for place in places])
+    turns = (1 + 0.5 * np.arange(len(places)))[:, None] * np.array(turn)
+    return _in_the_chart(jm.Rigid3(), start, np.hstack([np.zeros_like(turns), turns]))
 
 
 def points(n: int, size: int = 3, seed: int = 0, spread: float = 1.0) -> np.ndarray:
