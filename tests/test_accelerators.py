@@ -28,7 +28,7 @@ SOLVERS = (
 )
 TOGETHER = 6  # arrays reduced at once, of nine of which a GPU could not share the memory
 # Of the catalogue by default: points, frames, what is mapped, and what a user writes. The others take long to lower.
-DEFAULT = ("tetrahedra", "frames_in_the_plane", "chain_of_mappings", "own_components")
+DEFAULT = ("tetrahedra", "frames_in_the_plane", "points_on_frames", "own_components")
 WITH_GRADIENTS = ("tetrahedra", "every_constraint", "chain_of_mappings", "forms_of_geometric_stiffness")
 
 
@@ -87,7 +87,9 @@ def test_steps_stay_on_the_gpu_and_are_precise(name, on_gpu):
     assert all(name.startswith("_error.") for name in on_gpu)
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+@pytest.mark.parametrize(
+    "solver", [pytest.param(s, marks=() if i in (0, 4) else pytest.mark.slow, id=repr(s)) for i, s in enumerate(SOLVERS)]
+)
 def test_solvers_stay_on_the_gpu_and_are_precise(solver, on_gpu):
     scene = scenes.build("plane_stress_triangles")
     A = jm.MatrixLinearSystem.build(scene.system, scene.state).assemble(scene.system, scene.state)
@@ -102,6 +104,7 @@ def test_solvers_stay_on_the_gpu_and_are_precise(solver, on_gpu):
     assert all(name.startswith("_error.") for name in on_gpu)
 
 
+@pytest.mark.slow
 def test_what_the_user_set_stands(on_gpu):
     scene = scenes.build("tetrahedra")
     arrays, static = parts(scene.system, scene.state)
@@ -120,6 +123,7 @@ def test_products_of_the_user_are_left_alone(on_gpu):
     assert products(for_gpu(with_network, jnp.eye(3), scene.state))["default"] == 1
 
 
+@pytest.mark.slow
 def test_loops_of_elements_are_written_out(on_gpu):
     """Each round would be kernels of its own. Those of a branch stay, and wait in it."""
     mesh = jm.mesh.box_mesh(cells=(6, 3, 3), size=(2.0, 1.0, 1.0))

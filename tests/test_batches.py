@@ -123,7 +123,7 @@ CASES = {
     "iterated": ("net", static, {"solver": jm.solver.PCG(1e-12)}, {"nan": "nonfinite_input"}),
     "turned": ("turned body", static, {}, {"nan": "nonfinite_input"}),
 }
-STAGE = dict.fromkeys(("newton", "factored", "trajectory of a solid"), pytest.mark.slow)
+STAGE = dict.fromkeys(("step", "newton", "factored", "trajectory of a solid"), pytest.mark.slow)
 STAGE |= dict.fromkeys(("iterated", "trajectory", "turned"), pytest.mark.exhaustive)
 
 
@@ -223,6 +223,7 @@ def bar(dtype):
     return value
 
 
+@pytest.mark.slow
 def test_single_precision_adjoints_end_at_rounding(rng):
     """Of 240 random bars all whose equilibria are found have a gradient, near that of double precision; one in twenty
     adjoint systems cannot be solved to the tolerance of the iterations."""

@@ -47,6 +47,7 @@ def energy(system, state):
     return jm.energy(system, state) + jm.kinetic_energy(system, state)
 
 
+@pytest.mark.slow
 def test_newmark_keeps_the_energy_of_a_linear_system_and_differentiates():
     system, state = chain()
     integrator = newmark.Newmark(jm.MatrixLinearSystem.build(system, state))

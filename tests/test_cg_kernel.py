@@ -186,6 +186,7 @@ def test_members_of_batches_are_solved_as_if_alone(rng):
     assert "jaxmech_" in jax.jit(jax.vmap(shifted)).lower(factors, several[:, 0]).as_text()
 
 
+@pytest.mark.slow
 def test_large_blocks_take_the_loop(rng):
     A, b = chain(rng, np.float64, 37, nodes=3), jnp.asarray(rng.normal(size=(3, 37)))
     solve = solved(jm.solver.PCG(1e-10))

@@ -118,6 +118,7 @@ def killed(path, script, seconds, *arguments):
     return process.returncode == -9
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_to_the_last_bit(tmp_path, unbroken, rng):
     path = tmp_path / "run.npz"
     assert killed(path, restart_script.__file__, float(rng.uniform(0, 0.3)))

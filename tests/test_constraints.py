@@ -161,6 +161,7 @@ def test_derivatives_of_steps_that_settle(pendulum, name, newton):
     np.testing.assert_allclose(reverse, rates @ weights, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_hinged_bar_has_the_period_of_small_swings(pendulum):
     """By its mode, `omega^2 = m g l / I`, at rest; the multipliers of rest are its weight."""
     system, _, linear_system, rate = pendulum
@@ -231,6 +232,7 @@ def bars(theta, lengths):
     return np.stack([turned(-w, (x, 0.0, z)) for w, (x, z) in zip(angles, centers, strict=True)])
 
 
+@pytest.mark.slow
 def test_a_driven_four_bar_linkage_closes():
     """The angles of its bars are those of plane kinematics through whole turns, its motor's torque that of virtual work."""
     lengths, pins = four_bar()

@@ -82,6 +82,7 @@ def test_a_block_on_a_slope(boxes):
     assert np.linalg.norm(v[-1, :3]) / 5.0 == pytest.approx(3.20586, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_block_slides_until_it_stops_and_a_tall_one_topples(boxes):
     x, v, _, contacts = boxes(jnp.zeros(()), jnp.asarray(0.3), jnp.asarray(2.0), FLAT)
     # A step of the implicit scheme takes the velocity of its end: v0 h / 2 is missing.

@@ -20,14 +20,7 @@ def snippets(page: Path) -> list[tuple[int, str]]:
 
 
 QUICK = ("README.md", "access.md")  # between them they touch most of JAX, SciPy and Equinox
-DEFAULT = (
-    *QUICK,
-    "states.md",
-    "force_fields.md",
-    "memory.md",
-    "meshes.md",
-    "solving.md",
-)  # the others take long: see CONTRIBUTING.md
+DEFAULT = (*QUICK, "states.md", "meshes.md")  # the others take long: see CONTRIBUTING.md
 
 
 def marked(page):

@@ -325,6 +325,7 @@ def test_derivatives_of_a_trajectory_that_remembers(newton):
     unchanged(failed.last.internal, start)
 
 
+@pytest.mark.slow
 def test_load_steps_go_through_what_lies_between():
     """A slip that a lesser load has caused stays; each step is accepted before the next; derivatives know all of them."""
     system, start = chain()

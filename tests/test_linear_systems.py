@@ -556,6 +556,7 @@ def test_gradients_pass_by_what_is_kept():
     close(*slopes, ITERATIVE)
 
 
+@pytest.mark.slow
 def test_preconditioners_are_made_from_what_is_kept():
     system, state, linear_system = swinging()
     b = {"chain": jnp.sin(jnp.arange(15.0)).reshape(5, 3)}
@@ -686,6 +687,7 @@ def test_the_warped_factor_of_a_turned_body():
     assert stale >= 5 * warped
 
 
+@pytest.mark.slow
 def test_the_warped_factor_on_a_bar_that_bends():
     """Issue 4's bar: 4 x 4 x 20 nodes, E = 4000, nu = 0.3, 320 kg, steps of 0.02 s, Rayleigh 0.1 and 0.1.
 
@@ -720,7 +722,7 @@ def test_the_warped_factor_on_a_bar_that_bends():
     assert 5 * int(jnp.sum(warped.info.linear_steps)) < int(jnp.sum(jacobi.info.linear_steps))
 
 
-@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_blocks_summed_where_they_are_made_give_the_same_matrix(kernels, monkeypatch, tmp_path):
     """And the same derivatives, in both modes and in batches, and from a file as well.
 

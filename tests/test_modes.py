@@ -393,6 +393,7 @@ def turntable(stiffness, turn):
     return scene, scene(jnp.zeros(())).at_rest({"polar": np.stack([angles, reach], axis=1), "x": [[0.0]]})
 
 
+@pytest.mark.slow
 def test_what_cancels_in_the_stress_stiffness_is_no_asymmetry():
     """Turning brings the stiffness of the ties to entries of `dK/dmu`, in parts that cancel: what is left are 1 N/m of the
     load, and rounding. The spring is overcome at `mu = 2`.

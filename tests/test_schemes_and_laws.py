@@ -58,7 +58,7 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", ["slider", pytest.param("maxwell", marks=pytest.mark.slow)])
 def test_every_scheme_follows_a_law_with_memory(law):
     """The end of the motion, and what is remembered there, by all schemes in one program."""
     make, variable = LAWS[law]

@@ -59,6 +59,7 @@ def test_gradient_does_not_depend_on_checkpoints():
     assert gradients[0] != 0
 
 
+@pytest.mark.slow
 def test_reverse_mode_memory_grows_like_the_square_root(monkeypatch):
     """16 times the steps: 4 times the checkpoints, 4 times the steps of a chunk; without checkpoints, 16 times."""
     monkeypatch.setattr(simulate, "MOST_KEPT", 0)

@@ -26,6 +26,7 @@ jm.kinetic_energy(1.0, 2.0)
 """
 
 
+@pytest.mark.slow
 def test_the_script_runs():
     assert abs(typed_user_script.main()) < 1e9
 

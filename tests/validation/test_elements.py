@@ -41,7 +41,13 @@ def l2_error(mesh, positions):
     return np.sqrt(np.sum(weights * volume * np.sum((x_h - x - harmonic_gradient(x)) ** 2, axis=-1)))
 
 
-@pytest.mark.parametrize(("kind", "sizes"), [("triangle", 6), ("quad", 6), ("tetrahedron", 4), ("hexahedron", 3)])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [("triangle", 6), pytest.param("quad", 6, marks=SLOW), ("tetrahedron", 4), pytest.param("hexahedron", 3, marks=SLOW)],
+)
 def test_displacements_converge_at_second_order(kind, sizes):
     """Linear elements: `|u_h - u|_L2 = O(h^2)`, from two meshes, one twice as fine as the other."""
     errors = []
@@ -95,7 +101,7 @@ def plane_density(density, F, plane):
     return density(across(low))
 
 
-@pytest.mark.parametrize("name", MATERIALS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW) if n == "ogden" else n for n in MATERIALS])
 def test_patch_of_every_element(name, rng):
     """An affine deformation of a distorted patch: energy `V psi(F)`, and no force on the inner node."""
     scenes = {kind: (kind, {}) for kind in SOLIDS}
@@ -125,7 +131,7 @@ def test_patch_of_every_element(name, rng):
         np.testing.assert_allclose(forces[s][inner], 0.0, atol=1e-11 * np.abs(forces[s]).max())
 
 
-@pytest.mark.parametrize("kind", SOLIDS)
+@pytest.mark.parametrize("kind", ["quad", "tetrahedron", *(pytest.param(k, marks=SLOW) for k in ("triangle", "hexahedron"))])
 def test_patch_solved(kind, rng):
     """The skin moved affinely, the inner node follows: finite strains, a distorted mesh."""
     mesh, inner = distorted_box(kind, rng)

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxmech as jm
 from jaxmech._model.dynamics import retract, zero_forces
@@ -60,6 +61,7 @@ class Gaps(jm.mapping.AbstractMapping):
         return jnp.sqrt((b - a) @ (b - a) + 1.0)[None]
 
 
+@pytest.mark.slow
 def test_d7_nested_mappings_give_the_hessian_of_the_composed_energy():
     """Frames and points; points on the frames, points between those, and scalars between both: four levels."""
     rng = np.random.default_rng(5)

@@ -55,6 +55,7 @@ def test_a3_neo_hookean_cantilever_of_tetrahedra():
     np.testing.assert_allclose(work_of_load(system, rest, solution), 0.547009136500, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a7_compliance_scales_with_the_modulus():
     """Linear elasticity: `C(s E) = C / s`, and by self-adjointness `sum_e E_e dC/dE_e = -C`."""
     mesh, system, rest = cantilever(1, "tetrahedron", jm.material.LinearElastic(np.full(24, 1000.0), 0.3))
