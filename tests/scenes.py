@@ -390,7 +390,8 @@ def memory():
 def plane_stress_triangles():
     mesh = jm.mesh.box_mesh(**BOX2)
     materials = {"neo-hookean": jm.material.NeoHookean(900.0, 0.3), "linear": jm.material.LinearElastic(1000.0, 0.35)}
-    return solids(jm.force.TriangleFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=0.3)
+    thickness = jnp.linspace(0.3, 0.6, mesh.cells.shape[0])
+    return solids(jm.force.TriangleFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=thickness)
 
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
@@ -400,8 +401,9 @@ def plane_strain_quads():
     return solids(jm.force.QuadFEM, mesh, jm.Vec2(), materials)
 
 
-@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, SLOW)
 def plane_stress_quads():
+    """Of which `plane_stress_triangles` shows the condition and `plane_strain_quads` the cells."""
     mesh = jm.mesh.box_mesh(**BOX2, kind="quad")
     thickness = jnp.array([0.4, 0.6])
     materials = {"mooney": jm.material.MooneyRivlin(150.0, 60.0, 900.0), "stable": jm.material.StableNeoHookean(900.0, 0.3)}
