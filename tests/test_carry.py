@@ -12,7 +12,6 @@ import pytest
 import jaxmech as jm
 from jaxmech._integrator.carried import varies
 
-
 CONSERVED = 1e-12  # rounding of some hundred steps
 FINITE = 1e-6  # central differences of a step of 1e-5
 NEWMARK = Path(__file__).parent.parent / "examples" / "newmark.py"
