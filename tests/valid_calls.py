@@ -261,7 +261,17 @@ call("StaleFactor", near=late(matrix), solver=jm.solver.Dense())
 call("WarpedFactor", solver=jm.solver.Dense())
 call("SSOR", omega=1.0)
 call("IncompleteFactor", drop_tolerance=1e-3, fill=20.0)
-call("SmoothedAggregation.from_matrix", matrix=late(matrix), positions=POSITION, modes={}, smoothing=2)
+call(
+    "SmoothedAggregation.from_matrix",
+    matrix=late(matrix),
+    positions=POSITION,
+    modes={},
+    smoothing=2,
+    smoother="jacobi",
+    threshold=0.0,
+    single=True,
+    refresh=False,
+)
 for _name in ("BlockJacobi", "Jacobi", "NoPreconditioner", "SSOR", "IncompleteFactor"):
     method(f"{_name}.build", PUBLIC[_name], operator=late(matrix))
 method("StaleFactor.build", lambda: jm.solver.StaleFactor(matrix(), jm.solver.Dense()), operator=late(matrix))
@@ -274,6 +284,18 @@ method(
     "SmoothedAggregation.build",
     lambda: jm.solver.SmoothedAggregation.from_matrix(matrix(), scene()[1].position),
     operator=late(matrix),
+)
+method(
+    "SmoothedAggregation.refreshed",
+    lambda: jm.solver.SmoothedAggregation.from_matrix(matrix(), scene()[1].position),
+    matrix=late(matrix),
+)
+call(
+    "SmoothedAggregation.from_pattern",
+    patterns=late(lambda: {s: matrix()[s, s].pattern for s, _, d in matrix().sizes if d == 3}),
+    positions=POSITION,
+    smoothing=2,
+    smoother="jacobi",
 )
 method(
     "PreconditionedOperator.mv",

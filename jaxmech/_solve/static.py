@@ -30,6 +30,7 @@ from .._scene.parameter import is_concrete
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .history import solved_by_steps
 from .linear_problem import LinearProblem
+from .multigrid_default import multigrid_solver
 from .newton import linear_problem, newton_solve
 
 _MOST_STEPS = {"newton": 50, "trust_region": 200, "dynamic_relaxation": 20_000}
@@ -133,7 +134,9 @@ def static_solve(
     """The equilibrium reached from `state` by Newton's method, or another, at `state.time`.
 
     `linear_system`: made with `MatrixLinearSystem.build`, or a `MatrixFreeSystem`; built here if none is given (not
-    under `jit`). `solver`: a lineax solver, `default_solver` unless given. Converged when the residual norm over the
+    under `jit`). `solver`: a lineax solver; unless given `default_solver`, or outside `jit`, from 60,000 unknowns of points
+    of one state on, conjugate gradients with `SmoothedAggregation` (with pyamg; and a factor if they fail).
+    Converged when the residual norm over the
     free directions is at most `rtol` times that of the first step's right-hand side, plus `atol` [N]; `rtol=None` takes
     the square root of the rounding unit, or the rounding floor of the residual where that is higher.
     `method`: `"newton"`; `"trust_region"`, Newton's steps shortened by `(K + s D) d = f` until the work of the force out
@@ -184,6 +187,8 @@ def static_solve(
         linear_system = MatrixLinearSystem.build(system, state, Terms(mass=False, damping=False))
     check_instance("static_solve", "linear_system", linear_system, AbstractLinearSystem)
     check_topology("the linear system given to static_solve", linear_system.built_for, system)
+    if solver is None and method == "newton":
+        solver = multigrid_solver(system, state, linear_system)
     solution = _solve(system, state, linear_system, solver, options, dt)
     if not throw:
         return solution

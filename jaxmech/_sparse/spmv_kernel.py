@@ -177,13 +177,13 @@ def row_product(
     if max(shape) > _LARGEST:
         raise NotCompilable(f"lines for each entry of blocks {shape}")
     (r, c), scalar, align = shape, number_type(dtype), np.dtype(dtype).itemsize
-    pieces = [(first, width, f"<{width} x {scalar}>") for first, width in _pieces(r * c)]
+    parts = [(first, width, f"<{width} x {scalar}>") for first, width in pieces(r * c)]
     if asked:
         start, stop = (text.index(pattern.row_starts, at) for at in (row, text.let(f"add i64 {row}, 1")))
         is_row = "true"
     else:
-        start, stop, is_row = _blocks_of(text, pattern, row)
-    sums = [text.variable(kind, "zeroinitializer") for _, _, kind in pieces]
+        start, stop, is_row = blocks_of(text, pattern, row)
+    sums = [text.variable(kind, "zeroinitializer") for _, _, kind in parts]
     with text.each(start, stop) as block:
         column = text.index(pattern.columns, block)
         own = text.place(f"[{c} x {scalar}]", vector, column)
@@ -192,7 +192,7 @@ def row_product(
             own = text.let(f"select i1 {exists}, ptr {own}, ptr {text.missing(scalar, c)}")
         x = _part(text, c, dtype, own)
         entries = text.place(f"[{r * c} x {scalar}]", matrix, block)
-        for (first, width, kind), total in zip(pieces, sums, strict=True):
+        for (first, width, kind), total in zip(parts, sums, strict=True):
             own = text.let(f"load {kind}, ptr {text.place(scalar, entries, first)}, align {align}")
             order = ", ".join(f"i32 {(first + i) % c}" for i in range(width))
             part = f"<{_width(c)} x {scalar}>"
@@ -202,7 +202,7 @@ def row_product(
     found = [text.get(total) for total in sums]
     each = [
         text.let(f"extractelement {kind} {total}, i32 {i}")
-        for (_, width, kind), total in zip(pieces, found, strict=True)
+        for (_, width, kind), total in zip(parts, found, strict=True)
         for i in range(width)
     ]
     rows = []
@@ -216,7 +216,7 @@ def row_product(
     return [text.let(f"select i1 {is_row}, {scalar} {y}, {scalar} {nan}") for y in rows]
 
 
-def _blocks_of(text: Text, pattern: Pattern, row: str) -> tuple[str, str, str]:
+def blocks_of(text: Text, pattern: Pattern, row: str) -> tuple[str, str, str]:
     """The first block of a row, the one after its last, and whether there are such: otherwise it has none."""
     start = text.index(pattern.row_starts, row)
     stop = text.index(pattern.row_starts, text.let(f"add i64 {row}, 1"))
@@ -226,7 +226,7 @@ def _blocks_of(text: Text, pattern: Pattern, row: str) -> tuple[str, str, str]:
     return start, stop, is_row
 
 
-def _pieces(size: int) -> Iterator[tuple[int, int]]:
+def pieces(size: int) -> Iterator[tuple[int, int]]:
     """The entries of a block in vectors: the first of each, and how many."""
     first = 0
     while first < size:

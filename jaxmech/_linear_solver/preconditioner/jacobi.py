@@ -74,7 +74,7 @@ class BlockJacobi(AbstractPreconditioner):
         matrix = needs_matrix("BlockJacobi", operator)
         if self.absolute:
             return _Blocks({s: _absolute_inverse(b) for s, b in matrix.diagonal.items()}, jnp.int32(FINE))
-        inverse = {s: _inverse(b) for s, b in matrix.diagonal.items()}
+        inverse = {s: block_inverse(b) for s, b in matrix.diagonal.items()}
         if not matrix.symmetric:
             return _Blocks(inverse, jnp.int32(FINE))
         definite = jnp.all(jnp.stack([_definite(b, inverse[s]) for s, b in matrix.diagonal.items()]))
@@ -95,7 +95,7 @@ class _Blocks(AbstractApplied):
         return self.inverse[state]
 
 
-def _inverse(blocks: Array) -> Array:
+def block_inverse(blocks: Array) -> Array:
     """The inverses; by cross products for blocks of three, where a factorisation of each takes ten times as long."""
     if blocks.shape[-1] != 3:
         return jnp.linalg.inv(blocks)
