@@ -57,6 +57,8 @@ def tetrahedra(build: PartBuilder, part: Component, *, rotation_default: str = "
     part.neutral(updateStiffnessMatrix=False, plasticMaxThreshold=0.0, localStiffnessFactor="", initialPoints="")
     part.ignored("plasticYieldThreshold", "plasticCreep")  # of no plasticity
     mesh = build.topology_of(part, build.state_of(part), "tetrahedra", "hexahedra")
+    if not len(mesh.tetrahedra):
+        build.cut.add(named(part.object))
     cut = "" if len(mesh.tetrahedra) else "of the hexahedra of its topology, six each"
     cells = (mesh if len(mesh.tetrahedra) else cut_into_tetrahedra(mesh, False)).tetrahedra
     remark = _solid(build, part, "tetrahedron", cells, method, young, poisson)

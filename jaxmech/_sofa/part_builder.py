@@ -49,6 +49,7 @@ class PartBuilder:
         self.rayleigh: dict[str, float] = {}
         self.parameters: dict[tuple[str, str], Leaf] = {}
         self.implicit_damping = False
+        self.cut: set[str] = set()  # force fields whose cells are no cells of their topology
 
     def parameter(self, part: Component, data: str, group: str, field: str = "") -> None:
         """Say where in the system a number of the scene is."""

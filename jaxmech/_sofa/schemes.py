@@ -13,6 +13,7 @@ from .._model.system import State, System
 from .._model.terms import Terms
 from .numerics.euler_explicit import SofaExplicitEuler
 from .numerics.euler_implicit import SofaEuler
+from .numerics.step_preconditioners import Factored, Unchanged
 from .numerics.unconverged_solvers import (
     AbstractStepSolver,
     ConjugateGradients,
@@ -20,6 +21,7 @@ from .numerics.unconverged_solvers import (
     PreconditionedConjugateGradients,
 )
 from .part_builder import PartBuilder
+from .preconditioners import PRECONDITIONERS, node_turns, step_preconditioner
 from .read.component import Component
 from .read.graph import SceneObject
 from .report import Report
@@ -27,11 +29,9 @@ from .report import Report
 DIRECT = ("SparseLDLSolver", "EigenSimplicialLDLT", "EigenSimplicialLLT", "EigenSparseLU", "EigenSparseQR", "CholeskySolver")
 DIRECT += ("AsyncSparseLDLSolver", "SVDLinearSolver", "PrecomputedLinearSolver")
 ITERATIVE = ("CGLinearSolver", "PCGLinearSolver", "ShewchukPCGLinearSolver")
-PRECONDITIONERS = {"JacobiPreconditioner": "diagonal", "BlockJacobiPreconditioner": "blocks"}
-OTHER_PRECONDITIONERS = ("PrecomputedWarpPreconditioner", "WarpPreconditioner", "SSORPreconditioner")
-SOLVERS = (*DIRECT, *ITERATIVE, *PRECONDITIONERS, *OTHER_PRECONDITIONERS)
+SOLVERS = (*DIRECT, *ITERATIVE, *PRECONDITIONERS)
 SYSTEMS = ("MatrixLinearSystem", "MatrixFreeSystem", "ConstantSparsityPatternSystem", "CompositeLinearSystem")
-SYSTEMS += ("PreconditionedMatrixFreeSystem", "PrecomputedMatrixSystem")
+SYSTEMS += ("PreconditionedMatrixFreeSystem", "PrecomputedMatrixSystem", "RotationMatrixSystem")
 
 Make = Callable[[System, State], AbstractIntegrator]
 
@@ -77,21 +77,26 @@ def _iterative(build: PartBuilder, part: Component, report: Report) -> AbstractS
         part.done()
         solver: AbstractStepSolver = ConjugateGradients(tolerance, threshold, most, warm)
     else:
-        preconditioner = part.link("preconditioner")
-        name = "none"
+        preconditioner, made = part.link("preconditioner"), Unchanged()
         if part.flag("use_precond", True) and isinstance(preconditioner, SceneObject):
-            if preconditioner.kind not in PRECONDITIONERS and build.sofa:
-                raise preconditioner.error("this preconditioner is not translated: the solver would stop elsewhere")
-            name = PRECONDITIONERS.get(preconditioner.kind, "none")
-            report.add(preconditioner, "equal" if build.sofa else "ignored")
+            made = step_preconditioner(build, part, preconditioner, report) if build.sofa else made
+            if not build.sofa:
+                report.add(preconditioner, "ignored")
         part.ignored("update_step")
         part.done()
-        solver = PreconditionedConjugateGradients(tolerance, most, name)
+        solver = PreconditionedConjugateGradients(tolerance, most, made)
     if not build.sofa:
         report.add(part.object, "equivalent", "its exact counterpart is a direct solver")
         return Direct(SparseDirect())
     report.add(part.object, "equal", "stops where SOFA's does")
     return solver
+
+
+def _turned(solver: AbstractStepSolver) -> bool:
+    """Whether a solver asks for the rotations of nodes."""
+    if not isinstance(solver, PreconditionedConjugateGradients):
+        return False
+    return isinstance(solver.preconditioner, Factored) and solver.preconditioner.turned
 
 
 def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
@@ -107,6 +112,7 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
             terms = Terms(symmetric=True, damping=build.implicit_damping, rayleigh=bool(build.rayleigh))
             linear_system = MatrixLinearSystem.build(system, state, terms)
             options: dict[str, Any] = {"rayleigh_stiffness": rK, "rayleigh_mass": rM, "velocity_damping": damping}
+            options["turns"] = node_turns(build) if _turned(solver) else None
             return SofaEuler(linear_system, solver, trapezoidal=trapezoidal, first_order=first, **options)
 
         return sofa, ""

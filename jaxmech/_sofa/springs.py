@@ -63,6 +63,7 @@ def mesh_springs(build: PartBuilder, part: Component) -> str:
     pairs, numbers = np.array(list(found)), np.array(list(found.values()))
     rest = build.rest[state]
     length = np.linalg.norm(rest[pairs[:, 1]] - rest[pairs[:, 0]], axis=1)
+    numbers = numbers / length[:, None]
     k, c = (float(a[0]) if len(set(a.tolist())) == 1 else a for a in numbers.T)
     return _springs(build, part, state, pairs, k, c, length)
 

@@ -12,7 +12,7 @@ from ..._runtime.array_types import Array
 from ..._runtime.field_types import Parameter
 from ..._scene.parameter import check_range, nodal_parameter, parameter
 from ..._scene.stencil import Stencils, stencils
-from .frames import element_rotation, triangle_frame
+from .frames import element_frame, element_rotation, triangle_frame
 
 
 class CorotationalCells(AbstractForceField):
@@ -48,10 +48,18 @@ class CorotationalCells(AbstractForceField):
         E, nu = self.young, self.poisson
         return E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
 
+    def _displacement(self, nodes: Array) -> Array:
+        """In the axes of the rest shape. By the two frames, of which the same edges make the same numbers: nothing at rest,
+        where `R^T x - X` would be rounding."""
+        if self.rotation == "small":
+            return (nodes - self.rest) - (nodes[0] - self.rest[0])
+        now, then = (element_frame(self.kind, self.rotation, a) for a in (nodes, self.rest))
+        return ((nodes - nodes[0]) @ now.T - (self.rest - self.rest[0]) @ then.T) @ then
+
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
         (nodes,), (gradients, volumes), (lam, mu) = x, self._geometry(), self._moduli()
         R = element_rotation(self.kind, self.rotation, nodes, self.rest)
-        u = (nodes - nodes[0]) @ R - (self.rest - self.rest[0])
+        u = self._displacement(nodes)
         H = jnp.einsum("ka,qkb->qab", u, gradients)
         trace = jnp.trace(H, axis1=1, axis2=2)
         stress = mu * (H + jnp.swapaxes(H, 1, 2)) + lam * trace[:, None, None] * jnp.eye(3, dtype=nodes.dtype)

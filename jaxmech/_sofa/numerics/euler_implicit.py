@@ -29,6 +29,7 @@ from ..._runtime.precision import compiled
 from ..._scene.parameter import as_array
 from ..._solve.linear_outcome import ended, outcome
 from ..._solve.linear_problem import LinearProblem
+from .node_turns import NodeTurns
 from .unconverged_solvers import AbstractStepSolver, Past
 
 
@@ -55,6 +56,7 @@ class SofaEuler(AbstractIntegrator):
     velocity_damping: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
     trapezoidal: bool = eqx.field(static=True, default=False, kw_only=True)
     first_order: bool = eqx.field(static=True, default=False, kw_only=True)
+    turns: NodeTurns | None = eqx.field(default=None, kw_only=True)  # of the nodes, where the solver asks for them
 
     @property
     def built_for(self) -> BuiltFor | None:
@@ -93,7 +95,7 @@ def _init(scheme: SofaEuler, system: System, state: State) -> EulerCarry:
     kept = scheme.linear_system.init(system, state)
     matrix = None
     if scheme.solver.keeps:
-        matrix = scheme.linear_system.using(kept).assemble(system, state, Factors())
+        matrix = scheme.solver.first_kept(scheme.linear_system.using(kept).assemble(system, state, Factors()))
     return EulerCarry(Past(jnp.ones((), bool), zero_forces(system, state.position), matrix), kept)
 
 
@@ -146,7 +148,8 @@ def _problem(scheme: SofaEuler, system: System, state: State, h: Array) -> Linea
 def _step(scheme: SofaEuler, system: System, state: State, carry: EulerCarry, h: Array) -> tuple[State, Any, Any]:
     kept = scheme.linear_system.updated(system, state, carry.kept, scheme.factors(h))
     problem = _linear_problem(scheme, system, state, kept, h)
-    found = scheme.solver.solve(problem.A, problem.b, carry.past)
+    turns = None if scheme.turns is None else scheme.turns(system, state)
+    found = scheme.solver.solve(problem.A, problem.b, carry.past._replace(turns=turns))
     end = problem.advance(found.x)
     end, info = ended(outcome(found.said, system, state, h, problem.b, end), state, end)
     past = Past(jnp.zeros((), bool), found.x, found.kept)

@@ -19,8 +19,12 @@ def element_rotation(kind: str, method: str, x: Float[Array, "k 3"], rest: Float
     """What turns the rest shape of an element into its present one."""
     if method == "small":
         return jnp.eye(3, dtype=x.dtype)
-    frame = {"large": _orthonormal, "polar": _orthogonal_factor}[method]
-    return frame(_edges(kind, method, x)).T @ frame(_edges(kind, method, rest))
+    return element_frame(kind, method, x).T @ element_frame(kind, method, rest)
+
+
+def element_frame(kind: str, method: str, x: Float[Array, "k 3"]) -> Float[Array, "3 3"]:
+    """`T`."""
+    return {"large": _orthonormal, "polar": orthogonal_factor}[method](_edges(kind, method, x))
 
 
 def triangle_frame(x: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
@@ -52,7 +56,7 @@ def _unit(d: Array) -> Array:
     return d / jnp.sqrt(d @ d)
 
 
-def _orthogonal_factor(A: Array) -> Array:
+def orthogonal_factor(A: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
     """`Q` of `A = Q S`, by Newton's iteration `Q <- (Q + Q^-T) / 2`, whose derivative converges with it."""
     Q = A / jnp.cbrt(jnp.abs(determinant(A)))
 

@@ -17,14 +17,17 @@ from ..._linear_solver.base.derivative import derivative_solve
 from ..._linear_solver.base.vectors import Vector, choose, dot, minus, norm, plus, zeros
 from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import bounded_loop
+from .step_preconditioners import AbstractStepPreconditioner, Unchanged
 
 
 class Past(NamedTuple):
-    """What a solver knows of the step before: whether there was none, its solution, and what it keeps of its matrix."""
+    """What a solver knows of the step before: whether there was none, its solution, what it keeps of its matrix, and how far
+    each node has turned since rest (`turns`), where it asks for that."""
 
     first: Array
     last: Vector
     kept: Any
+    turns: Any = None
 
 
 class Solved(NamedTuple):
@@ -40,8 +43,12 @@ class AbstractStepSolver(eqx.Module):
 
     @property
     def keeps(self) -> bool:
-        """Whether it keeps the matrix of the first step. Static."""
+        """Whether it keeps a matrix of the steps before. Static."""
         return False
+
+    def first_kept(self, A: Any) -> Any:
+        """What it keeps before the first step: a matrix of the same pattern."""
+        return A
 
     @abc.abstractmethod
     def solve(self, A: Any, b: Vector, past: Past) -> Solved:
@@ -65,15 +72,23 @@ class ConjugateGradients(AbstractStepSolver):
 
 
 class PreconditionedConjugateGradients(AbstractStepSolver):
-    """From the last solution, while `r^T M^-1 r > tolerance b^T b`, at most `iterations`; `M` of `preconditioner`."""
+    """From the last solution, while `r^T M^-1 r > tolerance b^T b`, at most `iterations`; `M` by `preconditioner`."""
 
     tolerance: Array
     iterations: int = eqx.field(static=True)
-    preconditioner: str = eqx.field(static=True, default="none")
+    preconditioner: AbstractStepPreconditioner = Unchanged()
+
+    @property
+    def keeps(self) -> bool:
+        return self.preconditioner.keeps
+
+    def first_kept(self, A: Any) -> Any:
+        return self.preconditioner.first_kept(A)
 
     def solve(self, A: Any, b: Vector, past: Past) -> Solved:
-        x, steps = _preconditioned(A, b, past.last, self)
-        return Solved(x, _arrived(steps))
+        kept = self.preconditioner.refreshed(A, past.kept, past.first)
+        x, steps = _preconditioned(A, b, past.last, kept, past.turns, self)
+        return Solved(x, _arrived(steps), kept)
 
 
 class Direct(AbstractStepSolver):
@@ -152,8 +167,8 @@ def _cg(A: Any, b: Vector, x0: Vector, first: Array, rules: ConjugateGradients, 
     return _rounds(step, start, rules.iterations, differentiated)
 
 
-def _pcg(A: Any, b: Vector, x0: Vector, rules: PreconditionedConjugateGradients, differentiated: bool):
-    precondition = _preconditioners[rules.preconditioner](A)
+def _pcg(A: Any, b: Vector, x0: Vector, kept: Any, turns: Any, rules: PreconditionedConjugateGradients, differentiated: bool):
+    precondition = rules.preconditioner.applied(A, kept, turns)
     r = minus(b, A.mv(x0))
     d = precondition(r)
     goal = rules.tolerance * _held(dot(b, b))
@@ -178,19 +193,6 @@ def _held(a: Any) -> Any:
     return jax.lax.stop_gradient(a)
 
 
-def _diagonal(A: Any) -> Any:
-    diagonal = {s: jnp.diagonal(blocks, axis1=1, axis2=2) for s, blocks in A.diagonal.items()}
-    return lambda r: {s: a / diagonal[s] for s, a in r.items()}
-
-
-def _blocks(A: Any) -> Any:
-    inverses = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal.items()}
-    return lambda r: {s: jnp.einsum("nij,nj->ni", inverses[s], a) for s, a in r.items()}
-
-
-_preconditioners = {"none": lambda _: lambda r: r, "diagonal": _diagonal, "blocks": _blocks}
-
-
 @eqx.filter_custom_jvp
 def _conjugate_gradients(A: Any, b: Vector, x0: Vector, first: Array, rules: ConjugateGradients) -> tuple[Vector, Array]:
     return _cg(A, b, x0, first, rules, False)
@@ -202,8 +204,8 @@ def _cg_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @eqx.filter_custom_jvp
-def _preconditioned(A: Any, b: Vector, x0: Vector, rules: PreconditionedConjugateGradients) -> tuple[Vector, Array]:
-    return _pcg(A, b, x0, rules, False)
+def _preconditioned(A: Any, b: Vector, x0: Vector, kept: Any, turns: Any, rules: Any) -> tuple[Vector, Array]:
+    return _pcg(A, b, x0, kept, turns, rules, False)
 
 
 @_preconditioned.def_jvp
