@@ -56,7 +56,7 @@ def chart_force_ahead(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Array
 
 def chart_stiffness(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays) -> tuple[Arrays, ...]:
     """`-df/dd`, blocks `[s][t]` of shape `(*d[s].shape, *d[t].shape)`."""
-    if all(dof.is_vector_space for dof in dofs):
+    if all(dof.is_vector_space for dof in dofs) or has_own_stiffness(field):
         return field.element_stiffness(x, v)
     d = no_displacement(dofs, x)
     if not isinstance(field, AbstractEnergyForceField):

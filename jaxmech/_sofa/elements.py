@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from .numerics.corotational_cells import CorotationalCells, MembraneTriangles
+from .numerics.frame_beam import FrameBeam, FrozenFrameBeam
 from .part_builder import PartBuilder, named
 from .read.component import Component
 from .read.topology import cut_into_tetrahedra
 
 _FROZEN = "its tangent leaves out how rotations change, as SOFA's does"
+_METHODS = {"small": "small", "large": "large", "polar": "polar", "svd": "svd"}
 _SVD = "'svd' is 'polar' until an element is nearly inverted"
 
 
@@ -48,12 +50,15 @@ def _stresses_are_ignored(part: Component) -> None:
     part.ignored("gatherBsize", "updateStiffness", "computePrincipalStress", "stressMaxValue")
 
 
-def tetrahedra(build: PartBuilder, part: Component, *, rotation_default: str = "large") -> str:
+def tetrahedra(build: PartBuilder, part: Component) -> str:
     """TetrahedronFEMForceField and TetrahedralCorotationalFEMForceField; hexahedra are cut where there is nothing else."""
-    method = part.choice("method", rotation_default, ("small", "large", "polar", "svd"))
+    fast = part.object.kind.endswith("FastTetrahedralCorotationalForceField")
+    names = {"qr": "large", "large": "large", "none": "small", "small": "small"} if fast else _METHODS
+    method = names[part.choice("method", "qr" if fast else "large", names)]
     young, poisson = _moduli(part, 5000.0, 0.45)
     _stresses_are_ignored(part)
     _rayleigh(build, part)
+    part.ignored("pointInfo", "edgeInfo", "tetrahedronInfo")
     part.neutral(updateStiffnessMatrix=False, plasticMaxThreshold=0.0, localStiffnessFactor="", initialPoints="")
     part.ignored("plasticYieldThreshold", "plasticCreep")  # of no plasticity
     mesh = build.topology_of(part, build.state_of(part), "tetrahedra", "hexahedra")
@@ -96,10 +101,12 @@ def generic(build: PartBuilder, part: Component, *, corotational: bool) -> str:
 
 
 def membrane(build: PartBuilder, part: Component) -> str:
-    """TriangularFEMForceFieldOptim."""
+    """TriangularFEMForceFieldOptim, and TriangularFEMForceField of the method "large"."""
     state, name = build.state_of(part), named(part.object)
     part.choice("method", "large", ("large",))
-    part.neutral(damping=0.0, restScale=1.0)
+    part.neutral(damping=0.0, restScale=1.0, rotatedInitialElements="", initialTransformation="")
+    part.ignored("triangleInfo", "vertexInfo", "triangleState", "hosfordExponant", "criteriaValue", "id")
+    part.ignored("graphMaxStress", "graphCriteria", "graphOrientation")
     _stresses_are_ignored(part)
     _rayleigh(build, part)
     young, poisson = part.real("youngModulus", 1000.0), part.real("poissonRatio", 0.45)
@@ -107,6 +114,34 @@ def membrane(build: PartBuilder, part: Component) -> str:
     build.forces[name] = MembraneTriangles((state, cells), build.rest[state], young, poisson, build.sofa)
     build.parameter(part, "youngModulus", "forces", "young")
     build.parameter(part, "poissonRatio", "forces", "poisson")
+    return _FROZEN if build.sofa else ""
+
+
+def beams(build: PartBuilder, part: Component) -> str:
+    """BeamFEMForceField, on the edges of its topology."""
+    state, name = build.state_of(part), named(part.object)
+    if build.dofs[state].coord_size != 7:
+        raise part.error("acts on frames (Rigid3)")
+    young, poisson = part.real("youngModulus", 5000.0), part.real("poissonRatio", 0.49)
+    radius, inner = part.real("radius", 0.1), part.real("radiusInner", 0.0)
+    chosen = part.wholes("listSegment")
+    part.ignored("useSymmetricAssembly", "beamsData")
+    _rayleigh(build, part)
+    mesh = build.topology_of(part, state)
+    edges = mesh.all_edges()
+    if not len(edges) or edges.max() >= len(build.rest[state]):
+        raise part.error(f"its topology has no edges between the {len(build.rest[state])} frames of its state")
+    if chosen is not None and len(chosen):
+        if chosen.min() < 0 or chosen.max() >= len(edges):
+            raise part.error(f"listSegment names segment {chosen.max()}, but there are {len(edges)}")
+        edges = edges[chosen]
+    if not 0 <= inner < radius:
+        raise part.error(f"radius is {radius} and radiusInner {inner}, expected the first to be larger")
+    kind = FrozenFrameBeam if build.sofa else FrameBeam
+    build.forces[name] = kind((state, edges), build.rest[state], young, poisson, radius, inner)
+    for data, field in (("youngModulus", "young"), ("poissonRatio", "poisson"), ("radius", "radius")):
+        build.parameter(part, data, "forces", field)
+    build.parameter(part, "radiusInner", "forces", "inner_radius")
     return _FROZEN if build.sofa else ""
 
 
@@ -120,8 +155,11 @@ def _rayleigh(build: PartBuilder, part: Component) -> None:
 ELEMENTS = {
     "TetrahedronFEMForceField": tetrahedra,
     "TetrahedralCorotationalFEMForceField": tetrahedra,
+    "FastTetrahedralCorotationalForceField": tetrahedra,
     "HexahedronFEMForceField": hexahedra,
     "LinearSmallStrainFEMForceField": partial(generic, corotational=False),
     "CorotationalFEMForceField": partial(generic, corotational=True),
     "TriangularFEMForceFieldOptim": membrane,
+    "TriangularFEMForceField": membrane,
+    "BeamFEMForceField": beams,
 }

@@ -7,6 +7,7 @@ from .._constraint.fixed_components import FixedComponents
 from .._constraint.fixed_line import FixedLine
 from .._constraint.fixed_plane import FixedPlane
 from .._forcefield.constant_force import ConstantForce
+from .._forcefield.constant_torque import ConstantTorque
 from .._forcefield.penalty_plane import PenaltyPlane
 from .._forcefield.pressure import Pressure
 from .._forcefield.traction import Traction
@@ -20,8 +21,11 @@ def constant_force(build: PartBuilder, part: Component) -> str:
     state, name = build.state_of(part), named(part.object)
     width, count = build.dofs[state].deriv_size, len(build.position[state])
     nodes = build.indices(part, state, default=np.arange(count))
-    total, forces = part.reals("totalForce", None, count=width), part.reals(("forces", "force"), None, width=width)
-    part.neutral(indexFromEnd=False, rayleighStiffness=0.0)
+    total = _one_of(part, "totalForce", width)
+    forces = part.reals(("forces", "force"), None, width=width)
+    if part.flag("indexFromEnd", False):
+        nodes = count - 1 - nodes
+    part.neutral(rayleighStiffness=0.0)
     if (total is None) == (forces is None):
         raise part.error("needs forces or totalForce, and not both")
     if forces is None:
@@ -30,12 +34,44 @@ def constant_force(build: PartBuilder, part: Component) -> str:
     if len(forces) not in (1, len(nodes)):
         raise part.error(f"forces has {len(forces)} entries, expected 1 or {len(nodes)}")
     each = forces[0] if len(forces) == 1 else forces
-    if build.dofs[state].coord_size == 7 and np.any(forces[:, 3:]):
-        raise part.error("torques are not translated yet")
+    if width == 6 and np.any(forces[:, 3:]):
+        build.forces[f"{name}/torque"] = ConstantTorque((state, nodes), each[..., 3:])
+        build.forces[name] = ConstantForce((state, nodes), each[..., :3])
+        return "forces and torques of the world; they have no leaf"
     build.forces[name] = ConstantForce((state, nodes), each[..., :3] if width == 6 else each)
-    if total is None:
+    if total is None and width != 6:
         build.parameter(part, "forces", "forces", "force")
     return ""
+
+
+def _one_of(part: Component, name: str, width: int) -> np.ndarray | None:
+    """One vector."""
+    found = part.reals(name, None, width=width)
+    if found is None or not len(found):
+        return None
+    if len(found) != 1:
+        raise part.error(f"{name} has {len(found)} vectors, expected one")
+    return found[0]
+
+
+def quad_pressure(build: PartBuilder, part: Component) -> str:
+    """QuadPressureForceField: a dead load per area at rest."""
+    state, name = build.state_of(part), named(part.object)
+    chosen, load = part.wholes("quadList"), part.reals("pressure", None, count=3)
+    part.neutral(rayleighStiffness=0.0, dmin=0.0, dmax=0.0, normal="")
+    part.ignored("showForces", "quadPressureMap")
+    quads = build.topology_of(part, state, "quads").quads
+    if load is None:
+        raise part.error("has no pressure")
+    chosen = np.arange(len(quads)) if chosen is None else chosen
+    if not len(chosen) or chosen.min() < 0 or chosen.max() >= len(quads):
+        raise part.error(f"quadList must name quads below {len(quads)}, got {chosen.tolist()[:5]}")
+    a, b, c, d = (build.rest[state][quads[chosen][:, i]] for i in range(4))
+    areas = 0.5 * (np.linalg.norm(np.cross(b - a, c - a), axis=1) + np.linalg.norm(np.cross(c - a, d - a), axis=1))
+    forces = np.zeros_like(build.rest[state])
+    np.add.at(forces, quads[chosen], (areas[:, None, None] / 4) * load)
+    build.forces[name] = ConstantForce((state, np.arange(len(forces))), forces)
+    return "as forces of the nodes; it has no leaf"
 
 
 def triangle_pressure(build: PartBuilder, part: Component) -> str:
@@ -164,6 +200,7 @@ def _lies_there(part: Component, away: np.ndarray, what: str) -> None:
 LOADS = {
     "ConstantForceField": constant_force,
     "TrianglePressureForceField": triangle_pressure,
+    "QuadPressureForceField": quad_pressure,
     "SurfacePressureForceField": surface_pressure,
     "PlaneForceField": plane,
     "UniformVelocityDampingForceField": velocity_damping,
@@ -172,6 +209,7 @@ CONSTRAINTS = {
     "FixedProjectiveConstraint": fixed,
     "FixedConstraint": fixed,
     "PartialFixedProjectiveConstraint": partly_fixed,
+    "PartialFixedConstraint": partly_fixed,
     "PointProjectiveConstraint": on_point,
     "LineProjectiveConstraint": on_line,
     "PlaneProjectiveConstraint": on_plane,

@@ -1,7 +1,6 @@
 """Mappings: the states that others give."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from .._mapping.rigid import RigidMapping
 from .._mapping.subset import SubsetMapping
 from .._mesh.mesh import Mesh
 from .masses import SINGULAR
+from .nonlinear_mappings import NONLINEAR, geometric_stiffness
 from .part_builder import PartBuilder, named
 from .read.component import Component
 from .read.coordinates import coordinates
@@ -24,12 +24,12 @@ Maker = Callable[[PartBuilder, Component, str, SceneObject], tuple[AbstractMappi
 
 def mapping(build: PartBuilder, part: Component, make: Maker) -> str:
     """A mapping and the state that it gives. `make` gives the mapping, and where the child is at rest."""
-    source = part.link("input") or part.link("object1")
+    source = part.link("input") or part.link("input1") or part.link("object1")
     if source is None:
         source = of_kind_upward(part.object.node.parent, lambda o: o.kind in STATES)
     if not isinstance(source, SceneObject):
         source = of_kind_upward(source, lambda o: o.kind in STATES)
-    child = part.link("output") or of_kind_upward(part.object.node, lambda o: o.kind in STATES)
+    child = part.link("output") or part.link("object2") or of_kind_upward(part.object.node, lambda o: o.kind in STATES)
     if not isinstance(child, SceneObject):
         child = of_kind_upward(child, lambda o: o.kind in STATES)
     if not isinstance(source, SceneObject) or not isinstance(child, SceneObject) or child is source:
@@ -44,15 +44,6 @@ def mapping(build: PartBuilder, part: Component, make: Maker) -> str:
     return ""
 
 
-def _geometric(build: PartBuilder, part: Component, usual: str) -> dict[str, Any]:
-    """What of the geometric stiffness is in the matrix: what the scene says, or all of it where exact."""
-    names = {"none": "none", "exact": "exact", "stabilized": "stabilized", "0": "none", "1": "exact", "2": "stabilized"}
-    word = part.text("geometricStiffness", usual).lower()
-    if word not in names:
-        raise part.error(f"geometricStiffness is {word!r}, expected one of {sorted(names)}")
-    return {"geometric_stiffness": names[word] if build.sofa else "symmetric"}
-
-
 def _distance(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
     edges, rest = build.topology_of(part, source, "edges").edges, build.rest[source]
     lengths = np.linalg.norm(rest[edges[:, 1]] - rest[edges[:, 0]], axis=1)
@@ -61,7 +52,7 @@ def _distance(build: PartBuilder, part: Component, source: str, child: SceneObje
         raise part.error(f"restLengths has {len(given)} entries, expected {len(edges)}")
     at = lengths if given is None or not len(given) else given
     at = np.zeros(len(edges)) if part.flag("computeDistance", False) else at
-    options = _geometric(build, part, "stabilized")
+    options = geometric_stiffness(build, part, "stabilized")
     part.ignored("indices")
     made = DistanceMapping(((source, edges[:, 0]), (source, edges[:, 1])), named(child), at, **options)
     return made, (lengths - at)[:, None]
@@ -69,34 +60,57 @@ def _distance(build: PartBuilder, part: Component, source: str, child: SceneObje
 
 def _rigid(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
     points, frames = build.data.positions(child)["position"], build.rest[source]
+    start = part.reals("initialPoints", None, width=3)
+    points = points if start is None or not len(start) else start
     numbers = part.wholes("rigidIndexPerPoint")
     index = part.whole("index", 0)
+    index = len(frames) - 1 - index if part.flag("indexFromEnd", False) else index
     numbers = np.full(len(points), index) if numbers is None or not len(numbers) else numbers
     if len(numbers) != len(points) or numbers.min() < 0 or numbers.max() >= len(frames):
         raise part.error(f"rigidIndexPerPoint must name one of {len(frames)} frames for each of {len(points)} points")
-    options = _geometric(build, part, "none")
-    part.neutral(useX0=False, indexFromEnd=False, filename="", initialPoints="")
+    options = geometric_stiffness(build, part, "none")
+    part.neutral(useX0=False, filename="")
     if not part.flag("globalToLocalCoords", False):
         made = RigidMapping((source, numbers), named(child), points, **options)
-        return made, points
+        return made, _carried(frames[numbers], points)
     made = RigidMapping.from_global(source, named(child), numbers, frames, points)
     return RigidMapping((source, numbers), named(child), made.local, **options), points
 
 
+def _carried(frames: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Where points that are given in the axes of frames are in the world."""
+    if points.shape[1] != 3 or frames.shape[1] != 7:
+        return points
+    q, w = frames[:, 3:6], frames[:, 6:]
+    turned = points + 2 * np.cross(q, np.cross(q, points) + w * points)
+    return frames[:, :3] + turned
+
+
 def _identity(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
     rest = build.rest[source]
+    if (coordinates(child), rest.shape[1]) == (3, 7):
+        nodes = np.arange(len(rest))
+        return RigidMapping((source, nodes), named(child), np.zeros((len(rest), 3))), rest[:, :3]
     if coordinates(child) != rest.shape[1]:
         raise part.error("maps between states of different kinds, which is not translated")
     return IdentityMapping.of(source, named(child), nodes=len(rest)), rest
 
 
 def _subset(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
-    nodes = part.wholes("indices")
-    part.neutral(ignoreNotFound=False, resizeToModel=False, first=-1, last=-1)
-    part.ignored("handleTopologyChange", "radius")
-    rest = build.rest[source]
+    nodes, rest = part.wholes("indices"), build.rest[source]
+    first, last, radius = part.whole("first", -1), part.whole("last", -1), part.real("radius", 1e-5)
+    part.neutral(ignoreNotFound=False, resizeToModel=False)
+    part.ignored("handleTopologyChange")
+    if nodes is None and first >= 0:
+        nodes = np.arange(first, (len(rest) - 1 if last < 0 else last) + 1)
+    if nodes is None:
+        points = build.data.positions(child)["position"]
+        gaps = np.linalg.norm(points[:, None, :3] - rest[None, :, :3], axis=2)
+        nodes = np.argmin(gaps, axis=1)
+        if (gaps.min(axis=1) > radius).any():
+            raise part.error(f"a point of its output is further than {radius} from all of its input")
     if nodes is None or not len(nodes) or nodes.min() < 0 or nodes.max() >= len(rest):
-        raise part.error(f"indices must name nodes below {len(rest)}; other subsets are not translated")
+        raise part.error(f"indices must name nodes below {len(rest)}")
     return SubsetMapping((source, nodes), named(child)), rest[nodes]
 
 
@@ -118,4 +132,5 @@ MAPPINGS: dict[str, Maker] = {
     "IdentityMapping": _identity,
     "SubsetMapping": _subset,
     "BarycentricMapping": _barycentric,
+    **NONLINEAR,
 }

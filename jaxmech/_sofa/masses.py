@@ -6,10 +6,13 @@ import numpy as np
 
 from .._mass.consistent import ConsistentMass
 from .._mass.diagonal import DiagonalMass
+from .._mass.rigid import RigidMass
 from .._mass.uniform import UniformMass
 from .._mesh.mesh import Mesh
 from .numerics.edge_mass import VertexEdgeMass
+from .numerics.frame_mass import FrameMass
 from .part_builder import Leaf, PartBuilder, named
+from .read import values
 from .read.component import Component
 
 SINGULAR = {
@@ -26,9 +29,9 @@ def uniform_mass(build: PartBuilder, part: Component) -> str:
     state, name = build.state_of(part), named(part.object)
     nodes = build.indices(part, state, default=np.arange(len(build.position[state])))
     if build.dofs[state].coord_size == 7:
-        raise part.error("masses of frames are not translated: SOFA's inertia does not turn with the body")
-    one = part.real("vertexMass")
-    total = part.real("totalMass", 1.0)
+        return _frame_mass(build, part, state, nodes)
+    one = part.real(("vertexMass", "mass"))
+    total = part.real(("totalMass", "totalmass"), 1.0)
     mass = total / len(nodes) if one is None else one
     _rayleigh(build, part)
     part.neutral(compute_mapping_inertia=False, preserveTotalMass=False, separateGravity=False, filename="")
@@ -37,6 +40,34 @@ def uniform_mass(build: PartBuilder, part: Component) -> str:
     if one is not None:
         build.parameter(part, "vertexMass", "masses", "mass")
     return "" if part.object.data.keys() & {"vertexMass", "totalMass"} else "totalMass is 1, SOFA's default"
+
+
+def _frame_mass(build: PartBuilder, part: Component, state: str, nodes: np.ndarray) -> str:
+    """`vertexMass="mass volume [inertia per mass]"`, or a total mass, of an inertia of 1 m^2 per mass."""
+    total, name = part.real(("totalMass", "totalmass"), 1.0), named(part.object)
+    numbers, inertia = _rigid_numbers(part), np.eye(3)
+    mass = total / len(nodes) if numbers is None else float(numbers[0])
+    if numbers is not None and len(numbers) == 11:
+        inertia = numbers[2:].reshape(3, 3)
+    elif numbers is not None and len(numbers) > 2:
+        raise part.error(f"vertexMass has {len(numbers)} numbers, expected mass, volume and nine of the inertia per mass")
+    _rayleigh(build, part)
+    part.neutral(compute_mapping_inertia=False, preserveTotalMass=False, separateGravity=False, filename="")
+    _positive(part, "totalMass" if numbers is None else "vertexMass", mass)
+    if not (np.allclose(inertia, inertia.T, rtol=1e-6) and (np.linalg.eigvalsh(inertia) > 0).all()):
+        raise part.error("the inertia of vertexMass is not symmetric and positive definite")
+    if build.sofa:
+        build.masses[name] = FrameMass((state, nodes), mass, inertia)
+        return "its inertia does not turn with the body, as in SOFA"
+    build.masses[name] = RigidMass((state, nodes), mass, mass * inertia)
+    return "its inertia turns with the body"
+
+
+def _rigid_numbers(part: Component) -> np.ndarray | None:
+    name = part.has("vertexMass", "mass")
+    if not name or part.object.data[name].strip().startswith("@"):
+        return part.reals(name) if name else None
+    return values.reals(part.object, name, part.object.data[name].replace("[", " ").replace("]", " "))
 
 
 def diagonal_mass(build: PartBuilder, part: Component) -> str:

@@ -1,10 +1,12 @@
 """What the translators of components fill: the states, forces, masses, mappings and constraints of one system."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._model.system import System
+from .._integrator.base import AbstractIntegrator
+from .._model.system import State, System
 from .._scene.dof import AbstractDof, Rigid2, Rigid3, Vec1, Vec2, Vec3
 from .read.component import Component
 from .read.graph import SceneNode, SceneObject
@@ -13,6 +15,9 @@ from .read.scene_data import SceneData
 from .read.topology import Topology
 
 _DOFS = {"Vec1": Vec1, "Vec2": Vec2, "Vec3": Vec3, "Rigid2": Rigid2, "Rigid3": Rigid3}
+
+
+Make = Callable[[System, State], AbstractIntegrator]  # what a time integrator of a scene becomes
 
 
 class Leaf(NamedTuple):

@@ -1,7 +1,5 @@
 """Preconditioners of SOFA's conjugate gradients, and the linear systems that say how often they are made anew."""
 
-from typing import Any
-
 from .._linear_solver.sparse.sparse_direct import SparseDirect
 from .numerics.corotational_cells import CorotationalCells
 from .numerics.node_turns import NodeTurns
@@ -11,6 +9,7 @@ from .numerics.step_preconditioners import (
     Diagonal,
     DiagonalBlocks,
     Factored,
+    Nil,
 )
 from .part_builder import PartBuilder
 from .read.component import Component
@@ -20,6 +19,7 @@ from .report import Report
 _DIRECT = ("SparseLDLSolver", "EigenSimplicialLDLT", "EigenSimplicialLLT", "EigenSparseLU", "CholeskySolver")
 PRECONDITIONERS = ("JacobiPreconditioner", "BlockJacobiPreconditioner", "SSORPreconditioner")
 PRECONDITIONERS += ("WarpPreconditioner", "PrecomputedWarpPreconditioner")
+_NIL = "nil: SOFA never assembles the matrix of the solver that it links to, and nothing moves (exact: it does)"
 _MOST_SWEPT = 4000  # unknowns, of a matrix that is dense
 
 
@@ -49,8 +49,9 @@ def _made(build: PartBuilder, part: Component, rate: int) -> tuple[AbstractStepP
             raise part.error(f"omega is {omega}, expected a number between 0 and 2")
         return BackwardForwardSweeps(omega), ""
     if kind == "PrecomputedWarpPreconditioner":
-        part.ignored("linearSolver")
         turned = part.flag("use_rotations", True)
+        if part.link("linearSolver") is not None:
+            return Nil(), _NIL
         return Factored(SparseDirect(), 0, turned), "the inverse of the first matrix, " + _how(turned)
     if kind == "WarpPreconditioner":
         part.ignored("linearSolver", "useRotationFinder")
@@ -81,6 +82,6 @@ def node_turns(build: PartBuilder) -> NodeTurns | None:
     """The rotations of nodes by the first force field that knows them."""
     for name, field in build.forces.items():
         if isinstance(field, CorotationalCells) and field.rotation != "small":
-            state, count = field.on[0].state, len(build.position[field.on[0].state])
+            count = len(build.position[field.on[0].state])
             return NodeTurns.of(name, field.on[0].nodes, count, last=name in build.cut)
     return None

@@ -1,6 +1,5 @@
 """Time integrators, with their linear systems and linear solvers."""
 
-from collections.abc import Callable
 from typing import Any
 
 from .._integrator.base import AbstractIntegrator
@@ -11,6 +10,7 @@ from .._linear_solver.sparse.sparse_direct import SparseDirect
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.system import State, System
 from .._model.terms import Terms
+from .iterated_schemes import ITERATED
 from .numerics.euler_explicit import SofaExplicitEuler
 from .numerics.euler_implicit import SofaEuler
 from .numerics.step_preconditioners import Factored, Unchanged
@@ -20,20 +20,19 @@ from .numerics.unconverged_solvers import (
     Direct,
     PreconditionedConjugateGradients,
 )
-from .part_builder import PartBuilder
+from .part_builder import Make, PartBuilder
 from .preconditioners import PRECONDITIONERS, node_turns, step_preconditioner
 from .read.component import Component
 from .read.graph import SceneObject
 from .report import Report
 
 DIRECT = ("SparseLDLSolver", "EigenSimplicialLDLT", "EigenSimplicialLLT", "EigenSparseLU", "EigenSparseQR", "CholeskySolver")
-DIRECT += ("AsyncSparseLDLSolver", "SVDLinearSolver", "PrecomputedLinearSolver")
+DIRECT += ("AsyncSparseLDLSolver", "SVDLinearSolver", "PrecomputedLinearSolver", "BTDLinearSolver", "MinResLinearSolver")
+_ONE_BEFORE = ("AsyncSparseLDLSolver",)
 ITERATIVE = ("CGLinearSolver", "PCGLinearSolver", "ShewchukPCGLinearSolver")
 SOLVERS = (*DIRECT, *ITERATIVE, *PRECONDITIONERS)
 SYSTEMS = ("MatrixLinearSystem", "MatrixFreeSystem", "ConstantSparsityPatternSystem", "CompositeLinearSystem")
 SYSTEMS += ("PreconditionedMatrixFreeSystem", "PrecomputedMatrixSystem", "RotationMatrixSystem")
-
-Make = Callable[[System, State], AbstractIntegrator]
 
 
 def linear_solver(build: PartBuilder, ode: SceneObject, report: Report) -> AbstractStepSolver:
@@ -51,17 +50,22 @@ def linear_solver(build: PartBuilder, ode: SceneObject, report: Report) -> Abstr
         return Direct(SparseDirect())
     part = Component(build.data, main[0])
     if main[0].kind in DIRECT:
-        return _direct(part, report)
+        return _direct(build, part, report)
     return _iterative(build, part, report)
 
 
-def _direct(part: Component, report: Report) -> AbstractStepSolver:
+def _direct(build: PartBuilder, part: Component, report: Report) -> AbstractStepSolver:
     kind = part.object.kind
     part.ignored("use_file", "jmjt_twostep", "verbose", "parallelInverseProduct", "precomputeSymbolicDecomposition")
-    part.ignored("linearSystem", "orderingMethod", "minSingularValue", "conditionNumber", "ordering")
+    part.ignored("linearSystem", "orderingMethod", "minSingularValue", "conditionNumber", "ordering", "problem")
+    part.ignored("subpartSolve", "verification", "enableAssembly", "L_nnz", "iterations", "tolerance")
     part.done()
-    if kind == "AsyncSparseLDLSolver":
-        raise part.error("solves with factors of older steps, as many as its thread is late: not translated")
+    if kind == "MinResLinearSolver":
+        report.add(part.object, "equivalent", "a direct solver, where SOFA's stops after some iterations")
+        return Direct(SparseDirect())
+    if kind in _ONE_BEFORE and build.sofa:
+        report.add(part.object, "equivalent", "the factor of the step before; SOFA's is as old as its thread is late")
+        return Direct(SparseDirect(), lags=True)
     keeps = kind == "PrecomputedLinearSolver"
     report.add(part.object, "equal", "to rounding; keeps the matrix of the first step" if keeps else "to rounding")
     return Direct(SparseDirect(), keeps)
@@ -132,12 +136,33 @@ def euler_explicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
     del build, solver
     symplectic = part.flag("symplectic", True)
     part.ignored("threadSafeVisitor", "linearSolver")
+    return explicit(symplectic=symplectic), ""
+
+
+def central_difference(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
+    """CentralDifferenceSolver: velocities are those between steps."""
+    del build, solver
+    damping = part.real("rayleighMass", 0.0)
+    part.ignored("threadSafeVisitor")
+    return explicit(symplectic=True, rayleigh_mass=damping), "velocities are those between steps"
+
+
+def runge_kutta_2(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
+    """RungeKutta2Solver."""
+    del build, solver
+    part.ignored("threadSafeVisitor")
+    return explicit(symplectic=False, halfway=True), ""
+
+
+def explicit(*, symplectic: bool, **options: Any) -> Make:
+    """A scheme of one or two solves with the mass."""
 
     def make(system: System, state: State) -> AbstractIntegrator:
         terms = Terms(stiffness=False, damping=False, symmetric=True)
-        return SofaExplicitEuler(MatrixLinearSystem.build(system, state, terms), Direct(SparseDirect()), symplectic)
+        linear_system = MatrixLinearSystem.build(system, state, terms)
+        return SofaExplicitEuler(linear_system, Direct(SparseDirect()), symplectic, **options)
 
-    return make, ""
+    return make
 
 
 def runge_kutta_4(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
@@ -151,8 +176,11 @@ SCHEMES = {
     "EulerImplicitSolver": euler_implicit,
     "EulerImplicit": euler_implicit,
     "EulerExplicitSolver": euler_explicit,
+    "EulerSolver": euler_explicit,
     "RungeKutta4Solver": runge_kutta_4,
+    "RungeKutta2Solver": runge_kutta_2,
+    "CentralDifferenceSolver": central_difference,
+    **ITERATED,
 }
-EXPLICIT = ("EulerExplicitSolver", "RungeKutta4Solver")
-OTHER_SCHEMES = ("StaticSolver", "NewmarkImplicitSolver", "BDFOdeSolver", "RungeKutta2Solver", "CentralDifferenceSolver")
-OTHER_SCHEMES += ("VariationalSymplecticSolver", "DampVelocitySolver", "NewtonRaphsonSolver")
+EXPLICIT = ("EulerExplicitSolver", "EulerSolver", "RungeKutta4Solver", "RungeKutta2Solver", "CentralDifferenceSolver")
+OTHER_SCHEMES = ("DampVelocitySolver",)

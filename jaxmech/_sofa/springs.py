@@ -5,15 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from .._forcefield.anchored_frames import AnchoredFrames
 from .._forcefield.anchored_springs import AnchoredSprings
 from .._forcefield.springs import Springs
+from .numerics.frozen_anchors import FrozenAnchoredFrames
 from .numerics.spring_laws import FastBendingSprings, LinearisedSprings
 from .part_builder import PartBuilder, named
+from .read import values
 from .read.component import Component
+from .read.graph import SceneNode, SceneObject
+from .read.links import STATES, of_kind_upward
 
 
-def _springs(build: PartBuilder, part: Component, state: str, pairs: np.ndarray, k: Any, c: Any, length: Any) -> str:
-    name, ends = named(part.object), ((state, pairs[:, 0]), (state, pairs[:, 1]))
+def _springs(build: PartBuilder, part: Component, ends: Any, k: Any, c: Any, length: Any) -> str:
+    name = named(part.object)
     damped = bool(np.any(np.asarray(c) != 0))
     build.parameter(part, "stiffness", "forces", "stiffness")
     if build.sofa:
@@ -24,22 +29,50 @@ def _springs(build: PartBuilder, part: Component, state: str, pairs: np.ndarray,
 
 
 def springs(build: PartBuilder, part: Component) -> str:
-    """SpringForceField and StiffSpringForceField: lines "a b stiffness damping length"."""
-    state = build.state_of(part)
-    rows = part.reals("spring", None, width=5)
+    """SpringForceField and StiffSpringForceField: lines "a b stiffness damping length", within a state or between two."""
+    first, second = (_end(build, part, name) for name in ("object1", "object2"))
+    text = part.object.data.get("spring", "").replace("[", " ").replace("]", " ")
+    rows = part.reals("spring", None, width=5) if not text else values.reals(part.object, "spring", text, 5)
     part.neutral(elongationOnly=False, enabled=True, isCompliance=False, rayleighStiffness=0.0)
-    part.neutral(object1="@./", object2="@./")
-    if rows is None:
-        first, second = build.indices(part, state, "springsIndices1"), build.indices(part, state, "springsIndices2")
+    part.ignored("spring", "fileName")
+    if rows is None or not len(rows):
+        one, other = (part.wholes(names) for names in (("springsIndices1", "indices1"), ("springsIndices2", "indices2")))
         k, c = part.reals("stiffness", np.array([100.0])), part.reals("damping", np.array([5.0]))
-        lengths = part.reals("lengths")
-        if len(first) != len(second) or lengths is None:
-            raise part.error("needs `spring`, or springsIndices1, springsIndices2 and lengths, as many of each")
-        rows = np.stack(np.broadcast_arrays(first, second, k, c, lengths), axis=1)
-    pairs, count = rows[:, :2].astype(np.int64), len(build.position[state])
-    if not len(rows) or (pairs != rows[:, :2]).any() or pairs.min() < 0 or pairs.max() >= count:
-        raise part.error(f"spring names nodes {rows[:, :2].tolist()[:3]}, expected whole numbers below {count}")
-    return _springs(build, part, state, pairs, rows[:, 2], rows[:, 3], rows[:, 4])
+        if one is None or other is None or len(one) != len(other):
+            raise part.error("needs `spring`, or springsIndices1 and springsIndices2, as many of each")
+        lengths = part.reals(("lengths", "length"))
+        for state, nodes in ((first, one), (second, other)):
+            _check_nodes(build, part, state, nodes)
+        apart = np.linalg.norm(build.rest[second][other] - build.rest[first][one], axis=1)
+        lengths = apart if lengths is None or not len(lengths) else lengths
+        if any(len(a) not in (1, len(one)) for a in (k, c, lengths)):
+            raise part.error(f"stiffness, damping and lengths must have 1 or {len(one)} entries")
+        rows = np.stack(np.broadcast_arrays(one, other, k, c, lengths), axis=1)
+    pairs = rows[:, :2].astype(np.int64)
+    if not len(rows) or (pairs != rows[:, :2]).any():
+        raise part.error(f"spring names nodes {rows[:, :2].tolist()[:3]}, expected whole numbers")
+    for state, nodes in ((first, pairs[:, 0]), (second, pairs[:, 1])):
+        _check_nodes(build, part, state, nodes)
+    numbers = (float(a[0]) if len(set(a.tolist())) == 1 else a for a in (rows[:, 2], rows[:, 3]))
+    return _springs(build, part, ((first, pairs[:, 0]), (second, pairs[:, 1])), *numbers, rows[:, 4])
+
+
+def _end(build: PartBuilder, part: Component, name: str) -> str:
+    """The state at one end of interactions: the one that is linked to, or that of the node."""
+    found = part.link(name)
+    if isinstance(found, SceneNode):
+        found = of_kind_upward(found, lambda o: o.kind in STATES)
+    if found is None:
+        return build.state_of(part)
+    if not isinstance(found, SceneObject) or named(found) not in build.dofs:
+        raise part.error(f"{name} is no state of this part of the scene")
+    return named(found)
+
+
+def _check_nodes(build: PartBuilder, part: Component, state: str, nodes: np.ndarray) -> None:
+    count = len(build.position[state])
+    if not len(nodes) or nodes.min() < 0 or nodes.max() >= count:
+        raise part.error(f"names nodes {nodes.tolist()[:5]} of '{state}', expected whole numbers below {count}")
 
 
 def mesh_springs(build: PartBuilder, part: Component) -> str:
@@ -63,29 +96,81 @@ def mesh_springs(build: PartBuilder, part: Component) -> str:
     pairs, numbers = np.array(list(found)), np.array(list(found.values()))
     rest = build.rest[state]
     length = np.linalg.norm(rest[pairs[:, 1]] - rest[pairs[:, 0]], axis=1)
-    numbers = numbers / length[:, None]
     k, c = (float(a[0]) if len(set(a.tolist())) == 1 else a for a in numbers.T)
-    return _springs(build, part, state, pairs, k, c, length)
+    ends = ((state, pairs[:, 0]), (state, pairs[:, 1]))
+    build.forces[named(part.object)] = LinearisedSprings(ends, k, c, length, per_length=True, frozen=build.sofa)
+    if isinstance(k, float):
+        given = next((n for n in ("stiffness", *(f"{n}Stiffness" for n in names.values())) if n in part.object.data), "")
+        build.parameter(part, given, "forces", "stiffness")
+    return "a spring's stiffness is this by its length" + ("; damping is in no matrix" if build.sofa and np.any(c) else "")
 
 
 def rest_shape_springs(build: PartBuilder, part: Component) -> str:
-    """RestShapeSpringsForceField of points: `f = -k (x - x0)`."""
+    """RestShapeSpringsForceField: `f = -k (x - x0)`; of frames also `-kr theta`, `theta` the rotation vector from rest."""
     state, name = build.state_of(part), named(part.object)
-    if not build.dofs[state].is_vector_space:
-        raise part.error("springs of frames are not translated yet")
     nodes = build.indices(part, state, "points", default=np.arange(len(build.position[state])))
+    nodes = nodes if len(nodes) else np.arange(len(build.position[state]))
     k = part.reals("stiffness", np.array([100.0]))
-    part.neutral(external_points="", recompute_indices=True, rayleighStiffness=0.0, activeDirections="1 1 1 1 1 1 1")
-    part.ignored("angularStiffness", "springColor")
-    if len(k) not in (1, len(nodes)):
-        raise part.error(f"stiffness has {len(k)} entries, expected 1 or {len(nodes)}")
-    stiffness = float(k[0]) if len(k) == 1 else k
-    other = part.link("external_rest_shape")
-    if other is not None:
-        raise part.error("external_rest_shape is not translated yet")
-    build.forces[name] = AnchoredSprings((state, nodes), stiffness, build.rest[state][nodes])
+    angular = part.reals("angularStiffness", np.array([100.0]))
+    outer = part.wholes("external_points")
+    part.neutral(rayleighStiffness=0.0, activeDirections="1 1 1 1 1 1 1", pivot_points="")
+    part.ignored("springColor", "recompute_indices")
+    for data, numbers in (("stiffness", k), ("angularStiffness", angular)):
+        if len(numbers) not in (1, len(nodes)):
+            raise part.error(f"{data} has {len(numbers)} entries, expected 1 or {len(nodes)}")
+    k, angular = (float(a[0]) if len(a) == 1 else a for a in (k, angular))
+    anchor = _anchors(build, part, state, nodes, outer)
     build.parameter(part, "stiffness", "forces", "stiffness")
-    return ""
+    if build.dofs[state].is_vector_space:
+        build.forces[name] = AnchoredSprings((state, nodes), k, anchor)
+        return ""
+    build.parameter(part, "angularStiffness", "forces", "angular_stiffness")
+    kind = FrozenAnchoredFrames if build.sofa else AnchoredFrames
+    build.forces[name] = kind((state, nodes), k, angular, anchor)
+    return "its tangent leaves out how the rotation vector changes, as SOFA's does" if build.sofa else ""
+
+
+def _anchors(build: PartBuilder, part: Component, state: str, nodes: np.ndarray, outer: np.ndarray | None) -> np.ndarray:
+    """Where the springs are fixed: at rest, or at nodes of another state, which no time integrator moves."""
+    other = part.link("external_rest_shape")
+    if other is None:
+        if outer is not None and len(outer):
+            raise part.error("external_points need an external_rest_shape")
+        return build.rest[state][nodes]
+    if not isinstance(other, SceneObject) or other.kind not in STATES:
+        raise part.error("external_rest_shape is no mechanical state")
+    if named(other) in build.dofs:
+        raise part.error("external_rest_shape moves with this part of the scene: such a one is not translated")
+    places = build.data.positions(other)["position"]
+    chosen = nodes if outer is None or not len(outer) else outer
+    if len(chosen) != len(nodes) or chosen.min() < 0 or chosen.max() >= len(places):
+        raise part.error(f"external_points must name {len(nodes)} of {len(places)} points")
+    return places[chosen]
+
+
+def bending_pairs(build: PartBuilder, part: Component, usual: tuple[float, float] = (1e5, 1.0)) -> str:
+    """TriangularBendingSprings: springs between the corners that two triangles do not share."""
+    state = build.state_of(part)
+    k, c = part.real("stiffness", usual[0]), part.real("damping", usual[1])
+    part.neutral(rayleighStiffness=0.0)
+    part.ignored("edgeInfo")
+    pairs = np.array([across[:2] for across in _hinges(build, part, state)])
+    rest = build.rest[state]
+    length = np.linalg.norm(rest[pairs[:, 1]] - rest[pairs[:, 0]], axis=1)
+    return _springs(build, part, ((state, pairs[:, 0]), (state, pairs[:, 1])), k, c, length)
+
+
+def _hinges(build: PartBuilder, part: Component, state: str) -> list[tuple[int, ...]]:
+    """`(a, b, c, d)` of every two triangles that share the edge `c d`."""
+    across: dict[tuple[int, int], list[int]] = {}
+    for triangle in build.topology_of(part, state, "triangles").triangles.tolist():
+        for i in range(3):
+            c, d = triangle[(i + 1) % 3], triangle[(i + 2) % 3]
+            across.setdefault((min(c, d), max(c, d)), []).append(triangle[i])
+    found = [(*apart, *edge) for edge, apart in across.items() if len(apart) == 2]
+    if not found:
+        raise part.error("no two triangles of its topology share an edge")
+    return found
 
 
 def bending_springs(build: PartBuilder, part: Component) -> str:
@@ -93,15 +178,7 @@ def bending_springs(build: PartBuilder, part: Component) -> str:
     state, name = build.state_of(part), named(part.object)
     stiffness = part.real("bendingStiffness", 1.0)
     part.neutral(minDistValidity=1e-6, rayleighStiffness=0.0)
-    triangles = build.topology_of(part, state, "triangles").triangles
-    across: dict[tuple[int, int], list[int]] = {}
-    for triangle in triangles.tolist():
-        for i in range(3):
-            c, d = triangle[(i + 1) % 3], triangle[(i + 2) % 3]
-            across.setdefault((min(c, d), max(c, d)), []).append(triangle[i])
-    stencils = [(*apart, *edge) for edge, apart in across.items() if len(apart) == 2]
-    if not stencils:
-        raise part.error("no two triangles of its topology share an edge")
+    stencils = _hinges(build, part, state)
     build.forces[name] = FastBendingSprings((state, np.array(stencils)), build.rest[state], stiffness)
     build.parameter(part, "bendingStiffness", "forces", "bending_stiffness")
     return ""
@@ -113,4 +190,5 @@ SPRINGS = {
     "MeshSpringForceField": mesh_springs,
     "RestShapeSpringsForceField": rest_shape_springs,
     "FastTriangularBendingSprings": bending_springs,
+    "TriangularBendingSprings": bending_pairs,
 }

@@ -12,10 +12,13 @@ from .._integrator.base import AbstractIntegrator
 from .._mass.uniform import UniformMass
 from .._model.system import State, System
 from .elements import ELEMENTS
+from .hyperelastic import HYPERELASTIC
 from .loads import CONSTRAINTS, LOADS
 from .mappings import MAPPINGS, mapping
 from .masses import MASSES
+from .motions import MOTIONS
 from .part_builder import Leaf, PartBuilder
+from .read.boxes import REGIONS
 from .read.component import Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
@@ -26,17 +29,37 @@ from .report import Report
 from .schemes import EXPLICIT, OTHER_SCHEMES, SCHEMES, SOLVERS, SYSTEMS, linear_solver
 from .springs import SPRINGS
 
-_FORCES = ELEMENTS | SPRINGS | LOADS
-_TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS
+_FORCES = ELEMENTS | HYPERELASTIC | SPRINGS | LOADS
+_TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS
+_TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
 # What is drawn, loaded, selected, sorted or looped over: no motion depends on it.
 _NO_MECHANICS = ("RequiredPlugin", "DefaultAnimationLoop", "DefaultVisualManagerLoop", "LineAxis", "BackgroundSetting")
 _NO_MECHANICS += ("InteractiveCamera", "LightManager", "DirectionalLight", "PositionalLight", "SpotLight", "MeshObjMaterial")
 _NO_MECHANICS += ("ViewerSetting", "MouseButtonSetting", "APIVersion", "AddResourceRepository", "InfoComponent", "Camera")
 _NO_MECHANICS += ("GlobalSystemMatrixImage", "GlobalSystemMatrixExporter", "MatrixImageExporter", "VTKExporter", "Monitor")
 _NO_MECHANICS += ("MeshExporter", "WriteState", "AssetInfo", "SceneCheckerListener", "NotePad", "TextureInterpolation")
+_NO_MECHANICS += ("StateWriter", "TimeProfiling", "ViewerSetting", "Visual3DText", "ClipPlane", "StatsSetting", "InfoAction")
+# Of collisions: without a model of a surface there is nothing to collide.
+_PIPELINE = ("CollisionPipeline", "DefaultPipeline", "BruteForceDetection", "BruteForceBroadPhase", "BVHNarrowPhase")
+_PIPELINE += (
+    "DefaultContactManager",
+    "CollisionResponse",
+    "DiscreteIntersection",
+    "NewProximityIntersection",
+    "CollisionGroup",
+)
+_PIPELINE += ("MinProximityIntersection", "LocalMinDistance", "DefaultCollisionGroupManager", "ParallelBVHNarrowPhase")
+_PIPELINE += (
+    "CollisionGroup",
+    "ParallelBruteForceBroadPhase",
+    "RayTraceNarrowPhase",
+    "DirectSAPNarrowPhase",
+    "IncrSAP",
+    "DirectSAP",
+)
 _DRAWN_BEGINNINGS = ("Ogl", "Visual", "Recorded")
 _DRAWN_ENDS = ("GeometryAlgorithms", "TopologyModifier", "OrderingMethod", "TopologyAlgorithms")
-_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, "BoxROI", "NodalMassDensity")
+_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, "NodalMassDensity")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +189,9 @@ def _scheme(build: PartBuilder, ode: SceneObject, report: Report, seen: set[Scen
         make = None
     else:
         report.add(ode, "equal" if build.sofa else "equivalent", remark)
+    for newton in (o for o in build.node.walk() if o.kind == "NewtonRaphsonSolver"):
+        seen.add(newton)
+        report.add(newton, "read")
     if not any(o.kind in SYSTEMS for o in build.node.walk()) and ode.kind not in EXPLICIT:
         report.add(ode, "created", "there is no linear system: a MatrixLinearSystem is assembled")
     for object in build.node.walk():
@@ -257,9 +283,19 @@ def _apart(object: SceneObject, data: SceneData, report: Report, any_scheme: boo
         report.add(object, "read")
     elif kind in _NO_MECHANICS or kind.startswith(_DRAWN_BEGINNINGS) or kind.endswith(_DRAWN_ENDS):
         report.add(object, "ignored", "moves nothing")
+    elif kind in _PIPELINE and not _collides(object):
+        report.add(object, "ignored", "nothing of the scene collides")
+    elif kind.endswith("CollisionModel") and not _collides(object):
+        report.add(object, "ignored", "there is no collision pipeline")
     elif kind in MAPPINGS and _is_drawn(data, object):
         report.add(object, "ignored", "maps to a picture")
     elif any_scheme and (kind in STATES or kind in _TRANSLATED or kind in (*SOLVERS, *SYSTEMS)):
         report.add(object, "ignored", "no time integrator stands in its node or above: it does not move")
     else:
         report.add(object, "refused", str(object.error("is not translated")))
+
+
+def _collides(object: SceneObject) -> bool:
+    """Whether the scene has both surfaces and what looks for contacts between them."""
+    kinds = {o.kind for o in object.node.root.walk()}
+    return any(kind.endswith("CollisionModel") for kind in kinds) and bool(kinds & set(_PIPELINE))

@@ -12,8 +12,8 @@ from .frames import element_rotation, orthogonal_factor
 
 
 class NodeTurns(eqx.Module):
-    """The rotations `{state: (n, 3, 3)}` of the nodes of one force field: the orthogonal factor of the mean over the elements
-    at a node, or the rotation of the `last` one, as SOFA takes it where its topology has no such elements."""
+    """The rotations `{state: (n, 3, 3)}` of the nodes of one force field: the orthogonal factor of the mean over the
+    elements at a node, or the rotation of the `last` one, as SOFA takes it where its topology has no such elements."""
 
     force: str = eqx.field(static=True)
     around: Array  # (n, m) elements at each node

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 
 from ..._forcefield.base import AbstractEnergyForceField, AbstractForceField, Arrays
@@ -12,13 +13,16 @@ from ..._scene.parameter import nodal_parameter, parameter
 from ..._scene.stencil import Stencils, stencils
 
 _SHORTEST = 1e-9  # [m]: below, SOFA's springs do nothing
+_NO_LENGTH = 2.3e-16  # [m]: at rest, where stiffness is not divided by it
 
 
 class LinearisedSprings(AbstractForceField):
     """`F = ks (l - L) + kd u . (vb - va)` along `u`, with the stiffness `(ks - F/l) u u^T + F/l I` and no damping matrix.
 
     SOFA's SpringForceField: the rate of the direction is in the stiffness, that of the damping is not. `stiffness` [N/m],
-    `damping` [N s/m], `rest_length` [m], one or one per spring; nothing below 1e-9 m.
+    `damping` [N s/m], `rest_length` [m], one or one per spring; nothing below 1e-9 m. `per_length`: both are those of a
+    spring of unit length, `ks = stiffness / rest_length` [N]: SOFA's MeshSpringForceField. `frozen=False`: the stiffness
+    and the damping are the derivatives of the force.
     Source: D. Baraff and A. Witkin, "Large steps in cloth simulation", SIGGRAPH 1998, doi:10.1145/280814.280821.
     """
 
@@ -26,8 +30,19 @@ class LinearisedSprings(AbstractForceField):
     stiffness: Parameter = parameter()
     damping: Parameter = parameter()
     rest_length: Parameter = parameter()
+    per_length: bool = eqx.field(static=True, default=False)
+    frozen: bool = eqx.field(static=True, default=True)
 
-    tangent_is_exact = False
+    @property
+    def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return not self.frozen
+
+    def _rates(self) -> tuple[Array, Array]:
+        """Stiffness and damping of the spring, in numbers per extension."""
+        if not self.per_length:
+            return self.stiffness, self.damping
+        length = jnp.where(self.rest_length > _NO_LENGTH, self.rest_length, 1.0)
+        return self.stiffness / length, self.damping / length
 
     def _pull(self, x: Arrays, v: Arrays) -> tuple[Array, Array, Array, Array]:
         d = x[1] - x[0]
@@ -35,7 +50,8 @@ class LinearisedSprings(AbstractForceField):
         there = length > _SHORTEST
         length = jnp.where(there, length, 1.0)
         u = d / length
-        F = self.stiffness * (length - self.rest_length) + self.damping * (u @ (v[1] - v[0]))
+        k, c = self._rates()
+        F = k * (length - self.rest_length) + c * (u @ (v[1] - v[0]))
         return jnp.where(there, F, 0.0), u, length, there
 
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
@@ -43,9 +59,11 @@ class LinearisedSprings(AbstractForceField):
         return F * u, -F * u
 
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
+        if not self.frozen:
+            return super().element_stiffness(x, v)
         F, u, length, there = self._pull(x, v)
         lateral = F / length
-        K = (self.stiffness - lateral) * jnp.outer(u, u) + lateral * jnp.eye(u.shape[0], dtype=u.dtype)
+        K = (self._rates()[0] - lateral) * jnp.outer(u, u) + lateral * jnp.eye(u.shape[0], dtype=u.dtype)
         K = jnp.where(there, K, 0.0)
         return (K, -K), (-K, K)
 

@@ -92,20 +92,23 @@ class PreconditionedConjugateGradients(AbstractStepSolver):
 
 
 class Direct(AbstractStepSolver):
-    """A solver of lineax; `keeps_first`: the matrix of the first step serves all."""
+    """A solver of lineax; `keeps_first`: the matrix of the first step serves all; `lags`: each step takes the matrix of the
+    one before, as a factorisation beside it would give."""
 
     solver: lx.AbstractLinearSolver
     keeps_first: bool = eqx.field(static=True, default=False)
+    lags: bool = eqx.field(static=True, default=False)
 
     @property
     def keeps(self) -> bool:
-        return self.keeps_first
+        return self.keeps_first or self.lags
 
     def solve(self, A: Any, b: Vector, past: Past) -> Solved:
-        if self.keeps_first:
+        now = A
+        if self.keeps:
             A = jax.tree.map(lambda new, old: jnp.where(past.first, new, old), A, past.kept)
         x, said = _direct(A, b, self.solver)
-        return Solved(x, said, A if self.keeps_first else None)
+        return Solved(x, said, (A if self.keeps_first else now) if self.keeps else None)
 
 
 def _arrived(steps: Array) -> lx.Solution:
@@ -167,7 +170,9 @@ def _cg(A: Any, b: Vector, x0: Vector, first: Array, rules: ConjugateGradients, 
     return _rounds(step, start, rules.iterations, differentiated)
 
 
-def _pcg(A: Any, b: Vector, x0: Vector, kept: Any, turns: Any, rules: PreconditionedConjugateGradients, differentiated: bool):
+def _pcg(
+    A: Any, b: Vector, x0: Vector, kept: Any, turns: Any, rules: PreconditionedConjugateGradients, differentiated: bool
+):
     precondition = rules.preconditioner.applied(A, kept, turns)
     r = minus(b, A.mv(x0))
     d = precondition(r)

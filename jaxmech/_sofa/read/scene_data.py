@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from . import mesh_files
-from .boxes import chosen
+from .boxes import REGIONS, chosen
 from .component import Component
 from .coordinates import as_coordinates, coordinates
 from .graph import SceneNode, SceneObject
@@ -19,6 +19,7 @@ from .topology import (
     CELLS,
     Topology,
     cut_into_tetrahedra,
+    edges_of,
     grid,
     outer_quads,
     outer_triangles,
@@ -37,6 +38,7 @@ MAPPINGS: dict[str, Callable[..., Topology]] = {
     "Tetra2TriangleTopologicalMapping": outer_triangles,
     "Hexa2QuadTopologicalMapping": outer_quads,
     "Quad2TriangleTopologicalMapping": split_quads,
+    "Triangle2EdgeTopologicalMapping": edges_of,
 }
 MOST_POINTS = 2_000_000
 
@@ -78,7 +80,7 @@ class SceneData:
         kind = object.kind
         if kind in STATES and name in ("position", "rest_position"):
             return self.positions(object)[name]
-        if kind == "BoxROI":
+        if kind in REGIONS:
             return chosen(self, object, name)
         if self.is_mesh(object) and (name in CELLS or name == "position"):
             return getattr(self.topology(object), name)
@@ -180,7 +182,11 @@ class SceneData:
             base = dict(vars(filled))
         name = part.text(("filename", "fileTopology"), "")
         if name:
-            raise part.error("filename of a topology is not translated: use a loader and src")
+            path = self.files.find(name, part.object.file, part.error)
+            content, kind = self.files.read(path, part.error), path.suffix.lower()
+            readers = {".msh": mesh_files.read_gmsh, ".obj": mesh_files.read_obj}
+            read = readers[kind](content, path, part.error) if kind in readers else mesh_files.read_other(path, part.error)
+            base |= vars(read)
         part.done()
         if not len(base["position"]):
             state = of_kind_upward(part.object.node, lambda o: o.kind in STATES and "position" in o.data)

@@ -103,3 +103,8 @@ def split_quads(topology: Topology) -> Topology:
     """Every quad as two triangles along its first diagonal."""
     cells = topology.quads[:, ((0, 1, 2), (0, 2, 3))].reshape(-1, 3)
     return replace(Topology(topology.position), triangles=cells)
+
+
+def edges_of(topology: Topology) -> Topology:
+    """The edges of all cells, each once."""
+    return Topology(topology.position, edges=topology.all_edges())

@@ -1,0 +1,139 @@
+"""Mappings to distances, areas, volumes and squares; of frames to points."""
+
+from typing import Any
+
+import numpy as np
+
+from .._mapping.area import AreaMapping
+from .._mapping.base import AbstractMapping
+from .._mapping.deformable_on_rigid import DeformableOnRigidFrameMapping
+from .._mapping.distance_from_target import DistanceFromTargetMapping
+from .._mapping.distance_to_plane import DistanceToPlaneMapping
+from .._mapping.skinning import SkinningMapping
+from .._mapping.square import SquareMapping
+from .._mapping.squared_distance import SquaredDistanceMapping
+from .._mapping.tubular import TubularMapping
+from .._mapping.volume import VolumeMapping
+from .part_builder import PartBuilder, named
+from .read.component import Component
+from .read.graph import SceneObject
+
+Made = tuple[AbstractMapping, np.ndarray]
+
+
+def geometric_stiffness(build: PartBuilder, part: Component, usual: str) -> dict[str, Any]:
+    """What of the geometric stiffness is in the matrix: what the scene says, or all of it where exact."""
+    names = {"none": "none", "exact": "exact", "stabilized": "stabilized", "0": "none", "1": "exact", "2": "stabilized"}
+    word = part.text("geometricStiffness", usual).lower()
+    if word not in names:
+        raise part.error(f"geometricStiffness is {word!r}, expected one of {sorted(names)}")
+    return {"geometric_stiffness": names[word] if build.sofa else "symmetric"}
+
+
+def squared_distance(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    edges, rest = build.topology_of(part, source, "edges").edges, build.rest[source]
+    gap = rest[edges[:, 1]] - rest[edges[:, 0]]
+    options = geometric_stiffness(build, part, "stabilized")
+    made = SquaredDistanceMapping(((source, edges[:, 0]), (source, edges[:, 1])), named(child), **options)
+    return made, np.sum(gap**2, axis=1)[:, None]
+
+
+def square(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    rest = build.rest[source]
+    options = geometric_stiffness(build, part, "stabilized")
+    return SquareMapping((source, np.arange(len(rest))), named(child), **options), rest**2
+
+
+def from_target(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    nodes = build.indices(part, source)
+    width = build.dofs[source].coord_size
+    target = part.reals("targetPositions", None, width=width)
+    if target is None or len(target) != len(nodes):
+        raise part.error(f"targetPositions has {0 if target is None else len(target)} entries, expected {len(nodes)}")
+    distance = np.linalg.norm(build.rest[source][nodes] - target, axis=1)
+    given = part.reals("restLengths")
+    lengths = distance if given is None or len(given) != len(nodes) else given
+    options = geometric_stiffness(build, part, "stabilized")
+    made = DistanceFromTargetMapping((source, nodes), named(child), target, lengths, **options)
+    return made, (distance - lengths)[:, None]
+
+
+def to_plane(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    width = build.dofs[source].coord_size
+    normal = part.reals("planeNormal", None, count=width)
+    point = part.reals("planePoint", np.zeros(width), count=width)
+    if normal is None or not np.any(normal):
+        raise part.error("has no planeNormal")
+    normal, rest = normal / np.linalg.norm(normal), build.rest[source]
+    offset = float(normal @ point)
+    made = DistanceToPlaneMapping((source, np.arange(len(rest))), named(child), normal, offset)
+    return made, (rest @ normal - offset)[:, None]
+
+
+def area(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    cells, rest = build.topology_of(part, source, "triangles").triangles, build.rest[source]
+    a, b, c = (rest[cells[:, i]] for i in range(3))
+    sizes = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
+    options = geometric_stiffness(build, part, "stabilized")
+    return AreaMapping((source, cells), named(child), sizes, **options), np.zeros((len(cells), 1))
+
+
+def volume(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    cells, rest = build.topology_of(part, source, "tetrahedra").tetrahedra, build.rest[source]
+    sizes = np.linalg.det(rest[cells[:, 1:]] - rest[cells[:, :1]]) / 6
+    options = geometric_stiffness(build, part, "stabilized")
+    return VolumeMapping((source, cells), named(child), sizes, **options), np.zeros((len(cells), 1))
+
+
+def skinning(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    points, frames = build.data.positions(child)["position"], build.rest[source]
+    indices, weights, each = part.wholes("indices"), part.reals("weight"), part.wholes("nbRef")
+    start = part.reals("initPos", None, width=3)
+    points = points if start is None or not len(start) else start
+    part.neutral(computeWeightsFromPosition=False)
+    if indices is None or weights is None or len(indices) != len(weights):
+        raise part.error("needs indices and weight, as many of each: other weights are not translated")
+    count = len(indices) // len(points) if each is None else int(each[0])
+    if each is not None and len(set(each.tolist())) > 1:
+        raise part.error("nbRef must be the same for all points")
+    if count * len(points) != len(indices) or indices.min() < 0 or indices.max() >= len(frames):
+        raise part.error(f"indices must name {count} of {len(frames)} frames for each of {len(points)} points")
+    table = np.zeros((len(points), len(frames)))
+    np.add.at(table, (np.repeat(np.arange(len(points)), count), indices), weights)
+    return SkinningMapping.from_rest(source, named(child), frames, points, weights=table), points
+
+
+def tubular(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    around, radius, frames = part.whole("nbPointsOnEachCircle", 6), part.real("radius", 1.0), build.rest[source]
+    part.neutral(peak=0)
+    if not 1 <= around <= 10_000:
+        raise part.error(f"nbPointsOnEachCircle is {around}, expected 1 to 10000")
+    made = TubularMapping.of(source, named(child), frames=len(frames), around=around, radius=radius)
+    return made, np.repeat(frames[:, :3], around, axis=0)
+
+
+def on_frame(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    frame = part.link("input2")
+    if not isinstance(frame, SceneObject) or named(frame) not in build.dofs:
+        raise part.error("needs input2, a state of frames")
+    index = part.whole("index", 0)
+    part.neutral(indexFromEnd=False, repartition="", rootAngularForceScaleFactor=1.0, rootLinearForceScaleFactor=1.0)
+    part.neutral(globalToLocalCoords=False)
+    nodes, frames = np.arange(len(build.rest[source])), build.rest[named(frame)]
+    if not 0 <= index < len(frames):
+        raise part.error(f"index is {index}, but there are {len(frames)} frames")
+    made = DeformableOnRigidFrameMapping(((named(frame), np.full(len(nodes), index)), (source, nodes)), named(child))
+    return made, build.rest[source]
+
+
+NONLINEAR = {
+    "SquareDistanceMapping": squared_distance,
+    "SquareMapping": square,
+    "DistanceFromTargetMapping": from_target,
+    "DistanceToPlaneMapping": to_plane,
+    "AreaMapping": area,
+    "VolumeMapping": volume,
+    "SkinningMapping": skinning,
+    "TubularMapping": tubular,
+    "DeformableOnRigidFrameMapping": on_frame,
+}
