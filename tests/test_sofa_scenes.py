@@ -20,7 +20,8 @@ SCENES = {line.split()[0]: line.split()[1:] for line in LINES if line.strip() an
 UNMATCHED = {"TriangularFEMForceFieldOptim.scn", "simpleBoundaryConditions.scn"}
 PRINTED = 1e-6  # of `|dx| / size`, of states that are printed to six digits
 STATE, MATRIX = 1e-8, 1e-12  # what the goldens are held to
-# Of unconverged iterations, which enlarge rounding: measured 5e-6 of `|dx| / size` after 99 steps.
+# Of 25 unconverged iterations, which enlarge rounding: measured 5e-6 of `|dx| / size` after 99 steps, and 1e-10 to 8e-9 m
+# after the first. Two orders of one subtraction in the linear element end as far apart.
 NOISY = {"TetrahedronFEMForceField.scn": 1e-6, "TetrahedralCorotationalFEMForceField.scn": 1e-5}
 
 
@@ -65,7 +66,7 @@ def worst(graph, golden, moments):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", [s for s in WITH_GOLDENS if not {"Tetrahedron", "Tetrahedral"} & {Path(s).name.split("FEM")[0].split("Corot")[0]}])
+@pytest.mark.parametrize("scene", [s for s in WITH_GOLDENS if Path(s).name not in NOISY])
 def test_the_first_step_is_sofas(scene):
     found = worst(jm.sofa.load(SHARED / "examples" / scene), golden_of(scene), {"0": 0, "1": 1})
     assert found and max(d.largest for d in found) < MATRIX

@@ -1,0 +1,207 @@
+"""SOFA's time integrators, solvers and elements against their formulas, in small scenes."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+
+K, M, H, G = 40.0, 2.0, 0.05, -9.81  # [N/m], [kg], [s], [m/s^2]
+RK, RM = 0.02, 0.3
+EULER = "<EulerImplicitSolver/>"
+
+
+def load(tmp_path, body, **options):
+    path = tmp_path / "scene.scn"
+    path.write_text(f'<Node name="root" dt="{H}" gravity="0 {G} 0"><DefaultAnimationLoop/>{body}</Node>')
+    return jm.sofa.load(path, **options)
+
+
+def oscillator(tmp_path, scheme, solver="<SparseLDLSolver/>", **options):
+    body = f"""{scheme}{solver}<MechanicalObject name="p" position="0 0 0" velocity="0 0.7 0"/>
+      <UniformMass name="mass" vertexMass="{M}"/><RestShapeSpringsForceField name="spring" stiffness="{K}"/>"""
+    return load(tmp_path, body, **options)
+
+
+def heights(scene, steps):
+    run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=steps)
+    return np.asarray(run.position["p"])[:, 0, 1], np.asarray(run.velocity["p"])[:, 0, 1]
+
+
+def force(x):
+    return M * G - K * x
+
+
+def newmark(x, v, a):
+    b, g = 0.3, 0.6
+    w1 = v + H * (1 - g) * a
+    w2 = (RK + H) * v + (H * (1 - g) * RK + H**2 * (1 - 2 * b) / 2) * a
+    new = (force(x) - RM * M * w1 - K * w2) / ((1 + H * g * RM) * M + (H**2 * b + H * g * RK) * K)
+    return x + H * v + H**2 * ((0.5 - b) * a + b * new), v + H * ((1 - g) * a + g * new), new
+
+
+def variational(x, v, p):
+    p = M * v if p is None else p
+    d = (force(x) + 2 * p / H) / (4 / H**2 * M + K)
+    v = 2 * d / H
+    return x + 2 * d, v, M * v + H / 2 * force(x + d)
+
+
+def backward(x, v, before):
+    a = (1.0, -1.0, 0.0) if before is None else (1.5, -2.0, 0.5)
+    x0, v0 = (x, v) if before is None else before
+    # a0 y + h v = ..., a0 M v = h f(y) + ...: two equations.
+    A = np.array([[a[0], -H], [H * K, a[0] * M]])
+    y, u = np.linalg.solve(A, [-a[1] * x - a[2] * x0, H * M * G - M * (a[1] * v + a[2] * v0)])
+    return y, u, (x, v)
+
+
+def midpoint(x, v, _):
+    return x + H * (v + H / 2 * force(x) / M), v + H * force(x + H / 2 * v) / M, None
+
+
+def leapfrog(x, v, _):
+    v = ((1 / H - RM / 2) * v + force(x) / M) / (1 / H + RM / 2)
+    return x + H * v, v, None
+
+
+RAYLEIGH = f'rayleighStiffness="{RK}" rayleighMass="{RM}"'
+SCHEMES = {
+    f'<NewmarkImplicitSolver beta="0.3" gamma="0.6" {RAYLEIGH}/>': (newmark, force(0.0) / M),
+    '<VariationalSymplecticSolver steps="4" newtonError="1e-12"/>': (variational, None),
+    '<BDFOdeSolver order="2"/><NewtonRaphsonSolver absoluteResidualStoppingThreshold="0"/>': (backward, None),
+    "<RungeKutta2Solver/>": (midpoint, None),
+    f'<CentralDifferenceSolver rayleighMass="{RM}"/>': (leapfrog, None),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_scheme_is_its_formula(tmp_path, scheme):
+    step, memory = SCHEMES[scheme]
+    x, v = heights(oscillator(tmp_path, scheme), 6)
+    y, u = 0.0, 0.7
+    for number in range(1, 7):
+        y, u, memory = step(y, u, memory)
+        np.testing.assert_allclose([x[number], v[number]], [y, u], rtol=1e-12)
+
+
+@pytest.mark.parametrize("scheme", [list(SCHEMES)[0], list(SCHEMES)[1]])
+def test_schemes_are_differentiated(tmp_path, scheme):
+    scene = oscillator(tmp_path, scheme)
+    leaf = scene.where("@/spring.stiffness")
+
+    @jax.jit
+    def end(k):
+        system = eqx.tree_at(leaf, scene.system, jnp.asarray(k, float))
+        return jm.simulate(system, scene.state, scene.integrator, scene.dt, steps=4).last.position["p"][0, 1]
+
+    slope = (end(K + 1e-3) - end(K - 1e-3)) / 2e-3
+    np.testing.assert_allclose(jax.jit(jax.grad(end))(K), slope, rtol=1e-7)
+    np.testing.assert_allclose(jax.jvp(end, (K,), (1.0,))[1], slope, rtol=1e-7)
+
+
+def test_static_steps_reach_equilibrium(tmp_path):
+    x, v = heights(oscillator(tmp_path, "<StaticSolver/>"), 1)
+    np.testing.assert_allclose(x[1], M * G / K, rtol=1e-12)
+    assert v[1] == 0.7  # velocities stay
+
+
+BAR = """{solver}<RegularGridTopology name="grid" n="2 2 4" min="0 0 0" max="1 1 3"/><MechanicalObject name="p"/>
+  <UniformMass totalMass="30"/><TetrahedronFEMForceField youngModulus="3000" poissonRatio="0.3"/>
+  <BoxROI name="box" box="-1 -1 -1 2 2 0.1"/><FixedProjectiveConstraint indices="@box.indices"/>"""
+CG = '<PCGLinearSolver name="cg" iterations="200" tolerance="1e-24" preconditioner="@p1"{more}/>'
+KEPT = CG.format(more=' linearSystem="@free"') + '<PreconditionedMatrixFreeSystem name="free" assemblingRate="3"/>'
+SOLVERS = {
+    "SSOR": CG.format(more="") + '<SSORPreconditioner name="p1" omega="1.3"/>',
+    "a factor": KEPT + '<SparseLDLSolver name="p1"/>',
+    "a turned factor": KEPT
+    + '<SparseLDLSolver name="ldl"/><RotationMatrixSystem name="R" assemblingRate="3"/>'
+    + '<WarpPreconditioner name="p1" linearSolver="@ldl" linearSystem="@R"/>',
+    "a turned inverse": CG.format(more="") + '<PrecomputedWarpPreconditioner name="p1"/>',
+}
+
+
+@pytest.fixture(scope="module")
+def directly(tmp_path_factory):
+    scene = load(tmp_path_factory.mktemp("direct"), BAR.format(solver=EULER + "<EigenSimplicialLLT/>"))
+    return jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=5).last.position["p"]
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_preconditioners_lead_to_the_same_solution(tmp_path, directly, name):
+    scene = load(tmp_path, BAR.format(solver=EULER + SOLVERS[name]))
+    run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=5)
+    np.testing.assert_allclose(run.last.position["p"], directly, atol=1e-9)
+    steps = np.asarray(run.info.linear_steps)
+    assert (steps < 60).all() and (name == "SSOR" or steps[0] <= 2)  # the first matrix is its own preconditioner
+
+
+def test_an_inverse_that_is_never_assembled_holds_all_still(tmp_path):
+    kept = CG.format(more="") + '<SparseLDLSolver name="ldl"/><PrecomputedWarpPreconditioner name="p1" linearSolver="@ldl"/>'
+    scene = load(tmp_path, BAR.format(solver=EULER + kept))
+    assert "nothing moves" in str(scene.report)
+    run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=2)
+    np.testing.assert_array_equal(run.last.position["p"], scene.state.position["p"])
+
+
+def test_springs_of_a_mesh_are_softer_the_longer_they_are(tmp_path):
+    body = EULER + '<MechanicalObject name="p" position="0 0 0  2 0 0"/><UniformMass/><MeshTopology edges="0 1"/>'
+    scene = load(tmp_path, body + '<MeshSpringForceField name="mesh" stiffness="30"/>')
+    state = scene.system.at_rest({"p": [[0.0, 0, 0], [2.5, 0, 0]]})
+    weight = np.array([0.0, G / 2, 0.0])
+    pull = np.array([30 / 2 * 0.5, 0, 0])
+    np.testing.assert_allclose(jm.total_force(scene.system, state)["p"], [weight + pull, weight - pull], atol=1e-12)
+    assert scene.where("@/mesh.stiffness")(scene.system) == 30  # the number of the scene
+
+
+LINE = "  ".join(f"{0.5 * i} 0 0 0 0 0 1" for i in range(5))
+
+
+def beam(tmp_path, scheme, load_on="", **options):
+    body = f"""{scheme}<SparseLDLSolver/><MechanicalObject template="Rigid3" name="p" position="{LINE}"/>
+      <MeshTopology lines="0 1 1 2 2 3 3 4"/><FixedProjectiveConstraint indices="0"/>
+      <UniformMass vertexMass="0.1 1 [0.01 0 0,0 0.02 0,0 0 0.03]"/>
+      <BeamFEMForceField name="fem" radius="0.05" youngModulus="2e9" poissonRatio="0.3"/>{load_on}"""
+    return load(tmp_path, body, **options)
+
+
+def test_beams_bend_as_beams(tmp_path):
+    tip = '<ConstantForceField indices="4" forces="0 0 0.01 0 0 0"/>'
+    scene = beam(tmp_path, '<StaticSolver newton_iterations="5"/>', tip)
+    run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=3)
+    bending = 2e9 * np.pi * 0.05**4 / 4
+    np.testing.assert_allclose(run.last.position["p"][4, 2], 0.01 * 2.0**3 / (3 * bending), rtol=1e-4)
+
+
+def test_the_matrix_of_beams_and_their_mass(tmp_path):
+    frozen = beam(tmp_path, EULER)
+    true = beam(tmp_path, EULER, solver="exact")
+    for kind, tolerance in (("stiffness", 1e-6), ("mass", 1e-15)):  # at rest, differences of the force agree
+        name = "fem" if kind == "stiffness" else "UniformMass1"
+        ours, theirs = (jm.matrix.component_matrix(s.system, s.state, name, kind)["p", "p"] for s in (frozen, true))
+        a, b = np.asarray(ours.to_dense((5, 5))), np.asarray(theirs.to_dense((5, 5)))
+        np.testing.assert_allclose(a, b, atol=tolerance * np.abs(b).max())
+    np.testing.assert_allclose(np.diag(a)[:6], 0.1 * np.array([1, 1, 1, 0.01, 0.02, 0.03]))
+
+
+def test_frames_fall_in_time(tmp_path):
+    scene = beam(tmp_path, EULER)
+    x = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=3).last.position["p"]
+    assert -0.2 < x[4, 1] < -1e-4 and abs(x[4, 2]) < 1e-12
+
+
+def test_moved_nodes_are_where_they_shall_be(tmp_path):
+    body = (
+        EULER
+        + """<SparseLDLSolver/><MechanicalObject name="p" position="0 0 0  1 0 0"/><UniformMass totalMass="2"/>
+      <SpringForceField spring="0 1 100 0 1"/>
+      <LinearMovementProjectiveConstraint name="hand" indices="0" keyTimes="0 0.1 1" movements="0 0 0  0.2 0 0  0.2 0.9 0"/>"""
+    )
+    scene = load(tmp_path, body)
+    run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=4)
+    np.testing.assert_allclose(run.position["p"][:, 0], [[0, 0, 0], [0.1, 0, 0], [0.2, 0, 0], [0.2, 0.05, 0], [0.2, 0.1, 0]])
+    np.testing.assert_allclose(run.velocity["p"][4, 0], [0, 1, 0])
+    assert run.position["p"][4, 1, 0] > 1.0  # what hangs on it follows
+    assert scene.where("@/hand.movements")(scene.system).shape == (3, 3)
