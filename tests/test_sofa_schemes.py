@@ -197,7 +197,8 @@ def test_moved_nodes_are_where_they_shall_be(tmp_path):
         EULER
         + """<SparseLDLSolver/><MechanicalObject name="p" position="0 0 0  1 0 0"/><UniformMass totalMass="2"/>
       <SpringForceField spring="0 1 100 0 1"/>
-      <LinearMovementProjectiveConstraint name="hand" indices="0" keyTimes="0 0.1 1" movements="0 0 0  0.2 0 0  0.2 0.9 0"/>"""
+      <LinearMovementProjectiveConstraint name="hand" indices="0" keyTimes="0 0.1 1"
+        movements="0 0 0  0.2 0 0  0.2 0.9 0"/>"""
     )
     scene = load(tmp_path, body)
     run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=4)

@@ -76,8 +76,8 @@ class AbstractForceField(Component):
     def element_stiffness(self, x: Arrays, v: Arrays) -> tuple[Arrays, ...]:
         """`-df/dx` [N/m] of one element, blocks `[s][t]` of shape `(*x[s].shape, *x[t].shape)`.
 
-        The plain definition is for points; where frames turn, the derivative in the chart is taken. One that overrides it gives
-        blocks of tangent vectors, `(*v[s].shape, *v[t].shape)`, of frames in world axes.
+        The plain definition is for points; where frames turn, the derivative in the chart is taken. One that overrides it
+        gives blocks of tangent vectors, `(*v[s].shape, *v[t].shape)`, of frames in world axes.
         """
         return jax.tree.map(jnp.negative, jax.jacfwd(lambda y: self.element_force(y, v))(x))
 

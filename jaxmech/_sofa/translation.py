@@ -28,37 +28,11 @@ from .read.scene_error import SceneError
 from .report import Report
 from .schemes import EXPLICIT, OTHER_SCHEMES, SCHEMES, SOLVERS, SYSTEMS, linear_solver
 from .springs import SPRINGS
+from .still_kinds import DRAWN_BEGINNINGS, DRAWN_ENDS, NO_MECHANICS, PIPELINE, collides
 
 _FORCES = ELEMENTS | HYPERELASTIC | SPRINGS | LOADS
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
-# What is drawn, loaded, selected, sorted or looped over: no motion depends on it.
-_NO_MECHANICS = ("RequiredPlugin", "DefaultAnimationLoop", "DefaultVisualManagerLoop", "LineAxis", "BackgroundSetting")
-_NO_MECHANICS += ("InteractiveCamera", "LightManager", "DirectionalLight", "PositionalLight", "SpotLight", "MeshObjMaterial")
-_NO_MECHANICS += ("ViewerSetting", "MouseButtonSetting", "APIVersion", "AddResourceRepository", "InfoComponent", "Camera")
-_NO_MECHANICS += ("GlobalSystemMatrixImage", "GlobalSystemMatrixExporter", "MatrixImageExporter", "VTKExporter", "Monitor")
-_NO_MECHANICS += ("MeshExporter", "WriteState", "AssetInfo", "SceneCheckerListener", "NotePad", "TextureInterpolation")
-_NO_MECHANICS += ("StateWriter", "TimeProfiling", "ViewerSetting", "Visual3DText", "ClipPlane", "StatsSetting", "InfoAction")
-# Of collisions: without a model of a surface there is nothing to collide.
-_PIPELINE = ("CollisionPipeline", "DefaultPipeline", "BruteForceDetection", "BruteForceBroadPhase", "BVHNarrowPhase")
-_PIPELINE += (
-    "DefaultContactManager",
-    "CollisionResponse",
-    "DiscreteIntersection",
-    "NewProximityIntersection",
-    "CollisionGroup",
-)
-_PIPELINE += ("MinProximityIntersection", "LocalMinDistance", "DefaultCollisionGroupManager", "ParallelBVHNarrowPhase")
-_PIPELINE += (
-    "CollisionGroup",
-    "ParallelBruteForceBroadPhase",
-    "RayTraceNarrowPhase",
-    "DirectSAPNarrowPhase",
-    "IncrSAP",
-    "DirectSAP",
-)
-_DRAWN_BEGINNINGS = ("Ogl", "Visual", "Recorded")
-_DRAWN_ENDS = ("GeometryAlgorithms", "TopologyModifier", "OrderingMethod", "TopologyAlgorithms")
 _DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, "NodalMassDensity")
 
 
@@ -243,7 +217,7 @@ def _is_drawn(data: SceneData, object: SceneObject) -> bool:
     part = Component(data, object)
     output = part.link("output")
     if isinstance(output, SceneObject):
-        return output.kind.startswith(_DRAWN_BEGINNINGS)
+        return output.kind.startswith(DRAWN_BEGINNINGS)
     node = object.node if output is None else output
     return not any(o.kind in STATES for o in node.objects)
 
@@ -281,11 +255,11 @@ def _apart(object: SceneObject, data: SceneData, report: Report, any_scheme: boo
     kind = object.kind
     if kind in _DATA or data.is_topology(object):
         report.add(object, "read")
-    elif kind in _NO_MECHANICS or kind.startswith(_DRAWN_BEGINNINGS) or kind.endswith(_DRAWN_ENDS):
+    elif kind in NO_MECHANICS or kind.startswith(DRAWN_BEGINNINGS) or kind.endswith(DRAWN_ENDS):
         report.add(object, "ignored", "moves nothing")
-    elif kind in _PIPELINE and not _collides(object):
+    elif kind in PIPELINE and not collides(object):
         report.add(object, "ignored", "nothing of the scene collides")
-    elif kind.endswith("CollisionModel") and not _collides(object):
+    elif kind.endswith("CollisionModel") and not collides(object):
         report.add(object, "ignored", "there is no collision pipeline")
     elif kind in MAPPINGS and _is_drawn(data, object):
         report.add(object, "ignored", "maps to a picture")
@@ -293,9 +267,3 @@ def _apart(object: SceneObject, data: SceneData, report: Report, any_scheme: boo
         report.add(object, "ignored", "no time integrator stands in its node or above: it does not move")
     else:
         report.add(object, "refused", str(object.error("is not translated")))
-
-
-def _collides(object: SceneObject) -> bool:
-    """Whether the scene has both surfaces and what looks for contacts between them."""
-    kinds = {o.kind for o in object.node.root.walk()}
-    return any(kind.endswith("CollisionModel") for kind in kinds) and bool(kinds & set(_PIPELINE))
