@@ -53,8 +53,8 @@ def springs(build: PartBuilder, part: Component) -> str:
         raise part.error(f"spring names nodes {rows[:, :2].tolist()[:3]}, expected whole numbers")
     for state, nodes in ((first, pairs[:, 0]), (second, pairs[:, 1])):
         _check_nodes(build, part, state, nodes)
-    numbers = (float(a[0]) if len(set(a.tolist())) == 1 else a for a in (rows[:, 2], rows[:, 3]))
-    return _springs(build, part, ((first, pairs[:, 0]), (second, pairs[:, 1])), *numbers, rows[:, 4])
+    ends = ((first, pairs[:, 0]), (second, pairs[:, 1]))
+    return _springs(build, part, ends, rows[:, 2], rows[:, 3], rows[:, 4])
 
 
 def _end(build: PartBuilder, part: Component, name: str) -> str:
