@@ -214,6 +214,24 @@ def test_hertz_and_cattaneo_mindlin():
     assert ratio == pytest.approx(0.793701, abs=0.06)  # half of a square: whole ones are counted, of an eighth of the radius
 
 
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_the_radius_that_sticks_on_a_finer_grid():
+    """As above, with squares of a nineteenth of the radius, of which only those that may touch are asked."""
+    E, a, mu, n = 1000.0 / (1 - 0.3**2), 0.1, 0.4, 40
+    x, y, W = half_space(n, 0.21)
+    asked = np.flatnonzero(x**2 + y**2 < 1.06 * a**2)
+    x, y, W = x[asked], y[asked], np.kron(W[np.ix_(asked, asked)] / E, np.eye(3))
+    shift = np.full_like(x, -mu * a**2 * (1 - 0.5 ** (2 / 3)))
+    q = np.stack([0.5 * (x**2 + y**2) - a**2, shift, 0.0 * x], axis=1)
+    found = jm.contact.solve_contacts(jm.contact.ContactProblem(W, q, np.full(x.size, mu)))
+    P, Q = np.asarray(found.impulse[:, 0]), np.asarray(found.impulse[:, 1])
+    assert P.sum() == pytest.approx(4 * E * a**3 / 3, rel=2e-3) and Q.sum() == pytest.approx(0.5 * mu * P.sum(), rel=5e-3)
+    touching, slips = P > 1e-9, np.abs(found.velocity[:, 1]) > 1e-9
+    ratio = np.sqrt((touching & ~slips).sum() / touching.sum())
+    assert ratio == pytest.approx(0.793701, abs=0.027)  # half of a square again
+
+
 def test_shapes_are_distances():
     """Their gradients are of length 1, and a step along them ends on the surface."""
     rng = np.random.default_rng(2)

@@ -46,11 +46,12 @@ HOOKS = {
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
     *("stage", "step_with_error"),
     # What a step asks of its contacts.
-    *("check_scene", "coordinates", "distance", "distance_from", "of_each", "gaps", "nearest_of", "moved_by", "place_of"),
-    *("point_of", "touching"),
+    *("check_scene", "coordinates", "coordinates_of", "distance", "distance_from", "of_each", "gaps", "near_of", "moved_by"),
+    *("place_of", "places", "point_of", "reach", "touching"),
 }
 # What all implicit, and all explicit, schemes share is tried on one of each.
 INHERITED = {"ImplicitEuler": ("step", "problem"), "VelocityVerlet": ("step",)}
+_CONTACTS = ("PointContact", "SurfaceContact", "EdgeContact")
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {
     *("AdaptiveInfo", "AdaptiveTrajectory", "Checkpoint"),
@@ -288,11 +289,15 @@ FAIR = {
     ("over_devices", "function"): {"a function", "a class"},
     ("element_forms", "function"): {"a function", "a class"},
     # No limit; a matrix and numbers of either sign; one coefficient for all contacts; points of no body.
-    **{(name, limit): {"infinite"} for name in ("PointContact", "SurfaceContact") for limit in ("margin", "depth", "reach")},
+    **{(name, limit): {"infinite"} for name in _CONTACTS for limit in ("margin", "depth", "reach")},
     **{("ContactProblem", name): {"negative"} for name in ("W", "q")},
     ("ContactProblem", "friction"): {"a fraction", "huge"},
     **{("ContactProblem.product", "r"): {"negative"}, ("contact_errors", "impulse"): {"negative"}},
-    **{("HeightField", "heights"): {"negative"}, ("PointContact", "owners"): {"negative"}},
+    **{
+        ("HeightField", "heights"): {"negative"},
+        ("PointContact", "owners"): {"negative"},
+        ("EdgeContact", "owners"): {"negative"},
+    },
     ("FreeMotion.step", "carry"): {"None"},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}

@@ -33,11 +33,12 @@ class Touching(eqx.Module):
 class AbstractContact(Component):
     """Points that may touch something, with friction, restitution and compliance.
 
-    A subclass says how many pairs there are, how far each is apart at the positions of all states (`gaps`), and what the
-    coordinates of one of them are (`coordinates`): its gap and two slips [m], as functions of positions, of which Jacobians,
-    the work of impulses and all derivatives are made. The `capacity` nearest pairs whose gap is less than `margin` [m] are
-    looked at; if there are more, the step fails (`RESULTS.contact_capacity`), and so it does where a pair is deeper than
-    `depth` [m] at its start. Raises `ValueError` or `TypeError` that names the contact.
+    A subclass says how many pairs there are, how far each is apart at the positions of all states (`gaps`), which nodes one
+    of them moves with (`places`), and what its coordinates are (`coordinates_of`): its gap and two slips [m], as functions
+    of the positions of these nodes, of which Jacobians, the work of impulses and all derivatives are made. Pairs whose gap
+    is less than `margin` [m] are looked at, `capacity` of them at most; if there are more, the step fails
+    (`RESULTS.contact_capacity`), and so it does where a pair is deeper than `depth` [m] at its start. Raises `ValueError` or
+    `TypeError` that names the contact.
     Source: G. De Saxce and Z.-Q. Feng, 1998, doi:10.1016/S0895-7177(98)00119-8.
 
     Example:
@@ -88,8 +89,17 @@ class AbstractContact(Component):
         """The gap `(pairs,)` [m] of every pair; infinite for what is no pair."""
 
     @abc.abstractmethod
+    def places(self, pair: Array) -> tuple[tuple[str, Array], ...]:
+        """The states and the numbers of their nodes `(k,)` that one pair moves with."""
+
+    @abc.abstractmethod
+    def coordinates_of(self, pair: Array, start: Positions, moved: tuple[Array, ...]) -> Array:
+        """`(3,)` [m] of one pair where its `places` are `moved`: its gap, and its slips since `start`, along two tangents
+        there."""
+
     def coordinates(self, pair: Array, start: Positions, x: Positions) -> Array:
-        """`(3,)` [m] of one pair at the positions `x`: its gap, and its slips since `start`, along two tangents there."""
+        """`coordinates_of` at the positions `x` of all states."""
+        return self.coordinates_of(pair, start, tuple(x[state][nodes] for state, nodes in self.places(pair)))
 
     @abc.abstractmethod
     def point_of(self, pair: Array) -> Array:
@@ -105,16 +115,16 @@ class AbstractContact(Component):
         return pair
 
     def touching(self, x: Positions) -> Touching:
-        """The nearest pairs within the margin."""
-        return self.nearest_of(self.gaps(x))
+        """The pairs within the margin."""
+        return self.near_of(self.gaps(x))
 
-    def nearest_of(self, gaps: Array) -> Touching:
-        """Those of the smallest gaps, of as many as there are slots."""
+    def near_of(self, gaps: Array) -> Touching:
+        """The first of these that are within the margin, as many as there are slots."""
         near = gaps < self.margin
-        if self.slots == self.pairs:
-            return Touching(jnp.arange(self.pairs), near, jnp.sum(near))
-        _, pair = jax.lax.top_k(-gaps, self.slots)
-        return Touching(pair, near[pair], jnp.sum(near))
+        count = jnp.sum(near)
+        if self.slots == gaps.shape[0]:
+            return Touching(jnp.arange(self.slots), near, count)
+        return Touching(jnp.nonzero(near, size=self.slots, fill_value=0)[0], jnp.arange(self.slots) < count, count)
 
     def of_each(self, value: Array, touching: Touching) -> Array:
         """A parameter of every slot."""

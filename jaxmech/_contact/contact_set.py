@@ -57,7 +57,8 @@ class ContactSet(eqx.Module):
 
     def remembered(self, memory: Mapping[str, Array]) -> Array:
         """What the pairs of the slots had, `(n, 3)`."""
-        return jnp.concatenate([memory[name][self.contacts[name].place_of(t.pair)] for name, t in self.touching.items()])
+        parts = [memory[name][self.contacts[name].place_of(t.pair)] for name, t in self.touching.items()]
+        return jnp.concatenate(parts) * self.held[:, None]
 
     def memory(self, values: Array) -> dict[str, Array]:
         """Values of the slots, by the numbers of pairs, for `remembered`."""
@@ -67,7 +68,7 @@ class ContactSet(eqx.Module):
             own = values[first : first + n] * t.held[:, None]
             contact = self.contacts[name]
             nothing = jnp.zeros((contact.pairs, 3), values.dtype)
-            result[name] = nothing.at[contact.place_of(t.pair)].set(own)
+            result[name] = nothing.at[contact.place_of(t.pair)].add(own)
             first += n
         return result
 

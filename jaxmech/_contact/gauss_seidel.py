@@ -68,4 +68,4 @@ def gauss_seidel(
 
 
 def _of(problem: ScaledProblem, r: Array) -> Array:
-    return cone_of(problem.problem, r)
+    return cone_of(problem.mu, r)

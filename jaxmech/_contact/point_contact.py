@@ -14,9 +14,10 @@ from .._runtime.array_types import Array, Int
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencil, Stencils, as_stencils, stencils
-from .base import AbstractContact, check_nodes, check_stencil, tangents, unit
+from .base import AbstractContact, Touching, check_nodes, check_stencil, tangents, unit
 from .shape import AbstractShape
 
+_CANDIDATES = 8  # pairs that are measured, for each slot
 _WORLD = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
@@ -99,10 +100,32 @@ class PointContact(AbstractContact):
         return pair // self.bodies
 
     def gaps(self, x):
+        return self._gaps_of(jnp.arange(self.pairs), x)
+
+    def touching(self, x):
+        """Of bodies that end somewhere, only pairs whose point is within the sphere about the body are measured."""
+        ends = type(self.shape).reach is not AbstractShape.reach
+        most = _CANDIDATES * self.slots
+        if not self.frames or not ends or most >= self.pairs:
+            return self.near_of(self.gaps(x))
+        points = x[self.points[0].state][self.points[0].nodes, :3]
+        bodies = x[self.frames[0].state][self.frames[0].nodes, :3]
+        square = sum((points[:, None, i] - bodies[None, :, i]) ** 2 for i in range(3))
+        near = square < (self.shape.reach() + jnp.atleast_1d(self.radius)[:, None] + self.margin) ** 2
+        if self.owners is not None:
+            owner, body = self.owners[:, None], jnp.arange(self.bodies)
+            near = near & ((owner > body) if self.half else (owner != body))
+        pair = jnp.nonzero(near.reshape(-1), size=most, fill_value=0)[0]
+        count = jnp.sum(near)
+        found = self.near_of(jnp.where(jnp.arange(most) < count, self._gaps_of(pair, x), jnp.inf))
+        # More than can be measured are more than can be held.
+        count = jnp.where(count > most, self.slots + 1, found.count)
+        return Touching(pair[found.pair], found.held, count)
+
+    def _gaps_of(self, pair: Array, x: Any) -> Array:
         for stencil in (*self.points, *self.frames):
             check_nodes("PointContact", stencil, x)
-        pair = jnp.arange(self.pairs)
-        gaps = jax.vmap(lambda k: self._gap(k, x, x))(pair)
+        gaps = jax.vmap(lambda k: self._gap(k, x, self._frame(k, x), self._point(k, x)))(pair)
         if self.owners is None:
             return gaps
         body, owner = pair % self.bodies, self.owners[self.point_of(pair)]
@@ -116,8 +139,7 @@ class PointContact(AbstractContact):
         """The frame of the shape; of a point, without turns."""
         if not self.frames:
             return self.at
-        at = x[self.frames[0].state][self.frames[0].nodes[pair % self.bodies]]
-        return at if at.shape[0] == 7 else jnp.concatenate([at, jnp.asarray(_WORLD[3:], at.dtype)])
+        return _as_frame(x[self.frames[0].state][self.frames[0].nodes[pair % self.bodies]])
 
     def _radius(self, pair: Array) -> Array:
         return self.radius if self.radius.ndim == 0 else self.radius[self.point_of(pair)]
@@ -131,22 +153,31 @@ class PointContact(AbstractContact):
             point = jnp.where(owner >= 0, other, point)
         return seen_from(frame, point)
 
-    def _gap(self, pair: Array, start: Any, x: Any) -> Array:
-        p = seen_from(self._frame(pair, x), self._point(pair, x)[:3])
+    def _gap(self, pair: Array, start: Any, frame: Array, point: Array) -> Array:
+        p = seen_from(frame, point[:3])
         return self.shape.distance_from(p, jax.lax.stop_gradient(self._toward(pair, start))) - self._radius(pair)
 
-    def coordinates(self, pair, start, x):
+    def places(self, pair):
+        on = [(self.points[0], self.point_of(pair)), *((f, pair % self.bodies) for f in self.frames)]
+        return tuple((stencil.state, stencil.nodes[number][None]) for stencil, number in on)
+
+    def coordinates_of(self, pair, start, moved):
         frame, point = self._frame(pair, start), self._point(pair, start)
         p = seen_from(frame, point[:3])
         toward = jax.lax.stop_gradient(self._toward(pair, start))
         slope = unit(jax.grad(self.shape.distance_from)(p, toward))
         n = rotate(frame[3:], slope)
         on_shape = p - self.shape.distance_from(p, toward) * slope
-        end_frame, end_point = self._frame(pair, x), self._point(pair, x)
+        end_point, end_frame = moved[0][0], _as_frame(moved[1][0]) if self.frames else self.at
         b0, b1 = carried(frame, on_shape), carried(end_frame, on_shape)
         a0, a1 = point[:3], end_point[:3]
         if point.shape[0] == 7:
             arm = rotate(quaternion_conjugate(point[3:]), -self._radius(pair) * n)
             a0, a1 = carried(point, arm), carried(end_point, arm)
         slip = tangents(n) @ ((a1 - a0) - (b1 - b0))
-        return jnp.concatenate([self._gap(pair, start, x)[None], slip])
+        return jnp.concatenate([self._gap(pair, start, end_frame, end_point)[None], slip])
+
+
+def _as_frame(at: Array) -> Array:
+    """A frame; of a point, without turns."""
+    return at if at.shape[0] == 7 else jnp.concatenate([at, jnp.asarray(_WORLD[3:], at.dtype)])

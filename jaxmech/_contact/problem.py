@@ -128,8 +128,11 @@ def contact_errors(problem: ContactProblem, impulse: Any) -> ContactErrors:
     """
     q = checked_problem("contact_errors", problem).q
     r = jnp.asarray(real_array("contact_errors", "impulse", impulse, q.shape))
-    u = problem.moved_by(r) + q
-    mu, rho = problem.mu, 1 / problem.diagonal()
+    return errors_of(r, problem.moved_by(r) + q, problem.mu, 1 / problem.diagonal(), jnp.linalg.norm(q))
+
+
+def errors_of(r: Array, u: Array, mu: Array, rho: Array, size: Array) -> ContactErrors:
+    """The errors of impulses that leave velocities `u`; `size`: of `q`."""
     length = jax.vmap(safe_length)
     slip = length(u[:, 1:])
     pushed = r - u.at[:, 0].add(mu * slip)
@@ -137,7 +140,6 @@ def contact_errors(problem: ContactProblem, impulse: Any) -> ContactErrors:
     held = r[:, 1:] - rho[:, None] * u[:, 1:]
     radius, reach = mu * jnp.maximum(r[:, 0], 0.0), length(held)
     disc = held * jnp.where(reach > radius, radius / jnp.where(reach > 0, reach, 1.0), 1.0)[:, None]
-    size = jnp.linalg.norm(q)
     return ContactErrors(
         jnp.linalg.norm(F) / jnp.where(size > 0, size, 1.0),
         _largest(jnp.abs(r[:, 0] - jnp.maximum(r[:, 0] - rho * u[:, 0], 0.0))),
@@ -150,7 +152,7 @@ def _largest(a: Array) -> Array:
     return jnp.max(a, initial=0.0)
 
 
-def cone_of(problem: ContactProblem, r: Array) -> Array:
+def cone_of(mu: Array, r: Array) -> Array:
     """`s = D^-1 r`, within the cone; without friction, whatever the tangents are."""
-    D = scaling(problem.mu)
+    D = scaling(mu)
     return jnp.where(D > 0, r / jnp.where(D > 0, D, 1.0), 0.0)

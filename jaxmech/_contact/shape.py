@@ -49,6 +49,10 @@ class AbstractShape(Component):
         del toward
         return self.distance(p)
 
+    def reach(self) -> Scalar:
+        """How far its surface is at most from the origin of its frame [m]: with it, far pairs need not be measured."""
+        return jnp.asarray(jnp.inf)
+
 
 class Plane(AbstractShape):
     """The half space below the plane `z = 0` of its frame: `d = z` [m]. Raises nothing. Source: elementary geometry.
@@ -80,6 +84,9 @@ class Sphere(AbstractShape):
     def distance(self, p):
         return safe_length(p) - self.radius
 
+    def reach(self):
+        return self.radius
+
 
 class Capsule(AbstractShape):
     """All within `radius` of a segment from `-half_length` to `half_length` on the z axis of its frame [m].
@@ -104,6 +111,9 @@ class Capsule(AbstractShape):
     def distance(self, p):
         along = jnp.clip(p[2], -self.half_length, self.half_length)
         return safe_length(p.at[2].add(-along)) - self.radius
+
+    def reach(self):
+        return self.half_length + self.radius
 
 
 class Box(AbstractShape):
@@ -139,6 +149,9 @@ class Box(AbstractShape):
         beside = jnp.any((q > edge) & (jnp.arange(3) != face))
         within = ~jnp.any(q > 0) | (~beside & jnp.any(looks > 0))
         return jnp.where(within, q[face], safe_length(outside))
+
+    def reach(self):
+        return safe_length(self.half)
 
 
 class HeightField(AbstractShape):

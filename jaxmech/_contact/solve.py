@@ -220,7 +220,7 @@ def _solve(
 ) -> ContactSolution:
     q = problem.q
     kappa_grad = None if kappa_grad is None else jnp.asarray(kappa_grad, q.dtype)
-    s, _, steps, fine = _compiled_solution(problem, kappa, kappa_grad, constant(cone_of(problem, r0)), options)
+    s, _, steps, fine = _compiled_solution(problem, kappa, kappa_grad, constant(cone_of(problem.mu, r0)), options)
     r = scaling(problem.mu) * s
     still = constant((problem, r))
     info = ContactInfo(outcome(still[0], constant(s), fine), steps, contact_errors(*still))

@@ -87,7 +87,7 @@ class SurfaceContact(AbstractContact):
 
     def touching(self, x):
         gaps, triangle = self._measured(x)
-        found = self.nearest_of(gaps)
+        found = self.near_of(gaps)
         return eqx.tree_at(lambda t: t.pair, found, found.pair * self.triangles[0].elements + triangle[found.pair])
 
     def _corners(self, x: Any) -> Array:
@@ -116,12 +116,14 @@ class SurfaceContact(AbstractContact):
         gaps, triangle = jax.lax.map(of_point, (p, own, tried), batch_size=_BLOCK)
         return gaps - self.radius, triangle
 
-    def coordinates(self, pair, start, x):
+    def places(self, pair):
+        t, on, of = self.triangles[0].elements, self.points[0], self.triangles[0]
+        return (on.state, on.nodes[pair // t][None]), (of.state, of.nodes[pair % t])
+
+    def coordinates_of(self, pair, start, moved):
         t = self.triangles[0].elements
-        point, triangle = self.points[0].nodes[pair // t], pair % t
-        state = self.points[0].state
-        p0, p1 = start[state][point], x[state][point]
-        c0, c1 = self._corners(start)[triangle], self._corners(x)[triangle]
+        p0, c0 = (start[state][nodes] for state, nodes in self.places(pair))
+        p0, p1, c1 = p0[0], moved[0][0], moved[1]
         weights, within = closest_weights(p0, c0)
         apart = p0 - weights @ c0
         n = jnp.where(within, normal_of(c0), unit(apart) * jnp.where(normal_of(c0) @ apart < 0, -1.0, 1.0))

@@ -69,8 +69,8 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
     )
     singular = "the matrix is singular: no force and no constraint resists some motion. Constrain nodes, or attach them."
     not_converged = (
-        "Newton did not converge. Take more load steps (load_steps=), allow more iterations (max_steps=), or check "
-        "that the loads have an equilibrium; info.residuals holds the history."
+        "Newton did not converge. Take more load steps (load_steps=) or, in time, smaller ones (dt=), allow more iterations "
+        "(max_steps=), or check that the loads have an equilibrium; info.residuals holds the history."
     )
     residual_floor = (
         "the residual stopped at its rounding floor, above the tolerance that was asked for (info.floor states it). "
@@ -140,8 +140,12 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "(step=)."
     )
     contacts_not_converged = (
-        "the laws of contact are not fulfilled to the tolerance. Take smaller time steps, allow more (max_steps=), another "
-        "method, or a little smoothness (kappa=)."
+        "the laws of contact are not fulfilled to the tolerance. Take smaller time steps, allow more (max_steps=; "
+        "contact_steps= of FreeMotion), another method, or a little smoothness (kappa=)."
+    )
+    contact_motion_not_converged = (
+        "contact and motion did not converge together within a time step. Take smaller time steps, allow more iterations "
+        "(contact_iterations=), a little smoothness (kappa=), or one linear solve for each step (newton=False)."
     )
     contacts_infeasible = (
         "no impulses keep these contacts apart: what they would have to move is held, or wedged. Look for constraints and "

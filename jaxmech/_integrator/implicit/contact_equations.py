@@ -11,12 +11,14 @@ from equinox import AbstractVar
 
 from ..._contact.cone import scaling
 from ..._contact.contact_set import ContactSet
+from ..._contact.eliminated import Eliminated, EliminatedSolver, way_of
 from ..._contact.newton import slopes
-from ..._contact.problem import ContactErrors, ContactProblem, cone_of, contact_errors, natural
-from ..._contact.schur import IMPULSES, Compliance, ContactSchur, rows_of
-from ..._contact.solve import SolveOptions, cone_solution
-from ..._contact.solve import outcome as contact_outcome
+from ..._contact.problem import ContactErrors, errors_of, natural
+from ..._contact.schur import IMPULSES, Compliance, ContactSchur
+from ..._contact.solve import SolveOptions
+from ..._contact.sparse_rows import SparseRows
 from ..._linear_solver.base.derivative import constant, derivative_solve
+from ..._linear_solver.default import default_solver
 from ..._linear_solver.krylov.preconditioned_gmres import Nearby
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, zero_forces
@@ -110,65 +112,19 @@ class AbstractContactEquations(eqx.Module):
 
 
 class Solved(eqx.Module):
-    """The step's unknowns, and what it took: which slots bounce, rows and compliance, how both solves ended."""
+    """The step's unknowns, and what it took: which slots bounce, rows and how mobile contacts are by them, how large their
+    velocities without impulses are, how both solves ended."""
 
     x: Fields
     s: Array
     bounces: Array
-    rows: Compliance
+    rows: Compliance | SparseRows
+    mobility: Array
+    speed: Array
     said: lx.Solution
     size: Array
     steps: Array
-    fine: Array
-
-
-def compliance(state: Any, solver: Any, equations: AbstractContactEquations, x: Fields) -> Compliance:
-    """`H`, `A^-1 P H^T` and `W` at the place of `x`, by a solver that has a factor as its `state`."""
-    place = equations.place(x)
-    H = rows_of(lambda v: equations.rates(place, project(equations.system, v)), x, equations.mu.shape[0])
-    return Compliance.of(H, jax.vmap(lambda b: solver.compute(state, b, {})[0])(H))
-
-
-@eqx.filter_custom_jvp
-def solved_with_contacts(
-    equations: AbstractContactEquations, A: Any, b: Fields, solver: Any, numbers: ContactNumbers, start: Array, who: str
-) -> Solved:
-    """The solution of linear motion `A x = b + H^T D s` with contact."""
-    del who
-    state = solver.init(A, {})
-    value, result, stats = solver.compute(state, b, {})
-    said = lx.Solution(None, result, stats, None)
-    equations = equations.impacting(equations.impacts(value))
-    rows = compliance(state, solver, equations, value)
-    s, size, steps, fine = _impulses(equations, value, rows, numbers, start)
-    more = rows.moved(scaling(equations.mu) * s)
-    return Solved({k: value[k] + more[k] for k in value}, s, equations.bounces, rows, said, size, steps, fine)
-
-
-def contact_problem(equations: AbstractContactEquations, free: Fields, rows: Compliance) -> ContactProblem:
-    """That of impulses, where the motion without them is `free`."""
-    n = equations.mu.shape[0]
-    W = rows.W + jnp.diag(equations.give.reshape(-1))
-    return ContactProblem(W, equations.velocities(free, jnp.zeros((n, 3), W.dtype)), equations.mu)
-
-
-def _impulses(equations: Any, free: Fields, rows: Compliance, numbers: ContactNumbers, start: Array) -> Any:
-    problem = contact_problem(equations, free, rows)
-    return cone_solution(problem, numbers.kappa, numbers.kappa_grad, cone_of(problem, start), numbers.options)
-
-
-@solved_with_contacts.def_jvp
-def _solved_with_contacts_jvp(primals, tangents):
-    equations, A, _, solver, numbers, _, who = primals
-    found = solved_with_contacts(*primals)
-    smooth = found
-    if numbers.kappa_grad is not None:
-        again = ContactNumbers(numbers.kappa_grad, None, numbers.options)
-        smooth = solved_with_contacts(*primals[:4], again, jax.lax.stop_gradient(scaling(equations.mu) * found.s), who)
-    kappa = numbers.kappa if numbers.kappa_grad is None else numbers.kappa_grad
-    dx, ds = implicit_rates(equations, tangents[0], A, solver, smooth, kappa, who)
-    still = jax.tree.map(lambda _: None, found)
-    return found, eqx.tree_at(lambda f: (f.x, f.s), still, (dx, ds), is_leaf=lambda a: a is None)
+    result: Any
 
 
 def implicit_rates(
@@ -183,8 +139,7 @@ def implicit_rates(
 ) -> tuple[Fields, Array]:
     """`(dx, ds)` by the implicit function theorem, where `at` solves the equations. `near`: `A` is not quite `-dR/dx`."""
     x, s, equations = at.x, at.s, equations.impacting(at.bounces)
-    diagonal = jnp.diagonal(at.rows.W).reshape(-1, 3).mean(axis=1)
-    rho = jax.lax.stop_gradient(1 / jnp.where(diagonal > 0, diagonal, 1.0))
+    rho = jax.lax.stop_gradient(1 / at.mobility)
 
     def both(equations: Any, x: Fields, s: Array) -> dict[str, Array]:
         F = natural(s, equations.velocities(x, s), equations.mu, rho, kappa)
@@ -201,7 +156,13 @@ def implicit_rates(
         return {k: a if k == IMPULSES else a + dx[k] - free[k] for k, a in moved.items()}
 
     P, B = slopes(s, equations.velocities(x, s), equations.mu, rho, kappa)
-    schur = ContactSchur(A, solver, *constant((at.rows, P, B, scaling(equations.mu), equations.give)))
+    D, give = scaling(equations.mu), equations.give
+    if isinstance(at.rows, SparseRows):
+        L, E = D[:, :, None] * jnp.eye(3, dtype=D.dtype), P + B * (give * D)[:, None, :]
+        schur = EliminatedSolver(constant(Eliminated(A, at.rows, L, E, B, way_of(A, None, s.shape[0]))))
+    else:
+        solver = default_solver(A) if solver is None else solver
+        schur = ContactSchur(A, solver, *constant((at.rows, P, B, D, give)))
     operator = lx.FunctionLinearOperator(product, jax.eval_shape(lambda: like))
     solved = derivative_solve(operator, rhs, Nearby(constant(A), schur) if near else schur, who)
     return {k: a for k, a in solved.items() if k != IMPULSES}, solved[IMPULSES]
@@ -236,12 +197,8 @@ def told(equations: AbstractContactEquations, found: Solved) -> tuple[StepContac
     equations, found = jax.lax.stop_gradient((equations.impacting(found.bounces), found))
     r = scaling(equations.mu) * found.s
     u = equations.velocities(found.x, found.s)
-    W = found.rows.W + jnp.diag(equations.give.reshape(-1))
-    free = ContactProblem(W, u - (W @ r.reshape(-1)).reshape(r.shape), equations.mu)
     start = equations.start.position
     gap = equations.contacts.coordinates(equations.system, start, start)[:, 0]
     pair = jnp.concatenate([t.pair for t in equations.contacts.touching.values()])
-    errors = contact_errors(free, r)
-    return StepContacts(r, gap, u, pair, equations.contacts.held, found.steps, errors), contact_outcome(
-        free, found.s, found.fine
-    )
+    errors = errors_of(r, u, equations.mu, 1 / found.mobility, found.speed)
+    return StepContacts(r, gap, u, pair, equations.contacts.held, found.steps, errors), found.result

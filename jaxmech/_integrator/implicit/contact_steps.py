@@ -12,6 +12,7 @@ from ..._contact.contact_set import ContactSet
 from ..._contact.problem import cone_of
 from ..._contact.schur import Compliance, rows_of
 from ..._contact.solve import cone_solution
+from ..._contact.solve import outcome as contact_outcome
 from ..._linear_solver.base.vectors import norm
 from ..._linear_solver.default import default_solver
 from ..._model.accept import accepted
@@ -25,12 +26,10 @@ from .contact_equations import (
     AbstractContactEquations,
     ContactNumbers,
     Solved,
-    compliance,
-    contact_problem,
     implicit_rates,
-    solved_with_contacts,
     told,
 )
+from .contact_motion import compliance, contact_problem, sizes, solved_with_contacts
 from .euler_stage import EulerStage
 from .implicit_euler import ImplicitEuler, _imbalance, _linear_problem, _start, in_step
 
@@ -91,9 +90,8 @@ def _solver(scheme: Any, A: Any) -> Any:
 def linear_step(scheme: Any, system: System, state: State, contacts: ContactSet, warm: Array, h: Array, who: str) -> Any:
     """The step, its `StepInfo`, what is told of its contacts, and how these ended."""
     problem = _linear_problem(scheme.motion, system, state, h)
-    solver = _solver(scheme, problem.A)
     equations = LinearContact(scheme.motion, system, state, h, contacts, _nowhere(contacts))
-    found = solved_with_contacts(equations, problem.A, problem.b, solver, scheme.numbers, warm, who)
+    found = solved_with_contacts(equations, problem.A, problem.b, scheme.motion.solver, scheme.numbers, warm, who)
     return _ended(equations, found, problem.advance(found.x), problem.b)
 
 
@@ -117,14 +115,15 @@ def approximate_step(
     H = rows_of(lambda v: equations.rates(state.position, project(system, v)), free, n)
     V = _applied(scheme, problem.A, H)
     rows = Compliance.of(H, {s: project_rows(system, V)[s] for s in V})
-    start = cone_of(contact_problem(equations, free, rows), warm)
+    start = cone_of(equations.mu, warm)
     numbers = scheme.numbers
     law = contact_problem(equations, free, rows)
     s, size, steps, fine = cone_solution(law, numbers.kappa, numbers.kappa_grad, start, numbers.options)
     more = rows.moved(scaling(equations.mu) * s)
     x = {k: free[k] + more[k] for k in free}
     said = lx.Solution(None, solution.result, solution.stats, None)
-    return _ended(equations, Solved(x, s, equations.bounces, rows, said, size, steps, fine), problem.advance(x), problem.b)
+    done = Solved(x, s, equations.bounces, rows, *sizes(law), said, size, steps, contact_outcome(law, s, fine))
+    return _ended(equations, done, problem.advance(x), problem.b)
 
 
 def project_rows(system: System, rows: Fields) -> Fields:
@@ -187,19 +186,17 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
         return _Iterate(u, s, bounces, change, p.steps + 1, p.contact_steps + count, fine, going)
 
     nil = jnp.zeros((), jnp.int32)
-    s0 = cone_of(contact_problem(equations, stage.predicted, _no_rows(equations, stage.predicted)), start)
+    s0 = cone_of(equations.mu, start)
     far, yes = jnp.full((), jnp.inf, s0.dtype), jnp.array(True)
     first = _Iterate(stage.predicted, s0, equations.bounces, far, nil, nil, yes, yes)
     end = jax.lax.while_loop(lambda p: p.going, advance, first)
     _, rows, said = linearised(end.u)
     fine = end.fine & (end.change <= 1e-8)
-    return Solved(end.u, end.s, end.bounces, rows, said, end.change, end.contact_steps, fine)
-
-
-def _no_rows(equations: AbstractContactEquations, like: Fields) -> Compliance:
-    n = 3 * equations.mu.shape[0]
-    nil = {s: jnp.zeros((n, *a.shape), a.dtype) for s, a in like.items()}
-    return Compliance.of(nil, nil)
+    law = contact_problem(equations.impacting(end.bounces), end.u, rows)
+    r = scaling(law.mu) * end.s
+    law = eqx.tree_at(lambda c: c.q, law, law.q + equations.give * r - law.moved_by(r))
+    done = contact_outcome(law, end.s, fine)
+    return Solved(end.u, end.s, end.bounces, rows, *sizes(law), said, end.change, end.contact_steps, done)
 
 
 def _solver_or_default(solver: Any, A: Any) -> Any:
@@ -234,5 +231,6 @@ def newton_step(scheme: Any, system: System, state: State, contacts: ContactSet,
     end = stage.end(found.x)
     end, info = ended(outcome(found.said, system, state, h, found.x, end), state, accepted(system, state, end, h))
     contact, how = told(equations, found)
-    how = RESULTS.where((how == RESULTS.contacts_not_converged) & (found.size > 1e-8), RESULTS.not_converged, how)
+    apart = (how == RESULTS.contacts_not_converged) & (found.size > 1e-8)
+    how = RESULTS.where(apart, RESULTS.contact_motion_not_converged, how)
     return end, info, contact, how

@@ -1,0 +1,183 @@
+"""The linear system of motion and contact together, the impulses eliminated: no compliance `W`, no factor of `A`.
+
+    A x - H^T L s = a,      R H x + E s = c,      E a block for each contact
+
+gives `(A + H^T L E^-1 R H) x = a + H^T L E^-1 c`. Where contacts hold, `E` is nil there: a small part of 1 takes its place,
+and what it changes is mended by solving for what is left over.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import lineax as lx
+
+from .._linear_solver.base.derivative import constant
+from .._linear_solver.base.vectors import minus, norm, plus, zeros
+from .._linear_solver.default import default_solver
+from .._linear_solver.fallback import Fallback
+from .._linear_solver.krylov.bicgstab import BiCGStab
+from .._linear_solver.krylov.pcg import PCG
+from .._math.small_matmul import times_vectors
+from .._model.dynamics import Fields
+from .._runtime.array_types import Array
+from .._runtime.precision import full_precision
+from .._sparse.block_matrix import BlockMatrix
+from .bicgstab import bicgstab
+from .schur import IMPULSES
+from .sparse_rows import SparseRows
+
+YIELD = 1e-5  # what is added to `E`, whose blocks are of size 1
+_FEW, _MANY = 300, 900  # unknowns up to which a dense factor is taken: of any scene, and of one with as many contacts
+_MOST = 150  # iterations of a linear solve
+_ROUNDS = 4  # of mending, at most
+
+
+def way_of(A: Any, solver: Any, contacts: int) -> str:
+    """How the motion with impulses eliminated is solved: "iterative", "dense"; "" where it better is not."""
+    if solver is not None or not isinstance(A, BlockMatrix):
+        return ""
+    if isinstance(default_solver(A, inertial=True), Fallback | PCG | BiCGStab):
+        return "iterative"
+    size = A.in_size()
+    return "dense" if size <= _FEW or (size <= _MANY and 6 * contacts >= size) else ""
+
+
+class Eliminated(eqx.Module):
+    """The matrix `(A, -H^T L; R H, E)`, `L`, `R`, `E` blocks `(n, 3, 3)`."""
+
+    A: BlockMatrix
+    rows: SparseRows
+    L: Array
+    E: Array
+    R: Array
+    way: str = eqx.field(static=True)
+
+    @property
+    def transposed(self) -> "Eliminated":
+        """The transposed matrix."""
+        L, E, R = (jnp.swapaxes(a, 1, 2) for a in (self.L, self.E, self.R))
+        return Eliminated(self.A.transpose(), self.rows, -R, E, -L, self.way)
+
+    def left(self, x: Fields, s: Array, a: Fields, c: Array) -> tuple[Fields, Array]:
+        """What `x` and `s` leave of the right-hand sides."""
+        pushed = self.rows.pushed(times_vectors(self.L, s), x)
+        rest = plus(minus(a, self.A.mv(x)), 1.0, pushed)
+        return rest, c - times_vectors(self.R, self.rows.across(x, s.shape[0])) - times_vectors(self.E, s)
+
+    def solver(self) -> Callable[[Fields, Array, Any], tuple[Fields, Array, Array]]:
+        """`(a, c, rtol) -> (x, s, iterations)`, nearly: with what is added to `E`."""
+        E = jnp.linalg.inv(self.E + YIELD * jnp.eye(3, dtype=self.E.dtype))
+        G = jnp.einsum("nij,njk,nkl->nil", self.L, E, self.R)
+        inner = _dense(self, G) if self.way == "dense" else _iterative(self, G)
+
+        def solve(a: Fields, c: Array, rtol: Any) -> tuple[Fields, Array, Array]:
+            x, count = inner(plus(a, 1.0, self.rows.pushed(times_vectors(self.L, times_vectors(E, c)), a)), rtol)
+            return x, times_vectors(E, c - times_vectors(self.R, self.rows.across(x, c.shape[0]))), count
+
+        return solve
+
+
+def _dense(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields, Array]]:
+    A, rows = system.A, system.rows
+    places, H = rows.flat(A.offsets())
+    M = A.to_dense().at[places[:, :, None], places[:, None, :]].add(jnp.einsum("nia,nij,njb->nab", H, G, H))
+    # Every unknown by the size of its own: multipliers and turns beside displacements.
+    size = jnp.max(jnp.abs(M), axis=1)
+    scale = 1 / jnp.where(size > 0, size, 1.0)
+    factor = jsl.lu_factor(scale[:, None] * M)
+
+    def solve(b: Fields, rtol: Any) -> tuple[Fields, Array]:
+        del rtol
+        flat = jnp.concatenate([b[s].reshape(-1) for s, _, _ in A.sizes])
+        x = jsl.lu_solve(factor, scale * flat)
+        first = A.offsets()
+        return {s: x[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}, jnp.ones((), jnp.int32)
+
+    return solve
+
+
+def _iterative(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields, Array]]:
+    """With the diagonal blocks of the nodes as preconditioner, contacts included."""
+    A, rows = system.A, system.rows
+    blocks = dict(A.diagonal)
+    for s in rows.parts:
+        nodes, more = rows.on_diagonal(s, G)
+        blocks[s] = blocks[s].at[nodes].add(more)
+    inverse = {s: block_inverse(b) for s, b in blocks.items()}
+
+    def product(x: Fields) -> Fields:
+        return plus(A.mv(x), 1.0, rows.pushed(times_vectors(G, rows.across(x, G.shape[0])), x))
+
+    def near(r: Fields) -> Fields:
+        return {s: times_vectors(inverse[s], r[s]) for s in r}
+
+    return lambda b, rtol: bicgstab(product, near, b, rtol, _MOST)
+
+
+def block_inverse(blocks: Array) -> Array:
+    """Of `(n, d, d)`; by cofactors for three, where a factor of each takes ten times as long."""
+    if blocks.shape[-1] != 3:
+        return jnp.linalg.inv(blocks)
+    a, b, c = jnp.moveaxis(blocks, 1, 0)
+    adjugate = jnp.stack([jnp.cross(b, c), jnp.cross(c, a), jnp.cross(a, b)], axis=2)
+    return adjugate / jnp.sum(a * adjugate[:, :, 0], axis=1)[:, None, None]
+
+
+class _Mended(NamedTuple):
+    x: Fields
+    s: Array
+    rest: Fields
+    more: Array
+    size: Array
+    rounds: Array
+    going: Array
+
+
+class EliminatedSolver(lx.AbstractLinearSolver):
+    """Solves with the matrix `(A, -H^T L; R H, E)` itself, on dictionaries in which `s` stands beside the states."""
+
+    system: Eliminated
+
+    def init(self, operator: Any, options: dict[str, Any]):
+        del operator, options
+        return constant(self.system)
+
+    @full_precision
+    def compute(self, state: Eliminated, vector: dict[str, Array], options: dict[str, Any]):
+        del options
+        a, c = {k: v for k, v in vector.items() if k != IMPULSES}, vector[IMPULSES]
+        solve = state.solver()
+        scale = norm(vector)
+
+        def size(rest: Fields, more: Array) -> Array:
+            return norm({**rest, IMPULSES: more})
+
+        def mended(p: _Mended) -> _Mended:
+            dx, ds, _ = solve(p.rest, p.more, jnp.where(p.rounds == 0, 1e-6, 1e-4))
+            x, s = plus(p.x, 1.0, dx), p.s + ds
+            rest, more = state.left(x, s, a, c)
+            now = size(rest, more)
+            better = now < p.size
+            going = better & (now > 1e-11 * scale) & (p.rounds + 1 < _ROUNDS)
+            keep = lambda new, old: jax.tree.map(lambda u, v: jnp.where(better, u, v), new, old)  # noqa: E731
+            return _Mended(*keep((x, s, rest, more, now), p[:5]), p.rounds + 1, going)
+
+        nil = jnp.zeros((), jnp.int32)
+        start = _Mended(zeros(a), jnp.zeros_like(c), a, c, scale, nil, scale > 0)
+        end = jax.lax.while_loop(lambda p: p.going, mended, start)
+        # Rows of contacts that contradict each other leave something of `c`: motions are then as near to it as can be.
+        result = lx.RESULTS.where(norm(end.rest) <= 1e-6 * scale, lx.RESULTS.successful, lx.RESULTS.stagnation)
+        return {**end.x, IMPULSES: end.s}, result, {"num_steps": end.rounds, "residual": end.size}
+
+    def transpose(self, state: Eliminated, options: dict[str, Any]):
+        return state.transposed, options
+
+    def conj(self, state: Eliminated, options: dict[str, Any]):
+        return state, options
+
+    def assume_full_rank(self):
+        return True

@@ -1,0 +1,131 @@
+"""Semi-smooth Newton for motion and contact together, by products with `A` and `H` alone."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._linear_solver.base.vectors import minus, norm, plus, zeros
+from .._math.small_matmul import times_vectors
+from .._model.dynamics import Fields
+from .._runtime.array_types import Array
+from .._sparse.block_matrix import BlockMatrix
+from .cone import scaling
+from .eliminated import Eliminated, block_inverse
+from .newton import slopes
+from .problem import natural
+from .sparse_rows import SparseRows
+
+_NEWTON = 30
+_ROUGH = 1e-2  # of a linear solve: as much as one step of Newton is good for
+_BALANCE = 1e-10  # of the momentum, what iterations of a step without contact leave of it
+
+
+class MovingContacts(eqx.Module):
+    """`A x = b + H^T D s`, and the law of contact of `u = H x + C D s + u0`."""
+
+    A: BlockMatrix
+    b: Fields
+    rows: SparseRows
+    u0: Array
+    mu: Array
+    give: Array  # C, the compliance of impulses (n, 3)
+    kappa: Array
+    way: str = eqx.field(static=True)
+
+    @property
+    def D(self) -> Array:
+        return scaling(self.mu)
+
+    def mobility(self) -> Array:
+        """About the mean of each contact's diagonal in `W` (n,), by the diagonal blocks of `A`; positive."""
+        trace = jnp.sum(self.give, axis=1)
+        for s, (nodes, blocks) in self.rows.parts.items():
+            inverse = block_inverse(self.A[s, s].diagonal)[nodes]
+            trace = trace + jnp.einsum("nika,nkab,nikb->n", blocks, inverse, blocks)
+        return jnp.where(trace > 0, trace / 3, 1.0)
+
+    def speed(self) -> Array:
+        """About the velocities `q` without impulses `(n, 3)`, by the same blocks."""
+        moved = {s: times_vectors(block_inverse(self.A[s, s].diagonal), self.b[s]) for s in self.rows.parts}
+        return self.u0 + self.rows.across(moved, self.u0.shape[0])
+
+
+class Moved(NamedTuple):
+    """Where Newton ends: the law's residual `size` in units of velocities, steps of Newton and products, whether fine."""
+
+    x: Fields
+    s: Array
+    size: Array
+    steps: Array
+    fine: Array
+
+
+class _Iterate(NamedTuple):
+    x: Fields
+    s: Array
+    u: Array
+    rest: Fields
+    F: Array
+    size: Array
+    steps: Array
+    going: Array
+
+
+def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
+    """From impulses `D s` and no motion. Source: as of `newton.newton`; the yield of constraints that hold is that of the
+    proximal point method, R. T. Rockafellar, SIAM J. Control Optim. 14 (1976) 877, doi:10.1137/0314056."""
+    w = problem.mobility()
+    rho, D, mu, kappa = 1 / w, problem.D, problem.mu, problem.kappa
+    speed = jnp.max(jnp.abs(problem.speed()), initial=0.0)
+    unit = jnp.where(speed > 0, speed, 1.0) / jnp.mean(w)
+
+    def law(s: Array, u: Array) -> Array:
+        return natural(s, u, mu, rho, kappa)
+
+    def length(F: Array, rest: Fields) -> Array:
+        size = jnp.sqrt(jnp.sum(F**2) + norm(rest) ** 2)
+        return jnp.where(jnp.isfinite(size), size, jnp.inf)
+
+    def goal(s: Array, share: float = 1.0) -> Array:
+        return share * tolerance * unit + 32 * jnp.finfo(s.dtype).eps * jnp.linalg.norm(s)
+
+    supply = norm(problem.b)
+
+    def balanced(rest: Fields, s: Array, share: float = 1.0) -> Array:
+        return norm(rest) <= share * _BALANCE * (supply + jnp.linalg.norm(s))
+
+    def advance(p: _Iterate) -> _Iterate:
+        P, B = slopes(p.s, p.u, mu, rho, kappa)
+        E = P + B * (problem.give * D)[:, None, :]
+        linear = Eliminated(problem.A, problem.rows, D[:, :, None] * jnp.eye(3, dtype=D.dtype), E, B, problem.way)
+        dx, ds, _ = linear.solver()(p.rest, -p.F, _ROUGH)
+        du = problem.rows.across(dx, s.shape[0]) + problem.give * D * ds
+        used = minus(problem.A.mv(dx), problem.rows.pushed(D * ds, dx))
+
+        def shorter(trial: Any) -> Array:
+            a, _, size = trial
+            return (size > (1 - 1e-4 * a) * p.size) & (a > 1e-3)
+
+        def halved(trial: Any) -> Any:
+            a = 0.5 * trial[0]
+            F = law(p.s + a * ds, p.u + a * du)
+            return a, F, length(F, plus(p.rest, -a, used))
+
+        a, F, size = jax.lax.while_loop(shorter, halved, halved((jnp.full((), 2.0, s.dtype), p.F, p.size)))
+        a = jnp.where(size < p.size, a, 0.0)
+        F = jnp.where(a > 0, F, p.F)
+        x, s1, u, rest = plus(p.x, a, dx), p.s + a * ds, p.u + a * du, plus(p.rest, -a, used)
+        done = (jnp.linalg.norm(F) <= goal(s1, 0.1)) & balanced(rest, s1)
+        going = (a > 0) & ~done & (p.steps + 1 < _NEWTON)
+        return _Iterate(x, s1, u, rest, F, jnp.minimum(size, p.size), p.steps + 1, going)
+
+    x = zeros(problem.b)
+    u = problem.u0 + problem.give * D * s
+    rest = plus(problem.b, 1.0, problem.rows.pushed(D * s, x))
+    F = law(s, u)
+    start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.zeros((), jnp.int32), jnp.array(True))
+    end = jax.lax.while_loop(lambda p: p.going, advance, start)
+    size = jnp.linalg.norm(end.F)
+    return Moved(end.x, end.s, size / unit, end.steps, (size <= goal(end.s)) & balanced(end.rest, end.s, 10.0))
