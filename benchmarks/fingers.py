@@ -2,8 +2,8 @@
 
     python -m benchmarks.fingers [--batch 256] [--steps 10]
 
-The scene of examples/soft_grasp.py: two fingers of 12 nodes each, a rigid box of eight corners, a table; 16 contacts that may
-be. CPU seconds of all steps, and steps of one scene in a second. MuJoCo (pip install mujoco) steps the scenes one after the
+The scene of examples/soft_grasp.py: two fingers of 12 nodes each, a rigid box of eight corners, a table; up to 16 contacts.
+CPU seconds of all steps, and steps of one scene in a second. MuJoCo (pip install mujoco) steps the scenes one after the
 other, on one core; its fingers press by a millimetre, and are not led.
 """
 
