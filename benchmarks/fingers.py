@@ -8,6 +8,7 @@ other, on one core; its fingers press by a millimetre, and are not led.
 """
 
 import argparse
+import importlib
 import importlib.util
 import json
 import time
@@ -67,8 +68,7 @@ def ours(batch: int, steps: int, dt: float = 0.01) -> dict[str, Any]:
 
 
 def mujoco(batch: int, steps: int, dt: float = 0.01) -> dict[str, Any]:
-    import mujoco as mj  # pyright: ignore[reportMissingImports]
-
+    mj: Any = importlib.import_module("mujoco")
     integrators = [name for name in ("discrete", "implicitfast") if _known(mj, name)]
     best = np.inf
     for _ in range(2):

@@ -73,7 +73,7 @@ def main(picture="output/soft_grasp.png", steps=40, dt=0.01, truth=0.42, guess=0
     friction, path, tracks = guess, [], []
     for step in range(12):
         z, slope = both(jnp.asarray(friction), bodies)
-        path.append(friction), tracks.append(np.asarray(z))
+        path, tracks = [*path, friction], [*tracks, np.asarray(z)]
         print(f"step {step}: friction {friction:.5f}, misfit {np.std(seen - z):.1e} m")
         change = float(slope @ (seen - z) / jnp.maximum(slope @ slope, 1e-12))
         if abs(change) < 1e-7:

@@ -281,7 +281,7 @@ FAIR = {
     **{(name, "observe"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
     **{(name, "function"): {"a function", "a class"} for name in ("Event", "function_of_invariants")},
     **{("Event", "direction"): {"negative"}, ("Event", "tolerance"): {"half precision"}},
-    ("dependent_rows", "tolerance"): {"half precision"},
+    **{(name, number): {"half precision"} for name, number in (("dependent_rows", "tolerance"), ("sharp_edges", "angle"))},
     ("simulate_adaptive", "times"): {"a row less"},
     ("Table", "values"): {"four axes"},
     **{("PIDController", name): {"half precision"} for name in ("p", "i", "d")},
