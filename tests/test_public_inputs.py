@@ -306,7 +306,7 @@ SOLVES |= {"FreeMotion.step", "solve_contacts"}
 SOLVES |= {"VelocityVerlet.step", "critical_time_step", "step_with_balance", "ImplicitEuler.problem"}
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "multiplier", "parents", "parent", "state", "joints", "nodes", "frames")}
-ALIASES |= {"points": ("nodes", "Stencil"), "triangles": ("Stencil",), "alpha": ("alpha_i",)}
+ALIASES |= {"points": ("nodes", "Stencil"), "triangles": ("Stencil",), "edges": ("Stencil",), "alpha": ("alpha_i",)}
 
 
 def is_fair(name, call, argument, label):
