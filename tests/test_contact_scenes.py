@@ -63,37 +63,33 @@ def test_a_beam_lies_across_another():
 
 
 @pytest.mark.slow
-def test_a_ribbon_folds_onto_itself():
-    """The free half of a hinged sheet of springs falls on the other half: its points lie on its own triangles."""
-    x, y = np.meshgrid(np.linspace(0.0, 1.0, 4), [0.0, 0.3], indexing="ij")
-    lower = np.stack([x, y, 0.0 * x], axis=-1).reshape(-1, 3)
-    upper = lower + [0.05, 0.02, 0.05]
-    cells = np.array(
-        [[2 * i, 2 * i + 2, 2 * i + 1] for i in range(3)] + [[2 * i + 1, 2 * i + 2, 2 * i + 3] for i in range(3)]
-    )
-    points = np.concatenate([lower, upper])
-    sides = np.concatenate([cells[:, [0, 1]], cells[:, [1, 2]], cells[:, [2, 0]]])
-    edges = np.unique(np.sort(np.concatenate([sides, sides + 8]), axis=1), axis=0)
-    edges = np.concatenate([edges, [[6, 14], [7, 15]]])  # both halves are one sheet
-    rest = np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1)
-    springs = jm.force.Springs((("sheet", edges[:, 0]), ("sheet", edges[:, 1])), 2e3, rest)
+def test_a_jaw_shuts_on_itself():
+    """A soft C whose upper arm sinks under its weight onto the lower one: one mesh, all its points, all its triangles."""
+    whole = jm.mesh.box_mesh(cells=(3, 1, 3), size=(1.2, 0.3, 0.6))
+    x = np.asarray(whole.points)
+    middle = x[np.asarray(whole.cells)].mean(axis=1)
+    cells = np.asarray(whole.cells)[~((middle[:, 0] > 0.4) & (middle[:, 2] > 0.2) & (middle[:, 2] < 0.4))]
+    mesh = jm.mesh.Mesh(x, cells, "tetrahedron")
+    skin, _ = jm.mesh.boundary_faces(mesh)
     system = jm.System(
-        {"sheet": jm.Vec3()},
-        forces={"springs": springs},
-        masses={"mass": jm.mass.UniformMass(("sheet", range(16)), 0.1)},
-        constraints={"table": jm.constraint.Fixed(("sheet", range(8)))},
+        {"jaw": jm.Vec3()},
+        forces={"solid": jm.force.TetrahedronFEM.from_mesh("jaw", mesh, jm.material.StableNeoHookean(2e4, 0.3))},
+        masses={"mass": jm.mass.DiagonalMass.from_mesh("jaw", mesh, 1000.0)},
+        constraints={"table": jm.constraint.Fixed(("jaw", mesh.nodes_where(lambda x: x[:, 2] == 0.0)))},
         gravity=[0.0, 0.0, -G],
     )
-    state = system.at_rest({"sheet": points})
-    free = range(8, 16)
-    own = jm.contact.SurfaceContact(("sheet", free), ("sheet", cells), friction=0.5, radius=0.01, margin=0.1)
+    state = system.at_rest({"jaw": mesh.points})
+    own = jm.contact.SurfaceContact(("jaw", np.unique(skin)), ("jaw", skin), friction=0.3, margin=0.1, reach=0.1)
     scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state)), {"own": own})
-    run = jm.simulate(system, state, scheme, dt=0.01, steps=60)
-    height = np.asarray(run.position["sheet"])[:, 8:, 2]
-    assert height.min() > 0.0099  # nowhere nearer than the thickness, at any time
-    assert height[-1, :4].max() < 0.02 and np.abs(run.last.velocity["sheet"]).max() < 0.05
-    held = np.asarray(run.info.contacts.impulse)[-1, :, 0].sum()
-    np.testing.assert_allclose(held, 0.8 * G * 0.01, rtol=0.1)  # all weights of the free half
+    run = jm.simulate(system, state, scheme, dt=0.02, steps=60)
+    slot = (
+        np.flatnonzero((x[:, 0] > 1.1) & np.isclose(x[:, 2], 0.4)),
+        np.flatnonzero((x[:, 0] > 1.1) & np.isclose(x[:, 2], 0.2)),
+    )
+    height = np.asarray(run.position["jaw"])[:, :, 2]
+    apart = height[:, slot[0]].min(axis=1) - height[:, slot[1]].max(axis=1)
+    assert apart[0] > 0.19 and apart[-1] < 0.02 and apart.min() > -0.01  # it shuts, and does not pass
+    assert np.asarray(run.info.contacts.impulse)[-1, :, 0].max() > 0.0
 
 
 @pytest.mark.slow
