@@ -21,8 +21,8 @@ FLOORS = (
     ("_assembly", "_linear_solver"),
     ("_linear_system", "_linear_solver/eigen", "_contact"),
     ("_solve", "_integrator"),
-    ("_integrator/implicit", "_integrator/explicit", "_integrator/trajectory", "_sofa/numerics", "_output", "viz"),
-    ("_sofa",),
+    ("_integrator/implicit", "_integrator/explicit", "_integrator/trajectory", "_sofa/numerics", "_output"),
+    ("_sofa", "viz"),
     (".",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

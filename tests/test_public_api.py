@@ -18,7 +18,7 @@ FUNCTIONS = {name: f for name, f in PUBLIC.items() if callable(f) and not inspec
 # Weights and directions are pure numbers; what a function makes of its own is its own affair.
 UNITLESS = {"BarycentricMapping", "FixedLine", "FixedPlane", "FunctionMapping", "SumMapping"}
 ASKED_FOR = {("component_matrix", "kind")}  # what is asked for, though most ask for one thing
-OPTIONAL = ("pypardiso", "feral", "spineax", "pyamg", "meshio", "matplotlib", "optimistix", "tqdm")
+OPTIONAL = ("pypardiso", "feral", "spineax", "pyamg", "meshio", "matplotlib", "optimistix", "tqdm", "pyvista", "viser")
 
 
 def test_every_name_has_one_path():
@@ -55,7 +55,7 @@ def test_every_member_of_a_family_stands_in_its_module(module):
 
 
 def test_functions_of_a_scene_take_a_system_and_a_state():
-    of_no_state = {"in_step", "project", "retract"}
+    of_no_state = {"in_step", "project", "retract", "animate", "show", "draw_energies"}  # the last three: of many states
     for name, function in FUNCTIONS.items():
         names = list(inspect.signature(function).parameters)
         if names and names[0] == "system" and name not in of_no_state:

@@ -54,7 +54,7 @@ INHERITED = {"ImplicitEuler": ("step", "problem"), "VelocityVerlet": ("step",)}
 _CONTACTS = ("PointContact", "SurfaceContact", "EdgeContact")
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {
-    *("AdaptiveInfo", "AdaptiveTrajectory", "Checkpoint"),
+    *("AdaptiveInfo", "AdaptiveTrajectory", "Animation", "Checkpoint"),
     *("AssemblyPattern", "BlockMatrix", "BlockPattern", "BlockSparse", "Buckling", "CompositeLinearSystem"),
     *("ContactErrors", "ContactInfo", "ContactSolution", "ContactStepInfo", "StepContacts"),
     *("Energies", "EnergyBalance"),
@@ -276,6 +276,10 @@ FAIR = {
     # Which way; from the end; any words.
     **{("follow_path", name): {"negative"} for name in ("to", "load", "direction")},
     **{("Path.at", "number"): {"negative"}, ("draw_path", "label"): {"a word"}},
+    **{(name, "label"): {"a word"} for name in ("plot", "animate", "show")},
+    ("plot", "title"): {"a word"},
+    **{(name, "view"): {"negative"} for name in ("plot", "animate", "draw_modes")},
+    **{(name, "limits"): {"half precision"} for name in ("plot", "animate", "show")},
     # Functions of the user's are called where they are needed.
     **{(name, "control"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},
     **{(name, "observe"): {"a function", "a class"} for name in ("simulate", "simulate_adaptive")},

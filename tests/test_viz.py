@@ -1,8 +1,11 @@
 """Pictures are drawn, and show what they say."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scenes
 
 import jaxmech as jm
 
@@ -111,3 +114,175 @@ def test_surfaces_are_lit_and_fit_the_axes():
     assert axes.get_xlim() == pytest.approx((0, 5)) and axes.get_zlim() == pytest.approx((0, 4))
     with pytest.raises(ValueError, match="draw_surface: points"):
         jm.viz.draw_surface(np.zeros((3, 2)), mesh.cells)
+
+
+# --- whole scenes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", scenes.names())
+def test_every_scene_of_the_catalogue_is_drawn(name):
+    """In its dimensions, labelled, and with every main state of points or frames within the picture."""
+    scene = scenes.build(name)
+    axes = jm.viz.plot(scene.system, scene.state)
+    sizes = {s: dof.space_size for s, dof in scene.system.dofs.items() if s not in scene.system.multiplier_states}
+    assert (axes.name == "3d") == (3 in sizes.values())
+    assert axes.get_xlabel() == "x [m]" and axes.get_ylabel() == "y [m]"
+    limits = np.array([axes.get_xlim(), axes.get_ylim(), *([axes.get_zlim()] if axes.name == "3d" else [])])
+    for state in set(scene.system.main_states) - set(scene.system.multiplier_states):
+        size = sizes[state]
+        if size > 1:
+            x = np.asarray(scene.state.position[state])[:, :size]
+            assert (x > limits[:size, 0]).all() and (x < limits[:size, 1]).all(), state
+    drawn = axes.collections + axes.lines
+    assert drawn and axes.get_legend() is not None
+    axes.figure.canvas.draw()
+
+
+@pytest.fixture(scope="module")
+def bar():
+    """A bar of eight tetrahedral bricks, stretched by a tenth along x."""
+    mesh = jm.mesh.box_mesh(cells=(4, 1, 1), size=(4.0, 1.0, 1.0))
+    system = jm.System(
+        {"bar": jm.Vec3(), "eye": jm.Vec3()},
+        forces={
+            "solid": jm.force.TetrahedronFEM.from_mesh("bar", mesh, jm.material.LinearElastic(1000.0, 0.0)),
+            "pull": jm.force.ConstantForce(("bar", [0]), [0.0, 0.0, 3.0]),
+        },
+        masses={"m": jm.mass.UniformMass(("bar", range(len(mesh.points))), 1.0)},
+        mappings={"eye": jm.mapping.BarycentricMapping.from_mesh("bar", "eye", mesh, [[2.0, 0.5, 0.5]])},
+    )
+    rest = system.at_rest({"bar": mesh.points})
+    return mesh, system, rest, dataclasses.replace(rest, position={"bar": mesh.points * np.array([1.1, 1.0, 1.0])})
+
+
+def mapped_colors(values, limits):
+    norm = matplotlib.colors.Normalize(*limits)
+    return matplotlib.colormaps["viridis"](norm(values))[:, :3]
+
+
+def test_colours_are_those_of_the_field(bar):
+    mesh, system, rest, longer = bar
+    axes = jm.viz.plot(system, longer, color="displacement", limits=(0.0, 0.4))
+    skin = axes.collections[0]
+    corners = np.asarray(mesh.boundary().cells)
+    assert len(skin.get_facecolor()) == len(corners)
+    # Hue by the mean of the corners' displacements, 0.1 x; brightness is that of the light, the same in all channels.
+    expected = mapped_colors(0.1 * np.asarray(mesh.points)[corners, 0].mean(1), (0.0, 0.4))
+    hues = [np.round(c / c.sum(1, keepdims=True), 6) for c in (skin.get_facecolor()[:, :3], expected)]
+    hues = [h[np.lexsort(h.T)] for h in hues]  # matplotlib sorts them by distance
+    np.testing.assert_allclose(*hues, rtol=0, atol=2e-6)
+    bar_axes = axes.figure.axes[1]
+    assert bar_axes.get_ylabel() == "displacement [m]" and bar_axes.get_ylim() == pytest.approx((0.0, 0.4))
+
+
+def test_the_stress_of_a_stretched_bar_is_one_number(bar):
+    _, system, _, longer = bar
+    axes = jm.viz.plot(system, longer, color="von_mises")
+    low, high = axes.figure.axes[1].get_ylim()
+    stress = np.asarray(jm.output.gauss_fields(system, longer, "solid").von_mises)
+    assert low < stress.min() and stress.max() < high  # one value has limits around it
+    assert axes.figure.axes[1].get_ylabel() == "von Mises stress [Pa]"
+
+
+def test_arrays_find_their_nodes_and_cells(bar):
+    mesh, system, rest, _ = bar
+    for color in (np.arange(len(mesh.points)), {"bar": np.arange(len(mesh.points))}, np.arange(len(mesh.cells))):
+        axes = jm.viz.plot(system, rest, color=color, label="number [-]")
+        assert axes.figure.axes[1].get_ylabel() == "number [-]"
+    with pytest.raises(ValueError, match=r"color has 3 numbers, expected one for each node of a state \{'bar': 20"):
+        jm.viz.plot(system, rest, color=np.arange(3))
+    with pytest.raises(ValueError, match="color 'stress' is neither a colour nor a field"):
+        jm.viz.plot(system, rest, color="stress")
+    with pytest.raises(ValueError, match="axes are rectilinear, expected projection=3d"):
+        jm.viz.plot(system, rest, axes=plt.figure().add_subplot())
+
+
+def test_a_temperature_is_drawn_on_its_cells_at_rest():
+    mesh = jm.mesh.box_mesh(cells=(2, 1), size=(2.0, 1.0))
+    heat = jm.force.FieldEnergy.from_mesh("T", mesh, lambda T, slope, X, p: 0.5 * slope @ slope)
+    system = jm.System({"T": jm.Vec1()}, forces={"heat": heat})
+    axes = jm.viz.plot(system, system.at_rest({"T": 300 + mesh.points[:, :1]}), color="T", label="temperature [K]")
+    assert axes.get_xlim()[1] > 2.0 and axes.figure.axes[1].get_ylim() == pytest.approx((300, 302))
+
+
+def test_what_is_given_twice_or_inside_is_not_drawn():
+    """Two laws in the same cells, and faces between cells of two kinds, leave one skin."""
+    box = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+    law = jm.material.LinearElastic(1.0, 0.3)
+    left, right = (jm.mesh.Mesh(box.points, box.cells[i : i + 1], "hexahedron") for i in (0, 1))
+    parts = {n: jm.force.SolidFEM.from_mesh("p", m, law) for n, m in {"l": left, "r": right, "both": left}.items()}
+    system = jm.System({"p": jm.Vec3()}, forces=parts)
+    axes = jm.viz.plot(system, system.at_rest({"p": box.points}))
+    assert len(axes.collections[0].get_facecolor()) == 10  # of twelve squares, the two between are left out
+
+
+def test_a_film_has_one_scale_and_one_box(bar, tmp_path):
+    from PIL import Image
+
+    _, system, rest, longer = bar
+    film = jm.viz.animate(system, [rest, longer, rest], path=tmp_path / "film.gif", color="displacement", dpi=50, fps=10)
+    with Image.open(tmp_path / "film.gif") as image:
+        assert image.n_frames == film.frames == 3 and image.info["duration"] == 100
+        frames = [np.asarray((image.seek(i), image.convert("RGB"))[1]).astype(int) for i in range(3)]
+    assert np.array_equal(frames[0], frames[2]) and np.abs(frames[0] - frames[1]).max() > 50
+    assert film._repr_html_().startswith("<img") and "3 frames" in repr(film)
+    with pytest.raises(TypeError, match="states must be states, a trajectory or a path"):
+        jm.viz.animate(system, 3.0)
+
+
+def test_a_page_plays_by_itself(bar, tmp_path):
+    pytest.importorskip("viser", reason='pip install "jaxmech[show]"')
+    _, system, rest, longer = bar
+    assert jm.viz.show(system, [rest, longer], color="displacement", path=tmp_path / "page.html", port=8231) is None
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert text.lstrip().lower().startswith("<!doctype html>") and len(text) > 100_000
+    with pytest.raises(ValueError, match="sliders and response go together"):
+        jm.viz.show(system, rest, sliders={"E": (1.0, 2.0)})
+
+
+def test_sliders_ask_for_other_states(bar):
+    viser = pytest.importorskip("viser", reason='pip install "jaxmech[show]"')
+    from jaxmech.viz._show import _Stage
+
+    _, system, rest, longer = bar
+    asked = []
+    options = {"color": "displacement", "label": None, "reference": rest, "skins": None, "loads": True, "supports": True}
+
+    def response(values):
+        asked.append(values)
+        return [rest, longer, longer]
+
+    stage = _Stage(viser.ViserServer(host="127.0.0.1", port=8232, verbose=False), options, None, "viridis")
+    try:
+        stage.put(system, [rest, longer])
+        handles = stage.controls(system, {"E": (1.0, 3.0)}, response, 50)
+        assert len(stage.groups) == 2
+        handles["E"].value = 2.5  # as a browser does
+        for callback in handles["E"]._impl.update_cb:
+            callback(None)
+        assert asked[-1] == {"E": 2.5} and len(stage.groups) == 3
+        stage.reveal(2)
+        assert [g.visible for g in stage.groups] == [False, False, True]
+    finally:
+        stage.server.stop()
+
+
+@pytest.mark.slow  # VTK takes seconds to start
+def test_pyvista_draws_what_matplotlib_does(bar):
+    pytest.importorskip("pyvista", reason='pip install "jaxmech[viz3d]"')
+    _, system, rest, longer = bar
+    image = jm.viz.plot(system, longer, color="displacement", backend="pyvista")
+    assert image.shape == (900, 1200, 3) and len(np.unique(image.reshape(-1, 3), axis=0)) > 100
+
+
+def test_curves_of_convergence_and_energy(bar):
+    _, system, rest, longer = bar
+    run = jm.simulate(system, longer, jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, rest)), 0.01, 3)
+    axes = jm.viz.draw_residuals(run.info)
+    assert len(axes.lines) >= 3 and axes.get_ylabel() == "residual [N]"
+    axes = jm.viz.draw_energies(system, run)
+    total = axes.lines[-1].get_ydata()
+    expected = [float(jm.integrator.energies(system, s).total) for s in (longer, run.last)]
+    np.testing.assert_allclose(total[[0, -1]], expected, rtol=1e-10)
+    figure = jm.viz.draw_modes(system, rest, jm.modes(system, rest, count=8), count=8, view=(10.0, -80.0))
+    assert len([a for a in figure.axes if a.name == "3d"]) == 8

@@ -936,6 +936,26 @@ method("ReferenceElement.shape_gradients", REFERENCE, xi=np.array([0.2, 0.3]))
 method("ReferenceElement.quadrature", REFERENCE, degree=2)
 call("vertex_normals", points=np.asarray(SKIN.points), cells=np.asarray(SKIN.cells))
 call("spy", matrix=late(block), axes=None)
+_PICTURE = {"label": "displacement [m]", "limits": (0.0, 1.0), "reference": STATE, "cmap": "viridis"}
+_SHOWN = {"edges": True, "legend": True, "view": (20.0, 30.0), "loads": False, "supports": False, "skins": None}
+call("plot", system=SYSTEM, state=STATE, **_PICTURE, **_SHOWN, color=None, title="a scene", axes=None, backend="matplotlib")
+_FILM = {"path": "film.gif", "fps": 20.0, "most_frames": 2, "dpi": 20, "progress": False}
+_STATES = {"system": SYSTEM, "states": STATE}
+call("animate", **_STATES, **_PICTURE, **_SHOWN, **_FILM, color=None)
+method("Animation.save", lambda: jm.viz.Animation(b"GIF89a", 1), path="a.gif")
+_PAGE = {"path": "page.html", "port": 8123, "most_frames": 2, "sliders": None, "response": None}
+call("show", **_STATES, **_PICTURE, **_PAGE, color=None, loads=False, supports=False)
+call("draw_energies", **_STATES, axes=None)
+call("draw_residuals", info=late(lambda: jm.static_solve(*scene()).info), axes=None)
+call(
+    "draw_modes",
+    system=SYSTEM,
+    state=STATE,
+    modes=late(lambda: jm.modes(*scene(), count=1)),
+    count=1,
+    amplitude=0.1,
+    view=(20.0, 30.0),
+)
 call("draw_path", path=late(pressed_path), axes=None, label="loads", color="#d9772b")
 call(
     "draw_surface",

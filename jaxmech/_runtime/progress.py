@@ -19,7 +19,8 @@ class ProgressBar:
         self._total = total
         self._bar: Any = None
 
-    def _show(self, done: Any) -> None:
+    def show(self, done: Any) -> None:
+        """Show that `done` steps are done, outside of compiled programs."""
         # A compiled loop may run again, or out of order: the bar shows the furthest step of the current run.
         done = int(done)
         if self._bar is None:
@@ -32,4 +33,4 @@ class ProgressBar:
 
     def advance(self, done: Any) -> None:
         """Show that `done` steps are done; may be called while tracing."""
-        jax.debug.callback(self._show, jnp.asarray(done))
+        jax.debug.callback(self.show, jnp.asarray(done))

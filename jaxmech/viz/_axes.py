@@ -1,0 +1,97 @@
+"""Axes to draw a scene on: made, checked, and given limits, labels, a bar of colours and a legend."""
+
+from typing import Any
+
+import numpy as np
+
+from .._runtime.argument_checks import check_instance
+from ._drawing import Drawing
+from ._shading import INK
+
+
+def pyplot(who: str) -> Any:
+    """matplotlib's pyplot, or an `ImportError` that says how to get it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(f'{who} draws with matplotlib: pip install "jaxmech[viz]".') from error
+    return plt
+
+
+def check_axes(who: str, axes: Any) -> None:
+    """Raise `TypeError` for what are no axes of matplotlib."""
+    pyplot(who)
+    from matplotlib.axes import Axes
+
+    if axes is not None:
+        check_instance(who, "axes", axes, Axes)
+
+
+def empty_axes(who: str, size: int, axes: Any) -> Any:
+    """New axes in the plane or in space, unless there are some of that kind."""
+    if axes is None:
+        figure = pyplot(who).figure(figsize=(7.0, 4.8), layout="constrained")
+        return figure.add_subplot(projection="3d" if size == 3 else None)
+    if (axes.name == "3d") != (size == 3):
+        raise ValueError(f"{who}: axes are {axes.name}, expected {'projection=3d' if size == 3 else 'axes in the plane'}.")
+    return axes
+
+
+def box_of(picture: Drawing) -> np.ndarray:
+    """The corners of what is drawn with a margin, (2, size); flat directions get some room."""
+    places, longest = picture.places(), picture.extent()
+    low, high = places.min(0), places.max(0)
+    reach = longest * (0.18 if picture.arrows else 0.12 if picture.frames else 0.04)
+    return np.stack([low - reach, high + reach])
+
+
+def frame_axes(axes: Any, picture: Drawing, style: Any) -> None:
+    """Limits, labels, the bar of colours and the legend."""
+    box = box_of(picture) if style.box is None else style.box
+    if picture.size == 3:
+        _frame_in_space(axes, box, style.view)
+    else:
+        axes.set(xlim=box[:, 0], ylim=box[:, 1], xlabel="x [m]", ylabel="y [m]")
+        axes.set_aspect("equal")
+        axes.tick_params(labelsize=9)
+        axes.grid(color="#e5e7eb", lw=0.6, zorder=0)
+        axes.set_axisbelow(True)
+    if style.title is not None:
+        axes.set_title(style.title, fontsize=11)
+    norm, cmap = style.scale()
+    if norm is not None:
+        from matplotlib.cm import ScalarMappable
+
+        bar = axes.figure.colorbar(ScalarMappable(norm, cmap), ax=axes, shrink=0.8, pad=0.15 if picture.size == 3 else 0.03)
+        bar.set_label(style.field.label)
+        bar.formatter.set_powerlimits((-2, 4))
+        bar.update_ticks()
+    handles, names = axes.get_legend_handles_labels()
+    if style.legend and len(names) > 0:
+        more = len(names) - 12
+        if more > 0:
+            handles, names = handles[:12], [*names[:11], f"{names[11]} and {more} more"]
+        at = {"loc": "upper right", "bbox_to_anchor": (0.04, 1.0)} if picture.size == 3 else {"bbox_to_anchor": (1.01, 1.0)}
+        axes.legend(handles, names, fontsize=8, edgecolor="none", labelcolor=INK, **({"loc": "upper left"} | at))
+
+
+def _frame_in_space(axes: Any, box: np.ndarray, view: tuple[float, float]) -> None:
+    spans = box[1] - box[0]
+    for setter, low, high in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), *box, strict=True):
+        setter(low, high)
+    axes.set_box_aspect(spans, zoom=1.0)
+    axes.view_init(*view)
+    for axis, name, span in zip((axes.xaxis, axes.yaxis, axes.zaxis), "xyz", spans, strict=True):
+        crowd = span / spans.max()
+        axis.set_major_locator(_locator(5 if crowd > 0.6 else 3 if crowd > 0.25 else 2))
+        axis.set_label_text(f"{name} [m]")
+        axis.pane.set_facecolor("#f6f7f9")
+        axis.pane.set_edgecolor("#d5d9df")
+        axis._axinfo["grid"].update(color="#e2e5ea", linewidth=0.6)
+    axes.tick_params(labelsize=8, pad=1)
+
+
+def _locator(count: int) -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(count, steps=[1, 2, 5, 10])
