@@ -269,6 +269,11 @@ def reactions(system: System, state: State) -> Fields:
         constrained_gap = jm.reactions(system, solution.state)["cube"]
         assert jnp.allclose(constrained_gap.sum(0), jnp.array([0.0, 0.0, 10e3]), atol=0.1)  # the weight of a tonne [N]
     """
+    return _reactions(system, state)
+
+
+@compiled
+def _reactions(system: System, state: State) -> Fields:
     f = total_force(system, state)
     free = project(system, f)
     return {s: free[s] - f[s] for s in f}
