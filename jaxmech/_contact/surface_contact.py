@@ -17,6 +17,7 @@ from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractContact, check_nodes, check_stencil, tangents, unit
 
+_TIE = 1e-4  # of a distance: what lies beside the plane of a triangle counts so much more
 _BLOCK = 256  # points whose distances from all triangles are in memory at once
 
 
@@ -109,7 +110,9 @@ class SurfaceContact(AbstractContact):
             p, node, tried = given
             gaps = jax.vmap(lambda c: signed_distance(p, c))(corners[tried])
             left_out = (gaps < -self.reach) | (same & jnp.any(nodes[tried] == node, axis=1))
-            far = jnp.where(left_out, jnp.inf, jnp.abs(gaps))
+            # Of triangles whose common edge is nearest, that which looks at the point knows on which side it is.
+            beside = jnp.abs(gaps) - jax.vmap(lambda c: jnp.abs(normal_of(c) @ (p - c[0])))(corners[tried])
+            far = jnp.where(left_out, jnp.inf, jnp.abs(gaps) + _TIE * beside)
             k = jnp.argmin(far)
             return jnp.where(jnp.isfinite(far[k]), gaps[k], jnp.inf), tried[k]
 
