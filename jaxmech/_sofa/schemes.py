@@ -13,6 +13,7 @@ from .._model.terms import Terms
 from .iterated_schemes import ITERATED
 from .numerics.euler_explicit import SofaExplicitEuler
 from .numerics.euler_implicit import SofaEuler
+from .numerics.minimal_residuals import MinimalResiduals
 from .numerics.step_preconditioners import Factored, Unchanged
 from .numerics.unconverged_solvers import (
     AbstractStepSolver,
@@ -27,9 +28,9 @@ from .read.graph import SceneObject
 from .report import Report
 
 DIRECT = ("SparseLDLSolver", "EigenSimplicialLDLT", "EigenSimplicialLLT", "EigenSparseLU", "EigenSparseQR", "CholeskySolver")
-DIRECT += ("AsyncSparseLDLSolver", "SVDLinearSolver", "PrecomputedLinearSolver", "BTDLinearSolver", "MinResLinearSolver")
+DIRECT += ("AsyncSparseLDLSolver", "SVDLinearSolver", "PrecomputedLinearSolver", "BTDLinearSolver")
 _ONE_BEFORE = ("AsyncSparseLDLSolver",)
-ITERATIVE = ("CGLinearSolver", "PCGLinearSolver", "ShewchukPCGLinearSolver")
+ITERATIVE = ("MinResLinearSolver", "CGLinearSolver", "PCGLinearSolver", "ShewchukPCGLinearSolver")
 SOLVERS = (*DIRECT, *ITERATIVE, *PRECONDITIONERS)
 SYSTEMS = ("MatrixLinearSystem", "MatrixFreeSystem", "ConstantSparsityPatternSystem", "CompositeLinearSystem")
 SYSTEMS += ("PreconditionedMatrixFreeSystem", "PrecomputedMatrixSystem", "RotationMatrixSystem")
@@ -58,11 +59,8 @@ def _direct(build: PartBuilder, part: Component, report: Report) -> AbstractStep
     kind = part.object.kind
     part.ignored("use_file", "jmjt_twostep", "verbose", "parallelInverseProduct", "precomputeSymbolicDecomposition")
     part.ignored("linearSystem", "orderingMethod", "minSingularValue", "conditionNumber", "ordering", "problem")
-    part.ignored("subpartSolve", "verification", "enableAssembly", "L_nnz", "iterations", "tolerance")
+    part.ignored("subpartSolve", "verification", "enableAssembly", "L_nnz")
     part.done()
-    if kind == "MinResLinearSolver":
-        report.add(part.object, "equivalent", "a direct solver, where SOFA's stops after some iterations")
-        return Direct(SparseDirect())
     if kind in _ONE_BEFORE and build.sofa:
         report.add(part.object, "equivalent", "the factor of the step before; SOFA's is as old as its thread is late")
         return Direct(SparseDirect(), lags=True)
@@ -76,10 +74,13 @@ def _iterative(build: PartBuilder, part: Component, report: Report) -> AbstractS
     if not 1 <= most <= 10_000_000:
         raise part.error(f"iterations is {most}, expected at least 1")
     part.ignored("verbose", "linearSystem", "parallelInverseProduct")
-    if part.object.kind == "CGLinearSolver":
+    if part.object.kind == "MinResLinearSolver":
+        part.done()
+        solver: AbstractStepSolver = MinimalResiduals(tolerance, most)
+    elif part.object.kind == "CGLinearSolver":
         threshold, warm = part.real("threshold", 1e-5), part.flag("warmStart", False)
         part.done()
-        solver: AbstractStepSolver = ConjugateGradients(tolerance, threshold, most, warm)
+        solver = ConjugateGradients(tolerance, threshold, most, warm)
     else:
         preconditioner, made = part.link("preconditioner"), Unchanged()
         if part.flag("use_precond", True) and isinstance(preconditioner, SceneObject):
