@@ -5,6 +5,7 @@ import typing as _typing
 from . import constraint as constraint
 from . import contact as contact
 from . import force as force
+from . import identify as identify
 from . import integrator as integrator
 from . import mapping as mapping
 from . import mass as mass

@@ -1,0 +1,98 @@
+"""What the rows and slopes at the end of a fit say about its parameters."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .problem import Problem
+from .search import Evaluation, huber_loss
+
+_TOGETHER = 0.25  # components of a direction that are named
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Covariance of the unknowns and of the values, chi-squared, and the directions that are badly known."""
+
+    covariance: np.ndarray  # of the unknowns
+    of_values: np.ndarray
+    chi_squared: float
+    degrees: int
+    directions: list[tuple[float, dict[str, float]]]  # standard error of the unknowns along it; components by name
+    silent: list[str]  # parameters that change nothing
+    how: str
+
+
+def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncertainty:
+    """`slope`: d value/d unknown, of each."""
+    J = found.slopes
+    assert J is not None
+    r = np.concatenate([*found.rows.values(), found.own])
+    data = np.arange(len(r)) < len(r) - len(found.own)
+    weights = huber_loss(problem, len(found.own))(r**2)[1]
+    read = np.concatenate([_read(e) for e in problem.experiments.values()])
+    count = int(read.sum())
+    loss = huber_loss(problem, len(found.own))(r**2)[0]
+    chi2, degrees = float(loss[data].sum()), count - len(found.q) + len(found.own)
+    silent = [name for name, column in zip(problem.names, J.T, strict=True) if not np.abs(column).max(initial=0) > 0]
+    blocks = _blocks(problem, len(found.own))
+    inner = np.abs(weights - 1.0) < 1e-12
+    A = J[inner].T @ J[inner]
+    inverse, vectors, errors = _inverse(A)
+    scatter = max(1.0, chi2 / degrees) if degrees > 0 else 1.0
+    if blocks is not None:
+        covariance, how = inverse @ _scattered(J, weights * r, blocks) @ inverse, f"scatter of {blocks.max() + 1} blocks"
+    elif problem.huber is not None:
+        g = (weights * r)[:, None] * J
+        covariance, how = inverse @ (g.T @ g) @ inverse, "scatter of the residuals (robust)"
+    else:
+        covariance = inverse * scatter
+        how = "noise as given" if scatter == 1.0 else f"noise as given, times {np.sqrt(scatter):.3g} = sqrt(chi^2/degrees)"
+    directions = [
+        (float(e * np.sqrt(scatter)), {n: float(c) for n, c in zip(problem.names, v, strict=True) if abs(c) > _TOGETHER})
+        for e, v in zip(errors, vectors.T, strict=True)
+    ]
+    of_values = slope[:, None] * covariance * slope[None, :]
+    return Uncertainty(covariance, of_values, chi2, degrees, directions, silent, how)
+
+
+def _inverse(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The inverse of `A = V s V^T`, infinite along directions without information; `V`, the worst first; `1/sqrt(s)`."""
+    s, V = np.linalg.eigh(0.5 * (A + A.T))
+    known = s > max(s[-1], 0.0) * len(s) * np.finfo(float).eps
+    inverse = (V[:, known] / s[known]) @ V[:, known].T
+    errors = np.where(known, 1 / np.sqrt(np.where(known, s, 1.0)), np.inf)
+    lost = (np.abs(V[:, ~known]) > 1e-6).any(axis=1)
+    inverse[lost, lost] = np.inf
+    return inverse, V, errors
+
+
+def _scattered(J: np.ndarray, g: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+    """`B = G/(G - 1) sum_b (sum_{i in b} g_i j_i)(...)^T`: the scatter of the gradient among blocks."""
+    count = int(blocks.max()) + 1
+    sums = np.zeros((count, J.shape[1]))
+    np.add.at(sums, blocks, g[:, None] * J)
+    return sums.T @ sums * count / (count - 1)
+
+
+def _blocks(problem: Problem, own: int) -> np.ndarray | None:
+    """The block of every row, those without being one each; None where there are no blocks."""
+    parts: list[Any] = [m for e in problem.experiments.values() for m in e.measured.values()]
+    if all(m.blocks is None for m in parts):
+        return None
+    numbers, at = [], 0
+    for m in parts:
+        shape = m.values.shape
+        own_numbers = np.arange(m.values.size) if m.blocks is None else np.asarray(m.blocks)
+        if m.blocks is not None:
+            own_numbers = np.broadcast_to(
+                own_numbers.reshape(own_numbers.shape + (1,) * (len(shape) - own_numbers.ndim)), shape
+            )
+        numbers.append(own_numbers.ravel() + at)
+        at += int(own_numbers.max()) + 1
+    return np.concatenate([*numbers, at + np.arange(own)])
+
+
+def _read(experiment: Any) -> np.ndarray:
+    return np.concatenate([np.isfinite(np.asarray(m.values)).ravel() for m in experiment.measured.values()])
