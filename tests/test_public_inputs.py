@@ -45,6 +45,8 @@ HOOKS = {
     # What a scheme says of itself, asked within its steps.
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
     *("stage", "step_with_error"),
+    # What a fit asks of experiments, of what they measure, and of its unknowns.
+    *("cost", "predict", "predicted", "ready", "residual", "run", "times", "value", "unknown"),
     # What a step asks of its contacts.
     *("check_scene", "coordinates", "coordinates_of", "distance", "distance_from", "of_each", "gaps", "near_of", "moved_by"),
     *("place_of", "places", "point_of", "reach", "touching"),
@@ -59,6 +61,7 @@ HANDED_OUT = {
     *("ContactErrors", "ContactInfo", "ContactSolution", "ContactStepInfo", "StepContacts"),
     *("Energies", "EnergyBalance"),
     *("GaussFields", "Probe", "Resultant"),
+    *("Fit", "Problem"),
     *("ElementForms", "FailedComputation", "LinearProblem", "MatrixLinearSystem", "Modes", "ModesInfo", "NewtonInfo"),
     *("PreconditionedMatrixFreeSystem", "PreconditionedOperator", "PrecomputedMatrixSystem", "RESULTS"),
     *("ConstraintReport", "CriticalPoint", "CutBack", "DependentRow", "Path", "PathInfo"),
@@ -303,6 +306,16 @@ FAIR = {
         ("EdgeContact", "owners"): {"negative"},
     },
     ("FreeMotion.step", "carry"): {"None"},
+    # Functions of an experiment are called in a fit; readings may be missing; names are looked for there.
+    **{("Experiment", name): {"a function"} for name in ("numbers", "begin")},
+    **{("Static", name): {"a function"} for name in ("control", "guess")},
+    **{("Motion", "control"): {"a function"}, ("Static", "times"): {"a row less"}, ("Strain", "field"): {"a word"}},
+    **{("Formula", "function"): {"a function"}, ("Formula", "values"): {"NaN in it"}, ("Formula", "unit"): {"a word"}},
+    **{("Measured", name): {"a function"} for name in ("observe", "adjust")},
+    **{("Measured", "values"): {"NaN in it", "four axes"}, ("Measured", "delay"): {"a word", "negative"}},
+    **{(name, "unit"): {"a word"} for name in ("Measured", "Free")},
+    **{("Free", "lower"): {"negative"}, ("Fit.profile", "values"): {"a row less"}, ("Problem.values", "q"): {"negative"}},
+    **{("SectionForce", "about"): {"a row less"}, ("Displacement", "rest"): {"a row less", "nodes out of range"}},
 }
 SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step", "compliance_matrix", "LinearProblem.solve"}
 SOLVES |= {"solve_equilibrium", "follow_path", "critical_point", "simulate_adaptive"}

@@ -1065,3 +1065,94 @@ method(
     system=late(lambda: sofa_scene().system),
     part="ball",
 )
+
+
+# --- identification -------------------------------------------------------------------
+
+
+def _length(parameters: Any) -> jax.Array:
+    return parameters["length"] * jnp.ones(3)
+
+
+def _seen(system: jm.System, state: jm.State) -> jax.Array:
+    return state.position["box"][:, 0]
+
+
+def _no_control(time: Any, state: jm.State, parameters: Any) -> dict[str, Any]:
+    return {}
+
+
+def _begun(system: jm.System, state: jm.State, parameters: Any) -> jm.State:
+    return state
+
+
+def _as_read(model: jax.Array, parameters: Any) -> jax.Array:
+    return model
+
+
+@functools.cache
+def ruler() -> jm.identify.Formula:
+    return jm.identify.Formula(_length, [1.0, 1.1, 0.9], noise=0.1)
+
+
+@functools.cache
+def measured_length() -> jm.identify.Fit:
+    return jm.identify.fit(ruler(), {"length": jm.identify.Free(2.0)})
+
+
+_PAIRS = np.array([[0, 1], [1, 2]])
+_FREE = {"upper": 4.0, "transform": "logit", "scale": 1.0, "prior": (2.0, 0.1), "penalty": None, "unit": "m"}
+call("Free", start=2.0, lower=1.0, **_FREE)
+call("Tikhonov", weight=1.0, pairs=_PAIRS, areas=np.ones(2))
+call("TotalVariation", weight=1.0, pairs=_PAIRS, areas=np.ones(2), corner=0.1)
+_MEASURED = {"noise": 0.1, "times": np.array([0.0, 0.1]), "delay": 0.0, "adjust": _as_read, "blocks": np.array([0, 1])}
+call("Measured", observe=_seen, values=np.zeros((2, 2)), **_MEASURED, interpolation="linear", unit="m")
+call("Formula", function=_length, values=np.ones(3), noise=0.1, blocks=np.array([0, 1, 2]), unit="m")
+call("Position", on=("box", [0, 1]), components=[0, 1])
+call("Displacement", on=("box", [0, 1]), rest=np.zeros((2, 3)), components=[0, 1])
+call("Distances", on=("box", [0, 1]), pairs=np.array([[0, 1]]))
+call("Reaction", on=("box", [0]), direction=np.array([0.0, 0.0, 1.0]))
+call("SectionForce", side={"solid": [0]}, about=np.zeros(3))
+call("Strain", field="solid", probe=None, measure="small")
+call("Frequencies", linear_system=late(linear_system), count=2)
+_STATIC = {"control": _no_control, "guess": _no_control, "linear_system": late(linear_system), "method": "newton"}
+call("Static", times=np.array([0.0, 0.1]), **_STATIC, load_steps=2, max_steps=20)
+call(
+    "Motion",
+    integrator=late(lambda: jm.ImplicitEuler(linear_system())),
+    dt=0.1,
+    steps=4,
+    save_every=2,
+    control=_no_control,
+    settle=True,
+    linear_system=late(linear_system),
+)
+call(
+    "Experiment",
+    system=SYSTEM,
+    state=STATE,
+    measured=late(lambda: {"x": jm.identify.Measured(_seen, [0.0, 1.0], noise=0.1)}),
+    protocol=late(jm.identify.AtRest),
+    numbers=_length,
+    begin=_begun,
+)
+
+
+def late_problem() -> jm.identify.Problem:
+    return jm.identify.problem(ruler(), {"length": jm.identify.Free(2.0)})
+
+
+_FREE_LENGTH = late(lambda: {"length": jm.identify.Free(2.0)})
+call("problem", experiments=late(ruler), parameters=_FREE_LENGTH, huber=2.0)
+call(
+    "fit",
+    experiments=late(ruler),
+    parameters=_FREE_LENGTH,
+    method="auto",
+    huber=2.0,
+    max_steps=20,
+    rtol=1e-6,
+    progress=False,
+)
+method("Problem.values", late_problem, q=np.zeros(1))
+method("Fit.profile", measured_length, name="length", values=np.array([0.9, 1.0]), max_steps=5)

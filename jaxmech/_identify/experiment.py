@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from .._integrator.trajectory.control import controlled
@@ -15,7 +14,7 @@ from .._runtime.array_types import Array, Float
 from .._runtime.results import RESULTS
 from .measured import Measured
 from .protocol import AbstractProtocol, Static
-from .unknowns import looked_up
+from .unknowns import as_leafless, looked_up
 
 
 class Prediction(eqx.Module):
@@ -89,12 +88,10 @@ class Experiment(AbstractExperiment):
         protocol = Static() if protocol is None else protocol
         check_instance("Experiment", "protocol", protocol, AbstractProtocol)
         self.protocol = protocol.ready(system, state)
-        if numbers is not None and not isinstance(numbers, Mapping):
-            check_callable("Experiment", "numbers", numbers)
-        self.numbers = numbers
+        self.numbers = _as_function(numbers)
         if begin is not None:
             check_callable("Experiment", "begin", begin)
-        self.begin = begin
+        self.begin = as_leafless(begin)
         times = self.protocol.times(state)
         for name, one in self.measured.items():
             try:
@@ -121,9 +118,6 @@ class Experiment(AbstractExperiment):
     def _scene(self, parameters: Any) -> System:
         if self.numbers is None:
             return self.system
-        if isinstance(self.numbers, Mapping):
-            named = jax.tree.map(lambda a: looked_up(parameters, a) if isinstance(a, str) else a, dict(self.numbers))
-            return controlled(self.system, named)
         found = self.numbers(parameters)
         return found if isinstance(found, System) else controlled(self.system, found)
 
@@ -147,7 +141,7 @@ class Formula(AbstractExperiment):
 
     def __init__(self, function: Callable[[Any], Any], values: Any, *, noise: Any, blocks: Any = None, unit: str = ""):
         check_callable("Formula", "function", function)
-        self.function = function
+        self.function = as_leafless(function)
         self.measured = {"values": Measured(_nothing, values, noise=noise, blocks=blocks, unit=unit)}
 
     def predict(self, parameters: Any) -> Prediction:
@@ -157,6 +151,31 @@ class Formula(AbstractExperiment):
         except ValueError as error:
             raise ValueError(f"Formula: {error}") from None
         return with_finite(Prediction({"values": model}, RESULTS.successful, jnp.zeros(())))
+
+
+class Named(eqx.Module):
+    """The numbers of a scene as names of parameters."""
+
+    numbers: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = eqx.field(static=True)
+
+    def __call__(self, parameters: Any) -> dict[str, dict[str, Any]]:
+        return {part: {field: looked_up(parameters, name) for field, name in fields} for part, fields in self.numbers}
+
+
+def _as_function(numbers: Any) -> Any:
+    """What is asked for the numbers of a scene."""
+    if numbers is None or callable(numbers):
+        return as_leafless(numbers)
+    if not isinstance(numbers, Mapping):
+        raise TypeError(f"Experiment: numbers must be a dictionary or a function, got {numbers!r:.80}.")
+    for part, fields in numbers.items():
+        names = fields.items() if isinstance(fields, Mapping) else [("", None)]
+        if not isinstance(part, str) or not all(isinstance(f, str) and isinstance(name, str) for f, name in names):
+            raise TypeError(
+                f"Experiment: numbers of {part!r} must be {{field: name of a parameter}}, got {fields!r:.80}; "
+                "a function of the parameters returns arrays."
+            )
+    return Named(tuple((part, tuple(fields.items())) for part, fields in numbers.items()))
 
 
 def _nothing(system: System, state: State) -> Array:

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._runtime.argument_checks import check_choice, check_counts, check_flags, check_tolerances, real_array
+from .._runtime.argument_checks import check_choice, check_counts, check_flags, real_array
 from .experiment import Prediction
 from .notes import notes_on
 from .other_solvers import by_other, is_other
+from .penalty import positive
 from .plot import draw_fit
 from .problem import Problem, problem
 from .report import direction_in_words, report
@@ -27,11 +28,13 @@ class Fit:
 
     `parameters`: the tree with numbers. Of every unknown: `names`, `values`, `standard_errors`, `units`; `correlations`
     (n, n), `covariance` of the values. `chi_squared` for `degrees` of freedom, `count` measured values. `residuals`:
-    `{experiment: {measured: (model - values)/noise}}`, NaN where nothing was read; `predictions`: the models. `unidentified`:
+    `{experiment: {measured: (model - values)/noise}}`, NaN where nothing was read; `predictions`: the models.
+    `unidentified`:
     directions of unknowns that the data do not tell, in words; `silent`: parameters that change nothing that is measured;
     `notes`: what looks wrong. `history`: of every evaluation cost, whether it was the best so far, failure, unknowns.
     `method`, `message`, `converged`: how it went; `errors_from`: what the standard errors are made of. Where there are more
     than 24 unknowns no Jacobian is made, and standard errors are NaN.
+    Values have the units of their parameters. Raises nothing: `fit` does.
     Source: G. A. F. Seber, C. J. Wild, *Nonlinear Regression*, 1989, doi:10.1002/0471725315, chapters 2 and 5.
 
     Example:
@@ -79,7 +82,7 @@ class Fit:
         `values`: seven within three standard errors unless given. Raises `ValueError` for a name that is no unknown,
         values out of bounds, and a fit of more unknowns than have a Jacobian.
         """
-        if name not in self.names:
+        if not isinstance(name, str) or name not in self.names:
             raise ValueError(f"Fit.profile: name must be one of {self.names[:20]}, got {name!r:.80}.")
         check_counts("Fit.profile", max_steps=max_steps)
         if len(self.names) > MOST_FORWARD:
@@ -92,6 +95,8 @@ class Fit:
                 raise ValueError(f"Fit.profile: '{name}' has no standard error, so values must be given.")
             values = self.values[at] + error * np.linspace(-3.0, 3.0, 7)
         held = np.asarray(real_array("Fit.profile", "values", values, (None,)), float)
+        if not len(held):
+            raise ValueError("Fit.profile: values are none.")
         rises = [self._held(at, free, inner, value, max_steps) for value in held]
         return held, np.array(rises)
 
@@ -122,13 +127,13 @@ def fit(
     rtol: float = 1e-9,
     progress: bool = False,
 ) -> Fit:
-    """The parameters that make the models agree with what was measured: the least of the squares of `(model - values)/noise`.
+    """The parameters that make the models agree with what was measured: the least squares of `(model - values)/noise`.
 
     `experiments`: one, or `{name: Experiment}`; `parameters`: a tree of `Free` and fixed numbers that all of them share.
     `method`: "least_squares", a trust region (SciPy) with the exact Jacobian in forward mode, all parameters at once;
-    "adjoint", L-BFGS with the gradient in reverse mode; "auto": the first up to 24 unknowns, the second above; or a solver of
-    optimistix, or an optimiser of optax. `huber`: as in `jm.identify.problem`, robust against outliers. `max_steps`:
-    evaluations, or iterations; `rtol`: by which part cost or unknowns change at the end. `progress`: prints every evaluation.
+    "adjoint", L-BFGS with the gradient in reverse mode; "auto": the first up to 24 unknowns, the second above; or a
+    solver of optimistix, or an optimiser of optax. `huber`: as in `jm.identify.problem`, against outliers. `max_steps`:
+    evaluations, or iterations; `rtol`: by which part cost or unknowns change at the end. `progress`: prints evaluations.
 
     A model that fails on the way (an equilibrium that is not found, a step that inverts an element) shortens the step, and
     the fit goes on; `notes` count these. Raises `ValueError` where it fails at the start, says which experiment and why.
@@ -146,7 +151,7 @@ def fit(
     if not is_other(method):
         check_choice("fit", "method", method, _METHODS)
     check_counts("fit", max_steps=max_steps)
-    check_tolerances("fit", rtol=rtol)
+    rtol = float(positive("fit", "rtol", rtol))
     check_flags("fit", progress=progress)
     count = asked.unknowns.count
     if isinstance(method, str) and method == "auto":

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._model.system import State, System
 from .._output.resultants import section_force
-from .._runtime.argument_checks import check_instance, real_array, whole_numbers
+from .._runtime.argument_checks import check_instance, numeric_array, real_array, whole_numbers
 from .._runtime.array_types import Array, Float, Int
 from .._solve.static import reactions
 from .observation import AbstractObservation
@@ -38,7 +38,8 @@ class Reaction(AbstractObservation):
         if not isinstance(on, tuple | list) or len(on) != 2 or not isinstance(on[0], str):
             raise TypeError(f"Reaction: on must be (state, nodes), got {on!r:.80}.")
         self.state = on[0]
-        nodes = whole_numbers("Reaction", "the nodes of on", np.atleast_1d(np.asarray(on[1])), (None,))
+        given = np.asarray(numeric_array("Reaction", "the nodes of on", on[1]))
+        nodes = whole_numbers("Reaction", "the nodes of on", np.atleast_1d(given), (None,))
         if not nodes.size:
             raise ValueError(f"Reaction: on names no nodes of '{on[0]}'.")
         self.nodes = jnp.asarray(nodes, jnp.int32)
@@ -91,6 +92,8 @@ class SectionForce(AbstractObservation):
             raise TypeError(f"SectionForce: side of '{wrong[0]}' must be whole numbers of elements, or a mask.")
         self.side = tuple((name, tuple(elements.tolist())) for name, elements in given.items())
         self.about = None if about is None else jnp.asarray(real_array("SectionForce", "about", about, (None,)))
+        if self.about is not None and self.about.shape not in ((2,), (3,)):
+            raise ValueError(f"SectionForce: about must be two or three coordinates, got {self.about.shape}.")
 
     def __call__(self, system: System, state: State) -> Float[Array, " f"]:
         found = section_force(system, state, self._elements(), about=self.about)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,8 +17,8 @@ _TRANSFORMS = ("none", "log", "logit")
 class Free(eqx.Module):
     """A parameter to be found: where the search starts, where it may go, and what is known of it before.
 
-    `start`: a number or an array, whose entries are all free: one for each region, or each element. The search moves unknowns
-    `u`, nil at the start:
+    `start`: a number or an array, whose entries are all free: one for each region, or each element. The search moves
+    unknowns `u`, nil at the start:
 
         none   value = start + scale u
         log    value = lower + (start - lower) exp(u); value = upper - (upper - start) exp(u) where only `upper` is given
@@ -83,12 +84,12 @@ class Free(eqx.Module):
         """The values at unknowns of the shape of the start [its unit]."""
         if self.transform == "none":
             return self.start + self.scale * u
-        if self.transform == "log":
-            if self.lower is None:
-                return self.upper - (self.upper - self.start) * jnp.exp(u)  # pyright: ignore[reportOptionalOperand]
-            return self.lower + (self.start - self.lower) * jnp.exp(u)
-        below, above = self.start - self.lower, self.upper - self.start  # pyright: ignore[reportOptionalOperand]
-        return (self.lower * above + self.upper * below * jnp.exp(u)) / (above + below * jnp.exp(u))  # pyright: ignore
+        if self.lower is None or self.upper is None:
+            bound = self.upper if self.lower is None else self.lower
+            assert bound is not None
+            return bound + (self.start - bound) * jnp.exp(u)
+        first = jnp.log((self.start - self.lower) / (self.upper - self.start))
+        return self.lower + (self.upper - self.lower) * jax.nn.sigmoid(first + u)
 
     def unknown(self, value: Any) -> Array:
         """The unknowns at which the values are these: the inverse of `value`."""

@@ -18,8 +18,9 @@ class Frequencies(AbstractObservation):
     """The `count` lowest frequencies `(count,)` [Hz] of undamped vibration about the state that is observed, by `jm.modes`.
 
     `linear_system`: made with `MatrixLinearSystem.build` of the scene, with stiffness and mass. Frequencies come in their
-    order: two that cross while parameters change take each other's place. Raises `ValueError` or `TypeError` for a count that
-    is none, and, of an experiment, a scene without mass.
+    order: two that cross while parameters change take each other's place; NaN where none are
+    found. The unit is the hertz, 2 pi [rad/s]. Raises `ValueError` or `TypeError` for a count that is none, and, of an
+    experiment, a scene without mass.
     Source: R. G. Grimes, J. G. Lewis, H. D. Simon, SIAM J. Matrix Anal. Appl. 15 (1994) 228, doi:10.1137/S0895479888151111.
 
     Example:

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._model.system import State, System
-from .._runtime.argument_checks import check_callable, check_choice, real_array
+from .._runtime.argument_checks import check_callable, check_choice, numeric_array, real_array
 from .._runtime.array_types import Array
 from .._scene.parameter import is_concrete
 from .observation import AbstractObservation
-from .unknowns import looked_up
+from .unknowns import as_leafless, looked_up
 
 _INTERPOLATIONS = ("cubic", "linear")
 
@@ -24,12 +24,13 @@ class Measured(eqx.Module):
     the shape of the observation, with an axis of instants in front where there are several; NaN: not read. `noise`: its
     standard deviation, a number or an array that broadcasts to `values` [their unit]: the residuals are `(model -
     values)/noise`. `times` [s]: of the values, which need not be those of the experiment: the model is interpolated between
-    its own, `interpolation` "cubic" (through four instants) or "linear"; None: they are those of the experiment. `delay` [s]:
-    how much later the instrument's clock begins than the model's, a number or the name of a parameter. `adjust(model,
+    its own, `interpolation` "cubic" (through four instants) or "linear"; None: they are those of the experiment. `delay`
+    [s]: how much later the instrument's clock begins than the model's, a number or the name of a parameter. `adjust(model,
     parameters)`: what lies between the model and the reading, as the rigid motion of a camera, a gain, an offset.
     `blocks`: whole numbers of the shape of the first axes of `values`: readings of one block share their error, as
     neighbouring points of a picture do; the standard errors of a fit then come from the scatter of blocks. `unit`: words for
-    reports. Raises `ValueError` or `TypeError` for noise that is not positive, values all missing, times that do not increase.
+    reports. Raises `ValueError` or `TypeError` for noise that is not positive, values all missing, times that do not
+    increase.
     Source: A. Tarantola, *Inverse Problem Theory*, 2005, doi:10.1137/1.9780898717921, section 3.2 (Gaussian noise).
 
     Example:
@@ -43,9 +44,10 @@ class Measured(eqx.Module):
     values: Array
     noise: Array
     times: Array | None
-    delay: Array | str
+    delay: Array
     adjust: Callable[[Array, Any], Any] | None
     blocks: Array | None
+    delayed_by: str | None = eqx.field(static=True)
     interpolation: str = eqx.field(static=True)
     unit: str = eqx.field(static=True)
 
@@ -63,7 +65,7 @@ class Measured(eqx.Module):
         unit: str = "",
     ):
         check_callable("Measured", "observe", observe)
-        self.observe = observe
+        self.observe = as_leafless(observe)
         self.values = jnp.asarray(real_array("Measured", "values", values, finite=False))
         if not np.isfinite(np.asarray(self.values)).any():
             raise ValueError("Measured: values has not one number: all are NaN, or there are none.")
@@ -71,10 +73,11 @@ class Measured(eqx.Module):
             raise ValueError("Measured: values has infinite numbers; NaN stands for what was not read.")
         self.noise = self._noise(noise)
         self.times = None if times is None else self._times(times)
-        self.delay = delay if isinstance(delay, str) else jnp.asarray(real_array("Measured", "delay", delay, ()))
+        self.delayed_by = delay if isinstance(delay, str) else None
+        self.delay = jnp.asarray(real_array("Measured", "delay", 0.0 if isinstance(delay, str) else delay, ()))
         if adjust is not None:
             check_callable("Measured", "adjust", adjust)
-        self.adjust = adjust
+        self.adjust = as_leafless(adjust)
         self.blocks = None if blocks is None else self._blocks(blocks)
         check_choice("Measured", "interpolation", interpolation, _INTERPOLATIONS)
         self.interpolation = interpolation
@@ -109,17 +112,17 @@ class Measured(eqx.Module):
             return
         if times is None:
             raise ValueError("times are of no use where the experiment has one instant.")
-        if isinstance(self.delay, str) or not is_concrete(self.times, self.delay):
+        if self.delayed_by is not None or not is_concrete(self.times, self.delay):
             return
         read, slack = np.asarray(self.times) - float(self.delay), 1e-9 * (times[-1] - times[0])
         if read[0] < times[0] - slack or read[-1] > times[-1] + slack:
             raise ValueError(
-                f"times go from {read[0]:.6g} s to {read[-1]:.6g} s, but the experiment from {times[0]:.6g} s to {times[-1]:.6g} s."
+                f"times go from {read[0]:.6g} to {read[-1]:.6g} s, the experiment from {times[0]:.6g} to {times[-1]:.6g} s."
             )
 
     def _interpolated(self, frames: Array, times: Array | None, parameters: Any) -> Array:
         assert times is not None and self.times is not None
-        delay = looked_up(parameters, self.delay) if isinstance(self.delay, str) else self.delay
+        delay = self.delay if self.delayed_by is None else looked_up(parameters, self.delayed_by)
         at = self.times - delay
         width = 4 if self.interpolation == "cubic" and len(times) >= 4 else min(2, len(times))
         first = jnp.clip(jnp.searchsorted(times, at, side="right") - width // 2, 0, len(times) - width)
@@ -148,7 +151,7 @@ class Measured(eqx.Module):
         return jnp.asarray(array)
 
     def _blocks(self, blocks: Any) -> Array:
-        array = np.asarray(blocks)
+        array = np.asarray(numeric_array("Measured", "blocks", blocks))
         if array.dtype.kind not in "iu" or array.ndim == 0 or self.values.shape[: array.ndim] != array.shape:
             raise ValueError(
                 f"Measured: blocks must be whole numbers of the shape of the first axes of values {self.values.shape}, got "

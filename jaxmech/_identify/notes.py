@@ -105,9 +105,7 @@ def _outliers(part: Part) -> list[str]:
     far = int(np.nansum(r > _FAR))
     if not 0 < far <= 0.1 * np.isfinite(data).sum():
         return []
-    return [
-        f"'{label}': {far} residuals are over {_FAR:.0f} times the noise. Outliers? A robust loss, huber=, bounds their pull."
-    ]
+    return [f"'{label}': {far} residuals are over {_FAR:.0f} times the noise. Outliers? A robust loss (huber=) bounds them."]
 
 
 def _bounds(problem: Problem, end: Evaluation) -> list[str]:
@@ -122,6 +120,6 @@ def _bounds(problem: Problem, end: Evaluation) -> list[str]:
             near = np.abs(value - bound) < 1e-3 * np.abs(np.asarray(free.start) - bound)
             if near.any():
                 said.append(
-                    f"'{name}' is at its {side} bound, {float(np.asarray(bound).ravel()[0]):.6g}: standard errors mean little."
+                    f"'{name}' is at its {side} bound, {float(np.asarray(bound).ravel()[0]):.6g}: its error means little."
                 )
     return said

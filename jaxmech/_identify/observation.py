@@ -10,7 +10,7 @@ import numpy as np
 from .._assembly.public_functions import kinematics
 from .._model.system import State, System
 from .._output.probe import Probe
-from .._runtime.argument_checks import whole_numbers
+from .._runtime.argument_checks import numeric_array, whole_numbers
 from .._runtime.array_types import Array, Float, Int
 
 
@@ -42,7 +42,8 @@ class Points(eqx.Module):
             raise TypeError(f"{owner}: on must be (state, nodes) or (state, probe), got {on!r:.80}.")
         if isinstance(on[1], Probe):
             return cls(on[0], on[1])
-        nodes = whole_numbers(owner, "the nodes of on", np.atleast_1d(np.asarray(on[1])), (None,))
+        given = np.atleast_1d(np.asarray(numeric_array(owner, "the nodes of on", on[1])))
+        nodes = whole_numbers(owner, "the nodes of on", given, (None,))
         if not nodes.size:
             raise ValueError(f"{owner}: on names no nodes of '{on[0]}'.")
         return cls(on[0], jnp.asarray(nodes, jnp.int32))
@@ -80,7 +81,8 @@ def components_of(owner: str, components: Any) -> tuple[int, ...] | None:
         return None
     if isinstance(components, bool | float | str):
         raise TypeError(f"{owner}: components must be whole numbers of coordinates, got {components!r:.80}.")
-    numbers = whole_numbers(owner, "components", np.atleast_1d(np.asarray(components)), (None,))
+    given = np.asarray(numeric_array(owner, "components", components))
+    numbers = whole_numbers(owner, "components", np.atleast_1d(given), (None,))
     if not numbers.size:
         raise ValueError(f"{owner}: components are none.")
     return tuple(int(c) for c in numbers)

@@ -47,7 +47,7 @@ class Tikhonov(AbstractPenalty):
         self.weight, self.pairs, self.areas = _checked("Tikhonov", weight, pairs, areas)
 
     def rows(self, u: Float[Array, " n"]) -> Float[Array, " m"]:
-        if self.pairs is None:
+        if self.pairs is None or self.areas is None:
             return jnp.sqrt(self.weight) * u
         return jnp.sqrt(self.weight * self.areas) * (u[self.pairs[:, 0]] - u[self.pairs[:, 1]])
 
@@ -56,11 +56,11 @@ class Tikhonov(AbstractPenalty):
 
 
 class TotalVariation(AbstractPenalty):
-    """`w sum_f a_f (sqrt(d_f^2 + c^2) - c)`, `d_f = u_i - u_j`: jumps of a field of unknowns cost what they are high, not the
+    """`w sum_f a_f (sqrt(d_f^2 + c^2) - c)`, `d_f = u_i - u_j`: jumps of a field of unknowns cost their height, not its
     square, so that it may have edges.
 
-    As `Tikhonov` otherwise. `corner` `c > 0`: the jump below which the cost is quadratic, `w a d^2/(2 c)`, in the unit of `u`
-    (of a logarithm: a pure number).
+    As `Tikhonov` otherwise. `corner` `c > 0`: the jump below which the cost is quadratic, `w a d^2/(2 c)`, in the unit of
+    `u` (of a logarithm: a pure number). Raises what `Tikhonov` raises.
     Source: L. I. Rudin, S. Osher, E. Fatemi, Physica D 60 (1992) 259, doi:10.1016/0167-2789(92)90242-F; C. R. Vogel, M. E.
     Oman, SIAM J. Sci. Comput. 17 (1996) 227, doi:10.1137/0917016 (the corner).
 
@@ -82,7 +82,8 @@ class TotalVariation(AbstractPenalty):
         self.corner = positive("TotalVariation", "corner", corner)
 
     def rows(self, u: Float[Array, " n"]) -> Float[Array, " m"]:
-        d = u[self.pairs[:, 0]] - u[self.pairs[:, 1]]  # pyright: ignore[reportOptionalSubscript]
+        assert self.pairs is not None and self.areas is not None
+        d = u[self.pairs[:, 0]] - u[self.pairs[:, 1]]
         c = self.corner
         # sqrt(2 (sqrt(d^2 + c^2) - c)), with the sign of d and without cancellation
         return jnp.sqrt(2 * self.weight * self.areas) * d / jnp.sqrt(jnp.sqrt(d * d + c * c) + c)
@@ -108,7 +109,9 @@ def _checked(owner: str, weight: Any, pairs: Any, areas: Any) -> tuple[Array, Ar
     given = np.asarray(numeric_array(owner, "pairs", pairs))
     if given.dtype.kind not in "iu" or given.ndim != 2 or given.shape[1] != 2:
         raise ValueError(f"{owner}: pairs must be whole numbers (f, 2), got {given.dtype} of shape {given.shape}.")
-    sizes = np.ones(len(given)) if areas is None else np.asarray(real_array(owner, "areas", areas, (len(given),)))
+    sizes = np.ones(len(given)) if areas is None else np.asarray(real_array(owner, "areas", areas, (None,)))
+    if sizes.shape != given.shape[:1]:
+        raise ValueError(f"{owner}: areas are {len(sizes)}, pairs {len(given)}: there is one for each.")
     if not (sizes > 0).all():
         raise ValueError(f"{owner}: areas must be positive, the least is {sizes.min()}.")
     inside = (given >= 0).all(axis=1)

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._runtime.argument_checks import real_array
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
@@ -23,7 +24,8 @@ class Problem(eqx.Module):
     `residual(q)`: what optimistix and other solvers of least squares minimise half the sum of squares of. `cost(q)`: that
     half sum, what optax and BFGS minimise. `values(q)`: the tree with numbers in place of `Free`. `names`: of the unknowns.
     All of them go through `jit`, `vmap` and derivatives in both modes; hand the problem to a compiled function as an
-    argument. Made by `jm.identify.problem`. Pure numbers. An experiment that fails has residuals of 1e6 and no derivative.
+    argument. Made by `jm.identify.problem`. Each is a pure number. An experiment that fails has residuals of
+    1e6 and no derivative; `values` raises `ValueError` for `q` of another shape.
     Source: J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, doi:10.1007/978-0-387-40065-5, chapter 10.
 
     Example:
@@ -49,7 +51,7 @@ class Problem(eqx.Module):
 
     def values(self, q: Float[Array, " n"]) -> Any:
         """The tree of parameters with numbers."""
-        return self.unknowns.values(jnp.asarray(q))
+        return self.unknowns.values(jnp.asarray(real_array("Problem", "q", q, (self.unknowns.count,))))
 
     def residual(self, q: Float[Array, " n"]) -> Float[Array, " m"]:
         """The rows of all experiments, of priors and penalties."""
@@ -64,8 +66,8 @@ class Problem(eqx.Module):
 def problem(experiments: Any, parameters: Any, *, huber: Any = None) -> Problem:
     """A `Problem` of one experiment, or several in a dictionary by name, that share a tree of parameters.
 
-    `parameters`: a tree (dictionaries, lists, modules) of `Free` and of fixed numbers, handed to every experiment. `huber`: the
-    threshold, in units of the noise, beyond which residuals count by their size and not by their square, so that outliers
+    `parameters`: a tree (dictionaries, lists, modules) of `Free` and of fixed numbers, handed to every experiment. `huber`:
+    the threshold, in units of the noise, beyond which residuals count by their size, not their square, so that outliers
     pull with a bounded force. Raises `ValueError` or `TypeError` for what are no experiments, parameters of which none is
     `Free`, a threshold that is not positive.
     Pure numbers. Source: P. J. Huber, Ann. Math. Stat. 35 (1964) 73, doi:10.1214/aoms/1177703732.

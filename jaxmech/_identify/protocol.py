@@ -22,13 +22,14 @@ from .._runtime.argument_checks import check_callable, check_choice, check_count
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
 from .._solve.static import static_solve
+from .unknowns import as_leafless
 
 _METHODS = ("newton", "trust_region", "dynamic_relaxation")
 Control = Callable[[Array, State, Any], Any]
 
 
 class Course(eqx.Module):
-    """What a protocol saw: observations, at its times where it has an axis of them, and how it ended, the first failure of all."""
+    """What a protocol saw: observations, with an axis of times where it has some, and its first failure."""
 
     seen: Any
     times: Array | None
@@ -53,7 +54,9 @@ class AbstractProtocol(eqx.Module):
 
 
 class AtRest(AbstractProtocol):
-    """The start itself is observed: frequencies, say, or what a mapping makes of parameters. Seconds; raises nothing.
+    """The start itself is observed: frequencies, say, or what a mapping makes of parameters.
+
+    Of no unit; raises nothing.
 
     Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 10 (vibration).
 
@@ -119,7 +122,7 @@ class Static(AbstractProtocol):
         check_counts("Static", load_steps=load_steps)
         if max_steps is not None:
             check_counts("Static", max_steps=max_steps)
-        self.control, self.guess, self.linear_system = control, guess, linear_system
+        self.control, self.guess, self.linear_system = as_leafless(control), as_leafless(guess), linear_system
         self.method, self.load_steps, self.max_steps = method, load_steps, max_steps
 
     def run(self, system: System, state: State, observe: Callable[[System, State], Any], parameters: Any) -> Course:
@@ -197,7 +200,7 @@ class Motion(AbstractProtocol):
             check_callable("Motion", "control", control)
         if linear_system is not None:
             check_instance("Motion", "linear_system", linear_system, AbstractLinearSystem)
-        self.integrator, self.control, self.linear_system = integrator, control, linear_system
+        self.integrator, self.control, self.linear_system = integrator, as_leafless(control), linear_system
         self.steps, self.save_every, self.settle = steps, save_every, settle
 
     def run(self, system: System, state: State, observe: Callable[[System, State], Any], parameters: Any) -> Course:

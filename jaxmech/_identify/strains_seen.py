@@ -17,7 +17,7 @@ _MEASURES = ("small", "green_lagrange", "logarithmic")
 
 
 class Strain(AbstractObservation):
-    """Strains of a solid, `(p, 3, 3)` at the points of a `jm.output.Probe` of its mesh, or `(e, q, 3, 3)` at its Gauss points.
+    """Strains of a solid, `(p, 3, 3)` at the points of a `jm.output.Probe` of its mesh, or `(e, q, 3, 3)` at Gauss points.
 
     `field`: the name of the force field. `measure`: "small", `(F + F^T)/2 - I`; "green_lagrange", `(F^T F - I)/2`; or
     "logarithmic", `ln(F^T F)/2`. A gauge along the unit vector `n` reads `n.E.n`: `adjust` of `Measured` may take that.

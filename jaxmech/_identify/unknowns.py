@@ -90,6 +90,11 @@ def looked_up(values: Any, name: Any) -> Any:
     return found
 
 
+def as_leafless(function: Any) -> Any:
+    """A function as a pytree, so that what holds it goes through `jax.jit`: a module of Equinox is one already."""
+    return function if function is None or isinstance(function, eqx.Module) else jax.tree_util.Partial(function)
+
+
 def _is_free(leaf: Any) -> bool:
     return isinstance(leaf, Free)
 

@@ -1,0 +1,333 @@
+"""Parameters from measurements: what is found, what is said of it, what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+
+I = jm.identify
+SLOPE = np.linspace(0.0, 1.0, 12)
+NOISE = 0.01
+
+
+def line(p):
+    return p["a"] + p["b"] * SLOPE
+
+
+def readings(a=0.5, b=2.0, seed=0):
+    return a + b * SLOPE + NOISE * np.random.default_rng(seed).normal(size=len(SLOPE))
+
+
+def both(**options):
+    return {"a": I.Free(1.0, **options), "b": I.Free(1.0, **options)}
+
+
+def test_a_line_is_fitted_as_linear_regression_does():
+    X = np.stack([np.ones_like(SLOPE), SLOPE], axis=1)
+    data = readings()
+    expected = np.linalg.solve(X.T @ X, X.T @ data)
+    found = I.fit(I.Formula(line, data, noise=NOISE), both())
+    np.testing.assert_allclose(found.values, expected, rtol=1e-8)
+    chi2 = np.sum((X @ expected - data) ** 2) / NOISE**2
+    covariance = np.linalg.inv(X.T @ X) * NOISE**2 * max(1.0, chi2 / 10)
+    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-6)
+    np.testing.assert_allclose(found.chi_squared, chi2, rtol=1e-8)
+    correlation = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
+    np.testing.assert_allclose(found.correlations[0, 1], correlation, rtol=1e-6)
+    assert found.degrees == 10 and found.count == 12 and found.converged
+    assert "forward mode" in found.method and "chi^2" in str(found)
+
+
+def test_standard_errors_are_the_scatter_of_many_fits():
+    fits = np.array([I.fit(I.Formula(line, readings(seed=s), noise=NOISE), both()).values for s in range(60)])
+    one = I.fit(I.Formula(line, 0.5 + 2.0 * SLOPE, noise=NOISE), both())
+    np.testing.assert_allclose(fits.std(axis=0, ddof=2), one.standard_errors, rtol=0.3)
+
+
+def test_transforms_change_nothing_but_the_way():
+    data = readings()
+    values = [
+        I.fit(I.Formula(line, data, noise=NOISE), both(**o)) for o in ({}, {"lower": 0.0}, {"lower": 0.0, "upper": 9.0})
+    ]
+    for other in values[1:]:
+        np.testing.assert_allclose(other.values, values[0].values, rtol=1e-6)
+        np.testing.assert_allclose(other.standard_errors, values[0].standard_errors, rtol=1e-5)
+    for free in (I.Free(2.0, upper=5.0), I.Free(2.0, lower=1.0), I.Free(2.0, lower=1.0, upper=5.0), I.Free(2.0)):
+        np.testing.assert_allclose(free.unknown(free.value(jnp.asarray(0.3))), 0.3, rtol=1e-12)
+        assert np.allclose(free.value(jnp.asarray(0.0)), 2.0)
+
+
+def test_several_experiments_share_parameters_and_have_their_own():
+    one, two = (
+        I.Formula(lambda p: line(p) + p["offset"][0], readings(), noise=NOISE),
+        I.Formula(line, readings(), noise=NOISE),
+    )
+    found = I.fit({"one": one, "two": two}, both() | {"offset": [I.Free(0.1, unit="m"), 3.0]})
+    assert found.names == ["a", "b", "offset[0]"] and abs(found.parameters["offset"][0]) < 1e-8
+    assert found.parameters["offset"][1] == 3.0 and found.units == ["", "", "m"]
+
+
+def test_missing_values_count_for_nothing():
+    data = readings()
+    data[4] = np.nan
+    gone = I.fit(I.Formula(lambda p: line(p)[np.arange(12) != 4], data[np.arange(12) != 4], noise=NOISE), both())
+    found = I.fit(I.Formula(line, data, noise=NOISE), both())
+    np.testing.assert_allclose(found.values, gone.values, rtol=1e-9)
+    assert found.count == 11 and np.isnan(found.residuals["experiment"]["values"][4])
+
+
+def test_a_robust_loss_bounds_outliers():
+    data = readings()
+    data[[2, 7]] += 0.5
+    pulled, found = (I.fit(I.Formula(line, data, noise=NOISE), both(), huber=h) for h in (None, 1.5))
+    assert np.abs(found.values - [0.5, 2.0]).max() < 0.03 < np.abs(pulled.values - [0.5, 2.0]).max()
+    assert "robust" in found.errors_from
+    one = I.Formula(line, np.where(np.arange(12) == 3, 1.4, readings()), noise=0.03)
+    assert any("Outliers" in note for note in I.fit(one, both()).notes)
+
+
+def test_priors_join_the_residuals():
+    data = readings()
+    found = I.fit(
+        I.Formula(line, data, noise=1e3), {"a": I.Free(1.0, prior=(0.7, 0.01)), "b": I.Free(1.0, prior=(3.0, 0.1))}
+    )
+    np.testing.assert_allclose(found.values, [0.7, 3.0], rtol=1e-5)
+    np.testing.assert_allclose(found.standard_errors, [0.01, 0.1], rtol=1e-5)
+
+
+def test_what_cannot_be_told_apart_is_named():
+    found = I.fit(
+        I.Formula(lambda p: p["a"] * p["b"] * (1 + SLOPE), 6 * (1 + SLOPE), noise=0.1), both(lower=0.0) | {"c": I.Free(1.0)}
+    )
+    assert found.silent == ["c"] and len(found.unidentified) == 1
+    assert "a" in found.unidentified[0] and "b" in found.unidentified[0] and "nothing is known" in found.unidentified[0]
+    np.testing.assert_allclose(found.parameters["a"] * found.parameters["b"], 6.0, rtol=1e-6)
+    assert np.isinf(found.standard_errors).all() and "cannot be told apart" in str(found)
+
+
+def test_blocks_of_readings_share_their_error():
+    rng = np.random.default_rng(1)
+    blocks = np.repeat(np.arange(30), 20)
+    data = 2.0 + np.repeat(rng.normal(size=30), 20) + 0.01 * rng.normal(size=600)
+    mean = lambda p: p["m"] * jnp.ones(600)  # noqa: E731
+    apart, together = (I.fit(I.Formula(mean, data, noise=1.0, blocks=b), {"m": I.Free(1.0)}) for b in (None, blocks))
+    expected = np.std(data.reshape(30, 20).mean(axis=1), ddof=1) / np.sqrt(30)
+    np.testing.assert_allclose(together.standard_errors, expected, rtol=1e-3)
+    assert apart.standard_errors < 0.3 * together.standard_errors and "30 blocks" in together.errors_from
+
+
+def test_the_profile_of_a_linear_model_is_a_parabola():
+    found = I.fit(I.Formula(line, readings(), noise=0.02), both())
+    values, rises = found.profile("b")
+    np.testing.assert_allclose(rises, ((values - found.values[1]) / found.standard_errors[1]) ** 2, rtol=1e-5, atol=1e-8)
+    with pytest.raises(ValueError, match="name"):
+        found.profile("c")
+
+
+@pytest.mark.parametrize("method", ["adjoint", "levenberg_marquardt", "bfgs", "adam"])
+def test_other_searches_find_the_same(method):
+    optx, optax = pytest.importorskip("optimistix"), pytest.importorskip("optax")
+    chosen = {
+        "adjoint": "adjoint",
+        "levenberg_marquardt": optx.LevenbergMarquardt(rtol=1e-9, atol=1e-9),
+        "bfgs": optx.BFGS(rtol=1e-9, atol=1e-9),
+        "adam": optax.adam(0.05),
+    }[method]
+    ruler = I.Formula(line, readings(), noise=0.1)
+    expected = I.fit(ruler, both())
+    found = I.fit(ruler, both(), method=chosen, max_steps=400)
+    np.testing.assert_allclose(found.values, expected.values, rtol=2e-3 if method == "adam" else 1e-4)
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-3)
+
+
+def test_a_problem_is_a_function_for_other_solvers():
+    optx = pytest.importorskip("optimistix")
+    asked = I.problem(I.Formula(line, readings(), noise=NOISE), both())
+    found = optx.least_squares(
+        lambda q, problem: problem.residual(q), optx.LevenbergMarquardt(1e-9, 1e-9), asked.start, args=asked
+    )
+    np.testing.assert_allclose(
+        asked.unknowns.flat(found.value), I.fit(I.Formula(line, readings(), noise=NOISE), both()).values
+    )
+    assert asked.values(found.value).keys() == {"a", "b"}
+
+
+# --- scenes ---------------------------------------------------------------------------
+
+
+def spring(stiffness=8.0):
+    """A mass of 2 kg on a spring, gravity 10 m/s^2."""
+    system = jm.System(
+        {"p": jm.Vec1()},
+        forces={"spring": jm.force.AnchoredSprings(("p", [0]), stiffness, anchor=[[0.0]])},
+        masses={"mass": jm.mass.UniformMass(("p", [0]), 2.0)},
+        gravity=[-10.0],
+    )
+    return system, system.at_rest({"p": [[0.0]]})
+
+
+SEE = I.Position(("p", [0]))
+NUMBERS = {"spring": {"stiffness": "k"}, "mass": {"mass": "m"}}
+
+
+def test_statics_motion_and_frequencies_share_a_scene():
+    system, state = spring()
+    A = jm.MatrixLinearSystem.build(system, state)
+    k, m = 5.0, 1.0
+    times = np.array([0.05, 0.21, 0.5, 0.93])
+    motion = -10 * m / k * (1 - np.cos(np.sqrt(k / m) * times))
+    experiments = {
+        "weight": I.Experiment(system, state, {"x": I.Measured(SEE, [[-10 * m / k]], noise=1e-3)}, numbers=NUMBERS),
+        "swing": I.Experiment(
+            system,
+            state,
+            {"x": I.Measured(SEE, motion[:, None, None], noise=1e-3, times=times + 0.02, delay="late")},
+            protocol=I.Motion(jm.integrator.Trapezoid(A), dt=0.02, steps=50),
+            numbers=NUMBERS,
+        ),
+        "tone": I.Experiment(
+            system,
+            state,
+            {"f": I.Measured(I.Frequencies(A), [np.sqrt(k / m) / (2 * np.pi)], noise=1e-4)},
+            protocol=I.AtRest(),
+            numbers=NUMBERS,
+        ),
+    }
+    free = {"k": I.Free(8.0, lower=0.0), "m": I.Free(2.0, lower=0.0, prior=(1.0, 1e-3)), "late": I.Free(0.0, scale=0.01)}
+    found = I.fit(experiments, free)
+    np.testing.assert_allclose([found.parameters[n] for n in ("k", "m", "late")], [k, m, 0.02], rtol=1e-2)
+    figure = found.plot()
+    assert len(figure.axes) == 2 * 3 + 1 and {a.get_title() for a in figure.axes} >= {"swing/x", "convergence"}
+    figure.clear()
+
+
+def test_interpolation_between_steps_is_of_third_order():
+    errors = []
+    for n in (11, 21):
+        times = np.linspace(0.0, 1.0, n)
+        read = I.Measured(SEE, np.zeros(30), noise=1.0, times=np.linspace(0.0, 1.0, 30))
+        model = read.predicted(jnp.sin(6 * times), jnp.asarray(times), {})
+        errors.append(np.abs(np.asarray(model) - np.sin(6 * np.linspace(0.0, 1.0, 30))).max())
+    assert errors[0] < 5e-3 and errors[1] < errors[0] / 8
+
+
+def block():
+    mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")
+    end = mesh.nodes_where(lambda x: x[:, 0] == 2.0)
+    system = jm.System(
+        {"u": jm.Vec3()},
+        forces={"solid": jm.force.HexahedronFEM.from_mesh("u", mesh, jm.material.NeoHookean(np.ones(2), 0.3))},
+        constraints={
+            "clamp": jm.constraint.Fixed(("u", mesh.nodes_where(lambda x: x[:, 0] == 0.0))),
+            "grip": jm.constraint.PrescribedMotion(("u", end), mesh.points[end], [[0.0] * 3, [1.0, 0.0, 0.0]], [0.0, 1.0]),
+        },
+    )
+    return mesh, end, system, system.at_rest({"u": mesh.points})
+
+
+def test_a_failed_equilibrium_shortens_the_step():
+    """Of a spring that softens: beyond a load of one there is no equilibrium, and the first long step goes there."""
+
+    def function(p):  # sqrt of a negative number stands for the equilibrium that is lost
+        return jnp.sqrt(1.0 - p["load"] ** 2) * jnp.ones(3)
+
+    found = I.fit(I.Formula(function, [0.1, 0.1, 0.1], noise=0.01), {"load": I.Free(0.3)})
+    np.testing.assert_allclose(found.parameters["load"], np.sqrt(0.99), rtol=1e-6)
+    assert any(entry["failure"] for entry in found.history) and any("shortened" in note for note in found.notes)
+    with pytest.raises(ValueError, match="'experiment'.*not finite|fails at the start"):
+        I.fit(I.Formula(function, [0.1, 0.1, 0.1], noise=0.01), {"load": I.Free(2.0)})
+
+
+def test_fields_by_element_with_forces_at_grips_and_strains():
+    mesh, end, system, state = block()
+    del mesh
+    numbers = {"solid": {"material.young": "E"}}
+    protocol = I.Static(times=[0.05, 0.1])
+    pull, strain = I.Reaction(("u", end), direction=[1.0, 0.0, 0.0]), I.Strain("solid")
+    empty = {
+        "force": I.Measured(pull, [0.0, 0.0], noise=1e-4),
+        "strain": I.Measured(strain, np.zeros((2, 2, 8, 3, 3)), noise=1e-3),
+    }
+    model = I.Experiment(system, state, empty, protocol=protocol, numbers=numbers).predict({"E": jnp.array([2.0, 5.0])})
+    assert 0.05 < float(model.values["force"][0]) < 0.1 and float(model.values["strain"][1, 0, 0, 0, 0]) > 0.05
+    read = {
+        "force": I.Measured(pull, model.values["force"], noise=1e-4),
+        "strain": I.Measured(strain, model.values["strain"], noise=1e-3),
+    }
+    test = I.Experiment(system, state, read, protocol=protocol, numbers=numbers)
+    smooth = I.TotalVariation(1e-6, pairs=[[0, 1]])
+    found = I.fit(test, {"E": I.Free([3.0, 3.0], lower=0.0, penalty=smooth)})
+    np.testing.assert_allclose(found.parameters["E"], [2.0, 5.0], rtol=1e-3)
+    by_adjoint = I.fit(test, {"E": I.Free([3.0, 3.0], lower=0.0, penalty=smooth)}, method="adjoint")
+    np.testing.assert_allclose(by_adjoint.parameters["E"], [2.0, 5.0], rtol=1e-2)
+    flat = I.fit(test, {"E": I.Free([3.0, 4.0], lower=0.0, penalty=I.Tikhonov(1e9, pairs=[[0, 1]]))})
+    np.testing.assert_allclose(np.log(flat.parameters["E"][1] / 4.0), np.log(flat.parameters["E"][0] / 3.0), atol=1e-4)
+
+
+def test_gradients_are_those_of_finite_differences():
+    _, end, system, state = block()
+    pull = I.Measured(I.Reaction(("u", end), direction=[1.0, 0.0, 0.0]), [0.1, 0.3], noise=0.01)
+    test = I.Experiment(
+        system, state, {"f": pull}, protocol=I.Static(times=[0.05, 0.1]), numbers={"solid": {"material.young": "E"}}
+    )
+    asked = I.problem(test, {"E": I.Free([1.0, 2.0], lower=0.0)}, huber=1.0)
+    q, h = jnp.array([0.1, -0.2]), 1e-5
+    cost = jax.jit(lambda q, problem: problem.cost(q))
+    backward, forward = jax.grad(cost)(q, asked), jax.jacfwd(cost)(q, asked)
+    by_hand = [(cost(q.at[i].add(h), asked) - cost(q.at[i].add(-h), asked)) / (2 * h) for i in range(2)]
+    np.testing.assert_allclose(backward, by_hand, rtol=1e-6)
+    np.testing.assert_allclose(forward, backward, rtol=1e-8)
+    np.testing.assert_allclose(jax.vmap(cost, (0, None))(jnp.stack([q, -q]), asked)[0], cost(q, asked), rtol=1e-10)
+
+
+# --- what looks wrong -----------------------------------------------------------------
+
+
+def test_swapped_constant_and_turned_data_are_named():
+    one, two = (I.Formula(f, np.zeros(12) + f({}), noise=0.01) for f in (lambda p: SLOPE, lambda p: 1 - SLOPE**2))
+    swapped = {
+        "one": I.Formula(lambda p: p["a"] * SLOPE, two.measured["values"].values, noise=0.01),
+        "two": I.Formula(lambda p: p["a"] * (1 - SLOPE**2), one.measured["values"].values, noise=0.01),
+    }
+    notes = " ".join(I.fit(swapped, {"a": I.Free(1.1, lower=0.0)}).notes)
+    assert "'one/values' and 'two/values' look swapped" in notes
+    still = I.fit(I.Formula(line, np.ones(12), noise=0.1), both())
+    assert any("all 12 measured values are 1" in note for note in still.notes)
+    turned = I.fit(I.Formula(lambda p: p["a"] * (1 + SLOPE), -1 - SLOPE, noise=0.01), {"a": I.Free(1.0, lower=0.0)})
+    assert any("sign" in note for note in turned.notes) and any("lower bound" in note for note in turned.notes)
+    units = I.fit(I.Formula(lambda p: p["a"] * (1 + SLOPE), 1e3 * (1 + SLOPE), noise=1.0), {"a": I.Free(1.0)})
+    assert any("units" in note for note in units.notes)
+    columns = jnp.stack([jnp.asarray(SLOPE), 1 - SLOPE], axis=1)
+    crossed = I.fit(I.Formula(lambda p: p["a"] * columns, columns[:, ::-1], noise=0.01), {"a": I.Free(1.0)})
+    assert any("columns 0 and 1" in note for note in crossed.notes)
+
+
+def test_what_does_not_fit_is_refused_by_name():
+    system, state = spring()
+    read = I.Measured(SEE, [[0.0]], noise=1.0)
+    motion = I.Motion(jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state)), dt=0.1, steps=4)
+    late = I.Measured(SEE, np.zeros((2, 1, 1)), noise=1.0, times=[0.1, 0.9])
+    for match, wrong in {
+        "measured 'x'.*the experiment from": lambda: I.Experiment(system, state, {"x": late}, protocol=motion),
+        "measured 'x'.*node 3": lambda: I.Experiment(
+            system, state, {"x": I.Measured(I.Position(("p", [3])), [[0.0]], noise=1.0)}
+        ),
+        "'q' is not a parameter": lambda: I.fit(
+            I.Experiment(system, state, {"x": read}, numbers={"spring": {"stiffness": "q"}}), {"k": I.Free(1.0)}
+        ),
+        "not one of its numbers": lambda: I.fit(
+            I.Experiment(system, state, {"x": read}, numbers={"spring": {"stifness": "k"}}), {"k": I.Free(1.0)}
+        ),
+        "measured 'x'.*shape": lambda: I.fit(
+            I.Experiment(system, state, {"x": I.Measured(SEE, [0.0, 1.0], noise=1.0)}), {"k": I.Free(1.0)}
+        ),
+        "nothing to fit": lambda: I.fit(I.Formula(line, readings(), noise=1.0), {"a": 1.0, "b": 2.0}),
+        "noise must be positive": lambda: I.Measured(SEE, [1.0], noise=0.0),
+        "times must increase": lambda: I.Measured(SEE, [1.0, 2.0], noise=1.0, times=[1.0, 1.0]),
+        "start must be above lower": lambda: I.Free(1.0, lower=2.0),
+        "pairs name 5": lambda: I.Free(np.ones(3), penalty=I.Tikhonov(1.0, pairs=[[0, 5]])),
+    }.items():
+        with pytest.raises(ValueError, match=match):
+            wrong()
