@@ -42,9 +42,11 @@ def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncer
     inverse, vectors, errors = _inverse(A)
     scatter = max(1.0, chi2 / degrees) if degrees > 0 else 1.0
     if blocks is not None:
-        covariance, how = inverse @ _scattered(J, weights * r, blocks) @ inverse, f"scatter of {blocks.max() + 1} blocks"
+        known = J[~data].T @ J[~data]  # a prior has the deviation that it says, not the scatter of one row
+        scattered = _scattered(J[data], (weights * r)[data], blocks[data]) + known
+        covariance, how = inverse @ scattered @ inverse, f"scatter of {blocks[data].max() + 1} blocks"
     elif problem.huber is not None:
-        g = (weights * r)[:, None] * J
+        g = np.where(data, weights * r, 1.0)[:, None] * J
         covariance, how = inverse @ (g.T @ g) @ inverse, "scatter of the residuals (robust)"
     else:
         covariance = inverse * scatter
