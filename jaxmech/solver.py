@@ -21,6 +21,7 @@ from ._linear_solver.preconditioner.triangular import IncompleteFactor as Incomp
 from ._linear_solver.preconditioner.warped import WarpedFactor as WarpedFactor
 from ._linear_solver.schur_complement import SchurComplement as SchurComplement
 from ._linear_solver.sparse.block_tridiagonal import BlockTridiagonal as BlockTridiagonal
+from ._linear_solver.sparse.petsc import PETSc as PETSc
 from ._linear_solver.sparse.sparse_direct import SparseDirect as SparseDirect
 from ._linear_system.base import AbstractLinearSystem as AbstractLinearSystem
 from ._linear_system.composite import CompositeLinearSystem as CompositeLinearSystem

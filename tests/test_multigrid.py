@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import jaxmech as jm
-from jaxmech._linear_solver.preconditioner.rigid_body_modes import rigid_body_modes
+from jaxmech._linear_solver.base.rigid_body_modes import rigid_body_modes
 from jaxmech._solve import multigrid_default
 from jaxmech._sparse.block_multiply import BlockRows, block_multiply
 

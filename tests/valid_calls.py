@@ -260,6 +260,7 @@ call("BlockJacobi", absolute=False)
 call("StaleFactor", near=late(matrix), solver=jm.solver.Dense())
 call("WarpedFactor", solver=jm.solver.Dense())
 call("SSOR", omega=1.0)
+call("PETSc", pc="gamg", ksp="cg", rtol=1e-8, max_steps=10, options={}, positions=POSITION)
 call("IncompleteFactor", drop_tolerance=1e-3, fill=20.0)
 call(
     "SmoothedAggregation.from_matrix",

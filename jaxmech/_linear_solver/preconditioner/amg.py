@@ -17,10 +17,10 @@ from ..._sparse.block_matrix import BlockMatrix
 from ..._sparse.block_sparse import BlockSparse
 from ..._sparse.pattern import BlockPattern
 from ..base.outcome import FINE
+from ..base.rigid_body_modes import rigid_body_modes
 from .aggregation import AggregationLevel, aggregation_levels
 from .base import AbstractApplied, AbstractPreconditioner, needs_matrix
 from .multigrid_cycle import SMOOTHERS, Hierarchy, hierarchy
-from .rigid_body_modes import rigid_body_modes
 
 
 class SmoothedAggregation(AbstractPreconditioner):
