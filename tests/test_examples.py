@@ -168,14 +168,6 @@ def test_incline_friction(tmp_path):
     assert len(path) < 8 and picture.stat().st_size > 10_000
 
 
-def test_soft_grasp(tmp_path):
-    picture = tmp_path / "grasp.png"
-    friction, path, lifted = load("soft_grasp").main(picture=picture)
-    assert abs(friction - 0.42) < 2e-3 and len(path) < 12  # noise of 0.01 mm
-    assert lifted > 0.03  # [m]
-    assert picture.stat().st_size > 10_000
-
-
 def test_stack(tmp_path):
     picture = tmp_path / "stack.png"
     drift, error = load("stack").main(steps=10, picture=picture)
