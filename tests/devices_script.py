@@ -65,6 +65,12 @@ def batch():
     assert found.sharding.is_equivalent_to(SPLIT, found.ndim)
     assert not collectives(text), "the devices have nothing to tell each other"
     assert float(jnp.abs(found - expected).max()) < EXACT
+    in_one_line = jm.runtime.in_batches(of_one, size=1, devices=jax.devices())
+    assert float(jnp.abs(in_one_line(loads[:7]) - expected[:7]).max()) < EXACT  # of eight places, one is left over
+    slope = jax.grad(lambda loads: in_one_line(loads)[:, -1, 2].sum())(loads[:3])
+    eps = 1e-4
+    ends = [in_one_line(loads[:3] + h)[:, -1, 2] for h in (eps, -eps)]
+    assert float(jnp.abs(slope - (ends[0] - ends[1]) / (2 * eps)).max()) < 1e-6 * float(jnp.abs(slope).max())
 
 
 def one_system():

@@ -240,3 +240,39 @@ def test_single_precision_adjoints_end_at_rounding(rng):
     assert fine.sum() >= 200
     error = np.linalg.norm(single - double, axis=(1, 2)) / np.linalg.norm(double, axis=(1, 2))
     assert np.median(error[fine]) < 1e-3 and error[fine].max() < 0.05
+
+
+def test_in_batches_is_a_loop_of_any_size():
+    """Members that do not divide, what they share, derivatives by both, and refusals by name."""
+    x = jnp.arange(5.0)
+
+    def of_one(x, w):
+        return {"a": w * jnp.sin(x), "b": x[None] * w**2}
+
+    for size in (None, 1, 2, 7):
+        many = jm.runtime.in_batches(lambda x: of_one(x, 3.0), size=size)
+        np.testing.assert_allclose(many(x)["a"], 3 * np.sin(np.arange(5.0)), rtol=1e-14)
+        assert many(x)["b"].shape == (5, 1)
+
+        def total(x, w, size=size):
+            return jnp.sum(jm.runtime.in_batches(lambda x: of_one(x, w), size=size)(x)["a"])
+
+        by_x, by_w = jax.grad(total, argnums=(0, 1))(x, 3.0)
+        np.testing.assert_allclose(by_x, 3 * np.cos(np.arange(5.0)), rtol=1e-14)
+        np.testing.assert_allclose(by_w, np.sin(np.arange(5.0)).sum(), rtol=1e-14)
+    with pytest.raises(ValueError, match=r"leading axis of as many members, at least one; got \[3, 5\]"):
+        jm.runtime.in_batches(of_one)(x, jnp.ones(3))
+
+
+def test_reverse_mode_of_batches_keeps_one_batch():
+    """A chain of a hundred steps of many numbers: whole, all of them are kept; in batches those of one."""
+
+    def chain(x):
+        return jax.lax.scan(lambda c, _: (jnp.sin(c), None), jnp.full(1000, x), length=100)[0].sum()
+
+    x = jnp.linspace(0.1, 1.0, 32)
+    kept = []
+    for size in (None, 4):
+        program = jax.jit(jax.grad(lambda x, size=size: jm.runtime.in_batches(chain, size=size)(x).sum()))
+        kept.append(program.lower(x).compile().memory_analysis().temp_size_in_bytes)
+    assert kept[0] > 32 * 100 * 1000 * 8 and kept[1] < 0.2 * kept[0]

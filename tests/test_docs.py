@@ -49,3 +49,15 @@ def test_the_reference_names_every_public_object():
 def test_every_page_is_in_the_table_of_contents():
     listed = set(re.findall(r"(\w+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
     assert listed == {p.name for p in (ROOT / "docs").glob("*.md")}
+
+
+def test_pictures_are_there_and_small():
+    """Every picture that a page shows exists, every PNG is shown, and is of at most 60 kB."""
+    shown = set()
+    for page in PAGES:
+        for target in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"), re.DOTALL):
+            assert (page.parent / target).is_file(), f"{page.name} shows {target}, which is not there"
+            shown.add((page.parent / target).resolve())
+    for picture in (ROOT / "docs" / "figures").rglob("*.png"):
+        assert picture.stat().st_size <= 60_000, picture
+        assert picture.resolve() in shown, f"no page shows {picture.name}"

@@ -293,7 +293,7 @@ FAIR = {
     ("Table", "values"): {"four axes"},
     **{("PIDController", name): {"half precision"} for name in ("p", "i", "d")},
     # What is run over devices is the user's.
-    ("over_devices", "function"): {"a function", "a class"},
+    **{(name, "function"): {"a function", "a class"} for name in ("over_devices", "in_batches")},
     ("element_forms", "function"): {"a function", "a class"},
     # No limit; a matrix and numbers of either sign; one coefficient for all contacts; points of no body.
     **{(name, limit): {"infinite"} for name in _CONTACTS for limit in ("margin", "depth", "reach")},

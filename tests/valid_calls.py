@@ -502,6 +502,7 @@ def problem() -> jm.solver.LinearProblem:
 
 method("LinearProblem.solve", problem, solver=jm.solver.Dense())
 call("StepInfo.of_newton", info=late(lambda: jm.solver.NewtonInfo(*([np.zeros((1, 1))] * 8))))
+call("in_batches", function=lambda x: x, size=2, devices=list(jax.devices()))
 call("over_devices", function=element, devices=late(jax.devices))
 call("element_compiler", form="llvm")
 call("element_forms", function=jnp.sin, arguments=(np.zeros(3),))
