@@ -34,7 +34,7 @@ def small(picture: Path, to: Path, most: int) -> int:
         whole = image.convert("RGB")
     for width in WIDTHS:
         height = round(whole.height * width / whole.width)
-        whole.resize((width, height), Image.Resampling.LANCZOS).quantize(96).save(to, optimize=True)
+        whole.resize((width, height), Image.Resampling.LANCZOS).quantize(240).save(to, optimize=True)
         if to.stat().st_size <= 1000 * most:
             break
     return to.stat().st_size
