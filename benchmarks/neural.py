@@ -83,7 +83,8 @@ def main(cells: int, width: int) -> None:
     jax.config.update("jax_enable_x64", True)
     plain, rest, linear_system = block(jm.material.NeoHookean(3e3, 0.45), cells)
     own, _, _ = block(neural(width), cells)
-    weights = own.forces["rubber"].material.weights
+    rubber: Any = own.forces["rubber"]
+    weights = rubber.material.weights
     assemble = eqx.filter_jit(lambda system: linear_system.assemble(system, rest, jm.Factors(0.0, 0.0, 1.0)))
     a, b = alternating(lambda: assemble(plain), lambda: assemble(own), rounds=9)
     print(f"{6 * cells**3} tetrahedra, weights {sum(w.size for w in jax.tree.leaves(weights))}")
