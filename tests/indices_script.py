@@ -6,6 +6,7 @@ What a program gives must be what it was before (of an array that it does not re
 
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -65,6 +66,47 @@ def programs(solver):
         }
 
     return run
+
+
+def moved(system, linear_system, state):
+    """An equilibrium and steps of three kinds, what they say of themselves, and derivatives by the start and by a number."""
+
+    def equilibrium(scene, state):
+        solution = jm.static_solve(scene, state, linear_system, throw=False)
+        return (solution.position,), solution.info.result
+
+    def step(scheme, scene, state):
+        end, _, info = scheme.step(scene, state, None, 1e-3, throw=False)
+        return (end.position, end.velocity), info.result
+
+    runs = {
+        "static": equilibrium,
+        "linear": partial(step, jm.ImplicitEuler(linear_system)),
+        "iterated": partial(step, jm.integrator.Midpoint(linear_system, newton=True)),
+        "explicit": partial(step, jm.integrator.VelocityVerlet(check_step=False)),
+    }
+    found = {}
+    for name, run in runs.items():
+
+        def length(young, velocity, run=run):
+            scene = eqx.tree_at(lambda s: s.forces["solid"].material.young, system, young)
+            end, result = run(scene, eqx.tree_at(lambda s: s.velocity, state, velocity))
+            return sum(jnp.sum(jnp.sin(9 * a)) for a in jax.tree.leaves(end)), (end, result)
+
+        given = system.forces["solid"].material.young, state.velocity
+        (_, (end, result)), slopes = jax.value_and_grad(length, (0, 1), has_aux=True)(*given)
+        # Of what says that it failed nothing is asked; what says that it succeeded has the numbers of the right scene.
+        failed = result != jm.RESULTS.successful
+        found[name] = jax.tree.map(lambda a, failed=failed: jnp.where(failed, jnp.nan, a), end)
+        found[f"slope of {name}"] = slopes[:1] if name == "static" else slopes
+    return found
+
+
+def check_motion():
+    """Steps and equilibria ask once about the numbers that they read rows by many times."""
+    system, state = body()
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    return check((system, linear_system, state), lambda given: moved(*given), np.random.default_rng(2))
 
 
 def same(found, expected):
@@ -149,6 +191,9 @@ def body():
 
 
 def main(form, solver):
+    if form == "motion":
+        print(f"{check_motion()} answers, no signal")
+        return
     rng = np.random.default_rng(0)
     if form == "arrays":
         ffi.is_available = lambda: False

@@ -32,6 +32,7 @@ def run(*command, **variables):
     [
         ("kernels", "pcg"),
         ("arrays", "direct"),
+        ("motion", "pcg"),
         pytest.param("kernels", "direct", marks=pytest.mark.slow),
         pytest.param("arrays", "pcg", marks=pytest.mark.slow),
     ],

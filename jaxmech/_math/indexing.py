@@ -3,16 +3,71 @@
 Numbers are data, and may be traced: what they are cannot be refused then. One that names no row reads NaN, and makes NaN of
 all that is written with it, in derivatives as well: no number is silently that of another row. XLA would read the nearest
 row and drop what is written to none.
+
+A loop, or a step, that reads rows by the same numbers many times asks once, when it is over (`AskedOnce`).
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._runtime.array_types import Array, Bool, Float, Int
+from .._runtime.jax_internals import Tracer
 
 _SMALL = 4096  # numbers of arrays that are looked at together
+
+
+class AskedOnce:
+    """Arrays of numbers that are not asked about where rows are read by them: `are_right` asks, of all of them together.
+
+    What was computed meanwhile is worth nothing, and must be marked, unless they are. Only tracers wait: they end with the
+    trace, so that no program that is kept for another call can have left out its question.
+    """
+
+    def __init__(self, tree: Any):
+        leaves = (a for a in jax.tree.leaves(tree) if isinstance(a, Tracer) and jnp.issubdtype(a.dtype, jnp.integer))
+        self._arrays = {id(a): a for a in leaves}
+        self._ends: dict[int, int] = {}
+
+    def waits(self, at: Int[Array, "..."], n: int) -> bool:
+        """Whether these are such numbers; then `are_right` will ask whether they are in `[0, n)`."""
+        if id(at) not in self._arrays:
+            return False
+        self._ends[id(at)] = min(n, self._ends.get(id(at), n))
+        return True
+
+    def are_right(self) -> Bool[Array, ""]:
+        """Whether all numbers by which rows were read are those of rows."""
+        return jnp.asarray(all_within(*((self._arrays[which], n) for which, n in self._ends.items())))
+
+
+class _Open(threading.local):
+    def __init__(self):
+        self.questions: list[AskedOnce] = []
+
+
+_open = _Open()
+
+
+@contextmanager
+def asked_once(tree: Any) -> Iterator[AskedOnce]:
+    """Within, numbers of the arrays of a tree are only noted; `are_right` of what is given asks, outside, whether they exist."""
+    question = AskedOnce(tree)
+    _open.questions.append(question)
+    try:
+        yield question
+    finally:
+        _open.questions.remove(question)
+
+
+def _waits(at: Int[Array, "..."], n: int) -> bool:
+    return n > 0 and any(question.waits(at, n) for question in _open.questions)
 
 
 def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
@@ -20,6 +75,8 @@ def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Arr
     n, shape = values.shape[0], (*at.shape, *values.shape[1:])
     if n == 0:
         return jnp.full(shape, _nothing(values.dtype), values.dtype)
+    if _waits(at, n):
+        return nearest_rows(values, at)
     near = nearest(at, n)  # the transpose adds NaN to that row, where it is seen
     return marked(nearest_rows(values, near), lax.eq(at, near))
 
@@ -40,12 +97,16 @@ def all_within(*bounds: tuple[Int[Array, "..."], int]) -> Bool[Array, ""]:
     """Whether all numbers of every array are in `[0, n)`: of long plans, asked once, not of every row that is read."""
     flags = []
     for at, n in bounds:
+        if _waits(at, n):
+            continue
         if n and at.size:
             flags.append(lax.eq(at, nearest(at, n)).reshape(-1))
         elif at.size:
             return jnp.array(False)
     large = [flag for flag in flags if flag.size > _SMALL]
     small = [flag for flag in flags if flag.size <= _SMALL]
+    if not flags:
+        return np.True_  # pyright: ignore[reportReturnType]  # there is nothing to mark
     right = jnp.array(True)
     for flag in large:
         right &= jnp.all(flag)
@@ -60,6 +121,8 @@ def _all_of(flags: list[Bool[Array, " n"]]) -> Bool[Array, ""]:
 
 def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:
     """Rows, NaN where they are not right, in derivatives too; of whole ones the lowest there is. Asked of leading axes."""
+    if isinstance(is_right, np.bool_) and is_right:
+        return rows
     shape = is_right.shape
     if not jnp.issubdtype(rows.dtype, jnp.inexact):
         everywhere = lax.broadcast_in_dim(is_right, rows.shape, range(len(shape)))
@@ -74,7 +137,8 @@ def add_rows(
     """`total` with `values` added at its rows; repeats add up, of which there are none where they are `unique`."""
     if 0 in (total.shape[0], at.size):
         return total
-    near, values = nearest(at, total.shape[0]), marked(values, all_within((at, total.shape[0])))
+    values = marked(values, all_within((at, total.shape[0])))
+    near = nearest(at, total.shape[0])
     return total.at[near].add(values, mode="promise_in_bounds", unique_indices=unique, wrap_negative_indices=False)
 
 
@@ -103,7 +167,9 @@ def put_nearest(total: Float[Array, "n ..."], at: Int[Array, " k"], values: Floa
 
 
 def nearest(at: Int[Array, "..."], n: int) -> Int[Array, "..."]:
-    """The nearest numbers in `[0, n)`."""
+    """The nearest numbers in `[0, n)`; of those that are asked about later the same, which XLA reads as these."""
+    if _waits(at, n):
+        return at
     return lax.clamp(jnp.zeros((), at.dtype), at, jnp.full((), n - 1, at.dtype))
 
 

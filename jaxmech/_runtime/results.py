@@ -59,6 +59,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "a number that was given is not finite (NaN or infinite): a parameter of a component, a position, a velocity, the "
         "time step."
     )
+    number_out_of_range = (
+        "a number of a node, an element or a block is not one of those that there are: an array of indices of the scene or of "
+        "its linear system was replaced. Build both anew from numbers that exist."
+    )
     not_finite = (
         "a force or a residual is not finite (NaN or infinite), though all that was given is. Look for coincident nodes, a "
         "zero rest length, or parameters out of range."

@@ -1,5 +1,7 @@
 """How a step ended, and what was at fault."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import lineax as lx
 from .._linear_solver.base.derivative import mark_failure
 from .._linear_solver.base.outcome import reason
 from .._linear_solver.base.vectors import norm
+from .._math.indexing import AskedOnce, marked
 from .._model.accept import unless_failed
 from .._model.dynamics import Fields, kinematics
 from .._model.fault import diagnosed, given
@@ -19,10 +22,21 @@ from .._runtime.results import RESULTS
 from .equilibrium import StepInfo
 
 
-def ended(info: StepInfo, state: State, end: State) -> tuple[State, StepInfo]:
-    """The step from `state` to `end`; where it failed, nothing happened to internal variables, and derivatives are NaN."""
+def ended(info: StepInfo, state: State, end: State, asked: AskedOnce | None = None) -> tuple[State, StepInfo]:
+    """The step from `state` to `end`; where it failed, nothing happened to internal variables, and derivatives are NaN.
+    `asked`: the numbers that it read rows by, where these waited."""
+    if asked is not None:
+        end, result = marked_unless_right(asked, end, info.result)
+        info = eqx.tree_at(lambda i: i.result, info, result)
     failed = info.result != RESULTS.successful
     return mark_failure(unless_failed(failed, state, end), failed), info
+
+
+def marked_unless_right(asked: AskedOnce, values: Any, result: Any) -> tuple[Any, Any]:
+    """What was computed while numbers waited to be asked about, NaN unless all of them exist; and the result."""
+    right = asked.are_right()
+    values = jax.tree.map(lambda a: marked(a, right) if eqx.is_inexact_array(a) else a, values)
+    return values, RESULTS.where(right, result, RESULTS.number_out_of_range)
 
 
 def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields, end: State) -> StepInfo:

@@ -18,6 +18,7 @@ from .._linear_solver.base.derivative import constant, derivative_solve
 from .._linear_solver.base.vectors import choose
 from .._linear_solver.default import default_solver
 from .._linear_solver.krylov.preconditioned_gmres import Nearby
+from .._math.indexing import asked_once
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
 from .._model.fault import diagnosed
@@ -27,6 +28,7 @@ from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
 from .dynamic_relaxation import dynamic_relaxation
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
+from .linear_outcome import marked_unless_right
 from .linear_problem import LinearProblem
 from .newton_iteration import Progress, linearised, newton_iteration
 from .trust_region import trust_region
@@ -47,6 +49,13 @@ def _stepped(problem: AbstractEquilibrium, u: Fields, d: Fields) -> State:
 @eqx.filter_custom_jvp
 def newton_solve(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any):
     """The solution from the start `u`, load step by load step, and what happened."""
+    with asked_once((problem, solver)) as asked:
+        u, info = _iterated(problem, u, options, solver)
+    u, result = marked_unless_right(asked, u, info.result)
+    return u, eqx.tree_at(lambda i: i.result, info, result)
+
+
+def _iterated(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any) -> tuple[Fields, NewtonInfo]:
     iterate = {"newton": newton_iteration, "trust_region": trust_region, "dynamic_relaxation": dynamic_relaxation}[
         options.method
     ]

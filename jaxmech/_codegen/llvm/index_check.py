@@ -15,7 +15,7 @@ def declared(integer: str) -> str:
     # No number below 0 is below such a bound, without sign.
     bound = "%bound" if integer == "i64" else "%short"
     lines = [
-        f"define internal i1 @{name}(ptr noalias readonly %array, i64 %first, i64 %count, i64 %bound) {{",
+        f"define internal i1 @{name}(ptr noalias readonly %array, i64 %first, i64 %count, i64 %bound) noinline {{",
         "begin:",
         *([] if integer == "i64" else [f"  %short = trunc i64 %bound to {integer}"]),
         f"  %one = insertelement {vector} poison, {integer} {bound}, i32 0",
@@ -59,7 +59,7 @@ def declared(integer: str) -> str:
 
 
 class IndexCheck:
-    """The lines that ask, and the functions they call."""
+    """The function that asks, `@each`, which calls `@checked` where all numbers exist, and the functions that it calls."""
 
     def __init__(self):
         self.functions: dict[str, None] = {}
@@ -76,15 +76,28 @@ class IndexCheck:
         """That all numbers of an array of as many rows are those of rows."""
         self._asked(f"%check{len(self._found)}", array, "i32", "0", rows, [rows])
 
-    def finished(self, poisoned: Sequence[str]) -> list[str]:
-        """The lines of all, which end the function where one fails, after those given."""
+    def finished(self, parameters: Sequence[str], poisoned: Sequence[str]) -> list[str]:
+        """The functions, of these parameters; the lines to run instead of `@checked` are given. None where nothing is asked."""
         if not self._found:
             return []
         lines, all_ = list(self.lines), self._found[0]
         for i, name in enumerate(self._found[1:]):
             lines.append(f"  %check.{i} = and i1 {all_}, {name}")
             all_ = f"%check.{i}"
-        return [*lines, f"  br i1 {all_}, label %fine, label %poison", "poison:", *poisoned, "  ret void", "fine:"]
+        given = [parameter.replace("noalias ", "").replace("readonly ", "") for parameter in parameters]
+        return [
+            *self.functions,
+            f"define internal void @each({', '.join(parameters)}) {{",
+            *lines,
+            f"  br i1 {all_}, label %fine, label %poison",
+            "poison:",
+            *poisoned,
+            "  ret void",
+            "fine:",
+            f"  call void @checked({', '.join(given)})",
+            "  ret void",
+            "}",
+        ]
 
     def _asked(self, name: str, array: str, integer: str, first: str, count: str, bounds: list[str]) -> None:
         self.functions |= dict.fromkeys((f"declare i1 @llvm.vector.reduce.or.v{WIDTH}i1(<{WIDTH} x i1>)", declared(integer)))

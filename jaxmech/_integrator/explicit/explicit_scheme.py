@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._linear_solver.base.vectors import norm
+from ..._math.indexing import asked_once
 from ..._model.accept import accepted
 from ..._model.arguments import checked
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
@@ -144,13 +145,15 @@ def _held(system: System, state: State) -> State:
 
 @compiled
 def _step(scheme: AbstractExplicitScheme, system: System, state: State, carry: Any, h: Array) -> tuple[State, Any, StepInfo]:
-    start = _held(system, state)
-    if carry is None:
-        inverse = kept_inverse(system, state)
-        carry = ExplicitCarry(inverse, None, scheme.memory(system, start, inverse))
-    end, memory = scheme.move(system, start, carry, h)
-    info = _outcome(system, state, carry.limit, h, end)
-    end, info = ended(info, state, accepted(system, state, end, h))
+    with asked_once((system, carry)) as asked:
+        start = _held(system, state)
+        if carry is None:
+            inverse = kept_inverse(system, state)
+            carry = ExplicitCarry(inverse, None, scheme.memory(system, start, inverse))
+        end, memory = scheme.move(system, start, carry, h)
+        info = _outcome(system, state, carry.limit, h, end)
+        end = accepted(system, state, end, h)
+    end, info = ended(info, state, end, asked)
     return end, memory, info
 
 

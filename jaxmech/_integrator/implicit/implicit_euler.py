@@ -9,6 +9,7 @@ import jax
 
 from ..._assembly.structure import knows_velocity
 from ..._linear_solver.default import default_solver
+from ..._math.indexing import asked_once
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
 from ..._model.dynamics import (
@@ -227,9 +228,11 @@ def _problem(integrator: ImplicitEuler, system: System, state: State, h: Array) 
 def _linear_step(
     integrator: ImplicitEuler, system: System, state: State, h: Array, derivatives_of: str
 ) -> tuple[State, StepInfo]:
-    problem = _linear_problem(integrator, system, state, h)
-    solver, constant = integrator.solver, integrator.linear_system.is_constant()
-    solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
-    dv, said = solved(_EulerStep(integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
-    end = problem.advance(dv)
-    return ended(outcome(said, system, state, h, problem.b, end), state, end)
+    with asked_once((system, integrator)) as asked:
+        problem = _linear_problem(integrator, system, state, h)
+        solver, constant = integrator.solver, integrator.linear_system.is_constant()
+        solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
+        dv, said = solved(_EulerStep(integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
+        end = problem.advance(dv)
+        info = outcome(said, system, state, h, problem.b, end)
+    return ended(info, state, end, asked)

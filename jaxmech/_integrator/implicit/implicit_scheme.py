@@ -12,6 +12,7 @@ import lineax as lx
 from ..._linear_solver.default import default_solver
 from ..._linear_system.base import AbstractLinearSystem
 from ..._linear_system.compatibility import BuiltFor, check_topology
+from ..._math.indexing import asked_once
 from ..._model.accept import accepted
 from ..._model.arguments import checked
 from ..._model.dynamics import Fields, varying_masses, zero_forces
@@ -278,12 +279,14 @@ def _problem(scheme: AbstractImplicitScheme, system: System, state: State, memor
 def _step(
     scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str
 ) -> tuple[State, Any, StepInfo]:
-    setting = scheme.setting(system, state, h)
-    end, memory, info = scheme.move(setting, memory, solve_of(scheme, derivatives_of))
-    if scheme.settles and system.multiplier_states:
-        end, a, info = settled(system, scheme.linear_system, end, info, setting.rayleigh, scheme.solver, derivatives_of)
-        memory = scheme.resumed(system, end, memory, a, derivatives_of)
-    end, info = ended(info, state, accepted(system, state, end, h))
+    with asked_once((scheme, system)) as asked:
+        setting = scheme.setting(system, state, h)
+        end, memory, info = scheme.move(setting, memory, solve_of(scheme, derivatives_of))
+        if scheme.settles and system.multiplier_states:
+            end, a, info = settled(system, scheme.linear_system, end, info, setting.rayleigh, scheme.solver, derivatives_of)
+            memory = scheme.resumed(system, end, memory, a, derivatives_of)
+        end = accepted(system, state, end, h)
+    end, info = ended(info, state, end, asked)
     return end, memory, info
 
 
