@@ -57,7 +57,7 @@ _open = _Open()
 
 @contextmanager
 def asked_once(tree: Any) -> Iterator[AskedOnce]:
-    """Within, numbers of the arrays of a tree are only noted; `are_right` of what is given asks, outside, whether they exist."""
+    """Within, numbers of arrays of a tree are only noted; outside, `are_right` of what is given asks whether they exist."""
     question = AskedOnce(tree)
     _open.questions.append(question)
     try:

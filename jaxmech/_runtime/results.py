@@ -60,8 +60,8 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "time step."
     )
     number_out_of_range = (
-        "a number of a node, an element or a block is not one of those that there are: an array of indices of the scene or of "
-        "its linear system was replaced. Build both anew from numbers that exist."
+        "a number of a node, an element or a block is none of those that there are: an array of indices of the scene or "
+        "of its linear system was replaced. Build both anew from numbers that exist."
     )
     not_finite = (
         "a force or a residual is not finite (NaN or infinite), though all that was given is. Look for coincident nodes, a "

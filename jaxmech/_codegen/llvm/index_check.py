@@ -77,7 +77,7 @@ class IndexCheck:
         self._asked(f"%check{len(self._found)}", array, "i32", "0", rows, [rows])
 
     def finished(self, parameters: Sequence[str], poisoned: Sequence[str]) -> list[str]:
-        """The functions, of these parameters; the lines to run instead of `@checked` are given. None where nothing is asked."""
+        """The functions, of these parameters; `poisoned` is run instead of `@checked`. None where nothing is asked."""
         if not self._found:
             return []
         lines, all_ = list(self.lines), self._found[0]
