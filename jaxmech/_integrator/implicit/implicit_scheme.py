@@ -91,8 +91,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
     def move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo]:
         """Where the step leads, the memory of the next one, and what happened. `solve(stage)` gives its unknowns."""
-        stage = self.stage(setting, memory)
-        u, info = solve(stage)
+        u, info = solve(stage := self.stage(setting, memory))
         end = stage.end(u)
         return end, self.next_memory(setting, memory, stage, u, end), info
 
@@ -285,8 +284,7 @@ def _step(
         if scheme.settles and system.multiplier_states:
             end, a, info = settled(system, scheme.linear_system, end, info, setting.rayleigh, scheme.solver, derivatives_of)
             memory = scheme.resumed(system, end, memory, a, derivatives_of)
-        end = accepted(system, state, end, h)
-    end, info = ended(info, state, end, asked)
+    end, info = ended(info, state, accepted(system, state, end, h), asked)
     return end, memory, info
 
 
