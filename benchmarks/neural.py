@@ -27,6 +27,7 @@ class Neural(jm.material.AbstractMaterial):
     form: eqx.nn.MLP = eqx.field(static=True)
     scale: jm.Parameter = jm.parameter()  # [Pa]
     bulk: jm.Parameter = jm.parameter()  # [Pa]
+    needs_positive_volume = True
 
     def energy_density(self, F):
         J = jnp.sum(F[0] * jnp.cross(F[1], F[2]))
