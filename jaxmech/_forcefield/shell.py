@@ -28,6 +28,9 @@ class Shell(AbstractEnergyForceField):
     each node; `rest`: frames of all the nodes, which may be turned as one likes (`from_mesh` takes the axes of the world).
     `young` [Pa], `poisson`, `thickness` [m]: shared, or one per element. No shear across the thickness, which counts
     where it is more than a tenth of a span. Rotations between a node and an element of less than pi.
+    `drilling`: by how much the stiffness against turns about the normal counts, beyond that of the whole element. 1 makes
+    bending in the plane of flat plates exact, and locks where facets stand for a thin curved surface: `from_mesh` takes
+    `1 / (1 + 4 A d^2 / t^2)`, of the area `A` and the largest angle `d` to a neighbour that is no fold (30 degrees).
     Raises `ValueError` for numbers out of range, triangles without area and quaternions that are not of unit length.
     Source: J.-L. Batoz, K.-J. Bathe, L.-W. Ho, Int. J. Numer. Methods Eng. 15 (1980) 1771, doi:10.1002/nme.1620151205; C. A.
     Felippa, Comput. Methods Appl. Mech. Eng. 192 (2003) 2125, doi:10.1016/S0045-7825(03)00253-6.
@@ -49,6 +52,7 @@ class Shell(AbstractEnergyForceField):
     young: Parameter = parameter()
     poisson: Parameter = parameter()
     thickness: Parameter = parameter()
+    drilling: Parameter = parameter(default=1.0)
 
     def __check_init__(self):
         nodes = self.on[0].nodes
@@ -59,7 +63,7 @@ class Shell(AbstractEnergyForceField):
             raise ValueError(f"Shell: rest has shape {self.rest.shape}, expected frames (nodes, 7).")
         check_range(self, rest=(self.rest, have_unit_quaternions, "frames with quaternions of unit length"))
         positive = (lambda a: a > 0, "positive")
-        check_range(self, young=(self.young, *positive), thickness=(self.thickness, *positive))
+        check_range(self, **{n: (getattr(self, n), *positive) for n in ("young", "thickness", "drilling")})
         check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu <= 0.5), "in (-1, 1/2]"))
         if is_concrete(self.rest, nodes) and nodes.shape[0]:
             X = np.asarray(self.rest)[np.asarray(nodes), :3]
@@ -68,13 +72,19 @@ class Shell(AbstractEnergyForceField):
                 raise ValueError(f"Shell: triangle {int(np.argmin(areas))} is flat at rest, it has no area.")
 
     @classmethod
-    def from_mesh(cls, state: str, mesh: Mesh, young: Any, poisson: Any, thickness: Any) -> "Shell":
-        """The triangles of `mesh`, in space; frames at its points, not turned, are the rest of the nodes of `state`."""
+    def from_mesh(cls, state: str, mesh: Mesh, young: Any, poisson: Any, thickness: Any, *, drilling: Any = None) -> "Shell":
+        """The triangles of `mesh`, in space; frames at its points, not turned, are the rest of the nodes of `state`.
+
+        `drilling`: of the curvature of the mesh unless given.
+        """
         check_instance("Shell", "mesh", mesh, Mesh)
         if mesh.kind != "triangle" or mesh.points.shape[1] != 3:
             raise ValueError(f"Shell: mesh must have triangles in space, got cells of kind '{mesh.kind}'.")
         upright = jnp.zeros((len(mesh.points), 4), mesh.points.dtype).at[:, 3].set(1.0)
-        return cls((state, mesh.cells), jnp.concatenate([mesh.points, upright], axis=1), young, poisson, thickness)
+        rest = jnp.concatenate([mesh.points, upright], axis=1)
+        shell = cls((state, mesh.cells), rest, young, poisson, thickness)  # which looks at the mesh first
+        of_curvature = _drilling(mesh, shell.thickness) if drilling is None else drilling
+        return cls((state, mesh.cells), rest, young, poisson, thickness, of_curvature)
 
     def check_dofs(self, dofs: Any) -> None:
         if not isinstance(dofs[0], Rigid3):
@@ -86,7 +96,7 @@ class Shell(AbstractEnergyForceField):
         E = E @ _turn_from(X, _about_middle(x) @ E[:, :2])
         u = _about_middle(x) @ E[:, :2] - X
         turns = _turns_beside(E @ E0.T, self.rest[:, 3:], x[:, 3:]) @ E
-        plane = membrane_energy(X, u, turns[:, 2], self.young, self.poisson)
+        plane = membrane_energy(X, u, turns[:, 2], self.young, self.poisson, self.drilling)
         plate = bending_energy(X, turns[:, :2], self.young, self.poisson)
         return self.thickness * plane + self.thickness**3 / 12 * plate
 
@@ -101,7 +111,31 @@ def _table() -> np.ndarray:
 
 
 _CROSS = _table()
+_FOLD = (2 * np.sin(np.radians(30) / 2)) ** 2  # the squared difference of the normals there
 _TURN_PLANE = np.stack([np.diag([1.0, 1.0, 0.0]), -_CROSS[2], np.diag([0.0, 0.0, 1.0])])  # times cosine, sine, 1
+
+
+def _drilling(mesh: Mesh, thickness: Array) -> Float[Array, " e"]:
+    """How much of the stiffness against drilling an element keeps, of how its neighbours bend away from it."""
+    x, neighbours = mesh.points[mesh.cells], _across(np.asarray(mesh.cells))
+    normals = jnp.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0])
+    doubled = jnp.sqrt(jnp.sum(normals**2, axis=1))
+    normals = normals / doubled[:, None]
+    across = normals[jnp.maximum(neighbours, 0)] - normals[:, None]
+    squared = jnp.sum(across**2, axis=2)
+    squared = jnp.where((neighbours >= 0) & (squared < _FOLD), squared, 0.0)
+    return 1 / (1 + 2 * doubled * jnp.max(squared, axis=1) / thickness**2)
+
+
+def _across(cells: np.ndarray) -> np.ndarray:
+    """The triangle across each edge; -1 where there is none, or more than one, as where walls meet."""
+    edges = np.sort(np.stack([cells, np.roll(cells, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+    _, edge, count = np.unique(edges, axis=0, return_inverse=True, return_counts=True)
+    beside = np.argsort(edge.ravel(), kind="stable")
+    pairs = beside[count[edge.ravel()[beside]] == 2].reshape(-1, 2)
+    found = np.full(len(edges), -1)
+    found[pairs[:, 0]], found[pairs[:, 1]] = pairs[:, 1] // 3, pairs[:, 0] // 3
+    return found.reshape(cells.shape)
 
 
 def _about_middle(x: Float[Array, "3 7"]) -> Float[Array, "3 3"]:

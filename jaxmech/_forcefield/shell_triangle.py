@@ -30,11 +30,12 @@ def _area(X: Float[Array, "3 2"]) -> Scalar:
 
 
 def membrane_energy(
-    X: Float[Array, "3 2"], u: Float[Array, "3 2"], turns: Float[Array, "3"], young: Array, poisson: Array
+    X: Float[Array, "3 2"], u: Float[Array, "3 2"], turns: Float[Array, "3"], young: Array, poisson: Array, drilling: Array
 ) -> Scalar:
     """`1/2 u K u` of the optimal membrane triangle with drilling freedoms, of unit thickness.
 
-    A mean strain, of which the turns have a share, and hierarchical strains of what the turns are beyond that of the whole.
+    A mean strain, of which the turns have a share, and hierarchical strains of what the turns are beyond that of the whole,
+    whose stiffness counts by `drilling`: 1 is the optimum of flat plates, and any positive number is consistent.
     Source: C. A. Felippa, Comput. Methods Appl. Mech. Eng. 192 (2003) 2125, doi:10.1016/S0045-7825(03)00253-6.
     """
     E, area = plane_stress(young, poisson), _area(X)
@@ -46,7 +47,7 @@ def membrane_energy(
     stretches = inverse(jnp.stack([x**2, y**2, x * y], axis=1))  # strains of those of edges, times their squared lengths
     at_corners = (2 * area / 3) * (jnp.asarray(_CORNERS, X.dtype) @ beyond)
     higher = 0.5 * (at_corners + jnp.roll(at_corners, -1, axis=0)) @ stretches.T  # at the middles of the edges
-    beta = jnp.maximum(0.5 * (1 - 4 * poisson**2), 0.01)
+    beta = drilling * jnp.maximum(0.5 * (1 - 4 * poisson**2), 0.01)
     return 0.5 * area * (mean @ E @ mean + 0.75 * beta * jnp.sum((higher @ E) * higher))
 
 
