@@ -27,6 +27,7 @@ from ._forcefield.quad import QuadFEM as QuadFEM
 from ._forcefield.section import Section as Section
 from ._forcefield.shell import Shell as Shell
 from ._forcefield.springs import Springs as Springs
+from ._forcefield.stress_solid import StressSolidFEM as StressSolidFEM
 from ._forcefield.tetrahedron import TetrahedronFEM as TetrahedronFEM
 from ._forcefield.traction import Traction as Traction
 from ._forcefield.triangle import TriangleFEM as TriangleFEM

@@ -31,4 +31,5 @@ from ._integrator.trajectory.event import Event as Event
 from ._integrator.trajectory.pid_controller import PIDController as PIDController
 from ._integrator.trajectory.simulate import Trajectory as Trajectory
 from ._integrator.trajectory.table import Table as Table
+from ._integrator.trajectory.table_control import table_control as table_control
 from ._solve.equilibrium import StepInfo as StepInfo

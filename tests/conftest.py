@@ -43,10 +43,13 @@ def pytest_configure(config):
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
     thin(items)
-    slow = set(sys.modules["scenes"].names("slow") if "scenes" in sys.modules else ())
+    late = {s: set(sys.modules["scenes"].names(s) if "scenes" in sys.modules else ()) for s in ("slow", "exhaustive")}
     for item in items:
-        if hasattr(item, "callspec") and slow.intersection(v for v in item.callspec.params.values() if isinstance(v, str)):
-            item.add_marker(pytest.mark.slow)
+        for stage, names in late.items():
+            if hasattr(item, "callspec") and names.intersection(
+                v for v in item.callspec.params.values() if isinstance(v, str)
+            ):
+                item.add_marker(getattr(pytest.mark, stage))
         for stage in STAGES:
             if item.get_closest_marker(stage) and not config.getoption(f"--{stage}"):
                 item.add_marker(pytest.mark.skip(reason=f"needs --{stage}"))

@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 import jaxmech as jm
 
@@ -129,3 +130,20 @@ class Bracket(jm.mapping.AbstractMapping):
     def element_apply(self, q):
         twice = 2 * jnp.cross(q[3:6], self.arm)
         return jnp.concatenate([q[:3] + self.arm + q[6] * twice + jnp.cross(q[3:6], twice), q[3:]])
+
+
+class Twisting(jm.material.AbstractStressLaw):
+    """`P = k (F - I) + c k skew terms + relaxing part`: no energy, no symmetry, and a memory with a rate."""
+
+    stiffness: jm.Parameter = jm.parameter()
+    skew: jm.Parameter = jm.parameter()
+    tau: jm.Parameter = jm.parameter()
+    flow: jm.Parameter = jm.internal(np.zeros((3, 3)))
+    needs_positive_volume = False
+
+    def update(self, F, old, dt):
+        H = F - jnp.eye(3)
+        ratio = dt / self.tau
+        flow = (old["flow"] + ratio * H) / (1 + ratio)
+        turned = H @ jnp.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+        return self.stiffness * (H + self.skew * turned + 0.5 * (H - flow) + H @ H), {"flow": flow}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from own_components import Bending, Blend, Bracket, Distance, Fung, Maxwell, PendulumMass, Slider, Swirl
+from own_components import Bending, Blend, Bracket, Distance, Fung, Maxwell, PendulumMass, Slider, Swirl, Twisting
 
 import jaxmech as jm
 
@@ -24,6 +24,7 @@ CONSERVATIVE = "conservative"  # every force has an energy
 STEPS = "steps"  # a time step from here makes sense
 FLAT = "flat"  # the coordinates of every state form a vector space
 SLOW = "slow"  # takes so long to compile that its tests are of the slow stage (`conftest.py`)
+EXHAUSTIVE = "exhaustive"  # or of the last, where others hold its parts
 
 
 @dataclass(frozen=True)
@@ -948,3 +949,97 @@ def sheets():
         masses={"f": jm.mass.RigidMass(("f", range(4)), 2.0, INERTIA), "p": jm.mass.UniformMass(("p", range(4)), 1.0)},
     )
     return system, {"f": rest, "p": CORNERS}
+
+
+# --- cells, formulations and laws that are slow to compile -----------------------------
+
+
+def bodies(parts, *extra):
+    """A state for each `(force field, mesh)`, of a mass, clamped where x is nil."""
+    forces = {name: field for name, (field, _) in parts.items()}
+    roots = {name: mesh.nodes_where(lambda x: x[:, 0] == 0.0) for name, (_, mesh) in parts.items()}
+    system = jm.System(
+        {name: jm.Vec2() if mesh.points.shape[1] == 2 else jm.Vec3() for name, (_, mesh) in parts.items()},
+        forces=forces | dict(extra),
+        masses={"mass of " + name: jm.mass.ConsistentMass.from_mesh(name, mesh, 2.0) for name, (_, mesh) in parts.items()},
+        constraints={"clamp of " + name: jm.constraint.Fixed((name, root)) for name, root in roots.items()},
+    )
+    return system, {name: mesh.points for name, (_, mesh) in parts.items()}
+
+
+def of_laws(fem, mesh, laws, **options):
+    return {name: (fem.from_mesh(name, mesh, law, **options), mesh) for name, law in laws.items()}
+
+
+TILE = {"cells": (1, 1), "size": (1.0, 1.2)}
+
+
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, EXHAUSTIVE, amount=0.05)
+def quadratic_cells():
+    """In the plane: of six, eight and nine nodes, under plane stress, B-bar and F-bar; around an axis; on a bed."""
+    quad, six = jm.mesh.box_mesh(**TILE, kind="quad"), jm.mesh.quadratic_mesh(jm.mesh.box_mesh(**TILE))
+    eight, nine = (jm.mesh.quadratic_mesh(quad, kind=kind) for kind in ("quad8", "quad9"))
+    solid, M = jm.force.SolidFEM.from_mesh, jm.material
+    parts = {
+        "six": (solid("six", six, M.NeoHookean(900.0, 0.3), plane="stress", thickness=0.5), six),
+        "eight": (solid("eight", eight, M.LinearElastic(900.0, 0.45), formulation="b-bar"), eight),
+        "nine": (solid("nine", nine, M.StVenantKirchhoff(900.0, 0.4), formulation="f-bar"), nine),
+        "ring": (solid("ring", quad, M.StableNeoHookean(900.0, 0.3), plane="axisymmetric"), quad),
+    }
+    bed = jm.force.ElasticFoundation.from_mesh(
+        "nine", nine.faces_where(lambda x: x[:, 1] == 0.0), normal=9.0, tangential=3.0
+    )
+    return bodies(parts, ("bed", bed))
+
+
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, EXHAUSTIVE, amount=0.05)
+def cells_in_space():
+    """A prism, a pyramid, ten and twenty nodes; a hexahedron of one point."""
+    points = [[0.0, 0.0, 0.0], [1.0, 0.1, 0.0], [0.9, 1.0, 0.0], [0.0, 1.1, 0.1], [0.4, 0.5, 0.8], [0.2, 1.0, 1.0]]
+    pyramid = jm.mesh.Mesh(points[:5], [[0, 1, 2, 3, 4]], "pyramid")
+    brick = jm.mesh.box_mesh(**BOX3, kind="hexahedron")
+    prisms, twenty = jm.mesh.hexahedra_to_prisms(brick).mesh, jm.mesh.quadratic_mesh(brick, kind="hexahedron20")
+    ten = jm.mesh.quadratic_mesh(jm.mesh.Mesh([points[0], points[1], points[2], points[4]], [[0, 1, 2, 3]], "tetrahedron"))
+    solid, law = jm.force.SolidFEM.from_mesh, jm.material.StVenantKirchhoff(900.0, 0.3)
+    parts = {name: (solid(name, mesh, law), mesh) for name, mesh in (("prisms", prisms), ("pyramid", pyramid), ("ten", ten))}
+    parts["twenty"] = (solid("twenty", twenty, jm.material.LinearElastic(900.0, 0.3)), twenty)
+    parts["one"] = (solid("one", brick, law, formulation="reduced"), brick)
+    return bodies(parts)
+
+
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, EXHAUSTIVE, amount=0.05)
+def laws_of_rubber_and_tissue():
+    """In plane strain, one cell of two triangles each; a muscle that pulls."""
+    M, fibres = jm.material, [[0.6, 0.8, 0.0], [0.8, -0.6, 0.0]]
+    laws = {
+        "arruda": M.ArrudaBoyce(200.0, 900.0, 8.0),
+        "gent": M.Gent(300.0, 900.0, 40.0),
+        "yeoh": M.Yeoh([150.0, -5.0, 0.4], 900.0),
+        "veronda": M.VerondaWestmann(400.0, 0.5, 900.0),
+        "costa": M.Costa(200.0, 900.0, 3.0, 1.5, 1.0, 1.2, 0.8, 0.5),
+        "artery": M.HolzapfelGasserOgden(250.0, 80.0, 0.5, 900.0, fibres, 0.1),
+        "muscle": M.ActiveStress(M.NeoHookean(700.0, 0.3), 50.0, fibres[0]),
+    }
+    return bodies(of_laws(jm.force.TriangleFEM, jm.mesh.box_mesh(**TILE), laws))
+
+
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, EXHAUSTIVE, amount=0.1)
+def laws_with_memory():
+    """Relaxation, damage and large plastic strains in two triangles each."""
+    M = jm.material
+    laws = {
+        "flows": M.Viscoelastic(M.NeoHookean(700.0, 0.3), [200.0], [0.4]),
+        "tears": M.Damage(M.StVenantKirchhoff(700.0, 0.3), 0.5, 90.0, 0.9, 0.4),
+        "metal": M.HenckyPlasticity(900.0, 0.3, yield_stress=20.0, hardening=60.0),
+    }
+    return bodies(of_laws(jm.force.TriangleFEM, jm.mesh.box_mesh(**TILE), laws))
+
+
+@scene(FLAT, STEPS, SLOW, amount=0.1)
+def stress_law():
+    """A law that says a stress without an energy, and remembers; in the plane and in space."""
+    brick, plate = jm.mesh.box_mesh(**BOX3, kind="hexahedron"), jm.mesh.box_mesh(**TILE)
+    law, fem = Twisting(jnp.linspace(400.0, 500.0, 1), 0.3, 0.4), jm.force.StressSolidFEM
+    return bodies(
+        of_laws(fem, brick, {"brick": law}) | of_laws(fem, plate, {"plate": Twisting(300.0, 0.2, 0.3)}, thickness=0.2)
+    )

@@ -34,7 +34,7 @@ def history(law, strains, make, dt=0.0):
     return [np.asarray(a) for a in run(law, jnp.asarray(strains))]
 
 
-NAMES = ("plastic_strain", "accumulated", "worst")
+NAMES = ("plastic_strain", "plastic_gradient", "accumulated", "worst")
 
 
 def sheared(gamma):
@@ -63,6 +63,40 @@ def test_hardening_in_shear_and_back():
 
 def stretched(strain):
     return jnp.eye(3).at[0, 0].add(strain)
+
+
+def test_large_plastic_strains_of_a_bar_that_turns():
+    """Drawn to twice its length: the Kirchhoff stress is `s + H a`, in 1 step or 20, and pushed back; turned meanwhile."""
+    E, nu, s, h = 2e3, 0.3, 6.0, 9.0
+
+    def bar(at):  # of `(Kirchhoff stress, plastic strain, turn)`
+        tau, plastic, angle = at
+        along, across = tau / E + plastic, -nu * tau / E - plastic / 2
+        c, z = jnp.cos(angle), jnp.sin(angle)
+        return jnp.array([[c, -z, 0.0], [z, c, 0.0], [0.0, 0.0, 1.0]]) @ jnp.diag(
+            jnp.exp(jnp.stack([along, across, across]))
+        )
+
+    a = np.linspace(0.035, 0.7, 20)
+    drawn = np.stack([s + h * a, a, 0.1 * np.arange(20)], 1)
+    back = np.linspace(0.1, 0.6, 6)
+    pushed = np.stack([-(s + h * (0.7 + back)), 0.7 - back, np.linspace(2.0, 3.0, 6)], 1)
+    for states in (drawn[-1:], np.concatenate([drawn, pushed])):
+        P = history(M.HenckyPlasticity(E, nu, s, h), states, bar)[0]
+        F = np.asarray(jax.vmap(bar)(jnp.asarray(states)))
+        turn = np.stack([F[:, :, k] / np.linalg.norm(F[:, :, k], axis=1)[:, None] for k in range(3)], 2)
+        tau = np.einsum("nji,njk,nlk,nlm->nim", turn, P, F, turn)
+        expected = np.zeros_like(tau)
+        expected[:, 0, 0] = states[:, 0]
+        np.testing.assert_allclose(tau, expected, atol=1e-9)
+
+
+def test_small_strains_of_both_plasticities_agree():
+    gamma = np.linspace(0, 2e-4, 11)
+    small, large = (
+        history(law(1000.0, 0.25, 0.05, 90.0), gamma, sheared)[0] for law in (M.J2Plasticity, M.HenckyPlasticity)
+    )
+    np.testing.assert_allclose(large[:, 0, 1], small[:, 0, 1], rtol=1e-3)
 
 
 def test_damage_follows_the_worst_and_dissipates_what_it_says():

@@ -147,6 +147,15 @@ case(
     accumulated=(0.0, garbage | broken | arrays((2, 2, 2))),
 )
 case(
+    jm.material.HenckyPlasticity,
+    young=(1.0, garbage | broken | negative),
+    poisson=(0.3, garbage | broken | st.just(0.5)),
+    yield_stress=(1.0, negative | garbage | broken | arrays((2, 2, 2)) | st.just(0.0)),
+    hardening=(0.1, negative | garbage | broken),
+    plastic_gradient=(np.eye(3), garbage | broken | arrays((), (3,), (2, 2, 2, 3, 3), (2, 3)) | st.just(2 * np.eye(3))),
+    accumulated=(0.0, garbage | broken | arrays((2, 2, 2))),
+)
+case(
     jm.material.Viscoelastic,
     elastic=(MATERIAL, "material"),
     modulus=([1.0, 2.0], garbage | broken | arrays((), (3,), (0,), (2, 2, 2, 2)) | st.just([1.0, -1.0])),

@@ -73,8 +73,13 @@ LAWS = {
         isotropic=False,
         rests=False,
     ),
+    "flowed far": Law(
+        lambda: M.HenckyPlasticity(700.0, 0.3, 30.0, 20.0, plastic_gradient=FLOW @ turn([1, 0, 2], 20.0), accumulated=0.1),
+        isotropic=False,
+        rests=False,
+    ),
 }
-SLOW = ("dispersed", "viscous")  # which others nearly are
+SLOW = ("flowed far", "dispersed", "viscous")  # which others nearly are
 every = pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in LAWS])
 RNG = np.random.default_rng(11)
 POINTS = np.stack(

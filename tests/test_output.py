@@ -13,7 +13,8 @@ from test_materials import turn
 from tolerances import FINITE_DIFFERENCE, RECOMPILED, ROUND_OFF
 
 import jaxmech as jm
-from jaxmech._output.tensors import half_logarithm, principal_values, von_mises
+from jaxmech._math.matrix_functions import half_logarithm
+from jaxmech._output.tensors import principal_values, von_mises
 
 jax.config.update("jax_enable_x64", True)
 YOUNG, NU = 1000.0, 0.3

@@ -225,6 +225,8 @@ FAIR = {
     **{("Ogden", name): {"nodes out of range", "an axis more"} for name in ("mu", "alpha")},
     **{("J2Plasticity", name): {"nothing"} for name in ("young", "poisson", "yield_stress", "hardening", "accumulated")},
     ("J2Plasticity", "plastic_strain"): {"an axis more", "negative"},
+    **{("HenckyPlasticity", name): {"nothing"} for name in ("young", "poisson", "yield_stress", "hardening", "accumulated")},
+    ("HenckyPlasticity", "plastic_gradient"): {"an axis more"},
     **{("Viscoelastic", name): {"an axis more"} for name in ("modulus", "relaxation_time", "flow")},
     **{(law, "bulk"): {"nothing"} for law in RUBBERS},
     **{(law, name): {"nothing"} for law, names in RUBBERS.items() for name in names},

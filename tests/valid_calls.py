@@ -481,6 +481,7 @@ call(
 call("Event", function=lambda system, state: state.time, direction=-1, terminal=False, tolerance=0.0)
 call("PIDController", p=0.3, i=0.4, d=0.0, safety=0.9, smallest=0.2, largest=5.0, on_failure=0.25)
 call("Table", times=[0.0, 1.0], values=[1.0, 2.0], kind="linear")
+call("table_control", time=0.5, parameters={"pull": {"traction": jm.integrator.Table([0.0, 1.0], [1.0, 2.0])}})
 
 
 @functools.cache
@@ -812,6 +813,20 @@ for _name, _mesh in (("TriangleFEM", PLATE), ("QuadFEM", TILE)):
 _plate = {"material": MATERIAL, "thickness": 1.0, "plane": "strain"}
 call("SolidFEM", "forces", on=("plate", PLATE.cells), rest=np.asarray(PLATE.points), kind="triangle", **_plate)
 call("SolidFEM.from_mesh", "forces", state="plate", mesh=PLATE, **_plate)
+
+
+class Springy(jm.material.AbstractStressLaw):
+    """The least that a law of a stress is."""
+
+    needs_positive_volume = False
+
+    def update(self, F: Any, old: Any, dt: Any) -> Any:
+        return F - jnp.eye(3), {}
+
+
+_stress = {"material": Springy(), "thickness": 1.0}
+call("StressSolidFEM", "forces", on=("plate", PLATE.cells), rest=np.asarray(PLATE.points), kind="triangle", **_stress)
+call("StressSolidFEM.from_mesh", "forces", state="plate", mesh=PLATE, **_stress)
 call("ConsistentMass", "masses", on=("box", BOX.cells), rest=np.asarray(BOX.points), density=1.0, kind="tetrahedron")
 call("NeoHookean.from_lame", mu=1.0, lam=1.0)
 

@@ -192,11 +192,11 @@ def check_rest(solid: AbstractSolid) -> None:
     check_material(solid, nodes, solid.rule)
 
 
-def check_material(solid: Any, nodes: Array, rule: int | str = "stiffness") -> None:
-    """The same, of a field on `nodes` that has a `material`, `rest` positions and a `reference`."""
+def check_material(solid: Any, nodes: Array, rule: int | str = "stiffness", family: type = AbstractMaterial) -> None:
+    """The same, of a field on `nodes` that has a `material` of a `family`, `rest` positions and a `reference`."""
     check_parameters(solid, solid.on, solid.quadrature_points)
     name, reference = type(solid).__name__, solid.reference
-    check_instance(name, "material", solid.material, AbstractMaterial)
+    check_instance(name, "material", solid.material, family)
     rest = solid.rest
     if rest.ndim != 2 or rest.shape[1] != reference.dimension:
         raise ValueError(f"{name}: rest has shape {rest.shape}, expected (nodes, {reference.dimension}).")

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._forcefield.solid import AbstractSolid
+from .._forcefield.stress_solid import StressSolidFEM
+from .._math.matrix_functions import half_logarithm
 from .._math.small_matmul import times_blocks
 from .._math.small_matrix import determinant, inverse
 from .._mesh.reference import reference_element
@@ -18,7 +20,7 @@ from .._runtime.array_types import Array, Float, Int
 from .._runtime.precision import compiled
 from .._scene.parameter import over_elements, point_axes
 from .._scene.stencil import at_nodes, gathered
-from .tensors import half_logarithm, principal_values, von_mises
+from .tensors import principal_values, von_mises
 
 _determinants = jnp.vectorize(determinant, signature="(n,n)->()")
 _inverses = jnp.vectorize(inverse, signature="(n,n)->(n,n)")
@@ -27,7 +29,8 @@ _inverses = jnp.vectorize(inverse, signature="(n,n)->(n,n)")
 class GaussFields(eqx.Module):
     """What a solid is like at its `q` Gauss points in each of `e` cells; made by `gauss_fields`.
 
-    `gradient` `F` (e, q, 3, 3); `first_piola` `P = d psi/dF` [Pa]; `energy_density` `psi` (e, q) [J/m^3] of rest volume;
+    `gradient` `F` (e, q, 3, 3); `first_piola` `P = d psi/dF` [Pa]; `energy_density` `psi` (e, q) [J/m^3] of rest volume
+    (NaN of a law that has no energy);
     `volume` (e, q) [m^3], what each point stands for at rest; `position` (e, q, d) [m], where the points are; `nodes` (e,
     k), `rest` (e, k, d) [m]: the cells, of `kind`, with points of the quadrature `rule`, on a state of `count` nodes. The
     others are computed from these when they are asked for. A pytree: `jit`, `vmap` and derivatives in both modes go through.
@@ -119,7 +122,7 @@ def gauss_fields(system: System, state: State, name: str) -> GaussFields:
 
 def check_solid(who: str, system: System, name: Any) -> None:
     """Raise `ValueError` unless a force field of this name is a solid."""
-    solids = [n for n, field in system.forces.items() if isinstance(field, AbstractSolid)]
+    solids = [n for n, field in system.forces.items() if isinstance(field, AbstractSolid | StressSolidFEM)]
     if not isinstance(name, str) or name not in solids:
         raise ValueError(f"{who}: name {name!r:.80} is not that of a solid, expected one of {solids}.")
 
@@ -130,10 +133,12 @@ def _fields(system: System, state: State, name: str) -> GaussFields:
     solid: Any = system.forces[name]
     x = kinematics(system, state.position)
 
-    def of_element(solid: AbstractSolid, x: Array) -> tuple[Array, ...]:
+    def of_element(solid: Any, x: Array) -> tuple[Array, ...]:
         F, volume = solid.point_gradients(x)
 
-        def of_point(solid: AbstractSolid, F: Array) -> tuple[Array, Array]:
+        def of_point(solid: Any, F: Array) -> tuple[Array, Array]:
+            if isinstance(solid, StressSolidFEM):
+                return jnp.asarray(jnp.nan, F.dtype), solid.material.stress(F)
             return jax.value_and_grad(solid.material.energy_density)(F)
 
         return F, volume, *jax.vmap(of_point, (point_axes(solid), 0))(solid, F)
