@@ -180,7 +180,7 @@ def test_tapered_membrane():
 def test_thick_square_plate():
     """FV52: simply supported along the lower edges; the three motions in its plane are free.
 
-    The first is that of a plate without the slope that lower edges leave it; quadratic solids have 4 % less, on any mesh.
+    The first is that of a plate without the slope that lower edges leave it; these solids have 4 % less.
     """
     mesh, unit = placed((8, 8, 1), "hexahedron20", lambda s, t, z: (10 * s, 10 * t, z))
     low = (unit[:, 2] == 0) & np.isin(unit[:, :2], [0, 1]).any(axis=1)
