@@ -297,6 +297,8 @@ def test_swapped_constant_and_turned_data_are_named():
     assert any("all 12 measured values are 1" in note for note in still.notes)
     turned = I.fit(I.Formula(lambda p: p["a"] * (1 + SLOPE), -1 - SLOPE, noise=0.01), {"a": I.Free(1.0, lower=0.0)})
     assert any("sign" in note for note in turned.notes) and any("lower bound" in note for note in turned.notes)
+    far = I.fit(I.Formula(lambda p: p["a"] * (1 + SLOPE), 1 + SLOPE, noise=0.01), {"a": I.Free(1e5, lower=0.0)})
+    assert abs(far.parameters["a"] - 1) < 1e-6 and not any("bound" in note for note in far.notes)  # far from where it began
     units = I.fit(I.Formula(lambda p: p["a"] * (1 + SLOPE), 1e3 * (1 + SLOPE), noise=1.0), {"a": I.Free(1.0)})
     assert any("units" in note for note in units.notes)
     columns = jnp.stack([jnp.asarray(SLOPE), 1 - SLOPE], axis=1)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from .free import Free
 from .problem import Problem
 from .search import Evaluation
 
@@ -115,11 +116,19 @@ def _bounds(problem: Problem, end: Evaluation) -> list[str]:
             continue
         value = np.asarray(free.value(end.q[at].reshape(free.start.shape)))
         for side, bound in (("lower", free.lower), ("upper", free.upper)):
-            if bound is None:
-                continue
-            near = np.abs(value - bound) < 1e-3 * np.abs(np.asarray(free.start) - bound)
-            if near.any():
+            if bound is not None and (_near(value, free, np.asarray(bound)) & _faint(end, at, value.shape)).any():
                 said.append(
                     f"'{name}' is at its {side} bound, {float(np.asarray(bound).ravel()[0]):.6g}: its error means little."
                 )
     return said
+
+
+def _near(value: np.ndarray, free: Free, bound: np.ndarray) -> np.ndarray:
+    return np.abs(value - bound) < 1e-3 * np.abs(np.asarray(free.start) - bound)
+
+
+def _faint(end: Evaluation, at: slice, shape: tuple[int, ...]) -> np.ndarray:
+    """Whether the data hardly tell how far a bound is. A modulus that began a thousand times too large is not at zero."""
+    if end.slopes is None:
+        return np.ones(shape, bool)
+    return (np.linalg.norm(end.slopes[:, at], axis=0) < 1.0).reshape(shape)
