@@ -85,7 +85,7 @@ def one_system():
     found, text = compiled(step, *divided, jm.solver.MatrixFreeSystem())
     assert collectives(text) <= {"all-reduce", "all-gather"}, collectives(text)
     gathered = re.findall(r"= (\S+) all-gather\(", text)
-    assert set(gathered) <= {"pred[4]{0}", "s32[4]{0}"}, "more than a flag of each device"
+    assert set(gathered) <= {"pred[4]{0}", "s32[4]{0}"}, f"{gathered}: more than a flag of each device"
     assert f"f64[{elements // 4},12]" in text or f"f64[{elements // 4},4,3]" in text, "a quarter of the elements each"
     assert float(jnp.abs(found - expected).max()) < EXACT
 

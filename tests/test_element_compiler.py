@@ -45,7 +45,8 @@ def scene():
 
 
 def results(scene):
-    """Force, stiffness, a gradient through the force, and the stiffness of a batch: one program."""
+    """Force, stiffness, a gradient through the force, and the stiffness of a batch: one program, its input, its traces."""
+    traces = []
     system, rest, linear_system, moved = scene
 
     def state(x):
@@ -57,22 +58,24 @@ def results(scene):
 
     @jax.jit
     def all_of_it(x):
+        traces.append(element_form())
+
         def number(x):
             return jnp.sum(jnp.sin(jm.total_force(system, state(x))["body"]))
 
         batch = jax.vmap(lambda x: force_and_stiffness(x)[1])(jnp.stack([x, 1.1 * x]))
         return *force_and_stiffness(x), jax.grad(number)(x), batch
 
-    return all_of_it, moved
+    return all_of_it, moved, traces
 
 
 def test_the_forms_agree_and_a_jitted_function_follows_the_switch(scene):
-    function, x = results(scene)
+    function, x, traces = results(scene)
     found, texts = {}, {}
     for form in FORMS:
         with jm.runtime.element_compiler(form):
             texts[form], found[form] = function.lower(x).as_text(), function(x)
-    assert element_form() == "llvm" and function._cache_size() == 3
+    assert element_form() == "llvm" and traces == list(FORMS)
     for form in ("xla", "llvm"):
         for a, b in zip(found[form], found["off"], strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max())
@@ -80,7 +83,7 @@ def test_the_forms_agree_and_a_jitted_function_follows_the_switch(scene):
     # The scalarised program, whose stages XLA may not inline.
     assert ["inlineable" in texts[form] for form in FORMS] == [False, True, False]
     function(x)
-    assert function._cache_size() == 3, "compiled again, though nothing changed"
+    assert traces == list(FORMS), "traced again, though nothing changed"
 
 
 def test_the_switch_is_of_a_process_or_of_a_block_in_a_thread():

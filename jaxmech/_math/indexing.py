@@ -7,6 +7,8 @@ row and drop what is written to none.
 A loop, or a step, that reads rows by the same numbers many times asks once, when it is over (`AskedOnce`).
 """
 
+import functools
+import operator
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -114,9 +116,12 @@ def all_within(*bounds: tuple[Int[Array, "..."], int]) -> Bool[Array, ""]:
 
 
 def _all_of(flags: list[Bool[Array, " n"]]) -> Bool[Array, ""]:
-    """Whether all flags of a few short arrays are set, by one loop: XLA makes several of `jnp.all`, for each of them."""
-    joined = flags[0] if len(flags) == 1 else jnp.concatenate(flags)
-    return joined[0] & (lax.argmin(joined, 0, jnp.int32) == 0)
+    """Whether all flags of a few short arrays are set, by one loop: XLA makes several of `jnp.all`, for each of them.
+
+    Of several devices each may have its part of an array, and would have to hand it to the others to have them joined.
+    """
+    joined = [jnp.concatenate(flags)] if len(flags) > 1 and jax.device_count() == 1 else flags
+    return functools.reduce(operator.and_, (flag[0] & (lax.argmin(flag, 0, jnp.int32) == 0) for flag in joined))
 
 
 def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:

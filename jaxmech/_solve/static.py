@@ -269,11 +269,10 @@ def reactions(system: System, state: State) -> Fields:
         constrained_gap = jm.reactions(system, solution.state)["cube"]
         assert jnp.allclose(constrained_gap.sum(0), jnp.array([0.0, 0.0, 10e3]), atol=0.1)  # the weight of a tonne [N]
     """
-    return _reactions(system, state)
+    return _reactions(system, total_force(system, state))  # which names what inverts, where values can be looked at
 
 
 @compiled
-def _reactions(system: System, state: State) -> Fields:
-    f = total_force(system, state)
+def _reactions(system: System, f: Fields) -> Fields:
     free = project(system, f)
     return {s: free[s] - f[s] for s in f}
