@@ -285,3 +285,16 @@ def test_bending_springs_by_hand():
     bent = rest + np.array([[0, 0, 0.1], [0, 0, 0.1], [0, 0, 0], [0, 0, 0.0]])
     # Both ends raised by 0.1: sum a x = 1/2 0.1 + 1/2 0.1.
     np.testing.assert_allclose(jm.energy(system, system.at_rest({"p": bent})), 0.5 * (4 / 3 * 3.0) * 0.01, rtol=ROUND_OFF)
+
+
+def test_a_copy_of_a_grid_is_no_grid(tmp_path):
+    """Hexa2TetraTopologicalMapping mirrors the cells of a container as those of a grid two cells wide and one high."""
+    text = """<Node><EulerImplicitSolver/><RegularGridTopology name="grid" n="4 3 2" min="0 0 0" max="3 2 1"/>
+      <HexahedronSetTopologyContainer name="copy" src="@grid"/><MechanicalObject name="x"/>
+      <TetrahedronSetTopologyContainer name="cut"/><Hexa2TetraTopologicalMapping input="@copy" output="@cut" swapping="1"/>
+      <TetrahedronFEMForceField name="fem" topology="@cut"/></Node>"""
+    scene = jm.sofa.load(written(tmp_path, text))
+    mesh = grid((4, 3, 2), np.zeros(3), np.array([3.0, 2, 1]))
+    expected = cut_into_tetrahedra(dataclasses.replace(mesh, lattice=None), True).tetrahedra
+    assert not np.array_equal(expected, cut_into_tetrahedra(mesh, True).tetrahedra)
+    np.testing.assert_array_equal(scene.system.forces["fem"].on[0].nodes, expected)

@@ -50,8 +50,8 @@ def _distance(build: PartBuilder, part: Component, source: str, child: SceneObje
     given = part.reals("restLengths")
     if given is not None and len(given) not in (0, len(edges)):
         raise part.error(f"restLengths has {len(given)} entries, expected {len(edges)}")
-    at = lengths if given is None or not len(given) else given
-    at = np.zeros(len(edges)) if part.flag("computeDistance", False) else at
+    absolute = part.flag("computeDistance", False)  # lengths from zero, unless others are given
+    at = given if given is not None and len(given) else np.zeros(len(edges)) if absolute else lengths
     options = geometric_stiffness(build, part, "stabilized")
     part.ignored("indices")
     made = DistanceMapping(((source, edges[:, 0]), (source, edges[:, 1])), named(child), at, **options)

@@ -33,7 +33,7 @@ _ONE_BEFORE = ("AsyncSparseLDLSolver",)
 ITERATIVE = ("MinResLinearSolver", "CGLinearSolver", "PCGLinearSolver", "ShewchukPCGLinearSolver")
 SOLVERS = (*DIRECT, *ITERATIVE, *PRECONDITIONERS)
 SYSTEMS = ("MatrixLinearSystem", "MatrixFreeSystem", "ConstantSparsityPatternSystem", "CompositeLinearSystem")
-SYSTEMS += ("PreconditionedMatrixFreeSystem", "PrecomputedMatrixSystem", "RotationMatrixSystem")
+SYSTEMS += ("TypedMatrixLinearSystem", "PreconditionedMatrixFreeSystem", "PrecomputedMatrixSystem", "RotationMatrixSystem")
 
 
 def linear_solver(build: PartBuilder, ode: SceneObject, report: Report) -> AbstractStepSolver:

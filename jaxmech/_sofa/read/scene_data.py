@@ -174,7 +174,8 @@ class SceneData:
     def _contained(self, part: Component) -> Topology:
         base: dict[str, Any] = {}
         if part.has("src"):
-            base = dict(vars(self.topology(linked_object(part.object, "src", part.object.data["src"]))))
+            # A copy of a grid is no grid: Hexa2TetraTopologicalMapping mirrors its cells by other rules.
+            base = vars(self.topology(linked_object(part.object, "src", part.object.data["src"]))) | {"lattice": None}
         given = self._given(part)
         base |= {name: a for name, a in given.items() if name != "position" or len(a) or "position" not in base}
         filled = self._mapped_into(part.object)
