@@ -1043,3 +1043,17 @@ def stress_law():
     return bodies(
         of_laws(fem, brick, {"brick": law}) | of_laws(fem, plate, {"plate": Twisting(300.0, 0.2, 0.3)}, thickness=0.2)
     )
+
+
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, SLOW, amount=0.05)
+def mixed_solid():
+    """A law of large strains that hardly gives in volume, in two triangles, and a pressure of its own."""
+    plate = jm.mesh.quadratic_mesh(jm.mesh.box_mesh(**TILE))
+    solid = jm.force.MixedSolidFEM.from_mesh("u", "p", plate, jm.material.NeoHookean(900.0, 0.49), thickness=0.5)
+    system = jm.System(
+        {"u": jm.Vec2(), "p": jm.Vec1()},
+        forces={"solid": solid},
+        masses={"u": jm.mass.ConsistentMass.from_mesh("u", plate, 2.0)},
+        constraints={"clamp": jm.constraint.Fixed(("u", plate.nodes_where(lambda x: x[:, 0] == 0.0)))},
+    )
+    return system, {"u": plate.points, "p": np.zeros((4, 1))}
