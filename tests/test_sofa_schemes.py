@@ -158,6 +158,14 @@ def test_springs_of_a_mesh_are_softer_the_longer_they_are(tmp_path):
     assert scene.where("@/mesh.stiffness")(scene.system) == 30  # the number of the scene
 
 
+def test_lines_of_a_grid_are_the_edges_of_its_cells(tmp_path):
+    grid = '<RegularGridTopology nx="2" ny="2" nz="2" min="0 0 0" max="1 1 1"/><MechanicalObject name="p"/><UniformMass/>'
+    springs = load(tmp_path, EULER + grid + '<MeshSpringForceField linesStiffness="9" cubesStiffness="4"/>').system.forces
+    (found,) = (f for name, f in springs.items() if "MeshSpring" in name)
+    stiffness = np.asarray(found.stiffness)
+    assert np.sum(stiffness == 9) == 12 and np.sum(stiffness == 4) == 28 - 12
+
+
 LINE = "  ".join(f"{0.5 * i} 0 0 0 0 0 1" for i in range(5))
 
 

@@ -86,6 +86,8 @@ def mesh_springs(build: PartBuilder, part: Component) -> str:
     for cells, name in names.items():
         k, c = part.real(f"{name}Stiffness", both), part.real(f"{name}Damping", drag)
         array = getattr(mesh, cells)
+        if cells == "edges" and not len(array) and f"{name}Stiffness" in part.object.data:
+            array = mesh.all_edges()
         if not (k or c) or not len(array):
             continue
         for a, b in combinations(range(array.shape[1]), 2):
