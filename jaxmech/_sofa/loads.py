@@ -57,15 +57,13 @@ def _one_of(part: Component, name: str, width: int) -> np.ndarray | None:
 def quad_pressure(build: PartBuilder, part: Component) -> str:
     """QuadPressureForceField: a dead load per area at rest."""
     state, name = build.state_of(part), named(part.object)
-    chosen, load = part.wholes("quadList"), part.reals("pressure", None, count=3)
+    load = part.reals("pressure", None, count=3)
     part.neutral(rayleighStiffness=0.0, dmin=0.0, dmax=0.0, normal="")
     part.ignored("showForces", "quadPressureMap")
     quads = build.topology_of(part, state, "quads").quads
     if load is None:
         raise part.error("has no pressure")
-    chosen = np.arange(len(quads)) if chosen is None else chosen
-    if not len(chosen) or chosen.min() < 0 or chosen.max() >= len(quads):
-        raise part.error(f"quadList must name quads below {len(quads)}, got {chosen.tolist()[:5]}")
+    chosen = _chosen(part, "quad", len(quads))
     a, b, c, d = (build.rest[state][quads[chosen][:, i]] for i in range(4))
     areas = 0.5 * (np.linalg.norm(np.cross(b - a, c - a), axis=1) + np.linalg.norm(np.cross(c - a, d - a), axis=1))
     forces = np.zeros_like(build.rest[state])
@@ -74,18 +72,25 @@ def quad_pressure(build: PartBuilder, part: Component) -> str:
     return "as forces of the nodes; it has no leaf"
 
 
+def _chosen(part: Component, kind: str, count: int) -> np.ndarray:
+    """The numbers of the cells that a load names, all of them unless it does."""
+    named_by = part.wholes(f"{kind}List")
+    chosen = np.arange(count) if named_by is None else named_by
+    if not len(chosen) or chosen.min() < 0 or chosen.max() >= count:
+        raise part.error(f"{kind}List must name {kind}s below {count}, got {chosen.tolist()[:5]}")
+    return chosen
+
+
 def triangle_pressure(build: PartBuilder, part: Component) -> str:
     """TrianglePressureForceField: a dead load per area at rest."""
     state, name = build.state_of(part), named(part.object)
-    chosen, load = part.wholes("triangleList"), part.reals("pressure", None, count=3)
+    load = part.reals("pressure", None, count=3)
     part.neutral(useConstantForce=True, rayleighStiffness=0.0)
     part.ignored("showForces", "trianglePressureMap")
     triangles = build.topology_of(part, state, "triangles").triangles
     if load is None:
         raise part.error("has no pressure; a Cauchy stress is not translated")
-    chosen = np.arange(len(triangles)) if chosen is None else chosen
-    if not len(chosen) or chosen.min() < 0 or chosen.max() >= len(triangles):
-        raise part.error(f"triangleList must name triangles below {len(triangles)}, got {chosen.tolist()[:5]}")
+    chosen = _chosen(part, "triangle", len(triangles))
     build.forces[name] = Traction((state, triangles[chosen]), build.rest[state], load)
     build.parameter(part, "pressure", "forces", "traction")
     return ""

@@ -38,12 +38,6 @@ def outer(groups: list[np.ndarray]) -> list[np.ndarray]:
     return np.split(alone, np.cumsum([len(g) for g in groups])[:-1])
 
 
-def outline(polygons: np.ndarray) -> np.ndarray:
-    """The distinct sides of polygons, (m, 2)."""
-    sides = np.stack([polygons, np.roll(polygons, -1, axis=1)], -1).reshape(-1, 2)
-    return np.unique(np.sort(sides, 1), axis=0)
-
-
 def fan(polygons: np.ndarray) -> np.ndarray:
     """Triangles in place of polygons, (m (k - 2), 3), those of one polygon together."""
     k = polygons.shape[1]
