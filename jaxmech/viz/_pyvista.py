@@ -14,7 +14,7 @@ _SIZE = (1200, 900)
 def draw_with_pyvista(picture: Drawing, style: Any) -> np.ndarray:
     """The picture as an array (height, width, 3) of bytes."""
     try:
-        import pyvista
+        import pyvista  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError('backend "pyvista" draws with pyvista: pip install "jaxmech[viz3d]".') from error
     plotter: Any = pyvista.Plotter(off_screen=True, window_size=list(_SIZE))
