@@ -39,7 +39,7 @@ def accelerations(system: System, state: State, acceleration: Mapping[str, Array
     Example:
 
         spin = {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])}  # [rad/s], which does not change
-        a = jm.accelerations(arm, jm.State(arm_state.position, spin, arm_state.time), {"frame": jnp.zeros((1, 6))})
+        a = jm.mapping.accelerations(arm, jm.State(arm_state.position, spin, arm_state.time), {"frame": jnp.zeros((1, 6))})
         assert jnp.allclose(a["tip"], jnp.array([[-4.0, 0.0, 0.0]]))  # w x (w x r)
     """
     x = kinematics(system, state.position)
