@@ -21,7 +21,8 @@ VERSION = "checkpoint 1"
 class Checkpoint(NamedTuple):
     """What `load_checkpoint` gives: a scene, its state, the carry of its integrator, and what else was saved.
 
-    A tuple of these four. Positions [m], velocities [m/s], the time [s] in the state. Raises nothing itself.
+    A tuple of these four, each of the shapes that it was saved with. Positions [m], velocities [m/s], the time [s] in
+    the state. Raises nothing itself.
 
     Example:
 
