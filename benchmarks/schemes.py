@@ -244,7 +244,7 @@ def drift(steps: int = 10_000, dt: float = 0.02) -> None:
     made |= {n: (k(),) for n, k in EXPLICIT.items()}
 
     def level(s: jm.State) -> jax.Array:
-        return jm.energy(system, s) + jm.kinetic_energy(system, s)
+        return jm.energy(system, s) + jm.mass.kinetic_energy(system, s)
 
     for name, integrators in made.items():
         for integrator in integrators:

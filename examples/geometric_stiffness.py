@@ -41,7 +41,7 @@ def energy_of(system, trajectory):
     """Potential plus kinetic energy [J] of every frame."""
 
     def of(state):
-        return jm.energy(system, state) + jm.kinetic_energy(system, state)
+        return jm.energy(system, state) + jm.mass.kinetic_energy(system, state)
 
     return jax.jit(jax.vmap(of))(trajectory.state)
 

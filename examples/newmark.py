@@ -39,8 +39,8 @@ class Balance(jm.solver.AbstractEquilibrium):
 
     def residual(self, u):
         end = self.state(u)
-        Ma = jm.momentum(self.system, dataclasses.replace(end, velocity=u))
-        f, inertial = jm.total_force(self.system, end), jm.inertial_force(self.system, end)
+        Ma = jm.mass.momentum(self.system, dataclasses.replace(end, velocity=u))
+        f, inertial = jm.total_force(self.system, end), jm.mass.inertial_force(self.system, end)
         return {s: f[s] + inertial[s] - Ma[s] for s in u}
 
 
@@ -52,7 +52,7 @@ class Newmark(jm.integrator.AbstractIntegrator):
     def init(self, system, state):
         if system.rayleigh:
             raise ValueError("Newmark: Rayleigh damping is not in its balance.")
-        f, inertial = jm.total_force(system, state), jm.inertial_force(system, state)
+        f, inertial = jm.total_force(system, state), jm.mass.inertial_force(system, state)
         M = self.linear_system.assemble(system, state, jm.Factors.only("mass"))
         return lx.linear_solve(
             M, jm.integrator.project(system, {s: f[s] + inertial[s] for s in f}), jm.solver.default_solver(M)
@@ -80,7 +80,7 @@ def top():
 
 @eqx.filter_jit
 def energy(system, state):
-    return jm.energy(system, state) + jm.kinetic_energy(system, state)
+    return jm.energy(system, state) + jm.mass.kinetic_energy(system, state)
 
 
 def main(steps=400, dt=1e-3):

@@ -2,6 +2,7 @@
 
 import typing as _typing
 
+from . import component as component
 from . import constraint as constraint
 from . import contact as contact
 from . import force as force
@@ -17,18 +18,11 @@ from . import runtime as runtime
 from . import sofa as sofa
 from . import solver as solver
 from . import viz as viz
-from ._assembly.public_functions import accelerations as accelerations
 from ._assembly.public_functions import energy as energy
-from ._assembly.public_functions import inertial_force as inertial_force
 from ._assembly.public_functions import kinematics as kinematics
-from ._assembly.public_functions import kinetic_energy as kinetic_energy
-from ._assembly.public_functions import momentum as momentum
 from ._assembly.public_functions import total_force as total_force
-from ._assembly.public_functions import velocities as velocities
 from ._integrator.implicit.implicit_euler import ImplicitEuler as ImplicitEuler
 from ._integrator.trajectory.adaptive import simulate_adaptive as simulate_adaptive
-from ._integrator.trajectory.checkpoint import load_checkpoint as load_checkpoint
-from ._integrator.trajectory.checkpoint import save_checkpoint as save_checkpoint
 from ._integrator.trajectory.simulate import simulate as simulate
 from ._linear_system.matrix import MatrixLinearSystem as MatrixLinearSystem
 from ._model.system import State as State
@@ -38,16 +32,11 @@ from ._model.terms import Terms as Terms
 from ._runtime.field_types import Parameter as Parameter
 from ._runtime.results import RESULTS as RESULTS
 from ._runtime.results import FailedComputation as FailedComputation
-from ._scene.dof import AbstractDof as AbstractDof
 from ._scene.dof import Rigid2 as Rigid2
 from ._scene.dof import Rigid3 as Rigid3
 from ._scene.dof import Vec1 as Vec1
 from ._scene.dof import Vec2 as Vec2
 from ._scene.dof import Vec3 as Vec3
-from ._scene.internal import internal as internal
-from ._scene.internal import time_step as time_step
-from ._scene.parameter import each_element as each_element
-from ._scene.parameter import nodal_parameter as nodal_parameter
 from ._scene.parameter import parameter as parameter
 from ._scene.stencil import Stencil as Stencil
 from ._scene.stencil import Stencils as Stencils

@@ -1,9 +1,11 @@
 """Mappings from states to states, and what they do to forces, rows and displacements."""
 
+from ._assembly.public_functions import accelerations as accelerations
 from ._assembly.public_functions import geometric_product as geometric_product
 from ._assembly.public_functions import jacobian as jacobian
 from ._assembly.public_functions import pull_back as pull_back
 from ._assembly.public_functions import pull_back_rows as pull_back_rows
+from ._assembly.public_functions import velocities as velocities
 from ._mapping.area import AreaMapping as AreaMapping
 from ._mapping.articulated import ArticulatedMapping as ArticulatedMapping
 from ._mapping.barycentric import BarycentricMapping as BarycentricMapping

@@ -38,7 +38,7 @@ class Slider(jm.force.AbstractEnergyForceField):
     on: tuple[jm.Stencil, ...] = jm.stencils()
     stiffness: jnp.ndarray = jm.parameter()  # [N/m]
     limit: jnp.ndarray = jm.parameter()  # [N]
-    slip: jnp.ndarray = jm.internal((0.0, 0.0))  # [m]
+    slip: jnp.ndarray = jm.component.internal((0.0, 0.0))  # [m]
 
     def element_energy(self, a, b):
         """The work of a step: `min over s of k/2 (d - s)^2 + limit |s - slip|`, in each direction."""
@@ -57,8 +57,8 @@ class Maxwell(jm.force.AbstractEnergyForceField):
     on: tuple[jm.Stencil, ...] = jm.stencils()
     stiffness: jnp.ndarray = jm.parameter()  # [N/m]
     tau: jnp.ndarray = jm.parameter()  # [s]
-    flow: jnp.ndarray = jm.internal((0.0, 0.0))  # [m]
-    dt: jnp.ndarray = jm.time_step()
+    flow: jnp.ndarray = jm.component.internal((0.0, 0.0))  # [m]
+    dt: jnp.ndarray = jm.component.time_step()
 
     def element_energy(self, a, b):
         return 0.5 * self.stiffness * jnp.sum((b - a - self.flow) ** 2) / (1 + self.dt / self.tau)
@@ -138,7 +138,7 @@ class Twisting(jm.material.AbstractStressLaw):
     stiffness: jm.Parameter = jm.parameter()
     skew: jm.Parameter = jm.parameter()
     tau: jm.Parameter = jm.parameter()
-    flow: jm.Parameter = jm.internal(np.zeros((3, 3)))
+    flow: jm.Parameter = jm.component.internal(np.zeros((3, 3)))
     needs_positive_volume = False
 
     def update(self, F, old, dt):

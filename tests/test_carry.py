@@ -42,7 +42,7 @@ def chain():
 
 
 def energy(system, state):
-    return jm.energy(system, state) + jm.kinetic_energy(system, state)
+    return jm.energy(system, state) + jm.mass.kinetic_energy(system, state)
 
 
 @pytest.mark.slow
@@ -93,7 +93,9 @@ class SymplecticEuler(jm.integrator.AbstractIntegrator):
     """`v1 = v0 + h a0`, `x1 = x0 + h v1`, whose carry are the masses: a scheme without any solve."""
 
     def init(self, system, state):
-        return jm.momentum(system, eqx.tree_at(lambda s: s.velocity, state, jax.tree.map(jnp.ones_like, state.velocity)))
+        return jm.mass.momentum(
+            system, eqx.tree_at(lambda s: s.velocity, state, jax.tree.map(jnp.ones_like, state.velocity))
+        )
 
     def step(self, system, state, carry, dt, *, throw=True):
         f = jm.integrator.project(system, jm.total_force(system, state))

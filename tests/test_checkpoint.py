@@ -25,7 +25,7 @@ def saved(path):
     state = eqx.tree_at(lambda s: s.time, state, jnp.asarray(0.1 + 0.2))
     carry = jm.ImplicitEuler(linear_system()).init(system, state)
     extra = {"key": jax.random.key(3), "step": jnp.asarray(7), "names": ("a", 2), "flags": np.array([True, False])}
-    jm.save_checkpoint(path, system, state, carry, extra=extra)
+    jm.integrator.save_checkpoint(path, system, state, carry, extra=extra)
     return system, state, carry, extra
 
 
@@ -35,7 +35,7 @@ def test_what_was_saved_comes_back_to_the_last_bit(tmp_path):
     # Into the structure of other numbers.
     other = jax.tree.map(lambda a: a + 1 if eqx.is_inexact_array(a) else a, (system, state, carry))
     nothing = {"key": jax.random.key(0), "step": jnp.asarray(0), "names": ("a", 2), "flags": np.array([False, False])}
-    found = jm.load_checkpoint(path, other[0], state, other[2], extra=nothing)
+    found = jm.integrator.load_checkpoint(path, other[0], state, other[2], extra=nothing)
     assert eqx.tree_equal(tuple(found)[:3], (system, state, carry))
     assert float(found.state.time) == 0.1 + 0.2
     assert jnp.array_equal(jax.random.key_data(found.extra.pop("key")), jax.random.key_data(extra.pop("key")))
@@ -49,7 +49,7 @@ def test_what_does_not_fit_is_refused_with_its_name(tmp_path):
 
     def refused(words, scene=system, at=state, kept=carry, more=extra):
         with pytest.raises(ValueError, match=f"(?s)run.npz.*{words}"):
-            jm.load_checkpoint(path, scene, at, kept, extra=more)
+            jm.integrator.load_checkpoint(path, scene, at, kept, extra=more)
 
     parts = {f: dict(getattr(system, f)) for f in ("forces", "masses", "mappings", "constraints")}
     other = jm.System(system.dofs, **(parts | {"masses": {"mass": parts["masses"]["mass"]}}))
@@ -66,18 +66,18 @@ def test_what_does_not_fit_is_refused_with_its_name(tmp_path):
     (tmp_path / "pattern").mkdir()
     linear_system().save(tmp_path / "pattern" / "run.npz")
     with pytest.raises(ValueError, match="run.npz.* is of version .*checkpoint 1"):
-        jm.load_checkpoint(tmp_path / "pattern" / "run.npz", system, state)
+        jm.integrator.load_checkpoint(tmp_path / "pattern" / "run.npz", system, state)
     with pytest.raises(FileNotFoundError):
-        jm.load_checkpoint(tmp_path / "nowhere.npz", system, state)
+        jm.integrator.load_checkpoint(tmp_path / "nowhere.npz", system, state)
     with pytest.raises(ValueError, match="jit"):
-        jax.jit(lambda t: jm.save_checkpoint(path, system, eqx.tree_at(lambda s: s.time, state, t)))(0.0)
+        jax.jit(lambda t: jm.integrator.save_checkpoint(path, system, eqx.tree_at(lambda s: s.time, state, t)))(0.0)
 
 
 def test_a_file_cut_off_anywhere_or_changed_is_refused(tmp_path, rng):
     system = jm.System({"p": jm.Vec1()})
     state = system.at_rest({"p": [[1.0]]})
     path = tmp_path / "run.npz"
-    jm.save_checkpoint(path, system, state)
+    jm.integrator.save_checkpoint(path, system, state)
     data = path.read_bytes()
     for length in range(len(data)):
         path.write_bytes(data[:length])
@@ -87,7 +87,7 @@ def test_a_file_cut_off_anywhere_or_changed_is_refused(tmp_path, rng):
     for place in rng.integers(0, len(data), size=100):
         path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
         try:
-            found = jm.load_checkpoint(path, system, state)
+            found = jm.integrator.load_checkpoint(path, system, state)
         except ValueError as error:
             refused += 1
             assert "run.npz" in str(error)

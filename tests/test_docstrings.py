@@ -6,6 +6,7 @@ the only place where that is written, and asserts something.
 
 import ast
 import contextlib
+import dataclasses
 import inspect
 import re
 import sys
@@ -89,3 +90,16 @@ def test_errors_units_and_sources_are_stated(value):
     gives_formula = re.search(r"`[^`]+ = [^`]+`", text.split("\n\n")[0])
     if gives_formula or bases & {f"Abstract{family}" for family in FAMILIES}:
         assert re.search(r"\bSources?( of [^:]*)?:|Formulas:", text), "no source"
+
+
+NUMBERS = [
+    (v, n) for v, n in PUBLIC if dataclasses.is_dataclass(v) and any("jaxmech" in f.metadata for f in dataclasses.fields(v))
+]
+AXIS = r"(?:\w{1,5}|branches|\.\.\.)(?: [+] \w)?"  # of a shape: `(n, 3)`, `(e,)`
+SHAPE = rf"\({AXIS}(?:, ?{AXIS})*,\)|\({AXIS}(?:, ?{AXIS})+\)|\b(shared|one per|unit vector|(one|two|three) numbers?)\b"
+
+
+@pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in NUMBERS])
+def test_shapes_are_stated(value):
+    """Of what has physical numbers: how many there are of each, or how they lie in an array."""
+    assert re.search(SHAPE, docstring(value).partition("\nExample:\n")[0], re.IGNORECASE), "no shapes"

@@ -107,7 +107,7 @@ def test_the_balance_closes_in_every_scene(scene, name):
 def test_energies_by_component():
     made_scene = scenes.build("springs")
     found = jm.integrator.energies(made_scene.system, made_scene.state)
-    both = jm.energy(made_scene.system, made_scene.state) + jm.kinetic_energy(made_scene.system, made_scene.state)
+    both = jm.energy(made_scene.system, made_scene.state) + jm.mass.kinetic_energy(made_scene.system, made_scene.state)
     np.testing.assert_allclose(found.total, both, rtol=1e-12)
     assert set(found.potential) == set(made_scene.system.forces) and set(found.weight) == set(made_scene.system.masses)
     assert float(jnp.abs(found.potential["drag"])) == 0.0

@@ -156,7 +156,7 @@ def test_a_skin_that_is_only_drawn_follows():
     start = system.at_rest({"body": box.points})
     end, _, _ = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, start)).step(system, start, None, 0.1)
     np.testing.assert_allclose(jm.kinematics(system, end)["skin"], places - [0.0, 0.0, 0.1], atol=ROUND_OFF)
-    np.testing.assert_allclose(jm.velocities(system, end)["skin"], np.tile([0.0, 0.0, -1.0], (3, 1)), atol=ROUND_OFF)
+    np.testing.assert_allclose(jm.mapping.velocities(system, end)["skin"], np.tile([0.0, 0.0, -1.0], (3, 1)), atol=ROUND_OFF)
 
 
 @pytest.mark.exhaustive

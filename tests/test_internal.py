@@ -30,8 +30,8 @@ class Relaxing(jm.force.AbstractForceField):
     left: jax.Array = jm.parameter()  # k [N/m]
     stiffness: jax.Array = jm.parameter()  # k1 [N/m]
     tau: jax.Array = jm.parameter()  # [s]
-    flow: jax.Array = jm.internal()  # [m]
-    dt: jax.Array = jm.time_step()
+    flow: jax.Array = jm.component.internal()  # [m]
+    dt: jax.Array = jm.component.time_step()
 
     def element_force(self, x, v):
         return (-self.left * x[0] - self.stiffness * (x[0] - self.flow) / (1 + self.dt / self.tau),)
@@ -474,7 +474,7 @@ def test_numbers_of_gauss_points():
 
 class Forgetful(jm.force.AbstractEnergyForceField):
     on: tuple[jm.Stencil, ...] = jm.stencils()
-    slip: jax.Array = jm.internal()
+    slip: jax.Array = jm.component.internal()
 
     def element_energy(self, x):
         return jnp.sum((x - self.slip) ** 2)
@@ -491,7 +491,7 @@ class Misspelt(Forgetful):
 
 
 class ForgetfulLaw(jm.material.AbstractMaterial):
-    memory: jax.Array = jm.internal()
+    memory: jax.Array = jm.component.internal()
     needs_positive_volume = False
 
     def energy_density(self, F):

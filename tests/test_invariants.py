@@ -118,7 +118,7 @@ def test_matrices_are_jacobians_of_the_total_force(name):
             return ravel_pytree(jm.total_force(system, replace(scene.state, position=back(x), velocity=unravel(v))))[0]
 
         def kinetic(v):
-            return jm.kinetic_energy(system, replace(scene.state, position=back(x), velocity=unravel(v)))
+            return jm.mass.kinetic_energy(system, replace(scene.state, position=back(x), velocity=unravel(v)))
 
         K, B = jax.jacrev(force, argnums=(0, 1))(x, v)
         return jax.hessian(kinetic)(v), -B, -K
@@ -145,7 +145,7 @@ def test_matrices_of_frames_are_jacobians_in_the_chart():
             return ravel_pytree(force_at(system, state, zero, unravel(v)))[0]
 
         def kinetic(v):
-            return jm.kinetic_energy(system, replace(state, velocity=unravel(v)))
+            return jm.mass.kinetic_energy(system, replace(state, velocity=unravel(v)))
 
         return jax.hessian(kinetic)(v), -jax.jacfwd(of_velocity)(v), -jax.jacfwd(of_position)(jnp.zeros(n))
 

@@ -119,7 +119,7 @@ def test_momentum_and_weights_are_those_of_the_scene(name):
     scene = scenes.build(name)
     system, state = scene.system, scene.state
     fresh = jm.MatrixLinearSystem.build(system, state)
-    expected, light = quick(lambda s, x: (jm.momentum(s, x), jm.total_force(weightless(s), x)))(system, state)
+    expected, light = quick(lambda s, x: (jm.mass.momentum(s, x), jm.total_force(weightless(s), x)))(system, state)
     for linear_system in (fresh, fresh.using(fresh.init(system, state))):
         found, force = quick(lambda ls, s, x: (ls.momentum(s, x, x.velocity), ls.linearized(s, x, weights=False)[1]))(
             linear_system, system, state
@@ -145,7 +145,7 @@ def test_kept_masses_are_read_where_the_pattern_is_theirs(monkeypatch):
         asked.clear()
         found = linear_system.momentum(system, state, {"body": mesh.points})
         stretching = jm.State(state.position, {"body": mesh.points}, state.time)
-        close(found["body"], jm.momentum(system, stretching)["body"])
+        close(found["body"], jm.mass.momentum(system, stretching)["body"])
         return len(asked)
 
     assert elements_asked(lambda mesh: jm.mass.ConsistentMass.from_mesh("body", mesh, 2.0)) == 0

@@ -204,7 +204,7 @@ def whole_jacobian(system, state, force):
     for s, v in state.velocity.items():
         shape = (force.shape[0], v.shape[0])
         rows.append(blocks[s].to_dense(shape) if s in blocks else jnp.zeros((force.size, v.size)))
-    v = jm.velocities(system, state)["p"]
+    v = jm.mapping.velocities(system, state)["p"]
     return jnp.concatenate(rows, axis=1), ravel_pytree(jm.mapping.pull_back(system, state, {"p": force}))[0], v
 
 
@@ -238,7 +238,7 @@ def test_accelerations_against_differences(case):
     """`J a + dJ/dt v` is the rate of the velocities along the motion."""
     system, state, force = build(case)
     a = jax.tree.map(lambda v: 0.5 - v**2, state.velocity)
-    got = quick(lambda y, s, a: jm.accelerations(y, s, a)["p"])(system, state, a)
+    got = quick(lambda y, s, a: jm.mapping.accelerations(y, s, a)["p"])(system, state, a)
 
     @quick
     def velocity_at(t):

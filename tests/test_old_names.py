@@ -54,8 +54,8 @@ def old_and_new(system, state):
             (jm.mapping.pull_back, (q, force), (force,)),
             (jm.mapping.pull_back_rows, (q, rows), (rows,)),
         ],
-        "position, velocity": [(jm.kinetic_energy, (q, v), ()), (jm.momentum, (q, v), ())],
-        "x, velocity": [(jm.velocities, (x, v), ()), (jm.accelerations, (x, v, v), (v,))],
+        "position, velocity": [(jm.mass.kinetic_energy, (q, v), ()), (jm.mass.momentum, (q, v), ())],
+        "x, velocity": [(jm.mapping.velocities, (x, v), ()), (jm.mapping.accelerations, (x, v, v), (v,))],
     }
 
 
@@ -88,4 +88,4 @@ def test_old_forms_are_differentiable_and_checked(arm):
     with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="position has no state 'frame'"):
         jm.kinematics(system, {})
     with pytest.warns(DeprecationWarning), pytest.raises(TypeError, match="kinetic_energy: velocity is missing"):
-        jm.kinetic_energy(system, state.position)
+        jm.mass.kinetic_energy(system, state.position)

@@ -147,7 +147,7 @@ def three_routes(system, state, linear_system, factors):
         return ravel_pytree(force_at(system, state, unravel(d), unravel(v)))[0]
 
     K, B = jax.jacrev(force, argnums=(0, 1))(zero, v)
-    M = jax.hessian(lambda v: jm.kinetic_energy(system, jm.State(state.position, unravel(v), state.time)))(v)
+    M = jax.hessian(lambda v: jm.mass.kinetic_energy(system, jm.State(state.position, unravel(v), state.time)))(v)
     dense = factors.mass * M - factors.damping * B - factors.stiffness * K
     return linear_system.unconstrained(system, state, factors).to_dense(), columns, dense
 
@@ -236,7 +236,7 @@ def test_a_state_that_carries_nothing_costs_nothing():
         def run(system, state):
             A = linear_system.unconstrained(system, state)
             product = jm.solver.MatrixFreeSystem().unconstrained(system, state).mv(state.velocity)
-            return jm.total_force(system, state), A.to_dense(), product, jm.momentum(system, state)
+            return jm.total_force(system, state), A.to_dense(), product, jm.mass.momentum(system, state)
 
         return str(jax.make_jaxpr(run)(system, state)).count("\n")
 

@@ -78,13 +78,13 @@ def momenta(system):
 
     def of(state):
         (name,) = state.position
-        p, x = jm.momentum(system, state)[name], state.position[name]
+        p, x = jm.mass.momentum(system, state)[name], state.position[name]
         if x.shape[1] == 7:
             turn = jnp.cross(x[:, :3], p[:, :3]).sum(0) + p[:, 3:].sum(0)
             parts = [p[:, :3].sum(0), turn]
         else:
             parts = [p.sum(0), (x[:, 0] * p[:, 1] - x[:, 1] * p[:, 0]).sum()[None]]
-        return jnp.concatenate([(jm.energy(system, state) + jm.kinetic_energy(system, state))[None], *parts])
+        return jnp.concatenate([(jm.energy(system, state) + jm.mass.kinetic_energy(system, state))[None], *parts])
 
     return of
 

@@ -240,7 +240,7 @@ def test_prisms_have_mass_and_hold_points():
         system = jm.System({"body": jm.Vec3()}, masses={"mass": jm.mass.ConsistentMass.from_mesh("body", mesh, 3.0)})
         rest = system.at_rest({"body": mesh.points})
         spin = jnp.cross(jnp.array([0.1, -0.4, 0.3]), mesh.points)
-        masses[name] = jm.kinetic_energy(system, jm.State(rest.position, {"body": spin}, rest.time))
+        masses[name] = jm.mass.kinetic_energy(system, jm.State(rest.position, {"body": spin}, rest.time))
     # The energy of a velocity that is linear in space does not depend on the cells.
     np.testing.assert_allclose(masses["prisms"], masses["hexahedra"], rtol=1e-11)
     inside = np.array([[0.5, 0.3, 1.3], [1.7, 0.7, 1.75]])

@@ -22,7 +22,7 @@ jm.material.NeoHookean(young="stiff", poisson=0.3)
 jm.constraint.Fixed(("body", 0.5))
 jm.constraint.Fixed("body")
 jm.force.ConstantForce(("body", [0]), load=[1.0])
-jm.kinetic_energy(1.0, 2.0)
+jm.mass.kinetic_energy(1.0, 2.0)
 """
 
 

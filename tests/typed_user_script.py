@@ -198,7 +198,7 @@ def main() -> float:
     block: jm.matrix.BlockSparse = A["rope", "rope"]
     assert block.to_scipy().shape == (9, 9)
     moving = dataclasses.replace(state, velocity={s: v + 2.0 for s, v in state.velocity.items()})
-    energy = jm.energy(system, moving) + jm.kinetic_energy(system, moving)
+    energy = jm.energy(system, moving) + jm.mass.kinetic_energy(system, moving)
     force, everywhere = jm.total_force(system, moving), jm.kinematics(system, moving)
     blocks = jm.mapping.jacobian(system, moving, "hook")["body"]
     own = jm.matrix.component_matrix(system, moving, "springs", "stiffness", projected=True)

@@ -488,7 +488,7 @@ call("table_control", time=0.5, parameters={"pull": {"traction": jm.integrator.T
 def checkpoint() -> Path:
     """A file that can be loaded."""
     path = folder() / "checkpoint.npz"
-    jm.save_checkpoint(path, *scene())
+    jm.integrator.save_checkpoint(path, *scene())
     return path
 
 

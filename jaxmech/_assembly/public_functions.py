@@ -182,7 +182,7 @@ def velocities(system: System, state: State) -> dict[str, Array]:
 
         spin = {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])}  # 2 rad/s about z
         turning = jm.State(arm_state.position, spin, arm_state.time)
-        assert jnp.allclose(jm.velocities(arm, turning)["tip"], jnp.array([[0.0, 2.0, 0.0]]))  # w x r
+        assert jnp.allclose(jm.mapping.velocities(arm, turning)["tip"], jnp.array([[0.0, 2.0, 0.0]]))  # w x r
     """
     x = _dynamics.kinematics(system, state.position)
     return _dynamics.velocities(system, x, state.velocity)
@@ -199,7 +199,7 @@ def kinetic_energy(system: System, state: State) -> Scalar:
     Example:
 
         moving = jm.State(arm_state.position, {"frame": jnp.array([[3.0, 0.0, 0.0, 0.0, 0.0, 2.0]])}, arm_state.time)
-        assert jnp.allclose(jm.kinetic_energy(arm, moving), 11.0)  # 2 kg at 3 m/s, 1 kg m^2 at 2 rad/s [J]
+        assert jnp.allclose(jm.mass.kinetic_energy(arm, moving), 11.0)  # 2 kg at 3 m/s, 1 kg m^2 at 2 rad/s [J]
     """
     return _dynamics.kinetic_energy(system, state.position, state.velocity)
 
@@ -216,7 +216,7 @@ def momentum(system: System, state: State) -> dict[str, Array]:
     Example:
 
         moving = jm.State(state.position, {"cube": jnp.tile(jnp.array([2.0, 0.0, 0.0]), (8, 1))}, state.time)
-        p = jm.momentum(system, moving)["cube"]
+        p = jm.mass.momentum(system, moving)["cube"]
         assert jnp.allclose(p.sum(0), jnp.array([2000.0, 0.0, 0.0]))  # a tonne at 2 m/s [kg m/s]
     """
     return _dynamics.momentum(system, state.position, state.velocity)

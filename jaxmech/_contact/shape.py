@@ -67,9 +67,9 @@ class Plane(AbstractShape):
 
 
 class Sphere(AbstractShape):
-    """A ball about the origin of its frame: `d = |p| - radius` [m]. Raises `ValueError` for a negative radius.
+    """A ball about the origin of its frame: `d = |p| - radius` [m] of a point `(3,)`.
 
-    Source: elementary geometry.
+    `radius`: one number. Raises `ValueError` for a negative one. Source: elementary geometry.
 
     Example:
 
@@ -91,7 +91,8 @@ class Sphere(AbstractShape):
 class Capsule(AbstractShape):
     """All within `radius` of a segment from `-half_length` to `half_length` on the z axis of its frame [m].
 
-    `d = |p - clip(p_z) e_z| - radius`. Raises `ValueError` for negative numbers. Source: elementary geometry.
+    `d = |p - clip(p_z) e_z| - radius` of a point `(3,)`. Two numbers. Raises `ValueError` for negative numbers. Source:
+    elementary geometry.
 
     Example:
 

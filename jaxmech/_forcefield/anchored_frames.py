@@ -17,7 +17,8 @@ class AnchoredFrames(AbstractEnergyForceField):
     """Springs between rigid frames and places, or other frames: `E = k/2 |u|^2 + kr/2 |theta|^2` [J].
 
     `u`: the translation from the anchor; `theta`: the rotation vector of the turn from the anchor, of length below pi;
-    stiffness `k` [N/m], angular stiffness `kr` [N m/rad]. `on` and `anchor` (full coordinates) as in `AnchoredSprings`.
+    stiffness `k` [N/m], angular stiffness `kr` [N m/rad]. `on` as in `AnchoredSprings`. `anchor`: full
+    coordinates `(n, 7)`, in the plane `(n, 3)`; each stiffness is shared, or `(n,)`.
     Raises `ValueError` for negative stiffness, an anchor missing or too many, or a quaternion that is not of unit length.
     Source: J. C. Simo and L. Vu-Quoc, Comput. Methods Appl. Mech. Eng. 58 (1986) 79, doi:10.1016/0045-7825(86)90079-4
     (rotation vectors and their work).

@@ -20,9 +20,10 @@ class Bar(AbstractEnergyForceField):
     """`E = L (N0 e + EA/2 e^2)` [J] of bars between two points, `L` [m] their length at `rest`.
 
     `strain` `e`: "engineering", `l/L - 1`; "green", `(l^2/L^2 - 1)/2`; "logarithmic", `ln(l/L)`. `axial` `EA` [N];
-    `tension` `N0` [N] at rest, 0 unless given (negative: pressed). `on` is `(state, pairs of nodes)`, such as the cells of a
-    mesh of kind 'edge'; `rest`: places of all the nodes of the state. For springs of a given length, or damped, see
-    `Springs`. Raises `ValueError` for `axial` not positive, another strain, and points of another dimension.
+    `tension` `N0` [N] at rest, 0 unless given (negative: pressed). `on` is `(state, pairs of nodes)`, such as the cells
+    of a mesh of kind 'edge'; `rest` `(n, d)` [m]: places of all the nodes of the state; `axial` and `tension` are
+    shared, or `(e,)`. For springs of a given length, or damped, see `Springs`. Raises `ValueError` for `axial` not
+    positive, another strain, and points of another dimension.
     Source: M. A. Crisfield, *Non-linear Finite Element Analysis of Solids and Structures*, vol. 1, 1991, chapter 3.
 
     Example:

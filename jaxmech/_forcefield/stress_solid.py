@@ -24,11 +24,12 @@ from .solid import check_material, deformation_gradients
 class StressSolidFEM(AbstractForceField):
     """`f_a = -sum_q w_q t P(F_q) dN_a/dX` [N]: a law that says its stress, in cells of any kind that `SolidFEM` takes.
 
-    `material`: an `AbstractStressLaw`, whose internal variables every point has. `rest` [m]: rest positions of the nodes of
-    the state. In the plane it is plane strain, of `thickness` `t` [m]. `quadrature`: 'stiffness', or the degree up to which
-    it is exact. The stiffness is the derivative of the stress, and declared to be what it is: not symmetric. There is no
-    energy: `energy` counts none of it. Raises `ValueError` for a kind without volume (edges), a cell that is inverted or
-    flat at rest, a thickness that is not positive or of a solid in space, `TypeError` for what is no such law.
+    `material`: an `AbstractStressLaw`, whose internal variables every point has. `rest` `(n, d)` [m]: rest positions of
+    the nodes of the state. In the plane it is plane strain, of `thickness` `t` [m]. `quadrature`: 'stiffness', or the
+    degree up to which it is exact. The stiffness is the derivative of the stress, and declared to be what it is: not
+    symmetric. There is no energy: `energy` counts none of it. Raises `ValueError` for a kind without volume (edges), a
+    cell that is inverted or flat at rest, a thickness that is not positive or of a solid in space, `TypeError` for what
+    is no such law.
     Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008,
     doi:10.1017/CBO9780511755446, chapter 9.
 

@@ -12,8 +12,8 @@ from .solid import AbstractSolid, check_mesh, check_rest
 class TetrahedronFEM(AbstractSolid):
     """Linear tetrahedra, nodes in VTK order. One point, constant strain.
 
-    `E = sum_q w_q psi(F_q)` [J], `F = sum_a x_a (x) dN_a/dX`. `rest` [m]: the rest positions of the nodes of the state,
-    a differentiable leaf like any other. Raises `ValueError` for a cell that is inverted or flat at rest.
+    `E = sum_q w_q psi(F_q)` [J], `F = sum_a x_a (x) dN_a/dX`. `rest` `(n, 3)` [m]: the rest positions of the nodes of
+    the state, a differentiable leaf like any other. Raises `ValueError` for a cell that is inverted or flat at rest.
     Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008,
     doi:10.1017/CBO9780511755446.
 

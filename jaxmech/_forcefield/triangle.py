@@ -16,10 +16,10 @@ from .solid import check_mesh
 class TriangleFEM(AbstractPlaneSolid):
     """Linear triangles of the plane, counter-clockwise. One point, constant strain.
 
-    `E = sum_q w_q t psi(F_q)` [J] with the thickness `t` [m]. `plane="strain"`: nothing stretches across the plane;
-    `plane="stress"`: the stretch across is free, `P33 = 0`, found per point for any material: exactly for a linear law,
-    by Newton's method among positive stretches for the others. `rest` [m]: rest positions of the nodes of the state.
-    Raises `ValueError` for a cell that is inverted or flat at rest, or another `plane`.
+    `E = sum_q w_q t psi(F_q)` [J] with the thickness `t` [m], shared or `(e,)`. `plane="strain"`: nothing stretches
+    across the plane; `plane="stress"`: the stretch across is free, `P33 = 0`, found per point for any material: exactly
+    for a linear law, by Newton's method among positive stretches for the others. `rest` `(n, 2)` [m]: rest positions of
+    the nodes. Raises `ValueError` for a cell that is inverted or flat at rest, or another `plane`.
     Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1 (plane stress and plane strain).
 
     Example:

@@ -12,7 +12,7 @@ from .base import AbstractEnergyForceField, Arrays
 class VelocityDamping(AbstractEnergyForceField):
     """Viscous drag of nodes: `f = -c v`, from the dissipation `D = c/2 |v|^2` [W].
 
-    `coefficient` `c` [N s/m]: one for all the nodes, or one for each. On rigid frames `angular` [N m s/rad] acts on the
+    `coefficient` `c` [N s/m]: shared, or one per node `(n,)`. On rigid frames `angular` [N m s/rad] acts on the
     spin (nothing unless given). Raises `ValueError` for a negative coefficient.
     Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, section 1.5.
 

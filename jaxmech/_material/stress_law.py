@@ -31,7 +31,7 @@ class AbstractStressLaw(Component):
 
         class Dragging(jm.material.AbstractStressLaw):  # a stress of 3 MPa s against the rate, beside a stiffness
             stiffness: jax.Array = jm.parameter()  # [Pa]
-            before: jax.Array = jm.internal(np.eye(3))
+            before: jax.Array = jm.component.internal(np.eye(3))
             needs_positive_volume = False
 
             def update(self, F, old, dt):

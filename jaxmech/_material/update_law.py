@@ -23,7 +23,7 @@ class AbstractUpdateLaw(AbstractMaterial):
         class Softening(jm.material.AbstractUpdateLaw):  # half as stiff once it has stored more than `limit`
             stiffness: jax.Array = jm.parameter()  # [Pa]
             limit: jax.Array = jm.parameter()  # [J/m^3]
-            torn: jax.Array = jm.internal()
+            torn: jax.Array = jm.component.internal()
             needs_positive_volume = False
 
             def update(self, F, old, dt):

@@ -284,7 +284,7 @@ def inertial_force(system: System, state: State) -> Fields:
         body = jm.mass.RigidMass(("frame", [0]), 1.0, np.diag([1.0, 2.0, 3.0]))
         disc = jm.System({"frame": jm.Rigid3()}, masses={"body": body})
         spin = jnp.array([[0.0, 0.0, 0.0, 1.0, 1.0, 0.0]])  # [rad/s]
-        f = jm.inertial_force(disc, jm.State(arm_state.position, {"frame": spin}, jnp.zeros(())))
+        f = jm.mass.inertial_force(disc, jm.State(arm_state.position, {"frame": spin}, jnp.zeros(())))
         assert jnp.allclose(f["frame"][0, 3:], jnp.array([0.0, 0.0, -1.0]))  # -w x I w [N m]
     """
     varying = varying_masses(system, state)

@@ -39,7 +39,7 @@ def accelerations(system: System, state: State, acceleration: Mapping[str, Array
     Example:
 
         spin = {"frame": jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])}  # [rad/s], which does not change
-        a = jm.accelerations(arm, jm.State(arm_state.position, spin, arm_state.time), {"frame": jnp.zeros((1, 6))})
+        a = jm.mapping.accelerations(arm, jm.State(arm_state.position, spin, arm_state.time), {"frame": jnp.zeros((1, 6))})
         assert jnp.allclose(a["tip"], jnp.array([[-4.0, 0.0, 0.0]]))  # w x (w x r)
     """
     x = kinematics(system, state.position)
@@ -94,8 +94,8 @@ def pull_back(system: System, state: State, forces: Mapping[str, Array]) -> Fiel
 def pull_back_rows(system: System, state: State, rows: Mapping[str, Triplets]) -> dict[str, Triplets]:
     """`H J`: rows that act on states of any kind, say the constraint Jacobians `dg/dp`, as rows on the main states.
 
-    `rows`: `{state: blocks (row, node of that state)}`. The result holds one entry for every main state that is reached,
-    repeats not summed. Raises `ValueError` for unknown states.
+    `rows`: `{state: Triplets}`, blocks `(b, r, d)` of pairs (row, node of that state). The result holds the same of every
+    main state that is reached, repeats not summed. Raises `ValueError` for unknown states.
     Rows have the unit of `g` per unit of the state, [m/m, m/rad] say of a distance.
     Source: Goldstein, Poole, Safko, *Classical Mechanics*, 3rd ed., 2002, ISBN 978-0-201-65702-9, section 1.4.
 

@@ -41,7 +41,7 @@ class State(eqx.Module):
 
         moving = jm.State({"cube": mesh.points}, {"cube": jnp.ones((8, 3))}, jnp.asarray(0.5))
         assert moving.position["cube"].shape == (8, 3) and float(moving.time) == 0.5
-        assert jm.inertial_force(system, moving)["cube"].shape == (8, 3)
+        assert jm.mass.inertial_force(system, moving)["cube"].shape == (8, 3)
     """
 
     position: dict[str, Array]

@@ -6,6 +6,9 @@ from typing import Any
 
 _PACKAGE = __name__.split(".")[0]
 _MOVED = {
+    "component": """
+        AbstractDof each_element internal nodal_parameter time_step
+    """,
     "constraint": """
         AbstractProjectiveConstraint Fixed FixedComponents FixedLine FixedPlane PrescribedMotion
     """,
@@ -14,16 +17,18 @@ _MOVED = {
         HexahedronFEM PenaltyPlane Pressure QuadFEM Springs TetrahedronFEM Traction TriangleFEM VelocityDamping
     """,
     "integrator": """
-        AbstractIntegrator Trajectory
+        AbstractIntegrator Trajectory load_checkpoint save_checkpoint
     """,
     "mapping": """
         AbstractMapping AreaMapping ArticulatedMapping BarycentricMapping BeamMapping CenterOfMassMapping
         DeformableOnRigidFrameMapping DistanceFromTargetMapping DistanceMapping DistanceToPlaneMapping FunctionMapping
         IdentityMapping LineSetSkinningMapping RigidMapping SkinningMapping SquareMapping SquaredDistanceMapping
-        SubsetMapping SumMapping TubularMapping VolumeMapping geometric_product jacobian pull_back pull_back_rows
+        SubsetMapping SumMapping TubularMapping VolumeMapping accelerations geometric_product jacobian pull_back
+        pull_back_rows velocities
     """,
     "mass": """
-        AbstractMass ConsistentMass DiagonalMass PlanarRigidMass RigidMass UniformMass
+        AbstractMass ConsistentMass DiagonalMass PlanarRigidMass RigidMass UniformMass inertial_force kinetic_energy
+        momentum
     """,
     "material": """
         AbstractMaterial Corotational LinearElastic MooneyRivlin NeoHookean Ogden StVenantKirchhoff StableNeoHookean

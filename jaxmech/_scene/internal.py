@@ -39,7 +39,7 @@ def internal(initial: Any = None, **kwargs: Any) -> Any:
 
         class Slider(jm.force.AbstractEnergyForceField):  # a spring of 10 N/m behind a slider that gives way at 2 N
             on: tuple = jm.stencils()
-            slip: jax.Array = jm.internal()  # [m]
+            slip: jax.Array = jm.component.internal()  # [m]
 
             def element_energy(self, x):  # the work of a step: min over s of k/2 (x - s)^2 + 2 |s - slip|
                 pull = jnp.abs(10.0 * (x[0] - self.slip))
@@ -78,8 +78,8 @@ def time_step(**kwargs: Any) -> Any:
 
         class Creep(jm.force.AbstractEnergyForceField):  # a spring of 1 N/m in series with a dashpot of 1 N s/m
             on: tuple = jm.stencils()
-            flow: jax.Array = jm.internal()  # [m]
-            dt: jax.Array = jm.time_step()
+            flow: jax.Array = jm.component.internal()  # [m]
+            dt: jax.Array = jm.component.time_step()
 
             def element_energy(self, x):
                 return 0.5 * (x[0] - self.flow) ** 2 / (1.0 + self.dt)

@@ -83,7 +83,7 @@ def nodal_parameter(*, ndim: int = 0, stencil: int = 0, **kwargs: Any) -> Any:
 
         class Spring(jm.force.AbstractEnergyForceField):
             on: tuple = jm.stencils()
-            rest: jax.Array = jm.nodal_parameter(ndim=1)  # [m], of every node of the state
+            rest: jax.Array = jm.component.nodal_parameter(ndim=1)  # [m], of every node of the state
 
             def element_energy(self, x):  # (k, c), as `self.rest` is
                 return 0.5 * jnp.sum((x - self.rest) ** 2)
@@ -116,7 +116,7 @@ def each_element(**kwargs: Any) -> Any:
 
         class Pull(jm.force.AbstractEnergyForceField):
             on: tuple = jm.stencils()
-            table: tuple = jm.each_element(default=())
+            table: tuple = jm.component.each_element(default=())
 
             def element_energy(self, x):
                 return -self.table[0] @ x

@@ -67,10 +67,11 @@ def buckling(
     order, that of mappings included, and the stiffness of loads that follow. It does not depend on how large the reference
     load is. True where displacements before buckling are small; otherwise a first estimate, to repeat from a loaded state.
 
-    `linear_system`: made with `MatrixLinearSystem.build`; built here if none is given (not under `jit`). Differentiable by
-    everything that `scene` depends on. Raises `ValueError` and `TypeError` for wrong arguments, `FailedComputation` (under
-    `jit`, JAX's run-time error) with the reason (`unstable_state`, `too_few_modes` where the load does not take
-    stiffness away, and those of `modes` and `static_solve`) unless `throw=False`, which leaves it in `info.result`.
+    `linear_system`: made with `MatrixLinearSystem.build`; built here if none is given (not under `jit`). Factors
+    `(count,)`, shapes `(count, n, d)` of every state. Differentiable by everything that `scene` depends on. Raises
+    `ValueError` and `TypeError` for wrong arguments, `FailedComputation` (under `jit`, JAX's run-time error) with the
+    reason (`unstable_state`, `too_few_modes` where the load does not take stiffness away, and those of `modes` and
+    `static_solve`) unless `throw=False`, which leaves it in `info.result`.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2014, section 6.8.2.
     Load factors are pure numbers [-], multiples of the load.
 

@@ -45,7 +45,7 @@ class AbstractEquilibrium(eqx.Module):
                 return jm.State(state.position, u, state.time)
 
             def residual(self, u):
-                return {s: -a for s, a in jm.momentum(self.system, self.state(u)).items()}
+                return {s: -a for s, a in jm.mass.momentum(self.system, self.state(u)).items()}
 
         R = AtRest(system, linear_system).residual({"cube": jnp.tile(jnp.array([2.0, 0.0, 0.0]), (8, 1))})
         assert jnp.allclose(R["cube"].sum(0), jnp.array([-2000.0, 0.0, 0.0]))  # a tonne at 2 m/s

@@ -51,7 +51,7 @@ def solve_equilibrium(
 
             def residual(self, u):
                 f = jm.total_force(self.system, arm_state)["frame"]
-                return {"frame": 0.1 * f - jm.momentum(self.system, self.state(u))["frame"]}
+                return {"frame": 0.1 * f - jm.mass.momentum(self.system, self.state(u))["frame"]}
 
         fall = Fall(arm, jm.MatrixLinearSystem.build(arm, arm_state))
         v, info = jm.solver.solve_equilibrium(fall, arm_state.velocity)

@@ -144,7 +144,7 @@ def free_tetrahedron():
 
 
 def total_energy(system, state):
-    return jm.energy(system, state) + jm.kinetic_energy(system, state)
+    return jm.energy(system, state) + jm.mass.kinetic_energy(system, state)
 
 
 def test_implicit_euler_dissipates_and_keeps_momentum(free_tetrahedron):

@@ -26,7 +26,7 @@ def body():
         world = rotate(rest.position["body"][0, 3:], spin)
         start = eqx.tree_at(lambda s: s.velocity["body"], rest, jnp.array([[0.1, -0.2, 0.3, 0, 0, 0]]).at[0, 3:].set(world))
         states = jm.simulate(system, start, integrator, dt, 400).state
-        momenta = jax.vmap(lambda s: jm.momentum(system, s)["body"][0])(states)
+        momenta = jax.vmap(lambda s: jm.mass.momentum(system, s)["body"][0])(states)
         turned = jax.vmap(lambda x, v: rotate(quaternion_conjugate(x[0, 3:]), v[0, 3:]))
         return momenta, turned(states.position["body"], states.velocity["body"])
 

@@ -68,7 +68,7 @@ def energies(system: System, state: State) -> Energies:
     Example:
 
         found = jm.integrator.energies(system, state)
-        assert jnp.allclose(found.total, jm.energy(system, state) + jm.kinetic_energy(system, state))
+        assert jnp.allclose(found.total, jm.energy(system, state) + jm.mass.kinetic_energy(system, state))
     """
     light = weightless(system)
     potential = {name: energy(with_only(light, forces=[name]), state) for name in system.forces}

@@ -43,7 +43,7 @@ class EnergyMomentum(AbstractImplicitScheme):
     Example:
 
         run = jm.simulate(system, state, jm.integrator.EnergyMomentum(linear_system, newton=True), dt=0.01, steps=4)
-        levels = [jm.energy(system, s) + jm.kinetic_energy(system, s) for s in (state, run.last)]
+        levels = [jm.energy(system, s) + jm.mass.kinetic_energy(system, s) for s in (state, run.last)]
         assert jnp.allclose(levels[1], levels[0], rtol=1e-6)  # [J]
     """
 

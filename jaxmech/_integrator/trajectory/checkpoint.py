@@ -21,12 +21,13 @@ VERSION = "checkpoint 1"
 class Checkpoint(NamedTuple):
     """What `load_checkpoint` gives: a scene, its state, the carry of its integrator, and what else was saved.
 
-    A tuple of these four. Positions [m], velocities [m/s], the time [s] in the state. Raises nothing itself.
+    A tuple of these four, each of the shapes that it was saved with. Positions [m], velocities [m/s], the time [s] in
+    the state. Raises nothing itself.
 
     Example:
 
-        jm.save_checkpoint("run.npz", system, state)
-        saved = jm.load_checkpoint("run.npz", system, state)
+        jm.integrator.save_checkpoint("run.npz", system, state)
+        saved = jm.integrator.load_checkpoint("run.npz", system, state)
         assert isinstance(saved, jm.integrator.Checkpoint) and saved.carry is None
     """
 
@@ -50,8 +51,8 @@ def save_checkpoint(
 
         integrator = jm.ImplicitEuler(linear_system)
         carry = integrator.init(system, state)
-        jm.save_checkpoint("run.npz", system, state, carry, extra={"step": jnp.array(0)})
-        _, again, _, extra = jm.load_checkpoint("run.npz", system, state, carry, extra={"step": jnp.array(0)})
+        jm.integrator.save_checkpoint("run.npz", system, state, carry, extra={"step": jnp.array(0)})
+        _, again, _, extra = jm.integrator.load_checkpoint("run.npz", system, state, carry, extra={"step": jnp.array(0)})
         assert jnp.array_equal(again.position["cube"], state.position["cube"]) and int(extra["step"]) == 0
     """
     check_path("save_checkpoint", path)
@@ -73,8 +74,8 @@ def load_checkpoint(
     Example:
 
         heavy = jm.System(oscillator.dofs, forces=oscillator.forces, masses={"mass": jm.mass.UniformMass(("p", [0]), 3.0)})
-        jm.save_checkpoint("heavy.npz", heavy, oscillator_state)
-        again = jm.load_checkpoint("heavy.npz", oscillator, oscillator_state).system
+        jm.integrator.save_checkpoint("heavy.npz", heavy, oscillator_state)
+        again = jm.integrator.load_checkpoint("heavy.npz", oscillator, oscillator_state).system
         assert float(again.masses["mass"].mass) == 3.0  # [kg]
     """
     check_path("load_checkpoint", path)
