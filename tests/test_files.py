@@ -1,11 +1,13 @@
 """Files: what is damaged is refused with its path, and what is interrupted leaves the old file as it was."""
 
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from jaxmech._runtime.atomic_files import replacing
 
 MESH = jm.mesh.box_mesh(cells=(2, 1, 1), size=(1.0, 1.0, 1.0))
 FORMATS = [".vtk", ".vtu", ".msh", ".xdmf", ".mesh", ".inp", ".obj", ".off"]
-SURFACES = {".obj", ".off", ".ply"}  # of triangles
+SURFACES = {".obj", ".off", ".ply", ".stl"}  # of triangles
 
 
 def written(folder: Path, suffix: str) -> Path:
@@ -84,6 +86,33 @@ def test_a_mesh_cut_short_anywhere_ends(suffix, tmp_path):
             refused += 1
             assert str(path) in str(error)
     assert refused > 9 and jm.mesh.read_mesh(whole).cells.size > 0
+
+
+@pytest.mark.parametrize("suffix", [".vtk", ".vtu", ".msh", ".mesh", ".off", ".ply", ".stl", ".xml", ".su2", ".bdf"])
+def test_a_mesh_is_read_whole_or_not_at_all(suffix, tmp_path):
+    """Cut at any byte, with a count one larger or far too large: never fewer cells, other ones, or numbers that nobody wrote."""
+    path = written(tmp_path, suffix)
+    data, whole = path.read_bytes(), jm.mesh.read_mesh(path)
+    changed = [data[:cut] for cut in np.linspace(1, len(data) - 1, 40).astype(int)]
+    numbers = list(re.finditer(rb"(?<![\w.-])\d+(?![\w.])", data))
+    for found in numbers[:: max(1, len(numbers) // 30)]:
+        for number in (b"4000000", b"%d" % (int(found[0]) + 1)):
+            changed.append(data[: found.start()] + number + data[found.end() :])
+    kept = 0
+    tracemalloc.start()
+    for content in changed:
+        path.write_bytes(content)
+        try:
+            mesh = jm.mesh.read_mesh(path)
+        except ValueError as error:
+            assert str(path) in str(error)
+        else:
+            kept += 1
+            assert mesh.points.shape == whole.points.shape and mesh.cells.shape == whole.cells.shape
+            assert np.isfinite(mesh.points).all()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert kept < len(changed) // 2 + 20 and peak < 5e8  # [bytes]; 4 million announced tetrahedra were 480 MB twice
 
 
 def test_a_damaged_pattern_is_refused_with_its_path(tmp_path, rng):

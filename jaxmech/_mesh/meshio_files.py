@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .announced import check_announced, check_ply
 from .ending_files import ending
 from .gmsh_files import is_first_gmsh, read_first_gmsh, with_some_cells_in_no_group
 
@@ -28,9 +29,12 @@ def content_of(owner: str, path: str | os.PathLike) -> tuple[np.ndarray, list[tu
         if is_first_gmsh(path):
             content = read_first_gmsh(path)
         else:
+            check_announced(path)
             with ending(meshio._files, meshio.tetgen._tetgen), with_some_cells_in_no_group(), np.errstate(over="ignore"):
                 content = meshio.read(path)
         blocks = [(block.type, np.asarray(block.data)) for block in content.cells]
+        if os.fspath(path).lower().endswith(".ply"):
+            check_ply(path, len(content.points), blocks)
         # Binary VTK is big-endian, which JAX refuses.
         return content.points.astype(content.points.dtype.newbyteorder("=")), blocks, content
 
