@@ -58,10 +58,10 @@ def test_the_report_says_what_became_of_each_component(tmp_path):
 
 
 def test_what_is_refused_is_said_with_its_line(tmp_path):
-    text = PENDULUM.format(options="", solver="<FreeMotionAnimationLoop/>\n<SparseLDLSolver/>")
+    text = PENDULUM.format(options="", solver="<GravityWell/>\n<SparseLDLSolver/>")
     scene = jm.sofa.load(written(tmp_path, text))
     assert [row.line for row in scene.report.of("refused")] == [3]
-    with pytest.raises(jm.sofa.SceneError, match="FreeMotionAnimationLoop") as caught:
+    with pytest.raises(jm.sofa.SceneError, match="GravityWell") as caught:
         _ = scene.system
     assert caught.value.line == 3
 

@@ -8,7 +8,6 @@ from .._constraint.fixed_line import FixedLine
 from .._constraint.fixed_plane import FixedPlane
 from .._forcefield.constant_force import ConstantForce
 from .._forcefield.constant_torque import ConstantTorque
-from .._forcefield.penalty_plane import PenaltyPlane
 from .._forcefield.pressure import Pressure
 from .._forcefield.traction import Traction
 from .._forcefield.velocity_damping import VelocityDamping
@@ -109,24 +108,6 @@ def surface_pressure(build: PartBuilder, part: Component) -> str:
     return "its leaf is minus the pressure"
 
 
-def plane(build: PartBuilder, part: Component) -> str:
-    """PlaneForceField: a penalty on one side of a plane."""
-    state, name = build.state_of(part), named(part.object)
-    width = build.dofs[state].coord_size
-    normal = part.reals("normal", None, count=width)
-    if normal is None or not np.any(normal):
-        raise part.error("has no normal")
-    distance, stiffness, damping = part.real("d", 0.0), part.real("stiffness", 500.0), part.real("damping", 5.0)
-    part.neutral(maxForce=0.0, bilateral=False, localRange="-1 -1", rayleighStiffness=0.0)
-    part.ignored("planeColor")
-    normal = normal / np.linalg.norm(normal)
-    nodes = np.arange(len(build.position[state]))
-    build.forces[name] = PenaltyPlane((state, nodes), normal * distance, normal, stiffness, damping or None)
-    build.parameter(part, "stiffness", "forces", "stiffness")
-    build.implicit_damping |= bool(damping)
-    return ""
-
-
 def velocity_damping(build: PartBuilder, part: Component) -> str:
     """UniformVelocityDampingForceField: `f = -c v`; in the matrix if `implicit`."""
     state, name = build.state_of(part), named(part.object)
@@ -135,6 +116,7 @@ def velocity_damping(build: PartBuilder, part: Component) -> str:
     build.forces[name] = VelocityDamping((state, np.arange(len(build.position[state]))), factor)
     build.parameter(part, "dampingCoefficient", "forces", "coefficient")
     build.implicit_damping |= implicit
+    build.explicit_damping |= not implicit
     return ""
 
 
@@ -207,7 +189,6 @@ LOADS = {
     "TrianglePressureForceField": triangle_pressure,
     "QuadPressureForceField": quad_pressure,
     "SurfacePressureForceField": surface_pressure,
-    "PlaneForceField": plane,
     "UniformVelocityDampingForceField": velocity_damping,
 }
 CONSTRAINTS = {

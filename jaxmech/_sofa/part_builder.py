@@ -53,7 +53,8 @@ class PartBuilder:
         self.constraints: dict[str, Any] = {}
         self.rayleigh: dict[str, float] = {}
         self.parameters: dict[tuple[str, str], Leaf] = {}
-        self.implicit_damping = False
+        self.implicit_damping = False  # of a force field, in the matrix of SOFA's steps
+        self.explicit_damping = False  # not in it
         self.cut: set[str] = set()  # force fields whose cells are no cells of their topology
 
     def parameter(self, part: Component, data: str, group: str, field: str = "") -> None:

@@ -16,7 +16,14 @@ from .read.component import Component
 from .read.graph import SceneObject
 from .report import Report
 
-_DIRECT = ("SparseLDLSolver", "EigenSimplicialLDLT", "EigenSimplicialLLT", "EigenSparseLU", "CholeskySolver")
+_DIRECT = (
+    "AsyncSparseLDLSolver",
+    "SparseLDLSolver",
+    "EigenSimplicialLDLT",
+    "EigenSimplicialLLT",
+    "EigenSparseLU",
+    "CholeskySolver",
+)
 PRECONDITIONERS = ("JacobiPreconditioner", "BlockJacobiPreconditioner", "SSORPreconditioner")
 PRECONDITIONERS += ("WarpPreconditioner", "PrecomputedWarpPreconditioner")
 _NIL = "nil: SOFA never assembles the matrix of the solver that it links to, and nothing moves (exact: it does)"

@@ -178,10 +178,13 @@ SCHEMES = {
     "EulerImplicit": euler_implicit,
     "EulerExplicitSolver": euler_explicit,
     "EulerSolver": euler_explicit,
+    "EulerImplicitIntegrationScheme": euler_implicit,
+    "EulerExplicitIntegrationScheme": euler_explicit,
     "RungeKutta4Solver": runge_kutta_4,
     "RungeKutta2Solver": runge_kutta_2,
     "CentralDifferenceSolver": central_difference,
     **ITERATED,
 }
 EXPLICIT = ("EulerExplicitSolver", "EulerSolver", "RungeKutta4Solver", "RungeKutta2Solver", "CentralDifferenceSolver")
+EXPLICIT += ("EulerExplicitIntegrationScheme",)
 OTHER_SCHEMES = ("DampVelocitySolver",)

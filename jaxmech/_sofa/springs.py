@@ -1,5 +1,6 @@
 """Springs between nodes, of meshes, to the rest shape, and against bending."""
 
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from .._forcefield.anchored_frames import AnchoredFrames
 from .._forcefield.anchored_springs import AnchoredSprings
 from .._forcefield.springs import Springs
+from .grid_springs import grid_springs
 from .numerics.frozen_anchors import FrozenAnchoredFrames
 from .numerics.spring_laws import FastBendingSprings, LinearisedSprings
 from .part_builder import PartBuilder, named
@@ -17,10 +19,15 @@ from .read.graph import SceneNode, SceneObject
 from .read.links import STATES, of_kind_upward
 
 
-def _springs(build: PartBuilder, part: Component, ends: Any, k: Any, c: Any, length: Any) -> str:
+def _springs(build: PartBuilder, part: Component, ends: Any, k: Any, c: Any, length: Any, *, pulls: Any = False) -> str:
+    """`pulls`: which springs resist extension alone."""
     name = named(part.object)
     damped = bool(np.any(np.asarray(c) != 0))
     build.parameter(part, "stiffness", "forces", "stiffness")
+    build.explicit_damping |= damped
+    if np.any(pulls):
+        build.forces[name] = LinearisedSprings(ends, k, c, length, pulls=np.asarray(pulls, float), frozen=build.sofa)
+        return "those of elongationOnly pull, and do not push"
     if build.sofa:
         build.forces[name] = LinearisedSprings(ends, k, c, length)
         return "their damping is in no matrix, as in SOFA" if damped else ""
@@ -33,7 +40,8 @@ def springs(build: PartBuilder, part: Component) -> str:
     first, second = (_end(build, part, name) for name in ("object1", "object2"))
     text = part.object.data.get("spring", "").replace("[", " ").replace("]", " ")
     rows = part.reals("spring", None, width=5) if not text else values.reals(part.object, "spring", text, 5)
-    part.neutral(elongationOnly=False, enabled=True, isCompliance=False, rayleighStiffness=0.0)
+    pulls = _flags(part, "elongationOnly")
+    part.neutral(enabled=True, isCompliance=False, rayleighStiffness=0.0)
     part.ignored("spring", "fileName")
     if rows is None or not len(rows):
         one, other = (part.wholes(names) for names in (("springsIndices1", "indices1"), ("springsIndices2", "indices2")))
@@ -54,7 +62,16 @@ def springs(build: PartBuilder, part: Component) -> str:
     for state, nodes in ((first, pairs[:, 0]), (second, pairs[:, 1])):
         _check_nodes(build, part, state, nodes)
     ends = ((first, pairs[:, 0]), (second, pairs[:, 1]))
-    return _springs(build, part, ends, rows[:, 2], rows[:, 3], rows[:, 4])
+    if len(pulls) not in (1, len(rows)):
+        raise part.error(f"elongationOnly has {len(pulls)} entries, expected 1 or {len(rows)}")
+    pulls = pulls if np.any(pulls) else False
+    return _springs(build, part, ends, rows[:, 2], rows[:, 3], rows[:, 4], pulls=np.broadcast_to(pulls, len(rows)))
+
+
+def _flags(part: Component, name: str) -> np.ndarray:
+    """Yes or no, for all or for each."""
+    words = part.text(name, "0").replace(",", " ").split()
+    return np.array([values.flag(part.object, name, word) for word in words or ["0"]])
 
 
 def _end(build: PartBuilder, part: Component, name: str) -> str:
@@ -79,12 +96,13 @@ def mesh_springs(build: PartBuilder, part: Component) -> str:
     """MeshSpringForceField: between the nodes of lines, along the edges of cells, between all nodes of a cube."""
     state = build.state_of(part)
     mesh = build.topology_of(part, state)
-    part.neutral(noCompression=False, rayleighStiffness=0.0)
+    pulls = part.flag("noCompression", False)
+    part.neutral(rayleighStiffness=0.0, localRange="-1 -1")
     both, drag = part.real("stiffness", 0.0), part.real("damping", 0.0)
     names = {"edges": "lines", "triangles": "triangles", "quads": "quads", "tetrahedra": "tetrahedra", "hexahedra": "cubes"}
     found: dict[tuple[int, int], tuple[float, float]] = {}
     for cells, name in names.items():
-        k, c = part.real(f"{name}Stiffness", both), part.real(f"{name}Damping", drag)
+        k, c = part.real(_also(f"{name}Stiffness"), both), part.real(_also(f"{name}Damping"), drag)
         array = getattr(mesh, cells)
         if cells == "edges" and not len(array) and f"{name}Stiffness" in part.object.data:
             array = mesh.all_edges()
@@ -99,12 +117,19 @@ def mesh_springs(build: PartBuilder, part: Component) -> str:
     rest = build.rest[state]
     length = np.linalg.norm(rest[pairs[:, 1]] - rest[pairs[:, 0]], axis=1)
     k, c = (float(a[0]) if len(set(a.tolist())) == 1 else a for a in numbers.T)
-    ends = ((state, pairs[:, 0]), (state, pairs[:, 1]))
-    build.forces[named(part.object)] = LinearisedSprings(ends, k, c, length, per_length=True, frozen=build.sofa)
+    build.explicit_damping |= bool(np.any(c))
+    ends, options = ((state, pairs[:, 0]), (state, pairs[:, 1])), {"pulls": 1.0} if pulls else {}
+    build.forces[named(part.object)] = LinearisedSprings(ends, k, c, length, per_length=True, frozen=build.sofa, **options)
     if isinstance(k, float):
-        given = next((n for n in ("stiffness", *(f"{n}Stiffness" for n in names.values())) if n in part.object.data), "")
+        known = ("stiffness", *(n for name in names.values() for n in _also(f"{name}Stiffness")))
+        given = next((n for n in known if n in part.object.data), "")
         build.parameter(part, given, "forces", "stiffness")
     return "a spring's stiffness is this by its length" + ("; damping is in no matrix" if build.sofa and np.any(c) else "")
+
+
+def _also(name: str) -> tuple[str, ...]:
+    """The names of a number, of tetrahedra an older one too."""
+    return (name, name.replace("tetrahedra", "tetras")) if name.startswith("tetrahedra") else (name,)
 
 
 def rest_shape_springs(build: PartBuilder, part: Component) -> str:
@@ -193,4 +218,6 @@ SPRINGS = {
     "RestShapeSpringsForceField": rest_shape_springs,
     "FastTriangularBendingSprings": bending_springs,
     "TriangularBendingSprings": bending_pairs,
+    "TriangleBendingSprings": partial(bending_pairs, usual=(100.0, 5.0)),
+    "RegularGridSpringForceField": grid_springs,
 }

@@ -12,6 +12,7 @@ from .._integrator.base import AbstractIntegrator
 from .._mass.uniform import UniformMass
 from .._model.system import State, System
 from .elements import ELEMENTS
+from .fields import FIELDS
 from .hyperelastic import HYPERELASTIC
 from .loads import CONSTRAINTS, LOADS
 from .mappings import MAPPINGS, mapping
@@ -28,9 +29,9 @@ from .read.scene_error import SceneError
 from .report import Report
 from .schemes import EXPLICIT, OTHER_SCHEMES, SCHEMES, SOLVERS, SYSTEMS, linear_solver
 from .springs import SPRINGS
-from .still_kinds import DRAWN_BEGINNINGS, DRAWN_ENDS, NO_MECHANICS, PIPELINE, collides
+from .still_kinds import CONSTRAINT_LOOP, DRAWN_BEGINNINGS, DRAWN_ENDS, NO_MECHANICS, PIPELINE, collides, constrains
 
-_FORCES = ELEMENTS | HYPERELASTIC | SPRINGS | LOADS
+_FORCES = ELEMENTS | HYPERELASTIC | SPRINGS | LOADS | FIELDS
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
 _DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, "NodalMassDensity")
@@ -178,6 +179,8 @@ def _scheme(build: PartBuilder, ode: SceneObject, report: Report, seen: set[Scen
 
 
 def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray, dt: float, report: Report) -> Part:
+    if build.sofa and build.implicit_damping and build.explicit_damping:
+        raise ode.error("damping that is in the matrix, beside one that is not, is not translated (solver='exact' is)")
     children = {m.child for m in build.mappings.values()}
     main = [s for s in build.dofs if s not in children]
     if not main:
@@ -259,6 +262,8 @@ def _apart(object: SceneObject, data: SceneData, report: Report, any_scheme: boo
         report.add(object, "ignored", "moves nothing")
     elif kind in PIPELINE and not collides(object):
         report.add(object, "ignored", "nothing of the scene collides")
+    elif kind in CONSTRAINT_LOOP and not constrains(object, _TRANSLATED):
+        report.add(object, "ignored", "there is no constraint with multipliers: the motion is the free one")
     elif kind.endswith("CollisionModel") and not collides(object):
         report.add(object, "ignored", "there is no collision pipeline")
     elif kind in MAPPINGS and _is_drawn(data, object):

@@ -21,8 +21,9 @@ class LinearisedSprings(AbstractForceField):
 
     SOFA's SpringForceField: the rate of the direction is in the stiffness, that of the damping is not. `stiffness` [N/m],
     `damping` [N s/m], `rest_length` [m], one or one per spring; nothing below 1e-9 m. `per_length`: both are those of a
-    spring of unit length, `ks = stiffness / rest_length` [N]: SOFA's MeshSpringForceField. `frozen=False`: the stiffness
-    and the damping are the derivatives of the force.
+    spring of unit length, `ks = stiffness / rest_length` [N]: SOFA's MeshSpringForceField. `pulls`: 1 for springs
+    that do nothing while they are shorter than at rest. `frozen=False`: the stiffness and the damping are the derivatives of
+    the force.
     Source: D. Baraff and A. Witkin, "Large steps in cloth simulation", SIGGRAPH 1998, doi:10.1145/280814.280821.
     """
 
@@ -30,6 +31,7 @@ class LinearisedSprings(AbstractForceField):
     stiffness: Parameter = parameter()
     damping: Parameter = parameter()
     rest_length: Parameter = parameter()
+    pulls: Parameter = parameter(default=0.0)
     per_length: bool = eqx.field(static=True, default=False)
     frozen: bool = eqx.field(static=True, default=True)
 
@@ -47,7 +49,7 @@ class LinearisedSprings(AbstractForceField):
     def _pull(self, x: Arrays, v: Arrays) -> tuple[Array, Array, Array, Array]:
         d = x[1] - x[0]
         length = safe_length(d)
-        there = length > _SHORTEST
+        there = (length > _SHORTEST) & ((self.pulls == 0) | (length > self.rest_length))
         length = jnp.where(there, length, 1.0)
         u = d / length
         k, c = self._rates()
