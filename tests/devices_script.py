@@ -6,10 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from divided_scene import SMALL, beam
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmech as jm
-from jaxmech._codegen import dispatch
 from jaxmech._llvm import ffi
 from jaxmech._sparse import spmv as block_product
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
@@ -18,20 +18,6 @@ jax.config.update("jax_enable_x64", True)
 EXACT = 1e-12  # sums over devices are taken in another order
 DEVICES = jax.make_mesh((4,), ("parts",), axis_types=(AxisType.Auto,))
 SPLIT, WHOLE = NamedSharding(DEVICES, PartitionSpec("parts")), NamedSharding(DEVICES, PartitionSpec())
-
-
-def beam(cells=(8, 3, 2)):
-    """288 tetrahedra clamped at one side, each with its own modulus; how many they are."""
-    mesh = jm.mesh.box_mesh(cells=cells, size=(2.0, 1.0, 1.0))
-    young = jnp.linspace(900.0, 1100.0, mesh.cells.shape[0])
-    system = jm.System(
-        {"beam": jm.Vec3()},
-        forces={"elastic": jm.force.TetrahedronFEM.from_mesh("beam", mesh, jm.material.StVenantKirchhoff(young, 0.3))},
-        masses={"mass": jm.mass.UniformMass(("beam", np.arange(len(mesh.points))), 0.01)},
-        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
-        gravity=(0.0, 0.0, -10.0),
-    )
-    return system, system.at_rest({"beam": mesh.points}), mesh.cells.shape[0]
 
 
 def step(system, state, linear_system):
@@ -159,12 +145,6 @@ def products_by_share():
             assert collectives(text) == {"all-gather"} and ("jaxmech_" in text) == has_kernels
             assert np.allclose(found, expected, rtol=0, atol=EXACT), (rows, has_kernels)
     ffi.is_available = is_available
-
-
-SMALL = {
-    dispatch: {"_FEWEST": 1, "_FEW": 1, "_DIVIDED": 1, "_CHUNK": 30},
-    block_product: {"_DIVIDED": 1},
-}
 
 
 if __name__ == "__main__":

@@ -69,8 +69,8 @@ HANDED_OUT = {
     *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "StepInfo", "Trajectory"),
 }
 # A state is data: what is in it is looked at where it is used (`test_a_state_is_refused_leaf_by_leaf`). The functions that
-# declare fields take what `equinox.field` takes.
-ELSEWHERE = {"State", "each_element", "internal", "nodal_parameter", "parameter", "stencils", "time_step"}
+# declare fields take what `equinox.field` takes. What starts processes is asked in a file of its own (`test_processes`).
+ELSEWHERE = {"State", "each_element", "internal", "nodal_parameter", "parameter", "stencils", "time_step", "join_processes"}
 
 
 def public():

@@ -12,6 +12,7 @@ from jax.sharding import AxisType, PartitionSpec
 from .argument_checks import check_counts
 from .array_types import Array
 from .precision import compiled
+from .processes import are_of_many_processes
 
 _AXIS = "members"  # of a mesh of devices that have nothing to tell each other
 
@@ -70,7 +71,15 @@ def in_batches(
         split = PartitionSpec(_AXIS)
         whole = -(-count // len(devices)) * len(devices)
         padded = jax.tree.map(lambda a: _repeated(a, whole), arrays)
-        found = jax.shard_map(each, mesh=mesh, in_specs=split, out_specs=split, check_vma=False)(padded)
+        # What other processes have cannot be looked at here: there every device gets the results of all.
+        together = are_of_many_processes(devices)
+
+        def share(arrays: Any) -> Any:
+            ends = each(arrays)
+            return jax.tree.map(lambda a: jax.lax.all_gather(a, _AXIS, tiled=True), ends) if together else ends
+
+        out = PartitionSpec() if together else split
+        found = jax.shard_map(share, mesh=mesh, in_specs=split, out_specs=out, check_vma=False)(padded)
         return jax.tree.map(lambda a: a[:count], found)
 
     return compiled(run)
