@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 from scipy.integrate import solve_ivp
 from tolerances import CONVERGED, FINITE_DIFFERENCE, ITERATIVE, ROUND_OFF, TWO_MODES
 
@@ -327,9 +328,82 @@ def test_what_does_not_fit_is_refused():
     for words, build in cases:
         with pytest.raises(ValueError, match=words):
             build()
-    system = pendulum()
-    with pytest.raises(ValueError, match="buckling takes no constraints with multipliers yet"):
-        jm.buckling(lambda mu: system, system.at_rest(inclined(0.1)), count=1)
+
+
+def links(count, stiffness, tilt=0.0):
+    """A straight chain of rigid links on a bed of springs, pushed along; `tilt` turns the first one out of line."""
+    x = np.stack([0.7 * np.arange(count + 1), np.zeros(count + 1)], -1)
+    x[1:] += 0.7 * np.array([np.cos(tilt) - 1.0, np.sin(tilt)])
+    rods = jm.constraint.Distance((("p", range(count)), ("p", range(1, count + 1))), ("t", range(count)), 0.7)
+    inner = range(1, count)
+    held = {
+        "links": rods,
+        "pin": jm.constraint.Fixed(("p", [0])),
+        "rail": jm.constraint.FixedComponents(("p", [count]), (False, True)),
+    }
+
+    def scene(mu):
+        push = jm.force.ConstantForce(("p", [count]), jnp.stack([-mu, jnp.zeros_like(mu)]))
+        bed = jm.force.AnchoredSprings(("p", inner), stiffness, x[1:count])
+        return jm.System({"p": jm.Vec2(), "t": jm.Vec1()}, forces={"bed": bed, "push": push}, constraints=held)
+
+    return scene, scene(jnp.zeros(())).at_rest({"p": x, "t": np.zeros((count, 1))})
+
+
+@pytest.mark.parametrize("count", [5, 90])
+def test_a_chain_of_rigid_links_buckles_as_its_angles_do(count):
+    """`k L = P (2 - 2 cos(j pi / n))`, the shortest wave first; by LAPACK, and by Lanczos and a count."""
+    found = jm.buckling(*links(count, 50.0), count=3)
+    waves = np.pi * np.arange(count - 1, count - 4, -1) / count
+    np.testing.assert_allclose(found.factors, 50.0 * 0.7 / (2 - 2 * np.cos(waves)), rtol=1e-10)
+    tops = np.asarray(found.shapes["p"])[:, :, 1]
+    expected = np.sin(np.outer(waves, np.arange(count + 1)))
+    cosine = np.sum(tops * expected, axis=1) / np.linalg.norm(tops, axis=1) / np.linalg.norm(expected, axis=1)
+    np.testing.assert_allclose(np.abs(cosine), 1.0, rtol=1e-9)
+    if count == 5:
+        rate = jax.grad(lambda k: jm.buckling(*links(count, k)).factors[0])(50.0)
+        np.testing.assert_allclose(rate, found.factors[0] / 50.0, rtol=1e-10)
+
+
+def test_buckling_knows_how_the_load_turns_the_equations():
+    """Of a chain that is out of line the load turns the rods at once: the pencil is that of differences along the path."""
+    scene, rest = links(4, 50.0, 0.3)
+    start = jm.static_solve(scene(jnp.zeros(())), rest).state
+    linear_system = jm.MatrixLinearSystem.build(scene(jnp.zeros(())), start, jm.Terms(mass=False, damping=False))
+    h = 1e-4 * 9.0
+
+    def tangent(mu):
+        state = jm.static_solve(scene(jnp.asarray(mu)), start, linear_system).state
+        K = linear_system.assemble(scene(jnp.asarray(mu)), state, jm.Factors(mass=0.0, damping=0.0, stiffness=1.0))
+        return np.asarray(K.to_dense())
+
+    minus, K, plus = tangent(-h), tangent(0.0), tangent(h)
+    rate = (plus - minus) / (2 * h)
+    turned = np.abs(rate[10:, :10]).max()  # 10 displacements before 4 multipliers
+    assert turned > 1e-4
+    mu = scipy.linalg.eigvals(K, -rate)
+    mu = np.sort(mu[np.isfinite(mu) & (np.abs(mu.imag) < 1e-6 * np.abs(mu)) & (mu.real > 0)].real)
+    found = jm.buckling(scene, start, linear_system).factors
+    np.testing.assert_allclose(found[0], mu[0], rtol=FINITE_DIFFERENCE)
+    rate[10:], rate[:, 10:] = 0.0, 0.0  # without the turn it is another number
+    other = scipy.linalg.eigvals(K, -rate)
+    other = np.min(other[np.isfinite(other) & (np.abs(other.imag) < 1e-6 * np.abs(other)) & (other.real > 0)].real)
+    assert abs(other / mu[0] - 1.0) > 1e-2
+
+
+@pytest.mark.slow
+def test_a_glued_column_buckles_as_the_whole_one():
+    """By `Attachment`, under its end load."""
+    factors = []
+    for glued in (False, True):
+        system, rest, _ = beam(glued)
+
+        def scene(mu, system=system):
+            along = jnp.stack([-mu, jnp.zeros_like(mu), jnp.zeros_like(mu)])
+            return eqx.tree_at(lambda s: s.forces["load"].force, system, along)
+
+        factors.append(jm.buckling(scene, rest, count=2).factors)
+    np.testing.assert_allclose(factors[1], factors[0], rtol=GLUED)
 
 
 @pytest.mark.slow

@@ -326,7 +326,7 @@ def test_the_elastica_under_a_load_across_and_along():
 
 
 def test_what_has_no_path_is_refused():
-    """A law with a memory, and a constraint with multipliers, by name."""
+    """A law with a memory; and of a constraint with multipliers, methods that go downhill."""
     metal = jm.material.J2Plasticity(1e6, 0.3, yield_stress=1e3)
     mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
     cube = jm.System({"cube": jm.Vec3()}, forces={"metal": jm.force.TetrahedronFEM.from_mesh("cube", mesh, metal)})
@@ -335,7 +335,79 @@ def test_what_has_no_path_is_refused():
     rod = jm.constraint.Distance((("p", [0]), ("p", [1])), ("tension", [0]), 1.0)
     pair = jm.System({"p": jm.Vec2(), "tension": jm.Vec1()}, constraints={"rod": rod})
     start = pair.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]], "tension": [[0.0]]})
-    with pytest.raises(ValueError, match="'rod'"):
-        jm.follow_path(lambda mu: pair, start)
     with pytest.raises(ValueError, match="'rod'.*saddle"):
         jm.static_solve(pair, start, method="trust_region")
+
+
+class Across(jm.force.AbstractEnergyForceField):
+    """`E = k/2 (x - x0)^2`: a spring that stays level."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    stiffness: jax.Array = jm.parameter()  # [N/m]
+    level: jax.Array = jm.parameter()  # [m]
+
+    def element_energy(self, a):
+        return 0.5 * self.stiffness * (a[0] - self.level) ** 2
+
+
+ROD, SPRING = 2.2, 3e5
+
+
+def rod_on_a_rail(foot, load):
+    """A rigid rod, by a multiplier, from a foot on a spring along a rail to a guide, pushed down. `x^2 + y^2 = L^2`."""
+    push = jm.force.ConstantForce(("p", [1]), jnp.stack([jnp.zeros_like(load), -load]))
+    rail, guide = (jm.constraint.FixedComponents(("p", [n]), (n == 1, n == 0)) for n in (0, 1))
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), None, ROD)
+    forces = {"spring": Across(("p", [0]), SPRING, foot), "push": push}
+    return jm.System({"p": jm.Vec2()}, forces=forces, constraints={"rod": rod, "rail": rail, "guide": guide})
+
+
+def test_a_rigid_rod_snaps_through_where_its_closed_form_does():
+    """`P = k (x - b) y / x`, whose limit is where `x^3 = b L^2`; the multiplier, `P L / y`, passes a pole between."""
+    foot = 2.0
+    start = rod_on_a_rail(foot, jnp.zeros(())).at_rest({"p": [[foot, 0.0], [0.0, np.sqrt(ROD**2 - foot**2)]]})
+    options = {"step": 3e3, "steps": 40, "to": 5e4, "displacement": ("p", 1, 1)}
+    path = jm.follow_path(eqx.Partial(rod_on_a_rail, jnp.asarray(foot)), start, **options)
+    x, y = np.asarray(path.position["p"][:, 0, 0]), heights(path)
+    np.testing.assert_allclose(np.hypot(x, y), ROD, rtol=1e-11)
+    np.testing.assert_allclose(path.loads, SPRING * (x - foot) * y / x, rtol=CLOSED_FORM, atol=1e-6 * 1e4)
+
+    def limit(b):
+        x = (b * ROD**2) ** (1 / 3)
+        return x, SPRING * (x - b) * np.sqrt(ROD**2 - x**2) / x
+
+    x_limit, load = limit(foot)
+    first, second = path.critical
+    assert (first.kind, second.kind) == ("limit", "limit")
+    np.testing.assert_allclose([first.load, second.load], [load, -load], rtol=CLOSED_FORM)
+    assert np.array_equal(path.unstable, (x > x_limit).astype(int))
+    rate = jax.grad(lambda b: jm.solver.critical_point(eqx.Partial(rod_on_a_rail, b), first).load)(foot)
+    expected = (limit(foot + 1e-5)[1] - limit(foot - 1e-5)[1]) / 2e-5
+    np.testing.assert_allclose(rate, expected, rtol=FINITE_DIFFERENCE)
+
+
+def post(stiffness, load):
+    """A rigid rod on its nail under a load, its top held by a spring that stays level."""
+    push = jm.force.ConstantForce(("p", [1]), jnp.stack([jnp.zeros_like(load), -load]))
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), ("t", [0]), ROD)
+    forces = {"spring": Across(("p", [1]), stiffness, 0.0), "push": push}
+    held = {"rod": rod, "nail": jm.constraint.Fixed(("p", [0]))}
+    return jm.System({"p": jm.Vec2(), "t": jm.Vec1()}, forces=forces, constraints=held)
+
+
+def test_a_rigid_post_falls_on_its_branch():
+    """It leaves the upright at `P = k L`, where `buckling` has it, and holds `k L cos(angle) = k y` on its branch."""
+    at = eqx.Partial(post, jnp.asarray(500.0))
+    start = at(jnp.zeros(())).at_rest({"p": [[0.0, 0.0], [0.0, ROD]], "t": [[0.0]]})
+    upright = jm.follow_path(at, start, step=300.0, steps=6, to=1500.0)
+    (fork,) = upright.critical
+    assert fork.kind == "bifurcation" and np.array_equal(upright.unstable, (upright.loads > 1100.0).astype(int))
+    np.testing.assert_allclose(fork.load, 1100.0, rtol=CLOSED_FORM)
+    np.testing.assert_allclose(jm.buckling(at, start).factors, [1100.0], rtol=CLOSED_FORM)
+    np.testing.assert_allclose(np.abs(fork.mode["p"]), [[0.0, 0.0], [1.0, 0.0]], atol=1e-12)
+    branch = jm.follow_path(at, fork, step=100.0, steps=6, amplitude=0.2)
+    top = np.asarray(branch.position["p"][:, 1])
+    assert np.abs(top[-1, 0]) > 1.0
+    np.testing.assert_allclose(branch.loads, 500.0 * top[:, 1], rtol=CLOSED_FORM)
+    np.testing.assert_allclose(np.hypot(*top.T), ROD, rtol=1e-11)
+    np.testing.assert_allclose(-np.asarray(branch.position["t"][1:, 0, 0]), 500.0 * ROD, rtol=1e-7)  # P L / y

@@ -50,15 +50,16 @@ class Critical(eqx.Module):
 
 
 class _Border:
-    """The tangent bordered by `e`, the unit vector of the largest component of a mode that is known nearly."""
+    """The tangent bordered by `e`, the unit vector of the largest displacement of a mode that is known nearly."""
 
-    def __init__(self, K: Any, mode: Fields, solver: Any):
+    def __init__(self, K: Any, mode: Fields, solver: Any, multiplier_states: tuple[str, ...]):
         flat, parted = ravel_pytree(mode)
-        pin = parted(jnp.zeros_like(flat).at[jnp.argmax(jnp.abs(flat))].set(1))
+        weight, _ = ravel_pytree({s: jnp.full_like(a, s not in multiplier_states) for s, a in mode.items()})
+        pin = parted(jnp.zeros_like(flat).at[jnp.argmax(jnp.abs(flat) * weight)].set(1))
         free = {s: 1 - e for s, e in pin.items()}
         pinned = held(K, free)
         chosen = default_solver(pinned) if solver is None else solver
-        self.mode = mode
+        self.mode = {s: a * (s not in multiplier_states) for s, a in mode.items()}
         self.solve = lambda b: derivative_solve(pinned, {s: free[s] * b[s] for s in b}, chosen)  # all rows but that of e
         self.w = plus(pin, -1.0, self.solve(K.mv(pin)))
 
@@ -68,7 +69,8 @@ class _Border:
 
 
 def _cosine(a: Fields, b: Fields) -> Array:
-    size = norm(a) * norm(b)
+    """Between what belongs to each other, state by state: their units are not the same."""
+    size = sum(norm(a[s]) * norm(b[s]) for s in a)
     return jnp.abs(dot(a, b)) / jnp.where(size > 0, size, 1.0)
 
 
@@ -134,13 +136,15 @@ def find_critical(
 
     def step(c: Critical) -> Critical:
         tangent = Tangent.of(problem, c.u, c.load)
-        border = _Border(tangent.A, mode, solver)
+        border = _Border(tangent.A, mode, solver, problem.multiplier_states)
         w = border.w
         source = tangent.force, tangent.gap, _softness(problem, c.u, c.load, w)
         d, dload = _solve_bordered(problem, c.u, c.load, source, (tangent.load, tangent.gap_rate), kind, border)
         equilibrium = problem.at(c.load)
-        size = norm(equilibrium.rounding(c.u))
-        near = norm(d) <= _NEAR * jnp.where(size > 0, size, 1.0)  # the next step, of second order, is rounding
+        size = norm(problem.displacement(equilibrium.rounding(c.u)))
+        near = norm(problem.displacement(d)) <= _NEAR * jnp.where(
+            size > 0, size, 1.0
+        )  # the next step, of second order, is rounding
         near &= jnp.abs(dload) <= _NEAR * jnp.maximum(jnp.abs(c.load), load_scale)
         done = near & (tangent.residual <= options.tolerance(tangent, load_scale))
         finite = jnp.isfinite(dload) & jnp.isfinite(norm(d))
@@ -170,7 +174,7 @@ def _critical_load_jvp(primals, tangents):
     problem, begin, start, options, solver, kind = primals
     u, load, found = critical_load(problem, begin, start, options, solver, kind)
     tangent = Tangent.of(problem, u, load)
-    border = _Border(tangent.A, start[1], solver)
+    border = _Border(tangent.A, start[1], solver, problem.multiplier_states)
 
     def equations(problem: PathProblem, begin: Fields) -> tuple[Fields, Fields, Array]:
         equilibrium = problem.at(load)
@@ -202,11 +206,15 @@ def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array, rate
     chosen = default_solver(A) if solver is None else solver
 
     def closer(_: int, x: Fields) -> Fields:
-        x = project(equilibrium.system, derivative_solve(A, x, chosen))
-        x = plus(x, -dot(x, rate) / jnp.where(along > 0, along, 1.0), rate)
-        size = norm(x)
+        moved = {s: a * (s not in problem.multiplier_states) for s, a in x.items()}  # multipliers have no mass
+        x = project(equilibrium.system, derivative_solve(A, moved, chosen))
+        x = plus(x, -inner(x, rate) / jnp.where(along > 0, along, 1.0), rate)
+        size = jnp.sqrt(inner(x, x))
         return {s: a / size for s, a in x.items()}
 
-    along = dot(rate, rate)
+    def inner(a: Fields, b: Fields) -> Array:
+        return dot(problem.displacement(a), problem.displacement(b))
+
+    along = inner(rate, rate)
     seed = project(equilibrium.system, scattered(A.in_structure(), 0))
     return jax.lax.fori_loop(0, _INVERSE_ITERATIONS, closer, seed)

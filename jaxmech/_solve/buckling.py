@@ -66,6 +66,7 @@ def buckling(
     `K_sigma = dK/dmu` its derivative along the path of equilibria: the stress stiffness of what the load does to first
     order, that of mappings included, and the stiffness of loads that follow. It does not depend on how large the reference
     load is. True where displacements before buckling are small; otherwise a first estimate, to repeat from a loaded state.
+    With multipliers `K` is `(K, J^T; J, -C)`: `K_sigma` has the stiffness of their forces, and how the load turns `J`.
 
     `linear_system`: made with `MatrixLinearSystem.build`; built here if none is given (not under `jit`). Factors
     `(count,)`, shapes `(count, n, d)` of every state. Differentiable by everything that `scene` depends on. Raises
@@ -116,7 +117,7 @@ def buckling(
     size = jnp.max(jnp.stack([jnp.max(jnp.abs(r), initial=0) for r in rough]))
     # K phi = mu (-K_sigma) phi; what constraints hold is constant in K, so nil in its derivative.
     softening = eqx.tree_at(lambda A: [e.values for e in A.entries.values()], K, [-rate for rate in rates])
-    pairs = eigenpairs(K, softening, count, shifted=False, norm="stiffness", size=size)
+    pairs = eigenpairs(K, softening, count, shifted=False, norm="stiffness", size=size, held=unloaded.multiplier_states)
     info = info_of(pairs)
     info = eqx.tree_at(lambda i: i.result, info, RESULTS.where(result == RESULTS.successful, info.result, result))
     found = Buckling(pairs, info)

@@ -30,8 +30,8 @@ class CriticalPoint(eqx.Module):
     """A point of a path where the tangent is singular: `kind` `"limit"` (the load turns) or `"bifurcation"` (paths cross).
 
     `load`: the factor `mu` [-]; `state`: the equilibrium; `mode`: `{state: (nodes, deriv_size)}`, `K mode = 0`, of unit
-    length, a constant for differentiation; `after`: the number of the point of the path after which it lies. Start
-    `follow_path` from a bifurcation to follow the other branch; `critical_point` finds it again in a changed scene, and
+    length (of its displacements, where there are multipliers), a constant for differentiation; `after`: the number of the
+    point of the path after which it lies. Start `follow_path` from a bifurcation to follow the other branch; `critical_point` finds it again in a changed scene, and
     differentiates it.
     Raises nothing. Source: J. M. T. Thompson and G. W. Hunt, *A General Theory of Elastic Stability*, 1973.
 
@@ -48,9 +48,9 @@ class CriticalPoint(eqx.Module):
     after: int = eqx.field(static=True)
 
 
-def critical_point_of(kind: str, found: Critical, state: State, after: int) -> CriticalPoint:
+def critical_point_of(kind: str, found: Critical, state: State, after: int, problem: PathProblem) -> CriticalPoint:
     """A critical point as users see it."""
-    size = norm(found.mode)
+    size = norm(problem.displacement(found.mode))
     return CriticalPoint(kind, found.load, state, {s: a / size for s, a in found.mode.items()}, after)
 
 
@@ -95,11 +95,21 @@ def critical_point(
     state = near.state
     problem, load, system = path_problem(who, scene, state, linear_system, near.load, None)
     # What the scene is made of, as arguments: its derivatives are those of the point.
-    problem = eqx.tree_at(lambda p: p.scene, problem, eqx.filter_closure_convert(scene, load), is_leaf=callable)
+    traced = _TracedScene(eqx.filter_closure_convert(scene, load))
+    problem = eqx.tree_at(lambda p: p.scene, problem, traced, is_leaf=callable)
     position, mu, end = _found(problem, near, load, PathOptions(rtol, atol), solver)
     end_state = replace(state, position=position, velocity=zero_forces(system, position))
-    point = critical_point_of(near.kind, eqx.tree_at(lambda c: c.load, end, mu), end_state, near.after)
+    point = critical_point_of(near.kind, eqx.tree_at(lambda c: c.load, end, mu), end_state, near.after, problem)
     return raise_failure(point, end, system, who, lambda: given(system, state)) if throw else point
+
+
+class _TracedScene(eqx.Module):
+    """A scene from its trace, in which numbers that no load changes are arrays again, as components were given them."""
+
+    scene: Callable[[Array], System]
+
+    def __call__(self, load: Array) -> System:
+        return jax.tree.map(lambda a: jnp.asarray(a, a.dtype) if isinstance(a, float | int) else a, self.scene(load))
 
 
 @compiled

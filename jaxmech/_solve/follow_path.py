@@ -60,7 +60,8 @@ def follow_path(
     goes, unless `to` says it.
 
     Limit points and bifurcations are found where the number of negative eigenvalues of the tangent changes, and located
-    exactly, for symmetric tangents, unless `critical=False`. `start` is a state near the equilibrium under `load` (0 unless
+    exactly, for symmetric tangents, unless `critical=False`. Multipliers of constraints do not count in the length of a
+    step. `start` is a state near the equilibrium under `load` (0 unless
     given), or a `CriticalPoint`: then the path is the branch that leaves along its mode, the first step `amplitude` long
     [m, rad] (a hundredth of the largest extent of the scene unless given).
 
@@ -96,7 +97,11 @@ def follow_path(
         raise ValueError(f"{who}: displacement control needs displacement=(state, node, component).")
     sizes = {"step": step, "shortest": shortest, "longest": longest}
     step, shortest, longest = (finite_number(who, name, value, positive=True) for name, value in sizes.items())
-    size = 0.01 * extent(state) if amplitude is None else finite_number(who, "amplitude", amplitude, positive=True)
+    size = (
+        0.01 * extent(problem.displacement(state.position))
+        if amplitude is None
+        else finite_number(who, "amplitude", amplitude, positive=True)
+    )
     end = None if to is None else finite_number(who, "to", to)
     options = WalkOptions(control, step, steps, end, direction, iterations, shortest, longest, critical)
     walk = Walk(problem, PathOptions(rtol, atol, max_iterations), solver, options)
@@ -117,7 +122,7 @@ def _path(walk: Walk, start: State) -> Path:
     points, last = [place.point for place in walk.places], walk.last
     columns = [stacked([getattr(p, name) for p in points]) for name in ("load", "measured", "iterations", "residual")]
     loads, measured, iterations, residuals = columns
-    critical = tuple(critical_point_of(kind, c, state(c.u), after) for kind, after, c in walk.critical)
+    critical = tuple(critical_point_of(kind, c, state(c.u), after, walk.problem) for kind, after, c in walk.critical)
     return Path(
         loads,
         stacked([state(p.u) for p in points]),

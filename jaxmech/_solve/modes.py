@@ -144,11 +144,10 @@ def info_of(pairs: Eigenpairs) -> ModesInfo:
 def check_pencil(who: str, system: System, linear_system: Any, count: Any, *, mass: bool) -> None:
     """Raise unless the linear system assembles what `who` needs, of a size that can be factored, and `count` fits it."""
     of_fields = set(system.multiplier_states) - {s.state for s in system.multiplier_stencils.values()}
-    if of_fields or (system.multiplier_constraints and not mass):
-        named = sorted(of_fields) or sorted(system.multiplier_constraints)
+    if of_fields and mass:
         raise ValueError(
-            f"{who} takes no constraints with multipliers yet, and the scene has {named}: "
-            "stand stiff springs for them, or share nodes."
+            f"{who} takes no force fields with multipliers yet, and the scene has the states {sorted(of_fields)}: take a "
+            "formulation without."
         )
     if not isinstance(linear_system, MatrixLinearSystem):
         raise TypeError(f"{who}: linear_system must be a MatrixLinearSystem, which has a matrix, got {linear_system!r:.80}.")

@@ -10,7 +10,7 @@ import numpy as np
 from .._linear_solver.base.vectors import dtype_of
 from .._linear_system.compatibility import check_topology
 from .._linear_system.matrix import MatrixLinearSystem
-from .._model.dynamics import kinematics
+from .._model.dynamics import Fields, kinematics
 from .._model.internal import has_memory
 from .._model.system import State, System, check_inputs
 from .._model.terms import Terms
@@ -49,17 +49,14 @@ def path_problem(
     check_instance(who, "linear_system", linear_system, MatrixLinearSystem)
     check_topology(f"the linear system given to {who}", linear_system.built_for, system)
     named = None if coordinate is None else named_coordinate(who, system, state, coordinate)
-    return PathProblem(scene, linear_system, state.time, named), mu, system
+    return PathProblem(scene, linear_system, state.time, named, system.multiplier_states), mu, system
 
 
 def _check_is_followed(who: str, system: System) -> None:
-    """A law with a memory has no path of equilibria but the one that it went; multipliers make every tangent indefinite."""
+    """A law with a memory has no path of equilibria but the one that it went."""
     if has_memory(system):
         remembering = sorted(name for name, field in system.forces.items() if remembers(field))
         raise ValueError(f"{who}: {remembering} remember what they went through; take static_solve, load step by load step.")
-    if system.multiplier_states:
-        named = [*system.multiplier_constraints] or [*system.multiplier_states]
-        raise ValueError(f"{who} takes no constraints with multipliers yet, and the scene has {named}.")
 
 
 def named_coordinate(who: str, system: System, state: State, named: Any) -> Coordinate:
@@ -77,7 +74,7 @@ def named_coordinate(who: str, system: System, state: State, named: Any) -> Coor
     return Coordinate(name, *(jnp.asarray(n, jnp.int32) for n in numbers))
 
 
-def extent(state: State) -> float:
+def extent(position: Fields) -> float:
     """The largest difference of two coordinates of a kind; one where all are equal [m]."""
-    sizes = [float(jnp.max(jnp.max(x, axis=0) - jnp.min(x, axis=0), initial=0)) for x in state.position.values() if x.size]
+    sizes = [float(jnp.max(jnp.max(x, axis=0) - jnp.min(x, axis=0), initial=0)) for x in position.values() if x.size]
     return max(sizes, default=0.0) or 1.0

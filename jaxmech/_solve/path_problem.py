@@ -32,6 +32,11 @@ class Coordinate(eqx.Module):
         return kinematics(system, position)[self.state][self.node, self.component]
 
 
+def without(states: tuple[str, ...], way: Fields) -> Fields:
+    """The part of a vector in the other states."""
+    return {s: a for s, a in way.items() if s not in states}
+
+
 class PathProblem(eqx.Module):
     """`R(u, mu) = 0` in the free directions, `g(u, mu) = 0` in those that a constraint prescribes."""
 
@@ -39,9 +44,14 @@ class PathProblem(eqx.Module):
     linear_system: AbstractLinearSystem
     time: Array
     coordinate: Coordinate | None
+    multiplier_states: tuple[str, ...] = eqx.field(static=True, default=())
 
     def at(self, load: Array) -> StaticEquilibrium:
         return StaticEquilibrium(self.scene(load), self.linear_system, self.time)
+
+    def displacement(self, way: Fields) -> Fields:
+        """What of a way is displacement; multipliers, which have other units, do not count in its length."""
+        return without(self.multiplier_states, way)
 
     def measured(self, u: Fields, load: Array) -> Array:
         """The coordinate that is followed; nil if none is."""

@@ -21,7 +21,7 @@ from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
 from .._sparse.block_matrix import BlockMatrix
-from .path_problem import PathProblem, Tangent
+from .path_problem import PathProblem, Tangent, without
 
 CONTROLS = ("load", "displacement", "arc_length")
 _ON_THE_WAY = 1e-9  # relative error of the length of a step
@@ -41,9 +41,14 @@ class Scales(eqx.Module):
 
     displacement: Array
     load: Array
+    multiplier_states: tuple[str, ...] = eqx.field(static=True)  # which are no displacements
+
+    def across(self, a: Fields, b: Fields) -> Array:
+        """The product of two displacements."""
+        return dot(*(without(self.multiplier_states, way) for way in (a, b)))
 
     def dot(self, a: Way, b: Way) -> Array:
-        return dot(a[0], b[0]) / self.displacement**2 + a[1] * b[1] / self.load**2
+        return self.across(a[0], b[0]) / self.displacement**2 + a[1] * b[1] / self.load**2
 
     def size(self, way: Way) -> Array:
         """Its arc length [-]."""
@@ -140,11 +145,13 @@ def corrected(
         value, slopes = jax.vmap(lambda e: jax.jvp(measured, (zeros(d), p.load), e), out_axes=(None, 0))(directions)
         left, by_displacement, by_load = control.equation(p.travelled, value - measured0)
         w = control.chosen[1]
-        ahead = w * slopes[1] + by_displacement * dot(p.travelled[0], rate) + by_load
-        dload = -(left + w * slopes[0] + by_displacement * dot(p.travelled[0], d)) / jnp.where(ahead == 0, jnp.inf, ahead)
+        ahead = w * slopes[1] + by_displacement * control.scales.across(p.travelled[0], rate) + by_load
+        dload = -(left + w * slopes[0] + by_displacement * control.scales.across(p.travelled[0], d)) / jnp.where(
+            ahead == 0, jnp.inf, ahead
+        )
         eps = jnp.finfo(value.dtype).eps
         arrived = jnp.abs(left) <= _ON_THE_WAY * jnp.abs(control.length) + 16 * eps * (jnp.abs(value) + jnp.abs(p.load))
-        there = norm(tangent.gap) <= 16 * eps * norm(equilibrium.rounding(p.u))
+        there = norm(tangent.gap) <= 16 * eps * norm(problem.displacement(equilibrium.rounding(p.u)))
         on_path = tangent.residual <= options.tolerance(tangent, control.scales.load)
         far = control.chosen[2] * control.scales.dot(p.travelled, p.travelled) > (_TOO_FAR * control.length) ** 2
         converged = on_path & there & arrived
@@ -177,8 +184,17 @@ def corrected(
 
 @compiled
 def unstable_directions(problem: PathProblem, u: Fields, load: Array) -> Array:
-    """The negative eigenvalues of the tangent: directions of instability. `UNKNOWN` where it is not symmetric."""
+    """The negative eigenvalues of the tangent: directions of instability. `UNKNOWN` where it is not symmetric.
+
+    Each equation that multipliers hold has one of its own, stable or not (C. Lanczos, *The Variational Principles of
+    Mechanics*, 1970, chapter 2.12; J. Nocedal and S. J. Wright, *Numerical Optimization*, 2006, theorem 16.3).
+    """
     equilibrium = problem.at(load)
     K = equilibrium.linear_system.constrain(equilibrium.system, equilibrium.operator(u))
     assert isinstance(K, BlockMatrix)
-    return negative_eigenvalues(K) if K.symmetric else jnp.full((), UNKNOWN, jnp.int32)
+    if not K.symmetric:
+        return jnp.full((), UNKNOWN, jnp.int32)
+    counted, blocks = negative_eigenvalues(K), K.diagonal
+    # What holds a multiplier at its place put a one on the diagonal, where equations have nil, or what they give by.
+    rows = [jnp.sum(jnp.diagonal(blocks[s], axis1=1, axis2=2) <= 0) for s in problem.multiplier_states]
+    return jnp.where(counted == UNKNOWN, UNKNOWN, counted - sum(rows)).astype(jnp.int32)

@@ -56,21 +56,24 @@ class Walk:
         still, step = (nothing, jnp.zeros_like(load)), jnp.full_like(load, self.options.step)
         way = None
         if branch is None:
-            first = self._corrected("load", 0.0, Scales(jnp.ones_like(load), step), (u, load), still)
-            size = norm(first.rate) * step
+            first = self._corrected("load", 0.0, self._scales(jnp.ones_like(load), step), (u, load), still)
+            size = norm(self.problem.displacement(first.rate)) * step
             size = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
         else:
             mode, amplitude = branch
             first = PathPoint.at(u, load, still, self.problem.measured(u, load))
             size = jnp.full_like(load, amplitude)
-            way = scaled(self.options.direction * size / norm(mode), (mode, still[1]))
-        self.scales = Scales(size, step)
+            way = scaled(self.options.direction * size / norm(self.problem.displacement(mode)), (mode, still[1]))
+        self.scales = self._scales(size, step)
         self.search = PathSearch(self.problem, self.newton, self.solver, self.scales)
         self.last, self.result = first, first.result
         self.places.append(self.search.place(first, float(self.options.direction), count=branch is None))
         self.lengths.append(0.0)
         if self.result == RESULTS.successful:
             self._walk(way)
+
+    def _scales(self, displacement: Array, load: Array) -> Scales:
+        return Scales(displacement, load, self.problem.multiplier_states)
 
     def _walk(self, way: Way | None) -> None:
         options, bends = self.options, 0

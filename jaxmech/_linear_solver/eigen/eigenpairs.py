@@ -23,6 +23,7 @@ from ..default import default_solver
 from ..sparse.csr_layout import layout_of
 from ..sparse.factor_cache import on_worker
 from ..sparse.host_call import call_host
+from .lost_stiffness import lowest_lost
 from .null_space import lowest_held
 from .shift_invert import NOT_FINITE, TOO_FEW, UNCONVERGED, lowest
 
@@ -91,7 +92,8 @@ def eigenpairs(
     """The `count` lowest pairs. `shifted`: `M` is positive semi-definite, and `K` anything; otherwise `K` is positive
     definite, `M` anything, and the lowest positive pairs are found. `norm`: `"mass"` or `"stiffness"`. `size`: of the
     numbers whose sums the entries of `M` are, where much of them may have cancelled: their rounding is that of `M`.
-    `held`: the states of multipliers, of equations that the vectors of the other states obey.
+    `held`: the states of multipliers, of equations that the vectors of the other states obey; without `shifted`, `K` is then
+    definite for vectors that obey them.
     """
     # Symmetry is measured on the host, whatever was declared: derivatives rest on it.
     K, M = (BlockMatrix(A.entries, A.sizes, True, A.dtype) for A in (K, M))
@@ -140,7 +142,9 @@ def _host_search(pairs, sizes, count, shifted, held, dtype, arrays, masses, summ
     K, M = rows([v for v, _, _ in arrays]), rows(masses)
     unit = float(np.finfo(dtype).eps)
     multiplies = np.concatenate([np.full(n * d, s in held) for s, n, d in sizes])
-    if held:
+    if held and not shifted:
+        found = on_worker(lambda: lowest_lost(K, M, count, multiplies, unit=unit, summed=float(summed)))
+    elif held:
         found = on_worker(lambda: lowest_held(K, M, count, multiplies, unit=unit, summed=float(summed)))
     else:
         found = on_worker(lambda: lowest(K, M, count, shifted=shifted, unit=unit, summed=float(summed)))

@@ -54,6 +54,23 @@ def lowest(
     `unit`: the rounding unit of those who assembled them, to which they must be symmetric. `summed`: the size of the numbers
     whose sums the entries of `M` are, where that is more than what is left of them.
     """
+    made = prepared(K, M, count, unit, summed)
+    if isinstance(made, HostPairs):
+        return made
+    K, M, scale = made
+    backend = host_backend("auto", symmetric=True)()
+    backend.analyze(K.indptr, K.indices, True, "auto")
+    try:
+        pairs = _lowest(backend, K, M, count, shifted)
+    finally:
+        backend.release()
+    return replace(pairs, values=scale * pairs.values, following=scale * pairs.following)
+
+
+def prepared(
+    K: sp.csr_array, M: sp.csr_array, count: int, unit: float, summed: float
+) -> "tuple[sp.csr_array, sp.csr_array, float] | HostPairs":
+    """The symmetric parts, `M` scaled to the size of `K`, and that scale; or how a search fails at once."""
     size = K.indptr.size - 1
     if not (np.isfinite(K.data).all() and np.isfinite(M.data).all()):
         return HostPairs.failed(NOT_FINITE, size, count)
@@ -70,13 +87,7 @@ def lowest(
     # ARPACK takes all numbers below 1e-11 for equal: eigenvalues of the order of one.
     scale = float(np.abs(K.data).max() or 1.0) / float(np.abs(M.data).max())
     M = sp.csr_array((scale * M.data, M.indices, M.indptr), M.shape)
-    backend = host_backend("auto", symmetric=True)()
-    backend.analyze(K.indptr, K.indices, True, "auto")
-    try:
-        pairs = _lowest(backend, K, M, count, shifted)
-    finally:
-        backend.release()
-    return replace(pairs, values=scale * pairs.values, following=scale * pairs.following)
+    return K, M, scale
 
 
 def _asymmetry(matrix: sp.csr_array) -> float:
@@ -123,7 +134,7 @@ def _lowest(backend: AbstractHostBackend, K: sp.csr_array, M: sp.csr_array, coun
     if found < count or missed:
         return HostPairs.failed(UNCONVERGED, size, count)
     values = sigma + 1 / _massive(nu)
-    errors = _errors(A, K, M, values[:count], X[:, :count])
+    errors = backward_errors(A, K, M, values[:count], X[:, :count])
     if not errors.max() < _BACKWARD_ERROR:
         return HostPairs.failed(UNCONVERGED, size, count)
     signs = np.sign(X[np.abs(A.scale[:, None] * X).argmax(axis=0), np.arange(X.shape[1])])
@@ -210,7 +221,7 @@ def _unconstrained(backend: AbstractHostBackend, K: sp.csr_array, M: sp.csr_arra
     return null_vector(backend, ScaledMatrix.of(A.indptr, A.indices, A.data), np.flatnonzero(rows == K.indices))
 
 
-def _errors(A: ScaledMatrix, K: sp.csr_array, M: sp.csr_array, values: np.ndarray, X: np.ndarray) -> np.ndarray:
+def backward_errors(A: ScaledMatrix, K: sp.csr_array, M: sp.csr_array, values: np.ndarray, X: np.ndarray) -> np.ndarray:
     """The relative change of the scaled pencil that would make each pair exact."""
     d = A.scale[:, None]
     residual = np.abs((K @ X - M @ X * values) / d).max(axis=0)
