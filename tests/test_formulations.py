@@ -86,6 +86,21 @@ def test_a_constant_strain_has_its_energy_and_pulls_at_no_node_inside(cases):
         np.testing.assert_allclose(product[name], -slope[name], atol=1e-11 * np.abs(slope[name]).max())
 
 
+@pytest.mark.parametrize(("kind", "d", "share"), [("quad", 2, 4.0), ("hexahedron", 3, 6.0)])
+def test_shapes_that_one_point_does_not_see_by_hand(kind, d, share):
+    """`u_x = a h`, the signs `h` at the corners of a unit cell: `E = 1/2 c mu V |b|^2 / k (h . u)^2`. Of a square with
+    `k = 4` corners `|b|^2 = 2`, of a cube with 8 it is 3/2: `c mu a^2` times 4, times 6."""
+    a, c, young, poisson = 0.01, 0.25, 260.0, 0.3
+    cell = jm.mesh.box_mesh(cells=(1,) * d, size=(1.0,) * d, kind=kind)
+    law = jm.material.LinearElastic(young, poisson)
+    solid = jm.force.SolidFEM.from_mesh("p", cell, law, formulation="reduced", hourglass=c)
+    system = jm.System({"p": POINTS[d]}, forces={"solid": solid})
+    X = np.asarray(cell.points)
+    shape = np.prod(2 * X - 1, axis=1, keepdims=True) * np.eye(d)[0]
+    energy = jm.energy(system, system.at_rest({"p": X + a * shape}))
+    np.testing.assert_allclose(energy, share * c * young / (2 * (1 + poisson)) * a**2, rtol=1e-10)
+
+
 def test_lame_s_cylinder_around_its_axis():
     """B6: a thick tube under pressure, in plane strain: `u_r(a) = 1.9066666667e-3`; what a ring weighs, and carries."""
     tube = jm.mesh.quadratic_mesh(jm.mesh.box_mesh(cells=(4, 1), size=(1.0, 0.5), origin=(1.0, 0.0), kind="quad"))

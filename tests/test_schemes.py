@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,6 +72,38 @@ def test_every_scheme_is_of_its_order(name, newton, scene):
 )
 def test_some_more_schemes_are_of_their_order(name, newton, scene):
     check_order(name, newton, scene)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "options", "radius"),
+    [
+        (jm.integrator.Newmark, {}, 1.0),
+        (jm.integrator.HHT, {"alpha": 0.2}, 0.8 / 1.2),  # (1 - alpha) / (1 + alpha)
+        (jm.integrator.GeneralizedAlpha, {"spectral_radius": 0.6}, 0.6),
+    ],
+    ids=["Newmark", "HHT", "GeneralizedAlpha"],
+)
+def test_high_frequencies_are_damped_as_asked(scheme, options, radius):
+    """The spectral radius of a step that is long against the period, on position, velocity and acceleration."""
+    system = jm.System(
+        {"p": jm.Vec1()},
+        forces={"spring": jm.force.AnchoredSprings(("p", [0]), 1.0, [[0.0]])},
+        masses={"mass": jm.mass.UniformMass(("p", [0]), 1.0)},
+    )
+    state = system.at_rest({"p": [[1.0]]})
+    integrator = scheme(jm.MatrixLinearSystem.build(system, state), newton=False, **options)
+    kept, acceleration = integrator.init(system, state)
+    numbers, whole = jax.flatten_util.ravel_pytree((state.position, state.velocity, acceleration))
+
+    @jax.jit
+    @jax.jacfwd
+    def step(numbers):
+        position, velocity, acceleration = whole(numbers)
+        start = jm.State(position, velocity, state.time)
+        end, (_, acceleration), _ = integrator.step(system, start, (kept, acceleration), 1e5)
+        return jax.flatten_util.ravel_pytree((end.position, end.velocity, acceleration))[0]
+
+    np.testing.assert_allclose(np.abs(np.linalg.eigvals(step(numbers))).max(), radius, rtol=1e-3)
 
 
 def momenta(system):

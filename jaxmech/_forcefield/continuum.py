@@ -117,10 +117,12 @@ class SolidFEM(AbstractSolid):
         thickness: Array | float = 1.0,
         formulation: str = "standard",
         quadrature: int | str = "stiffness",
+        hourglass: Array | float = 0.1,
     ) -> "SolidFEM":
         """The cells of `mesh`, whose points are the rest positions of the nodes of `state`."""
         check_instance("SolidFEM", "mesh", mesh, Mesh)
-        return cls((state, mesh.cells), mesh.points, material, mesh.kind, thickness, plane, formulation, quadrature)
+        on, kind = (state, mesh.cells), mesh.kind
+        return cls(on, mesh.points, material, kind, thickness, plane, formulation, quadrature, hourglass)
 
     @property
     def reference(self) -> ReferenceElement:

@@ -28,7 +28,8 @@ def mean_geometry(
 
 
 def hourglass_stiffness(solid: Any) -> Float[Array, "k k"]:
-    """`K` of `E = 1/2 K_ab x_a . x_b`: `c mu V |b|^2 / 8 sum of gamma gamma^T`, which affine motions do not feel.
+    """`K` of `E = 1/2 K_ab x_a . x_b`: `c mu V |b|^2 / k sum of gamma gamma^T` of `k` corners, which affine
+    motions do not feel.
 
     `gamma = h - b (X^T h)` with the signs `h` and the mean gradients `b`; `mu` is the shear modulus of the material at rest.
     """

@@ -34,6 +34,22 @@ def end_load(force, tip):
     return {"load": jm.force.ConstantForce(("f", [tip]), force)}
 
 
+def test_each_axis_bends_and_shears_with_its_own_stiffness():
+    """`F L^3 / (3 EI) + F L / GA` at the tip of one element: along y with `EI_z` and `GA_y`, along z with `EI_y` and
+    `GA_z`; a torque about x turns it by `T L / GJ`."""
+    length, rest = 2.0, line(1, 2.0)
+    np.testing.assert_allclose(rest[:, 3:], [[0.0, 0.0, 0.0, 1.0]] * 2, atol=1e-15)  # axes of the world
+    section = jm.force.Section(axial=1e3, shear=[5.0, 8.0], torsion=0.7, bending=[1.0, 3.0])
+    scene = cantilever(rest, section, flat=False)
+    state = scene.at_rest({"f": rest})
+    terms = jm.Terms(mass=False, damping=False)
+    K = jm.MatrixLinearSystem.build(scene, state, terms).assemble(scene, state).to_dense()
+    moved = np.linalg.solve(np.asarray(K)[6:, 6:], [0.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+    along_y = length**3 / (3 * 3.0) + length / 5.0
+    along_z = length**3 / (3 * 1.0) + length / 8.0
+    np.testing.assert_allclose(moved[1:4], [along_y, along_z, length / 0.7], rtol=1e-10)
+
+
 @pytest.mark.slow
 def test_roll_up_by_a_tip_moment():
     """C3: to one turn and to two; constant curvature is exact, whatever the number of elements."""
