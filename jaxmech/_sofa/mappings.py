@@ -12,6 +12,7 @@ from .._mapping.rigid import RigidMapping
 from .._mapping.subset import SubsetMapping
 from .._mesh.mesh import Mesh
 from .masses import SINGULAR
+from .multi_mappings import MULTI, inputs
 from .nonlinear_mappings import NONLINEAR, geometric_stiffness
 from .part_builder import PartBuilder, named
 from .read.component import Component
@@ -22,23 +23,24 @@ from .read.links import STATES, of_kind_upward
 Maker = Callable[[PartBuilder, Component, str, SceneObject], tuple[AbstractMapping, np.ndarray]]
 
 
-def mapping(build: PartBuilder, part: Component, make: Maker) -> str:
-    """A mapping and the state that it gives. `make` gives the mapping, and where the child is at rest."""
-    source = part.link("input") or part.link("input1") or part.link("object1")
-    if source is None:
-        source = of_kind_upward(part.object.node.parent, lambda o: o.kind in STATES)
-    if not isinstance(source, SceneObject):
-        source = of_kind_upward(source, lambda o: o.kind in STATES)
+def mapping(build: PartBuilder, part: Component) -> str:
+    """A mapping and the state that it gives, with where that is at rest."""
+    sources = inputs(part)
     child = part.link("output") or part.link("object2") or of_kind_upward(part.object.node, lambda o: o.kind in STATES)
     if not isinstance(child, SceneObject):
         child = of_kind_upward(child, lambda o: o.kind in STATES)
-    if not isinstance(source, SceneObject) or not isinstance(child, SceneObject) or child is source:
+    if not sources or not isinstance(child, SceneObject) or child in sources:
         raise part.error("needs an input and an output, two mechanical states")
-    if named(source) not in build.dofs:
-        raise part.error(f"its input {source.path} is no state of this part of the scene")
+    for source in sources:
+        if named(source) not in build.dofs:
+            raise part.error(f"its input {source.path} is no state of this part of the scene")
+    kind = part.object.kind
+    if len(sources) > 1 and kind not in MULTI:
+        raise part.error(f"has {len(sources)} inputs, expected one")
     part.neutral(mapForces=True, mapConstraints=True, mapMasses=True)
     part.ignored("applyRestPosition", "mapMatrices")
-    made, rest = make(build, part, named(source), child)
+    names = [named(source) for source in sources]
+    made, rest = MULTI[kind](build, part, names, child) if kind in MULTI else MAPPINGS[kind](build, part, names[0], child)
     build.add_state(child, {"position": rest, "rest_position": rest}, mapped=True)
     build.mappings[named(part.object)] = made
     return ""
@@ -134,3 +136,4 @@ MAPPINGS: dict[str, Maker] = {
     "BarycentricMapping": _barycentric,
     **NONLINEAR,
 }
+MAPPING_KINDS = (*MAPPINGS, *MULTI)

@@ -10,6 +10,7 @@ from .._model.system import State, System
 from .._runtime.argument_checks import check_choice, check_instance, check_path
 from .controllers import control_of
 from .parameters import leaf_of, replaced_in_file
+from .read.component import DRAWING
 from .read.graph import SceneNode
 from .read.scene_data import SceneData
 from .read.scene_error import SceneError, shown
@@ -125,7 +126,15 @@ class SceneGraph:
 
         None where there is nothing to write. Raises `SceneError` for data that are no number of the system.
         """
-        return control_of(self.changes, self.part(part), self.root)
+        changes = [{path: text for path, text in step.items() if self._may_move(path, part)} for step in self.changes]
+        return control_of(changes, self.part(part), self.root)
+
+    def _may_move(self, path: str, part: str | None) -> bool:
+        """Whether data that were written may be a number of this part: not what is drawn, nor another part's."""
+        owner, _, name = path.rpartition(".")
+        fates = {row.fate for row in self.report.rows if row.component.startswith(f"{owner} (")}
+        elsewhere = any((owner, name) in p.parameters for p in self.parts.values() if p is not self.part(part))
+        return fates != {"ignored"} and not name.startswith(DRAWING) and not elsewhere
 
     def __str__(self) -> str:
         return "\n".join([f"[{self.root.name}]", *self.root.tree()])

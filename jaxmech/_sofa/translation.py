@@ -15,12 +15,14 @@ from .elements import ELEMENTS
 from .fields import FIELDS
 from .hyperelastic import HYPERELASTIC
 from .loads import CONSTRAINTS, LOADS
-from .mappings import MAPPINGS, mapping
+from .mappings import MAPPING_KINDS, mapping
 from .masses import MASSES
 from .motions import MOTIONS
+from .multi_mappings import inputs
 from .part_builder import Leaf, PartBuilder
 from .read.boxes import REGIONS
 from .read.component import Component
+from .read.engines import ENGINES
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
 from .read.scene_data import GRIDS, LOADERS, SceneData
@@ -34,7 +36,7 @@ from .still_kinds import CONSTRAINT_LOOP, DRAWN_BEGINNINGS, DRAWN_ENDS, NO_MECHA
 _FORCES = ELEMENTS | HYPERELASTIC | SPRINGS | LOADS | FIELDS
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
-_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, "NodalMassDensity")
+_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, "NodalMassDensity")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _part(
         if object.kind in STATES and object not in mapped:
             translate(object, partial(_state, build, object))
     # Parents before children: a mapping waits until its input is there.
-    waiting = [o for o in within if o.kind in MAPPINGS and not _is_drawn(build.data, o)]
+    waiting = [o for o in within if o.kind in MAPPING_KINDS and not _is_drawn(build.data, o)]
     for object in _in_order(build.data, waiting, mapped):
         translate(object, partial(_mapping, build, object))
     for state in mapped & set(within):
@@ -136,7 +138,7 @@ def _state(build: PartBuilder, object: SceneObject) -> str:
 
 def _mapping(build: PartBuilder, object: SceneObject) -> str:
     part = Component(build.data, object)
-    remark = mapping(build, part, MAPPINGS[object.kind])
+    remark = mapping(build, part)
     part.done()
     return remark
 
@@ -229,7 +231,7 @@ def _mapped_states(data: SceneData, within: list[SceneObject]) -> set[SceneObjec
     """The states that a mapping gives: its output, or the state of its node."""
     found = set()
     for object in within:
-        if object.kind in MAPPINGS and not _is_drawn(data, object):
+        if object.kind in MAPPING_KINDS and not _is_drawn(data, object):
             output = Component(data, object).link("output")
             node = output if isinstance(output, SceneNode) else object.node
             states = [output] if isinstance(output, SceneObject) else [o for o in node.objects if o.kind in STATES]
@@ -242,7 +244,7 @@ def _in_order(data: SceneData, waiting: list[SceneObject], mapped: set[SceneObje
     order, left = [], list(waiting)
     given = {state for state in mapped}
     while left:
-        ready = [o for o in left if Component(data, o).link("input") not in given]
+        ready = [o for o in left if not given.intersection(inputs(Component(data, o)))]
         ready = ready or left  # a circle, which the system refuses
         for object in ready:
             output = Component(data, object).link("output")
@@ -266,7 +268,7 @@ def _apart(object: SceneObject, data: SceneData, report: Report, any_scheme: boo
         report.add(object, "ignored", "there is no constraint with multipliers: the motion is the free one")
     elif kind.endswith("CollisionModel") and not collides(object):
         report.add(object, "ignored", "there is no collision pipeline")
-    elif kind in MAPPINGS and _is_drawn(data, object):
+    elif kind in MAPPING_KINDS and _is_drawn(data, object):
         report.add(object, "ignored", "maps to a picture")
     elif any_scheme and (kind in STATES or kind in _TRANSLATED or kind in (*SOLVERS, *SYSTEMS)):
         report.add(object, "ignored", "no time integrator stands in its node or above: it does not move")

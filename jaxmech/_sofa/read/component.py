@@ -92,6 +92,11 @@ class Component:
         """The object or node that data link to; None unless given."""
         return linked(self.object, name, self.object.data[name]) if self.has(name) else None
 
+    def links(self, name: str) -> list[Any]:
+        """The objects or nodes that data link to, several where there are several words."""
+        words = self.object.data[name].split() if self.has(name) else []
+        return [linked(self.object, name, word) for word in words]
+
     def choice(self, name: str, default: str, choices: Iterable[str]) -> str:
         word = self.text(name, default)
         if word not in choices:

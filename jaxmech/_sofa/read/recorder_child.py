@@ -11,7 +11,9 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from sofa_stand_in import Controller, Events, Node, stand_in, text  # noqa: E402
+from sofa_stand_in import Controller, Node  # noqa: E402
+from stand_in_data import Events, text  # noqa: E402
+from stand_in_modules import stand_in  # noqa: E402
 
 
 def controllers(node):
@@ -22,9 +24,18 @@ def controllers(node):
             yield item
 
 
+def tell(root, event, **more):
+    """Call an event of all controllers that have it."""
+    for controller in controllers(root):
+        call = getattr(type(controller), event, None)
+        if call is not None:
+            call(controller, {"type": event[2:-5], **more})
+
+
 def written(item):
     """A node or an object for the reader."""
-    data = {name: text(value) for name, value in item._data.items() if value is not None and name != "name"}
+    given = {name: value for name, value in item._data.items() if name not in item._added and name != "name"}
+    data = {name: text(value) for name, value in given.items() if value is not None}
     start = {"name": item._name, "data": data, "line": item._line}
     if isinstance(item, Node):
         return start | {"content": [written(one) for one in item._content if not isinstance(one, Controller)]}
@@ -34,22 +45,27 @@ def written(item):
 def main(script, output, steps):
     stand_in()
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-    scene = runpy.run_path(script, run_name="scene")
+    try:
+        scene = runpy.run_path(script, run_name="scene")
+    except ModuleNotFoundError as problem:
+        # Helpers of SOFA's plugins (stlib3, splib3, softrobots) are Python: they run with the stand-in where they are found.
+        missing = f"{problem}: install it beside jaxmech, or add its folder to sys.path in the script"
+        raise ModuleNotFoundError(missing, name=problem.name) from problem
     if "createScene" not in scene:
         raise SystemExit("the script has no createScene(root)")
     root = Node("root")
     made = scene["createScene"](root)
     root = made if isinstance(made, Node) and not root._content else root
+    for event in ("onSimulationInitStartEvent", "onSimulationInitDoneEvent"):
+        tell(root, event)
     graph = written(root)
     Events.running = True
-    dt = root._data.get("dt", 0.01)
-    for _ in range(steps):
+    dt = float(root.dt.value)
+    for step in range(steps):
+        root._data["time"] = step * dt
         Events.changes.append({})
         for event in ("onAnimateBeginEvent", "onAnimateEndEvent"):
-            for controller in controllers(root):
-                call = getattr(type(controller), event, None)
-                if call is not None:
-                    call(controller, {"type": event[2:-5], "dt": dt})
+            tell(root, event, dt=dt)
     has = any(getattr(type(c), "onAnimateBeginEvent", None) for c in controllers(root))
     with open(output, "w", encoding="utf-8") as file:
         json.dump({"graph": graph, "changes": Events.changes, "controllers": bool(has)}, file)

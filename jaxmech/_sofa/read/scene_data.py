@@ -9,6 +9,7 @@ from . import mesh_files
 from .boxes import REGIONS, chosen
 from .component import Component
 from .coordinates import as_coordinates, coordinates
+from .engines import ENGINES, computed
 from .graph import SceneNode, SceneObject
 from .links import STATES, linked_data, linked_object, of_kind_upward
 from .scene_error import shown
@@ -82,6 +83,8 @@ class SceneData:
             return self.positions(object)[name]
         if kind in REGIONS:
             return chosen(self, object, name)
+        if kind in ENGINES:
+            return computed(self, object, name)
         if self.is_mesh(object) and (name in CELLS or name == "position"):
             return getattr(self.topology(object), name)
         if self.is_mesh(object) and name == "n" and self.topology(object).lattice is not None:

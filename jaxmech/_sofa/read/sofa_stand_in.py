@@ -3,119 +3,29 @@
 It imports nothing of jaxmech: it is run in a process of its own, by `recorder_child.py`.
 """
 
-import copy
 import sys
-import types
 from typing import Any
 
-COMPUTED = ("position", "velocity", "force", "free_position", "free_velocity", "derivX")
-
-
-class Events:
-    """Whether events are being recorded, and what was written in each step: `{path.data: text}`."""
-
-    running = False
-    changes: list = []
-
-
-def text(value):
-    """A value as SOFA writes it."""
-    if isinstance(value, Data):
-        return value.getLinkPath() if value.name not in value.owner._data else text(value.owner._data[value.name])
-    if isinstance(value, (Object, Node)):
-        return value.getLinkPath()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value)
-    if hasattr(value, "tolist"):
-        return text(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return " ".join(text(one) for one in value)
-    return str(value)
-
-
-class Data:
-    """One piece of data of an object or a node."""
-
-    def __init__(self, owner, name):
-        self.owner, self.name = owner, name
-
-    @property
-    def value(self):
-        if Events.running and self.name in COMPUTED:
-            raise RuntimeError(f"{self.getLinkPath()} is computed by a simulation, and this only records what is written")
-        if self.name not in self.owner._data:
-            raise AttributeError(f"{self.owner.getLinkPath()} has no data '{self.name}' that was given")
-        return self.owner._data[self.name]
-
-    @value.setter
-    def value(self, new):
-        self.owner._data[self.name] = new
-        if Events.running:
-            Events.changes[-1][self.getLinkPath()] = text(new)
-
-    def getLinkPath(self):
-        return f"{self.owner.getLinkPath()}.{self.name}"
-
-    linkpath = property(getLinkPath)
-
-    def getValueString(self):
-        return text(self.value)
-
-    def getName(self):
-        return self.name
-
-    def setParent(self, other):
-        self.value = other if isinstance(other, str) else other.getLinkPath()
-
-    def writeable(self):
-        return _Writing(self)
-
-    writeableArray = writeable
-
-    def __str__(self):
-        return text(self.value)
-
-    def __len__(self):
-        return len(self.value)
-
-    def __getitem__(self, index):
-        return self.value[index]
-
-    def __setitem__(self, index, new):
-        with self.writeable() as value:
-            value[index] = new
-
-    def __float__(self):
-        return float(self.value)
-
-
-class _Writing:
-    def __init__(self, data):
-        self.data = data
-
-    def __enter__(self):
-        value = self.data.value
-        self.copy = copy.deepcopy(value)
-        return self.copy
-
-    def __exit__(self, *_):
-        self.data.value = self.copy
+from stand_in_data import Data, Events, Name
 
 
 class _Base:
     _name: str
     _data: dict[str, Any]
     _line: int
+    _added: set[str]  # data that are the script's own
+    getLinkPath: Any
 
     def findData(self, name):
-        return Data(self, name)
+        return self.name if name == "name" else Data(self, name)
 
     getData = findData
 
-    def addData(self, name, value=None, **_):
-        self._data[name] = value
+    def addData(self, name, value=None, default=None, **_):
+        value = default if value is None else value
+        self._added.add(name)
+        if value is not None or name not in self._data:
+            self._data[name] = value
         return Data(self, name)
 
     addNewData = addData
@@ -123,8 +33,19 @@ class _Base:
     def getName(self):
         return self._name
 
+    @property
+    def name(self):
+        return Name(self)
+
+    def setName(self, name):
+        self.__dict__["_name"] = str(name)
+
+    def getPathName(self):
+        return self.getLinkPath().removeprefix("@")
+
     def setDataValues(self, **values):
-        self._data.update(values)
+        for name, value in values.items():
+            Data(self, name).value = value
 
     def init(self, *_, **__):
         pass
@@ -141,7 +62,8 @@ class Object(_Base):
     def __init__(self, *arguments, **data):
         name = arguments[0] if arguments and isinstance(arguments[0], str) else data.get("name", "")
         line = sys._getframe(1).f_lineno
-        self.__dict__.update(_kind=type(self).__name__, _name=name, _data=dict(data), _node=None, _line=line)
+        own = {"_kind": type(self).__name__, "_name": str(name), "_data": dict(data), "_node": None, "_line": line}
+        self.__dict__.update(own, _added=set())
 
     def getLinkPath(self):
         above = self._node.getLinkPath().rstrip("/") if self._node else "@"
@@ -161,19 +83,44 @@ class Object(_Base):
         return Data(self, name)
 
     def __setattr__(self, name, value):
-        if name.startswith("_") or isinstance(self, Controller):
+        if name == "name":
+            self.setName(value)
+        elif name.startswith("_") or (isinstance(self, Scripted) and name not in self._added):
             self.__dict__[name] = value
         else:
             Data(self, name).value = value
 
+    def getRoot(self):
+        return self._node.getRoot()
 
-class Controller(Object):
-    """What is called back as a simulation runs."""
+    getRootContext = getRoot
+
+
+class Scripted(Object):
+    """A component that is written in Python: its attributes are its own, but for the data that it adds."""
 
     def __getattr__(self, name) -> Any:
+        if name in self.__dict__.get("_added", ()):
+            return Data(self, name)
         if name in self.__dict__.get("_data", {}):
             return self._data[name]
         raise AttributeError(name)
+
+
+class Controller(Scripted):
+    """What is called back as a simulation runs."""
+
+
+class ForceField(Scripted):
+    """Forces of a script's own, which are refused by the name of their class."""
+
+
+class Mapping(Scripted):
+    """A mapping of a script's own."""
+
+
+class DataEngine(Scripted):
+    """An engine of a script's own."""
 
 
 class Node(_Base):
@@ -182,8 +129,9 @@ class Node(_Base):
     _content: list[Any]
     _parent: Any
 
-    def __init__(self, name="root"):
-        self.__dict__.update(_name=name, _data={}, _content=[], _parent=None, _line=sys._getframe(1).f_lineno)
+    def __init__(self, name="root", **data):
+        own = {"_data": dict(data), "_content": [], "_parent": None, "_line": sys._getframe(1).f_lineno}
+        self.__dict__.update(own, _name=str(name), _added=set())
 
     def getLinkPath(self):
         return "@/" if self._parent is None else f"{self._parent.getLinkPath().rstrip('/')}/{self._name}"
@@ -205,8 +153,8 @@ class Node(_Base):
 
     createObject = addObject
 
-    def addChild(self, child):
-        child = child if isinstance(child, Node) else Node(str(child))
+    def addChild(self, child, **data):
+        child = child if isinstance(child, Node) else Node(str(child), **data)
         child.__dict__.update(_parent=self)
         self._content.append(child)
         return child
@@ -229,7 +177,32 @@ class Node(_Base):
         return self if self._parent is None else self._parent.getRoot()
 
     def _find(self, name):
-        return next((c for c in self._content if c._name == name), None)
+        found = next((c for c in self._content if c._name == name), None)
+        return found or next((o for o in self.objects if o._kind == name), None)  # one without a name is called by its kind
+
+    def _nearest(self, *ends):
+        return next((o for o in reversed(self.objects) if o._kind.endswith(ends)), None)
+
+    def getMechanicalState(self):
+        return self._nearest("MechanicalObject")
+
+    def getMass(self):
+        return self._nearest("Mass")
+
+    def getMechanicalMapping(self):
+        return self._nearest("Mapping")
+
+    def getForceField(self, number):
+        return [o for o in self.objects if o._kind.endswith(("ForceField", "Springs"))][number]
+
+    def getTime(self):
+        return self.time.value
+
+    def isInitialized(self):
+        return Events.running
+
+    def sendEvent(self, *_):
+        pass
 
     def getChild(self, name):
         return self._find(name)
@@ -246,7 +219,7 @@ class Node(_Base):
 
     def __getitem__(self, path):
         found = self
-        for name in path.split("."):
+        for name in path.replace("/", ".").split("."):
             found = getattr(found, name)
         return found
 
@@ -257,24 +230,33 @@ class Node(_Base):
         return Data(self, name) if found is None else found
 
     def __setattr__(self, name, value):
-        Data(self, name).value = value
+        if name == "name":
+            self.setName(value)
+        elif name in type(self).__dict__ or name.startswith("_") or not self._takes(name, value):
+            self.__dict__[name] = value
+        else:
+            Data(self, name).value = value
+
+    def _takes(self, name, value):
+        """Whether a value is data, and no note of the script's, such as a list of nodes or a function."""
+        del name
+        some = value[0] if isinstance(value, (list, tuple)) and value else value
+        return not (callable(some) or isinstance(some, (Node, Object, Data, dict)))
 
 
-def stand_in():
-    """The modules that a scene imports."""
+class Prefab(Node):
+    """A node that fills itself: `prefabParameters` become its data, then `init` is called."""
 
-    def module(name, **content):
-        made = types.ModuleType(name)
-        made.__dict__.update(content)
-        sys.modules[name] = made
-        return made
+    prefabParameters: Any = ()
+    prefabData: Any = ()
+    properties: Any = ()
 
-    def nothing(*_, **__):
-        return None
-
-    names = {"msg_info": nothing, "msg_warning": nothing, "msg_error": nothing, "msg_deprecated": nothing}
-    core = module("Sofa.Core", Node=Node, Object=Object, Controller=Controller, ObjectDeprecated=Object, **names)
-    simulation = module("Sofa.Simulation", init=nothing, initRoot=nothing, animate=nothing, print=nothing)
-    helper = module("Sofa.Helper", **names)
-    module("Sofa", Core=core, Simulation=simulation, Helper=helper, PythonScriptController=Controller, **names)
-    module("SofaRuntime", importPlugin=nothing, PluginRepository=types.SimpleNamespace(addFirstPath=nothing), Sofa=None)
+    def __init__(self, *arguments, **data):
+        name = arguments[0] if arguments and isinstance(arguments[0], str) else data.get("name", type(self).__name__)
+        super().__init__(name)
+        for one in (*self.prefabParameters, *self.prefabData, *self.properties):
+            self.addData(one["name"], data.get(one["name"], one.get("default")))
+        for key, value in data.items():
+            if key != "name" and key not in self._data:
+                self.addData(key, value)
+        self.init()

@@ -9,12 +9,13 @@ from .component import Component
 from .topology import Topology
 
 
-def placed(part: Component) -> Callable[[np.ndarray], np.ndarray]:
-    """Where a component says that points shall be: a function of points `(n, 3)` or frames `(n, 7)`."""
-    scale = part.reals("scale3d", None, count=3)
-    if scale is None:
+def placed(part: Component, scale: str = "scale3d") -> Callable[[np.ndarray], np.ndarray]:
+    """Where a component says that points shall be: a function of points `(n, 3)` or frames `(n, 7)`. `scale`: what it calls
+    the three factors."""
+    factors = part.reals(scale, None, count=3)
+    if factors is None:
         one = part.real("scale", 1.0)
-        scale = np.array([part.real(name, one) for name in ("sx", "sy", "sz")])
+        factors = np.array([part.real(name, one) for name in ("sx", "sy", "sz")])
     turn = part.reals("rotation", None, count=3)
     turn = np.array([part.real(name, 0.0) for name in ("rx", "ry", "rz")]) if turn is None else turn
     shift = part.reals("translation", None, count=3)
@@ -23,10 +24,10 @@ def placed(part: Component) -> Callable[[np.ndarray], np.ndarray]:
 
     def place(x: np.ndarray) -> np.ndarray:
         if x.shape[1] not in (3, 7) or (x.shape[1] == 7 and turn.any()):
-            if (scale != 1).any() or turn.any() or shift.any():
+            if (factors != 1).any() or turn.any() or shift.any():
                 raise part.error("scale, rotation and translation are those of points of space, or shifts of frames")
             return x
-        points = scale * x[:, :3]
+        points = factors * x[:, :3]
         points = points @ R.T if turn.any() else points
         return np.concatenate([points + shift, x[:, 3:]], axis=1)
 

@@ -1,0 +1,149 @@
+"""Data of the stand-in for SOFA's Python: values by name, links, and what controllers write.
+
+It imports nothing of jaxmech: it is run in a process of its own, by `recorder_child.py`.
+"""
+
+import copy
+from typing import Any
+
+COMPUTED = ("position", "velocity", "force", "free_position", "free_velocity", "derivX")
+OF_THE_ROOT = {"dt": 0.01, "time": 0.0, "gravity": [0.0, -9.81, 0.0]}  # which any node has, and what they are unless given
+
+
+class Events:
+    """Whether events are being recorded, and what was written in each step: `{path.data: text}`."""
+
+    running = False
+    changes: list[Any] = []
+
+
+def text(value: Any) -> str:
+    """A value as SOFA writes it."""
+    if isinstance(value, Data):
+        return value.getLinkPath() if value.name not in value.owner._data else text(value.owner._data[value.name])
+    if isinstance(value, str):
+        return str(value)
+    if hasattr(value, "getLinkPath"):
+        return value.getLinkPath()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    if hasattr(value, "tolist"):
+        return text(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return " ".join(text(one) for one in value)
+    return str(value)
+
+
+class Data:
+    """One piece of data of an object or a node."""
+
+    def __init__(self, owner, name):
+        self.owner, self.name = owner, name
+
+    @property
+    def value(self):
+        if Events.running and self.name in COMPUTED:
+            raise RuntimeError(f"{self.getLinkPath()} is computed by a simulation, and this only records what is written")
+        if self.name in OF_THE_ROOT and hasattr(self.owner, "_content"):
+            return self.owner.getRoot()._data.get(self.name, OF_THE_ROOT[self.name])
+        if self.name not in self.owner._data:
+            raise AttributeError(f"{self.owner.getLinkPath()} has no data '{self.name}' that was given")
+        return self.owner._data[self.name]
+
+    @value.setter
+    def value(self, new):
+        self.owner._data[self.name] = new
+        if Events.running and self.name not in self.owner._added:
+            Events.changes[-1][self.getLinkPath()] = text(new)
+
+    def getLinkPath(self):
+        return f"{self.owner.getLinkPath()}.{self.name}"
+
+    linkpath = property(getLinkPath)
+
+    def getValueString(self):
+        return text(self.value)
+
+    def getName(self):
+        return self.name
+
+    def getOwner(self):
+        return self.owner
+
+    def isSet(self):
+        return self.name in self.owner._data
+
+    def setParent(self, other):
+        self.value = other if isinstance(other, str) else other.getLinkPath()
+
+    def setValue(self, new):
+        self.value = new
+
+    def array(self):
+        return self.value
+
+    toList = array
+
+    def __iter__(self):
+        return iter(self.value)
+
+    def __array__(self, dtype=None, copy=None):
+        import numpy  # of the script's, which alone asks for it
+
+        return numpy.array(self.value, dtype)
+
+    def writeable(self):
+        return _Writing(self)
+
+    writeableArray = writeable
+
+    def __str__(self):
+        return text(self.value)
+
+    def __len__(self):
+        return len(self.value)
+
+    def __getitem__(self, index):
+        return self.value[index]
+
+    def __setitem__(self, index, new):
+        with self.writeable() as value:
+            value[index] = new
+
+    def __float__(self):
+        return float(self.value)
+
+
+class _Writing:
+    def __init__(self, data):
+        self.data = data
+
+    def __enter__(self):
+        value = self.data.value
+        self.copy = copy.deepcopy(value)
+        return self.copy
+
+    def __exit__(self, *_):
+        self.data.value = self.copy
+
+
+class Name(str):
+    """The name of a node or an object: a word, which has a `value` as other data have."""
+
+    owner: Any
+
+    def __new__(cls, owner):
+        made = super().__new__(cls, owner._name)
+        made.owner = owner
+        return made
+
+    @property
+    def value(self):
+        return str(self)
+
+    def getLinkPath(self):
+        return f"{self.owner.getLinkPath()}.name"
+
+    linkpath = property(getLinkPath)

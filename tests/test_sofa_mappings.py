@@ -1,0 +1,63 @@
+"""Mappings of several states, and engines that make positions, in scenes of SOFA."""
+
+import numpy as np
+import pytest
+
+import jaxmech as jm
+
+EULER = "<EulerImplicitSolver/><SparseLDLSolver/>"
+
+
+def load(tmp_path, body, **options):
+    path = tmp_path / "scene.scn"
+    path.write_text(f'<Node name="root" dt="0.05" gravity="0 0 0"><DefaultAnimationLoop/>{EULER}{body}</Node>')
+    return jm.sofa.load(path, **options)
+
+
+TWO = """<Node name="a"><MechanicalObject name="p" position="0 0 0  1 0 0"/><UniformMass/></Node>
+  <Node name="b"><MechanicalObject name="q" position="4 3 0  9 0 0  0 0 2"/><UniformMass/></Node>"""
+
+
+def both(tmp_path, mapping, **options):
+    body = f'{TWO}<Node name="c"><MechanicalObject name="m" template="{"Vec1" if "Distance" in mapping else "Vec3"}"/>'
+    return load(tmp_path, body + mapping + "</Node>", **options)
+
+
+def test_points_of_several_states(tmp_path):
+    chosen = '<SubsetMultiMapping input="@../a @../b/q" output="@m" indexPairs="1 2  0 1  1 0"/>'
+    scene = both(tmp_path, chosen)
+    x = jm.kinematics(scene.system, scene.state)["c/m"]
+    np.testing.assert_array_equal(x, [[0, 0, 2], [1, 0, 0], [4, 3, 0]])
+    whole = both(tmp_path, '<IdentityMultiMapping input="@../a @../b" output="@m"/>')
+    x = jm.kinematics(whole.system, whole.state)["c/m"]
+    np.testing.assert_array_equal(x, [[0, 0, 0], [1, 0, 0], [4, 3, 0], [9, 0, 0], [0, 0, 2]])
+    with pytest.raises(jm.sofa.SceneError, match="node 3 of input 1"):
+        _ = both(tmp_path, chosen.replace("1 0", "1 3")).system
+
+
+def test_distances_between_states(tmp_path):
+    mapping = """<MeshTopology name="e" edges="0 1"/><DistanceMultiMapping topology="@e" input="@../a @../b" output="@m"
+      indexPairs="0 0  1 0" restLengths="1" computeDistance="1" geometricStiffness="{}"/>
+      <RestShapeSpringsForceField stiffness="2"/>"""
+    scene = both(tmp_path, mapping.format("None"))
+    np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["c/m"], [[4.0]])  # 5 - 1
+    moved = scene.system.at_rest(
+        {"a/p": scene.state.position["a/p"], "b/q": scene.state.position["b/q"].at[0].set([8.0, 6, 0])}
+    )
+    force = jm.total_force(scene.system, moved)
+    np.testing.assert_allclose(force["a/p"][0], [2 * 5 * 0.8, 2 * 5 * 0.6, 0])  # 2 N/m, 10 - 5 m
+    with pytest.raises(jm.sofa.SceneError, match="not the derivative"):
+        _ = both(tmp_path, mapping.format("Stabilized")).system
+    assert both(tmp_path, mapping.format("Stabilized"), solver="exact").system
+
+
+def test_positions_of_engines(tmp_path):
+    body = """<TransformEngine name="t" input_position="1 0 0  0 2 0" scale="2 2 2" rotation="0 0 90" translation="0 0 5"/>
+      <PointsFromIndices name="some" position="@t.output_position" indices="1"/>
+      <MechanicalObject name="p" position="@t.output_position"/><UniformMass/>
+      <Node name="fixed"><MechanicalObject name="q" position="@../some.indices_position"/></Node>"""
+    scene = load(tmp_path, body)
+    np.testing.assert_allclose(scene.state.position["p"], [[0, 2, 5], [-4, 0, 5]], atol=1e-14)
+    np.testing.assert_allclose(scene.state.position["fixed/q"], [[-4, 0, 5]], atol=1e-14)
+    turned = load(tmp_path, body.replace("/>", ' inverse="1"/>', 1)).report.of("refused")
+    assert turned and "inverse" in turned[0].remark

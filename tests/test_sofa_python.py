@@ -1,0 +1,129 @@
+"""Scripts as plugins of SOFA have them: prefabs, controllers with data of their own, links, files beside the script."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+
+PLUGIN = """
+import os
+import numpy as np
+import Sofa, SofaRuntime
+import Sofa.Gui
+import Sofa.Simulation
+from Sofa.constants import Key
+from helpers import add_solver
+
+SofaRuntime.importPlugin("Sofa.Component.StateContainer")
+here = os.path.dirname(os.path.abspath(__file__))
+
+
+class Clamp(Sofa.Prefab):
+    prefabParameters = [{"name": "box", "type": "Vec6d", "help": "what is held", "default": [-9, -9, -9, 9, 9, 0]}]
+
+    def init(self):
+        self.addObject("BoxROI", name="roi", box=self.box.value, position="@../dofs.rest_position")
+
+
+class Pull(Sofa.Core.Controller):
+    def __init__(self, *args, **kwargs):
+        Sofa.Core.Controller.__init__(self, *args, **kwargs)
+        self.node = kwargs["node"]
+        self.addData("speed", type="double", value=2.0, help="[N/s]")
+        self.steps = 0
+
+    def onSimulationInitDoneEvent(self, event):
+        self.node.mass.totalMass = 8.0
+
+    def onAnimateBeginEvent(self, event):
+        self.steps += 1
+        with self.node.pull.forces.writeable() as forces:
+            forces[0] = [0, self.speed.value * self.node.getRoot().time.value, 0]
+        self.speed.value = 3.0
+        self.node.getRoot().VisualStyle.displayFlags = "showAll"
+        self.node.fem.youngModulus.value = 1000.0 * self.steps
+
+    def onKeypressedEvent(self, event):
+        raise RuntimeError(Key.plus)
+
+
+def createScene(rootNode):
+    rootNode.gravity.value = [0, 0, 0]
+    rootNode.findData("dt").value = rootNode.dt.value * 2
+    rootNode.addObject("RequiredPlugin", pluginName=["Sofa.Component.Mass", "SofaPython3"])
+    rootNode.addObject("VisualStyle", displayFlags="showForceFields")
+    rootNode.VisualStyle.displayFlags.value = "hideAll"
+    beam = rootNode.addChild("beam")
+    beam.parts = [beam]
+    add_solver(beam)
+    mesh = beam.addObject("MeshOBJLoader", name="loader", filename=here + "/square.obj")
+    topology = beam.addObject("TriangleSetTopologyContainer", name="topo", src=mesh.getLinkPath())
+    beam.addObject("MechanicalObject", name="dofs", template="Vec3d", position=topology.position.getLinkPath())
+    beam.createObject("UniformMass", name="mass", totalMass=1.0)
+    fem = beam.addObject("TriangularFEMForceFieldOptim", name="fem", poissonRatio=0.3, topology=topology)
+    fem.youngModulus = 1e3
+    clamp = beam.addChild(Clamp(name="clamp", box=[-1, -1, -1, 0.5, 2, 1]))
+    beam.addObject("FixedProjectiveConstraint", indices=clamp.roi.indices.linkpath)
+    beam.addObject("ConstantForceField", name="pull", indices=[2], forces=np.zeros((1, 3)))
+    assert beam.getRoot() is rootNode and beam.name.value == beam.getName() == "beam" and len(beam.pull.forces) == 1
+    assert rootNode["beam.fem"].getClassName() == "TriangularFEMForceFieldOptim"
+    assert beam.getMechanicalState() is beam.dofs and beam.getMass() is beam.mass
+    rootNode.addObject(Pull(name="controller", node=beam))
+    return rootNode
+
+
+if __name__ == "__main__":
+    Sofa.Gui.GUIManager.Init("scene", "qglviewer")
+"""
+HELPERS = """
+def add_solver(node):
+    node.addObject("EulerImplicitSolver", rayleighStiffness=0.1)
+    node.addObject("SparseLDLSolver", template="CompressedRowSparseMatrixMat3x3d")
+"""
+SQUARE = "v 0 0 0\nv 0 1 0\nv 1 0 0\nv 1 1 0\nf 1 3 2\nf 3 4 2\n"
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plugin")
+    for name, content in (("scene.py", PLUGIN), ("helpers.py", HELPERS), ("square.obj", SQUARE)):
+        (folder / name).write_text(content)
+    return jm.sofa.record(folder / "scene.py", steps=3)
+
+
+def test_a_script_of_a_plugin_is_recorded(plugin):
+    assert not plugin.report.of("refused") and plugin.dt == 0.02
+    np.testing.assert_array_equal(plugin.state.position["beam/dofs"][2], [1.0, 0, 0])
+    assert float(plugin.system.masses["beam/mass"].mass) == 2.0  # of 8 kg on four nodes, as written when all was there
+    assert "showForceFields" not in str(plugin)
+
+
+def test_what_its_controller_writes_is_played_back(plugin):
+    """Numbers of the system are; data of its own, and what is drawn, are nothing to a simulation."""
+    assert [step["@/beam/pull.forces"].split()[1] for step in plugin.changes] == ["0.0", "0.06", "0.12"]
+    assert not any("speed" in path for step in plugin.changes for path in step)
+    control = plugin.control()
+    written = control(jnp.zeros(()), dataclasses.replace(plugin.state, time=jnp.asarray(0.04)), None)
+    assert set(written) == {"beam/pull", "beam/fem"} and float(written["beam/fem"]["young"]) == 3000.0
+
+
+SCRIPTS = {
+    "a force of its own": (
+        "import Sofa\nclass Magnet(Sofa.Core.ForceField):\n    def addForce(self, m, f, x, v): pass\n"
+        "def createScene(root):\n    root.addObject('EulerImplicitSolver')\n"
+        "    root.addObject('MechanicalObject', position=[0, 0, 0])\n    root.addObject(Magnet(name='magnet'))",
+        "Magnet",
+    ),
+    "a helper that is not there": ("from stlib3.scene import MainHeader\ndef createScene(root): pass", "sys.path"),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_is_missing_is_named(tmp_path, name):
+    text, reason = SCRIPTS[name]
+    (tmp_path / "scene.py").write_text(text)
+    with pytest.raises(jm.sofa.SceneError, match=reason):
+        _ = jm.sofa.record(tmp_path / "scene.py").system
