@@ -362,6 +362,7 @@ def rod_on_a_rail(foot, load):
     return jm.System({"p": jm.Vec2()}, forces=forces, constraints={"rod": rod, "rail": rail, "guide": guide})
 
 
+@pytest.mark.slow
 def test_a_rigid_rod_snaps_through_where_its_closed_form_does():
     """`P = k (x - b) y / x`, whose limit is where `x^3 = b L^2`; the multiplier, `P L / y`, passes a pole between."""
     foot = 2.0
@@ -395,17 +396,29 @@ def post(stiffness, load):
     return jm.System({"p": jm.Vec2(), "t": jm.Vec1()}, forces=forces, constraints=held)
 
 
-def test_a_rigid_post_falls_on_its_branch():
-    """It leaves the upright at `P = k L`, where `buckling` has it, and holds `k L cos(angle) = k y` on its branch."""
+def upright(steps):
+    """The path of the post that stands, through its bifurcation."""
     at = eqx.Partial(post, jnp.asarray(500.0))
     start = at(jnp.zeros(())).at_rest({"p": [[0.0, 0.0], [0.0, ROD]], "t": [[0.0]]})
-    upright = jm.follow_path(at, start, step=300.0, steps=6, to=1500.0)
-    (fork,) = upright.critical
-    assert fork.kind == "bifurcation" and np.array_equal(upright.unstable, (upright.loads > 1100.0).astype(int))
+    return at, start, jm.follow_path(at, start, step=600.0, steps=steps, to=1500.0)
+
+
+def test_a_rigid_post_stands_up_to_its_bifurcation():
+    """At `P = k L`; its multiplier is the load."""
+    _, _, path = upright(4)
+    (fork,) = path.critical
+    assert fork.kind == "bifurcation" and np.array_equal(path.unstable, (path.loads > 1100.0).astype(int))
     np.testing.assert_allclose(fork.load, 1100.0, rtol=CLOSED_FORM)
-    np.testing.assert_allclose(jm.buckling(at, start).factors, [1100.0], rtol=CLOSED_FORM)
     np.testing.assert_allclose(np.abs(fork.mode["p"]), [[0.0, 0.0], [1.0, 0.0]], atol=1e-12)
-    branch = jm.follow_path(at, fork, step=100.0, steps=6, amplitude=0.2)
+    np.testing.assert_allclose(-path.position["t"][:, 0, 0], path.loads, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_rigid_post_falls_on_its_branch():
+    """It leaves the upright where `buckling` has it, and holds `k L cos(angle) = k y` on its branch."""
+    at, start, path = upright(4)
+    np.testing.assert_allclose(jm.buckling(at, start).factors, [1100.0], rtol=CLOSED_FORM)
+    branch = jm.follow_path(at, path.critical[0], step=100.0, steps=6, amplitude=0.2)
     top = np.asarray(branch.position["p"][:, 1])
     assert np.abs(top[-1, 0]) > 1.0
     np.testing.assert_allclose(branch.loads, 500.0 * top[:, 1], rtol=CLOSED_FORM)

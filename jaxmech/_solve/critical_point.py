@@ -31,8 +31,8 @@ class CriticalPoint(eqx.Module):
 
     `load`: the factor `mu` [-]; `state`: the equilibrium; `mode`: `{state: (nodes, deriv_size)}`, `K mode = 0`, of unit
     length (of its displacements, where there are multipliers), a constant for differentiation; `after`: the number of the
-    point of the path after which it lies. Start `follow_path` from a bifurcation to follow the other branch; `critical_point` finds it again in a changed scene, and
-    differentiates it.
+    point of the path after which it lies. Start `follow_path` from a bifurcation to follow the other branch;
+    `critical_point` finds it again in a changed scene, and differentiates it.
     Raises nothing. Source: J. M. T. Thompson and G. W. Hunt, *A General Theory of Elastic Stability*, 1973.
 
     Example:

@@ -3,7 +3,8 @@
 `K = (K, J^T; J, -C)` is regular, with one negative eigenvalue for each multiplier where the constrained state is stable, and
 `S = -dK/dmu` is anything: it turns the rows of `J` too. As `K` is not definite, eigenvalues may come in complex pairs; where
 stiffness is lost they are real, and `x^T K x > 0`. Those are the largest real `nu = 1/mu` of `K^-1 S`, made exact by
-Rayleigh and Ritz in their span, where `K` is definite. M. Benzi, G. H. Golub, J. Liesen, Acta Numerica 14 (2005) 1, section 3,
+Rayleigh and Ritz in their span, where `K` is definite.
+M. Benzi, G. H. Golub, J. Liesen, Acta Numerica 14 (2005) 1, section 3,
 doi:10.1017/S0962492904000212; B. N. Parlett, *The Symmetric Eigenvalue Problem*, 1980, chapter 11. NumPy only.
 """
 
