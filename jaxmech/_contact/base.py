@@ -119,8 +119,8 @@ class AbstractContact(Component):
         return self.near_of(self.gaps(x))
 
     def near_of(self, gaps: Array) -> Touching:
-        """The first of these that are within the margin, as many as there are slots."""
-        near = gaps < self.margin
+        """The first of these that are within the margin, as many as there are slots; what is no number is near, and fails."""
+        near = ~(gaps >= self.margin)
         count = jnp.sum(near)
         if self.slots == gaps.shape[0]:
             return Touching(jnp.arange(self.slots), near, count)

@@ -6,10 +6,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._model.dynamics import Fields, kinematics, retract
 from .._model.system import System
 from .._runtime.array_types import Array
+from .._scene.parameter import is_concrete
 from .base import AbstractContact, Touching
 
 
@@ -55,6 +57,11 @@ class ContactSet(eqx.Module):
         """Whether there are more pairs than slots anywhere."""
         return jnp.stack([t.count > t.pair.shape[0] for t in self.touching.values()]).any()
 
+    def are_finite(self) -> Array:
+        """Whether every number of every contact is one; limits may be infinite."""
+        numbers = [a for a in jax.tree.leaves(self.contacts) if eqx.is_inexact_array(a)]
+        return ~jnp.isnan(jnp.concatenate([a.reshape(-1) for a in numbers])).any()
+
     def remembered(self, memory: Mapping[str, Array]) -> Array:
         """What the pairs of the slots had, `(n, 3)`."""
         parts = [memory[name][self.contacts[name].place_of(t.pair)] for name, t in self.touching.items()]
@@ -74,8 +81,12 @@ class ContactSet(eqx.Module):
 
 
 def check_contacts(contacts: Mapping[str, AbstractContact], system: System) -> None:
-    """Raise `ValueError` where contacts do not fit a scene."""
+    """Raise `ValueError` where contacts do not fit a scene, or have numbers that are none, where these can be looked at."""
     for name, contact in contacts.items():
+        for path, leaf in jax.tree_util.tree_flatten_with_path(contact)[0]:
+            if eqx.is_inexact_array(leaf) and is_concrete(leaf) and np.isnan(np.asarray(leaf)).any():
+                field = jax.tree_util.keystr(path).lstrip(".")
+                raise ValueError(f"contact '{name}' ({type(contact).__name__}): {field} has values that are not finite.")
         contact.check_scene(name, system)
 
 

@@ -97,7 +97,7 @@ class EdgeContact(AbstractContact):
             return self.near_of(self.gaps(x))
         (a, ra), (b, rb) = (_sphere(x[on.state][on.nodes[:, :2]]) for on in (self.edges[0], self._second))
         square = jnp.asarray(sum((a[:, None, i] - b[None, :, i]) ** 2 for i in range(3)))
-        near = (square < (ra[:, None] + rb + self.margin) ** 2).reshape(-1) & self._meant(jnp.arange(self.pairs))
+        near = ~(square >= (ra[:, None] + rb + self.margin) ** 2).reshape(-1) & self._meant(jnp.arange(self.pairs))
         pair, count = jnp.nonzero(near, size=most, fill_value=0)[0], jnp.sum(near)
         found = self.near_of(jnp.where(jnp.arange(most) < count, self._gaps_of(pair, x), jnp.inf))
         # More than can be measured are more than can be held.
@@ -122,7 +122,7 @@ class EdgeContact(AbstractContact):
             first, second = (x[state][nodes] for state, nodes in self.places(k))
             n, s, t, touches = _meeting(first, second)
             gap = n @ (_along(first, s) - _along(second, t))
-            return jnp.where(touches & (gap > -self.reach), gap, jnp.inf)
+            return jnp.where(touches & (gap > -self.reach) | jnp.isnan(gap), gap, jnp.inf)
 
         return jnp.where(self._meant(pair), jax.vmap(of_pair)(pair), jnp.inf)
 

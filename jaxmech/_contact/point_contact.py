@@ -111,7 +111,7 @@ class PointContact(AbstractContact):
         points = x[self.points[0].state][self.points[0].nodes, :3]
         bodies = x[self.frames[0].state][self.frames[0].nodes, :3]
         square = sum((points[:, None, i] - bodies[None, :, i]) ** 2 for i in range(3))
-        near = square < (self.shape.reach() + jnp.atleast_1d(self.radius)[:, None] + self.margin) ** 2
+        near = ~(square >= (self.shape.reach() + jnp.atleast_1d(self.radius)[:, None] + self.margin) ** 2)
         if self.owners is not None:
             owner, body = self.owners[:, None], jnp.arange(self.bodies)
             near = near & ((owner > body) if self.half else (owner != body))

@@ -114,7 +114,7 @@ class SurfaceContact(AbstractContact):
             beside = jnp.abs(gaps) - jax.vmap(lambda c: jnp.abs(normal_of(c) @ (p - c[0])))(corners[tried])
             far = jnp.where(left_out, jnp.inf, jnp.abs(gaps) + _TIE * beside)
             k = jnp.argmin(far)
-            return jnp.where(jnp.isfinite(far[k]), gaps[k], jnp.inf), tried[k]
+            return jnp.where(jnp.isposinf(far[k]), jnp.inf, gaps[k]), tried[k]
 
         gaps, triangle = jax.lax.map(of_point, (p, own, tried), batch_size=_BLOCK)
         return gaps - self.radius, triangle

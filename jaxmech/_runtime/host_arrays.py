@@ -15,11 +15,14 @@ from .jax_internals import Tracer
 
 
 def as_data(values: Any, dtype: Any = None) -> Array:
-    """An array of JAX with the contents of a host array or of numbers, which may be changed afterwards."""
+    """An array of JAX with the contents of a host array or of numbers, which may be changed afterwards.
+
+    A copy of our own: on a CPU, JAX takes the memory of a host array that lies at a multiple of 64 bytes for its own, whatever
+    `may_alias` says, and a scene would then change with the array of its user.
+    """
     if isinstance(values, jax.Array):
         return jnp.asarray(values, dtype)
-    host = values if dtype is None and isinstance(values, float) else np.asarray(values, dtype)
-    array = jax.device_put(host, may_alias=False)
+    array = jax.device_put(values if dtype is None and isinstance(values, float) else np.array(values, dtype))
     # While a function is traced it would be an equation of the trace, where `jnp.asarray` makes a constant.
     return jnp.asarray(values, dtype) if isinstance(array, Tracer) else array
 

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 from ..._contact.base import AbstractContact
 from ..._contact.contact_set import ContactSet, check_contacts, no_memory
 from ..._contact.solve import METHODS, SolveOptions
+from ..._linear_solver.base.derivative import mark_failure
 from ..._linear_system.compatibility import BuiltFor
+from ..._model.accept import unless_failed
 from ..._model.dynamics import Fields
 from ..._model.failure_report import DERIVATIVE, raise_failure
 from ..._model.fault import Fault, given
@@ -198,6 +200,9 @@ def _step(
     result = RESULTS.where(jnp.min(depth) < 0, RESULTS.interpenetration, how)
     result = RESULTS.where(contacts.overflows(), RESULTS.contact_capacity, result)
     result = RESULTS.where(motion.result == RESULTS.successful, result, motion.result)
+    result = RESULTS.where(contacts.are_finite(), result, RESULTS.nonfinite_input)
+    failed = result != RESULTS.successful
+    end = mark_failure(unless_failed(failed, state, end), failed)
     e = said.errors
     residuals = jnp.stack([e.signorini, e.coulomb, e.dissipation])
     info = ContactStepInfo(result, motion, said, residuals, e.natural, motion.fault, motion.unconstrained_state)
