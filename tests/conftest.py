@@ -82,11 +82,17 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             return process_groups.group_of(nodeid)
 
+    config.option.loadscopereorder = False  # by how many tests there are: they are in order, see below
     return ByGroup(config, log)
 
 
-def pytest_collection_finish():
-    """What is there by now stays: no need to look at it again."""
+@pytest.hookimpl(tryfirst=True)  # before a process tells which tests it has, in which order
+def pytest_collection_finish(session):
+    """Let no process be left with a long group in the end. What is there by now stays: no need to look at it again."""
+    if hasattr(session.config, "workerinput"):
+        by_name = {item.nodeid: item for item in session.items}
+        skipped = {name for name, item in by_name.items() if item.get_closest_marker("skip")}
+        session.items[:] = [by_name[name] for name in process_groups.longest_first(by_name, skipped)]
     gc.collect()
     gc.freeze()
 

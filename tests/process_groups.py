@@ -1,14 +1,43 @@
-"""Which tests run in one process, after one another: those that share what they make once."""
+"""Which tests run in one process, after one another: those that share what they make once; and which groups come first."""
+
+import collections
+from collections.abc import Iterable
 
 # Of these files the tests of a scene belong together, across files: all need its matrices.
 OF_SCENES = ("test_invariants.py", "test_solvers_on_scenes.py")
 ON_ITS_MATRIX = ("", "few-float64")  # other solvers share programs with their like, which take longer than a matrix
+BY_THEMSELVES = ("test_notebooks.py", "test_examples.py", "test_docs.py")  # share nothing, and take long
+# What a test of these takes, in tests of the others: roughly, so that no process is left alone with them in the end.
+WEIGHTS = {
+    "test_notebooks.py": 30,
+    "test_examples.py": 6,
+    "test_docs.py": 6,
+    "test_sofa_scenes.py": 6,
+    "test_accelerators.py": 4,
+    "test_benchmark_cases.py": 5,
+    "test_arcanefem_scenes.py": 5,
+    "test_shell_cases.py": 5,
+    "test_devices.py": 20,
+    "test_typing.py": 10,
+}
 
 
 def group_of(nodeid: str) -> str:
-    """The group of a test: its scene, where it has one, or its file."""
+    """The group of a test: its scene, where it has one, or its file, or itself."""
     path, _, name = nodeid.partition("::")
+    if path.endswith(BY_THEMSELVES):
+        return nodeid
     if not path.endswith(OF_SCENES) or "[" not in name:
         return path
     scene, _, rest = name[name.index("[") + 1 : name.rindex("]")].partition("-")
     return scene if rest in ON_ITS_MATRIX else rest
+
+
+def longest_first(nodeids: Iterable[str], skipped: Iterable[str] = ()) -> list[str]:
+    """Whole groups after one another, those that take longest first; what is skipped takes nothing."""
+    groups, taken, skipped = collections.defaultdict(list), collections.Counter(), set(skipped)
+    for nodeid in nodeids:
+        group = group_of(nodeid)
+        groups[group].append(nodeid)
+        taken[group] += 0 if nodeid in skipped else WEIGHTS.get(nodeid.partition("::")[0].rpartition("/")[2], 1)
+    return [nodeid for group in sorted(groups, key=lambda g: -taken[g]) for nodeid in groups[group]]

@@ -29,6 +29,24 @@ SOLVERS = (
 TOGETHER = 6  # arrays reduced at once, of nine of which a GPU could not share the memory
 # Of the catalogue by default: points, frames, what is mapped, and what a user writes. The others take long to lower.
 DEFAULT = ("tetrahedra", "frames_in_the_plane", "points_on_frames", "own_components")
+# What is in them is in the others, in other numbers.
+REPEATED = (
+    "cells_in_space",
+    "contact_plane",
+    "diamond_of_mappings",
+    "elongation_only_springs",
+    "frames_in_space",
+    "hexahedra",
+    "linkage_of_the_plane",
+    "moved_frame",
+    "plane_strain_quads",
+    "plane_stress_triangles",
+    "pressed_tetrahedra",
+    "pressed_triangles",
+    "several_parents",
+    "springs",
+    "springs_between_states",
+)
 WITH_GRADIENTS = ("tetrahedra", "every_constraint", "chain_of_mappings", "forms_of_geometric_stiffness")
 
 
@@ -69,9 +87,29 @@ def products(text):
     return collections.Counter("HIGHEST" if "precision = [HIGHEST, HIGHEST]" in line else "default" for line in lines)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in DEFAULT else pytest.mark.slow) for n in scenes.names(scenes.STEPS)]
-)
+def stage_of(name):
+    """By default a few; what only repeats the parts of others by hand."""
+    return () if name in DEFAULT else pytest.mark.exhaustive if name in REPEATED else pytest.mark.slow
+
+
+def parts_of(value):
+    """The classes of jaxmech that a scene is made of."""
+    if isinstance(value, eqx.Module):
+        own = {type(value)} if type(value).__module__.startswith("jaxmech.") else set()
+        return own.union(*map(parts_of, vars(value).values()))
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return set().union(*map(parts_of, values))
+
+
+@pytest.mark.exhaustive
+def test_what_is_left_out_has_no_part_of_its_own():
+    parts = {name: parts_of(scenes.build(name).system) for name in scenes.names(scenes.STEPS)}
+    assert set(REPEATED) < set(parts) and not set(REPEATED) & {*DEFAULT, *WITH_GRADIENTS}
+    kept = set().union(*(own for name, own in parts.items() if name not in REPEATED))
+    assert {name: parts[name] - kept for name in REPEATED if parts[name] - kept} == {}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=stage_of(n)) for n in scenes.names(scenes.STEPS)])
 def test_steps_stay_on_the_gpu_and_are_precise(name, on_gpu):
     scene = scenes.build(name)
     arrays, static = parts(scene.system, scene.state)

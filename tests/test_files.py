@@ -90,7 +90,7 @@ def test_a_mesh_cut_short_anywhere_ends(suffix, tmp_path):
 
 @pytest.mark.parametrize("suffix", [".vtk", ".vtu", ".msh", ".mesh", ".off", ".ply", ".stl", ".xml", ".su2", ".bdf"])
 def test_a_mesh_is_read_whole_or_not_at_all(suffix, tmp_path):
-    """Cut at any byte, with a count one larger or far too large: never fewer cells, other ones, or numbers that nobody wrote."""
+    """Cut at any byte, with a count one larger or far too large: never fewer cells, other ones, or numbers nobody wrote."""
     path = written(tmp_path, suffix)
     data, whole = path.read_bytes(), jm.mesh.read_mesh(path)
     changed = [data[:cut] for cut in np.linspace(1, len(data) - 1, 40).astype(int)]

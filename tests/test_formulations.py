@@ -101,6 +101,38 @@ def test_shapes_that_one_point_does_not_see_by_hand(kind, d, share):
     np.testing.assert_allclose(energy, share * c * young / (2 * (1 + poisson)) * a**2, rtol=1e-10)
 
 
+def test_a_pressure_in_a_tube_acts_all_around():
+    """`2 pi r h p` on a wall of height `h` at `r`, and what closes the tube above it, `pi (b^2 - a^2) p`."""
+    wall = jm.mesh.box_mesh(cells=(2, 2), size=(1.5, 3.0), origin=(2.0, 0.0), kind="quad")
+    loads = {
+        "inside": (wall.faces_where(lambda x: x[:, 0] == 2.0), [2 * np.pi * 2.0 * 3.0, 0.0]),
+        "lid": (wall.faces_where(lambda x: x[:, 1] == 3.0), [0.0, -np.pi * (3.5**2 - 2.0**2)]),
+    }
+    for faces, expected in loads.values():
+        gas = jm.force.Pressure.from_mesh("p", faces, 5.0, axisymmetric=True)
+        system = jm.System({"p": jm.Vec2()}, forces={"gas": gas})
+        total = jm.total_force(system, system.at_rest({"p": wall.points}))["p"].sum(axis=0)
+        np.testing.assert_allclose(total, 5.0 * np.array(expected), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "law", [jm.material.LinearElastic(90.0, 0.4), jm.material.NeoHookean(90.0, 0.4)], ids=["linear", "large"]
+)
+def test_a_mixed_solid_at_its_own_pressure_is_the_material(law):
+    """`p = lambda v` of a uniform stretch, `v` the change of volume, or its logarithm: the energy of the material, and no
+    equation of a pressure is left open."""
+    mesh = jm.mesh.quadratic_mesh(jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 2.0)))
+    solid = jm.force.MixedSolidFEM.from_mesh("u", "p", mesh, law)
+    system = jm.System({"u": jm.Vec2(), "p": jm.Vec1()}, forces={"solid": solid})
+    F = np.array([[1.02, 0.01], [0.0, 1.03]])
+    v = np.trace(F) - 2 if isinstance(law, jm.material.LinearElastic) else np.log(np.linalg.det(F))
+    pressure = 90.0 * 0.4 / (1.4 * 0.2) * v  # lambda v
+    state = system.at_rest({"u": mesh.points @ F.T, "p": np.full((len(solid.pressure_nodes(mesh)), 1), pressure)})
+    density = law.energy_density(jnp.asarray(np.pad(F, (0, 1)) + np.diag([0.0, 0.0, 1.0])))
+    np.testing.assert_allclose(jm.energy(system, state), 2.0 * density, rtol=1e-10)
+    np.testing.assert_allclose(jm.total_force(system, state)["p"], 0.0, atol=1e-12)
+
+
 def test_lame_s_cylinder_around_its_axis():
     """B6: a thick tube under pressure, in plane strain: `u_r(a) = 1.9066666667e-3`; what a ring weighs, and carries."""
     tube = jm.mesh.quadratic_mesh(jm.mesh.box_mesh(cells=(4, 1), size=(1.0, 0.5), origin=(1.0, 0.0), kind="quad"))

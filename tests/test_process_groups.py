@@ -1,7 +1,7 @@
 """Tests that share programs are sent to one process."""
 
 import pytest
-from process_groups import group_of
+from process_groups import group_of, longest_first
 
 
 @pytest.mark.parametrize(
@@ -12,8 +12,20 @@ from process_groups import group_of
         ("tests/test_solvers_on_scenes.py::test_every_solver_on_every_scene[springs-rest-float32]", "rest-float32"),
         ("tests/test_invariants.py::test_symmetry_is_not_promised_of_what_is_not", "tests/test_invariants.py"),
         ("tests/test_mappings.py::test_an_arm_by_hand", "tests/test_mappings.py"),
+        (
+            "tests/test_notebooks.py::test_notebook[identify_rubber]",
+            "tests/test_notebooks.py::test_notebook[identify_rubber]",
+        ),
         ("tests/validation/test_elements.py::test_patch_solved[quad]", "tests/validation/test_elements.py"),
     ],
 )
 def test_groups(nodeid, group):
     assert group_of(nodeid) == group
+
+
+def test_long_groups_come_first_and_whole():
+    few = [f"tests/test_mesh.py::test_{i}" for i in range(3)]
+    more = [f"tests/test_modes.py::test_{i}" for i in range(4)]
+    long = ["tests/test_notebooks.py::test_notebook[a]", "tests/test_notebooks.py::test_notebook[b]"]
+    assert longest_first([*few[:1], *more, *few[1:], *long]) == [*long, *more, *few]
+    assert longest_first([*few, *more], skipped=more) == [*few, *more]

@@ -10,7 +10,7 @@ import scenes
 from scheme_scenes import EXPLICIT, IMPLICIT, KINDS, SCENES, made, numbers, spring
 
 import jaxmech as jm
-from jaxmech._integrator.implicit.bdf import bdf_coefficients
+from jaxmech._integrator.implicit.bdf import bdf_coefficients, extrapolation
 
 ORDER = 0.1  # how far from theory a measured order may be
 CONSERVED = 1e-10  # what a scheme promises to conserve, relative, over the steps below
@@ -227,6 +227,9 @@ def test_coefficients_of_backward_differentiation():
     a, b = bdf_coefficients(t)
     for k in range(4):
         np.testing.assert_allclose(t[0] ** k, a @ t[1:] ** k + b * k * t[0] ** max(k - 1, 0), atol=1e-12)
+    # What is predicted from the past: exact for those of a degree less.
+    for k in range(3):
+        np.testing.assert_allclose(extrapolation(t) @ t[1:] ** k, t[0] ** k, atol=1e-12)
 
 
 def test_a_step_above_the_critical_one_is_refused():

@@ -67,7 +67,7 @@ class _Cut:
         self.stages = [[v for v, at in kept.items() if at == n] for n in range(1 + max(kept.values(), default=-1))]
 
     def part(self, targets: list[Any], known: set[Any]) -> tuple[list[Any], ClosedJaxpr]:
-        """The program of `targets`, and the variables that it starts from, of those that are known."""
+        """The part of the program that computes `targets`, and which of the known variables it reads."""
         inputs: dict[Any, None] = {}
         eqns: dict[int, Any] = {}
         pending = [v for v in targets if not isinstance(v, Literal)]

@@ -44,8 +44,8 @@ class AutoLinearSolver(lx.AbstractLinearSolver):
 
     `chain`: nodes touch only their neighbours in number, as in rods and cables. `batched`: many matrices at once, under
     `vmap`. `inertial`: of a time step, with mass, and other values in the next one: iterations go on for as long as they
-    seem to take less time than a factor. They are said by whoever knows: a pattern is data, and a program is traced once
-    for all patterns of its size. `rtol`: of iterative solvers; theirs unless given, and 1e-10 (float32: 1e-5) with
+    seem to take less time than a factor. The caller says these three: a pattern is data, and a program is traced once for
+    all patterns of its size. `rtol`: of iterative solvers; theirs unless given, and 1e-10 (float32: 1e-5) with
     `inertial`, so that results do not show which solver it was. `platform`: `"cpu"`, `"gpu"` or `"tpu"`; that of JAX unless
     given. Raises `ValueError` for a matrix larger than the installed backend of `SparseDirect` factorises in reasonable time
     and memory, with advice; not of a time step, where it iterates.

@@ -61,7 +61,7 @@ def _check_numbers(where: str, numbers: np.ndarray, shape: tuple[int, ...] | Non
 
 
 def _plans(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Every plan in a tree, those within others too, and where it is."""
+    """Every plan in a tree, nested ones included, with its path."""
 
     def is_plan(node: Any) -> bool:
         return isinstance(node, BlockPattern | Reduction | RowProducts | ListSums | PairSums | Step | Touched)

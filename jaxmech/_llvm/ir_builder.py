@@ -111,7 +111,7 @@ class Text:
 
 
 def pointers(arguments: int, results: int) -> list[str]:
-    """The arguments of a foreign function that are arrays, and those that it writes."""
+    """The pointer arguments of a foreign function: arrays that it reads, and arrays that it writes."""
     return [*(f"ptr noalias readonly %a{i}" for i in range(arguments)), *(f"ptr noalias %r{i}" for i in range(results))]
 
 

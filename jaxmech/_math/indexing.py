@@ -1,10 +1,10 @@
-"""Rows of arrays by number, without the questions that checked and negative numbers would ask of every one of them.
+"""Rows of arrays by index: gather and scatter whose indices are checked, but not one by one where they are used.
 
-Numbers are data, and may be traced: what they are cannot be refused then. One that names no row reads NaN, and makes NaN of
-all that is written with it, in derivatives as well: no number is silently that of another row. XLA would read the nearest
-row and drop what is written to none.
+Indices are data, and may be traced; then their values cannot be refused by an exception. An index out of range gathers NaN,
+and makes NaN of all that is scattered with it, in derivatives as well: no index silently means another row. XLA by itself
+would gather the nearest row, and drop what is scattered out of range.
 
-A loop, or a step, that reads rows by the same numbers many times asks once, when it is over (`AskedOnce`).
+A loop, or a step, that uses the same indices many times checks them once, when it is over (`AskedOnce`).
 """
 
 import functools
@@ -26,7 +26,7 @@ _SMALL = 4096  # numbers of arrays that are looked at together
 
 
 class AskedOnce:
-    """Arrays of numbers that are not asked about where rows are read by them: `are_right` asks, of all of them together.
+    """Index arrays whose check is put off: rows are read without one, and `are_right` checks all of them together.
 
     What was computed meanwhile is worth nothing, and must be marked, unless they are. Only tracers wait: they end with the
     trace, so that no program that is kept for another call can have left out its question.
@@ -38,14 +38,14 @@ class AskedOnce:
         self._ends: dict[int, int] = {}
 
     def waits(self, at: Int[Array, "..."], n: int) -> bool:
-        """Whether these are such numbers; then `are_right` will ask whether they are in `[0, n)`."""
+        """Whether the check of these indices is put off; then `are_right` will check that they are in `[0, n)`."""
         if id(at) not in self._arrays:
             return False
         self._ends[id(at)] = min(n, self._ends.get(id(at), n))
         return True
 
     def are_right(self) -> Bool[Array, ""]:
-        """Whether all numbers by which rows were read are those of rows."""
+        """Whether all indices whose check was put off are in range."""
         return jnp.asarray(all_within(*((self._arrays[which], n) for which, n in self._ends.items())))
 
 
@@ -59,7 +59,7 @@ _open = _Open()
 
 @contextmanager
 def asked_once(tree: Any) -> Iterator[AskedOnce]:
-    """Within, numbers of arrays of a tree are only noted; outside, `are_right` of what is given asks whether they exist."""
+    """Inside this context the index arrays of a tree are only noted; after it, `are_right` of what it gives checks them."""
     question = AskedOnce(tree)
     _open.questions.append(question)
     try:
@@ -73,7 +73,7 @@ def _waits(at: Int[Array, "..."], n: int) -> bool:
 
 
 def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
-    """`values[at]`, NaN for numbers that are not in `[0, n)`; of whole numbers the lowest there is."""
+    """`values[at]`, NaN for indices out of `[0, n)`; the lowest integer where values are integers."""
     n, shape = values.shape[0], (*at.shape, *values.shape[1:])
     if n == 0:
         return jnp.full(shape, _nothing(values.dtype), values.dtype)
@@ -84,19 +84,19 @@ def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Arr
 
 
 def nearest_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
-    """`values[at]`, the nearest row for numbers that are not in `[0, n)`: whether they are is asked `all_within`."""
+    """`values[at]`, the nearest row for indices out of `[0, n)`: the caller checks those with `all_within`."""
     return jnp.asarray(values).at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def nearest_rows_or_zeros(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
-    """`values[at]`, zeros for numbers that are not in `[0, n)`: whether they are in `[0, n]` is asked `all_within`."""
+    """`values[at]`, zeros for the index `n`: the caller checks with `all_within` that indices are in `[0, n]`."""
     if values.shape[0] == 0:
         return jnp.zeros((*at.shape, *values.shape[1:]), values.dtype)
     return jnp.asarray(values).at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
 def all_within(*bounds: tuple[Int[Array, "..."], int]) -> Bool[Array, ""]:
-    """Whether all numbers of every array are in `[0, n)`: of long plans, asked once, not of every row that is read."""
+    """Whether all indices of every array are in `[0, n)`: one check of a long plan, instead of one per row that is read."""
     flags = []
     for at, n in bounds:
         if _waits(at, n):
@@ -125,7 +125,9 @@ def _all_of(flags: list[Bool[Array, " n"]]) -> Bool[Array, ""]:
 
 
 def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:
-    """Rows, NaN where they are not right, in derivatives too; of whole ones the lowest there is. Asked of leading axes."""
+    """Rows, NaN (of integers the lowest) where their flag is not set, in derivatives too. Flags are those of leading
+    axes.
+    """
     if isinstance(is_right, np.bool_) and is_right:
         return rows
     shape = is_right.shape
@@ -139,7 +141,7 @@ def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:
 def add_rows(
     total: Float[Array, "n ..."], at: Int[Array, "..."], values: Float[Array, "..."], *, unique: bool = False
 ) -> Float[Array, "n ..."]:
-    """`total` with `values` added at its rows; repeats add up, of which there are none where they are `unique`."""
+    """`total` with `values` added at its rows. Repeated rows add up; `unique` promises that there are none."""
     if 0 in (total.shape[0], at.size):
         return total
     values = marked(values, all_within((at, total.shape[0])))
@@ -172,7 +174,7 @@ def put_nearest(total: Float[Array, "n ..."], at: Int[Array, " k"], values: Floa
 
 
 def nearest(at: Int[Array, "..."], n: int) -> Int[Array, "..."]:
-    """The nearest numbers in `[0, n)`; of those that are asked about later the same, which XLA reads as these."""
+    """Indices moved to the nearest in `[0, n)`; unchanged where their check is put off, for XLA takes the nearest itself."""
     if _waits(at, n):
         return at
     return lax.clamp(jnp.zeros((), at.dtype), at, jnp.full((), n - 1, at.dtype))

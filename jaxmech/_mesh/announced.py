@@ -29,7 +29,9 @@ def check_ply(path: str | os.PathLike, points: int, blocks: list[tuple[str, np.n
     header, start = _ply_header(path)
     announced, there = _ply_counts(header), (points, sum(len(cells) for _, cells in blocks))
     if announced != there:
-        raise ValueError(f"{announced[0]} vertices and {announced[1]} faces are announced; {there[0]} and {there[1]} are there")
+        raise ValueError(
+            f"{announced[0]} vertices and {announced[1]} faces are announced; {there[0]} and {there[1]} are there"
+        )
     if not all(cells.shape[1] for _, cells in blocks):
         raise ValueError("there are faces without corners")
     properties = [line.split()[1:-1] for line in header.splitlines() if line.startswith("property")]

@@ -56,7 +56,8 @@ def _section(lines: list[list[str]], start: str, end: str) -> list[list[str]]:
 
 @contextmanager
 def with_some_cells_in_no_group() -> Iterator[None]:
-    """While meshio 5 reads format 4: it lists the groups of the blocks that have one, and then misses the others.
+    """A context in which meshio 5 reads format 4 with cells in no group: it lists the groups of grouped blocks only,
+    then fails.
 
     Format 4.1 has them by name as well, in sets of cells; so the list is left out where it is too short.
     """

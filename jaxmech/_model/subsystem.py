@@ -29,7 +29,7 @@ def with_only(system: System, *, forces: Collection[str] = (), masses: Collectio
 def without_unloaded(system: System, *, masses: bool = True) -> System:
     """The scene without the mapped states that no force field, and no mass, acts on: they follow, at no cost.
 
-    A state goes together with its mapping: without it, it would be a main state that has no positions.
+    A state is removed together with its mapping: a state without a mapping is a main state, and would need positions.
     """
     acting = [*system.force_fields.values(), *(system.masses.values() if masses else ())]
     carrying = {s.state for component in acting for s in component.on}

@@ -96,8 +96,9 @@ def in_shares(function: Callable[[Array, int], Array], count: int) -> Array:
 
 
 def in_order(shares: Array, length: int, count: int) -> Array:
-    """`count` rows, from shares `(shares, length, ...)` of them. The last one starts early enough to be whole: what it
-    repeats, and those for which nothing was left, are left out."""
+    """`count` rows, joined from the devices' shares `(shares, length, ...)`. The last share starts early enough to be of
+    full length: what it repeats, and those for which nothing was left, are left out.
+    """
     shares = shares[: -(-count // length)]
     rows, done = shares.reshape(-1, *shares.shape[2:]), (shares.shape[0] - 1) * length
     again = done + length - count

@@ -36,7 +36,7 @@ class Interface(NamedTuple):
 
 @functools.cache
 def interface() -> Interface | None:
-    """The interface, if it is one that can be spoken; numbers behind the first of a version only ever add to it.
+    """The interface that the header describes, if its version is known; later minor versions only append to structures.
 
     None for another version, and for a header that does not describe all of it: what is not where it was thought to be
     would be read and written.

@@ -95,7 +95,7 @@ def _unlogged(record: logging.LogRecord) -> bool:
 
 @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 def _handler(frame: int) -> int | None:
-    """Of XLA's interface: gives back an error, or says of which version of it it is."""
+    """The function that XLA calls: it returns an error, or, asked for its metadata, the version of XLA's interface."""
     xla = interface()
     assert xla is not None
     if tells_version(xla, frame):

@@ -26,7 +26,9 @@ class Outcome(type(lx.RESULTS.successful)):
 
 
 class _Named(type(lx.RESULTS)):
-    """Makes an enumeration of Equinox whose members are `Outcome`s, and whose advice may differ from that it inherits."""
+    """The metaclass of `RESULTS`: an Equinox enumeration whose members are `Outcome`s, with advice of its own for
+    inherited ones.
+    """
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]):
         with warnings.catch_warnings():  # Equinox warns of an inherited member whose words are replaced

@@ -1,6 +1,6 @@
-"""Whether all numbers of nodes and of rows exist, asked once before the loop of a kernel.
+"""The check of all indices of nodes and of rows, once, before the loop of a kernel.
 
-Asked eight at a time, in order, they cost a hundredth of the loop; asked where each is used, they cost a tenth.
+Checked eight at a time, in order, they cost a hundredth of the loop; checked where each is used, they cost a tenth.
 """
 
 from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ def declared(integer: str) -> str:
 
 
 class IndexCheck:
-    """The function that asks, `@each`, which calls `@checked` where all numbers exist, and the functions that it calls."""
+    """The text of `@each`, which checks all indices and calls `@checked` if they are in range, and of what it needs."""
 
     def __init__(self):
         self.functions: dict[str, None] = {}
@@ -67,17 +67,17 @@ class IndexCheck:
         self._found: list[str] = []
 
     def of_elements(self, array: str, integer: str, each: int, bounds: Iterable[str]) -> None:
-        """That all elements' numbers, so many of each, are below all bounds."""
+        """Check that the indices of all elements, so many of each, are below all bounds."""
         name = f"%check{len(self._found)}"
         self.lines += [f"  {name}.first = mul i64 %start, {each}", f"  {name}.count = mul i64 %count, {each}"]
         self._asked(name, array, integer, f"{name}.first", f"{name}.count", list(bounds))
 
     def of_rows(self, array: str, rows: str) -> None:
-        """That all numbers of an array of as many rows are those of rows."""
+        """Check that an array of as many indices holds indices of rows."""
         self._asked(f"%check{len(self._found)}", array, "i32", "0", rows, [rows])
 
     def finished(self, parameters: Sequence[str], poisoned: Sequence[str]) -> list[str]:
-        """The functions, of these parameters; `poisoned` is run instead of `@checked`. None where nothing is asked."""
+        """The functions, of these parameters; `poisoned` is run instead of `@checked`. None where nothing is checked."""
         if not self._found:
             return []
         lines, all_ = list(self.lines), self._found[0]

@@ -28,7 +28,7 @@ class ElementFunction:
         self._made: dict[Hashable, Any] = {}
 
     def same(self) -> "ElementFunction":
-        """The one that was made first of those that are this one."""
+        """The first function made that equals this one: the same code over equal values."""
         try:
             key = _key(self._function), self._structure, tuple(self._where), _key(self._others)
             return _first(_Keyed(key, self))

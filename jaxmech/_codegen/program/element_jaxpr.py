@@ -45,7 +45,7 @@ class ElementProgram:
     def tangent(self, moving: tuple[int, ...], always: int) -> tuple["ElementProgram", list[int], list[int]]:
         """The rates of the outputs, from all arguments and the rates of those that move: linear in the rates.
 
-        Also the inputs that it reads, and the outputs that move: others have no rate, but for the first `always`.
+        Also which inputs it reads, and which outputs have a rate that is not zero; the first `always` have one anyway.
         """
         return self._once(("tangent", moving, always), lambda: self._tangent(moving, always))
 

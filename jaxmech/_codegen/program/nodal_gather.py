@@ -34,5 +34,5 @@ def whole(argument: Array | NodeRows) -> Array:
 
 
 def is_rows(argument: object) -> bool:
-    """Whether it is one, which is a leaf where elements are mapped."""
+    """Whether a value is such rows at nodes, which are one leaf where elements are mapped."""
     return isinstance(argument, NodeRows)

@@ -51,8 +51,9 @@ class AbstractArithmetic(abc.ABC):
     def chosen(
         self, which: Scalar, first: Branch, second: Branch, scalars: list[Scalar], dtypes: Sequence[Any]
     ) -> list[Scalar]:
-        """What a branch makes of `scalars`: the first for all elements, the second for those that take it (`which` is 1),
-        and only if one of them does."""
+        """The result of a conditional on `scalars`: its first branch is computed for all elements, its second for those
+        that take it (`which` is 1), and only if one of them does.
+        """
 
     def apply(self, primitive: Any, dtype: Any, *operands: Scalar, **params: Any) -> Scalar:
         """`primitive(*operands)`, of type `dtype`."""

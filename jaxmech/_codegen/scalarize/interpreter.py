@@ -77,7 +77,7 @@ def entries(values: Any, batched: bool = False) -> Scalars:
 
 
 def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
-    """One of two branches: the first for all elements, the second for those that take it, and only if one of them does."""
+    """A conditional: its first branch is computed for all elements, its second for those that take it, if there are any."""
     which, inputs, branches = operands[0][()], operands[1:], eqn.params["branches"]
     avals = [v.aval for v in eqn.outvars]
 
@@ -141,7 +141,7 @@ def _parts(params: dict[str, Any], operands: list[Scalars]) -> list[list[Scalars
 
 
 def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
-    """A loop written out: as operations like any others, it is found again where it stands twice."""
+    """A loop written out. Equal operations of two loops then are one, as everywhere."""
     params, body = eqn.params, eqn.params["jaxpr"]
     consts, state, sequences = _parts(params, operands)
     states, order = len(state), range(params["length"])

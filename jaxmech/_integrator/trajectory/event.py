@@ -87,7 +87,7 @@ def remaining(events: Events, side: Array, g: Array) -> Array:
 
 
 def side_after(events: Events, system: System, state: State, side: Array, before: Array, fired: Array) -> Array:
-    """The `side` on which every event begins anew at `state`. Of those that have `fired`, whose functions are all but zero,
+    """The `side` on which every event begins anew at `state`. Of events that have `fired`, whose functions are nearly zero,
     that to which the motion leads, by their rate along the velocities; where these have no part in it, not that of
     `before`."""
 

@@ -66,7 +66,7 @@ class _Operands(NamedTuple):
 
 
 def _none(*operands, inverted):
-    """No step: elsewhere they are taken by the loop that asks, one by one."""
+    """No step: on other platforms the calling loop takes them one by one."""
     del inverted
     given = _Operands.of(operands)
     return [jnp.broadcast_to(a, (given.scenes, *a.shape[1:])) for a in given.results]

@@ -17,8 +17,8 @@ from .base import AbstractApplied, AbstractPreconditioner
 class StaleFactor(AbstractPreconditioner):
     """Solves with the matrix `near` by a direct `solver`: few iterations where the operator has not gone far from it.
 
-    `near` need not be the same as the operator: the matrix of another step, of another load, of other parameters. Without
-    one it is the matrix that the operator has near it, that of a `PreconditionedMatrixFreeSystem`. `solver`:
+    `near` need not be the same as the operator: the matrix of another step, of another load, of other parameters. Unless
+    given, it is the matrix that a `PreconditionedMatrixFreeSystem` keeps beside its operator. `solver`:
     `SparseDirect()` unless given. The factor is made once, and found again where the solver keeps factors (`SparseDirect`
     keeps two per pattern). SOFA's direct or AsyncSparseLDL solvers under a PCGLinearSolver. Nothing is differentiated
     through `near`: stop its gradient. Raises `ValueError` where there is no matrix, or one of other states.

@@ -19,12 +19,13 @@ _FEWEST = 64  # rounding units that a pivot needs to be a number, or as many as 
 
 
 class BlockTridiagonal(lx.AbstractLinearSolver):
-    """Block LU without exchange of nodes, in pure JAX, of a `BlockMatrix` whose nodes touch their neighbours in number.
+    """Block LU without pivoting between nodes, in pure JAX, of a `BlockMatrix` whose nodes `i` touch `i - 1`
+    and `i + 1` only.
 
     `S_i = D_i - L_i S_{i-1}^-1 U_{i-1}`, by `lax.scan`; `n b^3` operations, batches under `vmap`, for symmetric and
     unsymmetric matrices; two steps of refinement. SOFA's BTDLinearSolver. Raises `ValueError` for a matrix that couples two
     states; one that is not block tridiagonal ends in `RESULTS.not_block_tridiagonal`. A matrix whose pivots vanish ends in
-    `RESULTS.singular`, with `stats["unconstrained_state"]` as for `Dense`; one that needs an exchange of nodes, which only
+    `RESULTS.singular`, with `stats["unconstrained_state"]` as for `Dense`; one that needs pivoting between nodes, which only
     an indefinite one can, in `RESULTS.breakdown`. Right-hand sides batched by `vmap` share one factor.
     Source: G. H. Golub and C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 4.5.
     `stats["residual"]` in the unit of `b`, [N] say.

@@ -12,7 +12,7 @@ from ..._runtime.host_function import call_by_name
 def call_host(
     who: str, function: Callable[..., Any], shapes: Any, *arguments: Any, vmap_method: str, name: str | None = None
 ) -> Any:
-    """`jax.pure_callback`, of which no two may be under way at once; by a `name` that says all of a function, if it has one.
+    """`jax.pure_callback`, one at a time. With a `name`, which must identify the function, the program can be cached.
 
     Arrays reach the function through the threads that run the devices. Where each of these waits for a function of its own,
     none is left (JAX 0.10), and all wait for ever. Raises `ValueError` there: in `shard_map` and `over_devices`.
