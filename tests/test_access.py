@@ -394,3 +394,33 @@ def test_compliance_of_an_unsymmetric_matrix_and_of_wrong_unknowns(matrix, dense
         jm.matrix.compliance_matrix(A, [0.5])
     with pytest.raises(TypeError, match="the vector that A takes"):
         jm.matrix.compliance_matrix(lx.MatrixLinearOperator(jnp.eye(3)), [0])
+
+
+def test_entries_and_elements_are_added():
+    """One block of 2 x 3 and an element of two nodes, whose matrix is given node by node; repeats add up."""
+    empty = jm.matrix.Triplets(("a", "b"), jnp.zeros(0, int), jnp.zeros(0, int), jnp.zeros((0, 2, 3)))
+    element = np.arange(24.0).reshape(4, 6)
+    both = jax.jit(lambda m: empty.add_element([2, 0], m).add(2, 0, jnp.ones((2, 3))))(jnp.asarray(element))
+    dense = np.zeros((6, 9))
+    rows, columns = [4, 5, 0, 1], [6, 7, 8, 0, 1, 2]
+    dense[np.ix_(rows, columns)] += element
+    dense[4:6, 0:3] += 1
+    np.testing.assert_array_equal(both.assemble((3, 3)).to_dense(), dense)
+    several = empty.add([0, 1], [1, 1], np.ones((2, 2, 3)))
+    assert several.rows.tolist() == [0, 1] and several.blocks.shape == (2, 2, 3)
+    for wrong in (lambda: empty.add(0, 0, np.ones((3, 2))), lambda: empty.add_element([0, 1], np.ones((4, 5)))):
+        with pytest.raises(ValueError, match="expected"):
+            wrong()
+    with pytest.raises(TypeError, match="row must be"):
+        empty.add(0.5, 0, np.ones((2, 3)))
+
+
+def test_a_force_field_of_sofas_kind_is_told_what_changed():
+    with pytest.raises(TypeError, match="Old defines addDForce, addForce.*element_force"):
+
+        class Old(jm.force.AbstractForceField):
+            on: tuple = jm.stencils()
+
+            def addForce(self, f, x, v): ...
+
+            def addDForce(self, df, dx): ...

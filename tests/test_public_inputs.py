@@ -271,6 +271,7 @@ FAIR = {
     # Vectors are what they are: NaN stays NaN, and a solve that meets it says so.
     **{(name, "rhs"): {"NaN in it"} for name in DIRICHLET},
     **{("StateLayout.unravel", "vector"): {"NaN in it"}, ("Triplets", "blocks"): {"NaN in it", "half precision"}},
+    **{("Triplets.add", "block"): {"negative"}, ("Triplets.add_element", "matrix"): {"negative"}},
     **{("BlockSparse.mv", "x"): {"NaN in it", "half precision"}},
     ("BlockPattern.at_columns", "x"): {"NaN in it", "half precision", "complex numbers", "text"},
     # Any number of places, and of leading axes.

@@ -212,6 +212,9 @@ def test_the_command_line_runs_records_and_compares(tmp_path, capsys, monkeypatc
     path = str(written(tmp_path, PENDULUM.format(options="", solver="<SparseLDLSolver/>")))
     assert main(["run", path, "-n", "3", "--record", "out.npz", "--export", "A,b,x:2", "--energy"]) == 0
     assert "3 steps of 0.1 s" in capsys.readouterr().out
+    assert main(["run", path, "-n", "2", "--export", "A", "--format", "png"]) == 0
+    assert [p.read_bytes()[1:4] for p in sorted(tmp_path.glob("*.png"))] == [b"PNG", b"PNG"]
+    assert main(["run", path, "-n", "1", "--export", "b", "--format", "png"]) == 1
     states = np.load("out.npz")["bob|position"]
     assert states.shape == (4, 2, 3)
     assert len(list(tmp_path.glob("scene_root_?_00000[13].mtx"))) == 6

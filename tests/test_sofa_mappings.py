@@ -61,3 +61,15 @@ def test_positions_of_engines(tmp_path):
     np.testing.assert_allclose(scene.state.position["fixed/q"], [[-4, 0, 5]], atol=1e-14)
     turned = load(tmp_path, body.replace("/>", ' inverse="1"/>', 1)).report.of("refused")
     assert turned and "inverse" in turned[0].remark
+
+
+def test_a_state_that_says_nothing_is_one_node(tmp_path):
+    """As SOFA has it; rotations are about x, then y, then z, of the place and of the frame."""
+    body = '<MechanicalObject name="p" template="Rigid3" dx="2" rz="90"/><UniformMass/>'
+    np.testing.assert_allclose(load(tmp_path, body).state.position["p"], [[2, 0, 0, 0, 0, 0.5**0.5, 0.5**0.5]], atol=1e-15)
+    body = '<MechanicalObject name="p" template="Rigid3" position="1 0 0 1 0 0 0" rotation="0 0 90"/><UniformMass/>'
+    turned = np.asarray(load(tmp_path, body).state.position["p"])[0]
+    np.testing.assert_allclose(turned[:3], [0, 1, 0], atol=1e-15)  # about z, of a frame that is turned by pi about x
+    np.testing.assert_allclose(turned[3:] * np.sign(turned[3]), [0.5**0.5, 0.5**0.5, 0, 0], atol=1e-15)
+    announced = load(tmp_path, '<MechanicalObject name="p" size="3"/><UniformMass/>').report.of("refused")
+    assert "has no position" in announced[0].remark

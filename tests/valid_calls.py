@@ -543,6 +543,8 @@ call("Triplets", states=("row", "tips"), rows=np.array([0]), columns=np.array([0
 for _name in ("assemble", "to_bcoo", "to_dense"):
     method(f"Triplets.{_name}", triplets, shape=(1, 1))
 method("Triplets.to_scipy", triplets, shape=(1, 1), format="coo")
+method("Triplets.add", triplets, row=0, column=np.array(0), block=np.ones((1, 3)))
+method("Triplets.add_element", triplets, nodes=np.array([0]), matrix=np.ones((1, 3)))
 
 # --- fields and structures -------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from .._scene.parameter import check_parameters
 from .._scene.stencil import Stencils
 
 Arrays = tuple[Array, ...]
+_OF_SOFA = {"addForce", "addDForce", "addKToMatrix", "addBToMatrix", "buildStiffnessMatrix", "buildDampingMatrix"}
 
 
 class AbstractForceField(Component):
@@ -48,6 +49,16 @@ class AbstractForceField(Component):
     undefined_when = "inverted"  # what an element is where `element_is_valid` is False, in words
 
     on: AbstractVar[Stencils]
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        old = sorted(_OF_SOFA & vars(cls).keys())
+        if old:
+            raise TypeError(
+                f"{cls.__name__} defines {', '.join(old)}, as force fields of SOFA do. Here it says the force of one "
+                "element, element_force(x, v), or its energy, element_energy(x); stiffness and damping are derived. A "
+                "tangent of its own is element_stiffness(x, v)."
+            )
 
     def __check_init__(self):
         check_parameters(self, self.on, self.quadrature_points)

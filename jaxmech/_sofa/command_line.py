@@ -25,6 +25,7 @@ from .scene_graph import SOLVERS, SceneGraph, load
 from .translation import Part
 
 _QUANTITIES = ("A", "b", "x")
+_MOST_PIXELS = 1000
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,7 +59,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--tree", action="store_true", help="print the scene graph, and do not run")
     run.add_argument("--root", type=Path, help="the folder that no file of the scene may lie outside of")
     run.add_argument("--export", metavar="A,b,x:N", help="write matrix, right-hand side and solution of every N-th step")
-    run.add_argument("--format", choices=("mtx", "npy", "txt", "csv"), default="mtx", help="of what is exported")
+    run.add_argument(
+        "--format",
+        choices=("mtx", "npy", "txt", "csv", "png"),
+        default="mtx",
+        help="of what is exported; png: a picture of A",
+    )
     run.add_argument("--record", type=Path, metavar="OUT", help=".npz: all states; .vtu and others of meshio: the last one")
     run.add_argument("--compare", type=Path, nargs="+", metavar="FILE", help="states of SOFA (.txt.gz), or goldens (.npz)")
     run.add_argument("--threshold", type=float, help="exit with 1 where a comparison measures more")
@@ -162,15 +168,37 @@ def _export(part: Part, steps: int, options: Any) -> None:
 
 
 def _write(path: Path, vector: Any, A: Any) -> None:
-    if vector is None:
+    if path.suffix == ".png":
+        if vector is not None:
+            raise _Failure("--format png is a picture of the matrix: --export A:N")
+        _picture(path, A)
+    elif vector is None:
         if path.suffix == ".mtx":
             write_matrix(path, A)
         elif path.suffix == ".npy":
             np.save(path, np.asarray(A.to_dense()))
         else:
             np.savetxt(path, np.asarray(A.to_dense()), delimiter="," if path.suffix == ".csv" else " ")
-        return
-    flat = np.concatenate([np.ravel(vector[s]) for s in sorted(vector)])
+    else:
+        _write_flat(path, np.concatenate([np.ravel(vector[s]) for s in sorted(vector)]))
+
+
+def _picture(path: Path, A: Any) -> None:
+    """The sparsity of a matrix: a pixel for each entry, or for several where there are more than a thousand rows."""
+    try:
+        from matplotlib.image import imsave
+    except ImportError:
+        raise ImportError("pictures of matrices need matplotlib: install jaxmech[viz]") from None
+    entries = A.to_scipy("coo")
+    entries.eliminate_zeros()
+    shown = tuple(min(n, _MOST_PIXELS) for n in entries.shape)
+    image = np.zeros(shown)
+    places = (at * wide // n for at, wide, n in zip((entries.row, entries.col), shown, entries.shape, strict=True))
+    np.add.at(image, tuple(places), 1.0)
+    imsave(path, image / max(image.max(), 1.0), cmap="gray_r")
+
+
+def _write_flat(path: Path, flat: np.ndarray) -> None:
     if path.suffix == ".npy":
         np.save(path, flat)
     elif path.suffix == ".mtx":

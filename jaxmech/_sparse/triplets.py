@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._math.indexing import all_within, marked
-from .._runtime.argument_checks import check_choice, check_counts, check_instance
+from .._runtime.argument_checks import check_choice, check_counts, check_instance, index_array, real_array
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.results import is_traced
 from .gather_reduction import Reduction
@@ -60,6 +60,38 @@ class Triplets(eqx.Module):
         reduce = Reduction.build(slots, rows.size)
         return BlockSparse(reduce(self.blocks), BlockPattern.build(rows, columns, shape))
 
+    def add(self, row: Any, column: Any, block: Any) -> "Triplets":
+        """These blocks and one more, `(r, c)` at `row` and `column`; or several, `(n, r, c)` at rows and columns `(n,)`.
+
+        Raises `TypeError` for places that are no whole numbers, `ValueError` for negative ones or another shape.
+        """
+        rows, columns = (_places("Triplets.add", name, a) for name, a in (("row", row), ("column", column)))
+        blocks = real_array("Triplets.add", "block", block)
+        size = self.blocks.shape[1:]
+        if blocks.shape != (*rows.shape, *size) or rows.shape != columns.shape or rows.ndim > 1:
+            raise ValueError(
+                f"Triplets.add: block has shape {blocks.shape} at row {rows.shape} and column {columns.shape}, expected "
+                f"{size} at one place, or (n, {size[0]}, {size[1]}) at n."
+            )
+        pairs = ((self.rows, rows), (self.columns, columns), (self.blocks, blocks.reshape(-1, *size)))
+        joined = (jnp.concatenate([old, jnp.atleast_1d(new).astype(old.dtype)]) for old, new in pairs)
+        return Triplets(self.states, *joined)
+
+    def add_element(self, nodes: Any, matrix: Any) -> "Triplets":
+        """These blocks and those of the matrix `(k b, k b)` of an element with `k` `nodes`, node by node.
+
+        Raises as `add` does.
+        """
+        numbers = _places("Triplets.add_element", "nodes", nodes)
+        matrix = real_array("Triplets.add_element", "matrix", matrix)
+        k, (r, c) = numbers.size, self.blocks.shape[1:]
+        if numbers.ndim != 1 or matrix.shape != (k * r, k * c):
+            raise ValueError(
+                f"Triplets.add_element: matrix has shape {matrix.shape} for {k} nodes, expected {(k * r, k * c)}."
+            )
+        blocks = matrix.reshape(k, r, k, c).swapaxes(1, 2).reshape(k * k, r, c)
+        return self.add(jnp.repeat(numbers, k), jnp.tile(numbers, k), blocks)
+
     @property
     def T(self) -> "Triplets":
         """The transposed blocks."""
@@ -109,6 +141,14 @@ class Triplets(eqx.Module):
                     f"Triplets between {self.states}: block {what} {low if low < 0 else high} is not in a matrix of "
                     f"{tuple(shape)} blocks."
                 )
+
+
+def _places(owner: str, name: str, numbers: Any) -> Array:
+    """Block rows or columns: whole numbers of at least 0."""
+    found = index_array(owner, name, numbers)
+    if not is_traced(found) and found.size and int(np.min(found)) < 0:
+        raise ValueError(f"{owner}: {name} is {numbers!r:.80}, expected numbers of at least 0.")
+    return found
 
 
 def _plain(count: Any) -> Any:

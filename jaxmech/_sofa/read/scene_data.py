@@ -230,7 +230,10 @@ class SceneData:
             mesh = part.link("topology") or of_kind_upward(state.node, self.is_topology)
             source = self.topology(mesh).position if isinstance(mesh, SceneObject) else None
         if source is None or not np.size(source):
-            raise part.error("has no position, and no topology in its node or above gives one")
+            if part.whole("size", 1) > 1 or part.has("position", "src"):
+                raise part.error("has no position, and no topology in its node or above gives one")
+            source = np.zeros((1, width))  # a state that says nothing has one node, in the origin
+            source[:, 6:] = 1.0  # of frames, the last of the quaternion
         x = placed(part)(as_coordinates(part, np.asarray(source, float), width))
         rest = part.reals("rest_position", None, width=width)
         if rest is not None and len(rest) != len(x):

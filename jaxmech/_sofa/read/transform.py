@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from .component import Component
 from .topology import Topology
@@ -23,13 +24,14 @@ def placed(part: Component, scale: str = "scale3d") -> Callable[[np.ndarray], np
     R = _euler(np.deg2rad(turn))
 
     def place(x: np.ndarray) -> np.ndarray:
-        if x.shape[1] not in (3, 7) or (x.shape[1] == 7 and turn.any()):
+        if x.shape[1] not in (3, 7):
             if (factors != 1).any() or turn.any() or shift.any():
-                raise part.error("scale, rotation and translation are those of points of space, or shifts of frames")
+                raise part.error("scale, rotation and translation are those of points and frames of space")
             return x
-        points = factors * x[:, :3]
-        points = points @ R.T if turn.any() else points
-        return np.concatenate([points + shift, x[:, 3:]], axis=1)
+        points, frames = factors * x[:, :3], x[:, 3:]
+        if turn.any():
+            points, frames = points @ R.T, _turned(R, frames)
+        return np.concatenate([points + shift, frames], axis=1)
 
     return place
 
@@ -46,3 +48,10 @@ def _euler(angles: np.ndarray) -> np.ndarray:
     Y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
     Z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
     return Z @ Y @ X
+
+
+def _turned(R: np.ndarray, quaternions: np.ndarray) -> np.ndarray:
+    """Frames `(n, 4)` turned by `R`; nothing of points `(n, 0)`."""
+    if not quaternions.shape[1]:
+        return quaternions
+    return (Rotation.from_matrix(R) * Rotation.from_quat(quaternions)).as_quat()
