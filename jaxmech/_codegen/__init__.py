@@ -1,6 +1,7 @@
 """The element compiler, through its one door: what the other folders use of it is here."""
 
 from .dispatch import are_few as are_few
+from .dispatch import operation_count as operation_count
 from .element_forms import ElementForms as ElementForms
 from .element_forms import element_forms as element_forms
 from .map_elements import is_compiled as is_compiled

@@ -8,13 +8,17 @@ import jax
 
 from .._runtime.devices import device_count
 from .._runtime.element_compiler import element_form
-from .._runtime.jax_internals import ClosedJaxpr, Tracer, is_tracing, rewired
+from .._runtime.jax_internals import ClosedJaxpr, Tracer, is_tracing, jaxpr_as_fun, rewired
 from .._runtime.plain_form import first_that_works
+from .dispatch import operation_count
 from .primitive import map_program
 from .program.element_function import ElementFunction
 from .program.element_jaxpr import ElementProgram, reduced
 from .program.nodal_gather import is_rows, whole
 from .program.scatter_plan import AbstractElementSums
+from .program.shared_part import without_shared_part
+
+_WORTH = 500  # operations of what elements share: below, each computes them again
 
 
 def map_elements(function: Callable, in_axes: Any, *arguments: Any, sums: AbstractElementSums | None = None) -> Any:
@@ -110,16 +114,20 @@ def _map_program(
     """The outputs of a program for all elements. What it closes over and is being traced becomes an argument, so that it
     may be differentiated; the rest are numbers."""
     traced = [i for i, c in enumerate(program.consts) if isinstance(c, Tracer)]
+    all_axes = (*(None for _ in traced), *axes)
 
-    def opened() -> tuple[ClosedJaxpr, ElementProgram, list[int]]:
+    def opened() -> tuple[ClosedJaxpr, ClosedJaxpr | None, ElementProgram, list[int]]:
         known = [i for i in range(len(program.consts)) if i not in traced]
         jaxpr, constants = program.jaxpr, program.jaxpr.constvars
         inputs = [*(constants[i] for i in traced), *jaxpr.invars]
         opened = rewired(jaxpr, inputs, list(jaxpr.outvars), jaxpr.eqns, constants=[constants[i] for i in known])
-        closed = ClosedJaxpr(opened, [program.consts[i] for i in known])
-        made, used = reduced(closed, (*(None for _ in traced), *axes), [True for _ in jaxpr.outvars])
-        return program, made, used  # the trace is kept: its identity is what the others are known by
+        whole = ClosedJaxpr(opened, [program.consts[i] for i in known])
+        shared, of_one, of_axes = without_shared_part(whole, all_axes, operation_count, _WORTH) or (None, whole, all_axes)
+        made, used = reduced(of_one, of_axes, [True for _ in jaxpr.outvars])
+        return program, shared, made, used  # the trace is kept: its identity is what the others are known by
 
-    _, made, used = opened() if traced else function.once((id(program), tuple(axes)), opened)
+    _, shared, made, used = opened() if traced else function.once((id(program), tuple(axes)), opened)
     given = [*(program.consts[i] for i in traced), *arrays]
+    if shared is not None:
+        given += jaxpr_as_fun(shared)(*(a for a, axis in zip(given, all_axes, strict=True) if axis is None))
     return map_program(made, count, [given[i] for i in used], sums, divides=divides)

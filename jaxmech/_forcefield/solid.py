@@ -10,6 +10,7 @@ from equinox import AbstractVar
 
 from .._codegen import declared_symmetric, map_points
 from .._material.base import AbstractMaterial, has_limits
+from .._material.narrow import narrowed
 from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
@@ -148,7 +149,7 @@ def _stress(solid: AbstractSolid, F: Float[Array, "a b"], volume: Scalar) -> Flo
 
 def _elasticity(solid: AbstractSolid, F: Float[Array, "a b"], volume: Scalar) -> Float[Array, "J a b L"]:
     """`w d2psi/dF2` of one point, with `J` of `dF_aJ` in front: so the products to come are of matrices as they lie."""
-    d2psi = jax.hessian(solid.in_plane_density)(F)
+    d2psi = jax.hessian(narrowed(solid.in_plane_density, F))(F)
     return jnp.swapaxes(volume * declared_symmetric(d2psi.reshape(F.size, F.size)).reshape(d2psi.shape), 0, 1)
 
 

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 
 from .._runtime.argument_checks import check_callable
+from .hessian_of_few import hessian_of_few
 
 
 def function_of_invariants(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -25,10 +26,20 @@ def function_of_invariants(function: Callable[[Any, Any], Any]) -> Callable[[Any
         assert hessian.shape == (3, 3, 3, 3) and jnp.allclose(hessian[0, 0, 0, 0], 12.0)
     """
     check_callable("function_of_invariants", "function", function)
-    return _by_few(function, jax.jacrev)
+    return by_few(function)
 
 
-def _by_few(function: Callable[[Any, Any], Any], derivative: Callable) -> Callable[[Any, Any], Any]:
+def by_few(function: Callable[[Any, Any], Any], order: int = 0) -> Callable[[Any, Any], Any]:
+    """A function of parameters and few numbers, whose derivatives by these are made once; it is the `order`-th of them."""
+
+    def derivative(parameters: Any, x: Any) -> Any:
+        shape = eqx.filter_eval_shape(function, parameters, x).shape
+        if order == 1 and shape == x.shape:  # the slope of one number: `hessian_of_few` is of that number
+            return hessian_of_few(function.of)(parameters, x)  # pyright: ignore[reportFunctionMemberAccess]
+        return (jax.jacfwd if order else jax.jacrev)(function, argnums=1)(parameters, x)
+
+    derivative.of = function
+
     @eqx.filter_custom_jvp
     def once(parameters: Any, x: Any) -> Any:
         return function(parameters, x)
@@ -39,7 +50,7 @@ def _by_few(function: Callable[[Any, Any], Any], derivative: Callable) -> Callab
         value = once(parameters, x)
         change = 0 * value
         if of_x is not None:
-            change = change + _by_few(derivative(function, argnums=1), jax.jacfwd)(parameters, x) @ of_x
+            change = change + by_few(derivative, order + 1)(parameters, x) @ of_x
         if jax.tree.leaves(of_parameters):
             change = change + eqx.filter_jvp(lambda p: function(p, x), (parameters,), (of_parameters,))[1]
         return value, change
