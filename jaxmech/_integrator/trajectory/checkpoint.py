@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._model.system import State, System, check_inputs
-from ..._runtime.argument_checks import check_path
+from ..._runtime.argument_checks import check_path, has_numbers
 from ..._runtime.array_file import read_arrays, write_arrays
 from ..._runtime.results import is_traced
 
@@ -45,7 +45,8 @@ def save_checkpoint(
 
     An old file is replaced by a whole one or, where writing is interrupted, left as it is. Nothing is pickled: numbers are
     kept to the last bit, and of classes and static fields a description. No units of its own.
-    Raises `ValueError` under `jit`, and `TypeError` or `ValueError` for what is no scene, or no state of it.
+    Raises `ValueError` under `jit`, and `TypeError` or `ValueError` for what is no scene, or no state of it, and for an object in
+    `extra` that a file cannot hold.
 
     Example:
 
@@ -88,6 +89,7 @@ def save_parts(path: str | PathLike[str], parts: Mapping[str, Any]) -> None:
     if is_traced(parts):
         raise ValueError("a checkpoint of values that are being traced cannot be saved: do it outside jit.")
     names, arrays = [], []
+    _check_leaves(parts)
     for name, leaf in _arrays(parts):
         names.append(name)
         arrays.append(np.asarray(_plain(leaf)))
@@ -115,9 +117,24 @@ def _restored(path: str, name: str, leaf: Any, saved: Mapping[str, np.ndarray]) 
         raise ValueError(
             f"checkpoint {path!r}: {name} holds other whole numbers than the scene that is given: another topology."
         )
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if _is_key(leaf):
         return jax.random.wrap_key_data(jnp.asarray(value), impl=jax.random.key_impl(leaf))
+    if isinstance(leaf, np.generic):
+        return value[()]
     return value if isinstance(leaf, np.ndarray) else jnp.asarray(value)
+
+
+def _check_leaves(tree: Any) -> None:
+    """Raise `TypeError` for what a file cannot hold: it would come back as what `load_checkpoint` is given."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        if _is_array(leaf):
+            if not (has_numbers(leaf.dtype) and leaf.dtype.kind in "biufc" or _is_key(leaf)):
+                raise TypeError(f"save_checkpoint: {_name(path)} is an array of {leaf.dtype}, which a file cannot hold.")
+        elif not (isinstance(leaf, bool | int | float | complex | str | bytes | enum.Enum) or callable(leaf)):
+            raise TypeError(
+                f"save_checkpoint: {_name(path)} is a {type(leaf).__name__}, which a file cannot hold: arrays, numbers, text, "
+                "and lists, tuples and dictionaries of them."
+            )
 
 
 def _arrays(tree: Any) -> Iterator[tuple[str, Any]]:
@@ -127,12 +144,16 @@ def _arrays(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
+
+
+def _is_key(array: Any) -> bool:
+    return jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
 
 
 def _plain(array: Any) -> Any:
     """Random keys as the numbers that they are."""
-    return jax.random.key_data(array) if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else array
+    return jax.random.key_data(array) if _is_key(array) else array
 
 
 def _name(path: Any) -> str:
