@@ -51,7 +51,10 @@ def test_numbers_of_numpy_come_back_as_they_were(number, tmp_path):
     assert found == number and type(found) is type(number)
 
 
-@pytest.mark.parametrize("thing", [{1, 2}, range(3), np.array("text"), np.datetime64("2020"), object()], ids=lambda v: type(v).__name__)
+THINGS = [{1, 2}, range(3), np.array("text"), np.datetime64("2020"), object()]
+
+
+@pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
 def test_what_a_file_cannot_hold_is_refused_when_it_is_saved(thing, tmp_path):
     with pytest.raises(TypeError, match=r"extra\['rounds'\]\[1\] is an? .*which a file cannot hold"):
         jm.save_checkpoint(tmp_path / "run.npz", *scene(), extra={"rounds": [1, thing]})

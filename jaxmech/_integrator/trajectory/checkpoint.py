@@ -45,8 +45,8 @@ def save_checkpoint(
 
     An old file is replaced by a whole one or, where writing is interrupted, left as it is. Nothing is pickled: numbers are
     kept to the last bit, and of classes and static fields a description. No units of its own.
-    Raises `ValueError` under `jit`, and `TypeError` or `ValueError` for what is no scene, or no state of it, and for an object in
-    `extra` that a file cannot hold.
+    Raises `ValueError` under `jit`, and `TypeError` or `ValueError` for what is no scene, or no state of it, and for objects
+    in `extra` that a file cannot hold.
 
     Example:
 
@@ -132,7 +132,7 @@ def _check_leaves(tree: Any) -> None:
                 raise TypeError(f"save_checkpoint: {_name(path)} is an array of {leaf.dtype}, which a file cannot hold.")
         elif not (isinstance(leaf, bool | int | float | complex | str | bytes | enum.Enum) or callable(leaf)):
             raise TypeError(
-                f"save_checkpoint: {_name(path)} is a {type(leaf).__name__}, which a file cannot hold: arrays, numbers, text, "
+                f"save_checkpoint: {_name(path)} is a {type(leaf).__name__}, which a file cannot hold: arrays, numbers, text "
                 "and lists, tuples and dictionaries of them."
             )
 
