@@ -132,8 +132,8 @@ def _check_leaves(tree: Any) -> None:
                 raise TypeError(f"save_checkpoint: {_name(path)} is an array of {leaf.dtype}, which a file cannot hold.")
         elif not (isinstance(leaf, bool | int | float | complex | str | bytes | enum.Enum) or callable(leaf)):
             raise TypeError(
-                f"save_checkpoint: {_name(path)} is a {type(leaf).__name__}, which a file cannot hold: arrays, numbers, text "
-                "and lists, tuples and dictionaries of them."
+                f"save_checkpoint: {_name(path)} is a {type(leaf).__name__}, which a file cannot hold: arrays, numbers, text"
+                " and lists, tuples and dictionaries of them."
             )
 
 
