@@ -6,18 +6,14 @@ from . import component as component
 from . import constraint as constraint
 from . import contact as contact
 from . import force as force
-from . import identify as identify
 from . import integrator as integrator
 from . import mapping as mapping
 from . import mass as mass
 from . import material as material
 from . import matrix as matrix
 from . import mesh as mesh
-from . import output as output
 from . import runtime as runtime
-from . import sofa as sofa
 from . import solver as solver
-from . import viz as viz
 from ._assembly.public_functions import energy as energy
 from ._assembly.public_functions import kinematics as kinematics
 from ._assembly.public_functions import total_force as total_force
@@ -49,5 +45,11 @@ from ._solve.static import static_solve as static_solve
 
 __version__ = "0.1.0"
 
-if not _typing.TYPE_CHECKING:  # a type checker knows no old names
+if _typing.TYPE_CHECKING:  # a type checker knows no old names, and all modules
+    from . import identify as identify
+    from . import output as output
+    from . import sofa as sofa
+    from . import viz as viz
+else:
+    from ._runtime.moved_names import __dir__ as __dir__
     from ._runtime.moved_names import __getattr__ as __getattr__

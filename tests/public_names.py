@@ -5,7 +5,8 @@ from typing import Any
 
 import jaxmech as jm
 
-MODULES = {name: value for name, value in vars(jm).items() if inspect.ismodule(value) and not name.startswith("_")}
+FOUND = {name: getattr(jm, name) for name in dir(jm) if not name.startswith("_")}  # modules on demand too
+MODULES = {name: value for name, value in FOUND.items() if inspect.ismodule(value)}
 
 
 def _names(module: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from compiled_programs import AS_OF_A_USER
 
 import jaxmech as jm
+from jaxmech._linear_solver.dense.whole_matrix import scaling
 
 pytestmark = pytest.mark.quick
 
@@ -176,3 +177,84 @@ def test_assembly_and_products_do_not_scatter(kernels, monkeypatch):
 def test_a_scatter_is_seen():
     """That the test above can fail."""
     assert scatters(lambda a, i: a[i].at[i].add(a), jnp.zeros(5), jnp.arange(5))
+
+
+def equations_of(jaxpr, name):
+    """The equations of a primitive in a program, those of its branches and loops included."""
+    found = []
+    for equation in jaxpr.eqns:
+        found += [equation] if equation.primitive.name == name else []
+        for inner in jax.tree.leaves(
+            list(equation.params.values()), is_leaf=lambda p: hasattr(p, "eqns") or hasattr(p, "jaxpr")
+        ):
+            inner = getattr(inner, "jaxpr", inner)
+            found += equations_of(inner, name) if hasattr(inner, "eqns") else []
+    return found
+
+
+MOST_QUESTIONS = 4  # of the matrix, of its sums, of all else; a kernel each, and a few multiplications
+
+
+def test_a_linear_step_asks_few_questions_about_numbers():
+    """Whether numbers name rows is asked of all arrays of a step together, those that its assembly reads by too."""
+    system, state, linear_system = problem([0, 1, 2, 3, 4], 1.0, 5.0)
+    jaxpr = eqx.filter_make_jaxpr(bare_step)(system, state, linear_system, 0.01)[0].jaxpr
+    questions = equations_of(jaxpr, "argmin")
+    assert 0 < len(questions) <= MOST_QUESTIONS, [e.source_info.traceback for e in questions]
+
+
+def test_a_definite_matrix_is_not_equilibrated():
+    """Passes over all of a matrix are made where one of its rows is uneven, and of such a matrix in a batch alone."""
+    root = np.random.default_rng(0).normal(size=(9, 9))
+    even = jnp.asarray(root @ root.T + np.eye(9))
+    uneven = even.at[3, 3].set(0.0)
+    plain = 1 / np.sqrt(np.diag(even))
+    np.testing.assert_array_equal(scaling(even), plain)
+    both = jax.vmap(scaling)(jnp.stack([even, uneven]))
+    np.testing.assert_array_equal(both[0], scaling(even))
+    np.testing.assert_array_equal(both[1], scaling(uneven))
+    largest = np.abs(np.asarray(uneven) * np.asarray(both[1])[:, None] * np.asarray(both[1])).max(axis=1)
+    assert (largest > 0.5).all() and (largest < 2.0).all()
+    jaxpr = jax.make_jaxpr(scaling)(even).jaxpr
+    branches = [branch.jaxpr for e in equations_of(jaxpr, "cond") for branch in e.params["branches"]]
+    assert min(len(branch.eqns) for branch in branches) == 0  # nothing is done to what is even
+
+
+SCHEMES = {
+    "Euler": jm.ImplicitEuler,
+    "Midpoint": jm.integrator.Midpoint,
+    "Newmark": jm.integrator.Newmark,
+    "HHT": jm.integrator.HHT,
+    "BDF2": jm.integrator.BDF,
+    "EnergyMomentum": jm.integrator.EnergyMomentum,
+}
+IN_REVERSE = 3  # steps
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_reverse_mode_keeps_little_and_damps_nothing(name, monkeypatch):
+    """Of a step the matrix is kept once, and where nothing is damped no product with a damping matrix is differentiated."""
+
+    def never(*_):
+        raise AssertionError("a product with a damping of nil")
+
+    monkeypatch.setattr("jaxmech._integrator.implicit.stage.AbstractStage.drag", never)
+    monkeypatch.setattr("jaxmech._integrator.implicit.euler_stage.EulerStage.drag", never)
+    system = jm.System(
+        {"chain": jm.Vec3()},
+        forces={"links": jm.force.Springs((("chain", [0, 1, 2, 3]), ("chain", [1, 2, 3, 4])), 3.0, 0.5)},
+        masses={"mass": jm.mass.UniformMass(("chain", np.arange(5)), 1.0)},
+    )
+    state = system.at_rest({"chain": np.arange(5.0)[:, None] * np.array([1.0, 0.2, 0.1])})
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    scheme = SCHEMES[name](linear_system, solver=jm.solver.PCG(1e-8))
+
+    def end(x):
+        start = eqx.tree_at(lambda s: s.position["chain"], state, x)
+        return jnp.sum(jm.simulate(system, start, scheme, 0.01, IN_REVERSE, throw=False).last.position["chain"] ** 2)
+
+    scans = equations_of(jax.make_jaxpr(jax.grad(end))(state.position["chain"]).jaxpr, "scan")
+    forward = [e for e in scans if e.params["length"] == IN_REVERSE and not e.params["reverse"]]
+    matrix = (IN_REVERSE, linear_system.patterns["chain", "chain"].blocks, 3, 3)
+    kept = [v.aval.shape for e in forward for v in e.outvars]
+    assert kept.count(matrix) == 1, kept

@@ -130,3 +130,17 @@ jaxmech.solver.SparseDirect("superlu")
 print(jaxmech.__version__)
 """)
     assert output.strip() == jm.__version__
+
+
+def test_what_few_scripts_need_is_imported_when_it_is_asked_for():
+    """A third of the time of the import was that of these modules and of what they import."""
+    run("""
+import sys
+import jaxmech as jm
+from jaxmech._runtime.moved_names import ON_DEMAND
+rooms = (*(f"jaxmech.{n}" for n in ON_DEMAND), "jaxmech._identify", "jaxmech._sofa", "scipy.optimize")
+loaded = [m for m in sys.modules if m.startswith(rooms)]
+assert not loaded, loaded
+assert set(ON_DEMAND) <= set(dir(jm))
+assert callable(jm.identify.fit) and callable(jm.sofa.load) and jm.viz is sys.modules["jaxmech.viz"]
+""")

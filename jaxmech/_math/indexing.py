@@ -23,6 +23,7 @@ from .._runtime.array_types import Array, Bool, Float, Int
 from .._runtime.jax_internals import Tracer
 
 _SMALL = 4096  # numbers of arrays that are looked at together
+_JOINED = 8  # arrays of these: of nine XLA:CPU writes each into a copy first, by a kernel of its own
 
 
 class AskedOnce:
@@ -116,11 +117,13 @@ def all_within(*bounds: tuple[Int[Array, "..."], int]) -> Bool[Array, ""]:
 
 
 def _all_of(flags: list[Bool[Array, " n"]]) -> Bool[Array, ""]:
-    """Whether all flags of a few short arrays are set, by one loop: XLA makes several of `jnp.all`, for each of them.
+    """Whether all flags of a few short arrays are set, by one loop for eight: XLA makes several of `jnp.all`, for each.
 
     Of several devices each may have its part of an array, and would have to hand it to the others to have them joined.
     """
-    joined = [jnp.concatenate(flags)] if len(flags) > 1 and jax.device_count() == 1 else flags
+    joined = flags
+    if jax.device_count() == 1:
+        joined = [jnp.concatenate(flags[i : i + _JOINED]) for i in range(0, len(flags), _JOINED)]
     return functools.reduce(operator.and_, (flag[0] & (lax.argmin(flag, 0, jnp.int32) == 0) for flag in joined))
 
 

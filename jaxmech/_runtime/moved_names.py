@@ -1,10 +1,15 @@
-"""Names that stood in `jaxmech` itself up to 0.1 and stand in one of its modules since: found still, with a warning."""
+"""What is found in `jaxmech` only when it is asked for: modules that few scripts need, and, with a warning, old names.
+
+Up to 0.1 names stood in `jaxmech` itself that stand in one of its modules since.
+"""
 
 import importlib
+import sys
 import warnings
 from typing import Any
 
 _PACKAGE = __name__.split(".")[0]
+ON_DEMAND = ("identify", "output", "sofa", "viz")  # with what they import, a third of the time of all of it
 _MOVED = {
     "component": """
         AbstractDof each_element internal nodal_parameter time_step
@@ -58,10 +63,17 @@ _HOME = {name: module for module, names in _MOVED.items() for name in names.spli
 
 
 def __getattr__(name: str) -> Any:
-    """The module attribute that `jaxmech.name` was (PEP 562)."""
+    """The module `jaxmech.name`, or the attribute of one that it was (PEP 562)."""
+    if name in ON_DEMAND:
+        return importlib.import_module(f"{_PACKAGE}.{name}")
     if name not in _HOME:
         raise AttributeError(f"module '{_PACKAGE}' has no attribute '{name}'")
     place = f"{_PACKAGE}.{_HOME[name]}"
     message = f"{_PACKAGE}.{name} is {place}.{name} now; the old name will be gone in the next version."
     warnings.warn(message, DeprecationWarning, stacklevel=2)
     return getattr(importlib.import_module(place), name)
+
+
+def __dir__() -> list[str]:
+    """The names of `jaxmech`, with the modules that nobody has asked for yet."""
+    return sorted({*vars(sys.modules[_PACKAGE]), *ON_DEMAND})

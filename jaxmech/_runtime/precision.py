@@ -8,7 +8,8 @@ What the user has set (`jax_default_matmul_precision`, `jax.default_matmul_preci
 import contextlib
 import copy
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -28,6 +29,24 @@ def full_precision(function: Function) -> Function:
             return function(*arguments, **keywords)
 
     return exact  # pyright: ignore[reportReturnType]
+
+
+class _Place(threading.local):
+    def __init__(self):
+        self.joins = False
+
+
+_place = _Place()
+
+
+@contextlib.contextmanager
+def joined() -> Iterator[None]:
+    """Within, what is `compiled` becomes part of what is traced: what is known of arrays there is known in it."""
+    before, _place.joins = _place.joins, True
+    try:
+        yield
+    finally:
+        _place.joins = before
 
 
 def compiled(function: Function, *, before: Callable[..., None] | None = None) -> Function:
@@ -54,6 +73,7 @@ def checked_by(check: Callable[..., None], function: Function) -> Function:
 class _Compiled:
     def __init__(self, function: Callable[..., Any], before: Callable[..., None] | None):
         functools.update_wrapper(self, function)
+        self._function = function
         self._jitted = eqx.filter_jit(function)
         self._before = () if before is None else (before,)
 
@@ -67,7 +87,7 @@ class _Compiled:
         for check in self._before:
             check(*arguments, **keywords)
         with _products():
-            return self._jitted(*arguments, **keywords)
+            return (self._function if _place.joins else self._jitted)(*arguments, **keywords)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else jax.tree_util.Partial(self, instance)

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._math.indexing import all_within, marked, take_rows
+from .._math.indexing import all_within, marked, nearest, take_rows
 from .._runtime.argument_checks import check_choice, numeric_array
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.precision import compiled
@@ -107,8 +107,11 @@ class BlockSparse(eqx.Module):
 def _dense(matrix: BlockSparse) -> Float[Array, "R C"]:
     _, r, c = matrix.values.shape
     n, m = matrix.pattern.shape
-    dense = jnp.zeros((n, m, r, c), matrix.values.dtype)
     rows, columns = matrix.pattern.rows, matrix.pattern.columns
-    dense = dense.at[rows, columns].set(matrix.values, unique_indices=True)
-    dense = marked(dense, all_within((rows, n), (columns, m)))
+    # The few blocks are marked, not all that is made of them.
+    values = marked(matrix.values, all_within((rows, n), (columns, m)))
+    dense = jnp.zeros((n, m, r, c), values.dtype)
+    if 0 not in (n, m):
+        at = dense.at[nearest(rows, n), nearest(columns, m)]
+        dense = at.set(values, unique_indices=True, mode="promise_in_bounds", wrap_negative_indices=False)
     return dense.swapaxes(1, 2).reshape(n * r, m * c)

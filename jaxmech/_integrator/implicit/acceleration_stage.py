@@ -74,9 +74,10 @@ class AccelerationStage(AbstractStage):
         v = combined((share, u), (1 - share, self.setting.velocity))
         return displaced(self.system, self.setting.start, d, v, share * self.setting.h)
 
-    def inertia(self, u: Fields, at: State) -> Fields:
+    def inertia(self, u: Fields, at: State, less: Fields | None = None) -> Fields:
         m, a = self.alpha_m, self.acceleration(u)
-        mean = combined((-self.scale * (1 - m), a), (-self.scale * m, self.before))
+        off = () if less is None else ((-1.0, less),)
+        mean = combined((-self.scale * (1 - m), a), (-self.scale * m, self.before), *off)
         return momentum(self.system, at.position, mean) if self.setting.varying else momentum_of_all(self, mean)
 
     def supply(self, at: State) -> Fields | None:

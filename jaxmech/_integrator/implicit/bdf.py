@@ -104,6 +104,7 @@ class BDF(AbstractImplicitScheme):
 def _started(stage: EndStage, begun: Array) -> EndStage:
     """With what the trapezoidal rule knows of the start, in the first steps."""
 
+    @jax.checkpoint  # the steps that do not take it would keep as much for reverse mode
     def rule() -> Fields:
         return combined((stage.scale, rate_of_start(stage)))
 

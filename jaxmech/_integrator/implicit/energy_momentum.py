@@ -64,8 +64,8 @@ class GradientStage(AbstractMidpointStage):
     before: Moments
     predicted: Fields
 
-    def inertia(self, u: Fields, at: State) -> Fields:
-        plain = super().inertia(u, at)
+    def inertia(self, u: Fields, at: State, less: Fields | None = None) -> Fields:
+        plain = super().inertia(u, at, less)
         return combined((1.0, plain), (self.setting.h, self.correction(u, at)))
 
     def is_exact(self) -> bool:
@@ -105,7 +105,10 @@ class GradientStage(AbstractMidpointStage):
         shares, weights = (jnp.asarray(a, before.dtype) for a in _GAUSS)
         summed = jnp.sum(weights * jax.vmap(slope)(shares))
         rounding = _ROUNDED * jnp.finfo(before.dtype).eps * (jnp.abs(before) + jnp.abs(after))
-        return jnp.where(jnp.abs(after - before - summed) <= rounding, summed, after - before)
+        rest = jnp.where(jnp.abs(after - before - summed) <= rounding, summed - (after - before), 0.0)
+        return (
+            after - before + jax.lax.stop_gradient(rest)
+        )  # of rounding there is no derivative, and one of energies costs less
 
     def _kinetic_defect(self, u: Fields, at: State, end: State, d: Fields) -> Scalar:
         """The same of the kinetic energy where masses vary: nil of rigid bodies."""

@@ -28,7 +28,7 @@ from ..._model.subsystem import weightless, with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
-from ..._runtime.precision import compiled
+from ..._runtime.precision import compiled, joined
 from ..._scene.parameter import as_array
 from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import ended, outcome
@@ -159,7 +159,8 @@ def _equations(system: System, state: State, h: Array) -> tuple[System, State]:
 def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: Array) -> LinearProblem:
     system, ahead = _equations(system, state, h)
     linear_system, weights = integrator.linear_system, _acting(system) is system
-    A, force = linear_system.linearized(system, ahead, _all_factors(integrator, h), weights=weights)
+    with joined():
+        A, force = linear_system.linearized(system, ahead, _all_factors(integrator, h), weights=weights)
     supplied = _supplied(system, state, h, force, partial(linear_system.momentum, system, state))
     start = _start(system, state, h)
     already = A.mv(start)

@@ -13,6 +13,7 @@ from ..._linear_solver.base.derivative import derivative_solve
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
+from ..._runtime.precision import joined
 from ..._solve.linear_problem import LinearProblem
 from ..displaced import combined
 from .stage import AbstractStage
@@ -63,7 +64,8 @@ class LinearStep(AbstractLinearStep):
         """`A x = b`, assembled; `advance`: where unknowns lead."""
         stage, u = self.stage, self.stage.predicted
         at, linear_system = stage.state(u), stage.linear_system
-        A, force = linear_system.linearized(stage.system, at, stage.factors, weights=not stage.joins)
+        with joined():
+            A, force = linear_system.linearized(stage.system, at, stage.factors, weights=not stage.joins)
         b = project(stage.system, stage.balance(u, at, force))
         return LinearProblem(linear_system.constrain(stage.system, A), b, eqx.Partial(_advanced, self, advance))
 
@@ -72,7 +74,7 @@ def _advanced(step: LinearStep, advance: Callable[[Fields], State], x: Fields) -
     return advance(step.unknowns(x))
 
 
-@jax.checkpoint
+@eqx.filter_checkpoint  # to which numbers that are no arrays, such as a damping of nil, stay what they are
 def _imbalance(stage: AbstractStage, x: Fields) -> Fields:
     """Kept by no one: reverse mode computes it anew."""
     system: System = stage.system

@@ -22,12 +22,13 @@ class AbstractMomentumStage(AbstractStage):
 
     before: AbstractVar[Moments]
 
-    def inertia(self, u: Fields, at: State) -> Fields:
+    def inertia(self, u: Fields, at: State, less: Fields | None = None) -> Fields:
         end = self.end(u)
         if self.setting.varying:
             parts = ((c, momentum(self.system, x, v)) for c, x, v in self.before)
             return combined(*parts, (-1.0, momentum(self.system, end.position, end.velocity)))
-        return momentum_of_all(self, combined(*((c, v) for c, _, v in self.before), (-1.0, end.velocity)))
+        off = () if less is None else ((-1.0, less),)
+        return momentum_of_all(self, combined(*((c, v) for c, _, v in self.before), (-1.0, end.velocity), *off))
 
     def supply(self, at: State) -> Fields | None:
         return momentum_supply(varying_part(self.setting), at.position, at.velocity) if self.setting.varying else None

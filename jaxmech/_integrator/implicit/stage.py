@@ -112,8 +112,9 @@ class AbstractStage(AbstractEquilibrium):
         """The displacement of the step where `u` is nil."""
 
     @abc.abstractmethod
-    def inertia(self, u: Fields, at: State) -> Fields:
-        """What inertia has in the balance [N s]; with the weights, if they `join`."""
+    def inertia(self, u: Fields, at: State, less: Fields | None = None) -> Fields:
+        """What inertia has in the balance [N s]; with the weights, if they `join`. `less`: velocities whose momentum is
+        taken off, where masses do not vary."""
 
     @abc.abstractmethod
     def supply(self, at: State) -> Fields | None:
@@ -153,10 +154,10 @@ class AbstractStage(AbstractEquilibrium):
         at = self.state(u)
         return self.balance(u, at, total_force(self.acting, at))
 
-    def balance(self, u: Fields, at: State, force: Fields) -> Fields:
-        """`R(u)`, the force at `state(u)` given."""
+    def balance(self, u: Fields, at: State, force: Fields, less: Fields | None = None) -> Fields:
+        """`R(u)`, the force at `state(u)` given, without the momentum of the velocities `less`."""
         force = self.closed(u, force) if self.closes else force
-        R = combined((1.0, self.inertia(u, at)), (self.scale, self.rate(at, force)))
+        R = combined((1.0, self.inertia(u, at, less)), (self.scale, self.rate(at, force)))
         return R if self.known is None else combined((1.0, R), (1.0, self.known))
 
     @property
@@ -189,6 +190,8 @@ class AbstractStage(AbstractEquilibrium):
             # Force and rate in one pass over the elements, where K and B are its derivatives.
             m, b, k = self.rates
             force = force_ahead(self.acting, at, combined((k, d)), combined((b, d)))
+            if not self.setting.varying:
+                return self.balance(u, at, force, combined((m, d)))  # one product with M, of all there is
             Md = momentum(self.system, at.position, d)
             return combined((1.0, self.balance(u, at, force)), (-m, Md))
         product = self.linear_system.as_products(self.system, at, self.factors).mv(d)

@@ -23,7 +23,7 @@ def derivative_solve(A: lx.AbstractLinearOperator, b: Vector, solver: lx.Abstrac
     iteration that rounding stops has succeeded: nobody chose the tolerance for this right-hand side. `who`: what raises
     where it fails; nothing does unless it is named.
     """
-    state = solver.init(constant(A), {})
+    state = _kept_once(A, solver)
     # One array: JAX transposes no solve of which a part of the right-hand side depends on nothing.
     flat, parted = ravel_pytree(b)
 
@@ -39,6 +39,14 @@ def derivative_solve(A: lx.AbstractLinearOperator, b: Vector, solver: lx.Abstrac
         return _or_nan(solution, rhs, who)
 
     return parted(jax.lax.custom_linear_solve(product, flat, solve, transposed))
+
+
+def _kept_once(A: lx.AbstractLinearOperator, solver: lx.AbstractLinearSolver) -> Any:
+    """What a solver makes of an operator, no derivative taken. Arrays in it that are the operator's own are these, so that
+    reverse mode keeps them once: of what a custom solve solves by, JAX takes no derivative."""
+    fixed = constant(A)
+    own = {id(f): a for f, a in zip(jax.tree.leaves(fixed), jax.tree.leaves(A), strict=True)}
+    return jax.tree.map(lambda leaf: own.get(id(leaf), leaf), solver.init(fixed, {}))
 
 
 def mark_failure(value: Any, failed: Array) -> Any:

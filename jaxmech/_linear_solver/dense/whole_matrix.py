@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._runtime.array_types import Array, Float
+from ..._runtime.jax_internals import unvmap_any
 from ..base.vectors import Vector
 
 _PASSES = 3
@@ -21,6 +22,15 @@ def scaling(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
 
     D. Ruiz, *A scaling algorithm to equilibrate both rows and columns norms in matrices*, RAL-TR-2001-034.
     """
+    scale = 1 / jnp.sqrt(jnp.maximum(jnp.diagonal(matrix), 0))
+    # As of a definite matrix, whose largest entries are on the diagonal; scales are infinite where an entry there is nil.
+    # XLA:CPU joins bits of rows far faster than it finds the largest number.
+    larger = ~(jnp.abs(matrix) * scale[:, None] * scale <= 1 / _EVEN)
+    uneven = jnp.any(jax.lax.reduce(larger.astype(jnp.int32), jnp.int32(0), jax.lax.bitwise_or, (0,)) > 0)
+    return jax.lax.cond(unvmap_any(uneven), lambda: jnp.where(uneven, _equilibrated(matrix), scale), lambda: scale)
+
+
+def _equilibrated(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
     magnitude = jnp.abs(matrix)
     diagonal = jnp.diagonal(magnitude)
     # Of what multipliers alone hold, the diagonal may be what cancelled.
@@ -29,11 +39,13 @@ def scaling(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
     scale = _inverse(size)
     # A row without a diagonal entry takes what remains of its largest one.
     scale = jnp.where(size > 0, scale, _inverse(jnp.max(jnp.abs(matrix) * scale, axis=1)))
-    for _ in range(_PASSES):
+
+    def evener(_: Any, scale: Float[Array, " N"]) -> Float[Array, " N"]:
         largest = jnp.max(jnp.abs(matrix) * scale[:, None] * scale, axis=1)
         uneven = (largest > 1 / _EVEN) | (largest < _EVEN)
-        scale = jnp.where(uneven, scale * jnp.sqrt(_inverse(largest)), scale)
-    return scale
+        return jnp.where(uneven, scale * jnp.sqrt(_inverse(largest)), scale)
+
+    return jax.lax.fori_loop(0, _PASSES, evener, scale)
 
 
 def _inverse(size: Float[Array, " N"]) -> Float[Array, " N"]:
