@@ -79,7 +79,12 @@ def both_ways(dtype, c, seed):
     return A, b, kernels, solve(A, b), by_arrays(solved_by_each(SOLVERS)[0], A, b)
 
 
-SIZES = [(np.float64, 1), (np.float64, 3), (np.float64, 6), (np.float32, 3)]
+SIZES = [  # points in float64 are what test_cg_steps takes
+    (np.float64, 1),
+    pytest.param(np.float64, 3, marks=pytest.mark.exhaustive),
+    (np.float64, 6),
+    (np.float32, 3),
+]
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -1,4 +1,4 @@
-"""Steps with contact in a batch: members that fail say so, their derivatives are NaN, the others do not notice."""
+"""Steps with contact in a batch where some members fail: each says so, its derivatives are NaN, and others do not notice."""
 
 import equinox as eqx
 import jax

@@ -14,7 +14,7 @@ from .wrapped import AbstractWrapped
 
 
 class Follow(AbstractWrapped):
-    """`g(x) - u(t) = C lambda`: what another constraint holds at nil follows `u`, a driver.
+    """`g(x) - u(t) = C lambda`: what another constraint holds at zero follows `u`, a driver.
 
     `constraint`: the other one, whose `on`, `compliance`, `relaxation` and `multiplier` are those of this one. `values` [the
     unit of `g`]: `(T, rows)`, or `(e, T, rows)` for each element; `times` `(T,)` [s], increasing: `u` is linear between and

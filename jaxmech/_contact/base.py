@@ -119,7 +119,7 @@ class AbstractContact(Component):
         return self.near_of(self.gaps(x))
 
     def near_of(self, gaps: Array) -> Touching:
-        """The first of these that are within the margin, as many as there are slots. What is no number is near: it fails."""
+        """The first of these that are within the margin, as many as there are slots; NaN counts as near, and fails."""
         near = ~(gaps >= self.margin)
         count = jnp.sum(near)
         if self.slots == gaps.shape[0]:

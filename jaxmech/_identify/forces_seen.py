@@ -47,7 +47,7 @@ class Reaction(AbstractObservation):
         if direction is not None:
             self.direction = jnp.asarray(real_array("Reaction", "direction", direction, (None,)))
             if not bool(jnp.any(self.direction != 0)):
-                raise ValueError("Reaction: direction is nil.")
+                raise ValueError("Reaction: direction is zero.")
 
     def __call__(self, system: System, state: State) -> Float[Array, "..."]:
         force = jnp.sum(reactions(system, state)[self.state][self.nodes], axis=0)

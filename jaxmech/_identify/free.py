@@ -18,7 +18,7 @@ class Free(eqx.Module):
     """A parameter to be found: where the search starts, where it may go, and what is known of it before.
 
     `start`: a number or an array, whose entries are all free: one for each region, or each element. The search moves
-    unknowns `u`, nil at the start:
+    unknowns `u`, zero at the start:
 
         none   value = start + scale u
         log    value = lower + (start - lower) exp(u); value = upper - (upper - start) exp(u) where only `upper` is given

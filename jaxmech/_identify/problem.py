@@ -19,7 +19,7 @@ FAILED = 1e6  # of every row of an experiment that failed: no step leads there
 
 
 class Problem(eqx.Module):
-    """Experiments and a tree of parameters as functions of a vector of unknowns `q` (n,), nil at the start.
+    """Experiments and a tree of parameters as functions of a vector of unknowns `q` (n,), zero at the start.
 
     `residual(q)`: what optimistix and other solvers of least squares minimise half the sum of squares of. `cost(q)`: that
     half sum, what optax and BFGS minimise. `values(q)`: the tree with numbers in place of `Free`. `names`: of the unknowns.
@@ -41,7 +41,7 @@ class Problem(eqx.Module):
 
     @property
     def start(self) -> Float[Array, " n"]:
-        """The unknowns at the start: nil."""
+        """The unknowns at the start: zero."""
         return jnp.zeros(self.unknowns.count, self.unknowns.dtype)
 
     @property

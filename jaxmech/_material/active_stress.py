@@ -17,7 +17,7 @@ class ActiveStress(AbstractMaterial):
     `passive`: the material `psi_0`, which may have memory. `tension` `T` [Pa]: shared, or one per element or Gauss point; it
     is what a `control` changes in time (`{"muscle": {"material.tension": table(time)}}`). `direction`: `(3,)`, with axes of
     elements, and of Gauss points, in front; of any length, `a` is the unit vector along it. Where `T` is not 0 the material
-    is not at rest at `F = I`: it contracts. Raises `ValueError` for a direction that is nil or no vector of space,
+    is not at rest at `F = I`: it contracts. Raises `ValueError` for a direction that is zero or no vector of space,
     `TypeError` for what is no material or not a real number.
     Source: G. A. Holzapfel, *Nonlinear Solid Mechanics*, 2000, ISBN 978-0-471-82319-3, section 6.7 (fibres); R. C. P.
     Kerckhoffs et al., Ann. Biomed. Eng. 31, 2003, doi:10.1114/1.1566447 (active stress added to a passive one).
@@ -38,7 +38,7 @@ class ActiveStress(AbstractMaterial):
         check_numbers(self)
         if self.direction.shape[-1] != 3:
             raise ValueError(f"ActiveStress: direction has shape {self.direction.shape}, expected (3,) at the end.")
-        check_range(self, direction=(self.direction, some_direction, "other than nil"))
+        check_range(self, direction=(self.direction, some_direction, "other than zero"))
 
     @property
     def needs_positive_volume(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -21,7 +21,7 @@ class HolzapfelGasserOgden(AbstractMaterial):
     numbers: shared, or one per element or Gauss point. `directions`: `(families, 3)`, with axes of elements, and of Gauss
     points, in front; of any length. Fibres that are as long as at rest have the tangent of slack ones. NaN where `J < 0`.
     Raises `ValueError` unless `mu`, `k2` and `bulk` are positive, `k1 >= 0`, `0 <= d <= 1/3`, and for directions that are
-    nil or no vectors of space; `TypeError` for what is not a real number.
+    zero or no vectors of space; `TypeError` for what is not a real number.
     Source: T. C. Gasser, R. W. Ogden and G. A. Holzapfel, "Hyperelastic modelling of arterial layers with distributed
     collagen fibre orientations", J. R. Soc. Interface 3, 2006, doi:10.1098/rsif.2005.0073.
 
@@ -52,7 +52,7 @@ class HolzapfelGasserOgden(AbstractMaterial):
             k1=(self.k1, lambda k: k >= 0, "at least 0"),
             k2=(self.k2, lambda k: k > 0, "positive"),
             bulk=(self.bulk, lambda k: k > 0, "positive"),
-            directions=(self.directions, some_direction, "other than nil"),
+            directions=(self.directions, some_direction, "other than zero"),
             dispersion=(self.dispersion, lambda d: (d >= 0) & (d <= 1 / 3), "between 0 and 1/3"),
         )
 

@@ -20,7 +20,7 @@ class Ogden(AbstractMaterial):
     shape `(N,)`, or `(e, N)` for one row per element; `bulk` [Pa] is shared or one per element. The shear
     modulus at rest is `sum_i mu_i alpha_i / 2`; a negative `mu_i` goes with a negative `alpha_i`. NaN where
     `J < 0`. Derivatives are exact at repeated stretches (see `_material/stretches.py`), and by `alpha` too.
-    Raises `ValueError` unless `bulk > 0`, the shear modulus is positive and no `alpha_i` is nil, `TypeError`
+    Raises `ValueError` unless `bulk > 0`, the shear modulus is positive and no `alpha_i` is zero, `TypeError`
     for what is not a real number.
     Source: R. W. Ogden, "Large deformation isotropic elasticity: on the correlation of theory and experiment
     for incompressible rubberlike solids", Proc. R. Soc. A 326, 1972, doi:10.1098/rspa.1972.0026.

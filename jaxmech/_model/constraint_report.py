@@ -74,7 +74,7 @@ def constraint_report(system: System, state: State) -> dict[str, ConstraintRepor
 
 
 def violations(system: System, state: State) -> dict[str, Float[Array, "m rows"]]:
-    """`g(x) - C lambda` of every constraint with multipliers, by its name, `(m, rows)` [m, rad, ...]: nil where it holds.
+    """`g(x) - C lambda` of every constraint with multipliers, by its name, `(m, rows)` [m, rad, ...]: zero where it holds.
 
     Raises `ValueError` or `TypeError` for a state that is not one of the scene.
 

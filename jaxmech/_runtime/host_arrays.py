@@ -17,7 +17,7 @@ from .jax_internals import Tracer
 def as_data(values: Any, dtype: Any = None) -> Array:
     """An array of JAX with the contents of a host array or of numbers, which may be changed afterwards.
 
-    A copy of our own: on a CPU, JAX takes the memory of a host array that begins at a multiple of 64 bytes for its own,
+    A copy of our own: on a CPU, JAX takes the memory of a host array that lies at a multiple of 64 bytes for its own,
     whatever `may_alias` says, and a scene would then change with the array of its user.
     """
     if isinstance(values, jax.Array):

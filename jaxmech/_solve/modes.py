@@ -24,7 +24,7 @@ STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
 
 class ModesInfo(eqx.Module):
     """What is known of modes: `result` (of `RESULTS`); `errors` (count,), the relative change of the scaled matrices that
-    would make each exact; `floor` (count,), what rounding makes of an eigenvalue that should be nil; `unconstrained_state`,
+    would make each exact; `floor` (count,), what rounding makes of an eigenvalue that should be zero; `unconstrained_state`,
     the number of the state that nothing holds, where the matrices are singular (-1 otherwise).
     `floor` in the unit of the eigenvalues, [1/s^2] of vibrations. Raises nothing: `result` says how it ended.
 
@@ -65,12 +65,12 @@ class Modes(eqx.Module):
 
     @property
     def frequencies(self) -> Float[Array, " count"]:
-        """`omega` [rad/s]. Minus the rate of growth [1/s] where the state is unstable, and nil, with a derivative of nil,
-        where the eigenvalue is nil to rounding (bodies that are free to move).
+        """`omega` [rad/s]. Minus the rate of growth [1/s] where the state is unstable, and zero, with a derivative of zero,
+        where the eigenvalue is zero to rounding (bodies that are free to move).
         """
         values = self.eigenvalues
-        nil = jnp.abs(values) <= self.info.floor
-        return jnp.where(nil, 0.0, jnp.sign(values) * jnp.sqrt(jnp.where(nil, 1.0, jnp.abs(values))))
+        zero = jnp.abs(values) <= self.info.floor
+        return jnp.where(zero, 0.0, jnp.sign(values) * jnp.sqrt(jnp.where(zero, 1.0, jnp.abs(values))))
 
     @property
     def shapes(self) -> Fields:

@@ -46,7 +46,7 @@ class BlockMatrix(lx.AbstractLinearOperator):
     def from_entries(cls, entries: Mapping[Pair, BlockSparse], *, symmetric: bool = False) -> "BlockMatrix":
         """The matrix of these blocks, `{(row state, column state): blocks}`: a `BlockSparse` of your own as an operator.
 
-        Pairs that are not given are nil. `symmetric` is your declaration. Raises `ValueError` where two entries disagree on
+        Pairs that are not given are zero. `symmetric` is your declaration. Raises `ValueError` where two entries disagree on
         the size of a state.
         """
         check_flags("BlockMatrix", symmetric=symmetric)

@@ -40,7 +40,7 @@ class Table(eqx.Module):
         check_choice("Table", "kind", self.kind, KINDS)
         if self.times.shape[0] == 0 or self.values.ndim == 0 or self.values.shape[0] != self.times.shape[0]:
             raise ValueError(
-                f"Table: values {self.values.shape} must have a leading axis as long as times {self.times.shape}, not nil."
+                f"Table: values {self.values.shape} must have a leading axis as long as times {self.times.shape}, not zero."
             )
         if is_concrete(self.times) and not np.all(np.diff(np.asarray(self.times)) > 0):
             raise ValueError(f"Table: times must increase, got {np.asarray(self.times)}.")
