@@ -23,8 +23,8 @@ def join_processes(
     `number`, which one this is. Where nothing tells of others, there is one, and nothing happens.
 
     A process that is lost, killed say, ends the others after at most some `lost_after` [s], with a message of JAX. On CPUs
-    they speak by gloo. `RuntimeError` where JAX has already computed something or processes do not meet within five minutes;
-    `ValueError` or `TypeError` for arguments that are none.
+    they speak by gloo. Raises `RuntimeError` where JAX has already computed something or processes do not meet within five
+    minutes, `ValueError` or `TypeError` for arguments that are none.
     Source: JAX's documentation, "Introduction to multi-controller JAX".
 
     Example:
@@ -37,8 +37,9 @@ def join_processes(
     if coordinator is not None or count is not None or number is not None:
         check_instance(who, "coordinator", coordinator, str)
         check_counts(who, count=count)
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 0 <= number < count:
-            raise ValueError(f"{who}: number must be one of 0, ..., {int(count) - 1}, got {number!r}.")
+        each = range(int(count or 0))
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number not in each:
+            raise ValueError(f"{who}: number must be one of 0, ..., {len(each) - 1}, got {number!r}.")
         if ":" not in str(coordinator):
             raise ValueError(f'{who}: coordinator must be "host:port", got {coordinator!r}.')
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
