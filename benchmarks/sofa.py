@@ -2,11 +2,11 @@
 
     python -m benchmarks.sofa FOLDER [--only WORD ...] [--solver sofa|exact] [--steps 20]
 
-FOLDER holds SOFA's `examples`, `share` and `dev.regression-tests`. For every time integrator of every scene: seconds to
-load it and until its first steps are there (tracing and compiling), milliseconds of a step within a compiled loop (the
-median of five). All are CPU seconds of the process, which other work disturbs least. SOFA's milliseconds were measured
-on another day, on one thread, for scenes of these sizes: they are scaled by SciPy's BSR product over 128,581 blocks, then
-and now.
+FOLDER holds SOFA's `examples`, `share` and `dev.regression-tests`. For every time integrator of every scene: seconds
+to load it and until its first steps are there (tracing and compiling), milliseconds of a step within a compiled loop
+(the median of five). All are CPU seconds of the process, which other work disturbs least. SOFA's milliseconds were
+measured on another day, on one thread, for scenes of these sizes: they are scaled by SciPy's BSR product over 128,581
+blocks, then and now.
 """
 
 import argparse
