@@ -198,15 +198,16 @@ def _monomial_slopes(xi: np.ndarray, element: ReferenceElement) -> np.ndarray:
 
 
 def _plain(x: Any) -> tuple[Any, ...]:
-    """`x^0, x^1, x^2, x^-1`, and 0 for the last where `x` is: at its apex, what a pyramid multiplies it with is nil."""
-    return x * 0 + 1, x, x * x, _inverse(x)
+    """`x^0, x^1, x^2`."""
+    return x * 0 + 1, x, x * x
 
 
 def _slopes(x: Any) -> tuple[Any, ...]:
-    return x * 0, x * 0 + 1, 2 * x, -(_inverse(x) ** 2)
+    return x * 0, x * 0 + 1, 2 * x
 
 
 def _inverse(x: Any) -> Any:
+    """`x^-1`, of pyramids, and 0 where `x` is: at its apex, what a pyramid multiplies it with is nil."""
     module = np if isinstance(x, np.ndarray) else jnp
     return module.where(x == 0, 0, 1 / module.where(x == 0, 1, x))
 
@@ -217,6 +218,9 @@ def _powers(xi: Any, element: ReferenceElement, kinds: list[Callable[[Any], tupl
     if element.pinched:
         columns[-1] = 1 - columns[-1]
     tables = [kinds[a](columns[a]) for a in axes]
+    if element.pinched:  # the only one with a quotient: a coordinate near nil of another has no inverse
+        last = _inverse(columns[-1])
+        tables[-1] = (*tables[-1], last if kinds[-1] is _plain else -(last**2))
     module = np if isinstance(xi, np.ndarray) else jnp
     return module.concatenate([prod(tables[a][p[a]] for a in axes) for p in element.powers], axis=-1)
 
