@@ -860,6 +860,56 @@ def multipliers():
     return system, at | {"tension": jnp.array([[2.0], [-1.0]]), "joint": jnp.array([[0.5, -0.3, 1.0]])}
 
 
+@scene(SYMMETRIC, CONSERVATIVE, EXHAUSTIVE, amount=0.05)
+def joints():
+    """Six bodies in a chain, a joint of a kind between any two, and an angle that a soft row holds."""
+    count = 6
+    rest = frames(*points(count, seed=3, spread=0.5))
+    sizes = {"BallJoint": 3, "HingeJoint": 5, "CylindricalJoint": 4, "PrismaticJoint": 5, "FixedJoint": 6}
+    held = {
+        name.lower(): getattr(jm.constraint, name)((("body", [k]), ("body", [k + 1])), compliance=[0.02 * (k % 2)] * rows)
+        for k, (name, rows) in enumerate(sizes.items())
+    }
+    held["angle"] = jm.constraint.JointAngle((("body", [1]), ("body", [2])), compliance=[0.1])
+    system = jm.System(
+        {"body": jm.Rigid3()},
+        forces={"hold": jm.force.AnchoredFrames(("body", range(count)), 12.0, 6.0, rest)},
+        masses={"body": jm.mass.RigidMass(("body", range(count)), 1.5, INERTIA)},
+        constraints=held,
+    )
+    forces = {name.lower(): np.linspace(-1, 1, rows)[None] for name, rows in sizes.items()}
+    return system, {"body": rest, "angle": [[0.5]]} | forces
+
+
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, SLOW, amount=0.05)
+def guides_and_cables():
+    """Points on a line, a plane and a cable, tied by a relation, and a cavity of fixed volume; a cable that is pulled."""
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 0.8, 0.6))
+    x, faces = np.asarray(mesh.points), np.asarray(mesh.boundary().cells)
+    tie = ("tie", [0, 1])
+    relation = jm.constraint.LinearRelation(
+        ("box", [[0, 7], [1, 6]]), weights=[1.0, -0.5], value=[0.1, 0.2, 0.3], multiplier=tie, compliance=0.02
+    )
+    held = {
+        "line": jm.constraint.OnLine((("box", [3]), ("box", [2]), ("box", [5])), compliance=0.01),
+        "plane": jm.constraint.OnPlane(("box", [4]), normal=[0.6, 0.0, 0.8], origin=np.zeros(3), compliance=0.01),
+        "cable": jm.constraint.Cable(("box", [[0, 2, 6]]), length=2.0, compliance=0.02),
+        "cavity": jm.constraint.CavityVolume(("box", faces), volume=0.5, compliance=0.02),
+        "relation": relation,
+    }
+    system = jm.System(
+        {"box": jm.Vec3(), "tie": jm.Vec3()},
+        forces={
+            "hold": jm.force.AnchoredSprings(("box", range(8)), 15.0, x),
+            "pull": jm.force.CableTension(("box", [[1, 4, 7]]), tension=0.7),
+        },
+        masses={"box": jm.mass.UniformMass(("box", range(8)), 0.6)},
+        constraints=held,
+    )
+    start = system.at_rest({"box": x, "tie": np.zeros((2, 3))}).position
+    return system, {s: a if s == "box" else a + 0.3 for s, a in start.items()}
+
+
 # --- fields and structures -------------------------------------------------------------
 
 

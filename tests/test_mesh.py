@@ -238,6 +238,7 @@ def test_hundred_thousand_cells_build_quickly():
     [
         ({"cells": (2,)}, ValueError, "cells must be 2 or 3 numbers, got (2,)"),
         ({"cells": (2.0, 1.0, 1.0)}, TypeError, "cells must be whole numbers, got (2.0, 1.0, 1.0)"),
+        ({"cells": (2000, 2000, 2000)}, ValueError, "(2000, 2000, 2000) cells have more nodes than 32-bit numbers can name"),
         ({"cells": (2, 0, 1)}, ValueError, "cells must be at least 1 along each axis, got (2, 0, 1)"),
         ({"size": (1.0, 1.0)}, ValueError, "size has shape (2,), expected (3,)"),
         ({"size": (1.0, -1.0, 1.0)}, ValueError, "size must be positive"),

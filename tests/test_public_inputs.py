@@ -254,6 +254,8 @@ FAIR = {
     **{("Section", name): {"nothing", "an axis more"} for name in ("axial", "shear", "torsion", "bending")},
     **{("Section.circle", name): {"nothing"} for name in ("radius", "young", "poisson")},
     **{("Section.rectangle", name): {"nothing"} for name in ("width", "height", "young", "poisson")},
+    **{("Section.tube", name): {"nothing"} for name in ("outer", "inner", "young", "poisson")},
+    **{("Section.i_beam", name): {"nothing"} for name in ("width", "height", "flange", "web", "young", "poisson")},
     # One value for all elements.
     **{(name, "mass"): {"huge", "a fraction"} for name in ("DiagonalMass",)},
     **{("TubularMapping", "angle"): {"huge", "a fraction"}, ("BeamMapping", "place"): {"a fraction"}},

@@ -660,6 +660,8 @@ for _name, _arguments in CALLS_OF_FIELDS.items():
 call("Section", axial=1.0, shear=[1.0, 1.0], torsion=1.0, bending=[1.0, 1.0])
 call("Section.circle", radius=0.1, young=1.0, poisson=0.3)
 call("Section.rectangle", width=0.1, height=0.2, young=1.0, poisson=0.3)
+call("Section.tube", outer=0.1, inner=0.05, young=1.0, poisson=0.3)
+call("Section.i_beam", width=0.1, height=0.2, flange=0.01, web=0.02, young=1.0, poisson=0.3)
 call("frames_along", points=np.cumsum(np.eye(3), axis=0), normal=[0.3, 0.4, 0.5])
 
 # --- mappings -------------------------------------------------------------------------

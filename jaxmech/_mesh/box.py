@@ -1,5 +1,6 @@
 """Boxes and rectangles cut into cells: the meshes of examples and of tests."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from .reference import reference_element
 from .split_tables import block_corners, corner_numbers, split_tables
 
 _KINDS = {2: ("triangle", "quad"), 3: ("tetrahedron", "hexahedron")}
+_MOST_NODES = 2**31 - 1
 _SPLITS = {"triangle": ("alternating", "kuhn"), "tetrahedron": ("alternating", "kuhn", "sofa")}
 
 
@@ -73,6 +75,8 @@ def _checked_counts(cells: Sequence[int]) -> Int[np.ndarray, " d"]:
         raise TypeError(f"box_mesh: cells must be whole numbers, got {cells!r}.")
     if counts.min() < 1:
         raise ValueError(f"box_mesh: cells must be at least 1 along each axis, got {cells!r}.")
+    if math.prod(int(n) + 1 for n in counts) > _MOST_NODES:
+        raise ValueError(f"box_mesh: {cells!r:.80} cells have more nodes than 32-bit numbers can name.")
     return counts.astype(np.int64)
 
 
