@@ -359,6 +359,17 @@ def test_single_precision_and_an_observation_of_whole_numbers():
             "same degrees",
         ),
         ({"function": lambda system, state: 1j * state.time}, TypeError, "real number"),
+        ({"function": lambda system, state: height(system, state) > 0.5}, TypeError, "a truth value"),
+        ({"apply": lambda s: eqx.tree_at(lambda s: s.time, s, replace_fn=lambda t: t[None])}, ValueError, "apply made time"),
+        (
+            {
+                "apply": lambda s: eqx.tree_at(
+                    lambda s: s.velocity, s, replace_fn=lambda v: {"ball": v["ball"].astype("float32")}
+                )
+            },
+            ValueError,
+            r"apply made velocity\['ball'\] float32 .* from float64",
+        ),
     ],
 )
 def test_what_the_functions_of_an_event_return_is_checked(options, error, words):

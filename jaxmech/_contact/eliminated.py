@@ -88,7 +88,10 @@ def _dense(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields
     # Every unknown by the size of its own: multipliers and turns beside displacements.
     size = jnp.max(jnp.abs(M), axis=1)
     scale = 1 / jnp.where(size > 0, size, 1.0)
-    factor = jsl.lu_factor(scale[:, None] * M)
+    rows_alike = scale[:, None] * M
+    size = jnp.max(jnp.abs(rows_alike), axis=0)
+    unit = 1 / jnp.where(size > 0, size, 1.0)
+    factor = jsl.lu_factor(rows_alike * unit)
     pivots = jnp.abs(jnp.diagonal(factor[0]))
     # What nothing resists: rounding would choose one of many motions, all of which solve.
     singular = jnp.min(pivots) <= pivots.size * jnp.finfo(pivots.dtype).eps * jnp.max(pivots)
@@ -96,7 +99,7 @@ def _dense(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields
     def solve(b: Fields, rtol: Any) -> tuple[Fields, Array]:
         del rtol
         flat = jnp.concatenate([b[s].reshape(-1) for s, _, _ in A.sizes])
-        x = jnp.where(singular, jnp.nan, jsl.lu_solve(factor, scale * flat))
+        x = jnp.where(singular, jnp.nan, unit * jsl.lu_solve(factor, scale * flat))
         first = A.offsets()
         return {s: x[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}, jnp.ones((), jnp.int32)
 

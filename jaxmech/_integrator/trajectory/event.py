@@ -60,6 +60,8 @@ def _scalar(event: Event, system: System, state: State) -> Array:
     given = event.function(system, state)
     if jnp.iscomplexobj(given):
         raise TypeError("Event: function must return a real number, got a complex one.")
+    if jnp.issubdtype(jnp.result_type(given), jnp.bool_):
+        raise TypeError("Event: function must return a real number that crosses zero, got a truth value.")
     value = jnp.asarray(given, state.time.dtype)
     if value.ndim != 0:
         raise ValueError(f"Event: function must return one number, got shape {value.shape}.")
@@ -73,6 +75,10 @@ def state_after(apply: Callable[[State], State], state: State) -> State:
         raise TypeError(f"Event: apply must return a State, got {type(new).__name__}.")
     if jax.tree.structure(new) != jax.tree.structure(state):
         raise ValueError("Event: apply must return a State of the same degrees of freedom and internal variables.")
+    for (path, old), made in zip(jax.tree_util.tree_flatten_with_path(state)[0], jax.tree.leaves(new), strict=True):
+        if jnp.shape(made) != old.shape or jnp.result_type(made) != old.dtype:
+            was, now = (f"{jnp.result_type(a)} of shape {jnp.shape(a)}" for a in (old, made))
+            raise ValueError(f"Event: apply made {jax.tree_util.keystr(path).lstrip('.')} {now}, from {was}.")
     return new
 
 
