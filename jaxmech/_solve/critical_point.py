@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -109,7 +109,9 @@ class _TracedScene(eqx.Module):
     scene: Callable[[Array], System]
 
     def __call__(self, load: Array) -> System:
-        return jax.tree.map(lambda a: jnp.asarray(a, a.dtype) if isinstance(a, float | int) else a, self.scene(load))
+        return jax.tree.map(
+            lambda a: jnp.asarray(a, cast(Any, a).dtype) if isinstance(a, float | int) else a, self.scene(load)
+        )
 
 
 @compiled

@@ -90,7 +90,8 @@ def _pairs(
     K, d, size = A.matrix, A.scale, A.scale.size
     if size <= _DENSE or 3 * asked >= size:
         dense = np.linalg.solve(K.toarray() / np.outer(d, d), S.toarray() / np.outer(d, d))
-        nu, X = scipy.linalg.eig(dense)
+        found: Any = scipy.linalg.eig(dense)
+        nu, X = found
         X = X / d[:, None]
     else:
         product = spla.LinearOperator(
@@ -99,23 +100,24 @@ def _pairs(
         start = product @ np.random.default_rng(0).standard_normal(size)
         space = min(size, patience * max(4 * asked + 1, 30))
         try:
-            nu, X = spla.eigs(product, min(2 * asked, size - 2), which="LR", v0=start, ncv=space)
+            found = spla.eigs(product, min(2 * asked, size - 2), which="LR", v0=start, ncv=space)
+            nu, X = found
         except spla.ArpackNoConvergence as partial:
-            nu, X = partial.eigenvalues, partial.eigenvectors
-    real = (nu.real > _NIL * np.abs(nu).max(initial=0.0)) & (np.abs(nu.imag) <= _REAL * np.abs(nu))
+            nu, X = np.asarray(partial.eigenvalues), np.asarray(partial.eigenvectors)
+    real = (np.real(nu) > _NIL * np.abs(nu).max(initial=0.0)) & (np.abs(np.imag(nu)) <= _REAL * np.abs(nu))
     nu, X = nu[real], X[:, real]
     stiffness, size_of = np.einsum("in,in->n", X.conj(), K @ X).real, np.linalg.norm(d[:, None] * X, axis=0)
     told = np.abs(stiffness) > _ISOTROPIC * size_of * np.linalg.norm((K @ X) / d[:, None], axis=0)
     lost = np.flatnonzero(told & (stiffness > 0))
-    first = lost[np.argsort(-nu[lost].real)][: 2 * asked]
-    return _in_span(backend, K, S, X[:, first]), nu[told & (stiffness < 0)].real
+    first = lost[np.argsort(-np.real(nu[lost]))][: 2 * asked]
+    return _in_span(backend, K, S, X[:, first]), np.real(nu[told & (stiffness < 0)])
 
 
 def _in_span(backend: AbstractHostBackend, K: sp.csr_array, S: sp.csr_array, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rayleigh and Ritz: errors of the vectors are squared in the values, and copies become real and orthogonal."""
     if X.shape[1] == 0:
         return np.zeros(0), np.zeros((X.shape[0], 0))
-    both = np.concatenate([X.real, X.imag], axis=1)
+    both = np.concatenate([np.real(X), np.imag(X)], axis=1)
     length = np.linalg.norm(both, axis=0)
     both = both[:, length > _REAL * length.max()]
     V, s, _ = np.linalg.svd(both / np.linalg.norm(both, axis=0), full_matrices=False)
