@@ -5,6 +5,7 @@ import typing as _typing
 from . import component as component
 from . import constraint as constraint
 from . import contact as contact
+from . import distributed as distributed
 from . import force as force
 from . import integrator as integrator
 from . import mapping as mapping

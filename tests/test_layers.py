@@ -22,7 +22,7 @@ FLOORS = (
     ("_linear_system", "_linear_solver/eigen", "_contact"),
     ("_solve", "_integrator"),
     ("_integrator/implicit", "_integrator/explicit", "_integrator/trajectory", "_sofa/numerics", "_output"),
-    ("_sofa", "viz", "_identify"),
+    ("_sofa", "viz", "_identify", "_distributed"),
     (".",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -39,7 +39,7 @@ HOOKS = {
         "point_update",
         "recursion",
     ),
-    *("init", "compute", "transpose", "conj", "assume_full_rank"),
+    *("init", "compute", "transpose", "conj", "assume_full_rank", "chosen"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
     *("advanced", "at_time", "remembered", "resumed", "revalued", "rows", "wanted", "where"),
     # What a scheme says of itself, asked within its steps.
@@ -69,8 +69,10 @@ HANDED_OUT = {
     *("ReferenceElement", "SmoothedAggregation", "StaticSolution", "StepInfo", "Trajectory"),
 }
 # A state is data: what is in it is looked at where it is used (`test_a_state_is_refused_leaf_by_leaf`). The functions that
-# declare fields take what `equinox.field` takes. What starts processes is asked in a file of its own (`test_processes`).
-ELSEWHERE = {"State", "each_element", "internal", "nodal_parameter", "parameter", "stencils", "time_step", "join_processes"}
+# declare fields take what `equinox.field` takes. What several processes are for has files of its own (`test_processes`,
+# `test_distributed`).
+ELSEWHERE = {"State", "each_element", "internal", "nodal_parameter", "parameter", "stencils", "time_step"}
+ELSEWHERE |= {"join_processes", "divide", "static_solve_over_ranks", "simulate_over_ranks"}
 
 
 def public():

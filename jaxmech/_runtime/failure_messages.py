@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .jax_internals import message_of, names_of
+from .jax_internals import index_of, message_of, names_of
 from .results import RESULTS
 
 # What is told of a failure, in whole numbers; -1 where it is not known.
@@ -71,3 +71,8 @@ def _chosen(names: Mapping[str, Any], what: str, number: int) -> Any:
 
 def _name(result: int) -> str:
     return names_of(RESULTS)[result]
+
+
+def describe_result(result: Any) -> str:
+    """The advice of a member of `RESULTS`."""
+    return message_of(RESULTS, int(np.asarray(index_of(result))))

@@ -16,18 +16,25 @@ from .equilibrium import AbstractEquilibrium
 _SATISFIED = 1e-4  # roots of the rounding unit that a constraint with multipliers may be off by, relative to the positions
 
 
+def rounding_spread(problem: AbstractEquilibrium, A0: BlockMatrix, u: Fields) -> Fields:
+    """What the rounding of `u` makes of each row of a residual that should be nil, in units of the rounding."""
+    size = problem.rounding(u)
+    if not problem.system.multiplier_states:
+        spread = {s: jnp.einsum("nij,nj->ni", jnp.abs(blocks), size[s]) for s, blocks in A0.diagonal.items()}
+        return project(problem.system, spread)
+    # The forces of multipliers, and all of an equation that multipliers hold, come from off the diagonal.
+    return project(problem.system, _magnitude(A0).mv(size))
+
+
 def rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> tuple[Array, Array]:
     """What the rounding of `u` makes of a residual that should be nil: `eps | |A_ii| |u| |`. And the residual of constraints
     with multipliers that is near enough to nil, relative to the size of the positions; infinite where nobody asks."""
     dtype = jnp.result_type(*jax.tree.leaves(u))
     if not isinstance(A0, BlockMatrix):
         return jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype)
-    size, eps = problem.rounding(u), jnp.finfo(A0.dtype).eps
+    spread, eps = rounding_spread(problem, A0, u), jnp.finfo(A0.dtype).eps
     if not problem.system.multiplier_states:
-        spread = {s: jnp.einsum("nij,nj->ni", jnp.abs(blocks), size[s]) for s, blocks in A0.diagonal.items()}
-        return eps * norm(project(problem.system, spread)), jnp.full((), jnp.inf, dtype)
-    # The forces of multipliers, and all of an equation that multipliers hold, come from off the diagonal.
-    spread = project(problem.system, _magnitude(A0).mv(size))
+        return eps * norm(spread), jnp.full((), jnp.inf, dtype)
     return eps * norm(spread), _SATISFIED * jnp.sqrt(eps) * norm(of_multipliers(problem, spread))
 
 

@@ -203,7 +203,7 @@ def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
     return Rayleigh(integrator.rayleigh_mass, integrator.rayleigh_stiffness).acts_on(system)
 
 
-class _EulerStep(AbstractLinearStep):
+class EulerStep(AbstractLinearStep):
     """What the linear problem is made of."""
 
     integrator: ImplicitEuler
@@ -213,6 +213,14 @@ class _EulerStep(AbstractLinearStep):
 
     def imbalance(self, x: Fields) -> Fields:
         return _imbalance(self.integrator, self.system, self.state, self.h, x)
+
+    def problem(self) -> LinearProblem:
+        """`A x = b`, assembled."""
+        return _problem(self.integrator, self.system, self.state, self.h)
+
+    def end(self, x: Fields) -> State:
+        """Where a solution leads."""
+        return _ended(self.system, self.state, self.h, x)
 
 
 def _moved(system: System, state: State, h: Array, start: Fields, dv: Fields) -> State:
@@ -226,6 +234,12 @@ def _problem(integrator: ImplicitEuler, system: System, state: State, h: Array) 
 
 
 @compiled
+def _ended(system: System, state: State, h: Array, dv: Fields) -> State:
+    system, _ = _equations(system, state, h)
+    return _moved(system, state, h, _start(system, state, h), dv)
+
+
+@compiled
 def _linear_step(
     integrator: ImplicitEuler, system: System, state: State, h: Array, derivatives_of: str
 ) -> tuple[State, StepInfo]:
@@ -233,7 +247,7 @@ def _linear_step(
         problem = _linear_problem(integrator, system, state, h)
         solver, constant = integrator.solver, integrator.linear_system.is_constant()
         solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
-        dv, said = solved(_EulerStep(integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
+        dv, said = solved(EulerStep(integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
         end = problem.advance(dv)
         info = outcome(said, system, state, h, problem.b, end)
     return ended(info, state, end, asked)

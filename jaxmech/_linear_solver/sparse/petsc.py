@@ -71,6 +71,11 @@ class PETSc(lx.AbstractLinearSolver):
             for s, x in self.positions.items():
                 real_array("PETSc", f"positions['{s}']", x)
 
+    def chosen(self, symmetric: bool) -> dict[str, Any]:
+        """The method for a matrix, the preconditioner, and their options."""
+        ksp = self.ksp or ("cg" if symmetric else "gmres")
+        return {"ksp": ksp, "pc": self.pc, "rtol": self.rtol, "max_steps": self.max_steps, "more": self.options}
+
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
         del options
         check_installed()
@@ -88,8 +93,7 @@ class PETSc(lx.AbstractLinearSolver):
         places = jnp.concatenate([a for e in entries for a in (e.pattern.rows, e.pattern.columns)])
         alone = len(sizes) == 1 and self.positions is not None and sizes[0][0] in self.positions
         points = jnp.asarray(self.positions[sizes[0][0]]) if alone and self.positions is not None else jnp.zeros((0, 0))
-        ksp = self.ksp or ("cg" if operator.symmetric else "gmres")
-        what = {"ksp": ksp, "pc": self.pc, "rtol": self.rtol, "max_steps": self.max_steps, "more": self.options}
+        what = self.chosen(operator.symmetric)
         matrix = tuple(operator.entries), tuple(e.values.shape for e in entries), sizes
         number = jax.ShapeDtypeStruct((), np.int32)
         shapes = (jax.ShapeDtypeStruct(rhs.shape, rhs.dtype), number, number, jax.ShapeDtypeStruct((), rhs.dtype))

@@ -53,6 +53,27 @@ def _solve(pairs, blocks, sizes, what, symmetric, transposed, values, places, po
     return x.astype(rhs.dtype), np.int32(flaw), np.int32(steps), np.asarray(residual, rhs.dtype)
 
 
+def solver_of(matrix: Any, what: dict[str, Any]) -> Any:
+    """A solver of PETSc for a matrix, of one process or of several, as its options say."""
+    from petsc4py import PETSc  # pyright: ignore[reportMissingImports]
+
+    ksp = PETSc.KSP().create(matrix.getComm())
+    ksp.setOptionsPrefix(f"jaxmech{next(_numbers)}_")
+    table = PETSc.Options(ksp.getOptionsPrefix())
+    chosen = {"ksp_type": what["ksp"], "pc_type": what["pc"]}
+    if what["ksp"] in _TRUE_NORM:
+        chosen |= {"ksp_norm_type": "unpreconditioned"} | ({} if what["ksp"] == "cg" else {"ksp_pc_side": "right"})
+    for name, value in (chosen | dict(what["more"])).items():
+        table[name] = value
+    ksp.setTolerances(rtol=what["rtol"], atol=0.0, max_it=what["max_steps"])
+    return ksp
+
+
+def flaw_of(reason: int) -> int:
+    """What PETSc's KSPConvergedReason means."""
+    return FINE if reason > 0 else _REASONS.get(reason, SINGULAR)
+
+
 class _Session:
     """A matrix, of blocks (BAIJ) if there is one state, and its solver; values come with every solve."""
 
@@ -78,15 +99,7 @@ class _Session:
             modes = rigid_body_modes(points, b).reshape(size, -1)
             basis = [PETSc.Vec().createWithArray(q.copy(), comm=PETSc.COMM_SELF) for q in np.linalg.qr(modes)[0].T]
             self._matrix.setNearNullSpace(PETSc.NullSpace().create(vectors=basis, comm=PETSc.COMM_SELF))
-        self._ksp = PETSc.KSP().create(PETSc.COMM_SELF)
-        self._ksp.setOptionsPrefix(f"jaxmech{next(_numbers)}_")
-        table = PETSc.Options(self._ksp.getOptionsPrefix())
-        chosen = {"ksp_type": what["ksp"], "pc_type": what["pc"]}
-        if what["ksp"] in _TRUE_NORM:
-            chosen |= {"ksp_norm_type": "unpreconditioned"} | ({} if what["ksp"] == "cg" else {"ksp_pc_side": "right"})
-        for name, value in (chosen | dict(what["more"])).items():
-            table[name] = value
-        self._ksp.setTolerances(rtol=what["rtol"], atol=0.0, max_it=what["max_steps"])
+        self._ksp = solver_of(self._matrix, what)
         self._rtol = what["rtol"]
         self._is_set = False
 
@@ -101,7 +114,7 @@ class _Session:
         reason, steps, r = int(self._ksp.getConvergedReason()), int(self._ksp.getIterationNumber()), b.duplicate()
         (self._matrix.multTranspose if transposed else self._matrix.mult)(x, r)
         residual = float(np.linalg.norm(rhs - r.getArray()))
-        flaw = FINE if reason > 0 else _REASONS.get(reason, SINGULAR)
+        flaw = flaw_of(reason)
         if flaw == FINE and not residual <= 10 * self._rtol * np.linalg.norm(rhs) + 1e-300:
             flaw = STAGNATION
         return x.getArray().copy(), flaw, steps, residual

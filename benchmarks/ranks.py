@@ -1,0 +1,98 @@
+"""A clamped cantilever over the ranks of MPI: what each rank does, holds and sends.
+
+    mpiexec -n 2 python -m benchmarks.ranks 8
+
+Linear elastic, 4 x 1 x 1, `4n x n x n` cells of six tetrahedra each, under its weight; GAMG to 1e-8. Needs the extra `mpi`.
+CPU seconds, the most of any rank, of dividing the scene, of the pattern, of assembly (again, compiled), of the solver's
+set-up and of the solve; memory at its highest beyond what a process has before it begins; nodes of the part, and ghosts
+among them.
+"""
+
+import argparse
+import resource
+import time
+
+import jax
+import numpy as np
+
+import jaxmech as jm
+from benchmarks.clock import report
+from jaxmech._distributed.scenes import _linear_system
+from jaxmech._distributed.solve import Means, _look, _tangent
+from jaxmech._solve.static import StaticEquilibrium
+
+
+def cantilever(n: int) -> tuple[jm.System, jm.State]:
+    """The scene at rest."""
+    mesh = jm.mesh.box_mesh(cells=(4 * n, n, n), size=(4.0, 1.0, 1.0))
+    system = jm.System(
+        {"beam": jm.Vec3()},
+        forces={"elastic": jm.force.TetrahedronFEM.from_mesh("beam", mesh, jm.material.LinearElastic(1e5, 0.3))},
+        masses={"mass": jm.mass.UniformMass.of_total(("beam", np.arange(len(mesh.points))), 4.0)},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        gravity=(0.0, 0.0, -10.0),
+    )
+    return system, system.at_rest({"beam": mesh.points})
+
+
+def megabytes() -> float:
+    """The most that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class Stopwatch:
+    """CPU seconds of this process since the last look."""
+
+    def __init__(self):
+        self.last = time.process_time()
+
+    def __call__(self) -> float:
+        before, self.last = self.last, time.process_time()
+        return self.last - before
+
+
+def measured(n: int) -> dict[str, float]:
+    """Of this rank."""
+    before, watch = megabytes(), Stopwatch()
+    system, state = cantilever(n)
+    scene = watch()
+    division = jm.distributed.divide(system, state)
+    own, start = division.part(system, state)
+    said = {"scene s": scene, "divide s": watch()}
+    del system, state
+    problem = StaticEquilibrium(own, _linear_system(division, own, jm.Terms(mass=False, damping=False)), start.time)
+    said["pattern s"] = watch()
+    means = Means(division, jm.solver.PETSc("gamg", rtol=1e-8), "ranks")
+    u = start.position
+    for name in ("compile s", "assembly s"):
+        R, free, gap, _ = _look(problem, u)
+        A, b, _ = jax.block_until_ready(_tangent(problem, u, R, gap))
+        said[name] = watch()
+    factor = means.factor(A, u)
+    said["values s"] = watch()
+    factor._ksp.setUp()
+    said["set-up s"] = watch()
+    _, steps = factor.solve(b, "ranks")
+    said["solve s"] = watch()
+    nodes = division.nodes["beam"].size
+    return said | {"iterations": steps, "nodes": nodes, "ghosts": nodes - division.owned["beam"], "MB": megabytes() - before}
+
+
+def main() -> None:
+    """Of all ranks, the most of each."""
+    jax.config.update("jax_enable_x64", True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("n", type=int, nargs="?", default=8)
+    n = parser.parse_args().n
+    mine = measured(n)
+    from mpi4py import MPI  # pyright: ignore[reportMissingImports]
+
+    comm = MPI.COMM_WORLD
+    every = comm.gather(mine)
+    if every is not None:
+        most = {name: max(said[name] for said in every) for name in mine}
+        report(scene="cantilever", unknowns=3 * (4 * n + 1) * (n + 1) ** 2, ranks=comm.size, **most)
+
+
+if __name__ == "__main__":
+    main()

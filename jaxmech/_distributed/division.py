@@ -1,0 +1,266 @@
+"""A scene divided among ranks: each has the nodes that it owns, and every element that touches one of them.
+
+So the rows of its nodes, of forces and of matrices, are whole: they are assembled as in any other scene, and nothing is
+summed over ranks. The other nodes of its elements are ghosts, whose positions it is told. What a scene's numbers are
+differentiated by is a sum over ranks of what the rows of each say.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._linear_system.compatibility import check_topology, signature, topology
+from .._model.system import State, System
+from .._runtime.argument_checks import check_instance
+from .._scene.internal import remembers
+from .._scene.parameter import declaration, is_concrete
+from .._scene.stencil import Stencil
+from .partition import bisected
+from .ranks import Halo, summed, world
+
+_SHARED = None  # rows of a leaf that every element has
+
+
+class Division:
+    """The part of a scene that this rank has. Made by `jm.distributed.divide`, on every rank of the same scene.
+
+    `rank`, of `size`; `nodes` `{state: node numbers}` of the whole scene, the first `owned` of them its own.
+    Not a pytree.
+    """
+
+    def __init__(self, comm: Any, system: System, state: State, owners: dict[str, np.ndarray]):
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.count = {s: x.shape[0] for s, x in state.position.items()}
+        mine = {s: a == self.rank for s, a in owners.items()}
+        self.kept = _kept_elements(system, mine)
+        there = {s: a.copy() for s, a in mine.items()}
+        for key, rows in self.kept.items():
+            for stencil in _families(system)[key[0]][key[1]].on:
+                there[stencil.state][np.asarray(stencil.nodes)[rows].ravel()] = True
+        self.owned = {s: int(a.sum()) for s, a in mine.items()}
+        self.nodes = {
+            s: np.concatenate([np.flatnonzero(a), np.flatnonzero(there[s] & ~a)]).astype(np.int32) for s, a in mine.items()
+        }
+        for name, constraint in system.constraints.items():
+            on = constraint.on[0]
+            self.kept["constraints", name] = np.flatnonzero(there[on.state][np.asarray(on.nodes)])
+        self.halo = Halo(comm, self.nodes, self.owned, owners)
+        self._rows = self._rows_of(system)
+        self.solvers: dict[Any, Any] = {}  # of PETSc, by pattern
+        self.linear_systems: dict[Any, Any] = {}  # of the part, by their terms
+        self._built_for = signature(system), topology(system)
+        here = {s: jnp.asarray(np.asarray(x)[self.nodes[s]]) for s, x in state.position.items()}
+        still = {s: jnp.zeros((x.shape[0], system.dofs[s].deriv_size), x.dtype) for s, x in here.items()}
+        self.example = State(here, still, jnp.zeros((), next(iter(here.values())).dtype))
+
+    def _rows_of(self, system: System) -> list[Any]:
+        """Of each leaf of the scene the rows that the part has, or the renumbered nodes of a stencil."""
+        new = {s: np.zeros(n, np.int32) for s, n in self.count.items()}
+        for s, nodes in self.nodes.items():
+            new[s][nodes] = np.arange(nodes.size)
+        families, rows = _families(system), []
+        for path, leaf in jax.tree_util.tree_flatten_with_path(system)[0]:
+            family = getattr(path[0], "name", "")
+            if family not in families:
+                rows.append(_SHARED)
+                continue
+            name = path[1].key
+            rows.append(_rows_of_leaf(families[family][name], path[2:], leaf, self.kept[family, name], self.nodes, new))
+        return rows
+
+    def part(self, system: System, state: State) -> tuple[System, State]:
+        """The part of a scene of this topology, and of a state; in reverse mode the sum over the ranks."""
+        leaves, structure = jax.tree.flatten(system)
+        fields = (state.position, state.velocity)
+        values, form = jax.tree.flatten((leaves, *fields, state.time))
+        rows = form.flatten_up_to((self._rows, self.nodes, self.nodes, None))
+        real = [i for i, a in enumerate(values) if eqx.is_inexact_array(a) and not isinstance(rows[i], tuple)]
+        # Node numbers are no part of what is differentiated: JAX would take them for varied.
+        own = [r[1] if isinstance(r, tuple) else a for a, r in zip(values, rows, strict=True)]
+        found = _taken([values[i] for i in real], _Places([rows[i] for i in real], self.comm))
+        for i, a in zip(real, found, strict=True):
+            own[i] = a
+        leaves, position, velocity, time = form.unflatten(own)
+        return structure.unflatten(leaves), State(position, velocity, time)
+
+    def check(self, who: str, system: System) -> None:
+        """Raise `ValueError` unless a scene is of the topology that this was made of."""
+        check_topology(f"the division given to {who}", self._built_for, system)
+
+    def whole(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Arrays of all nodes `{state: (nodes, ...)}` on every rank, of those of the part."""
+        return _gathered(fields, self)
+
+    def norm(self, fields: dict[str, Any]) -> float:
+        """The 2-norm of all rows, each counted by its owner."""
+        return float(np.sqrt(summed(self.comm, np.array(sum(np.sum(a**2) for a in self.of_owned(fields).values())))))
+
+    def of_owned(self, fields: dict[str, Any]) -> dict[str, np.ndarray]:
+        """The rows of nodes that this rank owns."""
+        return {s: np.asarray(a)[: self.owned[s]] for s, a in fields.items()}
+
+    def masked(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Rows of owned nodes, and nothing at the ghosts."""
+        return {s: np.concatenate([a, np.zeros((self.nodes[s].size - len(a), *a.shape[1:]))]) for s, a in fields.items()}
+
+    def everywhere(self, fine: bool) -> bool:
+        """Whether all ranks say so."""
+        return bool(summed(self.comm, np.array(int(not fine))) == 0)
+
+
+def divide(system: System, state: State, owners: Any = None) -> Division:
+    """A scene divided among the ranks of MPI: `mpiexec -n 4 python scene.py`, in which every rank makes the same scene.
+
+    Each rank owns nodes, and has the elements that touch them. `owners` `{state: (nodes,)}`: the rank of every node, of
+    METIS say; unless given, boxes of nodes are cut in two across their longest side until there is one for each rank. It
+    serves every scene of the same topology.
+
+    A rank that fails ends the others. Raises `ValueError` for what is not divided yet (mappings, multipliers, laws with
+    memory), for owners that are none, and under `jit`; `ImportError` without mpi4py and petsc4py. No units.
+    Source: M. J. Berger and S. H. Bokhari, IEEE Trans. Comput. 36 (1987) 570, doi:10.1109/TC.1987.1676942.
+
+    Example:
+
+        try:
+            division = jm.distributed.divide(system, state)
+        except ImportError as error:
+            assert "jaxmech[mpi]" in str(error)
+        else:
+            assert division.nodes["cube"].size >= division.owned["cube"]
+    """
+    check_instance("divide", "system", system, System)
+    check_instance("divide", "state", state, State)
+    left_out = {
+        "mappings": list(system.mappings),
+        "multipliers": list(system.multiplier_states),
+        "laws with memory": [name for name, field in system.forces.items() if remembers(field)],
+    }
+    for what, names in left_out.items():
+        if names:
+            raise ValueError(f"divide: {what} are not divided among ranks yet, and this scene has {names}.")
+    if not is_concrete(*jax.tree.leaves(state.position)):
+        raise ValueError("divide needs positions that are not traced: call it outside of jit, and before they are varied.")
+    comm = world()
+    return Division(comm, system, state, _owners(system, state, owners, comm.size))
+
+
+def _owners(system: System, state: State, owners: Any, size: int) -> dict[str, np.ndarray]:
+    """Those that are given, or those of all nodes together, where they are."""
+    count = {s: x.shape[0] for s, x in state.position.items()}
+    if owners is not None:
+        check_instance("divide", "owners", owners, dict)
+        found = {s: np.asarray(owners[s]) if s in owners else np.zeros(0) for s in count}
+        for s, a in found.items():
+            if a.shape != (count[s],) or a.dtype.kind not in "iu" or (a.size and not 0 <= a.min() <= a.max() < size):
+                raise ValueError(f"divide: owners['{s}'] must be {count[s]} numbers of ranks, 0 to {size - 1}.")
+        return found
+    points = np.concatenate([_places(x) for x in state.position.values()])
+    ends = np.cumsum(list(count.values()))[:-1]
+    return dict(zip(count, np.split(bisected(points, size), ends), strict=True))
+
+
+def _places(x: Any) -> np.ndarray:
+    """Where nodes are, in three coordinates."""
+    x = np.asarray(x, np.float64)[:, :3]
+    return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
+
+
+def _families(system: System) -> dict[str, dict[str, Any]]:
+    return {"forces": system.forces, "masses": system.masses, "constraints": system.constraints}
+
+
+def _kept_elements(system: System, mine: dict[str, np.ndarray]) -> dict[tuple[str, str], np.ndarray]:
+    """The elements of force fields and masses that touch an owned node."""
+    kept = {}
+    for family in ("forces", "masses"):
+        for name, component in _families(system)[family].items():
+            touched = np.zeros(component.on[0].elements, bool)
+            for stencil in component.on:
+                own = mine[stencil.state][np.asarray(stencil.nodes)]
+                touched |= own if own.ndim == 1 else own.any(axis=1)
+            kept[family, name] = np.flatnonzero(touched).astype(np.int32)
+    return kept
+
+
+def _rows_of_leaf(component: Any, path: Any, leaf: Any, kept: np.ndarray, nodes: dict, new: dict) -> Any:
+    """The rows of one leaf of a component; for the nodes of a stencil, a pair of them and the numbers in the part."""
+    owner = component
+    for key in path:
+        if isinstance(owner, Stencil):
+            break
+        owner = getattr(owner, key.name) if hasattr(key, "name") else owner[key.idx if hasattr(key, "idx") else key.key]
+    if isinstance(owner, Stencil):
+        return kept, jnp.asarray(new[owner.state][np.asarray(leaf)[kept]])
+    kind = declaration(component, path)
+    if kind is None or not eqx.is_array(leaf):
+        return _SHARED
+    if kind[0] == "node":
+        return nodes[component.on[kind[2]].state]
+    return kept if kind[0] == "each" or leaf.ndim > kind[1] else _SHARED
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Of each of some arrays the rows that a rank has; None: all are shared."""
+
+    rows: list[Any]
+    comm: Any
+
+
+@eqx.filter_custom_vjp
+def _taken(leaves: list[Any], places: _Places) -> list[Any]:
+    return [a if r is None else jnp.asarray(np.asarray(a)[r]) for a, r in zip(leaves, places.rows, strict=True)]
+
+
+@_taken.def_fwd
+def _taken_fwd(perturbed: Any, leaves: list[Any], places: _Places) -> tuple[list[Any], None]:
+    del perturbed
+    return _taken(leaves, places), None
+
+
+@_taken.def_bwd
+def _taken_bwd(residuals: Any, rates: Any, perturbed: Any, leaves: list[Any], places: _Places) -> list[Any]:
+    """Each rank has what its rows say of its copy: the sum is that of all."""
+    del residuals
+    total: list[Any] = [None] * len(leaves)
+    for i, (leaf, at, rate) in enumerate(zip(leaves, places.rows, rates, strict=True)):
+        if not perturbed[i]:
+            continue
+        mine = np.zeros(leaf.shape, leaf.dtype)
+        if rate is not None:
+            mine[... if at is None else at] = np.asarray(rate)
+        total[i] = jnp.asarray(summed(places.comm, mine))
+    return total
+
+
+@eqx.filter_custom_vjp
+def _gathered(fields: dict[str, Any], division: Division) -> dict[str, Any]:
+    mine = (division.of_owned(fields), {s: division.nodes[s][: division.owned[s]] for s in fields})
+    whole = {s: np.zeros((division.count[s], *np.shape(a)[1:])) for s, a in fields.items()}
+    for values, nodes in division.comm.allgather(mine):
+        for s, a in values.items():
+            whole[s][nodes[s]] = a
+    return {s: jnp.asarray(a, fields[s].dtype) for s, a in whole.items()}
+
+
+@_gathered.def_fwd
+def _gathered_fwd(perturbed: Any, fields: dict[str, Any], division: Division) -> tuple[dict[str, Any], None]:
+    del perturbed
+    return _gathered(fields, division), None
+
+
+@_gathered.def_bwd
+def _gathered_bwd(residuals: Any, rates: Any, perturbed: Any, fields: Any, division: Division) -> dict[str, Any]:
+    """Every rank has the same rates of all, and takes those of its own nodes."""
+    del residuals, perturbed
+    found = {}
+    for s, a in fields.items():
+        rate = np.zeros(a.shape, a.dtype)
+        if rates.get(s) is not None:
+            rate[: division.owned[s]] = np.asarray(rates[s])[division.nodes[s][: division.owned[s]]]
+        found[s] = jnp.asarray(rate)
+    return found

@@ -1,0 +1,136 @@
+"""Run by `test_distributed` under `mpiexec`: a scene over ranks, and the same by this process alone.
+
+Arguments: "numbers", or "fail", in which one rank raises an error while the others wait for it.
+"""
+
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmech as jm
+
+jax.config.update("jax_enable_x64", True)
+SAME = 1e-10  # relative: linear solves of 1e-12, and sums in another order
+DIRECT = jm.solver.SparseDirect()
+
+
+def compare(what, many, one):
+    """Values and gradients."""
+    for found, known in zip(jax.tree.leaves(many), jax.tree.leaves(one), strict=True):
+        off = float(jnp.abs(found - known).max() / jnp.abs(known).max())
+        assert off < SAME, f"{what}: {off}"
+    print(what, flush=True)
+
+
+def beam():
+    """A clamped bar of 96 tetrahedra that bends far, each with its own modulus, damped."""
+    mesh = jm.mesh.box_mesh(cells=(4, 2, 2), size=(2.0, 1.0, 1.0))
+    young = jnp.linspace(900.0, 1100.0, mesh.cells.shape[0])
+    system = jm.System(
+        {"beam": jm.Vec3()},
+        forces={"elastic": jm.force.TetrahedronFEM.from_mesh("beam", mesh, jm.material.StVenantKirchhoff(young, 0.3))},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("beam", mesh, 0.2)},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        rayleigh={"elastic": 0.01},
+        gravity=(0.0, 0.0, -10.0),
+    )
+    state = system.at_rest({"beam": mesh.points})
+    division = jm.distributed.divide(system, state)
+    solver = jm.solver.PETSc("gamg", rtol=1e-12)
+
+    def height(numbers, end):
+        heavier = eqx.tree_at(lambda s: (s.forces["elastic"].material.young, s.gravity), system, numbers)
+        return jnp.sum(end(heavier).position["beam"][-3:, 2] ** 2)
+
+    def value_and_gradient(end):
+        return jax.value_and_grad(height)((young, system.gravity), end)
+
+    many = value_and_gradient(lambda s: jm.distributed.static_solve_over_ranks(s, state, solver=solver, rtol=1e-11))
+    compare("statics", many, value_and_gradient(lambda s: jm.static_solve(s, state, solver=DIRECT, rtol=1e-11)))
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    for newton in (False, True):
+        step = {"rtol": 1e-10} if newton else {}
+        euler = jm.ImplicitEuler(linear_system, DIRECT, newton=newton, **step)
+        over = {"division": division, "solver": solver, "newton": newton, **step}
+
+        def many(s, over=over):
+            return jm.distributed.simulate_over_ranks(s, state, 0.05, 2, **over)
+
+        def one(s, euler=euler):
+            return jm.simulate(s, state, euler, 0.05, 2).last
+
+        compare(f"steps, newton={newton}", value_and_gradient(many), value_and_gradient(one))
+
+
+def several_states():
+    """Points in a plane and a weight in space hung on springs between them, one end moved: blocks of two sizes."""
+    rng = np.random.default_rng(0)
+    net = jm.mesh.box_mesh(cells=(5, 3), size=(5.0, 3.0))
+    cells = np.asarray(net.cells)
+    edges = np.unique(np.sort(np.concatenate([cells[:, [0, 1]], cells[:, [1, 2]]]), axis=1), axis=0)
+    points = np.asarray(net.points) + 0.05 * rng.normal(size=net.points.shape)
+    lengths = np.linalg.norm(points[edges[:, 1]] - points[edges[:, 0]], axis=1)
+    path = {"displacements": [[0.3, 0.2], [0.3, 0.2]], "times": [0.0, 1.0]}
+    system = jm.System(
+        {"net": jm.Vec2(), "weight": jm.Vec1()},
+        forces={
+            "springs": jm.force.Springs((("net", edges[:, 0]), ("net", edges[:, 1])), 50.0, 0.8 * lengths),
+            "hold": jm.force.AnchoredSprings(("weight", [0, 1, 2]), 3.0, np.ones((3, 1))),
+            "tie": Tie((("net", [3, 8, 12]), ("weight", [0, 1, 2])), [1.0, 2.0, 3.0]),
+            "ground": jm.force.AnchoredSprings(("net", np.arange(len(points))), 1.0, points),
+        },
+        constraints={
+            "clamp": jm.constraint.Fixed(("net", net.nodes_where(lambda x: x[:, 0] == 0.0))),
+            "pull": jm.constraint.PrescribedMotion(("net", [len(points) - 1]), points[-1:], **path),
+        },
+    )
+    state = system.at_rest({"net": points, "weight": np.zeros((3, 1))})
+    solver = jm.solver.PETSc("bjacobi", "gmres", rtol=1e-13, options={"sub_pc_type": "lu"})
+
+    def moved(numbers, end):
+        k, x = numbers
+        start = eqx.tree_at(lambda s: s.position["net"], state, x)
+        stiffer = eqx.tree_at(lambda s: s.forces["tie"].k, system, k)
+        return sum(jnp.sum(jnp.sin(a)) for a in end(stiffer, start).position.values())
+
+    numbers = (system.forces["tie"].k, state.position["net"])
+    division = jm.distributed.divide(system, state)
+    many = jax.value_and_grad(moved)(
+        numbers, lambda s, x: jm.distributed.static_solve_over_ranks(s, x, division, solver, rtol=1e-12)
+    )
+    linear_system = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
+    one = jax.value_and_grad(moved)(numbers, lambda s, x: jm.static_solve(s, x, linear_system, DIRECT, rtol=1e-12))
+    compare("two states", many, one)
+
+
+class Tie(jm.force.AbstractEnergyForceField):
+    """Between a point and a number, of which neither form is linear."""
+
+    on: tuple = jm.stencils()
+    k: jax.Array = jm.parameter()
+
+    def element_energy(self, x, w):
+        return self.k * (jnp.cosh(0.3 * (x[1] - w[0])) + 0.1 * w[0] ** 4)
+
+
+def fail():
+    from mpi4py import MPI
+
+    system = jm.System({"p": jm.Vec1()}, forces={"hold": jm.force.AnchoredSprings(("p", [0, 1]), 1.0, [[0.0], [1.0]])})
+    state = system.at_rest({"p": [[0.0], [1.0]]})
+    jm.distributed.divide(system, state)
+    if MPI.COMM_WORLD.rank == 1:
+        raise ValueError("this rank has had enough")
+    MPI.COMM_WORLD.Barrier()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "fail":
+        fail()
+    else:
+        several_states()
+        beam()
+        print("same numbers")
