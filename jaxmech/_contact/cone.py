@@ -48,7 +48,8 @@ def coulomb_projection(w: Float[Array, "3"], mu: Scalar) -> Float[Array, "3"]:
     t = w[1:] / jnp.where(length > 0, length, 1.0)
     inside, below = mu * w[0] - length, w[0] + mu * length
     edge = jnp.maximum(below, 0.0) / (1 + mu**2)
-    return jnp.where(inside >= 0, w, jnp.concatenate([edge[None], mu * edge * t]))
+    # Without friction the cone is a half line, and what is opposite to it not within.
+    return jnp.where((inside >= 0) & (w[0] >= 0), w, jnp.concatenate([edge[None], mu * edge * t]))
 
 
 def determinant(x: Array) -> Array:

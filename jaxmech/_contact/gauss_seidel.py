@@ -35,7 +35,7 @@ def gauss_seidel(
     own = jax.vmap(lambda i, row: jax.lax.dynamic_slice_in_dim(row, 3 * i, 3, axis=1))(jnp.arange(n), rows)
     normal = jnp.where(own[:, 0, 0] > 0, own[:, 0, 0], 1.0)
     tangent = jnp.maximum(0.5 * (own[:, 1, 1] + own[:, 2, 2]) + jnp.abs(own[:, 1, 2]), 1e-12)
-    q = problem.problem.q / problem.c
+    q = problem.q
 
     def contact(i: Array, r: Array) -> Array:
         u = rows[i] @ r.reshape(-1) + q[i]

@@ -31,7 +31,7 @@ def slopes(s: Array, u: Array, mu: Array, rho: Array, kappa: Array) -> tuple[Arr
 
 
 def newton(
-    problem: ScaledProblem, kappa: Array, s: Array, most: int, goal: Array, needed: Any = True
+    problem: ScaledProblem, kappa: Array, s: Array, most: Any, goal: Any, needed: Any = True
 ) -> tuple[Array, Array, Array]:
     """From `s`: the best iterate, the length of its residual, and how many steps it took.
 

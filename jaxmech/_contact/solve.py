@@ -1,7 +1,7 @@
 """The solution of a contact problem, by the method of choice, and its derivative by the implicit function theorem."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,16 +16,13 @@ from .._runtime.jax_internals import index_of
 from .._runtime.raise_if import raise_if
 from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .cone import scaling
-from .gauss_seidel import gauss_seidel
-from .interior_point import central_path
 from .linear_blocks import LOST
-from .newton import newton, slopes
+from .newton import slopes
 from .problem import ContactErrors, ContactProblem, checked_problem, cone_of, contact_errors, natural
 from .scaled import ScaledProblem
+from .stages import by_stages
 
 METHODS = ("auto", "newton", "interior_point", "gauss_seidel", "nncg")
-_NEWTON, _PATH = 30, 100  # steps at most of Newton, and along a path
-_FURTHER = 1e-3  # of the tolerance, which Newton aims at: it is a step more
 _FAR = 1e8  # impulses, in units of the problem, beyond which there is no solution
 
 
@@ -79,9 +76,9 @@ def cone_solution(problem: ContactProblem, kappa: Array, kappa_grad: Array | Non
     """`s = D^-1 r`, the length of its residual, how many steps it took, and whether it converged."""
     del kappa_grad
     scaled = ScaledProblem.of(problem)
-    unit = scaled.c / scaled.w
-    s, size, steps, fine = _by_stages(scaled, scaled.kappa(kappa), start / unit, options)
-    return s * unit, size, steps, fine
+    method, most, tolerance = options.method, options.max_steps, options.tolerance
+    s, size, steps, fine = by_stages(scaled, scaled.kappa(kappa), start / scaled.units, method, most, tolerance)
+    return s * scaled.units, size, steps, fine
 
 
 @cone_solution.def_jvp
@@ -111,58 +108,10 @@ def _cone_solution_jvp(primals, tangents):
     return (at, size, steps, fine), (moved, None, None, None)
 
 
-class _Stage(NamedTuple):
-    s: Array
-    size: Array  # the length of its residual
-    steps: Array
-    number: Array
-    going: Array
-
-
-def _by_stages(scaled: ScaledProblem, kappa: Array, s: Array, options: SolveOptions):
-    """The solution of a scaled problem, the length of its residual, the steps, and whether it converged.
-
-    From where it starts; from ends of central paths that begin ever farther within the cones; after sweeps: each time
-    Newton has the last word, in one place of the program.
-    """
-    method, most = options.method, options.max_steps
-    first, last = {"auto": (0, 4), "newton": (0, 0), "interior_point": (1, 3)}.get(method, (4, 4))
-    if scaled.matrix is None:
-        last = min(last, 3)
-
-    def goal(s: Array, share: float = 1.0) -> Array:
-        return share * options.tolerance + 32 * jnp.finfo(s.dtype).eps * jnp.linalg.norm(s)
-
-    def advance(p: _Stage) -> _Stage:
-        s, steps, size = p.s, p.steps, jnp.full((), jnp.inf, p.s.dtype)
-        if last > 0 and first < 4:
-            on_path = p.going & (p.number >= 1) & (p.number <= 3)
-            far = 10.0 ** (2.0 * jnp.maximum(p.number - 1, 0).astype(s.dtype))
-            end, count = central_path(scaled, kappa, far, min(most, _PATH), on_path)
-            s, steps = jnp.where(on_path, end, s), steps + count
-        if last == 4:
-            swept = p.going & (p.number == 4)
-            end, size, count = gauss_seidel(scaled, s, most, goal(s), accelerated=method != "gauss_seidel", needed=swept)
-            s, steps = jnp.where(swept, end, s), steps + count
-        by_sweeps = jnp.asarray(method in ("gauss_seidel", "nncg")) & (kappa == 0)
-        few = most if method == "newton" else _NEWTON
-        end, reached, count = newton(scaled, kappa, s, few, goal(s, _FURTHER), p.going & ~by_sweeps)
-        reached = jnp.where(by_sweeps, size, reached)
-        better = reached < p.size
-        s, size = jnp.where(better, end, p.s), jnp.where(better, reached, p.size)
-        going = ~(size <= goal(s)) & (p.number < last)
-        return _Stage(s, size, steps + count, p.number + 1, going)
-
-    number = jnp.full((), first, jnp.int32)
-    start = _Stage(s, jnp.full((), jnp.inf, s.dtype), jnp.zeros((), jnp.int32), number, jnp.array(True))
-    end = jax.lax.while_loop(lambda p: p.going, advance, start)
-    return end.s, end.size, end.steps, end.size <= goal(end.s)
-
-
 def outcome(problem: ContactProblem, s: Array, fine: Array) -> Any:
     """How a solution ended, a member of `RESULTS`."""
     scaled = ScaledProblem.of(problem)
-    far = jnp.max(jnp.abs(s), initial=0.0) * scaled.w / scaled.c > _FAR
+    far = jnp.max(jnp.abs(s / scaled.units), initial=0.0) > _FAR
     result = RESULTS.where(far, RESULTS.contacts_infeasible, RESULTS.contacts_not_converged)
     result = RESULTS.where(fine, RESULTS.successful, result)
     finite = jnp.isfinite(jnp.sum(problem.q)) & jnp.isfinite(jnp.sum(s))
