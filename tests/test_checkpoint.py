@@ -47,7 +47,8 @@ def test_what_was_saved_comes_back_to_the_last_bit(tmp_path):
 def test_numbers_of_numpy_come_back_as_they_were(number, tmp_path):
     system, state = scene()
     jm.integrator.save_checkpoint(tmp_path / "run.npz", system, state, extra={"round": number})
-    found = jm.integrator.load_checkpoint(tmp_path / "run.npz", system, state, extra={"round": type(number)(0)}).extra["round"]
+    alike = {"round": type(number)(0)}
+    found = jm.integrator.load_checkpoint(tmp_path / "run.npz", system, state, extra=alike).extra["round"]
     assert found == number and type(found) is type(number)
 
 
