@@ -46,8 +46,10 @@ def test_what_was_saved_comes_back_to_the_last_bit(tmp_path):
 @pytest.mark.parametrize("number", [np.int64(5), np.float32(0.1), np.bool_(True), np.complex64(1j)], ids=repr)
 def test_numbers_of_numpy_come_back_as_they_were(number, tmp_path):
     system, state = scene()
-    jm.save_checkpoint(tmp_path / "run.npz", system, state, extra={"round": number})
-    found = jm.load_checkpoint(tmp_path / "run.npz", system, state, extra={"round": type(number)(0)}).extra["round"]
+    jm.integrator.save_checkpoint(tmp_path / "run.npz", system, state, extra={"round": number})
+    found = jm.integrator.load_checkpoint(tmp_path / "run.npz", system, state, extra={"round": type(number)(0)}).extra[
+        "round"
+    ]
     assert found == number and type(found) is type(number)
 
 
@@ -57,7 +59,7 @@ THINGS = [{1, 2}, range(3), np.array("text"), np.datetime64("2020"), object()]
 @pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
 def test_what_a_file_cannot_hold_is_refused_when_it_is_saved(thing, tmp_path):
     with pytest.raises(TypeError, match=r"extra\['rounds'\]\[1\] is an? .*which a file cannot hold"):
-        jm.save_checkpoint(tmp_path / "run.npz", *scene(), extra={"rounds": [1, thing]})
+        jm.integrator.save_checkpoint(tmp_path / "run.npz", *scene(), extra={"rounds": [1, thing]})
     assert not (tmp_path / "run.npz").exists()
 
 
