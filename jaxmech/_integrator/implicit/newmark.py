@@ -8,7 +8,7 @@ import lineax as lx
 
 from ..._linear_solver.default import default_solver
 from ..._model.constraint_projection import project
-from ..._model.dynamics import Fields, inertial_force, total_force
+from ..._model.dynamics import Fields, inertial_force, momentum, total_force
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -17,6 +17,7 @@ from ..displaced import combined, driven_by_motions
 from .acceleration_stage import AccelerationStage
 from .coefficient import check_number
 from .implicit_scheme import AbstractImplicitScheme
+from .linear_step import AbstractLinearStep, solved
 from .settled import normal_part, settled_acceleration
 from .stage import AbstractStage, Rayleigh, Setting
 
@@ -108,13 +109,34 @@ def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
     if system.multiplier_states:
         damping = Rayleigh(scheme.rayleigh_mass, scheme.rayleigh_stiffness)
         return settled_acceleration(system, scheme.linear_system, state, damping, scheme.solver, "")[0]
+    M = scheme.linear_system.assemble(system, state, Factors.only("mass"))
+    rate, driven = _rate(scheme, system, state)
+    balance = _FirstBalance(scheme, system, state)
+    a, said = solved(balance, M, project(system, rate), default_solver(M), "")
+    a = said.result.error_if(a, said.result != lx.RESULTS.successful)
+    return a if driven is None else combined((1.0, a), (1.0, driven))
+
+
+class _FirstBalance(AbstractLinearStep):
+    """`M a = P (f + inertial - C v)`."""
+
+    scheme: AbstractImplicitScheme
+    system: System
+    state: State
+
+    def imbalance(self, x: Fields) -> Fields:
+        free = project(self.system, x)
+        rate, _ = _rate(self.scheme, self.system, self.state)
+        rest = combined((1.0, rate), (-1.0, momentum(self.system, self.state.position, free)))
+        return combined((1.0, project(self.system, rest)), (1.0, free), (-1.0, x))
+
+
+def _rate(scheme: AbstractImplicitScheme, system: System, state: State) -> tuple[Fields, Fields | None]:
+    """`f + inertial - C v`, less what the prescribed motions take, and their accelerations."""
     f, inertial = total_force(system, state), inertial_force(system, state)
     rate = combined((1.0, f), (1.0, inertial))
     damping = Rayleigh(scheme.rayleigh_mass, scheme.rayleigh_stiffness)
     if damping.acts_on(system):
         drag = scheme.linear_system.as_products(system, state, damping.factors()).mv(state.velocity)
         rate = combined((1.0, rate), (-1.0, drag))
-    M = scheme.linear_system.assemble(system, state, Factors.only("mass"))
-    rate, driven = driven_by_motions(system, state, rate)
-    a = lx.linear_solve(M, project(system, rate), default_solver(M)).value
-    return a if driven is None else combined((1.0, a), (1.0, driven))
+    return driven_by_motions(system, state, rate)
