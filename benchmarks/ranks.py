@@ -68,8 +68,10 @@ def measured(n: int) -> dict[str, float]:
         R, free, gap, _ = _look(problem, u)
         A, b, _ = jax.block_until_ready(_tangent(problem, u, R, gap))
         said[name] = watch()
+    said["MB assembled"] = megabytes() - before
     factor = means.factor(A, u)
     said["values s"] = watch()
+    said["MB with PETSc's matrix"] = megabytes() - before
     factor._ksp.setUp()
     said["set-up s"] = watch()
     _, steps = factor.solve(b, "ranks")

@@ -50,7 +50,7 @@ class DividedSolver:
         first = self._division.comm.exscan(int(own.sum())) or 0
         number = np.where(own, first + np.cumsum(own) - 1, 0).astype(np.float64)
         parts = np.split(number, np.cumsum([n * d // b for _, n, d in A.sizes])[:-1])
-        fields = {s: part.reshape(n, -1) for (s, n, _), part in zip(A.sizes, parts, strict=True)}
+        fields = {s: part.reshape(n, d // b) for (s, n, d), part in zip(A.sizes, parts, strict=True)}
         filled = self._division.halo.filled(fields)
         number = np.concatenate([filled[s].ravel() for s, _, _ in A.sizes]).astype(np.int32)
         entries = [(e.values.shape, np.asarray(e.pattern.rows), np.asarray(e.pattern.columns)) for e in A.entries.values()]
