@@ -583,7 +583,7 @@ def test_vertex_normals_have_derivatives_and_no_nan():
 
 @pytest.mark.parametrize("kind", ["triangle6", "quad9", "hexahedron20"])
 def test_a_local_coordinate_next_to_nil_is_like_any_other(kind):
-    """Only pyramids have a quotient; of the others, `1/1e-200` squared was an overflow (an error here) that nothing needed."""
+    """Only pyramids have a quotient; of the others, `1/1e-200` squared overflowed (an error here), and nothing needed it."""
     reference = jm.mesh.reference_element(kind)
     near, at = np.full((1, reference.dimension), 0.25), np.full((1, reference.dimension), 0.25)
     near[0, 0], at[0, 0] = 1e-200, 0.0
