@@ -333,3 +333,15 @@ def test_what_does_not_fit_is_refused_by_name():
     }.items():
         with pytest.raises(ValueError, match=match):
             wrong()
+
+
+def test_standard_errors_from_blocks_are_those_of_the_jackknife():
+    """Of a line: what the parameters are when each block in turn is left out. A fit follows the errors of few blocks."""
+    x, blocks = np.linspace(0.0, 1.0, 12), np.repeat(np.arange(4), 3)
+    read = 1.0 + 2.0 * x + np.repeat([0.1, -0.2, 0.15, 0.05], 3) + 0.01 * np.sin(7 * np.arange(12))
+    line = I.Formula(lambda p: p["a"] + p["b"] * jnp.asarray(x), read, noise=0.1, blocks=blocks)
+    found = I.fit(line, {"a": I.Free(0.0, scale=1.0), "b": I.Free(1.0)})
+    rows = np.stack([np.ones(12), x], axis=1)
+    left = np.array([np.linalg.lstsq(rows[blocks != b], read[blocks != b], rcond=None)[0] for b in range(4)])
+    away = left - found.values
+    assert np.allclose(found.covariance, 3 / 4 * away.T @ away, rtol=1e-9)
