@@ -392,6 +392,35 @@ def test_buckling_knows_how_the_load_turns_the_equations():
 
 
 @pytest.mark.slow
+def test_a_column_with_a_pressure_of_its_own_buckles():
+    """A mixed solid, whose multipliers are of a force field: near the same cells without, and softer."""
+    coarse = jm.mesh.box_mesh(cells=(10, 1), size=(10.0, 1.0))
+    mesh, law = jm.mesh.quadratic_mesh(coarse), jm.material.NeoHookean(1e3, 0.3)
+    end = mesh.faces_where(lambda x: x[:, 0] == 10.0)
+    clamp = {"clamp": jm.constraint.Fixed(("u", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))}
+    solids = {
+        "plain": (jm.force.SolidFEM.from_mesh("u", mesh, law), {}, {}),
+        "mixed": (
+            jm.force.MixedSolidFEM.from_mesh("u", "p", mesh, law),
+            {"p": jm.Vec1()},
+            {"p": np.zeros((len(coarse.points), 1))},
+        ),
+    }
+    factor = {}
+    for name, (solid, dofs, start) in solids.items():
+
+        def scene(mu, solid=solid, dofs=dofs):
+            push = jm.force.Traction.from_mesh("u", end, jnp.stack([-mu, jnp.zeros_like(mu)]))
+            return jm.System({"u": jm.Vec2(), **dofs}, forces={"solid": solid, "push": push}, constraints=clamp)
+
+        rest = scene(jnp.zeros(())).at_rest({"u": mesh.points, **start})
+        factor[name] = float(jm.buckling(scene, rest).factors[0])
+    euler = np.pi**2 / (4 * 10.0**2) * 1e3 / (1 - 0.3**2) / 12
+    np.testing.assert_allclose(factor["plain"], euler, rtol=0.02)
+    assert 0.995 < factor["mixed"] / factor["plain"] < 1.0
+
+
+@pytest.mark.slow
 def test_a_glued_column_buckles_as_the_whole_one():
     """By `Attachment`, under its end load."""
     factors = []

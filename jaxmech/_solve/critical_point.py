@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -109,9 +109,10 @@ class _TracedScene(eqx.Module):
     scene: Callable[[Array], System]
 
     def __call__(self, load: Array) -> System:
-        return jax.tree.map(
-            lambda a: jnp.asarray(a, cast(Any, a).dtype) if isinstance(a, float | int) else a, self.scene(load)
-        )
+        def array(leaf: Any) -> Any:  # JAX's literals are Python's numbers, with a dtype
+            return jnp.asarray(leaf, leaf.dtype) if hasattr(leaf, "dtype") and not eqx.is_array(leaf) else leaf
+
+        return jax.tree.map(array, self.scene(load))
 
 
 @compiled
