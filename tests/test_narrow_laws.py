@@ -102,6 +102,23 @@ def test_what_elements_share_is_computed_once():
     assert without_shared_part(program, (0, 0, None), operation_count, 500) is None
 
 
+def test_a_call_that_returns_nothing_is_no_part():
+    """What is left of a function whose results nobody reads stands for no output, and may read what elements own."""
+
+    def element(x, w, s):
+        jax.jit(lambda y: None)(x * s)
+        return jnp.sum((w * w) @ x) * s
+
+    shapes = [jax.ShapeDtypeStruct(shape, np.float64) for shape in ((30,), (30, 30), ())]
+    program = jax.make_jaxpr(element)(*shapes)
+    assert [] in [e.outvars for e in program.jaxpr.eqns]
+    shared, own, _ = without_shared_part(program, (0, None, None), operation_count, 500)
+    given = [np.linspace(0.1, 1.0, 30), np.outer(np.arange(30.0), np.linspace(0.0, 1.0, 30)), np.float64(2.0)]
+    handed = jax.core.eval_jaxpr(shared.jaxpr, shared.consts, *given[1:])
+    (found,) = jax.core.eval_jaxpr(own.jaxpr, own.consts, *given, *handed)
+    assert found == element(*given)
+
+
 @pytest.mark.slow
 def test_assembly_by_kernels_is_that_of_plain_jax():
     """Of a network with shared squares of weights: forces and stiffness of all elements, and by weights."""

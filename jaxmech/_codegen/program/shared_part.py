@@ -12,17 +12,21 @@ def without_shared_part(
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, Axes] | None:
     """The shared part, from the arrays that elements share to further ones; the program from all arrays and these; its axes.
 
-    None where the part has fewer than `worth` scalar `operations` (a function of a program).
+    None where the part has fewer than `worth` scalar `operations` (a function of a program), and where it does more than
+    compute.
     """
     jaxpr = program.jaxpr
     shared = [v for v, axis in zip(jaxpr.invars, axes, strict=True) if axis is None]
     own = _reached(jaxpr, [v for v, axis in zip(jaxpr.invars, axes, strict=True) if axis is not None])
     of_shared = _reached(jaxpr, shared) - own
-    part = [eqn for eqn in jaxpr.eqns if not eqn.effects and all(v in of_shared for v in eqn.outvars)]
+    if any(eqn.effects for eqn in jaxpr.eqns):
+        return None
+    eqns = [eqn for eqn in jaxpr.eqns if eqn.outvars]  # a call that returns nothing belongs to neither
+    part = [eqn for eqn in eqns if all(v in of_shared for v in eqn.outvars)]
     if not part or operations(jaxpr.replace(eqns=part)) < worth:
         return None
-    numbers = [eqn for eqn in jaxpr.eqns if not any(v in own or v in of_shared for v in eqn.outvars)]
-    rest = [eqn for eqn in jaxpr.eqns if not any(eqn is other for other in part)]
+    numbers = [eqn for eqn in eqns if not any(v in own or v in of_shared for v in eqn.outvars)]
+    rest = [eqn for eqn in eqns if not any(eqn is other for other in part)]
     made = {v for eqn in part for v in eqn.outvars}
     read = {v for eqn in rest for v in _variables(eqn.invars)} | set(_variables(jaxpr.outvars))
     handed = [v for eqn in part for v in eqn.outvars if v in made & read]
