@@ -83,7 +83,8 @@ def draw(places, loads, theory, picture):
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     for x, load in zip(places[::3], loads[::3], strict=True):
         left.plot(x[:, 0], np.abs(x[:, 1]), color=plt.get_cmap("viridis")((load / EULER - 1) / 1.2))
-    left.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", title="the rod on its branch")
+    left.set(xlabel="x [m]", ylabel="y [m]", title="the rod on its branch")
+    left.set_aspect("equal", adjustable="datalim")
     right.plot(theory[:, 2], theory[:, 0] / EULER, color="0.6", label="elastica")
     right.plot(np.abs(places[:, -1, 1]), loads / EULER, "o", ms=4, label="beams")
     right.set(xlabel="deflection of the tip [m]", ylabel="load / Euler's", ylim=(0.9, 2.3))

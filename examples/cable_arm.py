@@ -80,12 +80,16 @@ def main(cells=(2, 2, 8), target=TARGET, picture="cable_arm.png"):
 
 def draw(system, straight, end, target, picture):
     """The cables before and after, and the target."""
-    axes = plt.figure(figsize=(5, 6)).add_subplot(projection="3d")
+    axes = plt.figure(figsize=(5, 5)).add_subplot(projection="3d")
     for state, color in ((straight, "lightgray"), (end, "#d9772b")):
         for cable in np.asarray(jm.kinematics(system, state)["eyelets"]).reshape(3, -1, 3):
             axes.plot(*cable.T, "o-", color=color, markersize=3)
     axes.plot(*target[:, None], "x", color="black", markersize=10)
-    axes.set_box_aspect((1, 1, 1.6))
+    axes.set_box_aspect((1, 1, 1.6), zoom=0.9)
+    axes.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]", title="cables: straight, and at the target (x)")
+    axes.locator_params(nbins=4)
+    for axis in (axes.yaxis, axes.zaxis):
+        axis.labelpad = 12
     Path(picture).parent.mkdir(parents=True, exist_ok=True)
     plt.savefig(picture, dpi=150)
     plt.close()
