@@ -3,7 +3,7 @@
 S. P. Timoshenko and J. M. Gere, *Theory of Elastic Stability*, 2nd ed., 1961 (strips); S. P. Timoshenko and J. N. Goodier,
 *Theory of Elasticity*, 3rd ed., 1970 (torsion); J. C. Simo and L. Vu-Quoc, Comput. Methods Appl. Mech. Eng. 58 (1986) 79,
 doi:10.1016/0045-7825(86)90079-4 (right-angle frame, deep arch); D. A. DaDeppo and R. Schmidt, J. Appl. Mech. 42
-(1975) 893 (deep arch).
+(1975) 893 (deep arch); S.-L. Lee, F. S. Manuel and E. C. Rossow, J. Eng. Mech. Div. ASCE 94 (1968) 521 (frame).
 """
 
 import jax
@@ -167,3 +167,26 @@ def test_a_deep_arch_snaps():
     )
     limit = next(c for c in path.critical if c.kind == "limit")
     np.testing.assert_allclose(limit.load, 897.0, rtol=0.01)
+
+
+@pytest.mark.slow
+def test_lees_frame_snaps_and_snaps_back():
+    """Two legs of 120, pinned at their far ends, the load 24 from the corner: 18.55 `EI / L^2` (Lee, Manuel and Rossow). Then
+    the point turns back and the load becomes negative, to a second limit."""
+    n = 2
+    legs = corner([[0.0, 0.0], [0.0, 120.0], [24.0, 120.0], [120.0, 120.0]], (5 * n, n, 4 * n))
+    last, joined = sum(len(leg) for leg in legs) - 1, len(legs[0])
+    pin = (True, True, True, True, True, False)
+    held = {
+        "pins": jm.constraint.FixedComponents(("f", [0, last]), pin),
+        "plane": jm.constraint.FixedComponents(("f", [k for k in range(1, last) if k != joined]), IN_PLANE),
+        "corner": welded(legs),
+    }
+    section = jm.force.Section(axial=43.2, shear=[16.6, 16.6], torsion=14.4, bending=[14.4, 14.4])  # E 7.2, A 6, I 2
+    unit = 14.4 / 120.0**2  # EI / L^2
+    scene, rest = pushed(legs, section, held, 6 * n + 1, [0.0, -unit, 0.0])
+    path = jm.follow_path(scene, rest, step=8.0, steps=50, displacement=("f", 6 * n + 1, 1))
+    first, second = (c.load for c in path.critical)
+    np.testing.assert_allclose(first, 18.55, rtol=2e-3)
+    assert -10.0 < second < -9.0 and [c.kind for c in path.critical] == ["limit", "limit"]
+    assert len(path.turns) == 2
