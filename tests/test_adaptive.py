@@ -60,10 +60,10 @@ def height(system, state):
     return state.position["ball"][0, 0]
 
 
-def bounced(restitution, start, end=1.2):
+def bounced(restitution, start, end=1.2, max_steps=150):
     scene, state = ball(start)
     floor = jm.integrator.Event(height, direction=-1, apply=Bounce(restitution))
-    allowed = {"rtol": 1e-3, "atol": 1e-3, "extrapolate": True, "max_steps": 150, "max_events": 4, "throw": False}
+    allowed = {"rtol": 1e-3, "atol": 1e-3, "extrapolate": True, "max_steps": max_steps, "max_events": 4, "throw": False}
     return jm.simulate_adaptive(scene, state, EULER, jnp.stack([jnp.asarray(0.2), end]), events=[floor], **allowed)
 
 
@@ -91,6 +91,17 @@ def test_a_bouncing_ball_is_its_closed_form():
     want = jax.vmap(closed_form)(e, h)
     np.testing.assert_allclose(found[:, [0, 2, 3]], want[:, [0, 2, 3]], rtol=0, atol=EXACT)
     np.testing.assert_allclose(found[[0, 2], 1], want[[0, 2], 1], rtol=0, atol=EXACT)
+
+
+def test_bounces_that_come_to_rest_end_the_run():
+    """They follow each other until times cannot tell them apart: the ball is on the floor then, where it fell through it."""
+    e = jnp.array([0.1, 0.05, 0.9])
+    run = jax.jit(jax.vmap(lambda e: bounced(e, 0.5, max_steps=1500)))(e)
+    rest = jnp.sqrt(2 * 0.5 / G) * (1 + e) / (1 - e)  # the sum of a geometric series
+    ended = run.info.result == jm.RESULTS.events_accumulate
+    assert ended.tolist() == [True, True, False] and run.info.result[2] == jm.RESULTS.successful
+    np.testing.assert_allclose(run.last.time[:2], rest[:2], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(run.last.position["ball"][:2, 0, 0], 0.0, atol=EXACT)
 
 
 @pytest.mark.parametrize("mode", [jax.jacrev, pytest.param(jax.jacfwd, marks=pytest.mark.slow)])

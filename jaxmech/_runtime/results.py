@@ -133,6 +133,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "no time step that is allowed is accurate enough (dt_min=). Ask for less accuracy (rtol=, atol=), or look for a "
         "force that jumps: an event should tell where."
     )
+    events_accumulate = (
+        "an event that changes the state follows itself sooner than times can tell apart: bounces that come to rest, say. "
+        "End the motion there (terminal=True), or take a contact (jm.contact), which holds what rests."
+    )
     unstable_step = (
         "the time step is larger than the critical one of this explicit scheme, so that the motion would blow up. Take a "
         "smaller dt (jm.integrator.critical_time_step says how large it may be), or an implicit scheme."

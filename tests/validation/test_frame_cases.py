@@ -171,8 +171,8 @@ def test_a_deep_arch_snaps():
 
 @pytest.mark.slow
 def test_lees_frame_snaps_and_snaps_back():
-    """Two legs of 120, pinned at their far ends, the load 24 from the corner: 18.55 `EI / L^2` (Lee, Manuel and Rossow). Then
-    the point turns back and the load becomes negative, to a second limit."""
+    """Two legs of 120, pinned at their far ends, the load 24 from the corner: 18.55 `EI / L^2` (Lee, Manuel and Rossow).
+    Then the point turns back, and the load becomes negative, to a second limit."""
     n = 2
     legs = corner([[0.0, 0.0], [0.0, 120.0], [24.0, 120.0], [120.0, 120.0]], (5 * n, n, 4 * n))
     last, joined = sum(len(leg) for leg in legs) - 1, len(legs[0])

@@ -107,13 +107,14 @@ def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress) -> _Trial
 
 class _Decision(NamedTuple):
     """What becomes of a step: whether it did what a step does (`ok`), accurately (`good`), and is taken (`accepted`), at the
-    event of a number (-1: at none), at the next frame (`lands`)."""
+    event of a number (-1: at none), at the next frame (`lands`); or whether events have accumulated."""
 
     ok: Array
     good: Array
     accepted: Array
     event: Array
     lands: Array
+    accumulated: Array
 
 
 def _decided(inputs: Inputs, at: Progress, trial: _Trial) -> _Decision:
@@ -125,12 +126,24 @@ def _decided(inputs: Inputs, at: Progress, trial: _Trial) -> _Decision:
     first = jnp.argmin(trial.left) if inputs.events else 0
     event = jnp.where(at_event, first, -1).astype(jnp.int32)
     accepted = at_event | (good & ~at.searching & ~crossed)
-    return _Decision(ok, good, accepted, event, accepted & (trial.end.time >= inputs.times[at.frame]))
+    lands = accepted & (trial.end.time >= inputs.times[at.frame])
+    return _Decision(ok, good, accepted, event, lands, _accumulated(inputs, at, trial, event))
+
+
+def _accumulated(inputs: Inputs, at: Progress, trial: _Trial, event: Array) -> Array:
+    """Whether an event that changes the state is found where the step begins, though the motion leads away from it: it has
+    just happened, and happens again sooner than times can tell apart. `apply` would turn a motion that is turned already.
+    """
+    if not any(e.apply for e in inputs.events):
+        return jnp.zeros((), bool)
+    changes = jnp.array([e.apply is not None for e in inputs.events] + [False])[event]
+    leaves = (at.side * crossing.headings(inputs.events, inputs.system, trial.end))[event] > 0
+    return changes & leaves & (at.bracket.a == 0) & (trial.h <= trial.tolerance)
 
 
 def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _Trial) -> Progress:
     decision = _decided(inputs, at, trial)
-    ok, good, accepted, event, lands = decision
+    ok, good, accepted, event, lands, accumulated = decision
     end, carry = inputs.after(event, trial.end, kept.whole(trial.carry))
     place = jnp.where(lands, at.frame, inputs.times.shape[0])
 
@@ -149,7 +162,7 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
         count=at.count + (event >= 0),
         turns=at.turns + 1,
         ended=jnp.array([e.terminal for e in inputs.events] + [False])[event],
-        result=_verdict(trial, ok, good),
+        result=RESULTS.where(accumulated, RESULTS.events_accumulate, _verdict(trial, ok, good)),
         info=trial.info,
         record=_recorded(at, trial, decision),
         frames=jax.tree.map(lambda a, b: a.at[place].set(b, mode="drop"), at.frames, inputs.observed(end)),
@@ -157,7 +170,7 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
 
 
 def _recorded(at: Progress, trial: _Trial, decision: _Decision) -> Record:
-    ok, good, accepted, event, lands = decision
+    ok, good, accepted, event, lands, _ = decision
     outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED)))
     frame = jnp.where(lands, at.frame, -1)
     turn = {"dt": trial.h, "error": trial.error, "outcome": outcome, "frame": frame, "event": event}

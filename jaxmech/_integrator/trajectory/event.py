@@ -92,17 +92,22 @@ def remaining(events: Events, side: Array, g: Array) -> Array:
     return jnp.where(counts & (side != 0), side * g, jnp.inf)
 
 
-def side_after(events: Events, system: System, state: State, side: Array, before: Array, fired: Array) -> Array:
-    """The `side` on which every event begins anew at `state`. Of events that have `fired`, whose functions are nearly zero,
-    that to which the motion leads, by their rate along the velocities; where these have no part in it, not that of
-    `before`."""
+def headings(events: Events, system: System, state: State) -> Array:
+    """The signs of the rates of the events' functions along the velocities and with time."""
 
     def moved(t: Array) -> Array:
         x = retract(system.dofs, state.position, {s: t * v for s, v in state.velocity.items()})
         return values(events, system, eqx.tree_at(lambda s: (s.position, s.time), state, (x, state.time + t)))
 
     zero = jnp.zeros_like(state.time)
-    rate = jnp.sign(jax.jvp(moved, (zero,), (jnp.ones_like(zero),))[1])
+    return jnp.sign(jax.jvp(moved, (zero,), (jnp.ones_like(zero),))[1])
+
+
+def side_after(events: Events, system: System, state: State, side: Array, before: Array, fired: Array) -> Array:
+    """The `side` on which every event begins anew at `state`. Of events that have `fired`, whose functions are nearly zero,
+    that to which the motion leads, by their rate along the velocities; where these have no part in it, not that of
+    `before`."""
+    rate = headings(events, system, state)
     return jnp.where(fired, jnp.where(rate == 0, -before, rate), side)
 
 
