@@ -39,12 +39,16 @@ def _on_host(pairs: Any, sizes: Any, arrays: Any) -> np.int32:
         matrix = np.zeros((layout.size, layout.size))
         matrix[np.repeat(np.arange(layout.size), np.diff(layout.indptr)), layout.indices] = values
         return np.int32(np.count_nonzero(np.linalg.eigvalsh(matrix) < 0))
-    return np.int32(on_worker(partial(_by_pivots, layout, values)))
+    return np.int32(on_worker(partial(negative_pivots, layout, values)))
 
 
-def _by_pivots(layout: Any, values: np.ndarray) -> int:
+def negative_pivots(pattern: Any, values: np.ndarray) -> int:
+    """The number of negative pivots of a symmetric matrix, `UNKNOWN` where it is singular or the backend does not tell.
+
+    `pattern`: of rows, `indptr` and `indices`. Where factors may be made, in the thread that they belong to.
+    """
     backend = host_backend("auto", symmetric=True)()
-    backend.analyze(layout.indptr, layout.indices, True, "auto")
+    backend.analyze(pattern.indptr, pattern.indices, True, "auto")
     try:
         backend.factor(values)
         counted = backend.negative_pivots()

@@ -20,6 +20,7 @@ from ..base.outcome import FINE, INDEFINITE, SINGULAR
 from ..sparse.host_backend import AbstractHostBackend, SingularMatrixError
 from ..sparse.host_choice import host_backend
 from ..sparse.singularity import CONDITION_LIMIT, ScaledMatrix, condition_estimate
+from .inertia import UNKNOWN, negative_pivots
 from .shift_invert import TOO_FEW, UNCONVERGED, HostPairs, backward_errors, prepared
 
 _DENSE = 200  # unknowns below which LAPACK is faster than iterating
@@ -143,13 +144,4 @@ def _all_found(K: sp.csr_array, S: sp.csr_array, nu: np.ndarray, gained: np.ndar
     below = int(apart[-1]) + 1
     between = 0.5 * (values[below - 1] + values[below])
     expected = rows + below - int(np.count_nonzero(1 / gained < between))
-    slicing = host_backend("auto", symmetric=True)()
-    slicing.analyze(K.indptr, K.indices, True, "auto")
-    try:
-        slicing.factor(K.data - between * S.data)
-        counted = slicing.negative_pivots()
-    except SingularMatrixError:
-        counted = None
-    finally:
-        slicing.release()
-    return counted is None or counted == expected
+    return negative_pivots(K, K.data - between * S.data) in (UNKNOWN, expected)

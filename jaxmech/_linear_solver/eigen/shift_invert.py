@@ -18,6 +18,7 @@ from ..base.outcome import FINE, INDEFINITE, SINGULAR, UNSYMMETRIC
 from ..sparse.host_backend import AbstractHostBackend, SingularMatrixError
 from ..sparse.host_choice import host_backend
 from ..sparse.singularity import CONDITION_LIMIT, ScaledMatrix, condition_estimate, null_vector
+from .inertia import UNKNOWN, negative_pivots
 
 TOO_FEW, UNCONVERGED, NOT_FINITE = 100, 101, 102  # flaws beside those of linear solves
 _SHIFTS = (0.0, 1e-9, 1e-7, 1e-5, 1e-3, 1e-1, 1e1)  # times the largest ratio of diagonal entries, tried in turn
@@ -203,16 +204,8 @@ def _missed(K: sp.csr_array, M: sp.csr_array, sigma: float, nu: np.ndarray, coun
         return 0
     below = int(apart[-1]) + 1
     between = 0.5 * (values[below - 1] + values[below])
-    slicing = host_backend("auto", symmetric=True)()
-    slicing.analyze(K.indptr, K.indices, True, "auto")
-    try:
-        slicing.factor(K.data - between * M.data)
-        counted = slicing.negative_pivots()
-    except SingularMatrixError:
-        counted = None
-    finally:
-        slicing.release()
-    return 0 if counted is None else abs(counted - below)
+    counted = negative_pivots(K, K.data - between * M.data)
+    return 0 if counted == UNKNOWN else abs(counted - below)
 
 
 def _unconstrained(backend: AbstractHostBackend, K: sp.csr_array, M: sp.csr_array) -> np.ndarray | None:
