@@ -86,6 +86,8 @@ def test_a_bouncing_ball_is_its_closed_form():
     found, run = jax.jit(jax.vmap(told))(e, h)
     assert np.all(run.info.result == jm.RESULTS.successful) and np.all(run.reached)
     assert len(set(np.asarray(run.info.turns).tolist())) == 3
+    searched = np.asarray(run.info.outcome) == 4
+    assert np.all(searched.sum(axis=1) <= 12 * np.asarray(run.event >= 0).sum(axis=1))  # bisection takes some 45 for each
     np.testing.assert_array_equal(np.asarray(run.state.time), np.broadcast_to([0.2, 1.2], (3, 2)))  # to the bit
     assert np.asarray(run.event).tolist() == [[0, 0, -1, -1], [0, -1, -1, -1], [0, 0, -1, -1]]
     want = jax.vmap(closed_form)(e, h)

@@ -148,7 +148,8 @@ class Bracket(eqx.Module):
         width, middle = self.b - self.a, (self.a + self.b) / 2
         drop = self.at_a - self.at_b
         secant = jnp.where(drop > 0, (self.b * self.at_a - self.a * self.at_b) / jnp.where(drop > 0, drop, 1.0), middle)
-        shift = 0.2 * width**2 / jnp.where(self.width > 0, self.width, 1.0)
+        # At least half the tolerance: secants end on one side of the crossing, where they would find the same length again.
+        shift = jnp.maximum(0.2 * width**2 / jnp.where(self.width > 0, self.width, 1.0), tolerance / 2)
         near = jnp.where(shift <= jnp.abs(middle - secant), secant + jnp.sign(middle - secant) * shift, middle)
         # As narrow as bisection would have it one turn ago, whatever the function.
         bisections = jnp.ceil(jnp.log2(jnp.maximum(self.width / tolerance, 1.0)))
