@@ -199,6 +199,15 @@ def test_a_run_that_does_not_end_says_why():
     np.testing.assert_array_equal(run.state.position["bob"][-1], run.last.position["bob"])
 
 
+@pytest.mark.parametrize("direction", [-1, 0])
+@pytest.mark.parametrize("above", [0.5, 2.0], ids=["on the way", "from the start"])
+def test_an_event_that_is_no_number_is_named(direction, above):
+    scene, state = ball(1.0)
+    root = jm.integrator.Event(lambda system, state: jnp.sqrt(height(system, state) - above), direction=direction)
+    run = jm.simulate_adaptive(scene, state, EULER, [1.0], rtol=0.1, atol=0.1, events=[root], throw=False)
+    assert run.info.result == jm.RESULTS.event_not_finite and not run.reached[-1]
+
+
 def test_events_of_one_instant_both_happen_and_a_terminal_one_ends():
     """Two thresholds passed at once, one on the way up that is never met, and an end before the last output time."""
     scene, state = ball()

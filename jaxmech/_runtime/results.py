@@ -133,6 +133,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "no time step that is allowed is accurate enough (dt_min=). Ask for less accuracy (rtol=, atol=), or look for a "
         "force that jumps: an event should tell where."
     )
+    event_not_finite = (
+        "the function of an event is not a number (NaN) where the motion leads. Look for what it divides by, or takes a "
+        "root or a logarithm of."
+    )
     events_accumulate = (
         "an event that changes the state follows itself sooner than times can tell apart: bounces that come to rest, say. "
         "End the motion there (terminal=True), or take a contact (jm.contact), which holds what rests."

@@ -208,7 +208,8 @@ def _sides(inputs: Inputs, at: Progress, trial: _Trial, end: State, event: Array
 
 def _verdict(trial: _Trial, ok: Array, went_well: Array) -> Any:
     """Why a run cannot go on: a failure that no smaller step may mend."""
-    why = RESULTS.where(trial.info.result == RESULTS.successful, RESULTS.not_finite, trial.info.result)
+    undefined = RESULTS.where(jnp.isnan(trial.left).any(), RESULTS.event_not_finite, RESULTS.not_finite)
+    why = RESULTS.where(trial.info.result == RESULTS.successful, undefined, trial.info.result)
     why = RESULTS.where(ok, RESULTS.time_step_too_small, why)
     hopeless = (trial.h <= trial.floor) | (why == RESULTS.nonfinite_input)
     return RESULTS.where(~went_well & hopeless, why, RESULTS.successful)

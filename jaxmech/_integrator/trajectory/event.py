@@ -85,10 +85,10 @@ def state_after(apply: Callable[[State], State], state: State) -> State:
 def remaining(events: Events, side: Array, g: Array) -> Array:
     """What is left until the first of the crossings that count: negative once one has happened.
 
-    `side`: the sign that every function had at the start of the step.
+    `side`: the sign that every function had at the start of the step; NaN where that was no number, and what is left then.
     """
     wanted = jnp.array([event.direction for event in events])
-    counts = (wanted == 0) | (side == -wanted)
+    counts = (wanted == 0) | (side == -wanted) | jnp.isnan(side)
     return jnp.where(counts & (side != 0), side * g, jnp.inf)
 
 
