@@ -76,10 +76,11 @@ def main(cells=(6, 6), picture=None):
         ordered = np.zeros(len(places))
         ordered[corners.ravel()] = stress[..., 0, 0].ravel()
         triangles = np.concatenate([corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]])
-        drawn = plt.tripcolor(*places.T, triangles, ordered, shading="gouraud")
-        plt.colorbar(drawn, label="stress along x [Pa]")
-        plt.gca().set(aspect="equal", xlabel="x [m]", ylabel="y [m]")
-        plt.savefig(picture)
+        figure, axes = plt.subplots()
+        drawn = axes.tripcolor(*places.T, triangles, ordered, shading="gouraud")
+        figure.colorbar(drawn, label="stress along x [Pa]")
+        axes.set(aspect="equal", xlabel="x [m]", ylabel="y [m]")
+        figure.savefig(picture)
     return concentration
 
 

@@ -76,7 +76,7 @@ class BlockJacobi(AbstractPreconditioner):
             return _Blocks({s: _absolute_inverse(b) for s, b in matrix.diagonal.items()}, jnp.int32(FINE))
         inverse = {s: block_inverse(b) for s, b in matrix.diagonal.items()}
         if not matrix.symmetric:
-            return _Blocks(inverse, jnp.int32(FINE))
+            return _Blocks({s: _where_regular(b) for s, b in inverse.items()}, jnp.int32(FINE))
         definite = jnp.all(jnp.stack([_definite(b, inverse[s]) for s, b in matrix.diagonal.items()]))
         return _Blocks(inverse, jnp.where(definite, FINE, INDEFINITE).astype(jnp.int32))
 
@@ -104,6 +104,12 @@ def block_inverse(blocks: Array) -> Array:
     adjugate = jnp.stack([jnp.cross(b, c), jnp.cross(c, a), jnp.cross(a, b)], axis=2)
     determinant = a[:, 0] * adjugate[:, 0, 0] + a[:, 1] * adjugate[:, 1, 0] + a[:, 2] * adjugate[:, 2, 0]
     return adjugate / (determinant[:, None, None] * size)
+
+
+def _where_regular(inverse: Array) -> Array:
+    """With the identity for what has no inverse: a matrix with singular diagonal blocks, of multipliers, may be regular."""
+    regular = jnp.isfinite(inverse).all((1, 2), keepdims=True)
+    return jnp.where(regular, inverse, jnp.eye(inverse.shape[-1], dtype=inverse.dtype))
 
 
 def _definite(blocks: Array, inverse: Array) -> Array:
