@@ -209,12 +209,12 @@ def test_an_adaptive_run_goes_on_to_the_last_bit(tmp_path, monkeypatch):
         save(*arguments)
         raise Stop
 
-    monkeypatch.setattr(restart_script, "EVERY", 40)
+    monkeypatch.setattr(restart_script, "EVERY", 30)
     monkeypatch.setattr(restart, "save_parts", stopping)
     for _ in range(3):
         with pytest.raises(Stop):
             restart_script.adaptive(path)
     monkeypatch.setattr(restart, "save_parts", save)
     whole = restart_script.adaptive()
-    assert eqx.tree_equal(restart_script.adaptive(path), whole) and int(whole.info.turns) > 120
+    assert eqx.tree_equal(restart_script.adaptive(path), whole) and int(whole.info.turns) > 90
     assert Path(path).exists()
