@@ -9,6 +9,7 @@ from test_host_direct import lattice
 from jaxmech._linear_solver.base.outcome import FINE, INDEFINITE, SINGULAR, UNSYMMETRIC
 from jaxmech._linear_solver.eigen import shift_invert as _host_pencil
 from jaxmech._linear_solver.eigen.shift_invert import NOT_FINITE, TOO_FEW, UNCONVERGED, lowest
+from jaxmech._linear_solver.sparse import host_choice
 from jaxmech._linear_solver.sparse import host_choice as _host_choice
 
 SAME_AS_DENSE = 1e-9  # relative to the largest of the eigenvalues compared
@@ -20,7 +21,7 @@ def backend(request, monkeypatch):
     """Each backend in turn as the one to take."""
     if not request.param.available():
         pytest.skip(f"{request.param.name} is not installed")
-    monkeypatch.setattr(_host_pencil, "host_backend", lambda *_, **__: request.param)
+    monkeypatch.setattr(host_choice, "host_backend", lambda *_, **__: request.param)
     return request.param
 
 

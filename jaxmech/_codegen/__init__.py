@@ -12,4 +12,5 @@ from .map_points import map_points as map_points
 from .program.nodal_gather import NodeRows as NodeRows
 from .program.scatter_plan import AbstractElementSums as AbstractElementSums
 from .program.scatter_plan import Places as Places
+from .program.shared_part import reached as reached
 from .scalarize.symmetric import declared_symmetric as declared_symmetric

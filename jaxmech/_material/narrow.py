@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._codegen import operation_count
+from .._codegen import operation_count, reached
 from .._runtime.array_types import Array, Float
 from .._runtime.jax_internals import ClosedJaxpr, Literal, jaxpr_as_fun, rewired
 from .function_of_invariants import by_few
@@ -23,7 +23,7 @@ def narrowed(density: Callable[[Array], Array], F: Float[Array, "a b"]) -> Calla
     """
     closed = jax.make_jaxpr(density)(jnp.zeros_like(F))
     jaxpr = closed.jaxpr
-    moving = _moving(jaxpr)
+    moving = reached(jaxpr, jaxpr.invars)
     at, waist = _waist(jaxpr, moving, F.size)
     if not waist:
         return density
@@ -43,15 +43,6 @@ def narrowed(density: Callable[[Array], Array], F: Float[Array, "a b"]) -> Calla
         return by_few(of_few)(found[: len(given)], x)
 
     return function
-
-
-def _moving(jaxpr: Any) -> set[Any]:
-    """What depends on the arguments."""
-    found = set(jaxpr.invars)
-    for eqn in jaxpr.eqns:
-        if any(not isinstance(v, Literal) and v in found for v in eqn.invars):
-            found.update(eqn.outvars)
-    return found
 
 
 def _waist(jaxpr: Any, moving: set[Any], directions: int) -> tuple[int, list[Any]]:

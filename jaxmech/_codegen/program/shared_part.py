@@ -17,8 +17,8 @@ def without_shared_part(
     """
     jaxpr = program.jaxpr
     shared = [v for v, axis in zip(jaxpr.invars, axes, strict=True) if axis is None]
-    own = _reached(jaxpr, [v for v, axis in zip(jaxpr.invars, axes, strict=True) if axis is not None])
-    of_shared = _reached(jaxpr, shared) - own
+    own = reached(jaxpr, [v for v, axis in zip(jaxpr.invars, axes, strict=True) if axis is not None])
+    of_shared = reached(jaxpr, shared) - own
     if any(eqn.effects for eqn in jaxpr.eqns):
         return None
     eqns = [eqn for eqn in jaxpr.eqns if eqn.outvars]  # a call that returns nothing belongs to neither
@@ -35,7 +35,7 @@ def without_shared_part(
     return ClosedJaxpr(first, program.consts), ClosedJaxpr(second, program.consts), (*axes, *(None for _ in handed))
 
 
-def _reached(jaxpr: Any, inputs: Sequence[Any]) -> set[Any]:
+def reached(jaxpr: Any, inputs: Sequence[Any]) -> set[Any]:
     """What depends on some inputs, these included."""
     found = set(inputs)
     for eqn in jaxpr.eqns:

@@ -12,7 +12,7 @@ from ..sparse.csr_layout import layout_of
 from ..sparse.factor_cache import on_worker
 from ..sparse.host_backend import SingularMatrixError
 from ..sparse.host_call import call_host
-from ..sparse.host_choice import host_backend
+from ..sparse.host_choice import analysed
 
 UNKNOWN = -1
 _DENSE = 200  # unknowns below which LAPACK is faster, and never in doubt
@@ -47,13 +47,10 @@ def negative_pivots(pattern: Any, values: np.ndarray) -> int:
 
     `pattern`: of rows, `indptr` and `indices`. Where factors may be made, in the thread that they belong to.
     """
-    backend = host_backend("auto", symmetric=True)()
-    backend.analyze(pattern.indptr, pattern.indices, True, "auto")
-    try:
-        backend.factor(values)
-        counted = backend.negative_pivots()
-    except SingularMatrixError:
-        counted = None
-    finally:
-        backend.release()
+    with analysed(pattern) as backend:
+        try:
+            backend.factor(values)
+            counted = backend.negative_pivots()
+        except SingularMatrixError:
+            counted = None
     return UNKNOWN if counted is None else counted

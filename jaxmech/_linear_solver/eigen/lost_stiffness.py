@@ -18,7 +18,7 @@ import scipy.sparse.linalg as spla
 
 from ..base.outcome import FINE, INDEFINITE, SINGULAR
 from ..sparse.host_backend import AbstractHostBackend, SingularMatrixError
-from ..sparse.host_choice import host_backend
+from ..sparse.host_choice import analysed
 from ..sparse.singularity import CONDITION_LIMIT, ScaledMatrix, condition_estimate
 from .inertia import UNKNOWN, negative_pivots
 from .shift_invert import TOO_FEW, UNCONVERGED, HostPairs, backward_errors, prepared
@@ -38,12 +38,8 @@ def lowest_lost(K: Any, S: Any, count: int, held: np.ndarray, *, unit: float = 2
     if isinstance(made, HostPairs):
         return made
     K, S, scale = made
-    backend = host_backend("auto", symmetric=True)()
-    backend.analyze(K.indptr, K.indices, True, "auto")
-    try:
+    with analysed(K) as backend:
         pairs = _lowest_lost(backend, K, S, count, int(np.count_nonzero(held & (K.diagonal() <= 0))))
-    finally:
-        backend.release()
     return replace(pairs, values=scale * pairs.values, following=scale * pairs.following)
 
 

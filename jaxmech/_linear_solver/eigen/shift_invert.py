@@ -16,7 +16,7 @@ import scipy.sparse.linalg as spla
 
 from ..base.outcome import FINE, INDEFINITE, SINGULAR, UNSYMMETRIC
 from ..sparse.host_backend import AbstractHostBackend, SingularMatrixError
-from ..sparse.host_choice import host_backend
+from ..sparse.host_choice import analysed
 from ..sparse.singularity import CONDITION_LIMIT, ScaledMatrix, condition_estimate, null_vector
 from .inertia import UNKNOWN, negative_pivots
 
@@ -59,12 +59,8 @@ def lowest(
     if isinstance(made, HostPairs):
         return made
     K, M, scale = made
-    backend = host_backend("auto", symmetric=True)()
-    backend.analyze(K.indptr, K.indices, True, "auto")
-    try:
+    with analysed(K) as backend:
         pairs = _lowest(backend, K, M, count, shifted)
-    finally:
-        backend.release()
     return replace(pairs, values=scale * pairs.values, following=scale * pairs.following)
 
 

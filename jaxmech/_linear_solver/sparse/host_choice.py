@@ -1,5 +1,9 @@
 """Which host backend: the one asked for, or the fastest that is installed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from .feral import FeralBackend
 from .host_backend import AbstractHostBackend
 from .ordering import ORDERINGS
@@ -34,3 +38,14 @@ def host_backend(name: str, *, symmetric: bool, ordering: str = "auto") -> type[
     if not offering and name == "auto":
         raise ValueError(f"no installed host backend offers the ordering {ordering!r}: {[b.name for b in able]}.")
     return (offering or able)[0]
+
+
+@contextmanager
+def analysed(pattern: Any) -> Iterator[AbstractHostBackend]:
+    """The fastest backend for symmetric matrices of a `pattern`, `indptr` and `indices` of rows, released at the end."""
+    backend = host_backend("auto", symmetric=True)()
+    backend.analyze(pattern.indptr, pattern.indices, True, "auto")
+    try:
+        yield backend
+    finally:
+        backend.release()
