@@ -367,7 +367,7 @@ def test_single_precision_and_an_observation_of_whole_numbers():
     np.testing.assert_allclose(found.event_time[0], np.sqrt(2 / G), rtol=1e-5)
     np.testing.assert_allclose(slope, jax.grad(lambda h: closed_form(0.5, h, 0.5)[3])(1.0), rtol=1e-3)
     lost = jm.integrator.Event(lambda system, state: jnp.log(state.position["ball"][0, 0] - 0.5))
-    with pytest.raises(jm.FailedComputation, match="not finite"):
+    with pytest.raises(jm.FailedComputation, match="not a number"):
         jm.simulate_adaptive(*ball(), EULER, [0.6], rtol=1e-2, atol=1e-2, events=[lost], max_steps=200)
 
 
