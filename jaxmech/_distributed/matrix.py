@@ -5,16 +5,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._linear_solver.base.outcome import FINE, STAGNATION, outcome
+from .._linear_solver.base.outcome import FINE, outcome
 from .._linear_solver.sparse.csr_layout import layout_of
-from .._linear_solver.sparse.petsc_session import flaw_of, solver_of
+from .._linear_solver.sparse.petsc_solver import PetscSolver, takes_blocks
 from .._runtime.failure_messages import describe_result
 from .._runtime.results import FailedComputation
 from .._sparse.block_matrix import BlockMatrix
 from .division import Division
-
-_OF_SCALARS = ("gamg",)  # knows no matrices of blocks (PETSc 3.18)
-_SLACK = 10.0  # the residual may be so many times what was asked for
 
 
 class DividedSolver:
@@ -26,23 +23,16 @@ class DividedSolver:
     def __init__(self, division: Division, A: BlockMatrix, what: dict[str, Any], points: np.ndarray | None):
         from petsc4py import PETSc  # pyright: ignore[reportMissingImports]
 
-        self._division, self._sizes, self._values = division, A.sizes, np.zeros(0)
+        self._division, self._sizes, self._symmetric = division, A.sizes, A.symmetric
         self._own = np.concatenate([np.repeat(np.arange(n) < division.owned[s], d) for s, n, d in A.sizes])
         b = A.sizes[0][2] if len(A.sizes) == 1 else 1
-        self._by_block = len(A.sizes) == 1 and what["pc"] not in _OF_SCALARS
-        self._csr, self._order = self._rows(A, b if self._by_block else 1)
-        local = int(self._own.sum())
-        make = PETSc.Mat().createBAIJ if self._by_block else PETSc.Mat().createAIJ
-        nothing = np.zeros(self._csr[1].size * (b * b if self._by_block else 1))
-        shape = ((local, PETSc.DETERMINE), (local, PETSc.DETERMINE))
-        self._matrix = make(size=shape, bsize=b, csr=(*self._csr, nothing), comm=PETSc.COMM_WORLD)
-        self._matrix.setOption(PETSc.Mat.Option.SYMMETRIC, A.symmetric)
+        self._by_block = takes_blocks(A.sizes, what)
+        csr, self._order = self._rows(A, b if self._by_block else 1)
+        part = (int(self._own.sum()), PETSc.DETERMINE)
+        self._solver = PetscSolver(csr, (part, part), b, self._by_block, A.symmetric, what, PETSc.COMM_WORLD)
         if points is not None and b in (2, 3):
             at = PETSc.Vec().createWithArray(np.ascontiguousarray(points), bsize=b, comm=PETSc.COMM_WORLD)
-            self._matrix.setNearNullSpace(PETSc.NullSpace().createRigidBody(at))
-        self._rtol, self._symmetric = what["rtol"], A.symmetric
-        self._ksp = solver_of(self._matrix, what)
-        self._is_set = False
+            self._solver.matrix.setNearNullSpace(PETSc.NullSpace().createRigidBody(at))
 
     def _rows(self, A: BlockMatrix, b: int) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """Which of the values stand in the rows of this rank, in order, and where."""
@@ -70,34 +60,18 @@ class DividedSolver:
         """Values of the same pattern; the preconditioner is made anew where some rank has others than before."""
         entries = [np.asarray(e.values, np.float64) for e in A.entries.values()]
         values = entries[0][self._order] if self._by_block else np.concatenate([e.ravel() for e in entries])[self._order]
-        if self._division.everywhere(np.array_equal(values, self._values)):
-            return
-        set_values = self._matrix.setValuesBlockedCSR if self._by_block else self._matrix.setValuesCSR
-        set_values(*self._csr, values)
-        self._matrix.assemble()
-        self._values = values.copy()
-        self._ksp.setOperators(self._matrix)
-        if not self._is_set:
-            self._ksp.setFromOptions()
-            self._is_set = True
+        if not self._division.everywhere(self._solver.has(values)):
+            self._solver.put(values)
 
     def solve(self, rhs: dict[str, Any], who: str, transposed: bool = False) -> tuple[dict[str, np.ndarray], int]:
         """`A^-1 b` at all nodes of the part, ghosts too, and iterations. Raises `FailedComputation` on every rank."""
-        x, b = self._matrix.createVecs()
-        b.setArray(np.concatenate([np.asarray(rhs[s], np.float64).ravel() for s, _, _ in self._sizes])[self._own])
-        backwards = transposed and not self._symmetric
-        (self._ksp.solveTranspose if backwards else self._ksp.solve)(b, x)
-        steps, r = int(self._ksp.getIterationNumber()), b.duplicate()
-        (self._matrix.multTranspose if backwards else self._matrix.mult)(x, r)
-        size, flaw = b.norm(), flaw_of(int(self._ksp.getConvergedReason()))
-        r.axpy(-1.0, b)
-        if flaw == FINE and not r.norm() <= _SLACK * self._rtol * size + 1e-300:
-            flaw = STAGNATION
+        b = np.concatenate([np.asarray(rhs[s], np.float64).ravel() for s, _, _ in self._sizes])[self._own]
+        x, flaw, steps, _ = self._solver.solve(b, transposed and not self._symmetric)
         if flaw != FINE:
             why = outcome(np.asarray(flaw))[1]
             raise FailedComputation(f"{who}: {describe_result(why)} ({steps} iterations of PETSc)", why)
         values = np.zeros(self._own.size)
-        values[self._own] = x.getArray()
+        values[self._own] = x
         parts = np.split(values, np.cumsum([n * d for _, n, d in self._sizes])[:-1])
         fields = {s: part.reshape(n, d) for (s, n, d), part in zip(self._sizes, parts, strict=True)}
         return self._division.halo.filled(fields), steps

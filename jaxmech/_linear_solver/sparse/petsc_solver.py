@@ -1,0 +1,82 @@
+"""A matrix of PETSc, of one process or with the rows of each of several, and its solver. NumPy only."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from ..base.outcome import BREAKDOWN, EXHAUSTED, FINE, INDEFINITE, SINGULAR, STAGNATION
+
+_numbers = itertools.count()
+_OF_SCALARS = ("gamg",)  # of PETSc 3.18, knows no matrices of blocks
+_TRUE_NORM = ("cg", "gmres", "fgmres", "bcgs")  # methods that can watch the residual itself
+_SLACK = 10.0  # the residual may be so many times what was asked for
+# PETSc's KSPConvergedReason, of those that are failures.
+_REASONS = {-3: EXHAUSTED, -4: SINGULAR, -5: BREAKDOWN, -6: BREAKDOWN, -8: INDEFINITE, -10: INDEFINITE, -11: SINGULAR}
+
+
+def takes_blocks(sizes: Any, what: dict[str, Any]) -> bool:
+    """Whether a matrix is made of blocks (BAIJ): there is one state, and the preconditioner knows them."""
+    return len(sizes) == 1 and what["pc"] not in _OF_SCALARS
+
+
+class PetscSolver:
+    """Values of one pattern (`csr`, rows and columns of blocks or of numbers), and what solves with them.
+
+    `size` and `comm` are PETSc's: of the matrix, or of its local and global parts, and of the processes that share it.
+    """
+
+    def __init__(self, csr: Any, size: Any, b: int, by_block: bool, symmetric: bool, what: dict[str, Any], comm: Any):
+        from petsc4py import PETSc  # pyright: ignore[reportMissingImports]
+
+        self._csr, self._values, self._by_block = csr, np.zeros(0), by_block
+        make = PETSc.Mat().createBAIJ if by_block else PETSc.Mat().createAIJ
+        nothing = np.zeros(csr[1].size * (b * b if by_block else 1))
+        self.matrix = make(size=size, bsize=b, csr=(*csr, nothing), comm=comm)
+        self.matrix.setOption(PETSc.Mat.Option.SYMMETRIC, symmetric)
+        self._ksp, self._rtol, self._is_set = _ksp_of(self.matrix, what), what["rtol"], False
+
+    def has(self, values: np.ndarray) -> bool:
+        """Whether these are the values that were put last."""
+        return np.array_equal(values, self._values)
+
+    def put(self, values: np.ndarray) -> None:
+        """Other values of the same pattern; the preconditioner is made anew."""
+        (self.matrix.setValuesBlockedCSR if self._by_block else self.matrix.setValuesCSR)(*self._csr, values)
+        self.matrix.assemble()
+        self._values = values.copy()
+        self._ksp.setOperators(self.matrix)
+        if not self._is_set:  # what an option says of the matrix is asked of one that has values
+            self._ksp.setFromOptions()
+            self._is_set = True
+
+    def solve(self, rhs: np.ndarray, transposed: bool) -> tuple[np.ndarray, int, int, float]:
+        """`A^-1 b` in the rows of this process, what was wrong, iterations, and the norm of the true residual."""
+        x, b = self.matrix.createVecs()
+        b.setArray(rhs)
+        (self._ksp.solveTranspose if transposed else self._ksp.solve)(b, x)
+        steps, r = int(self._ksp.getIterationNumber()), b.duplicate()
+        (self.matrix.multTranspose if transposed else self.matrix.mult)(x, r)
+        size, reason = b.norm(), int(self._ksp.getConvergedReason())
+        flaw = FINE if reason > 0 else _REASONS.get(reason, SINGULAR)
+        r.axpy(-1.0, b)
+        residual = r.norm()
+        if flaw == FINE and not residual <= _SLACK * self._rtol * size + 1e-300:
+            flaw = STAGNATION
+        return x.getArray().copy(), flaw, steps, residual
+
+
+def _ksp_of(matrix: Any, what: dict[str, Any]) -> Any:
+    """A solver of PETSc as its options say."""
+    from petsc4py import PETSc  # pyright: ignore[reportMissingImports]
+
+    ksp = PETSc.KSP().create(matrix.getComm())
+    ksp.setOptionsPrefix(f"jaxmech{next(_numbers)}_")
+    table = PETSc.Options(ksp.getOptionsPrefix())
+    chosen = {"ksp_type": what["ksp"], "pc_type": what["pc"]}
+    if what["ksp"] in _TRUE_NORM:
+        chosen |= {"ksp_norm_type": "unpreconditioned"} | ({} if what["ksp"] == "cg" else {"ksp_pc_side": "right"})
+    for name, value in (chosen | dict(what["more"])).items():
+        table[name] = value
+    ksp.setTolerances(rtol=what["rtol"], atol=0.0, max_it=what["max_steps"])
+    return ksp
