@@ -72,7 +72,7 @@ def measured(n: int) -> dict[str, float]:
     factor = means.factor(A, u)
     said["values s"] = watch()
     said["MB with PETSc's matrix"] = megabytes() - before
-    factor._ksp.setUp()
+    factor._solver.ksp.setUp()
     said["set-up s"] = watch()
     _, steps = factor.solve(b, "ranks")
     said["solve s"] = watch()

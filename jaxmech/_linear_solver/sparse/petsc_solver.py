@@ -34,7 +34,7 @@ class PetscSolver:
         nothing = np.zeros(csr[1].size * (b * b if by_block else 1))
         self.matrix = make(size=size, bsize=b, csr=(*csr, nothing), comm=comm)
         self.matrix.setOption(PETSc.Mat.Option.SYMMETRIC, symmetric)
-        self._ksp, self._rtol, self._is_set = _ksp_of(self.matrix, what), what["rtol"], False
+        self.ksp, self._rtol, self._is_set = _ksp_of(self.matrix, what), what["rtol"], False
 
     def has(self, values: np.ndarray) -> bool:
         """Whether these are the values that were put last."""
@@ -45,19 +45,19 @@ class PetscSolver:
         (self.matrix.setValuesBlockedCSR if self._by_block else self.matrix.setValuesCSR)(*self._csr, values)
         self.matrix.assemble()
         self._values = values.copy()
-        self._ksp.setOperators(self.matrix)
+        self.ksp.setOperators(self.matrix)
         if not self._is_set:  # what an option says of the matrix is asked of one that has values
-            self._ksp.setFromOptions()
+            self.ksp.setFromOptions()
             self._is_set = True
 
     def solve(self, rhs: np.ndarray, transposed: bool) -> tuple[np.ndarray, int, int, float]:
         """`A^-1 b` in the rows of this process, what was wrong, iterations, and the norm of the true residual."""
         x, b = self.matrix.createVecs()
         b.setArray(rhs)
-        (self._ksp.solveTranspose if transposed else self._ksp.solve)(b, x)
-        steps, r = int(self._ksp.getIterationNumber()), b.duplicate()
+        (self.ksp.solveTranspose if transposed else self.ksp.solve)(b, x)
+        steps, r = int(self.ksp.getIterationNumber()), b.duplicate()
         (self.matrix.multTranspose if transposed else self.matrix.mult)(x, r)
-        size, reason = b.norm(), int(self._ksp.getConvergedReason())
+        size, reason = b.norm(), int(self.ksp.getConvergedReason())
         flaw = FINE if reason > 0 else _REASONS.get(reason, SINGULAR)
         r.axpy(-1.0, b)
         residual = r.norm()
