@@ -6,6 +6,7 @@ from ._material.base import AbstractMaterial as AbstractMaterial
 from ._material.corotational import Corotational as Corotational
 from ._material.costa import Costa as Costa
 from ._material.damage import Damage as Damage
+from ._material.drucker_prager import DruckerPrager as DruckerPrager
 from ._material.function_of_invariants import function_of_invariants as function_of_invariants
 from ._material.gent import Gent as Gent
 from ._material.hencky_plasticity import HenckyPlasticity as HenckyPlasticity

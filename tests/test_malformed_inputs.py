@@ -156,6 +156,15 @@ case(
     accumulated=(0.0, garbage | broken | arrays((2, 2, 2))),
 )
 case(
+    jm.material.DruckerPrager,
+    young=(1.0, garbage | broken | negative),
+    poisson=(0.3, garbage | broken | st.just(0.5)),
+    cohesion=(1.0, negative.map(lambda c: c - 1) | garbage | broken | arrays((2, 2, 2))),
+    friction=(0.5, negative.map(lambda a: a - 1) | garbage | broken | st.just(1.6)),
+    dilatancy=(0.1, negative.map(lambda a: a - 1) | garbage | broken | st.just(1.6)),
+    match=("compression", st.sampled_from(["inner", None, 3])),
+)
+case(
     jm.material.Viscoelastic,
     elastic=(MATERIAL, "material"),
     modulus=([1.0, 2.0], garbage | broken | arrays((), (3,), (0,), (2, 2, 2, 2)) | st.just([1.0, -1.0])),
