@@ -814,6 +814,39 @@ def moved_frame():
     return system, {"body": rest}
 
 
+def slope_of(x, y, scale):
+    """Of the line between two points, a number of each child node."""
+    return scale * (y[1] - x[1]) / (y[0] - x[0])
+
+
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, SLOW, amount=0.05)
+def driven_points():
+    """Points moved by velocities and by accelerations, and a formula of two of them with a spring of its own."""
+    slope = jm.mapping.FunctionMapping((("p", [0, 2]), ("p", [1, 3])), "slope", slope_of, (np.array([1.0, 0.5]),))
+    system = jm.System(
+        {"p": jm.Vec2(), "slope": jm.Vec1()},
+        forces={
+            "pairs": jm.force.AnchoredSprings((("p", [0, 1, 2]), ("p", [1, 2, 3])), 20.0),
+            "steep": jm.force.AnchoredSprings(("slope", [0, 1]), 3.0, [[0.5], [-0.5]]),
+        },
+        masses={"mass": jm.mass.UniformMass(("p", range(4)), 1.0)},
+        mappings={"slope": slope},
+        constraints={
+            "speed": jm.constraint.PrescribedVelocity(("p", [1]), [[1.0, 0.2]], [[0.1, 0.2], [0.3, -0.1]], [0.0, 0.5]),
+            "shaken": jm.constraint.PrescribedAcceleration(
+                ("p", [2]),
+                [[2.0, 1.0]],
+                [[0.4, 0.0], [-0.2, 0.0]],
+                [0.0, 0.5],
+                start_velocity=[0.1, 0.0],
+                components=(True, False),
+            ),
+        },
+        gravity=(0.5, -9.81),
+    )
+    return system, {"p": [[0.0, 0.0], [1.0, 0.2], [2.0, 1.0], [3.2, 0.4]]}
+
+
 @scene(FLAT, STEPS)
 def own_components():
     """An energy, a force and a mass of the user's, on two states."""
@@ -893,7 +926,9 @@ def guides_and_cables():
     held = {
         "line": jm.constraint.OnLine((("box", [3]), ("box", [2]), ("box", [5])), compliance=0.01),
         "plane": jm.constraint.OnPlane(("box", [4]), normal=[0.6, 0.0, 0.8], origin=np.zeros(3), compliance=0.01),
-        "cable": jm.constraint.Cable(("box", [[0, 2, 6]]), length=2.0, compliance=0.02),
+        "cable": jm.constraint.Follow(
+            jm.constraint.Cable(("box", [[0, 2, 6]]), length=2.0, compliance=0.02), [[0.0], [0.4]], [0.0, 1.0]
+        ),
         "cavity": jm.constraint.CavityVolume(("box", faces), volume=0.5, compliance=0.02),
         "relation": relation,
     }
@@ -1090,8 +1125,10 @@ def stress_law():
     """A law that says a stress without an energy, and remembers; in the plane and in space."""
     brick, plate = jm.mesh.box_mesh(**BOX3, kind="hexahedron"), jm.mesh.box_mesh(**TILE)
     law, fem = Twisting(jnp.linspace(400.0, 500.0, 1), 0.3, 0.4), jm.force.StressSolidFEM
+    soil = jm.material.DruckerPrager(900.0, 0.3, 5.0, 0.4, 0.1, 80.0)
     return bodies(
-        of_laws(fem, brick, {"brick": law}) | of_laws(fem, plate, {"plate": Twisting(300.0, 0.2, 0.3)}, thickness=0.2)
+        of_laws(fem, brick, {"brick": law})
+        | of_laws(fem, plate, {"plate": Twisting(300.0, 0.2, 0.3), "soil": soil}, thickness=0.2)
     )
 
 

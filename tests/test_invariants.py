@@ -400,7 +400,7 @@ def test_solvers_take_unsymmetric_matrices(solver, rng):
     close(jax.grad(lambda b: solution(b) @ w)(jnp.asarray(b)), np.linalg.solve(full.T, w), tolerance)
 
 
-@per_scene(["every_constraint", "frames_in_the_plane", "moved_frame"])
+@per_scene(["every_constraint", "frames_in_the_plane", "moved_frame", "driven_points"])
 def test_a_step_keeps_the_constraints(name):
     scene = scenes.build(name)
     assert STEPS in scene.tags
