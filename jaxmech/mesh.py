@@ -2,6 +2,7 @@
 
 from ._mesh.box import box_mesh as box_mesh
 from ._mesh.checks import check_mesh as check_mesh
+from ._mesh.extrusion import extruded_mesh as extruded_mesh
 from ._mesh.faces import boundary_of as boundary_of
 from ._mesh.faces import hexahedra_to_quads as hexahedra_to_quads
 from ._mesh.faces import tetrahedra_to_triangles as tetrahedra_to_triangles
@@ -20,7 +21,6 @@ from ._mesh.reference import reference_element as reference_element
 from ._mesh.refinement import refined_mesh as refined_mesh
 from ._mesh.shapes import ball_mesh as ball_mesh
 from ._mesh.shapes import cylinder_mesh as cylinder_mesh
-from ._mesh.shapes import extruded_mesh as extruded_mesh
 from ._mesh.shapes import plate_with_hole as plate_with_hole
 from ._mesh.split import hexahedra_to_prisms as hexahedra_to_prisms
 from ._mesh.split import hexahedra_to_tetrahedra as hexahedra_to_tetrahedra

@@ -1,6 +1,7 @@
 """Meshes of several kinds of cells: named groups, files of every format that has some, shapes, cuts, and checks."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -252,20 +253,85 @@ def _volume(mesh):
     return float(np.sum(np.linalg.det(J) * weights))
 
 
-def test_cells_are_cut_and_drawn_out():
-    for kind in ("triangle", "quad", "tetrahedron", "hexahedron"):
-        d = reference_element(kind).dimension
-        mesh = jm.mesh.box_mesh(cells=(2,) + (1,) * (d - 1), size=(1.0,) * d, kind=kind)
-        fine = jm.mesh.refined_mesh(mesh)
+PRISMS = jm.mesh.hexahedra_to_prisms(jm.mesh.box_mesh(cells=(2, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")).mesh
+DRAWN = {"triangle": "prism", "quad": "hexahedron", "triangle6": "prism15", "quad8": "hexahedron20", "quad9": "hexahedron27"}
+
+
+@pytest.mark.parametrize("kind", ["prism", "tetrahedron", "hexahedron", "prism15", "tetrahedron10", "hexahedron27", *DRAWN])
+def test_cells_are_cut_and_drawn_out(kind):
+    linear = kind.rstrip("0123456789")
+    d = reference_element(linear).dimension
+    mesh = PRISMS if linear == "prism" else jm.mesh.box_mesh(cells=(2,) + (1,) * (d - 1), size=(1.0,) * d, kind=linear)
+    mesh = mesh if kind == linear else jm.mesh.quadratic_mesh(mesh, kind=kind)
+    fine = jm.mesh.refined_mesh(mesh)
+    jm.mesh.check_mesh(fine)
+    assert fine.kind == mesh.kind and len(fine.cells) == 2**d * len(mesh.cells)
+    assert _volume(fine) == pytest.approx(1.0, rel=1e-14)
+    np.testing.assert_array_equal(fine.points[: len(mesh.points)], mesh.points)
+    assert len(np.unique(np.round(np.asarray(fine.points), 9), axis=0)) == len(fine.points)  # each once
+    if d == 2:
+        block = jm.mesh.extruded_mesh(mesh, height=2.0, layers=3)
+        jm.mesh.check_mesh(block)
+        assert block.kind == DRAWN[mesh.kind] and len(block.cells) == 3 * len(mesh.cells)
+        assert _volume(block) == pytest.approx(2.0, rel=1e-14)
+        n = len(mesh.points)
+        np.testing.assert_array_equal(block.points[n : 2 * n], np.column_stack([mesh.points, np.full(n, 2 / 3)]))
+
+
+def test_curved_sides_stay_when_cells_are_cut_and_drawn_out():
+    """The same area of a quarter of a plate with a round hole, to rounding; nodes on the hole stay on the same parabolas."""
+    for kind in ("quad8", "quad9"):
+        plate = jm.mesh.plate_with_hole(radius=1.0, size=2.0, cells=(1, 1), kind=kind)
+        fine, block = jm.mesh.refined_mesh(plate), jm.mesh.extruded_mesh(plate, height=0.5, layers=1)
         jm.mesh.check_mesh(fine)
-        assert len(fine.cells) == 2**d * len(mesh.cells) and _volume(fine) == pytest.approx(1.0, rel=1e-14)
-        if d == 2:
-            block = jm.mesh.extruded_mesh(mesh, height=2.0, layers=3)
-            jm.mesh.check_mesh(block)
-            assert block.kind == {"triangle": "prism", "quad": "hexahedron"}[kind]
-            assert len(block.cells) == 3 * len(mesh.cells) and _volume(block) == pytest.approx(2.0, rel=1e-14)
+        assert _volume(fine) == pytest.approx(_volume(plate), rel=1e-13)
+        assert 2 * _volume(block) == pytest.approx(_volume(plate), rel=1e-13)
+        nodes = fine.nodes_where(lambda x: np.linalg.norm(x, axis=1) < 1.02)
+        radius = np.linalg.norm(np.asarray(fine.points)[nodes], axis=1)
+        assert len(nodes) == 9 and np.abs(radius - 1).max() < 0.01  # straight sides would be at 0.96
+    curve = lambda x: jm.mesh.refined_mesh(jm.mesh.Mesh(x, plate.cells, plate.kind)).points[-1, 0]  # noqa: E731
+    assert jnp.sum(jax.grad(curve)(plate.points)[:, 0]) == pytest.approx(1.0)
+
+
+def test_groups_are_kept_when_cells_are_cut_and_drawn_out():
+    """Sides, parts and nodes by name, of triangles beside quads: the same lengths, areas and volumes after as before."""
+    points = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    blocks = {"quad": [[0, 1, 4, 3]], "triangle": [[1, 2, 4]], "edge": [[3, 0], [2, 4]]}
+    groups = {"left": {"edge": [0]}, "slope": {"edge": [1]}, "tip": {"triangle": [0]}, "foot": {"node": [0, 1]}}
+    sheet = jm.mesh.MixedMesh(points, blocks, groups)
+    fine = jm.mesh.refined_mesh(sheet)
+    assert {kind: len(cells) for kind, cells in fine.blocks.items()} == {"quad": 4, "triangle": 4, "edge": 4}
+    assert len(fine.points) == 12 and fine.measure() == pytest.approx(1.5)
+    for name, size in (("left", 1.0), ("slope", np.sqrt(2)), ("tip", 0.5)):
+        assert fine.part(name).measure() == pytest.approx(size)
+    np.testing.assert_allclose(sorted(np.asarray(fine.points)[fine.nodes("foot"), 0]), [0.0, 0.5, 1.0])
+    for part in (
+        jm.mesh.extruded_mesh(fine, height=0.5, layers=2),
+        jm.mesh.refined_mesh(jm.mesh.extruded_mesh(sheet, height=0.5, layers=1)),
+    ):
+        assert part.measure() == pytest.approx(0.75) and list(part.groups) == sorted(groups)
+        assert part.part("left").kind == "quad" and part.part("left").measure() == pytest.approx(0.5)
+        assert part.part("slope").measure() == pytest.approx(0.5 * np.sqrt(2))
+        assert part.part("tip").kind == "prism" and part.part("tip").measure() == pytest.approx(0.25)
+        np.testing.assert_array_equal(
+            part.nodes("foot"), np.flatnonzero((np.asarray(part.points)[:, 1] == 0) & (np.asarray(part.points)[:, 0] <= 1))
+        )
+        skin = {frozenset(face) for f in part.boundary() for face in np.asarray(f.cells).tolist()}
+        assert {frozenset(face) for face in np.asarray(part.part("left").cells).tolist()} <= skin
+    curved = jm.mesh.plate_with_hole(radius=1.0, size=2.0, cells=(2, 2), kind="quad8")
+    named = jm.mesh.MixedMesh.from_mesh(curved, {"hole": lambda x: np.linalg.norm(x, axis=1) < 1.01})
+    drawn = jm.mesh.extruded_mesh(jm.mesh.refined_mesh(named), height=1.0, layers=1)
+    assert drawn.part("hole").kind == "quad8" and drawn.part("hole").measure() == pytest.approx(np.pi / 2, rel=1e-3)
+
+
+def test_what_cannot_be_cut_or_drawn_out_is_refused():
     with pytest.raises(ValueError, match="points of the plane"):
         jm.mesh.extruded_mesh(jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0)).boundary(), height=1.0, layers=1)
+    pyramid = jm.mesh.Mesh(reference_element("pyramid").vertices, [range(5)], "pyramid")
+    with pytest.raises(ValueError, match="refined_mesh: kind of mesh must be one of .*, got 'pyramid'"):
+        jm.mesh.refined_mesh(pyramid)
+    with pytest.raises(ValueError, match="extruded_mesh: kind of mesh must be one of .*, got 'prism'"):
+        jm.mesh.extruded_mesh(PRISMS, height=1.0, layers=1)
     with pytest.raises(ValueError, match="no node is the image"):
         jm.mesh.periodic_pairs(jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0)), [3.0, 0.0])
 

@@ -8,7 +8,7 @@ from .adjacency import distinct_rows
 from .mesh import Mesh
 from .reference import ReferenceElement, reference_element
 
-_QUADRATIC = {
+QUADRATIC = {
     "edge": ("edge3",),
     "triangle": ("triangle6",),
     "quad": ("quad8", "quad9"),
@@ -33,12 +33,12 @@ def quadratic_mesh(mesh: Mesh, kind: str | None = None) -> Mesh:
         assert plate.points.shape == (9, 2) and jnp.allclose(plate.measure(), 1.0)  # [m^2]
     """
     check_instance("quadratic_mesh", "mesh", mesh, Mesh)
-    if mesh.kind not in _QUADRATIC:
+    if mesh.kind not in QUADRATIC:
         raise ValueError(
-            f"quadratic_mesh: cells of kind '{mesh.kind}' have no quadratic kind, those of {list(_QUADRATIC)} do."
+            f"quadratic_mesh: cells of kind '{mesh.kind}' have no quadratic kind, those of {list(QUADRATIC)} do."
         )
-    kind = _QUADRATIC[mesh.kind][0] if kind is None else kind
-    check_choice("quadratic_mesh", "kind", kind, _QUADRATIC[mesh.kind])
+    kind = QUADRATIC[mesh.kind][0] if kind is None else kind
+    check_choice("quadratic_mesh", "kind", kind, QUADRATIC[mesh.kind])
     cells, points, count = [np.asarray(mesh.cells)], [mesh.points], len(mesh.points)
     for parents in _middles(reference_element(kind), reference_element(mesh.kind)):
         nodes = np.asarray(mesh.cells)[:, parents]  # of every cell, the corners around each of its middles

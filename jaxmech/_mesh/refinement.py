@@ -1,12 +1,22 @@
 """Every cell cut into smaller ones, alike."""
 
+from functools import cache
+from typing import overload
+
+import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.argument_checks import check_choice, check_instance
+from .._runtime.array_types import Array, Int
+from .._runtime.jax_internals import Tracer
+from .adjacency import distinct_rows
 from .mesh import Mesh
-from .quadratic import quadratic_mesh
+from .mixed import NODES, MixedMesh
+from .quadratic import QUADRATIC
+from .reference import reference_element
 
-# Of the quadratic cell with nodes in all middles: the corners of its children, in VTK's order.
+# Of the quadratic cell with nodes in all middles: the corners of its children, in VTK's order. Three nodes in the middle of
+# the sides of a prism follow those that it has.
 _CUTS = {
     "edge": ("edge3", ((0, 2), (2, 1))),
     "triangle": ("triangle6", ((0, 3, 5), (3, 1, 4), (5, 4, 2), (3, 4, 5))),
@@ -14,6 +24,19 @@ _CUTS = {
     "tetrahedron": (
         "tetrahedron10",
         ((0, 4, 6, 7), (4, 1, 5, 8), (6, 5, 2, 9), (7, 8, 9, 3), (6, 8, 7, 4), (6, 8, 4, 5), (6, 8, 5, 9), (6, 8, 9, 7)),
+    ),
+    "prism": (
+        "prism15",
+        (
+            (0, 6, 8, 12, 15, 17),
+            (6, 1, 7, 15, 13, 16),
+            (8, 7, 2, 17, 16, 14),
+            (6, 7, 8, 15, 16, 17),
+            (12, 15, 17, 3, 9, 11),
+            (15, 13, 16, 9, 4, 10),
+            (17, 16, 14, 11, 10, 5),
+            (15, 16, 17, 9, 10, 11),
+        ),
     ),
     "hexahedron": (
         "hexahedron27",
@@ -29,13 +52,21 @@ _CUTS = {
         ),
     ),
 }
+_LINEAR = {kind: linear for linear in _CUTS for kind in (linear, *QUADRATIC[linear])}
+_PARTS = 64  # new nodes are at multiples of 1/64 of the corners at most: hexahedra of 27 nodes have them at quarters
 
 
-def refined_mesh(mesh: Mesh) -> Mesh:
-    """Every edge halved: 2 edges, 4 triangles or quads, 8 tetrahedra or hexahedra in place of one. Children of cell `e` are
-    cells `q e, ..., q e + q - 1`.
+@overload
+def refined_mesh(mesh: Mesh) -> Mesh: ...
+@overload
+def refined_mesh(mesh: MixedMesh) -> MixedMesh: ...
+def refined_mesh(mesh: Mesh | MixedMesh) -> Mesh | MixedMesh:
+    """Every edge halved: 2 edges, 4 triangles or quads, 8 tetrahedra, prisms or hexahedra in place of one.
 
-    Points [m] keep their numbers, new ones follow; differentiable by those of `mesh`. Raises `ValueError` for other kinds.
+    Cells are linear or quadratic; children of cell `e` are cells `q e, ..., q e + q - 1`. Points [m] keep their numbers, new
+    ones follow, where the shape functions have them: curved sides stay as they are. Differentiable by the points of `mesh`.
+    Of a `MixedMesh` groups are kept: children are in those of their parents, and a new node is in a group of nodes that has
+    all corners it lies between. Raises `ValueError` for pyramids, which have no such children.
     Source: J. Bey, Computing 55 (1995) 355, doi:10.1007/BF02238487 (tetrahedra).
 
     Example:
@@ -43,9 +74,70 @@ def refined_mesh(mesh: Mesh) -> Mesh:
         fine = jm.mesh.refined_mesh(mesh)
         assert len(fine.cells) == 8 * len(mesh.cells) and jnp.allclose(fine.measure(), mesh.measure())
     """
-    check_instance("refined_mesh", "mesh", mesh, Mesh)
-    check_choice("refined_mesh", "kind of mesh", mesh.kind, tuple(_CUTS))
-    kind, children = _CUTS[mesh.kind]
-    whole = quadratic_mesh(mesh, kind)
-    cells = np.asarray(whole.cells)[:, np.asarray(children)]
-    return Mesh(whole.points, cells.reshape(-1, cells.shape[-1]), mesh.kind)
+    check_instance("refined_mesh", "mesh", mesh, (Mesh, MixedMesh))
+    blocks = {mesh.kind: mesh.cells} if isinstance(mesh, Mesh) else mesh.blocks
+    for kind in blocks:
+        check_choice("refined_mesh", "kind of mesh", kind, tuple(_LINEAR))
+    if any(isinstance(cells, Tracer) for cells in blocks.values()):
+        raise TypeError("refined_mesh: how many points there are depends on values, call it outside jit.")
+    points, cut, corners = _cut(mesh.points, {kind: np.asarray(cells) for kind, cells in blocks.items()})
+    if isinstance(mesh, Mesh):
+        return Mesh(points, cut[mesh.kind], mesh.kind)
+    groups = {
+        name: {kind: _of_children(kind, np.asarray(numbers), len(mesh.points), corners) for kind, numbers in group.items()}
+        for name, group in mesh.groups.items()
+    }
+    return MixedMesh(points, cut, groups)
+
+
+def _cut(points: Array, blocks: dict[str, np.ndarray]) -> tuple[Array, dict[str, np.ndarray], np.ndarray]:
+    """Points, cells of each kind, and of every new node the corners it lies between, -1 where there are fewer than 8."""
+    points = points if isinstance(points, Tracer) else np.asarray(points)  # on the host no size is compiled
+    kinds = sorted(blocks, key=lambda kind: -reference_element(kind).dimension)
+    keys = [_keys(kind, blocks[kind]) for kind in kinds]
+    codes, ends = np.concatenate(keys), np.cumsum([0, *map(len, keys)])
+    first, which = distinct_rows(codes, (len(points) + 2) * (_PARTS + 1))
+    new, cut = [], {}
+    for kind, begin, end in zip(kinds, ends, ends[1:], strict=False):
+        cells, (_, places, nodes) = blocks[kind], _children(kind)
+        shape = reference_element(kind).shape(places)
+        cell, place = np.divmod(first[(first >= begin) & (first < end)] - begin, len(places))
+        new.append((shape[place].astype(points.dtype)[:, :, None] * points[cells[cell]]).sum(axis=1))
+        numbers = np.hstack([cells, len(points) + which[begin:end].reshape(len(cells), -1)])
+        cut[kind] = numbers[:, nodes].reshape(-1, cells.shape[1])
+    joined = jnp if isinstance(points, Tracer) else np
+    return joined.concatenate([points, *new]), cut, codes[first] // (_PARTS + 1) - 1
+
+
+def _keys(kind: str, cells: np.ndarray) -> Int[np.ndarray, "n 8"]:
+    """Which corners each new node of each cell lies between, and how near each is: equal for nodes that are the same."""
+    linear = reference_element(_LINEAR[kind])
+    parts = np.round(_PARTS * linear.shape(_children(kind)[1])).astype(np.int64)
+    code = np.where(parts > 0, (cells[:, None, : linear.nodes] + 1).astype(np.int64) * (_PARTS + 1) + parts, 0)
+    return np.pad(code.reshape(-1, linear.nodes), ((0, 0), (0, 8 - linear.nodes)))
+
+
+@cache
+def _children(kind: str) -> tuple[int, np.ndarray, np.ndarray]:
+    """How many a cell has, where their further nodes are, and their nodes: those of the cell, then the further ones."""
+    element, linear = reference_element(kind), reference_element(_LINEAR[kind])
+    whole, corners = _CUTS[linear.kind]
+    nodes = np.asarray(reference_element(whole).vertices, float)
+    if linear.kind == "prism":
+        nodes = np.concatenate([nodes, [nodes[list(face)].mean(axis=0) for face in linear.faces[2:]]])
+    places = linear.shape(np.asarray(element.vertices, float)) @ nodes[np.asarray(corners)]  # (children, nodes, d)
+    every, numbers = list(np.asarray(element.vertices, float)), []
+    for place in places.reshape(-1, element.dimension):
+        found = [k for k, other in enumerate(every) if np.allclose(place, other)]
+        numbers.append(found[0] if found else len(every))
+        every.extend([] if found else [place])
+    return len(corners), np.asarray(every[element.nodes :]), np.asarray(numbers).reshape(len(corners), -1)
+
+
+def _of_children(kind: str, numbers: np.ndarray, count: int, corners: np.ndarray) -> Int[np.ndarray, " m"]:
+    """The numbers of a group after the cut."""
+    if kind != NODES:
+        children = _children(kind)[0]
+        return (children * numbers[:, None] + np.arange(children)).ravel()
+    inside = np.append(np.isin(np.arange(count), numbers), True)  # the last stands for none
+    return np.concatenate([numbers, count + np.flatnonzero(inside[corners].all(axis=1))])

@@ -1,46 +1,18 @@
-"""Structured meshes of simple shapes: a plate with a hole, a cylinder, a ball, and plane meshes drawn out."""
+"""Structured meshes of simple shapes: a plate with a hole, a cylinder, a ball."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._runtime.argument_checks import check_choice, check_counts, check_instance, real_array, whole_numbers
+from .._runtime.argument_checks import check_choice, check_counts, real_array, whole_numbers
 from .._runtime.array_types import Float
-from .._runtime.jax_internals import Tracer
 from .adjacency import row_keys
 from .box import box_mesh
 from .mesh import Mesh
 from .quadratic import quadratic_mesh
 
-_DRAWN = {"triangle": "prism", "quad": "hexahedron"}
 _SQUARE_IN_DISC = 0.5  # how far the square in the middle of a disc, and the cube in that of a ball, reach
-
-
-def extruded_mesh(mesh: Mesh, *, height: Any, layers: int) -> Mesh:
-    """Triangles or quads of the plane drawn out along z by `height` [m], in `layers` of prisms or hexahedra.
-
-    Layer `i` of the points is that of the plane at `z = height i / layers`. Raises `ValueError` for other cells, points that
-    are not in the plane, a height that is not positive, and less than one layer.
-    Source: P. J. Frey, P. L. George, *Mesh Generation*, 2nd ed., 2008, ISBN 978-1-84821-029-5, chapter 3.
-
-    Example:
-
-        plate = jm.mesh.box_mesh(cells=(2, 1), size=(2.0, 1.0), kind="quad")
-        block = jm.mesh.extruded_mesh(plate, height=0.5, layers=3)
-        assert block.kind == "hexahedron" and jnp.allclose(block.measure(), 1.0)  # [m^3]
-    """
-    check_instance("extruded_mesh", "mesh", mesh, Mesh)
-    check_choice("extruded_mesh", "kind of mesh", mesh.kind, tuple(_DRAWN))
-    check_counts("extruded_mesh", layers=layers)
-    height = _length("extruded_mesh", "height", height)
-    points, cells = _host("extruded_mesh", mesh)
-    if points.shape[1] != 2:
-        raise ValueError(f"extruded_mesh: mesh has points {points.shape}, expected (n, 2), points of the plane.")
-    levels = height * np.arange(layers + 1) / layers
-    solid = np.concatenate([np.column_stack([points, np.full(len(points), z)]) for z in levels])
-    blocks = [np.hstack([cells, cells + len(points)]) + i * len(points) for i in range(layers)]
-    return Mesh(solid, np.concatenate(blocks), _DRAWN[mesh.kind])
 
 
 def plate_with_hole(*, radius: Any, size: Any, cells: tuple[int, int], kind: str = "quad") -> Mesh:
@@ -55,7 +27,7 @@ def plate_with_hole(*, radius: Any, size: Any, cells: tuple[int, int], kind: str
         plate = jm.mesh.plate_with_hole(radius=1.0, size=4.0, cells=(6, 6), kind="quad9")
         assert jnp.allclose(plate.measure(), 16.0 - np.pi / 4, rtol=1e-5)  # [m^2]
     """
-    radius, size = _length("plate_with_hole", "radius", radius), _length("plate_with_hole", "size", size)
+    radius, size = positive_length("plate_with_hole", "radius", radius), positive_length("plate_with_hole", "size", size)
     if not radius < size:
         raise ValueError(f"plate_with_hole: radius {radius} is not smaller than size {size}.")
     around, out = _counts("plate_with_hole", cells)
@@ -87,7 +59,7 @@ def cylinder_mesh(
         assert jnp.allclose(rod.measure(), 2 * np.pi, rtol=1e-3)  # [m^3]
     """
     owner = "cylinder_mesh"
-    radius, height = _length(owner, "radius", radius), _length(owner, "height", height)
+    radius, height = positive_length(owner, "radius", radius), positive_length(owner, "height", height)
     around, along = _counts(owner, cells)
     inner = float(np.asarray(real_array(owner, "inner_radius", inner_radius, ())))
     if not 0 <= inner < radius:
@@ -118,7 +90,7 @@ def ball_mesh(*, radius: Any, cells: int, kind: str = "hexahedron") -> Mesh:
         ball = jm.mesh.ball_mesh(radius=1.0, cells=4, kind="hexahedron27")
         assert jnp.allclose(ball.measure(), 4 / 3 * np.pi, rtol=5e-3)  # [m^3]
     """
-    radius = _length("ball_mesh", "radius", radius)
+    radius = positive_length("ball_mesh", "radius", radius)
     check_counts("ball_mesh", cells=cells)
     placed = lambda grid: radius * _round(grid)  # noqa: E731
     return _mapped("ball_mesh", (cells,) * 3, (2.0,) * 3, kind, placed, origin=(-1.0,) * 3)
@@ -164,7 +136,7 @@ def _merged(points: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return points[first[order]], rank[which.ravel()][cells]
 
 
-def _length(owner: str, name: str, value: Any) -> float:
+def positive_length(owner: str, name: str, value: Any) -> float:
     number = float(np.asarray(real_array(owner, name, value, ())))
     if not number > 0:
         raise ValueError(f"{owner}: {name} must be positive, got {number}.")
@@ -176,9 +148,3 @@ def _counts(owner: str, cells: Any) -> tuple[int, int]:
     if min(first, second) < 1:
         raise ValueError(f"{owner}: cells must be at least 1, got {cells!r:.80}.")
     return first, second
-
-
-def _host(owner: str, mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
-    if isinstance(mesh.points, Tracer) or isinstance(mesh.cells, Tracer):
-        raise TypeError(f"{owner}: the mesh it makes is one of the host, call it outside jit.")
-    return np.asarray(mesh.points), np.asarray(mesh.cells)
