@@ -11,6 +11,7 @@ from .._mesh.reference import reference_element
 from .._runtime.array_types import Array, Float, Scalar
 
 _ALPHA, _BETAS = 1.5, np.array([[1.0, 2.0, 1.0], [0.0, 1.0, -1.0], [-1.0, -1.0, -2.0]])  # of the template called OPT
+_COUPLED = 0.2  # `drilling` well below which the mean strain has no share of the turns
 # The strains along the edges 21, 32 and 13 at a corner are made of the turns by these, turned with the corners.
 _CORNERS = np.stack([np.roll(np.roll(_BETAS, k, axis=0), k, axis=1) for k in range(3)])
 _PLANE_STRESS = np.diag([1.0, 1.0, 0.5]), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -0.5]])
@@ -35,14 +36,16 @@ def membrane_energy(
     """`1/2 u K u` of the optimal membrane triangle with drilling freedoms, of unit thickness.
 
     A mean strain, of which the turns have a share, and hierarchical strains of what the turns are beyond that of the whole,
-    whose stiffness counts by `drilling`: 1 is the optimum of flat plates, and any positive number is consistent.
+    whose stiffness counts by `drilling`: 1 is the optimum of flat plates, and any positive number is consistent. Where it is
+    small the share is too: thin twisted shells would be too stiff by a factor, were the means to follow the turns about
+    normals that are not one.
     Source: C. A. Felippa, Comput. Methods Appl. Mech. Eng. 192 (2003) 2125, doi:10.1016/S0045-7825(03)00253-6.
     """
     E, area = plane_stress(young, poisson), _area(X)
     gradient = u.T @ _slopes(X)
     beyond = turns - 0.5 * (gradient[1, 0] - gradient[0, 1])
     mean = jnp.stack([gradient[0, 0], gradient[1, 1], gradient[0, 1] + gradient[1, 0]])
-    mean = mean + _ALPHA * _of_turns(X, area) @ turns
+    mean = mean + _ALPHA * drilling * (1 + _COUPLED) / (drilling + _COUPLED) * _of_turns(X, area) @ turns
     x, y = (jnp.roll(X, -1, axis=0) - X).T  # edges 21, 32, 13
     stretches = inverse(jnp.stack([x**2, y**2, x * y], axis=1))  # strains of those of edges, times their squared lengths
     at_corners = (2 * area / 3) * (jnp.asarray(_CORNERS, X.dtype) @ beyond)
