@@ -286,8 +286,8 @@ def twisted(x, y, z):
     return 12 * x, a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)
 
 
-def tip_sag(cells, kind, place, young, poisson, way):
-    """How far the end moves along a unit force on it."""
+def tip_sag(cells, kind, place, young, poisson, way, seen=lambda unit: unit[:, 0] == 1):
+    """How far the end, or what is seen of it, moves along a unit force on it."""
     mesh, unit = placed(cells, kind, place)
     end = side(mesh, unit[:, 0] == 1)
     size = float(end.measure())
@@ -295,7 +295,7 @@ def tip_sag(cells, kind, place, young, poisson, way):
     load = jm.force.Traction.from_mesh("b", end, np.asarray(way) / size)
     clamp = {"root": jm.constraint.Fixed(("b", np.flatnonzero(unit[:, 0] == 0)))}
     _, bent = solved(solid, mesh, {"load": load}, clamp)
-    return float(np.mean((np.asarray(bent.position["b"]) - np.asarray(mesh.points))[unit[:, 0] == 1] @ np.asarray(way)))
+    return float(np.mean((np.asarray(bent.position["b"]) - np.asarray(mesh.points))[seen(unit)] @ np.asarray(way)))
 
 
 @pytest.mark.slow
@@ -319,6 +319,9 @@ def test_macneal_beams(kind):
     if kind == "hexahedron20":
         for name, published in (("in plane", 0.970), ("across", 0.961), ("curved in plane", 0.875)):
             assert abs(rows[name][0] / rows[name][1] - published) < 1e-3, (name, rows[name])
+        # 0.946 is published of the last: of the outer edge, as it seems, for the end twists, and its middle is at 0.930.
+        outside = tip_sag(six, kind, arc, 1e7, 0.25, z, lambda unit: (unit[:, :2] == 1).all(axis=1))
+        np.testing.assert_allclose(outside / 0.5022, 0.946, atol=4e-3)
         finer = [tip_sag((12, 2, 2), kind, arc, 1e7, 0.25, way) for way in ([1.0, 0.0, 0.0], z)]
         np.testing.assert_allclose(finer, [0.08734, 0.5022], rtol=0.03)
     for name, (found, exact, slack) in rows.items():
