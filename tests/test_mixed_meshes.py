@@ -191,6 +191,44 @@ def test_named_groups_come_with_files(suffix, text, left, wedge, tmp_path):
             assert str(path) in str(error)
 
 
+def test_a_set_in_two_pieces_is_refused(tmp_path):
+    pytest.importorskip("meshio")
+    (tmp_path / "a.inp").write_text(ABAQUS + "*NSET, NSET=left\n2\n")
+    with pytest.raises(ValueError, match="has '\\*NSET left' twice"):
+        jm.mesh.read_mixed_mesh(tmp_path / "a.inp")
+
+
+@pytest.mark.parametrize("suffix", [".msh", ".inp", ".vtu", ".vtk", ".xdmf"])
+def test_groups_go_through_files_and_back(suffix, tmp_path):
+    """Of cells of two kinds, of their sides, of nodes; in the plane and in space, linear and quadratic."""
+    pytest.importorskip("h5py" if suffix == ".xdmf" else "meshio")
+    groups = {"left": {"edge": [0]}, "whole": {"quad": [0], "triangle": [0]}, "foot": {"node": [1, 2]}}
+    sheet = jm.mesh.MixedMesh(POINTS, {"quad": [[0, 1, 4, 3]], "triangle": [[1, 2, 4]], "edge": [[3, 0], [2, 4]]}, groups)
+    block = jm.mesh.quadratic_mesh(jm.mesh.box_mesh(cells=(2, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron"))
+    solid = jm.mesh.MixedMesh.from_mesh(block, {"end": lambda x: x[:, 0] == 1.0})
+    for mesh in (sheet, solid):
+        jm.mesh.write_mesh(tmp_path / f"a{suffix}", mesh)
+        again = jm.mesh.read_mixed_mesh(tmp_path / f"a{suffix}")
+        np.testing.assert_allclose(again.points, mesh.points)
+        assert {k: c.tolist() for k, c in again.blocks.items()} == {k: c.tolist() for k, c in mesh.blocks.items()}
+        assert again.dimensions == (mesh.dimensions if suffix != ".msh" else {n: d[-1:] for n, d in mesh.dimensions.items()})
+        for name in mesh.groups:
+            np.testing.assert_array_equal(again.nodes(name), mesh.nodes(name))
+    overlapping = jm.mesh.MixedMesh(POINTS, {"triangle": [[1, 2, 4]]}, {"a": {"triangle": [0]}, "b": {"triangle": [0]}})
+    if suffix == ".msh":
+        with pytest.raises(ValueError, match="is in 'b' and in another group"):
+            jm.mesh.write_mesh(tmp_path / "b.msh", overlapping)
+        with pytest.raises(ValueError, match="group 'left' has \\['edge', 'node'\\], and a name"):
+            jm.mesh.write_mesh(
+                tmp_path / "b.msh", jm.mesh.MixedMesh(POINTS, sheet.blocks, {"left": {"edge": [0], "node": [4]}})
+            )
+    else:
+        jm.mesh.write_mesh(tmp_path / f"b{suffix}", overlapping)
+        assert sorted(jm.mesh.read_mixed_mesh(tmp_path / f"b{suffix}").groups) == ["a", "b"]
+    with pytest.raises(ValueError, match="cell_data is of cells of one kind"):
+        jm.mesh.write_mesh(tmp_path / f"a{suffix}", sheet, cell_data={"young": np.ones(2)})
+
+
 def test_values_of_cells_are_groups_where_a_format_has_no_names(tmp_path):
     pytest.importorskip("meshio")
     bar = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0), kind="hexahedron")

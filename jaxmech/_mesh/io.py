@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from .._runtime.argument_checks import check_instance, check_path, numeric_array
 from .._runtime.atomic_files import replacing
 from .mesh import Mesh
 from .meshio_files import MESHIO_KINDS, MESHIO_NAMES, content_of, import_meshio, one_error
+from .mixed import MixedMesh
+from .mixed_write import append_element_sets, mixed_content
 from .reference import reference_element
 
 
@@ -46,16 +49,18 @@ def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: in
 
 def write_mesh(
     path: str | os.PathLike,
-    mesh: Mesh,
+    mesh: Mesh | MixedMesh,
     *,
     point_data: Mapping[str, Any] | None = None,
     cell_data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a mesh, with named arrays on its points `(n, ...)` and on its cells `(e, ...)`.
+    """Write a mesh, with named arrays on its points `(n, ...)` and on its cells `(e, ...)`, of one kind.
 
     The suffix of the path tells the format (.vtk, .vtu, .msh of Gmsh, .xdmf, ...). Points and vectors in the
-    plane are written with z = 0, which is what the VTK formats require. Raises `ImportError` without meshio,
-    `ValueError` for an array with another number of rows or an unknown format. An old file is replaced by a whole one or,
+    plane are written with z = 0, which is what the VTK formats require. Groups of a `MixedMesh` are written as
+    `read_mixed_mesh` reads them: physical groups of Gmsh, sets of Abaqus, of other formats an array of zeros and ones.
+    Raises `ImportError` without meshio, `ValueError` for an array with another number of rows, an unknown format, and
+    groups of Gmsh that overlap. An old file is replaced by a whole one or,
     where writing fails, left as it is.
     Points in the unit of the mesh, [m] say. Source: N. Schlömer, meshio (the formats it writes).
 
@@ -66,21 +71,32 @@ def write_mesh(
     """
     meshio = import_meshio()
     check_path("write_mesh", path)
-    check_instance("write_mesh", "mesh", mesh, Mesh)
+    check_instance("write_mesh", "mesh", mesh, (Mesh, MixedMesh))
     points = _in_space(np.asarray(mesh.points))
     on_points = _checked_data("point_data", point_data, len(points), "points")
-    on_cells = _checked_data("cell_data", cell_data, len(mesh.cells), "cells")
-    content = meshio.Mesh(
-        points,
-        [(MESHIO_NAMES[mesh.kind], np.asarray(mesh.cells))],
-        point_data=on_points,
-        cell_data={name: [values] for name, values in on_cells.items()},
-    )
+    if isinstance(mesh, MixedMesh):
+        if cell_data:
+            raise ValueError("write_mesh: cell_data is of cells of one kind: write the parts of a MixedMesh, or its groups.")
+        content = mixed_content(mesh, points, on_points, Path(os.fspath(path)).suffix.lower())
+    else:
+        on_cells = _checked_data("cell_data", cell_data, len(mesh.cells), "cells")
+        content = meshio.Mesh(
+            points,
+            [(MESHIO_NAMES[mesh.kind], np.asarray(mesh.cells))],
+            point_data=on_points,
+            cell_data={name: [values] for name, values in on_cells.items()},
+        )
     # Left to itself, meshio takes .msh for a file of Ansys.
-    file_format = "gmsh" if os.fspath(path).lower().endswith(".msh") else None
+    file_format = _formats(mesh).get(Path(os.fspath(path)).suffix.lower())
     failed = f"write_mesh: path '{os.fspath(path)}' cannot be written"
     with replacing(path) as whole, one_error(failed):
         content.write(whole, file_format=file_format)
+        if isinstance(mesh, MixedMesh) and file_format == "abaqus":
+            append_element_sets(whole, mesh)
+
+
+def _formats(mesh: Mesh | MixedMesh) -> dict[str, str]:
+    return {".msh": "gmsh" if isinstance(mesh, Mesh) else "gmsh22", ".inp": "abaqus"}
 
 
 def _chosen_kind(names: set[str], kind: str | None, path: str) -> str:

@@ -70,16 +70,26 @@ def _joined(kinds: list[str], lists: list[np.ndarray]) -> tuple[dict[str, np.nda
 
 
 def _element_sets(path: str | os.PathLike) -> list[str | None]:
-    """The ELSET that each `*ELEMENT` of a file of Abaqus names, which meshio 5 takes for those of other blocks."""
+    """The ELSET that each `*ELEMENT` of a file of Abaqus names, which meshio 5 takes for those of other blocks.
+
+    A set that is there twice is refused: meshio 5 keeps the last.
+    """
     if not os.fspath(path).lower().endswith(".inp"):
         return []
     found: list[str | None] = []
+    sets: list[str] = []
     with open(path, errors="replace") as file:
         for line in file:
             words = [word.strip() for word in line.split(",")]
-            if words[0].upper() == "*ELEMENT":
-                names = [w.partition("=")[2].strip() for w in words[1:] if w.upper().startswith("ELSET")]
+            card = words[0].upper()
+            names = [w.partition("=")[2].strip() for w in words[1:] if w.upper().startswith(("ELSET", "NSET"))]
+            if card == "*ELEMENT":
                 found.append(names[0] if names else None)
+            elif card in ("*ELSET", "*NSET"):
+                sets += [f"{card} {name}" for name in names]
+    twice = next((name for name in sets if sets.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"read_mixed_mesh: path '{os.fspath(path)}' has '{twice}' twice, and only the last would be read.")
     return found
 
 
