@@ -12,6 +12,8 @@ from jaxmech._mesh.reference import reference_element
 POINTS = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
 GROUPS = {"left": {"edge": [0], "node": [0]}, "wedge": {"triangle": [0]}}
 
+PRISMS = jm.mesh.hexahedra_to_prisms(jm.mesh.box_mesh(cells=(2, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")).mesh
+
 
 def house():
     return jm.mesh.MixedMesh(POINTS, {"quad": [[0, 1, 4, 3]], "triangle": [[1, 2, 4]], "edge": [[3, 0], [2, 4]]}, GROUPS)
@@ -191,6 +193,18 @@ def test_named_groups_come_with_files(suffix, text, left, wedge, tmp_path):
             assert str(path) in str(error)
 
 
+def test_quadratic_prisms_and_pyramids_pass_through_files(tmp_path):
+    pytest.importorskip("meshio")
+    pyramid = jm.mesh.Mesh(reference_element("pyramid").vertices, [range(5)], "pyramid")
+    for mesh in (jm.mesh.quadratic_mesh(PRISMS), jm.mesh.quadratic_mesh(pyramid)):
+        for suffix in (".vtu", ".vtk", ".msh"):
+            jm.mesh.write_mesh(tmp_path / f"a{suffix}", mesh)
+            again = jm.mesh.read_mesh(tmp_path / f"a{suffix}")
+            np.testing.assert_array_equal(again.cells, mesh.cells)
+            np.testing.assert_allclose(again.points, mesh.points, atol=1e-15)
+            assert again.kind == mesh.kind
+
+
 def test_a_set_in_two_pieces_is_refused(tmp_path):
     pytest.importorskip("meshio")
     (tmp_path / "a.inp").write_text(ABAQUS + "*NSET, NSET=left\n2\n")
@@ -291,7 +305,6 @@ def _volume(mesh):
     return float(np.sum(np.linalg.det(J) * weights))
 
 
-PRISMS = jm.mesh.hexahedra_to_prisms(jm.mesh.box_mesh(cells=(2, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")).mesh
 DRAWN = {"triangle": "prism", "quad": "hexahedron", "triangle6": "prism15", "quad8": "hexahedron20", "quad9": "hexahedron27"}
 
 

@@ -62,4 +62,6 @@ def import_meshio() -> Any:
         import meshio
     except ImportError as error:
         raise ImportError('Mesh files need meshio: pip install "jaxmech[mesh]"') from error
+    for kind in ("wedge15", "pyramid13"):  # of which meshio 5.3 knows everything but this
+        meshio._mesh.topological_dimension.setdefault(kind, 3)
     return meshio
