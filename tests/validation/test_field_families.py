@@ -1,7 +1,7 @@
 """Kinds of problems that ArcaneFEM has modules for and `test_field_cases` does not hold, of what is built in.
 
 Closed forms: a plane wave, a plate on its edges as two Laplacians, flow past a cylinder, layers of a capacitor, a source of
-no net force in a body whose waves leave.
+no net force in a body whose waves leave; a tube that is warmer inside.
 """
 
 import jax
@@ -140,3 +140,40 @@ def test_a_double_couple_shakes_a_soil_whose_waves_leave():
         np.testing.assert_allclose((x - points)[:, 55 + 5], 0.0, atol=1e-12)  # the middle, by symmetry
     left, kept = (shaken[ends][-10:].max() for ends in (True, False))
     assert left < 0.05 * shaken[True].max() and left < 0.2 * kept
+
+
+@pytest.mark.slow
+def test_a_tube_that_is_warmer_inside():
+    """Thermo-elasticity as one system of two states, in plane strain: `T = T_a ln(b/r)/ln(b/a)`, and the outside moves by
+    `2 (1 + nu) alpha b I/(b^2 - a^2)`, `I` the integral of `T r` (Timoshenko and Goodier, *Theory of Elasticity*, 3rd ed.,
+    section 151).
+    """
+    a, b, warm, E, nu, alpha, wedge = 1.0, 2.0, 50.0, 1000.0, 0.3, 1e-4, np.radians(20)
+    unit = grid((8, 2), (1.0, 1.0))
+    s, t = np.asarray(unit.points).T
+    r, angle = a + (b - a) * s, wedge * t
+    mesh = jm.mesh.Mesh(np.stack([r * np.cos(angle), r * np.sin(angle)], 1), unit.cells, unit.kind)
+    mu, lam = E / (2 * (1 + nu)), E * nu / ((1 + nu) * (1 - 2 * nu))
+
+    def thermoelastic(u, slope, X, p):
+        (T, _), (warming, F) = u, slope
+        strain = 0.5 * (F + F.T) - jnp.eye(2)
+        stress = 2 * mu * strain + (lam * jnp.trace(strain) - (3 * lam + 2 * mu) * alpha * T) * jnp.eye(2)
+        return -warming, -stress
+
+    normal = [-np.sin(wedge), np.cos(wedge)]
+    system = jm.System(
+        {"T": jm.Vec1(), "x": jm.Vec2()},
+        forces={"both": jm.force.WeakForm.from_mesh(("T", "x"), mesh, thermoelastic)},
+        constraints={
+            "given": jm.constraint.Fixed(("T", np.flatnonzero((s == 0) | (s == 1)))),
+            "below": jm.constraint.FixedComponents(("x", np.flatnonzero(t == 0)), (False, True)),
+            "above": jm.constraint.FixedPlane(("x", np.flatnonzero(t == 1)), normal),
+        },
+    )
+    start = {"T": np.where(s == 0, warm, 0.0)[:, None], "x": mesh.points}
+    found = solved(system, start)
+    np.testing.assert_allclose(found["T"][:, 0], warm * np.log(b / r) / np.log(b / a), atol=1e-3 * warm)
+    integral = warm / np.log(b / a) * ((b**2 - a**2) / 4 - a**2 / 2 * np.log(b / a))
+    moved = np.linalg.norm(np.asarray(found["x"]), axis=1) - r
+    np.testing.assert_allclose(moved[s == 1], 2 * (1 + nu) * alpha * b * integral / (b**2 - a**2), rtol=1e-3)

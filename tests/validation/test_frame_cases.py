@@ -170,6 +170,36 @@ def test_a_deep_arch_snaps():
 
 
 @pytest.mark.slow
+def test_a_double_cross_vibrates_in_its_plane():
+    """NAFEMS' FV2: eight arms of 5 m, pinned at their ends, welded in the middle by multipliers."""
+    n, arms, side, rho = 6, 8, 0.125, 8000.0
+    angles = np.arange(arms) * 2 * np.pi / arms
+    ends = 5 * np.stack([np.cos(angles), np.sin(angles), 0 * angles], 1)
+    parts = [np.asarray(jm.mesh.frames_along(np.linspace(0 * end, end, n + 1), normal=UPRIGHT)) for end in ends]
+    count = n + 1
+    held = {f"weld {k}": welded_to_first(parts, k) for k in range(1, arms)}
+    held["pins"] = jm.constraint.FixedComponents(("f", [k * count + n for k in range(arms)]), (True,) * 5 + (False,))
+    free = [0, *(k * count + i for k in range(arms) for i in range(1, n))]  # the other middles are welded to the first
+    held["plane"] = jm.constraint.FixedComponents(("f", free), IN_PLANE)
+    system, rest = frames(parts, jm.force.Section.rectangle(side, side, 200e9, 0.3), held)
+    share = np.full(count, 5.0 / n)
+    share[[0, -1]] /= 2
+    mass = np.tile(share, arms) * rho * side**2
+    masses = {"m": jm.mass.RigidMass(("f", range(len(rest))), mass, mass[:, None, None] * np.eye(3) * side**2 / 12)}
+    system = jm.System(system.dofs, forces=system.forces, constraints=held, masses=masses)
+    start = system.at_rest({"f": rest} | {name: np.zeros((1, 6)) for name in system.multiplier_constraints})
+    found = np.asarray(jm.modes(system, start, count=16).frequencies) / (2 * np.pi)
+    np.testing.assert_allclose(found, [11.336] + [17.709] * 7 + [45.345] + [57.390] * 7, rtol=0.02)
+
+
+def welded_to_first(parts, k):
+    """The first frame of part `k` and that of the first part are of one body."""
+    turn = (Rotation.from_quat(parts[k][0, 3:]).inv() * Rotation.from_quat(parts[0][0, 3:])).as_quat()
+    ends = ("f", [0]), ("f", [k * len(parts[0])])
+    return jm.constraint.FixedJoint(ends, frame_b=np.concatenate([np.zeros(3), turn]))
+
+
+@pytest.mark.slow
 def test_lees_frame_snaps_and_snaps_back():
     """Two legs of 120, pinned at their far ends, the load 24 from the corner: 18.55 `EI / L^2` (Lee, Manuel and Rossow).
     Then the point turns back, and the load becomes negative, to a second limit."""
