@@ -113,6 +113,24 @@ def test_obstacle_course_converges():
     np.testing.assert_allclose([pinched_cylinder(32), scordelis_lo(32), hemisphere(32)], 1.0, rtol=0.01)
 
 
+@pytest.mark.slow
+def test_whole_hemisphere():
+    """NAFEMS' LE3: 0.185 under two pairs of forces; triangles of three patches, whose diagonals alternate."""
+    skin = jm.mesh.ball_mesh(radius=10.0, cells=16).boundary()
+    quarter = (np.asarray(skin.points)[np.asarray(skin.cells)] > -1e-9).all(axis=(1, 2))
+    mesh = jm.mesh.quads_to_triangles(jm.mesh.submesh(skin, quarter).mesh).mesh
+    x = np.asarray(mesh.points)
+    shell = jm.force.Shell.from_mesh("f", mesh, 68.25e9, 0.3, 0.04)
+    A, B, top = (int(np.argmax(x[:, k])) for k in range(3))
+    load = {"pairs": jm.force.ConstantForce(("f", [A, B]), [[2e3, 0.0, 0.0], [0.0, -2e3, 0.0]])}
+    constraints = {
+        "y": held(np.flatnonzero(np.abs(x[:, 1]) < 1e-9), "y", "turn x", "turn z"),
+        "x": held(np.flatnonzero(np.abs(x[:, 0]) < 1e-9), "x", "turn y", "turn z"),
+        "height": held([top], "z"),
+    }
+    np.testing.assert_allclose(displacements(mesh, shell, constraints, load)[A, 0], 0.185, rtol=0.025)
+
+
 def across(number, way):
     """A unit force along the last row of a grid."""
     share = np.ones(number.shape[1])
