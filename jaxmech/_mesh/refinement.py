@@ -1,13 +1,13 @@
 """Every cell cut into smaller ones, alike."""
 
 from functools import cache
-from typing import overload
+from typing import Any, overload
 
 import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.argument_checks import check_choice, check_instance
-from .._runtime.array_types import Array, Int
+from .._runtime.array_types import Int
 from .._runtime.jax_internals import Tracer
 from .adjacency import distinct_rows
 from .mesh import Mesh
@@ -90,7 +90,7 @@ def refined_mesh(mesh: Mesh | MixedMesh) -> Mesh | MixedMesh:
     return MixedMesh(points, cut, groups)
 
 
-def _cut(points: Array, blocks: dict[str, np.ndarray]) -> tuple[Array, dict[str, np.ndarray], np.ndarray]:
+def _cut(points: Any, blocks: dict[str, np.ndarray]) -> tuple[Any, dict[str, np.ndarray], np.ndarray]:
     """Points, cells of each kind, and of every new node the corners it lies between, -1 where there are fewer than 8."""
     points = points if isinstance(points, Tracer) else np.asarray(points)  # on the host no size is compiled
     kinds = sorted(blocks, key=lambda kind: -reference_element(kind).dimension)
