@@ -237,6 +237,47 @@ def test_files_of_a_series(tmp_path):
         jm.output.write_series(tmp_path / "run.pvd", mesh, [1.0])
 
 
+@pytest.mark.slow
+def test_beams_and_shells_have_section_forces():
+    """What is beyond a cut is in balance, however far it has moved: force and moment of the load, about the cut."""
+    angle = np.linspace(0, np.pi / 2, 7)
+    line = jm.mesh.frames_along(np.stack([np.sin(angle), 1 - np.cos(angle), 0.3 * angle], 1))
+    section = jm.force.Section.circle(0.05, 2e6, 0.3)
+    strip = jm.mesh.box_mesh(cells=(6, 2), size=(2.0, 0.5))
+    sheet = jm.mesh.Mesh(np.pad(strip.points, ((0, 0), (0, 1))), strip.cells, "triangle")
+    shell = jm.force.Shell.from_mesh("f", sheet, 1e6, 0.3, 0.05)
+    pairs = np.stack([np.arange(6), np.arange(1, 7)], 1)
+    right = np.asarray(sheet.points)[np.asarray(sheet.cells)].mean(axis=1)[:, 0] > 1.0
+    cases = (
+        (jm.force.Beam(("f", pairs), line, section), line, [6], [0], [3, 4, 5], [3], [0.4, -0.3, 0.8]),
+        (shell, shell.rest, [6, 20], [0, 7, 14], right, [3, 10, 17], [0.1, 0.2, 0.9]),
+    )
+    for field, rest, loaded, held, side, cut, force in cases:
+        system = jm.System(
+            {"f": jm.Rigid3()},
+            forces={"it": field, "load": jm.force.ConstantForce(("f", loaded), force)},
+            constraints={"clamp": jm.constraint.Fixed(("f", held))},
+        )
+        state = jm.static_solve(system, system.at_rest({"f": rest}), load_steps=2).state
+        x = np.asarray(state.position["f"])[:, :3]
+        assert np.linalg.norm(x[loaded] - np.asarray(rest)[loaded, :3]) > 0.1
+        at = x[cut].mean(axis=0)
+        found = jm.output.section_force(system, state, {"it": side})
+        np.testing.assert_allclose(found.force, -len(loaded) * np.asarray(force), atol=1e-6)
+        np.testing.assert_allclose(found.moment, -np.cross(x[loaded] - at, force).sum(axis=0), atol=1e-5)
+        root = jm.output.reaction_resultants(system, state, {"root": held}, about=at)["root"]
+        np.testing.assert_allclose(root.force, -len(loaded) * np.asarray(force), atol=1e-6)
+        np.testing.assert_allclose(root.moment, found.moment, atol=1e-5)
+    plane = jm.System(
+        {"f": jm.Rigid2()},
+        forces={"load": jm.force.ConstantForce(("f", [1]), [0.0, 2.0, 5.0])},
+        constraints={"both": jm.constraint.Fixed(("f", [0, 1]))},
+    )
+    state = plane.at_rest({"f": [[0.0, 0.0, 0.0], [3.0, 0.0, 0.4]]})
+    held = jm.output.reaction_resultants(plane, state, {"both": [0, 1]})["both"]
+    np.testing.assert_allclose([*held.force, held.moment], [0.0, -2.0, -11.0])
+
+
 def test_what_is_refused():
     mesh, system = bar()
     state = system.at_rest({"b": mesh.points})

@@ -14,7 +14,7 @@ from .._runtime.argument_checks import check_instance, numeric_array, real_array
 from .._runtime.array_types import Array, Float
 from .._runtime.precision import compiled
 from .._runtime.results import is_traced
-from .._scene.dof import Vec2, Vec3
+from .._scene.dof import Rigid2, Rigid3, Vec2, Vec3
 from .._solve.static import reactions
 
 
@@ -40,10 +40,10 @@ def reaction_resultants(
 ) -> dict[str, Resultant]:
     """The force [N] and the moment [N m] with which constraints hold each group of nodes, by name: sums of `jm.reactions`.
 
-    `groups`: `{name: node numbers}` of the state `on`, which may be left out where there is one main state of points.
+    `groups`: `{name: node numbers}` of the state `on`, of points or frames, which may be left out where there is only one.
     `about`: the point (d,) [m] of the moments, the origin unless given. In equilibrium; loads on nodes that are held count
-    as what the constraint takes. Raises `ValueError` for an unknown state, one that is not of points in the plane or in
-    space, and nodes that it does not have.
+    as what the constraint takes. Raises `ValueError` for an unknown state, one that is not of points or frames in the
+    plane or in space, and nodes that it does not have.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4.
 
     Example:
@@ -72,9 +72,9 @@ def section_force(system: System, state: State, side: Mapping[str, Any], *, abou
     `side`: `{force field: its elements on this side}`, as numbers or as a mask `(e,)`; all other elements of the same fields
     are on the other side (`{"left": all, "right": []}` cuts between two fields). It is the sum, over the nodes of elements
     of both sides, of the forces on the elements of this one: on a bar that is pulled, seen from its loaded end, minus the
-    load. `about` (d,) [m]: the point of the moment, the centre of the cut nodes unless given. Raises `ValueError` for an
-    unknown force field, fields on several states or not on points, elements that are not there, and a cut without nodes
-    where it can be looked at.
+    load. Of beams and shells it has their torques. `about` (d,) [m]: the point of the moment, the centre of the cut nodes
+    unless given. Raises `ValueError` for an unknown force field, fields on several states, or on neither points nor frames,
+    elements that are not there, and a cut without nodes where it can be looked at.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, section 4.2.1 (element forces).
 
     Example:
@@ -101,7 +101,7 @@ def section_force(system: System, state: State, side: Mapping[str, Any], *, abou
         raise ValueError("section_force: the two sides share no node.")
     weights = cut.astype(x.dtype)[:, None]
     centre = jnp.sum(weights * x, axis=0) / jnp.maximum(jnp.sum(weights), 1)
-    origin = centre if about is None else _point("section_force", about, size)
+    origin = centre[:size] if about is None else _point("section_force", about, size)
     return _resultant(x, weights * forces, origin)
 
 
@@ -123,21 +123,27 @@ def _section(system: System, state: State, masks: Mapping[str, Array], on: str) 
     return x[on], total, touched[0] & touched[1]
 
 
-def _resultant(x: Array, forces: Array, about: Array) -> Resultant:
-    arms, size = x - about, x.shape[1]
+def _resultant(x: Array, wrenches: Array, about: Array) -> Resultant:
+    """Of forces on points, or of forces and torques on frames."""
+    size = len(about)
+    arms, forces, torques = x[:, :size] - about, wrenches[:, :size], wrenches[:, size:]
     if size == 2:
-        return Resultant(jnp.sum(forces, axis=0), jnp.sum(arms[:, 0] * forces[:, 1] - arms[:, 1] * forces[:, 0]))
-    return Resultant(jnp.sum(forces, axis=0), jnp.sum(jnp.cross(arms, forces), axis=0))
+        moments = arms[:, 0] * forces[:, 1] - arms[:, 1] * forces[:, 0] + jnp.sum(torques, axis=1)
+    else:
+        moments = jnp.cross(arms, forces) + (torques if torques.shape[1] else 0)
+    return Resultant(jnp.sum(forces, axis=0), jnp.sum(moments, axis=0))
 
 
 def _state_of_points(who: str, system: System, states: tuple[str, ...], on: str | None) -> tuple[str, int]:
-    """The state, and how many coordinates its points have."""
-    flat = [s for s in states if isinstance(system.dofs[s], Vec2 | Vec3)]
+    """The state, and of how many dimensions its points or frames are."""
+    flat = [s for s in states if isinstance(system.dofs[s], Vec2 | Vec3 | Rigid2 | Rigid3)]
     if on is None and len(flat) == 1:
         on = flat[0]
     if not isinstance(on, str) or on not in flat:
-        raise ValueError(f"{who}: on must be a state of points in the plane or in space, one of {flat}, got {on!r:.80}.")
-    return on, system.dofs[on].coord_size
+        raise ValueError(
+            f"{who}: on must be a state of points or frames in the plane or in space, one of {flat}, got {on!r:.80}."
+        )
+    return on, system.dofs[on].space_size
 
 
 def _point(who: str, about: Any, size: int) -> Array:
