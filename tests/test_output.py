@@ -278,6 +278,60 @@ def test_beams_and_shells_have_section_forces():
     np.testing.assert_allclose([*held.force, held.moment], [0.0, -2.0, -11.0])
 
 
+@pytest.mark.slow
+def test_forces_in_beams_and_stresses_in_shells():
+    """A cantilever under a force and a torque at its end, by statics in the middle of elements; a strip, by `6 M/t^2`."""
+    n, length = 4, 2.0
+    line = jm.mesh.frames_along(np.linspace([0.0, 0.0, 0.0], [0.0, length, 0.0], n + 1), normal=[0.0, 0.0, 1.0])
+    pairs = np.stack([np.arange(n), np.arange(1, n + 1)], 1)
+    section = jm.force.Section.rectangle(0.1, 0.2, 1e7, 0.3)
+    force, torque = np.array([3.0, 5.0, -4.0]), 0.7
+    system = jm.System(
+        {"f": jm.Rigid3()},
+        forces={
+            "beam": jm.force.Beam(("f", pairs), line, section),
+            "load": jm.force.ConstantForce(("f", [n]), force * 1e-3),
+            "twist": jm.force.ConstantTorque(("f", [n]), [0.0, torque * 1e-3, 0.0]),
+        },
+        constraints={"clamp": jm.constraint.Fixed(("f", [0]))},
+    )
+    state = jm.static_solve(system, system.at_rest({"f": line})).state
+    found = 1e3 * np.asarray(jm.output.beam_forces(system, state, "beam"))
+    arm = length * (1 - (np.arange(n) + 0.5) / n)  # x along the world's y, y of the section along z, z of it along x
+    exact = np.stack([0 * arm + 5, 0 * arm - 4, 0 * arm + 3, 0 * arm + torque, -3 * arm, -4 * arm], 1)
+    np.testing.assert_allclose(found, exact, atol=2e-3)
+
+    wide, thick = 0.5, 0.05
+    strip = jm.mesh.box_mesh(cells=(8, 2), size=(length, wide))
+    sheet = jm.mesh.Mesh(np.pad(strip.points, ((0, 0), (0, 1))), strip.cells, "triangle")
+    shell = jm.force.Shell.from_mesh("f", sheet, 1e7, 0.0, thick)
+    x = np.asarray(sheet.points)
+    end = np.flatnonzero(x[:, 0] == length)
+    pull = np.array([0.25, 0.5, 0.25])[:, None] * [3e-2, 0.0, 4e-3]
+    system = jm.System(
+        {"f": jm.Rigid3()},
+        forces={"shell": shell, "load": jm.force.ConstantForce(("f", end), pull)},
+        constraints={"clamp": jm.constraint.Fixed(("f", np.flatnonzero(x[:, 0] == 0)))},
+    )
+    state = jm.static_solve(system, system.at_rest({"f": shell.rest})).state
+    stresses = jm.output.shell_stresses(system, state, "shell")
+    middles = x[np.asarray(sheet.cells)].mean(axis=1)[:, 0]
+    bent = -6 * 4e-3 * (length - middles) / (wide * thick**2)  # pushed up: the upper side is pressed
+    np.testing.assert_allclose(stresses.bending[:, 0, 0], bent, atol=0.05 * np.abs(bent).max())
+    away = middles < 0.7 * length  # from where the load comes in
+    np.testing.assert_allclose(stresses.middle[away, 0, 0], 3e-2 / (wide * thick), rtol=0.01)
+    np.testing.assert_allclose(stresses.upper + stresses.lower, 2 * stresses.middle, atol=1e-9)
+    for function, words in (
+        (
+            lambda: jm.output.beam_forces(system, state, "shell"),
+            "name 'shell' is not that of a Beam, expected one of \\[\\]",
+        ),
+        (lambda: jm.output.shell_stresses(system, state, "load"), "name 'load' is not that of a Shell, expected one of"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            function()
+
+
 def test_what_is_refused():
     mesh, system = bar()
     state = system.at_rest({"b": mesh.points})

@@ -1010,6 +1010,15 @@ def plate() -> tuple[jm.System, jm.State]:
 
 
 @functools.cache
+def slender() -> tuple[jm.System, jm.State]:
+    """A beam and a shell at rest."""
+    beam = jm.force.Beam(("frame", [[0, 1], [1, 2]]), LINE, SECTION)
+    shell = jm.force.Shell.from_mesh("skin", SKIN, 1.0, 0.3, 0.1)
+    system = jm.System({"frame": jm.Rigid3(), "skin": jm.Rigid3()}, forces={"beam": beam, "shell": shell})
+    return system, system.at_rest({"frame": LINE, "skin": shell.rest})
+
+
+@functools.cache
 def fields() -> jm.output.GaussFields:
     return jm.output.gauss_fields(*plate(), "solid")
 
@@ -1023,6 +1032,8 @@ method("Probe.of_nodes", _PROBE, values=np.ones(4))
 method("Probe.of_points", _PROBE, fields=late(fields), values=np.ones((2, 1)))
 _ABOUT = {"about": [0.0, 0.0]}
 call("reaction_resultants", system=_PLATE_SYSTEM, state=_PLATE_STATE, groups={"all": [0, 1]}, on="plate", **_ABOUT)
+call("beam_forces", system=late(lambda: slender()[0]), state=late(lambda: slender()[1]), name="beam")
+call("shell_stresses", system=late(lambda: slender()[0]), state=late(lambda: slender()[1]), name="shell")
 call("section_force", system=_PLATE_SYSTEM, state=_PLATE_STATE, side={"solid": [0]}, **_ABOUT)
 
 # --- files ----------------------------------------------------------------------------

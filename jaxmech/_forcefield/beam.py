@@ -68,12 +68,19 @@ class Beam(AbstractEnergyForceField):
             raise ValueError("Beam acts on Rigid3 frames.")
 
     def element_energy(self, x: Float[Array, "2 7"]) -> Scalar:
-        u0, w0 = screw_between(*self.rest)
-        u, w = screw_between(*x)
+        strains, stiffness, length = self._strains(x)
+        return 0.5 * length * jnp.sum(stiffness * strains**2)
+
+    def section_forces(self, x: Float[Array, "2 7"]) -> Float[Array, "6"]:
+        """Of one element: `N, V_y, V_z` [N], `T, M_y, M_z` [N m] in the axes of the section, in its middle."""
+        strains, stiffness, _ = self._strains(x)
+        return stiffness * strains
+
+    def _strains(self, x: Float[Array, "2 7"]) -> tuple[Float[Array, "6"], Float[Array, "6"], Scalar]:
+        """`e - e0`, `k` and `L`."""
+        (u0, w0), (u, w), section = screw_between(*self.rest), screw_between(*x), self.section
         length = jnp.sqrt(u0 @ u0)
-        section = self.section
         shear = 1 / (1 / section.shear + length**2 / (12 * section.bending[::-1]))
-        stretch, turn = u - u0, w - w0
-        across = jnp.sum(shear * stretch[1:] ** 2) + jnp.sum(section.bending * turn[1:] ** 2)
-        along = section.axial * stretch[0] ** 2 + section.torsion * turn[0] ** 2
-        return 0.5 * (along + across) / length
+        along = jnp.stack([section.axial, section.torsion])
+        stiffness = jnp.concatenate([along[:1], shear, along[1:], section.bending])
+        return jnp.concatenate([u - u0, w - w0]) / length, stiffness, length

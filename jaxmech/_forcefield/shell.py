@@ -16,7 +16,7 @@ from .._scene.dof import Rigid3
 from .._scene.parameter import check_parameters, check_range, is_concrete, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
-from .shell_triangle import bending_energy, membrane_energy
+from .shell_triangle import bending_energy, curvatures, mean_strain, membrane_energy, plane_stress
 
 
 class Shell(AbstractEnergyForceField):
@@ -92,14 +92,27 @@ class Shell(AbstractEnergyForceField):
             raise ValueError("Shell acts on Rigid3 frames.")
 
     def element_energy(self, x: Float[Array, "3 7"]) -> Scalar:
+        X, u, turns, _ = self._in_the_element(x)
+        plane = membrane_energy(X, u, turns[:, 2], self.young, self.poisson, self.drilling)
+        plate = bending_energy(X, turns[:, :2], self.young, self.poisson)
+        return self.thickness * plane + self.thickness**3 / 12 * plate
+
+    def mean_stresses(self, x: Float[Array, "3 7"]) -> tuple[Float[Array, "3 3"], Float[Array, "3 3"], Float[Array, "3"]]:
+        """Of one element [Pa], in axes of the world: in its middle, what bending adds on the upper side; and the normal."""
+        X, u, turns, axes = self._in_the_element(x)
+        E = plane_stress(self.young, self.poisson)
+        strain = mean_strain(X, u, turns[:, 2], self.drilling)
+        bent = 0.5 * self.thickness * jnp.mean(curvatures(X, turns[:, :2]), axis=0)
+        flat, added = (axes[:, :2] @ (E @ e)[_AS_TENSOR] @ axes[:, :2].T for e in (strain, bent))
+        return flat, added, axes[:, 2]
+
+    def _in_the_element(self, x: Float[Array, "3 7"]) -> tuple[Array, Array, Array, Array]:
+        """Rest positions, displacements and turns in axes that follow the element, and these."""
         E0, E = edge_axes(self.rest[:, :3]), edge_axes(x[:, :3])
         X = _about_middle(self.rest) @ E0[:, :2]
         E = E @ _turn_from(X, _about_middle(x) @ E[:, :2])
         u = _about_middle(x) @ E[:, :2] - X
-        turns = _turns_beside(E @ E0.T, self.rest[:, 3:], x[:, 3:]) @ E
-        plane = membrane_energy(X, u, turns[:, 2], self.young, self.poisson, self.drilling)
-        plate = bending_energy(X, turns[:, :2], self.young, self.poisson)
-        return self.thickness * plane + self.thickness**3 / 12 * plate
+        return X, u, _turns_beside(E @ E0.T, self.rest[:, 3:], x[:, 3:]) @ E, E
 
 
 def _table() -> np.ndarray:
@@ -112,6 +125,7 @@ def _table() -> np.ndarray:
 
 
 _CROSS = _table()
+_AS_TENSOR = np.array([[0, 2], [2, 1]])  # of (xx, yy, xy)
 _FOLD = (2 * np.sin(np.radians(30) / 2)) ** 2  # the squared difference of the normals there
 _TURN_PLANE = np.stack([np.diag([1.0, 1.0, 0.0]), -_CROSS[2], np.diag([0.0, 0.0, 1.0])])  # times cosine, sine, 1
 

@@ -44,14 +44,20 @@ def membrane_energy(
     E, area = plane_stress(young, poisson), _area(X)
     gradient = u.T @ _slopes(X)
     beyond = turns - 0.5 * (gradient[1, 0] - gradient[0, 1])
-    mean = jnp.stack([gradient[0, 0], gradient[1, 1], gradient[0, 1] + gradient[1, 0]])
-    mean = mean + _ALPHA * drilling * (1 + _COUPLED) / (drilling + _COUPLED) * _of_turns(X, area) @ turns
+    mean = mean_strain(X, u, turns, drilling)
     x, y = (jnp.roll(X, -1, axis=0) - X).T  # edges 21, 32, 13
     stretches = inverse(jnp.stack([x**2, y**2, x * y], axis=1))  # strains of those of edges, times their squared lengths
     at_corners = (2 * area / 3) * (jnp.asarray(_CORNERS, X.dtype) @ beyond)
     higher = 0.5 * (at_corners + jnp.roll(at_corners, -1, axis=0)) @ stretches.T  # at the middles of the edges
     beta = drilling * jnp.maximum(0.5 * (1 - 4 * poisson**2), 0.01)
     return 0.5 * area * (mean @ E @ mean + 0.75 * beta * jnp.sum((higher @ E) * higher))
+
+
+def mean_strain(X: Float[Array, "3 2"], u: Float[Array, "3 2"], turns: Float[Array, "3"], drilling: Array) -> Array:
+    """`(xx, yy, 2 xy)` of the whole triangle, of which the turns of its corners have a share."""
+    gradient = u.T @ _slopes(X)
+    mean = jnp.stack([gradient[0, 0], gradient[1, 1], gradient[0, 1] + gradient[1, 0]])
+    return mean + _ALPHA * drilling * (1 + _COUPLED) / (drilling + _COUPLED) * _of_turns(X, _area(X)) @ turns
 
 
 def _of_turns(X: Float[Array, "3 2"], area: Scalar) -> Float[Array, "3 3"]:
@@ -70,17 +76,23 @@ def bending_energy(X: Float[Array, "3 2"], turns: Float[Array, "3 2"], young: Ar
     Source: J.-L. Batoz, K.-J. Bathe, L.-W. Ho, Int. J. Numer. Methods Eng. 15 (1980) 1771, doi:10.1002/nme.1620151205.
     """
     E, area = plane_stress(young, poisson), _area(X)
+    curvature = curvatures(X, turns)
+    weights = jnp.asarray(_QUADRATIC.quadrature(2)[1], X.dtype)
+    return area * jnp.sum(weights[:, None] * (curvature @ E) * curvature)
+
+
+def curvatures(X: Float[Array, "3 2"], turns: Float[Array, "3 2"]) -> Float[Array, "q 3"]:
+    """`(xx, yy, 2 xy)` at the points of quadrature, whose weights are equal."""
     beta = jnp.stack([turns[:, 1], -turns[:, 0]], axis=1)
     edges = jnp.roll(X, -1, axis=0) - X
     both = beta + jnp.roll(beta, -1, axis=0)
     along = jnp.sum(edges * both, axis=1, keepdims=True) / jnp.sum(edges**2, axis=1, keepdims=True) * edges
     values = jnp.concatenate([beta, 0.5 * both - 0.75 * along])
-    points, weights = _QUADRATIC.quadrature(2)
+    points, _ = _QUADRATIC.quadrature(2)
     slopes = jnp.asarray(_QUADRATIC.shape_gradients(points), X.dtype) @ inverse(X.T @ jnp.asarray(_LINEAR_SLOPES, X.dtype))
     gradient = jnp.einsum("ka,qkb->qab", values, slopes)
     cross = gradient[:, 0, 1] + gradient[:, 1, 0]
-    curvature = jnp.stack([gradient[:, 0, 0], gradient[:, 1, 1], cross], axis=1)
-    return area * jnp.sum(jnp.asarray(weights, X.dtype)[:, None] * (curvature @ E) * curvature)
+    return jnp.stack([gradient[:, 0, 0], gradient[:, 1, 1], cross], axis=1)
 
 
 def _slopes(X: Float[Array, "3 2"]) -> Float[Array, "3 2"]:

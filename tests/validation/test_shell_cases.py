@@ -6,6 +6,7 @@ doi:10.1016/j.finel.2003.11.001 (plates far from where they were); NAFEMS, *Sele
 Analysis*, 1987 (FV12, FV16).
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -207,6 +208,27 @@ def test_thin_square_plates_vibrate(clamped, published):
     coarse, fine = (frequencies(n, clamped) for n in (8, 12))
     np.testing.assert_allclose(fine, published, rtol=0.05)
     np.testing.assert_allclose(fine + (fine - coarse) / (1.5**2 - 1), published, rtol=0.015)
+
+
+@pytest.mark.slow
+def test_stress_of_a_twisted_z_section():
+    """NAFEMS' LE5: 108 MPa along the edge of a flange, a quarter of the way from the clamp; mean stresses, extrapolated."""
+    m, s, x = 4, np.linspace(0, 4, 17), np.linspace(0, 10, 33)  # cells in a metre of the section; along it and the beam
+    along, of = (a.ravel() for a in np.meshgrid(x, s, indexing="ij"))
+    y = np.where(of <= 1, of - 1, np.where(of <= 3, 0.0, of - 3))
+    mesh, number = grid(len(x) - 1, len(s) - 1, lambda *_: (along, y, np.clip(2 - of, -1.0, 1.0)))
+    shell = jm.force.Shell.from_mesh("f", mesh, 210e9, 0.3, 0.1)
+    ends = {"one": number[:, : m + 1], "other": number[:, 3 * m :]}
+    load = {name: across(nodes, [0.0, w, 0.0]) for (name, nodes), w in zip(ends.items(), (0.6e6, -0.6e6), strict=True)}
+    small = 1e-3 * displacements(mesh, shell, {"clamp": held(number[0], *FREE)}, load)
+    system = jm.System({"f": jm.Rigid3()}, forces={"shell": shell})
+    moved = jax.vmap(jm.Rigid3().retract)(shell.rest, jnp.asarray(small))
+    stresses = jm.output.shell_stresses(system, system.at_rest({"f": moved}), "shell")
+    middles = np.asarray(mesh.points)[np.asarray(mesh.cells)].mean(axis=1)
+    near = (np.abs(middles[:, 0] - 2.5) < 10 / 32) & (middles[:, 2] > 0.999)
+    rows = [near & (np.floor((middles[:, 1] + 1) * m) == k) for k in range(2)]
+    first, second = (np.asarray(stresses.middle)[row, 0, 0].mean() / 1e-3 for row in rows)
+    np.testing.assert_allclose(first + (first - second) / 2, 108e6, rtol=0.025)
 
 
 @pytest.mark.slow
