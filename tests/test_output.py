@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from xml.etree import ElementTree
 
 import equinox as eqx
 import jax
@@ -207,6 +208,9 @@ def test_files_of_a_series(tmp_path):
     with meshio.xdmf.TimeSeriesReader(tmp_path / "run.xdmf") as reader:
         points, cells = reader.read_points_cells()
         t, on_points, on_cells = reader.read_data(1)
+    (domain,) = ElementTree.parse(tmp_path / "run.xdmf").getroot()
+    (series,) = domain  # and no grid beside it, which ParaView would draw as well
+    assert [[child.tag for child in grid].count("Geometry") for grid in series] == [1, 0, 0]
     np.testing.assert_array_equal(cells[0].data, mesh.cells)
     assert t == 0.5 and points.shape == (10, 3)
     np.testing.assert_allclose(on_points["u"][:, :2], u[1], rtol=1e-15)

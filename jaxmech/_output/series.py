@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -112,12 +113,36 @@ def _write_xdmf(path: Path, mesh: Mesh, times: np.ndarray, on_points: dict, on_c
         plain = Path(folder, "mesh.vtu")
         write_mesh(plain, mesh)
         grid = meshio.read(plain)
-    with replacing(path) as whole, meshio.xdmf.TimeSeriesWriter(whole, data_format="XML") as writer:
-        writer.write_points_cells(grid.points, grid.cells)
-        for i, t in enumerate(times):
-            at_points = {key: _in_space(values[i]) for key, values in on_points.items()}
-            at_cells = {key: [_in_space(values[i])] for key, values in on_cells.items()}
-            writer.write_data(float(t), point_data=at_points, cell_data=at_cells)
+    with replacing(path) as whole:
+        with meshio.xdmf.TimeSeriesWriter(whole, data_format="XML") as writer:
+            writer.write_points_cells(grid.points, grid.cells)
+            for i, t in enumerate(times):
+                at_points = {key: _in_space(values[i]) for key, values in on_points.items()}
+                at_cells = {key: [_in_space(values[i])] for key, values in on_cells.items()}
+                writer.write_data(float(t), point_data=at_points, cell_data=at_cells)
+        _drop_the_grid_of_no_time(whole)
+
+
+def _drop_the_grid_of_no_time(path: Path) -> None:
+    """Put the cells into the grid of the first time, where the others find them.
+
+    meshio has them in a grid beside the series, which ParaView draws too, with the values of the first time for ever.
+    """
+    tree = ElementTree.parse(path)
+    (domain,) = tree.getroot()
+    series, alone = (next(g for g in domain if g.get("GridType") == kind) for kind in ("Collection", "Uniform"))
+    domain.remove(alone)
+    for number, at in enumerate(series):
+        at.set("GridType", "Uniform")
+        (pointer,) = (child for child in at if child.tag.endswith("}include"))
+        if number:
+            pointer.set(
+                "xpointer", f'xpointer(//Grid[@Name="{series.get("Name")}"]/Grid[1]/*[self::Topology or self::Geometry])'
+            )
+        else:
+            at.remove(pointer)
+            at[:0] = list(alone)
+    tree.write(path)
 
 
 def _in_space(values: np.ndarray) -> np.ndarray:
