@@ -129,14 +129,20 @@ def test_strengths_of_mohr_and_coulomb():
 
 
 @pytest.mark.slow
-def test_a_tube_that_flows_throughout():
-    """Pressed from inside, in plane strain: `c cot(phi) ((b/a)^k - 1)`, `k = 2 sin(phi)/(1 + sin(phi))`."""
-    cells, wedge, phi = 10, np.radians(10), np.radians(30)
+@pytest.mark.parametrize("name", ["soil", "clay", "metal"])
+def test_a_tube_that_flows_throughout(name):
+    """Pressed from inside, in plane strain: `c cot(phi) ((b/a)^k - 1)`, `k = 2 sin(phi)/(1 + sin(phi))`; `2 c ln(b/a)`
+    without friction, of clay and of a metal that yields at `sqrt(3) c`."""
+    cells, wedge, phi = 10, np.radians(10), np.radians(30 if name == "soil" else 0)
     grid = jm.mesh.quadratic_mesh(jm.mesh.box_mesh(cells=(cells, 1), size=(1.0, 1.0), kind="quad"))
     s, t = np.asarray(grid.points).T
     r, angle = 1 + s, wedge * (t - 0.5)
     mesh = jm.mesh.Mesh(np.stack([r * np.cos(angle), r * np.sin(angle)], 1), grid.cells, grid.kind)
-    law = jm.material.DruckerPrager(E, NU, C, phi, phi, match="plane strain")
+    if name == "metal":
+        solid = jm.force.SolidFEM.from_mesh("b", mesh, jm.material.J2Plasticity(E, NU, np.sqrt(3) * C))
+    else:
+        law = jm.material.DruckerPrager(E, NU, C, phi, phi, match="plane strain")
+        solid = jm.force.StressSolidFEM.from_mesh("b", mesh, law)
     inside = np.flatnonzero(s == 0)
     x = np.asarray(mesh.points)
     normals = {k: np.array([-np.sin(a), np.cos(a)]) for k, a in ((0.0, -wedge / 2), (1.0, wedge / 2))}
@@ -146,14 +152,15 @@ def test_a_tube_that_flows_throughout():
     push = jm.constraint.PrescribedMotion(("b", inside), x[inside], 0.2 * x[inside][:, None])
     scene = jm.System(
         {"b": jm.Vec2()},
-        forces={"soil": jm.force.StressSolidFEM.from_mesh("b", mesh, law)},
+        forces={"solid": solid},
         constraints=sides | {"inside": push},
     )
     solution = jm.static_solve(scene, scene.at_rest({"b": mesh.points}), load_steps=10)
     reaction = np.asarray(jm.reactions(scene, solution.state)["b"])[inside]
     pressure = np.sum(reaction * x[inside]) / wedge
     k = 2 * np.sin(phi) / (1 + np.sin(phi))
-    np.testing.assert_allclose(pressure, C / np.tan(phi) * (2.0**k - 1), rtol=0.01)
+    exact = C / np.tan(phi) * (2.0**k - 1) if phi else 2 * C * np.log(2.0)
+    np.testing.assert_allclose(pressure, exact, rtol=0.01)
     assert int(solution.info.iterations) <= 60  # of ten load steps: the tangent is consistent
 
 
