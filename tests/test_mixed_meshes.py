@@ -239,6 +239,8 @@ def test_groups_go_through_files_and_back(suffix, tmp_path):
     else:
         jm.mesh.write_mesh(tmp_path / f"b{suffix}", overlapping)
         assert sorted(jm.mesh.read_mixed_mesh(tmp_path / f"b{suffix}").groups) == ["a", "b"]
+    with pytest.raises(ValueError, match="a file '.stl' keeps no groups"):
+        jm.mesh.write_mesh(tmp_path / "a.stl", sheet)
     with pytest.raises(ValueError, match="cell_data is of cells of one kind"):
         jm.mesh.write_mesh(tmp_path / f"a{suffix}", sheet, cell_data={"young": np.ones(2)})
 

@@ -58,9 +58,9 @@ def write_mesh(
 
     The suffix of the path tells the format (.vtk, .vtu, .msh of Gmsh, .xdmf, ...). Points and vectors in the
     plane are written with z = 0, which is what the VTK formats require. Groups of a `MixedMesh` are written as
-    `read_mixed_mesh` reads them: physical groups of Gmsh, sets of Abaqus, of other formats an array of zeros and ones.
-    Raises `ImportError` without meshio, `ValueError` for an array with another number of rows, an unknown format, and
-    groups of Gmsh that overlap. An old file is replaced by a whole one or,
+    `read_mixed_mesh` reads them: physical groups of Gmsh, sets of Abaqus, in .vtu, .vtk and .xdmf an array of zeros
+    and ones. Raises `ImportError` without meshio, `ValueError` for an array with another number of rows, an unknown format,
+    groups of Gmsh that overlap, and groups in other files, which keep none. An old file is replaced by a whole one or,
     where writing fails, left as it is.
     Points in the unit of the mesh, [m] say. Source: N. Schlömer, meshio (the formats it writes).
 

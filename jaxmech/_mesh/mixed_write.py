@@ -9,13 +9,20 @@ from .meshio_files import MESHIO_NAMES, import_meshio
 from .mixed import NODES, MixedMesh
 from .reference import reference_element
 
+_KEEP_GROUPS = (".vtu", ".vtk", ".xdmf", ".msh", ".inp")
+
 
 def mixed_content(mesh: MixedMesh, points: np.ndarray, on_points: dict[str, np.ndarray], suffix: str) -> Any:
     """The content of a file of this suffix: sets of Abaqus, physical groups of Gmsh, of others an array for each group.
 
     Nodes are cells of kind "vertex", where a format has no other way to name them. Raises `ValueError` for what a file of
-    Gmsh does not hold: cells of several groups, and names of cells of several dimensions, or of nodes beside them.
+    Gmsh does not hold: cells of several groups, and names of cells of several dimensions, or of nodes beside them; and for
+    groups in a file that keeps none.
     """
+    if mesh.groups and suffix not in _KEEP_GROUPS:
+        raise ValueError(
+            f"write_mesh: a file '{suffix}' keeps no groups, those of {list(_KEEP_GROUPS)} do: write one of them, or parts."
+        )
     blocks = [(MESHIO_NAMES[kind], np.asarray(cells)) for kind, cells in mesh.blocks.items()]
     groups = {name: {k: np.asarray(n) for k, n in group.items()} for name, group in mesh.groups.items()}
     of_cells = {n: [g.get(kind, np.zeros(0, int)) for kind in mesh.blocks] for n, g in groups.items() if set(g) != {NODES}}
