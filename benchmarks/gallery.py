@@ -1,4 +1,4 @@
-"""The pictures of the documentation: those of its pages and one of every example, drawn anew, and the last of every notebook.
+"""The pictures of the documentation: of its pages and of every example, drawn anew, and the last of every notebook.
 
     python -m benchmarks.gallery [NAME ...] [--most 50]
 
