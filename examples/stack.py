@@ -66,7 +66,7 @@ def main(picture="output/stack.png", count=4, steps=40, dt=0.02):
 
 def draw(picture, frames, under):
     """The boxes from the side, and the force under each."""
-    figure, axes = plt.subplots(figsize=(4, 6))
+    figure, axes = plt.subplots(figsize=(4, 6), layout="constrained")
     for frame, force in zip(frames, under, strict=True):
         corner = frame[0] - HALF[0], frame[2] - HALF[2]
         axes.add_patch(Rectangle(corner, 2 * HALF[0], 2 * HALF[2], fc="#d9c6b0", ec="k"))
