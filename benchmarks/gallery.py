@@ -1,13 +1,16 @@
-"""The pictures of the documentation, drawn anew: those of its pages, and one of every example that draws one.
+"""The pictures of the documentation: of its pages and of every example, drawn anew, and the last of every notebook.
 
     python -m benchmarks.gallery [NAME ...] [--most 50]
 
 `--most`: of the size of a picture [kB]. Without names all are drawn, which takes minutes, to `docs/figures`.
+Pictures of notebooks are those that they hold.
 """
 
 import argparse
+import base64
 import importlib.util
 import inspect
+import json
 import tempfile
 import time
 from pathlib import Path
@@ -80,6 +83,17 @@ def example(path: Path, folder: Path) -> Path | None:
     return folder / f"{path.stem}.png"
 
 
+def notebook(path: Path, folder: Path) -> Path | None:
+    """The last picture that a notebook holds, or none."""
+    outputs = [o for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] for o in cell.get("outputs", [])]
+    pictures = [o["data"]["image/png"] for o in outputs if "image/png" in o.get("data", {})]
+    if not pictures:
+        return None
+    to = folder / f"nb_{path.stem}.png"
+    to.write_bytes(base64.b64decode(pictures[-1]))
+    return to
+
+
 def main(names: list[str], most: int) -> None:
     """Draw those of these names, or all."""
     jax.config.update("jax_enable_x64", True)
@@ -88,13 +102,14 @@ def main(names: list[str], most: int) -> None:
         if not names or "pages" in names:
             for name, picture in pages(folder).items():
                 print(f"{name:22} {small(picture, FIGURES / f'{name}.png', most) / 1e3:6.1f} kB")
-        for path in sorted((ROOT / "examples").glob("*.py")):
+        found = [(path, notebook) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+        for path, make in found + [(path, example) for path in sorted((ROOT / "examples").glob("*.py"))]:
             if names and path.stem not in names:
                 continue
             start = time.perf_counter()
-            if (picture := example(path, folder)) is not None:
-                size = small(picture, FIGURES / "gallery" / f"{path.stem}.png", most)
-                print(f"{path.stem:22} {size / 1e3:6.1f} kB, {time.perf_counter() - start:.0f} s", flush=True)
+            if (picture := make(path, folder)) is not None:
+                size = small(picture, FIGURES / "gallery" / picture.name, most)
+                print(f"{picture.stem:22} {size / 1e3:6.1f} kB, {time.perf_counter() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

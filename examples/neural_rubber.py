@@ -90,6 +90,7 @@ def main(picture="output/neural.png", cells=2):
     axes.plot(line, tension(law, line), label=f"network, rms {1e3 * rms:.0f} kPa")
     axes.plot(STRETCH, STRESS, "o", color="black", mfc="none", label="Treloar 1944")
     axes.set(xlabel="stretch [-]", ylabel="nominal stress [MPa]")
+    axes.legend()
     Path(picture).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=150)
     return rms, float(value), exact, difference

@@ -19,7 +19,7 @@ SCENE = Path(__file__).parent / "data" / "beam.scn"
 YOUNG = "@/beam/fem.youngModulus"
 
 
-def main(true_young=1.3e5, steps=10, iterations=4):
+def main(true_young=1.3e5, steps=10, iterations=4, picture="output/sofa_scene.png"):
     """The Young's modulus [Pa] found, and the text of the scene that has it."""
     jax.config.update("jax_enable_x64", True)
     scene = jm.sofa.load(SCENE, solver="exact")  # "sofa": with the linear solves unconverged, as SOFA leaves them
@@ -41,9 +41,14 @@ def main(true_young=1.3e5, steps=10, iterations=4):
         print(f"E = {float(jnp.exp(log_young)):.6g} Pa, off by {float(gap):+.2e} m")
         log_young = log_young - gap / rate(log_young)
     found = float(jnp.exp(log_young))
+    softer = eqx.tree_at(where, scene.system, jnp.asarray(found))
+    end = jm.simulate(softer, scene.state, scene.integrator, scene.dt, steps, save_every=steps).last
+    axes = jm.viz.plot(softer, end, color="displacement", reference=scene.state)
+    Path(picture).parent.mkdir(parents=True, exist_ok=True)
+    axes.figure.savefig(picture, dpi=150)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "identified.scn")
-        print("written:", scene.write(copy, eqx.tree_at(where, scene.system, jnp.asarray(found))))
+        print("written:", scene.write(copy, softer))
         return found, copy.read_text()
 
 

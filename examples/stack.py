@@ -66,12 +66,13 @@ def main(picture="output/stack.png", count=4, steps=40, dt=0.02):
 
 def draw(picture, frames, under):
     """The boxes from the side, and the force under each."""
-    figure, axes = plt.subplots(figsize=(4, 6))
+    figure, axes = plt.subplots(figsize=(4, 6), layout="constrained")
     for frame, force in zip(frames, under, strict=True):
         corner = frame[0] - HALF[0], frame[2] - HALF[2]
         axes.add_patch(Rectangle(corner, 2 * HALF[0], 2 * HALF[2], fc="#d9c6b0", ec="k"))
-        axes.text(frame[0], frame[2] - HALF[2], f"{force:.2f} N", ha="center", va="center")
+        axes.text(frame[0], frame[2] - 0.95 * HALF[2], f"{force:.2f} N", ha="center", va="bottom")
     axes.axhline(0.0, color="k")
+    axes.set(xlabel="x [m]", ylabel="z [m]")
     axes.set(xlim=(-0.3, 0.3), ylim=(-0.05, 2 * HALF[2] * len(frames) + 0.05), aspect="equal", title="Forces under boxes")
     Path(picture).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=150)

@@ -175,8 +175,10 @@ def test_stack(tmp_path):
     assert picture.stat().st_size > 10_000
 
 
-def test_sofa_scene():
-    found, text = load("sofa_scene").main(steps=3, iterations=3)
+def test_sofa_scene(tmp_path):
+    picture = tmp_path / "beam.png"
+    found, text = load("sofa_scene").main(steps=3, iterations=3, picture=picture)
+    assert picture.stat().st_size > 10_000
     np.testing.assert_allclose(found, 1.3e5, rtol=1e-6)  # what the measured sag was made with
     assert f'youngModulus="{found!r}"' in text and 'method="large"' in text
 

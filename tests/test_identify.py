@@ -335,6 +335,21 @@ def test_what_does_not_fit_is_refused_by_name():
             wrong()
 
 
+def test_blocks_leave_a_parameter_at_its_bound_without_an_error_and_the_others_with_theirs():
+    """The data want `b` below nil: the search goes to where its value feels nothing any more. No warning, no NaN."""
+    x, blocks = np.linspace(0.0, 1.0, 12), np.repeat(np.arange(4), 3)
+    read = 1.0 - 0.5 * x + 0.1 * np.random.default_rng(0).normal(size=12)
+    free = {"a": I.Free(1.0), "b": I.Free(1e-30, lower=0.0)}
+    alone, both = (
+        I.fit(
+            I.Formula(lambda p: p["a"] + p["b"] * jnp.asarray(x), read, noise=0.1, blocks=blocks), {"a": free["a"], "b": b}
+        )
+        for b in (0.0, free["b"])
+    )
+    assert not np.isfinite(both.standard_errors[1])
+    assert np.isclose(both.standard_errors[0], alone.standard_errors[0], rtol=1e-6)
+
+
 def test_standard_errors_from_blocks_are_those_of_the_jackknife():
     """Of a line: what the parameters are when each block in turn is left out. A fit follows the errors of few blocks."""
     x, blocks = np.linspace(0.0, 1.0, 12), np.repeat(np.arange(4), 3)

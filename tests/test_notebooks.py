@@ -12,6 +12,16 @@ ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_holds_what_it_draws(path):
+    """Read where nothing runs, on a page of a repository, it shows its pictures; and the gallery shows the last."""
+    cells = nbformat.read(path, as_version=4).cells
+    assert all(c.outputs or c.execution_count for c in cells if c.cell_type == "code")
+    assert any("image/png" in o.get("data", {}) for c in cells for o in c.get("outputs", []))
+    assert f"figures/gallery/nb_{path.stem}.png" in (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert (ROOT / "docs" / "figures" / "gallery" / f"nb_{path.stem}.png").is_file()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook(path, monkeypatch):

@@ -230,6 +230,20 @@ def test_a_film_has_one_scale_and_one_box(bar, tmp_path):
         jm.viz.animate(system, 3.0)
 
 
+def test_a_scale_begins_where_the_numbers_do(bar):
+    """The first frame of most films has not moved: one number, nil, around which there are no negative lengths."""
+    from jaxmech.viz._frames import drawings
+
+    _, system, rest, longer = bar
+    options = {"color": "displacement", "label": None, "reference": None, "skins": None, "loads": True, "supports": True}
+    _, _, (low, high), _ = drawings("test", system, [rest, longer], **options)
+    assert low == 0.0 and high == pytest.approx(
+        max(np.linalg.norm(longer.position[n] - x, axis=1).max() for n, x in rest.position.items())
+    )
+    _, _, (low, high), _ = drawings("test", system, [rest, rest], **options)
+    assert low < 0.0 < high
+
+
 def test_a_page_plays_by_itself(bar, tmp_path):
     pytest.importorskip("viser", reason='pip install "jaxmech[show]"')
     _, system, rest, longer = bar

@@ -44,10 +44,10 @@ def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncer
     if blocks is not None:
         known = J[~data].T @ J[~data]  # a prior has the deviation that it says, not the scatter of one row
         scattered = _scattered(J[data], (weights * r)[data], blocks[data], inner[data], A) + known
-        covariance, how = inverse @ scattered @ inverse, f"scatter of {blocks[data].max() + 1} blocks"
+        covariance, how = _between(inverse, scattered), f"scatter of {blocks[data].max() + 1} blocks"
     elif problem.huber is not None:
         g = np.where(data, weights * r, 1.0)[:, None] * J
-        covariance, how = inverse @ (g.T @ g) @ inverse, "scatter of the residuals (robust)"
+        covariance, how = _between(inverse, g.T @ g), "scatter of the residuals (robust)"
     else:
         covariance = inverse * scatter
         how = "noise as given" if scatter == 1.0 else f"noise as given, times {np.sqrt(scatter):.3g} = sqrt(chi^2/degrees)"
@@ -55,7 +55,8 @@ def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncer
         (float(e * np.sqrt(scatter)), {n: float(c) for n, c in zip(problem.names, v, strict=True) if abs(c) > _TOGETHER})
         for e, v in zip(errors, vectors.T, strict=True)
     ]
-    of_values = slope[:, None] * covariance * slope[None, :]
+    with np.errstate(invalid="ignore"):  # at a bound the value does not feel its unknown, of which nothing is known: NaN
+        of_values = slope[:, None] * covariance * slope[None, :]
     return Uncertainty(covariance, of_values, chi2, degrees, directions, silent, how)
 
 
@@ -68,6 +69,15 @@ def _inverse(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     lost = (np.abs(V[:, ~known]) > 1e-6).any(axis=1)
     inverse[lost, lost] = np.inf
     return inverse, V, errors
+
+
+def _between(inverse: np.ndarray, scattered: np.ndarray) -> np.ndarray:
+    """`inverse scattered inverse`, infinite where the inverse is: nil times infinite is no number."""
+    lost = np.isinf(np.diag(inverse))
+    finite = np.where(np.isinf(inverse), 0.0, inverse)
+    covariance = finite @ scattered @ finite
+    covariance[lost, lost] = np.inf
+    return covariance
 
 
 def _scattered(J: np.ndarray, g: np.ndarray, blocks: np.ndarray, inner: np.ndarray, A: np.ndarray) -> np.ndarray:

@@ -41,12 +41,20 @@ class ColorField:
         """The numbers of the nodes of a surface, unless there are none."""
         return next((self.nodes[s] for s in (surface.state, *surface.carries) if s in self.nodes), None)
 
-    def limits(self) -> tuple[float, float]:
-        """The least and the greatest number, apart."""
+    def extent(self) -> tuple[float, float]:
+        """The least and the greatest number."""
         found = np.concatenate([np.ravel(v) for v in (*self.nodes.values(), *self.cells.values())] or [np.zeros(1)])
         found = found[np.isfinite(found)] if np.isfinite(found).any() else np.zeros(1)
-        low, high = float(found.min()), float(found.max())
-        return (low, high) if high > low else (low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1))
+        return float(found.min()), float(found.max())
+
+    def limits(self) -> tuple[float, float]:
+        """The same, apart."""
+        return apart(*self.extent())
+
+
+def apart(low: float, high: float) -> tuple[float, float]:
+    """Two numbers, of which the second is greater also where they were equal."""
+    return (low, high) if high > low else (low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1))
 
 
 def is_field(system: System, color: Any) -> bool:

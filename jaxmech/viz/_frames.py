@@ -7,7 +7,7 @@ import numpy as np
 
 from .._model.system import State, System
 from ._axes import box_of
-from ._color_field import ColorField, color_field, is_field
+from ._color_field import ColorField, apart, color_field, is_field
 from ._drawing import Drawing
 from ._sketch import sketch
 
@@ -66,5 +66,5 @@ def drawings(
     box = np.stack([boxes[:, 0].min(0), boxes[:, 1].max(0)])
     if not named:
         return pictures, None, None, box
-    ends = [f.limits() for f in fields]
-    return pictures, fields, (min(low for low, _ in ends), max(high for _, high in ends)), box
+    ends = [f.extent() for f in fields]  # a frame where nothing has moved yet has one number only
+    return pictures, fields, apart(min(low for low, _ in ends), max(high for _, high in ends)), box

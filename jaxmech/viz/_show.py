@@ -119,7 +119,7 @@ class _Stage:
             )
         self.shown = 0
         middle, size = _in_space(box).mean(0), float(np.ptp(box, axis=0).max())
-        self.server.initial_camera.position = middle + size * np.array([0.6, -1.3, 0.6])
+        self.server.initial_camera.position = middle + size * np.array([0.35, -0.8, 0.35])
         self.server.initial_camera.look_at = middle
 
     def reveal(self, i: int) -> None:
