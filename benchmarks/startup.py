@@ -5,7 +5,8 @@
 `readme`: the first snippet of the README, in a process of its own, with an empty compilation cache and with a warm one; and
 the programs that it compiles before its solve. `arm`: the gradient of 200 steps of an arm of one and of seven hinges, traced
 and compiled. `elements`: the first static solve of a block of a few cells, kind by kind, in a process of its own that has
-imported jaxmech and compiled one other program. Seconds are of user and system time, whatever else the machine does; on one core they are seconds on the clock.
+imported jaxmech and compiled one other program. Seconds are of user and system time, whatever else the machine does; on one
+core they are seconds on the clock.
 """
 
 import argparse
@@ -26,8 +27,8 @@ import numpy as np
 import jaxmech as jm
 from benchmarks.clock import report
 
-KINDS = """triangle triangle6 quad quad8 quad9 tetrahedron tetrahedron10 hexahedron hexahedron20 hexahedron27 prism prism15
-pyramid pyramid13 hexahedron:f-bar""".split()
+_SOLIDS = "tetrahedron tetrahedron10 hexahedron hexahedron20 hexahedron27 prism prism15 pyramid pyramid13 hexahedron:f-bar"
+KINDS = ["triangle", "triangle6", "quad", "quad8", "quad9", *_SOLIDS.split(" ")]
 ROOT = Path(__file__).parents[1]
 STEPS = 200
 
