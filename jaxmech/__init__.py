@@ -4,10 +4,7 @@ import typing as _typing
 
 from . import component as component
 from . import constraint as constraint
-from . import contact as contact
-from . import distributed as distributed
 from . import force as force
-from . import integrator as integrator
 from . import mapping as mapping
 from . import mass as mass
 from . import material as material
@@ -47,7 +44,10 @@ from ._solve.static import static_solve as static_solve
 __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:  # a type checker knows no old names, and all modules
+    from . import contact as contact
+    from . import distributed as distributed
     from . import identify as identify
+    from . import integrator as integrator
     from . import output as output
     from . import sofa as sofa
     from . import viz as viz

@@ -11,6 +11,7 @@ from compiled_programs import AS_OF_A_USER
 
 import jaxmech as jm
 from jaxmech._linear_solver.dense.whole_matrix import scaling
+from jaxmech._runtime import precision
 
 pytestmark = pytest.mark.quick
 
@@ -258,3 +259,47 @@ def test_reverse_mode_keeps_little_and_damps_nothing(name, monkeypatch):
     matrix = (IN_REVERSE, linear_system.patterns["chain", "chain"].blocks, 3, 3)
     kept = [v.aval.shape for e in forward for v in e.outvars]
     assert kept.count(matrix) == 1, kept
+
+
+@pytest.fixture
+def without_flags(monkeypatch):
+    """Programs are given the options that those of a user are, whose XLA_FLAGS say nothing."""
+    if not AS_OF_A_USER:
+        pytest.skip("JAX 0.11 compiles loops in one way only")
+    monkeypatch.setattr(precision, "_QUICK", {"xla_cpu_use_fusion_emitters": False})
+
+
+DERIVED = {
+    "itself": lambda f: f,
+    "gradient": jax.grad,
+    "Hessian": jax.hessian,
+    "tangent": jax.jacfwd,
+    "batch": lambda f: lambda x: jax.vmap(f)(x[None])[0],
+    "batch of gradients": lambda f: lambda x: jax.vmap(jax.grad(f))(x[None])[0],
+    "jitted": jax.jit,
+    "pullback": lambda f: lambda x: jax.vjp(f, x)[1](jnp.ones(())),
+}
+
+
+@pytest.mark.parametrize("name", list(DERIVED))
+def test_options_are_given_where_they_may_be(name, without_flags):
+    """JAX refuses options for what becomes a part of another program, the reverse derivative of a call included."""
+
+    def energy(x):
+        return jnp.sum(jnp.sin(x) ** 2)
+
+    x, program = jnp.arange(3.0), precision.compiled(energy)
+    found, expected = (DERIVED[name](f)(x) for f in (program, energy))
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-14)
+    assert ("_quick" in vars(program._programs)) == (name == "itself")
+
+
+def test_what_the_options_do_not_know_is_compiled_without_them(without_flags):
+    def clamp(x):
+        return jax.lax.clamp(jnp.zeros(2, bool), x, jnp.ones(2, bool))
+
+    program, truth = precision.compiled(clamp), np.array([True, False])
+    program._programs._usual = eqx.filter_jit(clamp, compiler_options=AS_OF_A_USER)
+    assert np.array_equal(program(truth), truth)
+    assert "_quick" in vars(program._programs)

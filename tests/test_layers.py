@@ -138,7 +138,7 @@ def test_public_modules_only_re_export(path):
     beside = (
         "import typing as _typing",
         "__version__ = ",
-        "if _typing.TYPE_CHECKING:\n    from . import identify",
+        "if _typing.TYPE_CHECKING:\n    from . import contact",
     )
     for node in ast.parse(path.read_text()).body[1:]:
         if isinstance(node, ast.ImportFrom):

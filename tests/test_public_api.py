@@ -138,7 +138,8 @@ def test_what_few_scripts_need_is_imported_when_it_is_asked_for():
 import sys
 import jaxmech as jm
 from jaxmech._runtime.moved_names import ON_DEMAND
-rooms = (*(f"jaxmech.{n}" for n in ON_DEMAND), "jaxmech._identify", "jaxmech._sofa", "scipy.optimize")
+private = ("_contact", "_distributed", "_identify", "_sofa")
+rooms = (*(f"jaxmech.{n}" for n in (*ON_DEMAND, *private)), "scipy.optimize")
 loaded = [m for m in sys.modules if m.startswith(rooms)]
 assert not loaded, loaded
 assert set(ON_DEMAND) <= set(dir(jm))

@@ -16,7 +16,7 @@ try:
     from equinox.internal import while_loop as equinox_while_loop
     from jax.core import ShapedArray, Tracer
     from jax.experimental.xla_metadata import set_xla_metadata
-    from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun, primitives
+    from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun, primitives, take_current_trace
     from jax.interpreters.ad import (
         Zero,
         deflinear2,
@@ -44,6 +44,7 @@ __all__ = [
     "device_count_of",
     "index_of",
     "instantiate_zeros",
+    "is_carried_out",
     "is_tracing",
     "is_undefined_primal",
     "is_zero",
@@ -93,6 +94,12 @@ def without_unused(jaxpr: Any, wanted: Sequence[bool]) -> tuple[Any, list[bool]]
 def is_tracing() -> bool:
     """Whether operations are being recorded, not carried out."""
     return isinstance(jnp.add(0, 0), Tracer)
+
+
+def is_carried_out() -> bool:
+    """Whether operations are carried out at once: neither recorded, nor differentiated, nor batched."""
+    with take_current_trace() as trace:
+        return type(trace).__name__ == "EvalTrace"
 
 
 def is_zero(tangent: Any) -> bool:

@@ -9,7 +9,8 @@ import warnings
 from typing import Any
 
 _PACKAGE = __name__.split(".")[0]
-ON_DEMAND = ("identify", "output", "sofa", "viz")  # with what they import, a third of the time of all of it
+# With what they import, a third of the time of all of it.
+ON_DEMAND = ("contact", "distributed", "identify", "integrator", "output", "sofa", "viz")
 _MOVED = {
     "component": """
         AbstractDof each_element internal nodal_parameter time_step

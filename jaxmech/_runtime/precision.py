@@ -8,6 +8,7 @@ What the user has set (`jax_default_matmul_precision`, `jax.default_matmul_preci
 import contextlib
 import copy
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -16,8 +17,14 @@ import equinox as eqx
 import jax
 
 from .devices import on_cpu
+from .jax_internals import is_carried_out
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Of JAX 0.10, XLA makes a loop of a CPU by way of MLIR, or as it did before: the programs are as fast, and there in half the
+# time. Only a program that is run where it stands can be given options; what has been said in XLA_FLAGS stands.
+_OPTION = "xla_cpu_use_fusion_emitters"
+_QUICK = {_OPTION: False} if jax.__version_info__ < (0, 11) and _OPTION not in os.environ.get("XLA_FLAGS", "") else {}
 
 
 def full_precision(function: Function) -> Function:
@@ -73,8 +80,7 @@ def checked_by(check: Callable[..., None], function: Function) -> Function:
 class _Compiled:
     def __init__(self, function: Callable[..., Any], before: Callable[..., None] | None):
         functools.update_wrapper(self, function)
-        self._function = function
-        self._jitted = eqx.filter_jit(function)
+        self._function, self._programs = function, _Programs(function)
         self._before = () if before is None else (before,)
 
     def after(self, check: Callable[..., None]) -> "_Compiled":
@@ -87,10 +93,35 @@ class _Compiled:
         for check in self._before:
             check(*arguments, **keywords)
         with _products():
-            return (self._function if _place.joins else self._jitted)(*arguments, **keywords)
+            return (self._function if _place.joins else self._programs)(*arguments, **keywords)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else jax.tree_util.Partial(self, instance)
+
+
+class _Programs:
+    """A function under `jit`."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self._function = function
+
+    @functools.cached_property
+    def _usual(self) -> Callable[..., Any]:
+        return eqx.filter_jit(self._function)
+
+    @functools.cached_property
+    def _quick(self) -> Callable[..., Any]:
+        return eqx.filter_jit(self._function, compiler_options=_QUICK)  # pyright: ignore[reportCallIssue]
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        if not _QUICK or not on_cpu() or not is_carried_out():
+            return self._usual(*arguments, **keywords)
+        try:
+            return self._quick(*arguments, **keywords)
+        except jax.errors.JaxRuntimeError as error:
+            if "UNIMPLEMENTED" not in str(error):  # the other way knows all there is
+                raise
+            return self._usual(*arguments, **keywords)
 
 
 def _products() -> contextlib.AbstractContextManager[Any]:
