@@ -233,7 +233,7 @@ IN_REVERSE = 3  # steps
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_reverse_mode_keeps_little_and_damps_nothing(name, monkeypatch):
-    """Of a step no matrix is kept, or once where all is kept; and where nothing is damped no product with a damping matrix is
+    """Of a step no matrix is kept, or once where all is; and where nothing is damped no product with a damping matrix is
     differentiated."""
 
     def never(*_):
