@@ -137,6 +137,7 @@ OF_TWO = {
     "remainders": lambda a, b: (a // b, a % b),
     "chosen": lambda a, b: jnp.where(a > a[1], a, b),
     "chosen by another": lambda a, b: lax.select_n(a, b, -b),
+    "chosen of three": lambda a, b: lax.select_n(a, b, -b, b + b) if a.dtype == jnp.int32 else None,
     "clamped": lambda a, b: lax.clamp(b[0], a, b[1]),
     "product": lambda a, b: lax.dot_general(a, b, (((0,), (0,)), ((), ()))),
     "preferred": lambda a, b: lax.dot_general(a, a, (((0,), (0,)), ((), ())), preferred_element_type=b.dtype),

@@ -1,5 +1,7 @@
 """Trajectories: the same numbers as a loop of steps, memory of reverse mode, progress."""
 
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
-from jaxmech._integrator.trajectory import simulate
+from jaxmech._integrator.trajectory import checkpointed_scan
 
 pytestmark = pytest.mark.quick
 
@@ -50,19 +52,19 @@ def test_trajectory_is_the_loop_of_steps(steps, save_every, checkpoint_every):
 def test_gradient_does_not_depend_on_checkpoints():
     system, state, integrator = chain()
 
-    def height(stiffness, every):
+    def height(stiffness, every, save_every):
         trial = eqx.tree_at(lambda s: s.forces["links"].stiffness, system, stiffness)
-        return jm.simulate(trial, state, integrator, DT, 7, checkpoint_every=every).last.position["chain"][-1, 1]
+        run = jm.simulate(trial, state, integrator, DT, 6, save_every=save_every, checkpoint_every=every)
+        return run.last.position["chain"][-1, 1]
 
-    gradients = [float(jax.grad(height)(100.0, every)) for every in (3, 7)]
+    gradients = [float(jax.grad(height)(100.0, *counts)) for counts in ((6, 1), (4, 1), (1, 1), (1, 3), (2, 3))]
     np.testing.assert_allclose(gradients, gradients[0], rtol=1e-11)
     assert gradients[0] != 0
 
 
 @pytest.mark.slow
-def test_reverse_mode_memory_grows_like_the_square_root(monkeypatch):
+def test_reverse_mode_memory_grows_like_the_square_root():
     """16 times the steps: 4 times the checkpoints, 4 times the steps of a chunk; without checkpoints, 16 times."""
-    monkeypatch.setattr(simulate, "MOST_KEPT", 0)
     system, state, integrator = chain(40)
 
     def scratch(steps, every):
@@ -73,25 +75,31 @@ def test_reverse_mode_memory_grows_like_the_square_root(monkeypatch):
 
         return jax.jit(jax.grad(height)).lower(100.0).compile().memory_analysis().temp_size_in_bytes
 
-    few, many = scratch(64, None), scratch(1024, None)
+    few, many, all_kept = scratch(64, 8), scratch(1024, 32), scratch(1024, 1024)
     assert many < 6 * few
-    assert many < scratch(1024, 1024) / 4
+    assert many < all_kept / 4
+    assert scratch(1024, 1) < all_kept / 4  # states, and no matrices
 
 
-def test_a_short_trajectory_keeps_all_of_its_steps(monkeypatch):
+@pytest.mark.parametrize("newton", [False, True])
+def test_reverse_mode_computes_no_solve_anew_where_states_fit(monkeypatch, newton):
     system, state, integrator = chain()
+    integrator = jm.ImplicitEuler(integrator.linear_system, jm.solver.Dense(), newton=newton)
 
-    def loops(**options):
+    def solves(steps=9, **options):
         def end(v):
             start = eqx.tree_at(lambda s: s.velocity["chain"], state, v)
-            run = jm.simulate(system, start, integrator, DT, 9, save_every=9, throw=False, **options)
+            run = jm.simulate(system, start, integrator, DT, steps, save_every=steps, throw=False, **options)
             return run.last.position["chain"].sum()
 
-        return str(jax.make_jaxpr(jax.grad(end))(state.velocity["chain"])).count("scan[")
+        text = str(jax.make_jaxpr(jax.grad(end))(state.velocity["chain"]))
+        return len(re.findall(r"\bwhile\[" if newton else r"\blinear_solve\[", text))
 
-    assert loops() == loops(checkpoint_every=9) < loops(checkpoint_every=3)
-    monkeypatch.setattr(simulate, "MOST_KEPT", 9)
-    assert loops() == loops(checkpoint_every=3)
+    once = solves(steps=1)
+    assert solves() == solves(checkpoint_every=1) == solves(checkpoint_every=9) == once < solves(checkpoint_every=3)
+    monkeypatch.setattr(checkpointed_scan, "MOST_KEPT", 0)
+    assert solves(steps=10**4) == solves(checkpoint_every=3)
+    assert checkpointed_scan.chosen_every(9, state, np.zeros(10**4)) == 1  # nine states are less than three such steps
 
 
 def test_progress_reaches_the_end(capsys):

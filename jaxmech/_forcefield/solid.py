@@ -82,9 +82,7 @@ class AbstractSolid(AbstractEnergyForceField):
 
     def element_energy(self, x: Float[Array, "k d"]) -> Any:
         gradients, volumes = self.geometry()
-        F = deformation_gradients(x, gradients)
-        density = jax.vmap(lambda solid, F: solid.in_plane_density(F), (point_axes(self), 0))
-        return jnp.sum(volumes * density(self, F))
+        return jnp.sum(self._at_points(_energy, x, gradients, volumes))
 
     def element_gradient(self, x: Float[Array, "k d"]) -> Any:
         """`dE/dx = sum_q w_q P(F_q) G`, `P = dpsi/dF` the first Piola stress."""
@@ -140,6 +138,11 @@ class AbstractSolid(AbstractEnergyForceField):
 def deformation_gradients(x: Float[Array, "k a"], gradients: Float[Array, "q k b"]) -> Float[Array, "q a b"]:
     """`F` at every point."""
     return jnp.einsum("ka,qkb->qab", x, gradients)
+
+
+def _energy(solid: AbstractSolid, F: Array, volume: Array) -> Array:
+    """`w psi(F)`."""
+    return volume * solid.in_plane_density(F)
 
 
 def _stress(solid: AbstractSolid, F: Float[Array, "a b"], volume: Scalar) -> Float[Array, "a b"]:

@@ -19,6 +19,7 @@ from .._model.system import State, System
 from .._model.validity import laws_hold
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
+from .._runtime.reverse_mode import kept
 from .equilibrium import StepInfo
 
 
@@ -28,13 +29,13 @@ def ended(info: StepInfo, state: State, end: State, asked: AskedOnce | None = No
     if asked is not None:
         end, result = marked_unless_right(asked, end, info.result)
         info = eqx.tree_at(lambda i: i.result, info, result)
-    failed = info.result != RESULTS.successful
+    failed = kept(info.result != RESULTS.successful)
     return mark_failure(unless_failed(failed, state, end), failed), info
 
 
 def marked_unless_right(asked: AskedOnce, values: Any, result: Any) -> tuple[Any, Any]:
     """What was computed while numbers waited to be asked about, NaN unless all of them exist; and the result."""
-    right = asked.are_right()
+    right = kept(asked.are_right())
     values = jax.tree.map(lambda a: marked(a, right) if eqx.is_inexact_array(a) else a, values)
     return values, RESULTS.where(right, result, RESULTS.number_out_of_range)
 

@@ -26,6 +26,7 @@ from .._model.internal import with_internal
 from .._model.system import State
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
+from .._runtime.reverse_mode import kept
 from .dynamic_relaxation import dynamic_relaxation
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .linear_outcome import marked_unless_right
@@ -106,7 +107,7 @@ def _diagnosed(problem: AbstractEquilibrium, first: Fields, result: Any, tried: 
 @newton_solve.def_jvp
 def _newton_solve_jvp(primals, tangents):
     problem, start, options, solver = primals
-    u, info = newton_solve(problem, start, options, solver)
+    u, info = kept(newton_solve(problem, start, options, solver))
 
     def residual(problem, start):
         gap, constrained_gap = problem.gap(u), problem.constrained_gap(u, start)

@@ -91,6 +91,8 @@ class VectorArithmetic(AbstractArithmetic):
         if name == "select_n" and kind == "b":
             which, if_false, if_true = operands
             return self._select(which, if_true, if_false)
+        if name == "select_n":
+            return self._numbered(*operands)
         if name == "convert_element_type":
             return self._converted(operands[0], np.dtype(dtype))
         if name == "integer_pow":
@@ -151,6 +153,12 @@ class VectorArithmetic(AbstractArithmetic):
         operands = (which, if_true, if_false)
         check_types("select", if_true.dtype, [x.dtype for x in operands])
         return Vector(self.named_line(f"select {', '.join(map(self._typed, operands))}"), if_true.dtype)
+
+    def _numbered(self, which: Scalar, chosen: Scalar, *others: Scalar) -> Scalar:
+        """The case of a number; the nearest of none, as XLA has it."""
+        for number, case in enumerate(others, 1):
+            chosen = self._select(self._line("icmp sge", bool, (which, _number(number, which))), case, chosen)
+        return chosen
 
     def _intrinsic(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         check_types(name, np.dtype(dtype), [x.dtype for x in operands])

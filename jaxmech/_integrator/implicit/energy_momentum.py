@@ -10,7 +10,7 @@ import numpy as np
 from ..._forcefield.base import AbstractEnergyForceField
 from ..._linear_solver.base.vectors import dot
 from ..._model.constraint_projection import project
-from ..._model.dynamics import Fields, energy, kinetic_energy, retract, retract_near, zero_forces
+from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, retract, zero_forces
 from ..._model.subsystem import with_only
 from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
@@ -93,22 +93,22 @@ class GradientStage(AbstractMidpointStage):
         """`V(x1) - V(x0)` [J]. The difference is known to the rounding of the energies, which of a short step is more than
         Newton may leave. Where Gauss' rule agrees with it to that, it is taken: its rounding is that of the work."""
         system, dofs = _conservative(self.system), self.system.dofs
-        before, after = energy(system, start), energy(system, end)
+
+        def level(x: Fields) -> Scalar:
+            return energy(system, eqx.tree_at(lambda s: s.position, end, x))
 
         def slope(share: Array) -> Scalar:
-            def along(share: Array) -> Scalar:
-                moved = retract(dofs, start.position, combined((share, d)))
-                return energy(system, eqx.tree_at(lambda s: s.position, end, moved))
+            x = retract(dofs, start.position, combined((share, d)))
+            return -dot(_conservative_force(self.system, eqx.tree_at(lambda s: s.position, end, x)), d)
 
-            return jax.jvp(along, (share,), (jnp.ones_like(share),))[1]
-
+        # Compiled once for both ends, and once for all points of the rule.
+        before, after = jax.lax.map(level, jax.tree.map(lambda *a: jnp.stack(a), start.position, end.position))
         shares, weights = (jnp.asarray(a, before.dtype) for a in _GAUSS)
-        summed = jnp.sum(weights * jax.vmap(slope)(shares))
+        summed = jnp.sum(weights * jax.lax.map(slope, shares))
         rounding = _ROUNDED * jnp.finfo(before.dtype).eps * (jnp.abs(before) + jnp.abs(after))
         rest = jnp.where(jnp.abs(after - before - summed) <= rounding, summed - (after - before), 0.0)
-        return (
-            after - before + jax.lax.stop_gradient(rest)
-        )  # of rounding there is no derivative, and one of energies costs less
+        # Of rounding there is no derivative, and one of energies costs less.
+        return after - before + jax.lax.stop_gradient(rest)
 
     def _kinetic_defect(self, u: Fields, at: State, end: State, d: Fields) -> Scalar:
         """The same of the kinetic energy where masses vary: nil of rigid bodies."""
@@ -126,13 +126,9 @@ def _conservative(system: System) -> System:
 
 
 def _conservative_force(system: System, at: State) -> Fields:
-    """Minus the gradient of the energy."""
-
-    def along(e: Fields) -> Scalar:
-        moved = eqx.tree_at(lambda s: s.position, at, retract_near(system.dofs, at.position, e))
-        return -energy(_conservative(system), moved)
-
-    return jax.grad(along)(zero_forces(system, at.position))
+    """Minus the gradient of the energy: the force at rest, where nothing is damped."""
+    nil = zero_forces(system, at.position)
+    return force_at(_conservative(system), at, nil, nil)
 
 
 def _is_rigid(system: System) -> bool:

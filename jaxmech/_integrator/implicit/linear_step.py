@@ -14,6 +14,7 @@ from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.precision import joined
+from ..._runtime.reverse_mode import kept
 from ..._solve.linear_problem import LinearProblem
 from ..displaced import combined
 from .stage import AbstractStage
@@ -39,7 +40,7 @@ def solved(step: AbstractLinearStep, A: Any, b: Fields, solver: Any, derivatives
 def _solved_jvp(primals, tangents):
     # A and b move with the inputs: dx = A^-1 d(b - A x). Products differentiate far faster than the matrix.
     step, A, b, solver, derivatives_of = primals
-    x, said = solved(*primals)
+    x, said = kept(solved(*primals))
     # Where a failed solve left no number: nil times such a rate shall be nil for whoever does not ask for this member.
     at = {s: jnp.where(jnp.isfinite(a), a, 0) for s, a in x.items()}
     rate = eqx.filter_jvp(lambda step: step.imbalance(at), (step,), (tangents[0],))[1]

@@ -112,7 +112,8 @@ def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
     M = scheme.linear_system.assemble(system, state, Factors.only("mass"))
     rate, driven = _rate(scheme, system, state)
     balance = _FirstBalance(scheme, system, state)
-    a, said = solved(balance, M, project(system, rate), default_solver(M), "")
+    solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
+    a, said = solved(balance, M, project(system, rate), solver, "")
     a = said.result.error_if(a, said.result != lx.RESULTS.successful)
     return a if driven is None else combined((1.0, a), (1.0, driven))
 

@@ -6,7 +6,6 @@ choice of sizes is differentiated, as is usual: P. Eberhard and C. Bischof, Math
 doi:10.1090/S0025-5718-99-01027-3.
 """
 
-import math
 from typing import Any
 
 import equinox as eqx
@@ -20,7 +19,7 @@ from ..._runtime.results import RESULTS
 from . import event as crossing
 from .adaptive_loop import first_progress, turned
 from .adaptive_memory import ACCEPTED, Inputs, Kept, Options, Progress, Record
-from .checkpointed_scan import checkpointed_scan
+from .checkpointed_scan import checkpointed_scan, chosen_every
 
 
 class Motion(eqx.Module):
@@ -73,7 +72,7 @@ def repeated(inputs: Inputs, options: Options, record: Record, reached: Array) -
         return (state, carry), (inputs.observed(state), time)
 
     turns = jnp.arange(options.max_steps)
-    every = math.isqrt(options.max_steps - 1) + 1
+    every = chosen_every(options.max_steps, inputs.state, inputs.integrator)
     (last, _), (observed, time) = checkpointed_scan(one, (inputs.state, carry), turns, every)
     start, end = inputs.observed(inputs.state), inputs.observed(last)
 

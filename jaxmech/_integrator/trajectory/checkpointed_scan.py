@@ -1,23 +1,43 @@
 """A loop of steps whose reverse mode keeps few of them."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from ..._runtime.array_types import Array
+from ..._runtime.reverse_mode import anew
+
+MOST_KEPT = 2**28  # bytes for reverse mode, of the states of a trajectory: a batch has as many times more
+
+
+def chosen_every(steps: int, state: Any, scheme: Any) -> int:
+    """1, which computes no solve anew, where the states of all steps take little, or less than the steps of a chunk."""
+    root = math.isqrt(steps - 1) + 1
+    of_states = 2 * steps * _bytes(state)  # the unknowns of a step, and what its scheme remembers
+    return 1 if of_states <= max(MOST_KEPT, root * _bytes((state, scheme))) else root
+
+
+def _bytes(tree: Any) -> int:
+    """Of arrays: those of a linear system, which says where its blocks are, are as many as those of its matrix."""
+    return sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(tree) if eqx.is_array(a))
 
 
 def checkpointed_scan(step: Callable, start: Any, xs: Array, every: int) -> tuple[Any, Any]:
     """`lax.scan` that keeps, for reverse mode, only the carry of every `every`-th step.
 
+    If that is each of them, also what was solved for, and no more than the matrices of a step are computed anew.
     The last chunk is filled up with steps that do nothing rather than compiled a second time at its own length.
     """
     length = xs.shape[0]
     if length == 1:
         carry, y = step(start, xs[0])
         return carry, jax.tree.map(lambda a: a[None], y)
+    if every == 1:
+        return jax.lax.scan(anew(step), start, xs)
     if length <= every:
         return jax.lax.scan(step, start, xs)
     chunks = -(-length // every)

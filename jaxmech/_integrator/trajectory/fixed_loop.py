@@ -55,6 +55,6 @@ def stepped(
         return at, (observe(system, at[0]), info)
 
     firsts = jnp.arange(0, steps, save_every)
-    (last, kept), (frames, info) = checkpointed_scan(frame, (start[0], varying), firsts, max(1, every // save_every))
+    (last, kept), (frames, info) = checkpointed_scan(frame, (start[0], varying), firsts, every // save_every or firsts.size)
     info = jax.tree.map(lambda a: a.reshape(steps, *a.shape[2:]), info)
     return Steps(last, eqx.combine(constant, kept), frames, info)

@@ -1,6 +1,5 @@
 """A trajectory: many steps in one compiled loop."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 from os import PathLike
@@ -21,11 +20,10 @@ from ..._runtime.progress import ProgressBar
 from ..._runtime.results import RESULTS, is_traced
 from ..base import AbstractIntegrator
 from ..time_step import check_time_step
+from .checkpointed_scan import chosen_every
 from .control import in_the_loop
 from .fixed_loop import Counts, Steps, stepped
 from .segments import segments
-
-MOST_KEPT = 2**24  # bytes for reverse mode, of a trajectory: a batch has as many times more
 
 
 class Trajectory(eqx.Module):
@@ -88,8 +86,9 @@ def simulate(
     """`steps` steps of `dt` [s] from `state`, every `save_every`-th saved.
 
     Reverse mode keeps the states of every `checkpoint_every`-th step and computes the steps between them anew: memory of the
-    order of `sqrt(steps)` states and matrices, where that is their number. Unless given, it is the square root of `steps`,
-    or all of them, which costs a third of the time less, where that takes less than about 16 MB.
+    order of `sqrt(steps)` states and matrices, where that is their number. Of 1, it keeps what each step solved for too, and
+    computes no more than matrices anew. Unless given, it is 1 where that takes less than about 256 MB, or less than the
+    square root of `steps` would, which it is elsewhere.
     `control(time, state, parameters)` gives numbers of the scene for every step, `{component: {field: value}}` and
     `gravity`, of the shapes that they have in it: loads, targets, stiffnesses. `state` is that at the start of the step;
     `time` [s], the instant whose forces the scheme takes (the end of the step for implicit Euler:
@@ -112,7 +111,8 @@ def simulate(
     check_topology("the linear system given to simulate", integrator.built_for, system)
     check_time_step(dt)
     check_counts("simulate", steps=steps, save_every=save_every)
-    counts = _counts(steps, save_every, checkpoint_every, of_a_step=_bytes((integrator, state)))
+    every = chosen_every(steps, state, integrator) if checkpoint_every is None else checkpoint_every
+    counts = _counts(steps, save_every, every)
     check_flags("simulate", progress=progress, throw=throw)
     integrator, watched = in_the_loop("simulate", integrator, control, parameters, observe)
     bar = ProgressBar(steps, "simulate") if progress else None
@@ -136,20 +136,11 @@ def simulate(
     return raise_failure(trajectory, info, system, "simulate", partial(given, system, state, h), moves=True, time_step=first)
 
 
-def _counts(steps: int, save_every: int, checkpoint_every: int | None, of_a_step: int) -> Counts:
-    """`of_a_step`: about how many bytes reverse mode keeps of a step that it does not compute anew."""
+def _counts(steps: int, save_every: int, checkpoint_every: int) -> Counts:
     if steps % save_every:
         raise ValueError(f"simulate: save_every={save_every} does not divide steps={steps}.")
-    if checkpoint_every is not None:
-        check_counts("simulate", checkpoint_every=checkpoint_every)
-    elif steps * of_a_step <= MOST_KEPT:
-        checkpoint_every = steps
-    return Counts(steps, save_every, checkpoint_every or math.isqrt(steps - 1) + 1)
-
-
-def _bytes(tree: Any) -> int:
-    """Of arrays: those of a linear system, which says where its blocks are, are as many as those of its matrix."""
-    return sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(tree) if eqx.is_array(a))
+    check_counts("simulate", checkpoint_every=checkpoint_every)
+    return Counts(steps, save_every, checkpoint_every)
 
 
 @compiled
