@@ -16,7 +16,16 @@ _METHODS = {"small": "small", "large": "large", "polar": "polar", "svd": "svd"}
 _SVD = "'svd' is 'polar' until an element is nearly inverted"
 
 
-def _solid(build: PartBuilder, part: Component, kind: str, cells: np.ndarray, method: str, young: Any, poisson: Any) -> str:
+def _solid(
+    build: PartBuilder,
+    part: Component,
+    kind: str,
+    cells: np.ndarray,
+    method: str,
+    young: Any,
+    poisson: Any,
+    share: Any = 1.0,
+) -> str:
     state, name = build.state_of(part), named(part.object)
     rest = build.rest[state]
     if build.dofs[state].coord_size != 3 or not build.dofs[state].is_vector_space:
@@ -25,7 +34,7 @@ def _solid(build: PartBuilder, part: Component, kind: str, cells: np.ndarray, me
     if not (np.asarray(young) > 0).all() or not ((np.asarray(poisson) > -1) & (np.asarray(poisson) < 0.5)).all():
         raise part.error(f"youngModulus must be positive and poissonRatio below 0.5, got {young} and {poisson}")
     rotation = {"svd": "polar", "none": "small"}.get(method, method)
-    field = CorotationalCells((state, cells), rest, young, poisson, kind, rotation, build.sofa)
+    field = CorotationalCells((state, cells), rest, young, poisson, kind, rotation, build.sofa, share)
     build.forces[name] = field
     build.parameter(part, "youngModulus", "forces", "young")
     build.parameter(part, "poissonRatio", "forces", "poisson")
@@ -77,8 +86,9 @@ def hexahedra(build: PartBuilder, part: Component) -> str:
     _stresses_are_ignored(part)
     _rayleigh(build, part)
     part.neutral(updateStiffnessMatrix=False, initialPoints="")
-    cells = build.topology_of(part, build.state_of(part), "hexahedra").hexahedra
-    return _solid(build, part, "hexahedron", cells, method, young, poisson)
+    mesh = build.topology_of(part, build.state_of(part), "hexahedra")
+    share = 1.0 if mesh.share is None else mesh.share
+    return _solid(build, part, "hexahedron", mesh.hexahedra, method, young, poisson, share)
 
 
 def generic(build: PartBuilder, part: Component, *, corotational: bool) -> str:

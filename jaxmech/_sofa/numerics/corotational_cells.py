@@ -18,9 +18,10 @@ from .frames import element_frame, element_rotation, triangle_frame
 class CorotationalCells(AbstractForceField):
     """`f = -R Ke (R^T (x - c) - (X - Xc))`: linear elasticity in a frame that turns with the element (`element_rotation`).
 
-    `Ke` on the rest shape, 2 x 2 x 2 Gauss points in hexahedra; `young` [Pa] and `poisson`, one or one per cell. `frozen`:
-    the stiffness is `R Ke R^T`, without `dR/dx`, as SOFA's is; otherwise it is the derivative of the force. Derivatives of
-    the force itself are true in either case. Raises `ValueError` for moduli out of range.
+    `Ke` on the rest shape, 2 x 2 x 2 Gauss points in hexahedra; `young` [Pa] and `poisson`, one or one per cell; `share`:
+    how much of a cell counts. `frozen`: the stiffness is `R Ke R^T`, without `dR/dx`, as SOFA's is; otherwise it is the
+    derivative of the force. Derivatives of the force itself are true in either case. Raises `ValueError` for moduli out of
+    range.
     Source: M. Müller and M. Gross, "Interactive virtual materials", Graphics Interface 2004 (corotational elements).
     """
 
@@ -31,6 +32,7 @@ class CorotationalCells(AbstractForceField):
     kind: str = eqx.field(static=True)
     rotation: str = eqx.field(static=True)
     frozen: bool = eqx.field(static=True)
+    share: Parameter = parameter(default=1.0)
 
     @property
     def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -45,7 +47,7 @@ class CorotationalCells(AbstractForceField):
         return gradients, jnp.abs(volumes)  # some meshes number cells inside out
 
     def _moduli(self) -> tuple[Array, Array]:
-        E, nu = self.young, self.poisson
+        E, nu = self.young * self.share, self.poisson
         return E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
 
     def _displacement(self, nodes: Array) -> Array:
