@@ -21,7 +21,7 @@ def _boxes(part: Component) -> Inside:
     slabs = [] if turned is None else [_slab(box) for box in turned]
 
     def inside(x: np.ndarray) -> np.ndarray:
-        found = ((x >= low) & (x <= high)).all(-1).any(0)
+        found = np.asarray(((x >= low) & (x <= high)).all(-1).any(0))
         for slab in slabs:
             found |= slab(x)
         return found
@@ -55,7 +55,7 @@ def _planes(part: Component) -> Inside:
     if planes is None:
         raise part.error("has no plane, three points and a depth")
     slabs = [_slab(plane) for plane in planes]
-    return lambda x: np.any([slab(x) for slab in slabs], axis=0)
+    return lambda x: np.asarray(np.stack([slab(x) for slab in slabs]).any(axis=0))
 
 
 def _spheres(part: Component) -> Inside:

@@ -23,7 +23,7 @@ def cells_of_surface(
         centers = np.stack([i, j, k], axis=-1) + 0.5
         crossed[box] |= _meets_unit_cubes(x[nodes], centers)
     padded = np.pad(~crossed, 1, constant_values=True)
-    outside = ndimage.label(padded)[0]
+    outside = np.asarray(ndimage.label(padded)[0])  # pyright: ignore[reportIndexIssue]
     within = ~crossed & (outside != outside[0, 0, 0])[1:-1, 1:-1, 1:-1]
     return crossed.ravel(), within.ravel()
 
