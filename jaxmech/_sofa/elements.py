@@ -5,18 +5,27 @@ from typing import Any
 
 import numpy as np
 
-from .numerics.corotational_cells import CorotationalCells, MembraneTriangles
+from .numerics.corotational_cells import CorotationalCells
 from .numerics.frame_beam import FrameBeam, FrozenFrameBeam
 from .part_builder import PartBuilder, named
 from .read.component import Component
 from .read.topology import cut_into_tetrahedra
 
-_FROZEN = "its tangent leaves out how rotations change, as SOFA's does"
+FROZEN = "its tangent leaves out how rotations change, as SOFA's does"
 _METHODS = {"small": "small", "large": "large", "polar": "polar", "svd": "svd"}
 _SVD = "'svd' is 'polar' until an element is nearly inverted"
 
 
-def _solid(build: PartBuilder, part: Component, kind: str, cells: np.ndarray, method: str, young: Any, poisson: Any) -> str:
+def _solid(
+    build: PartBuilder,
+    part: Component,
+    kind: str,
+    cells: np.ndarray,
+    method: str,
+    young: Any,
+    poisson: Any,
+    share: Any = 1.0,
+) -> str:
     state, name = build.state_of(part), named(part.object)
     rest = build.rest[state]
     if build.dofs[state].coord_size != 3 or not build.dofs[state].is_vector_space:
@@ -25,12 +34,12 @@ def _solid(build: PartBuilder, part: Component, kind: str, cells: np.ndarray, me
     if not (np.asarray(young) > 0).all() or not ((np.asarray(poisson) > -1) & (np.asarray(poisson) < 0.5)).all():
         raise part.error(f"youngModulus must be positive and poissonRatio below 0.5, got {young} and {poisson}")
     rotation = {"svd": "polar", "none": "small"}.get(method, method)
-    field = CorotationalCells((state, cells), rest, young, poisson, kind, rotation, build.sofa)
+    field = CorotationalCells((state, cells), rest, young, poisson, kind, rotation, build.sofa, share)
     build.forces[name] = field
     build.parameter(part, "youngModulus", "forces", "young")
     build.parameter(part, "poissonRatio", "forces", "poisson")
     remarks = [_SVD] if method == "svd" else []
-    return "; ".join(remarks + ([_FROZEN] if build.sofa and rotation != "small" else []))
+    return "; ".join(remarks + ([FROZEN] if build.sofa and rotation != "small" else []))
 
 
 def _per_cell(part: Component, name: str, values: np.ndarray, cells: np.ndarray) -> Any:
@@ -45,7 +54,7 @@ def _moduli(part: Component, young: float, poisson: float) -> tuple[np.ndarray, 
     return part.reals("youngModulus", np.array([young])), part.reals("poissonRatio", np.array([poisson]))
 
 
-def _stresses_are_ignored(part: Component) -> None:
+def stresses_are_ignored(part: Component) -> None:
     part.ignored("computeVonMisesStress", "vonMisesPerElement", "vonMisesPerNode", "computeGlobalMatrix", "gatherPt")
     part.ignored("gatherBsize", "updateStiffness", "computePrincipalStress", "stressMaxValue")
 
@@ -56,8 +65,8 @@ def tetrahedra(build: PartBuilder, part: Component) -> str:
     names = {"qr": "large", "large": "large", "none": "small", "small": "small"} if fast else _METHODS
     method = names[part.choice("method", "qr" if fast else "large", names)]
     young, poisson = _moduli(part, 5000.0, 0.45)
-    _stresses_are_ignored(part)
-    _rayleigh(build, part)
+    stresses_are_ignored(part)
+    rayleigh_stiffness(build, part)
     part.ignored("pointInfo", "edgeInfo", "tetrahedronInfo")
     part.neutral(updateStiffnessMatrix=False, plasticMaxThreshold=0.0, localStiffnessFactor="", initialPoints="")
     part.ignored("plasticYieldThreshold", "plasticCreep")  # of no plasticity
@@ -70,15 +79,25 @@ def tetrahedra(build: PartBuilder, part: Component) -> str:
     return "; ".join(r for r in (cut, remark) if r)
 
 
+def tensor_mass(build: PartBuilder, part: Component) -> str:
+    """TetrahedralTensorMassForceField: linear elasticity, sorted by edges."""
+    young, poisson = _moduli(part, 1000.0, 0.3)
+    part.ignored("edgeInfo")
+    rayleigh_stiffness(build, part)
+    cells = build.topology_of(part, build.state_of(part), "tetrahedra").tetrahedra
+    return _solid(build, part, "tetrahedron", cells, "small", young, poisson)
+
+
 def hexahedra(build: PartBuilder, part: Component) -> str:
     """HexahedronFEMForceField."""
     method = part.choice("method", "large", ("small", "large", "polar"))
     young, poisson = _moduli(part, 5000.0, 0.45)
-    _stresses_are_ignored(part)
-    _rayleigh(build, part)
+    stresses_are_ignored(part)
+    rayleigh_stiffness(build, part)
     part.neutral(updateStiffnessMatrix=False, initialPoints="")
-    cells = build.topology_of(part, build.state_of(part), "hexahedra").hexahedra
-    return _solid(build, part, "hexahedron", cells, method, young, poisson)
+    mesh = build.topology_of(part, build.state_of(part), "hexahedra")
+    share = 1.0 if mesh.share is None else mesh.share
+    return _solid(build, part, "hexahedron", mesh.hexahedra, method, young, poisson, share)
 
 
 def generic(build: PartBuilder, part: Component, *, corotational: bool) -> str:
@@ -94,27 +113,10 @@ def generic(build: PartBuilder, part: Component, *, corotational: bool) -> str:
         names = {usual: "large", "polar": "polar", "identity": "small"}
         method = names[part.choice("rotationMethod", usual, names)]
     young, poisson = _moduli(part, 1e6, 0.45)
-    _rayleigh(build, part)
+    rayleigh_stiffness(build, part)
     part.ignored("elementStiffness")
     cells = getattr(build.topology_of(part, build.state_of(part), plural), plural)
     return _solid(build, part, kind, cells, method, young, poisson)
-
-
-def membrane(build: PartBuilder, part: Component) -> str:
-    """TriangularFEMForceFieldOptim, and TriangularFEMForceField of the method "large"."""
-    state, name = build.state_of(part), named(part.object)
-    part.choice("method", "large", ("large",))
-    part.neutral(damping=0.0, restScale=1.0, rotatedInitialElements="", initialTransformation="")
-    part.ignored("triangleInfo", "vertexInfo", "triangleState", "hosfordExponant", "criteriaValue", "id")
-    part.ignored("graphMaxStress", "graphCriteria", "graphOrientation")
-    _stresses_are_ignored(part)
-    _rayleigh(build, part)
-    young, poisson = part.real("youngModulus", 1000.0), part.real("poissonRatio", 0.45)
-    cells = build.topology_of(part, state, "triangles").triangles
-    build.forces[name] = MembraneTriangles((state, cells), build.rest[state], young, poisson, build.sofa)
-    build.parameter(part, "youngModulus", "forces", "young")
-    build.parameter(part, "poissonRatio", "forces", "poisson")
-    return _FROZEN if build.sofa else ""
 
 
 def beams(build: PartBuilder, part: Component) -> str:
@@ -126,7 +128,7 @@ def beams(build: PartBuilder, part: Component) -> str:
     radius, inner = part.real("radius", 0.1), part.real("radiusInner", 0.0)
     chosen = part.wholes("listSegment")
     part.ignored("useSymmetricAssembly", "beamsData")
-    _rayleigh(build, part)
+    rayleigh_stiffness(build, part)
     mesh = build.topology_of(part, state)
     edges = mesh.all_edges()
     if not len(edges) or edges.max() >= len(build.rest[state]):
@@ -142,10 +144,10 @@ def beams(build: PartBuilder, part: Component) -> str:
     for data, field in (("youngModulus", "young"), ("poissonRatio", "poisson"), ("radius", "radius")):
         build.parameter(part, data, "forces", field)
     build.parameter(part, "radiusInner", "forces", "inner_radius")
-    return _FROZEN if build.sofa else ""
+    return FROZEN if build.sofa else ""
 
 
-def _rayleigh(build: PartBuilder, part: Component) -> None:
+def rayleigh_stiffness(build: PartBuilder, part: Component) -> None:
     factor = part.real("rayleighStiffness", 0.0)
     if factor:
         build.rayleigh[named(part.object)] = factor
@@ -159,7 +161,6 @@ ELEMENTS = {
     "HexahedronFEMForceField": hexahedra,
     "LinearSmallStrainFEMForceField": partial(generic, corotational=False),
     "CorotationalFEMForceField": partial(generic, corotational=True),
-    "TriangularFEMForceFieldOptim": membrane,
-    "TriangularFEMForceField": membrane,
     "BeamFEMForceField": beams,
+    "TetrahedralTensorMassForceField": tensor_mass,
 }

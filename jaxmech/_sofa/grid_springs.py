@@ -20,6 +20,8 @@ def grid_springs(build: PartBuilder, part: Component) -> str:
     steps = [
         mesh.position[s] - mesh.position[0] if n > 1 else np.zeros(3) for s, n in zip(_strides(counts), counts, strict=True)
     ]
+    if not np.allclose(mesh.position[-1] - mesh.position[0], (counts - 1) @ steps):
+        raise part.error("acts on the nodes of a RegularGridTopology, and its grid is bent")
     pairs, lengths, factors = [], [], []
     for number, name in enumerate(("lines", "quads", "cubes"), start=1):
         both = part.real("stiffness", 100.0), part.real("damping", 5.0)

@@ -12,7 +12,7 @@ from .read.component import Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES, of_kind_upward
 from .read.scene_data import SceneData
-from .read.topology import Topology
+from .read.topology import Topology, with_faces
 
 _DOFS = {"Vec1": Vec1, "Vec2": Vec2, "Vec3": Vec3, "Rigid2": Rigid2, "Rigid3": Rigid3}
 
@@ -83,6 +83,9 @@ class PartBuilder:
         """The topology of a component, whose cells name nodes of its state; one kind of `cells` at least is there."""
         mesh = self.data.topology_for(part)
         found = [getattr(mesh, name) for name in cells]
+        if not any(len(c) for c in found) and {"triangles", "quads"} & set(cells):
+            mesh = with_faces(mesh)
+            found = [getattr(mesh, name) for name in cells]
         if cells and not any(len(c) for c in found):
             raise part.error(f"its topology has no {' and no '.join(cells)}")
         count = len(self.position[state])

@@ -37,7 +37,7 @@ def _springs(build: PartBuilder, part: Component, ends: Any, k: Any, c: Any, len
 
 def springs(build: PartBuilder, part: Component) -> str:
     """SpringForceField and StiffSpringForceField: lines "a b stiffness damping length", within a state or between two."""
-    first, second = (_end(build, part, name) for name in ("object1", "object2"))
+    first, second = (end(build, part, name) for name in ("object1", "object2"))
     text = part.object.data.get("spring", "").replace("[", " ").replace("]", " ")
     rows = part.reals("spring", None, width=5) if not text else values.reals(part.object, "spring", text, 5)
     pulls = _flags(part, "elongationOnly")
@@ -74,7 +74,7 @@ def _flags(part: Component, name: str) -> np.ndarray:
     return np.array([values.flag(part.object, name, word) for word in words or ["0"]])
 
 
-def _end(build: PartBuilder, part: Component, name: str) -> str:
+def end(build: PartBuilder, part: Component, name: str) -> str:
     """The state at one end of interactions: the one that is linked to, or that of the node."""
     found = part.link(name)
     if isinstance(found, SceneNode):
@@ -146,7 +146,7 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
         if len(numbers) not in (1, len(nodes)):
             raise part.error(f"{data} has {len(numbers)} entries, expected 1 or {len(nodes)}")
     k, angular = (float(a[0]) if len(a) == 1 else a for a in (k, angular))
-    anchor = _anchors(build, part, state, nodes, outer)
+    anchor = anchors(build, part, state, nodes, outer)
     build.parameter(part, "stiffness", "forces", "stiffness")
     if build.dofs[state].is_vector_space:
         build.forces[name] = AnchoredSprings((state, nodes), k, anchor)
@@ -157,7 +157,7 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
     return "its tangent leaves out how the rotation vector changes, as SOFA's does" if build.sofa else ""
 
 
-def _anchors(build: PartBuilder, part: Component, state: str, nodes: np.ndarray, outer: np.ndarray | None) -> np.ndarray:
+def anchors(build: PartBuilder, part: Component, state: str, nodes: np.ndarray, outer: np.ndarray | None) -> np.ndarray:
     """Where the springs are fixed: at rest, or at nodes of another state, which no time integrator moves."""
     other = part.link("external_rest_shape")
     if other is None:
@@ -182,6 +182,11 @@ def bending_pairs(build: PartBuilder, part: Component, usual: tuple[float, float
     part.neutral(rayleighStiffness=0.0)
     part.ignored("edgeInfo")
     pairs = np.array([across[:2] for across in _hinges(build, part, state)])
+    return spring_between(build, part, state, pairs, k, c)
+
+
+def spring_between(build: PartBuilder, part: Component, state: str, pairs: np.ndarray, k: float, c: float) -> str:
+    """Springs between pairs of nodes, as long as they are at rest."""
     rest = build.rest[state]
     length = np.linalg.norm(rest[pairs[:, 1]] - rest[pairs[:, 0]], axis=1)
     return _springs(build, part, ((state, pairs[:, 0]), (state, pairs[:, 1])), k, c, length)

@@ -11,8 +11,10 @@ import numpy as np
 from .._integrator.base import AbstractIntegrator
 from .._mass.uniform import UniformMass
 from .._model.system import State, System
+from .curves import CURVES, TIMED
 from .elements import ELEMENTS
 from .fields import FIELDS
+from .further_springs import FURTHER_SPRINGS
 from .hyperelastic import HYPERELASTIC
 from .loads import CONSTRAINTS, LOADS
 from .mappings import MAPPING_KINDS, mapping
@@ -30,11 +32,12 @@ from .read.scene_data import MAPPINGS as TOPOLOGICAL
 from .read.scene_error import SceneError
 from .report import Report
 from .schemes import EXPLICIT, OTHER_SCHEMES, SCHEMES, SOLVERS, SYSTEMS, linear_solver
+from .sheets import SHEETS
 from .springs import SPRINGS
 from .still_kinds import CONSTRAINT_LOOP, DRAWN_BEGINNINGS, DRAWN_ENDS, NO_MECHANICS, PIPELINE, collides, constrains
 
-_FORCES = ELEMENTS | HYPERELASTIC | SPRINGS | LOADS | FIELDS
-_TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS
+_FORCES = ELEMENTS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | LOADS | FIELDS | TIMED
+_TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS | CURVES
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
 _DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, "NodalMassDensity")
 

@@ -18,9 +18,10 @@ from .frames import element_frame, element_rotation, triangle_frame
 class CorotationalCells(AbstractForceField):
     """`f = -R Ke (R^T (x - c) - (X - Xc))`: linear elasticity in a frame that turns with the element (`element_rotation`).
 
-    `Ke` on the rest shape, 2 x 2 x 2 Gauss points in hexahedra; `young` [Pa] and `poisson`, one or one per cell. `frozen`:
-    the stiffness is `R Ke R^T`, without `dR/dx`, as SOFA's is; otherwise it is the derivative of the force. Derivatives of
-    the force itself are true in either case. Raises `ValueError` for moduli out of range.
+    `Ke` on the rest shape, 2 x 2 x 2 Gauss points in hexahedra; `young` [Pa] and `poisson`, one or one per cell; `share`:
+    how much of a cell counts. `frozen`: the stiffness is `R Ke R^T`, without `dR/dx`, as SOFA's is; otherwise it is the
+    derivative of the force. Derivatives of the force itself are true in either case. Raises `ValueError` for moduli out of
+    range.
     Source: M. Müller and M. Gross, "Interactive virtual materials", Graphics Interface 2004 (corotational elements).
     """
 
@@ -31,6 +32,7 @@ class CorotationalCells(AbstractForceField):
     kind: str = eqx.field(static=True)
     rotation: str = eqx.field(static=True)
     frozen: bool = eqx.field(static=True)
+    share: Parameter = parameter(default=1.0)
 
     @property
     def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -45,7 +47,7 @@ class CorotationalCells(AbstractForceField):
         return gradients, jnp.abs(volumes)  # some meshes number cells inside out
 
     def _moduli(self) -> tuple[Array, Array]:
-        E, nu = self.young, self.poisson
+        E, nu = self.young * self.share, self.poisson
         return E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
 
     def _displacement(self, nodes: Array) -> Array:
@@ -78,10 +80,11 @@ class CorotationalCells(AbstractForceField):
 
 
 class MembraneTriangles(AbstractForceField):
-    """Plane stress in triangles in space, of thickness 1: SOFA's TriangularFEMForceFieldOptim.
+    """Plane stress in triangles in space: SOFA's TriangularFEMForceFieldOptim, and TriangleFEMForceField.
 
-    `f = -A T^T B^T D B u`, `u` the displacement in the frame `T` of the triangle (`triangle_frame`), `B` on the rest shape;
-    `young` [N/m] and `poisson`. `frozen` as in `CorotationalCells`. Raises `ValueError` for moduli out of range.
+    `f = -A t T^T B^T D B u`, `u` the displacement in the frame `T` of the triangle (`triangle_frame`), `B` on the rest
+    shape, or where `present` on the present one; `A` at rest. `young` [Pa], `poisson`, `thickness` `t` [m]; or
+    `plane_strain`. `frozen` as in `CorotationalCells`. Raises `ValueError` for moduli out of range.
     Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1, chapter 4 (constant strain triangles).
     """
 
@@ -90,6 +93,9 @@ class MembraneTriangles(AbstractForceField):
     young: Parameter = parameter()
     poisson: Parameter = parameter()
     frozen: bool = eqx.field(static=True)
+    thickness: Parameter = parameter(default=1.0)
+    present: bool = eqx.field(static=True, default=False)
+    plane_strain: bool = eqx.field(static=True, default=False)
 
     @property
     def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -99,34 +105,36 @@ class MembraneTriangles(AbstractForceField):
         check_range(self, young=(self.young, lambda E: E > 0, "positive"))
         check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu <= 0.5), "between -1 and 0.5"))
 
-    def _rest(self) -> tuple[Array, Array, Array]:
-        """The nodes in the plane at rest, the gradients of their shape functions, and the area."""
+    def _shape(self, nodes: Array) -> tuple[Array, Array, Array]:
+        """The nodes in the plane at rest, the gradients of their shape functions, and the volume."""
         X = (self.rest - self.rest[0]) @ triangle_frame(self.rest)[:2].T
-        (bx, _), (cx, cy) = X[1], X[2]
-        twice = bx * cy
+        x = (nodes - nodes[0]) @ triangle_frame(nodes)[:2].T if self.present else X
+        (bx, _), (cx, cy) = x[1], x[2]
         zero = jnp.zeros_like(bx)
-        gradients = jnp.stack([jnp.stack([-cy, cx - bx]), jnp.stack([cy, -cx]), jnp.stack([zero, bx])]) / twice
-        return X, gradients, 0.5 * twice
+        gradients = jnp.stack([jnp.stack([-cy, cx - bx]), jnp.stack([cy, -cx]), jnp.stack([zero, bx])]) / (bx * cy)
+        return X, gradients, 0.5 * X[1, 0] * X[2, 1] * self.thickness
 
     def _moduli(self) -> tuple[Array, Array]:
-        """Lame's of plane stress."""
+        """Lame's, of plane stress unless plane strain."""
         E, nu = self.young, self.poisson
-        return E * nu / (1 - nu**2), E / (2 * (1 + nu))
+        lam = E * nu / ((1 + nu) * (1 - 2 * nu)) if self.plane_strain else E * nu / (1 - nu**2)
+        return lam, E / (2 * (1 + nu))
 
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
-        (nodes,), (X, gradients, area), (lam, mu) = x, self._rest(), self._moduli()
+        (nodes,), (lam, mu) = x, self._moduli()
+        X, gradients, volume = self._shape(nodes)
         T = triangle_frame(nodes)[:2]
         H = jnp.einsum("ka,kb->ab", (nodes - nodes[0]) @ T.T - X, gradients)
         stress = mu * (H + H.T) + lam * jnp.trace(H) * jnp.eye(2, dtype=nodes.dtype)
-        return (-area * gradients @ stress @ T,)
+        return (-volume * gradients @ stress @ T,)
 
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
         if not self.frozen:
             return super().element_stiffness(x, v)
         T = triangle_frame(x[0])[:2]
-        (_, gradients, area), (lam, mu) = self._rest(), self._moduli()
+        (_, gradients, volume), (lam, mu) = self._shape(x[0]), self._moduli()
         G = gradients @ T
-        pairs = area * jnp.einsum("ka,lb->kalb", G, G)
+        pairs = volume * jnp.einsum("ka,lb->kalb", G, G)
         dots = jnp.einsum("kala->kl", pairs)
         plane = T.T @ T
         K = lam * pairs + mu * jnp.swapaxes(pairs, 1, 3) + mu * jnp.einsum("kl,ab->kalb", dots, plane)

@@ -1,4 +1,4 @@
-"""What of a mesh lies in the boxes of a BoxROI, or the balls of a SphereROI."""
+"""What lies in the boxes of a BoxROI, the balls of a SphereROI, or beside the parallelograms of a PlaneROI."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,16 +10,55 @@ from .graph import SceneObject
 from .links import STATES, of_kind_upward
 from .topology import CELL_NAMES, CELLS
 
+Inside = Callable[[np.ndarray], np.ndarray]
 
-def _boxes(part: Component) -> Callable[[np.ndarray], np.ndarray]:
-    boxes = part.reals("box", None, width=6)
+
+def _boxes(part: Component) -> Inside:
+    boxes, turned = part.reals("box", None, width=6), part.reals(("orientedBox", "orientedBoxes"), None, width=10)
     if boxes is None:
-        raise part.error("has no box: other shapes are not translated")
+        boxes = np.array([[0.0, 0, 0, 1, 1, 1]]) if turned is None else np.zeros((0, 6))
     low, high = np.minimum(boxes[:, None, :3], boxes[:, None, 3:]), np.maximum(boxes[:, None, :3], boxes[:, None, 3:])
-    return lambda x: ((x >= low) & (x <= high)).all(-1).any(0)
+    slabs = [] if turned is None else [_slab(box) for box in turned]
+
+    def inside(x: np.ndarray) -> np.ndarray:
+        found = np.asarray(((x >= low) & (x <= high)).all(-1).any(0))
+        for slab in slabs:
+            found |= slab(x)
+        return found
+
+    return inside
 
 
-def _spheres(part: Component) -> Callable[[np.ndarray], np.ndarray]:
+def _slab(numbers: np.ndarray) -> Inside:
+    """Three corners of a parallelogram and how deep it is, half of it on each side; between its sides, and as far beyond as
+    SOFA looks."""
+    (p0, p1, p2), depth = numbers[:9].reshape(3, 3), numbers[9]
+    along, across = p1 - p0, p2 - p1
+    normal = np.cross(along, p2 - p0)
+    sides = [np.cross(side, normal) for side in (along, across)]
+    if not np.any(normal):
+        return lambda x: np.zeros(len(x), bool)
+    normal, sides = normal / np.linalg.norm(normal), [side / np.linalg.norm(side) for side in sides]
+
+    def inside(x: np.ndarray) -> np.ndarray:
+        found = np.abs((x - p0) @ normal) <= abs(depth / 2)
+        for side in sides:
+            reach = abs((p2 - p0) @ side)
+            found &= (np.abs((x - p0) @ side) <= reach) & (np.abs((x - p2) @ side) <= reach)
+        return found
+
+    return inside
+
+
+def _planes(part: Component) -> Inside:
+    planes = part.reals("plane", None, width=10)
+    if planes is None:
+        raise part.error("has no plane, three points and a depth")
+    slabs = [_slab(plane) for plane in planes]
+    return lambda x: np.asarray(np.stack([slab(x) for slab in slabs]).any(axis=0))
+
+
+def _spheres(part: Component) -> Inside:
     centers, radii = part.reals("centers", None, width=3), part.reals("radii")
     if centers is None or radii is None or len(radii) not in (1, len(centers)):
         raise part.error("needs centers and radii, as many of each")
@@ -27,12 +66,13 @@ def _spheres(part: Component) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: (np.linalg.norm(x[None] - centers[:, None], axis=-1) <= np.reshape(radii, (-1, 1))).any(0)
 
 
-_SHAPES = {"BoxROI": _boxes, "SphereROI": _spheres}
+_SHAPES = {"BoxROI": _boxes, "SphereROI": _spheres, "PlaneROI": _planes}
 REGIONS = tuple(_SHAPES)
+_CELLS = {"edge": "edges", "triangle": "triangles", "quad": "quads", "tetrahedron": "tetrahedra", "hexahedron": "hexahedra"}
 
 
 def chosen(data: Any, object: SceneObject, name: str) -> np.ndarray:
-    """What lies in the boxes: points, and cells all of whose points do."""
+    """What lies within: points, and cells all of whose points do (or whose centre does, where it is not `strict`)."""
     part = Component(data, object)
     within = _SHAPES[object.kind](part)
     position = part.reals(("position", "rest_position"), None, width=3)
@@ -42,21 +82,28 @@ def chosen(data: Any, object: SceneObject, name: str) -> np.ndarray:
             raise part.error("has no position, and there is no state in its node or above")
         position = data.produced(state, "rest_position")[:, :3]
     inside = within(position)
-    cells = {"triangleIndices": "triangles", "tetrahedronIndices": "tetrahedra", "hexahedronIndices": "hexahedra"}
-    cells |= {"edgeIndices": "edges", "quadIndices": "quads"}
     given = {mesh: part.wholes(names, None, width=CELLS[mesh]) for mesh, names in CELL_NAMES.items()}
-    part.neutral(strict=True, doUpdate=True)
+    quads = part.wholes("quad", None, width=4)
+    given["quads"] = given["quads"] if quads is None else quads
+    part.neutral(doUpdate=True)
+    strict = part.flag("strict", True)
     part.ignored(*(f"compute{w}" for w in ("Edges", "Triangles", "Tetrahedra", "Hexahedra", "Quad")))
     mesh = None if name == "indices" else part.link("topology") or of_kind_upward(object.node, data.is_topology)
     part.done()
-    if name == "indices":
-        return np.flatnonzero(inside)
-    if name not in cells:
+    of_points = {"indices": np.flatnonzero(inside), "indicesOut": np.flatnonzero(~inside), "nbIndices": inside.sum()[None]}
+    of_points |= {"pointsInROI": position[inside], "pointsOutROI": position[~inside]}
+    if name in of_points:
+        return of_points[name]
+    for cell, plural in _CELLS.items():
+        if name in (f"{cell}Indices", f"{plural}InROI", f"{cell}InROI"):
+            break
+    else:
         raise part.error(f"has no data '{name}' that is translated")
-    picked = given[cells[name]]
-    picked = getattr(data.topology(mesh), cells[name]) if picked is None and isinstance(mesh, SceneObject) else picked
+    picked = given[plural]
+    picked = data.produced(mesh, plural) if picked is None and isinstance(mesh, SceneObject) else picked
     if picked is None:
-        raise part.error(f"has no {cells[name]} to choose from")
+        raise part.error(f"has no {plural} to choose from")
     if picked.size and not 0 <= picked.min() <= picked.max() < len(inside):
-        raise part.error(f"{cells[name]} name node {picked.max()}, but there are {len(inside)} positions")
-    return np.flatnonzero(inside[picked].all(1))
+        raise part.error(f"{plural} name node {picked.max()}, but there are {len(inside)} positions")
+    there = inside[picked].all(1) if strict else within(position[picked].mean(axis=1))
+    return np.flatnonzero(there) if name.endswith("Indices") else picked[there]

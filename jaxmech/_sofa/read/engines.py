@@ -7,6 +7,8 @@ import numpy as np
 
 from .component import Component
 from .graph import SceneObject
+from .links import STATES
+from .topology import cut_into_tetrahedra, grid
 from .transform import placed
 
 
@@ -31,7 +33,100 @@ def _at(part: Component, name: str) -> Any:
     return x[numbers]
 
 
-_ENGINES: dict[str, Callable[[Component, str], Any]] = {"TransformEngine": _transform, "PointsFromIndices": _at}
+def _nearest(part: Component, name: str) -> Any:
+    """NearestPointROI: of each point of the second state, the nearest of the first that is closer than `radius`."""
+    states = [part.link(names) or part.link(older) for names, older in (("object1", "input1"), ("object2", "input2"))]
+    if not all(isinstance(s, SceneObject) and s.kind in STATES for s in states):
+        raise part.error("needs object1 and object2, two mechanical states")
+    which = "rest_position" if part.flag("useRestPosition", True) else "position"
+    points = [part.data.linked(part.object, "object", f"{s.path}.{which}")[:, :3] for s in states]
+    radius = part.real("radius", 1.0)
+    chosen = [part.wholes(f"inputIndices{i}") for i in (1, 2)]
+    chosen = [np.arange(len(x)) if c is None or not len(c) else c for c, x in zip(chosen, points, strict=True)]
+    for c, x in zip(chosen, points, strict=True):
+        if c.min(initial=0) < 0 or c.max(initial=-1) >= len(x):
+            raise part.error("its inputIndices name points that are not there")
+    there = points[0][chosen[0]]
+    if not len(there) or len(there) * len(chosen[1]) > 200_000_000:
+        raise part.error(f"has {len(there)} and {len(chosen[1])} points: none, or too many")
+    every = [np.linalg.norm(there - x, axis=1) for x in points[1][chosen[1]]]
+    nearest = np.array([int(np.argmin(gap)) for gap in every], np.int64)  # the first of several
+    gaps = np.array([gap.min() for gap in every])
+    near = gaps < radius
+    first, second = chosen[0][nearest[near]], chosen[1][near]
+    pairs = np.stack([np.zeros_like(first), first, np.ones_like(second), second], axis=1).reshape(-1, 2)
+    found = {"indices1": first, "indices2": second, "distances": gaps[near], "indexPairs": pairs}
+    found["edges"] = np.stack([2 * second, 2 * second + 1], axis=1)
+    return _one_of(part, name, found)
+
+
+def _one_of(part: Component, name: str, found: dict[str, Any]) -> Any:
+    if name not in found:
+        raise part.error(f"has no data '{name}' that is translated: {sorted(found)} are")
+    return found[name]
+
+
+def _sets(part: Component, name: str) -> Any:
+    """MergeSets: numbers of either of two sets, of both, or of one alone."""
+    one, other = (part.wholes(n, np.zeros(0, np.int64)) for n in ("in1", "in2"))
+    how = part.choice("op", "union", ("union", "intersection", "difference", "symmetric_difference"))
+    operation = {
+        "union": np.union1d,
+        "intersection": np.intersect1d,
+        "difference": np.setdiff1d,
+        "symmetric_difference": np.setxor1d,
+    }[how]
+    return _one_of(part, name, {"out": operation(one, other)})
+
+
+def _complement(part: Component, name: str) -> Any:
+    """ComplementaryROI: the points that none of several sets has."""
+    x = part.reals("position", None, width=3)
+    if x is None:
+        raise part.error("has no position")
+    sets = [part.wholes(f"setIndices{i}", np.zeros(0, np.int64)) for i in range(1, part.whole("nbSet", 0) + 1)]
+    left = np.setdiff1d(np.arange(len(x)), np.concatenate([*sets, np.zeros(0, np.int64)]))
+    return _one_of(part, name, {"indices": left, "pointsInROI": np.asarray(x)[left]})
+
+
+def _difference(part: Component, name: str) -> Any:
+    """DifferenceEngine: one list less another."""
+    one, other = part.reals("input", None, width=3), part.reals("substractor", None, width=3)
+    if one is None or other is None or len(other) not in (1, len(one)):
+        raise part.error("needs input and substractor, as many of each")
+    return _one_of(part, name, {"output": np.asarray(one) - other})
+
+
+def _grid(part: Component, name: str) -> Any:
+    """GenerateGrid: points, hexahedra (x last) and six tetrahedra of each; of no cubes along z, quads and triangles."""
+    low, high = part.reals("min", np.zeros(3), count=3), part.reals("max", np.zeros(3), count=3)
+    n = part.wholes("resolution", np.array([3, 3, 3]))
+    if len(n) != 3 or n.min() < 0 or np.prod(n + 1.0) > 2_000_000:
+        raise part.error(f"resolution is {n.tolist()}, expected three numbers of cubes")
+    nx, ny, nz = max(int(n[0]), 1), max(int(n[1]), 1), int(n[2])
+    top = np.array([high[0], high[1], high[2] if nz else low[2]])
+    made = grid((nx + 1, ny + 1, nz + 1), low, top)
+    turned = np.arange(nx * ny * max(nz, 1)).reshape(max(nz, 1), ny, nx).transpose(2, 1, 0).ravel()
+    found: dict[str, Any] = {"output_position": made.position, "position": made.position}
+    if nz:
+        found["hexahedra"] = made.hexahedra[turned]
+        cut = cut_into_tetrahedra(made, False).tetrahedra.reshape(-1, 6, 4)
+        found["tetrahedra"] = cut[turned].reshape(-1, 4)
+    else:
+        found["quads"] = made.quads[turned]
+        found["triangles"] = found["quads"][:, ((0, 1, 3), (3, 1, 2))].reshape(-1, 3)
+    return _one_of(part, name, found)
+
+
+_ENGINES: dict[str, Callable[[Component, str], Any]] = {
+    "TransformEngine": _transform,
+    "PointsFromIndices": _at,
+    "NearestPointROI": _nearest,
+    "MergeSets": _sets,
+    "ComplementaryROI": _complement,
+    "DifferenceEngine": _difference,
+    "GenerateGrid": _grid,
+}
 ENGINES = tuple(_ENGINES)
 
 

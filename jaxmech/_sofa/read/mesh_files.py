@@ -129,6 +129,13 @@ def read_obj(content: bytes, path: Path, error) -> Topology:
     return Topology(np.array(position), **made)
 
 
+def read(content: bytes, path: Path, error) -> Topology:
+    """A mesh, by the ending of its file."""
+    readers = {".msh": read_gmsh, ".obj": read_obj}
+    kind = path.suffix.lower()
+    return readers[kind](content, path, error) if kind in readers else read_other(path, error)
+
+
 def read_other(path: Path, error) -> Topology:
     """What meshio reads (VTK, STL, OFF, ...). Raises unless it is installed (the extra `mesh`)."""
     try:

@@ -1,6 +1,7 @@
 """What the data of a scene amount to: positions, cells and indices, through loaders, grids, containers and links."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from .component import Component
 from .coordinates import as_coordinates, coordinates
 from .engines import ENGINES, computed
 from .graph import SceneNode, SceneObject
+from .grids import GRIDS, MOST_POINTS
 from .links import STATES, linked_data, linked_object, of_kind_upward
 from .scene_error import shown
 from .scene_files import SceneFiles
@@ -21,27 +23,35 @@ from .topology import (
     Topology,
     cut_into_tetrahedra,
     edges_of,
-    grid,
+    flipped_over,
     outer_quads,
     outer_triangles,
     split_quads,
+    with_faces,
 )
 from .transform import moved, placed
 
 LOADERS = ("MeshGmshLoader", "MeshOBJLoader", "MeshVTKLoader", "MeshSTLLoader", "MeshOffLoader", "StringMeshCreator")
-GRIDS = ("RegularGridTopology", "RegularGrid")
 CONTAINERS = ("MeshTopology", "Mesh")
 CONTAINERS += tuple(
     f"{kind}SetTopologyContainer" for kind in ("Point", "Edge", "Triangle", "Quad", "Tetrahedron", "Hexahedron")
 )
+_OWN_CELLS = {
+    "Point": (),
+    "Edge": ("edges",),
+    "Triangle": ("edges", "triangles"),
+    "Quad": ("edges", "quads"),
+    "Tetrahedron": ("edges", "triangles", "tetrahedra"),
+    "Hexahedron": ("edges", "quads", "hexahedra"),
+}
 MAPPINGS: dict[str, Callable[..., Topology]] = {
     "Hexa2TetraTopologicalMapping": cut_into_tetrahedra,
     "Tetra2TriangleTopologicalMapping": outer_triangles,
     "Hexa2QuadTopologicalMapping": outer_quads,
     "Quad2TriangleTopologicalMapping": split_quads,
     "Triangle2EdgeTopologicalMapping": edges_of,
+    "IdentityTopologicalMapping": lambda topology: replace(topology, lattice=None),
 }
-MOST_POINTS = 2_000_000
 
 
 class SceneData:
@@ -86,7 +96,8 @@ class SceneData:
         if kind in ENGINES:
             return computed(self, object, name)
         if self.is_mesh(object) and (name in CELLS or name == "position"):
-            return getattr(self.topology(object), name)
+            mesh = self.topology(object)
+            return getattr(with_faces(mesh) if name in ("triangles", "quads") else mesh, name)
         if self.is_mesh(object) and name == "n" and self.topology(object).lattice is not None:
             return np.asarray(self.topology(object).lattice)
         if name in object.data:
@@ -119,28 +130,12 @@ class SceneData:
     def _topology(self, object: SceneObject) -> Topology:
         part = Component(self, object)
         if object.kind in GRIDS:
-            return _checked(part, self._grid(part))
+            mesh = GRIDS[object.kind](self, part)
+            part.done()
+            return _checked(part, mesh)
         if object.kind in LOADERS:
             return _checked(part, self._loaded(part))
         return _checked(part, self._contained(part))
-
-    def _grid(self, part: Component) -> Topology:
-        counts = part.wholes("n")
-        if counts is None:
-            counts = [part.whole(name, 1) for name in ("nx", "ny", "nz")]
-        low = part.reals(("min", "p0"), None, count=3)
-        high = part.reals("max", None, count=3)
-        low = np.array([part.real(name, 0.0) for name in ("xmin", "ymin", "zmin")]) if low is None else low
-        high = np.array([part.real(name, 0.0) for name in ("xmax", "ymax", "zmax")]) if high is None else high
-        if len(counts) != 3 or min(counts) < 1:
-            raise part.error(f"n is {list(counts)}, expected three numbers of points, at least 1 each")
-        if np.prod([float(n) for n in counts]) > MOST_POINTS:
-            raise part.error(f"n is {list(counts)}: more than {MOST_POINTS} points")
-        part.ignored("computeTriangleList", "computeQuadList", "computeHexaList", "computeEdgeList", "computePointList")
-        part.neutral(cellWidth=0.0)
-        part.done()
-        nx, ny, nz = (int(n) for n in counts)
-        return grid((nx, ny, nz), np.asarray(low, float), np.asarray(high, float))
 
     def _loaded(self, part: Component) -> Topology:
         if part.object.kind == "StringMeshCreator":
@@ -177,8 +172,7 @@ class SceneData:
     def _contained(self, part: Component) -> Topology:
         base: dict[str, Any] = {}
         if part.has("src"):
-            # A copy of a grid is no grid: Hexa2TetraTopologicalMapping mirrors its cells by other rules.
-            base = vars(self.topology(linked_object(part.object, "src", part.object.data["src"]))) | {"lattice": None}
+            base = _copied(part.object.kind, self.topology(linked_object(part.object, "src", part.object.data["src"])))
         given = self._given(part)
         base |= {name: a for name, a in given.items() if name != "position" or len(a) or "position" not in base}
         filled = self._mapped_into(part.object)
@@ -187,10 +181,7 @@ class SceneData:
         name = part.text(("filename", "fileTopology"), "")
         if name:
             path = self.files.find(name, part.object.file, part.error)
-            content, kind = self.files.read(path, part.error), path.suffix.lower()
-            readers = {".msh": mesh_files.read_gmsh, ".obj": mesh_files.read_obj}
-            read = readers[kind](content, path, part.error) if kind in readers else mesh_files.read_other(path, part.error)
-            base |= vars(read)
+            base |= vars(mesh_files.read(self.files.read(path, part.error), path, part.error))
         part.done()
         if not len(base["position"]):
             state = of_kind_upward(part.object.node, lambda o: o.kind in STATES and "position" in o.data)
@@ -209,9 +200,11 @@ class SceneData:
                 options = {}
                 if object.kind == "Hexa2TetraTopologicalMapping":
                     options["swapping"] = part.flag("swapping", False)
-                part.neutral(flipNormals=False, noInitialTriangles=False, noNewTriangles=False)
+                flipped = part.flag("flipNormals", False)
+                part.neutral(noInitialTriangles=False, noNewTriangles=False)
                 part.done()
-                return MAPPINGS[object.kind](self.topology(source), **options)
+                made = MAPPINGS[object.kind](with_faces(self.topology(source)), **options)
+                return flipped_over(made) if flipped else made
         return None
 
     def positions(self, state: SceneObject) -> dict[str, np.ndarray]:
@@ -245,6 +238,14 @@ class SceneData:
         return {"position": x, "rest_position": x if rest is None else rest} | (
             {} if velocity is None else {"velocity": velocity}
         )
+
+
+def _copied(kind: str, mesh: Topology) -> dict[str, Any]:
+    """What a container takes over. A copy of a grid is no grid: Hexa2TetraTopologicalMapping mirrors its cells by other
+    rules."""
+    own = next((cells for start, cells in _OWN_CELLS.items() if kind.startswith(start)), tuple(CELLS))
+    mesh = with_faces(mesh) if kind.startswith(("Triangle", "Quad")) else mesh
+    return {"position": mesh.position} | {name: getattr(mesh, name) for name in own}
 
 
 def _checked(part: Component, mesh: Topology) -> Topology:

@@ -19,7 +19,7 @@ def _none(width: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Topology:
-    """Points `(n, 3)` and cells `(e, k)`; `lattice`: how many points a regular grid has along each axis."""
+    """Points `(n, 3)` and cells `(e, k)`; `lattice`: how many points a grid has along each axis."""
 
     position: np.ndarray
     edges: np.ndarray = field(default_factory=lambda: _none(2))
@@ -28,6 +28,7 @@ class Topology:
     tetrahedra: np.ndarray = field(default_factory=lambda: _none(4))
     hexahedra: np.ndarray = field(default_factory=lambda: _none(8))
     lattice: tuple[int, int, int] | None = None
+    share: np.ndarray | None = None  # of each hexahedron, how much of it counts
 
     def all_edges(self) -> np.ndarray:
         """The edges of all cells, each once, in the order in which they are met."""
@@ -70,6 +71,21 @@ def grid(counts: tuple[int, int, int], low: np.ndarray, high: np.ndarray) -> Top
     return Topology(position, lattice=counts, **made)
 
 
+def with_faces(topology: Topology) -> Topology:
+    """A grid with all of its quads, those of xy first, then of xz and yz, and two triangles of each, as SOFA's grids have
+    them; anything else as it is."""
+    if topology.lattice is None:
+        return topology
+    n, quads = np.asarray(topology.lattice), []
+    places = np.stack(np.unravel_index(np.arange(n.prod()), n[::-1])[::-1], axis=1)
+    strides = np.cumprod([1, *n[:2]])
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        first = np.flatnonzero((places[:, a] < n[a] - 1) & (places[:, b] < n[b] - 1))
+        quads.append(first[:, None] + np.array([0, strides[a], strides[a] + strides[b], strides[b]]))
+    made = replace(topology, quads=np.concatenate(quads))
+    return replace(made, triangles=split_quads(made).triangles)
+
+
 def cut_into_tetrahedra(topology: Topology, swapping: bool) -> Topology:
     """Every hexahedron as six tetrahedra, as Hexa2TetraTopologicalMapping cuts it; `swapping` mirrors neighbours."""
     cells, table = topology.hexahedra, np.asarray(_TETRAHEDRA)
@@ -103,6 +119,11 @@ def split_quads(topology: Topology) -> Topology:
     """Every quad as two triangles along its first diagonal."""
     cells = topology.quads[:, ((0, 1, 2), (0, 2, 3))].reshape(-1, 3)
     return replace(Topology(topology.position), triangles=cells)
+
+
+def flipped_over(topology: Topology) -> Topology:
+    """Triangles and quads that are run through the other way."""
+    return replace(topology, triangles=topology.triangles[:, (0, 2, 1)], quads=topology.quads[:, (0, 3, 2, 1)])
 
 
 def edges_of(topology: Topology) -> Topology:

@@ -1,0 +1,149 @@
+"""Points and cells of SOFA's grids: regular, bent into a cylinder or a sphere, and sparse within a surface."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import mesh_files
+from .component import Component
+from .links import linked_object
+from .topology import CELLS, Topology, grid
+from .voxels import cells_of_surface
+
+MOST_POINTS = 2_000_000
+
+
+def counts(part: Component) -> tuple[int, int, int]:
+    """How many points a grid has along each axis."""
+    n = part.wholes("n")
+    if n is None:
+        n = [part.whole(name, 1) for name in ("nx", "ny", "nz")]
+    if len(n) != 3 or min(n) < 1:
+        raise part.error(f"n is {list(n)}, expected three numbers of points, at least 1 each")
+    if np.prod([float(k) for k in n]) > MOST_POINTS:
+        raise part.error(f"n is {list(n)}: more than {MOST_POINTS} points")
+    part.ignored("computeTriangleList", "computeQuadList", "computeHexaList", "computeEdgeList", "computePointList")
+    part.ignored("createTexCoords", "drawHexahedra")
+    nx, ny, nz = (int(k) for k in n)
+    return nx, ny, nz
+
+
+def _corners(part: Component) -> tuple[np.ndarray, np.ndarray]:
+    low = part.reals(("min", "p0"), None, count=3)
+    high = part.reals("max", None, count=3)
+    low = np.array([part.real(name, 0.0) for name in ("xmin", "ymin", "zmin")]) if low is None else low
+    high = np.array([part.real(name, 0.0) for name in ("xmax", "ymax", "zmax")]) if high is None else high
+    return np.asarray(low, float), np.asarray(high, float)
+
+
+def regular(data: Any, part: Component) -> Topology:
+    """RegularGridTopology."""
+    del data
+    low, high = _corners(part)
+    part.neutral(cellWidth=0.0)
+    return grid(counts(part), low, high)
+
+
+def _bent(part: Component, scaled: Callable[[np.ndarray], np.ndarray], deep: bool) -> Topology:
+    """A grid from -1 to 1 in x and y (and z, if `deep`, else from 0 to 1), bent and turned to an axis."""
+    n = counts(part)
+    center, axis = part.reals("center", np.zeros(3), count=3), part.reals("axis", np.array([0.0, 0, 1]), count=3)
+    if n[0] < 2 or n[1] < 2 or (deep and n[2] < 2) or not np.any(axis):
+        raise part.error("needs an axis, and at least two points along each of its directions")
+    flat = grid(n, np.array([-1.0, -1.0, -1.0 if deep else 0.0]), np.ones(3))
+    if n[2] == 1:
+        flat.position[:, 2] = 0.0
+    z = axis / np.linalg.norm(axis)
+    x = np.array([0.0, 1, 0]) if np.linalg.norm(z - [1.0, 0, 0]) < 1e-6 else np.array([1.0, 0, 0])
+    y = np.cross(z, x)
+    frame = np.stack([a / np.linalg.norm(a) for a in (np.cross(y, z), y, z)])
+    return Topology(
+        center + scaled(flat.position) @ frame, quads=flat.quads, hexahedra=flat.hexahedra, edges=flat.edges, lattice=n
+    )
+
+
+def _rounded(x: np.ndarray) -> np.ndarray:
+    """Points of squares or cubes about the origin on circles or spheres of the same half width."""
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    return x * np.abs(x).max(axis=1, keepdims=True) / np.where(length > 1e-7, length, 1.0)
+
+
+def cylinder(data: Any, part: Component) -> Topology:
+    """CylinderGridTopology: every square about its axis becomes a circle."""
+    del data
+    r, length = part.real("radius", 1.0), part.real("length", 1.0)
+    return _bent(part, lambda x: np.concatenate([_rounded(r * x[:, :2]), length * x[:, 2:]], axis=1), deep=False)
+
+
+def sphere(data: Any, part: Component) -> Topology:
+    """SphereGridTopology: every cube about its centre becomes a sphere."""
+    del data
+    r = part.real("radius", 1.0)
+    return _bent(part, lambda x: _rounded(r * x), deep=True)
+
+
+def sparse(data: Any, part: Component) -> Topology:
+    """SparseGridTopology: the cells of a regular grid that a closed surface crosses, and then those within it.
+
+    Points are sorted by x, then y, then z. `share`: half of a cell that is crossed counts (`fillWeighted`).
+    """
+    surface = _surface(data, part)
+    if not len(surface.position) or not len(surface.triangles):
+        raise part.error("has no surface: fileTopology, or position and triangles, are translated")
+    low, high = _corners(part)
+    if not low.any() and not high.any():
+        low, high = surface.position.min(0), surface.position.max(0)
+        low, high = low - (high - low) / 100, high + (high - low) / 100
+    n, width = part.wholes("n", np.full(3, 2)), part.real("cellWidth", 0.0)
+    n = np.ceil((high - low) / width).astype(int) + 1 if width > 0 else np.maximum(n, 2)
+    if len(n) != 3 or np.prod(n.astype(float)) > MOST_POINTS:
+        raise part.error(f"n is {n.tolist()}, expected three numbers of at most {MOST_POINTS} points in all")
+    weighted, inner = part.flag("fillWeighted", True), part.flag("onlyInsideCells", False)
+    part.neutral(nbVirtualFinerLevels=0)
+    part.ignored("marchingCubeStep", "convolutionSize", "dataResolution", "voxelSize")
+    crossed, within = cells_of_surface(surface.position, surface.triangles, n, low, high)
+    whole = grid((int(n[0]), int(n[1]), int(n[2])), low, high)
+    chosen = np.concatenate([np.zeros(0, int) if inner else np.flatnonzero(crossed), np.flatnonzero(within)])
+    if not len(chosen):
+        raise part.error("no cell of its grid is in the surface")
+    corners = whole.hexahedra[chosen]
+    used = np.unique(corners)
+    k, j, i = used // (n[0] * n[1]), used // n[0] % n[1], used % n[0]
+    used = used[np.lexsort((k, j, i))]
+    number = np.zeros(len(whole.position), np.int64)
+    number[used] = np.arange(len(used))
+    share = np.where(crossed[chosen], 0.5, 1.0) if weighted else None
+    return Topology(whole.position[used], hexahedra=number[corners], share=share)
+
+
+def _surface(data: Any, part: Component) -> Topology:
+    """The triangles of a file, of a loader, or those that are given; quads as two."""
+    name = part.text(("filename", "fileTopology"), "")
+    if name:
+        path = data.files.find(name, part.object.file, part.error)
+        found = mesh_files.read(data.files.read(path, part.error), path, part.error)
+    elif part.has("src"):
+        found = data.topology(linked_object(part.object, "src", part.object.data["src"]))
+    else:
+        cells = {name: part.wholes(name, None, width=CELLS[name]) for name in ("triangles", "quads")}
+        position = part.reals("position", np.zeros((0, 3)), width=3)
+        found = Topology(position, **{name: c for name, c in cells.items() if c is not None})
+    part.ignored("triangles", "quads", "position", "facets")
+    split = found.quads[:, ((0, 1, 2), (0, 2, 3))].reshape(-1, 3)
+    triangles = np.concatenate([found.triangles, split])
+    if triangles.size and not 0 <= triangles.min() <= triangles.max() < len(found.position):
+        raise part.error(f"its triangles name node {triangles.max()}, but there are {len(found.position)} points")
+    return Topology(found.position, triangles=triangles)
+
+
+GRIDS: dict[str, Callable[[Any, Component], Topology]] = {
+    "RegularGridTopology": regular,
+    "RegularGrid": regular,
+    "CylinderGridTopology": cylinder,
+    "CylinderGrid": cylinder,
+    "SphereGridTopology": sphere,
+    "SphereGrid": sphere,
+    "SparseGridTopology": sparse,
+    "SparseGrid": sparse,
+}

@@ -1,0 +1,77 @@
+"""Elastic sheets: triangles and quads in space."""
+
+from .elements import FROZEN, rayleigh_stiffness, stresses_are_ignored
+from .numerics.corotational_cells import MembraneTriangles
+from .numerics.sheets import BendingQuads, TensorMassTriangles
+from .part_builder import PartBuilder, named
+from .read.component import Component
+from .read.topology import split_quads
+
+
+def _moduli(build: PartBuilder, part: Component, young: float, poisson: float) -> tuple[float, float]:
+    rayleigh_stiffness(build, part)
+    build.parameter(part, "youngModulus", "forces", "young")
+    build.parameter(part, "poissonRatio", "forces", "poisson")
+    return part.real("youngModulus", young), part.real("poissonRatio", poisson)
+
+
+def membrane(build: PartBuilder, part: Component) -> str:
+    """TriangularFEMForceFieldOptim, and TriangularFEMForceField of the method "large"."""
+    state, name = build.state_of(part), named(part.object)
+    part.choice("method", "large", ("large",))
+    part.neutral(damping=0.0, restScale=1.0, rotatedInitialElements="", initialTransformation="")
+    part.ignored("triangleInfo", "vertexInfo", "triangleState", "hosfordExponant", "criteriaValue", "id")
+    part.ignored("graphMaxStress", "graphCriteria", "graphOrientation")
+    stresses_are_ignored(part)
+    young, poisson = _moduli(build, part, 1000.0, 0.45)
+    cells = build.topology_of(part, state, "triangles").triangles
+    build.forces[name] = MembraneTriangles((state, cells), build.rest[state], young, poisson, build.sofa)
+    return FROZEN if build.sofa else ""
+
+
+def present_membrane(build: PartBuilder, part: Component) -> str:
+    """TriangleFEMForceField of the method "large": strains of the present triangle; quads are split if there is no other."""
+    state, name = build.state_of(part), named(part.object)
+    part.choice("method", "large", ("large",))
+    part.neutral(initialPoints="")
+    thickness, strain = part.real("thickness", 1.0), part.flag("planeStrain", False)
+    young, poisson = _moduli(build, part, 1000.0, 0.3)
+    build.parameter(part, "thickness", "forces", "thickness")
+    mesh = build.topology_of(part, state, "triangles", "quads")
+    cells = mesh.triangles if len(mesh.triangles) else split_quads(mesh).triangles
+    build.forces[name] = MembraneTriangles(
+        (state, cells), build.rest[state], young, poisson, build.sofa, thickness, present=True, plane_strain=strain
+    )
+    return "strains of the present triangle" + (f"; {FROZEN}" if build.sofa else "")
+
+
+def tensor_mass(build: PartBuilder, part: Component) -> str:
+    """TriangularTensorMassForceField."""
+    state, name = build.state_of(part), named(part.object)
+    part.ignored("edgeInfo")
+    young, poisson = _moduli(build, part, 1000.0, 0.3)
+    cells = build.topology_of(part, state, "triangles").triangles
+    build.forces[name] = TensorMassTriangles((state, cells), build.rest[state], young, poisson)
+    return "linear, and stiff across the sheet too"
+
+
+def bending_quads(build: PartBuilder, part: Component) -> str:
+    """QuadBendingFEMForceField."""
+    state, name = build.state_of(part), named(part.object)
+    part.ignored("quadInfo", "vertexInfo", "edgeInfo", "method")  # there is no other than "small"
+    part.neutral(rayleighStiffness=0.0)
+    thickness = part.real("thickness", 1.0)
+    young, poisson = _moduli(build, part, 1000.0, 0.45)
+    build.parameter(part, "thickness", "forces", "thickness")
+    cells = build.topology_of(part, state, "quads").quads
+    build.forces[name] = BendingQuads((state, cells), build.rest[state], young, poisson, thickness, build.sofa)
+    return "in the axes of the world, as SOFA's is"
+
+
+SHEETS = {
+    "TriangularFEMForceFieldOptim": membrane,
+    "TriangularFEMForceField": membrane,
+    "TriangleFEMForceField": present_membrane,
+    "TriangularTensorMassForceField": tensor_mass,
+    "QuadBendingFEMForceField": bending_quads,
+}
