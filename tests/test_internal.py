@@ -525,6 +525,29 @@ def test_states_are_checked_leaf_by_leaf():
         jm.total_force(system, dataclasses.replace(start, internal=None))
 
 
+@pytest.mark.parametrize(
+    ("law", "variable", "change", "words"),
+    [
+        (jm.material.J2Plasticity(100.0, 0.3, 1.0), "accumulated", lambda a: a - 1, "accumulated must be at least 0"),
+        (jm.material.J2Plasticity(100.0, 0.3, 1.0), "plastic_strain", lambda e: e + 0.1, "symmetric and without trace"),
+        (jm.material.HenckyPlasticity(100.0, 0.3, 1.0), "plastic_gradient", lambda F: 2 * F, "of determinant 1"),
+        (jm.material.Damage(jm.material.NeoHookean(100.0, 0.3), 0.01, 0.1), "worst", lambda k: k - 1, "worst must be"),
+        (jm.material.Viscoelastic(jm.material.NeoHookean(100.0, 0.3), [50.0], [0.1]), "flow", lambda V: -V, "flow must be"),
+    ],
+)
+def test_what_a_law_refuses_it_refuses_in_a_state(law, variable, change, words):
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")
+    system = jm.System({"b": jm.Vec3()}, forces={"solid": jm.force.HexahedronFEM.from_mesh("b", mesh, law)})
+    start = system.at_rest({"b": mesh.points})
+    of_solid = start.internal["solid"]
+    changed = of_solid | {f"material.{variable}": change(of_solid[f"material.{variable}"])}
+    state = dataclasses.replace(start, internal={"solid": changed})
+    for function in (jm.total_force, jm.energy):
+        with pytest.raises(ValueError, match=f"'solid'.*{words}"):
+            function(system, state)
+    jm.energy(system, start)
+
+
 def test_components_are_checked_where_they_are_built():
     with pytest.raises(TypeError, match="Forgetful has internal variables, but no element_update"):
         Forgetful(("p", [0, 1]))

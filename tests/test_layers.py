@@ -11,11 +11,11 @@ PACKAGE = Path(__file__).parents[1] / "jaxmech"
 FLOORS = (
     ("_runtime",),
     ("_math", "_llvm", "_codegen/scalarize", "_linear_solver/base", "_sofa/read"),
-    ("_mesh", "_codegen/program", "_linear_solver/dense"),
+    ("_mesh", "_codegen/program"),
     ("_codegen/llvm",),
     ("_codegen",),
     ("_scene", "_sparse"),
-    ("_material", "_mass", "_mapping", "_constraint", "_linear_solver/sparse"),
+    ("_material", "_mass", "_mapping", "_constraint", "_linear_solver/dense", "_linear_solver/sparse"),
     ("_forcefield", "_constraint/joint", "_linear_solver/preconditioner"),
     ("_model", "_linear_solver/krylov"),
     ("_assembly", "_linear_solver"),

@@ -13,6 +13,8 @@ from .strain import displacement_gradient, trace
 
 _ROUNDING = 16  # units: what differences of strains make of a stress
 
+_DRIFT = 1e-3  # of the largest entry of a plastic strain: what steps of float32 may add up to
+
 
 class J2Plasticity(AbstractMaterial):
     """Hooke's law up to von Mises' yield stress, with linear isotropic and kinematic hardening; small strains.
@@ -27,7 +29,7 @@ class J2Plasticity(AbstractMaterial):
     plastic strain; with `C` the yield surface moves, with `H` it grows): shared, or one per element or Gauss point. Internal
     variables of every point: `plastic_strain` `eps_p` (3, 3), symmetric and without trace, and `accumulated` `a`. For small
     rotations only. Raises `ValueError` unless `young > 0`, `-1 < poisson < 1/2`, `yield_stress > 0`, `hardening >= 0` and
-    `kinematic >= 0`, `TypeError` for what is not a real number.
+    `kinematic >= 0`, `accumulated >= 0` and `eps_p` as said, `TypeError` for what is not a real number.
     Source: J. C. Simo and T. J. R. Hughes, *Computational Inelasticity*, 1998, doi:10.1007/b98904, section 3.3; M. Ortiz and
     L. Stainier, Comput. Methods Appl. Mech. Eng. 171, 1999, doi:10.1016/S0045-7825(98)00219-9 (the energy of a step).
 
@@ -62,6 +64,7 @@ class J2Plasticity(AbstractMaterial):
             hardening=(self.hardening, lambda h: h >= 0, "at least 0"),
             kinematic=(self.kinematic, lambda c: c >= 0, "at least 0"),
             accumulated=(self.accumulated, lambda a: a >= 0, "at least 0"),
+            plastic_strain=(self.plastic_strain, _is_deviator, "symmetric and without trace"),
         )
 
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
@@ -101,3 +104,10 @@ class J2Plasticity(AbstractMaterial):
         return tuple(
             jnp.asarray(a, F.dtype) for a in (self.hardening, self.kinematic, self.accumulated, self.plastic_strain)
         )
+
+
+def _is_deviator(strain: np.ndarray) -> np.ndarray:
+    """Of each tensor. What rounding adds up in a history is allowed."""
+    turned = np.swapaxes(strain, -1, -2)
+    lacks = np.abs(strain - turned).max((-1, -2)) + np.abs(np.trace(strain, axis1=-2, axis2=-1))
+    return lacks <= _DRIFT * np.abs(strain).max((-1, -2))

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,13 +22,14 @@ from jax import lax
 
 from .._runtime.array_types import Array, Bool, Float, Int
 from .._runtime.jax_internals import Tracer
+from .._runtime.reverse_mode import kept
 
 _SMALL = 4096  # numbers of arrays that are looked at together
 _JOINED = 8  # arrays of these: of nine XLA:CPU writes each into a copy first, by a kernel of its own
 
 
 class AskedOnce:
-    """Index arrays whose check is put off: rows are read without one, and `are_right` checks all of them together.
+    """Index arrays whose check is put off: rows are read without one, and `marked` checks all of them together.
 
     What was computed meanwhile is worth nothing, and must be marked, unless they are. Only tracers wait: they end with the
     trace, so that no program that is kept for another call can have left out its question.
@@ -39,15 +41,19 @@ class AskedOnce:
         self._ends: dict[int, int] = {}
 
     def waits(self, at: Int[Array, "..."], n: int) -> bool:
-        """Whether the check of these indices is put off; then `are_right` will check that they are in `[0, n)`."""
+        """Whether the check of these indices is put off; then `marked` will check that they are in `[0, n)`."""
         if id(at) not in self._arrays:
             return False
         self._ends[id(at)] = min(n, self._ends.get(id(at), n))
         return True
 
-    def are_right(self) -> Bool[Array, ""]:
-        """Whether all indices whose check was put off are in range."""
-        return jnp.asarray(all_within(*((self._arrays[which], n) for which, n in self._ends.items())))
+    def marked(self, values: Any) -> tuple[Any, Bool[Array, ""]]:
+        """A tree, NaN unless the indices noted since this was last called are in range, and whether they are."""
+        ends, self._ends = self._ends, {}
+        bounds = [(self._arrays[which], n) for which, n in ends.items()]
+        with _closed(self):
+            right = kept(all_within(*bounds))
+        return jax.tree.map(lambda a: marked(a, right) if eqx.is_inexact_array(a) else a, values), right
 
 
 class _Open(threading.local):
@@ -60,13 +66,24 @@ _open = _Open()
 
 @contextmanager
 def asked_once(tree: Any) -> Iterator[AskedOnce]:
-    """Inside this context the index arrays of a tree are only noted; after it, `are_right` of what it gives checks them."""
+    """Inside this context the index arrays of a tree are only noted; what it gives checks them by `marked`."""
     question = AskedOnce(tree)
     _open.questions.append(question)
     try:
         yield question
     finally:
         _open.questions.remove(question)
+
+
+@contextmanager
+def _closed(question: AskedOnce) -> Iterator[None]:
+    """Within, nothing waits for this question; it may for one outside of it."""
+    before = _open.questions
+    _open.questions = [other for other in before if other is not question]
+    try:
+        yield
+    finally:
+        _open.questions = before
 
 
 def _waits(at: Int[Array, "..."], n: int) -> bool:
@@ -96,6 +113,17 @@ def nearest_rows_or_zeros(values: Float[Array, "n ..."], at: Int[Array, "..."]) 
     return jnp.asarray(values).at[at].get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
+def rows_or_zeros(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
+    """`values[at]`, zeros for the index `n`; NaN for what is not in `[0, n]`, and the lowest integer of integers."""
+    n, shape = values.shape[0], (*at.shape, *values.shape[1:])
+    if n == 0:
+        rows = jnp.full(shape, _nothing(values.dtype), values.dtype)
+    else:
+        rows = jnp.asarray(values).at[at].get(mode="fill", fill_value=_nothing(values.dtype), wrap_negative_indices=False)
+    none = lax.broadcast_in_dim(lax.eq(at, lax.full_like(at, n)), shape, range(at.ndim))
+    return lax.select(none, jnp.zeros(shape, values.dtype), rows)
+
+
 def all_within(*bounds: tuple[Int[Array, "..."], int]) -> Bool[Array, ""]:
     """Whether all indices of every array are in `[0, n)`: one check of a long plan, instead of one per row that is read."""
     flags = []
@@ -123,8 +151,19 @@ def _all_of(flags: list[Bool[Array, " n"]]) -> Bool[Array, ""]:
     """
     joined = flags
     if jax.device_count() == 1:
+        of_size: dict[int, Bool[Array, " n"]] = {}
+        for flag in flags:
+            of_size[flag.size] = of_size[flag.size] & flag if flag.size in of_size else flag
+        flags = list(of_size.values())
         joined = [jnp.concatenate(flags[i : i + _JOINED]) for i in range(0, len(flags), _JOINED)]
-    return functools.reduce(operator.and_, (flag[0] & (lax.argmin(flag, 0, jnp.int32) == 0) for flag in joined))
+    return functools.reduce(
+        operator.and_, (lax.reduce((flag, flag), (np.True_, np.False_), _both, (0,))[0] for flag in joined)
+    )
+
+
+def _both(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Of two results, which XLA:CPU makes in one loop, where it makes two of one."""
+    return a[0] & b[0], a[1] | b[1]
 
 
 def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:

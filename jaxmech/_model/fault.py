@@ -16,7 +16,13 @@ from .system import State, System
 from .validity import element_validity
 
 # Failures that numbers do not explain: whoever meets them computed with finite ones.
-_OTHERS = (RESULTS.successful, RESULTS.not_converged, RESULTS.residual_floor, RESULTS.max_steps_reached)
+_OTHERS = (
+    RESULTS.successful,
+    RESULTS.not_converged,
+    RESULTS.residual_floor,
+    RESULTS.max_steps_reached,
+    RESULTS.number_out_of_range,
+)
 
 
 class Fault(eqx.Module):
@@ -74,9 +80,9 @@ def diagnosed(
 ) -> tuple[Any, Fault]:
     """The result, more precisely where it is a failure, and what is at fault. `places`: the positions of the main states at
     the start, and where it failed."""
-    failed = result != RESULTS.successful
 
     def look() -> tuple[Any, Array]:
+        failed = result != RESULTS.successful
         explained = ~jnp.stack([result == other for other in _OTHERS]).any()
         number, _ = _first(lambda a: ~jax.lax.is_finite(a), [leaf for _, leaf in numbers])
         lost = explained & (number >= 0)
@@ -90,7 +96,9 @@ def diagnosed(
 
     # Of a batch, if any member failed: a condition that differs would evaluate both branches for all. All that can wait
     # for a failure does: what is never run is compiled all the same, but needs no time of a step.
-    result, found = jax.lax.cond(unvmap_any(failed), look, lambda: (result, jnp.full(4, -1, jnp.int32)))
+    result, found = jax.lax.cond(
+        unvmap_any(result != RESULTS.successful), look, lambda: (result, jnp.full(4, -1, jnp.int32))
+    )
     return result, Fault(found)
 
 

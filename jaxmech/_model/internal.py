@@ -11,6 +11,7 @@ from .._runtime.argument_checks import check_instance, check_real
 from .._runtime.array_types import Array
 from .._scene.internal import (
     InternalVariable,
+    has_own_internal,
     internal_variables,
     knows_time_step,
     remembers,
@@ -86,6 +87,7 @@ def check_internal(who: str, system: Any, state: Any) -> None:
             raise ValueError(f"{who}: '{name}' has the internal variables {list(variables)}, the state has {found} of it.")
         for key, variable in variables.items():
             _check_variable(who, f"internal variable {key} of '{name}'", internal[name][key], variable)
+        _check_ranges(f"{who}: internal of '{name}'", with_values(system.forces[name], internal[name]))
 
 
 def _missing(who: str, name: str) -> str:
@@ -103,6 +105,18 @@ def _check_variable(who: str, name: str, values: Any, variable: InternalVariable
     if is_concrete(values) and not np.isfinite(np.asarray(values)).all():
         bad = ~np.isfinite(np.asarray(values)).reshape(values.shape[0], -1).all(axis=1)
         raise ValueError(f"{who}: {name} is not finite in element {int(np.argmax(bad))}.")
+
+
+def _check_ranges(who: str, field: Any) -> None:
+    """Raise where a law, built with the internal variables of a state, refuses them: ranges are what it says of its own."""
+    law = getattr(field, "material", None)
+    if not isinstance(law, eqx.Module) or not has_own_internal(law):
+        return
+    built: Any = law
+    try:
+        built.__check_init__()
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from None
 
 
 def check_update(name: str, field: Any, new: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -10,7 +10,7 @@ import lineax as lx
 from .._linear_solver.base.derivative import mark_failure
 from .._linear_solver.base.outcome import reason
 from .._linear_solver.base.vectors import norm
-from .._math.indexing import AskedOnce, marked
+from .._math.indexing import AskedOnce
 from .._model.accept import unless_failed
 from .._model.dynamics import Fields, kinematics
 from .._model.fault import diagnosed, given
@@ -35,13 +35,13 @@ def ended(info: StepInfo, state: State, end: State, asked: AskedOnce | None = No
 
 def marked_unless_right(asked: AskedOnce, values: Any, result: Any) -> tuple[Any, Any]:
     """What was computed while numbers waited to be asked about, NaN unless all of them exist; and the result."""
-    right = kept(asked.are_right())
-    values = jax.tree.map(lambda a: marked(a, right) if eqx.is_inexact_array(a) else a, values)
+    values, right = asked.marked(values)
     return values, RESULTS.where(right, result, RESULTS.number_out_of_range)
 
 
-def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields, end: State) -> StepInfo:
-    """What is reported of the step from `state` to `end` whose right-hand side was `b`, and whose solver `said` so much."""
+def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields, end: State, right: Any = True) -> StepInfo:
+    """What is reported of the step from `state` to `end` whose right-hand side was `b`, and whose solver `said` so much.
+    `right`: whether the numbers that it read rows by exist, where that was asked."""
     system, state, h, b, end = jax.lax.stop_gradient((with_internal(system, state), state, h, b, end))
     solved, length = reason(said), norm(b)
     valid = laws_hold(system, kinematics(system, end.position))
@@ -50,6 +50,7 @@ def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields
     result = RESULTS.where(solved == RESULTS.successful, result, solved)
     # With such a right-hand side the matrix is not finite either, and to any solver singular.
     result = RESULTS.where(jnp.isfinite(length), result, RESULTS.not_finite)
+    result = RESULTS.where(right, result, RESULTS.number_out_of_range)
     result, fault = diagnosed(result, given(system, state, h), system, lambda: (state.position, end.position), 0)
     unknown = jnp.full((), -1, jnp.int32)
     info = StepInfo(

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from .._math.indexing import all_within, marked, nearest, take_rows
+from .._math.indexing import marked, nearest, take_rows
 from .._runtime.argument_checks import check_choice, numeric_array
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.precision import compiled
@@ -108,10 +109,10 @@ def _dense(matrix: BlockSparse) -> Float[Array, "R C"]:
     _, r, c = matrix.values.shape
     n, m = matrix.pattern.shape
     rows, columns = matrix.pattern.rows, matrix.pattern.columns
-    # The few blocks are marked, not all that is made of them.
-    values = marked(matrix.values, all_within((rows, n), (columns, m)))
-    dense = jnp.zeros((n, m, r, c), values.dtype)
+    dense = jnp.zeros((n, m, r, c), matrix.values.dtype)
     if 0 not in (n, m):
-        at = dense.at[nearest(rows, n), nearest(columns, m)]
-        dense = at.set(values, unique_indices=True, mode="promise_in_bounds", wrap_negative_indices=False)
+        i, j = nearest(rows, n), nearest(columns, m)
+        # Each block by itself is marked, and added: what is written to the place of another would be lost.
+        values = marked(matrix.values, lax.eq(rows, i) & lax.eq(columns, j))
+        dense = dense.at[i, j].add(values, mode="promise_in_bounds", wrap_negative_indices=False)
     return dense.swapaxes(1, 2).reshape(n * r, m * c)

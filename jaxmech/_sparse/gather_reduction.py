@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._math.indexing import all_within, marked, nearest_rows_or_zeros, take_rows
+from .._math.indexing import rows_or_zeros, take_rows
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import (
@@ -95,10 +95,9 @@ class Reduction(eqx.Module):
 def _evaluate(values: Array, slots: Array, position: Array, *tables: Array, spread: bool) -> Array:
     if spread:
         return take_rows(values, slots)
-    sums = [sum_lanes(nearest_rows_or_zeros(values, table)) for table in tables]
+    sums = [sum_lanes(rows_or_zeros(values, table)) for table in tables]
     sums = jnp.concatenate(sums) if sums else jnp.zeros((0, *values.shape[1:]), values.dtype)
-    asked = [(table, values.shape[0] + 1) for table in tables]
-    return marked(nearest_rows_or_zeros(sums, position), all_within(*asked, (position, sums.shape[0] + 1)))
+    return rows_or_zeros(sums, position)
 
 
 def _abstract(values, slots, position, *tables, spread):

@@ -248,6 +248,7 @@ def _linear_step(
         solver, constant = integrator.solver, integrator.linear_system.is_constant()
         solver = default_solver(problem.A, inertial=not constant) if solver is None else solver
         dv, said = solved(EulerStep(integrator, system, state, h), problem.A, problem.b, solver, derivatives_of)
+        dv, right = asked.marked(dv)  # one array, of which the others are made
         end = problem.advance(dv)
-        info = outcome(said, system, state, h, problem.b, end)
+        info = outcome(said, system, state, h, problem.b, end, right)
     return ended(info, state, end, asked)

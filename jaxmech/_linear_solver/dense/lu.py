@@ -2,15 +2,21 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import lineax as lx
 from jax.flatten_util import ravel_pytree
 
-from ..._runtime.array_types import Array
+from ..._runtime.array_types import Array, Bool, Float, Int
+from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.precision import full_precision
+from ..._sparse.block_matrix import BlockMatrix
+from ..._sparse.indefinite import is_indefinite
 from ..base.outcome import FINE, SINGULAR, outcome
 from .whole_matrix import SINGULAR_PIVOT, loosest, residual_norm, scaling
+
+_Factor = tuple[Float[Array, "N N"], Int[Array, " N"], Bool[Array, ""]]
 
 
 class Dense(lx.AbstractLinearSolver):
@@ -30,20 +36,16 @@ class Dense(lx.AbstractLinearSolver):
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
         del options
         matrix = operator.as_matrix()
-        scale = scaling(matrix)
-        factor = jsl.lu_factor(scale[:, None] * matrix * scale)
+        scale = _scale_of(operator, matrix)
+        factor = _factored(scale[:, None] * matrix * scale)
         return factor, scale, matrix, False
 
     @full_precision
     def compute(self, state, vector, options: dict[str, Any]):
         del options
-        (lu, pivots), scale, matrix, transposed = state
+        (lu, pivots, singular), scale, matrix, transposed = state
         b, unravel = ravel_pytree(vector)
         x = scale * jsl.lu_solve((lu, pivots), scale * b, trans=1 if transposed else 0)
-        diagonal = jnp.abs(jnp.diagonal(lu))
-        tolerance = SINGULAR_PIVOT * diagonal.shape[0] * jnp.finfo(lu.dtype).eps
-        # NaN compares false: "not (smallest > ...)" catches it.
-        singular = ~(jnp.min(diagonal) > tolerance * jnp.max(diagonal))
         result, reason = outcome(jnp.where(singular, SINGULAR, FINE))
         return (
             unravel(x),
@@ -51,7 +53,7 @@ class Dense(lx.AbstractLinearSolver):
             {
                 "num_steps": jnp.zeros((), jnp.int32),
                 "residual": residual_norm(matrix, x, b, transposed=transposed),
-                "unconstrained_state": loosest(unravel(scale * _softest(lu, tolerance))),
+                "unconstrained_state": loosest(unravel(scale * _softest(lu))),
                 "reason": reason,
             },
         )
@@ -67,10 +69,53 @@ class Dense(lx.AbstractLinearSolver):
         return True
 
 
-def _softest(lu: Array, tolerance: Array | float) -> Array:
+def _scale_of(operator: lx.AbstractLinearOperator, matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
+    """As `scaling` does; of a matrix that is definite as far as is known, nothing but its diagonal is looked at."""
+    if not (isinstance(operator, BlockMatrix) and lx.is_symmetric(operator)) or is_indefinite(operator):
+        return scaling(matrix)
+    scale, bad = _by_diagonal(matrix)
+
+    def even() -> Float[Array, " N"]:
+        whole = operator.as_matrix()  # made anew: another reader of `matrix` would have it copied in every solve
+        return jnp.where(_by_diagonal(whole)[1], scaling(whole), scale)
+
+    return jax.lax.cond(unvmap_any(bad), even, lambda: scale)
+
+
+def _by_diagonal(matrix: Float[Array, "N N"]) -> tuple[Float[Array, " N"], Bool[Array, ""]]:
+    """One over the roots of the diagonal, and whether it has none."""
+    diagonal = jnp.diagonal(matrix)
+    least, most = _extremes(diagonal)
+    return 1 / jnp.sqrt(jnp.maximum(diagonal, 0)), ~((least > 0) & (most < jnp.inf))
+
+
+def _factored(scaled: Float[Array, "N N"]) -> _Factor:
+    """`L` and `U` of a scaled matrix, the pivots, and whether they say that it is singular."""
+    lu, pivots = jsl.lu_factor(scaled)
+    least, most = _extremes(jnp.abs(jnp.diagonal(lu)))
+    # NaN compares false: "not (smallest > ...)" catches it.
+    return lu, pivots, ~(least > _tolerance(lu) * most)
+
+
+def _extremes(values: Float[Array, " N"]) -> tuple[Array, Array]:
+    """The least and the largest number, in one loop, where XLA:CPU makes two of each."""
+    start = jnp.full((), jnp.inf, values.dtype)
+    least, most = jax.lax.reduce((values, values), (start, -start), _lower_and_higher, (0,))
+    return least, most
+
+
+def _lower_and_higher(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+    return jax.lax.min(a[0], b[0]), jax.lax.max(a[1], b[1])
+
+
+def _tolerance(lu: Float[Array, "N N"]) -> float:
+    return SINGULAR_PIVOT * lu.shape[0] * float(jnp.finfo(lu.dtype).eps)
+
+
+def _softest(lu: Float[Array, "N N"]) -> Float[Array, " N"]:
     """A vector near the null space of a singular matrix: one inverse iteration, its vanishing pivots kept off zero."""
     diagonal = jnp.diagonal(lu)
-    least = tolerance * jnp.max(jnp.abs(diagonal))
+    least = _tolerance(lu) * jnp.max(jnp.abs(diagonal))
     pivots = jnp.where(jnp.abs(diagonal) > least, diagonal, least)
     start = jnp.cos(jnp.arange(lu.shape[0], dtype=lu.dtype))  # any vector without symmetries
     return jsl.solve_triangular(jnp.fill_diagonal(jnp.triu(lu), pivots, inplace=False), start)
