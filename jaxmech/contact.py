@@ -3,6 +3,7 @@
 from ._contact.base import AbstractContact as AbstractContact
 from ._contact.edge_contact import EdgeContact as EdgeContact
 from ._contact.edge_contact import sharp_edges as sharp_edges
+from ._contact.limit import Limit as Limit
 from ._contact.point_contact import PointContact as PointContact
 from ._contact.problem import ContactErrors as ContactErrors
 from ._contact.problem import ContactProblem as ContactProblem

@@ -107,3 +107,102 @@ def test_what_fails_says_its_own_name():
     motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(ball, rest))
     _, _, info = jm.integrator.FreeMotion(motion, wedge).step(ball, rest, None, 0.01, throw=False)
     assert info.result in (jm.RESULTS.contacts_infeasible, jm.RESULTS.contacts_not_converged)
+
+
+@pytest.mark.slow
+def test_the_jaws_of_a_clip_close_on_each_other():
+    """A solid that touches itself: two jaws of one mesh, the upper pressed down, stay apart, and push each other."""
+    box = jm.mesh.box_mesh(cells=(4, 1, 3), size=(1.0, 0.25, 0.3))
+    x, cells = np.asarray(box.points), np.asarray(box.cells)
+    middle = x[cells].mean(1)
+    slit = (middle[:, 0] > 0.25) & (np.abs(middle[:, 2] - 0.15) < 0.05)
+    mesh = jm.mesh.Mesh(x, cells[~slit], box.kind)
+    skin, _ = jm.mesh.boundary_faces(mesh)
+    z = x[:, 2]
+    below = skin[(np.abs(z[skin] - 0.1) < 1e-9).all(1)]
+    above = np.flatnonzero((np.abs(z - 0.2) < 1e-9) & (x[:, 0] > 0.3))
+    pressed = np.flatnonzero((np.abs(z - 0.3) < 1e-9) & (x[:, 0] > 0.9))
+    solid = jm.force.TetrahedronFEM.from_mesh("clip", mesh, jm.material.NeoHookean(young=1e5, poisson=0.3))
+    system = jm.System(
+        {"clip": jm.Vec3()},
+        forces={"solid": solid, "press": jm.force.ConstantForce(("clip", pressed), [[0.0, 0.0, -60.0]] * len(pressed))},
+        masses={"mass": jm.mass.DiagonalMass.from_mesh("clip", mesh, 1000.0)},
+        constraints={"foot": jm.constraint.Fixed(("clip", np.flatnonzero(z == 0.0)))},
+    )
+    state = system.at_rest({"clip": mesh.points})
+    own = jm.contact.SurfaceContact(("clip", above), ("clip", below), friction=0.3, reach=0.15)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    scheme = jm.integrator.FreeMotion(motion, {"own": own})
+    run = jax.jit(lambda: jm.simulate(system, state, scheme, dt=0.01, steps=40))()
+    gaps = np.asarray(own.gaps(run.last.position))
+    assert gaps.min() > -1e-3 and gaps.min() < 1e-3  # of second order in the last motion; a slit of 0.1 [m]
+    assert float(run.info.contacts.impulse[-1, :, 0].sum()) / 0.01 > 10.0  # [N], of 120 that press
+
+
+def pendulum(**stops):
+    """A bar of a kilogram and a metre on a hinge about y, level at first, whose angle has stops."""
+    frames = [jm.constraint.frame(at, axis=[0.0, 1.0, 0.0]) for at in ([0.0, 0.0, 0.0], [-0.5, 0.0, 0.0])]
+    system = jm.System(
+        {"bar": jm.Rigid3()},
+        masses={"bar": jm.mass.RigidMass(("bar", [0]), 1.0, np.diag([1e-3, 1 / 12, 1 / 12]))},
+        constraints={"hinge": jm.constraint.HingeJoint(("bar", [0]), *frames)},
+        gravity=[0.0, 0.0, -G],
+    )
+    state = system.at_rest({"bar": [[0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]})
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True)
+    limit = jm.contact.Limit(jm.constraint.JointAngle(("bar", [0]), *frames), **stops)
+    return system, state, jm.integrator.FreeMotion(motion, {"stops": limit})
+
+
+@pytest.mark.slow
+def test_a_joint_rests_on_its_stop():
+    """The bar falls to its stop: the angle is the limit, the impulses hold the moment of its weight; by the limit, too."""
+    system, state, scheme = pendulum(lower=-1.0, upper=0.4)
+
+    def run(upper):
+        trial = eqx.tree_at(lambda s: s.contacts["stops"].upper, scheme, upper)
+        found = jm.simulate(system, state, trial, 0.01, 60)
+        return found.last.position["bar"][0, 2], found
+
+    (height, found), slope = jax.jit(jax.value_and_grad(run, has_aux=True))(jnp.asarray(0.4))
+    np.testing.assert_allclose(height, -0.5 * np.sin(0.4), rtol=1e-9)
+    np.testing.assert_allclose(slope, -0.5 * np.cos(0.4), rtol=1e-8)
+    impulse = np.asarray(found.info.contacts.impulse[-1])
+    np.testing.assert_allclose(impulse[:, 0] / 0.01, [0.0, G * 0.5 * np.cos(0.4)], rtol=1e-9, atol=1e-12)  # [N m]
+    np.testing.assert_allclose(jm.constraint.violations(system, found.last)["hinge"], 0.0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_rope_only_pulls():
+    """A ball that is thrown up falls, and hangs on its rope, which was slack until then; each rope has its length."""
+    system = jm.System(
+        {"ball": jm.Vec3()},
+        masses={"mass": jm.mass.UniformMass(("ball", [0, 1, 2]), 1.0)},
+        constraints={"hook": jm.constraint.Fixed(("ball", [0]))},
+        gravity=[0.0, 0.0, -G],
+    )
+    state = system.at_rest({"ball": [[0.0, 0.0, 0.0], [0.0, 0.0, -0.5], [0.0, 0.0, -0.5]]})
+    rope = jm.constraint.Distance((("ball", [0, 0]), ("ball", [1, 2])), length=[1.0, 0.8])
+    scheme = jm.integrator.FreeMotion(
+        jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state)), {"ropes": jm.contact.Limit(rope, upper=0.0)}
+    )
+    thrown = jm.State(state.position, {"ball": state.velocity["ball"].at[1:, 2].set(1.0)}, state.time)
+    found = jax.jit(lambda: jm.simulate(system, thrown, scheme, 0.01, 80))()
+    heights, pull = np.asarray(found.position["ball"][:, 1:, 2]), np.asarray(found.info.contacts.impulse[:, :, 0]) / 0.01
+    np.testing.assert_allclose(heights[-1], [-1.0, -0.8], atol=1e-9)
+    np.testing.assert_allclose(pull[-1], [0.0, G, 0.0, G], atol=1e-8)  # there are no lower stops
+    assert np.abs(pull[heights[1:, 0] > -0.999, 1]).max() < 1e-12 * G and heights[:, 0].max() > -0.46
+
+
+def test_limits_that_cannot_be_are_named():
+    angle = jm.constraint.JointAngle(("bar", [0]))
+    with pytest.raises(ValueError, match="Limit: upper must be at least the lower limit"):
+        jm.contact.Limit(angle, lower=1.0, upper=0.5)
+    with pytest.raises(ValueError, match="must not follow time"):
+        jm.contact.Limit(jm.constraint.Follow(angle, values=[[0.0], [1.0]], times=[0.0, 1.0]))
+    with pytest.raises(TypeError, match="constraint"):
+        jm.contact.Limit("angle")
+    system, state, scheme = pendulum(upper=0.4)
+    many = eqx.tree_at(lambda s: s.contacts["stops"].constraint, scheme, jm.constraint.HingeJoint(("bar", [0])))
+    with pytest.raises(ValueError, match="contact 'stops' .Limit.: the constraint has 5 rows, expected 1"):
+        many.init(system, state)

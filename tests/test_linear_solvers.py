@@ -26,6 +26,7 @@ from small_matrices import (
 )
 
 import jaxmech as jm
+from jaxmech._linear_solver.krylov.preconditioned_gmres import Nearby
 from jaxmech._linear_solver.preconditioner import jacobi
 from jaxmech._linear_solver.sparse.factor_cache import factor_counts
 
@@ -334,3 +335,18 @@ def test_blocks_are_inverted_and_judged(size, dtype, rng):
         assert not jacobi._definite(spoilt, jacobi.block_inverse(spoilt))
     unheld = stiff.at[3].set(0.0)  # a singular block is for the solver to find
     assert jacobi._definite(unheld, jacobi.block_inverse(unheld))
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-40, 1e40])
+def test_gmres_by_a_nearby_matrix_has_no_unit_of_its_own(unit):
+    """A right-hand side of any size: the gradient of what has nearly decayed is one."""
+    matrix = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 0.0, 4.0]])
+    like = jax.eval_shape(lambda: {"p": jnp.zeros(3)})
+    operator, diagonal = (
+        lx.FunctionLinearOperator(lambda x, a=a: {"p": jnp.asarray(a) @ x["p"]}, like)
+        for a in (matrix, np.diag(np.diag(matrix)))
+    )
+    b = unit * np.array([1.0, -2.0, 3.0])
+    found = lx.linear_solve(operator, {"p": jnp.asarray(b)}, Nearby(diagonal, lx.LU()), throw=False)
+    assert found.result == lx.RESULTS.successful
+    np.testing.assert_allclose(found.value["p"], np.linalg.solve(matrix, b), rtol=1e-12)

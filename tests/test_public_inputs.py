@@ -56,7 +56,7 @@ HOOKS = {
 }
 # What all implicit, and all explicit, schemes share is tried on one of each.
 INHERITED = {"ImplicitEuler": ("step", "problem"), "VelocityVerlet": ("step",)}
-_CONTACTS = ("PointContact", "SurfaceContact", "EdgeContact")
+_CONTACTS = ("PointContact", "SurfaceContact", "EdgeContact", "Limit")
 # What jaxmech makes and hands out, whole.
 HANDED_OUT = {
     *("AdaptiveInfo", "AdaptiveTrajectory", "Animation", "Checkpoint"),
@@ -309,6 +309,7 @@ FAIR = {
     ("element_forms", "function"): {"a function", "a class"},
     # No limit; a matrix and numbers of either sign; one coefficient for all contacts; points of no body.
     **{(name, limit): {"infinite"} for name in _CONTACTS for limit in ("margin", "depth", "reach")},
+    **{("Limit", name): {"infinite", "negative"} for name in ("lower", "upper")},
     **{("ContactProblem", name): {"negative"} for name in ("W", "q")},
     ("ContactProblem", "friction"): {"a fraction", "huge"},
     **{("ContactProblem.product", "r"): {"negative"}, ("contact_errors", "impulse"): {"negative"}},

@@ -57,12 +57,16 @@ class AbstractContact(Component):
     def check_numbers(self, stencils: tuple[Stencil, ...], unlimited: tuple[str, ...] = ("margin", "depth")) -> None:
         """Raise `ValueError` or `TypeError` for numbers out of range; those of `unlimited` may be infinite."""
         who = type(self).__name__
-        limits = [getattr(self, name) for name in unlimited]
-        known = [isinstance(a, jax.Array) and is_concrete(a) and jnp.isrealobj(a) and a.dtype != bool for a in limits]
-        finite = [jnp.where(jnp.isposinf(a), 0.0, a) if k else a for a, k in zip(limits, known, strict=True)]
-        check_parameters(eqx.tree_at(lambda c: [getattr(c, n) for n in unlimited], self, finite), stencils)
-        for name, limit in zip(unlimited, limits, strict=True):
-            if limit.ndim != 0 and name != "depth":
+        limits = {name: getattr(self, name) for name in unlimited}
+        known = {
+            name: jnp.where(jnp.isinf(a), 0.0, a)
+            for name, a in limits.items()
+            if isinstance(a, jax.Array) and is_concrete(a) and jnp.isrealobj(a) and a.dtype != bool
+        }
+        finite = eqx.tree_at(lambda c: [getattr(c, n) for n in known], self, list(known.values())) if known else self
+        check_parameters(finite, stencils)
+        for name, limit in limits.items():
+            if limit.ndim != 0 and name in ("margin", "reach"):
                 raise ValueError(f"{who}: {name} must be one number, got shape {limit.shape}.")
         check_range(
             self,

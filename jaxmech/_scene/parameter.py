@@ -174,6 +174,21 @@ def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[
     return treedef.unflatten(values), treedef.unflatten(axes)
 
 
+def element_of(component: Any, stencils: tuple[Stencil, ...], number: Any) -> Any:
+    """The component as the element of this number sees it."""
+    leaves, treedef = leaves_with_paths(component)
+    values = []
+    for path, leaf in leaves:
+        kind = declaration(component, path)
+        if kind is None or not eqx.is_array(leaf):
+            values.append(leaf)
+        elif kind[0] == "node":
+            values.append(leaf[stencils[kind[2]].nodes[number]])
+        else:
+            values.append(leaf[number] if kind[0] == "each" or leaf.ndim > kind[1] else leaf)
+    return treedef.unflatten(values)
+
+
 def over_elements(
     component: eqx.Module,
     stencils: tuple[Stencil, ...],

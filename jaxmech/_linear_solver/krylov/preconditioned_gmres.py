@@ -33,15 +33,27 @@ class Nearby(lx.AbstractLinearSolver):
         eps = float(jnp.finfo(jnp.result_type(*jax.tree.leaves(vector))).eps)
         # One array: JAX's GMRES fails in a batch whose parts carry their batch axis at different places.
         flat, unravel = ravel_pytree(vector)
-        x = jax.scipy.sparse.linalg.gmres(
-            lambda u: ravel_pytree(operator.mv(unravel(u)))[0],
-            flat,
-            M=lambda r: ravel_pytree(self.solver.compute(near, unravel(r), options)[0])[0],
-            tol=16 * eps,
-            atol=0.0,
-            restart=self.restart,
-            maxiter=self.max_restarts,
-        )[0]
+
+        def precondition(r: Array) -> Array:
+            return ravel_pytree(self.solver.compute(near, unravel(r), options)[0])[0]
+
+        # JAX's GMRES takes what is shorter than eps for nil, whatever its unit: it is given what has a solution of about 1.
+        size = jnp.linalg.norm(precondition(flat))
+        scale = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
+        x = (
+            scale
+            * (
+                jax.scipy.sparse.linalg.gmres(
+                    lambda u: ravel_pytree(operator.mv(unravel(u)))[0],
+                    flat / scale,
+                    M=precondition,
+                    tol=16 * eps,
+                    atol=0.0,
+                    restart=self.restart,
+                    maxiter=self.max_restarts,
+                )[0]
+            )
+        )
         x = unravel(x)
         product = operator.mv(x)
         residual = norm({s: vector[s] - product[s] for s in vector})
