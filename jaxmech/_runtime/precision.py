@@ -21,8 +21,9 @@ from .jax_internals import is_carried_out
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Of JAX 0.10, XLA makes a loop of a CPU by way of MLIR, or as it did before: the programs are as fast, and there in half the
-# time. Only a program that is run where it stands can be given options; what has been said in XLA_FLAGS stands.
+# Of JAX 0.10, XLA makes a loop of a CPU by way of MLIR, or as it did before: the programs are about as fast, and there in
+# half the time (benchmarks/RESULTS.md). Only a program that is run where it stands can be given options; what has been said
+# in XLA_FLAGS stands.
 _OPTION = "xla_cpu_use_fusion_emitters"
 _QUICK = {_OPTION: False} if jax.__version_info__ < (0, 11) and _OPTION not in os.environ.get("XLA_FLAGS", "") else {}
 
@@ -121,6 +122,7 @@ class _Programs:
         except jax.errors.JaxRuntimeError as error:
             if "UNIMPLEMENTED" not in str(error):  # the other way knows all there is
                 raise
+            self._quick = self._usual  # what has failed to compile would be compiled in vain at every call
             return self._usual(*arguments, **keywords)
 
 

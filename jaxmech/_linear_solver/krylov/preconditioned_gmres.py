@@ -40,21 +40,16 @@ class Nearby(lx.AbstractLinearSolver):
         # JAX's GMRES takes what is shorter than eps for nil, whatever its unit: it is given what has a solution of about 1.
         size = jnp.linalg.norm(precondition(flat))
         scale = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
-        x = (
-            scale
-            * (
-                jax.scipy.sparse.linalg.gmres(
-                    lambda u: ravel_pytree(operator.mv(unravel(u)))[0],
-                    flat / scale,
-                    M=precondition,
-                    tol=16 * eps,
-                    atol=0.0,
-                    restart=self.restart,
-                    maxiter=self.max_restarts,
-                )[0]
-            )
-        )
-        x = unravel(x)
+        x = jax.scipy.sparse.linalg.gmres(
+            lambda u: ravel_pytree(operator.mv(unravel(u)))[0],
+            flat / scale,
+            M=precondition,
+            tol=16 * eps,
+            atol=0.0,
+            restart=self.restart,
+            maxiter=self.max_restarts,
+        )[0]
+        x = unravel(scale * x)
         product = operator.mv(x)
         residual = norm({s: vector[s] - product[s] for s in vector})
         R = lx.RESULTS

@@ -107,8 +107,8 @@ class PolynomialAnchors(AbstractFrozen):
         return ((jnp.diag(diagonal),),)
 
 
-class VectorSprings(AbstractFrozen):
-    """`f = k (b - a - r) + c (vb - va)` on the first node: VectorSpringForceField, whose damping is in no matrix.
+class VectorSprings(AbstractForceField):
+    """`f = k (b - a - r) + c (vb - va)` on the first node: VectorSpringForceField.
 
     `stiffness` [N/m], `damping` [N s/m], `rest` `r` [m].
     """
@@ -117,15 +117,13 @@ class VectorSprings(AbstractFrozen):
     stiffness: Parameter = parameter()
     damping: Parameter = parameter()
     rest: Parameter = parameter(ndim=1)
-    frozen: bool = eqx.field(static=True, default=True)
+
+    def check_dofs(self, dofs: Any) -> None:
+        points_only(self, dofs)
 
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
         f = self.stiffness * (x[1] - x[0] - self.rest) + self.damping * (v[1] - v[0])
         return f, -f
-
-    def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
-        K = self.stiffness * jnp.eye(x[0].shape[0], dtype=x[0].dtype)
-        return (K, -K), (-K, K)
 
 
 class AngularSprings(AbstractFrozen):

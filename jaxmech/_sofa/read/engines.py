@@ -7,6 +7,7 @@ import numpy as np
 
 from .component import Component
 from .graph import SceneObject
+from .grids import MOST_POINTS
 from .links import STATES
 from .topology import cut_into_tetrahedra, grid
 from .transform import placed
@@ -101,8 +102,8 @@ def _grid(part: Component, name: str) -> Any:
     """GenerateGrid: points, hexahedra (x last) and six tetrahedra of each; of no cubes along z, quads and triangles."""
     low, high = part.reals("min", np.zeros(3), count=3), part.reals("max", np.zeros(3), count=3)
     n = part.wholes("resolution", np.array([3, 3, 3]))
-    if len(n) != 3 or n.min() < 0 or np.prod(n + 1.0) > 2_000_000:
-        raise part.error(f"resolution is {n.tolist()}, expected three numbers of cubes")
+    if len(n) != 3 or n.min() < 0 or np.prod(n + 1.0) > MOST_POINTS:
+        raise part.error(f"resolution is {n.tolist()}, expected three numbers of cubes, of at most {MOST_POINTS} points")
     nx, ny, nz = max(int(n[0]), 1), max(int(n[1]), 1), int(n[2])
     top = np.array([high[0], high[1], high[2] if nz else low[2]])
     made = grid((nx + 1, ny + 1, nz + 1), low, top)
