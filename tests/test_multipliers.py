@@ -283,6 +283,16 @@ def test_equations_that_say_the_same_are_named():
         jm.static_solve(system, rest)
 
 
+def test_a_plain_number_takes_the_place_of_an_array():
+    """As it does in a force field: finite differences are often written so."""
+    system = pendulum()
+    rest, tension = system.at_rest(inclined(0.3)), []
+    for length in (1.1, jnp.asarray(1.1)):
+        longer = eqx.tree_at(lambda s: s.constraints["rod"].length, system, length)
+        tension.append(float(jm.static_solve(longer, rest).position["tension"][0, 0]))
+    assert tension[0] == tension[1]
+
+
 def test_small_steps_and_small_compliances_are_not_singular():
     """A step's rows of multipliers are of the size of `h^2`, the Schur complement of `h^4`."""
     system = pendulum()

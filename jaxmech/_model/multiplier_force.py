@@ -1,17 +1,25 @@
 """A constraint with multipliers as what it is to forces and matrices: an energy of positions and multipliers."""
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._forcefield.base import AbstractEnergyForceField
 from .._runtime.array_types import Array, Scalar
+from .._scene.parameter import as_array
 from .._scene.stencil import Stencil
+
+
+def _of_arrays(constraint: AbstractMultiplierConstraint) -> AbstractMultiplierConstraint:
+    """The constraint, where a plain number may have been put in the place of one of its arrays."""
+    return jax.tree.map(lambda leaf: leaf if eqx.is_array(leaf) else as_array(leaf), constraint)
 
 
 class MultiplierForce(AbstractEnergyForceField):
     """`E = lambda . g(x) - lambda . C lambda / 2`; the multipliers are the nodes of the last stencil."""
 
-    constraint: AbstractMultiplierConstraint
+    constraint: AbstractMultiplierConstraint = eqx.field(converter=_of_arrays)
     multiplier: Stencil
 
     @property
