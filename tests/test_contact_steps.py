@@ -100,6 +100,20 @@ def test_a_block_slides_until_it_stops_and_a_tall_one_topples(boxes):
 
 
 @pytest.mark.slow
+def test_plain_numbers_take_the_place_of_arrays():
+    """As they do in force fields: finite differences, and closures, are often written so."""
+    system, state, scheme = box_scene()
+
+    def numbers(s):
+        floor = s.contacts["floor"]
+        return floor.friction, floor.radius, floor.compliance, floor.restitution
+
+    plain = (0.3, 0.01, 1e-4, 0.5)
+    schemes = [eqx.tree_at(numbers, scheme, given) for given in (plain, tuple(jnp.asarray(a) for a in plain))]
+    ends = [jm.simulate(system, state, s, 0.01, 2).last.position["box"] for s in schemes]
+    assert jnp.array_equal(*ends)
+
+
 def test_the_implicit_step_slides_as_the_free_motion_does():
     scene = box_scene(newton=True)
     _, v, result, contacts = jax.jit(lambda a: box_run(scene, 0.01, 50, a, jnp.asarray(0.2), 0.0 * a, FLAT))(

@@ -132,7 +132,7 @@ class AbstractContact(Component):
 
     def of_each(self, value: Array, touching: Touching) -> Array:
         """A parameter of every slot."""
-        return value if value.ndim == 0 else value[self.point_of(touching.pair)]
+        return value if jnp.ndim(value) == 0 else value[self.point_of(touching.pair)]
 
 
 def check_stencil(who: str, system: System, stencil: Any, kinds: tuple[type, ...] = (Vec3, Rigid3)) -> None:

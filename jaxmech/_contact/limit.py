@@ -93,5 +93,5 @@ class Limit(AbstractContact):
         return jnp.zeros(3, gap.dtype).at[0].set(gap)
 
     def _limit(self, pair: Array) -> Array:
-        lower, upper = (a if a.ndim == 0 else a[pair // 2] for a in (self.lower, self.upper))
+        lower, upper = (a if jnp.ndim(a) == 0 else a[pair // 2] for a in (self.lower, self.upper))
         return jnp.where(pair % 2 == 0, lower, upper)

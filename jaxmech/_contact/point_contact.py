@@ -142,7 +142,7 @@ class PointContact(AbstractContact):
         return _as_frame(x[self.frames[0].state][self.frames[0].nodes[pair % self.bodies]])
 
     def _radius(self, pair: Array) -> Array:
-        return self.radius if self.radius.ndim == 0 else self.radius[self.point_of(pair)]
+        return self.radius if jnp.ndim(self.radius) == 0 else self.radius[self.point_of(pair)]
 
     def _toward(self, pair: Array, x: Any) -> Array:
         """Where the body of the point is, seen from the shape."""

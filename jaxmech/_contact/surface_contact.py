@@ -131,7 +131,7 @@ class SurfaceContact(AbstractContact):
         apart = p0 - weights @ c0
         n = jnp.where(within, normal_of(c0), unit(apart) * jnp.where(normal_of(c0) @ apart < 0, -1.0, 1.0))
         slip = tangents(n) @ ((p1 - p0) - (weights @ c1 - weights @ c0))
-        radius = self.radius if self.radius.ndim == 0 else self.radius[pair // t]
+        radius = self.radius if jnp.ndim(self.radius) == 0 else self.radius[pair // t]
         return jnp.concatenate([(signed_distance(p1, c1) - radius)[None], slip])
 
 
