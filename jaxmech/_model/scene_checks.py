@@ -176,7 +176,7 @@ def check_elements(system: Any, dtype: Any) -> None:
             shape = jax.eval_shape(lambda c, *a: trace_elements(c, stencils, function, *a), component, *args)
         except Exception as error:
             kind = type(component).__name__
-            shapes = [tuple(a.shape[1:]) for a in jax.tree.leaves(args)]
+            shapes = jax.tree.map(lambda a: tuple(a.shape[1:]), args)  # as they are nested: x and v may be tuples of arrays
             reason = str(error).splitlines()[0]
             raise ValueError(
                 f"'{name}': {kind} cannot be evaluated on element arrays of shapes {shapes}: {reason}"
