@@ -329,10 +329,29 @@ def test_what_does_not_fit_is_refused_by_name():
         "noise must be positive": lambda: I.Measured(SEE, [1.0], noise=0.0),
         "times must increase": lambda: I.Measured(SEE, [1.0, 2.0], noise=1.0, times=[1.0, 1.0]),
         "start must be above lower": lambda: I.Free(1.0, lower=2.0),
+        "real numbers, got complex128": lambda: I.fit(I.Formula(lambda p: p["a"] * 1j, 1.0, noise=1.0), {"a": I.Free(1.0)}),
+        "real numbers, got None": lambda: I.fit(I.Formula(lambda p: None, 1.0, noise=1.0), {"a": I.Free(1.0)}),
+        "measured 'x': the observation must be": lambda: I.Experiment(
+            system, state, {"x": I.Measured(lambda system, state: "far", 0.0, noise=1.0)}
+        ).predict({}),
+        "squares overflow": lambda: I.fit(I.Formula(lambda p: p["a"], 1e300, noise=1.0), {"a": I.Free(1.0)}),
         "pairs name 5": lambda: I.Free(np.ones(3), penalty=I.Tikhonov(1.0, pairs=[[0, 5]])),
     }.items():
         with pytest.raises(ValueError, match=match):
             wrong()
+    with pytest.raises(TypeError, match="what begin returns must be of type State"):
+        I.Experiment(system, state, {"x": read}, begin=lambda system, state, parameters: None).predict({})
+    # Not a warning of SciPy: the least that numbers tell apart is taken.
+    least = I.fit(I.Formula(lambda p: p["a"] * jnp.ones(2), [1.0, 2.0], noise=1.0), {"a": I.Free(1.0)}, rtol=1e-300)
+    assert least.converged and abs(least.parameters["a"] - 1.5) < 1e-12
+
+
+def test_a_delay_leads_out_of_the_experiment_by_a_step_and_no_further():
+    times = jnp.linspace(0.0, 1.0, 11)
+    read = I.Measured(SEE, np.zeros(3), noise=1.0, times=[0.2, 0.5, 0.8], delay="late")
+    near, far = (np.asarray(read.predicted(times**2, times, {"late": late})) for late in (-0.25, -0.35))
+    np.testing.assert_allclose(near, [0.45**2, 0.75**2, 1.05**2], rtol=1e-12)
+    assert np.isfinite(far).tolist() == [True, True, False]  # and so the experiment fails there
 
 
 def test_blocks_leave_a_parameter_at_its_bound_without_an_error_and_the_others_with_theirs():

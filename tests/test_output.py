@@ -355,7 +355,24 @@ def test_what_is_refused():
             jm.output.gauss_fields(system, state, "triangles"), np.zeros((2, 4))
         ),
         "points have shape": lambda: jm.output.Probe.build(mesh, [[0.5, 0.5, 0.5]]),
+        "a name in point_data must be printable": lambda: jm.output.write_series(
+            "never.xdmf", mesh, [1.0], point_data={"a\x01": np.zeros((1, 10))}
+        ),
+        "'a' has dtype complex128": lambda: jm.output.write_series(
+            "never.pvd", mesh, [1.0], cell_data={"a": 1j * np.ones((1, 4))}
+        ),
+        "'a' has dtype float16": lambda: jm.mesh.write_mesh("never.vtu", mesh, cell_data={"a": np.ones(4, np.float16)}),
+        r"No such file or directory: 'nowhere.run\.pvd'": lambda: jm.output.write_series("nowhere/run.pvd", mesh, [1.0]),
     }
     for message, function in cases.items():
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((ValueError, TypeError, FileNotFoundError), match=message):
             function()
+
+
+def test_a_node_that_is_named_twice_holds_once():
+    mesh, system = bar()
+    state = jm.static_solve(system, system.at_rest({"b": mesh.points})).state
+    held = mesh.nodes_where(lambda x: x[:, 0] == 0.0)
+    found = jm.output.reaction_resultants(system, state, {"once": held, "twice": [*held, *held]})
+    assert float(jnp.linalg.norm(found["once"].force)) > 0.1
+    assert jnp.array_equal(found["once"].force, found["twice"].force)

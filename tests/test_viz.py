@@ -228,6 +228,9 @@ def test_a_film_has_one_scale_and_one_box(bar, tmp_path):
     assert film._repr_html_().startswith("<img") and "3 frames" in repr(film)
     with pytest.raises(TypeError, match="states must be states, a trajectory or a path"):
         jm.viz.animate(system, 3.0)
+    for save in (film.save, lambda path: jm.viz.animate(system, [rest], path=path)):
+        with pytest.raises(ValueError, match="film.mp4' must end in .gif"):
+            save(tmp_path / "film.mp4")
 
 
 def test_a_scale_begins_where_the_numbers_do(bar):
@@ -298,5 +301,8 @@ def test_curves_of_convergence_and_energy(bar):
     total = axes.lines[-1].get_ydata()
     expected = [float(jm.integrator.energies(system, s).total) for s in (longer, run.last)]
     np.testing.assert_allclose(total[[0, -1]], expected, rtol=1e-10)
+    nowhere = dataclasses.replace(longer, position={s: a * np.nan for s, a in longer.position.items()})
+    with pytest.raises(ValueError, match="draw_energies: position of .* not finite"):
+        jm.viz.draw_energies(system, [rest, nowhere])
     figure = jm.viz.draw_modes(system, rest, jm.modes(system, rest, count=8), count=8, view=(10.0, -80.0))
     assert len([a for a in figure.axes if a.name == "3d"]) == 8

@@ -12,7 +12,7 @@ from .._model.system import State, System, check_inputs
 from .._runtime.argument_checks import check_callable, check_instance
 from .._runtime.array_types import Array, Float
 from .._runtime.results import RESULTS
-from .measured import Measured
+from .measured import Measured, as_model
 from .protocol import AbstractProtocol, Static
 from .unknowns import as_leafless, looked_up
 
@@ -102,9 +102,10 @@ class Experiment(AbstractExperiment):
     def predict(self, parameters: Any) -> Prediction:
         system = self._scene(parameters)
         state = self.state if self.begin is None else self.begin(system, self.state, parameters)
+        check_instance("Experiment", "what begin returns", state, State)
 
         def observe(scene: System, now: State) -> dict[str, Array]:
-            return {name: jnp.asarray(m.observe(scene, now)) for name, m in self.measured.items()}
+            return {name: _observed(name, m, scene, now) for name, m in self.measured.items()}
 
         course = self.protocol.run(system, state, observe, parameters)
         values = {}
@@ -120,6 +121,14 @@ class Experiment(AbstractExperiment):
             return self.system
         found = self.numbers(parameters)
         return found if isinstance(found, System) else controlled(self.system, found)
+
+
+def _observed(name: str, measured: Measured, system: System, state: State) -> Array:
+    value = measured.observe(system, state)
+    try:
+        return as_model(value)
+    except ValueError as error:
+        raise ValueError(f"Experiment: measured '{name}': {error}") from None
 
 
 class Formula(AbstractExperiment):
@@ -145,9 +154,9 @@ class Formula(AbstractExperiment):
         self.measured = {"values": Measured(_nothing, values, noise=noise, blocks=blocks, unit=unit)}
 
     def predict(self, parameters: Any) -> Prediction:
-        model = jnp.asarray(self.function(parameters))
+        model = self.function(parameters)
         try:
-            model = self.measured["values"].predicted(model, None, parameters)
+            model = self.measured["values"].predicted(as_model(model), None, parameters)
         except ValueError as error:
             raise ValueError(f"Formula: {error}") from None
         return with_finite(Prediction({"values": model}, RESULTS.successful, jnp.zeros(())))

@@ -94,7 +94,7 @@ class Measured(eqx.Module):
         """The model of the values, from observations at the times of an experiment (None: at its one instant)."""
         model = frames if self.times is None else self._interpolated(frames, times, parameters)
         if self.adjust is not None:
-            model = jnp.asarray(self.adjust(model, parameters))
+            model = as_model(self.adjust(model, parameters))
         if model.shape != self.values.shape:
             raise ValueError(f"the observation has shape {model.shape}, the measured values have {self.values.shape}.")
         return model
@@ -127,8 +127,11 @@ class Measured(eqx.Module):
         width = 4 if self.interpolation == "cubic" and len(times) >= 4 else min(2, len(times))
         first = jnp.clip(jnp.searchsorted(times, at, side="right") - width // 2, 0, len(times) - width)
         near = first[:, None] + jnp.arange(width)
-        weights = lagrange_weights(times[near], at)
-        return jnp.einsum("tk,tk...->t...", weights, frames[near])
+        model = jnp.einsum("tk,tk...->t...", lagrange_weights(times[near], at), frames[near])
+        # A delay that is fitted may lead out of the experiment: by a step, not to where cubics go.
+        step = jnp.max(jnp.diff(times), initial=0.0)
+        within = (at >= times[0] - step) & (at <= times[-1] + step)
+        return jnp.where(within.reshape(-1, *[1] * (model.ndim - 1)), model, jnp.nan)
 
     def _noise(self, noise: Any) -> Array:
         array = jnp.asarray(real_array("Measured", "noise", noise))
@@ -161,6 +164,17 @@ class Measured(eqx.Module):
         if numbers.max() == 0:
             raise ValueError("Measured: blocks has one block only; there must be at least two.")
         return jnp.asarray(numbers.reshape(array.shape), jnp.int32)
+
+
+def as_model(value: Any) -> Array:
+    """What a model returned, an array of real numbers. Raises `ValueError` for anything else."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"the observation must be an array of real numbers, got {value!r:.80}.") from None
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"the observation must be an array of real numbers, got {array.dtype}.")
+    return array
 
 
 def lagrange_weights(nodes: Array, at: Array) -> Array:

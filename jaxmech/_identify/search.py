@@ -62,10 +62,11 @@ class Evaluator:
         own, own_slopes = own_rows_and_slopes(self.problem.unknowns, vector)
         J = np.vstack([*slopes, np.asarray(own_slopes, float)])
         found = Evaluation(q.copy(), 0.0, rows, np.asarray(own, float), J, np.zeros(0), predictions)
-        found.failure = self._failure(found)
         all_rows = np.concatenate([*rows.values(), found.own])
-        loss = huber_loss(self.problem, len(found.own))(all_rows**2)
-        found.cost, found.gradient = 0.5 * float(np.sum(loss[0])), J.T @ (loss[1] * all_rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = huber_loss(self.problem, len(found.own))(all_rows**2)
+            found.cost, found.gradient = 0.5 * float(np.sum(loss[0])), J.T @ (loss[1] * all_rows)
+        found.failure = self._failure(found)
         return found
 
     def _adjoint(self, q: np.ndarray) -> Evaluation:
@@ -84,7 +85,9 @@ class Evaluator:
             if prediction.result != RESULTS.successful:
                 return f"experiment '{name}', time {float(prediction.failed_at):.6g}: {RESULTS[prediction.result]}"
         slopes = found.gradient if found.slopes is None else found.slopes
-        return "" if np.isfinite(slopes).all() else "the derivatives are not finite."
+        if not np.isfinite(slopes).all():
+            return "the derivatives are not finite."
+        return "" if np.isfinite(found.cost) else "the residuals are so many times their noise that their squares overflow."
 
     def _remember(self, found: Evaluation) -> None:
         better = not found.failure and (self.best is None or found.cost < self.best.cost)
@@ -141,8 +144,8 @@ def by_least_squares(
         jac=slopes,
         method="trf",
         loss=huber_loss(evaluate.problem, own) if evaluate.problem.huber is not None else "linear",
-        ftol=rtol,
-        xtol=rtol,
+        ftol=max(rtol, np.finfo(float).eps),
+        xtol=max(rtol, np.finfo(float).eps),
         gtol=1e-14,
         max_nfev=max_steps,
     )

@@ -131,11 +131,22 @@ def _in_space(values: np.ndarray) -> np.ndarray:
     return values
 
 
+def written_array(owner: str, name: str, key: Any, values: Any) -> np.ndarray:
+    """Named numbers as files have them. Raises `TypeError` or `ValueError` for what no reader would take."""
+    check_instance(owner, f"a name in {name}", key, str)
+    if not key or not key.isprintable():
+        raise ValueError(f"{owner}: a name in {name} must be printable words, got {key!r:.80}.")
+    values = np.asarray(numeric_array(owner, f"{name} '{key}'", values))
+    if values.dtype.kind == "c" or values.dtype.itemsize == 2 and values.dtype.kind not in "iu":
+        raise TypeError(f"{owner}: {name} '{key}' has dtype {values.dtype}, which files do not have.")
+    return values
+
+
 def _checked_data(name: str, data: Mapping[str, Any] | None, count: int, what: str) -> dict[str, np.ndarray]:
     check_instance("write_mesh", name, {} if data is None else data, Mapping)
     checked = {}
     for key, values in (data or {}).items():
-        values = np.asarray(numeric_array("write_mesh", f"{name} '{key}'", values))
+        values = written_array("write_mesh", name, key, values)
         if values.ndim == 0 or len(values) != count:
             raise ValueError(
                 f"write_mesh: {name} '{key}' has shape {values.shape}, expected ({count}, ...): there are {count} {what}."

@@ -103,7 +103,8 @@ def gauss_fields(system: System, state: State, name: str) -> GaussFields:
     """Deformation, stress [Pa] and energy density [J/m^3] at the Gauss points of the force field `name`, a solid.
 
     The stress is the derivative of the density that the material has with what the state remembers (`state.internal`); in
-    plane stress with the free stretch across. Any solid will do, of any cells: all it takes is `point_gradients`. Raises
+    plane stress with the free stretch across. Any solid will do, of any cells: all it takes is `point_gradients`. Where an
+    element is inverted and its law is undefined, density and stress are NaN, there alone (`gradient` is what it is). Raises
     `ValueError` for a name that is not that of a solid, and what `total_force` raises for a state.
     Source: J. Bonet and R. D. Wood, *Nonlinear Continuum Mechanics for Finite Element Analysis*, 2nd ed., 2008,
     doi:10.1017/CBO9780511755446.

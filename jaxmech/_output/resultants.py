@@ -40,7 +40,8 @@ def reaction_resultants(
 ) -> dict[str, Resultant]:
     """The force [N] and the moment [N m] with which constraints hold each group of nodes, by name: sums of `jm.reactions`.
 
-    `groups`: `{name: node numbers}` of the state `on`, of points or frames, which may be left out where there is only one.
+    `groups`: `{name: node numbers}` of the state `on`, of points or frames, which may be left out where there is only one;
+    a node that is named twice counts once.
     `about`: the point (d,) [m] of the moments, the origin unless given. In equilibrium; loads on nodes that are held count
     as what the constraint takes. Raises `ValueError` for an unknown state, one that is not of points or frames in the
     plane or in space, and nodes that it does not have.
@@ -59,7 +60,8 @@ def reaction_resultants(
     on, size = _state_of_points("reaction_resultants", system, system.main_states, on)
     count = state.position[on].shape[0]
     numbers = {
-        n: whole_numbers("reaction_resultants", f"groups['{n}']", nodes, (None,), count) for n, nodes in groups.items()
+        n: np.unique(whole_numbers("reaction_resultants", f"groups['{n}']", nodes, (None,), count))
+        for n, nodes in groups.items()
     }
     forces = reactions(system, state)[on]
     x, origin = state.position[on], _point("reaction_resultants", about, size)

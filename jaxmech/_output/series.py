@@ -11,10 +11,10 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from .._mesh.io import write_mesh
+from .._mesh.io import write_mesh, written_array
 from .._mesh.mesh import Mesh
-from .._runtime.argument_checks import check_instance, check_path, numeric_array, real_array
-from .._runtime.atomic_files import replacing
+from .._runtime.argument_checks import check_instance, check_path, real_array
+from .._runtime.atomic_files import check_folder, replacing
 
 _SUFFIXES = (".pvd", ".xdmf")
 
@@ -34,8 +34,9 @@ def write_series(
     become nine components, vectors in the plane get a third one. The series takes the place of an old one when it is whole:
     where writing fails, the old one is left as it is.
     Raises `ImportError` without meshio, `ValueError` for another suffix, times that do not increase, and arrays of other
-    shapes, names that are given twice, and a folder of this name that is not a series; `TypeError` for what is no mesh or no
-    number. Source: N. Schlömer, meshio; Kitware, *VTK file formats*; XDMF version 3.
+    shapes, names that are empty or given twice, and a folder of this name that is not a series; `TypeError` for what is no
+    mesh or no number that files have; `FileNotFoundError` for a folder that is not there.
+    Source: N. Schlömer, meshio; Kitware, *VTK file formats*; XDMF version 3.
 
     Example:
 
@@ -53,6 +54,7 @@ def write_series(
         raise ValueError(f"write_series: times must increase, at least one, got {times!r:.80}.")
     on_points = _checked("point_data", point_data, (len(times), len(mesh.points)))
     on_cells = _checked("cell_data", cell_data, (len(times), len(mesh.cells)))
+    check_folder(path)
     write = _write_pvd if suffix == ".pvd" else _write_xdmf
     write(Path(os.fspath(path)), mesh, times, on_points, on_cells)
 
@@ -62,8 +64,7 @@ def _checked(name: str, data: Any, shape: tuple[int, int]) -> dict[str, np.ndarr
     check_instance("write_series", name, {} if data is None else data, Mapping)
     checked = {}
     for key, values in (data or {}).items():
-        check_instance("write_series", f"a name in {name}", key, str)
-        values = np.asarray(numeric_array("write_series", f"{name} '{key}'", values))
+        values = written_array("write_series", name, key, values)
         if values.shape[:2] != shape:
             raise ValueError(f"write_series: {name} '{key}' has shape {values.shape}, expected {(*shape, '...')}.")
         checked[key] = values if values.ndim < 4 else values.reshape(*shape, -1)

@@ -23,8 +23,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         yield target
         return
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+    check_folder(path)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=_PREFIX) as folder:
         yield Path(folder, target.name)
         # The file itself last: what it refers to is there before it.
@@ -32,6 +31,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             _flush(written)
             os.replace(written, target.parent / written.name)
         _flush(target.parent)
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Raise `FileNotFoundError` that names `path` unless the folder of a file to be written is there."""
+    if not Path(os.path.realpath(path)).parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
 
 
 def forget_interrupted(path: str | os.PathLike[str]) -> None:

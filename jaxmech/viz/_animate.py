@@ -34,8 +34,9 @@ class Animation:
         self.data, self.frames = data, frames
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file; an old one is replaced when the new one is whole. Raises `TypeError` for what is no path."""
-        check_path("Animation.save", path)
+        """Write the file; an old one is replaced when the new one is whole. Raises `TypeError` for what is no
+        path, `ValueError` unless it ends in .gif."""
+        _check_gif("Animation.save", path)
         with replacing(Path(path)) as new:
             Path(new).write_bytes(self.data)
 
@@ -73,7 +74,7 @@ def animate(
     list of states. `path`: a file to write. `fps`: pictures per second [1/s]; of more than `most_frames` states as many are
     taken, evenly. Axes and colours are the same in all pictures; `color` and what follows it is as in `plot`, but that
     "displacement" is from the first state unless `reference` says otherwise. `progress`: draws a bar (needs tqdm).
-    Raises what `plot` does, `TypeError` for what are no states.
+    Raises what `plot` does, `TypeError` for what are no states, `ValueError` for a path that does not end in .gif.
     Source: the GIF89a specification, CompuServe, 1990.
 
     Example:
@@ -89,7 +90,7 @@ def animate(
     check_flags("animate", loads=loads, supports=supports, legend=legend, progress=progress, **shown)
     limits = check_limits("animate", limits)
     if path is not None:
-        check_path("animate", path)
+        _check_gif("animate", path)
     bar = ProgressBar(2 * len(found), "animate") if progress else None
     done = iter(range(1, 2 * len(found) + 1))
 
@@ -123,6 +124,12 @@ def animate(
     if path is not None:
         film.save(path)
     return film
+
+
+def _check_gif(who: str, path: Any) -> None:
+    check_path(who, path)
+    if Path(os.fspath(path)).suffix.lower() != ".gif":
+        raise ValueError(f"{who}: path '{os.fspath(path)}' must end in .gif.")
 
 
 def _checked(fps: Any, most_frames: Any, dpi: Any) -> bool:

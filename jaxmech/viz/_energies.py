@@ -30,7 +30,8 @@ def draw_energies(system: System, states: Any, *, axes: Any = None) -> Any:
     """
     check_axes("draw_energies", axes)
     found = states_of("draw_energies", states)
-    check_inputs("draw_energies", system, found[0])
+    for state in found:
+        check_inputs("draw_energies", system, state)
     if axes is None:
         axes = pyplot("draw_energies").figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
     together = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *found)
