@@ -188,12 +188,31 @@ def test_a_restart_file_of_another_run_is_refused(tmp_path):
         run(scene=other)
     with pytest.raises(ValueError, match="steps.* is 4, what is given is 6"):
         run(steps=6)
+    with pytest.raises(ValueError, match="observe is whole_state, what is given is .*lambda"):
+        run(observe=lambda system, state: state)
     with pytest.raises(ValueError, match="save_every=2 does not divide restart_every=3"):
         run(steps=6, save_every=2, restart_every=3)
     with pytest.raises(ValueError, match="jit"):
         jax.jit(lambda t: run(at=eqx.tree_at(lambda s: s.time, state, t)))(0.0)
     with pytest.raises(ValueError, match="restart_file"):
         jm.simulate(system, state, integrator, 0.01, 4, restart_every=2)
+
+
+def test_a_restart_under_another_control_is_refused(tmp_path):
+    system, state, integrator = restart_script.chain()
+
+    def run(control):
+        path = tmp_path / "run.npz"
+        return jm.simulate(system, state, integrator, 0.01, 4, control=control, restart_file=path)
+
+    def stiffer(rate):
+        return lambda time, state, parameters: {"links": {"stiffness": 100.0 + rate * time}}
+
+    whole = run(stiffer(3.0))
+    assert eqx.tree_equal(run(stiffer(3.0)), whole)  # another object, the same function
+    for other in (stiffer(4.0), lambda time, state, parameters: {"links": {"stiffness": 100.0 - 3.0 * time}}):
+        with pytest.raises(ValueError, match="control"):
+            run(other)
 
 
 def test_an_adaptive_run_goes_on_to_the_last_bit(tmp_path, monkeypatch):
