@@ -344,7 +344,7 @@ def test_a_start_that_nothing_holds_is_named():
 
     def row(mu):
         forces = {
-            "bar": GreenBar(("p", [0, 1]), EA, 1.0),
+            "bar": GreenBar((("p", [0]), ("p", [1])), EA, 1.0),
             "load": jm.force.ConstantForce(("p", [1]), jnp.stack([mu, 0 * mu])[None]),
         }
         return jm.System({"p": jm.Vec2()}, forces=forces, constraints={"pin": jm.constraint.Fixed(("p", [0]))})
