@@ -115,7 +115,7 @@ def test_positions_that_run_away_are_no_equilibrium(method):
 
 
 def test_a_net_relaxes_soon():
-    """All modes have more than four steps in a period: of one with four no peak is seen, and it swings on for 20,000 steps."""
+    """Where kinetic energies are compared, a mode with a period of four steps shows no peak, and swings on for 20,000."""
     x, y = (a.ravel() for a in np.meshgrid(np.arange(5.0), np.arange(5.0), indexing="ij"))
     numbers = np.arange(25).reshape(5, 5)
     ends = [

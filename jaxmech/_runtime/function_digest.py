@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .results import is_traced
@@ -32,15 +33,25 @@ def _parts(value: Any, met: set[int]) -> Iterator[bytes]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from _parts(item, met)
+    elif isinstance(value, dict):
+        yield from _parts([*value.items()], met)
+    elif isinstance(value, set | frozenset):
+        yield from _parts(sorted(map(repr, value)), met)
     elif value is None or isinstance(value, bool | int | float | complex | str | bytes):
         yield repr(value).encode()
     elif isinstance(value, np.ndarray | np.generic | jax.Array) and not is_traced(value):
-        yield f"{value.dtype}{value.shape}".encode() + np.asarray(value).tobytes()
+        yield f"{value.dtype}{value.shape}".encode() + _numbers(value).tobytes()
     else:
         yield type(value).__qualname__.encode()
-        leaves = jax.tree.leaves(value)
+        inner = getattr(value, "__wrapped__", None)  # of `jax.jit` and its kin
+        leaves = [inner] if callable(inner) else jax.tree.leaves(value)
         if not (len(leaves) == 1 and leaves[0] is value):
             yield from _parts(leaves, met)
+
+
+def _numbers(array: Any) -> np.ndarray:
+    is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(array) if is_key else array)
 
 
 def _made_of(function: Any) -> tuple[Any, ...]:
