@@ -1,5 +1,6 @@
 """Checkpoints: what comes back to the last bit, what is refused, and runs that are killed."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from valid_calls import linear_system, scene
 import jaxmech as jm
 from jaxmech._integrator.trajectory.checkpoint import load_parts
 from jaxmech._runtime.array_file import read_arrays
+from jaxmech._runtime.function_digest import function_digest
 
 
 def saved(path):
@@ -188,12 +190,57 @@ def test_a_restart_file_of_another_run_is_refused(tmp_path):
         run(scene=other)
     with pytest.raises(ValueError, match="steps.* is 4, what is given is 6"):
         run(steps=6)
+    with pytest.raises(ValueError, match="observe is whole_state, what is given is .*lambda"):
+        run(observe=lambda system, state: state)
     with pytest.raises(ValueError, match="save_every=2 does not divide restart_every=3"):
         run(steps=6, save_every=2, restart_every=3)
     with pytest.raises(ValueError, match="jit"):
         jax.jit(lambda t: run(at=eqx.tree_at(lambda s: s.time, state, t)))(0.0)
     with pytest.raises(ValueError, match="restart_file"):
         jm.simulate(system, state, integrator, 0.01, 4, restart_every=2)
+
+
+def test_a_restart_under_another_control_is_refused(tmp_path):
+    system, state, integrator = restart_script.chain()
+
+    def run(control):
+        path = tmp_path / "run.npz"
+        return jm.simulate(system, state, integrator, 0.01, 4, control=control, restart_file=path)
+
+    def stiffer(rate):
+        return lambda time, state, parameters: {"links": {"stiffness": 100.0 + rate * time}}
+
+    whole = run(stiffer(3.0))
+    assert eqx.tree_equal(run(stiffer(3.0)), whole)  # another object, the same function
+    for other in (stiffer(4.0), lambda time, state, parameters: {"links": {"stiffness": 100.0 - 3.0 * time}}):
+        with pytest.raises(ValueError, match="control"):
+            run(other)
+
+
+def test_functions_are_the_same_if_their_code_and_what_they_close_over_are():
+    """Made anew they are, whatever they close over; wrapped, and with another number anywhere, they are not."""
+
+    def closing(value):
+        return lambda time: (value, time)
+
+    def net(key, activation=jnp.tanh):
+        return eqx.nn.MLP(2, 2, 4, 1, activation=activation, key=jax.random.key(key))
+
+    kinds = {
+        "numbers": (lambda: closing(1.0), lambda: closing(2.0)),
+        "arrays": (lambda: closing(jnp.arange(3.0)), lambda: closing(jnp.arange(1.0, 4.0))),
+        "keys": (lambda: closing(jax.random.key(0)), lambda: closing(jax.random.key(1))),
+        "names": (lambda: closing({"a": 1.0}), lambda: closing({"b": 1.0})),
+        "networks": (lambda: closing(net(0)), lambda: closing(net(1))),
+        "activations": (lambda: closing(net(0)), lambda: closing(net(0, jnp.sin))),
+        "functions": (lambda: closing(closing(1.0)), lambda: closing(closing(2.0))),
+        "partials": (lambda: functools.partial(closing, 1.0), lambda: functools.partial(closing, 2.0)),
+        "jit": (lambda: jax.jit(closing(1.0)), lambda: jax.jit(closing(2.0))),
+        "vmap": (lambda: jax.vmap(closing(1.0)), lambda: jax.vmap(closing(2.0))),
+        "sets": (lambda: lambda time: time in {1, 2}, lambda: lambda time: time in {1, 3}),
+    }
+    for kind, (one, other) in kinds.items():
+        assert function_digest(one()) == function_digest(one()) != function_digest(other()), kind
 
 
 def test_an_adaptive_run_goes_on_to_the_last_bit(tmp_path, monkeypatch):

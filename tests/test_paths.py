@@ -339,6 +339,21 @@ def test_what_has_no_path_is_refused():
         jm.static_solve(pair, start, method="trust_region")
 
 
+def test_a_start_that_nothing_holds_is_named():
+    """Bars in a row have no stiffness across it, so that no load leads anywhere; the walk once had no end."""
+
+    def row(mu):
+        forces = {
+            "bar": GreenBar((("p", [0]), ("p", [1])), EA, 1.0),
+            "load": jm.force.ConstantForce(("p", [1]), jnp.stack([mu, 0 * mu])[None]),
+        }
+        return jm.System({"p": jm.Vec2()}, forces=forces, constraints={"pin": jm.constraint.Fixed(("p", [0]))})
+
+    start = row(jnp.zeros(())).at_rest({"p": [[0.0, 0.0], [1.0, 0.0]]})
+    with pytest.raises(jm.FailedComputation, match="point 0 at load 0: the matrix is singular"):
+        jm.follow_path(row, start)
+
+
 class Across(jm.force.AbstractEnergyForceField):
     """`E = k/2 (x - x0)^2`: a spring that stays level."""
 

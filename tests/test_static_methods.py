@@ -112,3 +112,23 @@ def test_positions_that_run_away_are_no_equilibrium(method):
     system = jm.System({"x": jm.Vec1()}, forces={"chirp": Chirp(("x", [0]), 1.5)})
     solution = jm.static_solve(system, system.at_rest({"x": [[np.sqrt(np.pi / 2) - 1e-12]]}), method=method, throw=False)
     assert abs(solution.position["x"][0, 0]) > 1e9 and solution.info.result == jm.RESULTS.not_converged
+
+
+def test_a_net_relaxes_soon():
+    """Where kinetic energies are compared, a mode with a period of four steps shows no peak, and swings on for 20,000."""
+    x, y = (a.ravel() for a in np.meshgrid(np.arange(5.0), np.arange(5.0), indexing="ij"))
+    numbers = np.arange(25).reshape(5, 5)
+    ends = [
+        np.concatenate([a.ravel(), b.ravel()]) for a, b in ((numbers[:-1], numbers[:, :-1]), (numbers[1:], numbers[:, 1:]))
+    ]
+    net = jm.System(
+        {"net": jm.Vec3()},
+        forces={"cords": jm.force.Springs((("net", ends[0]), ("net", ends[1])), 500.0, 1.0)},
+        masses={"knots": jm.mass.UniformMass(("net", np.arange(25)), 1.0)},
+        constraints={"corners": jm.constraint.Fixed(("net", [0, 4, 20, 24]))},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    flat = net.at_rest({"net": np.stack([x, y, 0 * x], axis=1)})
+    relaxed = jm.static_solve(net, flat, method="dynamic_relaxation", max_steps=1000)
+    sunk = jm.static_solve(net, flat, method="trust_region").state
+    np.testing.assert_allclose(relaxed.state.position["net"], sunk.position["net"], atol=1e-6)

@@ -67,6 +67,8 @@ class Walk:
         self.scales = self._scales(size, step)
         self.search = PathSearch(self.problem, self.newton, self.solver, self.scales)
         self.last, self.result = first, first.result
+        if branch is None and not bool(jnp.isfinite(norm(first.rate))):  # an equilibrium, from which the load leads nowhere
+            self.result = RESULTS.where(first.result == RESULTS.successful, RESULTS.singular, first.result)
         self.places.append(self.search.place(first, float(self.options.direction), count=branch is None))
         self.lengths.append(0.0)
         if self.result == RESULTS.successful:
@@ -94,7 +96,7 @@ class Walk:
                 continue
             self.cutbacks.append(CutBack(len(self.places) - 1, abs(taken), result))
             length = 0.5 * taken
-            if abs(length) < options.shortest * abs(first):
+            if not abs(length) >= options.shortest * abs(first):  # nor a number
                 self.result = result
                 return
 

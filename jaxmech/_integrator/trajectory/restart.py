@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._runtime.argument_checks import check_path
 from ..._runtime.atomic_files import forget_interrupted
+from ..._runtime.function_digest import function_digest
 from ..._runtime.results import is_traced
 from .checkpoint import load_parts, save_parts
 
@@ -27,17 +28,24 @@ def through_a_file(
 ) -> T:
     """The end of a run, from where it has to `begin` or as far as the file says, taken `onward` until it `is_done`.
 
-    `given`: all that it depends on. Raises `ValueError` for a file of another run, naming what differs, and under `jit`.
+    `given`: all that it depends on; its functions are the same if their code and what they close over are. Raises
+    `ValueError` for a file of another run, naming what differs, and under `jit`.
     """
     check_path(who, path)
     if is_traced(given):
         raise ValueError(f"{who}: a restart_file is written outside of jit only, and what it is of is not differentiated.")
     forget_interrupted(path)
+    given = given | {"functions": _functions(given)}
     at = _resumed(who, path, given, begin()) if Path(path).exists() else begin()
     while not is_done(at):
         at = onward(at)
         save_parts(path, given | {"progress": at})
     return at
+
+
+def _functions(given: dict[str, Any]) -> dict[str, str]:
+    leaves = jax.tree_util.tree_flatten_with_path(given)[0]
+    return {jax.tree_util.keystr(path): function_digest(leaf) for path, leaf in leaves if callable(leaf)}
 
 
 def _resumed(who: str, path: str | PathLike[str], given: dict[str, Any], begun: T) -> T:

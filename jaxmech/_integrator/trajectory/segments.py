@@ -32,6 +32,7 @@ def segments(
     """The frames, the last state, and what happened in every step, of a run that is in a file after every segment."""
     every = _segment_length(every, counts)
     given = {"system": system, "state": state, "integrator": integrator, "dt": h, "steps": (counts, every)}
+    given |= {"observe": observe}
 
     def onward(at: dict[str, Any]) -> dict[str, Any]:
         done = int(at["done"])
