@@ -19,6 +19,7 @@ from ._material.ogden import Ogden as Ogden
 from ._material.st_venant_kirchhoff import StVenantKirchhoff as StVenantKirchhoff
 from ._material.stable_neo_hookean import StableNeoHookean as StableNeoHookean
 from ._material.stress_law import AbstractStressLaw as AbstractStressLaw
+from ._material.thermal_expansion import ThermalExpansion as ThermalExpansion
 from ._material.update_law import AbstractUpdateLaw as AbstractUpdateLaw
 from ._material.veronda_westmann import VerondaWestmann as VerondaWestmann
 from ._material.viscoelastic import Viscoelastic as Viscoelastic

@@ -1094,7 +1094,7 @@ def cells_in_space():
 
 @scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, EXHAUSTIVE, amount=0.05)
 def laws_of_rubber_and_tissue():
-    """In plane strain, one cell of two triangles each; a muscle that pulls."""
+    """In plane strain, one cell of two triangles each; a muscle that pulls, and what is warm."""
     M, fibres = jm.material, [[0.6, 0.8, 0.0], [0.8, -0.6, 0.0]]
     laws = {
         "arruda": M.ArrudaBoyce(200.0, 900.0, 8.0),
@@ -1104,6 +1104,7 @@ def laws_of_rubber_and_tissue():
         "costa": M.Costa(200.0, 900.0, 3.0, 1.5, 1.0, 1.2, 0.8, 0.5),
         "artery": M.HolzapfelGasserOgden(250.0, 80.0, 0.5, 900.0, fibres, 0.1),
         "muscle": M.ActiveStress(M.NeoHookean(700.0, 0.3), 50.0, fibres[0]),
+        "warm": M.ThermalExpansion(M.NeoHookean(700.0, 0.3), 1e-3, [40.0, 60.0]),
     }
     return bodies(of_laws(jm.force.TriangleFEM, jm.mesh.box_mesh(**TILE), laws))
 

@@ -61,6 +61,7 @@ LAWS = {
     "fibres": Law(lambda: M.HolzapfelGasserOgden(250.0, 80.0, 0.5, BULK, FIBRES, 0.1), 250.0, isotropic=False),
     "dispersed": Law(lambda: M.HolzapfelGasserOgden(250.0, 60.0, 0.5, BULK, FIBRES[:1], 1 / 3), 250.0),
     "muscle": Law(lambda: M.ActiveStress(M.NeoHookean(700.0, 0.3), 50.0, FIBRES[0]), isotropic=False, rests=False),
+    "warm": Law(lambda: M.ThermalExpansion(M.NeoHookean(700.0, 0.3), 1e-3, 50.0), rests=False),
     "damaged": Law(lambda: dataclasses.replace(M.Damage(M.NeoHookean(700.0, 0.3), 2.0, 90.0, 0.9, 0.4), dt=0.2, worst=5.0)),
     "viscous": Law(
         lambda: with_time_step(M.Viscoelastic(M.Gent(300.0, BULK, 40.0), [200.0], [0.4], flow=FLOW[None]), jnp.asarray(0.2)),

@@ -377,6 +377,29 @@ def test_groups_are_kept_when_cells_are_cut_and_drawn_out():
     assert drawn.part("hole").kind == "quad8" and drawn.part("hole").measure() == pytest.approx(np.pi / 2, rel=1e-3)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_pyramids_are_cut_into_pyramids_and_tetrahedra(order):
+    """Between a cube and a tetrahedron: children are in the group of their parent, and neighbours meet node by node."""
+    points = [[x, y, z] for z in (0.0, 1.0) for y in (0.0, 1.0) for x in (0.0, 1.0)] + [[0.5, 0.5, 2.0], [0.5, -1.0, 1.5]]
+    blocks = {"hexahedron": [[0, 1, 3, 2, 4, 5, 7, 6]], "pyramid": [[4, 5, 7, 6, 8]], "tetrahedron": [[4, 5, 8, 9]]}
+    parts = [jm.mesh.Mesh(points, cells, kind) for kind, cells in blocks.items()]
+    if order == 2:
+        curved = [jm.mesh.quadratic_mesh(part, kind=f"{part.kind}{n}") for part, n in zip(parts, (20, 13, 10), strict=True)]
+        every = np.concatenate([np.asarray(part.points) for part in curved])
+        points, which = np.unique(every, axis=0, return_inverse=True)
+        starts = np.cumsum([0, *(len(part.points) for part in curved)])
+        blocks = {m.kind: which.ravel()[m.cells + k] for m, k in zip(curved, starts[:-1], strict=True)}
+    kinds = sorted(blocks)
+    mesh = jm.mesh.MixedMesh(points, blocks, {"tip": {kinds[1]: [0]}, "all": {kind: [0] for kind in kinds}})
+    fine = jm.mesh.refined_mesh(jm.mesh.refined_mesh(mesh))
+    jm.mesh.check_mesh(fine)
+    assert [len(fine.blocks[kind]) for kind in kinds] == [64, 36, 64 + 6 * 4 + 4 * 8]
+    volumes = [sum(map(_volume, fine.parts(name))) for name in ("tip", "all")]
+    np.testing.assert_allclose(volumes, [1 / 3, sum(map(_volume, mesh.parts()))], rtol=1e-12)
+    assert len(np.unique(np.round(np.asarray(fine.points), 9), axis=0)) == len(fine.points)  # each once
+    assert sum(len(faces.cells) for faces in fine.boundary()) == 16 * (5 + 3 + 3)
+
+
 def test_what_cannot_be_cut_or_drawn_out_is_refused():
     with pytest.raises(ValueError, match="points of the plane"):
         jm.mesh.extruded_mesh(jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0)).boundary(), height=1.0, layers=1)

@@ -214,6 +214,7 @@ RUBBERS = {
     "Costa": _ORTHOTROPIC,
     "HolzapfelGasserOgden": ("mu", "k1", "k2", "dispersion"),
     "ActiveStress": ("tension",),
+    "ThermalExpansion": ("warming",),
     "Damage": ("threshold", "toughness", "most", "viscosity", "worst"),
 }
 DIRICHLET = ("eliminate_rows", "eliminate_rows_and_columns", "impose_penalty", "impose_weak_penalty")
@@ -240,6 +241,7 @@ FAIR = {
     ("Yeoh", "coefficients"): {"nodes out of range", "an axis more", "a row less"},
     **{(law, "directions"): {"an axis more"} for law in ("Costa", "HolzapfelGasserOgden")},
     **{("ActiveStress", "direction"): {"an axis more"}, ("ActiveStress", "tension"): {"nothing", "nodes out of range"}},
+    ("ThermalExpansion", "expansion"): {"nothing", "nodes out of range", "negative"},  # of carbon fibres it is negative
     ("Probe.build", "points"): {"nodes out of range"},  # far outside, extrapolated
     # One value for the single element of these calls.
     **{("DistanceFromTargetMapping", "target"): {"an axis more"}, ("DistanceToPlaneMapping", "normal"): {"an axis more"}},

@@ -1002,6 +1002,7 @@ _EXPONENTS = dict.fromkeys(("bff", "bfs", "bss", "bfn", "bsn", "bnn"), 1.0)
 call("Costa", a=1.0, **_BULK, **_EXPONENTS, directions=np.eye(3))
 call("HolzapfelGasserOgden", mu=1.0, k1=1.0, k2=0.5, **_BULK, directions=[[1.0, 0.0, 0.0]], dispersion=0.1)
 call("ActiveStress", passive=MATERIAL, tension=1.0, direction=[1.0, 0.0, 0.0])
+call("ThermalExpansion", cold=MATERIAL, expansion=1.0, warming=0.5)
 call("Damage", elastic=MATERIAL, threshold=1.0, toughness=1.0, most=0.9, viscosity=0.0, worst=0.0)
 
 

@@ -20,21 +20,24 @@ from .shell_triangle import bending_energy, curvatures, mean_strain, membrane_en
 
 
 class Shell(AbstractEnergyForceField):
-    """Thin shells of triangles, corotational: large displacements and rotations, small strains [J].
+    """Shells of triangles, thin and thick, corotational: large displacements and rotations, small strains [J].
 
     An element follows its nodes with axes of its own, chosen so that the plane deformation has no turn in them; what is left
     there of displacements and rotations is small, and goes into a plane stress triangle with turns about the normal (OPT,
-    of Felippa) and a Kirchhoff triangle (DKT, of Batoz). `on` is `(state, triangles)` of `Rigid3` frames, six numbers for
-    each node; `rest`: frames of all the nodes, which may be turned as one likes (`from_mesh` takes the axes of the world).
-    `young` [Pa], `poisson`, `thickness` [m]: shared, or one per element. No shear across the thickness, which counts
-    where it is more than a tenth of a span. Rotations between a node and an element of less than pi.
+    of Felippa) and a plate that bends and shears (DKMT, of Katili). `on` is `(state, triangles)` of `Rigid3` frames, six
+    numbers for each node; `rest`: frames of all the nodes, which may be turned as one likes (`from_mesh` takes the axes of
+    the world). `young` [Pa], `poisson`, `thickness` [m]: shared, or one per element. Rotations between a node and an
+    element of less than pi.
+    `shear`: the factor of shear across the thickness, 5/6 of plates of one material; a large one (1e9) makes a shell
+    that does not shear (DKT, of Batoz). Thin shells do not lock.
     `drilling`: by how much the stiffness against turns about the normal counts, beyond that of the whole element. 1 makes
     bending in the plane of flat plates exact, and locks where facets stand for a thin curved surface: `from_mesh` takes
     `1 / (1 + 4 A d^2 / t^2)`, of the area `A` and the largest angle `d` to a neighbour that is no fold (30 degrees). Where
     it is well below 0.2, the mean strain of an element does not follow the turns of its corners either.
     Raises `ValueError` for numbers out of range, triangles without area and quaternions that are not of unit length.
-    Source: J.-L. Batoz, K.-J. Bathe, L.-W. Ho, Int. J. Numer. Methods Eng. 15 (1980) 1771, doi:10.1002/nme.1620151205; C. A.
-    Felippa, Comput. Methods Appl. Mech. Eng. 192 (2003) 2125, doi:10.1016/S0045-7825(03)00253-6.
+    Source: I. Katili, Int. J. Numer. Methods Eng. 36 (1993) 1859, doi:10.1002/nme.1620361106; J.-L. Batoz, K.-J. Bathe,
+    L.-W. Ho, Int. J. Numer. Methods Eng. 15 (1980) 1771, doi:10.1002/nme.1620151205; C. A. Felippa, Comput. Methods Appl.
+    Mech. Eng. 192 (2003) 2125, doi:10.1016/S0045-7825(03)00253-6.
 
     Example:
 
@@ -54,6 +57,7 @@ class Shell(AbstractEnergyForceField):
     poisson: Parameter = parameter()
     thickness: Parameter = parameter()
     drilling: Parameter = parameter(default=1.0)
+    shear: Parameter = parameter(default=5 / 6)
 
     def __check_init__(self):
         nodes = self.on[0].nodes
@@ -64,7 +68,7 @@ class Shell(AbstractEnergyForceField):
             raise ValueError(f"Shell: rest has shape {self.rest.shape}, expected frames (nodes, 7).")
         check_range(self, rest=(self.rest, have_unit_quaternions, "frames with quaternions of unit length"))
         positive = (lambda a: a > 0, "positive")
-        check_range(self, **{n: (getattr(self, n), *positive) for n in ("young", "thickness", "drilling")})
+        check_range(self, **{n: (getattr(self, n), *positive) for n in ("young", "thickness", "drilling", "shear")})
         check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu <= 0.5), "in (-1, 1/2]"))
         if is_concrete(self.rest, nodes) and nodes.shape[0]:
             X = np.asarray(self.rest)[np.asarray(nodes), :3]
@@ -73,7 +77,9 @@ class Shell(AbstractEnergyForceField):
                 raise ValueError(f"Shell: triangle {int(np.argmin(areas))} is flat at rest, it has no area.")
 
     @classmethod
-    def from_mesh(cls, state: str, mesh: Mesh, young: Any, poisson: Any, thickness: Any, *, drilling: Any = None) -> "Shell":
+    def from_mesh(
+        cls, state: str, mesh: Mesh, young: Any, poisson: Any, thickness: Any, *, drilling: Any = None, shear: Any = 5 / 6
+    ) -> "Shell":
         """The triangles of `mesh`, in space; frames at its points, not turned, are the rest of the nodes of `state`.
 
         `drilling`: of the curvature of the mesh unless given.
@@ -83,9 +89,9 @@ class Shell(AbstractEnergyForceField):
             raise ValueError(f"Shell: mesh must have triangles in space, got cells of kind '{mesh.kind}'.")
         upright = jnp.zeros((len(mesh.points), 4), mesh.points.dtype).at[:, 3].set(1.0)
         rest = jnp.concatenate([mesh.points, upright], axis=1)
-        shell = cls((state, mesh.cells), rest, young, poisson, thickness)  # which looks at the mesh first
+        shell = cls((state, mesh.cells), rest, young, poisson, thickness, shear=shear)  # which looks at the mesh first
         of_curvature = _drilling(mesh, shell.thickness) if drilling is None else drilling
-        return cls((state, mesh.cells), rest, young, poisson, thickness, of_curvature)
+        return cls((state, mesh.cells), rest, young, poisson, thickness, of_curvature, shear)
 
     def check_dofs(self, dofs: Any) -> None:
         if not isinstance(dofs[0], Rigid3):
@@ -94,7 +100,7 @@ class Shell(AbstractEnergyForceField):
     def element_energy(self, x: Float[Array, "3 7"]) -> Scalar:
         X, u, turns, _ = self._in_the_element(x)
         plane = membrane_energy(X, u, turns[:, 2], self.young, self.poisson, self.drilling)
-        plate = bending_energy(X, turns[:, :2], self.young, self.poisson)
+        plate = bending_energy(X, turns[:, :2], self.young, self.poisson, self._flexibility())
         return self.thickness * plane + self.thickness**3 / 12 * plate
 
     def mean_stresses(self, x: Float[Array, "3 7"]) -> tuple[Float[Array, "3 3"], Float[Array, "3 3"], Float[Array, "3"]]:
@@ -102,9 +108,12 @@ class Shell(AbstractEnergyForceField):
         X, u, turns, axes = self._in_the_element(x)
         E = plane_stress(self.young, self.poisson)
         strain = mean_strain(X, u, turns[:, 2], self.drilling)
-        bent = 0.5 * self.thickness * jnp.mean(curvatures(X, turns[:, :2]), axis=0)
+        bent = 0.5 * self.thickness * jnp.mean(curvatures(X, turns[:, :2], self._flexibility()), axis=0)
         flat, added = (axes[:, :2] @ (E @ e)[_AS_TENSOR] @ axes[:, :2].T for e in (strain, bent))
         return flat, added, axes[:, 2]
+
+    def _flexibility(self) -> Scalar:
+        return 2 * self.thickness**2 / ((1 - self.poisson) * self.shear)
 
     def _in_the_element(self, x: Float[Array, "3 7"]) -> tuple[Array, Array, Array, Array]:
         """Rest positions, displacements and turns in axes that follow the element, and these."""

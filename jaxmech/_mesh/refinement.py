@@ -15,8 +15,8 @@ from .mixed import NODES, MixedMesh
 from .quadratic import QUADRATIC
 from .reference import reference_element
 
-# Of the quadratic cell with nodes in all middles: the corners of its children, in VTK's order. Three nodes in the middle of
-# the sides of a prism follow those that it has.
+# Of the quadratic cell with nodes in all middles: the corners of its children, in VTK's order. Nodes in the middles of the
+# quadrilateral faces follow those that a prism or a pyramid has. The last children of a pyramid are tetrahedra.
 _CUTS = {
     "edge": ("edge3", ((0, 2), (2, 1))),
     "triangle": ("triangle6", ((0, 3, 5), (3, 1, 4), (5, 4, 2), (3, 4, 5))),
@@ -38,6 +38,21 @@ _CUTS = {
             (15, 16, 17, 9, 10, 11),
         ),
     ),
+    "pyramid": (
+        "pyramid13",
+        (
+            (0, 5, 13, 8, 9),
+            (5, 1, 6, 13, 10),
+            (13, 6, 2, 7, 11),
+            (8, 13, 7, 3, 12),
+            (9, 10, 11, 12, 4),
+            (9, 12, 11, 10, 13),
+            (5, 13, 9, 10),
+            (6, 13, 10, 11),
+            (7, 13, 11, 12),
+            (8, 13, 12, 9),
+        ),
+    ),
     "hexahedron": (
         "hexahedron27",
         (
@@ -56,6 +71,12 @@ _LINEAR = {kind: linear for linear in _CUTS for kind in (linear, *QUADRATIC[line
 _PARTS = 64  # new nodes are at multiples of 1/64 of the corners at most: hexahedra of 27 nodes have them at quarters
 
 
+_BY_CORNERS = {
+    4: ("tetrahedron", "tetrahedron10"),
+    5: ("pyramid", "pyramid13"),
+}  # children of pyramids, linear and quadratic
+
+
 @overload
 def refined_mesh(mesh: Mesh) -> Mesh: ...
 @overload
@@ -63,10 +84,11 @@ def refined_mesh(mesh: MixedMesh) -> MixedMesh: ...
 def refined_mesh(mesh: Mesh | MixedMesh) -> Mesh | MixedMesh:
     """Every edge halved: 2 edges, 4 triangles or quads, 8 tetrahedra, prisms or hexahedra in place of one.
 
-    Cells are linear or quadratic; children of cell `e` are cells `q e, ..., q e + q - 1`. Points [m] keep their numbers, new
-    ones follow, where the shape functions have them: curved sides stay as they are. Differentiable by the points of `mesh`.
-    Of a `MixedMesh` groups are kept: children are in those of their parents, and a new node is in a group of nodes that has
-    all corners it lies between. Raises `ValueError` for pyramids, which have no such children.
+    In place of a pyramid are 6, and 4 tetrahedra, after those of other tetrahedra. Cells are linear or quadratic; children
+    of cell `e` are cells `q e, ..., q e + q - 1`. Points [m] keep their numbers, new ones follow, where the shape functions
+    have them: curved sides stay as they are. Differentiable by the points of `mesh`. Of a `MixedMesh` groups are kept:
+    children are in those of their parents, and a new node is in a group of nodes that has all corners it lies between.
+    Raises `ValueError` for a `Mesh` of pyramids, whose children are of two kinds.
     Source: J. Bey, Computing 55 (1995) 355, doi:10.1007/BF02238487 (tetrahedra).
 
     Example:
@@ -76,68 +98,85 @@ def refined_mesh(mesh: Mesh | MixedMesh) -> Mesh | MixedMesh:
     """
     check_instance("refined_mesh", "mesh", mesh, (Mesh, MixedMesh))
     blocks = {mesh.kind: mesh.cells} if isinstance(mesh, Mesh) else mesh.blocks
+    whole = isinstance(mesh, MixedMesh)
     for kind in blocks:
-        check_choice("refined_mesh", "kind of mesh", kind, tuple(_LINEAR))
+        check_choice("refined_mesh", "kind of mesh", kind, tuple(k for k in _LINEAR if whole or len(_children(k)[1]) == 1))
     if any(isinstance(cells, Tracer) for cells in blocks.values()):
         raise TypeError("refined_mesh: how many points there are depends on values, call it outside jit.")
-    points, cut, corners = _cut(mesh.points, {kind: np.asarray(cells) for kind, cells in blocks.items()})
+    points, cut, corners, first = _cut(mesh.points, {kind: np.asarray(cells) for kind, cells in blocks.items()})
     if isinstance(mesh, Mesh):
         return Mesh(points, cut[mesh.kind], mesh.kind)
-    groups = {
-        name: {kind: _of_children(kind, np.asarray(numbers), len(mesh.points), corners) for kind, numbers in group.items()}
-        for name, group in mesh.groups.items()
-    }
+    groups = {}
+    for name, group in mesh.groups.items():
+        found: dict[str, list[np.ndarray]] = {}
+        for kind, numbers in group.items():
+            for child, of_child in _of_children(kind, np.asarray(numbers), len(mesh.points), corners, first).items():
+                found.setdefault(child, []).append(of_child)
+        groups[name] = {child: np.concatenate(parts) for child, parts in found.items()}
     return MixedMesh(points, cut, groups)
 
 
-def _cut(points: Any, blocks: dict[str, np.ndarray]) -> tuple[Any, dict[str, np.ndarray], np.ndarray]:
-    """Points, cells of each kind, and of every new node the corners it lies between, -1 where there are fewer than 8."""
+def _cut(points: Any, blocks: dict[str, np.ndarray]) -> tuple[Any, dict[str, np.ndarray], np.ndarray, dict[Any, int]]:
+    """Points, cells of each kind, of every new node the corners it lies between, -1 where there are fewer than 8.
+
+    And where the children of a kind begin among those of their own, by both kinds.
+    """
     points = points if isinstance(points, Tracer) else np.asarray(points)  # on the host no size is compiled
-    kinds = sorted(blocks, key=lambda kind: -reference_element(kind).dimension)
+    kinds = sorted(blocks, key=lambda kind: (-reference_element(kind).dimension, len(_children(kind)[1])))
     keys = [_keys(kind, blocks[kind]) for kind in kinds]
     codes, ends = np.concatenate(keys), np.cumsum([0, *map(len, keys)])
     first, which = distinct_rows(codes, (len(points) + 2) * (_PARTS + 1))
-    new, cut = [], {}
+    new, begun = [], {}
+    cut: dict[str, list[np.ndarray]] = {}
     for kind, begin, end in zip(kinds, ends, ends[1:], strict=False):
-        cells, (_, places, nodes) = blocks[kind], _children(kind)
+        cells, (places, children) = blocks[kind], _children(kind)
         shape = reference_element(kind).shape(places)
         cell, place = np.divmod(first[(first >= begin) & (first < end)] - begin, len(places))
         new.append((shape[place].astype(points.dtype)[:, :, None] * points[cells[cell]]).sum(axis=1))
         numbers = np.hstack([cells, len(points) + which[begin:end].reshape(len(cells), -1)])
-        cut[kind] = numbers[:, nodes].reshape(-1, cells.shape[1])
+        for child, nodes in children.items():
+            begun[kind, child] = sum(map(len, cut.setdefault(child, [])))
+            cut[child].append(numbers[:, nodes].reshape(-1, nodes.shape[1]))
     joined = jnp if isinstance(points, Tracer) else np
-    return joined.concatenate([points, *new]), cut, codes[first] // (_PARTS + 1) - 1
+    whole = {kind: np.concatenate(parts) for kind, parts in cut.items()}
+    return joined.concatenate([points, *new]), whole, codes[first] // (_PARTS + 1) - 1, begun
 
 
 def _keys(kind: str, cells: np.ndarray) -> Int[np.ndarray, "n 8"]:
     """Which corners each new node of each cell lies between, and how near each is: equal for nodes that are the same."""
     linear = reference_element(_LINEAR[kind])
-    parts = np.round(_PARTS * linear.shape(_children(kind)[1])).astype(np.int64)
+    parts = np.round(_PARTS * linear.shape(_children(kind)[0])).astype(np.int64)
     code = np.where(parts > 0, (cells[:, None, : linear.nodes] + 1).astype(np.int64) * (_PARTS + 1) + parts, 0)
     return np.pad(code.reshape(-1, linear.nodes), ((0, 0), (0, 8 - linear.nodes)))
 
 
 @cache
-def _children(kind: str) -> tuple[int, np.ndarray, np.ndarray]:
-    """How many a cell has, where their further nodes are, and their nodes: those of the cell, then the further ones."""
+def _children(kind: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Where the further nodes of a cell are; the nodes of its children by kind: those of the cell, then the further ones."""
     element, linear = reference_element(kind), reference_element(_LINEAR[kind])
     whole, corners = _CUTS[linear.kind]
     nodes = np.asarray(reference_element(whole).vertices, float)
-    if linear.kind == "prism":
-        nodes = np.concatenate([nodes, [nodes[list(face)].mean(axis=0) for face in linear.faces[2:]]])
-    places = linear.shape(np.asarray(element.vertices, float)) @ nodes[np.asarray(corners)]  # (children, nodes, d)
-    every, numbers = list(np.asarray(element.vertices, float)), []
-    for place in places.reshape(-1, element.dimension):
-        found = [k for k, other in enumerate(every) if np.allclose(place, other)]
-        numbers.append(found[0] if found else len(every))
-        every.extend([] if found else [place])
-    return len(corners), np.asarray(every[element.nodes :]), np.asarray(numbers).reshape(len(corners), -1)
+    if linear.kind in ("prism", "pyramid"):
+        nodes = np.concatenate([nodes, [nodes[list(face)].mean(axis=0) for face in linear.faces if len(face) == 4]])
+    every, numbers = list(np.asarray(element.vertices, float)), {}
+    for of_child in corners:
+        child = _BY_CORNERS[len(of_child)][element.order - 1] if linear.kind == "pyramid" else kind
+        vertices = np.asarray(reference_element(child).vertices, float)
+        row = []
+        for place in reference_element(_LINEAR[child]).shape(vertices) @ nodes[list(of_child)]:
+            found = [k for k, other in enumerate(every) if np.allclose(place, other)]
+            row.append(found[0] if found else len(every))
+            every.extend([] if found else [place])
+        numbers.setdefault(child, []).append(row)
+    return np.asarray(every[element.nodes :]), {child: np.asarray(rows) for child, rows in numbers.items()}
 
 
-def _of_children(kind: str, numbers: np.ndarray, count: int, corners: np.ndarray) -> Int[np.ndarray, " m"]:
-    """The numbers of a group after the cut."""
+def _of_children(
+    kind: str, numbers: np.ndarray, count: int, corners: np.ndarray, first: dict[Any, int]
+) -> dict[str, Int[np.ndarray, " m"]]:
+    """The numbers of a group after the cut, by kind."""
     if kind != NODES:
-        children = _children(kind)[0]
-        return (children * numbers[:, None] + np.arange(children)).ravel()
+        counts = {child: len(nodes) for child, nodes in _children(kind)[1].items()}
+        return {c: first[kind, c] + (n * numbers[:, None] + np.arange(n)).ravel() for c, n in counts.items()}
     inside = np.append(np.isin(np.arange(count), numbers), True)  # the last stands for none
-    return np.concatenate([numbers, count + np.flatnonzero(inside[corners].all(axis=1))])
+    return {kind: np.concatenate([numbers, count + np.flatnonzero(inside[corners].all(axis=1))])}

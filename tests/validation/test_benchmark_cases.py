@@ -86,6 +86,39 @@ def test_thick_elliptic_plate():
     np.testing.assert_allclose(at[D, 1, 1], -5.38, rtol=0.02)
 
 
+@pytest.mark.slow
+def test_cylinder_taper_and_sphere_that_are_warm():
+    """LE11: -105 MPa along the axis at the inner edge of the foot, of a body of revolution at `r + z` degrees, held between
+    two plates: a sphere of 1 m from 0 to 45 degrees and a cylinder inside; outside a sphere of 1.4 m, a cone, a cylinder.
+    """
+    corner, blocks = np.sqrt(0.5), [0.25, 0.5, 0.75, 1.0]  # ends of sphere, half and whole cone, cylinder outside
+
+    def place(s, t):
+        inner = (
+            np.where(t < 0.5, np.cos(np.pi / 2 * t), corner),
+            np.where(t < 0.5, np.sin(np.pi / 2 * t), np.interp(t, [0.5, 1.0], [corner, 1.79])),
+        )
+        ball = np.minimum(t, 0.25) * np.radians(120)
+        r = np.where(t < 0.25, 1.4 * np.cos(ball), np.interp(t, blocks[:3], [1.4 * np.cos(np.pi / 6), 1.1062, 1.0]))
+        z = np.where(t < 0.25, 1.4 * np.sin(ball), np.interp(t, blocks, [0.7, 1.045, 1.39, 1.79]))
+        return tuple((1 - s) * a + s * b for a, b in zip(inner, (r, z), strict=True))
+
+    mesh, unit = placed((8, 24), "quad8", place)
+    steel = jm.material.LinearElastic(210e3, 0.3)
+    shape = jm.output.gauss_fields(*at_rest(mesh, steel), "solid")
+    warm = jm.material.ThermalExpansion(steel, 2.3e-4, shape.position.sum(axis=-1))
+    solid = jm.force.SolidFEM.from_mesh("b", mesh, warm, plane="axisymmetric")
+    system, end = solved(solid, mesh, {}, {"plates": held("b", np.isin(unit[:, 1], (0.0, 1.0)), False, True)})
+    fields = jm.output.gauss_fields(system, end.state, "solid")
+    A = np.flatnonzero((unit == 0).all(axis=1))
+    np.testing.assert_allclose(jm.output.at_nodes(fields, fields.first_piola, method="consistent")[A, 1, 1], -105, rtol=0.01)
+
+
+def at_rest(mesh, law):
+    system = jm.System({"b": jm.Vec2()}, forces={"solid": jm.force.SolidFEM.from_mesh("b", mesh, law, plane="axisymmetric")})
+    return system, system.at_rest({"b": mesh.points})
+
+
 def conducts(T, slope, X, p):
     return 0.5 * p["k"] * slope @ slope
 
