@@ -108,14 +108,14 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
 
         def shorter(trial: Any) -> Array:
             a, _, size = trial
-            return (size > (1 - 1e-4 * a) * p.size) & (a > 1e-3)
+            return (a > 1) | (size > (1 - 1e-4 * a) * p.size) & (a > 1e-3)
 
         def halved(trial: Any) -> Any:
             a = 0.5 * trial[0]
             F = law(p.s + a * ds, p.u + a * du)
             return a, F, length(F, plus(p.rest, -a, used))
 
-        a, F, size = jax.lax.while_loop(shorter, halved, halved((jnp.full((), 2.0, s.dtype), p.F, p.size)))
+        a, F, size = jax.lax.while_loop(shorter, halved, (jnp.full((), 2.0, s.dtype), p.F, p.size))
         a = jnp.where(size < p.size, a, 0.0)
         F = jnp.where(a > 0, F, p.F)
         x, s1, u, rest = plus(p.x, a, dx), p.s + a * ds, p.u + a * du, plus(p.rest, -a, used)
