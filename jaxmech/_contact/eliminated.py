@@ -21,7 +21,7 @@ from .._linear_solver.default import default_solver
 from .._linear_solver.fallback import Fallback
 from .._linear_solver.krylov.bicgstab import BiCGStab
 from .._linear_solver.krylov.pcg import PCG
-from .._math.small_matmul import times_vectors
+from .._math.small_matmul import times_blocks, times_vectors
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._runtime.precision import full_precision
@@ -68,21 +68,26 @@ class Eliminated(eqx.Module):
         rest = plus(minus(a, self.A.mv(x)), 1.0, pushed)
         return rest, c - times_vectors(self.R, self.rows.across(x, s.shape[0])) - times_vectors(self.E, s)
 
-    def solver(self) -> Callable[[Fields, Array, Any], tuple[Fields, Array, Array]]:
-        """`(a, c, rtol) -> (x, s, iterations)`, nearly: with what is added to `E`."""
-        E = jnp.linalg.inv(self.E + YIELD * jnp.eye(3, dtype=self.E.dtype))
+    def solver(self) -> Callable[[Fields, Array, Any], tuple[Fields, Array, Fields]]:
+        """`(a, c, rtol) -> (x, s, a - A x + H^T L s)`, nearly: with what is added to `E`."""
+        E = small_inverse(self.E + YIELD * jnp.eye(3, dtype=self.E.dtype))
         G = jnp.einsum("nij,njk,nkl->nil", self.L, E, self.R)
         inner = _dense(self, G) if self.way == "dense" else _iterative(self, G)
 
-        def solve(a: Fields, c: Array, rtol: Any) -> tuple[Fields, Array, Array]:
-            x, count = inner(plus(a, 1.0, self.rows.pushed(times_vectors(self.L, times_vectors(E, c)), a)), rtol)
-            return x, times_vectors(E, c - times_vectors(self.R, self.rows.across(x, c.shape[0]))), count
+        def solve(a: Fields, c: Array, rtol: Any) -> tuple[Fields, Array, Fields]:
+            x, rest = inner(plus(a, 1.0, self.rows.pushed(times_vectors(self.L, times_vectors(E, c)), a)), rtol)
+            return x, times_vectors(E, c - times_vectors(self.R, self.rows.across(x, c.shape[0]))), rest
 
         return solve
 
+    def product(self, G: Array) -> Callable[[Fields], Fields]:
+        """`x -> (A + H^T G H) x`."""
+        rows = self.rows
+        return lambda x: plus(self.A.mv(x), 1.0, rows.pushed(times_vectors(G, rows.across(x, G.shape[0])), x))
 
-def _dense(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields, Array]]:
-    A, rows = system.A, system.rows
+
+def _dense(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields, Fields]]:
+    A, rows, product = system.A, system.rows, system.product(G)
     places, H = rows.flat(A.offsets())
     M = A.to_dense().at[places[:, :, None], places[:, None, :]].add(jnp.einsum("nia,nij,njb->nab", H, G, H))
     # Every unknown by the size of its own: multipliers and turns beside displacements.
@@ -96,17 +101,18 @@ def _dense(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields
     # What nothing resists: rounding would choose one of many motions, all of which solve.
     singular = jnp.min(pivots) <= pivots.size * jnp.finfo(pivots.dtype).eps * jnp.max(pivots)
 
-    def solve(b: Fields, rtol: Any) -> tuple[Fields, Array]:
+    def solve(b: Fields, rtol: Any) -> tuple[Fields, Fields]:
         del rtol
         flat = jnp.concatenate([b[s].reshape(-1) for s, _, _ in A.sizes])
         x = jnp.where(singular, jnp.nan, unit * jsl.lu_solve(factor, scale * flat))
         first = A.offsets()
-        return {s: x[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}, jnp.ones((), jnp.int32)
+        found = {s: x[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}
+        return found, minus(b, product(found))
 
     return solve
 
 
-def _iterative(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields, Array]]:
+def _iterative(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields, Fields]]:
     """With the diagonal blocks of the nodes as preconditioner, contacts included."""
     A, rows = system.A, system.rows
     blocks = dict(A.diagonal)
@@ -115,13 +121,16 @@ def _iterative(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fi
         blocks[s] = blocks[s].at[nodes].add(more)
     inverse = {s: block_inverse(b) for s, b in blocks.items()}
 
-    def product(x: Fields) -> Fields:
-        return plus(A.mv(x), 1.0, rows.pushed(times_vectors(G, rows.across(x, G.shape[0])), x))
-
     def near(r: Fields) -> Fields:
         return {s: times_vectors(inverse[s], r[s]) for s in r}
 
-    return lambda b, rtol: bicgstab(product, near, b, rtol, _MOST)
+    return lambda b, rtol: bicgstab(system.product(G), near, b, rtol, _MOST)[:2]
+
+
+def small_inverse(E: Array) -> Array:
+    """Of `(n, 3, 3)` that are of size 1 and may be nearly singular: Newton's step for the inverse mends the cofactors."""
+    X = block_inverse(E)
+    return times_blocks(X, 2 * jnp.eye(3, dtype=E.dtype) - times_blocks(E, X))
 
 
 def block_inverse(blocks: Array) -> Array:

@@ -22,8 +22,8 @@ class _Sweeps(NamedTuple):
 
 def gauss_seidel(
     problem: ScaledProblem, s: Array, most: int, goal: Array, *, accelerated: bool, needed: Any = True
-) -> tuple[Array, Array, Array]:
-    """From `s`: where it ends, the length of the residual, and how many sweeps it took. Needs the matrix.
+) -> tuple[Array, Array]:
+    """From `s`: where it ends, and how many sweeps it took. Needs the matrix.
 
     Of a contact: first the impulse along the normal, then that of friction, projected onto the disc of the new `mu r_n`.
     Source: F. Jourdan, P. Alart, M. Jean, Comput. Methods Appl. Mech. Eng. 155 (1998) 31, doi:10.1016/S0045-7825(97)00137-0;
@@ -64,7 +64,7 @@ def gauss_seidel(
     r = scaling(mu) * s
     start = _Sweeps(r, jnp.zeros_like(r), nil, nil + jnp.inf, jnp.zeros((), jnp.int32), jnp.asarray(needed) & (most > 0))
     end = jax.lax.while_loop(lambda p: p.going, advance, start)
-    return _of(problem, end.r), end.size, end.sweeps
+    return _of(problem, end.r), end.sweeps
 
 
 def _of(problem: ScaledProblem, r: Array) -> Array:

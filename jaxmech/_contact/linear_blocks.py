@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 
+from .._linear_solver.krylov.preconditioned_gmres import gmres_of_any_unit
 from .._runtime.array_types import Array
 
 LOST = 1e-13  # added to the diagonal, relative to `P`: impulses that nothing determines stay where they are
@@ -28,6 +28,6 @@ def block_solver(product: Callable[[Array], Array], W: Array | None, P: Array, B
 
     def solve(b: Array) -> Array:
         precondition = lambda r: jnp.einsum("nij,nj->ni", near, r)  # noqa: E731
-        return jax.scipy.sparse.linalg.gmres(times, b, tol=1e-13, atol=0.0, restart=60, maxiter=10, M=precondition)[0]
+        return gmres_of_any_unit(times, b, precondition, rtol=1e-13, restart=60, max_restarts=10)
 
     return solve

@@ -6,11 +6,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._linear_solver.base.vectors import minus, norm, plus, zeros
+from .._linear_solver.base.vectors import minus, plus, zeros
 from .._math.small_matmul import times_vectors
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._sparse.block_matrix import BlockMatrix
+from .bicgstab import norm
 from .cone import scaling
 from .eliminated import Eliminated, block_inverse
 from .newton import slopes
@@ -18,7 +19,7 @@ from .problem import natural
 from .sparse_rows import SparseRows
 
 _NEWTON = 30
-_ROUGH = 1e-2  # of a linear solve: as much as one step of Newton is good for
+_ROUGH, _FINE = 1e-2, 1e-6  # of a linear solve: as much as one step of Newton is good for, and the next is likely to be
 _BALANCE = 1e-10  # of the momentum, what iterations of a step without contact leave of it
 
 
@@ -38,28 +39,28 @@ class MovingContacts(eqx.Module):
     def D(self) -> Array:
         return scaling(self.mu)
 
-    def mobility(self) -> Array:
-        """About the mean of each contact's diagonal in `W` (n,), by the diagonal blocks of `A`; positive."""
-        trace = jnp.sum(self.give, axis=1)
+    def sizes(self) -> tuple[Array, Array]:
+        """By the diagonal blocks of `A`, about: the mean of each contact's diagonal in `W` (n,), positive; velocities `q`
+        without impulses `(n, 3)`."""
+        trace, moved = jnp.sum(self.give, axis=1), {}
         for s, (nodes, blocks) in self.rows.parts.items():
-            inverse = block_inverse(self.A[s, s].diagonal)[nodes]
-            trace = trace + jnp.einsum("nika,nkab,nikb->n", blocks, inverse, blocks)
-        return jnp.where(trace > 0, trace / 3, 1.0)
-
-    def speed(self) -> Array:
-        """About the velocities `q` without impulses `(n, 3)`, by the same blocks."""
-        moved = {s: times_vectors(block_inverse(self.A[s, s].diagonal), self.b[s]) for s in self.rows.parts}
-        return self.u0 + self.rows.across(moved, self.u0.shape[0])
+            inverse = block_inverse(self.A[s, s].diagonal)
+            trace = trace + jnp.einsum("nika,nkab,nikb->n", blocks, inverse[nodes], blocks)
+            moved[s] = times_vectors(inverse, self.b[s])
+        return jnp.where(trace > 0, trace / 3, 1.0), self.u0 + self.rows.across(moved, self.u0.shape[0])
 
 
 class Moved(NamedTuple):
-    """Where Newton ends: the law's residual `size` in units of velocities, steps of Newton and products, whether fine."""
+    """Where Newton ends: the law's residual `size` in units of velocities, steps, whether fine; how mobile each contact is,
+    and the length of velocities without impulses."""
 
     x: Fields
     s: Array
     size: Array
     steps: Array
     fine: Array
+    mobility: Array
+    speed: Array
 
 
 class _Iterate(NamedTuple):
@@ -69,6 +70,7 @@ class _Iterate(NamedTuple):
     rest: Fields
     F: Array
     size: Array
+    fall: Array  # of the size, by the last step
     steps: Array
     going: Array
 
@@ -76,9 +78,9 @@ class _Iterate(NamedTuple):
 def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
     """From impulses `D s` and no motion. Source: as of `newton.newton`; the yield of constraints that hold is that of the
     proximal point method, R. T. Rockafellar, SIAM J. Control Optim. 14 (1976) 877, doi:10.1137/0314056."""
-    w = problem.mobility()
+    w, q = problem.sizes()
     rho, D, mu, kappa = 1 / w, problem.D, problem.mu, problem.kappa
-    speed = jnp.max(jnp.abs(problem.speed()), initial=0.0)
+    speed = jnp.max(jnp.abs(q), initial=0.0)
     unit = jnp.where(speed > 0, speed, 1.0) / jnp.mean(w)
 
     def law(s: Array, u: Array) -> Array:
@@ -100,32 +102,34 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
         P, B = slopes(p.s, p.u, mu, rho, kappa)
         E = P + B * (problem.give * D)[:, None, :]
         linear = Eliminated(problem.A, problem.rows, D[:, :, None] * jnp.eye(3, dtype=D.dtype), E, B, problem.way)
-        dx, ds, _ = linear.solver()(p.rest, -p.F, _ROUGH)
+        dx, ds, left = linear.solver()(p.rest, -p.F, jnp.clip(p.fall**2, _FINE, _ROUGH))
         du = problem.rows.across(dx, s.shape[0]) + problem.give * D * ds
-        used = minus(problem.A.mv(dx), problem.rows.pushed(D * ds, dx))
+        used = minus(p.rest, left)
 
         def shorter(trial: Any) -> Array:
             a, _, size = trial
-            return (size > (1 - 1e-4 * a) * p.size) & (a > 1e-3)
+            return (a > 1) | (size > (1 - 1e-4 * a) * p.size) & (a > 1e-3)
 
         def halved(trial: Any) -> Any:
             a = 0.5 * trial[0]
             F = law(p.s + a * ds, p.u + a * du)
             return a, F, length(F, plus(p.rest, -a, used))
 
-        a, F, size = jax.lax.while_loop(shorter, halved, halved((jnp.full((), 2.0, s.dtype), p.F, p.size)))
+        a, F, size = jax.lax.while_loop(shorter, halved, (jnp.full((), 2.0, s.dtype), p.F, p.size))
         a = jnp.where(size < p.size, a, 0.0)
         F = jnp.where(a > 0, F, p.F)
         x, s1, u, rest = plus(p.x, a, dx), p.s + a * ds, p.u + a * du, plus(p.rest, -a, used)
         done = (jnp.linalg.norm(F) <= goal(s1, 0.1)) & balanced(rest, s1)
         going = (a > 0) & ~done & (p.steps + 1 < _NEWTON)
-        return _Iterate(x, s1, u, rest, F, jnp.minimum(size, p.size), p.steps + 1, going)
+        return _Iterate(x, s1, u, rest, F, jnp.minimum(size, p.size), size / p.size, p.steps + 1, going)
 
     x = zeros(problem.b)
     u = problem.u0 + problem.give * D * s
     rest = plus(problem.b, 1.0, problem.rows.pushed(D * s, x))
     F = law(s, u)
-    start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.zeros((), jnp.int32), jnp.array(True))
+    start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.ones((), s.dtype), jnp.zeros((), jnp.int32), jnp.array(True))
     end = jax.lax.while_loop(lambda p: p.going, advance, start)
     size = jnp.linalg.norm(end.F)
-    return Moved(end.x, end.s, size / unit, end.steps, (size <= goal(end.s)) & balanced(end.rest, end.s, 10.0))
+    rest = minus(plus(problem.b, 1.0, problem.rows.pushed(D * end.s, end.x)), problem.A.mv(end.x))
+    fine = (size <= goal(end.s)) & balanced(rest, end.s, 10.0)
+    return Moved(end.x, end.s, size / unit, end.steps, fine, w, jnp.linalg.norm(q))

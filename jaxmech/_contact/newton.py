@@ -49,7 +49,7 @@ def newton(
 
         def shorter(trial):
             a, _, _, size = trial
-            return (size > (1 - 1e-4 * a) * p.size) & (a > 1e-3)
+            return (a > 1) | (size > (1 - 1e-4 * a) * p.size) & (a > 1e-3)
 
         def halved(trial):
             a = 0.5 * trial[0]
@@ -57,8 +57,8 @@ def newton(
             F = problem.residual(s, kappa)
             return a, s, F, length(F)
 
-        first = halved((jnp.full((), 2.0, s.dtype), p.s, p.F, p.size))
-        _, s1, F1, size = jax.lax.while_loop(shorter, halved, first)
+        untried = jnp.full((), 2.0, s.dtype), p.s, p.F, p.size
+        _, s1, F1, size = jax.lax.while_loop(shorter, halved, untried)
         better = size < p.size
         going = better & (size > goal) & (p.steps + 1 < most)
         s1, F1 = jnp.where(better, s1, p.s), jnp.where(better, F1, p.F)

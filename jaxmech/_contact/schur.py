@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import lineax as lx
@@ -95,9 +94,3 @@ class ContactSchur(lx.AbstractLinearSolver):
 
     def assume_full_rank(self):
         return True
-
-
-def rows_of(across: Any, like: dict[str, Array], n: int) -> dict[str, Array]:
-    """`H` of a linear function of fields, row by row, by its transpose."""
-    back = jax.linear_transpose(across, like)
-    return jax.vmap(lambda e: back(e.reshape(n, 3))[0])(jnp.eye(3 * n, dtype=jnp.result_type(*like.values())))

@@ -7,18 +7,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
+import numpy as np
 
 from .._linear_solver.base.derivative import constant, derivative_solve
 from .._linear_solver.krylov.gmres import GMRES
 from .._runtime.argument_checks import check_choice, check_counts, check_flags, check_tolerances, real_array
 from .._runtime.array_types import Array
 from .._runtime.jax_internals import index_of
+from .._runtime.precision import compiled
 from .._runtime.raise_if import raise_if
 from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .cone import scaling
 from .linear_blocks import LOST
 from .newton import slopes
-from .problem import ContactErrors, ContactProblem, checked_problem, cone_of, contact_errors, natural
+from .problem import ContactErrors, ContactProblem, checked_problem, cone_of, errors_of, natural
 from .scaled import ScaledProblem
 from .stages import by_stages
 
@@ -169,15 +171,19 @@ def _solve(
 ) -> ContactSolution:
     q = problem.q
     kappa_grad = None if kappa_grad is None else jnp.asarray(kappa_grad, q.dtype)
-    s, _, steps, fine = _compiled_solution(problem, kappa, kappa_grad, constant(cone_of(problem.mu, r0)), options)
+    found = _solution(problem, kappa, kappa_grad, r0, options)
+    return raise_of_contacts(found, found.info, "solve_contacts") if throw else found
+
+
+@compiled
+def _solution(problem: ContactProblem, kappa: Array, kappa_grad: Any, r0: Array, options: SolveOptions) -> ContactSolution:
+    s, _, steps, fine = cone_solution(problem, kappa, kappa_grad, constant(cone_of(problem.mu, r0)), options)
     r = scaling(problem.mu) * s
-    still = constant((problem, r))
-    info = ContactInfo(outcome(still[0], constant(s), fine), steps, contact_errors(*still))
-    found = ContactSolution(r, problem.moved_by(r) + q, info)
-    return raise_of_contacts(found, info, "solve_contacts") if throw else found
-
-
-_compiled_solution = eqx.filter_jit(lambda *a: cone_solution(*a))
+    still, at = constant((problem, r))
+    u, size = still.moved_by(at) + still.q, jnp.linalg.norm(still.q)
+    errors = errors_of(at, u, still.mu, 1 / still.diagonal(), size)
+    info = ContactInfo(outcome(still, constant(s), fine), steps, errors)
+    return ContactSolution(r, problem.moved_by(r) + problem.q, info)
 
 
 def raise_of_contacts(value: Any, info: ContactInfo, who: str) -> Any:
@@ -187,7 +193,7 @@ def raise_of_contacts(value: Any, info: ContactInfo, who: str) -> Any:
     names, numbers = {"who": who}, {"result": index_of(info.result)}
     if is_traced((failed, residuals)):
         return raise_if(value, failed, names, numbers, residuals)
-    if not bool(jnp.any(failed)):
+    if not np.any(np.asarray(failed)):
         return value
     words = f"{who}: {RESULTS[info.result]}\n  Signorini {float(e.signorini):.1e} N s, Coulomb {float(e.coulomb):.1e} N s, "
     raise FailedComputation(

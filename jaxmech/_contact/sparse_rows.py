@@ -17,16 +17,17 @@ Part = tuple[Array, Array]  # nodes (n, k), blocks (n, 3, k, d)
 
 
 class SparseRows(eqx.Module):
-    """Of each main state that contacts move: the nodes `(n, k)` of every contact, and the blocks of `H P` there
+    """Of each main state that contacts move: the nodes `(n, k)` of every contact, and the blocks of `H` there
     `(n, 3, k, d)`. A node that a contact has twice adds up; what a contact lacks is a block of zeros."""
 
     parts: dict[str, Part]
 
     @classmethod
-    def of(cls, contacts: ContactSet, system: System, start: Fields, position: Fields) -> "SparseRows":
-        """Those of the coordinates since `start`, at positions of the main states."""
-        x0, x = kinematics(system, start), kinematics(system, position)
-        groups = [_of_contact(contacts, name, system, x0, x) for name in contacts.contacts]
+    def of(cls, contacts: ContactSet, system: System, start: Fields, position: Fields) -> tuple["SparseRows", Array]:
+        """Those of the coordinates since `start`, at positions of the main states; and these coordinates `(n, 3)` [m]."""
+        x = kinematics(system, position)
+        x0 = x if start is position else kinematics(system, start)
+        groups, at = zip(*[_of_contact(contacts, name, system, x0, x) for name in contacts.contacts], strict=True)
         first = 0
         found: dict[str, list[Part]] = {}
         for name, group in zip(contacts.contacts, groups, strict=True):
@@ -37,7 +38,12 @@ class SparseRows(eqx.Module):
                 padded = jnp.pad(nodes, around), jnp.pad(blocks, (around[0], (0, 0), (0, 0), (0, 0)))
                 found.setdefault(state, []).append(padded)
             first += n
-        return cls({s: _projected(system, s, position, _folded(parts)) for s, parts in sorted(found.items())})
+        rows = cls({s: _folded(parts) for s, parts in sorted(found.items())})
+        return rows, jnp.concatenate(at) * contacts.held[:, None]
+
+    def projected(self, system: System, position: Fields) -> "SparseRows":
+        """`H P`: what constraints on nodes hold does not move."""
+        return SparseRows({s: _projected(system, s, position, part) for s, part in self.parts.items()})
 
     def across(self, x: Fields, n: int) -> Array:
         """`H x` `(n, 3)`."""
@@ -52,6 +58,13 @@ class SparseRows(eqx.Module):
         for s, (nodes, blocks) in self.parts.items():
             result[s] = result[s].at[nodes].add(jnp.einsum("nikd,ni->nkd", blocks, r))
         return result
+
+    def dense(self, like: Fields, n: int) -> Fields:
+        """Row by row, `(3n, nodes, d)` of every state."""
+        result = {s: jnp.zeros((n, 3, *a.shape), a.dtype) for s, a in like.items()}
+        for s, (nodes, blocks) in self.parts.items():
+            result[s] = result[s].at[jnp.arange(n)[:, None], :, nodes].add(jnp.swapaxes(blocks, 1, 2))
+        return {s: rows.reshape(3 * n, *rows.shape[2:]) for s, rows in result.items()}
 
     def on_diagonal(self, state: str, G: Array) -> tuple[Array, Array]:
         """The blocks of `H^T G H` `(n, k, d, d)` on the diagonal of a state, at its nodes `(n, k)`; `G` `(n, 3, 3)`."""
@@ -68,8 +81,8 @@ class SparseRows(eqx.Module):
         return jnp.concatenate(places, axis=1), jnp.concatenate(rows, axis=2)
 
 
-def _of_contact(contacts: ContactSet, name: str, system: System, x0: Fields, x: Fields) -> dict[str, Part]:
-    """The rows of one contact at all states, taken to the main ones."""
+def _of_contact(contacts: ContactSet, name: str, system: System, x0: Fields, x: Fields) -> tuple[dict[str, Part], Array]:
+    """The rows of one contact at all states, taken to the main ones, and its coordinates."""
     contact, pair = contacts.contacts[name], contacts.touching[name].pair
     on = jax.vmap(lambda k: tuple(nodes for _, nodes in contact.places(k)))(pair)
     states = [state for state, _ in contact.places(pair[0])]
@@ -77,14 +90,15 @@ def _of_contact(contacts: ContactSet, name: str, system: System, x0: Fields, x: 
     dofs = [system.dofs[s] for s in states]
 
     def of_pair(k: Array, at: tuple[Array, ...]) -> Any:
-        def moved(d: tuple[Array, ...]) -> Array:
+        def moved(d: tuple[Array, ...]) -> tuple[Array, Array]:
             places = tuple(jax.vmap(dof.retract)(a, b) for dof, a, b in zip(dofs, at, d, strict=True))
-            return contact.coordinates_of(k, x0, places)
+            c = contact.coordinates_of(k, x0, places)
+            return c, c
 
         zero = tuple(jnp.zeros((a.shape[0], dof.deriv_size), a.dtype) for dof, a in zip(dofs, at, strict=True))
-        return jax.jacfwd(moved)(zero)
+        return jax.jacfwd(moved, has_aux=True)(zero)
 
-    blocks = jax.vmap(of_pair)(pair, at)
+    blocks, coordinates = jax.vmap(of_pair)(pair, at)
     pending: dict[str, list[Part]] = {}
     for part in zip(states, on, blocks, strict=True):
         pending.setdefault(part[0], []).append(part[1:])
@@ -99,7 +113,7 @@ def _of_contact(contacts: ContactSet, name: str, system: System, x0: Fields, x: 
             pending.setdefault(parent.state, []).append(
                 (above.reshape(above.shape[0], -1), product.reshape(*product.shape[:2], -1, product.shape[-1]))
             )
-    return {s: _joined(parts) for s, parts in pending.items()}
+    return {s: _joined(parts) for s, parts in pending.items()}, coordinates
 
 
 def _joined(parts: list[Part]) -> Part:
@@ -121,7 +135,6 @@ def _folded(parts: list[Part]) -> Part:
 
 
 def _projected(system: System, state: str, position: Fields, part: Part) -> Part:
-    """`H P`: what constraints on nodes hold does not move."""
     if not any(c.on[0].state == state for c in system.projections.values()):
         return part
     nodes, blocks = part

@@ -54,19 +54,18 @@ def by_stages(scaled: ScaledProblem, kappa: Array, s: Array, method: str, most: 
         return share * tolerance + forgiven(32 * jnp.finfo(s.dtype).eps * jnp.linalg.norm(s))
 
     def advance(p: Stage) -> Stage:
-        s, steps, size, slip = p.s, p.steps, jnp.full((), jnp.inf, p.s.dtype), p.slip
+        s, steps, slip = p.s, p.steps, p.slip
         if last > 0 and first < _SWEEPS:
             s, slip, count = _along_paths(scaled, kappa, p, most)
             steps = steps + count
         if last >= _SWEEPS and scaled.matrix is not None:
             swept = p.going & (p.number == _SWEEPS)
-            end, size, count = gauss_seidel(scaled, s, most, goal(s), accelerated=method != "gauss_seidel", needed=swept)
+            end, count = gauss_seidel(scaled, s, most, goal(s), accelerated=method != "gauss_seidel", needed=swept)
             s, steps = jnp.where(swept, end, s), steps + count
         before = steps
         by_sweeps = jnp.asarray(swept_only) & (kappa == 0)
         few = most if method == "newton" else jnp.where(p.number < _HELD, _NEWTON, most - p.spent)
-        end, reached, count = _held(scaled, kappa, s, few, goal, p.going & ~by_sweeps, p.number >= _HELD)
-        reached = _measured(scaled, kappa, end, jnp.where(by_sweeps, size, reached), goal(end))
+        end, reached, count = _held(scaled, kappa, s, few, goal, p.going, ~by_sweeps, p.number >= _HELD)
         better = reached < p.size
         s, size = jnp.where(better, end, p.s), jnp.where(better, reached, p.size)
         spent = jnp.where(p.number < _HELD, 0, p.spent + before - p.steps + count)
@@ -108,6 +107,7 @@ class _Round(NamedTuple):
     s: Array
     best: Array
     size: Array
+    measured: Array
     alpha: Array
     steps: Array
     number: Array
@@ -115,15 +115,16 @@ class _Round(NamedTuple):
 
 
 def _held(
-    scaled: ScaledProblem, kappa: Array, s: Array, most: Any, goal: Any, needed: Array, held: Array
+    scaled: ScaledProblem, kappa: Array, s: Array, most: Any, goal: Any, needed: Array, by_newton: Array, held: Array
 ) -> tuple[Array, Array, Array]:
-    """Newton's best iterate, the length of its residual, and its steps; `held`: to where it begins, in rounds."""
+    """Newton's best iterate, as it is `_measured`, and its steps, none unless `by_newton`; `held`: to where it begins, in
+    rounds."""
 
     def advance(p: _Round) -> _Round:
         near = scaled.held_at(p.s, p.alpha)
         few = jnp.minimum(jnp.where(held, _NEWTON, most), most - p.steps)
         # What is held ends with a step that has no length: what it rounds to, the problem itself may need.
-        end, size, count = newton(near, kappa, p.s, few, jnp.where(held, 1e-3, 1.0) * goal(p.s, _FURTHER), needed)
+        end, size, count = newton(near, kappa, p.s, few, jnp.where(held, 1e-3, 1.0) * goal(p.s, _FURTHER), by_newton)
         left = jnp.linalg.norm(scaled.residual(end, kappa))
         left = jnp.where(jnp.isfinite(left), left, jnp.inf)
         better = left < p.size
@@ -133,10 +134,11 @@ def _held(
         going = held & needed & (p.number + 1 < _ROUNDS) & (p.steps + count < most)
         measured = _measured(scaled, kappa, best, least, goal(best))
         going = going & ~(measured <= goal(best))
-        return _Round(jnp.where(follows, end, p.s), best, least, alpha, p.steps + count, p.number + 1, going)
+        return _Round(jnp.where(follows, end, p.s), best, least, measured, alpha, p.steps + count, p.number + 1, going)
 
     nil = jnp.zeros((), jnp.int32)
     alpha = jnp.where(held, _FIRM, 0.0).astype(s.dtype)
-    start = _Round(s, s, jnp.full((), jnp.inf, s.dtype), alpha, nil, nil, needed)
+    far = jnp.full((), jnp.inf, s.dtype)
+    start = _Round(s, s, far, far, alpha, nil, nil, needed)
     end = jax.lax.while_loop(lambda p: p.going, advance, start)
-    return end.best, end.size, end.steps
+    return end.best, end.measured, end.steps

@@ -82,23 +82,26 @@ class AbstractContactEquations(eqx.Module):
         back = jax.vjp(lambda d: self.contacts.moved(self.system, self.start.position, position, d), zero)[1]
         return project(self.system, back(r)[0])
 
-    def velocities(self, x: Fields, s: Array) -> Array:
-        """`u` `(n, 3)` [m/s] of the law of contact: with the gap over `h`, or restitution, and compliance."""
+    def at_start(self) -> tuple[Array, Array]:
+        """Gaps `(n,)` [m] at the start, and how fast they change there `(n,)` [m/s]."""
         start = self.start.position
-        gap = self.contacts.coordinates(self.system, start, start)[:, 0] / self.h
-        arriving = self.rates(start, self.start.velocity)[:, 0]
-        bias = jnp.where(self.bounces, self.contacts.each("restitution") * arriving, gap)
-        u = self.advanced(x) + self.give * scaling(self.mu) * s
-        u = u.at[:, 0].add(bias)
+        gap = self.contacts.coordinates(self.system, start, start)[:, 0]
+        return gap, self.rates(start, self.start.velocity)[:, 0]
+
+    def velocities(self, x: Fields, s: Array) -> Array:
+        """`u` `(n, 3)` [m/s] of the law of contact."""
+        return self.lawful(self.advanced(x), s, *self.at_start())
+
+    def lawful(self, mean: Array, s: Array, gap: Array, arriving: Array) -> Array:
+        """`u` where coordinates change at `mean` rates: with the gap over `h`, or restitution, and compliance."""
+        bias = jnp.where(self.bounces, self.contacts.each("restitution") * arriving, gap / self.h)
+        u = (mean + self.give * scaling(self.mu) * s).at[:, 0].add(bias)
         open_ = jnp.zeros_like(u).at[:, 0].set(1.0)
         return jnp.where(self.contacts.held[:, None], u, open_)
 
-    def impacts(self, free: Fields) -> Array:
-        """The slots that will touch in a step that would be `free` of contact, at more speed than its forces make."""
-        e, start = self.contacts.each("restitution"), self.start.position
-        gap = self.contacts.coordinates(self.system, start, start)[:, 0]
-        arriving = self.rates(start, self.start.velocity)[:, 0]
-        u = self.advanced(free)[:, 0]
+    def impacts(self, mean: Array, gap: Array, arriving: Array) -> Array:
+        """The slots that will touch in a step that would be free of contact, at more speed than its forces make."""
+        e, u = self.contacts.each("restitution"), mean[:, 0]
         return jax.lax.stop_gradient((e > 0) & (gap + self.h * u < 0) & (arriving < -2 * jnp.abs(u - arriving)))
 
     def impacting(self, bounces: Array) -> Any:
@@ -112,11 +115,13 @@ class AbstractContactEquations(eqx.Module):
 
 
 class Solved(eqx.Module):
-    """The step's unknowns, and what it took: which slots bounce, rows and how mobile contacts are by them, how large their
-    velocities without impulses are, how both solves ended."""
+    """The step's unknowns, gaps at its start and velocities of the law, and what it took: which slots bounce, rows and how
+    mobile contacts are by them, how large their velocities without impulses are, how both solves ended."""
 
     x: Fields
     s: Array
+    gap: Array
+    velocity: Array
     bounces: Array
     rows: Compliance | SparseRows
     mobility: Array
@@ -194,11 +199,8 @@ class StepContacts(eqx.Module):
 
 def told(equations: AbstractContactEquations, found: Solved) -> tuple[StepContacts, Any]:
     """What is reported of the contacts, and how their solution ended."""
-    equations, found = jax.lax.stop_gradient((equations.impacting(found.bounces), found))
-    r = scaling(equations.mu) * found.s
-    u = equations.velocities(found.x, found.s)
-    start = equations.start.position
-    gap = equations.contacts.coordinates(equations.system, start, start)[:, 0]
+    equations, found = jax.lax.stop_gradient((equations, found))
+    r, u = scaling(equations.mu) * found.s, found.velocity
     pair = jnp.concatenate([t.pair for t in equations.contacts.touching.values()])
     errors = errors_of(r, u, equations.mu, 1 / found.mobility, found.speed)
-    return StepContacts(r, gap, u, pair, equations.contacts.held, found.steps, errors), found.result
+    return StepContacts(r, found.gap, u, pair, equations.contacts.held, found.steps, errors), found.result

@@ -1,5 +1,6 @@
 """Linear motion with contact: by products and rows of contacts, or by a factor and the compliance that it makes."""
 
+import abc
 from typing import Any
 
 import equinox as eqx
@@ -11,56 +12,100 @@ from ..._contact.cone import scaling
 from ..._contact.eliminated import way_of
 from ..._contact.motion_newton import MovingContacts, move
 from ..._contact.problem import ContactProblem, cone_of
-from ..._contact.schur import Compliance, rows_of
+from ..._contact.schur import Compliance
 from ..._contact.solve import cone_solution
 from ..._contact.solve import outcome as contact_outcome
 from ..._contact.sparse_rows import SparseRows
 from ..._linear_solver.base.outcome import reason
-from ..._linear_solver.base.vectors import choose
+from ..._linear_solver.base.vectors import choose, zeros
 from ..._linear_solver.default import default_solver
-from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields
 from ..._runtime.array_types import Array
 from ..._runtime.results import RESULTS
 from .contact_equations import AbstractContactEquations, ContactNumbers, Solved, implicit_rates
 
 
-def compliance(state: Any, solver: Any, equations: AbstractContactEquations, x: Fields) -> Compliance:
-    """`H`, `A^-1 P H^T` and `W` at the place of `x`, by a solver that has a factor as its `state`."""
-    place = equations.place(x)
-    H = rows_of(lambda v: equations.rates(place, project(equations.system, v)), x, equations.mu.shape[0])
+class AbstractLinearContact(AbstractContactEquations):
+    """Those of a step that is linear from its start: where it sets out with velocities `begun` [m/s], they change by `x`."""
+
+    @property
+    @abc.abstractmethod
+    def begun(self) -> Fields:
+        """Velocities before anything acts."""
+
+
+class LinearLaw(eqx.Module):
+    """The geometry of a linear step, looked at once: rows `H P`, and of every slot the rates `(n, 3)` [m/s] that it sets out
+    with, its gap [m], and how fast that changes [m/s]."""
+
+    rows: SparseRows
+    begun: Array
+    gap: Array
+    arriving: Array
+
+    @classmethod
+    def of(cls, equations: AbstractLinearContact) -> "LinearLaw":
+        """At the start of the step."""
+        system, start, n = equations.system, equations.start, equations.mu.shape[0]
+        rows, at = SparseRows.of(equations.contacts, system, start.position, start.position)
+        arriving = rows.across(start.velocity, n)[:, 0]
+        return cls(rows.projected(system, start.position), rows.across(equations.begun, n), at[:, 0], arriving)
+
+    def mean(self, x: Fields) -> Array:
+        """The mean rates `(n, 3)` of the coordinates where velocities change by `x`."""
+        return self.begun + self.rows.across(x, self.gap.shape[0])
+
+    def impacts(self, equations: AbstractContactEquations, free: Fields) -> Array:
+        """The slots that bounce."""
+        return equations.impacts(self.mean(free), self.gap, self.arriving)
+
+    def velocities(self, equations: AbstractContactEquations, x: Fields, s: Any = 0.0) -> Array:
+        """`equations.velocities`."""
+        return equations.lawful(self.mean(x), s, self.gap, self.arriving)
+
+
+def compliance(state: Any, solver: Any, rows: SparseRows, like: Fields, n: int) -> Compliance:
+    """`H P`, `A^-1 P H^T` and `W`, by a solver that has a factor as its `state`."""
+    H = rows.dense(like, n)
     return Compliance.of(H, jax.vmap(lambda b: solver.compute(state, b, {})[0])(H))
 
 
 @eqx.filter_custom_jvp
 def solved_with_contacts(
-    equations: AbstractContactEquations, A: Any, b: Fields, solver: Any, numbers: ContactNumbers, start: Array, who: str
+    equations: AbstractLinearContact, A: Any, b: Fields, solver: Any, numbers: ContactNumbers, start: Array, who: str
 ) -> Solved:
     """The solution of linear motion `A x = b + H^T D s` with contact. `solver`: of `A`; None to take what is best."""
     del who
-    way = _way(A, solver, numbers, equations)
-    return by_products(equations, A, b, numbers, start, way) if way else by_factor(equations, A, b, solver, numbers, start)
-
-
-def _way(A: Any, solver: Any, numbers: ContactNumbers, equations: AbstractContactEquations) -> str:
-    return way_of(A, solver, equations.mu.shape[0]) if numbers.options.method == "auto" else ""
+    way = way_of(A, solver, equations.mu.shape[0]) if numbers.options.method == "auto" else ""
+    law = LinearLaw.of(equations)
+    if way:
+        return by_products(equations, law, A, b, numbers, start, way)
+    return by_factor(equations, law, A, b, solver, numbers, start)
 
 
 def by_factor(
-    equations: AbstractContactEquations, A: Any, b: Fields, solver: Any, numbers: ContactNumbers, start: Array
+    equations: AbstractContactEquations,
+    law: LinearLaw,
+    A: Any,
+    b: Fields,
+    solver: Any,
+    numbers: ContactNumbers,
+    start: Array,
 ) -> Solved:
     """By a factor of `A` and the compliance `W` that it makes."""
     solver = default_solver(A) if solver is None else solver
     state = solver.init(A, {})
     value, result, stats = solver.compute(state, b, {})
     said = lx.Solution(None, result, stats, None)
-    equations = equations.impacting(equations.impacts(value))
-    rows = compliance(state, solver, equations, value)
-    problem = contact_problem(equations, value, rows)
+    equations = equations.impacting(law.impacts(equations, value))
+    rows = compliance(state, solver, law.rows, value, equations.mu.shape[0])
+    problem = contact_problem(equations, law.velocities(equations, value), rows)
     s, size, steps, fine = cone_solution(problem, numbers.kappa, None, cone_of(problem.mu, start), numbers.options)
     more = rows.moved(scaling(equations.mu) * s)
     x = {k: value[k] + more[k] for k in value}
-    return Solved(x, s, equations.bounces, rows, *sizes(problem), said, size, steps, contact_outcome(problem, s, fine))
+    ends = law.gap, law.velocities(equations, x, s)
+    how = contact_outcome(problem, s, fine)
+    return Solved(x, s, *ends, equations.bounces, rows, *sizes(problem), said, size, steps, how)
 
 
 def sizes(problem: ContactProblem) -> tuple[Array, Array]:
@@ -69,28 +114,32 @@ def sizes(problem: ContactProblem) -> tuple[Array, Array]:
 
 
 def by_products(
-    equations: AbstractContactEquations, A: Any, b: Fields, numbers: ContactNumbers, start: Array, way: str
+    equations: AbstractContactEquations,
+    law: LinearLaw,
+    A: Any,
+    b: Fields,
+    numbers: ContactNumbers,
+    start: Array,
+    way: str,
 ) -> Solved:
     """By products with `A` and the rows of contacts, without a factor; where Newton gives up, by one."""
-    n, position = equations.mu.shape[0], equations.start.position
-    bounced = _bounced(equations, A, b)
-    equations = equations.impacting(bounced)
-    rows = SparseRows.of(equations.contacts, equations.system, position, equations.place(b))
-    nil = {k: jnp.zeros_like(a) for k, a in b.items()}
-    u0 = equations.velocities(nil, jnp.zeros((n, 3), start.dtype))
-    problem = MovingContacts(A, b, rows, u0, equations.mu, equations.give, numbers.kappa, way)
+    bounced = _bounced(equations, law, A, b)
+    equations, nil = equations.impacting(bounced), zeros(b)
+    u0 = law.velocities(equations, nil)
+    problem = MovingContacts(A, b, law.rows, u0, equations.mu, equations.give, numbers.kappa, way)
     found = move(problem, cone_of(problem.mu, start), numbers.options.tolerance)
-    speed = jnp.linalg.norm(problem.speed())
 
     fine = lx.Solution(None, lx.RESULTS.successful, {"num_steps": 0, "reason": RESULTS.successful}, None)
-    how = (_plain(fine), found.size, found.steps, RESULTS.successful)
-    first = Solved(found.x, found.s, bounced, rows, problem.mobility(), speed, *how)
+    ends = law.gap, law.velocities(equations, found.x, found.s)
+    how = (found.mobility, found.speed, _plain(fine), found.size, found.steps, RESULTS.successful)
+    first = Solved(found.x, found.s, *ends, bounced, law.rows, *how)
 
     def again(p: tuple[Solved, Array]) -> tuple[Solved, Array]:
         # Depends on the loop: what does not, XLA may move before it, and would factor every time.
-        other = by_factor(equations, A, choose(p[1], nil, b), None, numbers, start)
+        other = by_factor(equations, law, A, choose(p[1], nil, b), None, numbers, start)
         how = (_plain(other.said), other.size, p[0].steps + other.steps, other.result)
-        solved = Solved(other.x, other.s, bounced, rows, other.mobility, other.speed, *how)
+        ends = other.gap, other.velocity, bounced, law.rows, other.mobility, other.speed
+        solved = Solved(other.x, other.s, *ends, *how)
         return _alike(solved, p[0]), jnp.array(True)
 
     # A loop of one round at most: in a batch, `cond` would run both branches for all.
@@ -114,24 +163,21 @@ def _alike(found: Solved, like: Solved) -> Solved:
     return jax.tree.map(lambda a, b: jnp.asarray(a, jnp.result_type(b)), found, like)
 
 
-def _bounced(equations: AbstractContactEquations, A: Any, b: Fields) -> Array:
+def _bounced(equations: AbstractContactEquations, law: LinearLaw, A: Any, b: Fields) -> Array:
     """The slots whose impact ends with the restitution; no work where there is none."""
     some = jnp.any(equations.contacts.each("restitution") > 0)
-    nil = {k: jnp.zeros_like(a) for k, a in b.items()}
-    solver = default_solver(A, inertial=True)
+    nil, solver = zeros(b), default_solver(A, inertial=True)
 
     def free(p: Any) -> Any:
         return solver.compute(solver.init(A, {}), choose(p[1], nil, b), {})[0], jnp.array(True)
 
     value = jax.lax.while_loop(lambda p: ~p[1], free, (nil, ~some))[0]
-    return equations.impacts(value)
+    return law.impacts(equations, value)
 
 
-def contact_problem(equations: AbstractContactEquations, free: Fields, rows: Compliance) -> ContactProblem:
-    """That of impulses, where the motion without them is `free`."""
-    n = equations.mu.shape[0]
-    W = rows.W + jnp.diag(equations.give.reshape(-1))
-    return ContactProblem(W, equations.velocities(free, jnp.zeros((n, 3), W.dtype)), equations.mu)
+def contact_problem(equations: AbstractContactEquations, q: Array, rows: Compliance) -> ContactProblem:
+    """That of impulses, where velocities without them are `q`."""
+    return ContactProblem(rows.W + jnp.diag(equations.give.reshape(-1)), q, equations.mu)
 
 
 @solved_with_contacts.def_jvp

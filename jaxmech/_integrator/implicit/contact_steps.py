@@ -10,9 +10,10 @@ import lineax as lx
 from ..._contact.cone import scaling
 from ..._contact.contact_set import ContactSet
 from ..._contact.problem import cone_of
-from ..._contact.schur import Compliance, rows_of
+from ..._contact.schur import Compliance
 from ..._contact.solve import cone_solution
 from ..._contact.solve import outcome as contact_outcome
+from ..._contact.sparse_rows import SparseRows
 from ..._linear_solver.base.vectors import norm
 from ..._linear_solver.default import default_solver
 from ..._model.accept import accepted
@@ -29,14 +30,14 @@ from .contact_equations import (
     implicit_rates,
     told,
 )
-from .contact_motion import compliance, contact_problem, sizes, solved_with_contacts
+from .contact_motion import AbstractLinearContact, LinearLaw, compliance, contact_problem, sizes, solved_with_contacts
 from .euler_stage import EulerStage
 from .implicit_euler import ImplicitEuler, _imbalance, _linear_problem, _start, in_step
 
 _AT_REST = 1e-3  # of positions over the time step
 
 
-class LinearContact(AbstractContactEquations):
+class LinearContact(AbstractLinearContact):
     """A linearised step: `x` is the change of velocity, gaps and slips are linear from the start."""
 
     motion: ImplicitEuler
@@ -52,8 +53,12 @@ class LinearContact(AbstractContactEquations):
     def place(self, x: Fields) -> Fields:
         return self.start.position
 
+    @property
+    def begun(self) -> Fields:
+        return _start(in_step(self.system, self.h), self.start, self.h)
+
     def advanced(self, x: Fields) -> Array:
-        begun = _start(in_step(self.system, self.h), self.start, self.h)
+        begun = self.begun
         return self.rates(self.start.position, {s: begun[s] + x[s] for s in x})
 
 
@@ -110,19 +115,20 @@ def approximate_step(
     equations = LinearContact(scheme.motion, system, state, h, contacts, _nowhere(contacts))
     solution = lx.linear_solve(problem.A, problem.b, solver, throw=False)
     free = solution.value
-    equations = equations.impacting(equations.impacts(free))
-    n = equations.mu.shape[0]
-    H = rows_of(lambda v: equations.rates(state.position, project(system, v)), free, n)
+    law = LinearLaw.of(equations)
+    equations = equations.impacting(law.impacts(equations, free))
+    H = law.rows.dense(free, equations.mu.shape[0])
     V = _applied(scheme, problem.A, H)
     rows = Compliance.of(H, {s: project_rows(system, V)[s] for s in V})
     start = cone_of(equations.mu, warm)
     numbers = scheme.numbers
-    law = contact_problem(equations, free, rows)
-    s, size, steps, fine = cone_solution(law, numbers.kappa, numbers.kappa_grad, start, numbers.options)
+    contact = contact_problem(equations, law.velocities(equations, free), rows)
+    s, size, steps, fine = cone_solution(contact, numbers.kappa, numbers.kappa_grad, start, numbers.options)
     more = rows.moved(scaling(equations.mu) * s)
     x = {k: free[k] + more[k] for k in free}
     said = lx.Solution(None, solution.result, solution.stats, None)
-    done = Solved(x, s, equations.bounces, rows, *sizes(law), said, size, steps, contact_outcome(law, s, fine))
+    how = *sizes(contact), said, size, steps, contact_outcome(contact, s, fine)
+    done = Solved(x, s, law.gap, law.velocities(equations, x, s), equations.bounces, rows, *how)
     return _ended(equations, done, problem.advance(x), problem.b)
 
 
@@ -167,13 +173,16 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
         inner = _solver_or_default(solver, A)
         state = inner.init(A, {})
         d, result, stats = inner.compute(state, equations.imbalance(u), {})
-        return d, compliance(state, inner, equations, u), lx.Solution(None, result, stats, None)
+        place, start = equations.place(u), equations.start.position
+        H = SparseRows.of(equations.contacts, system, start, place)[0].projected(system, place)
+        return d, compliance(state, inner, H, d, equations.mu.shape[0]), lx.Solution(None, result, stats, None)
 
     def advance(p: _Iterate) -> _Iterate:
         d, rows, _ = linearised(p.u)
         free = {k: p.u[k] + d[k] for k in d}
-        bounces = jnp.where(p.steps == 0, equations.impacts(free), p.bounces)
-        law = contact_problem(equations.impacting(bounces), p.u, rows)
+        mean, begun = equations.advanced(free), equations.at_start()
+        bounces = jnp.where(p.steps == 0, equations.impacts(mean, *begun), p.bounces)
+        law = contact_problem(equations, equations.impacting(bounces).velocities(p.u, 0 * p.s), rows)
         law = eqx.tree_at(lambda c: c.q, law, law.q + rows.across(d) * equations.contacts.held[:, None])
         s, _, count, fine = cone_solution(law, numbers.kappa, None, p.s, numbers.options)
         more = rows.moved(scaling(equations.mu) * s)
@@ -192,11 +201,13 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
     end = jax.lax.while_loop(lambda p: p.going, advance, first)
     _, rows, said = linearised(end.u)
     fine = end.fine & (end.change <= 1e-8)
-    law = contact_problem(equations.impacting(end.bounces), end.u, rows)
+    equations = equations.impacting(end.bounces)
+    law = contact_problem(equations, equations.velocities(end.u, 0 * end.s), rows)
     r = scaling(law.mu) * end.s
     law = eqx.tree_at(lambda c: c.q, law, law.q + equations.give * r - law.moved_by(r))
-    done = contact_outcome(law, end.s, fine)
-    return Solved(end.u, end.s, end.bounces, rows, *sizes(law), said, end.change, end.contact_steps, done)
+    how = *sizes(law), said, end.change, end.contact_steps, contact_outcome(law, end.s, fine)
+    ends = equations.at_start()[0], equations.velocities(end.u, end.s)
+    return Solved(end.u, end.s, *ends, end.bounces, rows, *how)
 
 
 def _solver_or_default(solver: Any, A: Any) -> Any:

@@ -1,5 +1,6 @@
 """GMRES preconditioned by solves with a nearby matrix."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,6 +11,25 @@ from jax.flatten_util import ravel_pytree
 from ..._runtime.array_types import Array
 from ..._sparse.block_matrix import BlockMatrix
 from ..base.vectors import norm
+
+
+def gmres_of_any_unit(
+    product: Callable[[Array], Array],
+    b: Array,
+    near: Callable[[Array], Array],
+    *,
+    rtol: float,
+    restart: int,
+    max_restarts: int,
+) -> Array:
+    """JAX's GMRES, preconditioned by `near`, for right-hand sides of any length.
+
+    It takes what is shorter than eps for nil, whatever its unit: it is given what has a solution of about 1.
+    """
+    size = jnp.linalg.norm(near(b))
+    scale = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
+    limits = {"tol": rtol, "atol": 0.0, "restart": restart, "maxiter": max_restarts}
+    return scale * jax.scipy.sparse.linalg.gmres(product, b / scale, M=near, **limits)[0]
 
 
 class Nearby(lx.AbstractLinearSolver):
@@ -37,19 +57,11 @@ class Nearby(lx.AbstractLinearSolver):
         def precondition(r: Array) -> Array:
             return ravel_pytree(self.solver.compute(near, unravel(r), options)[0])[0]
 
-        # JAX's GMRES takes what is shorter than eps for nil, whatever its unit: it is given what has a solution of about 1.
-        size = jnp.linalg.norm(precondition(flat))
-        scale = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
-        x = jax.scipy.sparse.linalg.gmres(
-            lambda u: ravel_pytree(operator.mv(unravel(u)))[0],
-            flat / scale,
-            M=precondition,
-            tol=16 * eps,
-            atol=0.0,
-            restart=self.restart,
-            maxiter=self.max_restarts,
-        )[0]
-        x = unravel(scale * x)
+        def product(x: Array) -> Array:
+            return ravel_pytree(operator.mv(unravel(x)))[0]
+
+        limits = {"rtol": 16 * eps, "restart": self.restart, "max_restarts": self.max_restarts}
+        x = unravel(gmres_of_any_unit(product, flat, precondition, **limits))
         product = operator.mv(x)
         residual = norm({s: vector[s] - product[s] for s in vector})
         R = lx.RESULTS
