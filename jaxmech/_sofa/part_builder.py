@@ -55,6 +55,7 @@ class PartBuilder:
         self.parameters: dict[tuple[str, str], Leaf] = {}
         self.implicit_damping = False  # of a force field, in the matrix of SOFA's steps
         self.explicit_damping = False  # not in it
+        self.skew = False  # a stiffness is not symmetric, in SOFA's matrix neither
         self.cut: set[str] = set()  # force fields whose cells are no cells of their topology
 
     def parameter(self, part: Component, data: str, group: str, field: str = "") -> None:
@@ -71,6 +72,10 @@ class PartBuilder:
             self.velocity[name] = x["velocity"]
         if mapped:
             self.velocity.pop(name, None)
+
+    def has_frames(self, state: str) -> bool:
+        """Whether the nodes of a state are frames."""
+        return isinstance(self.dofs[state], Rigid2 | Rigid3)
 
     def state_of(self, part: Component) -> str:
         """The state that a component acts on: the one in its node, or above."""

@@ -1,8 +1,12 @@
 """Components that no motion depends on: what is drawn, watched, or looks for contacts where nothing collides."""
 
 from collections.abc import Container
+from itertools import combinations
 
-from .read.graph import SceneObject
+from .read import values
+from .read.graph import SceneNode, SceneObject
+from .read.links import is_link, linked_data
+from .read.scene_error import SceneError
 
 # What is drawn, loaded, selected, sorted or looped over: no motion depends on it.
 _NO_MECHANICS = """
@@ -29,18 +33,61 @@ FreeMotionAnimationLoop GenericConstraintSolver BlockGaussSeidelConstraintSolver
 UnbuiltGaussSeidelConstraintSolver NNCGConstraintSolver ImprovedJacobiConstraintSolver LCPConstraintSolver
 GenericConstraintCorrection LinearSolverConstraintCorrection UncoupledConstraintCorrection PrecomputedConstraintCorrection
 """
+# What makes data of data, and is not translated: where nothing reads it, no motion depends on it.
+_ENGINES = """
+MeshROI MeshBoundaryROI MeshSampler MeshSplittingEngine MeshSubsetEngine ProximityROI SubsetTopology ValuesFromPositions
+IndicesFromValues SelectLabelROI SelectConnectedLabelsROI ExtrudeSurface ExtrudeQuadsAndGenerateHexas
+ExtrudeEdgesAndGenerateQuads GenerateCylinder GenerateSphere GenerateRigidMass MeshBarycentricMapperEngine MeshClosingEngine
+MeshTetraStuffing NormEngine NormalsFromPoints RandomPointDistributionInSurface Spiral VolumeFromTetrahedrons
+VolumeFromTriangles JoinPoints MapIndices MathOp AverageCoord ClusteringEngine HausdorffDistance ShapeMatching SumEngine
+Distances DisplacementMatrixEngine DisplacementTransformEngine InvertTransformMatrixEngine RigidToQuatEngine
+QuatToRigidEngine Vertex2Frame SmoothMeshEngine TransformMatrixEngine TransformPosition DilateEngine
+MeshTrianLoader MeshXspLoader GIDMeshLoader GridMeshCreator OffSequenceLoader SphereLoader VoxelGridLoader
+"""
 NO_MECHANICS, PIPELINE, CONSTRAINT_LOOP = (names.split() for names in (_NO_MECHANICS, _PIPELINE, _CONSTRAINT_LOOP))
+UNREAD = _ENGINES.split()
+_MOST_SURFACES = 1000  # that are compared with one another
 DRAWN_BEGINNINGS = ("Ogl", "Visual", "Recorded")
 DRAWN_ENDS = ("GeometryAlgorithms", "TopologyModifier", "OrderingMethod", "TopologyAlgorithms")
 
 
-def collides(object: SceneObject) -> bool:
-    """Whether the scene has both surfaces and what looks for contacts between them."""
-    kinds = {o.kind for o in object.node.root.walk()}
-    return any(kind.endswith("CollisionModel") for kind in kinds) and bool(kinds & set(PIPELINE))
+def collides(root: SceneNode) -> bool:
+    """Whether a scene looks for contacts, and has two surfaces that may touch: not two of one body (unless it says so), two
+    that nothing moves, or two of one group."""
+    if not {o.kind for o in root.walk()} & set(PIPELINE):
+        return False
+    models = {}
+    for o in root.walk():
+        if o.kind.endswith("CollisionModel") and _says(o, "active", True):
+            if _says(o, "selfCollision", False):
+                return True
+            moves = _says(o, "simulated", True) and _says(o, "moving", True)
+            models[id(o.node), moves, frozenset(o.data.get("group", "").split()) - {"0"}] = None
+    if len(models) > _MOST_SURFACES:
+        return True
+    return any(
+        one[0] != other[0] and (one[1] or other[1]) and not one[2] & other[2] for one, other in combinations(models, 2)
+    )
 
 
-def constrains(object: SceneObject, projective: Container[str]) -> bool:
-    """Whether the scene has constraints other than these `projective` ones, or may come to have them by collision."""
-    kinds = {o.kind for o in object.node.root.walk()} - set(CONSTRAINT_LOOP)
-    return collides(object) or any("Constraint" in kind and kind not in projective for kind in kinds)
+def _says(object: SceneObject, name: str, usual: bool) -> bool:
+    return values.flag(object, name, object.data[name]) if name in object.data else usual
+
+
+def constrains(root: SceneNode, projective: Container[str]) -> bool:
+    """Whether the scene has constraints other than these `projective` ones."""
+    kinds = {o.kind for o in root.walk()} - set(CONSTRAINT_LOOP)
+    return any("Constraint" in kind and kind not in projective for kind in kinds)
+
+
+def linked_to(root: SceneNode) -> set[SceneObject]:
+    """The objects that a link of the scene leads to."""
+    found = set()
+    for owner in root.walk():
+        for name, text in owner.data.items():
+            for word in text.split() if is_link(text) else ():
+                try:
+                    found.add(linked_data(owner, name, word)[0])
+                except SceneError:
+                    continue
+    return found

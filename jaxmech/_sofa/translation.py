@@ -9,37 +9,33 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._integrator.base import AbstractIntegrator
-from .._mass.uniform import UniformMass
 from .._model.system import State, System
 from .curves import CURVES, TIMED
 from .elements import ELEMENTS
 from .fields import FIELDS
 from .further_springs import FURTHER_SPRINGS
 from .hyperelastic import HYPERELASTIC
+from .joint_springs import JOINT_SPRINGS
 from .loads import CONSTRAINTS, LOADS
 from .mappings import MAPPING_KINDS, mapping
-from .masses import MASSES
+from .masses import MASSES, unit_mass
 from .motions import MOTIONS
 from .multi_mappings import inputs
 from .part_builder import Leaf, PartBuilder
-from .read.boxes import REGIONS
 from .read.component import Component
-from .read.engines import ENGINES
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
-from .read.scene_data import GRIDS, LOADERS, SceneData
-from .read.scene_data import MAPPINGS as TOPOLOGICAL
+from .read.scene_data import SceneData
 from .read.scene_error import SceneError
+from .remainder import Whole, apart, is_drawn
 from .report import Report
-from .schemes import EXPLICIT, OTHER_SCHEMES, SCHEMES, SOLVERS, SYSTEMS, linear_solver
+from .schemes import DAMPING, EXPLICIT, SCHEMES, SOLVERS, SYSTEMS, linear_solver
 from .sheets import SHEETS
 from .springs import SPRINGS
-from .still_kinds import CONSTRAINT_LOOP, DRAWN_BEGINNINGS, DRAWN_ENDS, NO_MECHANICS, PIPELINE, collides, constrains
 
-_FORCES = ELEMENTS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | LOADS | FIELDS | TIMED
+_FORCES = ELEMENTS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | JOINT_SPRINGS | LOADS | FIELDS | TIMED
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS | CURVES
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
-_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, "NodalMassDensity")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +53,7 @@ class Part:
 def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part], Report]:
     """The parts of a scene, and what became of each of its components. What cannot be is "refused" in the report."""
     report, parts, seen = Report(), [], set[SceneObject]()
-    schemes = [o for o in root.walk() if o.kind in SCHEMES or o.kind in OTHER_SCHEMES]
+    schemes = [o for o in root.walk() if o.kind in SCHEMES]
     try:
         dt, gravity = _of_root(root, data)
     except SceneError as problem:
@@ -68,9 +64,10 @@ def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part
         part = _part(builder, ode, gravity, dt, report, seen)
         if part is not None:
             parts.append(part)
+    scene = Whole(root, bool(schemes), _TRANSLATED)
     for object in root.walk():
         if object not in seen:
-            _apart(object, data, report, bool(schemes))
+            apart(object, data, report, scene)
     return parts, report
 
 
@@ -89,7 +86,7 @@ def _part(
 ) -> Part | None:
     before = len(report.of("refused"))
     within = list(build.node.walk())
-    others = [o for o in within if o is not ode and (o.kind in SCHEMES or o.kind in OTHER_SCHEMES)]
+    others = [o for o in within if o is not ode and o.kind in SCHEMES]
     mapped = _mapped_states(build.data, within)
 
     translate = partial(_translate, build, report, seen)
@@ -100,7 +97,7 @@ def _part(
         if object.kind in STATES and object not in mapped:
             translate(object, partial(_state, build, object))
     # Parents before children: a mapping waits until its input is there.
-    waiting = [o for o in within if o.kind in MAPPING_KINDS and not _is_drawn(build.data, o)]
+    waiting = [o for o in within if o.kind in MAPPING_KINDS and not is_drawn(build.data, o)]
     for object in _in_order(build.data, waiting, mapped):
         translate(object, partial(_mapping, build, object))
     for state in mapped & set(within):
@@ -158,8 +155,10 @@ def _scheme(build: PartBuilder, ode: SceneObject, report: Report, seen: set[Scen
     seen.add(ode)
     part = Component(build.data, ode)
     try:
-        if ode.kind not in SCHEMES:
-            raise ode.error("this time integrator is not translated yet")
+        damped = [o for o in build.node.objects if o.kind == DAMPING]
+        after = build.node.objects.index(ode)
+        if damped and (not ode.kind.startswith("EulerImplicit") or build.node.objects.index(damped[0]) < after):
+            raise damped[0].error("is translated after an EulerImplicitSolver of its node alone")
         solver = None if ode.kind in EXPLICIT else linear_solver(build, ode, report)
         make, remark = SCHEMES[ode.kind](build, part, solver)  # pyright: ignore[reportArgumentType]
         part.ignored("linearSolver")
@@ -169,9 +168,9 @@ def _scheme(build: PartBuilder, ode: SceneObject, report: Report, seen: set[Scen
         make = None
     else:
         report.add(ode, "equal" if build.sofa else "equivalent", remark)
-    for newton in (o for o in build.node.walk() if o.kind == "NewtonRaphsonSolver"):
-        seen.add(newton)
-        report.add(newton, "read")
+    for other in (o for o in build.node.walk() if o.kind in ("NewtonRaphsonSolver", DAMPING)):
+        seen.add(other)
+        report.add(other, "read")
     if not any(o.kind in SYSTEMS for o in build.node.walk()) and ode.kind not in EXPLICIT:
         report.add(ode, "created", "there is no linear system: a MatrixLinearSystem is assembled")
     for object in build.node.walk():
@@ -195,8 +194,7 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
         carried |= {p.state for p in m.parents} if m.child in carried else set()
     for state in main:
         if state not in carried:
-            nodes = np.arange(len(build.position[state]))
-            build.masses[f"{state}/mass"] = UniformMass.of_total((state, nodes), 1.0)
+            build.masses[f"{state}/mass"] = unit_mass(build, state)
             report.add(ode, "created", f"state '{state}' has no mass: a UniformMass of total 1")
     heavy = any(build.dofs[s.state].space_size == 3 for mass in build.masses.values() for s in mass.on)
     system = System(
@@ -220,21 +218,11 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
     return Part(name, system, state, make(system, state), dt, build.parameters)
 
 
-def _is_drawn(data: SceneData, object: SceneObject) -> bool:
-    """Whether a mapping goes to a picture."""
-    part = Component(data, object)
-    output = part.link("output")
-    if isinstance(output, SceneObject):
-        return output.kind.startswith(DRAWN_BEGINNINGS)
-    node = object.node if output is None else output
-    return not any(o.kind in STATES for o in node.objects)
-
-
 def _mapped_states(data: SceneData, within: list[SceneObject]) -> set[SceneObject]:
     """The states that a mapping gives: its output, or the state of its node."""
     found = set()
     for object in within:
-        if object.kind in MAPPING_KINDS and not _is_drawn(data, object):
+        if object.kind in MAPPING_KINDS and not is_drawn(data, object):
             output = Component(data, object).link("output")
             node = output if isinstance(output, SceneNode) else object.node
             states = [output] if isinstance(output, SceneObject) else [o for o in node.objects if o.kind in STATES]
@@ -256,24 +244,3 @@ def _in_order(data: SceneData, waiting: list[SceneObject], mapped: set[SceneObje
         order += ready
         left = [o for o in left if o not in ready]
     return order
-
-
-def _apart(object: SceneObject, data: SceneData, report: Report, any_scheme: bool) -> None:
-    """What no part has taken: data, drawing, and what is not translated."""
-    kind = object.kind
-    if kind in _DATA or data.is_topology(object):
-        report.add(object, "read")
-    elif kind in NO_MECHANICS or kind.startswith(DRAWN_BEGINNINGS) or kind.endswith(DRAWN_ENDS):
-        report.add(object, "ignored", "moves nothing")
-    elif kind in PIPELINE and not collides(object):
-        report.add(object, "ignored", "nothing of the scene collides")
-    elif kind in CONSTRAINT_LOOP and not constrains(object, _TRANSLATED):
-        report.add(object, "ignored", "there is no constraint with multipliers: the motion is the free one")
-    elif kind.endswith("CollisionModel") and not collides(object):
-        report.add(object, "ignored", "there is no collision pipeline")
-    elif kind in MAPPING_KINDS and _is_drawn(data, object):
-        report.add(object, "ignored", "maps to a picture")
-    elif any_scheme and (kind in STATES or kind in _TRANSLATED or kind in (*SOLVERS, *SYSTEMS)):
-        report.add(object, "ignored", "no time integrator stands in its node or above: it does not move")
-    else:
-        report.add(object, "refused", str(object.error("is not translated")))
