@@ -325,3 +325,33 @@ def test_the_gradient_of_a_pressure_that_pulses(tmp_path):
     value = jnp.asarray(5.0)
     slope = jax.jit(jax.grad(end))(value)
     np.testing.assert_allclose(slope, (end(value + 1e-3) - end(value - 1e-3)) / 2e-3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["Tetrahedron", "Hexahedron"])
+def test_a_solid_of_a_material_of_its_own(tmp_path, kind):
+    """Stretched by 1.1 along x, without lateral strain: E = 0.105, P = 1.1 (lambda + 2 mu) E on a face of 1 m^2."""
+    cut = '<Node name="t"><MeshTopology name="top"/><Hexa2TetraTopologicalMapping input="@../grid" output="@top"/>'
+    field = f"""<StVenantKirchhoffMaterial name="m" youngModulus="100" poissonRatio="0.25"/>
+      <HyperelasticityFEMForceField name="s" template="Vec3d,{kind}"/>"""
+    body = (
+        """<RegularGridTopology name="grid" n="2 2 2" min="0 0 0" max="1 1 1"/><MechanicalObject name="p"/><UniformMass/>"""
+    )
+    scene = load(tmp_path, f"{body}{cut}{field}</Node>" if kind == "Tetrahedron" else body + field)
+    x = scene.state.position["p"] * jnp.array([1.1, 1, 1])
+    force = jm.total_force(scene.system, dataclasses.replace(scene.state, position={"p": x}))["p"]
+    right = np.asarray(x[:, 0]) > 1
+    np.testing.assert_allclose(force[right, 0].sum(), -1.1 * (40 + 2 * 40) * 0.105, rtol=1e-12)
+    path = "@/t/m.youngModulus" if kind == "Tetrahedron" else "@/m.youngModulus"
+    assert float(scene.where(path)(scene.system)) == 100
+
+
+def test_elements_by_their_older_names(tmp_path):
+    body = '<RegularGridTopology n="2 2 2" min="0 0 0" max="1 1 1"/><MechanicalObject name="p"/><UniformMass/>'
+    for law in ("LinearSmallStrain", "Corotational"):
+        forces = []
+        for name, template in ((f"{law}FEMForceField", "Vec3,Hexahedron"), (f"Hexahedron{law}FEMForceField", "Vec3")):
+            scene = load(tmp_path, f'{body}<{name} template="{template}" youngModulus="10" poissonRatio="0.2"/>')
+            x = scene.state.position["p"] * jnp.array([1.1, 1, 0.9])
+            forces.append(jm.total_force(scene.system, dataclasses.replace(scene.state, position={"p": x}))["p"])
+        np.testing.assert_array_equal(*forces)
+        assert np.abs(forces[0]).max() > 0.1

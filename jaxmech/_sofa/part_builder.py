@@ -1,6 +1,7 @@
 """What the translators of components fill: the states, forces, masses, mappings and constraints of one system."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ class Leaf(NamedTuple):
     def __call__(self, system: System) -> Any:
         found = getattr(system, self.group)
         found = found[self.component] if self.component else found
-        return getattr(found, self.field) if self.field else found
+        return attrgetter(self.field)(found) if self.field else found
 
 
 def named(object: SceneObject) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Container
 
+from .hyperelastic import MATERIALS
 from .mappings import MAPPING_KINDS
 from .read.boxes import REGIONS
 from .read.component import Component
@@ -25,7 +26,7 @@ from .still_kinds import (
     linked_to,
 )
 
-_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, "NodalMassDensity")
+_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, *MATERIALS, "NodalMassDensity")
 
 
 def is_drawn(data: SceneData, object: SceneObject) -> bool:
