@@ -97,7 +97,7 @@ def _newton(build: PartBuilder, part: Component) -> tuple[int, float, float]:
         part.neutral(newtonStepSize=1.0, alwaysAdvanceNewton=False)
         part.ignored("maxNbIterationsLineSearch", "lineSearchReductionRate", "lineSearchArmijoFactor", "currentResidue")
     elif newton is None:
-        found = [o for o in build.node.walk() if o.kind == "NewtonRaphsonSolver"]
+        found = [o for o in build.within if o.kind == "NewtonRaphsonSolver"]
         newton = found[0] if found else None
     if isinstance(newton, SceneObject):
         theirs = Component(build.data, newton)

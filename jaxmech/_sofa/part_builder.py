@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._constraint.fixed import Fixed
+from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._integrator.base import AbstractIntegrator
 from .._model.system import State, System
 from .._scene.dof import AbstractDof, Rigid2, Rigid3, Vec1, Vec2, Vec3
@@ -40,10 +42,10 @@ def named(object: SceneObject) -> str:
 
 
 class PartBuilder:
-    """Everything below one time integrator. `sofa`: as SOFA does it, else exact."""
+    """All that a time integrator moves: the objects `within`. `sofa`: as SOFA does it, else exact."""
 
-    def __init__(self, data: SceneData, node: SceneNode, *, sofa: bool):
-        self.data, self.node, self.sofa = data, node, sofa
+    def __init__(self, data: SceneData, node: SceneNode, within: list[SceneObject], *, sofa: bool):
+        self.data, self.node, self.within, self.sofa = data, node, within, sofa
         self.dofs: dict[str, AbstractDof] = {}
         self.position: dict[str, np.ndarray] = {}
         self.rest: dict[str, np.ndarray] = {}
@@ -52,6 +54,8 @@ class PartBuilder:
         self.masses: dict[str, Any] = {}
         self.mappings: dict[str, Any] = {}
         self.constraints: dict[str, Any] = {}
+        self.contacts: dict[str, Any] = {}
+        self.held: set[str] = set()  # states of nodes that stand still
         self.rayleigh: dict[str, float] = {}
         self.parameters: dict[tuple[str, str], Leaf] = {}
         self.implicit_damping = False  # of a force field, in the matrix of SOFA's steps
@@ -73,6 +77,17 @@ class PartBuilder:
             self.velocity[name] = x["velocity"]
         if mapped:
             self.velocity.pop(name, None)
+
+    @property
+    def couples(self) -> bool:
+        """Whether there are contacts, or constraints with multipliers."""
+        return bool(self.contacts) or any(isinstance(c, AbstractMultiplierConstraint) for c in self.constraints.values())
+
+    def hold(self, name: str, x: np.ndarray) -> None:
+        """A state of points that stand still."""
+        self.dofs[name], self.position[name], self.rest[name] = Vec3(), x, x
+        self.constraints[f"{name}/held"] = Fixed((name, np.arange(len(x))))
+        self.held.add(name)
 
     def has_frames(self, state: str) -> bool:
         """Whether the nodes of a state are frames."""

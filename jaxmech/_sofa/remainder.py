@@ -1,11 +1,11 @@
 """What no time integrator moves: data, drawing, what has no effect here, and what is not translated."""
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 
 from .hyperelastic import MATERIALS
+from .mapping_order import is_drawn
 from .mappings import MAPPING_KINDS
 from .read.boxes import REGIONS
-from .read.component import Component
 from .read.engines import ENGINES
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
@@ -18,6 +18,7 @@ from .still_kinds import (
     CONSTRAINT_LOOP,
     DRAWN_BEGINNINGS,
     DRAWN_ENDS,
+    FREE_MOTION,
     NO_MECHANICS,
     PIPELINE,
     UNREAD,
@@ -29,26 +30,19 @@ from .still_kinds import (
 _DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, *MATERIALS, "NodalMassDensity")
 
 
-def is_drawn(data: SceneData, object: SceneObject) -> bool:
-    """Whether a mapping goes to a picture."""
-    part = Component(data, object)
-    output = part.link("output")
-    if isinstance(output, SceneObject):
-        return output.kind.startswith(DRAWN_BEGINNINGS)
-    node = object.node if output is None else output
-    return not any(o.kind in STATES for o in node.objects)
-
-
 class Whole:
     """What is asked of a scene as a whole, once."""
 
-    def __init__(self, root: SceneNode, any_scheme: bool, translated: Container[str]):
+    def __init__(self, root: SceneNode, any_scheme: bool, translated: Container[str], multipliers: Collection[str]):
         self.any_scheme, self.translated, self.linked = any_scheme, translated, linked_to(root)
+        kinds = {o.kind for o in root.walk()}
+        self.free_motion = FREE_MOTION in kinds
         try:
             self.collides = collides(root)
         except SceneError:  # of a flag that is none: the component itself is refused
             self.collides = True
-        self.constrains = self.collides or constrains(root, translated)
+        self.couples = self.collides or bool(kinds & set(multipliers))
+        self.constrains = self.couples or constrains(root, translated)
 
 
 def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) -> None:
@@ -60,12 +54,14 @@ def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) ->
         report.add(object, "ignored", "moves nothing")
     elif kind in UNREAD and object not in scene.linked:
         report.add(object, "ignored", "nothing reads what it makes")
-    elif kind in PIPELINE and not scene.collides:
+    elif (kind in PIPELINE or kind.endswith("CollisionModel")) and not scene.collides:
         report.add(object, "ignored", "nothing of the scene collides")
+    elif kind in PIPELINE or kind.endswith("CollisionModel"):
+        report.add(object, "read")
     elif kind in CONSTRAINT_LOOP and not scene.constrains:
         report.add(object, "ignored", "there is no constraint with multipliers: the motion is the free one")
-    elif kind.endswith("CollisionModel") and not scene.collides:
-        report.add(object, "ignored", "nothing of the scene collides")
+    elif kind in CONSTRAINT_LOOP:
+        report.add(object, "equivalent", "motion, constraints and contacts are solved together")
     elif kind in MAPPING_KINDS and is_drawn(data, object):
         report.add(object, "ignored", "maps to a picture")
     elif scene.any_scheme and (kind in STATES or kind in scene.translated or kind in (*SOLVERS, *SYSTEMS)):

@@ -4,6 +4,7 @@ from typing import Any
 
 from .._integrator.base import AbstractIntegrator
 from .._integrator.explicit.rk4 import RK4
+from .._integrator.implicit.free_motion import FreeMotion
 from .._integrator.implicit.implicit_euler import ImplicitEuler
 from .._integrator.implicit.trapezoid import Trapezoid
 from .._linear_solver.sparse.sparse_direct import SparseDirect
@@ -39,7 +40,7 @@ SYSTEMS += ("TypedMatrixLinearSystem", "PreconditionedMatrixFreeSystem", "Precom
 
 def linear_solver(build: PartBuilder, ode: SceneObject, report: Report) -> AbstractStepSolver:
     """The solver of a part: the one that none other links to; a direct one where there is none."""
-    found = [o for o in build.node.walk() if o.kind in SOLVERS]
+    found = [o for o in build.within if o.kind in SOLVERS]
     linked = set()
     for object in found:
         part = Component(build.data, object)
@@ -120,6 +121,11 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
     first, trapezoidal = part.flag("firstOrder", False), part.flag("trapezoidalScheme", False)
     part.neutral(solveConstraint=False)
     part.ignored("threadSafeVisitor", "computeResidual", "residual", "parallelODESolving")
+    if build.couples:
+        part.neutral(firstOrder=False, trapezoidalScheme=False)
+        if build.sofa and damping:
+            raise part.error("vdamping beside contacts and constraints with multipliers is not translated")
+        return _coupled(build, rayleigh_stiffness=rK, rayleigh_mass=rM + damping)
     if build.sofa or first:
 
         def sofa(system: System, state: State) -> AbstractIntegrator:
@@ -139,6 +145,17 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
 
     remark = "Newton to convergence" + (", of second order" if trapezoidal else "")
     return exact, remark + ("; vdamping is that of the mass" if damping else "")
+
+
+def _coupled(build: PartBuilder, **options: Any) -> tuple[Make, str]:
+    """Motion, contacts and constraints with multipliers, solved together by a direct solver."""
+    contacts, newton = dict(build.contacts), not build.sofa
+
+    def made(system: System, state: State) -> AbstractIntegrator:
+        motion = ImplicitEuler(MatrixLinearSystem.build(system, state), SparseDirect(), newton=newton, **options)
+        return FreeMotion(motion, contacts) if contacts else motion
+
+    return made, "with contacts and constraints" + (": Newton to convergence" if newton else ", linearised once")
 
 
 def euler_explicit(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:

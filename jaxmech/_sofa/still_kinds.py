@@ -2,6 +2,7 @@
 
 from collections.abc import Container
 from itertools import combinations
+from typing import NamedTuple
 
 from .read import values
 from .read.graph import SceneNode, SceneObject
@@ -45,29 +46,43 @@ QuatToRigidEngine Vertex2Frame SmoothMeshEngine TransformMatrixEngine TransformP
 MeshTrianLoader MeshXspLoader GIDMeshLoader GridMeshCreator OffSequenceLoader SphereLoader VoxelGridLoader
 """
 NO_MECHANICS, PIPELINE, CONSTRAINT_LOOP = (names.split() for names in (_NO_MECHANICS, _PIPELINE, _CONSTRAINT_LOOP))
+FREE_MOTION = "FreeMotionAnimationLoop"
 UNREAD = _ENGINES.split()
 _MOST_SURFACES = 1000  # that are compared with one another
 DRAWN_BEGINNINGS = ("Ogl", "Visual", "Recorded")
 DRAWN_ENDS = ("GeometryAlgorithms", "TopologyModifier", "OrderingMethod", "TopologyAlgorithms")
 
 
+class Model(NamedTuple):
+    """A collision model, whether anything may move it, and the groups that it does not touch."""
+
+    object: SceneObject
+    moves: bool
+    groups: frozenset[str]
+
+
+def models(root: SceneNode) -> list[Model]:
+    """The collision models of a scene that are active."""
+    found = [o for o in root.walk() if o.kind.endswith("CollisionModel") and _says(o, "active", True)]
+    moves = [_says(o, "simulated", True) and _says(o, "moving", True) for o in found]
+    groups = [frozenset(o.data.get("group", "").split()) - {"0"} for o in found]
+    return [Model(*one) for one in zip(found, moves, groups, strict=True)]
+
+
+def may_touch(one: Model, other: Model) -> bool:
+    """Not two of one body, two that nothing moves, or two of one group."""
+    return one.object.node is not other.object.node and (one.moves or other.moves) and not one.groups & other.groups
+
+
 def collides(root: SceneNode) -> bool:
-    """Whether a scene looks for contacts, and has two surfaces that may touch: not two of one body (unless it says so), two
-    that nothing moves, or two of one group."""
+    """Whether a scene looks for contacts, and has two surfaces that may touch, or one that may touch itself."""
     if not {o.kind for o in root.walk()} & set(PIPELINE):
         return False
-    models = {}
-    for o in root.walk():
-        if o.kind.endswith("CollisionModel") and _says(o, "active", True):
-            if _says(o, "selfCollision", False):
-                return True
-            moves = _says(o, "simulated", True) and _says(o, "moving", True)
-            models[id(o.node), moves, frozenset(o.data.get("group", "").split()) - {"0"}] = None
-    if len(models) > _MOST_SURFACES:
+    found = models(root)
+    if any(_says(model.object, "selfCollision", False) for model in found):
         return True
-    return any(
-        one[0] != other[0] and (one[1] or other[1]) and not one[2] & other[2] for one, other in combinations(models, 2)
-    )
+    alike = {(id(m.object.node), m.moves, m.groups): m for m in found}
+    return len(alike) > _MOST_SURFACES or any(may_touch(a, b) for a, b in combinations(alike.values(), 2))
 
 
 def _says(object: SceneObject, name: str, usual: bool) -> bool:
