@@ -224,5 +224,6 @@ def test_motions_by_formulas(tmp_path, kind):
         run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=3)
         for t, x in zip(np.asarray(run.state.time), np.asarray(run.state.position["p"]), strict=True):
             if t > 0:
-                np.testing.assert_allclose(x[1], place(t), atol=1e-12)
+                late = scene.dt if solver == "sofa" else 0.0  # SOFA's clock moves on after its constraints
+                np.testing.assert_allclose(x[1], place(t - late), atol=1e-12)
         np.testing.assert_allclose(x[0], [0, 0, 0], atol=1e-12)

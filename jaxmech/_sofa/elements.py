@@ -1,5 +1,6 @@
 """Elastic solids and sheets."""
 
+import re
 from functools import partial
 from typing import Any
 
@@ -102,7 +103,8 @@ def hexahedra(build: PartBuilder, part: Component) -> str:
 
 def generic(build: PartBuilder, part: Component, *, corotational: bool) -> str:
     """LinearSmallStrainFEMForceField and CorotationalFEMForceField, of the cells that the template names."""
-    kind = part.text("template", "").split(",")[-1].strip().lower()
+    named_cells = re.match("Tetrahedron|Hexahedron", part.object.kind)
+    kind = (named_cells[0] if named_cells else part.text("template", "").split(",")[-1].strip()).lower()
     plural = {"tetrahedron": "tetrahedra", "hexahedron": "hexahedra"}.get(kind)
     if plural is None:
         raise part.error("template names no kind of cells that is translated: Tetrahedron and Hexahedron are")
@@ -161,6 +163,10 @@ ELEMENTS = {
     "HexahedronFEMForceField": hexahedra,
     "LinearSmallStrainFEMForceField": partial(generic, corotational=False),
     "CorotationalFEMForceField": partial(generic, corotational=True),
+    "TetrahedronLinearSmallStrainFEMForceField": partial(generic, corotational=False),
+    "HexahedronLinearSmallStrainFEMForceField": partial(generic, corotational=False),
+    "TetrahedronCorotationalFEMForceField": partial(generic, corotational=True),
+    "HexahedronCorotationalFEMForceField": partial(generic, corotational=True),
     "BeamFEMForceField": beams,
     "TetrahedralTensorMassForceField": tensor_mass,
 }

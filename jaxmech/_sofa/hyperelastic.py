@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .._forcefield.hexahedron import HexahedronFEM
 from .._forcefield.tetrahedron import TetrahedronFEM
 from .._material.arruda_boyce import ArrudaBoyce
 from .._material.costa import Costa
@@ -14,8 +15,10 @@ from .._material.ogden import Ogden
 from .._material.st_venant_kirchhoff import StVenantKirchhoff
 from .._material.stable_neo_hookean import StableNeoHookean
 from .._material.veronda_westmann import VerondaWestmann
-from .part_builder import PartBuilder, named
+from .part_builder import Leaf, PartBuilder, named
 from .read.component import Component
+from .read.graph import SceneObject
+from .read.links import of_kind_upward
 
 
 def _of_lame(law: Any) -> Callable[[np.ndarray], Any]:
@@ -62,7 +65,32 @@ def hyperelastic(build: PartBuilder, part: Component) -> str:
     return "its leaves are those of the material: young and poisson" if "lambda" in wanted else ""
 
 
+def of_material(build: PartBuilder, part: Component) -> str:
+    """HyperelasticityFEMForceField: the cells that its template names, of the material that stands in its node."""
+    state, name = build.state_of(part), named(part.object)
+    kind = part.text("template", "").split(",")[-1].strip().lower()
+    if kind not in _SOLIDS:
+        raise part.error(f"template names no kind of cells that is translated: {sorted(_SOLIDS)} are")
+    plural, solid = _SOLIDS[kind]
+    found = part.link("material") or of_kind_upward(part.object.node, lambda o: o.kind in MATERIALS)
+    if not isinstance(found, SceneObject) or found.kind not in MATERIALS:
+        raise part.error(f"there is no material that is translated in its node or above: {sorted(MATERIALS)} are")
+    numbers = Component(build.data, found)
+    law = StVenantKirchhoff(numbers.real("youngModulus", 1e6), numbers.real("poissonRatio", 0.45))
+    numbers.done()
+    part.neutral(rayleighStiffness=0.0)
+    part.ignored("computeForceStrategy", "computeForceDerivStrategy", "elementSpace")
+    cells = getattr(build.topology_of(part, state, plural), plural)
+    build.forces[name] = solid((state, cells), build.rest[state], law)
+    for data, field in (("youngModulus", "young"), ("poissonRatio", "poisson")):
+        build.parameters[found.path, data] = Leaf("forces", name, f"material.{field}")
+    return ""
+
+
+_SOLIDS = {"tetrahedron": ("tetrahedra", TetrahedronFEM), "hexahedron": ("hexahedra", HexahedronFEM)}
+MATERIALS = ("StVenantKirchhoffMaterial",)
 HYPERELASTIC = {
+    "HyperelasticityFEMForceField": of_material,
     "TetrahedronHyperelasticityFEMForceField": hyperelastic,
     "StandardTetrahedralFEMForceField": hyperelastic,
 }

@@ -92,8 +92,12 @@ def _newton(build: PartBuilder, part: Component) -> tuple[int, float, float]:
     absolute = part.real("absolute_residual_tolerance_threshold", 1e-5)
     relative = part.real("relative_residual_tolerance_threshold", 1e-5)
     newton = part.link("newtonSolver")
-    if newton is None:
-        found = [o for o in build.node.walk() if o.kind == "NewtonRaphsonSolver"]
+    if part.object.kind.endswith("IntegrationScheme"):  # of these, the iterations are their own
+        steps, absolute, relative = part.whole("maxNbIterationsNewton", 10), part.real("residueThreshold", 1e-9), 0.0
+        part.neutral(newtonStepSize=1.0, alwaysAdvanceNewton=False)
+        part.ignored("maxNbIterationsLineSearch", "lineSearchReductionRate", "lineSearchArmijoFactor", "currentResidue")
+    elif newton is None:
+        found = [o for o in build.within if o.kind == "NewtonRaphsonSolver"]
         newton = found[0] if found else None
     if isinstance(newton, SceneObject):
         theirs = Component(build.data, newton)
@@ -111,7 +115,7 @@ def _newton(build: PartBuilder, part: Component) -> tuple[int, float, float]:
 
 def _sofa(build: PartBuilder, scheme: Any, solver: AbstractStepSolver, **options: Any) -> Make:
     def made(system: Any, state: Any) -> Any:
-        terms = Terms(symmetric=True, damping=build.implicit_damping, rayleigh=bool(build.rayleigh))
+        terms = Terms(symmetric=not build.skew, damping=build.implicit_damping, rayleigh=bool(build.rayleigh))
         return scheme(MatrixLinearSystem.build(system, state, terms), solver, **options)
 
     return made
@@ -126,4 +130,7 @@ ITERATED: dict[str, Callable[[PartBuilder, Component, AbstractStepSolver], Made]
     "VariationalSymplecticSolver": variational,
     "BDFOdeSolver": backward_differences,
     "StaticSolver": static,
+    "NewmarkIntegrationScheme": newmark,
+    "BDFIntegrationScheme": backward_differences,
+    "StaticEquilibriumIntegrationScheme": static,
 }

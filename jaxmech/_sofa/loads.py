@@ -1,5 +1,7 @@
 """Loads and boundary conditions."""
 
+from typing import Any
+
 import numpy as np
 
 from .._constraint.fixed import Fixed
@@ -8,10 +10,9 @@ from .._constraint.fixed_line import FixedLine
 from .._constraint.fixed_plane import FixedPlane
 from .._forcefield.constant_force import ConstantForce
 from .._forcefield.constant_torque import ConstantTorque
-from .._forcefield.pressure import Pressure
-from .._forcefield.traction import Traction
 from .._forcefield.velocity_damping import VelocityDamping
 from .part_builder import PartBuilder, named
+from .pressures import PRESSURES
 from .read.component import Component
 
 
@@ -53,65 +54,8 @@ def _one_of(part: Component, name: str, width: int) -> np.ndarray | None:
     return found[0]
 
 
-def quad_pressure(build: PartBuilder, part: Component) -> str:
-    """QuadPressureForceField: a dead load per area at rest."""
+def _drag(build: PartBuilder, part: Component, factor: Any, implicit: bool) -> str:
     state, name = build.state_of(part), named(part.object)
-    load = part.reals("pressure", None, count=3)
-    part.neutral(rayleighStiffness=0.0, dmin=0.0, dmax=0.0, normal="")
-    part.ignored("showForces", "quadPressureMap")
-    quads = build.topology_of(part, state, "quads").quads
-    if load is None:
-        raise part.error("has no pressure")
-    chosen = _chosen(part, "quad", len(quads))
-    a, b, c, d = (build.rest[state][quads[chosen][:, i]] for i in range(4))
-    areas = 0.5 * (np.linalg.norm(np.cross(b - a, c - a), axis=1) + np.linalg.norm(np.cross(c - a, d - a), axis=1))
-    forces = np.zeros_like(build.rest[state])
-    np.add.at(forces, quads[chosen], (areas[:, None, None] / 4) * load)
-    build.forces[name] = ConstantForce((state, np.arange(len(forces))), forces)
-    return "as forces of the nodes; it has no leaf"
-
-
-def _chosen(part: Component, kind: str, count: int) -> np.ndarray:
-    """The numbers of the cells that a load names, all of them unless it does."""
-    named_by = part.wholes(f"{kind}List")
-    chosen = np.arange(count) if named_by is None else named_by
-    if not len(chosen) or chosen.min() < 0 or chosen.max() >= count:
-        raise part.error(f"{kind}List must name {kind}s below {count}, got {chosen.tolist()[:5]}")
-    return chosen
-
-
-def triangle_pressure(build: PartBuilder, part: Component) -> str:
-    """TrianglePressureForceField: a dead load per area at rest."""
-    state, name = build.state_of(part), named(part.object)
-    load = part.reals("pressure", None, count=3)
-    part.neutral(useConstantForce=True, rayleighStiffness=0.0)
-    part.ignored("showForces", "trianglePressureMap")
-    triangles = build.topology_of(part, state, "triangles").triangles
-    if load is None:
-        raise part.error("has no pressure; a Cauchy stress is not translated")
-    chosen = _chosen(part, "triangle", len(triangles))
-    build.forces[name] = Traction((state, triangles[chosen]), build.rest[state], load)
-    build.parameter(part, "pressure", "forces", "traction")
-    return ""
-
-
-def surface_pressure(build: PartBuilder, part: Component) -> str:
-    """SurfacePressureForceField: a pressure on the present area. Its sign is that of SOFA: along the normal."""
-    state, name = build.state_of(part), named(part.object)
-    value, chosen = part.real("pressure", 0.0), part.wholes("triangleIndices")
-    part.neutral(pulseMode=False, volumeConservationMode=False, useTangentStiffness=True, rayleighStiffness=0.0)
-    part.neutral(quadIndices="", mainDirection="0 0 0", min="0 0 0", max="0 0 0")
-    part.ignored("pressureLowerBound", "pressureSpeed", "defaultVolume")
-    triangles = build.topology_of(part, state, "triangles").triangles
-    triangles = triangles if chosen is None else triangles[chosen]
-    build.forces[name] = Pressure((state, triangles), -value)
-    return "its leaf is minus the pressure"
-
-
-def velocity_damping(build: PartBuilder, part: Component) -> str:
-    """UniformVelocityDampingForceField: `f = -c v`; in the matrix if `implicit`."""
-    state, name = build.state_of(part), named(part.object)
-    factor, implicit = part.real("dampingCoefficient", 0.1), part.flag("implicit", False)
     part.neutral(rayleighStiffness=0.0)
     build.forces[name] = VelocityDamping((state, np.arange(len(build.position[state]))), factor)
     build.parameter(part, "dampingCoefficient", "forces", "coefficient")
@@ -120,12 +64,40 @@ def velocity_damping(build: PartBuilder, part: Component) -> str:
     return ""
 
 
+def velocity_damping(build: PartBuilder, part: Component) -> str:
+    """UniformVelocityDampingForceField: `f = -c v`; in the matrix if `implicit`."""
+    factor, implicit = part.real("dampingCoefficient", 0.1), part.flag("implicit", False)
+    return _drag(build, part, factor, implicit)
+
+
+def diagonal_damping(build: PartBuilder, part: Component) -> str:
+    """DiagonalVelocityDampingForceField of points: `f = -c v`, a coefficient for each node, the last for the rest."""
+    state = build.state_of(part)
+    dof, count = build.dofs[state], len(build.position[state])
+    rows = part.reals("dampingCoefficient", None, width=dof.deriv_size)
+    if rows is None or not len(rows) or not dof.is_vector_space:
+        raise part.error("needs a dampingCoefficient for each direction, of points")
+    if (rows != rows[:, :1]).any():
+        raise part.error("has coefficients that differ from direction to direction, which is not translated")
+    return _drag(build, part, rows[np.minimum(np.arange(count), len(rows) - 1), 0], True)
+
+
 def fixed(build: PartBuilder, part: Component) -> str:
     """FixedProjectiveConstraint."""
     state = build.state_of(part)
     everything = np.arange(len(build.position[state]))
     nodes = everything if part.flag("fixAll", False) else build.indices(part, state, default=np.array([0]))
     part.neutral(activate_projectVelocity=False)
+    build.constraints[named(part.object)] = Fixed((state, nodes))
+    return ""
+
+
+def fixed_in_box(build: PartBuilder, part: Component) -> str:
+    """BoxConstraint: a BoxROI, and its nodes fixed."""
+    state, nodes = build.state_of(part), build.data.produced(part.object, "indices")
+    if not len(nodes):
+        raise part.error("there is no node in its boxes")
+    part.has("box", "orientedBox", "position")  # read by the region
     build.constraints[named(part.object)] = Fixed((state, nodes))
     return ""
 
@@ -184,16 +156,16 @@ def _lies_there(part: Component, away: np.ndarray, what: str) -> None:
         raise part.error(f"a node is not on the {what} at the start: moving it there is not translated")
 
 
-LOADS = {
+LOADS: dict[str, Any] = {
+    **PRESSURES,
     "ConstantForceField": constant_force,
-    "TrianglePressureForceField": triangle_pressure,
-    "QuadPressureForceField": quad_pressure,
-    "SurfacePressureForceField": surface_pressure,
     "UniformVelocityDampingForceField": velocity_damping,
+    "DiagonalVelocityDampingForceField": diagonal_damping,
 }
 CONSTRAINTS = {
     "FixedProjectiveConstraint": fixed,
     "FixedConstraint": fixed,
+    "BoxConstraint": fixed_in_box,
     "PartialFixedProjectiveConstraint": partly_fixed,
     "PartialFixedConstraint": partly_fixed,
     "PointProjectiveConstraint": on_point,

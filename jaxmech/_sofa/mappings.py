@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from .._mapping.barycentric import BarycentricMapping
 from .._mapping.base import AbstractMapping
@@ -62,7 +63,7 @@ def _distance(build: PartBuilder, part: Component, source: str, child: SceneObje
 
 def _rigid(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
     points, frames = build.data.positions(child)["position"], build.rest[source]
-    start = part.reals("initialPoints", None, width=3)
+    start = part.reals("initialPoints", None, width=points.shape[1])
     points = points if start is None or not len(start) else start
     numbers = part.wholes("rigidIndexPerPoint")
     index = part.whole("index", 0)
@@ -80,12 +81,17 @@ def _rigid(build: PartBuilder, part: Component, source: str, child: SceneObject)
 
 
 def _carried(frames: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Where points that are given in the axes of frames are in the world."""
-    if points.shape[1] != 3 or frames.shape[1] != 7:
-        return points
-    q, w = frames[:, 3:6], frames[:, 6:]
-    turned = points + 2 * np.cross(q, np.cross(q, points) + w * points)
-    return frames[:, :3] + turned
+    """Where points, or frames, that are given in the axes of frames are in the world."""
+    if frames.shape[1] == 3:  # of the plane
+        c, s = np.cos(frames[:, 2]), np.sin(frames[:, 2])
+        x, y = points[:, 0], points[:, 1]
+        placed = frames[:, :2] + np.stack([c * x - s * y, s * x + c * y], axis=1)
+        return np.concatenate([placed, frames[:, 2:] + points[:, 2:]], axis=1) if points.shape[1] == 3 else placed
+    turn = Rotation.from_quat(frames[:, 3:])
+    placed = frames[:, :3] + turn.apply(points[:, :3])
+    if points.shape[1] != 7:
+        return placed
+    return np.concatenate([placed, (turn * Rotation.from_quat(points[:, 3:])).as_quat()], axis=1)
 
 
 def _identity(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
@@ -131,6 +137,7 @@ def _barycentric(build: PartBuilder, part: Component, source: str, child: SceneO
 MAPPINGS: dict[str, Maker] = {
     "DistanceMapping": _distance,
     "RigidMapping": _rigid,
+    "RigidRigidMapping": _rigid,
     "IdentityMapping": _identity,
     "SubsetMapping": _subset,
     "BarycentricMapping": _barycentric,

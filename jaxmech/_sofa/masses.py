@@ -6,6 +6,7 @@ import numpy as np
 
 from .._mass.consistent import ConsistentMass
 from .._mass.diagonal import DiagonalMass
+from .._mass.planar_rigid import PlanarRigidMass
 from .._mass.rigid import RigidMass
 from .._mass.uniform import UniformMass
 from .._mesh.mesh import Mesh
@@ -28,7 +29,7 @@ def uniform_mass(build: PartBuilder, part: Component) -> str:
     """The same mass on every node: `vertexMass`, or its share of `totalMass`, 1 unless given."""
     state, name = build.state_of(part), named(part.object)
     nodes = build.indices(part, state, default=np.arange(len(build.position[state])))
-    if build.dofs[state].coord_size == 7:
+    if build.has_frames(state):
         return _frame_mass(build, part, state, nodes)
     one = part.real(("vertexMass", "mass"))
     total = part.real(("totalMass", "totalmass"), 1.0)
@@ -45,12 +46,14 @@ def uniform_mass(build: PartBuilder, part: Component) -> str:
 def _frame_mass(build: PartBuilder, part: Component, state: str, nodes: np.ndarray) -> str:
     """`vertexMass="mass volume [inertia per mass]"`, or a total mass, of an inertia of 1 m^2 per mass."""
     total, name = part.real(("totalMass", "totalmass"), 1.0), named(part.object)
-    numbers, inertia = _rigid_numbers(part), np.eye(3)
+    axes = 3 if build.dofs[state].coord_size == 7 else 1
+    numbers, inertia = _rigid_numbers(part), np.eye(axes)
     mass = total / len(nodes) if numbers is None else float(numbers[0])
-    if numbers is not None and len(numbers) == 11:
-        inertia = numbers[2:].reshape(3, 3)
+    if numbers is not None and len(numbers) == 2 + axes**2:
+        inertia = numbers[2:].reshape(axes, axes)
     elif numbers is not None and len(numbers) > 2:
-        raise part.error(f"vertexMass has {len(numbers)} numbers, expected mass, volume and nine of the inertia per mass")
+        count = "nine" if axes == 3 else "one"
+        raise part.error(f"vertexMass has {len(numbers)} numbers, expected mass, volume and {count} of the inertia per mass")
     _rayleigh(build, part)
     part.neutral(compute_mapping_inertia=False, preserveTotalMass=False, separateGravity=False, filename="")
     _positive(part, "totalMass" if numbers is None else "vertexMass", mass)
@@ -59,8 +62,24 @@ def _frame_mass(build: PartBuilder, part: Component, state: str, nodes: np.ndarr
     if build.sofa:
         build.masses[name] = FrameMass((state, nodes), mass, inertia)
         return "its inertia does not turn with the body, as in SOFA"
-    build.masses[name] = RigidMass((state, nodes), mass, mass * inertia)
+    build.masses[name] = rigid_mass(state, nodes, mass, mass * inertia)
     return "its inertia turns with the body"
+
+
+def rigid_mass(state: str, nodes: np.ndarray, mass: float, inertia: np.ndarray) -> RigidMass | PlanarRigidMass:
+    """Frames of space or of the plane, with this inertia of each [kg m^2]."""
+    if len(inertia) == 1:
+        return PlanarRigidMass((state, nodes), mass, float(inertia[0, 0]))
+    return RigidMass((state, nodes), mass, inertia)
+
+
+def unit_mass(build: PartBuilder, state: str) -> UniformMass | FrameMass | RigidMass | PlanarRigidMass:
+    """What a state without a mass has: 1 kg in all; frames with an inertia of 1 m^2 per mass."""
+    nodes = np.arange(len(build.position[state]))
+    if not build.has_frames(state):
+        return UniformMass.of_total((state, nodes), 1.0)
+    mass, inertia = 1.0 / len(nodes), np.eye(3 if build.dofs[state].coord_size == 7 else 1)
+    return FrameMass((state, nodes), mass, inertia) if build.sofa else rigid_mass(state, nodes, mass, mass * inertia)
 
 
 def _rigid_numbers(part: Component) -> np.ndarray | None:

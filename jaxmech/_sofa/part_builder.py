@@ -1,10 +1,13 @@
 """What the translators of components fill: the states, forces, masses, mappings and constraints of one system."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._constraint.fixed import Fixed
+from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._integrator.base import AbstractIntegrator
 from .._model.system import State, System
 from .._scene.dof import AbstractDof, Rigid2, Rigid3, Vec1, Vec2, Vec3
@@ -30,7 +33,7 @@ class Leaf(NamedTuple):
     def __call__(self, system: System) -> Any:
         found = getattr(system, self.group)
         found = found[self.component] if self.component else found
-        return getattr(found, self.field) if self.field else found
+        return attrgetter(self.field)(found) if self.field else found
 
 
 def named(object: SceneObject) -> str:
@@ -39,10 +42,10 @@ def named(object: SceneObject) -> str:
 
 
 class PartBuilder:
-    """Everything below one time integrator. `sofa`: as SOFA does it, else exact."""
+    """All that a time integrator moves: the objects `within`. `sofa`: as SOFA does it, else exact."""
 
-    def __init__(self, data: SceneData, node: SceneNode, *, sofa: bool):
-        self.data, self.node, self.sofa = data, node, sofa
+    def __init__(self, data: SceneData, node: SceneNode, within: list[SceneObject], *, sofa: bool):
+        self.data, self.node, self.within, self.sofa = data, node, within, sofa
         self.dofs: dict[str, AbstractDof] = {}
         self.position: dict[str, np.ndarray] = {}
         self.rest: dict[str, np.ndarray] = {}
@@ -51,10 +54,13 @@ class PartBuilder:
         self.masses: dict[str, Any] = {}
         self.mappings: dict[str, Any] = {}
         self.constraints: dict[str, Any] = {}
+        self.contacts: dict[str, Any] = {}
+        self.held: set[str] = set()  # states of nodes that stand still
         self.rayleigh: dict[str, float] = {}
         self.parameters: dict[tuple[str, str], Leaf] = {}
         self.implicit_damping = False  # of a force field, in the matrix of SOFA's steps
         self.explicit_damping = False  # not in it
+        self.skew = False  # a stiffness is not symmetric, in SOFA's matrix neither
         self.cut: set[str] = set()  # force fields whose cells are no cells of their topology
 
     def parameter(self, part: Component, data: str, group: str, field: str = "") -> None:
@@ -71,6 +77,21 @@ class PartBuilder:
             self.velocity[name] = x["velocity"]
         if mapped:
             self.velocity.pop(name, None)
+
+    @property
+    def couples(self) -> bool:
+        """Whether there are contacts, or constraints with multipliers."""
+        return bool(self.contacts) or any(isinstance(c, AbstractMultiplierConstraint) for c in self.constraints.values())
+
+    def hold(self, name: str, x: np.ndarray) -> None:
+        """A state of points that stand still."""
+        self.dofs[name], self.position[name], self.rest[name] = Vec3(), x, x
+        self.constraints[f"{name}/held"] = Fixed((name, np.arange(len(x))))
+        self.held.add(name)
+
+    def has_frames(self, state: str) -> bool:
+        """Whether the nodes of a state are frames."""
+        return isinstance(self.dofs[state], Rigid2 | Rigid3)
 
     def state_of(self, part: Component) -> str:
         """The state that a component acts on: the one in its node, or above."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from .._integrator.base import AbstractIntegrator
 from .._integrator.explicit.rk4 import RK4
+from .._integrator.implicit.free_motion import FreeMotion
 from .._integrator.implicit.implicit_euler import ImplicitEuler
 from .._integrator.implicit.trapezoid import Trapezoid
 from .._linear_solver.sparse.sparse_direct import SparseDirect
@@ -29,8 +30,9 @@ from .report import Report
 
 DIRECT = ("SparseLDLSolver", "EigenSimplicialLDLT", "EigenSimplicialLLT", "EigenSparseLU", "EigenSparseQR", "CholeskySolver")
 DIRECT += ("AsyncSparseLDLSolver", "SVDLinearSolver", "PrecomputedLinearSolver", "BTDLinearSolver")
+DIRECT += ("EigenCholmodSupernodalLLT", "SparseCholeskySolver", "SparseLUSolver", "LULinearSolver")
 _ONE_BEFORE = ("AsyncSparseLDLSolver",)
-ITERATIVE = ("MinResLinearSolver", "CGLinearSolver", "PCGLinearSolver", "ShewchukPCGLinearSolver")
+ITERATIVE = ("MinResLinearSolver", "CGLinearSolver", "ParallelCGLinearSolver", "PCGLinearSolver", "ShewchukPCGLinearSolver")
 SOLVERS = (*DIRECT, *ITERATIVE, *PRECONDITIONERS)
 SYSTEMS = ("MatrixLinearSystem", "MatrixFreeSystem", "ConstantSparsityPatternSystem", "CompositeLinearSystem")
 SYSTEMS += ("TypedMatrixLinearSystem", "PreconditionedMatrixFreeSystem", "PrecomputedMatrixSystem", "RotationMatrixSystem")
@@ -38,7 +40,7 @@ SYSTEMS += ("TypedMatrixLinearSystem", "PreconditionedMatrixFreeSystem", "Precom
 
 def linear_solver(build: PartBuilder, ode: SceneObject, report: Report) -> AbstractStepSolver:
     """The solver of a part: the one that none other links to; a direct one where there is none."""
-    found = [o for o in build.node.walk() if o.kind in SOLVERS]
+    found = [o for o in build.within if o.kind in SOLVERS]
     linked = set()
     for object in found:
         part = Component(build.data, object)
@@ -59,7 +61,7 @@ def _direct(build: PartBuilder, part: Component, report: Report) -> AbstractStep
     kind = part.object.kind
     part.ignored("use_file", "jmjt_twostep", "verbose", "parallelInverseProduct", "precomputeSymbolicDecomposition")
     part.ignored("linearSystem", "orderingMethod", "minSingularValue", "conditionNumber", "ordering", "problem")
-    part.ignored("subpartSolve", "verification", "enableAssembly", "L_nnz")
+    part.ignored("subpartSolve", "verification", "enableAssembly", "L_nnz", "tolerance")
     part.done()
     if kind in _ONE_BEFORE and build.sofa:
         report.add(part.object, "equivalent", "the factor of the step before; SOFA's is as old as its thread is late")
@@ -77,7 +79,7 @@ def _iterative(build: PartBuilder, part: Component, report: Report) -> AbstractS
     if part.object.kind == "MinResLinearSolver":
         part.done()
         solver: AbstractStepSolver = MinimalResiduals(tolerance, most)
-    elif part.object.kind == "CGLinearSolver":
+    elif part.object.kind in ("CGLinearSolver", "ParallelCGLinearSolver"):
         threshold, warm = part.real("threshold", 1e-5), part.flag("warmStart", False)
         part.done()
         solver = ConjugateGradients(tolerance, threshold, most, warm)
@@ -104,17 +106,30 @@ def _turned(solver: AbstractStepSolver) -> bool:
     return isinstance(solver.preconditioner, Factored) and solver.preconditioner.turned
 
 
+def _damped_afterwards(build: PartBuilder) -> float:
+    """The rates of the DampVelocitySolvers of its node: `v *= exp(-rate h)` when the step is over."""
+    parts = [Component(build.data, o) for o in build.node.objects if o.kind == DAMPING]
+    for part in parts:
+        part.neutral(threshold=0.0)
+    return sum(part.real("rate", 0.99) for part in parts)
+
+
 def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
     """EulerImplicitSolver."""
     rK, rM = part.real("rayleighStiffness", 0.0), part.real("rayleighMass", 0.0)
-    damping = part.real(("vdamping", "velocityDamping"), 0.0)
+    damping = part.real(("vdamping", "velocityDamping"), 0.0) + _damped_afterwards(build)
     first, trapezoidal = part.flag("firstOrder", False), part.flag("trapezoidalScheme", False)
     part.neutral(solveConstraint=False)
     part.ignored("threadSafeVisitor", "computeResidual", "residual", "parallelODESolving")
+    if build.couples:
+        part.neutral(firstOrder=False, trapezoidalScheme=False)
+        if build.sofa and damping:
+            raise part.error("vdamping beside contacts and constraints with multipliers is not translated")
+        return _coupled(build, rayleigh_stiffness=rK, rayleigh_mass=rM + damping)
     if build.sofa or first:
 
         def sofa(system: System, state: State) -> AbstractIntegrator:
-            terms = Terms(symmetric=True, damping=build.implicit_damping, rayleigh=bool(build.rayleigh))
+            terms = Terms(symmetric=not build.skew, damping=build.implicit_damping, rayleigh=bool(build.rayleigh))
             linear_system = MatrixLinearSystem.build(system, state, terms)
             options: dict[str, Any] = {"rayleigh_stiffness": rK, "rayleigh_mass": rM, "velocity_damping": damping}
             options["turns"] = node_turns(build) if _turned(solver) else None
@@ -130,6 +145,17 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
 
     remark = "Newton to convergence" + (", of second order" if trapezoidal else "")
     return exact, remark + ("; vdamping is that of the mass" if damping else "")
+
+
+def _coupled(build: PartBuilder, **options: Any) -> tuple[Make, str]:
+    """Motion, contacts and constraints with multipliers, solved together by a direct solver."""
+    contacts, newton = dict(build.contacts), not build.sofa
+
+    def made(system: System, state: State) -> AbstractIntegrator:
+        motion = ImplicitEuler(MatrixLinearSystem.build(system, state), SparseDirect(), newton=newton, **options)
+        return FreeMotion(motion, contacts) if contacts else motion
+
+    return made, "with contacts and constraints" + (": Newton to convergence" if newton else ", linearised once")
 
 
 def euler_explicit(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
@@ -181,10 +207,12 @@ SCHEMES = {
     "EulerImplicitIntegrationScheme": euler_implicit,
     "EulerExplicitIntegrationScheme": euler_explicit,
     "RungeKutta4Solver": runge_kutta_4,
+    "RungeKutta4IntegrationScheme": runge_kutta_4,
     "RungeKutta2Solver": runge_kutta_2,
+    "RungeKutta2IntegrationScheme": runge_kutta_2,
     "CentralDifferenceSolver": central_difference,
+    "CentralDifferenceIntegrationScheme": central_difference,
     **ITERATED,
 }
-EXPLICIT = ("EulerExplicitSolver", "EulerSolver", "RungeKutta4Solver", "RungeKutta2Solver", "CentralDifferenceSolver")
-EXPLICIT += ("EulerExplicitIntegrationScheme",)
-OTHER_SCHEMES = ("DampVelocitySolver",)
+EXPLICIT = tuple(kind for kind in SCHEMES if kind.startswith(("EulerExplicit", "EulerSolver", "RungeKutta", "Central")))
+DAMPING = "DampVelocitySolver"

@@ -19,13 +19,16 @@ def membrane(build: PartBuilder, part: Component) -> str:
     """TriangularFEMForceFieldOptim, and TriangularFEMForceField of the method "large"."""
     state, name = build.state_of(part), named(part.object)
     part.choice("method", "large", ("large",))
-    part.neutral(damping=0.0, restScale=1.0, rotatedInitialElements="", initialTransformation="")
+    part.neutral(damping=0.0, rotatedInitialElements="", initialTransformation="")
+    scale = part.real("restScale", 1.0)
+    if not scale > 0:
+        raise part.error(f"restScale is {scale}, expected a positive factor")
     part.ignored("triangleInfo", "vertexInfo", "triangleState", "hosfordExponant", "criteriaValue", "id")
     part.ignored("graphMaxStress", "graphCriteria", "graphOrientation")
     stresses_are_ignored(part)
     young, poisson = _moduli(build, part, 1000.0, 0.45)
     cells = build.topology_of(part, state, "triangles").triangles
-    build.forces[name] = MembraneTriangles((state, cells), build.rest[state], young, poisson, build.sofa)
+    build.forces[name] = MembraneTriangles((state, cells), scale * build.rest[state], young, poisson, build.sofa)
     return FROZEN if build.sofa else ""
 
 

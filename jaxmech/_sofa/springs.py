@@ -135,8 +135,10 @@ def _also(name: str) -> tuple[str, ...]:
 def rest_shape_springs(build: PartBuilder, part: Component) -> str:
     """RestShapeSpringsForceField: `f = -k (x - x0)`; of frames also `-kr theta`, `theta` the rotation vector from rest."""
     state, name = build.state_of(part), named(part.object)
-    nodes = build.indices(part, state, "points", default=np.arange(len(build.position[state])))
-    nodes = nodes if len(nodes) else np.arange(len(build.position[state]))
+    everything = np.arange(len(build.position[state]))
+    usual = everything if part.flag("fixAll", not part.object.kind.startswith("FixedWeak")) else None
+    nodes = build.indices(part, state, part.has("points", "indices") or "points", default=usual)
+    nodes = nodes if len(nodes) else everything
     k = part.reals("stiffness", np.array([100.0]))
     angular = part.reals("angularStiffness", np.array([100.0]))
     outer = part.wholes("external_points")
@@ -221,6 +223,7 @@ SPRINGS = {
     "StiffSpringForceField": springs,
     "MeshSpringForceField": mesh_springs,
     "RestShapeSpringsForceField": rest_shape_springs,
+    "FixedWeakConstraint": rest_shape_springs,
     "FastTriangularBendingSprings": bending_springs,
     "TriangularBendingSprings": bending_pairs,
     "TriangleBendingSprings": partial(bending_pairs, usual=(100.0, 5.0)),

@@ -1,8 +1,13 @@
 """Components that no motion depends on: what is drawn, watched, or looks for contacts where nothing collides."""
 
 from collections.abc import Container
+from itertools import combinations
+from typing import NamedTuple
 
-from .read.graph import SceneObject
+from .read import values
+from .read.graph import SceneNode, SceneObject
+from .read.links import is_link, linked_data
+from .read.scene_error import SceneError
 
 # What is drawn, loaded, selected, sorted or looped over: no motion depends on it.
 _NO_MECHANICS = """
@@ -29,18 +34,75 @@ FreeMotionAnimationLoop GenericConstraintSolver BlockGaussSeidelConstraintSolver
 UnbuiltGaussSeidelConstraintSolver NNCGConstraintSolver ImprovedJacobiConstraintSolver LCPConstraintSolver
 GenericConstraintCorrection LinearSolverConstraintCorrection UncoupledConstraintCorrection PrecomputedConstraintCorrection
 """
+# What makes data of data, and is not translated: where nothing reads it, no motion depends on it.
+_ENGINES = """
+MeshROI MeshBoundaryROI MeshSampler MeshSplittingEngine MeshSubsetEngine ProximityROI SubsetTopology ValuesFromPositions
+IndicesFromValues SelectLabelROI SelectConnectedLabelsROI ExtrudeSurface ExtrudeQuadsAndGenerateHexas
+ExtrudeEdgesAndGenerateQuads GenerateCylinder GenerateSphere GenerateRigidMass MeshBarycentricMapperEngine MeshClosingEngine
+MeshTetraStuffing NormEngine NormalsFromPoints RandomPointDistributionInSurface Spiral VolumeFromTetrahedrons
+VolumeFromTriangles JoinPoints MapIndices MathOp AverageCoord ClusteringEngine HausdorffDistance ShapeMatching SumEngine
+Distances DisplacementMatrixEngine DisplacementTransformEngine InvertTransformMatrixEngine RigidToQuatEngine
+QuatToRigidEngine Vertex2Frame SmoothMeshEngine TransformMatrixEngine TransformPosition DilateEngine
+MeshTrianLoader MeshXspLoader GIDMeshLoader GridMeshCreator OffSequenceLoader SphereLoader VoxelGridLoader
+"""
 NO_MECHANICS, PIPELINE, CONSTRAINT_LOOP = (names.split() for names in (_NO_MECHANICS, _PIPELINE, _CONSTRAINT_LOOP))
+FREE_MOTION = "FreeMotionAnimationLoop"
+UNREAD = _ENGINES.split()
+_MOST_SURFACES = 1000  # that are compared with one another
 DRAWN_BEGINNINGS = ("Ogl", "Visual", "Recorded")
 DRAWN_ENDS = ("GeometryAlgorithms", "TopologyModifier", "OrderingMethod", "TopologyAlgorithms")
 
 
-def collides(object: SceneObject) -> bool:
-    """Whether the scene has both surfaces and what looks for contacts between them."""
-    kinds = {o.kind for o in object.node.root.walk()}
-    return any(kind.endswith("CollisionModel") for kind in kinds) and bool(kinds & set(PIPELINE))
+class Model(NamedTuple):
+    """A collision model, whether anything may move it, and the groups that it does not touch."""
+
+    object: SceneObject
+    moves: bool
+    groups: frozenset[str]
 
 
-def constrains(object: SceneObject, projective: Container[str]) -> bool:
-    """Whether the scene has constraints other than these `projective` ones, or may come to have them by collision."""
-    kinds = {o.kind for o in object.node.root.walk()} - set(CONSTRAINT_LOOP)
-    return collides(object) or any("Constraint" in kind and kind not in projective for kind in kinds)
+def models(root: SceneNode) -> list[Model]:
+    """The collision models of a scene that are active."""
+    found = [o for o in root.walk() if o.kind.endswith("CollisionModel") and _says(o, "active", True)]
+    moves = [_says(o, "simulated", True) and _says(o, "moving", True) for o in found]
+    groups = [frozenset(o.data.get("group", "").split()) - {"0"} for o in found]
+    return [Model(*one) for one in zip(found, moves, groups, strict=True)]
+
+
+def may_touch(one: Model, other: Model) -> bool:
+    """Not two of one body, two that nothing moves, or two of one group."""
+    return one.object.node is not other.object.node and (one.moves or other.moves) and not one.groups & other.groups
+
+
+def collides(root: SceneNode) -> bool:
+    """Whether a scene looks for contacts, and has two surfaces that may touch, or one that may touch itself."""
+    if not {o.kind for o in root.walk()} & set(PIPELINE):
+        return False
+    found = models(root)
+    if any(_says(model.object, "selfCollision", False) for model in found):
+        return True
+    alike = {(id(m.object.node), m.moves, m.groups): m for m in found}
+    return len(alike) > _MOST_SURFACES or any(may_touch(a, b) for a, b in combinations(alike.values(), 2))
+
+
+def _says(object: SceneObject, name: str, usual: bool) -> bool:
+    return values.flag(object, name, object.data[name]) if name in object.data else usual
+
+
+def constrains(root: SceneNode, projective: Container[str]) -> bool:
+    """Whether the scene has constraints other than these `projective` ones."""
+    kinds = {o.kind for o in root.walk()} - set(CONSTRAINT_LOOP)
+    return any("Constraint" in kind and kind not in projective for kind in kinds)
+
+
+def linked_to(root: SceneNode) -> set[SceneObject]:
+    """The objects that a link of the scene leads to."""
+    found = set()
+    for owner in root.walk():
+        for name, text in owner.data.items():
+            for word in text.split() if is_link(text) else ():
+                try:
+                    found.add(linked_data(owner, name, word)[0])
+                except SceneError:
+                    continue
+    return found

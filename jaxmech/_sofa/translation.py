@@ -9,37 +9,39 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._integrator.base import AbstractIntegrator
-from .._mass.uniform import UniformMass
 from .._model.system import State, System
+from .contacts import add_contacts
 from .curves import CURVES, TIMED
 from .elements import ELEMENTS
 from .fields import FIELDS
 from .further_springs import FURTHER_SPRINGS
 from .hyperelastic import HYPERELASTIC
+from .joint_springs import JOINT_SPRINGS
 from .loads import CONSTRAINTS, LOADS
+from .mapping_order import in_order, is_drawn, mapped_states
 from .mappings import MAPPING_KINDS, mapping
-from .masses import MASSES
+from .masses import MASSES, unit_mass
 from .motions import MOTIONS
-from .multi_mappings import inputs
+from .multipliers import MULTIPLIERS
 from .part_builder import Leaf, PartBuilder
-from .read.boxes import REGIONS
-from .read.component import Component
-from .read.engines import ENGINES
+from .read.component import EVERYWHERE, Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
-from .read.scene_data import GRIDS, LOADERS, SceneData
-from .read.scene_data import MAPPINGS as TOPOLOGICAL
+from .read.scene_data import SceneData
 from .read.scene_error import SceneError
+from .remainder import Whole, apart
 from .report import Report
-from .schemes import EXPLICIT, OTHER_SCHEMES, SCHEMES, SOLVERS, SYSTEMS, linear_solver
+from .schemes import DAMPING, EXPLICIT, SCHEMES, SOLVERS, SYSTEMS, linear_solver
 from .sheets import SHEETS
 from .springs import SPRINGS
-from .still_kinds import CONSTRAINT_LOOP, DRAWN_BEGINNINGS, DRAWN_ENDS, NO_MECHANICS, PIPELINE, collides, constrains
+from .still_kinds import FREE_MOTION
 
-_FORCES = ELEMENTS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | LOADS | FIELDS | TIMED
+_FORCES = ELEMENTS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | JOINT_SPRINGS | LOADS | FIELDS | TIMED
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS | CURVES
+_TRANSLATED |= MULTIPLIERS
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
-_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, "NodalMassDensity")
+_KEPT = "solutions do not depend on how a matrix is kept"
+_COUPLED = "motion, constraints and contacts are solved together, by a direct solver"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,21 +59,29 @@ class Part:
 def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part], Report]:
     """The parts of a scene, and what became of each of its components. What cannot be is "refused" in the report."""
     report, parts, seen = Report(), [], set[SceneObject]()
-    schemes = [o for o in root.walk() if o.kind in SCHEMES or o.kind in OTHER_SCHEMES]
+    schemes = [o for o in root.walk() if o.kind in SCHEMES]
     try:
         dt, gravity = _of_root(root, data)
     except SceneError as problem:
         report.add(root, "refused", str(problem))
         return [], report
-    for ode in schemes:
-        builder = PartBuilder(data, ode.node, sofa=solver == "sofa")
-        part = _part(builder, ode, gravity, dt, report, seen)
+    scene = Whole(root, bool(schemes), _TRANSLATED, MULTIPLIERS)
+    for ode in schemes[:1] if scene.couples else schemes:
+        within = _that_move(root, schemes) if scene.couples else list(ode.node.walk())
+        build = PartBuilder(data, ode.node, within, sofa=solver == "sofa")
+        part = _part(build, ode, scene, gravity, dt, report, seen)
         if part is not None:
             parts.append(part)
     for object in root.walk():
         if object not in seen:
-            _apart(object, data, report, bool(schemes))
+            apart(object, data, report, scene)
     return parts, report
+
+
+def _that_move(root: SceneNode, schemes: list[SceneObject]) -> list[SceneObject]:
+    """All that a time integrator moves, and what links it: contacts and constraints make one system of them."""
+    moved = {o for ode in schemes for o in ode.node.walk()}
+    return [o for o in root.walk() if o in moved or o.kind in MULTIPLIERS]
 
 
 def _of_root(root: SceneNode, data: SceneData) -> tuple[float, np.ndarray]:
@@ -85,23 +95,26 @@ def _of_root(root: SceneNode, data: SceneData) -> tuple[float, np.ndarray]:
 
 
 def _part(
-    build: PartBuilder, ode: SceneObject, gravity: np.ndarray, dt: float, report: Report, seen: set[SceneObject]
+    build: PartBuilder,
+    ode: SceneObject,
+    scene: Whole,
+    gravity: np.ndarray,
+    dt: float,
+    report: Report,
+    seen: set[SceneObject],
 ) -> Part | None:
-    before = len(report.of("refused"))
-    within = list(build.node.walk())
-    others = [o for o in within if o is not ode and (o.kind in SCHEMES or o.kind in OTHER_SCHEMES)]
-    mapped = _mapped_states(build.data, within)
-
+    before, within = len(report.of("refused")), build.within
+    mapped = mapped_states(build.data, within)
     translate = partial(_translate, build, report, seen)
-    if others:
-        report.add(others[0], "refused", str(others[0].error(f"stands below another time integrator, {ode.path}")))
+    _join(build, ode, scene, report, seen)
+    if len(report.of("refused")) > before:
         return None
     for object in within:
         if object.kind in STATES and object not in mapped:
             translate(object, partial(_state, build, object))
     # Parents before children: a mapping waits until its input is there.
-    waiting = [o for o in within if o.kind in MAPPING_KINDS and not _is_drawn(build.data, o)]
-    for object in _in_order(build.data, waiting, mapped):
+    waiting = [o for o in within if o.kind in MAPPING_KINDS and not is_drawn(build.data, o)]
+    for object in in_order(build.data, waiting, mapped):
         translate(object, partial(_mapping, build, object))
     for state in mapped & set(within):
         seen.add(state)
@@ -109,7 +122,7 @@ def _part(
     for object in within:
         if object.kind in _TRANSLATED:
             translate(object, partial(_component, build, object))
-    make = _scheme(build, ode, report, seen)
+    make = _scheme(build, ode, scene, report, seen)
     if make is None or len(report.of("refused")) > before:
         return None
     try:
@@ -117,6 +130,23 @@ def _part(
     except (ValueError, TypeError) as problem:
         report.add(ode, "refused", str(ode.error(str(problem))))
         return None
+
+
+def _join(build: PartBuilder, ode: SceneObject, scene: Whole, report: Report, seen: set[SceneObject]) -> None:
+    """What other time integrators move is one system with what `ode` moves, if contacts or constraints link them."""
+    below = set(ode.node.walk())
+    for other in (o for o in build.within if o is not ode and o.kind in SCHEMES):
+        seen.add(other)
+        if not scene.couples or other in below:
+            report.add(other, "refused", str(other.error(f"stands below another time integrator, {ode.path}")))
+        elif _said(other) != _said(ode):
+            report.add(other, "refused", str(other.error(f"what it moves is linked to what {ode.path} moves, otherwise")))
+        else:
+            report.add(other, "equivalent", f"what it moves is one system with what {ode.path} moves")
+
+
+def _said(ode: SceneObject) -> tuple[str, dict[str, str]]:
+    return ode.kind, {name: text.strip() for name, text in ode.data.items() if name not in EVERYWHERE}
 
 
 def _translate(
@@ -151,16 +181,24 @@ def _component(build: PartBuilder, object: SceneObject) -> str:
     part.ignored("topology", "mstate", "isCompliance")
     remark = _TRANSLATED[object.kind](build, part)
     part.done()
+    if object.kind in MULTIPLIERS and not any(o.kind == FREE_MOTION for o in object.node.root.walk()):
+        raise part.error(f"needs a {FREE_MOTION}, without which SOFA does not solve it")
     return remark
 
 
-def _scheme(build: PartBuilder, ode: SceneObject, report: Report, seen: set[SceneObject]) -> Any:
+def _scheme(build: PartBuilder, ode: SceneObject, scene: Whole, report: Report, seen: set[SceneObject]) -> Any:
     seen.add(ode)
     part = Component(build.data, ode)
     try:
-        if ode.kind not in SCHEMES:
-            raise ode.error("this time integrator is not translated yet")
-        solver = None if ode.kind in EXPLICIT else linear_solver(build, ode, report)
+        damped = [o for o in build.node.objects if o.kind == DAMPING]
+        after = build.node.objects.index(ode)
+        if damped and (not ode.kind.startswith("EulerImplicit") or build.node.objects.index(damped[0]) < after):
+            raise damped[0].error("is translated after an EulerImplicitSolver of its node alone")
+        if scene.collides:
+            add_contacts(build, ode.node.root, scene.free_motion)
+        if build.couples and not ode.kind.startswith("EulerImplicit"):
+            raise ode.error("contacts and constraints with multipliers go with an EulerImplicitSolver alone")
+        solver = None if ode.kind in EXPLICIT or build.couples else linear_solver(build, ode, report)
         make, remark = SCHEMES[ode.kind](build, part, solver)  # pyright: ignore[reportArgumentType]
         part.ignored("linearSolver")
         part.done()
@@ -168,23 +206,23 @@ def _scheme(build: PartBuilder, ode: SceneObject, report: Report, seen: set[Scen
         report.add(ode, "refused", str(problem))
         make = None
     else:
-        report.add(ode, "equal" if build.sofa else "equivalent", remark)
-    for newton in (o for o in build.node.walk() if o.kind == "NewtonRaphsonSolver"):
-        seen.add(newton)
-        report.add(newton, "read")
-    if not any(o.kind in SYSTEMS for o in build.node.walk()) and ode.kind not in EXPLICIT:
+        report.add(ode, "equal" if build.sofa and not build.couples else "equivalent", remark)
+    for other in (o for o in build.within if o.kind in ("NewtonRaphsonSolver", DAMPING)):
+        seen.add(other)
+        report.add(other, "read")
+    if not any(o.kind in SYSTEMS for o in build.within) and ode.kind not in EXPLICIT:
         report.add(ode, "created", "there is no linear system: a MatrixLinearSystem is assembled")
-    for object in build.node.walk():
+    for object in build.within:
         if object.kind in (*SOLVERS, *SYSTEMS):
             seen.add(object)
             if not any(row.component.startswith(f"{object.path} ") for row in report.rows):
                 fate = "ignored" if object.kind in SOLVERS else "equivalent"
-                report.add(object, fate, "solutions do not depend on how a matrix is kept" if fate == "equivalent" else "")
+                report.add(object, fate, _COUPLED if build.couples else _KEPT if fate == "equivalent" else "")
     return make
 
 
 def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray, dt: float, report: Report) -> Part:
-    if build.sofa and build.implicit_damping and build.explicit_damping:
+    if build.sofa and build.implicit_damping and build.explicit_damping and not build.couples:
         raise ode.error("damping that is in the matrix, beside one that is not, is not translated (solver='exact' is)")
     children = {m.child for m in build.mappings.values()}
     main = [s for s in build.dofs if s not in children]
@@ -194,9 +232,8 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
     for m in reversed(list(build.mappings.values())):
         carried |= {p.state for p in m.parents} if m.child in carried else set()
     for state in main:
-        if state not in carried:
-            nodes = np.arange(len(build.position[state]))
-            build.masses[f"{state}/mass"] = UniformMass.of_total((state, nodes), 1.0)
+        if state not in carried | build.held:
+            build.masses[f"{state}/mass"] = unit_mass(build, state)
             report.add(ode, "created", f"state '{state}' has no mass: a UniformMass of total 1")
     heavy = any(build.dofs[s.state].space_size == 3 for mass in build.masses.values() for s in mass.on)
     system = System(
@@ -218,62 +255,3 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
         build.parameters["@/", "gravity"] = Leaf("gravity")
     name = ode.node.path.removeprefix("@/") or ode.node.name
     return Part(name, system, state, make(system, state), dt, build.parameters)
-
-
-def _is_drawn(data: SceneData, object: SceneObject) -> bool:
-    """Whether a mapping goes to a picture."""
-    part = Component(data, object)
-    output = part.link("output")
-    if isinstance(output, SceneObject):
-        return output.kind.startswith(DRAWN_BEGINNINGS)
-    node = object.node if output is None else output
-    return not any(o.kind in STATES for o in node.objects)
-
-
-def _mapped_states(data: SceneData, within: list[SceneObject]) -> set[SceneObject]:
-    """The states that a mapping gives: its output, or the state of its node."""
-    found = set()
-    for object in within:
-        if object.kind in MAPPING_KINDS and not _is_drawn(data, object):
-            output = Component(data, object).link("output")
-            node = output if isinstance(output, SceneNode) else object.node
-            states = [output] if isinstance(output, SceneObject) else [o for o in node.objects if o.kind in STATES]
-            found.update(states[-1:])
-    return found
-
-
-def _in_order(data: SceneData, waiting: list[SceneObject], mapped: set[SceneObject]) -> list[SceneObject]:
-    """Mappings, those of main states first."""
-    order, left = [], list(waiting)
-    given = {state for state in mapped}
-    while left:
-        ready = [o for o in left if not given.intersection(inputs(Component(data, o)))]
-        ready = ready or left  # a circle, which the system refuses
-        for object in ready:
-            output = Component(data, object).link("output")
-            given.discard(output)  # pyright: ignore[reportArgumentType]
-            given -= {o for o in object.node.objects if o.kind in STATES} if output is None else set()
-        order += ready
-        left = [o for o in left if o not in ready]
-    return order
-
-
-def _apart(object: SceneObject, data: SceneData, report: Report, any_scheme: bool) -> None:
-    """What no part has taken: data, drawing, and what is not translated."""
-    kind = object.kind
-    if kind in _DATA or data.is_topology(object):
-        report.add(object, "read")
-    elif kind in NO_MECHANICS or kind.startswith(DRAWN_BEGINNINGS) or kind.endswith(DRAWN_ENDS):
-        report.add(object, "ignored", "moves nothing")
-    elif kind in PIPELINE and not collides(object):
-        report.add(object, "ignored", "nothing of the scene collides")
-    elif kind in CONSTRAINT_LOOP and not constrains(object, _TRANSLATED):
-        report.add(object, "ignored", "there is no constraint with multipliers: the motion is the free one")
-    elif kind.endswith("CollisionModel") and not collides(object):
-        report.add(object, "ignored", "there is no collision pipeline")
-    elif kind in MAPPING_KINDS and _is_drawn(data, object):
-        report.add(object, "ignored", "maps to a picture")
-    elif any_scheme and (kind in STATES or kind in _TRANSLATED or kind in (*SOLVERS, *SYSTEMS)):
-        report.add(object, "ignored", "no time integrator stands in its node or above: it does not move")
-    else:
-        report.add(object, "refused", str(object.error("is not translated")))

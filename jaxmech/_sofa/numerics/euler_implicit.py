@@ -137,7 +137,7 @@ def _moved(scheme: SofaEuler, system: System, state: State, h: Array, dv: Fields
     v = dv if scheme.first_order else {s: state.velocity[s] + a for s, a in dv.items()}
     d = {s: h * a for s, a in v.items()}
     v = {s: a * jnp.exp(-h * scheme.velocity_damping) for s, a in v.items()}
-    return accepted(system, state, placed(system, displaced(system, state, d, v, h)), h)
+    return accepted(system, state, placed(system, state, displaced(system, state, d, v, h)), h)
 
 
 @compiled

@@ -98,6 +98,6 @@ def _step(
     scheme: AbstractLinearisedScheme, system: System, state: State, carry: SchemeCarry, h: Array
 ) -> tuple[State, Any, Any]:
     end, found, memory, b = scheme.advance(system, state, carry, h)
-    end = placed(system, end)
+    end = placed(system, state, end)
     end, info = ended(outcome(found.said, system, state, h, b, end), state, end)
     return end, SchemeCarry(Past(jnp.zeros((), bool), found.x, found.kept), carry.kept, memory), info

@@ -3,9 +3,11 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from ..._forcefield.base import AbstractForceField, Arrays, points_only
+from ..._forcefield.chart import no_displacement, retract_each
 from ..._math.rotation import quaternion_conjugate, quaternion_log, quaternion_product
 from ..._math.safe_norm import safe_length
 from ..._runtime.array_types import Array
@@ -28,6 +30,12 @@ class AbstractFrozen(AbstractForceField):
 
     def check_dofs(self, dofs: Any) -> None:
         points_only(self, dofs)
+
+    def stiffness_of_frames(self, x: Arrays, v: Arrays) -> Any:
+        """The derivative of a force on frames of space, in their chart."""
+        dofs = (Rigid3(),) * len(x)
+        d = no_displacement(dofs, x)
+        return jax.tree.map(jnp.negative, jax.jacfwd(lambda d: self.element_force(retract_each(dofs, x, d), v))(d))
 
 
 def _polynomial(coefficients: Array, strain: Array) -> tuple[Array, Array]:
@@ -148,7 +156,7 @@ class AngularSprings(AbstractFrozen):
 
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
         if not self.frozen:
-            return super().element_stiffness(x, v)
+            return self.stiffness_of_frames(x, v)
         K = jnp.diag(jnp.array([0.0, 0, 0, 1, 1, 1], x[0].dtype)) * self.stiffness
         none = jnp.zeros_like(K)
         return (K, none), (none, none)

@@ -66,7 +66,7 @@ def _spheres(part: Component) -> Inside:
     return lambda x: (np.linalg.norm(x[None] - centers[:, None], axis=-1) <= np.reshape(radii, (-1, 1))).any(0)
 
 
-_SHAPES = {"BoxROI": _boxes, "SphereROI": _spheres, "PlaneROI": _planes}
+_SHAPES = {"BoxROI": _boxes, "SphereROI": _spheres, "PlaneROI": _planes, "BoxConstraint": _boxes}
 REGIONS = tuple(_SHAPES)
 _CELLS = {"edge": "edges", "triangle": "triangles", "quad": "quads", "tetrahedron": "tetrahedra", "hexahedron": "hexahedra"}
 

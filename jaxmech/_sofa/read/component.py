@@ -12,7 +12,7 @@ from .links import is_link, linked, linked_data
 from .scene_error import SceneError, shown
 
 # Of every component of SOFA: what it is called, what it prints and draws. None of it is mechanics.
-EVERYWHERE = {"name", "template", "printLog", "tags", "bbox", "listening", "componentState", "help", "src"}
+EVERYWHERE = {"name", "template", "printLog", "tags", "bbox", "listening", "componentState", "help", "src", "verbose"}
 DRAWING = ("show", "draw", "display", "color", "arrowSize", "isToPrint", "graph", "listenMouse")
 
 

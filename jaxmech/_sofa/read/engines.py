@@ -8,8 +8,8 @@ import numpy as np
 from .component import Component
 from .graph import SceneObject
 from .grids import MOST_POINTS
-from .links import STATES
-from .topology import cut_into_tetrahedra, grid
+from .links import STATES, of_kind_upward
+from .topology import CELLS, cut_into_tetrahedra, grid
 from .transform import placed
 
 
@@ -119,6 +119,79 @@ def _grid(part: Component, name: str) -> Any:
     return _one_of(part, name, found)
 
 
+def _pair_of_boxes(part: Component, name: str) -> Any:
+    """PairBoxROI: the points in one box that are not in a smaller one."""
+    x = part.reals(("position", "rest_position"), None, width=3)
+    if x is None:
+        state = of_kind_upward(part.object.node, lambda o: o.kind in STATES)
+        if state is None:
+            raise part.error("has no position, and there is no state in its node or above")
+        x = part.data.linked(part.object, "position", f"{state.path}.rest_position")[:, :3]
+    outer, inner = part.reals("inclusiveBox", None, width=6), part.reals("includedBox", None, width=6)
+    if outer is None or inner is None or len(outer) != 1 or len(inner) != 1:
+        raise part.error("needs inclusiveBox and includedBox, six numbers each")
+    part.ignored("meshPosition")
+    inside = [((x >= np.minimum(b[:3], b[3:])) & (x <= np.maximum(b[:3], b[3:]))).all(1) for b in (outer[0], inner[0])]
+    chosen = np.flatnonzero(inside[0] & ~inside[1])
+    return _one_of(part, name, {"indices": chosen, "pointsInROI": np.asarray(x)[chosen]})
+
+
+def _several(part: Component, prefix: str, count: str, width: int) -> list[np.ndarray]:
+    """`prefix1`, `prefix2`, ..."""
+    many = part.whole(count, 2)
+    if not 0 <= many <= 1000:
+        raise part.error(f"{count} is {many}, expected at most 1000")
+    found = [part.reals(f"{prefix}{i}", None, width=width) for i in range(1, many + 1)]
+    return [np.zeros((0, width) if width > 1 else 0) if a is None else np.asarray(a) for a in found]
+
+
+def _meshes(part: Component, name: str) -> Any:
+    """MergeMeshes: points one after the other, and cells that name them there."""
+    points = _several(part, "position", "nbMeshes", 3)
+    shift = np.cumsum([0, *(len(p) for p in points[:-1])])
+    found = {"position": np.concatenate([*points, np.zeros((0, 3))])}
+    for cells, width in CELLS.items():
+        rows = _several(part, cells, "nbMeshes", width)
+        rows = [(c + s).astype(np.int64) for c, s in zip(rows, shift, strict=True) if c.size]
+        found[cells] = np.concatenate([*rows, np.zeros((0, width), np.int64)])
+    return _one_of(part, name, found)
+
+
+def _vectors(part: Component, name: str) -> Any:
+    """MergeVectors: one list after the other."""
+    return _one_of(part, name, {"output": np.concatenate([*_several(part, "input", "nbInputs", 1), np.zeros(0)])})
+
+
+def _points_of_two(part: Component, name: str) -> Any:
+    """MergePoints: the points of a second set after those of a first."""
+    one, other = (part.reals(f"position{i}", np.zeros((0, 3)), width=3) for i in (1, 2))
+    part.neutral(updateX2=False, mappingX2="")
+    every = np.arange(len(one) + len(other))
+    found = {"points": np.concatenate([one, other]), "indices1": every[: len(one)], "indices2": every[len(one) :]}
+    return _one_of(part, name, found | {"position": found["points"]})
+
+
+def _chosen_values(part: Component, name: str) -> Any:
+    """ValuesFromIndices: the entries of a list with these numbers."""
+    entries, numbers = part.reals("in"), part.wholes("indices")
+    if entries is None or numbers is None or numbers.min(initial=0) < 0 or numbers.max(initial=-1) >= len(entries):
+        raise part.error("needs `in` and `indices`, numbers of its entries")
+    return _one_of(part, name, {"out": np.asarray(entries)[numbers]})
+
+
+def _by_index(part: Component, name: str) -> Any:
+    """IndexValueMapper: a value at some numbers, what stands in `inputValues` or `defaultValue` at the others."""
+    numbers, value = part.wholes("indices", np.zeros(0, np.int64)), part.real("value", 0.0)
+    given, usual = part.reals("inputValues", np.zeros(0)), part.real("defaultValue", 0.0)
+    count = max(len(given), int(numbers.max(initial=-1)) + 1)
+    if numbers.min(initial=0) < 0 or count > MOST_POINTS:
+        raise part.error("its indices are negative, or too large")
+    table = np.full(count, usual)
+    table[: len(given)] = given
+    table[numbers] = value
+    return _one_of(part, name, {"outputValues": table})
+
+
 _ENGINES: dict[str, Callable[[Component, str], Any]] = {
     "TransformEngine": _transform,
     "PointsFromIndices": _at,
@@ -127,6 +200,12 @@ _ENGINES: dict[str, Callable[[Component, str], Any]] = {
     "ComplementaryROI": _complement,
     "DifferenceEngine": _difference,
     "GenerateGrid": _grid,
+    "PairBoxROI": _pair_of_boxes,
+    "MergeMeshes": _meshes,
+    "MergeVectors": _vectors,
+    "MergePoints": _points_of_two,
+    "ValuesFromIndices": _chosen_values,
+    "IndexValueMapper": _by_index,
 }
 ENGINES = tuple(_ENGINES)
 

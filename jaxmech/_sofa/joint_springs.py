@@ -1,0 +1,100 @@
+"""Springs that hold frames together as joints do."""
+
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from .numerics.joint_springs import JointSprings
+from .part_builder import PartBuilder, named
+from .read import values
+from .read.component import Component
+from .read.scene_error import shown
+from .springs import end
+
+_WIDTHS = {"FREE_AXIS": 6, "KS_T": 2, "KS_R": 2, "KS_B": 1, "KD": 1, "REST_T": 3, "REST_R": 4}
+_WIDTHS |= {f"R_LIM_{axis}": 2 for axis in "XYZ"}
+_USUAL = {
+    "FREE_AXIS": [0, 0, 0, 1, 1, 1],
+    "KS_T": [0, 1e4],
+    "KS_R": [0, 1e4],
+    "KS_B": [0],
+    "KD": [0],
+    "REST_R": [0, 0, 0, 1],
+}
+_USUAL |= {f"R_LIM_{axis}": [-1e5, 1e5] for axis in "XYZ"}
+
+
+def _read(part: Component, words: list[str]) -> list[dict[str, np.ndarray]]:
+    """The springs of a text: BEGIN_SPRING, two numbers, then names with their numbers, END_SPRING."""
+    found = []
+    while words:
+        if words[0] != "BEGIN_SPRING" or "END_SPRING" not in words:
+            raise part.error(f"spring has {shown(words[0])}, expected BEGIN_SPRING ... END_SPRING")
+        stop = words.index("END_SPRING")
+        inner, words = words[1:stop], words[stop + 1 :]
+        spring = {"ends": values.wholes(part.object, "spring", " ".join(inner[:2]))}
+        inner = inner[2:]
+        while inner:
+            width = _WIDTHS.get(inner[0])
+            if width is None:
+                raise part.error(f"spring has {shown(inner[0])}, expected one of {sorted(_WIDTHS)}")
+            numbers = values.reals(part.object, f"spring, {inner[0]}", " ".join(inner[1 : 1 + width]))
+            if len(numbers) != width:
+                raise part.error(f"spring, {inner[0]}: has {len(numbers)} numbers, expected {width}")
+            spring[inner[0]], inner = numbers, inner[1 + width :]
+        if len(spring["ends"]) != 2:
+            raise part.error("spring names no two frames")
+        found.append(spring)
+    return found
+
+
+def joint_springs(build: PartBuilder, part: Component) -> str:
+    """JointSpringForceField."""
+    states = [end(build, part, name) for name in ("object1", "object2")]
+    part.neutral(rayleighStiffness=0.0, infile="")
+    part.ignored("outfile", "period", "reinit", "localRange")
+    rows = _read(part, part.text("spring", "").split())
+    if not rows:
+        raise part.error("has no spring")
+    for state in states:
+        if build.dofs[state].coord_size != 7:
+            raise part.error("acts on frames (Rigid3)")
+    ends = np.stack([row["ends"] for row in rows])
+    for state, nodes in zip(states, ends.T, strict=True):
+        if nodes.min() < 0 or nodes.max() >= len(build.position[state]):
+            raise part.error(f"spring names frame {nodes.max()} of '{state}', which has {len(build.position[state])}")
+    data = [_numbers(build, states, row) for row in rows]
+    fields = {name: np.stack([d[name] for d in data]) for name in data[0]}
+    pairs = tuple((state, nodes) for state, nodes in zip(states, ends.T, strict=True))
+    build.explicit_damping |= bool(fields["damping"].any())
+    build.forces[named(part.object)] = JointSprings(pairs, **fields, frozen=build.sofa)
+    return "without a lever, as SOFA's are" + ("; their damping is in no matrix" if build.sofa else "")
+
+
+def _numbers(build: PartBuilder, states: list[str], row: dict[str, Any]) -> dict[str, np.ndarray]:
+    """What one spring is made of. Only of a joint that has REST_T, SOFA takes the gap and the turn of the start."""
+    row = {name: np.asarray(usual, float) for name, usual in _USUAL.items()} | row
+    limits = np.stack([row[f"R_LIM_{axis}"] for axis in "XYZ"])
+    free = (row["FREE_AXIS"] != 0) & np.concatenate([np.ones(3, bool), limits[:, 0] != limits[:, 1]])
+    gap, turn = np.zeros(3), row["REST_R"]
+    if "REST_T" in row:
+        one, other = (build.position[s][i] for s, i in zip(states, row["ends"], strict=True))
+        gap = other[:3] - one[:3]
+        turn = (Rotation.from_quat(other[3:]) * Rotation.from_quat(one[3:]).inv()).as_quat()
+    hard = row["KS_R"][1]
+    return {
+        "along": np.where(free[:3], row["KS_T"][0], row["KS_T"][1]),
+        "soft": row["KS_R"][0],
+        "hard": hard,
+        "block": row["KS_B"][0] or hard / 100,
+        "damping": row["KD"][0],
+        "free": free[3:].astype(float),
+        "low": limits[:, 0],
+        "high": limits[:, 1],
+        "gap": gap,
+        "turn": turn,
+    }
+
+
+JOINT_SPRINGS = {"JointSpringForceField": joint_springs}

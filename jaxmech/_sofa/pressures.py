@@ -1,0 +1,133 @@
+"""Pressures on triangles, quads and edges."""
+
+import numpy as np
+
+from .._forcefield.constant_force import ConstantForce
+from .._forcefield.pressure import Pressure
+from .._forcefield.traction import Traction
+from .numerics.surface_pressure import PulsingPressure
+from .part_builder import PartBuilder, named
+from .read.component import Component
+
+
+def quad_pressure(build: PartBuilder, part: Component) -> str:
+    """QuadPressureForceField: a dead load per area at rest."""
+    state, name = build.state_of(part), named(part.object)
+    load = part.reals("pressure", None, count=3)
+    part.neutral(rayleighStiffness=0.0, dmin=0.0, dmax=0.0, normal="")
+    part.ignored("showForces", "quadPressureMap")
+    quads = build.topology_of(part, state, "quads").quads
+    if load is None:
+        raise part.error("has no pressure")
+    chosen = _chosen(part, "quad", len(quads))
+    a, b, c, d = (build.rest[state][quads[chosen][:, i]] for i in range(4))
+    areas = 0.5 * (np.linalg.norm(np.cross(b - a, c - a), axis=1) + np.linalg.norm(np.cross(c - a, d - a), axis=1))
+    forces = np.zeros_like(build.rest[state])
+    np.add.at(forces, quads[chosen], (areas[:, None, None] / 4) * load)
+    build.forces[name] = ConstantForce((state, np.arange(len(forces))), forces)
+    return "as forces of the nodes; it has no leaf"
+
+
+def _chosen(part: Component, kind: str, count: int) -> np.ndarray:
+    """The numbers of the cells that a load names, all of them unless it does."""
+    named_by = part.wholes(f"{kind}List")
+    chosen = np.arange(count) if named_by is None else named_by
+    if not len(chosen) or chosen.min() < 0 or chosen.max() >= count:
+        raise part.error(f"{kind}List must name {kind}s below {count}, got {chosen.tolist()[:5]}")
+    return chosen
+
+
+def triangle_pressure(build: PartBuilder, part: Component) -> str:
+    """TrianglePressureForceField: a dead load per area at rest."""
+    state, name = build.state_of(part), named(part.object)
+    load = part.reals("pressure", None, count=3)
+    part.neutral(useConstantForce=True, rayleighStiffness=0.0)
+    part.ignored("showForces", "trianglePressureMap")
+    triangles = build.topology_of(part, state, "triangles").triangles
+    if load is None:
+        raise part.error("has no pressure; a Cauchy stress is not translated")
+    chosen = _chosen(part, "triangle", len(triangles))
+    build.forces[name] = Traction((state, triangles[chosen]), build.rest[state], load)
+    build.parameter(part, "pressure", "forces", "traction")
+    return ""
+
+
+def surface_pressure(build: PartBuilder, part: Component) -> str:
+    """SurfacePressureForceField: a pressure on the present area of triangles and quads, along the normal."""
+    state, name = build.state_of(part), named(part.object)
+    value = part.real("pressure", 0.0)
+    part.neutral(volumeConservationMode=False, rayleighStiffness=0.0, mainDirection="0 0 0")
+    part.ignored("defaultVolume")
+    box = [part.reals(corner, np.zeros(3), count=3) for corner in ("min", "max")]
+    boxed = any(corner.any() for corner in box)
+    pulses, least = part.flag("pulseMode", False), part.real("pressureLowerBound", 0.0)
+    speed = part.real("pressureSpeed", 0.0) or abs(value)  # what SOFA takes where none is given
+    stiff = part.flag("useTangentStiffness", True)
+    found = _pressed(build, part, state)
+    build.skew |= stiff  # of a surface that is not closed
+    if list(found) == ["triangle"] and not (boxed or pulses) and stiff:
+        build.forces[name] = Pressure((state, found["triangle"]), -value)
+        return "its leaf is minus the pressure"
+    low, high = box if boxed else (np.full(3, -1e30), np.full(3, 1e30))
+    for kind, cells in found.items():
+        bare = build.sofa and (kind == "quad" or not stiff)
+        rates = {"speed": speed, "least": least, "pulses": True} if pulses else {}
+        field = name if len(found) == 1 else f"{name}/{kind}s"
+        build.forces[field] = PulsingPressure((state, cells), low=low, high=high, pressure=value, bare=bare, **rates)
+    if len(found) == 1:
+        build.parameter(part, "pressure", "forces", "pressure")
+    return "quads have no stiffness, as in SOFA" if build.sofa and "quad" in found else ""
+
+
+def _pressed(build: PartBuilder, part: Component, state: str) -> dict[str, np.ndarray]:
+    """The triangles under pressure, and two of every quad."""
+    mesh = build.topology_of(part, state, "triangles", "quads")
+    found = {}
+    for kind in ("triangle", "quad"):
+        cells, chosen = getattr(mesh, f"{kind}s"), part.wholes(f"{kind}Indices")
+        if chosen is not None and len(chosen):
+            if chosen.min() < 0 or chosen.max() >= len(cells):
+                raise part.error(f"{kind}Indices names {kind} {chosen.max()}, but there are {len(cells)}")
+            cells = cells[chosen]
+        if len(cells):
+            found[kind] = cells if kind == "triangle" else cells[:, ((0, 1, 2), (0, 2, 3))].reshape(-1, 3)
+    return found
+
+
+def edge_pressure(build: PartBuilder, part: Component) -> str:
+    """EdgePressureForceField: a dead load per length at rest, half of it on each end of an edge."""
+    state, rest = build.state_of(part), build.rest[build.state_of(part)]
+    load = part.reals("pressure", None, count=3)
+    part.neutral(rayleighStiffness=0.0)
+    part.ignored("edgePressureMap", "p_intensity", "binormal")  # of a pressure along normals, where there is no other
+    low, high, normal = part.real("dmin", 0.0), part.real("dmax", 0.0), part.reals("normal", np.zeros(3), count=3)
+    if load is None or not load.any():
+        raise part.error("has no pressure: one along the normals of edges is not translated")
+    edges, chosen = part.wholes("edges", None, width=2), part.wholes("edgeIndices")
+    if edges is None or not len(edges):
+        mesh = build.topology_of(part, state)
+        edges = mesh.edges if len(mesh.edges) else mesh.all_edges()
+        if chosen is not None and len(chosen):
+            if chosen.min() < 0 or chosen.max() >= len(edges):
+                raise part.error(f"edgeIndices names edge {chosen.max()}, but there are {len(edges)}")
+            edges = edges[chosen]
+        elif low != high:
+            along = rest @ normal
+            edges = edges[((along > low) & (along < high))[edges].all(1)]
+        else:
+            raise part.error("has no edges, edgeIndices or dmin and dmax that choose some")
+    if not len(edges) or edges.min() < 0 or edges.max() >= len(rest):
+        raise part.error(f"needs edges between the {len(rest)} nodes of its state")
+    forces = np.zeros_like(rest)
+    half = np.linalg.norm(rest[edges[:, 1]] - rest[edges[:, 0]], axis=1)[:, None] * load / 2
+    np.add.at(forces, edges, half[:, None])
+    build.forces[named(part.object)] = ConstantForce((state, np.arange(len(rest))), forces)
+    return "as forces of the nodes; it has no leaf"
+
+
+PRESSURES = {
+    "TrianglePressureForceField": triangle_pressure,
+    "QuadPressureForceField": quad_pressure,
+    "SurfacePressureForceField": surface_pressure,
+    "EdgePressureForceField": edge_pressure,
+}
