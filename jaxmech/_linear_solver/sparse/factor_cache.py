@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from .band import Band, BandFirst
 from .host_backend import AbstractHostBackend, SingularMatrixError
 from .host_choice import host_backend
 from .singularity import (
@@ -77,14 +78,23 @@ class _Pattern:
     ordering: str
     indptr: np.ndarray
     indices: np.ndarray
+    any_backend: bool = False  # the caller names none, nor an ordering
+    band: Band | None = None
     factors: list[_Factor] = field(default_factory=list)
 
     def matches(self, other: "_Pattern") -> bool:
         return (
-            (self.backend, self.symmetric, self.ordering) == (other.backend, other.symmetric, other.ordering)
+            (self.backend, self.symmetric, self.ordering, self.any_backend)
+            == (other.backend, other.symmetric, other.ordering, other.any_backend)
             and np.array_equal(self.indptr, other.indptr)
             and np.array_equal(self.indices, other.indices)
         )
+
+    def new_backend(self) -> AbstractHostBackend:
+        """One that has analysed the pattern."""
+        backend = self.backend() if self.band is None else BandFirst(self.band, self.backend)
+        backend.analyze(self.indptr, self.indices, self.symmetric, self.ordering)
+        return backend
 
     def release(self) -> None:
         for factor in self.factors:
@@ -139,6 +149,8 @@ class _FactorCache:
             self._patterns.pop().release()
         # The arrays given may be views of buffers that XLA will use again.
         owned = replace(wanted, indptr=wanted.indptr.copy(), indices=wanted.indices.copy())
+        if wanted.any_backend and wanted.symmetric:
+            owned.band = Band.of(owned.indptr, owned.indices)
         self._patterns.insert(0, owned)
         return owned
 
@@ -151,10 +163,8 @@ class _FactorCache:
                 return known
         # Backwards through a trajectory, the last square root of its steps come again, the last of them first.
         if len(pattern.factors) < max(_FEWEST, min(_MOST, _KEPT // values.size)):
-            backend = pattern.backend()
-            backend.analyze(pattern.indptr, pattern.indices, pattern.symmetric, pattern.ordering)
+            pattern.factors.insert(0, _Factor(pattern.new_backend()))
             self.counts.analyses += 1
-            pattern.factors.insert(0, _Factor(backend))
         else:
             pattern.factors.insert(0, pattern.factors.pop())
         factor = pattern.factors[0]
@@ -243,6 +253,7 @@ def solve(
         ordering,
         np.asarray(indptr, dtype=np.int32),
         np.asarray(indices, dtype=np.int32),
+        any_backend=(backend, ordering) == ("auto", "auto"),
     )
     values = np.asarray(values, dtype=np.float64)
     rhs = np.asarray(rhs, dtype=np.float64)

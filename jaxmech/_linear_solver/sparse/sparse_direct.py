@@ -25,6 +25,9 @@ _NOT_FINITE = -1
 class SparseDirect(lx.AbstractLinearSolver):
     """Sparse Cholesky, LDL^T or LU by PARDISO, feral or SuperLU: whichever is installed, in that order.
 
+    Before them, unless a backend or an ordering is named: positive definite matrices within a narrow band (bars, sheets,
+    small solids) are factored there, by LAPACK.
+
     `backend`: `"auto"`, `"pardiso"` (extra `mkl`), `"feral"` (extra `direct`; symmetric matrices) or `"superlu"`. The
     symbolic phase is kept per pattern, and the last factors by their values: two, of small matrices up to 32 (those of a
     million entries in all), so that adjoint solves find the factors of forward ones. It computes in float64 whatever the
