@@ -138,6 +138,17 @@ def test_penalties_are_compliant_contacts(tmp_path):
             "points alone",
         ),
         (ball("b", "0 1 0", "<FixedLagrangianConstraint/>"), "FreeMotionAnimationLoop"),
+        (LOOP + FRICTION.replace("mu=0.1", "mu=-1") + FLOOR.format(0) + ball("b", "0 1 0"), "friction must be"),
+        (LOOP + FRICTION.replace("mu=0.1", "mu=nan") + FLOOR.format(0) + ball("b", "0 1 0"), "finite number"),
+        (LOOP + FRICTION + FLOOR.format(0).replace("0 1 2  0 2 3", "0 0 0") + ball("b", "0 1 0"), "no area"),
+        (
+            LOOP
+            + FRICTION
+            + FLOOR.format(0).replace("-9 0 -9  9 0 -9  9 0 9  -9 0 9", "0 0 0  1 0 0  2 0 0  3 0 0")
+            + ball("b", "0 1 0"),
+            "no area",
+        ),
+        (LOOP + FRICTION + "".join(ball(f"b{i}", f"{i} 1 0") for i in range(22)), "more than 200 pairs"),
         (LOOP + ball("b", "0 1 0", '<BilateralLagrangianConstraint first_point="4"/>'), "nodes \\[4\\]"),
         (LOOP + ball("b", "0 1 0", "<BilateralLagrangianConstraint/>"), "with itself"),
     ],

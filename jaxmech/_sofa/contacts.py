@@ -23,6 +23,7 @@ _INTERSECTIONS = ("LocalMinDistance", "MinProximityIntersection", "NewProximityI
 _MANAGERS = ("CollisionResponse", "DefaultContactManager")
 _FLAT = 1e-9  # of the extent of a surface
 _MOST_BALLS = 100  # that stand still
+_MOST_SURFACES, _MOST_PAIRS = 1000, 200
 
 
 @dataclass
@@ -63,6 +64,8 @@ def add_contacts(build: PartBuilder, root: SceneNode, free_motion: bool) -> None
         if Component(build.data, model.object).flag("selfCollision", False):
             raise model.object.error("collides with itself, which is not translated")
         found.setdefault(id(model.object.node), []).append(model)
+        if len(found) > _MOST_SURFACES:
+            raise model.object.error(f"is one of more than {_MOST_SURFACES} surfaces, which are not translated")
     surfaces: dict[int, Surface] = {}
     for (one, first), (other, second) in combinations(found.items(), 2):
         if not any(may_touch(a, b) for a in first for b in second):
@@ -73,6 +76,8 @@ def add_contacts(build: PartBuilder, root: SceneNode, free_motion: bool) -> None
         pair = surfaces[one], surfaces[other]
         if any(s.moves for s in pair):
             _between(build, law, *(pair if pair[0].moves else pair[::-1]))
+        if len(build.contacts) > _MOST_PAIRS:
+            raise second[0].object.error(f"there are more than {_MOST_PAIRS} pairs of surfaces that may touch")
 
 
 def _law(build: PartBuilder, root: SceneNode, free_motion: bool) -> Law:
@@ -150,7 +155,10 @@ def _add(build: PartBuilder, law: Law, points: Surface, shapes: Surface, make: A
         stiffness = [s.models[0].real("contactStiffness", 10.0) for s in (points, shapes)]
         compliance = max(law.distance + points.skin + shapes.skin, 1e-30) / max(float(np.prod(stiffness)), 1e-30)
     options = {"radius": radius, "friction": law.friction, "compliance": compliance}
-    build.contacts[name] = make((points.state, nodes), **options)
+    try:
+        build.contacts[name] = make((points.state, nodes), **options)
+    except (ValueError, TypeError) as problem:
+        raise points.models[0].error(str(problem)) from None
 
 
 def _balls(build: PartBuilder, law: Law, points: Surface, balls: Surface) -> None:
@@ -183,6 +191,8 @@ def _plane(one: Surface, floor: Surface) -> np.ndarray | None:
     corners = floor.x[np.unique(floor.triangles), :3]
     centre = corners.mean(axis=0)
     spread = np.linalg.svd(corners - centre, full_matrices=False)
+    if len(corners) < 3 or spread[1][1] <= _FLAT * spread[1][0]:
+        raise floor.models[0].error("its triangles have no area")
     if spread[1][2] > _FLAT * spread[1][0]:
         return None
     normal = spread[2][2]
