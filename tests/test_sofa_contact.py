@@ -8,6 +8,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import jaxmech as jm
+from jaxmech._sofa.command_line import main
 
 LOOP = """<FreeMotionAnimationLoop/><GenericConstraintSolver tolerance="1e-6" maxIterations="1000"/>"""
 PIPELINE = """<CollisionPipeline/><BruteForceBroadPhase/><BVHNarrowPhase/>
@@ -226,3 +227,14 @@ def test_cavities(tmp_path):
     weight = np.array([0, -10 / 4, 0])
     force = np.asarray(jm.total_force(blown.system, blown.state)["a/p"]) - weight
     np.testing.assert_allclose(force, [[-0.5] * 3, [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]], atol=1e-12)  # along the normals
+
+
+def test_the_command_line_runs_contact_and_constraints(tmp_path, capsys):
+    body = ball("a", "0 0.3 0") + ball("b", "1 0.3 0").replace("<SphereCollisionModel", '<SphereCollisionModel group="1"')
+    link = '<BilateralLagrangianConstraint object1="@a/p" object2="@b/p" rest_vector="1 0 0"/>'
+    load(tmp_path, LOOP + FRICTION + FLOOR.format(0) + body + link)
+    path, record = str(tmp_path / "scene.scn"), tmp_path / "out.npz"
+    assert main(["run", path, "-n", "2", "--record", str(record), "--energy"]) == 0
+    assert "2 steps" in capsys.readouterr().out
+    with np.load(record) as found:
+        assert any(array.shape[-2:] == (1, 3) for array in found.values())

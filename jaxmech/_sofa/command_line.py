@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.io import mmwrite
 
+from .._integrator.implicit.free_motion import ContactStepInfo, FreeMotion
 from .._integrator.trajectory.simulate import Trajectory, simulate
 from .._model.constraint_projection import project
 from .._model.dynamics import kinematics, kinetic_energy, total_force, velocities
@@ -106,7 +107,8 @@ def _simulated(scene: SceneGraph, options: Any) -> int:
         bar = not options.no_progress and sys.stderr.isatty()
         frames[part.name] = part, simulate(part.system, part.state, part.integrator, part.dt, steps, progress=bar)
         run = frames[part.name][1]
-        iterations = np.asarray(run.info.linear_steps)
+        info = run.info.motion if isinstance(run.info, ContactStepInfo) else run.info
+        iterations = np.asarray(info.linear_steps)
         print(f"{part.name}: {steps} steps of {part.dt:g} s, {int(iterations.sum())} iterations of the linear solver")
         if options.energy:
             _print_energy(part, run)
@@ -151,7 +153,8 @@ def _print_energy(part: Part, run: Trajectory) -> None:
 def _export(part: Part, steps: int, options: Any) -> None:
     words = re.fullmatch(r"([A-Za-z,]+)(?::(\d{1,9}))?", options.export)
     names = words[1].split(",") if words else []
-    if not names or not set(names) <= set(_QUANTITIES) or not hasattr(part.integrator, "problem"):
+    scheme = part.integrator.motion if isinstance(part.integrator, FreeMotion) else part.integrator  # A of the free motion
+    if not names or not set(names) <= set(_QUANTITIES) or not hasattr(scheme, "problem"):
         raise _Failure(f"--export is {options.export!r}: A, b and x of an implicit time integrator, as A,b,x:10")
     every = max(1, int(words[2] or 1)) if words else 1
     state, carry = part.state, part.integrator.init(part.system, part.state)
@@ -159,7 +162,7 @@ def _export(part: Part, steps: int, options: Any) -> None:
         before = state
         state, carry, _ = part.integrator.step(part.system, state, carry, part.dt)
         if step % every == 0:
-            problem = part.integrator.problem(part.system, before, part.dt)  # pyright: ignore[reportAttributeAccessIssue]
+            problem = scheme.problem(part.system, before, part.dt)  # pyright: ignore[reportAttributeAccessIssue]
             stem = f"{options.scene.stem}_{part.name.replace('/', '_')}"
             for name in names:
                 x = {s: state.velocity[s] - before.velocity[s] for s in before.velocity}
