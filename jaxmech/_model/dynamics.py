@@ -285,7 +285,7 @@ def momentum_supply(system: System, position: Mapping[str, Array], velocity: Map
     return {s: supply[s] + jax.vmap(system.dofs[s].coadjoint)(velocity[s], p[s]) for s in supply}
 
 
-@full_precision
+@in_one_program
 def inertial_force(system: System, state: State) -> Fields:
     """`-(dM/dt) v + dT/dx + coadjoint`: gyroscopic and centrifugal forces, and `-J^T M dJ/dt v` of mapped masses.
 
