@@ -188,5 +188,5 @@ def _plane(one: Surface, floor: Surface) -> np.ndarray | None:
     normal = spread[2][2]
     side = float(np.mean((one.x[one.points, :3] - centre) @ normal))
     normal = normal if side >= 0 else -normal
-    turn, _ = Rotation.align_vectors(normal[None], np.array([[0.0, 0, 1]]))
+    turn = Rotation.align_vectors(normal[None], np.array([[0.0, 0, 1]]))[0]
     return np.concatenate([centre, turn.as_quat()])
