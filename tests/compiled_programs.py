@@ -8,6 +8,7 @@ import os
 import platform
 import threading
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -80,13 +81,24 @@ def keep(prune: bool) -> None:
 
 def forget_old(folder: Path, most_bytes: int) -> None:
     """Delete the files that were not used for longest, until the rest have at most so many bytes."""
-    files = [(max(s.st_atime, s.st_mtime), s.st_size, p) for p in folder.rglob("*") if p.is_file() for s in [p.stat()]]
+    files = sorted(_files(str(folder)))
     total = sum(size for _, size, _ in files)
-    for _, size, path in sorted(files):
+    for _, size, path in files:
         if total <= most_bytes:
             break
-        path.unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
         total -= size
+
+
+def _files(folder: str) -> Iterator[tuple[float, int, str]]:
+    """When the files within were last used, their sizes, their paths: of so many that a `Path` for each took seconds."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path)
+            elif entry.is_file():
+                of = entry.stat()
+                yield max(of.st_atime, of.st_mtime), of.st_size, entry.path
 
 
 def _processor() -> int:

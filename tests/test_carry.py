@@ -119,6 +119,18 @@ def test_any_scheme_runs_in_a_trajectory():
         jm.simulate(system, state, SymplecticEuler(), 1e200, 4)
 
 
+def test_a_start_without_an_acceleration_says_so():
+    """Of two nodes one has a mass: `M a = f` has no solution."""
+    scene = jm.System(
+        {"p": jm.Vec1()},
+        forces={"springs": jm.force.AnchoredSprings(("p", [0, 1]), 4.0, np.zeros((2, 1)))},
+        masses={"mass": jm.mass.UniformMass(("p", [0]), 1.0)},
+    )
+    start = scene.at_rest({"p": np.ones((2, 1))})
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the first acceleration of Newmark: the matrix is singular"):
+        jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start)).init(scene, start)
+
+
 def test_what_no_step_changes_is_no_part_of_the_loop():
     system, state = chain()
     linear_system = jm.MatrixLinearSystem.build(system, state)

@@ -97,6 +97,33 @@ def test_traced_once(name):
     assert np.isfinite(again.position["chain"]).all()
 
 
+def test_what_is_asked_of_a_scene_is_one_program():
+    """Carried out operation by operation, an energy alone is dozens."""
+    nodes = np.arange(7)  # as many as no other scene here has
+    system = jm.System(
+        {"frames": jm.Rigid3(), "points": jm.Vec3()},
+        forces={"anchors": jm.force.AnchoredSprings(("points", nodes), 3.0, np.zeros((7, 3)))},
+        masses={"bodies": jm.mass.RigidMass(("frames", nodes), 2.0, np.eye(3))},
+        mappings={"arms": jm.mapping.RigidMapping(("frames", nodes), "points", np.ones((7, 3)))},
+        gravity=(0.0, 0.0, -9.81),
+    )
+    state = system.at_rest({"frames": np.tile([0.1, 0.2, 0.3, 0.0, 0.0, 0.0, 1.0], (7, 1))})
+    asked = (jm.energy, jm.total_force, jm.kinematics, jm.mapping.velocities, jm.mass.momentum, jm.mass.kinetic_energy)
+    programs = []
+
+    def heard(event, seconds, **details):
+        if event.endswith("backend_compile_duration"):
+            programs.append(details.get("fun_name", "?"))
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    try:
+        for function in asked:
+            function(system, state)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(heard)
+    assert len(programs) <= 2 * len(asked), programs
+
+
 def test_another_mesh_gives_its_own_answer():
     """The trace is shared, its numbers are not."""
     order, solution = [4, 2, 0, 1, 3], {}

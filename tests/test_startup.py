@@ -82,6 +82,44 @@ def test_machine_code_is_kept_where_programs_are_and_nothing_else_is_run(tmp_pat
             jax.config.update(name, value)
 
 
+ENDING = """
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+
+from jaxmech._runtime.host_function import call_by_name
+
+
+def add(x):
+    time.sleep(0.01)
+    sys.stderr.write("+")
+    return (x + 1.0,)
+
+
+@jax.jit
+def program(x):  # a loop of large products, and so in a thread of its own
+    for _ in range(20):
+        (x,) = call_by_name("add", add, (jax.ShapeDtypeStruct((3,), x.dtype),), x, vmap_method="sequential")
+    begin = jnp.int32(0), x[0] * jnp.ones((200, 200))
+    return jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] @ c[1]), begin)[1]
+
+
+first = jax.block_until_ready(program(jnp.zeros(3)))
+sys.stderr.write("again")
+second = program(jnp.zeros(3))
+sys.stderr.write("end")
+"""
+
+
+def test_python_waits_for_programs_that_call_it():
+    """Where it ends: one that called it later would be stopped in the midst of XLA, and so the process."""
+    run = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stderr.count("+") == 40, run.stderr
+    assert run.stderr.index("end") < 30 + len("again"), "the program was over before"
+
+
 @pytest.mark.slow
 def test_the_solve_is_kept_by_the_compilation_cache(tmp_path):
     """Programs that factor on the host too, of which JAX keeps none that calls back: the next process compiles nothing."""

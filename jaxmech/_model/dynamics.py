@@ -16,7 +16,7 @@ from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from .._forcefield.chart import chart_force, chart_force_ahead, retract_each, varies_with
 from .._mapping.base import AbstractMapping
 from .._runtime.array_types import Array, Scalar
-from .._runtime.precision import full_precision
+from .._runtime.precision import full_precision, in_one_program
 from .._runtime.results import is_traced
 from .._scene.dof import AbstractDof
 from .._scene.parameter import over_elements
@@ -44,9 +44,13 @@ def local_near(dofs: Mapping[str, AbstractDof], x0: Mapping[str, Array], x1: Map
     return {s: x1[s] - a if dofs[s].is_vector_space else jax.vmap(dofs[s].local_near)(a, x1[s]) for s, a in x0.items()}
 
 
-@full_precision
 def kinematics(system: System, position: Mapping[str, Array]) -> Fields:
     """The positions `(nodes, coord_size)` of every state, mapped ones included, from those of the main states."""
+    return _mapped(system, position) if system.mappings else dict(position)
+
+
+@in_one_program
+def _mapped(system: System, position: Mapping[str, Array]) -> Fields:
     x = dict(position)
     for name in system.mapping_order:
         mapping = system.mappings[name]
@@ -72,7 +76,7 @@ def map_velocity(mapping: AbstractMapping, dofs: Mapping[str, AbstractDof], x: F
     return over_elements(mapping, mapping.parents, of_node, at_nodes(mapping.parents, x), at_nodes(mapping.parents, v))
 
 
-@full_precision
+@in_one_program
 def velocities(system: System, x: Fields, velocity: Mapping[str, Array]) -> Fields:
     """The velocities `(nodes, deriv_size)` of every state at the positions `x` of all, from those of the main states."""
     v = dict(velocity)
@@ -200,7 +204,7 @@ def total_force(system: System, state: State) -> Fields:
         f = jm.total_force(arm, arm_state)["frame"]
         assert jnp.allclose(f, jnp.array([[0.0, 0.0, -10.0, 0.0, 10.0, 0.0]]))  # the load on the tip, and its torque r x f
     """
-    force = force_at(system, state, zero_forces(system, state.position), state.velocity)
+    force = _force(system, state)
     if not is_traced(force) and not all(np.isfinite(np.asarray(f)).all() for f in force.values()):
         system, x = with_internal(system, state), kinematics(system, state.position)
         v, zero = velocities(system, x, state.velocity), zero_forces(system, x)
@@ -209,9 +213,22 @@ def total_force(system: System, state: State) -> Fields:
     return force
 
 
-@full_precision
+@in_one_program
+def _force(system: System, state: State) -> Fields:
+    return force_at(system, state, zero_forces(system, state.position), state.velocity)
+
+
 def energy(system: System, state: State, *, raises: bool = True) -> Scalar:
     """See `public_functions`. `raises`: where values can be looked at."""
+    total, x, values = _energy(system, state)
+    if raises:
+        raise_undefined("energy", with_internal(system, state), x, values)
+    return total
+
+
+@in_one_program
+def _energy(system: System, state: State) -> tuple[Scalar, Fields, dict[str, Array]]:
+    """The energy, the positions of every state, and the energies of the elements of every force field that has some."""
     system = with_internal(system, state)
     x = kinematics(system, state.position)
     values = {
@@ -219,8 +236,6 @@ def energy(system: System, state: State, *, raises: bool = True) -> Scalar:
         for name, field in system.force_fields.items()
         if isinstance(field, AbstractEnergyForceField)
     }
-    if raises:
-        raise_undefined("energy", system, x, values)
     total = sum((jnp.sum(each) for each in values.values()), jnp.zeros((), jnp.result_type(*x.values())))
     if system.gravity is not None:
         for name, mass in system.masses.items():
@@ -228,10 +243,10 @@ def energy(system: System, state: State, *, raises: bool = True) -> Scalar:
             for stencil, weight, a in zip(mass.on, weights, gathered(mass.on, x), strict=True):
                 size = system.dofs[stencil.state].space_size
                 total = total - jnp.sum(weight[..., :size] * a[..., :size])
-    return total
+    return total, x, values
 
 
-@full_precision
+@in_one_program
 def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Scalar:
     """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included."""
     system = without_unloaded(with_only(system, masses=system.masses))
@@ -250,7 +265,7 @@ def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapp
     return total
 
 
-@full_precision
+@in_one_program
 def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
     """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`."""
     system = without_unloaded(with_only(system, masses=system.masses))
@@ -270,7 +285,7 @@ def momentum_supply(system: System, position: Mapping[str, Array], velocity: Map
     return {s: supply[s] + jax.vmap(system.dofs[s].coadjoint)(velocity[s], p[s]) for s in supply}
 
 
-@full_precision
+@in_one_program
 def inertial_force(system: System, state: State) -> Fields:
     """`-(dM/dt) v + dT/dx + coadjoint`: gyroscopic and centrifugal forces, and `-J^T M dJ/dt v` of mapped masses.
 

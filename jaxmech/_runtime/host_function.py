@@ -5,6 +5,8 @@ a matrix on the host would be compiled anew in every process. A foreign function
 of Python is meant is said by a hash, among what it is given.
 """
 
+import atexit
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -57,4 +59,18 @@ def _handler(frame: int) -> int | None:
 
 @functools.cache
 def _registered() -> bool:
-    return register(_TARGET, _handler)
+    if not register(_TARGET, _handler):
+        return False
+    atexit.register(wait_for_results)
+    return True
+
+
+def wait_for_results() -> None:
+    """Until every array that is still held has been computed, or has failed.
+
+    JAX runs a program with a loop in a thread of its own, and does not wait for it when Python ends. A thread that enters
+    Python then is ended where it stands, in the midst of XLA, which ends the process: "FATAL: exception not rethrown".
+    """
+    for array in jax.live_arrays():
+        with contextlib.suppress(Exception):  # who wanted to know why has asked
+            array.block_until_ready()

@@ -65,6 +65,17 @@ def compiled(function: Function, *, before: Callable[..., None] | None = None) -
     return _Compiled(function, before)  # pyright: ignore[reportReturnType]
 
 
+def in_one_program(function: Function) -> Function:
+    """`function`, compiled where its operations would be carried out one by one, each by a program of its own."""
+    exact, program = full_precision(function), compiled(function)
+
+    @functools.wraps(function)
+    def either(*arguments: Any, **keywords: Any) -> Any:
+        return (program if is_carried_out() else exact)(*arguments, **keywords)
+
+    return either  # pyright: ignore[reportReturnType]
+
+
 def checked_by(check: Callable[..., None], function: Function) -> Function:
     """`function`, before which `check` is called with the same arguments, outside of `jit`; bound as a method as it was."""
     if isinstance(function, _Compiled):

@@ -6,9 +6,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import lineax as lx
 
+from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.default import default_solver
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, inertial_force, momentum, total_force
+from ..._model.failure_report import raise_failure
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -114,7 +116,8 @@ def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
     balance = _FirstBalance(scheme, system, state)
     solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
     a, said = solved(balance, M, project(system, rate), solver, "")
-    a = said.result.error_if(a, said.result != lx.RESULTS.successful)
+    outcome = lx.Solution(None, reason(said), {}, None)
+    a = raise_failure(a, outcome, system, f"the first acceleration of {type(scheme).__name__}", moves=True)
     return a if driven is None else combined((1.0, a), (1.0, driven))
 
 

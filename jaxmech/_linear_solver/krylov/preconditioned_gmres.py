@@ -62,8 +62,8 @@ class Nearby(lx.AbstractLinearSolver):
 
         limits = {"rtol": 16 * eps, "restart": self.restart, "max_restarts": self.max_restarts}
         x = unravel(gmres_of_any_unit(product, flat, precondition, **limits))
-        product = operator.mv(x)
-        residual = norm({s: vector[s] - product[s] for s in vector})
+        reached = operator.mv(x)
+        residual = norm({s: vector[s] - reached[s] for s in vector})
         R = lx.RESULTS
         result = R.where(residual <= 1e3 * eps * (norm(vector) + self._scale() * norm(x)), R.successful, R.stagnation)
         return x, result, {"num_steps": jnp.zeros((), jnp.int32), "residual": residual}

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from ..._runtime.host_function import wait_for_results
+
 _T = TypeVar("_T")
 _EXIT_TIMEOUT = 10.0  # [s]
 
@@ -38,6 +40,7 @@ class WorkerThread:
                 self._thread.start()
                 # A daemon thread dies with its objects undropped; the main thread would then drop them.
                 atexit.register(self.run, self._at_exit, timeout=_EXIT_TIMEOUT)
+                atexit.register(wait_for_results)  # before it: programs that still run bring jobs
 
     def _loop(self) -> None:
         while True:
