@@ -192,6 +192,30 @@ def test_a_double_cross_vibrates_in_its_plane():
     np.testing.assert_allclose(found, [11.336] + [17.709] * 7 + [45.345] + [57.390] * 7, rtol=0.02)
 
 
+@pytest.mark.slow
+def test_a_cantilever_carries_masses_beside_its_axis():
+    """NAFEMS' FV4: 10 t and 1 t at the ends of arms of 2 m across the tip, which is mapped to them."""
+    n, radius, rho = 16, 0.25, 8000.0
+    area, inertia = np.pi * radius**2, np.pi * radius**4 / 4
+    line = jm.mesh.frames_along(np.linspace([0.0, 0.0, 0.0], [10.0, 0.0, 0.0], n + 1))
+    length = np.full(n + 1, 10.0 / n)
+    length[[0, -1]] /= 2
+    own = length[:, None, None] * rho * inertia * np.diag([2.0, 1.0, 1.0])
+    section = jm.force.Section.circle(radius, 200e9, 0.3)
+    system = jm.System(
+        {"f": jm.Rigid3(), "ends": jm.Vec3()},
+        forces={"beam": jm.force.Beam(("f", chain(0, n)), line, section)},
+        mappings={"arms": jm.mapping.RigidMapping(("f", [n, n]), "ends", [[0.0, 2.0, 0.0], [0.0, -2.0, 0.0]])},
+        masses={
+            "own": jm.mass.RigidMass(("f", range(n + 1)), rho * area * length, own),
+            "carried": jm.mass.DiagonalMass(("ends", [0, 1]), [10e3, 1e3]),
+        },
+        constraints={"clamp": jm.constraint.Fixed(("f", [0]))},
+    )
+    found = np.asarray(jm.modes(system, system.at_rest({"f": line}), count=6).frequencies) / (2 * np.pi)
+    np.testing.assert_allclose(found, [1.723, 1.727, 7.413, 9.972, 18.155, 26.957], rtol=0.015)
+
+
 def welded_to_first(parts, k):
     """The first frame of part `k` and that of the first part are of one body."""
     turn = (Rotation.from_quat(parts[k][0, 3:]).inv() * Rotation.from_quat(parts[0][0, 3:])).as_quat()
