@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Rectangle
 
 import jaxmech as jm
 
@@ -85,7 +86,7 @@ def draw(picture, run, seen, tried, dt):
     for axis, frame in zip(axes, (0, last // 2, last), strict=False):
         axis.plot(*1e3 * np.asarray(run.position["fingers"][frame])[edges][..., [0, 2]].T, "#d9772b", lw=1)
         corner = 1e3 * (np.asarray(run.position["box"][frame, 0])[[0, 2]] - HALF)
-        axis.add_patch(plt.Rectangle(corner, 2e3 * HALF, 2e3 * HALF, fc="#d9c6b0", ec="k"))
+        axis.add_patch(Rectangle(corner, 2e3 * HALF, 2e3 * HALF, fc="#d9c6b0", ec="k"))
         axis.axhline(0.0, color="k")
         axis.set(xlim=(-40, 40), ylim=(-5, 110), aspect="equal", title=f"{frame * dt:.2f} s", xlabel="x [mm]")
     axes[3].plot(dt * np.arange(last + 1), 1e3 * np.stack(tried, axis=1), color="#d9772b", alpha=0.5)
