@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmech as jm
+from jaxmech._linear_solver.sparse import aggregated_rows
 
 jax.config.update("jax_enable_x64", True)
 SAME = 1e-10  # relative: linear solves of 1e-12, and sums in another order
+aggregated_rows.COARSEST = 30  # so that a small bar has several levels
 DIRECT = jm.solver.SparseDirect()
 
 
@@ -49,7 +51,11 @@ def beam():
         return jax.value_and_grad(height)((young, system.gravity), end)
 
     many = value_and_gradient(lambda s: jm.distributed.static_solve_over_ranks(s, state, solver=solver, rtol=1e-11))
-    compare("statics", many, value_and_gradient(lambda s: jm.static_solve(s, state, solver=DIRECT, rtol=1e-11)))
+    known = value_and_gradient(lambda s: jm.static_solve(s, state, solver=DIRECT, rtol=1e-11))
+    compare("statics", many, known)
+    levels = jm.solver.PETSc("mg", rtol=1e-12)
+    many = value_and_gradient(lambda s: jm.distributed.static_solve_over_ranks(s, state, solver=levels, rtol=1e-11))
+    compare("statics, levels of jaxmech's own", many, known)
     linear_system = jm.MatrixLinearSystem.build(system, state)
     for newton in (False, True):
         step = {"rtol": 1e-10} if newton else {}
