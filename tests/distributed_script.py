@@ -1,6 +1,6 @@
 """Run by `test_distributed` under `mpiexec`: a scene over ranks, and the same by this process alone.
 
-Arguments: "numbers", or "fail", in which one rank raises an error while the others wait for it.
+Arguments: "numbers"; "files" and a folder to write to; or "fail", in which one rank raises an error while the others wait for it.
 """
 
 import sys
@@ -122,6 +122,34 @@ class Tie(jm.force.AbstractEnergyForceField):
         return self.k * (jnp.cosh(0.3 * (x[1] - w[0])) + 0.1 * w[0] ** 4)
 
 
+def files(folder):
+    """Every rank writes its cells: together they are the mesh, each cell once, with its numbers."""
+    from pathlib import Path
+    from xml.etree import ElementTree
+
+    import meshio
+    from mpi4py import MPI
+
+    mesh = jm.mesh.box_mesh(cells=(6, 2, 2), size=(3.0, 1.0, 1.0))
+    system = jm.System({"a": jm.Vec3()}, masses={"m": jm.mass.UniformMass(("a", np.arange(len(mesh.points))), 1.0)})
+    division = jm.distributed.divide(system, system.at_rest({"a": mesh.points}))
+    path = Path(folder, "all.pvtu")
+    number, height = np.arange(len(mesh.cells)), {"height": np.asarray(mesh.points)[:, 2]}
+    jm.distributed.write_mesh_over_ranks(path, mesh, division, "a", point_data=height, cell_data={"number": number})
+    root = ElementTree.parse(path).getroot()
+    arrays = {(a.get("Name"), a.get("type"), a.get("NumberOfComponents", "1")) for a in root.iter("PDataArray")}
+    assert arrays == {("height", "Float64", "1"), ("number", "Int64", "1"), ("Points", "Float64", "3")}, arrays
+    parts = [meshio.read(path.parent / piece.get("Source")) for piece in root.iter("Piece")]
+    assert len(parts) == MPI.COMM_WORLD.size
+    seen = np.concatenate([part.cell_data["number"][0] for part in parts])
+    np.testing.assert_array_equal(np.sort(seen), number)
+    points = np.asarray(mesh.points)[np.asarray(mesh.cells)]
+    for part in parts:
+        np.testing.assert_allclose(part.points[part.cells[0].data], points[part.cell_data["number"][0]], rtol=0, atol=0)
+        np.testing.assert_allclose(part.point_data["height"], part.points[:, 2], rtol=0, atol=0)
+    print("whole mesh", flush=True)
+
+
 def fail():
     from mpi4py import MPI
 
@@ -136,6 +164,8 @@ def fail():
 if __name__ == "__main__":
     if sys.argv[1] == "fail":
         fail()
+    elif sys.argv[1] == "files":
+        files(sys.argv[2])
     else:
         several_states()
         beam()
