@@ -3,9 +3,9 @@
     mpiexec -n 2 python -m benchmarks.ranks 8 [--pc mg | gamg | hypre]
 
 Linear elastic, 4 x 1 x 1, `4n x n x n` cells of six tetrahedra each, under its weight; to 1e-8. Needs the extra `mpi`.
-`mg`: levels of jaxmech's own. CPU seconds, the most of any rank, of dividing the scene, of the pattern, of assembly (again, compiled), of the solver's
-set-up and of the solve; memory at its highest beyond what a process has before it begins; nodes of the part, and ghosts
-among them.
+`mg`: levels of jaxmech's own. CPU seconds, the most of any rank, of dividing the scene, of the pattern, of assembly (again,
+compiled), of the solver's set-up and of the solve; memory at its highest beyond what a process has before it begins; nodes
+of the part, and ghosts among them.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """Run by `test_distributed` under `mpiexec`: a scene over ranks, and the same by this process alone.
 
-Arguments: "numbers"; "files" and a folder to write to; or "fail", in which one rank raises an error while the others wait for it.
+Arguments: "numbers"; "files" and a folder to write to; or "fail", in which one rank raises an error while the
+others wait for it.
 """
 
 import sys

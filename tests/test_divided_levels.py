@@ -105,4 +105,6 @@ def test_aggregates_serve_other_values(rows, monkeypatch):
     again = levels_of(Alone(), BlockRows(one.starts, one.columns, 2.0 * one.values), modes, kept)
     for before, two in zip(first, again, strict=True):
         assert two.aggregates is before.aggregates
-        np.testing.assert_allclose(two.coarse.values, 2.0 * before.coarse.values, rtol=1e-9, atol=EXACT * abs(two.coarse.values).max())
+        np.testing.assert_allclose(
+            two.coarse.values, 2.0 * before.coarse.values, rtol=1e-9, atol=EXACT * abs(two.coarse.values).max()
+        )

@@ -51,8 +51,8 @@ def write_mesh_over_ranks(
         raise ValueError(f"{who}: path '{whole}' must end in .pvtu.")
     if division.count.get(state) != len(mesh.points):
         raise ValueError(
-            f"{who}: the mesh has {len(mesh.points)} points, and the states of the division have {division.count} nodes: name "
-            "the state of these points."
+            f"{who}: the mesh has {len(mesh.points)} points, and the states of the division have {division.count} nodes: "
+            "name the state of these points."
         )
     folder, cells = whole.with_suffix(""), np.asarray(mesh.cells)
     mine = np.zeros(len(mesh.points), bool)

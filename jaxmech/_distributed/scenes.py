@@ -33,10 +33,10 @@ def static_solve_over_ranks(
     """The equilibrium of a whole scene, by Newton's method over all ranks of MPI: on every rank the same, whole state.
 
     `mpiexec -n 4 python scene.py`, in which every rank makes the same scene. `division`: of `divide`, made here unless
-    given. `solver`: `jm.solver.PETSc` with its options; unless given, to 1e-10, with levels of jaxmech's own
-    (`pc="mg"`) where pyamg is installed and the matrix is a symmetric one of points, else with GAMG. Converged when the residual over the free
-    directions is at most `rtol` times the right-hand side of the first step, plus `atol` [N]; a step that is not finite, or
-    inverts an element, is halved.
+    given. `solver`: `jm.solver.PETSc` with its options; unless given, to 1e-10, with levels of jaxmech's own (`pc="mg"`)
+    where pyamg is installed and the matrix is a symmetric one of points, else with GAMG. Converged when the residual
+    over the free directions is at most `rtol` times the right-hand side of the first step, plus `atol` [N]; a step that is
+    not finite, or inverts an element, is halved.
 
     Reverse mode gives derivatives by every number of `system` and by where constraints hold nodes of `state`, whole and the
     same on every rank; not under `jit`, for ranks speak between programs. Raises what `divide` raises, `ValueError` for

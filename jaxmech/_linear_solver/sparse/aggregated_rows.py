@@ -117,7 +117,9 @@ class _LevelBuilder:
         self._first = ends[comm.rank]
         n, b = matrix.starts.size - 1, matrix.values.shape[1]
         self._near = _Reach(comm, ends, matrix.columns)
-        self._here: Any = sparse.bsr_matrix((matrix.values, self._near.local, matrix.starts), shape=(n * b, self._near.count * b))
+        self._here: Any = sparse.bsr_matrix(
+            (matrix.values, self._near.local, matrix.starts), shape=(n * b, self._near.count * b)
+        )
         blocks = matrix.values[np.flatnonzero(self._near.local == rows)]
         entries = np.diagonal(blocks, axis1=1, axis2=2)
         self._inverse = np.linalg.inv(blocks + np.where(entries == 0, 1.0, 0.0)[:, :, None] * np.eye(b))
@@ -194,7 +196,9 @@ class _LevelBuilder:
         mine = (rows, numbers[product.indices], product.data)
         got = self._comm.alltoall([tuple(a[whose == r] for a in mine) for r in range(self._comm.size)])
         rows, columns, values = (np.concatenate(parts) for parts in zip(*got, strict=True))
-        return self._with_unit_diagonal(_summed(rows - self.ends[self._comm.rank], columns, values, self.aggregates.shape[1]))
+        return self._with_unit_diagonal(
+            _summed(rows - self.ends[self._comm.rank], columns, values, self.aggregates.shape[1])
+        )
 
     def _with_unit_diagonal(self, C: BlockRows) -> BlockRows:
         """With the largest number of the diagonal in directions that are nil."""

@@ -28,7 +28,15 @@ class PetscSolver:
     """
 
     def __init__(
-        self, csr: Any, size: Any, b: int, by_block: bool, symmetric: bool, what: dict[str, Any], comm: Any, levels: Any = None
+        self,
+        csr: Any,
+        size: Any,
+        b: int,
+        by_block: bool,
+        symmetric: bool,
+        what: dict[str, Any],
+        comm: Any,
+        levels: Any = None,
     ):
         from petsc4py import PETSc  # pyright: ignore[reportMissingImports]
 
