@@ -63,11 +63,13 @@ def beam():
         euler = jm.ImplicitEuler(linear_system, DIRECT, newton=newton, **step)
         over = {"division": division, "solver": solver, "newton": newton, **step}
 
-        def many(s, over=over):
-            return jm.distributed.simulate_over_ranks(s, state, 0.05, 2, **over)
+        steps = 2 if newton else 20
 
-        def one(s, euler=euler):
-            return jm.simulate(s, state, euler, 0.05, 2).last
+        def many(s, over=over, steps=steps):
+            return jm.distributed.simulate_over_ranks(s, state, 0.05, steps, **over)
+
+        def one(s, euler=euler, steps=steps):
+            return jm.simulate(s, state, euler, 0.05, steps).last
 
         compare(f"steps, newton={newton}", value_and_gradient(many), value_and_gradient(one))
 
