@@ -1,6 +1,7 @@
 """Run by `test_distributed` under `mpiexec`: a scene over ranks, and the same by this process alone.
 
-Arguments: "numbers", or "fail", in which one rank raises an error while the others wait for it.
+Arguments: "numbers"; "files" and a folder to write to; or "fail", in which one rank raises an error while the
+others wait for it.
 """
 
 import sys
@@ -11,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxmech as jm
+from jaxmech._linear_solver.sparse import aggregated_rows
 
 jax.config.update("jax_enable_x64", True)
 SAME = 1e-10  # relative: linear solves of 1e-12, and sums in another order
+aggregated_rows.COARSEST = 30  # so that a small bar has several levels
 DIRECT = jm.solver.SparseDirect()
 
 
@@ -49,18 +52,24 @@ def beam():
         return jax.value_and_grad(height)((young, system.gravity), end)
 
     many = value_and_gradient(lambda s: jm.distributed.static_solve_over_ranks(s, state, solver=solver, rtol=1e-11))
-    compare("statics", many, value_and_gradient(lambda s: jm.static_solve(s, state, solver=DIRECT, rtol=1e-11)))
+    known = value_and_gradient(lambda s: jm.static_solve(s, state, solver=DIRECT, rtol=1e-11))
+    compare("statics", many, known)
+    levels = jm.solver.PETSc("mg", rtol=1e-12)
+    many = value_and_gradient(lambda s: jm.distributed.static_solve_over_ranks(s, state, solver=levels, rtol=1e-11))
+    compare("statics, levels of jaxmech's own", many, known)
     linear_system = jm.MatrixLinearSystem.build(system, state)
     for newton in (False, True):
         step = {"rtol": 1e-10} if newton else {}
         euler = jm.ImplicitEuler(linear_system, DIRECT, newton=newton, **step)
         over = {"division": division, "solver": solver, "newton": newton, **step}
 
-        def many(s, over=over):
-            return jm.distributed.simulate_over_ranks(s, state, 0.05, 2, **over)
+        steps = 2 if newton else 20
 
-        def one(s, euler=euler):
-            return jm.simulate(s, state, euler, 0.05, 2).last
+        def many(s, over=over, steps=steps):
+            return jm.distributed.simulate_over_ranks(s, state, 0.05, steps, **over)
+
+        def one(s, euler=euler, steps=steps):
+            return jm.simulate(s, state, euler, 0.05, steps).last
 
         compare(f"steps, newton={newton}", value_and_gradient(many), value_and_gradient(one))
 
@@ -116,6 +125,34 @@ class Tie(jm.force.AbstractEnergyForceField):
         return self.k * (jnp.cosh(0.3 * (x[1] - w[0])) + 0.1 * w[0] ** 4)
 
 
+def files(folder):
+    """Every rank writes its cells: together they are the mesh, each cell once, with its numbers."""
+    from pathlib import Path
+    from xml.etree import ElementTree
+
+    import meshio
+    from mpi4py import MPI
+
+    mesh = jm.mesh.box_mesh(cells=(6, 2, 2), size=(3.0, 1.0, 1.0))
+    system = jm.System({"a": jm.Vec3()}, masses={"m": jm.mass.UniformMass(("a", np.arange(len(mesh.points))), 1.0)})
+    division = jm.distributed.divide(system, system.at_rest({"a": mesh.points}))
+    path = Path(folder, "all.pvtu")
+    number, height = np.arange(len(mesh.cells)), {"height": np.asarray(mesh.points)[:, 2]}
+    jm.distributed.write_mesh_over_ranks(path, mesh, division, "a", point_data=height, cell_data={"number": number})
+    root = ElementTree.parse(path).getroot()
+    arrays = {(a.get("Name"), a.get("type"), a.get("NumberOfComponents", "1")) for a in root.iter("PDataArray")}
+    assert arrays == {("height", "Float64", "1"), ("number", "Int64", "1"), ("Points", "Float64", "3")}, arrays
+    parts = [meshio.read(path.parent / piece.get("Source")) for piece in root.iter("Piece")]
+    assert len(parts) == MPI.COMM_WORLD.size
+    seen = np.concatenate([part.cell_data["number"][0] for part in parts])
+    np.testing.assert_array_equal(np.sort(seen), number)
+    points = np.asarray(mesh.points)[np.asarray(mesh.cells)]
+    for part in parts:
+        np.testing.assert_allclose(part.points[part.cells[0].data], points[part.cell_data["number"][0]], rtol=0, atol=0)
+        np.testing.assert_allclose(part.point_data["height"], part.points[:, 2], rtol=0, atol=0)
+    print("whole mesh", flush=True)
+
+
 def fail():
     from mpi4py import MPI
 
@@ -130,6 +167,8 @@ def fail():
 if __name__ == "__main__":
     if sys.argv[1] == "fail":
         fail()
+    elif sys.argv[1] == "files":
+        files(sys.argv[2])
     else:
         several_states()
         beam()

@@ -95,9 +95,9 @@ def test_the_extra_is_named(monkeypatch):
         jm.distributed.divide(system, state)
 
 
-def over_ranks(count, what):
+def over_ranks(count, *what):
     environment = {**os.environ, **ALLOWED, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    command = ["mpiexec", "-n", str(count), sys.executable, SCRIPT, what]
+    command = ["mpiexec", "-n", str(count), sys.executable, SCRIPT, *what]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
 
 
@@ -108,6 +108,47 @@ def test_values_and_gradients_are_those_of_one_process(count):
     done = over_ranks(count, "numbers")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("same numbers") == count
+
+
+@NEEDS
+@pytest.mark.slow
+def test_ranks_write_one_mesh(tmp_path):
+    pytest.importorskip("meshio")
+    done = over_ranks(2, "files", str(tmp_path))
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("whole mesh") == 2
+
+
+class Deaf(Unheard):
+    """The only rank."""
+
+    def Barrier(self):  # noqa: N802, a name of mpi4py
+        pass
+
+    def allgather(self, part):
+        return [part]
+
+
+def test_what_is_written_is_checked(tmp_path):
+    pytest.importorskip("meshio")
+    system, state, _ = beam((2, 1, 1))
+    mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
+    count = len(mesh.points)
+    division = Division(Deaf(0, 1), system, state, {"beam": np.zeros(count, np.int32)})
+    write, path = jm.distributed.write_mesh_over_ranks, tmp_path / "all.pvtu"
+    write(path, mesh, division, "beam", point_data={"x": mesh.points})
+    assert path.is_file()
+    part = jm.mesh.read_mesh(tmp_path / "all" / "all_0.vtu")
+    np.testing.assert_allclose(part.points[part.cells], mesh.points[mesh.cells], rtol=0, atol=0)
+    for arguments, said in (
+        ((tmp_path / "all.vtu", mesh, division, "beam"), "must end in .pvtu"),
+        ((path, mesh, division, "bar"), "name the state of these points"),
+        ((path, mesh, 3, "beam"), "division"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=said):
+            write(*arguments)
+    with pytest.raises(ValueError, match=r"point_data 'x' has shape \(3,\)"):
+        write(path, mesh, division, "beam", point_data={"x": np.zeros(3)})
 
 
 @NEEDS

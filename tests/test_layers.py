@@ -30,7 +30,7 @@ FAMILIES = {"_material", "_mass", "_mapping", "_constraint", "_forcefield"}
 # Beside what the floors allow: a solid is made of a material.
 SIBLINGS = {("_forcefield", "_material")}
 # Only what has cells reads a mesh; linear solvers have never heard of mechanics.
-MESH_READERS = {"_forcefield", "_mass", "_mapping", "_sofa", "_sofa/numerics", "_output", "viz", "."}
+MESH_READERS = {"_distributed", "_forcefield", "_mass", "_mapping", "_sofa", "_sofa/numerics", "_output", "viz", "."}
 MECHANICS = {"_scene", "_model", "_assembly", "_linear_system", *FAMILIES}
 MOST_ROOMS, MOST_FLOORS, MOST_LINES = 25, 15, 270
 

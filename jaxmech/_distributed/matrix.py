@@ -7,6 +7,7 @@ from scipy import sparse
 
 from .._linear_solver.base.outcome import FINE, outcome
 from .._linear_solver.sparse.csr_layout import layout_of
+from .._linear_solver.sparse.petsc_multigrid import multigrid_for
 from .._linear_solver.sparse.petsc_solver import PetscSolver, takes_blocks
 from .._runtime.failure_messages import describe_result
 from .._runtime.results import FailedComputation
@@ -29,8 +30,9 @@ class DividedSolver:
         self._by_block = takes_blocks(A.sizes, what)
         csr, self._order = self._rows(A, b if self._by_block else 1)
         part = (int(self._own.sum()), PETSc.DETERMINE)
-        self._solver = PetscSolver(csr, (part, part), b, self._by_block, A.symmetric, what, PETSc.COMM_WORLD)
-        if points is not None and b in (2, 3):
+        levels = multigrid_for(what, A.symmetric, points, b, division.comm)
+        self._solver = PetscSolver(csr, (part, part), b, self._by_block, A.symmetric, what, PETSc.COMM_WORLD, levels)
+        if points is not None and b in (2, 3) and levels is None:
             at = PETSc.Vec().createWithArray(np.ascontiguousarray(points), bsize=b, comm=PETSc.COMM_WORLD)
             self._solver.matrix.setNearNullSpace(PETSc.NullSpace().createRigidBody(at))
 

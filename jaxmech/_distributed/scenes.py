@@ -19,8 +19,6 @@ from .._solve.static import StaticEquilibrium
 from .division import Division, divide
 from .solve import Means, linear_step_over_ranks, newton_over_ranks
 
-_ACCURATE = 1e-10  # unless a solver is given
-
 
 def static_solve_over_ranks(
     system: System,
@@ -35,9 +33,10 @@ def static_solve_over_ranks(
     """The equilibrium of a whole scene, by Newton's method over all ranks of MPI: on every rank the same, whole state.
 
     `mpiexec -n 4 python scene.py`, in which every rank makes the same scene. `division`: of `divide`, made here unless
-    given. `solver`: `jm.solver.PETSc` with its options, to 1e-10 unless given. Converged when the residual over the free
-    directions is at most `rtol` times the right-hand side of the first step, plus `atol` [N]; a step that is not finite, or
-    inverts an element, is halved.
+    given. `solver`: `jm.solver.PETSc` with its options; unless given, to 1e-10, with levels of jaxmech's own (`pc="mg"`)
+    where pyamg is installed and the matrix is a symmetric one of points, else with GAMG. Converged when the residual
+    over the free directions is at most `rtol` times the right-hand side of the first step, plus `atol` [N]; a step that is
+    not finite, or inverts an element, is halved.
 
     Reverse mode gives derivatives by every number of `system` and by where constraints hold nodes of `state`, whole and the
     same on every rank; not under `jit`, for ranks speak between programs. Raises what `divide` raises, `ValueError` for
@@ -138,7 +137,7 @@ def _means(
         raise ValueError(f"{who}: ranks speak between programs, not within one: call it outside of jit.")
     division = divide(system, state) if division is None else division
     division.check(who, system)
-    return Means(division, solver or PETSc(rtol=_ACCURATE), who, rtol, atol, max_steps)
+    return Means(division, solver, who, rtol, atol, max_steps)
 
 
 def _whole(division: Division, before: State, end: State) -> State:

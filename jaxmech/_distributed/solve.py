@@ -8,6 +8,7 @@ ever sent.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import equinox as eqx
@@ -29,6 +30,7 @@ from .division import Division
 from .matrix import DividedSolver
 from .ranks import Rows
 
+_ACCURATE = 1e-10  # of a linear solve, unless a solver is given
 _HALVINGS = 12
 _TRAVELLED = 1e-10  # of what a prescribed motion goes, may be left
 _EXACT = 1e-12  # of the right-hand side of an adjoint, may be left by a matrix that is near the derivative
@@ -40,7 +42,7 @@ class Means:
     """What a solve has beside its problem. Not a pytree."""
 
     division: Division
-    solver: PETSc
+    solver: PETSc | None
     who: str
     rtol: float = 1e-8
     atol: float = 0.0
@@ -54,7 +56,8 @@ class Means:
             s, _, d = A.sizes[0]
             points = self.division.of_owned(positions)[s]
             fits = len(A.sizes) == 1 and points.shape[1] == d
-            made[key] = DividedSolver(self.division, A, self.solver.chosen(A.symmetric), points if fits else None)
+            solver = self.solver or PETSc("mg" if fits and A.symmetric and find_spec("pyamg") else "gamg", rtol=_ACCURATE)
+            made[key] = DividedSolver(self.division, A, solver.chosen(A.symmetric), points if fits else None)
         made[key].put(A)
         return made[key]
 

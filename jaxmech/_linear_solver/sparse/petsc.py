@@ -17,7 +17,8 @@ from .host_call import call_host
 from .petsc_session import check_installed, solve
 
 _PRECONDITIONERS = (
-    *("gamg", "hypre", "ml", "jacobi", "pbjacobi", "vpbjacobi", "bjacobi", "asm", "gasm", "sor", "eisenstat", "ilu", "icc"),
+    *("gamg", "mg", "hypre", "ml", "jacobi", "pbjacobi", "vpbjacobi", "bjacobi"),
+    *("asm", "gasm", "sor", "eisenstat", "ilu", "icc"),
     *("lu", "cholesky", "qr", "kaczmarz", "none"),
 )
 _METHODS = (
@@ -34,7 +35,9 @@ class PETSc(lx.AbstractLinearSolver):
     `"cg"` for a symmetric matrix and `"gmres"` for others. It stops at `||b - A x|| <= rtol ||b||`, or after `max_steps`.
     `options`: more of PETSc's, `{"pc_gamg_threshold": "0.02"}`, or `{"pc_factor_mat_solver_type": "mumps"}` with `pc="lu"`
     and `ksp="preonly"`. `positions` `{state: (nodes, coordinates)}` [m]: their rigid-body modes are the near null space of a
-    matrix of one state. `stats`: `num_steps`, `residual`, `reason`: PETSc's reasons as members of `RESULTS`.
+    matrix of one state. `pc="mg"`: levels of smoothed aggregation made by jaxmech (with pyamg, extra `amg`), which PETSc
+    cycles through, for a symmetric matrix of one state, of `positions`. `stats`: `num_steps`, `residual`, `reason`: PETSc's
+    reasons as members of `RESULTS`.
 
     Works on the host, the matrices of a batch one after the other, a matrix that a batch shares being set up once.
     Derivatives are solves with the same. A solve raises `ImportError` without petsc4py and `ValueError` for what is no

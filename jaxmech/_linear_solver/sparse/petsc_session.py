@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..base.rigid_body_modes import rigid_body_modes
+from .aggregated_rows import Alone
 from .csr_layout import layout_of
+from .petsc_multigrid import multigrid_for
 from .petsc_solver import PetscSolver, takes_blocks
 from .worker_thread import WorkerThread
 
@@ -62,8 +64,9 @@ class _Session:
             layout = layout_of(pairs, sizes, list(zip(blocks, stands[::2], stands[1::2], strict=True)))
             starts, columns, self._order = layout.indptr, layout.indices, layout.order
         csr = starts.astype(np.int32), columns.astype(np.int32)
-        self._solver = PetscSolver(csr, (size, size), b, self._order is None, symmetric, what, PETSc.COMM_SELF)
-        if points.size:
+        levels = multigrid_for(what, symmetric, points if points.size else None, b, Alone())
+        self._solver = PetscSolver(csr, (size, size), b, self._order is None, symmetric, what, PETSc.COMM_SELF, levels)
+        if points.size and levels is None:
             modes = rigid_body_modes(points, b).reshape(size, -1)
             basis = [PETSc.Vec().createWithArray(q.copy(), comm=PETSc.COMM_SELF) for q in np.linalg.qr(modes)[0].T]
             self._solver.matrix.setNearNullSpace(PETSc.NullSpace().create(vectors=basis, comm=PETSc.COMM_SELF))

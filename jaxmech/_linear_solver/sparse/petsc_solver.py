@@ -24,31 +24,44 @@ class PetscSolver:
     """Values of one pattern (`csr`, rows and columns of blocks or of numbers), and what solves with them.
 
     `size` and `comm` are PETSc's: of the matrix, or of its local and global parts, and of the processes that share it.
+    `levels`: a `PetscMultigrid`, whose levels the preconditioner takes.
     """
 
-    def __init__(self, csr: Any, size: Any, b: int, by_block: bool, symmetric: bool, what: dict[str, Any], comm: Any):
+    def __init__(
+        self,
+        csr: Any,
+        size: Any,
+        b: int,
+        by_block: bool,
+        symmetric: bool,
+        what: dict[str, Any],
+        comm: Any,
+        levels: Any = None,
+    ):
         from petsc4py import PETSc  # pyright: ignore[reportMissingImports]
 
         self._csr, self._values, self._by_block = csr, np.zeros(0), by_block
         make = PETSc.Mat().createBAIJ if by_block else PETSc.Mat().createAIJ
-        nothing = np.zeros(csr[1].size * (b * b if by_block else 1))
-        self.matrix = make(size=size, bsize=b, csr=(*csr, nothing), comm=comm)
+        self.matrix = make(size=size, bsize=b, csr=csr, comm=comm)
         self.matrix.setOption(PETSc.Mat.Option.SYMMETRIC, symmetric)
         self.ksp, self._rtol, self._is_set = _ksp_of(self.matrix, what), what["rtol"], False
+        self._levels = levels
 
     def has(self, values: np.ndarray) -> bool:
         """Whether these are the values that were put last."""
         return np.array_equal(values, self._values)
 
     def put(self, values: np.ndarray) -> None:
-        """Other values of the same pattern; the preconditioner is made anew."""
+        """Other values of the same pattern, which are kept; the preconditioner is made anew."""
         (self.matrix.setValuesBlockedCSR if self._by_block else self.matrix.setValuesCSR)(*self._csr, values)
         self.matrix.assemble()
-        self._values = values.copy()
+        self._values = values
         self.ksp.setOperators(self.matrix)
         if not self._is_set:  # what an option says of the matrix is asked of one that has values
             self.ksp.setFromOptions()
             self._is_set = True
+        if self._levels is not None:
+            self._levels.put(self.ksp, self._csr, values)
 
     def solve(self, rhs: np.ndarray, transposed: bool) -> tuple[np.ndarray, int, int, float]:
         """`A^-1 b` in the rows of this process, what was wrong, iterations, and the norm of the true residual."""
