@@ -78,7 +78,15 @@ class Eliminated(eqx.Module):
             x, rest = inner(plus(a, 1.0, self.rows.pushed(times_vectors(self.L, times_vectors(E, c)), a)), rtol)
             return x, times_vectors(E, c - times_vectors(self.R, self.rows.across(x, c.shape[0]))), rest
 
-        return solve
+        def mended(a: Fields, c: Array, rtol: Any) -> tuple[Fields, Array, Fields]:
+            def more(_: Any, p: Any) -> Any:
+                dx, ds, rest = solve(*self.left(p[0], p[1], a, c), rtol)
+                return plus(p[0], 1.0, dx), p[1] + ds, rest
+
+            return jax.lax.fori_loop(0, 2, more, (zeros(a), jnp.zeros_like(c), a))
+
+        # What is added to `E` costs a step of Newton, and with it a factor, unless it is mended by the one at hand.
+        return mended if self.way == "dense" else solve
 
     def product(self, G: Array) -> Callable[[Fields], Fields]:
         """`x -> (A + H^T G H) x`."""
