@@ -1,13 +1,15 @@
 """Contact: a cantilever with 100 contacts beside one without, a pile of rigid boxes, the gradient of a step.
 
-    python -m benchmarks.contact [cantilever] [gradient] [pile] [--cells 8] [--contacts 100] [--boxes 20]
+    python -m benchmarks.contact [cantilever] [gradient] [pile] [problem] [--cells 8] [--contacts 100] [--boxes 20]
 
-CPU seconds of a step, the shortest of some runs, each with a matrix of its own to factor, and ratios within one process.
-`cantilever`: nodes of its lower face on a plane that they press. `gradient`: value and gradient of such a step over the
-step. `pile`: towers of five boxes.
+CPU seconds of a step in a compiled program, the shortest of some runs, each with a matrix of its own to factor, and ratios
+within one process. `cantilever`: nodes of its lower face on a plane that they press, from no impulses, and from those of a
+step before (`warm`). `gradient`: value and gradient of such a step over the step. `pile`: towers of five boxes, from no
+impulses, at rest, and while boxes slide and tip (`moving`). `problem`: the first call of `solve_contacts`.
 """
 
 import argparse
+import dataclasses
 import json
 import time
 from collections.abc import Callable
@@ -62,9 +64,12 @@ def said(**row: Any) -> None:
 def measure_cantilever(cells: int, contacts: int) -> None:
     system, state, motion, scheme = cantilever(cells, contacts)
     carry = scheme.init(system, state)
-    without = cpu(lambda: motion.step(system, state, None, DT))[1]
-    first, with_contact = cpu(lambda: scheme.step(system, state, carry, DT))
-    info = scheme.step(system, state, carry, DT)[2]
+    free = eqx.filter_jit(lambda s: motion.step(system, s, None, DT, throw=False)[0])
+    step = eqx.filter_jit(lambda s, c: scheme.step(system, s, c, DT, throw=False))
+    without = cpu(lambda: free(state), 12)[1]
+    first, with_contact = cpu(lambda: step(state, carry), 12)
+    later, carry, info = step(state, carry)
+    warm = cpu(lambda: step(later, carry), 12)[1]
     said(
         what="cantilever",
         unknowns=3 * len(state.position["beam"]),
@@ -72,6 +77,8 @@ def measure_cantilever(cells: int, contacts: int) -> None:
         without=without,
         step=with_contact,
         ratio=with_contact / without,
+        warm=warm,
+        warm_ratio=warm / without,
         first_call=first,
         newton=int(info.contacts.steps),
         natural=float(info.contacts.errors.natural),
@@ -89,7 +96,7 @@ def measure_gradient(cells: int, contacts: int) -> None:
 
     value, both = eqx.filter_jit(height), eqx.filter_jit(eqx.filter_value_and_grad(height))
     numbers = jnp.asarray(0.3), jnp.asarray(1e5)
-    step, gradient = (cpu(lambda f=f: f(numbers, state))[1] for f in (value, both))
+    step, gradient = (cpu(lambda f=f: f(numbers, state), 12)[1] for f in (value, both))
     said(what="gradient", contacts=contacts, step=step, value_and_gradient=gradient, ratio=gradient / step)
 
 
@@ -118,15 +125,32 @@ def measure_pile(boxes: int) -> None:
         "floor": jm.contact.PointContact(points, jm.contact.Plane(), capacity=4 * (boxes // 5), **near),
     }
     scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state)), contacts)
-    run = eqx.filter_jit(lambda s: jm.simulate(system, s, scheme, dt=DT, steps=10))
-    first, ten = cpu(lambda: run(state), 2)
-    held = int(run(state).info.contacts.held[-1].sum())
-    said(what="pile", boxes=boxes, contacts=held, step=ten / 10, real_time=ten / 10 / DT, first_call=first)
+    carry = scheme.init(system, state)
+    step = eqx.filter_jit(lambda s, c: scheme.step(system, s, c, DT, throw=False))
+    first, cold = cpu(lambda: step(state, carry), 2)
+    resting = step(state, carry)[:2]
+    pushed = np.random.default_rng(0).normal(size=(boxes, 6)) * [0.3, 0.3, 0.0, 1.0, 1.0, 1.0]
+    moving = dataclasses.replace(resting[0], velocity={"box": jnp.asarray(pushed)}), resting[1]
+    for _ in range(3):
+        moving = step(*moving)[:2]
+    rest, shaken = (cpu(lambda at=at: step(*at), 3)[1] for at in (resting, moving))
+    told = step(*moving)[2]
+    assert told.result == jm.RESULTS.successful
+    row = {"from_nothing": cold, "rest": rest, "moving": shaken, "newton_moving": int(told.contacts.steps)}
+    held = int(step(*resting)[2].contacts.held.sum())
+    said(what="pile", boxes=boxes, contacts=held, **row, real_time=[rest / DT, shaken / DT], first_call=first)
+
+
+def measure_problem() -> None:
+    rows = np.random.default_rng(0).normal(size=(36, 40))
+    problem = jm.contact.ContactProblem(rows @ rows.T, rows[:, 0].reshape(12, 3), 0.5)
+    first, again = cpu(lambda: jm.contact.solve_contacts(problem).impulse)
+    said(what="problem", contacts=12, first_call=first, again=again)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["cantilever", "gradient", "pile"])
+    parser.add_argument("what", nargs="*", default=["cantilever", "gradient", "pile", "problem"])
     parser.add_argument("--cells", type=int, default=8)
     parser.add_argument("--contacts", type=int, default=100)
     parser.add_argument("--boxes", type=int, default=20)
@@ -135,6 +159,8 @@ def main() -> None:
     for what in given.what:
         if what == "pile":
             measure_pile(given.boxes)
+        elif what == "problem":
+            measure_problem()
         else:
             {"cantilever": measure_cantilever, "gradient": measure_gradient}[what](given.cells, given.contacts)
 

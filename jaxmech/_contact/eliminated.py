@@ -24,9 +24,11 @@ from .._linear_solver.krylov.pcg import PCG
 from .._math.small_matmul import times_blocks, times_vectors
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
+from .._runtime.devices import is_run_by_many, on_cpu
 from .._runtime.precision import full_precision
 from .._sparse.block_matrix import BlockMatrix
 from .bicgstab import bicgstab
+from .host_factor import sparse_solve
 from .schur import IMPULSES
 from .sparse_rows import SparseRows
 
@@ -78,7 +80,15 @@ class Eliminated(eqx.Module):
             x, rest = inner(plus(a, 1.0, self.rows.pushed(times_vectors(self.L, times_vectors(E, c)), a)), rtol)
             return x, times_vectors(E, c - times_vectors(self.R, self.rows.across(x, c.shape[0]))), rest
 
-        return solve
+        def mended(a: Fields, c: Array, rtol: Any) -> tuple[Fields, Array, Fields]:
+            def more(_: Any, p: Any) -> Any:
+                dx, ds, rest = solve(*self.left(p[0], p[1], a, c), rtol)
+                return plus(p[0], 1.0, dx), p[1] + ds, rest
+
+            return jax.lax.fori_loop(0, 2, more, (zeros(a), jnp.zeros_like(c), a))
+
+        # What is added to `E` costs a step of Newton, and with it a factor, unless it is mended by the one at hand.
+        return mended if self.way == "dense" else solve
 
     def product(self, G: Array) -> Callable[[Fields], Fields]:
         """`x -> (A + H^T G H) x`."""
@@ -90,6 +100,23 @@ def _dense(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields
     A, rows, product = system.A, system.rows, system.product(G)
     places, H = rows.flat(A.offsets())
     M = A.to_dense().at[places[:, :, None], places[:, None, :]].add(jnp.einsum("nia,nij,njb->nab", H, G, H))
+    inverse = _by_sparse_factor(M) if M.shape[0] > _FEW and on_cpu() and not is_run_by_many() else _by_dense_factor(M)
+
+    def solve(b: Fields, rtol: Any) -> tuple[Fields, Fields]:
+        del rtol
+        x = inverse(jnp.concatenate([b[s].reshape(-1) for s, _, _ in A.sizes]))
+        first = A.offsets()
+        found = {s: x[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}
+        return found, minus(b, product(found))
+
+    return solve
+
+
+def _by_sparse_factor(M: Array) -> Callable[[Array], Array]:
+    return lambda b: sparse_solve(M, b)
+
+
+def _by_dense_factor(M: Array) -> Callable[[Array], Array]:
     # Every unknown by the size of its own: multipliers and turns beside displacements.
     size = jnp.max(jnp.abs(M), axis=1)
     scale = 1 / jnp.where(size > 0, size, 1.0)
@@ -100,16 +127,7 @@ def _dense(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields
     pivots = jnp.abs(jnp.diagonal(factor[0]))
     # What nothing resists: rounding would choose one of many motions, all of which solve.
     singular = jnp.min(pivots) <= pivots.size * jnp.finfo(pivots.dtype).eps * jnp.max(pivots)
-
-    def solve(b: Fields, rtol: Any) -> tuple[Fields, Fields]:
-        del rtol
-        flat = jnp.concatenate([b[s].reshape(-1) for s, _, _ in A.sizes])
-        x = jnp.where(singular, jnp.nan, unit * jsl.lu_solve(factor, scale * flat))
-        first = A.offsets()
-        found = {s: x[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}
-        return found, minus(b, product(found))
-
-    return solve
+    return lambda b: jnp.where(singular, jnp.nan, unit * jsl.lu_solve(factor, scale * b))
 
 
 def _iterative(system: Eliminated, G: Array) -> Callable[[Fields, Any], tuple[Fields, Fields]]:

@@ -98,6 +98,9 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
     def balanced(rest: Fields, s: Array, share: float = 1.0) -> Array:
         return norm(rest) <= share * _BALANCE * (supply + jnp.linalg.norm(s))
 
+    def done(F: Array, rest: Fields, s: Array) -> Array:
+        return (jnp.linalg.norm(F) <= goal(s, 0.1)) & balanced(rest, s)
+
     def advance(p: _Iterate) -> _Iterate:
         P, B = slopes(p.s, p.u, mu, rho, kappa)
         E = P + B * (problem.give * D)[:, None, :]
@@ -119,15 +122,14 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
         a = jnp.where(size < p.size, a, 0.0)
         F = jnp.where(a > 0, F, p.F)
         x, s1, u, rest = plus(p.x, a, dx), p.s + a * ds, p.u + a * du, plus(p.rest, -a, used)
-        done = (jnp.linalg.norm(F) <= goal(s1, 0.1)) & balanced(rest, s1)
-        going = (a > 0) & ~done & (p.steps + 1 < _NEWTON)
+        going = (a > 0) & ~done(F, rest, s1) & (p.steps + 1 < _NEWTON)
         return _Iterate(x, s1, u, rest, F, jnp.minimum(size, p.size), size / p.size, p.steps + 1, going)
 
     x = zeros(problem.b)
     u = problem.u0 + problem.give * D * s
     rest = plus(problem.b, 1.0, problem.rows.pushed(D * s, x))
     F = law(s, u)
-    start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.ones((), s.dtype), jnp.zeros((), jnp.int32), jnp.array(True))
+    start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.ones((), s.dtype), jnp.zeros((), jnp.int32), ~done(F, rest, s))
     end = jax.lax.while_loop(lambda p: p.going, advance, start)
     size = jnp.linalg.norm(end.F)
     rest = minus(plus(problem.b, 1.0, problem.rows.pushed(D * end.s, end.x)), problem.A.mv(end.x))
