@@ -81,6 +81,21 @@ HOSTILE = {
     "huge range of indices": (scene(BODY + '<FixedProjectiveConstraint indices="0-999999999"/>'), "no range"),
     "half an index": (scene(BODY + '<FixedProjectiveConstraint indices="0.5"/>'), "whole numbers"),
     "cells of no points": (scene('<MeshTopology position="0 0 0" triangles="0 1 2"/><MechanicalObject/>'), "names? node 2"),
+    "a sphere beyond all numbers": (
+        scene('<SphereGridTopology n="3 3 3" radius="1e308"/><MechanicalObject name="dofs"/>'),
+        "points are not finite",
+    ),
+    "a surface of no volume": (
+        scene('<SparseGridTopology n="3 3 3" position="1 1 1 1 1 1 1 1 1" triangles="0 1 2"/><MechanicalObject/>'),
+        "span no cells",
+    ),
+    "a skin of no frames": (
+        scene(
+            '<MechanicalObject template="Rigid3" position="0 0 0 0 0 0 1"/><UniformMass/><Node name="skin">'
+            '<MechanicalObject position="0 0 0"/><SkinningMapping indices="0" weight="1" nbRef=""/></Node>'
+        ),
+        "nbRef must be the same",
+    ),
     # Physics
     "unknown component": (scene(BODY + "<AntiGravityForceField/>"), "is not translated"),
     "unknown data": (scene(BODY + '<UniformVelocityDampingForceField dampingCoeficient="1"/>'), "did you mean"),

@@ -93,8 +93,8 @@ def skinning(build: PartBuilder, part: Component, source: str, child: SceneObjec
     part.neutral(computeWeightsFromPosition=False)
     if indices is None or weights is None or len(indices) != len(weights):
         raise part.error("needs indices and weight, as many of each: other weights are not translated")
-    count = len(indices) // len(points) if each is None else int(each[0])
-    if each is not None and len(set(each.tolist())) > 1:
+    count = len(indices) // len(points) if each is None or not len(each) else int(each[0])
+    if each is not None and len(set(each.tolist())) != 1:
         raise part.error("nbRef must be the same for all points")
     if count * len(points) != len(indices) or indices.min() < 0 or indices.max() >= len(frames):
         raise part.error(f"indices must name {count} of {len(frames)} frames for each of {len(points)} points")

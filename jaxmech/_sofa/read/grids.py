@@ -58,9 +58,11 @@ def _bent(part: Component, scaled: Callable[[np.ndarray], np.ndarray], deep: boo
     x = np.array([0.0, 1, 0]) if np.linalg.norm(z - [1.0, 0, 0]) < 1e-6 else np.array([1.0, 0, 0])
     y = np.cross(z, x)
     frame = np.stack([a / np.linalg.norm(a) for a in (np.cross(y, z), y, z)])
-    return Topology(
-        center + scaled(flat.position) @ frame, quads=flat.quads, hexahedra=flat.hexahedra, edges=flat.edges, lattice=n
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        points = center + scaled(flat.position) @ frame
+    if not np.isfinite(points).all():
+        raise part.error("its points are not finite: center, radius or length is too large")
+    return Topology(points, quads=flat.quads, hexahedra=flat.hexahedra, edges=flat.edges, lattice=n)
 
 
 def _rounded(x: np.ndarray) -> np.ndarray:
@@ -95,6 +97,8 @@ def sparse(data: Any, part: Component) -> Topology:
     if not low.any() and not high.any():
         low, high = surface.position.min(0), surface.position.max(0)
         low, high = low - (high - low) / 100, high + (high - low) / 100
+    if not (high > low).all():
+        raise part.error(f"its corners {low.tolist()} and {high.tolist()} span no cells")
     n, width = part.wholes("n", np.full(3, 2)), part.real("cellWidth", 0.0)
     n = np.ceil((high - low) / width).astype(int) + 1 if width > 0 else np.maximum(n, 2)
     if len(n) != 3 or np.prod(n.astype(float)) > MOST_POINTS:
