@@ -69,3 +69,45 @@ def test_a_number_of_a_contact_that_is_none_is_named(field):
     wrong = eqx.tree_at(lambda s: getattr(s.contacts["floor"], field), scheme, replace_fn=lambda a: a * np.nan)
     with pytest.raises(ValueError, match=rf"contact 'floor' \(PointContact\): {field} has values that are not finite"):
         wrong.step(system, state, None, 0.02)
+
+
+RIGHT = 1e-6  # of values and gradients, in units of what they would be without friction
+FRICTION, MASSES, PULLS = (1e-4, 0.5, 1e3, 1e6), (1e-6, 1.0, 1e6), (0.0, 0.5, 2.0)
+
+
+@pytest.mark.slow
+def test_a_point_that_holds_or_slips_is_right_or_says_so_whatever_its_friction_and_mass():
+    g, h = 10.0, 0.01
+    system = jm.System(
+        {"p": jm.Vec3()},
+        forces={"pull": jm.force.ConstantForce(("p", [0]), [0.0, 0.0, 0.0])},
+        masses={"mass": jm.mass.UniformMass(("p", [0]), 1.0)},
+        gravity=[0.0, 0.0, -g],
+    )
+    state = system.at_rest({"p": np.zeros((1, 3))})
+    floor = jm.contact.PointContact(("p", [0]), jm.contact.Plane())
+    scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state)), {"floor": floor})
+
+    def speed(friction, pull, mass):
+        pulled = eqx.tree_at(
+            lambda s: (s.masses["mass"].mass, s.forces["pull"].force), system, (mass, jnp.stack([pull, 0.0, 0.0]))
+        )
+        rough = eqx.tree_at(lambda s: s.contacts["floor"].friction, scheme, friction)
+        end, _, info = rough.step(pulled, state, None, h, throw=False)
+        return end.velocity["p"][0, 0], info.result
+
+    mu, mass, part = (a.ravel() for a in np.meshgrid(FRICTION, MASSES, PULLS, indexing="ij"))
+    both = jax.jit(jax.vmap(jax.value_and_grad(speed, (0, 1), has_aux=True)))
+    (value, result), (by_friction, by_pull) = both(mu, part * mu * mass * g, mass)
+    # What is pulled harder than friction holds it slips, by the rest of the pull.
+    slips, fine = part > 1, np.asarray(result == jm.RESULTS.successful)
+    assert fine[~slips | (mu <= 1e3)].all()
+    error = np.stack(
+        [
+            (value - slips * (part - 1) * mu * g * h) / ((part + 1) * mu * g * h),
+            (by_friction + slips * g * h) / (g * h),
+            (by_pull - slips * h / mass) / (h / mass),
+        ]
+    )
+    assert (np.abs(error[:, fine]) < RIGHT).all()
+    assert np.isnan(by_pull[~fine]).all()

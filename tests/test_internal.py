@@ -525,27 +525,60 @@ def test_states_are_checked_leaf_by_leaf():
         jm.total_force(system, dataclasses.replace(start, internal=None))
 
 
-@pytest.mark.parametrize(
-    ("law", "variable", "change", "words"),
-    [
-        (jm.material.J2Plasticity(100.0, 0.3, 1.0), "accumulated", lambda a: a - 1, "accumulated must be at least 0"),
-        (jm.material.J2Plasticity(100.0, 0.3, 1.0), "plastic_strain", lambda e: e + 0.1, "symmetric and without trace"),
-        (jm.material.HenckyPlasticity(100.0, 0.3, 1.0), "plastic_gradient", lambda F: 2 * F, "of determinant 1"),
-        (jm.material.Damage(jm.material.NeoHookean(100.0, 0.3), 0.01, 0.1), "worst", lambda k: k - 1, "worst must be"),
-        (jm.material.Viscoelastic(jm.material.NeoHookean(100.0, 0.3), [50.0], [0.1]), "flow", lambda V: -V, "flow must be"),
-    ],
-)
-def test_what_a_law_refuses_it_refuses_in_a_state(law, variable, change, words):
+IMPOSSIBLE = [
+    (jm.material.J2Plasticity(100.0, 0.3, 1.0), "accumulated", lambda a: a - 1, "accumulated must be at least 0"),
+    (jm.material.J2Plasticity(100.0, 0.3, 1.0), "plastic_strain", lambda e: e + 0.1, "symmetric and without trace"),
+    (jm.material.HenckyPlasticity(100.0, 0.3, 1.0), "plastic_gradient", lambda F: 2 * F, "of determinant 1"),
+    (jm.material.Damage(jm.material.NeoHookean(100.0, 0.3), 0.01, 0.1), "worst", lambda k: k - 1, "worst must be"),
+    (jm.material.Viscoelastic(jm.material.NeoHookean(100.0, 0.3), [50.0], [0.1]), "flow", lambda V: -V, "flow must be"),
+]
+
+
+def remembered(law, variable, change):
+    """A cube, its state at rest, and that state with something that its law cannot have come to."""
     mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0), kind="hexahedron")
-    system = jm.System({"b": jm.Vec3()}, forces={"solid": jm.force.HexahedronFEM.from_mesh("b", mesh, law)})
+    system = jm.System(
+        {"b": jm.Vec3()},
+        forces={"solid": jm.force.HexahedronFEM.from_mesh("b", mesh, law)},
+        masses={"mass": jm.mass.UniformMass(("b", range(8)), 1.0)},
+        constraints={"clamp": jm.constraint.Fixed(("b", range(4)))},
+    )
     start = system.at_rest({"b": mesh.points})
     of_solid = start.internal["solid"]
     changed = of_solid | {f"material.{variable}": change(of_solid[f"material.{variable}"])}
-    state = dataclasses.replace(start, internal={"solid": changed})
+    return system, start, dataclasses.replace(start, internal={"solid": changed})
+
+
+@pytest.mark.parametrize(("law", "variable", "change", "words"), IMPOSSIBLE)
+def test_what_a_law_refuses_it_refuses_in_a_state(law, variable, change, words):
+    system, start, state = remembered(law, variable, change)
     for function in (jm.total_force, jm.energy):
         with pytest.raises(ValueError, match=f"'solid'.*{words}"):
             function(system, state)
     jm.energy(system, start)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("law", "variable", "change", "words"), IMPOSSIBLE)
+def test_what_a_law_refuses_ends_a_traced_step_with_a_result_of_its_own(law, variable, change, words):
+    """Of the one member of a batch that has it, and nothing that this one remembers changes."""
+    del words
+    system, start, state = remembered(law, variable, change)
+    scheme = jm.integrator.SymplecticEuler()
+    step = jax.jit(jax.vmap(lambda s: scheme.step(system, s, None, 1e-4, throw=False)))
+    last, _, info = step(jax.tree.map(lambda a, b: jnp.stack([a, b]), start, state))
+    assert (info.result == jm.RESULTS.successful).tolist() == [True, False]
+    assert (info.result == jm.RESULTS.internal_out_of_range).tolist() == [False, True]
+    key = f"material.{variable}"
+    assert jnp.array_equal(last.internal["solid"][key][1], state.internal["solid"][key])
+
+
+@pytest.mark.slow
+def test_an_equilibrium_from_what_a_law_refuses_has_a_result_of_its_own():
+    system, start, state = remembered(*IMPOSSIBLE[0][:3])
+    matrix = jm.MatrixLinearSystem.build(system, start, jm.Terms(mass=False, damping=False))
+    found = jax.jit(lambda s: jm.static_solve(system, s, matrix, throw=False).info.result)(state)
+    assert found == jm.RESULTS.internal_out_of_range
 
 
 def test_components_are_checked_where_they_are_built():

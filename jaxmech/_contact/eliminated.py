@@ -2,8 +2,8 @@
 
     A x - H^T L s = a,      R H x + E s = c,      E a block for each contact
 
-gives `(A + H^T L E^-1 R H) x = a + H^T L E^-1 c`. Where contacts hold, `E` is nil there: a small part of 1 takes its place,
-and what it changes is mended by solving for what is left over.
+gives `(A + H^T L E^-1 R H) x = a + H^T L E^-1 c`. Where contacts hold, `E` is nil: there they yield a little, all of them by
+the same part of their own mobility whatever friction is, and what it changes is mended by solving for what is left over.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,13 @@ from .._runtime.devices import is_run_by_many, on_cpu
 from .._runtime.precision import full_precision
 from .._sparse.block_matrix import BlockMatrix
 from .bicgstab import bicgstab
+from .cone import scaling
 from .host_factor import sparse_solve
+from .linear_blocks import LOST
 from .schur import IMPULSES
 from .sparse_rows import SparseRows
 
-YIELD = 1e-5  # what is added to `E`, whose blocks are of size 1
+YIELD = 1e-5  # the compliance of what holds, in units of the mobility of its contact
 _FEW, _MANY = 300, 900  # unknowns up to which a dense factor is taken: of any scene, and of one with as many contacts
 _MOST = 150  # iterations of a linear solve
 _ROUNDS = 4  # of mending, at most
@@ -49,20 +51,47 @@ def way_of(A: Any, solver: Any, contacts: int) -> str:
 
 
 class Eliminated(eqx.Module):
-    """The matrix `(A, -H^T L; R H, E)`, `L`, `R`, `E` blocks `(n, 3, 3)`."""
+    """The matrix `(A, -H^T L; R H, E)`, `L`, `R`, `E` blocks `(n, 3, 3)`.
+
+    `give`: what is added to `E` where it is inverted. `scales` `(n, 3)`: what makes numbers of any size of masses and of
+    friction alike, of rows and of columns of the blocks; `energy`: the square root of a mobility, which does so for momenta.
+    """
 
     A: BlockMatrix
     rows: SparseRows
     L: Array
     E: Array
     R: Array
+    give: Array
+    scales: tuple[Array, Array]
+    energy: Array
     way: str = eqx.field(static=True)
+
+    @classmethod
+    def of_law(
+        cls, A: BlockMatrix, rows: SparseRows, mu: Array, slopes: tuple[Array, Array], give: Array, mobility: Array, way: str
+    ) -> "Eliminated":
+        """Of `P ds + B du`, `du = H x + C D ds`: `slopes` `(P, B)`, `give` `C` `(n, 3)`."""
+        (P, B), D = slopes, scaling(mu)
+        E, unit = P + B * (give * D)[:, None, :], jnp.eye(3, dtype=D.dtype)
+        energy = jnp.sqrt(jnp.mean(mobility))
+        columns = 1 / (jnp.where(D > 0, D, 1.0) * jnp.sqrt(mobility)[:, None])
+        size = jnp.maximum(jnp.max(jnp.abs(E) * columns[:, None, :], axis=2), jnp.max(jnp.abs(B), axis=2) * energy)
+        scales = 1 / jnp.where(size > 0, size, 1.0), columns
+        # Of tangents without friction nothing is left, and they move nothing.
+        lost = jnp.where(D > 0, LOST, YIELD) / (scales[0] * scales[1])
+        more = YIELD * B * (mobility[:, None] * D)[:, None, :] + lost[:, :, None] * unit
+        return cls(A, rows, D[:, :, None] * unit, E, B, more, scales, energy, way)
 
     @property
     def transposed(self) -> "Eliminated":
         """The transposed matrix."""
-        L, E, R = (jnp.swapaxes(a, 1, 2) for a in (self.L, self.E, self.R))
-        return Eliminated(self.A.transpose(), self.rows, -R, E, -L, self.way)
+        L, E, R, give = (jnp.swapaxes(a, 1, 2) for a in (self.L, self.E, self.R, self.give))
+        return Eliminated(self.A.transpose(), self.rows, -R, E, -L, give, self.scales[::-1], self.energy, self.way)
+
+    def size(self, a: Fields, c: Array) -> Array:
+        """How large right-hand sides are, in roots of energies."""
+        return jnp.sqrt((self.energy * norm(a)) ** 2 + jnp.sum((self.scales[0] * c) ** 2))
 
     def left(self, x: Fields, s: Array, a: Fields, c: Array) -> tuple[Fields, Array]:
         """What `x` and `s` leave of the right-hand sides."""
@@ -71,8 +100,10 @@ class Eliminated(eqx.Module):
         return rest, c - times_vectors(self.R, self.rows.across(x, s.shape[0])) - times_vectors(self.E, s)
 
     def solver(self) -> Callable[[Fields, Array, Any], tuple[Fields, Array, Fields]]:
-        """`(a, c, rtol) -> (x, s, a - A x + H^T L s)`, nearly: with what is added to `E`."""
-        E = small_inverse(self.E + YIELD * jnp.eye(3, dtype=self.E.dtype))
+        """`(a, c, rtol) -> (x, s, a - A x + H^T L s)`, nearly: with `give`."""
+        rows, columns = self.scales
+        E = small_inverse(rows[:, :, None] * (self.E + self.give) * columns[:, None, :])
+        E = columns[:, :, None] * E * rows[:, None, :]
         G = jnp.einsum("nij,njk,nkl->nil", self.L, E, self.R)
         inner = _dense(self, G) if self.way == "dense" else _iterative(self, G)
 
@@ -184,16 +215,13 @@ class EliminatedSolver(lx.AbstractLinearSolver):
         del options
         a, c = {k: v for k, v in vector.items() if k != IMPULSES}, vector[IMPULSES]
         solve = state.solver()
-        scale = norm(vector)
-
-        def size(rest: Fields, more: Array) -> Array:
-            return norm({**rest, IMPULSES: more})
+        scale = state.size(a, c)
 
         def mended(p: _Mended) -> _Mended:
             dx, ds, _ = solve(p.rest, p.more, jnp.where(p.rounds == 0, 1e-6, 1e-4))
             x, s = plus(p.x, 1.0, dx), p.s + ds
             rest, more = state.left(x, s, a, c)
-            now = size(rest, more)
+            now = state.size(rest, more)
             better = now < p.size
             going = better & (now > 1e-11 * scale) & (p.rounds + 1 < _ROUNDS)
             keep = lambda new, old: jax.tree.map(lambda u, v: jnp.where(better, u, v), new, old)  # noqa: E731
@@ -203,7 +231,9 @@ class EliminatedSolver(lx.AbstractLinearSolver):
         start = _Mended(zeros(a), jnp.zeros_like(c), a, c, scale, nil, scale > 0)
         end = jax.lax.while_loop(lambda p: p.going, mended, start)
         # Rows of contacts that contradict each other leave something of `c`: motions are then as near to it as can be.
-        result = lx.RESULTS.where(norm(end.rest) <= 1e-6 * scale, lx.RESULTS.successful, lx.RESULTS.stagnation)
+        result = lx.RESULTS.where(
+            state.energy * norm(end.rest) <= 1e-6 * scale, lx.RESULTS.successful, lx.RESULTS.stagnation
+        )
         return {**end.x, IMPULSES: end.s}, result, {"num_steps": end.rounds, "residual": end.size}
 
     def transpose(self, state: Eliminated, options: dict[str, Any]):

@@ -102,9 +102,8 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
         return (jnp.linalg.norm(F) <= goal(s, 0.1)) & balanced(rest, s)
 
     def advance(p: _Iterate) -> _Iterate:
-        P, B = slopes(p.s, p.u, mu, rho, kappa)
-        E = P + B * (problem.give * D)[:, None, :]
-        linear = Eliminated(problem.A, problem.rows, D[:, :, None] * jnp.eye(3, dtype=D.dtype), E, B, problem.way)
+        slope = slopes(p.s, p.u, mu, rho, kappa)
+        linear = Eliminated.of_law(problem.A, problem.rows, mu, slope, problem.give, w, problem.way)
         dx, ds, left = linear.solver()(p.rest, -p.F, jnp.clip(p.fall**2, _FINE, _ROUGH))
         du = problem.rows.across(dx, s.shape[0]) + problem.give * D * ds
         used = minus(p.rest, left)

@@ -138,14 +138,25 @@ def errors_of(r: Array, u: Array, mu: Array, rho: Array, size: Array) -> Contact
     pushed = r - u.at[:, 0].add(mu * slip)
     F = r - jax.vmap(coulomb_projection)(pushed, mu)
     held = r[:, 1:] - rho[:, None] * u[:, 1:]
-    radius, reach = mu * jnp.maximum(r[:, 0], 0.0), length(held)
-    disc = held * jnp.where(reach > radius, radius / jnp.where(reach > 0, reach, 1.0), 1.0)[:, None]
     return ContactErrors(
         jnp.linalg.norm(F) / jnp.where(size > 0, size, 1.0),
         _largest(jnp.abs(r[:, 0] - jnp.maximum(r[:, 0] - rho * u[:, 0], 0.0))),
-        _largest(length(r[:, 1:] - disc)),
+        _largest(_beyond(r[:, 1:], held, mu * jnp.maximum(r[:, 0], 0.0))),
         _largest(jnp.abs(jnp.sum(r[:, 1:] * u[:, 1:], axis=1) + mu * r[:, 0] * slip)),
     )
+
+
+def coulomb_error(r: Array, u: Array, mu: Array, rho: Array) -> Array:
+    """How far each `r_T` is from Coulomb's law with the normal impulse that Signorini's would have."""
+    held = r[:, 1:] - rho[:, None] * u[:, 1:]
+    return _beyond(r[:, 1:], held, mu * jnp.maximum(r[:, 0] - rho * u[:, 0], 0.0))
+
+
+def _beyond(r: Array, held: Array, radius: Array) -> Array:
+    """How far `r` is from the nearest point to `held` of a disc."""
+    length = jax.vmap(safe_length)
+    reach = length(held)
+    return length(r - held * jnp.where(reach > radius, radius / jnp.where(reach > 0, reach, 1.0), 1.0)[:, None])
 
 
 def _largest(a: Array) -> Array:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from .._runtime.array_types import Array, Float, Scalar
 from .._scene.component import Component
 from .._scene.internal import has_own_internal
+from .._scene.parameter import Ranges
 
 if TYPE_CHECKING:  # under Equinox's name, checkers take it for a field
     from typing import ClassVar as AbstractClassVar
@@ -59,6 +60,13 @@ class AbstractMaterial(Component):
         """
         del F
         return jnp.array(True)
+
+    def internal_ranges(self) -> Ranges:
+        """What `check_range` asks of internal variables, `{name: (value, condition, words)}`; steps ask it under `jit` too.
+
+        Conditions take the arrays of NumPy and of JAX alike. To be overridden by a law whose numbers have bounds.
+        """
+        return {}
 
     def point_update(self, F: Float[Array, "3 3"]) -> dict[str, Array]:
         """The internal variables of a point, by name, where it is accepted at `F`; those that are left out stay as they are.

@@ -8,7 +8,7 @@ from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.internal import internal, remembers, time_step
-from .._scene.parameter import check_range, parameter
+from .._scene.parameter import Ranges, check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
 
@@ -66,8 +66,11 @@ class Damage(AbstractMaterial):
             toughness=(self.toughness, lambda w: w > 0, "positive"),
             most=(self.most, lambda d: (d >= 0) & (d < 1), "at least 0 and below 1"),
             viscosity=(self.viscosity, lambda t: t >= 0, "at least 0"),
-            worst=(self.worst, lambda k: k >= 0, "at least 0"),
+            **self.internal_ranges(),
         )
+
+    def internal_ranges(self) -> Ranges:
+        return {"worst": (self.worst, lambda k: k >= 0, "at least 0")}
 
     @property
     def needs_positive_volume(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -10,7 +10,7 @@ from .._runtime.argument_checks import check_choice
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.internal import internal
-from .._scene.parameter import check_range, parameter
+from .._scene.parameter import Ranges, check_range, parameter
 from .lame import check_engineering, moduli_like
 from .strain import displacement_gradient, trace
 from .stress_law import AbstractStressLaw
@@ -73,8 +73,11 @@ class DruckerPrager(AbstractStressLaw):
             friction=(self.friction, lambda a: (a >= 0) & (a < np.pi / 2), "from 0 to less than pi/2"),
             dilatancy=(self.dilatancy, lambda a: (a >= 0) & (a < np.pi / 2), "from 0 to less than pi/2"),
             hardening=(self.hardening, lambda h: h >= 0, "at least 0"),
-            accumulated=(self.accumulated, lambda a: a >= 0, "at least 0"),
+            **self.internal_ranges(),
         )
+
+    def internal_ranges(self) -> Ranges:
+        return {"accumulated": (self.accumulated, lambda a: a >= 0, "at least 0")}
 
     def update(
         self, F: Float[Array, "3 3"], old: Mapping[str, Array], dt: Array

@@ -1,5 +1,7 @@
 """Metal plasticity at large strains."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -8,10 +10,10 @@ from .._math.small_matrix import inverse
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.internal import internal
-from .._scene.parameter import check_range, parameter
+from .._scene.parameter import Ranges, check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
-from .strain import isochoric_invariants, trace
+from .strain import determinants, isochoric_invariants, trace
 from .stretches import logarithm_invariants
 
 _ROUNDING = 16  # units: what differences of strains make of a stress
@@ -63,9 +65,14 @@ class HenckyPlasticity(AbstractMaterial):
             self,
             yield_stress=(self.yield_stress, lambda s: s > 0, "positive"),
             hardening=(self.hardening, lambda h: h >= 0, "at least 0"),
-            accumulated=(self.accumulated, lambda a: a >= 0, "at least 0"),
-            plastic_gradient=(self.plastic_gradient, _keeps_volume, "of determinant 1"),
+            **self.internal_ranges(),
         )
+
+    def internal_ranges(self) -> Ranges:
+        return {
+            "accumulated": (self.accumulated, lambda a: a >= 0, "at least 0"),
+            "plastic_gradient": (self.plastic_gradient, _keeps_volume, "of determinant 1"),
+        }
 
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
         mu, lam = moduli_like(F, self.young, self.poisson)
@@ -105,5 +112,5 @@ class HenckyPlasticity(AbstractMaterial):
         return j2, log_j, q, jnp.where(yields, q - limit, 0.0)
 
 
-def _keeps_volume(gradient: np.ndarray) -> np.ndarray:
-    return np.abs(np.linalg.det(gradient) - 1) < 1e-3
+def _keeps_volume(gradient: Any) -> Any:
+    return abs(determinants(gradient) - 1) < 1e-3

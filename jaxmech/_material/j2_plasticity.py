@@ -1,12 +1,14 @@
 """Metal plasticity at small strains."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.internal import internal
-from .._scene.parameter import check_range, parameter
+from .._scene.parameter import Ranges, check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_engineering, moduli_like
 from .strain import displacement_gradient, trace
@@ -63,9 +65,14 @@ class J2Plasticity(AbstractMaterial):
             yield_stress=(self.yield_stress, lambda s: s > 0, "positive"),
             hardening=(self.hardening, lambda h: h >= 0, "at least 0"),
             kinematic=(self.kinematic, lambda c: c >= 0, "at least 0"),
-            accumulated=(self.accumulated, lambda a: a >= 0, "at least 0"),
-            plastic_strain=(self.plastic_strain, _is_deviator, "symmetric and without trace"),
+            **self.internal_ranges(),
         )
+
+    def internal_ranges(self) -> Ranges:
+        return {
+            "accumulated": (self.accumulated, lambda a: a >= 0, "at least 0"),
+            "plastic_strain": (self.plastic_strain, _is_deviator, "symmetric and without trace"),
+        }
 
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
         mu, lam = moduli_like(F, self.young, self.poisson)
@@ -106,8 +113,7 @@ class J2Plasticity(AbstractMaterial):
         )
 
 
-def _is_deviator(strain: np.ndarray) -> np.ndarray:
+def _is_deviator(strain: Any) -> Any:
     """Of each tensor. What rounding adds up in a history is allowed."""
-    turned = np.swapaxes(strain, -1, -2)
-    lacks = np.abs(strain - turned).max((-1, -2)) + np.abs(np.trace(strain, axis1=-2, axis2=-1))
-    return lacks <= _DRIFT * np.abs(strain).max((-1, -2))
+    lacks = abs(strain - strain.swapaxes(-1, -2)).max((-1, -2)) + abs(strain.trace(axis1=-2, axis2=-1))
+    return lacks <= _DRIFT * abs(strain).max((-1, -2))

@@ -8,6 +8,7 @@ however small the strain.
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +41,13 @@ def determinant(A: Float[Array, "3 3"]) -> Scalar:
         + A[0, 1] * (A[1, 2] * A[2, 0] - A[1, 0] * A[2, 2])
         + A[0, 2] * (A[1, 0] * A[2, 1] - A[1, 1] * A[2, 0])
     )
+
+
+def determinants(A: Any) -> Any:
+    """`det A` of every `(3, 3)` at the end of an array, of NumPy or JAX."""
+    a, b, c = (A[..., :, j] for j in range(3))
+    x, y, z = (b[..., i] * c[..., k] - b[..., k] * c[..., i] for i, k in ((1, 2), (2, 0), (0, 1)))
+    return a[..., 0] * x + a[..., 1] * y + a[..., 2] * z
 
 
 def cofactor(A: Float[Array, "3 3"]) -> Float[Array, "3 3"]:

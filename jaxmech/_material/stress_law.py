@@ -8,6 +8,7 @@ from .._runtime.array_types import Array, Float
 from .._runtime.field_types import Parameter
 from .._scene.component import Component
 from .._scene.internal import own_internal, time_step
+from .._scene.parameter import Ranges
 
 if TYPE_CHECKING:  # under Equinox's name, checkers take it for a field
     from typing import ClassVar as AbstractClassVar
@@ -50,6 +51,10 @@ class AbstractStressLaw(Component):
         self, F: Float[Array, "3 3"], old: Mapping[str, Array], dt: Array
     ) -> tuple[Float[Array, "3 3"], dict[str, Array]]:
         """`(P, new)` of a step of `dt` [s] that ends at `F`."""
+
+    def internal_ranges(self) -> Ranges:
+        """As that of `AbstractMaterial`."""
+        return {}
 
     def stress(self, F: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
         """`P` [Pa] of the step that ends at `F`."""

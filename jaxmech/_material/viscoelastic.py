@@ -10,10 +10,10 @@ from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._runtime.host_arrays import as_data
 from .._scene.internal import internal, time_step
-from .._scene.parameter import as_array, check_range, is_concrete, parameter
+from .._scene.parameter import Ranges, as_array, check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
-from .strain import cofactor, determinant
+from .strain import cofactor, determinant, determinants
 
 _DEFECT = 1e-4  # of `flow` in float32, after many steps
 
@@ -67,16 +67,15 @@ class Viscoelastic(AbstractMaterial):
                 f"Viscoelastic: modulus of shape {self.modulus.shape}, relaxation_time of {self.relaxation_time.shape} and "
                 f"flow of {self.flow.shape} must have as many branches, flow (branches, 3, 3)."
             )
-        if is_concrete(self.flow):
-            V = np.asarray(self.flow)
-            defect = np.abs(V - np.swapaxes(V, -1, -2)).max(initial=0) + np.abs(np.linalg.det(V) - 1).max(initial=0)
-            if not (defect < _DEFECT and (np.linalg.eigvalsh(V) > 0).all()):
-                raise ValueError(f"Viscoelastic: flow must be symmetric, positive and of determinant 1, got {V!r:.80}.")
         check_range(
             self,
             modulus=(self.modulus, lambda mu: mu > 0, "positive"),
             relaxation_time=(self.relaxation_time, lambda tau: tau > 0, "positive"),
+            **self.internal_ranges(),
         )
+
+    def internal_ranges(self) -> Ranges:
+        return {"flow": (self.flow, _has_flowed, "symmetric, positive and of determinant 1")}
 
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
         modulus, flow, ratio = self._numbers(F)
@@ -96,6 +95,13 @@ class Viscoelastic(AbstractMaterial):
     def _numbers(self, F: Array) -> tuple[Array, Array, Array]:
         modulus, flow, time, dt = (jnp.asarray(a, F.dtype) for a in (self.modulus, self.flow, self.relaxation_time, self.dt))
         return modulus, flow, dt / time
+
+
+def _has_flowed(V: Any) -> Any:
+    """Of each tensor. What rounding adds up in a history is allowed."""
+    defect = abs(V - V.swapaxes(-1, -2)).max((-1, -2)) + abs(determinants(V) - 1)
+    minor = V[..., 0, 0] * V[..., 1, 1] - V[..., 0, 1] * V[..., 1, 0]
+    return (defect < _DEFECT) & (V[..., 0, 0] > 0) & (minor > 0)  # and the determinant: all of them positive
 
 
 def _isochoric(F: Float[Array, "3 3"]) -> Float[Array, "3 3"]:

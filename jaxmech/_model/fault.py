@@ -13,7 +13,7 @@ from .._runtime.jax_internals import unvmap_any
 from .._runtime.results import RESULTS
 from .dynamics import Fields, kinematics
 from .system import State, System
-from .validity import element_validity
+from .validity import element_validity, memories_hold
 
 # Failures that numbers do not explain: whoever meets them computed with finite ones.
 _OTHERS = (
@@ -90,6 +90,7 @@ def diagnosed(
         ended = result == RESULTS.inverted_element
         component, element = _inverted(system, {s: jnp.where(ended, end[s], x) for s, x in start.items()})
         known = RESULTS.where(explained & (component >= 0), RESULTS.inverted_element, result)
+        known = RESULTS.where(memories_hold(system), known, RESULTS.internal_out_of_range)
         known = RESULTS.where(lost, RESULTS.nonfinite_input, known)
         found = [jnp.asarray(n, jnp.int32) for n in (load_step, jnp.where(lost, number, -1), component, element)]
         return RESULTS.where(failed, known, result), jnp.where(failed, jnp.stack(found), -1)

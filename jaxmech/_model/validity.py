@@ -8,11 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._forcefield.base import AbstractForceField
+from .._material.base import AbstractMaterial
+from .._material.stress_law import AbstractStressLaw
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes
 from .system import System
+
+_LAWS = (AbstractMaterial, AbstractStressLaw)
 
 
 def limited(system: System) -> list[str]:
@@ -30,9 +34,16 @@ def element_validity(system: System, x: Mapping[str, Array]) -> dict[str, Array]
     return {name: of(system.force_fields[name]) for name in limited(system)}
 
 
+def memories_hold(system: System) -> Array:
+    """Whether internal variables, put in place, are within the ranges that their laws know."""
+    laws = [law for f in system.forces.values() if isinstance(law := getattr(f, "material", None), _LAWS)]
+    held = [jnp.all(holds(value)) for law in laws for value, holds, _ in law.internal_ranges().values()]
+    return jnp.stack([jnp.array(True), *held]).all() if held else jnp.array(True)
+
+
 def laws_hold(system: System, x: Mapping[str, Array]) -> Array:
-    """Whether all of them are."""
-    valid = jnp.array(True)
+    """Whether all of them are, and what they remember is possible."""
+    valid = memories_hold(system)
     for each in element_validity(system, x).values():
         valid &= jnp.all(each)
     return valid

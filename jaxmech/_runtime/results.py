@@ -65,6 +65,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "a number of a node, an element or a block is none of those that there are: an array of indices of the scene or "
         "of its linear system was replaced. Build both anew from numbers that exist."
     )
+    internal_out_of_range = (
+        "an internal variable of the state is none that its law could have come to (an accumulated strain below 0, say). "
+        "Take states from System.at_rest and from steps; outside of jit, the message names it."
+    )
     not_finite = (
         "a force or a residual is not finite (NaN or infinite), though all that was given is. Look for coincident nodes, a "
         "zero rest length, or parameters out of range."

@@ -271,6 +271,9 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
                 )
 
 
+Ranges = dict[str, tuple[Any, Callable[[Any], Any], str]]
+
+
 def check_range(component: eqx.Module, **conditions: tuple[Any, Callable[[Any], Any], str]) -> None:
     """Raise a `ValueError` unless `condition(value)` holds everywhere: `check_range(self, young=(E, lambda e: e > 0,
     "positive"))`. Values under tracing, and placeholders, cannot be looked at and pass."""

@@ -13,7 +13,7 @@ from ..._contact.cone import scaling
 from ..._contact.contact_set import ContactSet
 from ..._contact.eliminated import Eliminated, EliminatedSolver, way_of
 from ..._contact.newton import slopes
-from ..._contact.problem import ContactErrors, errors_of, natural
+from ..._contact.problem import ContactErrors, coulomb_error, errors_of, natural
 from ..._contact.schur import IMPULSES, Compliance, ContactSchur
 from ..._contact.solve import SolveOptions
 from ..._contact.sparse_rows import SparseRows
@@ -24,6 +24,9 @@ from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, zero_forces
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
+from ..._runtime.results import RESULTS
+
+_COULOMB = 300.0  # tolerances that Coulomb's law may be missed by, in units of the largest impulses
 
 
 class ContactNumbers(eqx.Module):
@@ -163,8 +166,8 @@ def implicit_rates(
     P, B = slopes(s, equations.velocities(x, s), equations.mu, rho, kappa)
     D, give = scaling(equations.mu), equations.give
     if isinstance(at.rows, SparseRows):
-        L, E = D[:, :, None] * jnp.eye(3, dtype=D.dtype), P + B * (give * D)[:, None, :]
-        schur = EliminatedSolver(constant(Eliminated(A, at.rows, L, E, B, way_of(A, None, s.shape[0]))))
+        way = way_of(A, None, s.shape[0])
+        schur = EliminatedSolver(constant(Eliminated.of_law(A, at.rows, equations.mu, (P, B), give, at.mobility, way)))
     else:
         solver = default_solver(A) if solver is None else solver
         schur = ContactSchur(A, solver, *constant((at.rows, P, B, D, give)))
@@ -197,10 +200,19 @@ class StepContacts(eqx.Module):
     errors: ContactErrors
 
 
-def told(equations: AbstractContactEquations, found: Solved) -> tuple[StepContacts, Any]:
-    """What is reported of the contacts, and how their solution ended."""
+def told(equations: AbstractContactEquations, found: Solved, numbers: ContactNumbers) -> tuple[StepContacts, Any]:
+    """What is reported of the contacts, and how their solution ended.
+
+    The natural map sees little of friction far above 1: Coulomb's law is measured by itself, with the normal impulses of
+    Signorini's.
+    """
     equations, found = jax.lax.stop_gradient((equations, found))
     r, u = scaling(equations.mu) * found.s, found.velocity
     pair = jnp.concatenate([t.pair for t in equations.contacts.touching.values()])
     errors = errors_of(r, u, equations.mu, 1 / found.mobility, found.speed)
-    return StepContacts(r, found.gap, u, pair, equations.contacts.held, found.steps, errors), found.result
+    size = found.speed / jnp.min(found.mobility) + jnp.max(jnp.abs(r), initial=0.0)
+    share = _COULOMB * (numbers.options.tolerance + jnp.finfo(r.dtype).eps)
+    missed = jnp.max(coulomb_error(r, u, equations.mu, 1 / found.mobility), initial=0.0)
+    apart = (found.result == RESULTS.successful) & (numbers.kappa == 0) & (missed > share * size)
+    result = RESULTS.where(apart, RESULTS.contacts_not_converged, found.result)
+    return StepContacts(r, found.gap, u, pair, equations.contacts.held, found.steps, errors), result

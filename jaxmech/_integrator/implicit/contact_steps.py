@@ -97,13 +97,13 @@ def linear_step(scheme: Any, system: System, state: State, contacts: ContactSet,
     problem = _linear_problem(scheme.motion, system, state, h)
     equations = LinearContact(scheme.motion, system, state, h, contacts, _nowhere(contacts))
     found = solved_with_contacts(equations, problem.A, problem.b, scheme.motion.solver, scheme.numbers, warm, who)
-    return _ended(equations, found, problem.advance(found.x), problem.b)
+    return _ended(scheme, equations, found, problem.advance(found.x), problem.b)
 
 
-def _ended(equations: AbstractContactEquations, found: Solved, end: State, b: Fields) -> Any:
+def _ended(scheme: Any, equations: AbstractContactEquations, found: Solved, end: State, b: Fields) -> Any:
     system, state, h = equations.system, equations.start, equations.h
     end, info = ended(outcome(found.said, system, state, h, b, end), state, end)
-    return end, info, *told(equations, found)
+    return end, info, *told(equations, found, scheme.numbers)
 
 
 def approximate_step(
@@ -129,7 +129,7 @@ def approximate_step(
     said = lx.Solution(None, solution.result, solution.stats, None)
     how = *sizes(contact), said, size, steps, contact_outcome(contact, s, fine)
     done = Solved(x, s, law.gap, law.velocities(equations, x, s), equations.bounces, rows, *how)
-    return _ended(equations, done, problem.advance(x), problem.b)
+    return _ended(scheme, equations, done, problem.advance(x), problem.b)
 
 
 def project_rows(system: System, rows: Fields) -> Fields:
@@ -241,7 +241,7 @@ def newton_step(scheme: Any, system: System, state: State, contacts: ContactSet,
     found = _implicit(equations, scheme.motion.solver, scheme.numbers, warm, scheme.contact_iterations, who)
     end = stage.end(found.x)
     end, info = ended(outcome(found.said, system, state, h, found.x, end), state, accepted(system, state, end, h))
-    contact, how = told(equations, found)
+    contact, how = told(equations, found, scheme.numbers)
     apart = (how == RESULTS.contacts_not_converged) & (found.size > 1e-8)
     how = RESULTS.where(apart, RESULTS.contact_motion_not_converged, how)
     return end, info, contact, how
