@@ -96,7 +96,5 @@ def test_a_scheme_says_what_it_does_not_take():
         constraints={"rod": jm.constraint.Distance((("p", [0]), ("p", [1])), ("tension", [0]), 1.0)},
     )
     start = rod.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]], "tension": [[0.0]]})
-    held = jm.MatrixLinearSystem.build(rod, start)
-    for scheme in (jm.integrator.EnergyMomentum(held), jm.integrator.VelocityVerlet()):
-        with pytest.raises(ValueError, match=rf"{type(scheme).__name__}.*'rod'.*ImplicitEuler"):
-            jm.simulate(rod, start, scheme, 0.1, 2)
+    with pytest.raises(ValueError, match="VelocityVerlet.*'rod'.*ImplicitEuler"):
+        jm.simulate(rod, start, jm.integrator.VelocityVerlet(), 0.1, 2)

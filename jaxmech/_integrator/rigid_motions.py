@@ -17,7 +17,7 @@ def strain_unless_held(system: System, position: Fields, d: Fields, force: Field
     """
     result = dict(d)
     for size in (2, 3):
-        states = [s for s in d if system.dofs[s].space_size == size]
+        states = [s for s in d if system.dofs[s].space_size == size and s not in system.multiplier_states]
         if not states:
             continue
         modes = {s: _modes(size, position[s], d[s].shape[1]) for s in states}

@@ -10,7 +10,9 @@ import numpy as np
 from ..._forcefield.base import AbstractEnergyForceField
 from ..._linear_solver.base.vectors import dot
 from ..._model.constraint_projection import project
-from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, retract, zero_forces
+from ..._model.constraint_report import equations
+from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, retract, total_force, zero_forces
+from ..._model.multiplier_rows import row_numbers
 from ..._model.subsystem import with_only
 from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
@@ -22,6 +24,9 @@ from .stage import Setting
 
 _GAUSS = tuple(np.polynomial.legendre.leggauss(4)[i] / 2 + (1 - i) / 2 for i in range(2))  # on (0, 1)
 _ROUNDED = 8  # units of rounding within which two values of an energy are the same
+# Of a motion that is rigid, `n` is rounding, and the defect too: shares of the squared motion, powers of the rounding unit,
+# from which `n` is told. Where constraints keep bodies rigid this is the rule; forces of stiff springs vary within less.
+_STRAINED, _RIGID = 1.5, 0.75
 
 
 class EnergyMomentum(AbstractImplicitScheme):
@@ -34,10 +39,15 @@ class EnergyMomentum(AbstractImplicitScheme):
     the solver, at any step; mapped masses included, and rigid rotation, as `Midpoint` has it. Forces without an energy do
     the work of the midpoint rule.
 
+    Constraints with multipliers hold at the end of a step, and their forces in it, by the discrete gradient of `lambda .
+    g`, do the work `lambda . (g1 - g0)`: none. Those that give, `C lambda = (g0 + g1) / 2`, store `g . g / (2 C)`.
+    Velocities at the end are along the constraints to second order only; let them begin so, or what is across swings on.
+
     Iterates (`newton=True`) unless told otherwise: one linear solve conserves nothing exactly. The options are those of
     `ImplicitEuler`. Positions [m, rad], velocities [m/s, rad/s].
     Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
-    Source: O. Gonzalez, J. Nonlinear Sci. 6 (1996) 449, doi:10.1007/BF02440162; J. C. Simo and N. Tarnow, Z. angew. Math.
+    Source: O. Gonzalez, J. Nonlinear Sci. 6 (1996) 449, doi:10.1007/BF02440162, and, of constraints, Physica D 132 (1999)
+    165, doi:10.1016/S0167-2789(99)00054-8; J. C. Simo and N. Tarnow, Z. angew. Math.
     Phys. 43 (1992) 757, doi:10.1007/BF00913408.
 
     Example:
@@ -48,7 +58,7 @@ class EnergyMomentum(AbstractImplicitScheme):
     """
 
     order = 2
-    takes_multipliers = False  # the work of their forces is none of the energies
+    settles_velocities = False  # which would take energy
     takes_memory = False  # the energy of a step of a law with memory is not what is stored
 
     def stage(self, setting: Setting, memory: Any) -> "GradientStage":
@@ -71,38 +81,60 @@ class GradientStage(AbstractMidpointStage):
     def is_exact(self) -> bool:
         return False
 
+    def closed(self, u: Fields, force: Fields) -> Fields:
+        """What gives does so by the mean of what its equation is off by, whose work is that of a spring."""
+        held, at, C = equations(self.system), self.state(u), row_numbers(self.system, self.setting.start).compliance
+        before, after = (total_force(held, self._at(x, at)) for x in (self.setting.start.position, self.end(u).position))
+        return force | {s: 0.5 * (after[s] + jnp.where(c > 0, before[s], 0.0)) for s, c in C.items()}
+
     def correction(self, u: Fields, at: State) -> Fields:
         """`c n` [N]; nil where nothing moves."""
-        system, d = self.system, combined((self.setting.h, u))
-        force = _conservative_force(system, at)
-        n = project(system, strain_unless_held(system, at.position, d, force))
-        square = dot(n, n)
-        moves = square > jnp.finfo(square.dtype).tiny
-        c = jnp.where(moves, self._defect(u, at, d, force) / jnp.where(moves, square, 1.0), 0.0)
+        system, d = self.system, self._moved(u)
+        parts = [(_conservative(system), _STRAINED)]
+        if system.multiplier_states:
+            parts.append((equations(system), _RIGID))
+        forces = [_force(part, at) for part, _ in parts]
+        n = project(system, strain_unless_held(system, at.position, d, combined(*((1.0, f) for f in forces))))
+        size, all_of_it = dot(n, n), dot(d, d)
+        c = jnp.zeros_like(size)
+        for (part, power), force in zip(parts, forces, strict=True):
+            square = size + jnp.finfo(size.dtype).eps ** power * all_of_it
+            moves = square > jnp.finfo(size.dtype).tiny
+            c += jnp.where(moves, self._defect(part, u, at, d, force) / jnp.where(moves, square, 1.0), 0.0)
         return combined((c, n))
 
-    def _defect(self, u: Fields, at: State, d: Fields, force: Fields) -> Scalar:
-        """By how much the forces at the midpoint do less work than energy is lost."""
-        end, start = self.end(u), self.setting.at_start
-        defect = -self._gained(d, start, end) - dot(force, d)
-        if not self.setting.varying or _is_rigid(self.system):
+    def _moved(self, u: Fields) -> Fields:
+        """The displacement of what has a place."""
+        held = self.system.multiplier_states
+        return {s: jnp.zeros_like(a) if s in held else self.setting.h * a for s, a in u.items()}
+
+    def _at(self, position: Fields, at: State) -> State:
+        """`at` elsewhere, with its multipliers, which are those of all the step."""
+        held = self.system.multiplier_states
+        position = {s: at.position[s] if s in held else a for s, a in position.items()}
+        return eqx.tree_at(lambda s: s.position, at, position)
+
+    def _defect(self, part: System, u: Fields, at: State, d: Fields, force: Fields) -> Scalar:
+        """By how much the forces of a part of the scene do less work at the midpoint than its energy is lost."""
+        end = self.end(u)
+        defect = -self._gained(part, d, at, end) - dot(force, d)
+        if not (self.setting.varying and part.masses) or _is_rigid(self.system):
             return defect
         return defect + self._kinetic_defect(u, at, end, d)
 
-    def _gained(self, d: Fields, start: State, end: State) -> Scalar:
+    def _gained(self, part: System, d: Fields, at: State, end: State) -> Scalar:
         """`V(x1) - V(x0)` [J]. The difference is known to the rounding of the energies, which of a short step is more than
         Newton may leave. Where Gauss' rule agrees with it to that, it is taken: its rounding is that of the work."""
-        system, dofs = _conservative(self.system), self.system.dofs
-
-        def level(x: Fields) -> Scalar:
-            return energy(system, eqx.tree_at(lambda s: s.position, end, x))
+        start = self._at(self.setting.start.position, at)
 
         def slope(share: Array) -> Scalar:
-            x = retract(dofs, start.position, combined((share, d)))
-            return -dot(_conservative_force(self.system, eqx.tree_at(lambda s: s.position, end, x)), d)
+            x = retract(self.system.dofs, start.position, combined((share, d)))
+            return -dot(_force(part, self._at(x, at)), d)
 
         # Compiled once for both ends, and once for all points of the rule.
-        before, after = jax.lax.map(level, jax.tree.map(lambda *a: jnp.stack(a), start.position, end.position))
+        ends = start.position, self._at(end.position, at).position
+        level = lambda x: energy(part, self._at(x, at))  # noqa: E731
+        before, after = jax.lax.map(level, jax.tree.map(lambda *a: jnp.stack(a), *ends))
         shares, weights = (jnp.asarray(a, before.dtype) for a in _GAUSS)
         summed = jnp.sum(weights * jax.lax.map(slope, shares))
         rounding = _ROUNDED * jnp.finfo(before.dtype).eps * (jnp.abs(before) + jnp.abs(after))
@@ -121,14 +153,15 @@ class GradientStage(AbstractMidpointStage):
 
 
 def _conservative(system: System) -> System:
+    """What has an energy, weights too."""
     forces = [name for name, f in system.forces.items() if isinstance(f, AbstractEnergyForceField)]
     return with_only(system, forces=forces, masses=system.masses)
 
 
-def _conservative_force(system: System, at: State) -> Fields:
-    """Minus the gradient of the energy: the force at rest, where nothing is damped."""
-    nil = zero_forces(system, at.position)
-    return force_at(_conservative(system), at, nil, nil)
+def _force(part: System, at: State) -> Fields:
+    """Minus the gradient of an energy: the force at rest, where nothing is damped."""
+    nil = zero_forces(part, at.position)
+    return force_at(part, at, nil, nil)
 
 
 def _is_rigid(system: System) -> bool:

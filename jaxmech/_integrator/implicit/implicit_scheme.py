@@ -60,8 +60,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
     line_search: str = eqx.field(static=True, default="finite", kw_only=True)
 
     stage_weights: ClassVar[tuple[float, ...]] = (1.0,)  # of the balances of a step, whose sum is that of all of it
-    takes_multipliers: ClassVar[bool] = True  # whether constraints with multipliers hold at the end of its steps
-    settles: ClassVar[bool] = True  # whether their rates are made to hold there too
+    settles: ClassVar[bool] = True  # whether multipliers, which hold at the end of a step, are made to belong to the state
+    settles_velocities: ClassVar[bool] = True  # and velocities to be along their constraints
     takes_memory: ClassVar[bool] = True  # whether laws may have internal variables
     remembers: ClassVar[bool] = True  # whether a carry has a part of the scheme's own, beside that of the linear system
 
@@ -214,8 +214,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
 
 def _check_takes(scheme: AbstractImplicitScheme, system: System) -> None:
-    takes = {"multipliers": scheme.takes_multipliers, "memory": scheme.takes_memory, "rates": scheme.takes_memory}
-    takes["mixed"] = scheme.takes_multipliers and not scheme.settles  # whose multipliers have rates of their own
+    takes = {"multipliers": True, "memory": scheme.takes_memory, "rates": scheme.takes_memory}
+    takes["mixed"] = not scheme.settles  # whose multipliers have rates of their own
     check_takes(type(scheme).__name__, system, **takes)
 
 
@@ -282,7 +282,8 @@ def _step(
         setting = scheme.setting(system, state, h)
         end, memory, info = scheme.move(setting, memory, solve_of(scheme, derivatives_of))
         if scheme.settles and system.multiplier_states:
-            end, a, info = settled(system, scheme.linear_system, end, info, setting.rayleigh, scheme.solver, derivatives_of)
+            how = setting.rayleigh, scheme.solver, derivatives_of, scheme.settles_velocities
+            end, a, info = settled(system, scheme.linear_system, end, info, *how)
             memory = scheme.resumed(system, end, memory, a, derivatives_of)
     end, info = ended(info, state, accepted(system, state, end, h), asked)
     return end, memory, info

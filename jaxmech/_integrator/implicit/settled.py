@@ -197,11 +197,16 @@ def settled(
     rayleigh: Rayleigh,
     solver: Any,
     who: str,
+    velocities: bool = True,
 ) -> tuple[State, Fields, StepInfo]:
-    """The end of a step with the rates of its constraints, the acceleration there, and what happened."""
-    end, moved = settled_velocity(system, linear_system, end, solver, who)
+    """The end of a step with the rates of its constraints (unless `velocities` stay), the acceleration there, and what
+    happened."""
+    told = []
+    if velocities:
+        end, moved = settled_velocity(system, linear_system, end, solver, who)
+        told = [moved]
     a, end, held = settled_acceleration(system, linear_system, end, rayleigh, solver, who)
-    for said in (moved, held):
+    for said in [*told, held]:
         why = RESULTS.where(info.result == RESULTS.successful, reason(said), info.result)
         info = eqx.tree_at(lambda i: i.result, info, why)
     return end, a, info
