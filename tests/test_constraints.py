@@ -120,6 +120,9 @@ def hinged(pendulum, name, newton, steps):
     assert abs(np.log2(errors[0] / errors[1]) - order) < 0.15, (name, errors)
 
 
+DAMPED = {"EnergyMomentum": 2, "Trapezoid": 1, "Newmark": 1, "HHT": 1, "GeneralizedAlpha": 1, "BDF": 1}  # and their order
+
+
 def test_a_hinged_bar_swings(pendulum):
     """By one linear solve a step: the angle to `h^2`, joints to the curvature of the path; the order is measured below."""
     system, start, linear_system, rate = pendulum
@@ -512,6 +515,33 @@ def test_relaxed_and_compliant_rows():
     np.testing.assert_allclose(*ends, rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("name", "order"), [("Midpoint", 2), *(pytest.param(n, k, marks=pytest.mark.slow) for n, k in DAMPED.items())]
+)
+def test_a_row_that_gives_and_is_relaxed_is_a_spring_with_a_damper(name, order):
+    """`m x'' = -(x + tau x') / C`, whose multiplier is that force."""
+    C, tau, T = 0.02, 0.05, 0.5
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), length=1.0, compliance=C, relaxation=tau)
+    system = jm.System(
+        {"p": jm.Vec1()},
+        masses={"m": jm.mass.UniformMass(("p", [1]), 1.0)},
+        constraints={"nail": jm.constraint.Fixed(("p", [0])), "rod": rod},
+    )
+    start = system.at_rest({"p": [[0.0], [1.3]]})
+    decay = tau / (2 * C)
+    rate = np.sqrt(1 / C - decay**2)
+    fall = 0.3 * np.exp(-decay * T)
+    x = fall * (np.cos(rate * T) + decay / rate * np.sin(rate * T))
+    v = -fall * (decay**2 / rate + rate) * np.sin(rate * T)
+    errors = []
+    for n in (160, 320):
+        integrator = getattr(jm.integrator, name)(jm.MatrixLinearSystem.build(system, start))
+        end = jm.simulate(system, start, integrator, T / n, n).last
+        found = [end.position["p"][1, 0] - 1 - x, end.velocity["p"][1, 0] - v, C * end.position["rod"][0, 0] - (x + tau * v)]
+        errors.append(np.abs(np.asarray(found)))
+    assert (errors[1] < 0.03).all() and (errors[0] / errors[1] > 2 ** (order - 0.25)).all(), errors
+
+
 def test_lines_planes_and_batches():
     """A bead on a rod and on a plane, many scenes at once: where they meet, and what the plane takes of the pull."""
     bead = jm.constraint.OnLine((("p", [0]), ("p", [1]), ("p", [2])))
@@ -555,6 +585,7 @@ def test_what_constraints_do_not_take_is_refused():
         ("values .* and times", lambda: jm.constraint.Follow(jm.constraint.BallJoint(pair), [0.0], [0.0])),
         ("must name some of the states", lambda: jm.solver.SchurComplement(("x",)).init(_matrix(), {})),
         ("VelocityVerlet takes no constraints with multipliers", _explicit),
+        ("TRBDF2 takes no relaxation of constraints that give, as \\['rod'\\]", _damped),
     ]
     for words, build in cases:
         with pytest.raises(ValueError, match=words):
@@ -574,6 +605,13 @@ def _matrix():
 def _explicit():
     system, start, _ = _hanging()
     jm.integrator.VelocityVerlet().init(system, start)
+
+
+def _damped():
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), length=1.0, compliance=0.1, relaxation=0.1)
+    system = jm.System({"p": jm.Vec2()}, masses={"m": jm.mass.UniformMass(("p", [0, 1]), 1.0)}, constraints={"rod": rod})
+    start = system.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]]})
+    jm.integrator.TRBDF2(jm.MatrixLinearSystem.build(system, start)).init(system, start)
 
 
 def test_joints_read_the_frames_that_they_are_given():

@@ -15,23 +15,25 @@ from .dynamics import Fields, kinematics, zero_forces
 from .system import State, System
 
 
-def relaxed(system: System, start: State, h: Array) -> System:
-    """The scene whose relaxed constraints are those of a step of `h` from `start`. Itself where there are none."""
+def relaxed(system: System, start: State, h: Array, share: Any = 1.0) -> System:
+    """The scene whose relaxed constraints are those of a step of `h` from `start`, in which what gives is asked for after a
+    share of it. Itself where there are none."""
     found = {n: c for n, c in system.multiplier_constraints.items() if c.relaxation is not None}
     if not found:
         return system
     x, changed = kinematics(system, start.position), dict(system.constraints)
     for name, constraint in found.items():
         of_start = constraint.at_time(start.time)
-        g, tau = over_elements(of_start, of_start.on, _with_relaxation, *gathered(of_start.on, x))
-        kept = tau / (h + tau)
+        g, tau, soft = over_elements(of_start, of_start.on, _with_relaxation, *gathered(of_start.on, x))
+        kept = tau / (jnp.where(soft, share * h, h) + tau)
         changed[name] = Shifted(constraint, kept * g, kept)
     return eqx.tree_at(lambda s: s.constraints, system, changed)
 
 
-def _with_relaxation(c: Any, *x: Array) -> tuple[Array, Array]:
+def _with_relaxation(c: Any, *x: Array) -> tuple[Array, Array, Array]:
     g = c.rows(*x)
-    return g, jnp.broadcast_to(jnp.asarray(c.relaxation, g.dtype), g.shape)
+    soft = jnp.asarray(c.element_compliance()) > 0
+    return g, jnp.broadcast_to(jnp.asarray(c.relaxation, g.dtype), g.shape), jnp.broadcast_to(soft, g.shape)
 
 
 class RowNumbers(eqx.Module):

@@ -58,6 +58,7 @@ class EnergyMomentum(AbstractImplicitScheme):
     """
 
     order = 2
+    acts_after = 0.5
     settles_velocities = False  # which would take energy
     takes_memory = False  # the energy of a step of a law with memory is not what is stored
 

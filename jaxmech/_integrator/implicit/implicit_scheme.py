@@ -63,6 +63,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
     settles: ClassVar[bool] = True  # whether multipliers, which hold at the end of a step, are made to belong to the state
     settles_velocities: ClassVar[bool] = True  # and velocities to be along their constraints
     takes_memory: ClassVar[bool] = True  # whether laws may have internal variables
+    takes_dampers: ClassVar[bool] = True  # whether rows with multipliers may be springs with dampers
     remembers: ClassVar[bool] = True  # whether a carry has a part of the scheme's own, beside that of the linear system
 
     def __check_init__(self):
@@ -183,7 +184,13 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
     def setting(self, system: System, state: State, h: Array) -> Setting:
         """What every stage of a step from `state` has."""
-        return Setting.of(system, self.linear_system, state, h, Rayleigh(self.rayleigh_mass, self.rayleigh_stiffness))
+        rayleigh = Rayleigh(self.rayleigh_mass, self.rayleigh_stiffness)
+        return Setting.of(system, self.linear_system, state, h, rayleigh, self.acts_after)
+
+    @property
+    def acts_after(self) -> Any:
+        """The share of a step after which forces act: all of it, unless overridden."""
+        return 1.0
 
     def advance(
         self, system: System, state: State, memory: Any, h: Array, derivatives_of: str
@@ -215,6 +222,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
 def _check_takes(scheme: AbstractImplicitScheme, system: System) -> None:
     takes = {"multipliers": True, "memory": scheme.takes_memory, "rates": scheme.takes_memory}
+    takes["dampers"] = scheme.takes_dampers
     takes["mixed"] = not scheme.settles  # whose multipliers have rates of their own
     check_takes(type(scheme).__name__, system, **takes)
 

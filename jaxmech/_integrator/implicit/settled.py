@@ -169,17 +169,26 @@ def normal_part(
     return {s: jnp.zeros_like(v) if s in system.multiplier_states else v for s, v in project(system, x).items()}
 
 
+def soft_multipliers(system: System, g: Fields, rate: Fields, at: State) -> Fields:
+    """`(g + tau g') / C` where rows give, nil elsewhere."""
+    found, numbers = {}, row_numbers(system, at)
+    for s, C in numbers.compliance.items():
+        decay = numbers.decay[s]
+        tau = jnp.where(decay > 0, 1 / jnp.where(decay > 0, decay, 1.0), 0.0)
+        found[s] = jnp.where(C > 0, (g[s] + tau * rate[s]) / jnp.where(C > 0, C, 1.0), 0.0)
+    return found
+
+
 def settled_acceleration(
     system: System, linear_system: AbstractLinearSystem, state: State, rayleigh: Rayleigh, solver: Any, who: str
 ) -> tuple[Fields, State, Any]:
     """The acceleration, `state` with the multipliers that belong to it, and what the solver said.
 
-    Those of compliant rows are `g / C`.
+    Those of rows that give are `(g + tau g') / C`.
     """
     still, names = without_multipliers(system, state), system.multiplier_states
     step = AccelerationStep(system, linear_system, still, rayleigh)
-    g, C = step.rate(still)[0], row_numbers(system, still).compliance
-    soft = {s: jnp.where(C[s] > 0, g[s] / jnp.where(C[s] > 0, C[s], 1.0), 0.0) for s in names}
+    soft, C = soft_multipliers(system, *step.rate(still)[:2], still), row_numbers(system, still).compliance
     step = eqx.tree_at(lambda p: [p.at.position[s] for s in names], step, [soft[s] for s in names])
     x, said = step.solve(solver, who)
     driven = step.force()[1]

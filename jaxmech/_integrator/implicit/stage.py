@@ -64,10 +64,16 @@ class Setting(eqx.Module):
 
     @classmethod
     def of(
-        cls, system: System, linear_system: AbstractLinearSystem, start: State, h: Array, rayleigh: Rayleigh
+        cls,
+        system: System,
+        linear_system: AbstractLinearSystem,
+        start: State,
+        h: Array,
+        rayleigh: Rayleigh,
+        share: Any = 1.0,
     ) -> "Setting":
-        """The setting of a step of `h`."""
-        system = relaxed(in_step(system, h), start, h)  # its laws know how much time passes
+        """The setting of a step of `h`, whose forces act after a share of it."""
+        system = relaxed(in_step(system, h), start, h, share)  # its laws know how much time passes
         held = {name: c for name, c in system.projections.items() if c.is_homogeneous}
         velocity = project(eqx.tree_at(lambda s: s.constraints, system, held), start.velocity)
         return cls(system, linear_system, start, h, rayleigh, velocity, varying_masses(system, start))

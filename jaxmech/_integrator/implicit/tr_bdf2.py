@@ -44,6 +44,7 @@ class TRBDF2(AbstractImplicitScheme):
     """
 
     order = 2
+    takes_dampers = False  # whose rates are differences over one length of time
     stage_weights = (1 / (GAMMA * (2 - GAMMA)), 1.0)
 
     def stage(self, setting: Setting, memory: Any) -> EndStage:
