@@ -9,10 +9,10 @@ from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..displaced import combined, displacements
-from .implicit_scheme import AbstractImplicitScheme, extrapolated
+from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import EndStage, Moments
 from .newmark import first_acceleration
-from .stage import AbstractStage, Setting
+from .stage import AbstractStage, Setting, extrapolated
 from .trapezoid import rate_of_start
 
 

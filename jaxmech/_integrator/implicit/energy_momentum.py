@@ -18,9 +18,9 @@ from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
 from ..displaced import combined
 from ..rigid_motions import strain_unless_held
-from .implicit_scheme import AbstractImplicitScheme, extrapolated
+from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import AbstractMidpointStage, Moments
-from .stage import Setting
+from .stage import Setting, extrapolated
 
 _GAUSS = tuple(np.polynomial.legendre.leggauss(4)[i] / 2 + (1 - i) / 2 for i in range(2))  # on (0, 1)
 _ROUNDED = 8  # units of rounding within which two values of an energy are the same

@@ -34,7 +34,7 @@ from ..time_step import check_time_step
 from .coefficient import check_number, coefficient
 from .linear_step import LinearStep, solved
 from .settled import settled
-from .stage import AbstractStage, Rayleigh, Setting
+from .stage import AbstractStage, Rayleigh, Setting, reaching
 
 Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
 Record = list[tuple[AbstractStage, Fields]]
@@ -254,19 +254,6 @@ def _parted(scheme: AbstractImplicitScheme, system: System, state: State, carry:
     if not (isinstance(carry, tuple) and len(carry) == 2):
         raise TypeError(f"{type(scheme).__name__}: the carry must be what init or a step gave, got {carry!r:.80}.")
     return carry
-
-
-def extrapolated(setting: Setting, memory: Any) -> Fields:
-    """The velocity that iterations start from: it stays or, where an acceleration is remembered, goes on as it did."""
-    v = setting.velocity
-    return v if memory is None else combined((1.0, v), (setting.h, memory))
-
-
-def reaching(stage: AbstractStage) -> AbstractStage:
-    """The stage whose predicted unknowns follow the prescribed motions."""
-    if not stage.system.projections:
-        return stage
-    return eqx.tree_at(lambda s: s.predicted, stage, combined((1.0, stage.predicted), (1.0, stage.gap(stage.predicted))))
 
 
 @compiled

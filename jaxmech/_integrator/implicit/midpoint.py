@@ -3,9 +3,9 @@
 from typing import Any
 
 from ..displaced import combined
-from .implicit_scheme import AbstractImplicitScheme, extrapolated
+from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import MidpointStage
-from .stage import Setting
+from .stage import Setting, extrapolated
 
 
 class Midpoint(AbstractImplicitScheme):

@@ -242,3 +242,16 @@ def momentum_of_all(stage: AbstractStage, velocity: Fields) -> Fields:
 def varying_part(setting: Setting) -> System:
     """The scene with nothing but the masses that vary."""
     return with_only(setting.system, masses=setting.varying)
+
+
+def extrapolated(setting: Setting, memory: Any) -> Fields:
+    """The velocity that iterations start from: it stays or, where an acceleration is remembered, goes on as it did."""
+    v = setting.velocity
+    return v if memory is None else combined((1.0, v), (setting.h, memory))
+
+
+def reaching(stage: AbstractStage) -> AbstractStage:
+    """The stage whose predicted unknowns follow the prescribed motions."""
+    if not stage.system.projections:
+        return stage
+    return eqx.tree_at(lambda s: s.predicted, stage, combined((1.0, stage.predicted), (1.0, stage.gap(stage.predicted))))

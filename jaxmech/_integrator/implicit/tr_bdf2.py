@@ -18,9 +18,9 @@ from ..._runtime.precision import compiled
 from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import joined
 from ..displaced import combined, displacements
-from .implicit_scheme import AbstractImplicitScheme, Solve, extrapolated
+from .implicit_scheme import AbstractImplicitScheme, Solve
 from .momentum_stage import EndStage
-from .stage import Setting
+from .stage import Setting, extrapolated
 from .trapezoid import rate_of_start, trapezoid_stage
 
 GAMMA = 2 - math.sqrt(2)  # where the first part ends: both parts then have the same matrix

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from ..._model.dynamics import Fields, total_force
 from ..._runtime.array_types import Array
 from ..displaced import combined
-from .implicit_scheme import AbstractImplicitScheme, extrapolated
+from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import EndStage
-from .stage import AbstractStage, Setting
+from .stage import AbstractStage, Setting, extrapolated
 
 
 class Trapezoid(AbstractImplicitScheme):
