@@ -58,9 +58,12 @@ class EnergyMomentum(AbstractImplicitScheme):
     """
 
     order = 2
-    acts_after = 0.5
     settles_velocities = False  # which would take energy
     takes_memory = False  # the energy of a step of a law with memory is not what is stored
+
+    @property
+    def acts_after(self) -> float:
+        return 0.5
 
     def stage(self, setting: Setting, memory: Any) -> "GradientStage":
         x, v = setting.start.position, setting.velocity

@@ -29,7 +29,10 @@ class Midpoint(AbstractImplicitScheme):
     """
 
     order = 2
-    acts_after = 0.5
+
+    @property
+    def acts_after(self) -> float:
+        return 0.5
 
     def stage(self, setting: Setting, memory: Any) -> MidpointStage:
         x, v = setting.start.position, setting.velocity
