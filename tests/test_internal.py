@@ -529,6 +529,14 @@ IMPOSSIBLE = [
     (jm.material.J2Plasticity(100.0, 0.3, 1.0), "accumulated", lambda a: a - 1, "accumulated must be at least 0"),
     (jm.material.J2Plasticity(100.0, 0.3, 1.0), "plastic_strain", lambda e: e + 0.1, "symmetric and without trace"),
     (jm.material.HenckyPlasticity(100.0, 0.3, 1.0), "plastic_gradient", lambda F: 2 * F, "of determinant 1"),
+    (
+        jm.material.ThermalExpansion(
+            jm.material.ActiveStress(jm.material.J2Plasticity(100.0, 0.3, 1.0), 0.0, [1.0, 0.0, 0.0]), 0.0, 0.0
+        ),
+        "cold.passive.accumulated",
+        lambda a: a - 1,
+        "accumulated must be at least 0",
+    ),
     (jm.material.Damage(jm.material.NeoHookean(100.0, 0.3), 0.01, 0.1), "worst", lambda k: k - 1, "worst must be"),
     (jm.material.Viscoelastic(jm.material.NeoHookean(100.0, 0.3), [50.0], [0.1]), "flow", lambda V: -V, "flow must be"),
 ]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
-from .._scene.parameter import check_range, parameter
+from .._scene.parameter import Ranges, check_range, parameter
 from .base import AbstractMaterial
 from .fibres import fibre_strain, some_direction
 from .lame import check_numbers
@@ -39,6 +39,9 @@ class ActiveStress(AbstractMaterial):
         if self.direction.shape[-1] != 3:
             raise ValueError(f"ActiveStress: direction has shape {self.direction.shape}, expected (3,) at the end.")
         check_range(self, direction=(self.direction, some_direction, "other than zero"))
+
+    def internal_ranges(self) -> Ranges:
+        return {f"passive.{name}": asked for name, asked in self.passive.internal_ranges().items()}
 
     @property
     def needs_positive_volume(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

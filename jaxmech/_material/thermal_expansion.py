@@ -3,7 +3,7 @@
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
-from .._scene.parameter import check_range, is_concrete, parameter
+from .._scene.parameter import Ranges, check_range, is_concrete, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
 
@@ -34,6 +34,9 @@ class ThermalExpansion(AbstractMaterial):
         check_numbers(self)
         if is_concrete(self.expansion, self.warming) and self.expansion.ndim == 0:  # else whoever has elements knows
             check_range(self, warming=(self._stretch(), lambda s: s > 0, "such that 1 + expansion * warming is positive"))
+
+    def internal_ranges(self) -> Ranges:
+        return {f"cold.{name}": asked for name, asked in self.cold.internal_ranges().items()}
 
     @property
     def needs_positive_volume(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -18,7 +18,7 @@ from .._scene.internal import (
     with_time_step,
     with_values,
 )
-from .._scene.parameter import as_array, is_concrete
+from .._scene.parameter import as_array, check_range, is_concrete
 
 Internal = dict[str, dict[str, Array]]  # by force field, and by the name of the variable
 
@@ -111,10 +111,11 @@ def _check_ranges(who: str, field: Any) -> None:
     """Raise where a law, built with the internal variables of a state, refuses them: ranges are what it says of its own."""
     law = getattr(field, "material", None)
     check = getattr(law, "__check_init__", None)  # a law of a user's own need not say anything of its numbers
-    if check is None or not isinstance(law, eqx.Module) or not has_own_internal(law):
-        return
     try:
-        check()
+        if check is not None and isinstance(law, eqx.Module) and has_own_internal(law):
+            check()
+        else:  # one that holds another, whose memory it is
+            check_range(law, **getattr(law, "internal_ranges", dict)())
     except ValueError as error:
         raise ValueError(f"{who}: {error}") from None
 

@@ -38,7 +38,7 @@ def memories_hold(system: System) -> Array:
     """Whether internal variables, put in place, are within the ranges that their laws know."""
     laws = [law for f in system.forces.values() if isinstance(law := getattr(f, "material", None), _LAWS)]
     held = [jnp.all(holds(value)) for law in laws for value, holds, _ in law.internal_ranges().values()]
-    return jnp.stack([jnp.array(True), *held]).all() if held else jnp.array(True)
+    return jnp.stack(held).all() if held else jnp.array(True)
 
 
 def laws_hold(system: System, x: Mapping[str, Array]) -> Array:
