@@ -20,6 +20,13 @@ from .validity import limited
 
 T = TypeVar("T")
 DERIVATIVE = "the derivative of {}"
+_SUCCESS = int(index_of(RESULTS.successful))
+
+
+def has_succeeded(result: Any) -> bool:
+    """Whether a result, or every one of several, is known to be a success."""
+    index = index_of(result)
+    return not is_traced(index) and not np.any(np.asarray(index) != _SUCCESS)
 
 
 def raise_failure(
@@ -37,8 +44,7 @@ def raise_failure(
 
     `given`: what the computation was given, in the order that `info.fault` counts in; `moves`: whether it is a time step.
     """
-    index = index_of(info.result)
-    if not is_traced(index) and not np.any(np.asarray(index) != index_of(RESULTS.successful)):
+    if has_succeeded(info.result):
         return value
     failed = info.result != RESULTS.successful
     names = {

@@ -27,10 +27,12 @@ def multigrid_solver(system: System, state: State, linear_system: Any) -> lx.Abs
 
     None too within `jit`, without pyamg, for matrices that are not symmetric, and with multipliers.
     """
-    if not isinstance(linear_system, MatrixLinearSystem) or is_traced((state.position, linear_system)) or is_run_by_many():
+    if not isinstance(linear_system, MatrixLinearSystem):
         return None
     size = sum(n * d for _, n, d in linear_system.sizes)
-    if size < LARGE or len(linear_system.sizes) != 1 or system.multiplier_states or not linear_system.plan.symmetric:
+    if size < LARGE or is_traced((state.position, linear_system)) or is_run_by_many():
+        return None
+    if len(linear_system.sizes) != 1 or system.multiplier_states or not linear_system.plan.symmetric:
         return None
     name, _, d = linear_system.sizes[0]
     x = state.position[name]

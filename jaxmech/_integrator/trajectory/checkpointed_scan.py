@@ -18,7 +18,7 @@ def chosen_every(steps: int, state: Any, scheme: Any) -> int:
     """1, which computes no solve anew, where the states of all steps take little, or less than the steps of a chunk."""
     root = math.isqrt(steps - 1) + 1
     of_states = 2 * steps * _bytes(state)  # the unknowns of a step, and what its scheme remembers
-    return 1 if of_states <= max(MOST_KEPT, root * _bytes((state, scheme))) else root
+    return 1 if of_states <= MOST_KEPT or of_states <= root * _bytes((state, scheme)) else root
 
 
 def _bytes(tree: Any) -> int:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from ..._linear_system.compatibility import check_topology
-from ..._model.failure_report import DERIVATIVE, raise_failure
+from ..._model.failure_report import DERIVATIVE, has_succeeded, raise_failure
 from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
 from ..._runtime.argument_checks import check_counts, check_flags, check_instance
@@ -128,9 +128,9 @@ def simulate(
     trajectory = Trajectory(frames, last, info) if observe is None else Trajectory(None, last, info, frames)
     if not throw:
         return trajectory
-    failed = info.result != RESULTS.successful
-    if not is_traced(failed) and not bool(jnp.any(failed)):
+    if has_succeeded(info.result):
         return trajectory
+    failed = info.result != RESULTS.successful
     first = jnp.argmax(failed)  # of no failure, the first step
     info = jax.tree.map(lambda a: a[first], info)
     return raise_failure(trajectory, info, system, "simulate", partial(given, system, state, h), moves=True, time_step=first)
