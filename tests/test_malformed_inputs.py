@@ -5,6 +5,7 @@ is. Hypothesis takes one argument at a time and puts something wrong of that kin
 it pass is put in a scene, where `at_rest` and `build` must refuse it by name.
 """
 
+import equinox as eqx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
@@ -561,3 +562,13 @@ def test_malformed_inputs_are_refused_by_name(data):
     assert error is not None, f"{label}({field}={value!r}) was accepted"
     assert isinstance(error, ValueError | TypeError), f"{label}({field}={value!r}) ended in {error!r}"
     assert any(name in str(error) for name in names_of(label, field)), f"{label}({field}={value!r}): {error}"
+
+
+@pytest.mark.parametrize("wrong", [[0.0, 0.0, -1.0], 1.0, "three", None], ids=str)
+def test_what_is_put_past_a_constructor_is_refused_by_name(wrong):
+    """`tree_at` calls no constructor: what it leaves in the place of an array is found where the component is evaluated."""
+    pull = jm.force.ConstantForce(("box", PAIR), np.ones(3))
+    system = jm.System({"box": jm.Vec3()}, forces={"pull": pull})
+    changed = eqx.tree_at(lambda s: s.forces["pull"].force, system, wrong)
+    with pytest.raises(TypeError, match="ConstantForce: force"):
+        jm.total_force(changed, system.at_rest({"box": BOX.points}))

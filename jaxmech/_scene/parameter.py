@@ -158,11 +158,14 @@ def leaves_with_paths(component: eqx.Module) -> tuple[list[tuple[tuple[Any, ...]
 
 def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[Any, Any]:
     """The component with its nodal parameters as `NodeRows`, and the `vmap` axes of every one of its leaves."""
+    _check_given(component)
     leaves, treedef = leaves_with_paths(component)
     values, axes = [], []
     for path, leaf in leaves:
         kind = declaration(component, path)
         if kind is None or not eqx.is_array(leaf):
+            if kind is not None:
+                _check_plain(component, path, kind, leaf)
             values.append(leaf)
             axes.append(None)
         elif kind[0] == "node":
@@ -233,14 +236,7 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
     """
     owner = type(component).__name__
     elements = stencils[0].elements if stencils else None
-    for name, field in component.__dataclass_fields__.items():
-        value = getattr(component, name)
-        # JAX takes None for an empty subtree: no leaf of it would be checked.
-        kind = field.metadata.get(KIND)
-        optional = kind is not None and (kind[0] == "each" or (value is None and field.default is None))
-        optional = optional or (kind is not None and kind[0] == "named" and value == {})
-        if kind is not None and not jax.tree.leaves(value) and not optional:
-            raise TypeError(f"{owner}: {name} must be a number or an array, got {value!r:.80}.")
+    _check_given(component)
     for path, leaf in leaves_with_paths(component)[0]:
         kind = declaration(component, path)
         if kind is None:
@@ -269,6 +265,27 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
                 raise ValueError(
                     f"{owner}: {name} has shape {leaf.shape}, expected {kind[1]} axes (shared by all elements){either}."
                 )
+
+
+def _check_given(component: eqx.Module) -> None:
+    """Raise a `TypeError` naming a declared field without a leaf, which JAX takes for an empty subtree and checks nothing of."""
+    for name, field in component.__dataclass_fields__.items():
+        value, kind = getattr(component, name), field.metadata.get(KIND)
+        optional = kind is not None and (kind[0] == "each" or (value is None and field.default is None))
+        optional = optional or (kind is not None and kind[0] == "named" and value == {})
+        if kind is not None and not jax.tree.leaves(value) and not optional:
+            raise TypeError(f"{type(component).__name__}: {name} must be a number or an array, got {value!r:.80}.")
+
+
+def _check_plain(component: eqx.Module, path: tuple[Any, ...], kind: tuple[str, int, int], leaf: Any) -> None:
+    """Raise a `TypeError` naming a declared field that holds, put there past its constructor, what is no array: a list, say."""
+    plain = isinstance(leaf, (bool, int, float, complex, np.number)) and isinstance(path[-1], GetAttrKey | DictKey)
+    if not (plain and kind[1] == 0 and kind[0] in ("element", "named")) and not isinstance(leaf, jax.ShapeDtypeStruct):
+        name = jax.tree_util.keystr(path).lstrip(".")
+        raise TypeError(
+            f"{type(component).__name__}: {name} must be an array, got {leaf!r:.80}; the constructor makes arrays of lists, "
+            "`eqx.tree_at` does not."
+        )
 
 
 Ranges = dict[str, tuple[Any, Callable[[Any], Any], str]]
