@@ -268,7 +268,7 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
 
 
 def _check_given(component: eqx.Module) -> None:
-    """Raise a `TypeError` naming a declared field without a leaf, which JAX takes for an empty subtree and checks nothing of."""
+    """Raise a `TypeError` naming a declared field without a leaf, an empty subtree to JAX, of which nothing is checked."""
     for name, field in component.__dataclass_fields__.items():
         value, kind = getattr(component, name), field.metadata.get(KIND)
         optional = kind is not None and (kind[0] == "each" or (value is None and field.default is None))
@@ -278,7 +278,7 @@ def _check_given(component: eqx.Module) -> None:
 
 
 def _check_plain(component: eqx.Module, path: tuple[Any, ...], kind: tuple[str, int, int], leaf: Any) -> None:
-    """Raise a `TypeError` naming a declared field that holds, put there past its constructor, what is no array: a list, say."""
+    """Raise a `TypeError` naming a declared field that, past its constructor, was filled with what is no array: a list, say."""
     plain = isinstance(leaf, (bool, int, float, complex, np.number)) and isinstance(path[-1], GetAttrKey | DictKey)
     if not (plain and kind[1] == 0 and kind[0] in ("element", "named")) and not isinstance(leaf, jax.ShapeDtypeStruct):
         name = jax.tree_util.keystr(path).lstrip(".")
