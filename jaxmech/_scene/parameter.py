@@ -278,7 +278,7 @@ def _check_given(component: eqx.Module) -> None:
 
 
 def _check_plain(component: eqx.Module, path: tuple[Any, ...], kind: tuple[str, int, int], leaf: Any) -> None:
-    """Raise a `TypeError` naming a declared field that, past its constructor, was filled with what is no array: a list, say."""
+    """Raise a `TypeError` naming a declared field that was filled, past its constructor, with what is no array: a list."""
     plain = isinstance(leaf, (bool, int, float, complex, np.number)) and isinstance(path[-1], GetAttrKey | DictKey)
     if not (plain and kind[1] == 0 and kind[0] in ("element", "named")) and not isinstance(leaf, jax.ShapeDtypeStruct):
         name = jax.tree_util.keystr(path).lstrip(".")
