@@ -5,11 +5,13 @@ import re
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import lineax as lx
 import numpy as np
 import pytest
 
 import jaxmech as jm
 from jaxmech._integrator.trajectory import checkpointed_scan
+from jaxmech._runtime.reverse_mode import anew, kept
 
 pytestmark = pytest.mark.quick
 
@@ -140,3 +142,17 @@ def test_batch_of_time_steps_is_a_loop():
 
     steps = jnp.array([0.005, 0.01, 0.02])
     np.testing.assert_allclose(jax.vmap(end)(steps), np.stack([end(dt) for dt in steps]), atol=ROUNDING)
+
+
+def test_what_is_computed_anew_may_hold_solves_of_a_batch():
+    """Under `vmap` a linear solve is another primitive, with a parameter that JAX's own policies stumble over."""
+
+    def end(x):
+        def step(x, _):
+            return kept(lx.linear_solve(lx.MatrixLinearOperator(jnp.diag(2.0 + x) + 0.1), x**2).value), None
+
+        return jnp.sum(jax.lax.scan(anew(step), x, length=3)[0])
+
+    batch = jnp.array([[1.0, 2.0], [0.5, 3.0]])
+    alone = jnp.stack([jax.grad(end)(x) for x in batch])
+    np.testing.assert_allclose(jax.grad(lambda b: jnp.sum(jax.vmap(end)(b)))(batch), alone, rtol=ROUNDING)

@@ -1,7 +1,7 @@
 """What reverse mode keeps of a step, and what it computes anew."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -18,5 +18,15 @@ def kept(values: T) -> T:
 
 def anew(step: Callable) -> Callable:
     """A step of a loop of which reverse mode keeps where it starts and what is `kept`."""
-    policy = jax.checkpoint_policies.save_only_these_names(_SOLVED)
-    return jax.checkpoint(step, prevent_cse=False, policy=policy)
+    return jax.checkpoint(step, prevent_cse=False, policy=_is_kept)
+
+
+_is_named = jax.checkpoint_policies.save_only_these_names(_SOLVED)
+
+
+def _is_kept(primitive: Any, /, *_: Any, **parameters: Any) -> Any:
+    """Whether reverse mode keeps what a primitive gives.
+
+    A linear solve of Lineax under `vmap` has a parameter called `prim`, as JAX's own policy calls its first argument.
+    """
+    return "prim" not in parameters and _is_named(primitive, **parameters)
