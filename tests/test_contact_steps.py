@@ -407,3 +407,23 @@ def test_a_hinged_bar_falls_and_rests():
     run = jm.simulate(system, state, jm.integrator.FreeMotion(motion, {"floor": floor}), 0.01, 40)
     np.testing.assert_allclose(run.info.contacts.impulse[-1, 0, 0] / 0.01, 9.81 / 2, rtol=1e-9)
     np.testing.assert_allclose(jm.constraint.violations(system, run.last)["hinge"], 0.0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_contact_and_deformation_converge_as_far_as_single_precision_goes():
+    """Two springs stand on their feet and slide: positions of a metre over a hundredth of a second are known to 1e-5 m/s."""
+    with jax.enable_x64(False):
+        feet, heads = range(2), range(2, 4)
+        system = jm.System(
+            {"p": jm.Vec3()},
+            forces={"springs": jm.force.Springs((("p", feet), ("p", heads)), 1e4, 1.0)},
+            masses={"mass": jm.mass.UniformMass(("p", range(4)), 0.1)},
+            gravity=[2.0, 0.0, -G],
+        )
+        state = system.at_rest({"p": [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 1.0]]})
+        floor = jm.contact.PointContact(("p", feet), jm.contact.Plane(), friction=0.05)
+        motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True)
+        run = jm.simulate(system, state, jm.integrator.FreeMotion(motion, {"floor": floor}), 0.01, 3)
+    assert run.last.velocity["p"].dtype == np.float32
+    pushed = 0.03 * (2.0 - 0.05 * G)  # of all four together; a spring turns about its foot, in three steps hardly
+    assert float(run.last.velocity["p"][:, 0].mean()) == pytest.approx(pushed, rel=1e-3)

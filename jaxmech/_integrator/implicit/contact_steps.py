@@ -35,6 +35,7 @@ from .euler_stage import EulerStage
 from .implicit_euler import ImplicitEuler, _imbalance, _linear_problem, _start, in_step
 
 _AT_REST = 1e-3  # of positions over the time step
+_ROUNDING = 16  # roundings of positions that a step of Newton may be made of
 
 
 class LinearContact(AbstractLinearContact):
@@ -155,7 +156,8 @@ class _Iterate(NamedTuple):
     u: Fields
     s: Array
     bounces: Array
-    change: Array
+    change: Array  # of the velocities, by the last step, and what of it may be rounding
+    rounded: Array
     steps: Array
     contact_steps: Array
     fine: Array
@@ -188,19 +190,20 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
         more = rows.moved(scaling(equations.mu) * s)
         u = {k: free[k] + more[k] for k in d}
         # What rests has no size of its own to be measured by: a small part of what its rounding comes from stands for it.
-        size = jnp.maximum(norm(u), _AT_REST * norm(stage.rounding(u)))
-        change = norm({k: u[k] - p.u[k] for k in u}) / size
-        small = (change <= 1e-12) | ((change <= 1e-9) & (change > 0.5 * p.change))
+        source = norm(stage.rounding(u))
+        size = jnp.maximum(norm(u), _AT_REST * source)
+        change, rounded = norm({k: u[k] - p.u[k] for k in u}) / size, _ROUNDING * jnp.finfo(s.dtype).eps * source / size
+        small = (change <= 1e-12) | ((change <= jnp.maximum(1e-9, rounded)) & (change > 0.5 * p.change))
         going = ~small & (p.steps + 1 < most) & jnp.isfinite(change)
-        return _Iterate(u, s, bounces, change, p.steps + 1, p.contact_steps + count, fine, going)
+        return _Iterate(u, s, bounces, change, rounded, p.steps + 1, p.contact_steps + count, fine, going)
 
     nil = jnp.zeros((), jnp.int32)
     s0 = cone_of(equations.mu, start)
     far, yes = jnp.full((), jnp.inf, s0.dtype), jnp.array(True)
-    first = _Iterate(stage.predicted, s0, equations.bounces, far, nil, nil, yes, yes)
+    first = _Iterate(stage.predicted, s0, equations.bounces, far, jnp.zeros_like(far), nil, nil, yes, yes)
     end = jax.lax.while_loop(lambda p: p.going, advance, first)
     _, rows, said = linearised(end.u)
-    fine = end.fine & (end.change <= 1e-8)
+    fine = end.fine & (end.change <= jnp.maximum(1e-8, end.rounded))
     equations = equations.impacting(end.bounces)
     law = contact_problem(equations, equations.velocities(end.u, 0 * end.s), rows)
     r = scaling(law.mu) * end.s
