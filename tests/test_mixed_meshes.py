@@ -241,8 +241,33 @@ def test_groups_go_through_files_and_back(suffix, tmp_path):
         assert sorted(jm.mesh.read_mixed_mesh(tmp_path / f"b{suffix}").groups) == ["a", "b"]
     with pytest.raises(ValueError, match="a file '.stl' keeps no groups"):
         jm.mesh.write_mesh(tmp_path / "a.stl", sheet)
-    with pytest.raises(ValueError, match="cell_data is of cells of one kind"):
-        jm.mesh.write_mesh(tmp_path / f"a{suffix}", sheet, cell_data={"young": np.ones(2)})
+    for match, young in (
+        ("by kind of cell", np.ones(2)),
+        ("expected \\(1, ...\\)", {"quad": np.ones(2)}),
+        ("must be one of", {"quads": np.ones(1)}),
+    ):
+        with pytest.raises((TypeError, ValueError), match=match):
+            jm.mesh.write_mesh(tmp_path / f"a{suffix}", sheet, cell_data={"young": young})
+
+
+def test_groups_of_wavefront_files_are_kept(tmp_path):
+    """With a texture of other points than the surface, which ends the read of other readers; corners counted backwards."""
+    pytest.importorskip("meshio")
+    points = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 1 0.5 0.5 0.5\nvt 0 0\nvn 0 0 1\n"
+    faces = "g left\nf 1/1/1 2/1/1 3//1\ng right top\nf -4 -2 \\\n -1\nl 1 2 3\nf 1 2 3 4 # all\n"
+    (tmp_path / "a.obj").write_text(f"# made by hand\no sheet\n{points}{faces}")
+    mesh = jm.mesh.read_mixed_mesh(tmp_path / "a.obj", dimension=3)
+    assert {k: c.tolist() for k, c in mesh.blocks.items()} == {
+        "triangle": [[0, 1, 2], [0, 2, 3]],
+        "edge": [[0, 1], [1, 2]],
+        "quad": [[0, 1, 2, 3]],
+    }
+    assert sorted(mesh.groups) == ["left", "right", "sheet", "top"] and list(mesh.groups["left"]) == ["triangle"]
+    assert mesh.groups["top"]["triangle"].tolist() == [1] and mesh.groups["sheet"]["triangle"].tolist() == [0, 1]
+    for line, reason in (("f 1 2 3 4 1", "5 corners"), ("f 1 2 0", "names point 0"), ("f 1 2 -5", "names point -5")):
+        (tmp_path / "a.obj").write_text(points + line)
+        with pytest.raises(ValueError, match=f"cannot be read: ValueError: a .* {reason}"):
+            jm.mesh.read_mesh(tmp_path / "a.obj")
 
 
 def test_values_of_cells_are_groups_where_a_format_has_no_names(tmp_path):
@@ -404,7 +429,7 @@ def test_what_cannot_be_cut_or_drawn_out_is_refused():
     with pytest.raises(ValueError, match="points of the plane"):
         jm.mesh.extruded_mesh(jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0)).boundary(), height=1.0, layers=1)
     pyramid = jm.mesh.Mesh(reference_element("pyramid").vertices, [range(5)], "pyramid")
-    with pytest.raises(ValueError, match="refined_mesh: kind of mesh must be one of .*, got 'pyramid'"):
+    with pytest.raises(ValueError, match="in place of a pyramid are of two kinds.*refine a MixedMesh"):
         jm.mesh.refined_mesh(pyramid)
     with pytest.raises(ValueError, match="extruded_mesh: kind of mesh must be one of .*, got 'prism'"):
         jm.mesh.extruded_mesh(PRISMS, height=1.0, layers=1)

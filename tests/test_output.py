@@ -241,6 +241,33 @@ def test_files_of_a_series(tmp_path):
         jm.output.write_series(tmp_path / "run.pvd", mesh, [1.0])
 
 
+def test_a_series_on_several_kinds_of_cells_keeps_groups(tmp_path):
+    meshio = pytest.importorskip("meshio", reason='pip install "jaxmech[mesh]"')
+    points = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    blocks = {"quad": [[0, 1, 4, 3]], "triangle": [[1, 2, 4]], "edge": [[3, 0]]}
+    sheet = jm.mesh.MixedMesh(points, blocks, {"left": {"edge": [0], "node": [0, 3]}, "soft": {"quad": [0]}})
+    worst, u = np.array([[0.0], [1.0]]), np.arange(20.0).reshape(2, 5, 2)  # at two times
+    data = {"point_data": {"u": u}, "cell_data": {"worst": {"quad": worst, "triangle": 2 * worst}}}
+    for suffix in (".pvd", ".xdmf"):
+        jm.output.write_series(tmp_path / f"run{suffix}", sheet, [0.0, 1.0], **data)
+        with pytest.raises(ValueError, match="cell_data 'soft' has the name of a group"):
+            jm.output.write_series(tmp_path / f"run{suffix}", sheet, [0.0], cell_data={"soft": {"quad": np.zeros((1, 1))}})
+        with pytest.raises(TypeError, match="by kind of cell"):
+            jm.output.write_series(tmp_path / f"run{suffix}", sheet, [0.0], cell_data={"worst": np.zeros((1, 2))})
+    last = meshio.read(tmp_path / "run" / "run_0001.vtu")
+    assert [block.type for block in last.cells] == ["line", "quad", "triangle", "vertex"]
+    assert sorted(jm.mesh.read_mixed_mesh(tmp_path / "run" / "run_0001.vtu").groups) == ["left", "soft"]
+    found = {name: np.concatenate(arrays) for name, arrays in last.cell_data.items()}
+    np.testing.assert_array_equal(found["worst"], [np.nan, 1.0, 2.0, np.nan, np.nan])
+    np.testing.assert_array_equal([found["left"], found["soft"]], [[1, 0, 0, 1, 1], [0, 1, 0, 0, 0]])
+    (series,) = ElementTree.parse(tmp_path / "run.xdmf").getroot()[0]
+    mixed = series[0].find("Topology/DataItem").text.split()  # lines and points say how many nodes they have
+    assert [int(n) for n in mixed] == [2, 2, 3, 0, 5, 0, 1, 4, 3, 4, 1, 2, 4, 1, 1, 0, 1, 1, 3]
+    for name, values in (found | {"u": last.point_data["u"]}).items():
+        written = series[1].find(f"Attribute[@Name='{name}']/DataItem").text.split()
+        np.testing.assert_array_equal(np.array(written, float), values.ravel())
+
+
 @pytest.mark.slow
 def test_beams_and_shells_have_section_forces():
     """What is beyond a cut is in balance, however far it has moved: force and moment of the load, about the cut."""

@@ -30,6 +30,8 @@ HOOKS = {
         "local_near",
         "coadjoint",
         "energy_density",
+        "inner_gradient",
+        "stress",
         "update",
         "section_forces",
         "mean_stresses",

@@ -46,9 +46,13 @@ def test_the_stress_of_an_energy_gives_the_same_solution(kind):
     mu, lam = 100 / 2.6, 30 / 1.3 / 0.4
     options = {"thickness": 0.5} if d == 2 else {}
     found = []
+
+    def drawn(law):  # warm, and with muscles: laws around laws of both families
+        return jm.material.ThermalExpansion(jm.material.ActiveStress(law, 2.0, [1.0, 1.0, 0.0]), 1e-2, 3.0)
+
     for solid in (
-        jm.force.SolidFEM.from_mesh("b", mesh, law, **options),
-        jm.force.StressSolidFEM.from_mesh("b", mesh, Rubber(mu, lam), **options),
+        jm.force.SolidFEM.from_mesh("b", mesh, drawn(law), **options),
+        jm.force.StressSolidFEM.from_mesh("b", mesh, drawn(Rubber(mu, lam)), **options),
     ):
         scene = cantilever(solid, mesh, load)
         bent = jm.static_solve(scene, scene.at_rest({"b": mesh.points}))
@@ -89,7 +93,11 @@ def test_what_a_stress_law_is_not_is_refused():
     with pytest.raises(TypeError, match="StressSolidFEM: material must be"):
         jm.force.StressSolidFEM.from_mesh("b", mesh, jm.material.NeoHookean(1.0, 0.3))
     with pytest.raises(TypeError, match="SolidFEM: material must be"):
-        jm.force.SolidFEM.from_mesh("b", mesh, law)
+        jm.force.SolidFEM.from_mesh("b", mesh, jm.material.ThermalExpansion(law, 1e-5, 10.0))
+    with pytest.raises(TypeError, match="Damage: elastic must be"):
+        jm.material.Damage(jm.material.ActiveStress(law, 1.0, [1.0, 0.0, 0.0]), 1.0, 1.0)
+    with pytest.raises(TypeError, match="ThermalExpansion: cold must be"):
+        jm.material.ThermalExpansion(1.0, 1e-5, 10.0)
     with pytest.raises(ValueError, match="thickness is of cells in the plane"):
         jm.force.StressSolidFEM.from_mesh("b", mesh, law, thickness=2.0)
     with pytest.raises(ValueError, match="inverted"):

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._codegen import map_points
 from .._material.base import AbstractMaterial
+from .._material.wrapped import innermost
 from .._math.small_matrix import determinant, inverse
 from .._mesh.mesh import Mesh
 from .._mesh.reference import ReferenceElement, reference_element
@@ -54,7 +55,7 @@ class Membrane(AbstractEnergyForceField):
             raise ValueError(f"Membrane: kind '{self.kind}' is not that of a surface.")
         if len(self.on) != 1 or nodes.ndim != 2 or nodes.shape[1] != cell.nodes:
             raise ValueError(f"Membrane: on must be (state, cells) with {cell.nodes} nodes per {self.kind}.")
-        check_instance("Membrane", "material", self.material, AbstractMaterial)
+        check_instance("Membrane", "material", innermost(self.material), AbstractMaterial)
         check_parameters(self, self.on, self.quadrature_points)
         if self.rest.ndim != 2 or self.rest.shape[1] != 3:
             raise ValueError(f"Membrane: rest has shape {self.rest.shape}, expected (nodes, 3).")

@@ -11,6 +11,7 @@ from equinox import AbstractVar
 from .._codegen import declared_symmetric, map_points
 from .._material.base import AbstractMaterial, has_limits
 from .._material.narrow import narrowed
+from .._material.wrapped import innermost
 from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
@@ -200,7 +201,7 @@ def check_material(solid: Any, nodes: Array, rule: int | str = "stiffness", fami
     """The same, of a field on `nodes` that has a `material` of a `family`, `rest` positions and a `reference`."""
     check_parameters(solid, solid.on, solid.quadrature_points)
     name, reference = type(solid).__name__, solid.reference
-    check_instance(name, "material", solid.material, family)
+    check_instance(name, "material", innermost(solid.material), family)
     rest = solid.rest
     if rest.ndim != 2 or rest.shape[1] != reference.dimension:
         raise ValueError(f"{name}: rest has shape {rest.shape}, expected (nodes, {reference.dimension}).")

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from .._codegen import map_points
 from .._material.stress_law import AbstractStressLaw
+from .._material.wrapped import AbstractWrappedLaw
 from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
@@ -24,7 +25,8 @@ from .solid import check_material, deformation_gradients
 class StressSolidFEM(AbstractForceField):
     """`f_a = -sum_q w_q t P(F_q) dN_a/dX` [N]: a law that says its stress, in cells of any kind that `SolidFEM` takes.
 
-    `material`: an `AbstractStressLaw`, whose internal variables every point has. `rest` `(n, d)` [m]: rest positions of
+    `material`: an `AbstractStressLaw`, or `ThermalExpansion` or `ActiveStress` of one; its internal variables every point
+    has. `rest` `(n, d)` [m]: rest positions of
     the nodes of the state. In the plane it is plane strain, of `thickness` `t` [m]. `quadrature`: 'stiffness', or the
     degree up to which it is exact. The stiffness is the derivative of the stress, and declared to be what it is: not
     symmetric. There is no energy: `energy` counts none of it. Raises `ValueError` for a kind without volume (edges), a
@@ -54,7 +56,7 @@ class StressSolidFEM(AbstractForceField):
 
     on: Stencils = stencils()
     rest: Parameter = nodal_parameter(ndim=1)
-    material: AbstractStressLaw
+    material: AbstractStressLaw | AbstractWrappedLaw
     kind: str = eqx.field(static=True)
     thickness: Parameter = parameter(default=1.0)
     quadrature: int | str = eqx.field(static=True, default="stiffness")
@@ -79,7 +81,7 @@ class StressSolidFEM(AbstractForceField):
         cls,
         state: str,
         mesh: Mesh,
-        material: AbstractStressLaw,
+        material: AbstractStressLaw | AbstractWrappedLaw,
         *,
         thickness: Array | float = 1.0,
         quadrature: int | str = "stiffness",

@@ -1,24 +1,25 @@
 """Muscle: a material that pulls along its fibres."""
 
+import jax
 import jax.numpy as jnp
 
-from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
-from .._scene.parameter import Ranges, check_range, parameter
-from .base import AbstractMaterial
+from .._scene.parameter import check_range, parameter
 from .fibres import fibre_strain, some_direction
 from .lame import check_numbers
+from .wrapped import AbstractWrappedLaw, AnyLaw
 
 
-class ActiveStress(AbstractMaterial):
+class ActiveStress(AbstractWrappedLaw):
     """`psi = psi_0(F) + T/2 (|F a|^2 - 1)` [J/m^3]: the second Piola stress of a material and `T a (x) a` along fibres.
 
-    `passive`: the material `psi_0`, which may have memory. `tension` `T` [Pa]: shared, or one per element or Gauss point; it
-    is what a `control` changes in time (`{"muscle": {"material.tension": table(time)}}`). `direction`: `(3,)`, with axes of
-    elements, and of Gauss points, in front; of any length, `a` is the unit vector along it. Where `T` is not 0 the material
-    is not at rest at `F = I`: it contracts. Raises `ValueError` for a direction that is zero or no vector of space,
-    `TypeError` for what is no material or not a real number.
+    `passive`: the law `psi_0`, which may have memory, or an `AbstractStressLaw` (in `StressSolidFEM`). `tension` `T` [Pa]:
+    shared, or one per element or Gauss point; it is what a `control` changes in time
+    (`{"muscle": {"material.tension": table(time)}}`). `direction`: `(3,)`, with axes of elements, and of Gauss points, in
+    front; of any length, `a` is the unit vector along it. Where `T` is not 0 the material is not at rest at `F = I`: it
+    contracts. Raises `ValueError` for a direction that is zero or no vector of space, `TypeError` for what is no material or
+    not a real number.
     Source: G. A. Holzapfel, *Nonlinear Solid Mechanics*, 2000, ISBN 978-0-471-82319-3, section 6.7 (fibres); R. C. P.
     Kerckhoffs et al., Ann. Biomed. Eng. 31, 2003, doi:10.1114/1.1566447 (active stress added to a passive one).
 
@@ -29,36 +30,24 @@ class ActiveStress(AbstractMaterial):
         assert jnp.allclose(P, jnp.diag(jnp.array([1e3, 0.0, 0.0])), atol=1e-2)  # it pulls along x [Pa]
     """
 
-    passive: AbstractMaterial
+    wraps = "passive"
+
+    passive: AnyLaw
     tension: Parameter = parameter()
     direction: Parameter = parameter(ndim=1)
 
     def __check_init__(self):
-        check_instance("ActiveStress", "passive", self.passive, AbstractMaterial)
+        self.check_wrapped()
         check_numbers(self)
         if self.direction.shape[-1] != 3:
             raise ValueError(f"ActiveStress: direction has shape {self.direction.shape}, expected (3,) at the end.")
         check_range(self, direction=(self.direction, some_direction, "other than zero"))
 
-    def internal_ranges(self) -> Ranges:
-        return {f"passive.{name}": asked for name, asked in self.passive.internal_ranges().items()}
-
-    @property
-    def needs_positive_volume(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether that material does."""
-        return self.passive.needs_positive_volume
-
-    @property
-    def undefined_when(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What that material says."""
-        return self.passive.undefined_when
-
-    def is_defined(self, F: Float[Array, "3 3"]) -> Array:
-        return self.passive.is_defined(F)
-
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
-        tension, direction = jnp.asarray(self.tension, F.dtype), jnp.asarray(self.direction, F.dtype)
-        return self.passive.energy_density(F) + 0.5 * tension * fibre_strain(F, direction)
+        return self.passive.energy_density(F) + self._pull(F)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def point_update(self, F: Float[Array, "3 3"]) -> dict[str, Array]:
-        return {f"passive.{name}": value for name, value in self.passive.point_update(F).items()}
+    def stress(self, F: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+        return self.passive.stress(F) + jax.grad(self._pull)(F)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _pull(self, F: Float[Array, "3 3"]) -> Scalar:
+        return 0.5 * jnp.asarray(self.tension, F.dtype) * fibre_strain(F, jnp.asarray(self.direction, F.dtype))

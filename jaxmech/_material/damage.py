@@ -11,6 +11,7 @@ from .._scene.internal import internal, remembers, time_step
 from .._scene.parameter import Ranges, check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
+from .wrapped import innermost
 
 _ROUNDING = 16  # units: what differences of strains make of an energy
 _SERIES_BELOW = 0.05  # there the closed form of `_mean_decay` loses digits, in its derivatives
@@ -56,7 +57,7 @@ class Damage(AbstractMaterial):
     dt: Parameter = time_step()
 
     def __check_init__(self):
-        check_instance("Damage", "elastic", self.elastic, AbstractMaterial)
+        check_instance("Damage", "elastic", innermost(self.elastic), AbstractMaterial)
         if remembers(self.elastic):
             raise TypeError(f"Damage: elastic must be a material without memory, got {type(self.elastic).__name__}.")
         check_numbers(self)

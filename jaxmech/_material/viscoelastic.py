@@ -14,6 +14,7 @@ from .._scene.parameter import Ranges, as_array, check_range, parameter
 from .base import AbstractMaterial
 from .lame import check_numbers
 from .strain import cofactor, determinant, determinants
+from .wrapped import innermost
 
 _DEFECT = 1e-4  # of `flow` in float32, after many steps
 
@@ -59,7 +60,7 @@ class Viscoelastic(AbstractMaterial):
         self.dt = as_array(0.0)
 
     def __check_init__(self):
-        check_instance("Viscoelastic", "elastic", self.elastic, AbstractMaterial)
+        check_instance("Viscoelastic", "elastic", innermost(self.elastic), AbstractMaterial)
         check_numbers(self)
         sizes = {self.modulus.shape[-1], self.relaxation_time.shape[-1], *self.flow.shape[-3:-2]}
         if len(sizes) != 1 or self.flow.shape[-2:] != (3, 3):

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .._runtime.argument_checks import check_instance, check_path, numeric_array
+from .._runtime.argument_checks import check_instance, check_path
 from .._runtime.atomic_files import replacing
 from .mesh import Mesh
 from .meshio_files import MESHIO_KINDS, MESHIO_NAMES, content_of, import_meshio, one_error
 from .mixed import MixedMesh
-from .mixed_write import append_element_sets, mixed_content
+from .mixed_write import append_element_sets
 from .reference import reference_element
+from .written import in_space, written_content
 
 
 def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: int | None = None) -> Mesh:
@@ -54,12 +55,13 @@ def write_mesh(
     point_data: Mapping[str, Any] | None = None,
     cell_data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a mesh, with named arrays on its points `(n, ...)` and on its cells `(e, ...)`, of one kind.
+    """Write a mesh, with named arrays on its points `(n, ...)` and on its cells `(e, ...)`.
 
     The suffix of the path tells the format (.vtk, .vtu, .msh of Gmsh, .xdmf, ...). Points and vectors in the
     plane are written with z = 0, which is what the VTK formats require. Groups of a `MixedMesh` are written as
     `read_mixed_mesh` reads them: physical groups of Gmsh, sets of Abaqus, in .vtu, .vtk and .xdmf an array of zeros
-    and ones. Raises `ImportError` without meshio, `ValueError` for an array with another number of rows, an unknown format,
+    and ones; arrays on its cells are by kind, `{"stress": {"quad": ..., "triangle": ...}}`, NaN on kinds left out.
+    Raises `ImportError` without meshio, `ValueError` for an array with another number of rows, an unknown format,
     groups of Gmsh that overlap, and groups in other files, which keep none. An old file is replaced by a whole one or,
     where writing fails, left as it is.
     Points in the unit of the mesh, [m] say. Source: N. Schlömer, meshio (the formats it writes).
@@ -69,23 +71,10 @@ def write_mesh(
         jm.mesh.write_mesh("cube.vtu", mesh, cell_data={"young": np.full(6, 1e6)})
         assert jm.mesh.read_mesh("cube.vtu").cells.shape == (6, 4)
     """
-    meshio = import_meshio()
+    import_meshio()
     check_path("write_mesh", path)
     check_instance("write_mesh", "mesh", mesh, (Mesh, MixedMesh))
-    points = _in_space(np.asarray(mesh.points))
-    on_points = _checked_data("point_data", point_data, len(points), "points")
-    if isinstance(mesh, MixedMesh):
-        if cell_data:
-            raise ValueError("write_mesh: cell_data is of cells of one kind: write the parts of a MixedMesh, or its groups.")
-        content = mixed_content(mesh, points, on_points, Path(os.fspath(path)).suffix.lower())
-    else:
-        on_cells = _checked_data("cell_data", cell_data, len(mesh.cells), "cells")
-        content = meshio.Mesh(
-            points,
-            [(MESHIO_NAMES[mesh.kind], np.asarray(mesh.cells))],
-            point_data=on_points,
-            cell_data={name: [values] for name, values in on_cells.items()},
-        )
+    content = written_content(mesh, point_data, cell_data, Path(os.fspath(path)).suffix.lower())
     # Left to itself, meshio takes .msh for a file of Ansys.
     file_format = _formats(mesh).get(Path(os.fspath(path)).suffix.lower())
     failed = f"write_mesh: path '{os.fspath(path)}' cannot be written"
@@ -115,41 +104,10 @@ def _chosen_kind(names: set[str], kind: str | None, path: str) -> str:
 
 def in_dimension(points: np.ndarray, kind: str, dimension: int | None) -> np.ndarray:
     if points.shape[1] == 2:
-        return _in_space(points) if dimension == 3 else points
+        return in_space(points) if dimension == 3 else points
     flat = bool((points[:, 2] == points[0, 2]).all())
     if dimension == 2 and not flat:
         raise ValueError("read_mesh: dimension=2, but z is not the same at all points.")
     if dimension == 2 or (dimension is None and flat and reference_element(kind).dimension < 3):
         return points[:, :2]
     return points
-
-
-def _in_space(values: np.ndarray) -> np.ndarray:
-    """The same with a third component 0 where there are two."""
-    if values.ndim == 2 and values.shape[1] == 2:
-        return np.pad(values, ((0, 0), (0, 1)))
-    return values
-
-
-def written_array(owner: str, name: str, key: Any, values: Any) -> np.ndarray:
-    """Named numbers as files have them. Raises `TypeError` or `ValueError` for what no reader would take."""
-    check_instance(owner, f"a name in {name}", key, str)
-    if not key or not key.isprintable():
-        raise ValueError(f"{owner}: a name in {name} must be printable words, got {key!r:.80}.")
-    values = np.asarray(numeric_array(owner, f"{name} '{key}'", values))
-    if values.dtype.kind == "c" or values.dtype.itemsize == 2 and values.dtype.kind not in "iu":
-        raise TypeError(f"{owner}: {name} '{key}' has dtype {values.dtype}, which files do not have.")
-    return values
-
-
-def _checked_data(name: str, data: Mapping[str, Any] | None, count: int, what: str) -> dict[str, np.ndarray]:
-    check_instance("write_mesh", name, {} if data is None else data, Mapping)
-    checked = {}
-    for key, values in (data or {}).items():
-        values = written_array("write_mesh", name, key, values)
-        if values.ndim == 0 or len(values) != count:
-            raise ValueError(
-                f"write_mesh: {name} '{key}' has shape {values.shape}, expected ({count}, ...): there are {count} {what}."
-            )
-        checked[key] = _in_space(values.astype(np.int32) if values.dtype == np.bool_ else values)
-    return checked

@@ -12,6 +12,7 @@ import numpy as np
 from .announced import check_announced, check_ply
 from .ending_files import ending
 from .gmsh_files import is_first_gmsh, read_first_gmsh, with_some_cells_in_no_group
+from .obj_files import read_obj
 
 MESHIO_KINDS = {"line": "edge", "triangle": "triangle", "quad": "quad", "tetra": "tetrahedron"}
 MESHIO_KINDS |= {"wedge": "prism", "hexahedron": "hexahedron", "pyramid": "pyramid"}
@@ -28,6 +29,8 @@ def content_of(owner: str, path: str | os.PathLike) -> tuple[np.ndarray, list[tu
     with one_error(f"{owner}: path '{os.fspath(path)}' cannot be read"):
         if is_first_gmsh(path):
             content = read_first_gmsh(path)
+        elif os.fspath(path).lower().endswith(".obj"):
+            content = read_obj(path)
         else:
             check_announced(path)
             with ending(meshio._files, meshio.tetgen._tetgen), with_some_cells_in_no_group(), np.errstate(over="ignore"):
@@ -53,6 +56,8 @@ def one_error(failed: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         reason = " ".join(said.getvalue().split()) or f"{type(error).__name__}: {error}"
+        if isinstance(error, KeyError):
+            reason = f"{reason}, which it names, but does not define, or which is not known"
         raise ValueError(f"{failed}: {reason:.500}") from error
 
 

@@ -20,10 +20,11 @@ Groups = dict[str, dict[str, list[np.ndarray]]]
 def read_mixed_mesh(path: str | os.PathLike, *, dimension: int | None = None) -> MixedMesh:
     """All the cells of a file, of whatever kinds, with its points [in the unit of the file] and its named groups.
 
-    Groups are the physical groups of Gmsh (by name, or the number of one that has no name), Abaqus's NSET and ELSET, and, of
-    formats without names (VTK, VTU, Medit), the cells where an array of whole numbers has a value: "array=value", or just
-    "array" where it is 1 of an array of zeros and ones. Cells of kind "vertex" are nodes. Without `dimension`, meshes
-    without solid cells whose points all have the same z are meshes in the plane (`dimension=3` keeps z, 2 insists).
+    Groups are the physical groups of Gmsh (by name, or the number of one that has no name), Abaqus's NSET and ELSET, groups
+    and objects of Wavefront (.obj), and, of formats without names (VTK, VTU, Medit), the cells where an array of whole
+    numbers has a value: "array=value", or just "array" where it is 1 of an array of zeros and ones. Cells of kind "vertex"
+    are nodes. Without `dimension`, meshes without solid cells whose points all have the same z are meshes in the plane
+    (`dimension=3` keeps z, 2 insists).
     Raises `FileNotFoundError`; `ImportError` without meshio; `ValueError` for a file that cannot be read, a kind of cell
     that jaxmech does not know, no cells, and points that are not in the plane if `dimension=2`.
     Source: N. Schlömer, meshio (the formats it reads); C. Geuzaine, J.-F. Remacle, Int. J. Numer. Meth. Eng. 79 (2009) 1309,

@@ -5,14 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from .meshio_files import MESHIO_NAMES, import_meshio
+from .meshio_files import MESHIO_KINDS, MESHIO_NAMES, import_meshio
 from .mixed import NODES, MixedMesh
 from .reference import reference_element
 
 _KEEP_GROUPS = (".vtu", ".vtk", ".xdmf", ".msh", ".inp")
 
 
-def mixed_content(mesh: MixedMesh, points: np.ndarray, on_points: dict[str, np.ndarray], suffix: str) -> Any:
+def mixed_content(
+    mesh: MixedMesh,
+    points: np.ndarray,
+    on_points: dict[str, np.ndarray],
+    on_cells: dict[str, dict[str, np.ndarray]],
+    suffix: str,
+) -> Any:
     """The content of a file of this suffix: sets of Abaqus, physical groups of Gmsh, of others an array for each group.
 
     Nodes are cells of kind "vertex", where a format has no other way to name them. Raises `ValueError` for what a file of
@@ -39,9 +45,9 @@ def mixed_content(mesh: MixedMesh, points: np.ndarray, on_points: dict[str, np.n
             for name, group in groups.items()
         }
     if suffix == ".msh":
-        return _with_physical(mesh, points, blocks, on_points, of_cells)
+        return _with_physical(mesh, points, blocks, on_points, of_cells, _on_blocks(blocks, on_cells))
     flags = {name: [_flags(len(b), n) for (_, b), n in zip(blocks, of, strict=True)] for name, of in of_cells.items()}
-    return import_meshio().Mesh(points, blocks, on_points, cell_data=flags)
+    return import_meshio().Mesh(points, blocks, on_points, cell_data=flags | _on_blocks(blocks, on_cells))
 
 
 def _of_one_dimension(mesh: MixedMesh, name: str) -> dict[str, np.ndarray]:
@@ -69,13 +75,29 @@ def append_element_sets(path: str | os.PathLike, mesh: MixedMesh) -> None:
             file.write("".join(f"{line}\n" for line in [f"*ELSET, ELSET={name}", *lines]) if numbers else "")
 
 
+def _on_blocks(blocks: list[Any], on_cells: dict[str, dict[str, np.ndarray]]) -> dict[str, list[np.ndarray]]:
+    """Arrays by kind as those of blocks: NaN where a kind has none."""
+    kinds = [MESHIO_KINDS.get(name, NODES) for name, _ in blocks]
+    found = {}
+    for name, given in on_cells.items():
+        tail = next((a.shape[1:] for a in given.values()), ())
+        missing = not set(kinds) <= set(given)
+        found[name] = [
+            given[kind].astype(float if missing else given[kind].dtype)
+            if kind in given
+            else np.full((len(cells), *tail), np.nan)
+            for kind, (_, cells) in zip(kinds, blocks, strict=True)
+        ]
+    return found
+
+
 def _flags(count: int, numbers: np.ndarray) -> np.ndarray:
     flags = np.zeros(count, np.int32)
     flags[numbers] = 1
     return flags
 
 
-def _with_physical(mesh: MixedMesh, points: np.ndarray, blocks: list, on_points: dict, of_cells: dict) -> Any:
+def _with_physical(mesh: MixedMesh, points: np.ndarray, blocks: list, on_points: dict, of_cells: dict, data: dict) -> Any:
     """Each cell has the number of its group, each group one for every dimension that it has."""
     dimensions = [*(reference_element(kind).dimension for kind in mesh.blocks), 0]
     physical, names = [np.zeros(len(cells), np.int32) for _, cells in blocks], {}
@@ -90,5 +112,5 @@ def _with_physical(mesh: MixedMesh, points: np.ndarray, blocks: list, on_points:
             physical[block][members] = number
             if len(members):
                 names[name] = np.array([number, dimensions[block]])
-    data = {"gmsh:physical": physical, "gmsh:geometrical": [np.ones(len(cells), np.int32) for _, cells in blocks]}
+    data |= {"gmsh:physical": physical, "gmsh:geometrical": [np.ones(len(cells), np.int32) for _, cells in blocks]}
     return import_meshio().Mesh(points, blocks, on_points, cell_data=data, field_data=names)

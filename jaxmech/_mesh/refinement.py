@@ -88,7 +88,7 @@ def refined_mesh(mesh: Mesh | MixedMesh) -> Mesh | MixedMesh:
     of cell `e` are cells `q e, ..., q e + q - 1`. Points [m] keep their numbers, new ones follow, where the shape functions
     have them: curved sides stay as they are. Differentiable by the points of `mesh`. Of a `MixedMesh` groups are kept:
     children are in those of their parents, and a new node is in a group of nodes that has all corners it lies between.
-    Raises `ValueError` for a `Mesh` of pyramids, whose children are of two kinds.
+    Raises `ValueError` for a `Mesh` of pyramids, whose children are of two kinds (`MixedMesh.from_mesh`).
     Source: J. Bey, Computing 55 (1995) 355, doi:10.1007/BF02238487 (tetrahedra).
 
     Example:
@@ -98,9 +98,13 @@ def refined_mesh(mesh: Mesh | MixedMesh) -> Mesh | MixedMesh:
     """
     check_instance("refined_mesh", "mesh", mesh, (Mesh, MixedMesh))
     blocks = {mesh.kind: mesh.cells} if isinstance(mesh, Mesh) else mesh.blocks
-    whole = isinstance(mesh, MixedMesh)
     for kind in blocks:
-        check_choice("refined_mesh", "kind of mesh", kind, tuple(k for k in _LINEAR if whole or len(_children(k)[1]) == 1))
+        check_choice("refined_mesh", "kind of mesh", kind, tuple(_LINEAR))
+        if isinstance(mesh, Mesh) and len(_children(kind)[1]) > 1:
+            raise ValueError(
+                f"refined_mesh: cells in place of a {kind} are of two kinds, which no Mesh holds: refine a MixedMesh, "
+                "jm.mesh.MixedMesh.from_mesh(mesh)."
+            )
     if any(isinstance(cells, Tracer) for cells in blocks.values()):
         raise TypeError("refined_mesh: how many points there are depends on values, call it outside jit.")
     points, cut, corners, first = _cut(mesh.points, {kind: np.asarray(cells) for kind, cells in blocks.items()})

@@ -11,8 +11,10 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from .._mesh.io import write_mesh, written_array
+from .._mesh.io import write_mesh
 from .._mesh.mesh import Mesh
+from .._mesh.mixed import MixedMesh
+from .._mesh.written import check_kinds, written_array, written_content
 from .._runtime.argument_checks import check_instance, check_path, real_array
 from .._runtime.atomic_files import check_folder, replacing
 
@@ -21,7 +23,7 @@ _SUFFIXES = (".pvd", ".xdmf")
 
 def write_series(
     path: str | os.PathLike,
-    mesh: Mesh,
+    mesh: Mesh | MixedMesh,
     times: Any,
     *,
     point_data: Mapping[str, Any] | None = None,
@@ -31,8 +33,9 @@ def write_series(
 
     A `.pvd` names one VTU file for each time, in a folder beside it that has its name without the suffix; an `.xdmf` is one
     file of text. Displacements under the name "displacement", say, are what *Warp By Vector* wants; tensors `(..., 3, 3)`
-    become nine components, vectors in the plane get a third one. The series takes the place of an old one when it is whole:
-    where writing fails, the old one is left as it is.
+    become nine components, vectors in the plane get a third one. Of a `MixedMesh` arrays on cells are by kind,
+    `{"stress": {"quad": ..., "triangle": ...}}`, NaN on kinds left out, and groups are arrays of zeros and ones. The series
+    takes the place of an old one when it is whole: where writing fails, the old one is left as it is.
     Raises `ImportError` without meshio, `ValueError` for another suffix, times that do not increase, and arrays of other
     shapes, names that are empty or given twice, and a folder of this name that is not a series; `TypeError` for what is no
     mesh or no number that files have; `FileNotFoundError` for a folder that is not there.
@@ -45,7 +48,7 @@ def write_series(
         assert np.allclose(jm.mesh.read_mesh("sag/sag_0001.vtu").points, mesh.points)
     """
     check_path("write_series", path)
-    check_instance("write_series", "mesh", mesh, Mesh)
+    check_instance("write_series", "mesh", mesh, (Mesh, MixedMesh))
     suffix = Path(os.fspath(path)).suffix.lower()
     if suffix not in _SUFFIXES:
         raise ValueError(f"write_series: path '{os.fspath(path)}' must end in one of {_SUFFIXES}.")
@@ -53,10 +56,23 @@ def write_series(
     if not len(times) or (np.diff(times) <= 0).any():
         raise ValueError(f"write_series: times must increase, at least one, got {times!r:.80}.")
     on_points = _checked("point_data", point_data, (len(times), len(mesh.points)))
-    on_cells = _checked("cell_data", cell_data, (len(times), len(mesh.cells)))
+    on_cells = _checked_on_cells(mesh, cell_data, len(times))
     check_folder(path)
     write = _write_pvd if suffix == ".pvd" else _write_xdmf
     write(Path(os.fspath(path)), mesh, times, on_points, on_cells)
+
+
+def _checked_on_cells(mesh: Mesh | MixedMesh, data: Any, steps: int) -> dict[str, Any]:
+    if isinstance(mesh, Mesh):
+        return _checked("cell_data", data, (steps, len(mesh.cells)))
+    check_instance("write_series", "cell_data", {} if data is None else data, Mapping)
+    checked = {}
+    for name, by_kind in (data or {}).items():
+        kinds = check_kinds("write_series", mesh, name, by_kind)
+        checked[name] = {
+            kind: _checked("cell_data", {name: by_kind[kind]}, (steps, len(mesh.blocks[kind])))[name] for kind in kinds
+        }
+    return checked
 
 
 def _checked(name: str, data: Any, shape: tuple[int, int]) -> dict[str, np.ndarray]:
@@ -71,7 +87,7 @@ def _checked(name: str, data: Any, shape: tuple[int, int]) -> dict[str, np.ndarr
     return checked
 
 
-def _write_pvd(path: Path, mesh: Mesh, times: np.ndarray, on_points: dict, on_cells: dict) -> None:
+def _write_pvd(path: Path, mesh: Mesh | MixedMesh, times: np.ndarray, on_points: dict, on_cells: dict) -> None:
     folder = path.with_suffix("")
     known = {path.suffix, ".vtu"}
     if folder.exists() and (not folder.is_dir() or any(p.suffix not in known or p.is_dir() for p in folder.iterdir())):
@@ -81,8 +97,7 @@ def _write_pvd(path: Path, mesh: Mesh, times: np.ndarray, on_points: dict, on_ce
     made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.stem}-"))
     try:
         for i, name in enumerate(names):
-            at = [{key: values[i] for key, values in data.items()} for data in (on_points, on_cells)]
-            write_mesh(made / name, mesh, point_data=at[0], cell_data=at[1])
+            write_mesh(made / name, mesh, point_data=_at(i, on_points), cell_data=_at(i, on_cells))
         sets = (
             f'    <DataSet timestep={quoteattr(repr(float(t)))} part="0" file={quoteattr(f"{folder.name}/{name}")}/>\n'
             for t, name in zip(times, names, strict=True)
@@ -105,27 +120,23 @@ def _write_pvd(path: Path, mesh: Mesh, times: np.ndarray, on_points: dict, on_ce
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _write_xdmf(path: Path, mesh: Mesh, times: np.ndarray, on_points: dict, on_cells: dict) -> None:
+def _write_xdmf(path: Path, mesh: Mesh | MixedMesh, times: np.ndarray, on_points: dict, on_cells: dict) -> None:
     try:
         import meshio
     except ImportError as error:
         raise ImportError('Time series need meshio: pip install "jaxmech[mesh]"') from error
-    with tempfile.TemporaryDirectory() as folder:  # the names that meshio has for kinds of cells, as `write_mesh` says them
-        plain = Path(folder, "mesh.vtu")
-        write_mesh(plain, mesh)
-        grid = meshio.read(plain)
+    plain = written_content(mesh, {}, {}, ".xdmf")
     with replacing(path) as whole:
         with meshio.xdmf.TimeSeriesWriter(whole, data_format="XML") as writer:
-            writer.write_points_cells(grid.points, grid.cells)
+            writer.write_points_cells(plain.points, plain.cells[:1])  # which cannot write lines beside others
             for i, t in enumerate(times):
-                at_points = {key: _in_space(values[i]) for key, values in on_points.items()}
-                at_cells = {key: [_in_space(values[i])] for key, values in on_cells.items()}
-                writer.write_data(float(t), point_data=at_points, cell_data=at_cells)
-        _drop_the_grid_of_no_time(whole)
+                at = written_content(mesh, _at(i, on_points), _at(i, on_cells), ".xdmf")
+                writer.write_data(float(t), point_data=at.point_data, cell_data=at.cell_data)
+        _put_the_mesh_into_the_first(whole, plain.cells, meshio.xdmf.common.meshio_type_to_xdmf_index)
 
 
-def _drop_the_grid_of_no_time(path: Path) -> None:
-    """Put the cells into the grid of the first time, where the others find them.
+def _put_the_mesh_into_the_first(path: Path, blocks: list[Any], indices: dict[str, int]) -> None:
+    """Put points and cells into the grid of the first time, where the others find them.
 
     meshio has them in a grid beside the series, which ParaView draws too, with the values of the first time for ever.
     """
@@ -133,6 +144,8 @@ def _drop_the_grid_of_no_time(path: Path) -> None:
     (domain,) = tree.getroot()
     series, alone = (next(g for g in domain if g.get("GridType") == kind) for kind in ("Collection", "Uniform"))
     domain.remove(alone)
+    if len(blocks) > 1:
+        _mix(next(child for child in alone if child.tag == "Topology"), blocks, indices)
     for number, at in enumerate(series):
         at.set("GridType", "Uniform")
         (pointer,) = (child for child in at if child.tag.endswith("}include"))
@@ -146,7 +159,19 @@ def _drop_the_grid_of_no_time(path: Path) -> None:
     tree.write(path)
 
 
-def _in_space(values: np.ndarray) -> np.ndarray:
-    """Vectors of the plane with a third component 0, and no flags."""
-    values = values.astype(np.int32) if values.dtype == bool else values
-    return np.pad(values, ((0, 0), (0, 1))) if values.ndim == 2 and values.shape[1] == 2 else values
+def _mix(topology: ElementTree.Element, blocks: list[Any], indices: dict[str, int]) -> None:
+    """The cells of all blocks: each the number of its kind, how many nodes a point or line has, and the nodes."""
+    rows = []
+    for block in blocks:
+        head = [indices[block.type], *{"vertex": [1], "line": [2]}.get(block.type, [])]
+        rows.append(np.hstack([np.tile(head, (len(block.data), 1)), block.data]).ravel())
+    numbers = np.concatenate(rows)
+    topology.attrib = {"TopologyType": "Mixed", "NumberOfElements": str(sum(len(block.data) for block in blocks))}
+    (item,) = topology
+    item.attrib = {"DataType": "Int", "Dimensions": str(len(numbers)), "Format": "XML", "Precision": "8"}
+    item.text = " ".join(map(str, numbers.tolist()))
+
+
+def _at(step: int, data: dict[str, Any]) -> dict[str, Any]:
+    """Of arrays over times, by name or by name and kind, those of one."""
+    return {key: _at(step, values) if isinstance(values, dict) else values[step] for key, values in data.items()}

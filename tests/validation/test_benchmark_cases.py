@@ -1,6 +1,6 @@
 """Published benchmarks with the elements that they name: NAFEMS, and MacNeal and Harder's.
 
-NAFEMS, *The Standard NAFEMS Benchmarks*, 1990 (LE1, LE10, T2, T3, T4, FV5, FV32, FV52); R. H. MacNeal and R. L. Harder,
+NAFEMS, *The Standard NAFEMS Benchmarks*, 1990 (LE1, LE7, LE10, T2, T3, T4, FV5, FV32, FV52); R. H. MacNeal and R. L. Harder,
 Finite Elements in Analysis and Design 1 (1985) 3, doi:10.1016/0168-874X(85)90003-4; S. Srinivas and A. K. Rao, Int. J.
 Solids Structures 6 (1970) 1463, doi:10.1016/0020-7683(70)90076-4 (plates as solids).
 """
@@ -84,6 +84,30 @@ def test_thick_elliptic_plate():
     at = jm.output.at_nodes(fields, fields.first_piola, method="consistent")
     D = np.flatnonzero((unit == [0, 0, 1]).all(axis=1))
     np.testing.assert_allclose(at[D, 1, 1], -5.38, rtol=0.02)
+
+
+@pytest.mark.slow
+def test_vessel_under_pressure():
+    """LE7: 25.86 MPa along the axis outside, 0.0966 m below a hemisphere of 1 m on a tube, 0.025 m thick; of shells, whose
+    pressure acts on the middle: that of solids acts within it (other codes' solids 25.3).
+    """
+
+    def place(s, t):
+        r, angle = 0.9875 + 0.025 * s, np.pi * np.maximum(t - 0.5, 0)
+        return r * np.cos(angle), 1.5 * (1 - np.maximum(1 - 2 * t, 0) ** 2) + r * np.sin(angle)
+
+    mesh, unit = placed((1, 32), "quad8", place)
+    solid = jm.force.SolidFEM.from_mesh("b", mesh, jm.material.LinearElastic(210e3, 0.3), plane="axisymmetric")
+    gas = jm.force.Pressure.from_mesh("b", side(mesh, unit[:, 0] == 0), 1.0, axisymmetric=True)
+    ends = {"base": held("b", unit[:, 1] == 0, False, True), "axis": held("b", unit[:, 1] == 1, True, False)}
+    system, end = solved(solid, mesh, {"gas": gas}, ends)
+    fields = jm.output.gauss_fields(system, end.state, "solid")
+    along = jm.output.at_nodes(fields, fields.first_piola, method="consistent")[:, 1, 1]
+    outside = np.flatnonzero(unit[:, 0] == 1)
+    outside = outside[np.argsort(unit[outside, 1])]
+    at_D = np.interp(1.4034, np.asarray(mesh.points)[outside, 1], np.asarray(along)[outside])
+    np.testing.assert_allclose(at_D, 25.86, rtol=0.025)
+    np.testing.assert_allclose(at_D, 25.3, rtol=0.01)
 
 
 @pytest.mark.slow

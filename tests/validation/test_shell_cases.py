@@ -345,6 +345,29 @@ def test_cylinder_is_pulled_out():
 
 
 @pytest.mark.slow
+def test_hinged_panel_snaps_back():
+    """Sze's thin one, 254 long of radius 2540 and 6.35 thick: up to 0.585 kN, then below zero; its middle comes back."""
+    mesh, number = grid(5, 5, lambda s, t: (2540 * np.sin(0.1 * s), 254 * t, 2540 * np.cos(0.1 * s)))
+    shell = jm.force.Shell.from_mesh("f", mesh, 3102.75, 0.3, 6.35)
+    constraints = {
+        "hinge": held(number[-1], "x", "y", "z"),
+        "top": held(number[0], "x", "turn y", "turn z"),
+        "middle": held(number[:, 0], "y", "turn x", "turn z"),
+    }
+
+    def scene(load):
+        down = jm.force.ConstantForce(("f", number[:1, 0]), load * jnp.array([[0.0, 0.0, -0.25]]))
+        return jm.System({"f": jm.Rigid3()}, forces={"shell": shell, "down": down}, constraints=constraints)
+
+    middle = ("f", int(number[0, 0]), 2)
+    start = scene(jnp.zeros(())).at_rest({"f": shell.rest})
+    path = jm.follow_path(scene, start, step=150.0, steps=12, to=2000.0, displacement=middle, critical=False, throw=False)
+    loads, sinks = np.asarray(path.loads), 2540 - np.asarray(path.position["f"])[:, number[0, 0], 2]
+    np.testing.assert_allclose(loads[: np.argmin(loads)].max(), 585.0, rtol=0.03)
+    assert loads.min() < -250.0 and np.diff(sinks).min() < -1.0
+
+
+@pytest.mark.slow
 def test_plate_bent_by_its_end():
     """Sze's cantilever of 10 by 1 by 0.1 under a shear of 4 along its end: back by 3.286, up by 6.698."""
     mesh, number = grid(10, 1, lambda s, t: (10 * s, t, 0 * s))
