@@ -134,6 +134,19 @@ def _barycentric(build: PartBuilder, part: Component, source: str, child: SceneO
     return BarycentricMapping.from_mesh(source, named(child), mesh, points), points
 
 
+def projection_method(build: PartBuilder, part: Component) -> str:
+    """MatrixProjectionMethod: how SOFA multiplies `J^T K J`, which changes nothing, but where it keeps a `J` that moves."""
+    kept = part.flag("areJacobiansConstant", False)
+    states = {named(state) for state in part.links("mechanicalStates") if isinstance(state, SceneObject)}
+    part.ignored("parallelProduct", "linearSystem")
+    for mapping in reversed(list(build.mappings.values())):
+        if kept and mapping.child in states:
+            if build.sofa and not isinstance(mapping, IdentityMapping | SubsetMapping | BarycentricMapping):
+                raise part.error(f"areJacobiansConstant with a {type(mapping).__name__} is not translated: its Jacobian moves")
+            states |= {parent.state for parent in mapping.parents}
+    return "solutions do not depend on how matrices are projected"
+
+
 MAPPINGS: dict[str, Maker] = {
     "DistanceMapping": _distance,
     "RigidMapping": _rigid,
@@ -144,3 +157,4 @@ MAPPINGS: dict[str, Maker] = {
     **NONLINEAR,
 }
 MAPPING_KINDS = (*MAPPINGS, *MULTI)
+PROJECTIONS = {"MatrixProjectionMethod": projection_method, "ConstantSparsityProjectionMethod": projection_method}

@@ -19,7 +19,7 @@ from .hyperelastic import HYPERELASTIC
 from .joint_springs import JOINT_SPRINGS
 from .loads import CONSTRAINTS, LOADS
 from .mapping_order import in_order, is_drawn, mapped_states
-from .mappings import MAPPING_KINDS, mapping
+from .mappings import MAPPING_KINDS, PROJECTIONS, mapping
 from .masses import MASSES, unit_mass
 from .motions import MOTIONS
 from .multipliers import MULTIPLIERS
@@ -38,7 +38,7 @@ from .still_kinds import FREE_MOTION
 
 _FORCES = ELEMENTS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | JOINT_SPRINGS | LOADS | FIELDS | TIMED
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS | CURVES
-_TRANSLATED |= MULTIPLIERS
+_TRANSLATED |= MULTIPLIERS | PROJECTIONS
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
 _KEPT = "solutions do not depend on how a matrix is kept"
 _COUPLED = "motion, constraints and contacts are solved together, by a direct solver"
