@@ -83,3 +83,47 @@ def test_how_matrices_are_projected_is_no_matter_unless_a_jacobian_is_kept(tmp_p
     load(tmp_path, mapped.format(kept=1, **points))
     with pytest.raises(jm.sofa.SceneError, match="areJacobiansConstant"):
         load(tmp_path, mapped.format(kept=1, **rigid))
+
+
+TRIANGLE = """<MeshTopology name="t" triangles="0 1 2" edges="0 1"/><MechanicalObject name="p"
+  position="0 0 0  3 0 0  0 2 0" rest_position="0 0 0  1 0 0  0 1 0"/><UniformMass/>"""
+
+
+def test_only_applyRestPosition_maps_the_rest(tmp_path):
+    """An area of 3 and a squared length of 9, now; 1/2 and 1 at rest, which springs of 2 N/m take where it is mapped."""
+    body = """{}<Node name="n"><MechanicalObject name="m" template="Vec1"/>
+      <{} input="@../p" output="@m" topology="@../t" {}/><RestShapeSpringsForceField name="s" stiffness="2"/></Node>"""
+    for kind, now, then in (("AreaMapping", 3.0, 0.5), ("SquareDistanceMapping", 9.0, 1.0)):
+        for data, rest in (("", 0.0), ('applyRestPosition="1"', then)):
+            scene = load(tmp_path, body.format(TRIANGLE, kind, data))
+            np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["n/m"], [[now]], rtol=ROUND_OFF)
+            np.testing.assert_allclose(scene.system.forces["n/s"].anchor, [[rest]], rtol=ROUND_OFF)
+
+
+def test_the_rest_of_mapped_points_is_their_own(tmp_path):
+    """Points in the axes of a frame at (5, 0, 0) rest where they are in them, as SOFA has it."""
+    frame = '<MechanicalObject template="Rigid3" name="p" position="5 0 0 0 0 0 1"/><UniformMass/>'
+    inner = """<Node name="n"><MechanicalObject name="m" position="1 0 0  0 1 0"/><RigidMapping/>
+      <RestShapeSpringsForceField name="s"/></Node>"""
+    scene = load(tmp_path, frame + inner)
+    np.testing.assert_array_equal(jm.kinematics(scene.system, scene.state)["n/m"], [[6, 0, 0], [5, 1, 0]])
+    np.testing.assert_array_equal(scene.system.forces["n/s"].anchor, [[1, 0, 0], [0, 1, 0]])
+
+
+def test_a_distance_from_a_target_has_a_direction_there(tmp_path):
+    """Lengths that are not given are nil, and at the target the direction is the first axis."""
+    body = """<MechanicalObject name="p" position="1 2 3  4 2 3"/><UniformMass totalMass="2"/>
+      <Node name="n"><MechanicalObject name="m" template="Vec1"/>
+      <DistanceFromTargetMapping indices="0 1" targetPositions="1 2 3  1 2 3"/>
+      <RestShapeSpringsForceField name="s" stiffness="5"/></Node>"""
+    scene = load(tmp_path, body)
+    np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["n/m"], [[0], [3]], atol=ROUND_OFF)
+    K = jm.matrix.component_matrix(scene.system, scene.state, "n/s", "stiffness", projected=True)["p", "p"].to_dense((2, 2))
+    np.testing.assert_allclose(K, np.diag([5.0, 0, 0, 5, 0, 0]), atol=1e-13)
+
+
+def test_a_state_takes_the_topology_of_its_own_node(tmp_path):
+    body = '<MeshTopology position="0 0 0 1 0 0" edges="0 1"/><Node name="n">{}<MechanicalObject name="p"/><UniformMass/></Node>'
+    assert len(load(tmp_path, body.format(EULER), scheme="").state.position["n/p"]) == 1
+    own = EULER + '<MeshTopology position="0 0 0 1 0 0 2 0 0"/>'
+    assert len(load(tmp_path, body.format(own), scheme="").state.position["n/p"]) == 3

@@ -7,18 +7,18 @@ import numpy as np
 from .._mapping.area import AreaMapping
 from .._mapping.base import AbstractMapping
 from .._mapping.deformable_on_rigid import DeformableOnRigidFrameMapping
-from .._mapping.distance_from_target import DistanceFromTargetMapping
 from .._mapping.distance_to_plane import DistanceToPlaneMapping
 from .._mapping.skinning import SkinningMapping
 from .._mapping.square import SquareMapping
 from .._mapping.squared_distance import SquaredDistanceMapping
 from .._mapping.tubular import TubularMapping
 from .._mapping.volume import VolumeMapping
+from .numerics.from_target import SofaDistanceFromTarget
 from .part_builder import PartBuilder, named
 from .read.component import Component
 from .read.graph import SceneObject
 
-Made = tuple[AbstractMapping, np.ndarray]
+Made = tuple[AbstractMapping, np.ndarray]  # where its nodes are at the start, besides
 
 
 def geometric_stiffness(build: PartBuilder, part: Component, usual: str) -> dict[str, Any]:
@@ -51,10 +51,10 @@ def from_target(build: PartBuilder, part: Component, source: str, child: SceneOb
     if target is None or len(target) != len(nodes):
         raise part.error(f"targetPositions has {0 if target is None else len(target)} entries, expected {len(nodes)}")
     distance = np.linalg.norm(build.rest[source][nodes] - target, axis=1)
-    given = part.reals("restLengths")
-    lengths = distance if given is None or len(given) != len(nodes) else given
+    given = part.reals("restLengths", np.zeros(0))[: len(nodes)]
+    lengths = np.pad(given, (0, len(nodes) - len(given)))  # those that are not given are nil
     options = geometric_stiffness(build, part, "stabilized")
-    made = DistanceFromTargetMapping((source, nodes), named(child), target, lengths, **options)
+    made = SofaDistanceFromTarget((source, nodes), named(child), target, lengths, **options)
     return made, (distance - lengths)[:, None]
 
 
@@ -75,14 +75,14 @@ def area(build: PartBuilder, part: Component, source: str, child: SceneObject) -
     a, b, c = (rest[cells[:, i]] for i in range(3))
     sizes = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
     options = geometric_stiffness(build, part, "stabilized")
-    return AreaMapping((source, cells), named(child), sizes, **options), np.zeros((len(cells), 1))
+    return AreaMapping((source, cells), named(child), 0.0, **options), sizes[:, None]
 
 
 def volume(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
     cells, rest = build.topology_of(part, source, "tetrahedra").tetrahedra, build.rest[source]
     sizes = np.linalg.det(rest[cells[:, 1:]] - rest[cells[:, :1]]) / 6
     options = geometric_stiffness(build, part, "stabilized")
-    return VolumeMapping((source, cells), named(child), sizes, **options), np.zeros((len(cells), 1))
+    return VolumeMapping((source, cells), named(child), 0.0, **options), sizes[:, None]
 
 
 def skinning(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:

@@ -41,6 +41,11 @@ def named(object: SceneObject) -> str:
     return object.path.removeprefix("@/")
 
 
+def dof_of(state: SceneObject) -> AbstractDof:
+    """The degrees of freedom of a mechanical state, by its template."""
+    return _DOFS[state.data.get("template", "Vec3").strip().rstrip("df") or "Vec3"]()
+
+
 class PartBuilder:
     """All that a time integrator moves: the objects `within`. `sofa`: as SOFA does it, else exact."""
 
@@ -70,8 +75,7 @@ class PartBuilder:
     def add_state(self, state: SceneObject, x: dict[str, np.ndarray], *, mapped: bool = False) -> None:
         """A state with its positions."""
         name = named(state)
-        kind = state.data.get("template", "Vec3").strip().rstrip("df")
-        self.dofs[name] = _DOFS[kind]()
+        self.dofs[name] = dof_of(state)
         self.position[name], self.rest[name] = x["position"], x["rest_position"]
         if "velocity" in x:
             self.velocity[name] = x["velocity"]

@@ -216,11 +216,12 @@ class SceneData:
         elif part.has("src"):
             source = self.topology(linked_object(state, "src", state.data["src"])).position
         else:
-            mesh = part.link("topology") or of_kind_upward(state.node, self.is_topology)
+            own = [o for o in state.node.objects if self.is_topology(o)] if part.flag("useTopology", True) else []
+            mesh = part.link("topology") or (own[-1] if own else None)
             source = self.topology(mesh).position if isinstance(mesh, SceneObject) else None
         if source is None or not np.size(source):
             if part.whole("size", 1) > 1 or part.has("position", "src"):
-                raise part.error("has no position, and no topology in its node or above gives one")
+                raise part.error("has no position, and no topology in its node gives one")
             source = np.zeros((1, width))  # a state that says nothing has one node, in the origin
             source[:, 6:] = 1.0  # of frames, the last of the quaternion
         x = placed(part)(as_coordinates(part, np.asarray(source, float), width))
@@ -229,7 +230,7 @@ class SceneData:
             raise part.error(f"rest_position has {len(rest)} entries, position {len(x)}")
         velocity = part.reals("velocity", None, width={7: 6}.get(width, width))
         part.neutral(restScale=1)
-        part.ignored("size", "reserve", "useTopology", "force", "externalForce", "derivX", "free_position", "free_velocity")
+        part.ignored("size", "reserve", "force", "externalForce", "derivX", "free_position", "free_velocity")
         part.done()
         return {"position": x, "rest_position": x if rest is None else rest} | (
             {} if velocity is None else {"velocity": velocity}
