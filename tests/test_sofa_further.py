@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
@@ -123,7 +124,189 @@ def test_a_distance_from_a_target_has_a_direction_there(tmp_path):
 
 
 def test_a_state_takes_the_topology_of_its_own_node(tmp_path):
-    body = '<MeshTopology position="0 0 0 1 0 0" edges="0 1"/><Node name="n">{}<MechanicalObject name="p"/><UniformMass/></Node>'
+    body = '<MeshTopology position="0 0 0 1 0 0"/><Node name="n">{}<MechanicalObject name="p"/><UniformMass/></Node>'
     assert len(load(tmp_path, body.format(EULER), scheme="").state.position["n/p"]) == 1
     own = EULER + '<MeshTopology position="0 0 0 1 0 0 2 0 0"/>'
     assert len(load(tmp_path, body.format(own), scheme="").state.position["n/p"]) == 3
+
+
+FRAME_SPRING = """<FrameSpringForceField name="s" spring="BEGIN_SPRING 0 1 KS_T 10 KS_R 7 KD 2 VEC1 0.5 0 0
+  VEC2 0 0.25 0 END_SPRING"/>"""
+
+
+def test_frame_springs(tmp_path):
+    x = np.array([[0, 0, 0, 0, 0, np.sin(0.15), np.cos(0.15)], [2, 1, 0, np.sin(0.1), 0, 0, np.cos(0.1)]])
+    v = np.linspace(-1, 1, 12).reshape(2, 6)
+    turns = Rotation.from_quat(x[:, 3:])
+    arms, rate = turns.apply([[0.5, 0, 0], [0, 0.25, 0]]), v[1] - v[0]
+    f = 10 * (x[1, :3] + arms[1] - x[0, :3] - arms[0]) + 2 * rate[:3]
+    m = 7 * (turns[0].inv() * turns[1]).as_rotvec()
+    by_hand = [[*f, *(m + np.cross(arms[0], f) + 2 * rate[3:])], [*-f, *-(m + np.cross(arms[1], f) - 2 * rate[3:])]]
+    scene = load(tmp_path, FRAMES + FRAME_SPRING)
+    np.testing.assert_allclose(force(scene, at(scene, x, v)), by_hand, rtol=1e-12)
+    K = np.kron([[1, -1], [-1, 1]], np.diag([10.0] * 3 + [7.0] * 3))
+    np.testing.assert_allclose(stiffness(scene, at(scene, x, v), "s"), K, atol=1e-13)
+    exact = load(tmp_path, FRAMES + FRAME_SPRING, solver="exact")
+    found = np.zeros((12, 12))
+    for i in range(12):
+        ends = []
+        for step in (1e-6, -1e-6):
+            d = step * np.eye(12)[i].reshape(2, 6)
+            turned = (Rotation.from_rotvec(d[:, 3:]) * turns).as_quat()
+            ends.append(force(exact, at(exact, np.concatenate([x[:, :3] + d[:, :3], turned], axis=1), v)).ravel())
+        found[:, i] = (ends[1] - ends[0]) / 2e-6
+    np.testing.assert_allclose(stiffness(exact, at(exact, x, v), "s"), found, atol=1e-7)
+
+
+def test_torsion(tmp_path):
+    """About z through (1, 0, 0): t e_z x (x - o - z e_z), in SOFA's matrix -t (I - u u^T)."""
+    body = '<MechanicalObject name="p" position="3 2 5"/><UniformMass/><TorsionForceField name="s" {} torque="4"/>'
+    body = body.format('indices="0" axis="0 0 2" origin="1 0 0"')
+    scene = load(tmp_path, body)
+    np.testing.assert_allclose(force(scene, scene.state), [[-8, 8, 0]], atol=1e-14)
+    np.testing.assert_allclose(stiffness(scene, scene.state, "s"), -4 * np.diag([1.0, 1, 0]), atol=1e-14)
+    assert "equivalent" in {row.fate for row in scene.report.rows if "Torsion" in row.component}
+    exact = load(tmp_path, body, solver="exact")
+    np.testing.assert_allclose(stiffness(exact, exact.state, "s"), [[0, 4, 0], [-4, 0, 0], [0, 0, 0]], atol=1e-14)
+    frame = load(
+        tmp_path, FRAMES.replace("1 0 0 0 0 0 1", "3 2 5 0 0 0 1") + body[body.index("<Torsion") :].replace('"0"', '"1"')
+    )
+    np.testing.assert_allclose(force(frame, frame.state)[1], [-8, 8, 0, 0, 0, 4], atol=1e-14)
+
+
+def test_drag_by_direction(tmp_path):
+    body = '<MechanicalObject name="p" position="0 0 0  1 0 0"/><UniformMass/>'
+    scene = load(tmp_path, body + '<DiagonalVelocityDampingForceField name="s" dampingCoefficient="1 2 3"/>')
+    np.testing.assert_allclose(
+        force(scene, at(scene, np.zeros((2, 3)), [[1, 1, 1], [2, 0, 1]])), [[-1, -2, -3], [-2, 0, -3]]
+    )
+
+
+SHEET = """<MechanicalObject name="p" position="0 0 0  2 0 0  0.5 1 0  2 2 0.5"/><UniformMass/>
+  <MeshTopology triangles="0 1 2  1 3 2"/><{} name="s" {}/>"""
+
+
+def springs_of_triangles(X, x, *, twice):
+    """Delingette's energy of E = 1000, nu = 0.3, side by side."""
+    lam, mu, energy = 1000 * 0.3 / 0.91, 1000 * 0.7 / 0.91, 0.0
+    for cell in ([0, 1, 2], [1, 3, 2]):
+        (L, now), cot = ([], []), []
+        for j in range(3):
+            a, b, c = (X[cell[(j + i) % 3]] for i in range(3))
+            L.append(np.linalg.norm(b - c))
+            now.append(np.linalg.norm(x[cell[(j + 1) % 3]] - x[cell[(j + 2) % 3]]))
+            cot.append((b - a) @ (c - a) / np.linalg.norm(np.cross(b - a, c - a)))
+        corners = [X[i] for i in cell], [x[i] for i in cell]
+        A0, A = (np.linalg.norm(np.cross(b - a, c - a)) / 2 for a, b, c in corners)
+        for j in range(3):
+            k, l = (j + 1) % 3, (j + 2) % 3
+            own = (2 * cot[j] ** 2 * (lam + mu) + mu) / (16 * A0)
+            link = (2 * cot[k] * cot[l] * (lam + mu) - mu) / (16 * A0)
+            if twice:
+                d = [n**2 - o**2 for n, o in zip(now, L, strict=True)]
+                energy += own * d[j] ** 2 / 4 + link * d[k] * d[l] / 2
+            else:
+                d = [n - o for n, o in zip(now, L, strict=True)]
+                energy += own * L[j] ** 2 * d[j] ** 2 + 2 * link * L[k] * L[l] * d[k] * d[l]
+        if twice and A < A0:
+            energy += 0.75 * (lam + mu) * A0 * (A / A0 - 1) ** 4
+    return energy
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_quadratic_springs_of_triangles(tmp_path, twice):
+    kind = f"Triangular{'Biq' if twice else 'Q'}uadraticSpringsForceField"
+    scene = load(tmp_path, SHEET.format(kind, 'youngModulus="1000" poissonRatio="0.3"'))
+    X = np.asarray(scene.state.position["p"])
+    x = X + np.array([[0, 0, 0.1], [0.2, 0.1, 0], [0, -0.3, 0], [0, 0.2, -0.4]])
+    by_hand = np.zeros((4, 3))
+    for index in np.ndindex(4, 3):
+        d = np.zeros((4, 3))
+        d[index] = 1e-6
+        ends = (springs_of_triangles(X, x + s * d, twice=twice) for s in (1, -1))
+        by_hand[index] = -(next(ends) - next(ends)) / 2e-6
+    np.testing.assert_allclose(force(scene, at(scene, x)), by_hand, atol=1e-6 * np.abs(by_hand).max())
+
+
+def test_rotations_that_fit_the_nodes(tmp_path):
+    """The force of one tetrahedron, by SciPy's fit of its nodes, and by the polar factor of its deformation gradient."""
+    body = """<MechanicalObject name="p" position="0 0 0  1 0 0  0.2 1 0  0.1 0.3 1.2"/><UniformMass/>
+      <TetrahedronSetTopologyContainer tetrahedra="0 1 2 3"/><{} youngModulus="100" poissonRatio="0.3" name="s"/>"""
+    linear = load(tmp_path, body.format("TetrahedronFEMForceField method='small'"))
+    X = np.asarray(linear.state.position["p"])
+    x = X @ Rotation.from_euler("xyz", (0.4, -0.3, 0.9)).as_matrix().T + 0.1 * np.sin(np.arange(12.0)).reshape(4, 3)
+    F = (x[1:] - x[0]).T @ np.linalg.inv((X[1:] - X[0]).T)
+    U, _, Vt = np.linalg.svd(F)
+    fitted = Rotation.align_vectors(x - x.mean(0), X - X.mean(0))[0].as_matrix()
+    for kind, R in (
+        ("CorotationalFEMForceField template='Vec3,Tetrahedron' rotationMethod='polar'", fitted),
+        ("FastTetrahedralCorotationalForceField method='polar'", U @ Vt),
+    ):
+        scene = load(tmp_path, body.format(kind))
+        by_hand = force(linear, at(linear, x @ R)) @ R.T
+        np.testing.assert_allclose(force(scene, at(scene, x)), by_hand, atol=1e-9)
+    stable = load(
+        tmp_path, body.format("CorotationalFEMForceField template='Vec3,Tetrahedron' rotationMethod='stable_polar'")
+    )
+    assert stable.system.forces["s"].rotation == "fitted"
+
+
+def test_points_between_the_frames_of_a_beam(tmp_path):
+    """The second frame turned by pi/2 about x: a point half way is blended of what both predict."""
+    body = """<MechanicalObject template="Rigid3" name="p" position="0 0 0 0 0 0 1  2 0 0 {0} 0 0 {0}  4 0 0 0 0 0 1"/>
+      <UniformMass/><Node name="n"><MechanicalObject name="m" position="{1}"/><BeamLinearMapping {2}/></Node>"""
+    places = "0.5 0.5 0  2 0 0.25"
+    scene = load(tmp_path, body.format(0.5**0.5, places, ""))
+    by_hand = [[1, 0.5, 0.5], [4, 0, 0.5]]  # (1, 1, 0) and (1, 0, 1) in halves; the last frame
+    np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["n/m"], by_hand, atol=1e-12)
+    straight = body.replace("{0} 0 0 {0}", "0 0 0 1").format(0, "1 1 0  3.5 0 0.5", 'localCoord="0"')
+    scene = load(tmp_path, straight)
+    np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["n/m"], [[1, 1, 0], [3.5, 0, 0.5]], atol=1e-12)
+
+
+def test_a_centre_of_mass(tmp_path):
+    body = """<MechanicalObject name="p" position="0 0 0  4 0 0"/>{}<Node name="n"><MechanicalObject name="m"/>
+      <CenterOfMassMapping/></Node>"""
+    for mass, x in (('<UniformMass totalMass="3"/>', 2.0), ('<DiagonalMass vertexMass="1 3"/>', 3.0)):
+        scene = load(tmp_path, body.format(mass))
+        np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["n/m"], [[x, 0, 0]])
+
+
+def test_nodes_that_their_corners_move(tmp_path):
+    body = """<MechanicalObject name="p" position="1 1 0  0.5 2 0"/><UniformMass/><PatchTestMovementProjectiveConstraint
+      name="c" indices="0 1" beginConstraintTime="1" endConstraintTime="3" cornerPoints="0 0 0  2 0 0  2 2 0  0 2 0"
+      cornerMovements="0 0 0  4 0 0  0 4 0  0 0 8"/>"""
+    motion = load(tmp_path, body).system.constraints["c"]
+    np.testing.assert_allclose(motion.displacements[:, 0], 0)
+    np.testing.assert_allclose(motion.displacements[:, 1], [[1, 1, 2], [0, 1, 6]])
+
+
+def test_spheres_of_a_file(tmp_path):
+    (tmp_path / "some.sph").write_text("SPH 1.0\nnums 2\n# two\nsphe 0 1 2 3 0.5\nsphe 1 4 5 6 0.25\n")
+    body = """<SphereLoader filename="some.sph" translation="0 0 1"/><MechanicalObject name="p" position="@[-1].position"/>
+      <SphereCollisionModel listRadius="@[-2].listRadius"/><UniformMass/>"""
+    scene = load(tmp_path, body)
+    np.testing.assert_array_equal(scene.state.position["p"], [[1, 2, 4], [4, 5, 7]])
+    (tmp_path / "some.sph").write_text("SPH 1.0\nsphe 0 1 2 nan 1\n")
+    with pytest.raises(jm.sofa.SceneError, match=r"some\.sph, line 2"):
+        load(tmp_path, body)
+
+
+def test_gravity_of_a_component(tmp_path):
+    body = '<MechanicalObject name="p"/><UniformMass/><Gravity gravity="0 0 -3"/>'
+    np.testing.assert_array_equal(load(tmp_path, body).system.gravity, [0, 0, -3])
+
+
+def test_unknown_data_of_what_collides(tmp_path):
+    body = '<MechanicalObject name="p"/><UniformMass/><SphereCollisionModel radius="1" {}="1"/><CollisionPipeline {}="1"/>'
+    load(tmp_path, body.format("contactStiffness", "depth"))
+    for data in (("contactStifness", "depth"), ("group", "deepth")):
+        with pytest.raises(jm.sofa.SceneError, match="did you mean"):
+            load(tmp_path, body.format(*data))
+
+
+def test_a_factor_of_stiffness_for_some_of_the_tetrahedra(tmp_path):
+    body = """<MechanicalObject name="p" position="0 0 0  1 0 0  0 1 0  0 0 1  1 1 1"/><UniformMass/>
+      <TetrahedronSetTopologyContainer tetrahedra="0 1 2 3  1 4 2 3"/>
+      <TetrahedronFEMForceField name="s" localStiffnessFactor="2 5"/>"""
+    np.testing.assert_array_equal(load(tmp_path, body).system.forces["s"].share, [2, 5])

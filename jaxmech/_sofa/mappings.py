@@ -48,7 +48,9 @@ def mapping(build: PartBuilder, part: Component) -> str:
     start = copy.copy(build)
     start.rest = build.position
     made, there = MULTI[kind](start, part, names, child) if kind in MULTI else MAPPINGS[kind](start, part, names[0], child)
-    rest = _mapped_rest(build, made, child, there) if part.flag("applyRestPosition", False) else _own_rest(build, child, there)
+    rest = (
+        _mapped_rest(build, made, child, there) if part.flag("applyRestPosition", False) else _own_rest(build, child, there)
+    )
     build.add_state(child, {"position": there, "rest_position": rest}, mapped=True)
     build.mappings[named(part.object)] = made
     return ""
@@ -169,7 +171,9 @@ def projection_method(build: PartBuilder, part: Component) -> str:
     for mapping in reversed(list(build.mappings.values())):
         if kept and mapping.child in states:
             if build.sofa and not isinstance(mapping, IdentityMapping | SubsetMapping | BarycentricMapping):
-                raise part.error(f"areJacobiansConstant with a {type(mapping).__name__} is not translated: its Jacobian moves")
+                raise part.error(
+                    f"areJacobiansConstant with a {type(mapping).__name__} is not translated: its Jacobian moves"
+                )
             states |= {parent.state for parent in mapping.parents}
     return "solutions do not depend on how matrices are projected"
 

@@ -20,6 +20,7 @@ from .read.topology import Topology, with_faces
 _DOFS = {"Vec1": Vec1, "Vec2": Vec2, "Vec3": Vec3, "Rigid2": Rigid2, "Rigid3": Rigid3}
 
 
+EQUIVALENT = "equivalent: "  # what a remark begins with where a component is not what SOFA computes, but alike
 Make = Callable[[System, State], AbstractIntegrator]  # what a time integrator of a scene becomes
 
 

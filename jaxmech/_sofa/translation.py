@@ -23,13 +23,13 @@ from .mappings import MAPPING_KINDS, PROJECTIONS, mapping
 from .masses import MASSES, unit_mass
 from .motions import MOTIONS
 from .multipliers import MULTIPLIERS
-from .part_builder import Leaf, PartBuilder
+from .part_builder import EQUIVALENT, Leaf, PartBuilder
 from .read.component import EVERYWHERE, Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
 from .read.scene_data import SceneData
 from .read.scene_error import SceneError
-from .remainder import Whole, apart
+from .remainder import GRAVITY, Whole, apart
 from .report import Report
 from .schemes import DAMPING, EXPLICIT, SCHEMES, SOLVERS, SYSTEMS, linear_solver
 from .sheets import SHEETS
@@ -89,6 +89,11 @@ def _of_root(root: SceneNode, data: SceneData) -> tuple[float, np.ndarray]:
     like = Component(data, SceneObject("Node", root.data, root.file, root.line, root, name=""))
     dt = like.real("dt", 0.01)
     gravity = like.reals("gravity", np.array([0.0, -9.81, 0.0]), count=3)
+    for object in root.objects:
+        if object.kind == GRAVITY:
+            part = Component(data, object)
+            gravity = part.reals("gravity", np.zeros(3), count=3)
+            part.done()
     if not dt > 0:
         raise root.error(f"dt is {dt}, expected a positive number of seconds")
     return dt, gravity
@@ -161,7 +166,8 @@ def _translate(
     except (ValueError, TypeError) as problem:
         report.add(object, "refused", str(object.error(str(problem))))
     else:
-        report.add(object, "equal" if build.sofa else "equivalent", remark)
+        alike = not build.sofa or remark.startswith(EQUIVALENT)
+        report.add(object, "equivalent" if alike else "equal", remark.removeprefix(EQUIVALENT))
 
 
 def _state(build: PartBuilder, object: SceneObject) -> str:
