@@ -45,7 +45,7 @@ def test_distances_between_states(tmp_path):
         {"a/p": scene.state.position["a/p"], "b/q": scene.state.position["b/q"].at[0].set([8.0, 6, 0])}
     )
     force = jm.total_force(scene.system, moved)
-    np.testing.assert_allclose(force["a/p"][0], [2 * 5 * 0.8, 2 * 5 * 0.6, 0])  # 2 N/m, 10 - 5 m
+    np.testing.assert_allclose(force["a/p"][0], [2 * 9 * 0.8, 2 * 9 * 0.6, 0])  # 2 N/m, 10 - 1 m from nil: no rest is mapped
     with pytest.raises(jm.sofa.SceneError, match="not the derivative"):
         _ = both(tmp_path, mapping.format("Stabilized")).system
     assert both(tmp_path, mapping.format("Stabilized"), solver="exact").system

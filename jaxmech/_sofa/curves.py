@@ -87,10 +87,46 @@ def affine(build: PartBuilder, part: Component) -> str:
     part.ignored("meshIndices", "quaternion")
     if build.dofs[state].coord_size != 3 or not build.dofs[state].is_vector_space or not end > begin:
         raise part.error("acts on points of space (Vec3), from beginConstraintTime to a later endConstraintTime")
+    return _straight(build, part, state, nodes, lambda x: x @ matrix.T + shift - x, begin, end)
+
+
+def _straight(
+    build: PartBuilder, part: Component, state: str, nodes: np.ndarray, moves: Any, begin: float, end: float
+) -> str:
+    """Nodes that go straight by `moves`, of where they are."""
     place = build.position[state][nodes]
-    moves = np.stack([np.zeros_like(place), place @ matrix.T + shift - place], axis=1)
-    build.constraints[named(part.object)] = PrescribedMotion((state, nodes), place, moves, np.array([begin, end]))
+    steps = np.stack([np.zeros_like(place), moves(place)], axis=1)
+    build.constraints[named(part.object)] = PrescribedMotion((state, nodes), place, steps, np.array([begin, end]))
     return "with the velocity of its motion, where SOFA says none"
+
+
+def patch_test(build: PartBuilder, part: Component) -> str:
+    """PatchTestMovementProjectiveConstraint: nodes that go straight by what their corners do, linear in between."""
+    state = build.state_of(part)
+    nodes, width = build.indices(part, state), build.dofs[state].coord_size
+    begin, end = part.real("beginConstraintTime", 0.0), part.real("endConstraintTime", 20.0)
+    corners, moves = (part.reals(name, None, width=width) for name in ("cornerPoints", "cornerMovements"))
+    part.neutral(constrainedPoints="")
+    part.ignored("meshIndices", "drawConstrainedPoints")
+    if corners is None or moves is None or len(corners) != len(moves) or len(corners) not in (4, 8):
+        raise part.error("needs cornerPoints and cornerMovements, four or eight of each")
+    if not build.dofs[state].is_vector_space or not end > begin:
+        raise part.error("acts on points, from beginConstraintTime to a later endConstraintTime")
+    spans = [
+        (axis, corners[other][axis] - corners[0][axis]) for axis, other in ((0, 1), (1, 3), (2, 4))[: len(corners) // 4 + 1]
+    ]
+    if any(span == 0 for _, span in spans):
+        raise part.error("corners 0 and 1, 0 and 3 or 0 and 4 are in one place along x, y or z")
+
+    def moved(x: np.ndarray) -> np.ndarray:
+        t = [np.abs((x[:, axis] - corners[0][axis]) / span) for axis, span in spans] + [np.zeros(len(x))]
+        found = np.zeros_like(x)
+        for i, move in enumerate(moves):
+            at = (i % 4 in (1, 2), i % 4 in (2, 3), i >= 4)
+            found += np.prod([s if there else 1 - s for s, there in zip(t, at, strict=False)], axis=0)[:, None] * move
+        return found
+
+    return _straight(build, part, state, nodes, moved, begin, end)
 
 
 def force_in_time(build: PartBuilder, part: Component) -> str:
@@ -117,5 +153,7 @@ CURVES = {
     "HermiteSplineConstraint": spline,
     "AffineMovementProjectiveConstraint": affine,
     "AffineMovementConstraint": affine,
+    "PatchTestMovementProjectiveConstraint": patch_test,
+    "PatchTestMovementConstraint": patch_test,
 }
 TIMED = {"LinearForceField": force_in_time}

@@ -14,6 +14,7 @@ from .read.topology import cut_into_tetrahedra
 
 FROZEN = "its tangent leaves out how rotations change, as SOFA's does"
 _METHODS = {"small": "small", "large": "large", "polar": "polar", "svd": "svd"}
+_FAST = {"qr": "large", "large": "large", "none": "small", "small": "small", "polar": "gradient", "polar2": "polar"}
 _SVD = "'svd' is 'polar' until an element is nearly inverted"
 
 
@@ -63,20 +64,22 @@ def stresses_are_ignored(part: Component) -> None:
 def tetrahedra(build: PartBuilder, part: Component) -> str:
     """TetrahedronFEMForceField and TetrahedralCorotationalFEMForceField; hexahedra are cut where there is nothing else."""
     fast = part.object.kind.endswith("FastTetrahedralCorotationalForceField")
-    names = {"qr": "large", "large": "large", "none": "small", "small": "small"} if fast else _METHODS
+    names = _FAST if fast else _METHODS
     method = names[part.choice("method", "qr" if fast else "large", names)]
     young, poisson = _moduli(part, 5000.0, 0.45)
     stresses_are_ignored(part)
     rayleigh_stiffness(build, part)
     part.ignored("pointInfo", "edgeInfo", "tetrahedronInfo")
-    part.neutral(updateStiffnessMatrix=False, plasticMaxThreshold=0.0, localStiffnessFactor="", initialPoints="")
+    part.neutral(updateStiffnessMatrix=False, plasticMaxThreshold=0.0, initialPoints="")
     part.ignored("plasticYieldThreshold", "plasticCreep")  # of no plasticity
     mesh = build.topology_of(part, build.state_of(part), "tetrahedra", "hexahedra")
     if not len(mesh.tetrahedra):
         build.cut.add(named(part.object))
     cut = "" if len(mesh.tetrahedra) else "of the hexahedra of its topology, six each"
     cells = (mesh if len(mesh.tetrahedra) else cut_into_tetrahedra(mesh, False)).tetrahedra
-    remark = _solid(build, part, "tetrahedron", cells, method, young, poisson)
+    share = part.reals("localStiffnessFactor", np.zeros(0))
+    share = share[np.arange(len(cells)) * len(share) // len(cells)] if len(share) else 1.0
+    remark = _solid(build, part, "tetrahedron", cells, method, young, poisson, share)
     return "; ".join(r for r in (cut, remark) if r)
 
 
@@ -95,6 +98,7 @@ def hexahedra(build: PartBuilder, part: Component) -> str:
     young, poisson = _moduli(part, 5000.0, 0.45)
     stresses_are_ignored(part)
     rayleigh_stiffness(build, part)
+    part.ignored("hexahedronInfo", "stiffnessMatrices")
     part.neutral(updateStiffnessMatrix=False, initialPoints="")
     mesh = build.topology_of(part, build.state_of(part), "hexahedra")
     share = 1.0 if mesh.share is None else mesh.share
@@ -112,7 +116,7 @@ def generic(build: PartBuilder, part: Component, *, corotational: bool) -> str:
     method = "small"
     if corotational:
         usual = {"tetrahedron": "triangle", "hexahedron": "hexahedron"}[kind]
-        names = {usual: "large", "polar": "polar", "identity": "small"}
+        names = {usual: "large", "polar": "fitted", "stable_polar": "fitted", "identity": "small"}
         method = names[part.choice("rotationMethod", usual, names)]
     young, poisson = _moduli(part, 1e6, 0.45)
     rayleigh_stiffness(build, part)
@@ -161,6 +165,7 @@ ELEMENTS = {
     "TetrahedralCorotationalFEMForceField": tetrahedra,
     "FastTetrahedralCorotationalForceField": tetrahedra,
     "HexahedronFEMForceField": hexahedra,
+    "HexahedralFEMForceField": hexahedra,
     "LinearSmallStrainFEMForceField": partial(generic, corotational=False),
     "CorotationalFEMForceField": partial(generic, corotational=True),
     "TetrahedronLinearSmallStrainFEMForceField": partial(generic, corotational=False),

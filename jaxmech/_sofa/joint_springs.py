@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from .numerics.joint_springs import JointSprings
+from .numerics.joint_springs import FrameSprings, JointSprings
 from .part_builder import PartBuilder, named
 from .read import values
 from .read.component import Component
@@ -25,7 +25,10 @@ _USUAL = {
 _USUAL |= {f"R_LIM_{axis}": [-1e5, 1e5] for axis in "XYZ"}
 
 
-def _read(part: Component, words: list[str]) -> list[dict[str, np.ndarray]]:
+_FRAME_WIDTHS = {"KS_T": 1, "KS_R": 1, "KD": 1, "VEC1": 3, "VEC2": 3}
+
+
+def _read(part: Component, words: list[str], widths: dict[str, int] = _WIDTHS) -> list[dict[str, np.ndarray]]:
     """The springs of a text: BEGIN_SPRING, two numbers, then names with their numbers, END_SPRING."""
     found = []
     while words:
@@ -36,9 +39,9 @@ def _read(part: Component, words: list[str]) -> list[dict[str, np.ndarray]]:
         spring = {"ends": values.wholes(part.object, "spring", " ".join(inner[:2]))}
         inner = inner[2:]
         while inner:
-            width = _WIDTHS.get(inner[0])
+            width = widths.get(inner[0])
             if width is None:
-                raise part.error(f"spring has {shown(inner[0])}, expected one of {sorted(_WIDTHS)}")
+                raise part.error(f"spring has {shown(inner[0])}, expected one of {sorted(widths)}")
             numbers = values.reals(part.object, f"spring, {inner[0]}", " ".join(inner[1 : 1 + width]))
             if len(numbers) != width:
                 raise part.error(f"spring, {inner[0]}: has {len(numbers)} numbers, expected {width}")
@@ -49,12 +52,9 @@ def _read(part: Component, words: list[str]) -> list[dict[str, np.ndarray]]:
     return found
 
 
-def joint_springs(build: PartBuilder, part: Component) -> str:
-    """JointSpringForceField."""
-    states = [end(build, part, name) for name in ("object1", "object2")]
-    part.neutral(rayleighStiffness=0.0, infile="")
-    part.ignored("outfile", "period", "reinit", "localRange")
-    rows = _read(part, part.text("spring", "").split())
+def _between(build: PartBuilder, part: Component, states: list[str], widths: dict[str, int]) -> tuple[list[Any], Any]:
+    """The springs of a component, and the frames at their ends."""
+    rows = _read(part, part.text("spring", "").split(), widths)
     if not rows:
         raise part.error("has no spring")
     for state in states:
@@ -64,9 +64,30 @@ def joint_springs(build: PartBuilder, part: Component) -> str:
     for state, nodes in zip(states, ends.T, strict=True):
         if nodes.min() < 0 or nodes.max() >= len(build.position[state]):
             raise part.error(f"spring names frame {nodes.max()} of '{state}', which has {len(build.position[state])}")
+    return rows, tuple((state, nodes) for state, nodes in zip(states, ends.T, strict=True))
+
+
+def frame_springs(build: PartBuilder, part: Component) -> str:
+    """FrameSpringForceField."""
+    states = [end(build, part, name) for name in ("object1", "object2")]
+    part.neutral(rayleighStiffness=0.0)
+    rows, pairs = _between(build, part, states, _FRAME_WIDTHS)
+    usual = {name: np.zeros(width) for name, width in _FRAME_WIDTHS.items()}
+    k, r, c, a1, a2 = (np.stack([(usual | row)[name] for row in rows]) for name in _FRAME_WIDTHS)
+    build.explicit_damping |= bool(c.any())
+    springs = FrameSprings(pairs, k[:, 0], r[:, 0], c[:, 0], a1, a2, frozen=build.sofa)
+    build.forces[named(part.object)] = springs
+    return "its matrix is that of springs without arms" if build.sofa else ""
+
+
+def joint_springs(build: PartBuilder, part: Component) -> str:
+    """JointSpringForceField."""
+    states = [end(build, part, name) for name in ("object1", "object2")]
+    part.neutral(rayleighStiffness=0.0, infile="")
+    part.ignored("outfile", "period", "reinit", "localRange")
+    rows, pairs = _between(build, part, states, _WIDTHS)
     data = [_numbers(build, states, row) for row in rows]
     fields = {name: np.stack([d[name] for d in data]) for name in data[0]}
-    pairs = tuple((state, nodes) for state, nodes in zip(states, ends.T, strict=True))
     build.explicit_damping |= bool(fields["damping"].any())
     build.forces[named(part.object)] = JointSprings(pairs, **fields, frozen=build.sofa)
     return "without a lever, as SOFA's are" + ("; their damping is in no matrix" if build.sofa else "")
@@ -97,4 +118,4 @@ def _numbers(build: PartBuilder, states: list[str], row: dict[str, Any]) -> dict
     }
 
 
-JOINT_SPRINGS = {"JointSpringForceField": joint_springs}
+JOINT_SPRINGS = {"JointSpringForceField": joint_springs, "FrameSpringForceField": frame_springs}

@@ -11,7 +11,8 @@ from .._constraint.fixed_plane import FixedPlane
 from .._forcefield.constant_force import ConstantForce
 from .._forcefield.constant_torque import ConstantTorque
 from .._forcefield.velocity_damping import VelocityDamping
-from .part_builder import PartBuilder, named
+from .numerics.loads import DragByDirection, Torsion
+from .part_builder import EQUIVALENT, PartBuilder, named
 from .pressures import PRESSURES
 from .read.component import Component
 
@@ -20,7 +21,7 @@ def constant_force(build: PartBuilder, part: Component) -> str:
     """ConstantForceField: one force for each of the nodes, or a total that they share."""
     state, name = build.state_of(part), named(part.object)
     width, count = build.dofs[state].deriv_size, len(build.position[state])
-    nodes = build.indices(part, state, default=np.arange(count))
+    nodes = build.indices(part, state, part.has("indices", "points") or "indices", default=np.arange(count))
     total = _one_of(part, "totalForce", width)
     forces = part.reals(("forces", "force"), None, width=width)
     if part.flag("indexFromEnd", False):
@@ -54,10 +55,25 @@ def _one_of(part: Component, name: str, width: int) -> np.ndarray | None:
     return found[0]
 
 
+def torsion(build: PartBuilder, part: Component) -> str:
+    """TorsionForceField: forces about an axis, which grow with the distance from it."""
+    state = build.state_of(part)
+    nodes, torque, origin = build.indices(part, state), part.real("torque", 0.0), part.reals("origin", np.zeros(3), count=3)
+    axis = part.reals("axis", np.zeros(3), count=3)
+    part.neutral(rayleighStiffness=0.0)
+    if not np.any(axis):
+        raise part.error("has no axis")
+    build.forces[named(part.object)] = Torsion((state, nodes), torque, axis / np.linalg.norm(axis), origin, build.sofa)
+    build.parameter(part, "torque", "forces", "torque")
+    build.skew |= not build.sofa
+    return EQUIVALENT + "SOFA's matrix reads beyond the end of its axis, here it does not" if build.sofa else ""
+
+
 def _drag(build: PartBuilder, part: Component, factor: Any, implicit: bool) -> str:
     state, name = build.state_of(part), named(part.object)
     part.neutral(rayleighStiffness=0.0)
-    build.forces[name] = VelocityDamping((state, np.arange(len(build.position[state]))), factor)
+    drag = DragByDirection if np.ndim(factor) == 2 else VelocityDamping
+    build.forces[name] = drag((state, np.arange(len(build.position[state]))), factor)
     build.parameter(part, "dampingCoefficient", "forces", "coefficient")
     build.implicit_damping |= implicit
     build.explicit_damping |= not implicit
@@ -77,9 +93,8 @@ def diagonal_damping(build: PartBuilder, part: Component) -> str:
     rows = part.reals("dampingCoefficient", None, width=dof.deriv_size)
     if rows is None or not len(rows) or not dof.is_vector_space:
         raise part.error("needs a dampingCoefficient for each direction, of points")
-    if (rows != rows[:, :1]).any():
-        raise part.error("has coefficients that differ from direction to direction, which is not translated")
-    return _drag(build, part, rows[np.minimum(np.arange(count), len(rows) - 1), 0], True)
+    rows = rows[np.minimum(np.arange(count), len(rows) - 1)]
+    return _drag(build, part, rows if (rows != rows[:, :1]).any() else rows[:, 0], True)
 
 
 def fixed(build: PartBuilder, part: Component) -> str:
@@ -159,6 +174,7 @@ def _lies_there(part: Component, away: np.ndarray, what: str) -> None:
 LOADS: dict[str, Any] = {
     **PRESSURES,
     "ConstantForceField": constant_force,
+    "TorsionForceField": torsion,
     "UniformVelocityDampingForceField": velocity_damping,
     "DiagonalVelocityDampingForceField": diagonal_damping,
 }

@@ -1,7 +1,9 @@
 """Mappings: the states that others give."""
 
+import copy
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -12,10 +14,12 @@ from .._mapping.identity import IdentityMapping
 from .._mapping.rigid import RigidMapping
 from .._mapping.subset import SubsetMapping
 from .._mesh.mesh import Mesh
+from .._model.dynamics import kinematics
+from .._model.system import System
 from .masses import SINGULAR
 from .multi_mappings import MULTI, inputs
 from .nonlinear_mappings import NONLINEAR, geometric_stiffness
-from .part_builder import PartBuilder, named
+from .part_builder import PartBuilder, dof_of, named
 from .read.component import Component
 from .read.coordinates import coordinates
 from .read.graph import SceneObject
@@ -25,7 +29,7 @@ Maker = Callable[[PartBuilder, Component, str, SceneObject], tuple[AbstractMappi
 
 
 def mapping(build: PartBuilder, part: Component) -> str:
-    """A mapping and the state that it gives, with where that is at rest."""
+    """A mapping and the state that it gives, by where its input is at the start."""
     sources = inputs(part)
     child = part.link("output") or part.link("object2") or of_kind_upward(part.object.node, lambda o: o.kind in STATES)
     if not isinstance(child, SceneObject):
@@ -39,12 +43,37 @@ def mapping(build: PartBuilder, part: Component) -> str:
     if len(sources) > 1 and kind not in MULTI:
         raise part.error(f"has {len(sources)} inputs, expected one")
     part.neutral(mapForces=True, mapConstraints=True, mapMasses=True)
-    part.ignored("applyRestPosition", "mapMatrices")
+    part.ignored("mapMatrices")
     names = [named(source) for source in sources]
-    made, rest = MULTI[kind](build, part, names, child) if kind in MULTI else MAPPINGS[kind](build, part, names[0], child)
-    build.add_state(child, {"position": rest, "rest_position": rest}, mapped=True)
+    start = copy.copy(build)
+    start.rest = build.position
+    made, there = MULTI[kind](start, part, names, child) if kind in MULTI else MAPPINGS[kind](start, part, names[0], child)
+    rest = (
+        _mapped_rest(build, made, child, there) if part.flag("applyRestPosition", False) else _own_rest(build, child, there)
+    )
+    build.add_state(child, {"position": there, "rest_position": rest}, mapped=True)
     build.mappings[named(part.object)] = made
     return ""
+
+
+def _own_rest(build: PartBuilder, child: SceneObject, there: np.ndarray) -> np.ndarray:
+    """Where a mapped state is at rest unless `applyRestPosition`: as its own data or the topology of its node say, which for
+    points in axes of frames is in these axes; nil for what they do not say."""
+    own = build.data.positions(child)["rest_position"][: len(there)]
+    rest = np.zeros_like(there)
+    rest[:, 6:] = 1.0
+    rest[: len(own)] = own
+    return rest
+
+
+def _mapped_rest(build: PartBuilder, made: AbstractMapping, child: SceneObject, there: np.ndarray) -> np.ndarray:
+    """The mapped rest positions of its input."""
+    states = {parent.state for parent in made.parents}
+    if all(np.array_equal(build.rest[s], build.position[s]) for s in states):
+        return there
+    x = {s: jnp.asarray(build.rest[s], float) for s in states}
+    system = System({s: build.dofs[s] for s in states} | {made.child: dof_of(child)}, mappings={"m": made})
+    return np.asarray(kinematics(system, x)[made.child])
 
 
 def _distance(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
@@ -134,6 +163,21 @@ def _barycentric(build: PartBuilder, part: Component, source: str, child: SceneO
     return BarycentricMapping.from_mesh(source, named(child), mesh, points), points
 
 
+def projection_method(build: PartBuilder, part: Component) -> str:
+    """MatrixProjectionMethod: how SOFA multiplies `J^T K J`, which changes nothing, but where it keeps a `J` that moves."""
+    kept = part.flag("areJacobiansConstant", False)
+    states = {named(state) for state in part.links("mechanicalStates") if isinstance(state, SceneObject)}
+    part.ignored("parallelProduct", "linearSystem")
+    for mapping in reversed(list(build.mappings.values())):
+        if kept and mapping.child in states:
+            if build.sofa and not isinstance(mapping, IdentityMapping | SubsetMapping | BarycentricMapping):
+                raise part.error(
+                    f"areJacobiansConstant with a {type(mapping).__name__} is not translated: its Jacobian moves"
+                )
+            states |= {parent.state for parent in mapping.parents}
+    return "solutions do not depend on how matrices are projected"
+
+
 MAPPINGS: dict[str, Maker] = {
     "DistanceMapping": _distance,
     "RigidMapping": _rigid,
@@ -144,3 +188,4 @@ MAPPINGS: dict[str, Maker] = {
     **NONLINEAR,
 }
 MAPPING_KINDS = (*MAPPINGS, *MULTI)
+PROJECTIONS = {"MatrixProjectionMethod": projection_method, "ConstantSparsityProjectionMethod": projection_method}

@@ -3,22 +3,25 @@
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from .._mapping.area import AreaMapping
 from .._mapping.base import AbstractMapping
+from .._mapping.beam import BeamMapping
+from .._mapping.center_of_mass import CenterOfMassMapping
 from .._mapping.deformable_on_rigid import DeformableOnRigidFrameMapping
-from .._mapping.distance_from_target import DistanceFromTargetMapping
 from .._mapping.distance_to_plane import DistanceToPlaneMapping
 from .._mapping.skinning import SkinningMapping
 from .._mapping.square import SquareMapping
 from .._mapping.squared_distance import SquaredDistanceMapping
 from .._mapping.tubular import TubularMapping
 from .._mapping.volume import VolumeMapping
+from .numerics.from_target import SofaDistanceFromTarget
 from .part_builder import PartBuilder, named
 from .read.component import Component
 from .read.graph import SceneObject
 
-Made = tuple[AbstractMapping, np.ndarray]
+Made = tuple[AbstractMapping, np.ndarray]  # where its nodes are at the start, besides
 
 
 def geometric_stiffness(build: PartBuilder, part: Component, usual: str) -> dict[str, Any]:
@@ -51,10 +54,10 @@ def from_target(build: PartBuilder, part: Component, source: str, child: SceneOb
     if target is None or len(target) != len(nodes):
         raise part.error(f"targetPositions has {0 if target is None else len(target)} entries, expected {len(nodes)}")
     distance = np.linalg.norm(build.rest[source][nodes] - target, axis=1)
-    given = part.reals("restLengths")
-    lengths = distance if given is None or len(given) != len(nodes) else given
+    given = part.reals("restLengths", np.zeros(0))[: len(nodes)]
+    lengths = np.pad(given, (0, len(nodes) - len(given)))  # those that are not given are nil
     options = geometric_stiffness(build, part, "stabilized")
-    made = DistanceFromTargetMapping((source, nodes), named(child), target, lengths, **options)
+    made = SofaDistanceFromTarget((source, nodes), named(child), target, lengths, **options)
     return made, (distance - lengths)[:, None]
 
 
@@ -75,14 +78,14 @@ def area(build: PartBuilder, part: Component, source: str, child: SceneObject) -
     a, b, c = (rest[cells[:, i]] for i in range(3))
     sizes = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
     options = geometric_stiffness(build, part, "stabilized")
-    return AreaMapping((source, cells), named(child), sizes, **options), np.zeros((len(cells), 1))
+    return AreaMapping((source, cells), named(child), 0.0, **options), sizes[:, None]
 
 
 def volume(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
     cells, rest = build.topology_of(part, source, "tetrahedra").tetrahedra, build.rest[source]
     sizes = np.linalg.det(rest[cells[:, 1:]] - rest[cells[:, :1]]) / 6
     options = geometric_stiffness(build, part, "stabilized")
-    return VolumeMapping((source, cells), named(child), sizes, **options), np.zeros((len(cells), 1))
+    return VolumeMapping((source, cells), named(child), 0.0, **options), sizes[:, None]
 
 
 def skinning(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
@@ -126,6 +129,55 @@ def on_frame(build: PartBuilder, part: Component, source: str, child: SceneObjec
     return made, build.rest[source]
 
 
+def on_beams(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    """BeamLinearMapping: points between one frame and the next, by how many frames along their first coordinate is."""
+    points, frames = build.data.positions(child)["position"], build.rest[source]
+    part.ignored("isMechanical")
+    if frames.shape[1] != 7 or points.shape[1] != 3 or len(frames) < 2:
+        raise part.error("maps two frames or more to points of space")
+    lengths = np.linalg.norm(np.diff(frames[:, :3], axis=0), axis=1)
+    lengths = np.append(lengths, lengths[-1])
+    if not (lengths > 0).all():
+        raise part.error("two of its frames that follow each other are in one place")
+    if not part.flag("localCoord", True):
+        points = Rotation.from_quat(frames[0, 3:]).inv().apply(points - frames[0, :3])
+        starts = np.concatenate([[0.0], np.cumsum(lengths)])
+        number = np.clip(np.searchsorted(starts, points[:, 0], side="right") - 1, 0, len(lengths) - 1)
+        points = points - np.outer(starts[number], (1, 0, 0))
+        points = points / lengths[number][:, None] + np.outer(number, (1, 0, 0))
+    a = np.clip(np.floor(points[:, 0]).astype(np.int64), 0, len(frames) - 2)
+    s = points[:, 0] - a
+    if ((s < 0) | (s > 1)).any():
+        raise part.error("a point lies beyond the first or the last frame, which is not translated")
+    size = lengths[a][:, None]
+    ends = [np.column_stack([s - one, points[:, 1:]]) * size for one in (0, 1)]
+    geometric = {"geometric_stiffness": "none" if build.sofa else "symmetric"}
+    made = BeamMapping(((source, a), (source, a + 1)), named(child), s, *ends, **geometric)
+    there = [frames[a + i, :3] + Rotation.from_quat(frames[a + i, 3:]).apply(ends[i]) for i in (0, 1)]
+    h = (s**2 * (3 - 2 * s))[:, None]
+    return made, (1 - h) * there[0] + h * there[1]
+
+
+def centre_of_mass(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    """CenterOfMassMapping of points, each as heavy as the mass of their node says."""
+    rest = build.rest[source]
+    masses = [
+        o
+        for o in build.within
+        if o.kind in ("UniformMass", "DiagonalMass") and named(o).rpartition("/")[0] == source.rpartition("/")[0]
+    ]
+    weights = np.ones(len(rest))
+    if len(masses) != 1 or not build.dofs[source].is_vector_space:
+        raise part.error("needs points, and one UniformMass or DiagonalMass in the node of its input")
+    if masses[0].kind == "DiagonalMass":
+        given = Component(build.data, masses[0]).reals("vertexMass")
+        if given is None or len(given) != len(rest):
+            raise part.error("of a DiagonalMass that does not say the vertexMass of each node is not translated")
+        weights = given
+    made = CenterOfMassMapping.of({source: range(len(rest))}, named(child), masses=weights)
+    return made, (weights @ rest / weights.sum())[None]
+
+
 NONLINEAR = {
     "SquareDistanceMapping": squared_distance,
     "SquareMapping": square,
@@ -135,5 +187,7 @@ NONLINEAR = {
     "VolumeMapping": volume,
     "SkinningMapping": skinning,
     "TubularMapping": tubular,
+    "BeamLinearMapping": on_beams,
+    "CenterOfMassMapping": centre_of_mass,
     "DeformableOnRigidFrameMapping": on_frame,
 }

@@ -20,6 +20,7 @@ from .read.topology import Topology, with_faces
 _DOFS = {"Vec1": Vec1, "Vec2": Vec2, "Vec3": Vec3, "Rigid2": Rigid2, "Rigid3": Rigid3}
 
 
+EQUIVALENT = "equivalent: "  # what a remark begins with where a component is not what SOFA computes, but alike
 Make = Callable[[System, State], AbstractIntegrator]  # what a time integrator of a scene becomes
 
 
@@ -39,6 +40,11 @@ class Leaf(NamedTuple):
 def named(object: SceneObject) -> str:
     """The name of a component in the system: its path without `@/`."""
     return object.path.removeprefix("@/")
+
+
+def dof_of(state: SceneObject) -> AbstractDof:
+    """The degrees of freedom of a mechanical state, by its template."""
+    return _DOFS[state.data.get("template", "Vec3").strip().rstrip("df") or "Vec3"]()
 
 
 class PartBuilder:
@@ -70,8 +76,7 @@ class PartBuilder:
     def add_state(self, state: SceneObject, x: dict[str, np.ndarray], *, mapped: bool = False) -> None:
         """A state with its positions."""
         name = named(state)
-        kind = state.data.get("template", "Vec3").strip().rstrip("df")
-        self.dofs[name] = _DOFS[kind]()
+        self.dofs[name] = dof_of(state)
         self.position[name], self.rest[name] = x["position"], x["rest_position"]
         if "velocity" in x:
             self.velocity[name] = x["velocity"]

@@ -6,6 +6,7 @@ from .hyperelastic import MATERIALS
 from .mapping_order import is_drawn
 from .mappings import MAPPING_KINDS
 from .read.boxes import REGIONS
+from .read.component import Component
 from .read.engines import ENGINES
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
@@ -23,11 +24,15 @@ from .still_kinds import (
     PIPELINE,
     UNREAD,
     collides,
+    collision_data,
     constrains,
     linked_to,
 )
 
 _DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, *MATERIALS, "NodalMassDensity")
+
+
+GRAVITY = "Gravity"
 
 
 class Whole:
@@ -48,16 +53,16 @@ class Whole:
 def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) -> None:
     """What no part has taken: data, drawing, and what is not translated."""
     kind = object.kind
-    if kind in _DATA or data.is_topology(object):
+    if kind in _DATA or data.is_topology(object) or kind == GRAVITY and object.node is object.node.root:
         report.add(object, "read")
+    elif kind == GRAVITY:
+        report.add(object, "ignored", "the gravity of the root takes its place")
     elif kind in NO_MECHANICS or kind.startswith(DRAWN_BEGINNINGS) or kind.endswith(DRAWN_ENDS):
         report.add(object, "ignored", "moves nothing")
     elif kind in UNREAD and object not in scene.linked:
         report.add(object, "ignored", "nothing reads what it makes")
-    elif (kind in PIPELINE or kind.endswith("CollisionModel")) and not scene.collides:
-        report.add(object, "ignored", "nothing of the scene collides")
     elif kind in PIPELINE or kind.endswith("CollisionModel"):
-        report.add(object, "read")
+        _of_collisions(object, data, report, scene.collides)
     elif kind in CONSTRAINT_LOOP and not scene.constrains:
         report.add(object, "ignored", "there is no constraint with multipliers: the motion is the free one")
     elif kind in CONSTRAINT_LOOP:
@@ -68,3 +73,15 @@ def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) ->
         report.add(object, "ignored", "no time integrator stands in its node or above: it does not move")
     else:
         report.add(object, "refused", str(object.error("is not translated")))
+
+
+def _of_collisions(object: SceneObject, data: SceneData, report: Report, collides: bool) -> None:
+    part, known = Component(data, object), collision_data(object.kind)
+    try:
+        if known is not None:
+            part.ignored(*known)
+            part.done()
+    except SceneError as problem:
+        report.add(object, "refused", str(problem))
+    else:
+        report.add(object, *(("read", "") if collides else ("ignored", "nothing of the scene collides")))

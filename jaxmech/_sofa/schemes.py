@@ -204,6 +204,7 @@ SCHEMES = {
     "EulerImplicit": euler_implicit,
     "EulerExplicitSolver": euler_explicit,
     "EulerSolver": euler_explicit,
+    "EulerSymplecticSolver": euler_explicit,
     "EulerImplicitIntegrationScheme": euler_implicit,
     "EulerExplicitIntegrationScheme": euler_explicit,
     "RungeKutta4Solver": runge_kutta_4,
@@ -214,5 +215,6 @@ SCHEMES = {
     "CentralDifferenceIntegrationScheme": central_difference,
     **ITERATED,
 }
-EXPLICIT = tuple(kind for kind in SCHEMES if kind.startswith(("EulerExplicit", "EulerSolver", "RungeKutta", "Central")))
+_EXPLICIT = ("EulerExplicit", "EulerSolver", "EulerSymplectic", "RungeKutta", "Central")
+EXPLICIT = tuple(kind for kind in SCHEMES if kind.startswith(_EXPLICIT))
 DAMPING = "DampVelocitySolver"

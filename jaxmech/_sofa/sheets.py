@@ -2,8 +2,8 @@
 
 from .elements import FROZEN, rayleigh_stiffness, stresses_are_ignored
 from .numerics.corotational_cells import MembraneTriangles
-from .numerics.sheets import BendingQuads, TensorMassTriangles
-from .part_builder import PartBuilder, named
+from .numerics.sheets import BendingQuads, QuadraticSpringTriangles, TensorMassTriangles
+from .part_builder import EQUIVALENT, PartBuilder, named
 from .read.component import Component
 from .read.topology import split_quads
 
@@ -71,10 +71,29 @@ def bending_quads(build: PartBuilder, part: Component) -> str:
     return "in the axes of the world, as SOFA's is"
 
 
+def quadratic_springs(build: PartBuilder, part: Component) -> str:
+    """TriangularQuadraticSpringsForceField and TriangularBiquadraticSpringsForceField."""
+    state, name = build.state_of(part), named(part.object)
+    part.neutral(dampingRatio=0.0, initialPoints="")
+    part.ignored("triangleInfo", "edgeInfo")
+    angles, twice = part.flag("useAngularSprings", True), "Biquadratic" in part.object.kind
+    compressible = twice and part.flag("compressible", True) and angles
+    part.ignored(*(("matrixRegularization",) if twice else ()))
+    young, poisson = _moduli(build, part, 1000.0, 0.3)
+    cells = build.topology_of(part, state, "triangles").triangles
+    options = {"biquadratic": twice, "compressible": compressible}
+    build.forces[name] = QuadraticSpringTriangles(
+        (state, cells), build.rest[state], young, poisson, float(angles), **options
+    )
+    return EQUIVALENT + "the derivative of the force, where SOFA's matrix is made more regular" if twice else ""
+
+
 SHEETS = {
     "TriangularFEMForceFieldOptim": membrane,
     "TriangularFEMForceField": membrane,
     "TriangleFEMForceField": present_membrane,
     "TriangularTensorMassForceField": tensor_mass,
     "QuadBendingFEMForceField": bending_quads,
+    "TriangularQuadraticSpringsForceField": quadratic_springs,
+    "TriangularBiquadraticSpringsForceField": quadratic_springs,
 }

@@ -25,6 +25,12 @@ def _springs(build: PartBuilder, part: Component, ends: Any, k: Any, c: Any, len
     damped = bool(np.any(np.asarray(c) != 0))
     build.parameter(part, "stiffness", "forces", "stiffness")
     build.explicit_damping |= damped
+    frames = {build.has_frames(state) for state, _ in ends}
+    if len(frames) > 1 or any(frames) and any(build.dofs[state].coord_size != 7 for state, _ in ends):
+        raise part.error("acts between points, or between frames of space")
+    if any(frames) and not build.sofa and not np.any(pulls):
+        build.forces[name] = LinearisedSprings(ends, k, c, length, frozen=False)
+        return "at the origins of frames"
     if np.any(pulls):
         build.forces[name] = LinearisedSprings(ends, k, c, length, pulls=np.asarray(pulls, float), frozen=build.sofa)
         return "those of elongationOnly pull, and do not push"
@@ -51,7 +57,7 @@ def springs(build: PartBuilder, part: Component) -> str:
         lengths = part.reals(("lengths", "length"))
         for state, nodes in ((first, one), (second, other)):
             _check_nodes(build, part, state, nodes)
-        apart = np.linalg.norm(build.rest[second][other] - build.rest[first][one], axis=1)
+        apart = np.linalg.norm(build.rest[second][other][:, :3] - build.rest[first][one][:, :3], axis=1)
         lengths = apart if lengths is None or not len(lengths) else lengths
         if any(len(a) not in (1, len(one)) for a in (k, c, lengths)):
             raise part.error(f"stiffness, damping and lengths must have 1 or {len(one)} entries")

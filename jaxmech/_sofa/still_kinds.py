@@ -43,11 +43,41 @@ MeshTetraStuffing NormEngine NormalsFromPoints RandomPointDistributionInSurface 
 VolumeFromTriangles JoinPoints MapIndices MathOp AverageCoord ClusteringEngine HausdorffDistance ShapeMatching SumEngine
 Distances DisplacementMatrixEngine DisplacementTransformEngine InvertTransformMatrixEngine RigidToQuatEngine
 QuatToRigidEngine Vertex2Frame SmoothMeshEngine TransformMatrixEngine TransformPosition DilateEngine
-MeshTrianLoader MeshXspLoader GIDMeshLoader GridMeshCreator OffSequenceLoader SphereLoader VoxelGridLoader
+MeshTrianLoader MeshXspLoader GIDMeshLoader GridMeshCreator OffSequenceLoader VoxelGridLoader
 """
 NO_MECHANICS, PIPELINE, CONSTRAINT_LOOP = (names.split() for names in (_NO_MECHANICS, _PIPELINE, _CONSTRAINT_LOOP))
 FREE_MOTION = "FreeMotionAnimationLoop"
 UNREAD = _ENGINES.split()
+# Data of what collides, and of what looks for it: others are refused.
+_OF_MODELS = """active moving simulated selfCollision proximity contactDistance contactStiffness contactFriction
+contactRestitution contactResponse color group numberOfContacts topology"""
+_OF_EACH = {
+    "TriangleCollisionModel": "bothSide computeNormals useCurvature",
+    "LineCollisionModel": "bothSide displayFreePosition",
+    "PointCollisionModel": "bothSide computeNormals displayFreePosition",
+    "SphereCollisionModel": "radius listRadius showImpostors enable_ray_intersection",
+    "CollisionPipeline": "verbose draw depth",
+    "DefaultPipeline": "verbose draw depth",
+    "BruteForceBroadPhase": "box",
+    "BruteForceDetection": "box",
+    "BVHNarrowPhase": "",
+    "DiscreteIntersection": "",
+    "MinProximityIntersection": """alarmDistance contactDistance useSphereTriangle usePointPoint useSurfaceNormals
+    useLinePoint useLineLine""",
+    "NewProximityIntersection": "alarmDistance contactDistance useLineLine",
+    "LocalMinDistance": "alarmDistance contactDistance filterIntersection angleCone coneFactor useLMDFilters",
+    "CollisionResponse": "response responseParams",
+    "DefaultContactManager": "response responseParams",
+}
+
+
+def collision_data(kind: str) -> list[str] | None:
+    """The data that a component of collisions has; None of those that are not known."""
+    if kind not in _OF_EACH:
+        return None
+    return _OF_EACH[kind].split() + (_OF_MODELS.split() if kind.endswith("CollisionModel") else [])
+
+
 _MOST_SURFACES = 1000  # that are compared with one another
 DRAWN_BEGINNINGS = ("Ogl", "Visual", "Recorded")
 DRAWN_ENDS = ("GeometryAlgorithms", "TopologyModifier", "OrderingMethod", "TopologyAlgorithms")

@@ -19,17 +19,17 @@ from .hyperelastic import HYPERELASTIC
 from .joint_springs import JOINT_SPRINGS
 from .loads import CONSTRAINTS, LOADS
 from .mapping_order import in_order, is_drawn, mapped_states
-from .mappings import MAPPING_KINDS, mapping
+from .mappings import MAPPING_KINDS, PROJECTIONS, mapping
 from .masses import MASSES, unit_mass
 from .motions import MOTIONS
 from .multipliers import MULTIPLIERS
-from .part_builder import Leaf, PartBuilder
+from .part_builder import EQUIVALENT, Leaf, PartBuilder
 from .read.component import EVERYWHERE, Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
 from .read.scene_data import SceneData
 from .read.scene_error import SceneError
-from .remainder import Whole, apart
+from .remainder import GRAVITY, Whole, apart
 from .report import Report
 from .schemes import DAMPING, EXPLICIT, SCHEMES, SOLVERS, SYSTEMS, linear_solver
 from .sheets import SHEETS
@@ -38,7 +38,7 @@ from .still_kinds import FREE_MOTION
 
 _FORCES = ELEMENTS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | JOINT_SPRINGS | LOADS | FIELDS | TIMED
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS | CURVES
-_TRANSLATED |= MULTIPLIERS
+_TRANSLATED |= MULTIPLIERS | PROJECTIONS
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
 _KEPT = "solutions do not depend on how a matrix is kept"
 _COUPLED = "motion, constraints and contacts are solved together, by a direct solver"
@@ -89,6 +89,11 @@ def _of_root(root: SceneNode, data: SceneData) -> tuple[float, np.ndarray]:
     like = Component(data, SceneObject("Node", root.data, root.file, root.line, root, name=""))
     dt = like.real("dt", 0.01)
     gravity = like.reals("gravity", np.array([0.0, -9.81, 0.0]), count=3)
+    for object in root.objects:
+        if object.kind == GRAVITY:
+            part = Component(data, object)
+            gravity = part.reals("gravity", np.zeros(3), count=3)
+            part.done()
     if not dt > 0:
         raise root.error(f"dt is {dt}, expected a positive number of seconds")
     return dt, gravity
@@ -161,7 +166,8 @@ def _translate(
     except (ValueError, TypeError) as problem:
         report.add(object, "refused", str(object.error(str(problem))))
     else:
-        report.add(object, "equal" if build.sofa else "equivalent", remark)
+        alike = not build.sofa or remark.startswith(EQUIVALENT)
+        report.add(object, "equivalent" if alike else "equal", remark.removeprefix(EQUIVALENT))
 
 
 def _state(build: PartBuilder, object: SceneObject) -> str:

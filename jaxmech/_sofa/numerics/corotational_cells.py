@@ -12,7 +12,7 @@ from ..._runtime.array_types import Array
 from ..._runtime.field_types import Parameter
 from ..._scene.parameter import check_range, nodal_parameter, parameter
 from ..._scene.stencil import Stencils, stencils
-from .frames import element_frame, element_rotation, triangle_frame
+from .frames import BY_REST, element_frame, element_rotation, triangle_frame
 
 
 class CorotationalCells(AbstractForceField):
@@ -55,6 +55,9 @@ class CorotationalCells(AbstractForceField):
         where `R^T x - X` would be rounding."""
         if self.rotation == "small":
             return (nodes - self.rest) - (nodes[0] - self.rest[0])
+        if self.rotation in BY_REST:
+            R = element_rotation(self.kind, self.rotation, nodes, self.rest)
+            return (nodes - nodes[0]) @ R - (self.rest - self.rest[0])
         now, then = (element_frame(self.kind, self.rotation, a) for a in (nodes, self.rest))
         return ((nodes - nodes[0]) @ now.T - (self.rest - self.rest[0]) @ then.T) @ then
 

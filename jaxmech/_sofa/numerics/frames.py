@@ -1,7 +1,8 @@
 """The frame of an element, of which SOFA's corotational elements make their rotation: `R = T(x)^T T(X)`.
 
 `T` is a matrix of three orthonormal rows, made of edges. Its rows are not those of the polar factor of the deformation
-gradient. Source: M. Nesme, Y. Payan, F. Faure, "Efficient, physically plausible finite elements", Eurographics 2005,
+gradient, which is another method ("gradient"), nor those of the rotation that fits the nodes best ("fitted").
+Source: M. Nesme, Y. Payan, F. Faure, "Efficient, physically plausible finite elements", Eurographics 2005,
 doi:10.2312/egs.20051028 (the methods "large" and "polar").
 """
 
@@ -11,7 +12,8 @@ import numpy as np
 from ..._math.small_matrix import adjugate, determinant
 from ..._runtime.array_types import Array, Float
 
-ROTATIONS = ("large", "polar", "small")
+ROTATIONS = ("large", "polar", "small", "fitted", "gradient")
+BY_REST = ("fitted", "gradient")  # of both shapes together, where the others have a frame of each
 _HALVINGS = 12  # of Newton's iteration: it doubles the digits with each, from condition numbers below some thousand
 
 
@@ -19,6 +21,11 @@ def element_rotation(kind: str, method: str, x: Float[Array, "k 3"], rest: Float
     """What turns the rest shape of an element into its present one."""
     if method == "small":
         return jnp.eye(3, dtype=x.dtype)
+    if method == "fitted":
+        return orthogonal_factor((x - jnp.mean(x, axis=0)).T @ (rest - jnp.mean(rest, axis=0)))
+    if method == "gradient":  # of a tetrahedron
+        then = rest[1:] - rest[0]
+        return orthogonal_factor((x[1:] - x[0]).T @ (adjugate(then) / determinant(then)).T)
     return element_frame(kind, method, x).T @ element_frame(kind, method, rest)
 
 

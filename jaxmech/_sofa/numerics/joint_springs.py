@@ -88,3 +88,40 @@ class JointSprings(AbstractFrozen):
         R, (_, s) = rotation_matrix(x[0][3:]), self._moment(x)
         K = jax.scipy.linalg.block_diag((R * self.along) @ R.T, (R * s) @ R.T)
         return (K, -K), (-K, K)
+
+
+class FrameSprings(AbstractFrozen):
+    """`f = k (c2 + R2 a2 - c1 - R1 a1) + c (v2 - v1)` on the first frame, `-f` on the second, with the torques
+    `m + R1 a1 x f + c (w2 - w1)` and `-(m + R2 a2 x f - c (w2 - w1))`, `m` `turning` times the rotation vector of the second
+    as the first sees it: FrameSpringForceField.
+
+    `along` `k` [N/m], `turning` [N m], `damping` `c` [N s/m] and [N m s], `arm1`, `arm2` `(3,)` [m]. SOFA's stiffness is
+    that of a spring without arms, and its rotation vector is not turned into the world.
+    """
+
+    on: Stencils = stencils()
+    along: Parameter = parameter()
+    turning: Parameter = parameter()
+    damping: Parameter = parameter()
+    arm1: Parameter = parameter(ndim=1)
+    arm2: Parameter = parameter(ndim=1)
+    frozen: bool = eqx.field(static=True, default=True)
+
+    def check_dofs(self, dofs: Any) -> None:
+        if not all(isinstance(dof, Rigid3) for dof in dofs):
+            raise ValueError("FrameSprings acts on frames (Rigid3).")
+
+    def element_force(self, x: Arrays, v: Arrays) -> Arrays:
+        arms = [rotation_matrix(frame[3:]) @ arm for frame, arm in zip(x, (self.arm1, self.arm2), strict=True)]
+        rate = v[1] - v[0]
+        f = self.along * (x[1][:3] + arms[1] - x[0][:3] - arms[0]) + self.damping * rate[:3]
+        m = self.turning * quaternion_log(quaternion_product(quaternion_conjugate(x[0][3:]), x[1][3:]))
+        turn = self.damping * rate[3:]
+        one, other = m + jnp.cross(arms[0], f) + turn, m + jnp.cross(arms[1], f) - turn
+        return jnp.concatenate([f, one]), -jnp.concatenate([f, other])
+
+    def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
+        if not self.frozen:
+            return self.stiffness_of_frames(x, v)
+        K = jnp.diag(jnp.concatenate([jnp.full(3, 1.0) * self.along, jnp.full(3, 1.0) * self.turning]))
+        return (K, -K), (-K, K)

@@ -40,6 +40,45 @@ class TensorMassTriangles(AbstractEnergyForceField):
         return energy / (8 * area)
 
 
+class QuadraticSpringTriangles(AbstractEnergyForceField):
+    """`E = sum_j k_j s_j^2 / 2 + g_j s_k s_l` over the sides of a triangle, `s = L (l - L)` of lengths at rest and now:
+    TriangularQuadraticSpringsForceField. `biquadratic`: `s = (l^2 - L^2) / 2`, and if it is `compressible` besides
+    `3 (lam + mu) A0 (A/A0 - 1)^4 / 4` of a triangle that is smaller than at rest.
+
+    `young` [N/m], `poisson`; `angles`: 0 leaves out what links two sides. Raises `ValueError` for moduli out of range.
+    Source: H. Delingette, "Triangular springs for modeling nonlinear membranes", IEEE TVCG 14 (2008) 329,
+    doi:10.1109/TVCG.2007.70431.
+    """
+
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
+    angles: Parameter = parameter(default=1.0)
+    biquadratic: bool = eqx.field(static=True, default=False)
+    compressible: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        check_range(self, young=(self.young, lambda E: E > 0, "positive"))
+        check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu < 1), "between -1 and 1"))
+
+    def element_energy(self, x: Array) -> Scalar:
+        lam = self.young * self.poisson / (1 - self.poisson**2)
+        mu = self.young / (1 + self.poisson)
+        now, then = (jnp.sum((jnp.roll(X, -1, 0) - jnp.roll(X, -2, 0)) ** 2, axis=1) for X in (x, self.rest))
+        others = jnp.roll(then, -1) + jnp.roll(then, -2) - then
+        area = jnp.sqrt(then @ others) / 4
+        cot = others / (4 * area)
+        k = (2 * cot**2 * (lam + mu) + mu) / (8 * area)
+        g = (2 * jnp.roll(cot, -1) * jnp.roll(cot, -2) * (lam + mu) - mu) / (8 * area)
+        s = (now - then) / 2 if self.biquadratic else jnp.sqrt(then * now) - then
+        energy = 0.5 * k @ s**2 + self.angles * g @ (jnp.roll(s, -1) * jnp.roll(s, -2))
+        if not self.compressible:
+            return energy
+        J = 0.5 * safe_length(jnp.cross(x[1] - x[0], x[2] - x[0])) / area
+        return energy + jnp.where(J < 1, 0.75 * (lam + mu) * area * (J - 1) ** 4, 0.0)
+
+
 class BendingQuads(AbstractFrozen):
     """`f = -K u`: SOFA's QuadBendingFEMForceField, rectangles along x and y that resist in their plane and shear across it.
 

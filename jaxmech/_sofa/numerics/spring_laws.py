@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from ..._forcefield.base import AbstractEnergyForceField, AbstractForceField, Arrays
@@ -23,7 +24,7 @@ class LinearisedSprings(AbstractForceField):
     `damping` [N s/m], `rest_length` [m], one or one per spring; nothing below 1e-9 m. `per_length`: both are those of a
     spring of unit length, `ks = stiffness / rest_length` [N]: SOFA's MeshSpringForceField. `pulls`: 1 for springs
     that do nothing while they are shorter than at rest. `frozen=False`: the stiffness and the damping are the derivatives of
-    the force.
+    the force. Between frames they act at the origins.
     Source: D. Baraff and A. Witkin, "Large steps in cloth simulation", SIGGRAPH 1998, doi:10.1145/280814.280821.
     """
 
@@ -47,26 +48,30 @@ class LinearisedSprings(AbstractForceField):
         return self.stiffness / length, self.damping / length
 
     def _pull(self, x: Arrays, v: Arrays) -> tuple[Array, Array, Array, Array]:
-        d = x[1] - x[0]
+        """Of points, or of the origins of frames: the force, the direction, the length, and whether there is a force."""
+        d = x[1][:3] - x[0][:3]
         length = safe_length(d)
         there = (length > _SHORTEST) & ((self.pulls == 0) | (length > self.rest_length))
         length = jnp.where(there, length, 1.0)
         u = d / length
         k, c = self._rates()
-        F = k * (length - self.rest_length) + c * (u @ (v[1] - v[0]))
+        F = k * (length - self.rest_length) + c * (u @ (v[1][:3] - v[0][:3]))
         return jnp.where(there, F, 0.0), u, length, there
 
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
         F, u, _, _ = self._pull(x, v)
-        return F * u, -F * u
+        f = jnp.pad(F * u, (0, v[0].shape[0] - u.shape[0]))
+        return f, -f
 
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
-        if not self.frozen:
-            return super().element_stiffness(x, v)
-        F, u, length, there = self._pull(x, v)
-        lateral = F / length
-        K = (self._rates()[0] - lateral) * jnp.outer(u, u) + lateral * jnp.eye(u.shape[0], dtype=u.dtype)
-        K = jnp.where(there, K, 0.0)
+        if self.frozen:
+            F, u, length, there = self._pull(x, v)
+            lateral = F / length
+            K = (self._rates()[0] - lateral) * jnp.outer(u, u) + lateral * jnp.eye(u.shape[0], dtype=u.dtype)
+            K = jnp.where(there, K, 0.0)
+        else:
+            K = jax.jacfwd(lambda a: -self.element_force((a, x[1]), v)[0][: a.shape[0]])(x[0][:3])
+        K = jnp.pad(K, (0, v[0].shape[0] - K.shape[0]))
         return (K, -K), (-K, K)
 
 

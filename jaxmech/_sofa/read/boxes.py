@@ -85,7 +85,7 @@ def chosen(data: Any, object: SceneObject, name: str) -> np.ndarray:
     given = {mesh: part.wholes(names, None, width=CELLS[mesh]) for mesh, names in CELL_NAMES.items()}
     quads = part.wholes("quad", None, width=4)
     given["quads"] = given["quads"] if quads is None else quads
-    part.neutral(doUpdate=True)
+    part.ignored("doUpdate")  # once, at the start
     strict = part.flag("strict", True)
     part.ignored(*(f"compute{w}" for w in ("Edges", "Triangles", "Tetrahedra", "Hexahedra", "Quad")))
     mesh = None if name == "indices" else part.link("topology") or of_kind_upward(object.node, data.is_topology)

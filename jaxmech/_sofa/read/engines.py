@@ -9,6 +9,7 @@ from .component import Component
 from .graph import SceneObject
 from .grids import MOST_POINTS
 from .links import STATES, of_kind_upward
+from .mesh_files import read_spheres
 from .topology import CELLS, cut_into_tetrahedra, grid
 from .transform import placed
 
@@ -96,6 +97,14 @@ def _difference(part: Component, name: str) -> Any:
     if one is None or other is None or len(other) not in (1, len(one)):
         raise part.error("needs input and substractor, as many of each")
     return _one_of(part, name, {"output": np.asarray(one) - other})
+
+
+def _spheres(part: Component, name: str) -> Any:
+    """SphereLoader: the centres and the radii of spheres in a file."""
+    data: Any = part.data
+    path = data.files.find(part.text("filename", ""), part.object.file, part.error)
+    spheres = read_spheres(data.files.read(path, part.error), path, part.error)
+    return _one_of(part, name, {"position": placed(part)(spheres[:, :3]), "listRadius": spheres[:, 3]})
 
 
 def _grid(part: Component, name: str) -> Any:
@@ -206,6 +215,7 @@ _ENGINES: dict[str, Callable[[Component, str], Any]] = {
     "MergePoints": _points_of_two,
     "ValuesFromIndices": _chosen_values,
     "IndexValueMapper": _by_index,
+    "SphereLoader": _spheres,
 }
 ENGINES = tuple(_ENGINES)
 

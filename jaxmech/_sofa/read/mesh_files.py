@@ -129,6 +129,19 @@ def read_obj(content: bytes, path: Path, error) -> Topology:
     return Topology(np.array(position), **made)
 
 
+def read_spheres(content: bytes, path: Path, error) -> np.ndarray:
+    """SOFA's spheres, `(n, 4)`: centres and radii. After the first line, lines `sphe number x y z radius`; others are not
+    asked for."""
+    words, found = _Words(content, path, error), []
+    for number, line in enumerate(words.lines[1:], start=2):
+        words.at = number
+        if line[:1] == ["sphe"]:
+            found.append(words.reals(line[2:6], 4))
+    if not found:
+        raise words.error("there is no sphere")
+    return np.array(found)
+
+
 def read(content: bytes, path: Path, error) -> Topology:
     """A mesh, by the ending of its file."""
     readers = {".msh": read_gmsh, ".obj": read_obj}

@@ -142,9 +142,9 @@ class SceneData:
             n = part.whole("resolution", 2)
             if not 2 <= n <= MOST_POINTS:
                 raise part.error(f"resolution is {n}, expected at least 2 points")
-            part.done()
             edges = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
-            return Topology(np.stack([np.arange(n) / (n - 1), np.zeros(n), np.zeros(n)], axis=1), edges=edges)
+            line = np.stack([np.arange(n) / (n - 1), np.zeros(n), np.zeros(n)], axis=1)
+            return _placed(part, Topology(line, edges=edges))
         name = part.text("filename", "")
         if name.startswith("@"):
             raise part.error(f"filename is {shown(name)}, expected a file")
@@ -157,11 +157,7 @@ class SceneData:
             mesh = readers[part.object.kind](content, path, part.error)
         else:
             mesh = mesh_files.read_other(path, part.error)
-        part.ignored("handleSeams", "loadMaterial", "createSubelements", "onlyAttachedPoints", *CELLS, "position")
-        part.neutral(flipNormals=False, triangulate=False)
-        mesh = moved(mesh, placed(part))
-        part.done()
-        return mesh
+        return _placed(part, mesh)
 
     def _given(self, part: Component) -> dict[str, np.ndarray]:
         given = {name: part.wholes(names, None, width=CELLS[name]) for name, names in CELL_NAMES.items()}
@@ -220,11 +216,12 @@ class SceneData:
         elif part.has("src"):
             source = self.topology(linked_object(state, "src", state.data["src"])).position
         else:
-            mesh = part.link("topology") or of_kind_upward(state.node, self.is_topology)
+            own = [o for o in state.node.objects if self.is_topology(o)] if part.flag("useTopology", True) else []
+            mesh = part.link("topology") or (own[-1] if own else None)
             source = self.topology(mesh).position if isinstance(mesh, SceneObject) else None
         if source is None or not np.size(source):
             if part.whole("size", 1) > 1 or part.has("position", "src"):
-                raise part.error("has no position, and no topology in its node or above gives one")
+                raise part.error("has no position, and no topology in its node gives one")
             source = np.zeros((1, width))  # a state that says nothing has one node, in the origin
             source[:, 6:] = 1.0  # of frames, the last of the quaternion
         x = placed(part)(as_coordinates(part, np.asarray(source, float), width))
@@ -233,11 +230,23 @@ class SceneData:
             raise part.error(f"rest_position has {len(rest)} entries, position {len(x)}")
         velocity = part.reals("velocity", None, width={7: 6}.get(width, width))
         part.neutral(restScale=1)
-        part.ignored("size", "reserve", "useTopology", "force", "externalForce", "derivX", "free_position", "free_velocity")
+        part.ignored("size", "reserve", "force", "externalForce", "derivX", "free_position", "free_velocity")
         part.done()
         return {"position": x, "rest_position": x if rest is None else rest} | (
             {} if velocity is None else {"velocity": velocity}
         )
+
+
+def _placed(part: Component, mesh: Topology) -> Topology:
+    """What a loader has read, where it says that it shall be."""
+    part.ignored("handleSeams", "loadMaterial", "createSubelements", "onlyAttachedPoints", *CELLS, "position")
+    order = slice(None, None, -1 if part.flag("flipNormals", False) else 1)
+    mesh = replace(moved(mesh, placed(part)), triangles=mesh.triangles[:, order], quads=mesh.quads[:, order])
+    if part.flag("triangulate", False):
+        split = split_quads(mesh).triangles[:, order]  # turned once more, as SOFA does
+        mesh = replace(mesh, triangles=np.concatenate([mesh.triangles, split]), quads=mesh.quads[:0])
+    part.done()
+    return mesh
 
 
 def _copied(kind: str, mesh: Topology) -> dict[str, Any]:
