@@ -36,10 +36,10 @@ class Division:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
         self.count = {s: x.shape[0] for s, x in state.position.items()}
         mine = {s: a == self.rank for s, a in owners.items()}
-        self.kept = _kept_elements(system, mine)
+        self.kept = kept_elements(system, mine)
         there = {s: a.copy() for s, a in mine.items()}
         for key, rows in self.kept.items():
-            for stencil in _families(system)[key[0]][key[1]].on:
+            for stencil in families(system)[key[0]][key[1]].on:
                 there[stencil.state][np.asarray(stencil.nodes)[rows].ravel()] = True
         self.owned = {s: int(a.sum()) for s, a in mine.items()}
         self.nodes = {
@@ -62,14 +62,14 @@ class Division:
         new = {s: np.zeros(n, np.int32) for s, n in self.count.items()}
         for s, nodes in self.nodes.items():
             new[s][nodes] = np.arange(nodes.size)
-        families, rows = _families(system), []
+        families, rows = families(system), []
         for path, leaf in jax.tree_util.tree_flatten_with_path(system)[0]:
             family = getattr(path[0], "name", "")
             if family not in families:
                 rows.append(_SHARED)
                 continue
             name = path[1].key
-            rows.append(_rows_of_leaf(families[family][name], path[2:], leaf, self.kept[family, name], self.nodes, new))
+            rows.append(rows_of_leaf(families[family][name], path[2:], leaf, self.kept[family, name], self.nodes, new))
         return rows
 
     def part(self, system: System, state: State) -> tuple[System, State]:
@@ -134,6 +134,13 @@ def divide(system: System, state: State, owners: Any = None) -> Division:
     """
     check_instance("divide", "system", system, System)
     check_instance("divide", "state", state, State)
+    check_can_be_divided("divide", system, state)
+    comm = world()
+    return Division(comm, system, state, _owners(system, state, owners, comm.size))
+
+
+def check_can_be_divided(who: str, system: System, state: State) -> None:
+    """Raise `ValueError` for what is not divided yet, and under `jit`."""
     left_out = {
         "mappings": list(system.mappings),
         "multipliers": list(system.multiplier_states),
@@ -141,11 +148,9 @@ def divide(system: System, state: State, owners: Any = None) -> Division:
     }
     for what, names in left_out.items():
         if names:
-            raise ValueError(f"divide: {what} are not divided among ranks yet, and this scene has {names}.")
+            raise ValueError(f"{who}: {what} are not divided yet, and this scene has {names}.")
     if not is_concrete(*jax.tree.leaves(state.position)):
-        raise ValueError("divide needs positions that are not traced: call it outside of jit, and before they are varied.")
-    comm = world()
-    return Division(comm, system, state, _owners(system, state, owners, comm.size))
+        raise ValueError(f"{who} needs positions that are not traced: call it outside of jit, and before they are varied.")
 
 
 def _owners(system: System, state: State, owners: Any, size: int) -> dict[str, np.ndarray]:
@@ -169,15 +174,15 @@ def _places(x: Any) -> np.ndarray:
     return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
 
 
-def _families(system: System) -> dict[str, dict[str, Any]]:
+def families(system: System) -> dict[str, dict[str, Any]]:
     return {"forces": system.forces, "masses": system.masses, "constraints": system.constraints}
 
 
-def _kept_elements(system: System, mine: dict[str, np.ndarray]) -> dict[tuple[str, str], np.ndarray]:
+def kept_elements(system: System, mine: dict[str, np.ndarray]) -> dict[tuple[str, str], np.ndarray]:
     """The elements of force fields and masses that touch an owned node."""
     kept = {}
     for family in ("forces", "masses"):
-        for name, component in _families(system)[family].items():
+        for name, component in families(system)[family].items():
             touched = np.zeros(component.on[0].elements, bool)
             for stencil in component.on:
                 own = mine[stencil.state][np.asarray(stencil.nodes)]
@@ -186,7 +191,7 @@ def _kept_elements(system: System, mine: dict[str, np.ndarray]) -> dict[tuple[st
     return kept
 
 
-def _rows_of_leaf(component: Any, path: Any, leaf: Any, kept: np.ndarray, nodes: dict, new: dict) -> Any:
+def rows_of_leaf(component: Any, path: Any, leaf: Any, kept: np.ndarray, nodes: dict, new: dict) -> Any:
     """The rows of one leaf of a component; for the nodes of a stencil, a pair of them and the numbers in the part."""
     owner = component
     for key in path:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._integrator.implicit.implicit_euler import EulerStep
+from .._linear_solver.base.derivative import constant
 from .._linear_solver.sparse.petsc import PETSc
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
@@ -95,9 +96,9 @@ def _moved(problem: AbstractEquilibrium, u: Fields, d: Fields, part: Any) -> Fie
 
 
 @compiled
-def _rates_by_problem(problem: AbstractEquilibrium, start: Fields, u: Fields, wanted: Any, w: Fields) -> Any:
+def rates_by_problem(problem: AbstractEquilibrium, start: Fields, u: Fields, wanted: Any, w: Fields) -> Any:
     """`w` times the derivative of `P (R - A g) + g` by what is wanted of the problem and the start."""
-    A0 = jax.lax.stop_gradient(problem.operator(u))
+    A0 = constant(problem.operator(u))
     varied, fixed = eqx.partition((problem, start), wanted)
 
     def right_hand_side(varied):
@@ -179,7 +180,7 @@ def _newton_bwd(u: Fields, rate: Any, perturbed: Any, posed: Any, means: Means) 
         return division.halo.returned(_transposed_product(problem, u, w))
 
     w = _adjoint(factor, goal, means, None if problem.is_exact() else product)
-    return _rates_by_problem(problem, start, u, perturbed, w)
+    return rates_by_problem(problem, start, u, perturbed, w)
 
 
 @eqx.filter_custom_vjp

@@ -12,7 +12,8 @@ from jax.sharding import AxisType, PartitionSpec
 from .array_types import Array
 from .jax_internals import manual_axes
 
-AXIS = "jaxmech"
+AXIS = "jaxmech"  # of work that is divided while every device has all numbers
+PARTS = "jaxmech_parts"  # of numbers that are divided: each device has those of its part
 
 
 def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = None) -> Callable[..., Any]:
@@ -33,10 +34,7 @@ def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = N
     """
     if not callable(function):
         raise TypeError(f"over_devices: function must be a function, got {function!r:.80}.")
-    devices = jax.devices() if devices is None else devices
-    known = isinstance(devices, list | tuple | np.ndarray) and all(isinstance(d, jax.Device) for d in devices)
-    if not known or not len(devices):
-        raise TypeError(f"over_devices: devices must be a list of devices of JAX, got {devices!r:.80}.")
+    devices = checked_devices("over_devices", devices)
     mesh = jax.make_mesh((len(devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=devices)
     whole = PartitionSpec()
 
@@ -49,6 +47,15 @@ def over_devices(function: Callable[..., Any], devices: Sequence[Any] | None = N
         return jax.shard_map(of_device, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False)(arrays)
 
     return run
+
+
+def checked_devices(who: str, devices: Sequence[Any] | None) -> Sequence[Any]:
+    """These, or all that JAX has. Raises `TypeError` for what are none."""
+    devices = jax.devices() if devices is None else devices
+    known = isinstance(devices, list | tuple | np.ndarray) and all(isinstance(d, jax.Device) for d in devices)
+    if not known or not len(devices):
+        raise TypeError(f"{who}: devices must be a list of devices of JAX, got {devices!r:.80}.")
+    return devices
 
 
 def on_cpu() -> bool:
@@ -93,6 +100,21 @@ def in_shares(function: Callable[[Array, int], Array], count: int) -> Array:
     share = -(-count // device_count())
     first = jnp.minimum(share * jax.lax.axis_index(AXIS), count - share)
     return in_order(jax.lax.all_gather(function(first, share), AXIS), share, count)
+
+
+def over_parts(total: Array) -> Array:
+    """The sum over the devices that have a part each; what it is where nothing is divided so."""
+    return jax.lax.psum(total, PARTS) if PARTS in manual_axes() else total
+
+
+def part_number() -> Array:
+    """Which part is this device's."""
+    return jax.lax.axis_index(PARTS)
+
+
+def of_all_parts(rows: Array) -> Array:
+    """The rows of all parts, `(parts, ...)`."""
+    return jax.lax.all_gather(rows, PARTS)
 
 
 def in_order(shares: Array, length: int, count: int) -> Array:

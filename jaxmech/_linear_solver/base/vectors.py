@@ -6,14 +6,15 @@ import jax
 import jax.numpy as jnp
 
 from ..._runtime.array_types import Array
+from ..._runtime.devices import over_parts
 
 Vector = Any  # a pytree of arrays of one dtype
 
 
 def dot(a: Vector, b: Vector) -> Array:
-    """The sum of products over all states."""
+    """The sum of products over all states, and over all parts where each device has one (nil in rows of others)."""
     parts = [jnp.sum(p * q) for p, q in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)]
-    return sum(parts[1:], parts[0])
+    return over_parts(sum(parts[1:], parts[0]))
 
 
 def norm(a: Vector) -> Array:

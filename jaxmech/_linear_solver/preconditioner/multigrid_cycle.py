@@ -1,5 +1,8 @@
 """One V-cycle, symmetric: the same smoothing before and after each coarse correction."""
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -21,6 +24,7 @@ from .multigrid_values import (
 )
 
 SMOOTHERS = ("chebyshev", "block_jacobi", "jacobi")
+_WRITTEN_OUT = 3  # steps; more are a loop, which is compiled once
 _SPECTRUM = 20.0  # Chebyshev damps what is between the largest eigenvalue and this fraction of it
 
 
@@ -37,6 +41,14 @@ class CycleLevel(eqx.Module):
 
     def mv(self, x: Array) -> Array:
         return product(self.values, self.pattern, x)
+
+    def restricted(self, r: Array) -> Array:
+        """To the next level."""
+        return product(self.down, self.plan.restriction, r)
+
+    def prolonged(self, coarse: Array) -> Array:
+        """From the next level."""
+        return product(self.up, self.plan.prolongation, coarse)
 
 
 class Hierarchy(eqx.Module):
@@ -58,35 +70,52 @@ class Hierarchy(eqx.Module):
     def _corrected(self, r: Array, depth: int) -> Array:
         if depth == len(self.levels):
             return (self.coarsest @ r.reshape(-1)).reshape(r.shape)
-        level = self.levels[depth]
-        x, r = self._smoothed(level, r)
-        r = r - level.mv(x[1])
-        coarse = self._corrected(product(level.down, level.plan.restriction, r), depth + 1)
-        e = product(level.up, level.plan.prolongation, coarse)
-        y, _ = self._smoothed(level, r - level.mv(e))
-        return x[0] + e + y[0]
+        smoothing = self.smoothing, self.smoother
+        return v_cycle(self.levels[depth], r, lambda coarse: self._corrected(coarse, depth + 1), *smoothing)
 
-    def _smoothed(self, level: CycleLevel, r: Array) -> tuple[tuple[Array, Array], Array]:
-        """Steps on `A x = r` from nil: `x`, the last of its steps, and the residual before that one.
 
-        Y. Saad, Iterative Methods for Sparse Linear Systems, SIAM 2003, algorithm 12.1, with `D^-1 A` for `A`.
-        """
-        top, bottom = 1.1 * level.largest, level.largest / _SPECTRUM
-        theta, delta = (top + bottom) / 2, (top - bottom) / 2
-        if self.smoother != "chebyshev":
-            theta, delta = level.largest * 3 / 4, jnp.zeros_like(delta)
-        d = times_vectors(level.inverse, r) / theta
-        x, rho = d, delta / theta
-        for _ in range(self.smoothing - 1):
-            r = r - level.mv(d)
-            z = times_vectors(level.inverse, r)
-            if self.smoother == "chebyshev":
-                new = 1 / (2 * theta / delta - rho)
-                d, rho = new * rho * d + 2 * new / delta * z, new
-            else:
-                d = z / theta
-            x = x + d
-        return (x, d), r
+def v_cycle(level: Any, r: Array, below: Callable[[Array], Array], smoothing: int, smoother: str) -> Array:
+    """What one cycle makes of `A x = r`, from nil, with `below` for all coarser levels.
+
+    Of `level` it takes products, transfers, the inverse of the diagonal, and the largest eigenvalue of `D^-1 A`.
+    """
+    x, r = _smoothed(level, r, smoothing, smoother)
+    r = r - level.mv(x[1])
+    e = level.prolonged(below(level.restricted(r)))
+    y, _ = _smoothed(level, r - level.mv(e), smoothing, smoother)
+    return x[0] + e + y[0]
+
+
+def _smoothed(level: Any, r: Array, smoothing: int, smoother: str) -> tuple[tuple[Array, Array], Array]:
+    """Steps on `A x = r` from nil: `x`, the last of its steps, and the residual before that one.
+
+    Y. Saad, Iterative Methods for Sparse Linear Systems, SIAM 2003, algorithm 12.1, with `D^-1 A` for `A`.
+    """
+    top, bottom = 1.1 * level.largest, level.largest / _SPECTRUM
+    theta, delta = (top + bottom) / 2, (top - bottom) / 2
+    if smoother != "chebyshev":
+        theta, delta = level.largest * 3 / 4, jnp.zeros_like(delta)
+
+    def step(_: Any, carry: Any) -> Any:
+        x, d, r, rho = carry
+        r = r - level.mv(d)
+        z = times_vectors(level.inverse, r)
+        if smoother == "chebyshev":
+            new = 1 / (2 * theta / delta - rho)
+            d, rho = new * rho * d + 2 * new / delta * z, new
+        else:
+            d = z / theta
+        return x + d, d, r, rho
+
+    d = times_vectors(level.inverse, r) / theta
+    carry = d, d, r, delta / theta
+    if smoothing > _WRITTEN_OUT:
+        carry = jax.lax.fori_loop(1, smoothing, step, carry)
+    else:
+        for number in range(1, smoothing):
+            carry = step(number, carry)
+    x, d, r, _ = carry
+    return (x, d), r
 
 
 def hierarchy(
@@ -106,10 +135,10 @@ def hierarchy(
     modes = modes if kept is not None else without_isolated(matrix, modes)
     levels = []
     for number, level in enumerate(plan):
-        inverse = diagonal_inverse(matrix, points=smoother == "jacobi")
+        inverse = diagonal_inverse(matrix.diagonal, points=smoother == "jacobi")
         low, low_inverse = (matrix.values / scale).astype(dtype), (inverse * scale).astype(dtype)
         if kept is None:
-            largest = largest_eigenvalue(BlockSparse(low, matrix.pattern), low_inverse)
+            largest = largest_eigenvalue(BlockSparse(low, matrix.pattern).mv, low_inverse)
             up, modes = prolongation(level, matrix, inverse, largest.astype(inverse.dtype), modes)
             low_up, down = up.astype(dtype), restriction(level, up)
         else:

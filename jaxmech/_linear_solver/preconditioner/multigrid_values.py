@@ -1,5 +1,7 @@
 """The numeric half of multigrid: the matrices of all levels from that of the finest. Compiled, from the plan alone."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -19,9 +21,8 @@ _LANCZOS = 8  # steps to find the largest eigenvalue
 _MARGIN = 1.05  # that what they find may be too small by
 
 
-def diagonal_inverse(matrix: BlockSparse, *, points: bool) -> Float[Array, "n b b"]:
+def diagonal_inverse(blocks: Float[Array, "n b b"], *, points: bool) -> Float[Array, "n b b"]:
     """The inverses of the diagonal blocks, or of their diagonals; ones where there is nothing."""
-    blocks = matrix.diagonal
     entries = jnp.diagonal(blocks, axis1=1, axis2=2)
     unit = jnp.eye(blocks.shape[-1], dtype=blocks.dtype)
     by_entry = (1 / jnp.where(entries == 0, 1, entries))[:, :, None] * unit
@@ -31,9 +32,9 @@ def diagonal_inverse(matrix: BlockSparse, *, points: bool) -> Float[Array, "n b 
     return jnp.where(jnp.isfinite(inverse).all((1, 2), keepdims=True), inverse, by_entry)
 
 
-def largest_eigenvalue(matrix: BlockSparse, inverse: Float[Array, "n b b"]) -> Float[Array, ""]:
+def largest_eigenvalue(mv: Callable[[Array], Array], inverse: Float[Array, "n b b"]) -> Float[Array, ""]:
     """Of `D^-1 A`, from the steps of conjugate gradients preconditioned by `D`, which are those of Lanczos."""
-    r = scattered(jax.ShapeDtypeStruct(matrix.diagonal.shape[:2], matrix.values.dtype), 0)
+    r = scattered(jax.ShapeDtypeStruct(inverse.shape[:2], inverse.dtype), 0)
     eps = jnp.finfo(r.dtype).eps
 
     def over(a: Array, b: Array) -> Array:
@@ -41,7 +42,7 @@ def largest_eigenvalue(matrix: BlockSparse, inverse: Float[Array, "n b b"]) -> F
 
     def step(carry, _):
         r, p, rz, first = carry
-        Ap = matrix.mv(p)
+        Ap = mv(p)
         alpha = over(rz, dot(p, Ap))
         r = r - alpha * Ap
         z = times_vectors(inverse, r)
@@ -97,10 +98,10 @@ def coarse_matrix(level: AggregationLevel, matrix: BlockSparse, P: Array, R: Arr
     rows = BlockRows.of_pattern
     half = block_multiply(matrix.values, rows(matrix.pattern), P, rows(level.prolongation), level.half)
     values = block_multiply(R, rows(level.restriction), half, level.half, rows(level.coarse))
-    return BlockSparse(_with_unit_diagonal(values, level.coarse), level.coarse)
+    return BlockSparse(with_unit_diagonal(values, level.coarse), level.coarse)
 
 
-def _with_unit_diagonal(values: Array, pattern: BlockPattern) -> Array:
+def with_unit_diagonal(values: Array, pattern: BlockPattern) -> Array:
     assert pattern.diagonal is not None
     entries = jnp.diagonal(take_rows(values, pattern.diagonal), axis1=1, axis2=2)
     size = jnp.max(jnp.abs(entries))
