@@ -19,12 +19,12 @@ def balance_of(system, state, name, newton=True, dt=0.005, steps=1):
     for _ in range(steps):
         state, carry, info, balance = jm.integrator.step_with_balance(system, state, integrator, carry, dt)
         assert info.result == jm.RESULTS.successful
-        found.append(jax.tree.map(float, balance))
+        found.append(jax.tree.map(np.asarray, balance))
     return found
 
 
 def check(b):
-    taken = sum(b.loads.values()) + b.motion - b.damping - b.scheme
+    taken = sum(b.loads.values()) + sum(map(np.sum, b.rows.values())) + b.motion - b.damping - b.scheme
     size = max(map(abs, (b.gained, b.damping, b.scheme, b.after.kinetic)))
     assert abs(b.gained - taken) <= CLOSED * size
     assert abs(b.gained - taken - b.defect) <= 1e-12 * max(size, abs(b.before.total))
@@ -87,7 +87,33 @@ def test_the_balance_closes_in_some_scenes(name, scene):
         check(b)
 
 
-REFUSED = {"memory": "remember", "beams_and_rods": "remember", "multipliers": "multipliers"}  # and why
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "off"), [("EnergyMomentum", 1e-9), ("Midpoint", 1e-4)])
+def test_rows_that_hold_do_no_work_and_what_gives_stores_it(name, off):
+    """A double pendulum of rods, whose tip hangs on a spring that is a row: `-g . g / (2 C)`, `g` the means of ends."""
+    C = 0.05
+    system = jm.System(
+        {"p": jm.Vec2()},
+        masses={"m": jm.mass.UniformMass(("p", [1, 2]), 1.0)},
+        constraints={
+            "nail": jm.constraint.Fixed(("p", [0])),
+            "rods": jm.constraint.Distance((("p", [0, 1]), ("p", [1, 2])), length=1.0),
+            "spring": jm.constraint.Distance((("p", [0]), ("p", [2])), length=1.0, compliance=C),
+        },
+        gravity=[0.0, -9.81],
+    )
+    start = system.at_rest({"p": [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]})
+    integrator = made(name, system, start, True, rtol=1e-11)
+    end, _, _, b = jm.integrator.step_with_balance(system, start, integrator, integrator.init(system, start), 0.02)
+    check(jax.tree.map(np.asarray, b))
+    g0, g1 = (np.linalg.norm(s.position["p"][2]) - 1 for s in (start, end))
+    work = (g0**2 - g1**2) / (2 * C)
+    assert b.rows["rods"].shape == (2, 1) and np.abs(b.rows["rods"]).max() <= 1e-9 * work  # of Midpoint by its chord
+    np.testing.assert_allclose(b.rows["spring"], [[work]], rtol=off)
+    np.testing.assert_allclose([b.gained, b.gained + b.scheme], work, rtol=off)
+
+
+REFUSED = {"memory": "remember", "beams_and_rods": "remember"}  # and why
 
 
 @pytest.mark.exhaustive

@@ -2,11 +2,8 @@
 
 from typing import Any
 
-import numpy as np
-
 from .._model.system import System
 from .._scene.internal import knows_time_step, remembers
-from .._scene.parameter import is_concrete
 
 
 def check_takes(
@@ -17,13 +14,11 @@ def check_takes(
     mixed: bool = False,
     memory: bool = True,
     rates: bool = True,
-    dampers: bool = True,
 ) -> None:
     """Raise `ValueError` for what a scheme does not take.
 
     `multipliers`: constraints with multipliers, which have no mass, and hold at the end of a step or not at all. `mixed`:
     force fields with some, such as pressures. `memory`: laws with internal variables. `rates`: laws that know the time step.
-    `dampers`: constraints with multipliers that give and are relaxed, where compliances can be looked at.
     """
     if system.multiplier_states and not multipliers:
         names = [*system.multiplier_constraints] or [*system.multiplier_states]
@@ -31,16 +26,8 @@ def check_takes(
     of_fields = [name for name, field in system.forces.items() if field.multiplier_states]
     if of_fields and not mixed:
         raise ValueError(f"{who} takes no force fields with multipliers, and the scene has {of_fields}: take ImplicitEuler.")
-    damped = [] if dampers else [name for name, c in system.multiplier_constraints.items() if _is_damper(c)]
-    if damped:
-        raise ValueError(f"{who} takes no relaxation of constraints that give, as {damped} do: take Midpoint.")
     _refuse(who, system, memory, remembers, "remember what they went through")
     _refuse(who, system, rates, knows_time_step, "know the time step")
-
-
-def _is_damper(constraint: Any) -> bool:
-    C = constraint.compliance
-    return constraint.relaxation is not None and is_concrete(C) and bool(np.any(np.asarray(C) > 0))
 
 
 def _refuse(who: str, system: System, taken: bool, has: Any, what: str) -> None:

@@ -3,15 +3,18 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from .._constraint.rate_equation import RateEquation
 from .._constraint.shifted import Shifted
-from .._math.indexing import add_rows
+from .._math.indexing import add_rows, take_rows
 from .._runtime.array_types import Array
 from .._scene.parameter import over_elements
 from .._scene.stencil import gathered
-from .dynamics import Fields, kinematics, zero_forces
+from .constraint_report import equations
+from .dynamics import Fields, field_force, kinematics, retract, total_force, velocities, zero_forces
+from .internal import at_time
 from .system import State, System
 
 
@@ -28,6 +31,30 @@ def relaxed(system: System, start: State, h: Array, share: Any = 1.0) -> System:
         kept = tau / (jnp.where(soft, share * h, h) + tau)
         changed[name] = Shifted(constraint, kept * g, kept)
     return eqx.tree_at(lambda s: s.constraints, system, changed)
+
+
+def relaxed_over(system: System, reach: Array, before: Fields) -> System:
+    """`relaxed`, for a stage in which a rate is `(value - before) / reach`: rows that give, of `g` in this form."""
+    changed = dict(system.constraints)
+    for name, off in before.items():
+        shifted = changed[name]
+        assert isinstance(shifted, Shifted)
+        c = shifted.constraint
+        soft = jnp.asarray(c.element_compliance()) > 0
+        kept = jnp.asarray(c.relaxation) / (reach + jnp.asarray(c.relaxation))
+        left = jnp.where(soft, kept * off, shifted.left)
+        changed[name] = Shifted(c, left, jnp.where(soft, kept, shifted.kept))
+    return eqx.tree_at(lambda s: s.constraints, system, changed)
+
+
+def relaxed_values(system: System, position: Fields, time: Array) -> Fields:
+    """`g` of the constraints that are `relaxed`, `(elements, rows)`, by name."""
+    x, found = kinematics(system, position), {}
+    for name, shifted in system.multiplier_constraints.items():
+        if isinstance(shifted, Shifted):
+            c = shifted.constraint.at_time(time)
+            found[name] = over_elements(c, c.on, lambda c, *x: c.rows(*x), *gathered(c.on, x))
+    return found
 
 
 def _with_relaxation(c: Any, *x: Array) -> tuple[Array, Array, Array]:
@@ -62,6 +89,86 @@ def _numbers(c: Any, *x: Array) -> tuple[Array, Array]:
     tau = jnp.asarray(0.0 if c.relaxation is None else c.relaxation, g.dtype)
     decay = jnp.where(tau > 0, 1 / jnp.where(tau > 0, tau, 1.0), 0.0)
     return jnp.broadcast_to(jnp.asarray(c.element_compliance(), g.dtype), g.shape), jnp.broadcast_to(decay, g.shape)
+
+
+def without_multipliers(system: System, state: State) -> State:
+    """The state whose multipliers are nil, and do not change."""
+    names = system.multiplier_states
+    at = lambda s: [f[n] for f in (s.position, s.velocity) for n in names]  # noqa: E731
+    return eqx.tree_at(at, state, [jnp.zeros_like(a) for a in at(state)])
+
+
+def motion_of_rows(system: System, state: State) -> tuple[Fields, Fields, Fields]:
+    """`g`, and its first and second derivative in time along the velocity of a state."""
+    scene, still = equations(system), without_multipliers(system, state)
+
+    def g(t: Array) -> Fields:
+        position = retract(system.dofs, still.position, {s: t * v for s, v in still.velocity.items()})
+        moved = eqx.tree_at(lambda s: (s.position, s.time), still, (position, still.time + t))
+        force = total_force(scene, moved)
+        return {s: -force[s] for s in system.multiplier_states}
+
+    def first(t: Array) -> tuple[Fields, Fields]:
+        return jax.jvp(g, (t,), (jnp.ones_like(t),))
+
+    zero = jnp.zeros_like(state.time)
+    (value, rate), (_, second) = jax.jvp(first, (zero,), (jnp.ones_like(zero),))
+    return value, rate, second
+
+
+def soft_multipliers(system: System, state: State) -> Fields:
+    """Those that belong to a state: `(g + tau g') / C` where rows give, nil elsewhere."""
+    g, rate, _ = motion_of_rows(system, state)
+    found, numbers = {}, row_numbers(system, state)
+    for s, C in numbers.compliance.items():
+        decay = numbers.decay[s]
+        tau = jnp.where(decay > 0, 1 / jnp.where(decay > 0, decay, 1.0), 0.0)
+        found[s] = jnp.where(C > 0, (g[s] + tau * rate[s]) / jnp.where(C > 0, C, 1.0), 0.0)
+    return found
+
+
+def with_soft_multipliers(relaxed: System, state: State) -> State:
+    """A state in which what gives has the multipliers that belong to it, those of a scene that is `relaxed` for a step."""
+    given = {n: c.constraint if isinstance(c, Shifted) else c for n, c in relaxed.constraints.items()}
+    system, names = eqx.tree_at(lambda s: s.constraints, relaxed, given), relaxed.multiplier_states
+    soft, C = soft_multipliers(system, state), row_numbers(system, state).compliance
+    multipliers = [jnp.where(C[s] > 0, soft[s], state.position[s]) for s in names]
+    return eqx.tree_at(lambda s: [s.position[n] for n in names], state, multipliers)
+
+
+def work_of_rows(system: System, state: State, d: Fields) -> dict[str, Array]:
+    """The work `-lambda . (dg/dx) d` of every row along a displacement of the main states, by name, `(m, rows)` [J]."""
+    system, found = at_time(system, state.time), {}
+    x = kinematics(system, state.position)
+    moved, zero = velocities(system, x, d), zero_forces(system, x)
+    for name, on in system.multiplier_stencils.items():
+        field = system.force_fields[name]
+
+        def work(row: Array, field: Any = field, on: Any = on) -> Array:
+            alone = x | {on.state: x[on.state] * row}
+            forces = field_force(system, field, alone, zero, zero)[:-1]  # what multipliers have is an equation
+            pairs = zip(forces, gathered(field.on[:-1], moved), strict=True)
+            return sum((jnp.sum(f * a, axis=range(1, f.ndim)) for f, a in pairs), jnp.zeros(()))
+
+        rows = jax.vmap(work, out_axes=1)(jnp.eye(x[on.state].shape[1], dtype=x[on.state].dtype))
+        found[name] = _by_equation(system, name, rows)
+    return found
+
+
+def work_between(system: System, multipliers: State, *positions: Fields) -> dict[str, Array]:
+    """The work `-lambda . (g(x1) - g(x0))` of every row between two positions, of the multipliers of a state [J]."""
+    system, found = at_time(system, multipliers.time), {}
+    x0, x1 = (kinematics(system, x) for x in positions)
+    for name, c in system.multiplier_constraints.items():
+        before, after = (over_elements(c, c.on, lambda c, *x: c.rows(*x), *gathered(c.on, x)) for x in (x0, x1))
+        on = system.multiplier_stencils[name]
+        found[name] = _by_equation(system, name, take_rows(multipliers.position[on.state], on.nodes) * (before - after))
+    return found
+
+
+def _by_equation(system: System, name: str, rows: Array) -> Array:
+    """The rows of elements, summed where they are terms of one equation."""
+    return jnp.sum(rows, axis=0, keepdims=True) if system.multiplier_constraints[name].adds_up else rows
 
 
 def rate_equations(system: System) -> System:

@@ -31,7 +31,6 @@ from ..._scene.stencil import gathered
 from ..displaced import combined, displacements
 from ..scene_support import check_takes
 from ..time_step import check_time_step
-from .implicit_euler import ImplicitEuler
 from .implicit_scheme import AbstractImplicitScheme, Record, joined_carry, prepared_for, solve_of
 
 
@@ -77,7 +76,7 @@ def energies(system: System, state: State) -> Energies:
 
 
 class EnergyBalance(eqx.Module):
-    """What became of energy in a step [J]: `gained = loads + motion - damping - scheme + defect`.
+    """What became of energy in a step [J]: `gained = loads + sum of rows + motion - damping - scheme + defect`.
 
     `gained`: kinetic and potential energy, `before` and `after` by component. `loads`: the work of forces without an
     energy, by name; `motion`: of prescribed motions; `damping`: what forces that depend on velocities and Rayleigh damping
@@ -96,6 +95,7 @@ class EnergyBalance(eqx.Module):
     before: Energies
     after: Energies
     loads: dict[str, Scalar]
+    rows: dict[str, Array]
     motion: Scalar
     damping: Scalar
     scheme: Scalar
@@ -131,7 +131,7 @@ def step_with_balance(
     check_topology(f"the linear system given to {who}", integrator.built_for, system)
     check_time_step(dt)
     check_flags(who, throw=throw)
-    check_takes(who, system, multipliers=isinstance(integrator, ImplicitEuler), memory=False, rates=False)
+    check_takes(who, system, multipliers=True, memory=False, rates=False)
     h = jnp.asarray(dt, state.time.dtype)
     ready, kept, memory = prepared_for(integrator, system, state, carry, h)
     end, memory, info, balance = _balanced(ready, system, state, memory, h)
@@ -144,17 +144,20 @@ def _balanced(
     scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array
 ) -> tuple[State, Any, Any, EnergyBalance]:
     setting = scheme.setting(system, state, h)
-    end, memory, info, record = scheme.recorded_move(setting, memory, solve_of(scheme))
+    *moved, record = scheme.recorded_move(setting, memory, solve_of(scheme))
+    end, memory, info = scheme.settled(system, *moved)
     before, after = energies(system, setting.at_start), energies(system, end)
     d = displacements(system, state.position, end.position)
+    d |= {s: jnp.zeros_like(d[s]) for s in system.multiplier_states}  # which have no place
     left, span = _left(scheme, record)
     free = project(system, left)
     defect, motion = dot(free, d), -(dot(left, d) - dot(free, d))
     conservative, loads, damping, inertial = _works(scheme, record, span, d)
-    inertial = inertial - dot(left, d)
+    rows = _work_of_rows(scheme, record, span, d)
+    inertial = sum((jnp.sum(a) for a in rows.values()), inertial - dot(left, d))
     gained_potential = after.total - after.kinetic - (before.total - before.kinetic)
     taken = inertial - (after.kinetic - before.kinetic) - (conservative + gained_potential)
-    return end, memory, info, EnergyBalance(before, after, loads, motion, damping, taken, -defect)
+    return end, memory, info, EnergyBalance(before, after, loads, rows, motion, damping, taken, -defect)
 
 
 def _left(scheme: AbstractImplicitScheme, record: Record) -> tuple[Fields, Array]:
@@ -187,6 +190,16 @@ def _works(
             conservative, damping = conservative + share * weights, damping + share * drag
             total = total + share * (weights - drag)
     return conservative, loads, damping, total
+
+
+def _work_of_rows(scheme: AbstractImplicitScheme, record: Record, span: Array, d: Fields) -> dict[str, Array]:
+    """The work along `d` of each row of constraints with multipliers."""
+    found: dict[str, Array] = {}
+    for w, (stage, u) in zip(scheme.stage_weights, record, strict=True):
+        for c, at in stage.acting_at(u):
+            for name, work in stage.work_of_rows(u, at, d).items():
+                found[name] = found.get(name, 0.0) + w * c / span * work
+    return found
 
 
 def _work_of_forces(system: System, at: State, d: Fields) -> tuple[dict[str, Scalar], dict[str, Scalar]]:

@@ -12,7 +12,7 @@ from ..._linear_solver.base.vectors import dot
 from ..._model.constraint_projection import project
 from ..._model.constraint_report import equations
 from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, retract, total_force, zero_forces
-from ..._model.multiplier_rows import row_numbers
+from ..._model.multiplier_rows import row_numbers, work_between
 from ..._model.subsystem import with_only
 from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
@@ -90,6 +90,11 @@ class GradientStage(AbstractMidpointStage):
         held, at, C = equations(self.system), self.state(u), row_numbers(self.system, self.setting.start).compliance
         before, after = (total_force(held, self._at(x, at)) for x in (self.setting.start.position, self.end(u).position))
         return force | {s: 0.5 * (after[s] + jnp.where(c > 0, before[s], 0.0)) for s, c in C.items()}
+
+    def work_of_rows(self, u: Fields, at: State, d: Fields) -> dict[str, Array]:
+        """With their part of the correction: of multipliers of all the step."""
+        del d
+        return work_between(self.system, at, self.setting.start.position, self.end(u).position)
 
     def correction(self, u: Fields, at: State) -> Fields:
         """`c n` [N]; nil where nothing moves."""

@@ -37,7 +37,7 @@ from ..displaced import displaced
 from .euler_stage import EulerStage
 from .implicit_scheme import AbstractImplicitScheme, Record, Solve
 from .linear_step import AbstractLinearStep, solved
-from .stage import Rayleigh, Setting
+from .stage import Setting
 
 
 class ImplicitEuler(AbstractImplicitScheme):
@@ -200,7 +200,7 @@ def _left_at_once(integrator: ImplicitEuler, system: System, state: State, h: Ar
 
 
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:
-    return Rayleigh(integrator.rayleigh_mass, integrator.rayleigh_stiffness).acts_on(system)
+    return integrator.rayleigh.acts_on(system)
 
 
 class EulerStep(AbstractLinearStep):

@@ -63,7 +63,6 @@ class AbstractImplicitScheme(AbstractIntegrator):
     settles: ClassVar[bool] = True  # whether multipliers, which hold at the end of a step, are made to belong to the state
     settles_velocities: ClassVar[bool] = True  # and velocities to be along their constraints
     takes_memory: ClassVar[bool] = True  # whether laws may have internal variables
-    takes_dampers: ClassVar[bool] = True  # whether rows with multipliers may be springs with dampers
     remembers: ClassVar[bool] = True  # whether a carry has a part of the scheme's own, beside that of the linear system
 
     def __check_init__(self):
@@ -98,7 +97,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
     def recorded_move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo, Record]:
         """`move`, and the stages that it solved, with their unknowns."""
-        record: list[tuple[AbstractStage, Fields]] = []
+        record: Record = []
 
         def recorded(stage: AbstractStage) -> tuple[Fields, StepInfo]:
             u, info = solve(stage)
@@ -106,6 +105,14 @@ class AbstractImplicitScheme(AbstractIntegrator):
             return u, info
 
         return *self.move(setting, memory, recorded), record
+
+    def settled(self, system: System, end: State, memory: Any, info: StepInfo, who: str = "") -> tuple[State, Any, StepInfo]:
+        """The end of a step with the rates and multipliers that belong to it, where there are any, and what follows."""
+        if not (self.settles and system.multiplier_states):
+            return end, memory, info
+        how = self.rayleigh, self.solver, who, self.settles_velocities
+        end, a, info = settled(system, self.linear_system, end, info, *how)
+        return end, self.resumed(system, end, memory, a, who), info
 
     def resumed(self, system: System, end: State, memory: Any, acceleration: Fields, derivatives_of: str) -> Any:
         """What the next step remembers, with the acceleration that the constraints of a scene leave at the end."""
@@ -184,8 +191,12 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
     def setting(self, system: System, state: State, h: Array) -> Setting:
         """What every stage of a step from `state` has."""
-        rayleigh = Rayleigh(self.rayleigh_mass, self.rayleigh_stiffness)
-        return Setting.of(system, self.linear_system, state, h, rayleigh, self.acts_after)
+        return Setting.of(system, self.linear_system, state, h, self.rayleigh, self.acts_after)
+
+    @property
+    def rayleigh(self) -> Rayleigh:
+        """The damping of the scheme."""
+        return Rayleigh(self.rayleigh_mass, self.rayleigh_stiffness)
 
     @property
     def acts_after(self) -> Any:
@@ -221,10 +232,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
 
 def _check_takes(scheme: AbstractImplicitScheme, system: System) -> None:
-    takes = {"multipliers": True, "memory": scheme.takes_memory, "rates": scheme.takes_memory}
-    takes["dampers"] = scheme.takes_dampers
-    takes["mixed"] = not scheme.settles  # whose multipliers have rates of their own
-    check_takes(type(scheme).__name__, system, **takes)
+    mixed, memory = not scheme.settles, scheme.takes_memory  # multipliers of settled schemes have rates of their own
+    check_takes(type(scheme).__name__, system, multipliers=True, mixed=mixed, memory=memory, rates=memory)
 
 
 def prepared_for(
@@ -274,12 +283,8 @@ def _step(
     scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str
 ) -> tuple[State, Any, StepInfo]:
     with asked_once((scheme, system)) as asked:
-        setting = scheme.setting(system, state, h)
-        end, memory, info = scheme.move(setting, memory, solve_of(scheme, derivatives_of))
-        if scheme.settles and system.multiplier_states:
-            how = setting.rayleigh, scheme.solver, derivatives_of, scheme.settles_velocities
-            end, a, info = settled(system, scheme.linear_system, end, info, *how)
-            memory = scheme.resumed(system, end, memory, a, derivatives_of)
+        moved = scheme.move(scheme.setting(system, state, h), memory, solve_of(scheme, derivatives_of))
+        end, memory, info = scheme.settled(system, *moved, derivatives_of)
     end, info = ended(info, state, accepted(system, state, end, h), asked)
     return end, memory, info
 

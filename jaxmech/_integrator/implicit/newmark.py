@@ -21,7 +21,7 @@ from .coefficient import check_number
 from .implicit_scheme import AbstractImplicitScheme
 from .linear_step import AbstractLinearStep, solved
 from .settled import normal_part, settled_acceleration
-from .stage import AbstractStage, Rayleigh, Setting
+from .stage import AbstractStage, Setting
 
 
 class AbstractAccelerationScheme(AbstractImplicitScheme):
@@ -109,8 +109,7 @@ class Newmark(AbstractAccelerationScheme):
 def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: State) -> Fields:
     """`M^-1 P (f + inertial - C v)`, constraints with multipliers holding."""
     if system.multiplier_states:
-        damping = Rayleigh(scheme.rayleigh_mass, scheme.rayleigh_stiffness)
-        return settled_acceleration(system, scheme.linear_system, state, damping, scheme.solver, "")[0]
+        return settled_acceleration(system, scheme.linear_system, state, scheme.rayleigh, scheme.solver, "")[0]
     M = scheme.linear_system.assemble(system, state, Factors.only("mass"))
     rate, driven = _rate(scheme, system, state)
     balance = _FirstBalance(scheme, system, state)
@@ -139,8 +138,7 @@ def _rate(scheme: AbstractImplicitScheme, system: System, state: State) -> tuple
     """`f + inertial - C v`, less what the prescribed motions take, and their accelerations."""
     f, inertial = total_force(system, state), inertial_force(system, state)
     rate = combined((1.0, f), (1.0, inertial))
-    damping = Rayleigh(scheme.rayleigh_mass, scheme.rayleigh_stiffness)
-    if damping.acts_on(system):
-        drag = scheme.linear_system.as_products(system, state, damping.factors()).mv(state.velocity)
+    if scheme.rayleigh.acts_on(system):
+        drag = scheme.linear_system.as_products(system, state, scheme.rayleigh.factors()).mv(state.velocity)
         rate = combined((1.0, rate), (-1.0, drag))
     return driven_by_motions(system, state, rate)

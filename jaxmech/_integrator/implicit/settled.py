@@ -10,7 +10,6 @@ import abc
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from equinox import AbstractVar
 
@@ -18,12 +17,16 @@ from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.default import default_solver
 from ..._linear_system.base import AbstractLinearSystem
 from ..._model.constraint_projection import project
-from ..._model.constraint_report import equations
-from ..._model.dynamics import Fields, inertial_force, retract, total_force, zero_forces
-from ..._model.multiplier_rows import rate_equations, row_numbers
+from ..._model.dynamics import Fields, inertial_force, total_force, zero_forces
+from ..._model.multiplier_rows import (
+    motion_of_rows,
+    rate_equations,
+    row_numbers,
+    soft_multipliers,
+    without_multipliers,
+)
 from ..._model.system import State, System
 from ..._model.terms import Factors
-from ..._runtime.array_types import Array
 from ..._runtime.results import RESULTS
 from ..._solve.equilibrium import StepInfo
 from ..displaced import combined, driven_by_motions
@@ -61,25 +64,6 @@ class AbstractRateStep(AbstractLinearStep):
         chosen = default_solver(A) if solver is None else solver
         return solved(self, A, project(self.system, self.rhs()), chosen, derivatives_of)
 
-    def rate(self, of: State) -> tuple[Fields, Fields, Fields]:
-        """`g`, and its first and second derivative in time along the velocity of a state."""
-        scene, states = equations(self.system), self.system.multiplier_states
-        still = without_multipliers(self.system, of)
-
-        def g(t: Array) -> Fields:
-            position = retract(self.system.dofs, still.position, combined((t, still.velocity)))
-            moved = eqx.tree_at(lambda s: (s.position, s.time), still, (position, still.time + t))
-            force = total_force(scene, moved)
-            return {s: -force[s] for s in states}
-
-        zero, one = jnp.zeros_like(of.time), jnp.ones_like(of.time)
-
-        def first(t: Array) -> tuple[Fields, Fields]:
-            return jax.jvp(g, (t,), (one,))
-
-        (value, rate), (_, second) = jax.jvp(first, (zero,), (one,))
-        return value, rate, second
-
     def rows(self, values: Fields) -> Fields:
         """A right-hand side of the equations alone."""
         return {**zero_forces(self.system, self.at.position), **values}
@@ -93,7 +77,7 @@ class VelocityStep(AbstractRateStep):
     at: State
 
     def rhs(self) -> Fields:
-        g, rate, _ = self.rate(self.at)
+        g, rate, _ = motion_of_rows(self.system, self.at)
         decay = row_numbers(self.system, self.at).decay
         return self.rows({s: -rate[s] - decay[s] * g[s] for s in g})
 
@@ -108,7 +92,7 @@ class NormalStep(AbstractRateStep):
 
     def rhs(self) -> Fields:
         moved, still = (
-            self.rate(eqx.tree_at(lambda s: s.velocity, self.at, v))[1]
+            motion_of_rows(self.system, eqx.tree_at(lambda s: s.velocity, self.at, v))[1]
             for v in (self.field, zero_forces(self.system, self.at.position))
         )
         return self.rows({s: moved[s] - still[s] for s in moved})
@@ -133,21 +117,15 @@ class AccelerationStep(AbstractRateStep):
 
     def rhs(self) -> Fields:
         rate, driven = self.force()
-        _, first, second = self.rate(self.at)
+        _, first, second = motion_of_rows(self.system, self.at)
         decay = row_numbers(self.system, self.at).decay
         asked = {s: -second[s] - decay[s] * first[s] for s in second}
         if driven is not None:  # what motions prescribe is no unknown
             moved = eqx.tree_at(lambda s: s.velocity, self.at, driven)
             still = eqx.tree_at(lambda s: s.velocity, self.at, zero_forces(self.system, self.at.position))
-            asked = {s: a - self.rate(moved)[1][s] + self.rate(still)[1][s] for s, a in asked.items()}
+            of_motion, of_time = (motion_of_rows(self.system, of)[1] for of in (moved, still))
+            asked = {s: a - of_motion[s] + of_time[s] for s, a in asked.items()}
         return {**rate, **asked}
-
-
-def without_multipliers(system: System, state: State) -> State:
-    """The state whose multipliers are nil, and do not change."""
-    names = system.multiplier_states
-    at = lambda s: [f[n] for f in (s.position, s.velocity) for n in names]  # noqa: E731
-    return eqx.tree_at(at, state, [jnp.zeros_like(a) for a in at(state)])
 
 
 def settled_velocity(
@@ -169,16 +147,6 @@ def normal_part(
     return {s: jnp.zeros_like(v) if s in system.multiplier_states else v for s, v in project(system, x).items()}
 
 
-def soft_multipliers(system: System, g: Fields, rate: Fields, at: State) -> Fields:
-    """`(g + tau g') / C` where rows give, nil elsewhere."""
-    found, numbers = {}, row_numbers(system, at)
-    for s, C in numbers.compliance.items():
-        decay = numbers.decay[s]
-        tau = jnp.where(decay > 0, 1 / jnp.where(decay > 0, decay, 1.0), 0.0)
-        found[s] = jnp.where(C > 0, (g[s] + tau * rate[s]) / jnp.where(C > 0, C, 1.0), 0.0)
-    return found
-
-
 def settled_acceleration(
     system: System, linear_system: AbstractLinearSystem, state: State, rayleigh: Rayleigh, solver: Any, who: str
 ) -> tuple[Fields, State, Any]:
@@ -188,7 +156,7 @@ def settled_acceleration(
     """
     still, names = without_multipliers(system, state), system.multiplier_states
     step = AccelerationStep(system, linear_system, still, rayleigh)
-    soft, C = soft_multipliers(system, *step.rate(still)[:2], still), row_numbers(system, still).compliance
+    soft, C = soft_multipliers(system, still), row_numbers(system, still).compliance
     step = eqx.tree_at(lambda p: [p.at.position[s] for s in names], step, [soft[s] for s in names])
     x, said = step.solve(solver, who)
     driven = step.force()[1]

@@ -14,7 +14,7 @@ from ..._model.constraint_report import equations
 from ..._model.dynamics import Fields, force_ahead, momentum, total_force, varying_masses, weight_direction
 from ..._model.fault import given
 from ..._model.internal import in_step
-from ..._model.multiplier_rows import relaxed, row_numbers
+from ..._model.multiplier_rows import relaxed, row_numbers, with_soft_multipliers, work_of_rows
 from ..._model.subsystem import weightless, with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
@@ -59,8 +59,9 @@ class Setting(eqx.Module):
 
     @property
     def at_start(self) -> State:
-        """The start, at the velocities that constraints leave."""
-        return eqx.tree_at(lambda s: s.velocity, self.start, self.velocity)
+        """The start, at the velocities that constraints leave, with the multipliers that belong to it where these give."""
+        start = eqx.tree_at(lambda s: s.velocity, self.start, self.velocity)
+        return with_soft_multipliers(self.system, start) if self.system.multiplier_constraints else start
 
     @classmethod
     def of(
@@ -214,6 +215,11 @@ class AbstractStage(AbstractEquilibrium):
     def acting_at(self, u: Fields) -> tuple[tuple[Any, State], ...]:
         """The states at which forces act, and how much of each is in the balance [s]."""
         return ((self.scale, self.state(u)),)
+
+    def work_of_rows(self, u: Fields, at: State, d: Fields) -> dict[str, Array]:
+        """The work of constraints with multipliers along `d`, by name, `(m, rows)`, where they act at a state [J]."""
+        del u
+        return work_of_rows(self.system, at, d)
 
     def given(self, u: Fields) -> list[tuple[str, Array]]:
         del u

@@ -11,6 +11,7 @@ import lineax as lx
 from ..._linear_solver.default import default_solver
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, momentum, retract_near
+from ..._model.multiplier_rows import relaxed_values
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -21,9 +22,10 @@ from ..displaced import combined, displacements
 from .implicit_scheme import AbstractImplicitScheme, Solve
 from .momentum_stage import EndStage
 from .stage import Setting, extrapolated
-from .trapezoid import rate_of_start, trapezoid_stage
+from .trapezoid import rate_of_start, trapezoid_stage, with_rates
 
 GAMMA = 2 - math.sqrt(2)  # where the first part ends: both parts then have the same matrix
+_WEIGHTS = -((1 - GAMMA) ** 2) / (GAMMA * (2 - GAMMA)), 1 / (GAMMA * (2 - GAMMA))  # of the start and the middle, in the end
 
 
 class TRBDF2(AbstractImplicitScheme):
@@ -44,8 +46,7 @@ class TRBDF2(AbstractImplicitScheme):
     """
 
     order = 2
-    takes_dampers = False  # whose rates are differences over one length of time
-    stage_weights = (1 / (GAMMA * (2 - GAMMA)), 1.0)
+    stage_weights = (_WEIGHTS[1], 1.0)
 
     def stage(self, setting: Setting, memory: Any) -> EndStage:
         predicted = combined((1 - GAMMA, setting.velocity), (GAMMA, extrapolated(setting, memory)))
@@ -73,8 +74,8 @@ class TRBDF2(AbstractImplicitScheme):
 
 def _second(setting: Setting, middle: State) -> EndStage:
     """`y1 = (y_g - (1 - g)^2 y0) / (g (2 - g)) + (1 - g) / (2 - g) h y1'`."""
-    g, h, start = GAMMA, setting.h, setting.start
-    of_middle, of_start, reach = 1 / (g * (2 - g)), -((1 - g) ** 2) / (g * (2 - g)), (1 - g) / (2 - g) * h
+    g, h, start, (of_start, of_middle) = GAMMA, setting.h, setting.start, _WEIGHTS
+    reach = (1 - g) / (2 - g) * h
     before = (
         (of_start, start.position, setting.velocity),
         (of_middle, middle.position, middle.velocity),
@@ -83,7 +84,15 @@ def _second(setting: Setting, middle: State) -> EndStage:
     predicted = middle.velocity
     if setting.varying:  # one linear solve then needs the velocity to second order
         predicted = combined((1 / g, middle.velocity), (1 - 1 / g, setting.velocity))
-    return EndStage(setting, reach, before, shift, reach, None, predicted, h)
+    return EndStage(_damped_second(setting, middle, reach), reach, before, shift, reach, None, predicted, h)
+
+
+def _damped_second(setting: Setting, middle: State, reach: Array) -> Setting:
+    """With rows that give and are relaxed as the backward difference has their rates."""
+    system, start = setting.system, setting.start
+    of_start, of_middle = (relaxed_values(system, s.position, s.time) for s in (start, middle))
+    a, b = _WEIGHTS
+    return with_rates(setting, reach, {n: a * of_start[n] + b * g for n, g in of_middle.items()})
 
 
 W, D = math.sqrt(2) / 4, 1 - math.sqrt(2) / 2  # the weights of the forces at 0 and g h, and at h
