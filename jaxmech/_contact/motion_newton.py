@@ -15,11 +15,13 @@ from .bicgstab import norm
 from .cone import scaling
 from .eliminated import Eliminated, block_inverse
 from .newton import slopes
-from .problem import natural
+from .problem import cone_of, natural
 from .sparse_rows import SparseRows
+from .sweeps import couples_nothing, swept
 
 _NEWTON = 30
 _ROUGH, _FINE = 1e-2, 1e-6  # of a linear solve: as much as one step of Newton is good for, and the next is likely to be
+_SHARE = 0.3  # of the residual that is small enough, which sweeps aim at
 _BALANCE = 1e-10  # of the momentum, what iterations of a step without contact leave of it
 
 
@@ -32,6 +34,7 @@ class MovingContacts(eqx.Module):
     u0: Array
     mu: Array
     give: Array  # C, the compliance of impulses (n, 3)
+    held: Array  # the slots that are contacts (n,)
     kappa: Array
     way: str = eqx.field(static=True)
 
@@ -63,6 +66,18 @@ class Moved(NamedTuple):
     speed: Array
 
 
+def _swept(problem: MovingContacts, s: Array, goal: Array) -> tuple[Fields, Array, Array]:
+    """Motion and impulses to begin with, and whether they are of sweeps."""
+    mu, A = problem.mu, problem.A
+    if problem.way != "dense" or not couples_nothing(A):
+        return zeros(problem.b), s, jnp.array(False)
+    # The natural map of cones sees friction in units of `mu`.
+    share = _SHARE * jnp.clip(jnp.min(mu, where=mu > 0, initial=1.0), 0.01, 1.0)
+    held = problem.held & (problem.kappa == 0)
+    found = swept(A, problem.b, problem.rows, problem.u0, mu, held, problem.give[:, 0], problem.D * s, share * goal)
+    return found.x, cone_of(mu, found.r), jnp.array(True)
+
+
 class _Iterate(NamedTuple):
     x: Fields
     s: Array
@@ -76,7 +91,7 @@ class _Iterate(NamedTuple):
 
 
 def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
-    """From impulses `D s` and no motion. Source: as of `newton.newton`; the yield of constraints that hold is that of the
+    """From impulses `D s` and no motion, or from where sweeps over free bodies end. Source: as of `newton.newton`; the yield of constraints that hold is that of the
     proximal point method, R. T. Rockafellar, SIAM J. Control Optim. 14 (1976) 877, doi:10.1137/0314056."""
     w, q = problem.sizes()
     rho, D, mu, kappa = 1 / w, problem.D, problem.mu, problem.kappa
@@ -124,11 +139,13 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
         going = (a > 0) & ~done(F, rest, s1) & (p.steps + 1 < _NEWTON)
         return _Iterate(x, s1, u, rest, F, jnp.minimum(size, p.size), size / p.size, p.steps + 1, going)
 
-    x = zeros(problem.b)
-    u = problem.u0 + problem.give * D * s
-    rest = plus(problem.b, 1.0, problem.rows.pushed(D * s, x))
+    x, s, swept = _swept(problem, s, tolerance * unit)
+    u = problem.u0 + problem.rows.across(x, s.shape[0]) + problem.give * D * s
+    rest = minus(plus(problem.b, 1.0, problem.rows.pushed(D * s, x)), problem.A.mv(x))
     F = law(s, u)
-    start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.ones((), s.dtype), jnp.zeros((), jnp.int32), ~done(F, rest, s))
+    enough = swept & (jnp.linalg.norm(F) <= goal(s)) & balanced(rest, s)
+    going = ~(enough | done(F, rest, s))
+    start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.ones((), s.dtype), jnp.zeros((), jnp.int32), going)
     end = jax.lax.while_loop(lambda p: p.going, advance, start)
     size = jnp.linalg.norm(end.F)
     rest = minus(plus(problem.b, 1.0, problem.rows.pushed(D * end.s, end.x)), problem.A.mv(end.x))

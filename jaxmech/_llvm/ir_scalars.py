@@ -63,6 +63,9 @@ class Scalar:
     def __add__(self, other: "Scalar") -> "Scalar":
         return self._line("fadd", self, other)
 
+    def __sub__(self, other: "Scalar") -> "Scalar":
+        return self._line("fsub", self, other)
+
     def __mul__(self, other: "Scalar | float") -> "Scalar":
         return self._line("fmul", self, other)
 

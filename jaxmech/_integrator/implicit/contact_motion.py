@@ -126,7 +126,7 @@ def by_products(
     bounced = _bounced(equations, law, A, b)
     equations, nil = equations.impacting(bounced), zeros(b)
     u0 = law.velocities(equations, nil)
-    problem = MovingContacts(A, b, law.rows, u0, equations.mu, equations.give, numbers.kappa, way)
+    problem = MovingContacts(A, b, law.rows, u0, equations.mu, equations.give, equations.contacts.held, numbers.kappa, way)
     found = move(problem, cone_of(problem.mu, start), numbers.options.tolerance)
 
     fine = lx.Solution(None, lx.RESULTS.successful, {"num_steps": 0, "reason": RESULTS.successful}, None)

@@ -1,0 +1,117 @@
+"""Sweeps over the contacts between bodies that nothing but contacts couples: much for little, before Newton's method.
+
+One contact after the other is for a processor, not for arrays: it is a kernel, and on other platforms there is none.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .._llvm.ffi import compile_on_cpu
+from .._math.small_matmul import times_vectors
+from .._model.dynamics import Fields
+from .._runtime.array_types import Array
+from .._runtime.devices import device_count
+from .._runtime.jax_internals import Primitive, ShapedArray, define
+from .._sparse.block_matrix import BlockMatrix
+from .sparse_rows import SparseRows
+from .sweep_kernel import compiled_sweeps
+
+_SWEEPS = 1000  # at most, over each group of bodies that touch
+
+
+def couples_nothing(A: BlockMatrix) -> bool:
+    """Whether every node of a matrix stands for itself."""
+    own = [(e.pattern.diagonal is not None and e.values.shape[0] == e.pattern.shape[0]) for e in A.entries.values()]
+    return all(own) and all(row == column for row, column in A.entries)
+
+
+class Swept(NamedTuple):
+    """Changes of velocity, impulses `(n, 3)`, and the sweeps of the group that took the most."""
+
+    x: Fields
+    r: Array
+    sweeps: Array
+
+
+def swept(
+    A: BlockMatrix, b: Fields, rows: SparseRows, u0: Array, mu: Array, held: Array, give: Array, r: Array, goal: Array
+) -> Swept:
+    """From impulses `r`: sweeps over contacts that are `held`, to where the natural map is as small as `goal`, or not much
+    smaller. `A` has diagonal blocks alone; `give` `(n,)`: the compliance of normal impulses.
+
+    Accelerated as `gauss_seidel` is, one group of bodies that hang together after the other. Where more contacts hold a
+    body than it takes, impulses that move nothing creep towards an edge of their cones by the same small change in every
+    sweep: they go there at once.
+    """
+    inverse = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal.items()}
+    V = {
+        s: (nodes, jnp.einsum("nikd,nkde->nike", blocks, inverse[s][nodes])) for s, (nodes, blocks) in rows.parts.items()
+    }
+    push = rows.pushed(r, b)
+    x = {s: times_vectors(inverse[s], b[s] + push[s]) for s in b}
+    places, H = rows.flat(A.offsets())
+    own = sum(jnp.einsum("nikd,njkd->nij", rows.parts[s][1], V[s][1]) for s in V)
+    own = own.at[:, 0, 0].add(give)
+    flat = jnp.concatenate([x[s].reshape(-1) for s, _, _ in A.sizes])
+    ready = [H, SparseRows(V).flat(A.offsets())[1], places.astype(jnp.int32), _nodes(A, rows), own, u0, mu]
+    operands = [*ready, held.astype(jnp.int32), give, flat, r, jnp.reshape(goal, (1,))]
+    if device_count() > 1 or 0 in H.shape:
+        return Swept(x, r, jnp.zeros((), jnp.int32))
+    found, r, sweeps = (a[0] for a in _swept_p.bind(*(a[None] for a in operands)))
+    first = A.offsets()
+    return Swept({s: found[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}, r, sweeps[0])
+
+
+def _nodes(A: BlockMatrix, rows: SparseRows) -> Array:
+    """The nodes `(n, k)` of every contact, numbered through all states; in the place of those that it does not move, one
+    that it does."""
+    first, count = {}, 0
+    for s, n, _ in A.sizes:
+        first[s], count = count, count + n
+    numbers = jnp.concatenate([first[s] + nodes for s, (nodes, _) in rows.parts.items()], axis=1)
+    moves = jnp.concatenate([jnp.any(blocks != 0, axis=(1, 3)) for _, blocks in rows.parts.values()], axis=1)
+    one = jnp.take_along_axis(numbers, jnp.argmax(moves, axis=1)[:, None], axis=1)
+    return jnp.where(moves, numbers, one).astype(jnp.int32)
+
+
+def _none(*operands):
+    """No sweep."""
+    x, r = operands[9:11]
+    return [x, r, jnp.zeros((x.shape[0], 1), jnp.int32)]
+
+
+def _by_kernel(*operands):
+    H, nodes, x, r = operands[0], operands[3], operands[9], operands[10]
+    scenes, n, _, m = H.shape
+    function = compiled_sweeps(m, nodes.shape[2], H.dtype)
+    # Nodes are no more than unknowns.
+    work = [((x.shape[1],), jnp.int32), ((n,), jnp.int32), *3 * [((n, 3), H.dtype)]]
+    results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (x, r)]
+    results += [jax.ShapeDtypeStruct((scenes, 1), jnp.int32), *(jax.ShapeDtypeStruct(s, t) for s, t in work)]
+    own = [*(len(operands) + 3) * [True], *len(work) * [False]]
+    return function(operands, results, [n, x.shape[1], x.shape[1], _SWEEPS], own)[:3]
+
+
+def _abstract(*operands):
+    x, r = operands[9:11]
+    return [ShapedArray(x.shape, x.dtype), ShapedArray(r.shape, r.dtype), ShapedArray((x.shape[0], 1), jnp.int32)]
+
+
+def _batch(operands, axes):
+    """A batch of scenes is more scenes."""
+    size = next(a.shape[axis] for a, axis in zip(operands, axes, strict=True) if axis is not None)
+    moved = [
+        jnp.broadcast_to(a, (size, *a.shape)) if axis is None else jnp.moveaxis(a, axis, 0)
+        for a, axis in zip(operands, axes, strict=True)
+    ]
+    found = _swept_p.bind(*(a.reshape(-1, *a.shape[2:]) for a in moved))
+    return [a.reshape(size, -1, *a.shape[1:]) for a in found], [0 for _ in found]
+
+
+_swept_p = Primitive("jaxmech_contact_sweeps")
+_swept_p.multiple_results = True
+_swept_p.def_abstract_eval(_abstract)
+define(_swept_p, batch=_batch)
+compile_on_cpu(_swept_p, _none, _by_kernel)
