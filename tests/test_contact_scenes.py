@@ -150,7 +150,7 @@ def pendulum(**stops):
         gravity=[0.0, 0.0, -G],
     )
     state = system.at_rest({"bar": [[0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]})
-    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True)
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
     limit = jm.contact.Limit(jm.constraint.JointAngle(("bar", [0]), *frames), **stops)
     return system, state, jm.integrator.FreeMotion(motion, {"stops": limit})
 
