@@ -56,21 +56,24 @@ def track(unknowns, bodies, dt, steps):
 def main(picture="output/incline.png", steps=50, dt=0.02, truth=(0.3, 0.8), noise=1e-4):
     """The friction and the speed [m/s] that were found, and how they went there."""
     bodies = scene()
-    forward = eqx.filter_jit(lambda u, bodies: track(u, bodies, dt, steps))
-    both = eqx.filter_jit(
-        lambda u, bodies: (track(u, bodies, dt, steps), jax.jacfwd(lambda u: track(u, bodies, dt, steps))(u))
-    )
-    seen = forward(jnp.array(truth), bodies) + noise * np.random.default_rng(0).normal(size=steps + 1)
-    unknowns, path = jnp.array([0.1, 0.3]), []
+
+    def twice(unknowns, bodies):
+        x = track(unknowns, bodies, dt, steps)
+        return x, x
+
+    both = eqx.filter_jit(jax.jacfwd(twice, has_aux=True))  # the Jacobian, and the track
+    seen = both(jnp.array(truth), bodies)[1] + noise * np.random.default_rng(0).normal(size=steps + 1)
+    unknowns, path, tracks = jnp.array([0.1, 0.3]), [], []
     for step in range(8):
-        x, J = both(unknowns, bodies)
+        J, x = both(unknowns, bodies)
         path.append(np.asarray(unknowns))
+        tracks.append(np.asarray(x))
         change = jnp.linalg.lstsq(J, seen - x)[0]
         print(f"step {step}: friction {unknowns[0]:.5f}, speed {unknowns[1]:.5f} m/s, misfit {jnp.std(seen - x):.1e} m")
         if jnp.linalg.norm(change) < 1e-8:
             break
         unknowns = unknowns + change
-    draw(picture, dt, seen, [np.asarray(forward(jnp.asarray(u), bodies)) for u in path])
+    draw(picture, dt, seen, tracks)
     return np.asarray(unknowns), path
 
 

@@ -64,18 +64,19 @@ def grasp(unknowns, system, rest, linear_system):
 
 
 def misfit(unknowns, gripper):
-    """How far the tips are from their targets [m], and all positions."""
+    """How far the tips are from their targets [m]; and once more, with all positions."""
     x = grasp(unknowns, *gripper)
-    return jnp.concatenate([x[f"{side} tip"][0, :2] for side in SIDES]) - TARGETS, x
+    away = jnp.concatenate([x[f"{side} tip"][0, :2] for side in SIDES]) - TARGETS
+    return away, (away, x)
 
 
 def main(picture="output/soft_gripper.png", iterations=8):
     """The unknowns found and the distance [m] that the tips are still away."""
     gripper = scene()
-    both = eqx.filter_jit(lambda u, gripper: (*misfit(u, gripper), jax.jacrev(misfit, has_aux=True)(u, gripper)[0]))
+    both = eqx.filter_jit(jax.jacrev(misfit, has_aux=True))
     unknowns, scale = jnp.array([0.0, 0.0, 0.0, 0.5, 0.5]), jnp.array([0.01, 0.01, 0.1, 0.5, 0.5])
     for i in range(iterations):
-        r, x, J = both(unknowns, gripper)
+        J, (r, x) = both(unknowns, gripper)
         print(f"iteration {i}: tips {1e3 * float(jnp.linalg.norm(r)):9.5f} mm away, unknowns {np.round(unknowns, 4)}")
         if jnp.linalg.norm(r) < 1e-9:
             break

@@ -46,12 +46,21 @@ def smooth_end(x, scene):
 def test_first_and_second_derivatives_of_steps_by_all_that_a_scene_has():
     """At `kappa` of the size of what moves, so that friction, its edge and the lift-off are smooth."""
     scene = pushed_chain(kappa=0.05)
-    value, first = jax.jit(lambda x: smooth_end(x, scene)), jax.jit(jax.grad(lambda x: smooth_end(x, scene)))
-    gradient = np.asarray(first(POINT))
+
+    def slope(x):
+        value, gradient = jax.value_and_grad(lambda x: smooth_end(x, scene))(x)
+        return gradient, (value, gradient)
+
+    @jax.jit
+    def program(x):
+        """All in one: compiling it is what this test costs."""
+        second, (value, gradient) = jax.jacfwd(slope, has_aux=True)(x)
+        return value, gradient, second
+
+    _, gradient, second = (np.asarray(a) for a in program(POINT))
     assert (np.abs(gradient) > 1e-3).all(), dict(zip(NAMES, gradient, strict=True))  # each counts
-    wanted = differences(value, POINT)
-    np.testing.assert_allclose(gradient, wanted, rtol=0, atol=FINITE_DIFFERENCE * np.abs(gradient).max())
-    second = np.asarray(jax.jit(jax.jacfwd(jax.grad(lambda x: smooth_end(x, scene))))(POINT))
+    around = differences(lambda x: np.append(*program(x)[:2]), POINT)
+    np.testing.assert_allclose(gradient, around[:, 0], rtol=0, atol=FINITE_DIFFERENCE * np.abs(gradient).max())
     largest = np.abs(second).max()
     np.testing.assert_allclose(second, second.T, rtol=0, atol=1e-8 * largest)
-    np.testing.assert_allclose(second, differences(first, POINT), rtol=0, atol=1e-6 * largest)
+    np.testing.assert_allclose(second, around[:, 1:], rtol=0, atol=1e-6 * largest)
