@@ -29,6 +29,7 @@ from ._integrator.trajectory.adaptive import AdaptiveTrajectory as AdaptiveTraje
 from ._integrator.trajectory.checkpoint import Checkpoint as Checkpoint
 from ._integrator.trajectory.checkpoint import load_checkpoint as load_checkpoint
 from ._integrator.trajectory.checkpoint import save_checkpoint as save_checkpoint
+from ._integrator.trajectory.control import AbstractControl as AbstractControl
 from ._integrator.trajectory.event import Event as Event
 from ._integrator.trajectory.pid_controller import PIDController as PIDController
 from ._integrator.trajectory.simulate import Trajectory as Trajectory

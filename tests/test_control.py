@@ -69,6 +69,52 @@ def test_numbers_that_are_controlled_are_those_of_the_end_of_the_step_and_nothin
         np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, rtol=FINITE)
 
 
+class Integral(jm.integrator.AbstractControl):
+    """The sum of what is missing; `gain` is a number to differentiate by."""
+
+    gain: jax.Array
+    widens: bool = eqx.field(static=True, default=False)
+
+    def init(self, system, state):
+        return {"sum": jnp.zeros((1, 1)), "time": state.time}
+
+    def __call__(self, time, state, parameters, memory):
+        total = memory["sum"] + (time - memory["time"]) * (parameters - state.position["x"])
+        force = self.gain * total[0] - 2.0 * state.velocity["x"][0]
+        return {"push": {"force": force}}, {"sum": total[0] if self.widens else total, "time": time}
+
+
+def test_a_control_remembers():
+    """Each step by hand: `v += h f / m`, `x += h v`; steps of an error estimate, restarts and derivatives remember too."""
+    system = jm.System(
+        {"x": jm.Vec1()},
+        forces={"push": jm.force.ConstantForce(("x", [0]), [0.0])},
+        masses={"m": jm.mass.UniformMass(("x", [0]), 2.0)},
+    )
+    state = system.at_rest({"x": [[0.0]]})
+    euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    h, n, goal, rows = 0.1, 12, 1.0, []
+    x = v = total = 0.0
+    for _ in range(n):
+        total += h * (goal - x)
+        v += h * (3.0 * total - 2.0 * v) / 2.0
+        x += h * v
+        rows.append(x)
+
+    def run(gain, steps, **options):
+        return jm.simulate(system, state, euler, h, steps, control=Integral(gain), parameters=goal, **options)
+
+    def last(gain):
+        return run(gain, n).position["x"][:, 0, 0]
+
+    found, rate = jax.jit(lambda gain: jax.jvp(last, (gain,), (jnp.ones(()),)))(jnp.asarray(3.0))
+    np.testing.assert_allclose(found[1:], rows, rtol=1e-12)
+    again = jax.jit(last)
+    np.testing.assert_allclose(rate, (again(3.0 + 1e-5) - again(3.0 - 1e-5)) / 2e-5, atol=1e-9)
+    with pytest.raises(TypeError, match="memory of the form"):
+        jm.simulate(system, state, euler, h, 2, control=Integral(jnp.asarray(3.0), widens=True), parameters=goal)
+
+
 def test_what_control_leaves_alone_is_kept_out_of_the_loop():
     """A load has no part in what the linear system keeps: the controlled step hands that on as it came."""
     from jaxmech._integrator.carried import varies

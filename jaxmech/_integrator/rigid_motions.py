@@ -1,50 +1,59 @@
 """Displacements without their rigid motion."""
 
 import jax.numpy as jnp
+import numpy as np
 
+from .._math.small_matrix import inverse
 from .._model.dynamics import Fields
 from .._model.system import System
 from .._runtime.array_types import Array
 
 HELD = 1e-9  # a resultant or torque above this share of what the forces could have is more than rounding
+_NIL = 64  # rounding units of an inertia below which it is none
+# `e_k x x = _TURNS[k] x`, of each axis, in the plane and in space.
+_TURNS = {2: np.array([[[0.0, -1.0], [1.0, 0.0]]]), 3: np.cross(np.eye(3)[:, None], np.eye(3)[None]).transpose(0, 2, 1)}
 
 
 def strain_unless_held(system: System, position: Fields, d: Fields, force: Fields) -> Fields:
     """`d` without the rigid motion of all main states nearest to it, unless `force` has a resultant or a torque.
 
     A force along the rest has neither, so that it changes no momentum; a system that is held keeps none.
-    Points and frames of one space move rigidly together; joint coordinates (`Vec1`) do not take part.
+    Points and frames of one space move rigidly together; joint coordinates (`Vec1`) do not take part. Arms are from the
+    mean of all places, about which shifts and turns have nothing in common.
     """
     result = dict(d)
-    for size in (2, 3):
+    for size, turns in _TURNS.items():
         states = [s for s in d if system.dofs[s].space_size == size and s not in system.multiplier_states]
         if not states:
             continue
-        modes = {s: _modes(size, position[s], d[s].shape[1]) for s in states}
-        gram = jnp.asarray(sum(jnp.einsum("mni,kni->mk", m, m) for m in modes.values()))
-        along, wrench = (sum(jnp.einsum("mni,ni->m", modes[s], a[s]) for s in states) for a in (d, force))
-        most = sum(jnp.einsum("mni,ni->m", jnp.abs(modes[s]), jnp.abs(force[s])) for s in states)
-        free = jnp.all(jnp.abs(wrench) <= HELD * most)
+        places = {s: position[s][:, :size] for s in states}
+        count = sum(x.shape[0] for x in places.values())
+        middle = sum((jnp.sum(x, axis=0) for x in places.values()), jnp.zeros(size)) / count
+        modes = {s: _turned(turns, x - middle, d[s].shape[1]) for s, x in places.items()}
+
+        def shift(of: Fields, states: list[str] = states, size: int = size) -> Array:
+            return sum((jnp.sum(of[s][:, :size], axis=0) for s in states), jnp.zeros(size))
+
+        def turn(of: Fields, modes: Fields = modes) -> Array:
+            return sum((jnp.einsum("nkw,nw->k", m, of[s]) for s, m in modes.items()), jnp.zeros(()))
+
+        sizes = {s: jnp.abs(force[s]) for s in states}
+        torques = turn(sizes, {s: jnp.abs(m) for s, m in modes.items()})
+        free = jnp.all(jnp.abs(shift(force)) <= HELD * shift(sizes)) & jnp.all(jnp.abs(turn(force)) <= HELD * torques)
+        inertia = jnp.asarray(sum(jnp.einsum("nkw,nlw->kl", m, m) for m in modes.values()))
         # A few nodes in a row, or a single one, can turn without moving: such a mode is nil, and its share too.
-        scale = jnp.trace(gram) * jnp.finfo(gram.dtype).eps
-        share = jnp.where(free, jnp.linalg.solve(gram + scale * jnp.eye(gram.shape[0], dtype=gram.dtype), along), 0.0)
-        for s in states:
-            result[s] = d[s] - jnp.einsum("m,mni->ni", share, modes[s])
+        trace = jnp.trace(inertia)
+        least = jnp.where(trace > 0, _NIL * jnp.finfo(trace.dtype).eps * trace, 1.0)
+        spin = jnp.where(free, inverse(inertia + least * jnp.eye(len(turns))) @ turn(d), 0.0)
+        drift = jnp.where(free, shift(d) / count, 0.0)
+        for s, m in modes.items():
+            moved = jnp.concatenate([drift, jnp.zeros(m.shape[2] - size, drift.dtype)])
+            result[s] = d[s] - moved - jnp.einsum("k,nkw->nw", spin, m)
     return result
 
 
-def _modes(size: int, x: Array, width: int) -> Array:
-    """The translations, then the turns about the origin, of every node: `(3 or 6, nodes, width)`."""
-    nodes = x.shape[0]
-    space = jnp.eye(size, dtype=x.dtype)
-    shifts = [jnp.broadcast_to(jnp.zeros(width, x.dtype).at[:size].set(e), (nodes, width)) for e in space]
-    places = x[:, :size]
-    if size == 2:
-        lever = jnp.stack([-places[:, 1], places[:, 0]], axis=1)
-        turns = [(lever, jnp.ones((1,), x.dtype))]
-    else:
-        turns = [(jnp.cross(e, places), e) for e in space]
-    rows = [
-        jnp.concatenate([lever, jnp.broadcast_to(axis, (nodes, axis.shape[0]))], axis=1)[:, :width] for lever, axis in turns
-    ]
-    return jnp.stack(shifts + rows)
+def _turned(turns: np.ndarray, arms: Array, width: int) -> Array:
+    """The turns of every node about each axis, `(nodes, 1 or 3, width)`: what moves, and of frames the turn itself."""
+    moved = jnp.einsum("kij,nj->nki", jnp.asarray(turns, arms.dtype), arms)
+    axes = jnp.broadcast_to(jnp.eye(len(turns), dtype=arms.dtype), (len(arms), len(turns), len(turns)))
+    return jnp.concatenate([moved, axes], axis=2)[:, :, :width]

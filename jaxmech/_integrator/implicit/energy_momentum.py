@@ -88,7 +88,9 @@ class GradientStage(AbstractMidpointStage):
     def closed(self, u: Fields, force: Fields) -> Fields:
         """What gives does so by the mean of what its equation is off by, whose work is that of a spring."""
         held, at, C = equations(self.system), self.state(u), row_numbers(self.system, self.setting.start).compliance
-        before, after = (total_force(held, self._at(x, at)) for x in (self.setting.start.position, self.end(u).position))
+        before, after = (
+            total_force(held, _elsewhere(held, x, at)) for x in (self.setting.start.position, self.end(u).position)
+        )
         return force | {s: 0.5 * (after[s] + jnp.where(c > 0, before[s], 0.0)) for s, c in C.items()}
 
     def work_of_rows(self, u: Fields, at: State, d: Fields) -> dict[str, Array]:
@@ -117,39 +119,14 @@ class GradientStage(AbstractMidpointStage):
         held = self.system.multiplier_states
         return {s: jnp.zeros_like(a) if s in held else self.setting.h * a for s, a in u.items()}
 
-    def _at(self, position: Fields, at: State) -> State:
-        """`at` elsewhere, with its multipliers, which are those of all the step."""
-        held = self.system.multiplier_states
-        position = {s: at.position[s] if s in held else a for s, a in position.items()}
-        return eqx.tree_at(lambda s: s.position, at, position)
-
     def _defect(self, part: System, u: Fields, at: State, d: Fields, force: Fields) -> Scalar:
         """By how much the forces of a part of the scene do less work at the midpoint than its energy is lost."""
         end = self.end(u)
-        defect = -self._gained(part, d, at, end) - dot(force, d)
+        before, after = (_elsewhere(self.system, x, at) for x in (self.setting.start.position, end.position))
+        defect = -_gained(part, before, after, d) - dot(force, d)
         if not (self.setting.varying and part.masses) or _is_rigid(self.system):
             return defect
         return defect + self._kinetic_defect(u, at, end, d)
-
-    def _gained(self, part: System, d: Fields, at: State, end: State) -> Scalar:
-        """`V(x1) - V(x0)` [J]. The difference is known to the rounding of the energies, which of a short step is more than
-        Newton may leave. Where Gauss' rule agrees with it to that, it is taken: its rounding is that of the work."""
-        start = self._at(self.setting.start.position, at)
-
-        def slope(share: Array) -> Scalar:
-            x = retract(self.system.dofs, start.position, combined((share, d)))
-            return -dot(_force(part, self._at(x, at)), d)
-
-        # Compiled once for both ends, and once for all points of the rule.
-        ends = start.position, self._at(end.position, at).position
-        level = lambda x: energy(part, self._at(x, at))  # noqa: E731
-        before, after = jax.lax.map(level, jax.tree.map(lambda *a: jnp.stack(a), *ends))
-        shares, weights = (jnp.asarray(a, before.dtype) for a in _GAUSS)
-        summed = jnp.sum(weights * jax.lax.map(slope, shares))
-        rounding = _ROUNDED * jnp.finfo(before.dtype).eps * (jnp.abs(before) + jnp.abs(after))
-        rest = jnp.where(jnp.abs(after - before - summed) <= rounding, summed - (after - before), 0.0)
-        # Of rounding there is no derivative, and one of energies costs less.
-        return after - before + jax.lax.stop_gradient(rest)
 
     def _kinetic_defect(self, u: Fields, at: State, end: State, d: Fields) -> Scalar:
         """The same of the kinetic energy where masses vary: nil of rigid bodies."""
@@ -159,6 +136,46 @@ class GradientStage(AbstractMidpointStage):
         supply = self.supply(at)
         assert supply is not None
         return dot(combined((1.0, change), (-1.0, supply)), d) - gained
+
+
+def _elsewhere(system: System, position: Fields, at: State) -> State:
+    """`at` elsewhere, with its multipliers, which are those of all the step."""
+    held = system.multiplier_states
+    position = {s: at.position[s] if s in held else a for s, a in position.items()}
+    return eqx.tree_at(lambda s: s.position, at, position)
+
+
+def _levels(part: System, *states: State) -> Array:
+    """The energies of states, by a function compiled once for all."""
+    stacked = jax.tree.map(lambda *a: jnp.stack(a), *(s.position for s in states))
+    return jax.lax.map(lambda x: energy(part, eqx.tree_at(lambda s: s.position, states[0], x)), stacked)
+
+
+@eqx.filter_custom_jvp
+def _gained(part: System, start: State, end: State, d: Fields) -> Scalar:
+    """`V(x1) - V(x0)` [J]. The difference is known to the rounding of the energies, which of a short step is more than
+    Newton may leave. Where Gauss' rule agrees with it to that, it is taken: its rounding is that of the work."""
+
+    def slope(share: Array) -> Scalar:
+        x = retract(part.dofs, start.position, combined((share, d)))
+        return -dot(_force(part, eqx.tree_at(lambda s: s.position, start, x)), d)
+
+    before, after = _levels(part, start, end)
+    shares, weights = (jnp.asarray(a, before.dtype) for a in _GAUSS)
+    summed = jnp.sum(weights * jax.lax.map(slope, shares))  # compiled once for all points
+    rounding = _ROUNDED * jnp.finfo(before.dtype).eps * (jnp.abs(before) + jnp.abs(after))
+    return jnp.where(jnp.abs(after - before - summed) <= rounding, summed, after - before)
+
+
+@_gained.def_jvp
+def _gained_jvp(primals: Any, tangents: Any) -> tuple[Scalar, Scalar]:
+    """That of the energies: of rounding there is none, and this costs less."""
+
+    def difference(part: System, start: State, end: State) -> Scalar:
+        before, after = _levels(part, start, end)
+        return after - before
+
+    return eqx.filter_jvp(difference, primals[:3], tangents[:3])
 
 
 def _conservative(system: System) -> System:

@@ -24,7 +24,7 @@ from .adaptive_loop import first_progress, goes_on, turned
 from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Options, Progress
 from .adaptive_replay import Motion, finished, run
 from .closures import with_what_it_closes_over
-from .control import in_the_loop
+from .control import AbstractControl, in_the_loop
 from .error_norm import tolerances
 from .event import Event
 from .pid_controller import PIDController
@@ -98,7 +98,7 @@ def simulate_adaptive(
     extrapolate: bool = False,
     events: Sequence[Event] = (),
     max_events: int = 16,
-    control: Callable[[Array, State, Any], Any] | None = None,
+    control: Callable[..., Any] | None = None,
     parameters: Any = None,
     observe: Callable[[System, State], Any] | None = None,
     restart_file: str | PathLike[str] | None = None,
@@ -143,7 +143,7 @@ def simulate_adaptive(
     times = _checked_times(who, times, state)
     happenings = _checked_events(who, events, system, state)
     allowed = tolerances(who, system, rtol, atol, state.time.dtype)
-    if callable(control):
+    if callable(control) and not isinstance(control, AbstractControl):  # of which all that it has is a leaf
         control = with_what_it_closes_over(control, state.time, state, parameters)
     integrator, watched = in_the_loop(who, integrator, control, parameters, observe)
     watched = with_what_it_closes_over(watched, system, state)

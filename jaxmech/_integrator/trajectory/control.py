@@ -1,5 +1,6 @@
 """Control in the loop: numbers of the scene that a function of time and state gives before every step."""
 
+import abc
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -21,15 +22,46 @@ Values = Mapping[str, Any]
 _FAMILIES = ("forces", "masses", "mappings", "constraints")
 
 
+class AbstractControl(eqx.Module):
+    """A control that remembers: `init(system, state)` is its memory at first, a pytree of arrays; `control(time, state,
+    parameters, memory)` gives the numbers of a step, as a function without memory does, and the memory of the next one.
+
+    Both kinds of runs take it, and hand the memory on from step to step, through events and restarts, and to derivatives; a
+    step that is taken again begins with the memory that it began with. `time` [s]. Raises `TypeError` in a run for a memory
+    that changes its form.
+    Source: K. J. Astrom and R. M. Murray, *Feedback Systems*, 2nd ed., 2021, ISBN 978-0-691-21347-7, chapter 11.
+
+    Example:
+
+        class Once(jm.integrator.AbstractControl):  # pulls in the first step only
+            def init(self, system, state):
+                return {"done": jnp.zeros(())}
+
+            def __call__(self, time, state, parameters, memory):
+                return {"gravity": jnp.stack([0.0, 0.0, memory["done"] - 1.0])}, {"done": jnp.ones(())}
+
+        run = jm.simulate(system, state, jm.ImplicitEuler(linear_system), 0.01, 3, control=Once())
+        assert run.last.velocity["cube"].shape == (8, 3)
+    """
+
+    @abc.abstractmethod
+    def init(self, system: System, state: State) -> Any:
+        """The memory of a run that begins at `state`."""
+
+    @abc.abstractmethod
+    def __call__(self, time: Array, state: State, parameters: Any, memory: Any) -> tuple[Values, Any]:
+        """The numbers of a step, and the memory of the next one."""
+
+
 class ControlledIntegrator(AbstractIntegrator):
     """An integrator whose steps are of the scene with the numbers that `control(time, state, parameters)` gives.
 
     `state`: that at the start of a step; `time`: `AbstractIntegrator.control_at` of the way through it. What the integrator
-    keeps of numbers that are controlled is made anew for every step.
+    keeps of numbers that are controlled is made anew for every step. The carry has the memory of a control that remembers.
     """
 
     integrator: AbstractIntegrator
-    control: Callable[[Array, State, Any], Values]
+    control: Callable[..., Any]
     parameters: Any
 
     @property
@@ -41,41 +73,64 @@ class ControlledIntegrator(AbstractIntegrator):
         return self.integrator.built_for
 
     def init(self, system: System, state: State) -> Any:
-        return self.integrator.init(self._scene(system, state, 0.0), state)
+        memory = jax.tree.map(jnp.array, self.control.init(system, state)) if self.remembers else None
+        kept = self.integrator.init(self._scene(system, state, memory), state)
+        return (kept, memory) if self.remembers else kept
 
     def revalued(self, system: System, state: State, carry: Any) -> Any:
-        return self.integrator.revalued(self._scene(system, state, 0.0), state, carry)
+        kept, memory = self._parted(carry)
+        kept = self.integrator.revalued(self._scene(system, state, memory), state, kept)
+        return (kept, memory) if self.remembers else kept
 
     def step(self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True) -> tuple[State, Any, Any]:
-        scene, carry = self._ready(system, state, carry, dt)
-        return self.integrator.step(scene, state, carry, dt, throw=throw)
+        scene, kept, memory = self._ready(system, state, carry, dt)
+        return self._joined(self.integrator.step(scene, state, kept, dt, throw=throw), memory)
 
     def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> tuple[State, Any, Any]:
-        scene, carry = self._ready(system, state, carry, h)
-        return self.integrator.advanced(scene, state, carry, h, derivatives_of)
+        scene, kept, memory = self._ready(system, state, carry, h)
+        return self._joined(self.integrator.advanced(scene, state, kept, h, derivatives_of), memory)
 
     def step_with_error(
         self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True
     ) -> tuple[State, Any, Any, Error]:
         if type(self.integrator).step_with_error is AbstractIntegrator.step_with_error:
             return super().step_with_error(system, state, carry, dt, throw=throw)  # control within each half of the step
-        scene, carry = self._ready(system, state, carry, dt)
-        return self.integrator.step_with_error(scene, state, carry, dt, throw=throw)
+        scene, kept, memory = self._ready(system, state, carry, dt)
+        return self._joined(self.integrator.step_with_error(scene, state, kept, dt, throw=throw), memory)
 
-    def _values(self, state: State, h: Any) -> Values:
-        return self.control(state.time + self.integrator.control_at * h, state, self.parameters)
+    @property
+    def remembers(self) -> bool:
+        """Whether the control has a memory. Static."""
+        return isinstance(self.control, AbstractControl)
 
-    def _scene(self, system: System, state: State, h: Any) -> System:
-        return controlled(system, self._values(state, h))
+    def _parted(self, carry: Any) -> tuple[Any, Any]:
+        return carry if self.remembers else (carry, None)
 
-    def _ready(self, system: System, state: State, carry: Any, h: Any) -> tuple[System, Any]:
-        """The scene of a step, and the carry for it."""
-        given = self._values(state, h)
+    def _joined(self, result: Any, memory: Any) -> Any:
+        end, kept, *told = result
+        return end, (kept, memory) if self.remembers else kept, *told
+
+    def _values(self, state: State, h: Any, memory: Any) -> tuple[Values, Any]:
+        at = state.time + self.integrator.control_at * h, state, self.parameters
+        if not self.remembers:
+            return self.control(*at), None
+        given, new = self.control(*at, memory)
+        forms = [jax.tree.map(jnp.shape, m) for m in (memory, new)]
+        if jax.tree.structure(memory) != jax.tree.structure(new) or forms[0] != forms[1]:
+            raise TypeError(f"control must return a memory of the form of `init`, {forms[0]}, got {forms[1]}.")
+        return given, jax.tree.map(lambda a, b: jnp.asarray(b, a.dtype), memory, new)
+
+    def _scene(self, system: System, state: State, memory: Any) -> System:
+        return controlled(system, self._values(state, 0.0, memory)[0])
+
+    def _ready(self, system: System, state: State, carry: Any, h: Any) -> tuple[System, Any, Any]:
+        """The scene of a step, what the integrator takes to it, and the memory of the next one."""
+        kept, memory = self._parted(carry)
+        given, memory = self._values(state, h, memory)
         scene = controlled(system, given)
-        kept = jax.tree.leaves(carry)
-        if not kept or not _depends(partial(self._kept, system, state), given):
-            return scene, carry
-        return scene, self.integrator.revalued(scene, state, carry)
+        if not jax.tree.leaves(kept) or not _depends(partial(self._kept, system, state), given):
+            return scene, kept, memory
+        return scene, self.integrator.revalued(scene, state, kept), memory
 
     def _kept(self, system: System, state: State, given: Values) -> Fields:
         """What is kept of a scene's numbers, as a function of those that are controlled."""

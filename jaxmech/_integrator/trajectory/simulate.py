@@ -75,7 +75,7 @@ def simulate(
     *,
     save_every: int = 1,
     checkpoint_every: int | None = None,
-    control: Callable[[Array, State, Any], Any] | None = None,
+    control: Callable[..., Any] | None = None,
     parameters: Any = None,
     observe: Callable[[System, State], Any] | None = None,
     restart_file: str | PathLike[str] | None = None,
@@ -90,11 +90,11 @@ def simulate(
     computes no more than matrices anew. Unless given, it is 1 where that takes less than about 256 MB, or less than the
     square root of `steps` would, which it is elsewhere.
     `control(time, state, parameters)` gives numbers of the scene for every step, `{component: {field: value}}` and
-    `gravity`, of the shapes that they have in it: loads, targets, stiffnesses. `state` is that at the start of the step;
-    `time` [s], the instant whose forces the scheme takes (the end of the step for implicit Euler:
-    `AbstractIntegrator.control_at`). `observe(system, state)`: a pytree to record in place of whole states; `system`
-    without control. `restart_file`: a file that is written anew after every `restart_every` steps (a tenth of them, unless
-    given), from which the same call goes on, to the last bit, when it was interrupted; outside of `jit` only.
+    `gravity`, of the shapes that they have in it: loads, targets, stiffnesses; one that remembers is an `AbstractControl`.
+    `state` is that at the start of the step; `time` [s], the instant whose forces the scheme takes (the end of the step for
+    implicit Euler: `AbstractIntegrator.control_at`). `observe(system, state)`: a pytree to record in place of whole states;
+    `system` without control. `restart_file`: a file that is written anew after every `restart_every` steps (a tenth of
+    them, unless given), from which the same call goes on, to the last bit, when it was interrupted; outside of `jit` only.
     `progress`: draws a bar (needs tqdm). Raises `ValueError` for counts that are not positive or do not divide, for control
     of what is not in the scene, for a restart file of another run, and `FailedComputation` naming the first step that
     failed, unless `throw=False`.
