@@ -1043,10 +1043,15 @@ def bodies(parts, *extra):
     """A state for each `(force field, mesh)`, of a mass, clamped where x is nil."""
     forces = {name: field for name, (field, _) in parts.items()}
     roots = {name: mesh.nodes_where(lambda x: x[:, 0] == 0.0) for name, (_, mesh) in parts.items()}
+
+    def mass(name, field, mesh):
+        around = getattr(field, "plane", "") == "axisymmetric"
+        return jm.mass.ConsistentMass.from_mesh(name, mesh, 2.0, axisymmetric=around)
+
     system = jm.System(
         {name: jm.Vec2() if mesh.points.shape[1] == 2 else jm.Vec3() for name, (_, mesh) in parts.items()},
         forces=forces | dict(extra),
-        masses={"mass of " + name: jm.mass.ConsistentMass.from_mesh(name, mesh, 2.0) for name, (_, mesh) in parts.items()},
+        masses={"mass of " + name: mass(name, *part) for name, part in parts.items()},
         constraints={"clamp of " + name: jm.constraint.Fixed((name, root)) for name, root in roots.items()},
     )
     return system, {name: mesh.points for name, (_, mesh) in parts.items()}

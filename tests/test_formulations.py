@@ -147,6 +147,10 @@ def test_lame_s_cylinder_around_its_axis():
         masses={"mass": jm.mass.ConsistentMass.from_mesh("p", tube, 2.0, axisymmetric=True)},
         constraints={"slide": jm.constraint.FixedComponents(("p", rows), (False, True))},
     )
+    gas, mass = jm.force.Pressure.from_mesh("p", inside, 1.0), jm.mass.ConsistentMass.from_mesh("p", tube, 2.0)
+    for name, flat in (("gas", {"forces": system.forces | {"gas": gas}}), ("mass", {"masses": {"mass": mass}})):
+        with pytest.raises(ValueError, match=f"'solid' is a body of revolution, and '{name}' on its state 'p' is of the pl"):
+            jm.System(**({"dofs": {"p": jm.Vec2()}, "forces": system.forces} | flat))
     rest = system.at_rest({"p": tube.points})
     solution = jm.static_solve(system, rest)
     inner = tube.nodes_where(lambda x: x[:, 0] == 1.0)

@@ -54,6 +54,7 @@ def check_names(system: Any) -> None:
             if stencil.state not in system.dofs:
                 raise ValueError(f"'{name}' acts on state '{stencil.state}', which is not one of {states}.")
     _check_mappings(system)
+    _check_axes(system)
     check_multiplier_names(system)
     _check_numbers(system)
 
@@ -84,6 +85,19 @@ def _check_gravity(system: Any, size: int) -> None:
             f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many "
             "components as their points have."
         )
+
+
+def _check_axes(system: Any) -> None:
+    """Raise where what acts on a state of radii and heights, as one of its solids says, takes them for a plane."""
+    acting = [(name, c) for family in (system.forces, system.masses) for name, c in family.items()]
+    around = {c.on[0].state: name for name, c in acting if getattr(c, "plane", None) == "axisymmetric"}
+    for name, component in acting:
+        solid = around.get(component.on[0].state) if component.on else None
+        if solid is not None and getattr(component, "axisymmetric", True) is False:
+            raise ValueError(
+                f"System: '{solid}' is a body of revolution, and '{name}' on its state '{component.on[0].state}' is of the "
+                f"plane: give {type(component).__name__} axisymmetric=True."
+            )
 
 
 def _check_mappings(system: Any) -> None:
