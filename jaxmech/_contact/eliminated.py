@@ -33,6 +33,7 @@ from .host_factor import sparse_solve
 from .linear_blocks import LOST
 from .schur import IMPULSES
 from .sparse_rows import SparseRows
+from .sweeps import are_swept
 
 YIELD = 1e-5  # the compliance of what holds, in units of the mobility of its contact
 _FEW, _MANY = 300, 900  # unknowns up to which a dense factor is taken: of any scene, and of one with as many contacts
@@ -47,7 +48,8 @@ def way_of(A: Any, solver: Any, contacts: int) -> str:
     if isinstance(default_solver(A, inertial=True), Fallback | PCG | BiCGStab):
         return "iterative"
     size = A.in_size()
-    return "dense" if size <= _FEW or (size <= _MANY and 6 * contacts >= size) else ""
+    few = size <= _FEW or (size <= _MANY and 6 * contacts >= size)
+    return "dense" if few else "iterative" if are_swept(A) else ""
 
 
 class Eliminated(eqx.Module):
