@@ -32,7 +32,9 @@ class FreeContacts(NamedTuple):
     def chosen(self, take: Array, valid: Array) -> "FreeContacts":
         """Some of them; without effect, and open, where they are not `valid`."""
         rows, moved = (
-            SparseRows({s: (nodes[take], blocks[take] * valid[:, None, None, None]) for s, (nodes, blocks) in a.parts.items()})
+            SparseRows(
+                {s: (nodes[take], blocks[take] * valid[:, None, None, None]) for s, (nodes, blocks) in a.parts.items()}
+            )
             for a in (self.rows, self.moved)
         )
         far = jnp.zeros((take.shape[0], 3), self.u0.dtype).at[:, 0].set(1.0)

@@ -98,8 +98,9 @@ class _Iterate(NamedTuple):
 
 
 def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
-    """From impulses `D s` and no motion, or from where sweeps over free bodies end. Source: as of `newton.newton`; the yield of constraints that hold is that of the
-    proximal point method, R. T. Rockafellar, SIAM J. Control Optim. 14 (1976) 877, doi:10.1137/0314056."""
+    """From impulses `D s` and no motion, or from where sweeps over free bodies end. Source: as of `newton.newton`; the yield
+    of constraints that hold is that of the proximal point method, R. T. Rockafellar, SIAM J. Control Optim. 14 (1976) 877,
+    doi:10.1137/0314056."""
     w, q = problem.sizes()
     rho, D, mu, kappa = 1 / w, problem.D, problem.mu, problem.kappa
     speed = jnp.max(jnp.abs(q), initial=0.0)

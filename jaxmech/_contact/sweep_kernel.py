@@ -1,7 +1,7 @@
 """Sweeps over contacts between free bodies, compiled for a CPU: one group of bodies that touch after the other."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 from .._llvm.ffi import ForeignFunction, number_type
 from .._llvm.ir_builder import Text, constant
 from .._llvm.ir_scalars import Scalar, ScalarMath
+from .sweep_contact import natural_map, reach, turn
 
 _EVERY = 50  # accelerated sweeps, after which it is looked whether impulses creep
 _CREEPS = 0.999  # the cosine of two changes that are one: of what creeps along impulses that move nothing
 _COUNTS = 1e-3  # the part of a squared change that ends where its impulse comes to an edge
-_EDGE, _ROUND = 1e-6, 0.2  # what is an edge, in squares of friction; how far a change goes along it, in radians
 
 
 @functools.cache
@@ -22,9 +22,9 @@ def compiled_sweeps(m: int, k: int, dtype: Any) -> ForeignFunction:
     """For contacts that move `k` nodes, `m` unknowns. Raises `NotCompilable`.
 
     Reads rows, and what impulses move, `(n, 3, m)`; the numbers of the unknowns `(n, m)` and of the nodes `(n, k)`; each
-    contact's own `W` `(n, 3, 3)`, `u0` `(n, 3)`, friction, whether it is one, its compliance `(n,)`; motions, impulses, and the
-    residual to reach. Writes motions, impulses, the group of contacts that are not solved, and -1 of the others, and arrays to
-    work with: labels of nodes, the contacts of a group, two directions, and the impulses before a sweep.
+    contact's own `W` `(n, 3, 3)`, `u0` `(n, 3)`, friction, whether it is one, its compliance `(n,)`; motions, impulses, and
+    the residual to reach. Writes motions, impulses, the group of contacts that are not solved, and -1 of the others, and
+    arrays to work with: labels of nodes, the contacts of a group, two directions, and the impulses before a sweep.
     """
     return _Sweeps(m, k, dtype).function()
 
@@ -42,7 +42,8 @@ class _Sweeps:
         self.sums = {name: self.text.variable(self.kind, self.zero) for name in names}
         self.counts = {name: self.text.variable("i64", "0") for name in ("group", "sweeps", "since")}
         self.going, self.changed = (  # the latter: labels; of a group, whether it is far from solved
-            self.text.variable("i1", "false") for _ in range(2))
+            self.text.variable("i1", "false") for _ in range(2)
+        )
 
     def function(self) -> ForeignFunction:
         text = self.text
@@ -53,9 +54,8 @@ class _Sweeps:
         with text.each(0, "%contacts") as contact:
             self._put_index("%r2", contact, "-1")
         self._label()
-        with text.each(0, "%nodes") as node:
-            with text.when(text.let(f"icmp eq i64 {text.index('%r3', node)}, {node}")):
-                self._group(node)
+        with text.each(0, "%nodes") as node, text.when(text.let(f"icmp eq i64 {text.index('%r3', node)}, {node}")):
+            self._group(node)
         return text.function(12, 8, ["contacts", "unknowns", "nodes", "limit"])
 
     def _label(self) -> None:
@@ -99,9 +99,8 @@ class _Sweeps:
                 for asks, follows in (("sle", self._accelerate), ("sgt", self._creep)):
                     with text.when(text.let(f"icmp {asks} i64 {since}, {_EVERY}")):
                         follows()
-        with text.when(text.get(self.changed)):
-            with self._of_group() as contact:
-                self._put_index("%r2", contact, label)
+        with text.when(text.get(self.changed)), self._of_group() as contact:
+            self._put_index("%r2", contact, label)
 
     def _count(self) -> None:
         """Whether it goes on: not where the residual is small, or no number, or there were too many sweeps."""
@@ -124,35 +123,10 @@ class _Sweeps:
             self._store("%r7", contact, [a.name for a in r])
             w = [self.math.number(self._number("%a4", self._entry(contact, 9, i))) for i in range(9)]
             mu = self._friction(contact)
-            self._add("error", self._natural(r, u, w, mu))
-            change = [a - b for a, b in zip(self._turn(r, u, w, mu), r, strict=True)]
+            self._add("error", natural_map(self.math, r, u, w, mu))
+            change = [a - b for a, b in zip(turn(self.math, r, u, w, mu), r, strict=True)]
             self._add("fall", change)
             self._move(contact, change)
-
-    def _natural(self, r: Sequence[Scalar], u: Sequence[Scalar], w: Sequence[Scalar], mu: Scalar) -> list[Scalar]:
-        """`r - P(r - (u + mu |u_T| n) / w)`, `w` the mean mobility."""
-        math = self.math
-        rho = 3.0 * (self._one / (w[0] + w[4] + w[8]))
-        slip = math.sqrt(u[1] * u[1] + u[2] * u[2])
-        z = [r[0] - rho * (u[0] + mu * slip), r[1] - rho * u[1], r[2] - rho * u[2]]
-        length = math.sqrt(z[1] * z[1] + z[2] * z[2])
-        inside, reach = length <= mu * z[0], z[0] + mu * length
-        edge = math.where(reach > 0.0, reach / (self._one + mu * mu), 0.0)
-        share = mu * edge / math.where(length > 0.0, length, 1.0)
-        within = inside & ~(z[0] < 0.0)
-        return [r[0] - math.where(within, z[0], edge), *(r[i] - math.where(within, z[i], share * z[i]) for i in (1, 2))]
-
-    def _turn(self, r: Sequence[Scalar], u: Sequence[Scalar], w: Sequence[Scalar], mu: Scalar) -> list[Scalar]:
-        """The impulse along the normal, then that of friction, as `gauss_seidel` has them."""
-        math = self.math
-        normal = math.where(w[0] > 0.0, w[0], 1.0)
-        tangent = math.maximum(0.5 * (w[4] + w[8]) + math.abs(w[5]), 1e-12 * normal)
-        new = math.maximum(r[0] - u[0] / normal, self._nil)
-        change = new - r[0]
-        free = [r[i] - (u[i] + w[3 * i] * change) / tangent for i in (1, 2)]
-        length, radius = math.sqrt(free[0] * free[0] + free[1] * free[1]), mu * new
-        share = math.where(length > radius, radius / math.where(length > 0.0, length, 1.0), 1.0)
-        return [new, *(share * f for f in free)]
 
     def _accelerate(self) -> None:
         """Conjugate gradients: on along the last direction, which begins anew where sweeps go farther than before."""
@@ -197,32 +171,13 @@ class _Sweeps:
         text.set(self.sums["jump"], math.where(falls, rest, np.inf).name)
         with self._of_group() as contact:
             change = self._load("%r6", contact)
-            reach = self._reach(self._load("%r1", contact), change, self._friction(contact))
+            far = reach(self.math, self._load("%r1", contact), change, self._friction(contact))
             size = change[0] * change[0] + change[1] * change[1] + change[2] * change[2]
-            nearer = (size > _COUNTS * self._sum("now")) & (reach < self._sum("jump"))
-            text.set(self.sums["jump"], math.where(nearer, reach, self._sum("jump")).name)
+            nearer = (size > _COUNTS * self._sum("now")) & (far < self._sum("jump"))
+            text.set(self.sums["jump"], math.where(nearer, far, self._sum("jump")).name)
         jump = self._sum("jump")
-        with text.when(((jump > 1.0) & (jump < np.inf)).name):
-            with self._of_group() as contact:
-                self._move(contact, [jump * d for d in self._load("%r6", contact)])
-
-    def _reach(self, r: Sequence[Scalar], d: Sequence[Scalar], mu: Scalar) -> Scalar:
-        """How often a change takes an impulse from within its cone to the edge, or along the edge a little way round."""
-        math = self.math
-        a, b, c = (mu * mu * p[0] * q[0] - p[1] * q[1] - p[2] * q[2] for p, q in ((d, d), (r, d), (r, r)))
-        within = c > _EDGE * (mu * mu * r[0] * r[0])
-        disc = b * b - a * c
-        root = math.sqrt(math.maximum(disc, self._nil))
-        crosses, turns = b - root < 0.0, a < 0.0
-        near = math.where(crosses, c / math.where(crosses, root - b, 1.0), np.inf)
-        far = math.where(turns, (b + root) / math.where(turns, -a, 1.0), np.inf)
-        inner = math.where(disc < 0.0, np.inf, math.where(near < np.inf, near, far))
-        slip = math.sqrt(d[1] * d[1] + d[2] * d[2])
-        slips = slip > 0.0
-        outer = math.where(slips, _ROUND * (mu * r[0]) / math.where(slips, slip, 1.0), np.inf)
-        edge, opens = math.where(within, inner, outer), d[0] < 0.0
-        tip = math.where(opens, r[0] / math.where(opens, -d[0], 1.0), np.inf)
-        return math.where(r[0] > 0.0, math.where(edge < tip, edge, tip), np.inf)
+        with text.when(((jump > 1.0) & (jump < np.inf)).name), self._of_group() as contact:
+            self._move(contact, [jump * d for d in self._load("%r6", contact)])
 
     def _velocity(self, contact: str) -> list[Scalar]:
         """`u = H x + u0`."""
@@ -257,9 +212,8 @@ class _Sweeps:
     @contextmanager
     def _held(self) -> Iterator[str]:
         text = self.text
-        with text.each(0, "%contacts") as contact:
-            with text.when(text.let(f"icmp ne i64 {text.index('%a7', contact)}, 0")):
-                yield contact
+        with text.each(0, "%contacts") as contact, text.when(text.let(f"icmp ne i64 {text.index('%a7', contact)}, 0")):
+            yield contact
 
     @contextmanager
     def _of_group(self) -> Iterator[str]:
@@ -306,7 +260,3 @@ class _Sweeps:
     @property
     def _one(self) -> Scalar:
         return self.math.number(constant(np.ones((), self.math.dtype)))
-
-    @property
-    def _nil(self) -> Scalar:
-        return self.math.number(self.zero)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from .._llvm.ffi import compile_on_cpu, is_available
+from .._math.small_matmul import times_blocks
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._runtime.devices import device_count, is_run_by_many, on_cpu
@@ -42,9 +43,9 @@ class Swept(NamedTuple):
 def free_contacts(A: BlockMatrix, rows: SparseRows, u0: Array, mu: Array, give: Array) -> tuple[FreeContacts, Fields]:
     """Contacts of bodies that `A` couples to nothing, and the inverses of its blocks."""
     inverse = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal.items()}
-    moved = {
-        s: (nodes, jnp.einsum("nikd,nkde->nike", blocks, inverse[s][nodes])) for s, (nodes, blocks) in rows.parts.items()
-    }
+    moved = {}
+    for s, (nodes, blocks) in rows.parts.items():
+        moved[s] = nodes, jnp.swapaxes(times_blocks(jnp.swapaxes(blocks, 1, 2), inverse[s][nodes]), 1, 2)
     return FreeContacts(A, rows, SparseRows(moved), u0, mu, give), inverse
 
 
@@ -58,10 +59,15 @@ def swept(contacts: FreeContacts, x: Fields, r: Array, held: Array, goal: Array)
     """
     A, rows, V = contacts.A, contacts.rows, contacts.moved
     places, H = rows.flat(A.offsets())
-    own = sum(jnp.einsum("nikd,njkd->nij", rows.parts[s][1], V.parts[s][1]) for s in V.parts)
+    # A kernel would leave its arrays for nodes that do not exist: NaN, where they are asked for.
+    are_there = jnp.all((places >= 0) & (places < A.in_size()), axis=1)
+    u0 = jnp.where(are_there[:, None], contacts.u0, jnp.nan)
+    places = jnp.clip(places, 0, A.in_size() - 1)
+    parts = [(rows.parts[s][1][:, :, None], V.parts[s][1][:, None]) for s in V.parts]
+    own = sum(jnp.sum(H * V, axis=(3, 4)) for H, V in parts)
     own = own.at[:, 0, 0].add(contacts.give[:, 0])
     flat = jnp.concatenate([x[s].reshape(-1) for s, _, _ in A.sizes])
-    ready = [H, V.flat(A.offsets())[1], places.astype(jnp.int32), _nodes(A, rows), own, contacts.u0, contacts.mu]
+    ready = [H, V.flat(A.offsets())[1], places.astype(jnp.int32), _nodes(A, rows), own, u0, contacts.mu]
     operands = [*ready, held.astype(jnp.int32), contacts.give[:, 0], flat, r, jnp.reshape(goal, (1,))]
     found, r, label = (a[0] for a in _swept_p.bind(*(a[None] for a in operands)))
     first = A.offsets()
@@ -77,7 +83,7 @@ def _nodes(A: BlockMatrix, rows: SparseRows) -> Array:
     numbers = jnp.concatenate([first[s] + nodes for s, (nodes, _) in rows.parts.items()], axis=1)
     moves = jnp.concatenate([jnp.any(blocks != 0, axis=(1, 3)) for _, blocks in rows.parts.values()], axis=1)
     one = jnp.take_along_axis(numbers, jnp.argmax(moves, axis=1)[:, None], axis=1)
-    return jnp.where(moves, numbers, one).astype(jnp.int32)
+    return jnp.clip(jnp.where(moves, numbers, one), 0, count - 1).astype(jnp.int32)
 
 
 def _none(*operands):
