@@ -36,6 +36,12 @@ def form(request, monkeypatch):
     jax.clear_caches()
 
 
+def test_a_pattern_may_be_given_in_numbers_of_64_bits(rng):
+    pattern = BlockPattern.build(np.arange(3, dtype=np.int64), np.array([2, 0, 1], np.int64), (3, 3))
+    values, x = rng.normal(size=(3, 2, 2)), rng.normal(size=(3, 2))
+    close(jm.matrix.BlockSparse(jnp.asarray(values), pattern).mv(x), np.einsum("nij,nj->ni", values, x[[2, 0, 1]]))
+
+
 ROWS = {
     "like a mesh": np.tile([7, 8, 11, 11, 27, 15], 60),
     "some empty, one long": np.array([0, 3, 3, 0, 200, 1, 0]),

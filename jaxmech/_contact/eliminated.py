@@ -33,11 +33,12 @@ from .host_factor import sparse_solve
 from .linear_blocks import LOST
 from .schur import IMPULSES
 from .sparse_rows import SparseRows
+from .sweeps import are_swept
 
 YIELD = 1e-5  # the compliance of what holds, in units of the mobility of its contact
 _FEW, _MANY = 300, 900  # unknowns up to which a dense factor is taken: of any scene, and of one with as many contacts
 _MOST = 150  # iterations of a linear solve
-_ROUNDS = 4  # of mending, at most
+_ROUNDS, _MENDED = 4, 1e-11  # of mending, at most; what it leaves
 
 
 def way_of(A: Any, solver: Any, contacts: int) -> str:
@@ -47,7 +48,8 @@ def way_of(A: Any, solver: Any, contacts: int) -> str:
     if isinstance(default_solver(A, inertial=True), Fallback | PCG | BiCGStab):
         return "iterative"
     size = A.in_size()
-    return "dense" if size <= _FEW or (size <= _MANY and 6 * contacts >= size) else ""
+    few = size <= _FEW or (size <= _MANY and 6 * contacts >= size)
+    return "dense" if few else "iterative" if are_swept(A) else ""
 
 
 class Eliminated(eqx.Module):
@@ -218,12 +220,13 @@ class EliminatedSolver(lx.AbstractLinearSolver):
         scale = state.size(a, c)
 
         def mended(p: _Mended) -> _Mended:
-            dx, ds, _ = solve(p.rest, p.more, jnp.where(p.rounds == 0, 1e-6, 1e-4))
+            rtol = jnp.maximum(jnp.where(p.rounds == 0, 1e-6, 1e-4), 0.3 * _MENDED * scale / p.size)
+            dx, ds, _ = solve(p.rest, p.more, rtol)
             x, s = plus(p.x, 1.0, dx), p.s + ds
             rest, more = state.left(x, s, a, c)
             now = state.size(rest, more)
             better = now < p.size
-            going = better & (now > 1e-11 * scale) & (p.rounds + 1 < _ROUNDS)
+            going = better & (now > _MENDED * scale) & (p.rounds + 1 < _ROUNDS)
             keep = lambda new, old: jax.tree.map(lambda u, v: jnp.where(better, u, v), new, old)  # noqa: E731
             return _Mended(*keep((x, s, rest, more, now), p[:5]), p.rounds + 1, going)
 

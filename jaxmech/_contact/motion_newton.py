@@ -14,10 +14,11 @@ from .._sparse.block_matrix import BlockMatrix
 from .bicgstab import norm
 from .cone import scaling
 from .eliminated import Eliminated, block_inverse
+from .groups import WHOLE, group_by_group
 from .newton import slopes
 from .problem import cone_of, natural
 from .sparse_rows import SparseRows
-from .sweeps import couples_nothing, swept
+from .sweeps import are_swept, free_contacts, swept
 
 _NEWTON = 30
 _ROUGH, _FINE = 1e-2, 1e-6  # of a linear solve: as much as one step of Newton is good for, and the next is likely to be
@@ -66,16 +67,22 @@ class Moved(NamedTuple):
     speed: Array
 
 
-def _swept(problem: MovingContacts, s: Array, goal: Array) -> tuple[Fields, Array, Array]:
-    """Motion and impulses to begin with, and whether they are of sweeps."""
-    mu, A = problem.mu, problem.A
-    if problem.way != "dense" or not couples_nothing(A):
-        return zeros(problem.b), s, jnp.array(False)
+def _begun(problem: MovingContacts, s: Array, goal: Array) -> tuple[Fields, Array, Array, Array]:
+    """Motion and impulses to begin with, the steps they took, and whether they are solutions where they can be: of bodies
+    that nothing but contacts couples."""
+    mu, A, nil = problem.mu, problem.A, jnp.zeros((), jnp.int32)
+    if not are_swept(A):
+        return zeros(problem.b), s, nil, jnp.array(False)
     # The natural map of cones sees friction in units of `mu`.
-    share = _SHARE * jnp.clip(jnp.min(mu, where=mu > 0, initial=1.0), 0.01, 1.0)
-    held = problem.held & (problem.kappa == 0)
-    found = swept(A, problem.b, problem.rows, problem.u0, mu, held, problem.give[:, 0], problem.D * s, share * goal)
-    return found.x, cone_of(mu, found.r), jnp.array(True)
+    goal = goal * _SHARE * jnp.clip(jnp.min(mu, where=mu > 0, initial=1.0), 0.01, 1.0)
+    contacts, inverse = free_contacts(A, problem.rows, problem.u0, mu, problem.give)
+    r = problem.D * s
+    x = contacts.pushed({k: times_vectors(inverse[k], a) for k, a in problem.b.items()}, r)
+    found = swept(contacts, x, r, problem.held & (problem.kappa == 0), goal)
+    if mu.shape[0] <= WHOLE:
+        return found.x, cone_of(mu, found.r), nil, jnp.array(True)
+    x, r, steps = group_by_group(contacts, found.x, found.r, found.label, goal)
+    return x, cone_of(mu, r), steps, jnp.array(True)
 
 
 class _Iterate(NamedTuple):
@@ -91,8 +98,9 @@ class _Iterate(NamedTuple):
 
 
 def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
-    """From impulses `D s` and no motion, or from where sweeps over free bodies end. Source: as of `newton.newton`; the yield of constraints that hold is that of the
-    proximal point method, R. T. Rockafellar, SIAM J. Control Optim. 14 (1976) 877, doi:10.1137/0314056."""
+    """From impulses `D s` and no motion, or from where sweeps over free bodies end. Source: as of `newton.newton`; the yield
+    of constraints that hold is that of the proximal point method, R. T. Rockafellar, SIAM J. Control Optim. 14 (1976) 877,
+    doi:10.1137/0314056."""
     w, q = problem.sizes()
     rho, D, mu, kappa = 1 / w, problem.D, problem.mu, problem.kappa
     speed = jnp.max(jnp.abs(q), initial=0.0)
@@ -139,15 +147,15 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
         going = (a > 0) & ~done(F, rest, s1) & (p.steps + 1 < _NEWTON)
         return _Iterate(x, s1, u, rest, F, jnp.minimum(size, p.size), size / p.size, p.steps + 1, going)
 
-    x, s, swept = _swept(problem, s, tolerance * unit)
+    x, s, before, begun = _begun(problem, s, tolerance * unit)
     u = problem.u0 + problem.rows.across(x, s.shape[0]) + problem.give * D * s
     rest = minus(plus(problem.b, 1.0, problem.rows.pushed(D * s, x)), problem.A.mv(x))
     F = law(s, u)
-    enough = swept & (jnp.linalg.norm(F) <= goal(s)) & balanced(rest, s)
+    enough = begun & (jnp.linalg.norm(F) <= goal(s)) & balanced(rest, s)
     going = ~(enough | done(F, rest, s))
     start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.ones((), s.dtype), jnp.zeros((), jnp.int32), going)
     end = jax.lax.while_loop(lambda p: p.going, advance, start)
     size = jnp.linalg.norm(end.F)
     rest = minus(plus(problem.b, 1.0, problem.rows.pushed(D * end.s, end.x)), problem.A.mv(end.x))
     fine = (size <= goal(end.s)) & balanced(rest, end.s, 10.0)
-    return Moved(end.x, end.s, size / unit, end.steps, fine, w, jnp.linalg.norm(q))
+    return Moved(end.x, end.s, size / unit, before + end.steps, fine, w, jnp.linalg.norm(q))

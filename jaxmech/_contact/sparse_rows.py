@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._math.small_matmul import times_blocks
 from .._model.constraint_projection import project
 from .._model.dynamics import Fields, kinematics, zero_forces
 from .._model.mapping_jacobian import mapping_jacobian
@@ -109,10 +110,9 @@ def _of_contact(contacts: ContactSet, name: str, system: System, x0: Fields, x: 
         nodes, blocks = _joined(pending.pop(mapping.child))
         for parent, J in zip(mapping.parents, mapping_jacobian(system, mapping_name, x), strict=True):
             above = parent.nodes.reshape(parent.nodes.shape[0], -1)[nodes]
-            product = jnp.einsum("nika,nkpab->nikpb", blocks, J[nodes])
-            pending.setdefault(parent.state, []).append(
-                (above.reshape(above.shape[0], -1), product.reshape(*product.shape[:2], -1, product.shape[-1]))
-            )
+            product = times_blocks(jnp.swapaxes(blocks, 1, 2)[:, :, None], J[nodes])  # (n, k, p, 3, b)
+            product = product.reshape(product.shape[0], -1, *product.shape[3:])
+            pending.setdefault(parent.state, []).append((above.reshape(above.shape[0], -1), jnp.swapaxes(product, 1, 2)))
     return {s: _joined(parts) for s, parts in pending.items()}, coordinates
 
 

@@ -1,7 +1,7 @@
 """Sweeps over contacts between free bodies, compiled for a CPU: one group of bodies that touch after the other."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,9 +10,11 @@ import numpy as np
 from .._llvm.ffi import ForeignFunction, number_type
 from .._llvm.ir_builder import Text, constant
 from .._llvm.ir_scalars import Scalar, ScalarMath
+from .sweep_contact import natural_map, reach, turn
 
 _EVERY = 50  # accelerated sweeps, after which it is looked whether impulses creep
-_CREEPS = 0.99999  # the cosine of two changes that are one: of what creeps along impulses that move nothing
+_CREEPS = 0.999  # the cosine of two changes that are one: of what creeps along impulses that move nothing
+_COUNTS = 1e-3  # the part of a squared change that ends where its impulse comes to an edge
 
 
 @functools.cache
@@ -20,9 +22,9 @@ def compiled_sweeps(m: int, k: int, dtype: Any) -> ForeignFunction:
     """For contacts that move `k` nodes, `m` unknowns. Raises `NotCompilable`.
 
     Reads rows, and what impulses move, `(n, 3, m)`; the numbers of the unknowns `(n, m)` and of the nodes `(n, k)`; each
-    contact's own `W` `(n, 3, 3)`, `u0` `(n, 3)`, friction, whether it is one, its compliance `(n,)`; motions, impulses, and the
-    residual to reach. Writes motions, impulses, how many sweeps there were, and arrays to work with: labels of nodes, the contacts of a
-    group, two directions, and the impulses before a sweep.
+    contact's own `W` `(n, 3, 3)`, `u0` `(n, 3)`, friction, whether it is one, its compliance `(n,)`; motions, impulses, and
+    the residual to reach. Writes motions, impulses, the group of contacts that are not solved, and -1 of the others, and
+    arrays to work with: labels of nodes, the contacts of a group, two directions, and the impulses before a sweep.
     """
     return _Sweeps(m, k, dtype).function()
 
@@ -38,8 +40,10 @@ class _Sweeps:
         self.far = constant(np.asarray(np.inf, dtype))
         names = ("error", "fall", "last", "beta", "on", "along", "now", "before", "jump")
         self.sums = {name: self.text.variable(self.kind, self.zero) for name in names}
-        self.counts = {name: self.text.variable("i64", "0") for name in ("group", "sweeps", "since", "most")}
-        self.going, self.changed = (self.text.variable("i1", "false") for _ in range(2))
+        self.counts = {name: self.text.variable("i64", "0") for name in ("group", "sweeps", "since")}
+        self.going, self.changed = (  # the latter: labels; of a group, whether it is far from solved
+            self.text.variable("i1", "false") for _ in range(2)
+        )
 
     def function(self) -> ForeignFunction:
         text = self.text
@@ -47,12 +51,11 @@ class _Sweeps:
         for target, source, count in (("%r0", "%a9", "%unknowns"), ("%r1", "%a10", text.let("mul i64 %contacts, 3"))):
             size = text.let(f"mul i64 {count}, {self.size}")
             text.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+        with text.each(0, "%contacts") as contact:
+            self._put_index("%r2", contact, "-1")
         self._label()
-        with text.each(0, "%nodes") as node:
-            with text.when(text.let(f"icmp eq i64 {text.index('%r3', node)}, {node}")):
-                self._group(node)
-        most = text.let(f"trunc i64 {text.get(self.counts['most'])} to i32")
-        text.do(f"store i32 {most}, ptr %r2")
+        with text.each(0, "%nodes") as node, text.when(text.let(f"icmp eq i64 {text.index('%r3', node)}, {node}")):
+            self._group(node)
         return text.function(12, 8, ["contacts", "unknowns", "nodes", "limit"])
 
     def _label(self) -> None:
@@ -96,6 +99,8 @@ class _Sweeps:
                 for asks, follows in (("sle", self._accelerate), ("sgt", self._creep)):
                     with text.when(text.let(f"icmp {asks} i64 {since}, {_EVERY}")):
                         follows()
+        with text.when(text.get(self.changed)), self._of_group() as contact:
+            self._put_index("%r2", contact, label)
 
     def _count(self) -> None:
         """Whether it goes on: not where the residual is small, or no number, or there were too many sweeps."""
@@ -105,11 +110,9 @@ class _Sweeps:
         far = self._sum("error") * of_all > goal * goal * own
         for name in ("sweeps", "since"):
             text.set(self.counts[name], text.let(f"add i64 {text.get(self.counts[name])}, 1"))
-        sweeps, most = text.get(self.counts["sweeps"]), text.get(self.counts["most"])
-        more = text.let(f"icmp sgt i64 {sweeps}, {most}")
-        text.set(self.counts["most"], text.let(f"select i1 {more}, i64 {sweeps}, i64 {most}"))
-        fewer = Scalar(self.math, "i1", text.let(f"icmp slt i64 {sweeps}, %limit"))
+        fewer = Scalar(self.math, "i1", text.let(f"icmp slt i64 {text.get(self.counts['sweeps'])}, %limit"))
         text.set(self.going, (far & fewer).name)
+        text.set(self.changed, far.name)
 
     def _sweep(self) -> None:
         """Contact after contact, the squared natural map of each before its turn, and how far impulses go."""
@@ -119,36 +122,11 @@ class _Sweeps:
             u, r = self._velocity(contact), self._load("%r1", contact)
             self._store("%r7", contact, [a.name for a in r])
             w = [self.math.number(self._number("%a4", self._entry(contact, 9, i))) for i in range(9)]
-            mu = self.math.number(self._number("%a6", contact))
-            self._add("error", self._natural(r, u, w, mu))
-            change = [a - b for a, b in zip(self._turn(r, u, w, mu), r, strict=True)]
+            mu = self._friction(contact)
+            self._add("error", natural_map(self.math, r, u, w, mu))
+            change = [a - b for a, b in zip(turn(self.math, r, u, w, mu), r, strict=True)]
             self._add("fall", change)
             self._move(contact, change)
-
-    def _natural(self, r: Sequence[Scalar], u: Sequence[Scalar], w: Sequence[Scalar], mu: Scalar) -> list[Scalar]:
-        """`r - P(r - (u + mu |u_T| n) / w)`, `w` the mean mobility."""
-        math = self.math
-        rho = 3.0 * (self._one / (w[0] + w[4] + w[8]))
-        slip = math.sqrt(u[1] * u[1] + u[2] * u[2])
-        z = [r[0] - rho * (u[0] + mu * slip), r[1] - rho * u[1], r[2] - rho * u[2]]
-        length = math.sqrt(z[1] * z[1] + z[2] * z[2])
-        inside, reach = length <= mu * z[0], z[0] + mu * length
-        edge = math.where(reach > 0.0, reach / (self._one + mu * mu), 0.0)
-        share = mu * edge / math.where(length > 0.0, length, 1.0)
-        within = inside & ~(z[0] < 0.0)
-        return [r[0] - math.where(within, z[0], edge), *(r[i] - math.where(within, z[i], share * z[i]) for i in (1, 2))]
-
-    def _turn(self, r: Sequence[Scalar], u: Sequence[Scalar], w: Sequence[Scalar], mu: Scalar) -> list[Scalar]:
-        """The impulse along the normal, then that of friction, as `gauss_seidel` has them."""
-        math = self.math
-        normal = math.where(w[0] > 0.0, w[0], 1.0)
-        tangent = math.maximum(0.5 * (w[4] + w[8]) + math.abs(w[5]), 1e-12 * normal)
-        new = math.maximum(r[0] - u[0] / normal, self._nil)
-        change = new - r[0]
-        free = [r[i] - (u[i] + w[3 * i] * change) / tangent for i in (1, 2)]
-        length, radius = math.sqrt(free[0] * free[0] + free[1] * free[1]), mu * new
-        share = math.where(length > radius, radius / math.where(length > 0.0, length, 1.0), 1.0)
-        return [new, *(share * f for f in free)]
 
     def _accelerate(self) -> None:
         """Conjugate gradients: on along the last direction, which begins anew where sweeps go farther than before."""
@@ -166,50 +144,40 @@ class _Sweeps:
             self._store("%r5", contact, [(a + on * b).name for a, b in zip(more, change, strict=True)])
 
     def _creep(self) -> None:
-        """Two sweeps that are not accelerated. Where they change impulses alike, these creep: on to where one opens or
-        slips."""
+        """Two sweeps that are not accelerated. Where they change impulses alike, these creep: on to where that ends."""
         text, first = self.text, self.text.let(f"icmp eq i64 {self.text.get(self.counts['since'])}, {_EVERY + 1}")
         for name in ("along", "now", "before"):
             text.set(self.sums[name], self.zero)
-        text.set(self.sums["jump"], self.far)
         with self._of_group() as contact:
-            r, last = self._load("%r1", contact), self._load("%r6", contact)
-            change = [a - b for a, b in zip(r, self._load("%r7", contact), strict=True)]
-            self._add("now", change)
-            self._add("before", last)
-            self._add("along", change, last)
+            last = self._load("%r6", contact)
+            change = [a - b for a, b in zip(self._load("%r1", contact), self._load("%r7", contact), strict=True)]
+            for name, a, b in (("now", change, change), ("before", last, last), ("along", change, last)):
+                self._add(name, a, b)
             self._store("%r6", contact, [a.name for a in change])
             self._store("%r5", contact, [self.zero] * 3)
-            reach = self._reach(r, change, self.math.number(self._number("%a6", contact)))
-            nearer = reach < self._sum("jump")
-            text.set(self.sums["jump"], self.math.where(nearer, reach, self._sum("jump")).name)
         text.set(self.sums["last"], self.far)
         with text.when(text.let(f"xor i1 {first}, true")):
             text.set(self.counts["since"], "0")
             alike = self._sum("along") > _CREEPS * self.math.sqrt(self._sum("now") * self._sum("before"))
-            jump = self._sum("jump")
-            with text.when((alike & (jump > 1.0) & (jump < 1e12)).name):
-                with self._of_group() as contact:
-                    self._move(contact, [jump * d for d in self._load("%r6", contact)])
+            with text.when(alike.name):
+                self._jump()
 
-    def _reach(self, r: Sequence[Scalar], d: Sequence[Scalar], mu: Scalar) -> Scalar:
-        """How often a change takes an impulse within its cone to the edge; of one on the edge, to the tip."""
-        math = self.math
-        a = mu * mu * d[0] * d[0] - d[1] * d[1] - d[2] * d[2]
-        b = mu * mu * r[0] * d[0] - r[1] * d[1] - r[2] * d[2]
-        c = mu * mu * r[0] * r[0] - r[1] * r[1] - r[2] * r[2]
-        within = c > 1e-6 * (mu * mu * r[0] * r[0])
-        disc = b * b - a * c
-        root = math.sqrt(math.maximum(disc, self._nil))
-        crosses = b - root < 0.0
-        edge = math.where(crosses, c / math.where(crosses, root - b, 1.0), np.inf)
-        turned = math.where(a < 0.0, (b + root) / math.where(a < 0.0, -a, 1.0), np.inf)
-        edge = math.where(edge < np.inf, edge, turned)
-        edge = math.where(within & ~(disc < 0.0), edge, np.inf)
-        opens = d[0] < 0.0
-        tip = math.where(opens, r[0] / math.where(opens, -d[0], 1.0), np.inf)
-        nearest = math.where(edge < tip, edge, tip)
-        return math.where(r[0] > 0.0, nearest, np.inf)
+    def _jump(self) -> None:
+        """As often the last change again as its own decay adds up to, or as takes an impulse to the edge of its cone."""
+        math, text = self.math, self.text
+        decay = self._sum("along") / self._sum("before")
+        falls = decay < 1.0
+        rest = decay / math.where(falls, self._one - decay, 1.0)
+        text.set(self.sums["jump"], math.where(falls, rest, np.inf).name)
+        with self._of_group() as contact:
+            change = self._load("%r6", contact)
+            far = reach(self.math, self._load("%r1", contact), change, self._friction(contact))
+            size = change[0] * change[0] + change[1] * change[1] + change[2] * change[2]
+            nearer = (size > _COUNTS * self._sum("now")) & (far < self._sum("jump"))
+            text.set(self.sums["jump"], math.where(nearer, far, self._sum("jump")).name)
+        jump = self._sum("jump")
+        with text.when(((jump > 1.0) & (jump < np.inf)).name), self._of_group() as contact:
+            self._move(contact, [jump * d for d in self._load("%r6", contact)])
 
     def _velocity(self, contact: str) -> list[Scalar]:
         """`u = H x + u0`."""
@@ -238,12 +206,14 @@ class _Sweeps:
                 total = self._plus(total, change[i].name, moved)
             self.text.do(f"store {self.kind} {total}, ptr {self.text.place(self.kind, '%r0', at)}")
 
+    def _friction(self, contact: str) -> Scalar:
+        return self.math.number(self._number("%a6", contact))
+
     @contextmanager
     def _held(self) -> Iterator[str]:
         text = self.text
-        with text.each(0, "%contacts") as contact:
-            with text.when(text.let(f"icmp ne i64 {text.index('%a7', contact)}, 0")):
-                yield contact
+        with text.each(0, "%contacts") as contact, text.when(text.let(f"icmp ne i64 {text.index('%a7', contact)}, 0")):
+            yield contact
 
     @contextmanager
     def _of_group(self) -> Iterator[str]:
@@ -290,7 +260,3 @@ class _Sweeps:
     @property
     def _one(self) -> Scalar:
         return self.math.number(constant(np.ones((), self.math.dtype)))
-
-    @property
-    def _nil(self) -> Scalar:
-        return self.math.number(self.zero)

@@ -8,60 +8,70 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .._llvm.ffi import compile_on_cpu
-from .._math.small_matmul import times_vectors
+from .._llvm.ffi import compile_on_cpu, is_available
+from .._math.small_matmul import times_blocks
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
-from .._runtime.devices import device_count
+from .._runtime.devices import device_count, is_run_by_many, on_cpu
+from .._runtime.element_compiler import element_form
 from .._runtime.jax_internals import Primitive, ShapedArray, define
 from .._sparse.block_matrix import BlockMatrix
+from .groups import FreeContacts
 from .sparse_rows import SparseRows
 from .sweep_kernel import compiled_sweeps
 
-_SWEEPS = 1000  # at most, over each group of bodies that touch
+_SWEEPS = 10_000  # at most, over each group of bodies that touch
 
 
-def couples_nothing(A: BlockMatrix) -> bool:
-    """Whether every node of a matrix stands for itself."""
+def are_swept(A: BlockMatrix) -> bool:
+    """Whether nothing but contacts couples nodes, and there is a kernel for the programs that are traced."""
     own = [(e.pattern.diagonal is not None and e.values.shape[0] == e.pattern.shape[0]) for e in A.entries.values()]
-    return all(own) and all(row == column for row, column in A.entries)
+    if not all(own) or any(row != column for row, column in A.entries):
+        return False
+    return on_cpu() and device_count() == 1 and not is_run_by_many() and element_form() == "llvm" and is_available()
 
 
 class Swept(NamedTuple):
-    """Changes of velocity, impulses `(n, 3)`, and the sweeps of the group that took the most."""
+    """Changes of velocity, impulses `(n, 3)`, and of every contact the number of its group `(n,)`, -1 of one that is solved;
+    without a kernel, of all."""
 
     x: Fields
     r: Array
-    sweeps: Array
+    label: Array
 
 
-def swept(
-    A: BlockMatrix, b: Fields, rows: SparseRows, u0: Array, mu: Array, held: Array, give: Array, r: Array, goal: Array
-) -> Swept:
-    """From impulses `r`: sweeps over contacts that are `held`, to where the natural map is as small as `goal`, or not much
-    smaller. `A` has diagonal blocks alone; `give` `(n,)`: the compliance of normal impulses.
+def free_contacts(A: BlockMatrix, rows: SparseRows, u0: Array, mu: Array, give: Array) -> tuple[FreeContacts, Fields]:
+    """Contacts of bodies that `A` couples to nothing, and the inverses of its blocks."""
+    inverse = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal.items()}
+    moved = {}
+    for s, (nodes, blocks) in rows.parts.items():
+        moved[s] = nodes, jnp.swapaxes(times_blocks(jnp.swapaxes(blocks, 1, 2), inverse[s][nodes]), 1, 2)
+    return FreeContacts(A, rows, SparseRows(moved), u0, mu, give), inverse
+
+
+def swept(contacts: FreeContacts, x: Fields, r: Array, held: Array, goal: Array) -> Swept:
+    """From velocities `x` after impulses `r`: sweeps over contacts that are `held`, to where the natural map of every group
+    is as small as its part of `goal`, or for as long as is reasonable.
 
     Accelerated as `gauss_seidel` is, one group of bodies that hang together after the other. Where more contacts hold a
     body than it takes, impulses that move nothing creep towards an edge of their cones by the same small change in every
     sweep: they go there at once.
     """
-    inverse = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal.items()}
-    V = {
-        s: (nodes, jnp.einsum("nikd,nkde->nike", blocks, inverse[s][nodes])) for s, (nodes, blocks) in rows.parts.items()
-    }
-    push = rows.pushed(r, b)
-    x = {s: times_vectors(inverse[s], b[s] + push[s]) for s in b}
+    A, rows, V = contacts.A, contacts.rows, contacts.moved
     places, H = rows.flat(A.offsets())
-    own = sum(jnp.einsum("nikd,njkd->nij", rows.parts[s][1], V[s][1]) for s in V)
-    own = own.at[:, 0, 0].add(give)
+    # A kernel would leave its arrays for nodes that do not exist: NaN, where they are asked for.
+    are_there = jnp.all((places >= 0) & (places < A.in_size()), axis=1)
+    u0 = jnp.where(are_there[:, None], contacts.u0, jnp.nan)
+    places = jnp.clip(places, 0, A.in_size() - 1)
+    parts = [(rows.parts[s][1][:, :, None], V.parts[s][1][:, None]) for s in V.parts]
+    own = sum(jnp.sum(H * V, axis=(3, 4)) for H, V in parts)
+    own = own.at[:, 0, 0].add(contacts.give[:, 0])
     flat = jnp.concatenate([x[s].reshape(-1) for s, _, _ in A.sizes])
-    ready = [H, SparseRows(V).flat(A.offsets())[1], places.astype(jnp.int32), _nodes(A, rows), own, u0, mu]
-    operands = [*ready, held.astype(jnp.int32), give, flat, r, jnp.reshape(goal, (1,))]
-    if device_count() > 1 or 0 in H.shape:
-        return Swept(x, r, jnp.zeros((), jnp.int32))
-    found, r, sweeps = (a[0] for a in _swept_p.bind(*(a[None] for a in operands)))
+    ready = [H, V.flat(A.offsets())[1], places.astype(jnp.int32), _nodes(A, rows), own, u0, contacts.mu]
+    operands = [*ready, held.astype(jnp.int32), contacts.give[:, 0], flat, r, jnp.reshape(goal, (1,))]
+    found, r, label = (a[0] for a in _swept_p.bind(*(a[None] for a in operands)))
     first = A.offsets()
-    return Swept({s: found[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}, r, sweeps[0])
+    return Swept({s: found[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}, r, label)
 
 
 def _nodes(A: BlockMatrix, rows: SparseRows) -> Array:
@@ -73,13 +83,13 @@ def _nodes(A: BlockMatrix, rows: SparseRows) -> Array:
     numbers = jnp.concatenate([first[s] + nodes for s, (nodes, _) in rows.parts.items()], axis=1)
     moves = jnp.concatenate([jnp.any(blocks != 0, axis=(1, 3)) for _, blocks in rows.parts.values()], axis=1)
     one = jnp.take_along_axis(numbers, jnp.argmax(moves, axis=1)[:, None], axis=1)
-    return jnp.where(moves, numbers, one).astype(jnp.int32)
+    return jnp.clip(jnp.where(moves, numbers, one), 0, count - 1).astype(jnp.int32)
 
 
 def _none(*operands):
     """No sweep."""
     x, r = operands[9:11]
-    return [x, r, jnp.zeros((x.shape[0], 1), jnp.int32)]
+    return [x, r, jnp.full(r.shape[:2], -1, jnp.int32)]
 
 
 def _by_kernel(*operands):
@@ -89,14 +99,14 @@ def _by_kernel(*operands):
     # Nodes are no more than unknowns.
     work = [((x.shape[1],), jnp.int32), ((n,), jnp.int32), *3 * [((n, 3), H.dtype)]]
     results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (x, r)]
-    results += [jax.ShapeDtypeStruct((scenes, 1), jnp.int32), *(jax.ShapeDtypeStruct(s, t) for s, t in work)]
+    results += [jax.ShapeDtypeStruct((scenes, n), jnp.int32), *(jax.ShapeDtypeStruct(s, t) for s, t in work)]
     own = [*(len(operands) + 3) * [True], *len(work) * [False]]
     return function(operands, results, [n, x.shape[1], x.shape[1], _SWEEPS], own)[:3]
 
 
 def _abstract(*operands):
     x, r = operands[9:11]
-    return [ShapedArray(x.shape, x.dtype), ShapedArray(r.shape, r.dtype), ShapedArray((x.shape[0], 1), jnp.int32)]
+    return [ShapedArray(x.shape, x.dtype), ShapedArray(r.shape, r.dtype), ShapedArray(r.shape[:2], jnp.int32)]
 
 
 def _batch(operands, axes):

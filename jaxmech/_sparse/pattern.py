@@ -87,8 +87,8 @@ class BlockPattern(eqx.Module):
         where = np.flatnonzero(rows == columns)
         whole = shape[0] == shape[1] and where.size == shape[0]
         return cls(
-            as_data(rows),
-            as_data(columns),
+            as_data(rows, np.int32),  # kernels read 32 bits
+            as_data(columns, np.int32),
             as_data(starts),
             as_data(order),
             as_data(where.astype(np.int32)) if whole else None,

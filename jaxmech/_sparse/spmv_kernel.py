@@ -48,6 +48,7 @@ def multiply_rows(
         return jnp.zeros((*batch, rows, r), dtype)
     function = _function(r, c, dtype)
     matrices, vectors = _numbers(values.shape[:-3], batch), _numbers(x.shape[:-2], batch)
+    columns, row_starts = (a.astype(jnp.int32) for a in (columns, row_starts))
     operands = values.astype(dtype), columns, row_starts, x.astype(dtype), matrices, vectors
 
     def share(first: Array | int, count: int) -> Array:

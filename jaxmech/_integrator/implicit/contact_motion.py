@@ -10,12 +10,14 @@ import lineax as lx
 
 from ..._contact.cone import scaling
 from ..._contact.eliminated import way_of
+from ..._contact.groups import WHOLE
 from ..._contact.motion_newton import MovingContacts, move
 from ..._contact.problem import ContactProblem, cone_of
 from ..._contact.schur import Compliance
 from ..._contact.solve import cone_solution
 from ..._contact.solve import outcome as contact_outcome
 from ..._contact.sparse_rows import SparseRows
+from ..._contact.sweeps import are_swept
 from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.base.vectors import choose, zeros
 from ..._linear_solver.default import default_solver
@@ -122,16 +124,19 @@ def by_products(
     start: Array,
     way: str,
 ) -> Solved:
-    """By products with `A` and the rows of contacts, without a factor; where Newton gives up, by one."""
+    """By products with `A` and the rows of contacts, without a factor; where Newton gives up, by one, unless impulses are
+    many."""
     bounced = _bounced(equations, law, A, b)
     equations, nil = equations.impacting(bounced), zeros(b)
     u0 = law.velocities(equations, nil)
     problem = MovingContacts(A, b, law.rows, u0, equations.mu, equations.give, equations.contacts.held, numbers.kappa, way)
     found = move(problem, cone_of(problem.mu, start), numbers.options.tolerance)
 
+    many = are_swept(A) and equations.mu.shape[0] > WHOLE  # a factor of all impulses would take minutes
     fine = lx.Solution(None, lx.RESULTS.successful, {"num_steps": 0, "reason": RESULTS.successful}, None)
     ends = law.gap, law.velocities(equations, found.x, found.s)
-    how = (found.mobility, found.speed, _plain(fine), found.size, found.steps, RESULTS.successful)
+    ended = RESULTS.where(found.fine, RESULTS.successful, RESULTS.contacts_not_converged) if many else RESULTS.successful
+    how = (found.mobility, found.speed, _plain(fine), found.size, found.steps, ended)
     first = Solved(found.x, found.s, *ends, bounced, law.rows, *how)
 
     def again(p: tuple[Solved, Array]) -> tuple[Solved, Array]:
@@ -142,6 +147,8 @@ def by_products(
         solved = Solved(other.x, other.s, *ends, *how)
         return _alike(solved, p[0]), jnp.array(True)
 
+    if many:
+        return first
     # A loop of one round at most: in a batch, `cond` would run both branches for all.
     first = _alike(first, first)
     return jax.lax.while_loop(lambda p: ~p[1], again, (first, found.fine))[0]

@@ -33,7 +33,7 @@ def more_steps(
     if not alike or device_count() > 1 or 0 in (*matrix.values.shape, *state.d.shape):
         return state, taken
     matrix.pattern.check_shapes("conjugate gradients", matrix.values.shape[0])
-    plan = matrix.pattern.columns, matrix.pattern.row_starts
+    plan = matrix.pattern.columns.astype(jnp.int32), matrix.pattern.row_starts.astype(jnp.int32)
     *end, taken = (a[0] for a in _more_p.bind(*(a[None] for a in own), *plan, inverted=inverted))
     return CGState(*end), taken
 

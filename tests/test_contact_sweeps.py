@@ -1,0 +1,105 @@
+"""Sweeps over the contacts of free bodies, and groups of them by themselves, against the laws of contact."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmech as jm
+from jaxmech._contact.groups import group_by_group
+from jaxmech._contact.problem import errors_of
+from jaxmech._contact.sparse_rows import SparseRows
+from jaxmech._contact.sweeps import are_swept, free_contacts, swept
+
+MU = 0.5
+NATURAL = 1e-8  # the residual of the natural map, relative to the velocities: what is asked of every problem
+TWO_WAYS = 1e-6  # velocities of two ways whose residuals are below NATURAL
+BALANCE = 1e-12  # of momentum, relative
+
+
+def columns(rng, lengths=(3, 1, 4), each=3):
+    """Columns of bodies on the ground, `each` contacts between two: more than hold them. `A`, `b`, rows."""
+    nodes, blocks, body = [], [], 0
+    for length in lengths:
+        for level in range(length):
+            for _ in range(each):
+                n = np.array([0.0, 0.0, 1.0]) + 0.3 * rng.normal(size=3)
+                t = np.cross(n, [1.0, 0.0, 0.0])
+                frame = np.stack([n, t, np.cross(n, t)])
+                frame /= np.linalg.norm(frame, axis=1)[:, None]
+                arms = np.array([*rng.uniform(-0.5, 0.5, 2), -0.5]), np.array([*rng.uniform(-0.5, 0.5, 2), 0.5])
+                upper, lower = (np.concatenate([frame, np.cross(a, frame)], axis=1) for a in arms)
+                nodes.append([body, body - 1 if level else 0])
+                blocks.append(np.stack([upper, -lower if level else 0 * lower], axis=1))
+            body += 1
+    pattern = jm.matrix.BlockPattern.build(np.arange(body), np.arange(body), shape=(body, body))
+    mass = np.stack([np.diag(m * np.array([1, 1, 1, 0.1, 0.1, 0.2])) for m in rng.uniform(0.3, 3.0, body)])
+    A = jm.matrix.BlockMatrix.from_entries({("box", "box"): jm.matrix.BlockSparse(jnp.asarray(mass), pattern)})
+    b = {"box": jnp.asarray(np.einsum("bij,bj->bi", mass, 0.3 * rng.normal(size=(body, 6)) - [0, 0, 0.2, 0, 0, 0]))}
+    return A, b, SparseRows({"box": (jnp.asarray(nodes), jnp.asarray(blocks))})
+
+
+def solved(A, b, rows, *, by_groups):
+    """Velocities, impulses and the residual, by sweeps, or each group by itself."""
+    n = len(rows.parts["box"][0])
+    contacts, inverse = free_contacts(A, rows, jnp.zeros((n, 3)), jnp.full(n, MU), jnp.zeros((n, 3)).at[:, 0].set(1e-3))
+    x = {"box": jnp.einsum("bij,bj->bi", inverse["box"], b["box"])}
+    goal, nothing = jnp.asarray(1e-10), jnp.zeros((n, 3))
+    if by_groups:
+        x, r, _ = group_by_group(contacts, x, nothing, jnp.asarray(np.repeat([0, 3, 4], [9, 3, 12])), goal)
+    else:
+        x, r, label = swept(contacts, x, nothing, jnp.ones(n, bool), goal)
+        r = jnp.where(jnp.any(label >= 0), jnp.nan, r)
+    u = rows.across(x, n) + contacts.give * r
+    momentum = A.mv(x)["box"] - b["box"] - rows.pushed(r, b)["box"]
+    errors = errors_of(r, u, contacts.mu, jnp.ones(n), 0.3)
+    return x["box"], r, errors.natural, jnp.abs(momentum).max()
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return columns(np.random.default_rng(3))
+
+
+@pytest.fixture(scope="module")
+def by_sweeps(problem):
+    return [np.asarray(a) for a in jax.jit(lambda b: solved(problem[0], b, problem[2], by_groups=False))(problem[1])]
+
+
+def test_sweeps_solve_the_laws_of_contact(problem, by_sweeps):
+    assert are_swept(problem[0])
+    _, r, natural, momentum = by_sweeps
+    assert natural <= NATURAL and momentum <= BALANCE
+    assert (r[:, 0] > 0.01).sum() > 5  # [N s] it is a pile that bears
+    slips = np.linalg.norm(r[:, 1:], axis=1) > 0.999 * MU * r[:, 0]
+    assert 0 < (slips & (r[:, 0] > 0)).sum() < (r[:, 0] > 0).sum()  # some stick, some slip
+
+
+@pytest.mark.slow
+def test_groups_by_themselves_move_as_sweeps_do(problem, by_sweeps):
+    A, b, rows = problem
+    x, _, natural, momentum = jax.jit(lambda b: solved(A, b, rows, by_groups=True))(b)
+    assert natural <= NATURAL and momentum <= BALANCE
+    assert np.abs(x - by_sweeps[0]).max() <= TWO_WAYS
+
+
+def test_a_batch_of_piles_goes_the_way_of_each(problem, by_sweeps):
+    A, b, rows = problem
+    faster = {"box": jnp.stack([b["box"], 2 * b["box"]])}  # twice the velocities and the impulses
+    x, r, natural, _ = jax.jit(jax.vmap(lambda b: solved(A, b, rows, by_groups=False)))(faster)
+    assert np.array_equal(x[0], by_sweeps[0]) and np.array_equal(r[0], by_sweeps[1])
+    assert natural.max() <= NATURAL and np.abs(x[1] - 2 * x[0]).max() <= TWO_WAYS
+
+
+def test_nodes_that_are_not_there_are_nan(problem):
+    A, b, rows = problem
+    nodes, blocks = rows.parts["box"]
+    wrong = SparseRows({"box": (nodes.at[0, 0].set(10**6), blocks)})
+    x, _, _, _ = jax.jit(lambda b: solved(A, b, wrong, by_groups=False))(b)
+    assert np.isnan(x).any()
+
+
+def test_what_is_coupled_is_not_swept(problem):
+    pattern = jm.matrix.BlockPattern.build(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), shape=(2, 2))
+    A = jm.matrix.BlockMatrix.from_entries({("box", "box"): jm.matrix.BlockSparse(jnp.ones((4, 6, 6)), pattern)})
+    assert not are_swept(A)
