@@ -310,3 +310,13 @@ def test_a_factor_of_stiffness_for_some_of_the_tetrahedra(tmp_path):
       <TetrahedronSetTopologyContainer tetrahedra="0 1 2 3  1 4 2 3"/>
       <TetrahedronFEMForceField name="s" localStiffnessFactor="2 5"/>"""
     np.testing.assert_array_equal(load(tmp_path, body).system.forces["s"].share, [2, 5])
+
+
+def test_what_has_the_same_name_is_there_twice(tmp_path):
+    """Links lead to the first; nodes too may have one name."""
+    point = '<MechanicalObject name="p" position="0 0 0"/><UniformMass name="p"/>'
+    load_of = '<ConstantForceField name="p" forces="{} 0 0"/>'
+    scene = load(tmp_path, point + load_of.format(1) + load_of.format(2))
+    np.testing.assert_array_equal(force(scene, scene.state), [[3, 0, 0]])
+    twice = load(tmp_path, f'<Node name="a">{point}</Node>' * 2)
+    assert set(twice.state.position) == {"a/p", "a~2/p"}
