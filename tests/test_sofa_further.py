@@ -310,3 +310,23 @@ def test_a_factor_of_stiffness_for_some_of_the_tetrahedra(tmp_path):
       <TetrahedronSetTopologyContainer tetrahedra="0 1 2 3  1 4 2 3"/>
       <TetrahedronFEMForceField name="s" localStiffnessFactor="2 5"/>"""
     np.testing.assert_array_equal(load(tmp_path, body).system.forces["s"].share, [2, 5])
+
+
+def test_what_has_the_same_name_is_there_twice(tmp_path):
+    """Links lead to the first; nodes too may have one name."""
+    point = '<MechanicalObject name="p" position="0 0 0"/><UniformMass name="p"/>'
+    load_of = '<ConstantForceField name="p" forces="{} 0 0"/>'
+    scene = load(tmp_path, point + load_of.format(1) + load_of.format(2))
+    np.testing.assert_array_equal(force(scene, scene.state), [[3, 0, 0]])
+    twice = load(tmp_path, f'<Node name="a">{point}</Node>' * 2)
+    assert set(twice.state.position) == {"a/p", "a~2/p"}
+
+
+def test_the_shape_that_has_mass(tmp_path):
+    """An area of 3 at the start and of 1/2 at rest: MeshMatrixMass takes the one, DiagonalMass the other, unless they say."""
+    body = TRIANGLE.replace("<UniformMass/>", '<{} name="m" massDensity="2" {}/>').replace(' edges="0 1"', "")
+    for kind, usual in (("MeshMatrixMass", 0), ("DiagonalMass", 1)):
+        for data, on_rest in (("", usual), ('computeMassOnRest="1"', 1), ('computeMassOnRest="0"', 0)):
+            scene = load(tmp_path, body.format(kind, data))
+            weight = jm.mass.momentum(scene.system, at(scene, scene.state.position["p"], np.eye(3)[[0, 0, 0]]))
+            np.testing.assert_allclose(np.sum(np.asarray(weight["p"])[:, 0]), 1.0 if on_rest else 6.0, rtol=1e-12)

@@ -20,6 +20,13 @@ BOMB = "<!DOCTYPE x [" + "".join(f'<!ENTITY a{i + 1} "{f"&a{i};" * 10}">' for i 
 GMSH = "$NOD\n{}\n1 0 0 0\n2 1 0 0\n3 0 1 0\n4 0 0 1\n$ENDNOD\n$ELM\n{}\n1 4 1 1 4 1 2 3 4\n$ENDELM\n"
 LOADED = '<MeshGmshLoader name="loader" filename="mesh.msh"/><MechanicalObject name="dofs" src="@loader"/>'
 
+FRAMES = '<MechanicalObject template="Rigid3" name="p" position="0 0 0 0 0 0 1  1 0 0 0 0 0 1"/><UniformMass/>'
+SPRINGS = '<FrameSpringForceField spring="{}"/>'
+ON_BEAM = '<Node name="n"><MechanicalObject position="{}"/><BeamLinearMapping localCoord="0"/></Node>'
+SPHERES = '<SphereLoader filename="{}"/><MechanicalObject position="@[-1].position"/>'
+PATCH = """<PatchTestMovementProjectiveConstraint indices="{}" cornerPoints="{} 1 1 0 0 1 0"
+  cornerMovements="0 0 0 1 0 0 1 1 0 0 1 0"/>"""
+
 HOSTILE = {
     # XML
     "empty file": ("", "well-formed"),
@@ -96,7 +103,31 @@ HOSTILE = {
         ),
         "nbRef must be the same",
     ),
+    "a third of a million words of springs": (
+        scene(FRAMES + SPRINGS.format("BEGIN_SPRING 0 0 END_SPRING " * 80_000)),
+        "80000 springs, 10000 at most",
+    ),
+    "a cut spring": (scene(FRAMES + SPRINGS.format("BEGIN_SPRING 0 0 KS_T")), "END_SPRING"),
+    "a spring of no frame": (scene(FRAMES + SPRINGS.format("BEGIN_SPRING 0 7 END_SPRING")), "names frame 7"),
+    "a point beyond all beams": (scene(FRAMES + ON_BEAM.format("1e300 0 0")), "beyond the first or the last"),
+    "spheres of the system": (scene(SPHERES.format("/etc/passwd")), "out of the tree"),
+    "spheres of nan": (scene(SPHERES.format("mesh.msh")), "4 finite numbers", "SPH 1.0\nsphe 0 1 2 nan 1\n"),
+    "no spheres": (scene(SPHERES.format("mesh.msh")), "no sphere", "SPH 1.0\n" + "#\n" * 100_000),
+    "corners in one place": (scene(BODY + PATCH.format("0", "0 0 0 0 0 0")), "in one place"),
+    "corners of a node that is not there": (scene(BODY + PATCH.format("5", "0 0 0 1 0 0")), "names node 5"),
+    "a Jacobian that is perhaps kept": (
+        scene(BODY + '<MatrixProjectionMethod areJacobiansConstant="perhaps"/>'),
+        "true or false",
+    ),
+    "unknown data of a sphere": (scene(BODY + '<SphereCollisionModel raduis="1"/>'), "did you mean 'radius'"),
     # Physics
+    "a negative factor of stiffness": (
+        scene(
+            '<MechanicalObject position="0 0 0 1 0 0 0 1 0 0 0 1"/><UniformMass/><MeshTopology tetrahedra="0 1 2 3"/>'
+            '<TetrahedronFEMForceField localStiffnessFactor="-1"/>'
+        ),
+        "not negative",
+    ),
     "unknown component": (scene(BODY + "<AntiGravityForceField/>"), "is not translated"),
     "unknown data": (scene(BODY + '<UniformVelocityDampingForceField dampingCoeficient="1"/>'), "did you mean"),
     "negative mass": (scene('<MechanicalObject position="0 0 0"/><UniformMass totalMass="-1"/>'), "positive"),

@@ -78,6 +78,8 @@ def tetrahedra(build: PartBuilder, part: Component) -> str:
     cut = "" if len(mesh.tetrahedra) else "of the hexahedra of its topology, six each"
     cells = (mesh if len(mesh.tetrahedra) else cut_into_tetrahedra(mesh, False)).tetrahedra
     share = part.reals("localStiffnessFactor", np.zeros(0))
+    if (share < 0).any():
+        raise part.error(f"localStiffnessFactor is {share.min()}, expected factors that are not negative")
     share = share[np.arange(len(cells)) * len(share) // len(cells)] if len(share) else 1.0
     remark = _solid(build, part, "tetrahedron", cells, method, young, poisson, share)
     return "; ".join(r for r in (cut, remark) if r)

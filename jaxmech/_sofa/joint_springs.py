@@ -25,17 +25,21 @@ _USUAL = {
 _USUAL |= {f"R_LIM_{axis}": [-1e5, 1e5] for axis in "XYZ"}
 
 
+_MOST = 10_000
 _FRAME_WIDTHS = {"KS_T": 1, "KS_R": 1, "KD": 1, "VEC1": 3, "VEC2": 3}
 
 
 def _read(part: Component, words: list[str], widths: dict[str, int] = _WIDTHS) -> list[dict[str, np.ndarray]]:
     """The springs of a text: BEGIN_SPRING, two numbers, then names with their numbers, END_SPRING."""
     found = []
-    while words:
-        if words[0] != "BEGIN_SPRING" or "END_SPRING" not in words:
-            raise part.error(f"spring has {shown(words[0])}, expected BEGIN_SPRING ... END_SPRING")
-        stop = words.index("END_SPRING")
-        inner, words = words[1:stop], words[stop + 1 :]
+    stops = [i for i, word in enumerate(words) if word == "END_SPRING"]
+    if len(stops) > _MOST:
+        raise part.error(f"spring lists {len(stops)} springs, {_MOST} at most are read")
+    starts = [0, *(stop + 1 for stop in stops)]
+    for start, stop in zip(starts, [*stops, len(words)] if starts[-1] < len(words) else stops, strict=False):
+        if words[start] != "BEGIN_SPRING" or stop == len(words):
+            raise part.error(f"spring has {shown(words[start])}, expected BEGIN_SPRING ... END_SPRING")
+        inner = words[start + 1 : stop]
         spring = {"ends": values.wholes(part.object, "spring", " ".join(inner[:2]))}
         inner = inner[2:]
         while inner:

@@ -95,7 +95,8 @@ def diagonal_mass(build: PartBuilder, part: Component) -> str:
     count = len(build.position[state])
     masses = part.reals("vertexMass")
     _rayleigh(build, part)
-    part.neutral(computeMassOnRest=True, separateGravity=False, filename="")
+    part.neutral(separateGravity=False, filename="")
+    places = _shape(build, part, state, on_rest=True)
     if masses is not None:
         masses = np.broadcast_to(masses, (count,)) if len(masses) == 1 else masses
         if len(masses) != count:
@@ -103,7 +104,7 @@ def diagonal_mass(build: PartBuilder, part: Component) -> str:
         build.masses[name] = DiagonalMass((state, np.arange(count)), masses)
         build.parameter(part, "vertexMass", "masses", "mass")
         return ""
-    mesh, density = _density(build, part, state)
+    mesh, density = _density(build, part, state, places)
     build.masses[name] = DiagonalMass.from_mesh(state, mesh, density)
     return "its leaf is the mass of each node"
 
@@ -112,18 +113,17 @@ def vertex_edge_mass(build: PartBuilder, part: Component) -> str:
     """SOFA's mass of vertices and edges; with `lumping`, that of vertices alone."""
     state, name = build.state_of(part), named(part.object)
     _rayleigh(build, part)
-    part.neutral(computeMassOnRest=False, printMass=False, separateGravity=False)
-    part.neutral(vertexMass="", edgeMass="")
-    lumped = part.flag("lumping", False)
-    mesh, density = _density(build, part, state)
+    part.neutral(printMass=False, separateGravity=False, vertexMass="", edgeMass="")
+    lumped, places = part.flag("lumping", False), _shape(build, part, state, on_rest=False)
+    mesh, density = _density(build, part, state, places)
     if lumped:
         build.masses[name] = DiagonalMass.from_mesh(state, mesh, density)
         return "lumped"
     if not build.sofa:
-        build.masses[name] = ConsistentMass((state, mesh.cells), build.rest[state], density, mesh.kind)
+        build.masses[name] = ConsistentMass((state, mesh.cells), places, density, mesh.kind)
         build.parameter(part, "massDensity", "masses", "density")
         return "the consistent mass"
-    build.masses[name] = VertexEdgeMass((state, mesh.cells), build.rest[state], density, mesh.kind)
+    build.masses[name] = VertexEdgeMass((state, mesh.cells), places, density, mesh.kind)
     build.parameter(part, "massDensity", "masses", "density")
     simplex = mesh.kind not in ("quad", "hexahedron")
     return "the consistent mass" if simplex else "SOFA's of vertices and edges, which is not the consistent one"
@@ -151,14 +151,19 @@ def consistent_mass(build: PartBuilder, part: Component) -> str:
     return ""
 
 
-def _density(build: PartBuilder, part: Component, state: str) -> tuple[Mesh, Any]:
+def _shape(build: PartBuilder, part: Component, state: str, *, on_rest: bool) -> np.ndarray:
+    """The nodes of the cells that have mass: at rest, or as they are at the start."""
+    return (build.rest if part.flag("computeMassOnRest", on_rest) else build.position)[state]
+
+
+def _density(build: PartBuilder, part: Component, state: str, places: np.ndarray) -> tuple[Mesh, Any]:
     """The cells that have mass, and their density: as given, or such that the total is that given."""
     plural, cells = build.topology_of(part, state).cells()
     if not len(cells):
         raise part.error("its topology has no cells")
-    if build.dofs[state].coord_size not in (2, 3) or int(cells.max()) >= len(build.rest[state]):
+    if build.dofs[state].coord_size not in (2, 3) or int(cells.max()) >= len(places):
         raise part.error("its topology is not one of points of its state")
-    mesh = Mesh(build.rest[state], cells, SINGULAR[plural])
+    mesh = Mesh(places, cells, SINGULAR[plural])
     total, density = part.real("totalMass"), part.real("massDensity")
     if density is None:
         density = (1.0 if total is None else total) / float(np.sum(np.abs(np.asarray(mesh.cell_measures()))))

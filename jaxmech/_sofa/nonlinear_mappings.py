@@ -145,7 +145,7 @@ def on_beams(build: PartBuilder, part: Component, source: str, child: SceneObjec
         number = np.clip(np.searchsorted(starts, points[:, 0], side="right") - 1, 0, len(lengths) - 1)
         points = points - np.outer(starts[number], (1, 0, 0))
         points = points / lengths[number][:, None] + np.outer(number, (1, 0, 0))
-    a = np.clip(np.floor(points[:, 0]).astype(np.int64), 0, len(frames) - 2)
+    a = np.clip(np.floor(points[:, 0]), 0, len(frames) - 2).astype(np.int64)
     s = points[:, 0] - a
     if ((s < 0) | (s > 1)).any():
         raise part.error("a point lies beyond the first or the last frame, which is not translated")

@@ -93,13 +93,27 @@ def _short(text: str) -> str:
     return words if len(words) <= 40 else f"{words[:37]}..."
 
 
+_FAMILIES = ("MechanicalObject", "Mass", "Mapping", "Constraint")
+
+
 def finish(root: SceneNode) -> None:
-    """Give every object without a name one: its class and how many of it the node has had."""
+    """Give every object without a name one: its class and how many of it the node has had. A name that a node, or an object
+    of its family, has already had there is numbered: links lead to the first."""
     stack = [root]
     while stack:
         node = stack.pop()
         counts: dict[str, int] = {}
+        taken: dict[tuple[str, str], int] = {}
         for item in node.objects:
             counts[item.kind] = counts.get(item.kind, 0) + 1
-            item.name = item.data.get("name", "").strip() or f"{item.kind}{counts[item.kind]}"
+            name = item.data.get("name", "").strip().replace("/", "|") or f"{item.kind}{counts[item.kind]}"
+            family = next((end for end in _FAMILIES if item.kind.endswith(end)), "")
+            item.name = _numbered(name, family, taken)
+        for below in node.children:
+            below.name = _numbered(below.name, "Node", taken)
         stack += node.children
+
+
+def _numbered(name: str, family: str, taken: dict[tuple[str, str], int]) -> str:
+    taken[family, name] = number = taken.get((family, name), 0) + 1
+    return name if number == 1 else _numbered(f"{name}~{number}", family, taken)
