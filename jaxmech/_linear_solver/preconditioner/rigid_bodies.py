@@ -23,7 +23,7 @@ from ..._sparse.pattern import BlockPattern
 from ..base.outcome import FINE
 from .aggregation import AggregationLevel, aggregation_levels
 from .base import AbstractApplied, AbstractPreconditioner
-from .multigrid_cycle import Hierarchy, hierarchy, v_cycle
+from .multigrid_cycle import Hierarchy, cycle, hierarchy
 from .multigrid_values import diagonal_inverse, largest_eigenvalue, with_unit_diagonal
 
 _SMOOTHER = "chebyshev"
@@ -66,7 +66,7 @@ class PartOfBodies(eqx.Module):
 
 
 class RigidBodies(AbstractPreconditioner):
-    """One symmetric V-cycle: Chebyshev's polynomials of the products, and the motions of bodies, by smoothed aggregation.
+    """One symmetric cycle: Chebyshev's polynomials of the products, and the motions of bodies, by smoothed aggregation.
 
     Source: D. Braess, Computing 55 (1995) 379, doi:10.1007/BF02238488 (corrections that go further); P. Vanek, J. Mandel,
     M. Brezina, Computing 56 (1996) 179, doi:10.1007/BF02238511.
@@ -129,7 +129,7 @@ class _Cycle(AbstractApplied):
         def below(forces: Array) -> Array:
             return _FURTHER * self.coarse(forces)
 
-        return {self.state: v_cycle(self.fine, r[self.state], below, _SMOOTHING, _SMOOTHER)}
+        return {self.state: cycle(self.fine, r[self.state], below, _SMOOTHING, _SMOOTHER)}
 
     def transpose(self):
         return self
