@@ -1,6 +1,7 @@
 """Run by `test_devices` with four virtual devices: batches and one large system, divided among them."""
 
 import re
+import sys
 
 import equinox as eqx
 import jax
@@ -10,11 +11,13 @@ from divided_scene import SMALL, beam
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxmech as jm
+from jaxmech._distributed import device_division
 from jaxmech._llvm import ffi
 from jaxmech._sparse import spmv as block_product
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
 
 jax.config.update("jax_enable_x64", True)
+SAME = 1e-10  # relative: linear solves of 1e-12, and sums in another order
 EXACT = 1e-12  # sums over devices are taken in another order
 DEVICES = jax.make_mesh((4,), ("parts",), axis_types=(AxisType.Auto,))
 SPLIT, WHOLE = NamedSharding(DEVICES, PartitionSpec("parts")), NamedSharding(DEVICES, PartitionSpec())
@@ -147,8 +150,43 @@ def products_by_share():
     ffi.is_available = is_available
 
 
+def parts():
+    """Nodes divided over two devices and over four, without a matrix: the statics and gradients of one, in less memory."""
+    device_division._BODY = 12  # so that a small bar has several bodies
+    system, state, _ = beam((20, 2, 2))
+    numbers = system.forces["elastic"].material.young, system.gravity
+    held, known, solve = [], jm.static_solve(system, state, rtol=1e-11), jm.distributed.static_solve_over_devices
+    for count in (2, 4):
+        division = jm.distributed.divide_over_devices(system, state, jax.devices()[:count])
+        assert division.is_own.sum() == state.position["beam"].shape[0], "every node has one owner"
+        found = solve(system, state, division, rtol=1e-11, linear_rtol=1e-12).position["beam"]
+        assert np.allclose(found, known.position["beam"], rtol=0, atol=SAME), count
+        own = jax.tree.leaves((division.part(system, state)[0], division.tables[0]))
+        held.append(sum(a.addressable_shards[0].data.nbytes for a in own))
+    assert held[1] < 0.7 * held[0], f"{held}: the ghosts of inner parts are on two sides"
+
+    def height(numbers, end):
+        heavier = eqx.tree_at(lambda s: (s.forces["elastic"].material.young, s.gravity), system, numbers)
+        return jnp.sum(end(heavier).position["beam"][-3:, 2] ** 2)
+
+    expected = jax.grad(height)(numbers, lambda s: jm.static_solve(s, state, rtol=1e-11))
+    found = jax.grad(height)(numbers, lambda s: solve(s, state, division, rtol=1e-11, linear_rtol=1e-12))
+    for one, other in zip(found, expected, strict=True):
+        assert np.allclose(one, other, rtol=0, atol=SAME * np.abs(other).max()), np.abs(one / other - 1).max()
+    try:
+        repelling = eqx.tree_at(lambda s: s.forces["elastic"].material.young, system, -numbers[0])
+        solve(repelling, state, division, rtol=1e-11, linear_rtol=1e-12)
+        raise AssertionError("a matrix that is negative definite is solved")
+    except jm.FailedComputation as error:
+        assert error.result == jm.RESULTS.indefinite and "static_solve_over_devices: " in str(error), error
+
+
 if __name__ == "__main__":
     assert len(jax.devices()) == 4
+    if sys.argv[1:] == ["parts"]:
+        parts()
+        print("same numbers")
+        sys.exit()
     batch()
     one_system()
     products_by_share()

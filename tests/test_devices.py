@@ -16,9 +16,10 @@ FLAGS = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_lev
 
 
 @pytest.mark.slow
-def test_batches_and_one_system_on_four_devices():
+@pytest.mark.parametrize("what", [[], ["parts"]], ids=["work", "nodes"])
+def test_work_and_nodes_are_divided_over_four_devices(what):
     environment = {**os.environ, "XLA_FLAGS": FLAGS, "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([sys.executable, SCRIPT, *what], env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "same numbers" in done.stdout
 

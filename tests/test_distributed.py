@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from divided_scene import beam
@@ -74,11 +75,30 @@ def test_what_is_not_divided_is_refused():
     points = {"box": np.eye(3), "tips": None}
     mapping = {"arm": jm.mapping.SubsetMapping(("box", [0, 1]), "tips")}
     system = jm.System({"box": jm.Vec3(), "tips": jm.Vec3()}, mappings=mapping)
-    with pytest.raises(ValueError, match=r"mappings are not divided among ranks yet, and this scene has \['arm'\]"):
+    with pytest.raises(ValueError, match=r"mappings are not divided yet, and this scene has \['arm'\]"):
         jm.distributed.divide(system, system.at_rest({"box": points["box"]}))
+    with pytest.raises(ValueError, match="divide_over_devices: mappings are not divided yet"):
+        jm.distributed.divide_over_devices(system, system.at_rest({"box": points["box"]}))
+    two = jm.System({"a": jm.Vec3(), "b": jm.Vec3()})
+    with pytest.raises(ValueError, match=r"one state of points is divided, and this one has \['a', 'b'\]"):
+        jm.distributed.divide_over_devices(two, two.at_rest({"a": points["box"], "b": points["box"]}))
+    frame = jm.System({"frame": jm.Rigid3()})
+    with pytest.raises(ValueError, match=r"one state of points is divided, and this one has \['frame'\]"):
+        jm.distributed.divide_over_devices(frame, frame.at_rest({"frame": np.eye(7)[[3]]}))
     system, state, _ = beam((1, 1, 1))
-    with pytest.raises(ValueError, match="call it outside of jit"):
-        eqx.filter_jit(jm.distributed.static_solve_over_ranks)(system, state)
+    for solve in (jm.distributed.static_solve_over_ranks, jm.distributed.static_solve_over_devices):
+        with pytest.raises(ValueError, match="call it outside of jit"):
+            eqx.filter_jit(solve)(system, state)
+    for wrong, name in (
+        ({"linear_rtol": -1.0}, "linear_rtol"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"division": 3}, "division"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=name):
+            jm.distributed.static_solve_over_devices(system, state, **wrong)
+    for wrong in ([3], jax.devices() * 9):
+        with pytest.raises((TypeError, ValueError), match="devices"):
+            jm.distributed.divide_over_devices(system, state, wrong)
     for wrong, name in (({"solver": jm.solver.PCG()}, "solver"), ({"rtol": -1.0}, "rtol"), ({"division": 3}, "division")):
         with pytest.raises((TypeError, ValueError), match=name):
             jm.distributed.static_solve_over_ranks(system, state, **wrong)

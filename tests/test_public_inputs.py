@@ -78,7 +78,15 @@ HANDED_OUT = {
 # declare fields take what `equinox.field` takes. What several processes are for has files of its own (`test_processes`,
 # `test_distributed`).
 ELSEWHERE = {"State", "each_element", "internal", "nodal_parameter", "parameter", "stencils", "time_step"}
-ELSEWHERE |= {"join_processes", "divide", "static_solve_over_ranks", "simulate_over_ranks", "write_mesh_over_ranks"}
+ELSEWHERE |= {
+    "join_processes",
+    "divide",
+    "divide_over_devices",
+    "static_solve_over_devices",
+    "static_solve_over_ranks",
+    "simulate_over_ranks",
+    "write_mesh_over_ranks",
+}
 
 
 def public():

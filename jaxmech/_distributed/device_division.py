@@ -1,7 +1,7 @@
 """A scene divided among devices of JAX: each has nodes of its own, every element that touches one, and ghosts.
 
-All parts have arrays of the same sizes, for one program serves them: what a part has fewer of is filled up with a copy of the
-first element of all, on ghosts of its own, whose rows nobody reads.
+All parts have arrays of the same sizes, for one program serves them: what a part has fewer of is filled up with copies of
+the first element of all, on ghosts of its own, whose rows nobody reads.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from .._model.system import State, System
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Bool, Int
 from .._runtime.devices import PARTS, checked_devices
+from .device_rows import Places, fixed, gathered, taken
 from .division import check_can_be_divided, families, kept_elements, rows_of_leaf
 from .partition import bisected
 
@@ -194,9 +195,9 @@ class DeviceDivision:
         leaves, form = jax.tree.flatten((system, state.position, state.time))
         rows = [*self._rows, self.nodes, None]
         real = [i for i, a in enumerate(leaves) if eqx.is_inexact_array(a) and not isinstance(rows[i], tuple)]
-        own = [None if i in real else _fixed(a, r) for i, (a, r) in enumerate(zip(leaves, rows, strict=True))]
+        own = [None if i in real else fixed(a, r) for i, (a, r) in enumerate(zip(leaves, rows, strict=True))]
         own = [self.put(a, r is not None) for a, r in zip(own, rows, strict=True)]
-        for i, a in zip(real, _taken([leaves[i] for i in real], _Places([rows[i] for i in real], self)), strict=True):
+        for i, a in zip(real, taken([leaves[i] for i in real], Places([rows[i] for i in real], self)), strict=True):
             own[i] = a
         return form.unflatten(own), tuple(r is not None for r in rows)
 
@@ -206,7 +207,7 @@ class DeviceDivision:
 
     def whole(self, rows: Array, like: Array) -> Array:
         """An array of all nodes, of those that each part owns `(parts, owned, ...)`."""
-        return _gathered(rows, like, self)
+        return gathered(rows, like, self)
 
 
 def divide_over_devices(system: System, state: State, devices: Sequence[Any] | None = None) -> DeviceDivision:
@@ -250,62 +251,3 @@ def _touching(system: System, group: np.ndarray, count: int) -> Any:
     total = total.tocsr()
     total.sort_indices()
     return total
-
-
-def _fixed(leaf: Any, rows: Any) -> Any:
-    """Of a leaf that nothing is differentiated by, the rows of every part."""
-    if rows is None:
-        return leaf
-    return rows[0] if isinstance(rows, tuple) else np.asarray(leaf)[rows]
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Of each of some arrays the rows of every part; None: all are shared."""
-
-    rows: list[Any]
-    division: DeviceDivision
-
-
-@eqx.filter_custom_vjp
-def _taken(leaves: list[Any], places: _Places) -> list[Any]:
-    put = places.division.put
-    return [put(a if r is None else np.asarray(a)[r], r is not None) for a, r in zip(leaves, places.rows, strict=True)]
-
-
-@_taken.def_fwd
-def _taken_fwd(perturbed: Any, leaves: list[Any], places: _Places) -> tuple[list[Any], None]:
-    del perturbed
-    return _taken(leaves, places), None
-
-
-@_taken.def_bwd
-def _taken_bwd(residuals: Any, rates: Any, perturbed: Any, leaves: list[Any], places: _Places) -> list[Any]:
-    del residuals
-    total: list[Any] = [None] * len(leaves)
-    for i, (leaf, rows, rate) in enumerate(zip(leaves, places.rows, rates, strict=True)):
-        if perturbed[i] and rate is not None:
-            mine = np.zeros(leaf.shape, leaf.dtype)
-            np.add.at(mine, ... if rows is None else rows, np.asarray(rate))
-            total[i] = jnp.asarray(mine)
-    return total
-
-
-@eqx.filter_custom_vjp
-def _gathered(rows: Array, like: Array, division: DeviceDivision) -> Array:
-    whole, own = np.zeros(like.shape, like.dtype), division.is_own[:, : division.owned]
-    whole[division.nodes[:, : division.owned][own]] = np.asarray(rows)[own]
-    return jnp.asarray(whole)
-
-
-@_gathered.def_fwd
-def _gathered_fwd(perturbed: Any, rows: Array, like: Array, division: DeviceDivision) -> tuple[Array, None]:
-    del perturbed
-    return _gathered(rows, like, division), None
-
-
-@_gathered.def_bwd
-def _gathered_bwd(residuals: Any, rate: Any, perturbed: Any, rows: Array, like: Array, division: DeviceDivision) -> Any:
-    del residuals, perturbed, rows, like
-    own = division.is_own[:, : division.owned, None]
-    return division.put(np.where(own, np.asarray(rate)[division.nodes[:, : division.owned]], 0.0), True)

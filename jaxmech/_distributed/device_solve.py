@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec
 
 from .._linear_solver.base.outcome import reason
 from .._linear_solver.krylov.pcg import PCG
-from .._linear_solver.preconditioner.rigid_bodies import BodyLevels, PartOfBodies, RigidBodies
+from .._linear_solver.preconditioner.rigid_bodies import PartOfBodies, RigidBodies
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.matrix_free import MatrixFreeSystem
 from .._model.constraint_projection import project
@@ -64,8 +64,11 @@ def static_solve_over_devices(
 
     Example:
 
-        end = jm.distributed.static_solve_over_devices(system, state)
-        assert jnp.allclose(end.position["cube"], jm.static_solve(system, state).position["cube"], atol=1e-6)
+        division = jm.distributed.divide_over_devices(system, state)  # once for all loads and moduli
+        try:
+            jax.jit(lambda x: jm.distributed.static_solve_over_devices(system, x, division).position)(state)
+        except ValueError as error:
+            assert "call it outside of jit" in str(error)
     """
     who = "jm.distributed.static_solve_over_devices"
     check_tolerances(who, rtol=rtol, atol=atol, linear_rtol=linear_rtol)
@@ -78,7 +81,7 @@ def static_solve_over_devices(
     division = divide_over_devices(system, state) if division is None else division
     division.check(who, system)
     parts, divided = division.part(system, state)
-    means = _Means(division, divided, NewtonOptions(rtol, atol, max_steps), linear_rtol, who)
+    means = Means(division.tables, division, divided, NewtonOptions(rtol, atol, max_steps), linear_rtol, who)
     rows = _solved(parts, means)
     (name,), (x,) = state.position, state.position.values()
     return State({name: division.whole(rows, x)}, {name: jnp.zeros_like(x)}, state.time)
@@ -123,7 +126,9 @@ class DividedEquilibrium(AbstractEquilibrium):
         return over_parts(jnp.int32(~self.alone.is_valid(u))) == 0
 
     def rounding(self, u: Fields) -> Fields:
-        return self._masked({s: jnp.full_like(a, jax.lax.pmax(jnp.max(a), PARTS)) for s, a in self.alone.rounding(u).items()})
+        return self._masked(
+            {s: jnp.full_like(a, jax.lax.pmax(jnp.max(a), PARTS)) for s, a in self.alone.rounding(u).items()}
+        )
 
     def is_exact(self) -> bool:
         return self.alone.is_exact()
@@ -140,9 +145,10 @@ def _product(halo: Halo, local: lx.FunctionLinearOperator, x: Fields) -> Fields:
     return {s: halo.masked(a) for s, a in y.items()}
 
 
-class _Means(eqx.Module):
-    """What a solve has beside its problem: a key of its programs."""
+class Means(eqx.Module):
+    """What a solve has beside its problem. `tables`: of the division, arguments of its programs."""
 
+    tables: Any
     division: DeviceDivision = eqx.field(static=True)
     divided: tuple[bool, ...] = eqx.field(static=True)
     options: NewtonOptions = eqx.field(static=True)
@@ -154,7 +160,7 @@ class _Means(eqx.Module):
         leaves, form = jax.tree.flatten(parts)
         arrays = [a for a in leaves if eqx.is_array(a)]
         specs = [_SPECS[0] if d else _SPECS[1] for a, d in zip(leaves, self.divided, strict=True) if eqx.is_array(a)]
-        (tables, levels), mesh = self.division.tables, self.division.mesh
+        (tables, levels), mesh = self.tables, self.division.mesh
 
         def of_device(arrays: Any, tables: Any, levels: Any, more: Any) -> Any:
             own = iter(a[0] if spec == _SPECS[0] else a for a, spec in zip(arrays, specs, strict=True))
@@ -164,9 +170,7 @@ class _Means(eqx.Module):
             bodies = _held(system, bodies)
             return function(DividedEquilibrium(alone, halo), position, RigidBodies(levels, bodies), more)
 
-        run = jax.shard_map(
-            of_device, mesh=mesh, in_specs=(specs, *_SPECS, _SPECS[0]), out_specs=results, check_vma=False
-        )
+        run = jax.shard_map(of_device, mesh=mesh, in_specs=(specs, *_SPECS, _SPECS[0]), out_specs=results, check_vma=False)
         return run(arrays, tables, levels, more)
 
 
@@ -178,14 +182,14 @@ def _held(system: System, bodies: PartOfBodies) -> PartOfBodies:
 
 
 @eqx.filter_custom_vjp
-def _solved(parts: Any, means: _Means) -> Array:
+def _solved(parts: Any, means: Means) -> Array:
     """The positions of the nodes that each part owns, `(parts, owned, ...)`."""
-    rows, result, _ = _iterated(parts, means)
+    rows, result, _ = iterated(parts, means)
     return _unless_failed(rows, result, means)
 
 
 @compiled
-def _iterated(parts: Any, means: _Means) -> tuple[Array, Any, Array]:
+def iterated(parts: Any, means: Means) -> tuple[Array, Any, Array]:
     def solve(problem: DividedEquilibrium, start: Fields, cycle: RigidBodies, _: None) -> Any:
         solver = PCG(means.linear_rtol, preconditioner=cycle)
         p = newton_iteration(problem, start, means.options, solver, jnp.array(True))
@@ -196,21 +200,21 @@ def _iterated(parts: Any, means: _Means) -> tuple[Array, Any, Array]:
 
 
 @_solved.def_fwd
-def _solved_fwd(perturbed: Any, parts: Any, means: _Means) -> tuple[Array, Array]:
+def _solved_fwd(perturbed: Any, parts: Any, means: Means) -> tuple[Array, Array]:
     del perturbed
     rows = _solved(parts, means)
     return rows, rows
 
 
 @_solved.def_bwd
-def _solved_bwd(rows: Array, rate: Any, perturbed: Any, parts: Any, means: _Means) -> Any:
+def _solved_bwd(rows: Array, rate: Any, perturbed: Any, parts: Any, means: Means) -> Any:
     form = jax.tree.structure(parts)
     rates, result = _adjoint(rows, rate, tuple(form.flatten_up_to(perturbed)), parts, means)
     return form.unflatten(_unless_failed(rates, result, means))
 
 
 @compiled
-def _adjoint(rows: Array, rate: Array, wanted: tuple[bool, ...], parts: Any, means: _Means) -> Any:
+def _adjoint(rows: Array, rate: Array, wanted: tuple[bool, ...], parts: Any, means: Means) -> Any:
     """`w` of `A w = rate`, and what it says of every leaf that is wanted."""
     form = jax.tree.structure(parts)
 
@@ -236,7 +240,7 @@ def _padded(rows: Array, like: Array) -> Array:
     return jnp.concatenate([rows, jnp.zeros((like.shape[0] - rows.shape[0], *like.shape[1:]), rows.dtype)])
 
 
-def _unless_failed(value: Any, result: Any, means: _Means) -> Any:
+def _unless_failed(value: Any, result: Any, means: Means) -> Any:
     if not bool(result == RESULTS.successful):
         raise FailedComputation(f"{means.who}: {describe_result(result)}", result)
     return value

@@ -62,14 +62,14 @@ class Division:
         new = {s: np.zeros(n, np.int32) for s, n in self.count.items()}
         for s, nodes in self.nodes.items():
             new[s][nodes] = np.arange(nodes.size)
-        families, rows = families(system), []
+        named, rows = families(system), []
         for path, leaf in jax.tree_util.tree_flatten_with_path(system)[0]:
             family = getattr(path[0], "name", "")
-            if family not in families:
+            if family not in named:
                 rows.append(_SHARED)
                 continue
             name = path[1].key
-            rows.append(rows_of_leaf(families[family][name], path[2:], leaf, self.kept[family, name], self.nodes, new))
+            rows.append(rows_of_leaf(named[family][name], path[2:], leaf, self.kept[family, name], self.nodes, new))
         return rows
 
     def part(self, system: System, state: State) -> tuple[System, State]:

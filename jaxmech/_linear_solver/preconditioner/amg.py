@@ -30,7 +30,7 @@ class SmoothedAggregation(AbstractPreconditioner):
     `A_c = P^T A P` with `P = (I - w D^-1 A) T`. It may serve other matrices near that one. `refreshed(matrix)`, also under
     `jit` and `vmap`, keeps aggregates and prolongations `P` and makes the rest anew, for another matrix of the same pattern;
     `from_matrix(refresh=True)` keeps the aggregates only, and makes the levels of every matrix that is solved.
-    Applied in JAX: one symmetric V-cycle, in 32 bits unless `single=False`, which does not limit what is reached.
+    Applied in JAX: one symmetric W-cycle, in 32 bits unless `single=False`, which does not limit what is reached.
     Source: P. Vanek, J. Mandel, M. Brezina, Computing 56 (1996) 179, doi:10.1007/BF02238511.
     `from_matrix` raises `ImportError` without pyamg, `ValueError` for a matrix that is not symmetric; `build` for one of
     other sizes. Without units of its own.
