@@ -358,3 +358,28 @@ def test_the_nodes_of_another_shape_are_counted_from_the_first(tmp_path):
     for data, places in (("", [[5, 0, 0], [6, 0, 0]]), ('external_points="1 1"', [[6, 0, 0], [6, 0, 0]])):
         found = load(tmp_path, body.format(data), scheme="").system.forces["m/s"]
         np.testing.assert_array_equal(found.anchor, places)
+
+
+def test_what_takes_the_place_of_what(tmp_path):
+    body = """<MechanicalObject name="p" position="0 0 0  1 0 0"/><UniformMass name="m" vertexMass="5" totalMass="3"/>
+      <ConstantForceField name="f" totalForce="9 9 9" forces="1 0 0  0 2 0"/>"""
+    scene = load(tmp_path, body)
+    assert float(scene.system.masses["m"].mass) == 1.5
+    np.testing.assert_array_equal(force(scene, scene.state), [[1, 0, 0], [0, 2, 0]])
+    cells = TRIANGLE.replace("<UniformMass/>", '<MeshMatrixMass name="m" massDensity="7" totalMass="6"/>')
+    np.testing.assert_allclose(load(tmp_path, cells.replace(' edges="0 1"', "")).system.masses["m"].density, 2)  # area 3
+    frames = FRAMES.replace("<UniformMass/>", '<UniformMass name="m" vertexMass="5 1 [2 0 0,0 2 0,0 0 2]" totalMass="3"/>')
+    mass = load(tmp_path, frames).system.masses["m"]
+    assert float(mass.mass) == 1.5
+    np.testing.assert_array_equal(mass.inertia, np.eye(3))
+
+
+@pytest.mark.parametrize("kind", ["MeshMatrixMass", "DiagonalMass"])
+def test_densities_of_cells(tmp_path, kind):
+    """Two triangles of an area of 1/2, of 2 and of 6."""
+    body = f"""<MechanicalObject name="p" position="0 0 0  1 0 0  0 1 0  1 1 0"/><MeshTopology triangles="0 1 2  1 3 2"/>
+      <{kind} name="m" massDensity="2 6"/>"""
+    scene = load(tmp_path, body)
+    there = at(scene, scene.state.position["p"], np.eye(3)[[0, 0, 0, 0]])
+    each = np.asarray(jm.mass.momentum(scene.system, there)["p"])[:, 0]
+    np.testing.assert_allclose(each, [1 / 3, 4 / 3, 4 / 3, 1], rtol=1e-12)
