@@ -323,10 +323,63 @@ def test_what_has_the_same_name_is_there_twice(tmp_path):
 
 
 def test_the_shape_that_has_mass(tmp_path):
-    """An area of 3 at the start and of 1/2 at rest: MeshMatrixMass takes the one, DiagonalMass the other, unless they say."""
+    """An area of 3 at the start, of 1/2 at rest: MeshMatrixMass takes the one, DiagonalMass the other, unless they say."""
     body = TRIANGLE.replace("<UniformMass/>", '<{} name="m" massDensity="2" {}/>').replace(' edges="0 1"', "")
     for kind, usual in (("MeshMatrixMass", 0), ("DiagonalMass", 1)):
         for data, on_rest in (("", usual), ('computeMassOnRest="1"', 1), ('computeMassOnRest="0"', 0)):
             scene = load(tmp_path, body.format(kind, data))
             weight = jm.mass.momentum(scene.system, at(scene, scene.state.position["p"], np.eye(3)[[0, 0, 0]]))
             np.testing.assert_allclose(np.sum(np.asarray(weight["p"])[:, 0]), 1.0 if on_rest else 6.0, rtol=1e-12)
+
+
+def test_lists_of_springs_that_are_too_short(tmp_path):
+    """Lengths that are not given are nil, and the last number of a list is that of the springs beyond it."""
+    body = """<MechanicalObject name="p" position="0 0 0  1 0 0  3 0 0"/><UniformMass/>
+      <SpringForceField name="s" indices1="0 1 0" indices2="1 2 2" stiffness="10 20" damping="0" {}/>"""
+    springs = load(tmp_path, body.format("")).system.forces["s"]
+    np.testing.assert_array_equal(springs.stiffness, [10, 20, 20])
+    np.testing.assert_array_equal(np.broadcast_to(springs.rest_length, 3), [0, 0, 0])
+    np.testing.assert_array_equal(load(tmp_path, body.format('lengths="1 2"')).system.forces["s"].rest_length, [1, 2, 2])
+
+
+def test_numbers_of_springs_to_the_rest(tmp_path):
+    """Of nodes beyond a list of stiffness, the first; what angular stiffness lacks of it is 100."""
+    frames = FRAMES.replace('1"/>', '1  2 0 0 0 0 0 1"/>', 1)
+    springs = load(tmp_path, frames + '<RestShapeSpringsForceField name="s" stiffness="7 8" angularStiffness="5"/>')
+    found = springs.system.forces["s"]
+    np.testing.assert_array_equal(found.stiffness, [7, 8, 7])
+    np.testing.assert_array_equal(found.angular_stiffness, [5, 100, 5])
+
+
+def test_the_nodes_of_another_shape_are_counted_from_the_first(tmp_path):
+    other = '<Node name="n"><MechanicalObject name="q" position="5 0 0  6 0 0"/></Node>'
+    body = f"""{other}<Node name="m">{EULER}<MechanicalObject name="p" position="0 0 0  1 0 0  3 0 0"/><UniformMass/>
+      <RestShapeSpringsForceField name="s" points="2 1" external_rest_shape="@../n/q" {{}}/></Node>"""
+    for data, places in (("", [[5, 0, 0], [6, 0, 0]]), ('external_points="1 1"', [[6, 0, 0], [6, 0, 0]])):
+        found = load(tmp_path, body.format(data), scheme="").system.forces["m/s"]
+        np.testing.assert_array_equal(found.anchor, places)
+
+
+def test_what_takes_the_place_of_what(tmp_path):
+    body = """<MechanicalObject name="p" position="0 0 0  1 0 0"/><UniformMass name="m" vertexMass="5" totalMass="3"/>
+      <ConstantForceField name="f" totalForce="9 9 9" forces="1 0 0  0 2 0"/>"""
+    scene = load(tmp_path, body)
+    assert float(scene.system.masses["m"].mass) == 1.5
+    np.testing.assert_array_equal(force(scene, scene.state), [[1, 0, 0], [0, 2, 0]])
+    cells = TRIANGLE.replace("<UniformMass/>", '<MeshMatrixMass name="m" massDensity="7" totalMass="6"/>')
+    np.testing.assert_allclose(load(tmp_path, cells.replace(' edges="0 1"', "")).system.masses["m"].density, 2)  # area 3
+    frames = FRAMES.replace("<UniformMass/>", '<UniformMass name="m" vertexMass="5 1 [2 0 0,0 2 0,0 0 2]" totalMass="3"/>')
+    mass = load(tmp_path, frames).system.masses["m"]
+    assert float(mass.mass) == 1.5
+    np.testing.assert_array_equal(mass.inertia, np.eye(3))
+
+
+@pytest.mark.parametrize("kind", ["MeshMatrixMass", "DiagonalMass"])
+def test_densities_of_cells(tmp_path, kind):
+    """Two triangles of an area of 1/2, of 2 and of 6."""
+    body = f"""<MechanicalObject name="p" position="0 0 0  1 0 0  0 1 0  1 1 0"/><MeshTopology triangles="0 1 2  1 3 2"/>
+      <{kind} name="m" massDensity="2 6"/>"""
+    scene = load(tmp_path, body)
+    there = at(scene, scene.state.position["p"], np.eye(3)[[0, 0, 0, 0]])
+    each = np.asarray(jm.mass.momentum(scene.system, there)["p"])[:, 0]
+    np.testing.assert_allclose(each, [1 / 3, 4 / 3, 4 / 3, 1], rtol=1e-12)

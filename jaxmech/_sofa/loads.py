@@ -27,8 +27,9 @@ def constant_force(build: PartBuilder, part: Component) -> str:
     if part.flag("indexFromEnd", False):
         nodes = count - 1 - nodes
     part.neutral(rayleighStiffness=0.0)
-    if (total is None) == (forces is None):
-        raise part.error("needs forces or totalForce, and not both")
+    if total is None and forces is None:
+        raise part.error("needs forces, force or totalForce")
+    total = total if forces is None else None  # the forces take the place of the total
     if forces is None:
         assert total is not None
         forces = total[None] / len(nodes)

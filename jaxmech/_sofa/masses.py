@@ -32,7 +32,8 @@ def uniform_mass(build: PartBuilder, part: Component) -> str:
     if build.has_frames(state):
         return _frame_mass(build, part, state, nodes)
     one = part.real(("vertexMass", "mass"))
-    total = part.real(("totalMass", "totalmass"), 1.0)
+    total = part.real(("totalMass", "totalmass"))
+    one, total = (one, 1.0) if total is None else (None, total)  # the total takes the place of the other
     mass = total / len(nodes) if one is None else one
     _rayleigh(build, part)
     part.neutral(compute_mapping_inertia=False, preserveTotalMass=False, separateGravity=False, filename="")
@@ -45,9 +46,10 @@ def uniform_mass(build: PartBuilder, part: Component) -> str:
 
 def _frame_mass(build: PartBuilder, part: Component, state: str, nodes: np.ndarray) -> str:
     """`vertexMass="mass volume [inertia per mass]"`, or a total mass, of an inertia of 1 m^2 per mass."""
-    total, name = part.real(("totalMass", "totalmass"), 1.0), named(part.object)
+    total, name = part.real(("totalMass", "totalmass")), named(part.object)
     axes = 3 if build.dofs[state].coord_size == 7 else 1
     numbers, inertia = _rigid_numbers(part), np.eye(axes)
+    numbers, total = (numbers, 1.0) if total is None else (None, total)  # the total takes the place of the other
     mass = total / len(nodes) if numbers is None else float(numbers[0])
     if numbers is not None and len(numbers) == 2 + axes**2:
         inertia = numbers[2:].reshape(axes, axes)
@@ -164,10 +166,15 @@ def _density(build: PartBuilder, part: Component, state: str, places: np.ndarray
     if build.dofs[state].coord_size not in (2, 3) or int(cells.max()) >= len(places):
         raise part.error("its topology is not one of points of its state")
     mesh = Mesh(places, cells, SINGULAR[plural])
-    total, density = part.real("totalMass"), part.real("massDensity")
-    if density is None:
+    total, densities = part.real("totalMass"), part.reals("massDensity")
+    if total is not None or densities is None or not len(densities):  # the total takes the place of the other
         density = (1.0 if total is None else total) / float(np.sum(np.abs(np.asarray(mesh.cell_measures()))))
-    _positive(part, "massDensity", density)
+        _positive(part, "totalMass", density)
+        return mesh, density
+    if len(densities) not in (1, len(cells)):
+        raise part.error(f"massDensity has {len(densities)} entries, expected 1 or {len(cells)}")
+    _positive(part, "massDensity", float(densities.min()))
+    density = float(densities[0]) if len(densities) == 1 else densities
     return mesh, density
 
 

@@ -57,11 +57,11 @@ def springs(build: PartBuilder, part: Component) -> str:
         lengths = part.reals(("lengths", "length"))
         for state, nodes in ((first, one), (second, other)):
             _check_nodes(build, part, state, nodes)
-        apart = np.linalg.norm(build.rest[second][other][:, :3] - build.rest[first][one][:, :3], axis=1)
-        lengths = apart if lengths is None or not len(lengths) else lengths
-        if any(len(a) not in (1, len(one)) for a in (k, c, lengths)):
-            raise part.error(f"stiffness, damping and lengths must have 1 or {len(one)} entries")
-        rows = np.stack(np.broadcast_arrays(one, other, k, c, lengths), axis=1)
+        lengths = np.zeros(1) if lengths is None or not len(lengths) else lengths
+        if not len(k) or not len(c):
+            raise part.error("has an empty list of stiffness or damping")
+        k, c, lengths = (np.pad(a, (0, max(0, len(one) - len(a))), "edge")[: len(one)] for a in (k, c, lengths))
+        rows = np.stack((one, other, k, c, lengths), axis=1)
     pairs = rows[:, :2].astype(np.int64)
     if not len(rows) or (pairs != rows[:, :2]).any():
         raise part.error(f"spring names nodes {rows[:, :2].tolist()[:3]}, expected whole numbers")
@@ -150,10 +150,10 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
     outer = part.wholes("external_points")
     part.neutral(rayleighStiffness=0.0, activeDirections="1 1 1 1 1 1 1", pivot_points="")
     part.ignored("springColor", "recompute_indices")
-    for data, numbers in (("stiffness", k), ("angularStiffness", angular)):
-        if len(numbers) not in (1, len(nodes)):
-            raise part.error(f"{data} has {len(numbers)} entries, expected 1 or {len(nodes)}")
-    k, angular = (float(a[0]) if len(a) == 1 else a for a in (k, angular))
+    k, angular = (np.array([100.0]) if not len(a) else a for a in (k, angular))
+    angular = np.pad(angular[: len(k)], (0, max(0, len(k) - len(angular))), constant_values=100.0)
+    number = np.arange(len(nodes))
+    k, angular = (float(a[0]) if len(a) == 1 else a[np.where(number < len(a), number, 0)] for a in (k, angular))
     anchor = anchors(build, part, state, nodes, outer)
     build.parameter(part, "stiffness", "forces", "stiffness")
     if build.dofs[state].is_vector_space:
@@ -177,7 +177,7 @@ def anchors(build: PartBuilder, part: Component, state: str, nodes: np.ndarray, 
     if named(other) in build.dofs:
         raise part.error("external_rest_shape moves with this part of the scene: such a one is not translated")
     places = build.data.positions(other)["position"]
-    chosen = nodes if outer is None or not len(outer) else outer
+    chosen = np.arange(len(places)) if outer is None or not len(outer) else outer
     if len(chosen) != len(nodes) or chosen.min() < 0 or chosen.max() >= len(places):
         raise part.error(f"external_points must name {len(nodes)} of {len(places)} points")
     return places[chosen]
