@@ -10,6 +10,7 @@ import numpy as np
 from .._runtime.argument_checks import check_tolerances, index_array, real_array
 from .._runtime.array_types import Array, Int
 from .._runtime.field_types import Parameter
+from .._runtime.precision import in_one_program
 from .._scene.dof import Vec3
 from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencils, as_stencils, stencils
@@ -117,7 +118,10 @@ class EdgeContact(AbstractContact):
     def _gaps_of(self, pair: Array, x: Any) -> Array:
         for stencil in (*self.edges, *self.others):
             check_nodes("EdgeContact", stencil, x)
+        return self._measured(pair, x)
 
+    @in_one_program
+    def _measured(self, pair: Array, x: Any) -> Array:
         def of_pair(k: Array) -> Array:
             first, second = (x[state][nodes] for state, nodes in self.places(k))
             n, s, t, touches = _meeting(first, second)

@@ -9,6 +9,7 @@ from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
+from .._runtime.precision import in_one_program
 from .._scene.parameter import check_range, element_of, parameter
 from .base import AbstractContact, check_stencil
 
@@ -76,6 +77,7 @@ class Limit(AbstractContact):
     def point_of(self, pair):
         return pair // 2
 
+    @in_one_program
     def gaps(self, x):
         pair = jnp.arange(self.pairs)
         gaps = jax.vmap(lambda k: self.coordinates(k, x, x)[0])(pair)

@@ -12,6 +12,7 @@ from .._math.rotation import have_unit_quaternions, quaternion_conjugate, rotate
 from .._runtime.argument_checks import check_flags, check_instance, index_array
 from .._runtime.array_types import Array, Int
 from .._runtime.field_types import Parameter
+from .._runtime.precision import in_one_program
 from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencil, Stencils, as_stencils, stencils
 from .base import AbstractContact, Touching, check_nodes, check_stencil, tangents, unit
@@ -125,6 +126,10 @@ class PointContact(AbstractContact):
     def _gaps_of(self, pair: Array, x: Any) -> Array:
         for stencil in (*self.points, *self.frames):
             check_nodes("PointContact", stencil, x)
+        return self._measured(pair, x)
+
+    @in_one_program
+    def _measured(self, pair: Array, x: Any) -> Array:
         gaps = jax.vmap(lambda k: self._gap(k, x, self._frame(k, x), self._point(k, x)))(pair)
         if self.owners is None:
             return gaps

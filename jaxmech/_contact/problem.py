@@ -11,6 +11,7 @@ import numpy as np
 from .._math.safe_norm import safe_length
 from .._runtime.argument_checks import check_instance, real_array
 from .._runtime.array_types import Array
+from .._runtime.precision import in_one_program
 from .._scene.parameter import as_array, is_concrete
 from .cone import coulomb_projection, dual, scaling, smoothed_projection
 
@@ -128,7 +129,12 @@ def contact_errors(problem: ContactProblem, impulse: Any) -> ContactErrors:
     """
     q = checked_problem("contact_errors", problem).q
     r = jnp.asarray(real_array("contact_errors", "impulse", impulse, q.shape))
-    return errors_of(r, problem.moved_by(r) + q, problem.mu, 1 / problem.diagonal(), jnp.linalg.norm(q))
+    return _errors_at(problem, r)
+
+
+@in_one_program
+def _errors_at(problem: ContactProblem, r: Array) -> ContactErrors:
+    return errors_of(r, problem.moved_by(r) + problem.q, problem.mu, 1 / problem.diagonal(), jnp.linalg.norm(problem.q))
 
 
 def errors_of(r: Array, u: Array, mu: Array, rho: Array, size: Array) -> ContactErrors:

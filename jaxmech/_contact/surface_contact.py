@@ -12,6 +12,7 @@ from .._runtime.argument_checks import check_counts
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
 from .._runtime.host_function import call_by_name
+from .._runtime.precision import in_one_program
 from .._scene.dof import Vec3
 from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencils, stencils
@@ -98,6 +99,10 @@ class SurfaceContact(AbstractContact):
         """The gap of every point from the triangle that is nearest to it, and the number of that."""
         for stencil in (*self.points, *self.triangles):
             check_nodes("SurfaceContact", stencil, x)
+        return self._nearest(x)
+
+    @in_one_program
+    def _nearest(self, x: Any) -> tuple[Array, Array]:
         nodes, own = self.triangles[0].nodes, self.points[0].nodes
         p, corners = x[self.points[0].state][own], self._corners(x)
         if self.nearest is None:

@@ -10,6 +10,7 @@ from .._math.safe_norm import safe_length
 from .._runtime.argument_checks import check_instance, real_array
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
+from .._runtime.precision import in_one_program
 from .._scene.dof import Vec1, Vec3
 from .._scene.internal import internal
 from .._scene.parameter import check_parameters, check_range, each_element, parameter
@@ -91,13 +92,13 @@ class ElasticRod(AbstractEnergyForceField):
             raise ValueError(f"ElasticRod.chain: normal {first} is along the first edge.")
         directors = [second / np.linalg.norm(second)]
         for a, b in zip(tangents, tangents[1:], strict=False):
-            directors.append(np.asarray(carried(*(jnp.asarray(v) for v in (directors[-1], a, b)))))
+            directors.append(np.asarray(carried(directors[-1], a, b)))
         inner = np.arange(len(x) - 2)
         edges = np.stack([inner, inner + 1], 1)
         share = np.where((edges > 0) & (edges < len(chords) - 1), 0.5, 1.0)
         on = ((points, np.stack([inner, inner + 1, inner + 2], 1)), (angles, edges))
         of = {"tangents": tangents[edges], "directors": np.stack(directors)[edges]}
-        natural = jax.vmap(_curvature)(*(jnp.asarray(a) for a in (chords[edges], of["directors"])))[:, 0]
+        natural = _curvatures(chords[edges], of["directors"])[:, 0]
         return cls(on, section, lengths[edges], natural, 0.0, (share,), **of)
 
     def check_dofs(self, dofs: Any) -> None:
@@ -133,6 +134,7 @@ class ElasticRod(AbstractEnergyForceField):
         return tangents, directors, angle - 2 * np.pi * turns + self.carried_twist
 
 
+@in_one_program
 def carried(v: Float[Array, "3"], a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
     """`v` turned as the unit vector `a` is to get to `b` the shortest way."""
     axis = jnp.cross(a, b)
@@ -146,3 +148,8 @@ def _curvature(edges: Float[Array, "2 3"], y: Float[Array, "2 3"]) -> Float[Arra
     binormal = 2 * jnp.cross(edges[0], edges[1]) / (sizes[0] * sizes[1] + edges[0] @ edges[1])
     z = jnp.cross(edges / sizes[:, None], y)
     return jnp.stack([y @ binormal, z @ binormal], axis=1)
+
+
+@in_one_program
+def _curvatures(edges: Float[Array, "e 2 3"], y: Float[Array, "e 2 3"]) -> Float[Array, "e 2 2"]:
+    return jax.vmap(_curvature)(edges, y)

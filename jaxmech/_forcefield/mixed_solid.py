@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._material.base import AbstractMaterial
 from .._math.small_matrix import determinant
@@ -82,7 +83,7 @@ class MixedSolidFEM(AbstractEnergyForceField):
         check_instance("MixedSolidFEM", "pressure", pressure, str)
         check_instance("MixedSolidFEM", "mesh", mesh, Mesh)
         corners = list(reference_element(mesh.kind).corners)
-        _, own = jnp.unique(mesh.cells[:, jnp.array(corners)], return_inverse=True)
+        _, own = np.unique(np.asarray(mesh.cells)[:, corners], return_inverse=True)
         cells = own.reshape(-1, len(corners))
         return cls(((state, mesh.cells), (pressure, cells)), mesh.points, material, mesh.kind, thickness)
 
@@ -90,7 +91,7 @@ class MixedSolidFEM(AbstractEnergyForceField):
     def pressure_nodes(mesh: Mesh) -> Array:
         """The nodes of a mesh at the corners of its cells, in increasing order: those that have a pressure."""
         check_instance("MixedSolidFEM.pressure_nodes", "mesh", mesh, Mesh)
-        return jnp.unique(mesh.cells[:, jnp.array(reference_element(mesh.kind).corners)])
+        return jnp.asarray(np.unique(np.asarray(mesh.cells)[:, list(reference_element(mesh.kind).corners)]))
 
     @property
     def multiplier_states(self) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from .._math.rotation import have_unit_quaternions, quaternion_conjugate, quater
 from .._math.small_matrix import adjugate
 from .._mesh.mesh import Mesh
 from .._runtime.argument_checks import check_instance
-from .._runtime.array_types import Array, Float, Scalar
+from .._runtime.array_types import Array, Float, Int, Scalar
 from .._runtime.field_types import Parameter
+from .._runtime.precision import in_one_program
 from .._scene.dof import Rigid3
 from .._scene.parameter import check_parameters, check_range, is_concrete, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
@@ -87,11 +88,12 @@ class Shell(AbstractEnergyForceField):
         check_instance("Shell", "mesh", mesh, Mesh)
         if mesh.kind != "triangle" or mesh.points.shape[1] != 3:
             raise ValueError(f"Shell: mesh must have triangles in space, got cells of kind '{mesh.kind}'.")
-        upright = jnp.zeros((len(mesh.points), 4), mesh.points.dtype).at[:, 3].set(1.0)
+        upright = np.tile(np.array([0, 0, 0, 1], mesh.points.dtype), (len(mesh.points), 1))
         rest = jnp.concatenate([mesh.points, upright], axis=1)
         shell = cls((state, mesh.cells), rest, young, poisson, thickness, shear=shear)  # which looks at the mesh first
-        of_curvature = _drilling(mesh, shell.thickness) if drilling is None else drilling
-        return cls((state, mesh.cells), rest, young, poisson, thickness, of_curvature, shear)
+        if drilling is None:
+            drilling = _drilling(mesh.points[mesh.cells], _across(np.asarray(mesh.cells)), shell.thickness)
+        return cls((state, mesh.cells), rest, young, poisson, thickness, drilling, shear)
 
     def check_dofs(self, dofs: Any) -> None:
         if not isinstance(dofs[0], Rigid3):
@@ -139,9 +141,9 @@ _FOLD = (2 * np.sin(np.radians(30) / 2)) ** 2  # the squared difference of the n
 _TURN_PLANE = np.stack([np.diag([1.0, 1.0, 0.0]), -_CROSS[2], np.diag([0.0, 0.0, 1.0])])  # times cosine, sine, 1
 
 
-def _drilling(mesh: Mesh, thickness: Array) -> Float[Array, " e"]:
+@in_one_program
+def _drilling(x: Float[Array, "e 3 3"], neighbours: Int[Array, "e 3"], thickness: Array) -> Float[Array, " e"]:
     """How much of the stiffness against drilling an element keeps, of how its neighbours bend away from it."""
-    x, neighbours = mesh.points[mesh.cells], _across(np.asarray(mesh.cells))
     normals = jnp.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0])
     doubled = jnp.sqrt(jnp.sum(normals**2, axis=1))
     normals = normals / doubled[:, None]

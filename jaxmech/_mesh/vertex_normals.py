@@ -4,6 +4,7 @@ import jax.numpy as jnp
 
 from .._runtime.argument_checks import real_array, whole_numbers
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.precision import in_one_program
 from .._runtime.results import is_traced
 
 
@@ -26,6 +27,11 @@ def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Flo
         cells = jnp.asarray(whole_numbers("vertex_normals", "cells", cells, (None, None), len(points)), jnp.int32)
     if cells.ndim != 2 or cells.shape[1] not in (3, 4):
         raise ValueError(f"vertex_normals: cells has shape {cells.shape}, expected (m, 3) or (m, 4).")
+    return _normals(points, cells)
+
+
+@in_one_program
+def _normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Float[Array, "n 3"]:
     corners = points[cells]
     # Half the product of the diagonals of a quad; of two sides of a triangle, whose fourth corner is its first.
     last = corners[:, 3 % cells.shape[1]]
