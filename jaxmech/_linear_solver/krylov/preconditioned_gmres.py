@@ -54,15 +54,17 @@ class Nearby(lx.AbstractLinearSolver):
         # One array: JAX's GMRES fails in a batch whose parts carry their batch axis at different places.
         flat, unravel = ravel_pytree(vector)
 
+        @jax.jit  # which JAX's GMRES asks for in several places, and so does the other
         def precondition(r: Array) -> Array:
             return ravel_pytree(self.solver.compute(near, unravel(r), options)[0])[0]
 
+        @jax.jit
         def product(x: Array) -> Array:
             return ravel_pytree(operator.mv(unravel(x)))[0]
 
         limits = {"rtol": 16 * eps, "restart": self.restart, "max_restarts": self.max_restarts}
         x = unravel(gmres_of_any_unit(product, flat, precondition, **limits))
-        reached = operator.mv(x)
+        reached = unravel(product(ravel_pytree(x)[0]))
         residual = norm({s: vector[s] - reached[s] for s in vector})
         R = lx.RESULTS
         result = R.where(residual <= 1e3 * eps * (norm(vector) + self._scale() * norm(x)), R.successful, R.stagnation)
