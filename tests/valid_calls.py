@@ -970,7 +970,7 @@ method("Animation.save", lambda: jm.viz.Animation(b"GIF89a", 1), path="a.gif")
 _PAGE = {"path": "page.html", "port": 8123, "most_frames": 2, "sliders": None, "response": None}
 call("show", **_STATES, **_PICTURE, **_PAGE, color=None, loads=False, supports=False)
 call("draw_energies", **_STATES, axes=None)
-call("draw_residuals", info=late(lambda: jm.static_solve(*scene()).info), axes=None)
+call("draw_residuals", info=late(lambda: jm.static_solve(pressed(jnp.zeros(())), column()).info), axes=None)
 call(
     "draw_modes",
     system=SYSTEM,
