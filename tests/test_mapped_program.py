@@ -76,11 +76,17 @@ ORDERS = {
 }
 
 
+@functools.cache
+def plain_derivative(order, over=plain):
+    """What is expected: one program, for both ways."""
+    return jax.jit(ORDERS[order](energy(over)))
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_derivatives_are_scalarised(order, given, request):
     a, b, s = given
     s = jnp.stack([s, 2 * s]) if order == "of two scenes" else s
-    expected = ORDERS[order](energy(plain))(a, b, s)
+    expected = plain_derivative(order)(a, b, s)
     request.getfixturevalue("only_scalarised")
     close(jax.jit(ORDERS[order](energy(map_elements)))(a, b, s), expected)
 
@@ -142,6 +148,9 @@ def at_nodes(over, rows=lambda values, nodes: values[nodes]):
     return function
 
 
+plainly_at_nodes = at_nodes(plain)
+
+
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("chunk", [1024, 3])
 @pytest.mark.parametrize("order", ORDERS)
@@ -149,7 +158,7 @@ def test_arguments_are_read_at_nodes(order, chunk, rng, request, monkeypatch):
     monkeypatch.setattr(dispatch, "_CHUNK", chunk)
     a, b, s = jnp.asarray(rng.normal(size=(4, 3))), jnp.asarray(rng.normal(size=(5, 3, 3))), jnp.asarray(0.7)
     s = jnp.stack([s, 2 * s]) if order == "of two scenes" else s
-    expected = ORDERS[order](energy(at_nodes(plain)))(a, b, s)
+    expected = plain_derivative(order, plainly_at_nodes)(a, b, s)
     request.getfixturevalue("only_scalarised")
     close(jax.jit(ORDERS[order](energy(at_nodes(map_elements, NodeRows))))(a, b, s), expected)
 
@@ -167,7 +176,7 @@ def test_scenes_have_their_own_nodes_or_what_stands_there(batch, rng):
 
         return jax.vmap(jax.grad(of, (0, 1)), (values, of_s, nodes))
 
-    close(jax.jit(value(at_nodes(map_elements, NodeRows)))(a, s, numbers), value(at_nodes(plain))(a, s, numbers))
+    close(jax.jit(value(at_nodes(map_elements, NodeRows)))(a, s, numbers), jax.jit(value(plainly_at_nodes))(a, s, numbers))
 
 
 @pytest.mark.covering(2)
@@ -195,10 +204,11 @@ def test_sums_of_elements(order, half, rng):
         return ORDERS[order](of)
 
     found = jax.jit(value(lambda a, b, s: map_elements(blocks, AXES, a, b, s, sums=sums)))(a, b, s)
-    expected = value(lambda a, b, s: sums.applied(plain(blocks, AXES, a, b, s)))(a, b, s)
+    expected, each = jax.jit(
+        lambda a, b, s: (value(lambda *x: sums.applied(plain(blocks, AXES, *x)))(a, b, s), plain(blocks, AXES, a, b, 0.7)[0])
+    )(a, b, s)
     close(found, expected)
 
-    each = plain(blocks, AXES, a, b, 0.7)[0]
     matrix = np.zeros((3, 3, 3, 3))
     np.add.at(matrix, nodes, np.asarray(each))
     if half:
@@ -247,7 +257,7 @@ def test_sums_of_many_scenes(own, way, rng):  # noqa: F811
     }
     for order, of in orders.items():
         made = jax.jit(of(together))
-        close(made(*given), of(plainly)(*given))
+        close(made(*given), jax.jit(of(plainly))(*given))
         if way == "kernels" and order == "values" and own != "rows of two batches":
             text = made.lower(*given).as_text()
             assert text.count("custom_call") == 1 and "while" not in text, "a loop over scenes"
@@ -264,7 +274,7 @@ def test_scenes_of_a_gpu_are_summed_together(rng, monkeypatch):
         return jnp.stack([jnp.outer(a, s * a), jnp.outer(a, a)]), jnp.sum(a)
 
     mapped = jax.jit(jax.vmap(lambda a: map_elements(blocks, (0, None), a, s, sums=sums)))
-    close(mapped(a), jax.vmap(lambda a: sums.applied(plain(blocks, (0, None), a, s)))(a))
+    close(mapped(a), jax.jit(jax.vmap(lambda a: sums.applied(plain(blocks, (0, None), a, s))))(a))
     assert "while" not in mapped.lower(a).as_text()
 
 
@@ -279,7 +289,7 @@ def test_what_elements_give_their_nodes_is_added_where_it_is_made(integer, shape
         return jnp.sum(map_elements(lambda x: jnp.sum(jnp.sin(x) * x), (0,), read(values)))
 
     slope = jax.jit(jax.grad(lambda values: energy(values, lambda v: NodeRows(v, nodes))))
-    expected = jax.grad(lambda values: jnp.sum(jnp.sin(values[nodes]) * values[nodes]))(values)
+    expected = jax.jit(jax.grad(lambda values: jnp.sum(jnp.sin(values[nodes]) * values[nodes])))(values)
     np.testing.assert_allclose(slope(values), expected, rtol=1e3 * np.finfo(dtype).eps, atol=1e2 * np.finfo(dtype).eps)
     assert ("scatter" in slope.lower(values).as_text()) == (way == "arrays")
 
