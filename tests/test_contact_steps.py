@@ -58,7 +58,8 @@ def box_run(scene, dt, steps, angle, mu, v0, half):
 @pytest.fixture(scope="module")
 def boxes():
     scene = box_scene()
-    return jax.jit(lambda *a, h=0.01: box_run(scene, h, 500, *a))
+    run = jax.jit(lambda h, *a: box_run(scene, h, 500, *a))
+    return lambda *a, h=0.01: run(h, *a)  # one program for steps of any size
 
 
 FLAT = jnp.array([0.5, 0.5, 0.25])

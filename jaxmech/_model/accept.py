@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
+from .._runtime.precision import in_one_program
 from .._scene.internal import remembers
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes
@@ -19,6 +20,11 @@ def accepted(system: System, state: State, end: State, dt: Any = None) -> State:
     """See `public_functions`."""
     if not has_memory(system):
         return end
+    return _updated(system, state, end, dt if dt is None else jnp.asarray(dt))
+
+
+@in_one_program
+def _updated(system: System, state: State, end: State, dt: Array | None) -> State:
     system = in_step(with_internal(system, state), dt)
     x = kinematics(system, end.position)
     v = velocities(system, x, end.velocity)

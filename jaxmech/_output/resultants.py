@@ -12,7 +12,7 @@ from .._model.internal import with_internal
 from .._model.system import State, System, check_inputs
 from .._runtime.argument_checks import check_instance, numeric_array, real_array, whole_numbers
 from .._runtime.array_types import Array, Float
-from .._runtime.precision import compiled
+from .._runtime.precision import compiled, in_one_program
 from .._runtime.results import is_traced
 from .._scene.dof import Rigid2, Rigid3, Vec2, Vec3
 from .._solve.static import reactions
@@ -98,18 +98,16 @@ def section_force(system: System, state: State, side: Mapping[str, Any], *, abou
         raise ValueError(f"section_force: the force fields of side act on {states}, expected one state.")
     on, size = _state_of_points("section_force", system, tuple(system.dofs), states[0])
     masks = {name: _mask(name, chosen, system.forces[name].on[0].elements) for name, chosen in side.items()}
-    x, forces, cut = _section(system, state, masks, on)
+    x, forces, cut, centre = _section(system, state, masks, on)
     if not is_traced(cut) and not np.asarray(cut).any():
         raise ValueError("section_force: the two sides share no node.")
-    weights = cut.astype(x.dtype)[:, None]
-    centre = jnp.sum(weights * x, axis=0) / jnp.maximum(jnp.sum(weights), 1)
-    origin = centre[:size] if about is None else _point("section_force", about, size)
-    return _resultant(x, weights * forces, origin)
+    return _resultant(x, forces, centre[:size] if about is None else _point("section_force", about, size))
 
 
 @compiled
-def _section(system: System, state: State, masks: Mapping[str, Array], on: str) -> tuple[Array, Array, Array]:
-    """Positions, the forces on the elements of this side, and which nodes belong to both."""
+def _section(system: System, state: State, masks: Mapping[str, Array], on: str) -> tuple[Array, Array, Array, Array]:
+    """Positions, the forces on the elements of this side at the nodes that belong to both, which these are, and their
+    centre."""
     system = with_internal(system, state)
     x: Fields = kinematics(system, state.position)
     v, zero = velocities(system, x, state.velocity), zero_forces(system, x)
@@ -122,9 +120,12 @@ def _section(system: System, state: State, masks: Mapping[str, Array], on: str) 
             total = total.at[stencil.nodes].add(jnp.where(own, -f, 0))
             each = jnp.broadcast_to(jnp.expand_dims(mask, range(1, stencil.nodes.ndim)), stencil.nodes.shape)
             touched = [t.at[stencil.nodes].max(m) for t, m in zip(touched, (each, ~each), strict=True)]
-    return x[on], total, touched[0] & touched[1]
+    cut = touched[0] & touched[1]
+    weights = cut.astype(total.dtype)[:, None]
+    return x[on], weights * total, cut, jnp.sum(weights * x[on], axis=0) / jnp.maximum(jnp.sum(weights), 1)
 
 
+@in_one_program
 def _resultant(x: Array, wrenches: Array, about: Array) -> Resultant:
     """Of forces on points, or of forces and torques on frames."""
     size = len(about)
