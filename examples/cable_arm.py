@@ -60,17 +60,16 @@ def main(cells=(2, 2, 8), target=TARGET, picture="cable_arm.png"):
     """How far the tip is from the target at the end [m], the lengths [m] and the tensions [N] of the cables."""
     system, straight, linear_system, tip = arm(cells)
 
-    def bent(lengths):
-        pulled = eqx.tree_at(lambda s: s.constraints["cables"].length, system, lengths)
-        return jm.static_solve(pulled, straight, linear_system, load_steps=6).state
-
     def miss(lengths):
-        return jnp.mean(bent(lengths).position["arm"][tip], axis=0) - target
+        pulled = eqx.tree_at(lambda s: s.constraints["cables"].length, system, lengths)
+        end = jm.static_solve(pulled, straight, linear_system, load_steps=6).state
+        off = jnp.mean(end.position["arm"][tip], axis=0) - target
+        return off, (off, end)
 
-    both = jax.jit(lambda x: (miss(x), jax.jacfwd(miss)(x)))
-    values, slopes = (lambda x, i=i: np.asarray(both(x)[i]) for i in (0, 1))
+    both = jax.jit(jax.jacfwd(miss, has_aux=True))  # the Jacobian, and what it is of
+    values, slopes = lambda x: np.asarray(both(x)[1][0]), lambda x: np.asarray(both(x)[0])
     found = least_squares(values, np.full(3, 0.99 * LENGTH), slopes, BOUNDS, xtol=1e-14, ftol=1e-14, gtol=1e-14)
-    end = bent(jnp.asarray(found.x))
+    end = both(found.x)[1][1]
     tensions = np.asarray(end.position["cables"][:, 0])
     error = float(np.linalg.norm(found.fun))
     print(f"lengths  {np.round(1e3 * found.x, 2)} mm\ntensions {np.round(tensions, 3)} N\nmiss     {error:.1e} m")

@@ -12,7 +12,7 @@ import pytest
 import jaxmech as jm
 
 SCRIPT = Path(__file__).with_name("devices_script.py")
-FLAGS = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
+FLAGS = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ assert (divided(x) == x[:, :, None] * (x[:, None] + 1)).all()
 
 def test_of_many_devices_the_last_have_nothing_left_to_do():
     """261 elements in shares of 14 are 19 shares."""
-    environment = {**os.environ, "XLA_FLAGS": FLAGS.replace("=4", "=20"), "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, "XLA_FLAGS": FLAGS.replace("count=4", "count=20"), "JAX_PLATFORMS": "cpu"}
     done = subprocess.run([sys.executable, "-c", TWENTY], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
 

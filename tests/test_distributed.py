@@ -116,14 +116,15 @@ def test_the_extra_is_named(monkeypatch):
 
 
 def over_ranks(count, *what):
-    environment = {**os.environ, **ALLOWED, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    flags = f"{os.environ['XLA_FLAGS']} --xla_backend_optimization_level=0"
+    environment = {**os.environ, **ALLOWED, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     command = ["mpiexec", "-n", str(count), sys.executable, SCRIPT, *what]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
 
 
 @NEEDS
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.exhaustive), 4])
 def test_values_and_gradients_are_those_of_one_process(count):
     done = over_ranks(count, "numbers")
     assert done.returncode == 0, done.stderr[-3000:]

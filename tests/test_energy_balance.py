@@ -80,7 +80,7 @@ def test_a_prescribed_motion_does_work():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "scene"), [("TRBDF2", "springs"), ("Midpoint", "points_on_frames")])
+@pytest.mark.parametrize(("name", "scene"), [("TRBDF2", "springs"), ("Midpoint", "frames_in_the_plane")])
 def test_the_balance_closes_in_some_scenes(name, scene):
     made_scene = scenes.build(scene)
     for b in balance_of(made_scene.system, made_scene.state, name, steps=2):

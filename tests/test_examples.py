@@ -110,8 +110,8 @@ def test_soft_gripper(tmp_path):
 
 def test_soft_grasp(tmp_path):
     picture = tmp_path / "grasp.png"
-    friction, heights = load("soft_grasp").main(picture=picture)
-    # Noise of 1e-4 m at the twenty frames in which the height is 2 cm for each unit of friction.
+    friction, heights = load("soft_grasp").main(steps=25, dt=0.02, picture=picture)
+    # Noise of 1e-4 m at the ten frames in which the height is 2 cm for each unit of friction.
     assert friction == pytest.approx(0.3, abs=3e-3)
     assert heights[0] == 0.015 and heights[-1] > 0.025  # it lies on the floor [m], and is lifted
     assert picture.stat().st_size > 10_000

@@ -21,7 +21,8 @@ def start(count, what):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    flags = f"{os.environ['XLA_FLAGS']} --xla_backend_optimization_level=0"
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     each = [[sys.executable, SCRIPT, port, str(count), str(number), what] for number in range(count)]
     return [subprocess.Popen(command, env=environment, **pipes) for command in each]
@@ -37,7 +38,7 @@ def ends(processes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
 def test_batches_and_one_system_over_processes(count):
     for said, error, status in ends(start(count, "numbers")):
         assert status == 0, error[-3000:]
