@@ -1,12 +1,13 @@
 """Time schemes: what a step costs beside implicit Euler's, how far energy drifts, accuracy for each second of the CPU.
 
-    python -m benchmarks.schemes cost drift accuracy [--cells 4] [--steps 100] [--scene top]
+    python -m benchmarks.schemes cost compile drift accuracy [--cells 4] [--steps 100] [--scene top]
 
-`cost`: a step of the cantilever with one linear solve, its gradient and its compilation, as ratios to implicit Euler in the
-same process; CPU seconds, the shortest of five runs, each beside one of implicit Euler. `drift`: the largest and the last
-change of energy over 10,000 steps of a mass that swings on a spring, ten steps in the shorter period. `accuracy`: the error
-of the last state over the CPU seconds of the trajectory, on a stiff pendulum, a double pendulum, a top and a beam, and
-diffrax's Tsit5 and Kvaerno5 with their own steps beside; the reference is RK4 with steps of a hundredth.
+`cost`: a step of the cantilever with one linear solve and its gradient, as ratios to implicit Euler in the same process; CPU
+seconds, the shortest of five runs, each beside one of implicit Euler. `compile`: their first calls, tracing too, as such
+ratios, after JAX has forgotten all that it traced and compiled before. `drift`: the largest and the last change of energy in
+10,000 steps of a mass that swings on a spring, ten steps in the shorter period. `accuracy`: the error of the last state over
+the CPU seconds of the trajectory, on a stiff pendulum, a double pendulum, a top and a beam, and diffrax's Tsit5 and Kvaerno5
+with their own steps beside; the reference is RK4 with steps of a hundredth.
 """
 
 import argparse
@@ -55,8 +56,26 @@ def cpu(function: Callable[[], Any], runs: int = 3) -> tuple[float, float, Any]:
 
 
 def costs(cells: int, steps: int) -> None:
-    """A step, a gradient and a compilation, over those of implicit Euler."""
+    """A step and a gradient, over those of implicit Euler."""
     system, state = cantilever(cells)
+    calls = calls_of(system, state, steps)
+    of_euler = calls(jm.ImplicitEuler)
+    for name, kind in IMPLICIT.items():
+        made = calls(kind)
+        for call in (*of_euler, *made):
+            cpu(call, 1)
+        euler, forward, backward = np.min([[cpu(f, 1)[1] for f in (of_euler[0], *made)] for _ in range(5)], axis=0)
+        report(
+            scheme=name,
+            nodes=state.position["beam"].shape[0],
+            step_ms=1e3 * forward / steps,
+            of_euler=forward / euler,
+            gradient_over_trajectory=backward / forward,
+        )
+
+
+def calls_of(system: jm.System, state: jm.State, steps: int) -> Callable[[Any], tuple[Callable[[], Any], Callable[[], Any]]]:
+    """By scheme, its trajectory, and the gradient of that."""
     linear_system = jm.MatrixLinearSystem.build(system, state)
 
     def calls(kind: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
@@ -68,23 +87,24 @@ def costs(cells: int, steps: int) -> None:
 
         return lambda: run(end, state), lambda: gradient(end, state)
 
+    return calls
+
+
+def compilations(cells: int, steps: int, rounds: int = 2) -> None:
+    """First calls, over those of implicit Euler: the shortest of some, in turns."""
+    calls = calls_of(*cantilever(cells), steps)
     for call in calls(jm.ImplicitEuler):
-        cpu(call, 1)  # loads what every first run in a process does
-    of_euler = calls(jm.ImplicitEuler)
-    first_of_euler = [cpu(call, 1)[0] for call in of_euler]
-    for name, kind in IMPLICIT.items():
-        made = calls(kind)
-        first = [cpu(call, 1)[0] for call in made]
-        euler, forward, backward = np.min([[cpu(f, 1)[1] for f in (of_euler[0], *made)] for _ in range(5)], axis=0)
-        report(
-            scheme=name,
-            nodes=state.position["beam"].shape[0],
-            step_ms=1e3 * forward / steps,
-            of_euler=forward / euler,
-            gradient_over_trajectory=backward / forward,
-            first_of_eulers=first[0] / first_of_euler[0],
-            first_gradient_of_eulers=first[1] / first_of_euler[1],
-        )
+        cpu(call, 1)  # kernels are compiled, which JAX does not forget
+
+    def first(call: Callable[[], Any]) -> float:
+        jax.clear_caches()
+        return cpu(call, 1)[0]
+
+    found = [{name: [first(call) for call in calls(kind)] for name, kind in IMPLICIT.items()} for _ in range(rounds)]
+    least = {name: np.min([turn[name] for turn in found], axis=0) for name in IMPLICIT}
+    for name, seconds in least.items():
+        run_of_euler, gradient_of_euler = seconds / least["ImplicitEuler"]
+        report(scheme=name, first_s=seconds[0], first_of_eulers=run_of_euler, first_gradient_of_eulers=gradient_of_euler)
 
 
 run = eqx.filter_jit(lambda end, state: end(state))
@@ -261,13 +281,15 @@ def drift(steps: int = 10_000, dt: float = 0.02) -> None:
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="+", choices=("cost", "drift", "accuracy"))
+    parser.add_argument("what", nargs="+", choices=("cost", "compile", "drift", "accuracy"))
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--scene", default="", choices=("", *SCENES))
     given = parser.parse_args()
     if "cost" in given.what:
         costs(given.cells, given.steps)
+    if "compile" in given.what:
+        compilations(given.cells, given.steps)
     if "drift" in given.what:
         drift()
     if "accuracy" in given.what:

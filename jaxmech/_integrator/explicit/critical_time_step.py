@@ -17,7 +17,7 @@ from ..._model.terms import Factors, Terms
 from ..._runtime.argument_checks import check_counts
 from ..._runtime.array_types import Array, Scalar
 from ..._runtime.precision import compiled
-from .mass_inverse import has_lumped_masses, inverse_blocks, mass_operator
+from ..mass_inverse import has_lumped_masses, inverse_blocks, mass_operator
 
 Product = Callable[[Fields], Fields]
 

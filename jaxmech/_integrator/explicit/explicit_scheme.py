@@ -28,10 +28,10 @@ from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import ended
 from ..base import AbstractIntegrator
 from ..displaced import combined, displaced, with_prescribed_rates
+from ..mass_inverse import acceleration, kept_inverse
 from ..scene_support import check_takes
 from ..time_step import check_time_step
 from .critical_time_step import critical
-from .mass_inverse import acceleration, kept_inverse
 
 
 class ExplicitCarry(eqx.Module):

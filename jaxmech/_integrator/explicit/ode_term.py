@@ -12,8 +12,8 @@ from ..._model.constraint_projection import has_prescribed_motion, project
 from ..._model.dynamics import Fields, retract
 from ..._model.system import State, System
 from ..._runtime.argument_checks import check_instance
+from ..mass_inverse import acceleration, kept_inverse
 from ..scene_support import check_takes
-from .mass_inverse import acceleration, kept_inverse
 
 Motion = tuple[Fields, Fields]
 

@@ -6,8 +6,8 @@ from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..displaced import combined
+from ..mass_inverse import acceleration
 from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, reached
-from .mass_inverse import acceleration
 
 
 class VelocityVerlet(AbstractExplicitScheme):

@@ -14,8 +14,10 @@ from ..._model.failure_report import raise_failure
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
+from ..._runtime.results import RESULTS
 from ..._scene.parameter import as_array
 from ..displaced import combined, driven_by_motions
+from ..mass_inverse import kept_inverse
 from .acceleration_stage import AccelerationStage
 from .coefficient import check_number
 from .implicit_scheme import AbstractImplicitScheme
@@ -110,14 +112,24 @@ def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
     """`M^-1 P (f + inertial - C v)`, constraints with multipliers holding."""
     if system.multiplier_states:
         return settled_acceleration(system, scheme.linear_system, state, scheme.rayleigh, scheme.solver, "")[0]
-    M = scheme.linear_system.assemble(system, state, Factors.only("mass"))
     rate, driven = _rate(scheme, system, state)
-    balance = _FirstBalance(scheme, system, state)
-    solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
-    a, said = solved(balance, M, project(system, rate), solver, "")
-    outcome = lx.Solution(None, reason(said), {}, None)
+    a, why = _free_acceleration(scheme, system, state, project(system, rate))
+    outcome = lx.Solution(None, why, {}, None)
     a = raise_failure(a, outcome, system, f"the first acceleration of {type(scheme).__name__}", moves=True)
     return a if driven is None else combined((1.0, a), (1.0, driven))
+
+
+def _free_acceleration(scheme: AbstractImplicitScheme, system: System, state: State, free: Fields) -> tuple[Fields, Any]:
+    """`M^-1 free`, and what came of it; of lumped masses of points by their inverses, at no second solve to compile."""
+    kept = kept_inverse(system, state) if all(a.shape[1] <= 3 for a in free.values()) else None
+    if kept is not None:
+        a = project(system, {s: jnp.einsum("nij,nj->ni", kept[s], f) for s, f in free.items()})
+        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in a.values()]))
+        return a, RESULTS.where(finite, RESULTS.successful, RESULTS.singular)
+    M = scheme.linear_system.assemble(system, state, Factors.only("mass"))
+    solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
+    a, said = solved(_FirstBalance(scheme, system, state), M, free, solver, "")
+    return a, reason(said)
 
 
 class _FirstBalance(AbstractLinearStep):

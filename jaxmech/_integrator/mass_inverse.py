@@ -1,4 +1,4 @@
-"""Accelerations of explicit steps: `a = M^-1 f`, without a matrix where masses are lumped."""
+"""Accelerations: `a = M^-1 f`, without a matrix where masses are lumped."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from ..._linear_solver.krylov.pcg import PCG
-from ..._linear_system.matrix_free import MatrixFreeSystem
-from ..._math.small_matrix import inverse
-from ..._model.constraint_projection import project
-from ..._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses
-from ..._model.subsystem import with_only
-from ..._model.system import State, System
-from ..._model.terms import Factors
-from ..displaced import combined, driven_by_motions
+from .._linear_solver.krylov.pcg import PCG
+from .._linear_system.matrix_free import MatrixFreeSystem
+from .._math.small_matrix import inverse
+from .._model.constraint_projection import project
+from .._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses
+from .._model.subsystem import with_only
+from .._model.system import State, System
+from .._model.terms import Factors
+from .displaced import combined, driven_by_motions
 
 
 def has_lumped_masses(system: System) -> bool:
