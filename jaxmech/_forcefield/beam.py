@@ -81,7 +81,11 @@ class Beam(AbstractEnergyForceField):
         """
         check_instance("Beam", "mesh", mesh, Mesh)
         if mesh.kind != "edge" or mesh.points.shape[1] != 3:
-            raise ValueError(f"Beam: mesh must have edges in space, got cells of kind '{mesh.kind}'.")
+            d = mesh.points.shape[1]
+            raise ValueError(
+                f"Beam: mesh must have edges in space, got cells of kind '{mesh.kind}' in {d} dimensions (files are read in "
+                "space with dimension=3)."
+            )
         upright = jnp.zeros((len(mesh.points), 4), mesh.points.dtype).at[:, 3].set(1.0)
         rest = jnp.concatenate([mesh.points, upright], axis=1)
         plain = cls((state, mesh.cells), rest, section)  # which looks at the mesh first
