@@ -1001,6 +1001,7 @@ def beams_and_rods():
         {"f": jm.Rigid3(), "p": jm.Vec3(), "angle": jm.Vec1()},
         forces={
             "beam": jm.force.Beam(("f", [[0, 1], [1, 2]]), rest, section),
+            "strut": jm.force.Beam(("f", [[0, 2]]), rest, rod, [0.0, 0.6, 0.0, 0.8]),
             "bars": jm.force.Bar(("p", [[0, 3], [1, 2], [0, 1]]), CORNERS, [20.0, 30.0, 40.0], 1.0, "green"),
             "rod": jm.force.ElasticRod.chain("p", "angle", CORNERS, rod),
             "foot": jm.force.AnchoredFrames(("f", [0]), 20.0, 10.0, rest[:1]),

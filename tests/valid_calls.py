@@ -550,6 +550,7 @@ method("Triplets.add_element", triplets, nodes=np.array([0]), matrix=np.ones((1,
 
 EDGES = PLATE.boundary()
 LINE = np.asarray(FRAME) + np.arange(8)[:, None] * np.eye(7)[0]
+FRAMEWORK = jm.mesh.Mesh([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0]], [[0, 1], [1, 2]], "edge")
 SECTION = jm.force.Section(axial=1.0, shear=[1.0, 1.0], torsion=1.0, bending=[1.0, 1.0])
 
 
@@ -612,7 +613,8 @@ CALLS_OF_FIELDS = {
         "tension": 0.1,
         "strain": "green",
     },
-    "Beam": {"on": ("frame", [[0, 1], [1, 2]]), "rest": LINE, "section": SECTION},
+    "Beam": {"on": ("frame", [[0, 1], [1, 2]]), "rest": LINE, "section": SECTION, "axes": [0.0, 0.0, 0.6, 0.8]},
+    "Beam.from_mesh": {"state": "frame", "mesh": FRAMEWORK, "section": SECTION, "normal": [0.1, 0.2, 1.0]},
     "ElasticRod": {
         "on": (("box", [[0, 1, 2]]), ("heat", [[0, 1]])),
         "section": SECTION,

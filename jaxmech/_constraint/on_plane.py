@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from .._math.rotation import are_of_unit_length
 from .._runtime.array_types import Array
 from .._runtime.field_types import OptionalParameter, Parameter
@@ -45,7 +43,7 @@ class OnPlane(AbstractMultiplierConstraint):
         check_single_nodes(self, 1, 2)
         if not getattr(self.normal, "ndim", 1):
             raise ValueError("OnPlane: normal must be a vector (c,), or one per element (e, c), got one number.")
-        check_range(self, normal=(self.normal, lambda n: np.broadcast_to(are_of_unit_length(n), n.shape), "of unit length"))
+        check_range(self, normal=(self.normal, are_of_unit_length, "of unit length"))
 
     def check_dofs(self, dofs: Any) -> None:
         check_points(self, dofs)

@@ -64,7 +64,7 @@ class ArticulatedMapping(AbstractMapping):
             )
         check_range(
             self,
-            axis=(self.axis, lambda a: np.broadcast_to(are_of_unit_length(a), a.shape), "of unit length"),
+            axis=(self.axis, are_of_unit_length, "of unit length"),
             placement=(self.placement, have_unit_quaternions, "frames with unit quaternions"),
             length=(self.length, lambda n: (n >= 1) & (n <= path.nodes.shape[1]) & (n == np.floor(n)), "1 to k joints"),
             slides=(self.slides, lambda s: (s == 0) | (s == 1), "0 (hinge) or 1 (slider)"),

@@ -104,13 +104,13 @@ def rotate(q: Float[Array, "4"], p: Float[Array, "3"]) -> Float[Array, "3"]:
 
 
 def are_of_unit_length(vectors: np.ndarray) -> np.ndarray:
-    """Whether host vectors `(..., d)`, quaternions or directions, are of length 1: `(..., 1)`."""
-    return np.abs(np.linalg.norm(vectors, axis=-1, keepdims=True) - 1) <= UNIT_LENGTH
+    """Whether host vectors `(..., d)`, quaternions or directions, are of length 1, said of every coordinate."""
+    return np.broadcast_to(np.abs(np.linalg.norm(vectors, axis=-1, keepdims=True) - 1) <= UNIT_LENGTH, vectors.shape)
 
 
 def have_unit_quaternions(frames: np.ndarray) -> np.ndarray:
-    """The same of the quaternions of host frames `(..., 7)`, said of every coordinate."""
-    return np.broadcast_to(are_of_unit_length(frames[..., 3:]), frames.shape)
+    """The same of the quaternions of host frames `(..., 7)`."""
+    return np.broadcast_to(are_of_unit_length(frames[..., 3:])[..., :1], frames.shape)
 
 
 def normalised(q: Float[Array, "4"]) -> Float[Array, "4"]:

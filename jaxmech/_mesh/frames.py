@@ -50,6 +50,27 @@ def frames_along(points: Any, normal: Any = None) -> Array:
     return as_data(np.concatenate([x, turns.as_quat()], axis=1), dtype)
 
 
+def section_axes(owner: str, chords: np.ndarray, normal: Any = None) -> np.ndarray:
+    """Quaternions `(e, 4)` of axes with x along each chord `(e, 3)` and y towards a `normal`, as `frames_along` takes it."""
+    from scipy.spatial.transform import Rotation
+
+    x = chords / np.linalg.norm(chords, axis=1, keepdims=True)
+    if normal is None:
+        first = np.eye(3)[np.argmin(np.abs(x), axis=1)]
+    else:
+        first = np.asarray(real_array(owner, "normal", normal), float)
+        if first.shape not in ((3,), x.shape):
+            raise ValueError(f"{owner}: normal has shape {first.shape}, expected (3,) or {x.shape}.")
+        first = np.broadcast_to(first, x.shape)
+    y = first - (first * x).sum(axis=1, keepdims=True) * x
+    sizes = np.linalg.norm(y, axis=1)
+    along = ~(sizes > 1e-9 * np.linalg.norm(first, axis=1))
+    if along.any():
+        raise ValueError(f"{owner}: normal {first[along][0]} is along element {int(np.argmax(along))}.")
+    y = y / sizes[:, None]
+    return Rotation.from_matrix(np.stack([x, y, np.cross(x, y)], axis=2)).as_quat().reshape(-1, 4)
+
+
 def _vector(normal: Any) -> np.ndarray:
     return np.asarray(real_array("frames_along", "normal", normal, (3,)), float)
 

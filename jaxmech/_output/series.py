@@ -123,6 +123,7 @@ def _write_pvd(path: Path, mesh: Mesh | MixedMesh, times: np.ndarray, on_points:
 def _write_xdmf(path: Path, mesh: Mesh | MixedMesh, times: np.ndarray, on_points: dict, on_cells: dict) -> None:
     try:
         import meshio
+        from meshio.xdmf.common import meshio_type_to_xdmf_index
     except ImportError as error:
         raise ImportError('Time series need meshio: pip install "jaxmech[mesh]"') from error
     plain = written_content(mesh, {}, {}, ".xdmf")
@@ -132,7 +133,7 @@ def _write_xdmf(path: Path, mesh: Mesh | MixedMesh, times: np.ndarray, on_points
             for i, t in enumerate(times):
                 at = written_content(mesh, _at(i, on_points), _at(i, on_cells), ".xdmf")
                 writer.write_data(float(t), point_data=at.point_data, cell_data=at.cell_data)
-        _put_the_mesh_into_the_first(whole, plain.cells, meshio.xdmf.common.meshio_type_to_xdmf_index)
+        _put_the_mesh_into_the_first(whole, plain.cells, meshio_type_to_xdmf_index)
 
 
 def _put_the_mesh_into_the_first(path: Path, blocks: list[Any], indices: dict[str, int]) -> None:

@@ -177,3 +177,33 @@ def test_a_tube_that_is_warmer_inside():
     integral = warm / np.log(b / a) * ((b**2 - a**2) / 4 - a**2 / 2 * np.log(b / a))
     moved = np.linalg.norm(np.asarray(found["x"]), axis=1) - r
     np.testing.assert_allclose(moved[s == 1], 2 * (1 + nu) * alpha * b * integral / (b**2 - a**2), rtol=1e-3)
+
+
+def test_a_bar_that_resists_gradients_of_strain():
+    """Aifantis's, of energy `E/2 (u'^2 + l^2 u''^2)`, stretched by 1: no strain at one end, no gradient of it at the other.
+
+    The second gradient is that of a field of its own, which follows the strain by a penalty: at two points along a cell, for
+    at three it would be held too much.
+    """
+    E, length, penalty, bar = 100.0, 0.2, 1e7, grid((16, 1), (1.0, 0.1))
+
+    def density(u, slope, X, p):
+        (_, strain), (du, gradient) = u, slope
+        follows = 0.5 * p["penalty"] * (strain - du[0]) ** 2
+        return 0.5 * p["E"] * (du @ du + p["length"] ** 2 * gradient @ gradient) + follows
+
+    numbers = {"E": E, "length": length, "penalty": penalty}
+    left, right = (bar.nodes_where(lambda x, at=at: x[:, 0] == at) for at in (0.0, 1.0))
+    ends = jm.constraint.Fixed(("u", np.concatenate([left, right])))
+    system = jm.System(
+        {"u": jm.Vec1(), "strain": jm.Vec1()},
+        forces={"bar": jm.force.FieldEnergy.from_mesh(("u", "strain"), bar, density, numbers, degree=3)},
+        constraints={"ends": ends, "stuck": jm.constraint.Fixed(("strain", left))},
+    )
+    u = np.zeros((len(bar.points), 1))
+    u[right] = 1.0
+    found = np.asarray(solved(system, {"u": u, "strain": 0 * u})["u"])[:, 0]
+    x, up, down = np.asarray(bar.points)[:, 0], np.exp(1 / length), np.exp(-1 / length)
+    rows = [[1, 1, 1, 0], [up, down, 1, 1], [1 / length, -1 / length, 0, 1], [up, down, 0, 0]]
+    a, b, c, d = np.linalg.solve(rows, [0, 1, 0, 0])
+    np.testing.assert_allclose(found, a * np.exp(x / length) + b * np.exp(-x / length) + c + d * x, atol=2e-5)

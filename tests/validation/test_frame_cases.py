@@ -44,20 +44,18 @@ def pushed(parts, section, constraints, node, way):
     return scene, system.at_rest({"f": rest} | {name: np.zeros((1, 6)) for name in system.multiplier_constraints})
 
 
-def corner(points, elements):
-    """Lines of frames along two legs that meet where the direction changes, y of the section upright."""
+def legs(points, elements, section, held, node, way):
+    """`scene(mu)` of straight members welded where they meet, in the plane, pushed at a node; and its rest."""
     x = np.pad(np.asarray(points, float), ((0, 0), (0, 1)))
-    pieces = [np.linspace(a, b, n + 1) for a, b, n in zip(x, x[1:], elements, strict=False)]
-    legs = [pieces[0], np.concatenate([piece if k == 0 else piece[1:] for k, piece in enumerate(pieces[1:])])]
-    return [np.asarray(jm.mesh.frames_along(leg, normal=UPRIGHT)) for leg in legs]
+    pieces = [np.linspace(a, b, n + 1)[1:] for a, b, n in zip(x, x[1:], elements, strict=False)]
+    mesh = jm.mesh.Mesh(np.concatenate([x[:1], *pieces]), chain(0, sum(elements)), "edge")
+    beam = jm.force.Beam.from_mesh("f", mesh, section, normal=UPRIGHT)
 
+    def scene(mu):
+        push = jm.force.ConstantForce(("f", [node]), mu * jnp.asarray(way))
+        return jm.System({"f": jm.Rigid3()}, forces={"beam": beam, "push": push}, constraints=held)
 
-def welded(legs):
-    """The last frame of the first leg and the first of the second are of one body, by multipliers."""
-    a, b = legs[0][-1], legs[1][0]
-    turn = (Rotation.from_quat(b[3:]).inv() * Rotation.from_quat(a[3:])).as_quat()
-    ends = ("f", [len(legs[0]) - 1]), ("f", [len(legs[0])])
-    return jm.constraint.FixedJoint(ends, frame_b=np.concatenate([np.zeros(3), turn]))
+    return scene, scene(0.0).at_rest({"f": beam.rest})
 
 
 def test_sections_have_the_numbers_of_handbooks():
@@ -90,6 +88,36 @@ def test_sections_have_the_numbers_of_handbooks():
             "flange must be less than half the height",
         ),
     ):
+        with pytest.raises(ValueError, match=words):
+            build()
+
+
+def test_a_portal_frame_sways():
+    """Clamped, of one element a member: `P h^3 / (12 EI) (2 + 3k) / (1 + 6k)`, `k = h / L`; the same turned in space."""
+    h, span, push = 3.0, 4.0, 1.0
+    section = jm.force.Section(axial=1e12, shear=[1e12, 1e12], torsion=1e6, bending=[3e6, 1e6])
+    turn = Rotation.from_rotvec([0.4, -0.7, 1.1]).as_matrix()
+    points = np.array([[0.0, 0.0, 0.0], [0.0, h, 0.0], [span, h, 0.0], [span, 0.0, 0.0]])
+    for R in (np.eye(3), turn):
+        mesh = jm.mesh.Mesh(points @ R.T, [[0, 1], [1, 2], [3, 2]], "edge")
+        beam = jm.force.Beam.from_mesh("f", mesh, section, normal=R[:, 2])
+        load = jm.force.ConstantForce(("f", [1]), push * R[:, 0])
+        clamps = {"clamps": jm.constraint.Fixed(("f", [0, 3]))}
+        system = jm.System({"f": jm.Rigid3()}, forces={"beam": beam, "load": load}, constraints=clamps)
+        end = jm.static_solve(system, system.at_rest({"f": beam.rest}))
+        sway = (np.asarray(end.position["f"])[1, :3] - mesh.points[1]) @ R[:, 0]
+        k = h / span
+        np.testing.assert_allclose(sway, push * h**3 / (12 * 3e6) * (2 + 3 * k) / (1 + 6 * k), rtol=1e-5)
+        torque = jm.output.reaction_resultants(system, end.state, {"foot": [0]})["foot"].moment @ R[:, 2]
+        np.testing.assert_allclose(abs(torque), push * h / 2 * (1 + 3 * k) / (1 + 6 * k), rtol=1e-4)
+    sheet, pair = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0)), ("f", [[0, 1]])
+    cases = (
+        ("axes has shape", lambda: jm.force.Beam(pair, beam.rest, section, [0.0, 0.0, 1.0])),
+        ("axes must be quaternions of unit", lambda: jm.force.Beam(pair, beam.rest, section, [0.0, 0.0, 2.0, 0.0])),
+        ("normal .* is along element 1", lambda: jm.force.Beam.from_mesh("f", mesh, section, normal=R[:, 0])),
+        ("must have edges in space", lambda: jm.force.Beam.from_mesh("f", sheet, section)),
+    )
+    for words, build in cases:
         with pytest.raises(ValueError, match=words):
             build()
 
@@ -142,9 +170,9 @@ def test_a_strip_tips_over_under_its_tip_load():
 def test_a_right_angle_frame_tips_over():
     """Argyris's: two legs of 240, 30 by 0.6, E 71,240, nu 0.31, pushed at its end in its plane: 1.088."""
     n, section = 8, jm.force.Section.rectangle(0.6, 30.0, 71240.0, 0.31)
-    legs = corner([[0.0, 0.0], [240.0, 0.0], [240.0, -240.0]], (n, n))
-    held = {"clamp": jm.constraint.Fixed(("f", [0])), "corner": welded(legs)}
-    scene, rest = pushed(legs, section, held, 2 * n + 1, [1.0, 0.0, 0.0])
+    held = {"clamp": jm.constraint.Fixed(("f", [0]))}
+    points = [[0.0, 0.0], [240.0, 0.0], [240.0, -240.0]]
+    scene, rest = legs(points, (n, n), section, held, 2 * n, [1.0, 0.0, 0.0])
     np.testing.assert_allclose(jm.buckling(scene, rest).factors[0], 1.088, rtol=0.01)
 
 
@@ -228,18 +256,15 @@ def test_lees_frame_snaps_and_snaps_back():
     """Two legs of 120, pinned at their far ends, the load 24 from the corner: 18.55 `EI / L^2` (Lee, Manuel and Rossow).
     Then the point turns back, and the load becomes negative, to a second limit."""
     n = 2
-    legs = corner([[0.0, 0.0], [0.0, 120.0], [24.0, 120.0], [120.0, 120.0]], (5 * n, n, 4 * n))
-    last, joined = sum(len(leg) for leg in legs) - 1, len(legs[0])
-    pin = (True, True, True, True, True, False)
+    points, last = [[0.0, 0.0], [0.0, 120.0], [24.0, 120.0], [120.0, 120.0]], 10 * n
     held = {
-        "pins": jm.constraint.FixedComponents(("f", [0, last]), pin),
-        "plane": jm.constraint.FixedComponents(("f", [k for k in range(1, last) if k != joined]), IN_PLANE),
-        "corner": welded(legs),
+        "pins": jm.constraint.FixedComponents(("f", [0, last]), (True, True, True, True, True, False)),
+        "plane": jm.constraint.FixedComponents(("f", range(1, last)), IN_PLANE),
     }
     section = jm.force.Section(axial=43.2, shear=[16.6, 16.6], torsion=14.4, bending=[14.4, 14.4])  # E 7.2, A 6, I 2
     unit = 14.4 / 120.0**2  # EI / L^2
-    scene, rest = pushed(legs, section, held, 6 * n + 1, [0.0, -unit, 0.0])
-    path = jm.follow_path(scene, rest, step=8.0, steps=50, displacement=("f", 6 * n + 1, 1))
+    scene, rest = legs(points, (5 * n, n, 4 * n), section, held, 6 * n, [0.0, -unit, 0.0])
+    path = jm.follow_path(scene, rest, step=8.0, steps=50, displacement=("f", 6 * n, 1))
     first, second = (c.load for c in path.critical)
     np.testing.assert_allclose(first, 18.55, rtol=2e-3)
     assert -10.0 < second < -9.0 and [c.kind for c in path.critical] == ["limit", "limit"]
