@@ -6,7 +6,8 @@
 CPU seconds of a step in a compiled program, the shortest of some runs, each with a matrix of its own to factor, and ratios
 within one process. `cantilever`: nodes of its lower face on a plane that they press, from no impulses, and from those of a
 step before (`warm`). `gradient`: value and gradient of such a step over the step. `pile`: towers of five boxes, from no
-impulses, at rest, and while boxes slide and tip: the median of 14 steps (`moving`) and the longest of them. `problem`: the first call of `solve_contacts`.
+impulses, at rest, and while boxes slide and tip: the median of 14 steps (`moving`) and the longest of them. `problem`: the
+first call of `solve_contacts`.
 """
 
 import argparse

@@ -38,7 +38,7 @@ from .sweeps import are_swept
 YIELD = 1e-5  # the compliance of what holds, in units of the mobility of its contact
 _FEW, _MANY = 300, 900  # unknowns up to which a dense factor is taken: of any scene, and of one with as many contacts
 _MOST = 150  # iterations of a linear solve
-_ROUNDS, _MENDED = 4, 1e-11  # of mending, at most; what it leaves
+_ROUNDS = 4  # of mending, at most
 
 
 def way_of(A: Any, solver: Any, contacts: int) -> str:
@@ -220,13 +220,12 @@ class EliminatedSolver(lx.AbstractLinearSolver):
         scale = state.size(a, c)
 
         def mended(p: _Mended) -> _Mended:
-            rtol = jnp.maximum(jnp.where(p.rounds == 0, 1e-6, 1e-4), 0.3 * _MENDED * scale / p.size)
-            dx, ds, _ = solve(p.rest, p.more, rtol)
+            dx, ds, _ = solve(p.rest, p.more, jnp.where(p.rounds == 0, 1e-6, 1e-4))
             x, s = plus(p.x, 1.0, dx), p.s + ds
             rest, more = state.left(x, s, a, c)
             now = state.size(rest, more)
             better = now < p.size
-            going = better & (now > _MENDED * scale) & (p.rounds + 1 < _ROUNDS)
+            going = better & (now > 1e-11 * scale) & (p.rounds + 1 < _ROUNDS)
             keep = lambda new, old: jax.tree.map(lambda u, v: jnp.where(better, u, v), new, old)  # noqa: E731
             return _Mended(*keep((x, s, rest, more, now), p[:5]), p.rounds + 1, going)
 

@@ -97,7 +97,7 @@ def _of_contact(contacts: ContactSet, name: str, system: System, x0: Fields, x: 
             return c, c
 
         zero = tuple(jnp.zeros((a.shape[0], dof.deriv_size), a.dtype) for dof, a in zip(dofs, at, strict=True))
-        return jax.jacfwd(moved, has_aux=True)(zero)
+        return jax.jacrev(moved, has_aux=True)(zero)
 
     blocks, coordinates = jax.vmap(of_pair)(pair, at)
     pending: dict[str, list[Part]] = {}

@@ -64,11 +64,12 @@ def swept(contacts: FreeContacts, x: Fields, r: Array, held: Array, goal: Array)
     u0 = jnp.where(are_there[:, None], contacts.u0, jnp.nan)
     places = jnp.clip(places, 0, A.in_size() - 1)
     parts = [(rows.parts[s][1][:, :, None], V.parts[s][1][:, None]) for s in V.parts]
-    own = sum(jnp.sum(H * V, axis=(3, 4)) for H, V in parts)
+    own = jnp.asarray(sum(jnp.sum(P * Q, axis=(3, 4)) for P, Q in parts))
     own = own.at[:, 0, 0].add(contacts.give[:, 0])
     flat = jnp.concatenate([x[s].reshape(-1) for s, _, _ in A.sizes])
     ready = [H, V.flat(A.offsets())[1], places.astype(jnp.int32), _nodes(A, rows), own, u0, contacts.mu]
     operands = [*ready, held.astype(jnp.int32), contacts.give[:, 0], flat, r, jnp.reshape(goal, (1,))]
+    operands = [a.astype(H.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a for a in operands]
     found, r, label = (a[0] for a in _swept_p.bind(*(a[None] for a in operands)))
     first = A.offsets()
     return Swept({s: found[first[s] : first[s] + n * d].reshape(n, d) for s, n, d in A.sizes}, r, label)
