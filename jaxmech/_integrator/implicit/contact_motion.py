@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._contact.cone import scaling
-from ..._contact.eliminated import way_of
+from ..._contact.eliminated import factor_solver, way_of
 from ..._contact.motion_newton import MovingContacts, move
 from ..._contact.problem import ContactProblem, cone_of
 from ..._contact.schur import Compliance
@@ -93,7 +93,7 @@ def by_factor(
     start: Array,
 ) -> Solved:
     """By a factor of `A` and the compliance `W` that it makes."""
-    solver = default_solver(A) if solver is None else solver
+    solver = factor_solver(A, solver)
     state = solver.init(A, {})
     value, result, stats = solver.compute(state, b, {})
     said = lx.Solution(None, result, stats, None)
@@ -135,8 +135,11 @@ def by_products(
     first = Solved(found.x, found.s, *ends, bounced, law.rows, *how)
 
     def again(p: tuple[Solved, Array]) -> tuple[Solved, Array]:
-        # Depends on the loop: what does not, XLA may move before it, and would factor every time.
-        other = by_factor(equations, law, A, choose(p[1], nil, b), None, numbers, start)
+        # Depends on the loop: what does not, XLA moves before it, and would factor every time. Others of a batch are there.
+        arrays, rest = eqx.partition((law, A), eqx.is_inexact_array)
+        arrays, there = jax.lax.optimization_barrier((arrays, p[1]))
+        begun = choose(there, scaling(equations.mu) * p[0].s, start)
+        other = by_factor(equations, *eqx.combine(arrays, rest), b, None, numbers, begun)
         how = (_plain(other.said), other.size, p[0].steps + other.steps, other.result)
         ends = other.gap, other.velocity, bounced, law.rows, other.mobility, other.speed
         solved = Solved(other.x, other.s, *ends, *how)

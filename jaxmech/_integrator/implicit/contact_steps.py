@@ -9,6 +9,7 @@ import lineax as lx
 
 from ..._contact.cone import scaling
 from ..._contact.contact_set import ContactSet
+from ..._contact.eliminated import factor_solver
 from ..._contact.problem import cone_of
 from ..._contact.schur import Compliance
 from ..._contact.solve import cone_solution
@@ -170,7 +171,7 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
 
     def linearised(u: Fields) -> tuple[Fields, Compliance, Any]:
         A = stage.linear_system.constrain(system, stage.operator(u))
-        inner = _solver_or_default(solver, A)
+        inner = factor_solver(A, solver)
         state = inner.init(A, {})
         d, result, stats = inner.compute(state, equations.imbalance(u), {})
         place, start = equations.place(u), equations.start.position
@@ -210,10 +211,6 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
     return Solved(end.u, end.s, *ends, end.bounces, rows, *how)
 
 
-def _solver_or_default(solver: Any, A: Any) -> Any:
-    return default_solver(A) if solver is None else solver
-
-
 @_implicit.def_jvp
 def _implicit_jvp(primals, tangents):
     equations, solver, numbers, start, most, who = primals
@@ -225,7 +222,7 @@ def _implicit_jvp(primals, tangents):
         warm = jax.lax.stop_gradient(scaling(equations.mu) * found.s)
         smooth = _implicit(equations, solver, again, warm, most, who)
     A = equations.stage.linear_system.constrain(equations.system, equations.stage.operator(smooth.x))
-    inner = _solver_or_default(solver, A)
+    inner = factor_solver(A, solver)
     dx, ds = implicit_rates(equations, tangents[0], A, inner, smooth, kappa, who, near=True)
     still = jax.tree.map(lambda _: None, found)
     return found, eqx.tree_at(lambda f: (f.x, f.s), still, (dx, ds), is_leaf=lambda a: a is None)
