@@ -31,7 +31,14 @@ from .contact_equations import (
     implicit_rates,
     told,
 )
-from .contact_motion import AbstractLinearContact, LinearLaw, compliance, contact_problem, sizes, solved_with_contacts
+from .contact_motion import (
+    AbstractLinearContact,
+    LinearLaw,
+    contact_problem,
+    free_and_compliance,
+    sizes,
+    solved_with_contacts,
+)
 from .euler_stage import EulerStage
 from .implicit_euler import ImplicitEuler, _imbalance, _linear_problem, _start, in_step
 
@@ -173,10 +180,10 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
         A = stage.linear_system.constrain(system, stage.operator(u))
         inner = factor_solver(A, solver)
         state = inner.init(A, {})
-        d, result, stats = inner.compute(state, equations.imbalance(u), {})
         place, start = equations.place(u), equations.start.position
         H = SparseRows.of(equations.contacts, system, start, place)[0].projected(system, place)
-        return d, compliance(state, inner, H, d, equations.mu.shape[0]), lx.Solution(None, result, stats, None)
+        d, said, rows = free_and_compliance(state, inner, H, equations.imbalance(u), equations.mu.shape[0])
+        return d, rows, said
 
     def advance(p: _Iterate) -> _Iterate:
         d, rows, _ = linearised(p.u)
