@@ -311,3 +311,15 @@ def test_the_dual_of_a_velocity():
     r = s * jnp.array([1.0, mu, mu])
     term = mu * jnp.linalg.norm(u[1:])
     np.testing.assert_allclose(s @ dual(u, jnp.asarray(mu)), r @ u + r[0] * term, rtol=1e-14)
+
+
+def test_newton_goes_round_the_edges_of_the_law():
+    """From no impulses, by itself: where it sticks it goes on along smoothed laws. It stuck at 21 of these."""
+    problems = [capsules(12, 0.5, 1.0, seed) for seed in range(24)]
+    W, q = (jnp.asarray([problem[k] for problem in problems]) for k in (0, 1))
+
+    def error(W, q):
+        problem = jm.contact.ContactProblem(W, q, 0.5)
+        return jm.contact.solve_contacts(problem, method="newton", throw=False).info.errors.natural
+
+    assert np.max(jax.jit(jax.vmap(error))(W, q)) < NATURAL

@@ -6,61 +6,61 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_contact import differences
-from test_contact_failures import chain
 from tolerances import FINITE_DIFFERENCE
 
 import jaxmech as jm
 
-NAMES = ("friction", "stiffness", "rest length", "radius", "height", "speed", "push")
-POINT = jnp.array([0.3, 1.0, 1.0, 0.02, 0.01, 0.5, 1.5])
+NAMES = ("friction", "stiffness", "rest mesh", "radius", "shape", "height", "speed", "push")
+POINT = jnp.array([0.3, 1.0, 1.2, 0.02, 5.0, 0.01, 0.5, 1.5])
+CORNERS = np.array([[0.0, 0.0, 0.01], [1.0, 0.0, -0.09], [0.0, 1.0, -0.1], [0.3, 0.3, 1.0]])
 
 
-def pushed_chain(kappa):
-    """Three points on springs above a plane, of which one is pushed."""
-    system, state, scheme = chain()
-    push = jm.force.ConstantForce(("p", [1]), [0.0, 0.0, 0.0])
-    system = jm.System(system.dofs, forces={**system.forces, "push": push}, masses=system.masses, gravity=system.gravity)
+def pushed_tetrahedron(kappa):
+    """A soft tetrahedron on a ball, of which one corner is pushed."""
+    system = jm.System(
+        {"p": jm.Vec3()},
+        forces={
+            "solid": jm.force.TetrahedronFEM(("p", [[0, 1, 2, 3]]), CORNERS, jm.material.NeoHookean(50.0, 0.3)),
+            "push": jm.force.ConstantForce(("p", [1]), [0.0, 0.0, 0.0]),
+        },
+        masses={"mass": jm.mass.UniformMass(("p", range(4)), 1.0)},
+        gravity=[0.3, 0.0, -9.81],
+    )
+    state = system.at_rest({"p": CORNERS})
+    ball = jm.contact.PointContact(("p", range(4)), jm.contact.Sphere(5.0), at=[0.0, 0.0, -5.0, 0.0, 0.0, 0.0, 1.0])
     motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
-    return system, state, jm.integrator.FreeMotion(motion, scheme.contacts, kappa=kappa, tolerance=1e-12)
+    # Newton alone makes the smaller program; derivatives are of the equations, whatever solves them.
+    return system, state, jm.integrator.FreeMotion(motion, {"ball": ball}, kappa=kappa, tolerance=1e-12, method="newton")
 
 
 def smooth_end(x, scene):
-    """A number of two steps, of `NAMES`; the push is that of a control."""
+    """A number of the end of a step, of `NAMES`."""
     system, state, scheme = scene
-    springs = system.forces["springs"]
-    springs = eqx.tree_at(lambda s: (s.stiffness, s.rest_length), springs, (20.0 * x[1], x[2]))
-    system = eqx.tree_at(lambda s: s.forces["springs"], system, springs)
-    floor = eqx.tree_at(lambda f: (f.friction, f.radius), scheme.contacts["floor"], (x[0], x[3]))
-    scheme = eqx.tree_at(lambda s: s.contacts["floor"], scheme, floor)
-    place = {"p": state.position["p"].at[0, 2].set(x[4])}
-    start = jm.State(place, {"p": state.velocity["p"].at[:, 0].set(x[5])}, state.time)
-
-    def control(time, state, push):
-        return {"push": {"force": push * jnp.array([1.0, 0.5, -1.0])}}
-
-    end = jm.simulate(system, start, scheme, dt=0.02, steps=2, control=control, parameters=x[6]).last
-    return jnp.sum(jnp.cos(jnp.arange(9.0)).reshape(3, 3) * (10 * end.position["p"] + end.velocity["p"]))
+    forces = system.forces
+    at = lambda s: (s.forces["solid"].material.young, s.forces["solid"].rest, s.forces["push"].force)  # noqa: E731
+    numbers = 50.0 * x[1], forces["solid"].rest.at[3, 2].set(x[2]), x[7] * jnp.array([1.0, 0.5, -1.0])
+    ball = eqx.tree_at(lambda b: (b.friction, b.radius, b.shape.radius), scheme.contacts["ball"], (x[0], x[3], x[4]))
+    scheme = eqx.tree_at(lambda s: s.contacts["ball"], scheme, ball)
+    place = {"p": state.position["p"].at[0, 2].set(x[5])}
+    start = jm.State(place, {"p": state.velocity["p"].at[:, 0].set(x[6])}, state.time)
+    end = scheme.step(eqx.tree_at(at, system, numbers), start, None, 0.05, throw=False)[0]
+    return jnp.sum(jnp.cos(jnp.arange(12.0)).reshape(4, 3) * (10 * end.position["p"] + end.velocity["p"]))
 
 
 @pytest.mark.slow
 def test_first_and_second_derivatives_of_steps_by_all_that_a_scene_has():
-    """At `kappa` of the size of what moves, so that friction, its edge and the lift-off are smooth."""
-    scene = pushed_chain(kappa=0.05)
+    """At `kappa` of the size of what moves, so that friction, its edge and the lift-off are smooth. One program for all."""
+    scene = pushed_tetrahedron(kappa=0.05)
 
-    def slope(x):
-        value, gradient = jax.value_and_grad(lambda x: smooth_end(x, scene))(x)
-        return gradient, (value, gradient)
+    def slopes(x):
+        value, slope = jax.value_and_grad(smooth_end)(x, scene)
+        return slope, (value, slope)
 
-    @jax.jit
-    def program(x):
-        """All in one: compiling it is what this test costs."""
-        second, (value, gradient) = jax.jacfwd(slope, has_aux=True)(x)
-        return value, gradient, second
-
-    _, gradient, second = (np.asarray(a) for a in program(POINT))
+    found = jax.jit(jax.jacfwd(slopes, has_aux=True))
+    second, (_, gradient) = jax.tree.map(np.asarray, found(POINT))
     assert (np.abs(gradient) > 1e-3).all(), dict(zip(NAMES, gradient, strict=True))  # each counts
-    around = differences(lambda x: np.append(*program(x)[:2]), POINT)
-    np.testing.assert_allclose(gradient, around[:, 0], rtol=0, atol=FINITE_DIFFERENCE * np.abs(gradient).max())
+    wanted = differences(lambda x: np.append(*found(x)[1]), POINT)
+    np.testing.assert_allclose(gradient, wanted[:, 0], rtol=0, atol=FINITE_DIFFERENCE * np.abs(gradient).max())
     largest = np.abs(second).max()
     np.testing.assert_allclose(second, second.T, rtol=0, atol=1e-8 * largest)
-    np.testing.assert_allclose(second, around[:, 1:], rtol=0, atol=1e-6 * largest)
+    np.testing.assert_allclose(second, wanted[:, 1:], rtol=0, atol=1e-6 * largest)

@@ -18,6 +18,7 @@ import lineax as lx
 from .._linear_solver.base.derivative import constant
 from .._linear_solver.base.vectors import minus, norm, plus, zeros
 from .._linear_solver.default import default_solver
+from .._linear_solver.dense.lu import Dense
 from .._linear_solver.fallback import Fallback
 from .._linear_solver.krylov.bicgstab import BiCGStab
 from .._linear_solver.krylov.pcg import PCG
@@ -37,6 +38,7 @@ from .sweeps import are_swept
 
 YIELD = 1e-5  # the compliance of what holds, in units of the mobility of its contact
 _FEW, _MANY = 300, 900  # unknowns up to which a dense factor is taken: of any scene, and of one with as many contacts
+_SMALL = 60  # unknowns up to which it is taken however few contacts there are
 _MOST = 150  # iterations of a linear solve
 _ROUNDS = 4  # of mending, at most
 
@@ -48,8 +50,19 @@ def way_of(A: Any, solver: Any, contacts: int) -> str:
     if isinstance(default_solver(A, inertial=True), Fallback | PCG | BiCGStab):
         return "iterative"
     size = A.in_size()
-    few = size <= _FEW or (size <= _MANY and 6 * contacts >= size)
-    return "dense" if few else "iterative" if are_swept(A) else ""
+    # Of few contacts the compliance is the smaller matrix, and the motion is factored once, not in every step of Newton.
+    few = size > _SMALL and 3 * contacts <= size
+    if not few if size <= _FEW else size <= _MANY and 6 * contacts >= size:
+        return "dense"
+    return "iterative" if are_swept(A) else ""
+
+
+def factor_solver(A: Any, solver: lx.AbstractLinearSolver | None = None) -> lx.AbstractLinearSolver:
+    """`solver`, or what takes a row of each contact: of what is small a factor in the program, which the host would make for
+    each scene of a batch, and solve with for each row."""
+    if solver is not None:
+        return solver
+    return Dense() if isinstance(A, BlockMatrix) and A.in_size() <= _FEW else default_solver(A)
 
 
 class Eliminated(eqx.Module):

@@ -62,10 +62,17 @@ class ContactSchur(lx.AbstractLinearSolver):
         W = self.rows.W + jnp.diag(self.C.reshape(-1))
         M = jnp.einsum("nij,njmk->nimk", self.B, W.reshape(n, 3, n, 3)) * self.D
         M = M.at[jnp.arange(n), :, jnp.arange(n)].add(self.P).reshape(3 * n, 3 * n)
-        return self.solver.init(constant(self.A), {}), jsl.lu_factor(M + LOST * jnp.eye(3 * n, dtype=M.dtype)), False
+        # Friction and masses of any size: as if contacts were equally mobile, and rows of size 1.
+        mobility = jnp.mean(jnp.diagonal(W).reshape(n, 3), axis=1)
+        mobility = jnp.where(mobility > 0, mobility, 1.0)[:, None]
+        columns = (1 / (jnp.where(self.D > 0, self.D, 1.0) * jnp.sqrt(mobility))).reshape(-1)
+        size = jnp.max(jnp.abs(M) * columns, axis=1)
+        rows = 1 / jnp.where(size > 0, size, 1.0)
+        factor = jsl.lu_factor(rows[:, None] * M * columns + LOST * jnp.eye(3 * n, dtype=M.dtype))
+        return self.solver.init(constant(self.A), {}), (factor, rows, columns), False
 
     def compute(self, state: Any, vector: dict[str, Array], options: dict[str, Any]):
-        inner, factor, transposed = state
+        inner, (factor, rows, columns), transposed = state
         a = {s: b for s, b in vector.items() if s != IMPULSES}
         c = vector[IMPULSES]
 
@@ -73,13 +80,14 @@ class ContactSchur(lx.AbstractLinearSolver):
             return self.solver.compute(inner, b, options)[0]
 
         if transposed:
-            s = jsl.lu_solve(factor, (c + self.D * self.rows.returned(a)).reshape(-1), trans=1).reshape(c.shape)
+            rhs = columns * (c + self.D * self.rows.returned(a)).reshape(-1)
+            s = (rows * jsl.lu_solve(factor, rhs, trans=1)).reshape(c.shape)
             back = self.rows.pushed(jnp.einsum("nji,nj->ni", self.B, s))
             x = solve({k: a[k] - back[k] for k in a})
         else:
             x = solve(a)
             rhs = c - jnp.einsum("nij,nj->ni", self.B, self.rows.across(x))
-            s = jsl.lu_solve(factor, rhs.reshape(-1)).reshape(c.shape)
+            s = (columns * jsl.lu_solve(factor, rows * rhs.reshape(-1))).reshape(c.shape)
             more = self.rows.moved(self.D * s)
             x = {k: x[k] + more[k] for k in x}
         return {**x, IMPULSES: s}, lx.RESULTS.successful, {"num_steps": jnp.zeros((), jnp.int32)}

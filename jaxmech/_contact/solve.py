@@ -139,11 +139,11 @@ def solve_contacts(
     for certain. At a corner between two of these (an impulse on the edge of the cone without slip, a touch without impulse)
     that of one side is given; without friction, `mu = 0`, that by `mu` is nil.
 
-    `method`: "newton", semi-smooth, the first to be tried by "auto"; "interior_point", where it gives up; "gauss_seidel",
-    and "nncg" which accelerates it, as SOFA has, for `kappa = 0` by themselves. An operator `W` is taken by its products by
-    the first three. `tolerance`: of the natural map, in units of `q`; `max_steps`: of Newton, the interior point, or sweeps.
-    `start`: impulses `(n, 3)` of a problem like this one. Raises `ValueError` or `TypeError` for what cannot be, and
-    `FailedComputation` with the errors of each law, unless `throw=False`.
+    `method`: "newton", semi-smooth, by smoothed laws where it sticks, the first to be tried by "auto"; "interior_point",
+    where it gives up; "gauss_seidel", and "nncg" which accelerates it, as SOFA has, for `kappa = 0` by themselves. An
+    operator `W` is taken by its products by the first three. `tolerance`: of the natural map, in units of `q`; `max_steps`:
+    of Newton, the interior point, or sweeps. `start`: impulses `(n, 3)` of a problem like this one. Raises `ValueError` or
+    `TypeError` for what cannot be, and `FailedComputation` with the errors of each law, unless `throw=False`.
     Source: V. Acary, M. Bremond, O. Huber, 2018, doi:10.1007/978-3-319-75972-2_10 (solvers); T. A. Howell et al., "Dojo",
     arXiv:2203.00806, 2022 (derivatives along the central path).
 

@@ -15,6 +15,19 @@ _NEWTON, _PATH = 30, 100  # steps at most of Newton, and along a path
 _FURTHER = 1e-3  # of the tolerance, which Newton aims at: it is a step more
 _SWEEPS, _HELD, _LAST = 4, 5, 12  # numbers of stages: after central paths; from where impulses are held; of convex problems
 _ROUNDS = 40  # in which impulses are held, at most
+_SMOOTH = (
+    0.1,
+    0.03,
+    0.01,
+    3e-3,
+    1e-3,
+    3e-4,
+    1e-4,
+    1e-5,
+    1e-6,
+    1e-8,
+)  # kappa on the way to the edges of the law, where Newton has stuck at them
+_BRIEF = 6  # steps at each
 _FIRM, _LOOSER, _FIRMER, _FIRMEST = 1e-2, 0.2, 10.0, 1e8
 
 
@@ -38,10 +51,11 @@ class Stage(NamedTuple):
 def by_stages(scaled: ScaledProblem, kappa: Array, s: Array, method: str, most: int, tolerance: float):
     """The solution of a scaled problem, the length of its residual, the steps, and whether it converged.
 
-    Newton from where it starts; from ends of central paths that begin ever farther within the cones; after sweeps; with
-    impulses held where they are, ever more loosely, which is the proximal point method; and the same from solutions of
-    convex problems, in which the slip of De Saxce's term is that of the problem before. There is one Newton in the program,
-    and one central path. The residual is the larger of the natural map of the scaled problem and of the problem itself.
+    Newton from where it starts, and where it sticks at an edge of the law, by laws that are ever less smoothed; from ends of
+    central paths that begin ever farther within the cones; after sweeps; with impulses held where they are, ever more
+    loosely, which is the proximal point method; and the same from solutions of convex problems, in which the slip of De
+    Saxce's term is that of the problem before. There is one Newton in the program, and one central path. The residual is the
+    larger of the natural map of the scaled problem and of the problem itself.
     Source: V. Acary, F. Cadoux, C. Lemarechal, J. Malick, ZAMM 91 (2011) 155, doi:10.1002/zamm.201000073 (convex problems);
     R. T. Rockafellar, SIAM J. Control Optim. 14 (1976) 877, doi:10.1137/0314056 (proximal points).
     """
@@ -65,7 +79,8 @@ def by_stages(scaled: ScaledProblem, kappa: Array, s: Array, method: str, most: 
         before = steps
         by_sweeps = jnp.asarray(swept_only) & (kappa == 0)
         few = most if method == "newton" else jnp.where(p.number < _HELD, _NEWTON, most - p.spent)
-        end, reached, count = _held(scaled, kappa, s, few, goal, p.going, ~by_sweeps, p.number >= _HELD)
+        few = jnp.where(p.number == 0, jnp.minimum(2 * _NEWTON, most), few) if method == "auto" else few
+        end, reached, count = _held(scaled, kappa, s, few, goal, p.going, ~by_sweeps, p.number)
         better = reached < p.size
         s, size = jnp.where(better, end, p.s), jnp.where(better, reached, p.size)
         spent = jnp.where(p.number < _HELD, 0, p.spent + before - p.steps + count)
@@ -115,26 +130,35 @@ class _Round(NamedTuple):
 
 
 def _held(
-    scaled: ScaledProblem, kappa: Array, s: Array, most: Any, goal: Any, needed: Array, by_newton: Array, held: Array
+    scaled: ScaledProblem, kappa: Array, s: Array, most: Any, goal: Any, needed: Array, by_newton: Array, stage: Array
 ) -> tuple[Array, Array, Array]:
-    """Newton's best iterate, as it is `_measured`, and its steps, none unless `by_newton`; `held`: to where it begins, in
-    rounds."""
+    """Newton's best iterate, as it is `_measured`, and its steps, none unless `by_newton`. In rounds: at the first stage by
+    laws that are ever less smoothed, from `_HELD` on held to where it begins.
+
+    Source: L. Qi, D. Sun, G. Zhou, Math. Program. 87 (2000) 1, doi:10.1007/s101079900127 (smoothing).
+    """
+    held, smoothed = stage >= _HELD, (stage == 0) & by_newton
+    path = jnp.asarray((0.0, *_SMOOTH, 0.0), s.dtype)
 
     def advance(p: _Round) -> _Round:
-        near = scaled.held_at(p.s, p.alpha)
-        few = jnp.minimum(jnp.where(held, _NEWTON, most), most - p.steps)
+        near, law = scaled.held_at(p.s, p.alpha), jnp.maximum(kappa, jnp.where(smoothed, path[p.number], 0.0))
+        few = jnp.minimum(jnp.where(held, _NEWTON, jnp.where(law > kappa, _BRIEF, most)), most - p.steps)
         # What is held ends with a step that has no length: what it rounds to, the problem itself may need.
-        end, size, count = newton(near, kappa, p.s, few, jnp.where(held, 1e-3, 1.0) * goal(p.s, _FURTHER), by_newton)
+        enough = jnp.maximum(jnp.where(held, 1e-3, 1.0) * goal(p.s, _FURTHER), jnp.where(law > kappa, 0.1 * law, 0.0))
+        end, size, count = newton(near, law, p.s, few, enough, by_newton)
         left = jnp.linalg.norm(scaled.residual(end, kappa))
         left = jnp.where(jnp.isfinite(left), left, jnp.inf)
         better = left < p.size
         follows = size <= jnp.maximum(1e-11, 0.1 * left)
         alpha = jnp.where(follows, jnp.maximum(_LOOSER * p.alpha, 1e-12), jnp.minimum(_FIRMER * p.alpha, _FIRMEST))
         best, least = jnp.where(better, end, p.best), jnp.where(better, left, p.size)
-        going = held & needed & (p.number + 1 < _ROUNDS) & (p.steps + count < most)
+        rounds = jnp.where(held, _ROUNDS, jnp.where(smoothed, path.size, 1))
+        going = needed & (p.number + 1 < rounds) & (p.steps + count < most)
         measured = _measured(scaled, kappa, best, least, goal(best))
         going = going & ~(measured <= goal(best))
-        return _Round(jnp.where(follows, end, p.s), best, least, measured, alpha, p.steps + count, p.number + 1, going)
+        return _Round(
+            jnp.where(follows | ~held, end, p.s), best, least, measured, alpha, p.steps + count, p.number + 1, going
+        )
 
     nil = jnp.zeros((), jnp.int32)
     alpha = jnp.where(held, _FIRM, 0.0).astype(s.dtype)

@@ -11,14 +11,13 @@ from equinox import AbstractVar
 
 from ..._contact.cone import scaling
 from ..._contact.contact_set import ContactSet
-from ..._contact.eliminated import Eliminated, EliminatedSolver, way_of
+from ..._contact.eliminated import Eliminated, EliminatedSolver, factor_solver, way_of
 from ..._contact.newton import slopes
 from ..._contact.problem import ContactErrors, coulomb_error, errors_of, natural
 from ..._contact.schur import IMPULSES, Compliance, ContactSchur
 from ..._contact.solve import SolveOptions
 from ..._contact.sparse_rows import SparseRows
 from ..._linear_solver.base.derivative import constant, derivative_solve
-from ..._linear_solver.default import default_solver
 from ..._linear_solver.krylov.preconditioned_gmres import Nearby
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, zero_forces
@@ -169,8 +168,7 @@ def implicit_rates(
         way = way_of(A, None, s.shape[0])
         schur = EliminatedSolver(constant(Eliminated.of_law(A, at.rows, equations.mu, (P, B), give, at.mobility, way)))
     else:
-        solver = default_solver(A) if solver is None else solver
-        schur = ContactSchur(A, solver, *constant((at.rows, P, B, D, give)))
+        schur = ContactSchur(A, factor_solver(A, solver), *constant((at.rows, P, B, D, give)))
     operator = lx.FunctionLinearOperator(product, jax.eval_shape(lambda: like))
     solved = derivative_solve(operator, rhs, Nearby(constant(A), schur) if near else schur, who)
     return {k: a for k, a in solved.items() if k != IMPULSES}, solved[IMPULSES]

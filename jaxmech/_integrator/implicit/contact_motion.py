@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._contact.cone import scaling
-from ..._contact.eliminated import way_of
+from ..._contact.eliminated import factor_solver, way_of
 from ..._contact.groups import WHOLE
 from ..._contact.motion_newton import MovingContacts, move
 from ..._contact.problem import ContactProblem, cone_of
@@ -66,10 +66,18 @@ class LinearLaw(eqx.Module):
         return equations.lawful(self.mean(x), s, self.gap, self.arriving)
 
 
-def compliance(state: Any, solver: Any, rows: SparseRows, like: Fields, n: int) -> Compliance:
-    """`H P`, `A^-1 P H^T` and `W`, by a solver that has a factor as its `state`."""
-    H = rows.dense(like, n)
-    return Compliance.of(H, jax.vmap(lambda b: solver.compute(state, b, {})[0])(H))
+def free_and_compliance(
+    state: Any, solver: Any, rows: SparseRows, b: Fields, n: int
+) -> tuple[Fields, lx.Solution, Compliance]:
+    """`A^-1 b`, what the solver says of it, and `H P`, `A^-1 P H^T` and `W`, by a solver that has a factor as its `state`.
+
+    At once: two batches of solves beside each other may wait for each other's threads (see `Dense`).
+    """
+    H = rows.dense(b, n)
+    sides = {s: jnp.concatenate([b[s][None], H[s]]) for s in b}
+    x, result, stats = jax.vmap(lambda b: solver.compute(state, b, {}))(sides)
+    free, result, stats = jax.tree.map(lambda a: a[0], (x, result, stats))
+    return free, lx.Solution(None, result, stats, None), Compliance.of(H, {s: a[1:] for s, a in x.items()})
 
 
 @eqx.filter_custom_jvp
@@ -95,12 +103,10 @@ def by_factor(
     start: Array,
 ) -> Solved:
     """By a factor of `A` and the compliance `W` that it makes."""
-    solver = default_solver(A) if solver is None else solver
+    solver = factor_solver(A, solver)
     state = solver.init(A, {})
-    value, result, stats = solver.compute(state, b, {})
-    said = lx.Solution(None, result, stats, None)
+    value, said, rows = free_and_compliance(state, solver, law.rows, b, equations.mu.shape[0])
     equations = equations.impacting(law.impacts(equations, value))
-    rows = compliance(state, solver, law.rows, value, equations.mu.shape[0])
     problem = contact_problem(equations, law.velocities(equations, value), rows)
     s, size, steps, fine = cone_solution(problem, numbers.kappa, None, cone_of(problem.mu, start), numbers.options)
     more = rows.moved(scaling(equations.mu) * s)
@@ -140,8 +146,11 @@ def by_products(
     first = Solved(found.x, found.s, *ends, bounced, law.rows, *how)
 
     def again(p: tuple[Solved, Array]) -> tuple[Solved, Array]:
-        # Depends on the loop: what does not, XLA may move before it, and would factor every time.
-        other = by_factor(equations, law, A, choose(p[1], nil, b), None, numbers, start)
+        # Depends on the loop: what does not, XLA moves before it, and would factor every time. Others of a batch are there.
+        arrays, rest = eqx.partition((law, A), eqx.is_inexact_array)
+        arrays, there = jax.lax.optimization_barrier((arrays, p[1]))
+        begun = choose(there, scaling(equations.mu) * p[0].s, start)
+        other = by_factor(equations, *eqx.combine(arrays, rest), b, None, numbers, begun)
         how = (_plain(other.said), other.size, p[0].steps + other.steps, other.result)
         ends = other.gap, other.velocity, bounced, law.rows, other.mobility, other.speed
         solved = Solved(other.x, other.s, *ends, *how)

@@ -9,6 +9,7 @@ import lineax as lx
 
 from ..._contact.cone import scaling
 from ..._contact.contact_set import ContactSet
+from ..._contact.eliminated import factor_solver
 from ..._contact.problem import cone_of
 from ..._contact.schur import Compliance
 from ..._contact.solve import cone_solution
@@ -30,7 +31,14 @@ from .contact_equations import (
     implicit_rates,
     told,
 )
-from .contact_motion import AbstractLinearContact, LinearLaw, compliance, contact_problem, sizes, solved_with_contacts
+from .contact_motion import (
+    AbstractLinearContact,
+    LinearLaw,
+    contact_problem,
+    free_and_compliance,
+    sizes,
+    solved_with_contacts,
+)
 from .euler_stage import EulerStage
 from .implicit_euler import ImplicitEuler, _imbalance, _linear_problem, _start, in_step
 
@@ -172,12 +180,12 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
 
     def linearised(u: Fields) -> tuple[Fields, Compliance, Any]:
         A = stage.linear_system.constrain(system, stage.operator(u))
-        inner = _solver_or_default(solver, A)
+        inner = factor_solver(A, solver)
         state = inner.init(A, {})
-        d, result, stats = inner.compute(state, equations.imbalance(u), {})
         place, start = equations.place(u), equations.start.position
         H = SparseRows.of(equations.contacts, system, start, place)[0].projected(system, place)
-        return d, compliance(state, inner, H, d, equations.mu.shape[0]), lx.Solution(None, result, stats, None)
+        d, said, rows = free_and_compliance(state, inner, H, equations.imbalance(u), equations.mu.shape[0])
+        return d, rows, said
 
     def advance(p: _Iterate) -> _Iterate:
         d, rows, _ = linearised(p.u)
@@ -213,10 +221,6 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
     return Solved(end.u, end.s, *ends, end.bounces, rows, *how)
 
 
-def _solver_or_default(solver: Any, A: Any) -> Any:
-    return default_solver(A) if solver is None else solver
-
-
 @_implicit.def_jvp
 def _implicit_jvp(primals, tangents):
     equations, solver, numbers, start, most, who = primals
@@ -228,7 +232,7 @@ def _implicit_jvp(primals, tangents):
         warm = jax.lax.stop_gradient(scaling(equations.mu) * found.s)
         smooth = _implicit(equations, solver, again, warm, most, who)
     A = equations.stage.linear_system.constrain(equations.system, equations.stage.operator(smooth.x))
-    inner = _solver_or_default(solver, A)
+    inner = factor_solver(A, solver)
     dx, ds = implicit_rates(equations, tangents[0], A, inner, smooth, kappa, who, near=True)
     still = jax.tree.map(lambda _: None, found)
     return found, eqx.tree_at(lambda f: (f.x, f.s), still, (dx, ds), is_leaf=lambda a: a is None)

@@ -1,5 +1,6 @@
 """The dense direct solver: LU of the whole matrix, for small systems and for batches of them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -53,7 +54,7 @@ class Dense(lx.AbstractLinearSolver):
             {
                 "num_steps": jnp.zeros((), jnp.int32),
                 "residual": residual_norm(matrix, x, b, transposed=transposed),
-                "unconstrained_state": loosest(unravel(scale * _softest(lu))),
+                "unconstrained_state": _unconstrained(lu, singular, lambda x: loosest(unravel(scale * x))),
                 "reason": reason,
             },
         )
@@ -110,6 +111,17 @@ def _lower_and_higher(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[A
 
 def _tolerance(lu: Float[Array, "N N"]) -> float:
     return SINGULAR_PIVOT * lu.shape[0] * float(jnp.finfo(lu.dtype).eps)
+
+
+def _unconstrained(lu: Float[Array, "N N"], singular: Array, state_of: Callable[[Array], Array]) -> Array:
+    """The state that moves most in the null vector, where any matrix of a batch is singular; -1 otherwise.
+
+    Beside the solve itself it would be another: of a large batch, XLA:CPU's LAPACK (jaxlib 0.10) waits for threads of the
+    pool in which such calls run, and as many at once as there are threads wait for ever.
+    """
+    like = jax.eval_shape(state_of, lu[0])
+    unknown = jnp.full(like.shape, -1, like.dtype)
+    return jax.lax.cond(unvmap_any(singular), lambda: state_of(_softest(lu)), lambda: unknown)
 
 
 def _softest(lu: Float[Array, "N N"]) -> Float[Array, " N"]:
