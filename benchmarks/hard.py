@@ -72,6 +72,7 @@ def solvers(A: jm.matrix.BlockMatrix, points: np.ndarray) -> dict[str, lx.Abstra
         "GMRES(50), SmoothedAggregation": jm.solver.GMRES(1e-8, restart=50, max_steps=MOST, preconditioner=amg),
     }
     if importlib.util.find_spec("petsc4py") is not None:
+        found["PETSc, mg"] = jm.solver.PETSc("mg", rtol=1e-8, max_steps=MOST, positions=at)
         found["PETSc, GAMG"] = jm.solver.PETSc("gamg", rtol=1e-8, max_steps=MOST, positions=at)
         found["PETSc, BoomerAMG"] = jm.solver.PETSc("hypre", rtol=1e-8, max_steps=MOST)
     return found | {"SparseDirect": jm.solver.SparseDirect()}

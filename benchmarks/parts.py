@@ -10,6 +10,7 @@ to trace and compile, and of the second solve.
 import argparse
 import os
 import time
+from typing import Any
 
 from benchmarks.clock import report
 
@@ -40,7 +41,7 @@ def main() -> None:
     arrays, static = eqx.partition((parts, means), eqx.is_array)
     program = jax.jit(lambda arrays: iterated(*eqx.combine(arrays, static))).lower(arrays).compile()
     said["compile s"] = watch()
-    memory = program.memory_analysis()
+    memory: Any = program.memory_analysis()
     said |= {"MB given": memory.argument_size_in_bytes / 1e6, "MB on the way": memory.temp_size_in_bytes / 1e6}
     if not asked.only_memory:
         jax.block_until_ready(program(arrays))

@@ -246,6 +246,6 @@ def _summed(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, count: in
     order = np.lexsort((columns, rows))
     rows, columns = rows[order], columns[order]
     new = np.flatnonzero(np.diff(rows, prepend=-1) | np.diff(columns, prepend=-1))
-    values = np.add.reduceat(values[order], new) if new.size else values
+    values = values[order] if new.size == rows.size else np.add.reduceat(values[order], new)
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows[new], minlength=count))]).astype(np.int32)
     return BlockRows(starts, columns[new].astype(np.int32), values)

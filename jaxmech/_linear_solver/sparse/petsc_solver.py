@@ -9,6 +9,7 @@ from ..base.outcome import BREAKDOWN, EXHAUSTED, FINE, INDEFINITE, SINGULAR, STA
 
 _numbers = itertools.count()
 _OF_SCALARS = ("gamg",)  # of PETSc 3.18, knows no matrices of blocks
+_FACTORS = ("lu", "cholesky")  # whose symbolic part is worth keeping, with the matrix
 _TRUE_NORM = ("cg", "gmres", "fgmres", "bcgs")  # methods that can watch the residual itself
 _SLACK = 10.0  # the residual may be so many times what was asked for
 # PETSc's KSPConvergedReason, of those that are failures.
@@ -41,10 +42,16 @@ class PetscSolver:
         from petsc4py import PETSc  # pyright: ignore[reportMissingImports]
 
         self._csr, self._values, self._by_block = csr, np.zeros(0), by_block
-        make = PETSc.Mat().createBAIJ if by_block else PETSc.Mat().createAIJ
-        self.matrix = make(size=size, bsize=b, csr=csr, comm=comm)
-        self.matrix.setOption(PETSc.Mat.Option.SYMMETRIC, symmetric)
-        self.ksp, self._rtol, self._is_set = _ksp_of(self.matrix, what), what["rtol"], False
+
+        def made(*values: np.ndarray) -> Any:
+            make = PETSc.Mat().createBAIJ if by_block else PETSc.Mat().createAIJ
+            matrix = make(size=size, bsize=b, csr=(*csr, *values), comm=comm)
+            matrix.setOption(PETSc.Mat.Option.SYMMETRIC, symmetric)
+            return matrix
+
+        self._made, self.matrix = made, made()
+        self._what, self._prefix = what, f"jaxmech{next(_numbers)}_"
+        self.ksp, self._rtol, self._is_set = _ksp_of(self.matrix, what, self._prefix), what["rtol"], False
         self._levels = levels
 
     def has(self, values: np.ndarray) -> bool:
@@ -53,9 +60,18 @@ class PetscSolver:
 
     def put(self, values: np.ndarray) -> None:
         """Other values of the same pattern, which are kept; the preconditioner is made anew."""
-        (self.matrix.setValuesBlockedCSR if self._by_block else self.matrix.setValuesCSR)(*self._csr, values)
-        self.matrix.assemble()
+        if self._levels is not None and self._is_set:  # PCMG takes residuals with the matrices of its first time for ever
+            self.ksp.destroy()
+        if self._by_block and self._what["pc"] not in _FACTORS:
+            # One that is kept keeps the inverses of its diagonal blocks, too (3.18): those of former values.
+            self.matrix.destroy()
+            self.matrix = self._made(values)
+        else:
+            (self.matrix.setValuesBlockedCSR if self._by_block else self.matrix.setValuesCSR)(*self._csr, values)
+            self.matrix.assemble()
         self._values = values
+        if self._levels is not None and self._is_set:
+            self.ksp, self._is_set = _ksp_of(self.matrix, self._what, self._prefix), False
         self.ksp.setOperators(self.matrix)
         if not self._is_set:  # what an option says of the matrix is asked of one that has values
             self.ksp.setFromOptions()
@@ -79,12 +95,12 @@ class PetscSolver:
         return x.getArray().copy(), flaw, steps, residual
 
 
-def _ksp_of(matrix: Any, what: dict[str, Any]) -> Any:
+def _ksp_of(matrix: Any, what: dict[str, Any], prefix: str) -> Any:
     """A solver of PETSc as its options say."""
     from petsc4py import PETSc  # pyright: ignore[reportMissingImports]
 
     ksp = PETSc.KSP().create(matrix.getComm())
-    ksp.setOptionsPrefix(f"jaxmech{next(_numbers)}_")
+    ksp.setOptionsPrefix(prefix)
     table = PETSc.Options(ksp.getOptionsPrefix())
     chosen = {"ksp_type": what["ksp"], "pc_type": what["pc"]}
     if what["ksp"] in _TRUE_NORM:
