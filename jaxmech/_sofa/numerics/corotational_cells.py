@@ -80,7 +80,7 @@ class CorotationalCells(AbstractForceField):
         (gradients, volumes), (lam, mu) = self._geometry(), self._moduli()
         G = gradients @ element_rotation(self.kind, self.rotation, x[0], self.rest).T
         pairs = jnp.einsum("qka,qlb->kalb", volumes[:, None, None] * G, G)
-        dots = sum(pairs[:, a, :, a] for a in range(3))
+        dots = pairs[:, 0, :, 0] + pairs[:, 1, :, 1] + pairs[:, 2, :, 2]
         shear = jnp.swapaxes(pairs, 1, 3) + dots[:, None, :, None] * jnp.eye(3, dtype=G.dtype)[:, None]
         K = lam * pairs + mu * shear
         return ((K,),)
