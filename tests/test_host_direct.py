@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from jaxmech._linear_solver.sparse import host_choice as _host_choice
 from jaxmech._linear_solver.sparse.factor_cache import _KEPT, _MOST, factor_counts, forget_matrices, solve
+from jaxmech._linear_solver.sparse.singularity import ScaledMatrix
 
 SAME_AS_DENSE = 1e-9  # relative; the condition numbers here are below 1e5, and dense LU rounds as well
 NULL = 1e-9  # |A v| / |A|: the shift of the inverse iteration is 1e-11
@@ -277,3 +278,17 @@ def test_a_missing_backend_names_its_extra(monkeypatch):
     matrix = problem("definite")
     with pytest.raises(ImportError, match=r"jaxmech\[mkl\]"):
         host_solve(matrix, right_hand_sides(matrix), "pardiso")
+
+
+def test_the_roots_of_a_diagonal_scale_a_definite_matrix():
+    """Soft and stiff side by side: the largest entry of each scaled row is one, and the norm that of the scaled matrix."""
+    matrix = sp.block_diag([lattice(2, 1, 1), lattice(2, 1, 1, stiffness=1e8)], format="csr")
+    matrix = sp.csr_array(matrix + sp.csr_array(([1e-3, 1e-3], ([0, 40], [40, 0])), shape=matrix.shape))
+    matrix.sort_indices()
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    found = ScaledMatrix.of_definite(matrix.indptr, matrix.indices, matrix.data, np.flatnonzero(rows == matrix.indices))
+    scaled = np.abs(matrix.toarray()) / np.outer(found.scale, found.scale)
+    np.testing.assert_allclose(scaled.max(axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(found.norm, scaled.sum(axis=1).max(), rtol=1e-14)
+    searched = ScaledMatrix.of(matrix.indptr, matrix.indices, matrix.data)
+    assert 0.5 < found.norm / searched.norm < 2.0

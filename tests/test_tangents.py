@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
-from jaxmech._forcefield.base import tangent_is_exact
+from jaxmech._assembly.structure import Plan
+from jaxmech._forcefield.base import stiffness_is_symmetric, tangent_is_exact
 
 pytestmark = pytest.mark.quick
 
@@ -122,3 +123,44 @@ def test_who_says_nothing_is_not_believed():
     assert exact == [True, False, True]
     unsymmetric = jm.MatrixLinearSystem.build(*scene(OwnStiffness)).assemble(*scene(OwnStiffness)).to_dense()
     np.testing.assert_allclose(unsymmetric[0, 1] - unsymmetric[1, 0], 4.0 * STIFFNESS * 0.01)
+
+
+class Netting(jm.force.AbstractForceField):
+    """Springs along both edges of a corner, by their force; their tangent is frozen, and symmetric."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    stiffness: jnp.ndarray = jm.parameter()
+
+    def element_force(self, x, v):
+        first, second = (jnp.linalg.norm(x[0][i] - x[0][0]) * (x[0][i] - x[0][0]) for i in (1, 2))
+        return (self.stiffness * jnp.stack([first + second, -first, -second]),)
+
+    def element_stiffness(self, x, v):
+        ends = jnp.array([[-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]])[:, :, None] * (x[0][1:] - x[0][0])[:, None]
+        return ((self.stiffness * jnp.einsum("eka,elb->kalb", ends, ends),),)
+
+
+class SymmetricNetting(Netting):
+    stiffness_is_symmetric = True
+
+    def element_stiffness(self, x, v):
+        return super().element_stiffness(x, v)
+
+
+def test_a_stiffness_that_is_said_to_be_symmetric_is_summed_by_halves():
+    corners = np.random.default_rng(0).permuted(np.tile(np.arange(12), (20, 1)), axis=1)[:, :3]
+    points = np.random.default_rng(1).standard_normal((12, 2))
+    matrices, symmetric = [], []
+    for kind in (Netting, SymmetricNetting):
+        system = jm.System({"p": jm.Vec2()}, forces={"net": kind(("p", corners), STIFFNESS)})
+        linear_system = jm.MatrixLinearSystem.build(system, state := system.at_rest({"p": points}))
+        matrices.append(linear_system.assemble(system, state).to_dense())
+        symmetric.append(Plan.build(system, linear_system.terms).items[0].upper(system))
+    assert symmetric == [(), (0,)]
+    np.testing.assert_allclose(*matrices, rtol=0, atol=1e-13 * np.abs(matrices[0]).max())
+
+    class Again(SymmetricNetting):
+        def element_stiffness(self, x, v):
+            return ((super().element_stiffness(x, v)[0][0].at[0, 0, 0, 1].add(1.0),),)
+
+    assert not stiffness_is_symmetric(Again(("p", corners), 1.0))  # its parent's word is not its own

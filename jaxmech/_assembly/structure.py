@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._forcefield.base import AbstractEnergyForceField, has_own_stiffness, tangent_is_exact
+from .._forcefield.base import AbstractEnergyForceField, has_own_stiffness, stiffness_is_symmetric, tangent_is_exact
 from .._forcefield.chart import Arrays, Rate, chart_force, rates, varies_with
 from .._model.mapping_jacobian import geometric_mode
 from .._model.system import System
@@ -177,10 +177,11 @@ def _force_rates(field: Any, dofs: Sequence[Any]) -> tuple[Rate, Rate]:
 
 
 def _is_symmetric(system: System, name: str) -> bool:
-    """Whether the stiffness of a force field is symmetric for certain: an energy, whose dissipation knows no position."""
+    """Whether the stiffness of a force field is symmetric for certain: an energy, whose dissipation knows no position, or
+    one of its own that says so."""
     field = system.force_fields[name]
     if has_own_stiffness(field):
-        return False
+        return stiffness_is_symmetric(field) and not force_rates(system, name)[1].exists
     if not isinstance(field, AbstractEnergyForceField):
         return not any(rate.exists for rate in force_rates(system, name))
     return not field.is_dissipative or not _drag_varies(field, [system.dofs[s.state] for s in field.on])

@@ -27,6 +27,7 @@ class AbstractForceField(Component):
     exists at all. A class that gives a tangent of its own (`element_stiffness`; of energies `element_gradient`,
     `element_hessian` or `element_derivatives`) is taken to approximate it, unless it says `tangent_is_exact = True`:
     Newton's method iterates with it, and derivatives of solutions take the exact one, which is that of the force.
+    A symmetric `element_stiffness` that says `stiffness_is_symmetric = True` is computed and summed by halves.
     `x` [m], `v` [m/s] and the force [N] (of frames rotations too: [rad], [rad/s], [N m]) have one array per stencil. Raises
     `TypeError` where `element_force` is not defined, `ValueError` for numbers that fit neither one element nor all.
     Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapters 1 to 3.
@@ -46,6 +47,7 @@ class AbstractForceField(Component):
     """
 
     tangent_is_exact = True
+    stiffness_is_symmetric = False
     undefined_when = "inverted"  # what an element is where `element_is_valid` is False, in words
 
     on: AbstractVar[Stencils]
@@ -185,16 +187,19 @@ _TANGENTS = ("element_stiffness", "element_gradient", "element_hessian", "elemen
 
 
 def tangent_is_exact(field: AbstractForceField) -> bool:
-    """Whether the stiffness of a force field is the derivative of its force, as far as its class says.
+    """Whether the stiffness of a force field is the derivative of its force, as far as its class says."""
+    return _promised(field, "tangent_is_exact", _TANGENTS)
 
-    Whoever overrides a tangent says so anew: what a parent class says of its own is no promise for another's.
-    """
-    for owner in type(field).__mro__:
-        if "tangent_is_exact" in vars(owner):
-            return bool(field.tangent_is_exact)
-        if any(name in vars(owner) for name in _TANGENTS):
-            return False
-    return True
+
+def stiffness_is_symmetric(field: AbstractForceField) -> bool:
+    """Whether a class that overrides `element_stiffness` says that it is symmetric."""
+    return _promised(field, "stiffness_is_symmetric", ("element_stiffness",))
+
+
+def _promised(field: AbstractForceField, promise: str, tangents: tuple[str, ...]) -> bool:
+    """Whoever overrides a tangent says so anew: what a parent class says of its own is no promise for another's."""
+    owners = (owner for owner in type(field).__mro__ if any(name in vars(owner) for name in (promise, *tangents)))
+    return promise in vars(next(owners)) and bool(getattr(field, promise))
 
 
 def has_own_stiffness(field: AbstractForceField) -> bool:

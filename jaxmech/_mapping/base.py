@@ -64,6 +64,7 @@ class AbstractMapping(Component):
     child: AbstractVar[str]
     is_linear: AbstractClassVar[bool]  # the Jacobian is constant: no geometric stiffness, no dJ/dt
     is_interpolation: ClassVar[bool] = False  # its blocks are multiples of the identity
+    is_convex: ClassVar[bool] = False  # one number, of a semi-definite second derivative: the sign of `-f` is that of `G`
     geometric_stiffness: str = eqx.field(static=True, default="symmetric", kw_only=True)
 
     def __check_init__(self):

@@ -34,6 +34,7 @@ class DistanceMapping(AbstractMapping):
     child: str = eqx.field(static=True)
     rest_length: Parameter = parameter(default=0.0)
     is_linear: ClassVar[bool] = False
+    is_convex: ClassVar[bool] = True
 
     def __check_init__(self):
         if len(self.parents) != 2 or any(s.nodes.ndim != 1 for s in self.parents):

@@ -33,6 +33,7 @@ class DistanceFromTargetMapping(AbstractMapping):
     target: Parameter = parameter(ndim=1)
     rest_length: Parameter = parameter(default=0.0)
     is_linear: ClassVar[bool] = False
+    is_convex: ClassVar[bool] = True
 
     def __check_init__(self):
         if len(self.parents) != 1 or self.parents[0].nodes.ndim != 1:

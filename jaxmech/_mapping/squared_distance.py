@@ -29,6 +29,7 @@ class SquaredDistanceMapping(AbstractMapping):
     parents: Stencils = stencils()
     child: str = eqx.field(static=True)
     is_linear: ClassVar[bool] = False
+    is_convex: ClassVar[bool] = True
 
     def __check_init__(self):
         if len(self.parents) != 2 or any(s.nodes.ndim != 1 for s in self.parents):

@@ -108,8 +108,10 @@ def geometric_blocks(system: System, name: str, x: Fields, forces: Array, mode: 
         if mode == "exact":
             return jax.jacfwd(lambda d: jax.grad(work, argnums=1)(retract_each(parents, a, d), zero))(zero)
         blocks = jax.hessian(lambda d: work(a, d))(zero)
-        return _stabilized(blocks, zero) if mode == "stabilized" else blocks
+        return _stabilized(blocks, zero) if mode == "stabilized" and not m.is_convex else blocks
 
+    if mode == "stabilized" and mapping.is_convex:
+        forces = jnp.where(forces < 0, forces, 0.0)
     return over_elements(mapping, mapping.parents, of_node, gathered(mapping.parents, x), forces)
 
 

@@ -99,6 +99,11 @@ class BandFirst(AbstractHostBackend):
     def condition_limit(self) -> float:
         return np.inf if self._factor is not None or self._other is None else self._other.condition_limit()
 
+    def has_cholesky(self) -> bool:
+        if self._factor is None:
+            return self._other is not None and self._other.has_cholesky()
+        return True
+
     def negative_pivots(self) -> int | None:
         return 0 if self._factor is not None or self._other is None else self._other.negative_pivots()
 

@@ -5,6 +5,7 @@ factorisation, the program that calls carries no handle, and there is nothing fo
 pass of a differentiated solve presents the matrix of the forward pass again, and finds its factor here.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -101,6 +102,7 @@ class _Pattern:
             factor.backend.release()
         self.factors.clear()
 
+    @functools.cached_property
     def diagonal(self) -> np.ndarray:
         """The positions of the diagonal entries among the values."""
         size = self.indptr.size - 1
@@ -122,8 +124,7 @@ class _FactorCache:
         if factor.singular:
             return _failed(factor, rhs)
         assert factor.matrix is not None
-        x, residual = refined_solve(factor.backend, factor.matrix, rhs, transposed=transposed)
-        error = factor.matrix.backward_error(residual, x, rhs)
+        x, residual, error = refined_solve(factor.backend, factor.matrix, rhs, transposed=transposed)
         if not (np.isfinite(x).all() and error < BACKWARD_ERROR_LIMIT):
             _declare_singular(factor, pattern)
             return _failed(factor, rhs)
@@ -181,17 +182,19 @@ def _fill(factor: _Factor, pattern: _Pattern, values: np.ndarray, rounding: floa
     """
     factor.values = None  # until all of this has succeeded
     factor.singular, factor.unsymmetric, factor.null_vector = False, False, None
-    factor.matrix = ScaledMatrix.of(pattern.indptr, pattern.indices, values)
+    backend = factor.backend
+    try:
+        backend.factor(values)
+        is_factored = True
+    except SingularMatrixError:
+        is_factored = False
+    rows = pattern.indptr, pattern.indices, values
+    definite = is_factored and backend.has_cholesky()
+    factor.matrix = ScaledMatrix.of_definite(*rows, pattern.diagonal) if definite else ScaledMatrix.of(*rows)
     if pattern.symmetric and is_asymmetric(factor.matrix, rounding):
         factor.singular, factor.unsymmetric, factor.values = True, True, values
         return
-    try:
-        factor.backend.factor(values)
-        limit = min(CONDITION_LIMIT, factor.backend.condition_limit())
-        trusted = condition_estimate(factor.backend, factor.matrix) < limit
-    except SingularMatrixError:
-        trusted = False
-    if not trusted:
+    if not (is_factored and condition_estimate(backend, factor.matrix) < min(CONDITION_LIMIT, backend.condition_limit())):
         _declare_singular(factor, pattern)
     factor.values = values
 
@@ -203,7 +206,7 @@ def _declare_singular(factor: _Factor, pattern: _Pattern) -> None:
     for kind in (pattern.backend, SuperLUBackend):
         search = kind()
         search.analyze(pattern.indptr, pattern.indices, pattern.symmetric, "auto")
-        factor.null_vector = null_vector(search, factor.matrix, pattern.diagonal())
+        factor.null_vector = null_vector(search, factor.matrix, pattern.diagonal)
         search.release()
         if factor.null_vector is not None:
             return

@@ -57,6 +57,10 @@ class AbstractHostBackend(abc.ABC):
         """
         return np.inf
 
+    def has_cholesky(self) -> bool:
+        """Whether the current factor is one that none but positive definite matrices have."""
+        return False
+
     @abc.abstractmethod
     def negative_pivots(self) -> int | None:
         """How many negative eigenvalues the factored symmetric matrix has: as many as its `D` has negative pivots

@@ -98,6 +98,9 @@ class PardisoBackend(AbstractHostBackend):
     def condition_limit(self) -> float:
         return np.inf if self._solver.get_iparm(14) == 0 else _PERTURBED_CONDITION_LIMIT
 
+    def has_cholesky(self) -> bool:
+        return self._solver.mtype == _POSITIVE_DEFINITE
+
     def negative_pivots(self) -> int | None:
         if self._solver.mtype == _POSITIVE_DEFINITE:
             return 0

@@ -56,6 +56,16 @@ class ScaledMatrix:
         norm = float(np.add.reduceat(magnitude, indptr[:-1]).max())
         return ScaledMatrix(sp.csr_array((values, indices, indptr), shape=(size, size)), scale, norm)
 
+    @staticmethod
+    def of_definite(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, diagonal: np.ndarray) -> "ScaledMatrix":
+        """Of a positive definite matrix, whose `diagonal` stands there among the values: `a_ij^2 <= a_ii a_jj`, so that the
+        root of the diagonal makes no entry larger than one, and each row has a one.
+        """
+        scale = np.sqrt(values[diagonal])
+        matrix = sp.csr_array((values, indices, indptr), shape=(scale.size, scale.size))
+        sizes = sp.csr_array((np.abs(values), indices, indptr), shape=matrix.shape)
+        return ScaledMatrix(matrix, scale, float((sizes @ (1 / scale) / scale).max()))
+
     def residual(self, x: np.ndarray, rhs: np.ndarray, *, transposed: bool) -> np.ndarray:
         """`b - A x`, or `b - A^T x`."""
         return rhs - (self.matrix.T if transposed else self.matrix) @ x
@@ -69,8 +79,9 @@ class ScaledMatrix:
 
 def refined_solve(
     backend: AbstractHostBackend, matrix: ScaledMatrix, rhs: np.ndarray, *, transposed: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Solve with up to two steps of iterative refinement. Returns the solution and its residual `b - A x`."""
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Solve with up to two steps of iterative refinement. Returns the solution, its residual `b - A x`, and the backward
+    error."""
     x = backend.solve(rhs, transposed=transposed)
     residual = matrix.residual(x, rhs, transposed=transposed)
     error = matrix.backward_error(residual, x, rhs)
@@ -83,7 +94,7 @@ def refined_solve(
         if not better_error < 0.5 * error:
             break
         x, residual, error = better, better_residual, better_error
-    return x, residual
+    return x, residual, error
 
 
 def condition_estimate(backend: AbstractHostBackend, matrix: ScaledMatrix) -> float:
@@ -93,9 +104,9 @@ def condition_estimate(backend: AbstractHostBackend, matrix: ScaledMatrix) -> fl
     estimate = 0.0
     for _ in range(2):
         rhs = d * start
-        x, residual = refined_solve(backend, matrix, rhs, transposed=False)
+        x, _, error = refined_solve(backend, matrix, rhs, transposed=False)
         size = float(np.abs(d * x).max())
-        if not np.isfinite(size) or matrix.backward_error(residual, x, rhs) > BACKWARD_ERROR_LIMIT:
+        if not np.isfinite(size) or error > BACKWARD_ERROR_LIMIT:
             return np.inf
         estimate = max(estimate, matrix.norm * size)
         if estimate < _SUSPICIOUS_CONDITION or size == 0.0:

@@ -38,6 +38,10 @@ class CorotationalCells(AbstractForceField):
     def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return not self.frozen or self.rotation == "small"
 
+    @property
+    def stiffness_is_symmetric(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.frozen
+
     def __check_init__(self):
         check_range(self, young=(self.young, lambda E: E > 0, "positive"))
         check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu < 0.5), "between -1 and 0.5"))
@@ -75,10 +79,10 @@ class CorotationalCells(AbstractForceField):
             return super().element_stiffness(x, v)
         (gradients, volumes), (lam, mu) = self._geometry(), self._moduli()
         G = gradients @ element_rotation(self.kind, self.rotation, x[0], self.rest).T
-        pairs = jnp.einsum("q,qka,qlb->kalb", volumes, G, G)
-        dots = jnp.einsum("kala->kl", pairs)
-        eye = jnp.eye(3, dtype=G.dtype)
-        K = lam * pairs + mu * jnp.swapaxes(pairs, 1, 3) + mu * jnp.einsum("kl,ab->kalb", dots, eye)
+        pairs = jnp.einsum("qka,qlb->kalb", volumes[:, None, None] * G, G)
+        dots = pairs[:, 0, :, 0] + pairs[:, 1, :, 1] + pairs[:, 2, :, 2]
+        shear = jnp.swapaxes(pairs, 1, 3) + dots[:, None, :, None] * jnp.eye(3, dtype=G.dtype)[:, None]
+        K = lam * pairs + mu * shear
         return ((K,),)
 
 
@@ -103,6 +107,10 @@ class MembraneTriangles(AbstractForceField):
     @property
     def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return not self.frozen
+
+    @property
+    def stiffness_is_symmetric(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.frozen
 
     def __check_init__(self):
         check_range(self, young=(self.young, lambda E: E > 0, "positive"))
