@@ -109,5 +109,7 @@ def test_a_point_that_holds_or_slips_is_right_or_says_so_whatever_its_friction_a
             (by_pull - slips * h / mass) / (h / mass),
         ]
     )
-    assert (np.abs(error[:, fine]) < RIGHT).all()
+    # What slips is on the edge of a cone whose slopes are `mu` and `1 / mu`: rounding is seen through its square.
+    within = RIGHT + 4 * slips * np.finfo(float).eps * mu**2
+    assert (np.abs(error) < within)[:, fine].all()
     assert np.isnan(by_pull[~fine]).all()
