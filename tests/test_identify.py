@@ -97,6 +97,22 @@ def test_priors_join_the_residuals():
     np.testing.assert_allclose(found.standard_errors, [0.01, 0.1], rtol=1e-5)
 
 
+def test_a_prior_keeps_its_deviation_where_the_data_scatter_more_than_their_noise():
+    data, noise, deviation = np.array([1.0, 1.4, 0.6, 1.1, 0.9]), 0.02, 0.03
+    free = {"m": I.Free(1.0, prior=(1.0, deviation)), "n": I.Free(1.0, prior=(2.0, 0.1))}
+    found = I.fit(I.Formula(lambda p: p["m"] * jnp.ones(5), data, noise=noise), free)
+    told, known = len(data) / noise**2, 1 / deviation**2
+    scatter = found.chi_squared / found.degrees
+    expected = [np.sqrt(scatter * told + known) / (told + known), 0.1]
+    np.testing.assert_allclose(found.standard_errors, expected, rtol=1e-6)
+
+
+def test_a_parameter_at_its_bound_is_not_called_silent():
+    free = {"a": I.Free(0.1, lower=0.0, upper=0.3), "b": 2.0}
+    found = I.fit(I.Formula(line, readings(), noise=1e-6), free)
+    assert not found.silent and not found.unidentified and any("upper bound" in note for note in found.notes)
+
+
 def test_what_cannot_be_told_apart_is_named():
     found = I.fit(
         I.Formula(lambda p: p["a"] * p["b"] * (1 + SLOPE), 6 * (1 + SLOPE), noise=0.1), both(lower=0.0) | {"c": I.Free(1.0)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._runtime.argument_checks import check_choice, check_counts, check_flags, real_array
 from .experiment import Prediction
-from .notes import notes_on
+from .notes import at_bounds, notes_on
 from .other_solvers import by_other, is_other
 from .penalty import positive
 from .plot import draw_fit
@@ -198,7 +198,9 @@ def _told(asked: Problem, first: Evaluation, best: Evaluation, history: Any, how
         errors = np.sqrt(np.abs(np.diag(covariance)))
         with np.errstate(invalid="ignore", divide="ignore"):
             correlations = covariance / np.outer(errors, errors)
-        weak = [(e, parts) for e, parts in known.directions if not e < 1.0 and not set(parts) <= set(silent)]
+        stuck = at_bounds(asked, best)  # they move nothing that is measured, but not because the data are silent of them
+        silent, still = [name for name in silent if name not in stuck], {*silent, *stuck}
+        weak = [(e, parts) for e, parts in known.directions if not e < 1.0 and not set(parts) <= still]
         unidentified = [direction_in_words(e, parts) for e, parts in weak]
     return Fit(
         problem=asked,

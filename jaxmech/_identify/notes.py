@@ -1,5 +1,6 @@
 """What looks wrong about data, start or result, in words."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -109,18 +110,32 @@ def _outliers(part: Part) -> list[str]:
     return [f"'{label}': {far} residuals are over {_FAR:.0f} times the noise. Outliers? A robust loss (huber=) bounds them."]
 
 
+def at_bounds(problem: Problem, end: Evaluation) -> set[str]:
+    """The unknowns that have come to a bound."""
+    stuck = np.zeros(len(problem.names), bool)
+    for _, at, _, _, there in _stuck(problem, end):
+        stuck[at] |= there.ravel()
+    return {name for name, s in zip(problem.names, stuck, strict=True) if s}
+
+
 def _bounds(problem: Problem, end: Evaluation) -> list[str]:
-    said = []
+    return [
+        f"'{name}' is at its {side} bound, {bound.ravel()[0]:.6g}: its error means little."
+        for name, _, side, bound, there in _stuck(problem, end)
+        if there.any()
+    ]
+
+
+def _stuck(problem: Problem, end: Evaluation) -> Iterator[tuple[str, slice, str, np.ndarray, np.ndarray]]:
+    """Of every bound: name and unknowns of the parameter, side, bound, which of its values are there."""
     for name, free, at in problem.unknowns.free():
         if free.transform == "none":
             continue
         value = np.asarray(free.value(end.q[at].reshape(free.start.shape)))
         for side, bound in (("lower", free.lower), ("upper", free.upper)):
-            if bound is not None and (_near(value, free, np.asarray(bound)) & _faint(end, at, value.shape)).any():
-                said.append(
-                    f"'{name}' is at its {side} bound, {float(np.asarray(bound).ravel()[0]):.6g}: its error means little."
-                )
-    return said
+            if bound is not None:
+                limit = np.asarray(bound, float)
+                yield name, at, side, limit, _near(value, free, limit) & _faint(end, at, value.shape)
 
 
 def _near(value: np.ndarray, free: Free, bound: np.ndarray) -> np.ndarray:

@@ -37,19 +37,19 @@ def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncer
     chi2, degrees = float(loss[data].sum()), count - len(found.q) + len(found.own)
     silent = [name for name, column in zip(problem.names, J.T, strict=True) if not np.abs(column).max(initial=0) > 0]
     blocks = _blocks(problem, len(found.own))
+    known = J[~data].T @ J[~data]  # a prior has the deviation that it says, whatever the data scatter by
     inner = np.abs(weights - 1.0) < 1e-12
     A = J[inner].T @ J[inner]
     inverse, vectors, errors = _inverse(A)
     scatter = max(1.0, chi2 / degrees) if degrees > 0 else 1.0
     if blocks is not None:
-        known = J[~data].T @ J[~data]  # a prior has the deviation that it says, not the scatter of one row
         scattered = _scattered(J[data], (weights * r)[data], blocks[data], inner[data], A) + known
         covariance, how = _between(inverse, scattered), f"scatter of {blocks[data].max() + 1} blocks"
     elif problem.huber is not None:
         g = np.where(data, weights * r, 1.0)[:, None] * J
         covariance, how = _between(inverse, g.T @ g), "scatter of the residuals (robust)"
     else:
-        covariance = inverse * scatter
+        covariance = _between(inverse, scatter * (J[data].T @ J[data]) + known) if scatter > 1.0 else inverse
         how = "noise as given" if scatter == 1.0 else f"noise as given, times {np.sqrt(scatter):.3g} = sqrt(chi^2/degrees)"
     directions = [
         (float(e * np.sqrt(scatter)), {n: float(c) for n, c in zip(problem.names, v, strict=True) if abs(c) > _TOGETHER})
