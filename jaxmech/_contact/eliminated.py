@@ -246,9 +246,9 @@ class EliminatedSolver(lx.AbstractLinearSolver):
         start = _Mended(zeros(a), jnp.zeros_like(c), a, c, scale, nil, scale > 0)
         end = jax.lax.while_loop(lambda p: p.going, mended, start)
         # Rows of contacts that contradict each other leave something of `c`: motions are then as near to it as can be.
-        result = lx.RESULTS.where(
-            state.energy * norm(end.rest) <= 1e-6 * scale, lx.RESULTS.successful, lx.RESULTS.stagnation
-        )
+        least = max(1e-6, 1e3 * float(jnp.finfo(scale.dtype).eps))  # what numbers of so few digits can come to
+        balanced = state.energy * norm(end.rest) <= least * scale
+        result = lx.RESULTS.where(balanced, lx.RESULTS.successful, lx.RESULTS.stagnation)
         return {**end.x, IMPULSES: end.s}, result, {"num_steps": end.rounds, "residual": end.size}
 
     def transpose(self, state: Eliminated, options: dict[str, Any]):
