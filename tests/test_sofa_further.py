@@ -6,20 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
+from test_sofa_joints_and_pressures import EULER, load
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
 
-EULER = "<EulerImplicitSolver/><SparseLDLSolver/>"
 FRAMES = '<MechanicalObject template="Rigid3" name="p" position="0 0 0 0 0 0 1  1 0 0 0 0 0 1"/><UniformMass/>'
-
-
-def load(tmp_path, body, scheme=EULER, **options):
-    path = tmp_path / "scene.scn"
-    path.write_text(f'<Node name="root" dt="0.1" gravity="0 0 0"><DefaultAnimationLoop/>{scheme}{body}</Node>')
-    scene = jm.sofa.load(path, **options)
-    _ = scene.parts  # raises the first refusal
-    return scene
 
 
 def at(scene, x, v=None):

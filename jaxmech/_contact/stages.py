@@ -15,18 +15,8 @@ _NEWTON, _PATH = 30, 100  # steps at most of Newton, and along a path
 _FURTHER = 1e-3  # of the tolerance, which Newton aims at: it is a step more
 _SWEEPS, _HELD, _LAST = 4, 5, 12  # numbers of stages: after central paths; from where impulses are held; of convex problems
 _ROUNDS = 40  # in which impulses are held, at most
-_SMOOTH = (
-    0.1,
-    0.03,
-    0.01,
-    3e-3,
-    1e-3,
-    3e-4,
-    1e-4,
-    1e-5,
-    1e-6,
-    1e-8,
-)  # kappa on the way to the edges of the law, where Newton has stuck at them
+# kappa on the way to the edges of the law, where Newton has stuck at them
+_SMOOTH = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-8)
 _BRIEF = 6  # steps at each
 _FIRM, _LOOSER, _FIRMER, _FIRMEST = 1e-2, 0.2, 10.0, 1e8
 

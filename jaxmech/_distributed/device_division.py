@@ -22,9 +22,10 @@ from .._model.system import State, System
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Bool, Int
 from .._runtime.devices import PARTS, checked_devices
-from .device_rows import Places, fixed, gathered, taken
+from .device_rows import fixed, gathered
 from .division import check_can_be_divided, families, kept_elements, rows_of_leaf
 from .partition import bisected
+from .taken_rows import Places, taken
 
 _BODY = 80  # nodes that move as one on the coarse level
 
@@ -197,7 +198,8 @@ class DeviceDivision:
         real = [i for i, a in enumerate(leaves) if eqx.is_inexact_array(a) and not isinstance(rows[i], tuple)]
         own = [None if i in real else fixed(a, r) for i, (a, r) in enumerate(zip(leaves, rows, strict=True))]
         own = [self.put(a, r is not None) for a, r in zip(own, rows, strict=True)]
-        for i, a in zip(real, taken([leaves[i] for i in real], Places([rows[i] for i in real], self)), strict=True):
+        places = Places([rows[i] for i in real], self.put, lambda a: a)
+        for i, a in zip(real, taken([leaves[i] for i in real], places), strict=True):
             own[i] = a
         return form.unflatten(own), tuple(r is not None for r in rows)
 

@@ -68,7 +68,8 @@ def static_solve_over_devices(
         try:
             jax.jit(lambda x: jm.distributed.static_solve_over_devices(system, x, division).position)(state)
         except ValueError as error:
-            assert "call it outside of jit" in str(error)
+            refused = str(error)
+        assert "call it outside of jit" in refused  # outside, it gives the equilibrium
     """
     who = "jm.distributed.static_solve_over_devices"
     check_tolerances(who, rtol=rtol, atol=atol, linear_rtol=linear_rtol)

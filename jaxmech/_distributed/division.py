@@ -5,7 +5,7 @@ summed over ranks. The other nodes of its elements are ghosts, whose positions i
 differentiated by is a sum over ranks of what the rows of each say.
 """
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -21,6 +21,7 @@ from .._scene.parameter import declaration, is_concrete
 from .._scene.stencil import Stencil
 from .partition import bisected
 from .ranks import Halo, summed, world
+from .taken_rows import Places, taken
 
 _SHARED = None  # rows of a leaf that every element has
 
@@ -81,7 +82,8 @@ class Division:
         real = [i for i, a in enumerate(values) if eqx.is_inexact_array(a) and not isinstance(rows[i], tuple)]
         # Node numbers are no part of what is differentiated: JAX would take them for varied.
         own = [r[1] if isinstance(r, tuple) else a for a, r in zip(values, rows, strict=True)]
-        found = _taken([values[i] for i in real], _Places([rows[i] for i in real], self.comm))
+        places = Places([rows[i] for i in real], lambda a, _: jnp.asarray(a), partial(summed, self.comm))
+        found = taken([values[i] for i in real], places)
         for i, a in zip(real, found, strict=True):
             own[i] = a
         leaves, position, velocity, time = form.unflatten(own)
@@ -206,40 +208,6 @@ def rows_of_leaf(component: Any, path: Any, leaf: Any, kept: np.ndarray, nodes: 
     if kind[0] == "node":
         return nodes[component.on[kind[2]].state]
     return kept if kind[0] == "each" or leaf.ndim > kind[1] else _SHARED
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Of each of some arrays the rows that a rank has; None: all are shared."""
-
-    rows: list[Any]
-    comm: Any
-
-
-@eqx.filter_custom_vjp
-def _taken(leaves: list[Any], places: _Places) -> list[Any]:
-    return [a if r is None else jnp.asarray(np.asarray(a)[r]) for a, r in zip(leaves, places.rows, strict=True)]
-
-
-@_taken.def_fwd
-def _taken_fwd(perturbed: Any, leaves: list[Any], places: _Places) -> tuple[list[Any], None]:
-    del perturbed
-    return _taken(leaves, places), None
-
-
-@_taken.def_bwd
-def _taken_bwd(residuals: Any, rates: Any, perturbed: Any, leaves: list[Any], places: _Places) -> list[Any]:
-    """Each rank has what its rows say of its copy: the sum is that of all."""
-    del residuals
-    total: list[Any] = [None] * len(leaves)
-    for i, (leaf, at, rate) in enumerate(zip(leaves, places.rows, rates, strict=True)):
-        if not perturbed[i]:
-            continue
-        mine = np.zeros(leaf.shape, leaf.dtype)
-        if rate is not None:
-            mine[... if at is None else at] = np.asarray(rate)
-        total[i] = jnp.asarray(summed(places.comm, mine))
-    return total
 
 
 @eqx.filter_custom_vjp

@@ -9,16 +9,17 @@ from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
 from .._mesh.surface import area_vectors, rest_measures
 from .._runtime.argument_checks import check_instance
-from .._runtime.array_types import Array, Scalar
+from .._runtime.array_types import Scalar
 from .._runtime.field_types import Parameter
 from .._scene.dof import Vec1, Vec2, Vec3
 from .._scene.parameter import check_range, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
-from .base import AbstractEnergyForceField, Arrays
+from .base import Arrays
+from .drag import AbstractDrag
 from .surface_checks import check_faces
 
 
-class AbsorbingBoundary(AbstractEnergyForceField):
+class AbsorbingBoundary(AbstractDrag):
     """`D = 1/2 integral of z_p (v . n)^2 + z_s |v - (v . n) n|^2 dA` at the rest shape: dashpots that waves do not see.
 
     `impedance` `z_p = rho c_p` and `shear_impedance` `z_s = rho c_s` [Pa s/m]: a plane wave that arrives along the normal
@@ -58,13 +59,6 @@ class AbsorbingBoundary(AbstractEnergyForceField):
             raise ValueError(f"AbsorbingBoundary acts on scalars (Vec1) or points of {size} coordinates.")
         if reference_element(self.kind).dimension != size - 1 and dofs[0].coord_size > 1:
             raise ValueError(f"AbsorbingBoundary: faces of kind '{self.kind}' have no normal in {size} dimensions.")
-
-    @property
-    def is_dissipative(self) -> bool:
-        return True
-
-    def element_energy(self, x: Array) -> Scalar:
-        return jnp.zeros((), x.dtype)
 
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
         del x

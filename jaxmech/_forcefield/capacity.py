@@ -9,14 +9,15 @@ from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
 from .._mesh.surface import rest_measures
 from .._runtime.argument_checks import check_instance
-from .._runtime.array_types import Array, Scalar
+from .._runtime.array_types import Scalar
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
-from .base import AbstractEnergyForceField, Arrays
+from .base import Arrays
+from .drag import AbstractDrag
 
 
-class Capacity(AbstractEnergyForceField):
+class Capacity(AbstractDrag):
     """`-C u'` with `C = integral of c N N^T`: makes `C u' = f(u)` of a balance, from `D = c/2 integral of |u'|^2`.
 
     A field without mass is of first order in time, and its capacity is a damping: `ImplicitEuler` takes backward Euler
@@ -59,13 +60,6 @@ class Capacity(AbstractEnergyForceField):
     def check_dofs(self, dofs: Any) -> None:
         if not dofs[0].is_vector_space:
             raise ValueError("Capacity acts on fields (Vec1, Vec2, Vec3).")
-
-    @property
-    def is_dissipative(self) -> bool:
-        return True
-
-    def element_energy(self, x: Array) -> Scalar:
-        return jnp.zeros((), x.dtype)
 
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
         del x

@@ -2,14 +2,15 @@
 
 import jax.numpy as jnp
 
-from .._runtime.array_types import Array, Scalar
+from .._runtime.array_types import Scalar
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencils, stencils
-from .base import AbstractEnergyForceField, Arrays
+from .base import Arrays
+from .drag import AbstractDrag
 
 
-class VelocityDamping(AbstractEnergyForceField):
+class VelocityDamping(AbstractDrag):
     """Viscous drag of nodes: `f = -c v`, from the dissipation `D = c/2 |v|^2` [W].
 
     `coefficient` `c` [N s/m]: shared, or one per node `(n,)`. On rigid frames `angular` [N m s/rad] acts on the
@@ -32,13 +33,6 @@ class VelocityDamping(AbstractEnergyForceField):
             raise ValueError("VelocityDamping: on must be (state, nodes), node numbers of shape (e,).")
         positive = (lambda c: c >= 0, "at least 0")
         check_range(self, coefficient=(self.coefficient, *positive), angular=(self.angular, *positive))
-
-    @property
-    def is_dissipative(self) -> bool:
-        return True
-
-    def element_energy(self, x: Array) -> Scalar:
-        return jnp.zeros((), x.dtype)
 
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
         (coordinate,), (velocity,) = x, v

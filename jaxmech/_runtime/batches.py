@@ -6,11 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import AxisType, PartitionSpec
 
 from .argument_checks import check_counts
 from .array_types import Array
+from .devices import checked_devices
 from .precision import compiled
 from .processes import are_of_many_processes
 
@@ -48,9 +48,7 @@ def in_batches(
     if size is not None:
         check_counts("in_batches", size=size)
     if devices is not None:
-        known = isinstance(devices, list | tuple | np.ndarray) and all(isinstance(d, jax.Device) for d in devices)
-        if not known or not len(devices):
-            raise TypeError(f"in_batches: devices must be a list of devices of JAX, got {devices!r:.80}.")
+        devices = checked_devices("in_batches", devices)
 
     def run(*arguments: Any) -> Any:
         arrays, static = eqx.partition(arguments, eqx.is_array)

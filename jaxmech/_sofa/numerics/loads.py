@@ -3,8 +3,9 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from ..._forcefield.base import AbstractEnergyForceField, Arrays, points_only
-from ..._runtime.array_types import Array, Scalar
+from ..._forcefield.base import Arrays, points_only
+from ..._forcefield.drag import AbstractDrag
+from ..._runtime.array_types import Scalar
 from ..._runtime.field_types import Parameter
 from ..._scene.parameter import check_range, parameter
 from ..._scene.stencil import Stencils, stencils
@@ -39,7 +40,7 @@ class Torsion(AbstractFrozen):
         return ((jnp.pad(K, (0, v[0].shape[0] - 3)),),)
 
 
-class DragByDirection(AbstractEnergyForceField):
+class DragByDirection(AbstractDrag):
     """`f_i = -c_i v_i` of points: DiagonalVelocityDampingForceField. `coefficient` `(d,)` [N s/m] of each node, from 0."""
 
     on: Stencils = stencils()
@@ -50,13 +51,6 @@ class DragByDirection(AbstractEnergyForceField):
 
     def check_dofs(self, dofs) -> None:
         points_only(self, dofs)
-
-    @property
-    def is_dissipative(self) -> bool:
-        return True
-
-    def element_energy(self, x: Array) -> Scalar:
-        return jnp.zeros((), x.dtype)
 
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
         return 0.5 * self.coefficient @ v[0] ** 2

@@ -12,14 +12,8 @@ from ..._scene.stencil import Stencils, stencils
 from .polynomial_springs import AbstractFrozen
 
 
-class TensorMassTriangles(AbstractEnergyForceField):
-    """`E = ((lam + mu) W : W - lam W : W^T - mu/2 (tr W)^2) / (8 A)`, `W = sum_k e_k (x) u_k` over nodes and opposite edges.
-
-    SOFA's TriangularTensorMassForceField: plane stress in the plane of the triangle at rest, and stiff across it too;
-    `lam = E nu / (1 - nu^2)`, `mu = E / (1 + nu)`. `young` [N/m], `poisson`. Raises `ValueError` for moduli out of range.
-    Source: H. Delingette, "Triangular springs for modeling nonlinear membranes", IEEE TVCG 14 (2008) 329,
-    doi:10.1109/TVCG.2007.70431.
-    """
+class AbstractSheet(AbstractEnergyForceField):
+    """Triangles in plane stress, by their edges. `young` [N/m], `poisson`. Raises `ValueError` for moduli out of range."""
 
     on: Stencils = stencils()
     rest: Parameter = nodal_parameter(ndim=1)
@@ -30,9 +24,22 @@ class TensorMassTriangles(AbstractEnergyForceField):
         check_range(self, young=(self.young, lambda E: E > 0, "positive"))
         check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu < 1), "between -1 and 1"))
 
+    def moduli(self) -> tuple[Array, Array]:
+        """`E nu / (1 - nu^2)` and `E / (1 + nu)`."""
+        return self.young * self.poisson / (1 - self.poisson**2), self.young / (1 + self.poisson)
+
+
+class TensorMassTriangles(AbstractSheet):
+    """`E = ((lam + mu) W : W - lam W : W^T - mu/2 (tr W)^2) / (8 A)`, `W = sum_k e_k (x) u_k` over nodes and opposite edges.
+
+    SOFA's TriangularTensorMassForceField: plane stress in the plane of the triangle at rest, and stiff across it too;
+    `lam = E nu / (1 - nu^2)`, `mu = E / (1 + nu)`. `young` [N/m], `poisson`. Raises `ValueError` for moduli out of range.
+    Source: H. Delingette, "Triangular springs for modeling nonlinear membranes", IEEE TVCG 14 (2008) 329,
+    doi:10.1109/TVCG.2007.70431.
+    """
+
     def element_energy(self, x: Array) -> Scalar:
-        E, nu, X = self.young, self.poisson, self.rest
-        lam, mu = E * nu / (1 - nu**2), E / (1 + nu)
+        X, (lam, mu) = self.rest, self.moduli()
         edges = jnp.roll(X, 1, axis=0) - jnp.roll(X, -1, axis=0)  # opposite to each node
         area = 0.5 * safe_length(jnp.cross(X[1] - X[0], X[2] - X[0]))
         W = edges.T @ (x - X)
@@ -40,7 +47,7 @@ class TensorMassTriangles(AbstractEnergyForceField):
         return energy / (8 * area)
 
 
-class QuadraticSpringTriangles(AbstractEnergyForceField):
+class QuadraticSpringTriangles(AbstractSheet):
     """`E = sum_j k_j s_j^2 / 2 + g_j s_k s_l` over the sides of a triangle, `s = L (l - L)` of lengths at rest and now:
     TriangularQuadraticSpringsForceField. `biquadratic`: `s = (l^2 - L^2) / 2`, and if it is `compressible` besides
     `3 (lam + mu) A0 (A/A0 - 1)^4 / 4` of a triangle that is smaller than at rest.
@@ -50,21 +57,12 @@ class QuadraticSpringTriangles(AbstractEnergyForceField):
     doi:10.1109/TVCG.2007.70431.
     """
 
-    on: Stencils = stencils()
-    rest: Parameter = nodal_parameter(ndim=1)
-    young: Parameter = parameter()
-    poisson: Parameter = parameter()
     angles: Parameter = parameter(default=1.0)
     biquadratic: bool = eqx.field(static=True, default=False)
     compressible: bool = eqx.field(static=True, default=False)
 
-    def __check_init__(self):
-        check_range(self, young=(self.young, lambda E: E > 0, "positive"))
-        check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu < 1), "between -1 and 1"))
-
     def element_energy(self, x: Array) -> Scalar:
-        lam = self.young * self.poisson / (1 - self.poisson**2)
-        mu = self.young / (1 + self.poisson)
+        lam, mu = self.moduli()
         now, then = (jnp.sum((jnp.roll(X, -1, 0) - jnp.roll(X, -2, 0)) ** 2, axis=1) for X in (x, self.rest))
         others = jnp.roll(then, -1) + jnp.roll(then, -2) - then
         area = jnp.sqrt(then @ others) / 4
