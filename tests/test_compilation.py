@@ -13,6 +13,7 @@ from compiled_programs import AS_OF_A_USER
 import jaxmech as jm
 from jaxmech._linear_solver.dense.whole_matrix import scaling
 from jaxmech._runtime import precision
+from jaxmech._runtime.loops import while_loop
 
 pytestmark = pytest.mark.quick
 
@@ -364,3 +365,24 @@ def test_what_the_options_do_not_know_is_compiled_without_them(without_flags):
     program._programs._usual = eqx.filter_jit(clamp, compiler_options=AS_OF_A_USER)
     assert np.array_equal(program(truth), truth)
     assert program._programs._quick is program._programs._usual, "it would be compiled in vain at every call"
+
+
+def test_no_counter_is_looked_for_in_loops():
+    """XLA takes apart what makes the one element of a condition. These have two, and it does not see that one says all."""
+
+    def inner(x):
+        return while_loop(lambda y: jnp.sum(y) < 100.0, lambda y: 2.0 * y, x)
+
+    def outer(x):
+        return while_loop(lambda c: c[0], lambda c: (jnp.sum(c[1]) < 1e3, inner(c[1]) + 1.0), (True, x))[1]
+
+    for function, x in ((outer, jnp.ones(3)), (jax.vmap(outer), jnp.ones((2, 3)))):
+        text = jax.jit(function).lower(x).compile().as_text()
+        names = re.findall(r" condition=%([\w.\-]+)", text)
+        conditions = [text[text.index(f"%{name} (") :].split("\n}")[0] for name in names]
+        assert len(conditions) == 2
+        for condition in conditions:
+            assert len(set(re.findall(r"index=(\d+)", condition))) == 2, condition
+    ends = jax.jit(jax.vmap(outer))(jnp.array([[1.0] * 3, [1e4] * 3]))
+    np.testing.assert_array_equal(ends, [[335.0] * 3, [10001.0] * 3])
+    np.testing.assert_allclose(jax.jvp(outer, (jnp.ones(3),), (jnp.ones(3),))[1], 64.0)

@@ -99,6 +99,12 @@ def test_what_may_change_in_jax_is_imported_in_one_place(path):
     assert not found, f"{found}: use jaxmech/_runtime/jax_internals.py"
 
 
+@every
+def test_loops_are_those_that_compile_in_little_time(path):
+    if path.name != "loops.py":
+        assert "lax.while_loop(" not in path.read_text(), "use jaxmech/_runtime/loops.py"
+
+
 def test_the_element_compiler_has_one_door():
     box = PACKAGE / "_codegen"
     for path in files:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from .._linear_solver.base.vectors import Vector, plus, zeros
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 
 
 def dot(a: Vector, b: Vector) -> Array:
@@ -72,5 +73,5 @@ def bicgstab(product: Callable, near: Callable, b: Vector, rtol: Any, most: int)
 
     start = norm(b)
     first = _State(zeros(b), b, b, dot(b, b), start, jnp.zeros((), jnp.int32), start > 0)
-    end = jax.lax.while_loop(lambda i: i.going, advance, first)
+    end = while_loop(lambda i: i.going, advance, first)
     return _as(end.x, like), _as(end.r, like), 2 * end.steps

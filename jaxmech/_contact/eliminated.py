@@ -26,6 +26,7 @@ from .._math.small_matmul import times_blocks, times_vectors
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._runtime.devices import is_run_by_many, on_cpu
+from .._runtime.loops import while_loop
 from .._runtime.precision import full_precision
 from .._sparse.block_matrix import BlockMatrix
 from .bicgstab import bicgstab
@@ -244,7 +245,7 @@ class EliminatedSolver(lx.AbstractLinearSolver):
 
         nil = jnp.zeros((), jnp.int32)
         start = _Mended(zeros(a), jnp.zeros_like(c), a, c, scale, nil, scale > 0)
-        end = jax.lax.while_loop(lambda p: p.going, mended, start)
+        end = while_loop(lambda p: p.going, mended, start)
         # Rows of contacts that contradict each other leave something of `c`: motions are then as near to it as can be.
         least = max(1e-6, 1e3 * float(jnp.finfo(scale.dtype).eps))  # what numbers of so few digits can come to
         balanced = state.energy * norm(end.rest) <= least * scale

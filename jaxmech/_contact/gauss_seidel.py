@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .cone import scaling
 from .problem import cone_of
 from .scaled import ScaledProblem
@@ -63,7 +64,7 @@ def gauss_seidel(
     nil = jnp.zeros((), s.dtype)
     r = scaling(mu) * s
     start = _Sweeps(r, jnp.zeros_like(r), nil, nil + jnp.inf, jnp.zeros((), jnp.int32), jnp.asarray(needed) & (most > 0))
-    end = jax.lax.while_loop(lambda p: p.going, advance, start)
+    end = while_loop(lambda p: p.going, advance, start)
     return _of(problem, end.r), end.sweeps
 
 

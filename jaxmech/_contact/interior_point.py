@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from .._math.safe_norm import safe_direction
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .cone import determinant, dual, inverse, longest_step, scaling_point
 from .linear_blocks import block_solver
 from .scaled import ScaledProblem
@@ -78,5 +79,5 @@ def central_path(
         going = inside & ~near & (a > 1e-8) & (p.steps + 1 < most)
         return _Path(jnp.where(inside, s, p.s), jnp.where(inside, y, p.y), p.steps + 1, going)
 
-    end = jax.lax.while_loop(lambda p: p.going, advance, start)
+    end = while_loop(lambda p: p.going, advance, start)
     return end.s, end.steps

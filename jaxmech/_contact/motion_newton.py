@@ -3,13 +3,13 @@
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from .._linear_solver.base.vectors import minus, plus, zeros
 from .._math.small_matmul import times_vectors
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .._sparse.block_matrix import BlockMatrix
 from .bicgstab import norm
 from .cone import scaling
@@ -140,7 +140,7 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
             F = law(p.s + a * ds, p.u + a * du)
             return a, F, length(F, plus(p.rest, -a, used))
 
-        a, F, size = jax.lax.while_loop(shorter, halved, (jnp.full((), 2.0, s.dtype), p.F, p.size))
+        a, F, size = while_loop(shorter, halved, (jnp.full((), 2.0, s.dtype), p.F, p.size))
         a = jnp.where(size < p.size, a, 0.0)
         F = jnp.where(a > 0, F, p.F)
         x, s1, u, rest = plus(p.x, a, dx), p.s + a * ds, p.u + a * du, plus(p.rest, -a, used)
@@ -154,7 +154,7 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
     enough = begun & (jnp.linalg.norm(F) <= goal(s)) & balanced(rest, s)
     going = ~(enough | done(F, rest, s))
     start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.ones((), s.dtype), jnp.zeros((), jnp.int32), going)
-    end = jax.lax.while_loop(lambda p: p.going, advance, start)
+    end = while_loop(lambda p: p.going, advance, start)
     size = jnp.linalg.norm(end.F)
     rest = minus(plus(problem.b, 1.0, problem.rows.pushed(D * end.s, end.x)), problem.A.mv(end.x))
     fine = (size <= goal(end.s)) & balanced(rest, end.s, 10.0)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .cone import dual, smoothed_projection
 from .interior_point import dual_slope
 from .linear_blocks import block_solver
@@ -58,7 +59,7 @@ def newton(
             return a, s, F, length(F)
 
         untried = jnp.full((), 2.0, s.dtype), p.s, p.F, p.size
-        _, s1, F1, size = jax.lax.while_loop(shorter, halved, untried)
+        _, s1, F1, size = while_loop(shorter, halved, untried)
         better = size < p.size
         going = better & (size > goal) & (p.steps + 1 < most)
         s1, F1 = jnp.where(better, s1, p.s), jnp.where(better, F1, p.F)
@@ -67,5 +68,5 @@ def newton(
     F = problem.residual(s, kappa)
     size = length(F)
     start = _Iterate(s, F, size, jnp.zeros((), jnp.int32), (size > goal) & jnp.asarray(needed) & (most > 0))
-    end = jax.lax.while_loop(lambda p: p.going, advance, start)
+    end = while_loop(lambda p: p.going, advance, start)
     return end.s, end.size, end.steps

@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .gauss_seidel import gauss_seidel
 from .interior_point import central_path
 from .newton import newton
@@ -79,7 +79,7 @@ def by_stages(scaled: ScaledProblem, kappa: Array, s: Array, method: str, most: 
 
     nil = jnp.zeros((), jnp.int32)
     start = Stage(s, jnp.full((), jnp.inf, s.dtype), nil, nil + first, jnp.zeros_like(scaled.mu), nil, jnp.array(True))
-    end = jax.lax.while_loop(lambda p: p.going, advance, start)
+    end = while_loop(lambda p: p.going, advance, start)
     return end.s, end.size, end.steps, end.size <= goal(end.s)
 
 
@@ -104,7 +104,7 @@ def _along_paths(scaled: ScaledProblem, kappa: Array, p: Stage, most: int) -> tu
         return s, jnp.where(convex, slip + share * apart, slip), count + more, done + 1
 
     start = p.s, p.slip, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
-    s, slip, count, _ = jax.lax.while_loop(lambda c: needed & (c[3] < rounds), advance, start)
+    s, slip, count, _ = while_loop(lambda c: needed & (c[3] < rounds), advance, start)
     return jnp.where(needed, s, p.s), slip, count
 
 
@@ -154,5 +154,5 @@ def _held(
     alpha = jnp.where(held, _FIRM, 0.0).astype(s.dtype)
     far = jnp.full((), jnp.inf, s.dtype)
     start = _Round(s, s, far, far, alpha, nil, nil, needed)
-    end = jax.lax.while_loop(lambda p: p.going, advance, start)
+    end = while_loop(lambda p: p.going, advance, start)
     return end.best, end.measured, end.steps

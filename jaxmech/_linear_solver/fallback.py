@@ -3,12 +3,12 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import lineax as lx
 
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .._runtime.results import RESULTS
 from .base.vectors import Vector, choose, zeros
 
@@ -51,7 +51,7 @@ class Fallback(lx.AbstractLinearSolver):
             return eqx.tree_at(lambda a: a.done, found, jnp.ones((), bool))
 
         # A loop of one round at most: in a batch, `cond` would run both branches for every system.
-        last = jax.lax.while_loop(lambda a: ~a.done, again, tried)
+        last = while_loop(lambda a: ~a.done, again, tried)
         stats = {
             "num_steps": last.steps,
             "residual": last.residual,

@@ -24,6 +24,7 @@ from .._linear_solver.eigen.eigenpairs import held
 from .._model.constraint_projection import project
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
 from .newton_iteration import linearised
@@ -159,7 +160,7 @@ def find_critical(
 
     count = jnp.zeros((), jnp.int32)
     begin = Critical(u, load, mode, jnp.ones_like(load), jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
-    return jax.lax.while_loop(lambda c: c.going, step, begin)
+    return while_loop(lambda c: c.going, step, begin)
 
 
 @eqx.filter_custom_jvp

@@ -17,6 +17,7 @@ from .._linear_solver.base.vectors import choose, dot, norm, scattered, zeros
 from .._model.constraint_projection import project
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .._runtime.results import RESULTS
 from .equilibrium import AbstractEquilibrium, NewtonOptions
 from .newton_iteration import Progress, beginning, converged
@@ -97,5 +98,5 @@ def dynamic_relaxation(
 
     zero = jnp.zeros_like(start.alpha)
     motion = _Motion(start, zero + 1, jnp.zeros((), jnp.int32))
-    end = jax.lax.while_loop(lambda m: m.progress.going, step, motion).progress
+    end = while_loop(lambda m: m.progress.going, step, motion).progress
     return eqx.tree_at(lambda p: p.steps, end, jnp.maximum(end.steps - 1, 0))

@@ -13,6 +13,7 @@ from .._linear_solver.default import default_solver
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .._runtime.results import RESULTS
 from .equilibrium import AbstractEquilibrium, NewtonOptions
 from .rounding import of_multipliers, rounding_floor
@@ -168,4 +169,4 @@ def beginning(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, g
 def newton_iteration(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any, going: Array) -> Progress:
     """Iterate to convergence from `u`; not at all unless `going`."""
     start = beginning(problem, u, options, going)
-    return jax.lax.while_loop(lambda p: p.going, lambda p: _advance(problem, options, solver, p), start)
+    return while_loop(lambda p: p.going, lambda p: _advance(problem, options, solver, p), start)

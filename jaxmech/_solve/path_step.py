@@ -18,6 +18,7 @@ from .._linear_solver.eigen.inertia import UNKNOWN, negative_eigenvalues
 from .._model.dynamics import Fields
 from .._runtime.argument_checks import check_counts, check_tolerances
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
 from .._sparse.block_matrix import BlockMatrix
@@ -179,7 +180,7 @@ def corrected(
         )
 
     begin = PathPoint.at(problem.at(load0).move(u0, predicted[0]), load0 + predicted[1], predicted, zero)
-    return jax.lax.while_loop(lambda p: p.going, step, begin)
+    return while_loop(lambda p: p.going, step, begin)
 
 
 @compiled

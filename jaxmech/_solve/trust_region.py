@@ -18,6 +18,7 @@ from .._math.indexing import add_rows
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
+from .._runtime.loops import while_loop
 from .._runtime.results import RESULTS
 from .._sparse.block_matrix import BlockMatrix
 from .equilibrium import AbstractEquilibrium, NewtonOptions
@@ -101,7 +102,7 @@ def trust_region(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
     A, force = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     nothing = zeros(start.d)
     region = _Region(start, A, force, nothing, jnp.zeros_like(start.alpha), jnp.zeros_like(start.alpha))
-    end = jax.lax.while_loop(lambda r: r.progress.going, step, region).progress
+    end = while_loop(lambda r: r.progress.going, step, region).progress
     return eqx.tree_at(lambda p: p.steps, end, jnp.maximum(end.steps - 1, 0))
 
 

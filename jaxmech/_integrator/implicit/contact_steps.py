@@ -22,6 +22,7 @@ from ..._model.constraint_projection import has_prescribed_motion, project
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
+from ..._runtime.loops import while_loop
 from ..._runtime.results import RESULTS
 from ..._solve.linear_outcome import ended, outcome
 from .contact_equations import (
@@ -209,7 +210,7 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
     s0 = cone_of(equations.mu, start)
     far, yes = jnp.full((), jnp.inf, s0.dtype), jnp.array(True)
     first = _Iterate(stage.predicted, s0, equations.bounces, far, jnp.zeros_like(far), nil, nil, yes, yes)
-    end = jax.lax.while_loop(lambda p: p.going, advance, first)
+    end = while_loop(lambda p: p.going, advance, first)
     _, rows, said = linearised(end.u)
     fine = end.fine & (end.change <= jnp.maximum(1e-8, end.rounded))
     equations = equations.impacting(end.bounces)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from ..._model.system import State
 from ..._runtime.array_types import Array
+from ..._runtime.loops import while_loop
 from ..._runtime.results import RESULTS
 from . import event as crossing
 from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept, Options, Progress, Record
@@ -65,7 +66,7 @@ def turned(inputs: Inputs, options: Options, kept: Kept, start: Progress, until:
         trial = _trial(inputs, options, kept, at)
         return _judged(inputs, options, kept, at, trial)
 
-    return jax.lax.while_loop(going, turn, start)
+    return while_loop(going, turn, start)
 
 
 class _Trial(NamedTuple):

@@ -11,6 +11,7 @@ from equinox import AbstractVar
 
 from ..._runtime.argument_checks import check_counts, check_flags, check_instance, check_tolerances
 from ..._runtime.array_types import Array
+from ..._runtime.loops import while_loop
 from ..._runtime.precision import full_precision
 from ..._sparse.block_matrix import BlockMatrix
 from ..._sparse.preconditioned import PreconditionedOperator
@@ -140,7 +141,7 @@ class AbstractKrylov(lx.AbstractLinearSolver):
         begin = _begun(self.recursion(vector), state, vector, goal)
         unit = jnp.finfo(dtype).eps
         limits = Limits(goal, jnp.maximum(goal, scale * unit / 16), scale * unit**-0.5, limit, scale, self.give_up)
-        last = jax.lax.while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, limits), begin)
+        last = while_loop(lambda i: ~i.ended, lambda i: _step(i, state, vector, limits), begin)
         blind = (last.residual > self.atol) & _overlooked(last, state.rows, vector, rtol)
         flaw = jnp.where(last.residual <= goal, jnp.where(blind, UNEQUAL, FINE), last.flaw)
         # An operator that is declared symmetric and is not is never solved, whatever the residual.

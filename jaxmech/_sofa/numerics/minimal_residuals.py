@@ -14,6 +14,7 @@ import lineax as lx
 from ..._linear_solver.base.vectors import Vector, dot, minus, norm, plus, zeros
 from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import bounded_loop
+from ..._runtime.loops import while_loop
 from .unconverged_solvers import AbstractStepSolver, Past, Solved
 
 _ROUNDING = 2.0**-52
@@ -58,10 +59,7 @@ def _solution(A: Any, b: Vector, x0: Vector, rules: MinimalResiduals, differenti
     def step(run: _Run) -> _Run:
         return _step(A, run, first, rules)
 
-    if differentiated:
-        end = bounded_loop(goes_on, step, begun, rules.iterations)
-    else:
-        end = jax.lax.while_loop(goes_on, step, begun)
+    end = bounded_loop(goes_on, step, begun, rules.iterations) if differentiated else while_loop(goes_on, step, begun)
     return end.x, end.steps
 
 

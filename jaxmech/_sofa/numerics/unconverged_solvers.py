@@ -17,6 +17,7 @@ from ..._linear_solver.base.derivative import derivative_solve
 from ..._linear_solver.base.vectors import Vector, choose, dot, minus, norm, plus, zeros
 from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import bounded_loop
+from ..._runtime.loops import while_loop
 from .step_preconditioners import AbstractStepPreconditioner, Unchanged
 
 
@@ -145,7 +146,7 @@ def _rounds(step: Any, start: _Run, most: int, differentiated: bool) -> tuple[Ve
     def goes_on(run: _Run) -> Array:
         return ~run.ended & (run.steps < most)
 
-    end = bounded_loop(goes_on, step, start, most) if differentiated else jax.lax.while_loop(goes_on, step, start)
+    end = bounded_loop(goes_on, step, start, most) if differentiated else while_loop(goes_on, step, start)
     return end.x, end.steps
 
 
