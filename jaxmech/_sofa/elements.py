@@ -8,6 +8,7 @@ import numpy as np
 
 from .numerics.corotational_cells import CorotationalCells
 from .numerics.frame_beam import FrameBeam, FrozenFrameBeam
+from .numerics.plastic_tetrahedra import PlasticTetrahedra
 from .part_builder import PartBuilder, named
 from .read.component import Component
 from .read.topology import cut_into_tetrahedra
@@ -27,6 +28,7 @@ def _solid(
     young: Any,
     poisson: Any,
     share: Any = 1.0,
+    plastic: tuple[float, float, float] | None = None,
 ) -> str:
     state, name = build.state_of(part), named(part.object)
     rest = build.rest[state]
@@ -36,12 +38,26 @@ def _solid(
     if not (np.asarray(young) > 0).all() or not ((np.asarray(poisson) > -1) & (np.asarray(poisson) < 0.5)).all():
         raise part.error(f"youngModulus must be positive and poissonRatio below 0.5, got {young} and {poisson}")
     rotation = {"svd": "polar", "none": "small"}.get(method, method)
-    field = CorotationalCells((state, cells), rest, young, poisson, kind, rotation, build.sofa, share)
+    if plastic is None:
+        field = CorotationalCells((state, cells), rest, young, poisson, kind, rotation, build.sofa, share)
+    else:
+        _plastic_is_translated(build, part, state)
+        field = PlasticTetrahedra((state, cells), rest, young, poisson, *plastic, rotation, build.sofa, share)
     build.forces[name] = field
     build.parameter(part, "youngModulus", "forces", "young")
     build.parameter(part, "poissonRatio", "forces", "poisson")
     remarks = [_SVD] if method == "svd" else []
+    remarks += [] if plastic is None else ["thresholds are of six times the volume times the strain, as in SOFA"]
     return "; ".join(remarks + ([FROZEN] if build.sofa and rotation != "small" else []))
+
+
+def _plastic_is_translated(build: PartBuilder, part: Component, state: str) -> None:
+    if not np.array_equal(build.position[state], build.rest[state]):
+        raise part.error("plasticity of nodes that do not start at rest is not translated")
+    if part.flag("computeGlobalMatrix", False):
+        raise part.error("computeGlobalMatrix with plasticity has no forces in SOFA")
+    for data, field in (("plasticYieldThreshold", "yields"), ("plasticMaxThreshold", "most"), ("plasticCreep", "creep")):
+        build.parameter(part, data, "forces", field)
 
 
 def _per_cell(part: Component, name: str, values: np.ndarray, cells: np.ndarray) -> Any:
@@ -70,8 +86,9 @@ def tetrahedra(build: PartBuilder, part: Component) -> str:
     stresses_are_ignored(part)
     rayleigh_stiffness(build, part)
     part.ignored("pointInfo", "edgeInfo", "tetrahedronInfo")
-    part.neutral(updateStiffnessMatrix=False, plasticMaxThreshold=0.0, initialPoints="")
-    part.ignored("plasticYieldThreshold", "plasticCreep")  # of no plasticity
+    part.neutral(updateStiffnessMatrix=False, initialPoints="")
+    most, creep = part.real("plasticMaxThreshold", 0.0), part.real("plasticCreep", 0.9)
+    plastic = (part.real("plasticYieldThreshold", 1e-4), most, creep) if most > 0 else None
     mesh = build.topology_of(part, build.state_of(part), "tetrahedra", "hexahedra")
     if not len(mesh.tetrahedra):
         build.cut.add(named(part.object))
@@ -81,7 +98,7 @@ def tetrahedra(build: PartBuilder, part: Component) -> str:
     if (share < 0).any():
         raise part.error(f"localStiffnessFactor is {share.min()}, expected factors that are not negative")
     share = share[np.arange(len(cells)) * len(share) // len(cells)] if len(share) else 1.0
-    remark = _solid(build, part, "tetrahedron", cells, method, young, poisson, share)
+    remark = _solid(build, part, "tetrahedron", cells, method, young, poisson, share, plastic)
     return "; ".join(r for r in (cut, remark) if r)
 
 

@@ -24,6 +24,9 @@ from .read.component import Component
 from .read.coordinates import coordinates
 from .read.graph import SceneObject
 from .read.links import STATES, of_kind_upward
+from .read.points_of_cells import points_of_cells
+from .read.topological_mappings import linked_topology
+from .read.topology import with_faces
 
 Maker = Callable[[PartBuilder, Component, str, SceneObject], tuple[AbstractMapping, np.ndarray]]
 
@@ -163,6 +166,26 @@ def _barycentric(build: PartBuilder, part: Component, source: str, child: SceneO
     return BarycentricMapping.from_mesh(source, named(child), mesh, points), points
 
 
+def _points_of_cells(
+    build: PartBuilder, part: Component, source: str, child: SceneObject
+) -> tuple[AbstractMapping, np.ndarray]:
+    """Mesh2PointMechanicalMapping: the points that a Mesh2PointTopologicalMapping beside it makes."""
+    maker = of_kind_upward(part.object.node, lambda o: o.kind == "Mesh2PointTopologicalMapping")
+    if maker is None:
+        raise part.error("there is no Mesh2PointTopologicalMapping in its node or above")
+    how = Component(build.data, maker)
+    mesh = linked_topology(build.data, how, "input")
+    if mesh is None:
+        raise how.error("has no input, the topology to map")
+    nodes, weights, shift = points_of_cells(how, with_faces(build.data.topology(mesh)))
+    if shift.any():
+        raise how.error("pointBaryCoords that are not nil are not translated, but for a topology alone")
+    rest = build.rest[source]
+    if nodes.max() >= len(rest):
+        raise part.error(f"its topology names node {nodes.max()}, but its input has {len(rest)}")
+    return BarycentricMapping((source, nodes), named(child), weights), np.einsum("nk,nkd->nd", weights, rest[nodes])
+
+
 def projection_method(build: PartBuilder, part: Component) -> str:
     """MatrixProjectionMethod: how SOFA multiplies `J^T K J`, which changes nothing, but where it keeps a `J` that moves."""
     kept = part.flag("areJacobiansConstant", False)
@@ -185,6 +208,7 @@ MAPPINGS: dict[str, Maker] = {
     "IdentityMapping": _identity,
     "SubsetMapping": _subset,
     "BarycentricMapping": _barycentric,
+    "Mesh2PointMechanicalMapping": _points_of_cells,
     **NONLINEAR,
 }
 MAPPING_KINDS = (*MAPPINGS, *MULTI)

@@ -58,6 +58,7 @@ class PartBuilder:
         self.velocity: dict[str, np.ndarray] = {}
         self.forces: dict[str, Any] = {}
         self.masses: dict[str, Any] = {}
+        self.weights: dict[str, tuple[str, np.ndarray]] = {}  # masses of nodes, where gravity acts on others than inertia
         self.mappings: dict[str, Any] = {}
         self.constraints: dict[str, Any] = {}
         self.contacts: dict[str, Any] = {}

@@ -11,8 +11,8 @@ from .read.engines import ENGINES
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
 from .read.scene_data import GRIDS, LOADERS, SceneData
-from .read.scene_data import MAPPINGS as TOPOLOGICAL
 from .read.scene_error import SceneError
+from .read.topological_mappings import MAPPINGS as TOPOLOGICAL
 from .report import Report
 from .schemes import SOLVERS, SYSTEMS
 from .still_kinds import (

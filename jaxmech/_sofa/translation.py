@@ -10,6 +10,7 @@ import numpy as np
 
 from .._integrator.base import AbstractIntegrator
 from .._model.system import State, System
+from .cells_with_mass import CELLS_WITH_MASS, weights
 from .contacts import add_contacts
 from .curves import CURVES, TIMED
 from .elements import ELEMENTS
@@ -36,7 +37,9 @@ from .sheets import SHEETS
 from .springs import SPRINGS
 from .still_kinds import FREE_MOTION
 
-_FORCES = ELEMENTS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | JOINT_SPRINGS | LOADS | FIELDS | TIMED
+_FORCES = (
+    ELEMENTS | CELLS_WITH_MASS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | JOINT_SPRINGS | LOADS | FIELDS | TIMED
+)
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS | CURVES
 _TRANSLATED |= MULTIPLIERS | PROJECTIONS
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
@@ -241,10 +244,10 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
         if state not in carried | build.held:
             build.masses[f"{state}/mass"] = unit_mass(build, state)
             report.add(ode, "created", f"state '{state}' has no mass: a UniformMass of total 1")
-    heavy = any(build.dofs[s.state].space_size == 3 for mass in build.masses.values() for s in mass.on)
+    heavy = any(build.dofs[s.state].space_size == 3 for mass in build.masses.values() for s in mass.on) and not build.weights
     system = System(
         build.dofs,
-        forces=build.forces,
+        forces=build.forces | weights(build, gravity),
         masses=build.masses,
         mappings=build.mappings,
         constraints=build.constraints,

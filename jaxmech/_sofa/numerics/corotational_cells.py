@@ -15,6 +15,32 @@ from ..._scene.stencil import Stencils, stencils
 from .frames import BY_REST, element_frame, element_rotation, triangle_frame
 
 
+def displacement(kind: str, rotation: str, nodes: Array, rest: Array) -> Array:
+    """In the axes of the rest shape. By the two frames, of which the same edges make the same numbers: nothing at rest,
+    where `R^T x - X` would be rounding."""
+    if rotation == "small":
+        return (nodes - rest) - (nodes[0] - rest[0])
+    if rotation in BY_REST:
+        R = element_rotation(kind, rotation, nodes, rest)
+        return (nodes - nodes[0]) @ R - (rest - rest[0])
+    now, then = (element_frame(kind, rotation, a) for a in (nodes, rest))
+    return ((nodes - nodes[0]) @ now.T - (rest - rest[0]) @ then.T) @ then
+
+
+def hooke(H: Array, lam: Array, mu: Array) -> Array:
+    """The stress of gradients of displacements `(q, 3, 3)`."""
+    trace = jnp.trace(H, axis1=1, axis2=2)
+    return mu * (H + jnp.swapaxes(H, 1, 2)) + lam * trace[:, None, None] * jnp.eye(3, dtype=H.dtype)
+
+
+def frozen_stiffness(G: Array, volumes: Array, lam: Array, mu: Array) -> Any:
+    """`R Ke R^T` of the gradients `G = grad N R^T` at Gauss points of these volumes."""
+    pairs = jnp.einsum("qka,qlb->kalb", volumes[:, None, None] * G, G)
+    dots = pairs[:, 0, :, 0] + pairs[:, 1, :, 1] + pairs[:, 2, :, 2]
+    shear = jnp.swapaxes(pairs, 1, 3) + dots[:, None, :, None] * jnp.eye(3, dtype=G.dtype)[:, None]
+    return ((lam * pairs + mu * shear,),)
+
+
 class CorotationalCells(AbstractForceField):
     """`f = -R Ke (R^T (x - c) - (X - Xc))`: linear elasticity in a frame that turns with the element (`element_rotation`).
 
@@ -54,36 +80,18 @@ class CorotationalCells(AbstractForceField):
         E, nu = self.young * self.share, self.poisson
         return E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
 
-    def _displacement(self, nodes: Array) -> Array:
-        """In the axes of the rest shape. By the two frames, of which the same edges make the same numbers: nothing at rest,
-        where `R^T x - X` would be rounding."""
-        if self.rotation == "small":
-            return (nodes - self.rest) - (nodes[0] - self.rest[0])
-        if self.rotation in BY_REST:
-            R = element_rotation(self.kind, self.rotation, nodes, self.rest)
-            return (nodes - nodes[0]) @ R - (self.rest - self.rest[0])
-        now, then = (element_frame(self.kind, self.rotation, a) for a in (nodes, self.rest))
-        return ((nodes - nodes[0]) @ now.T - (self.rest - self.rest[0]) @ then.T) @ then
-
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
         (nodes,), (gradients, volumes), (lam, mu) = x, self._geometry(), self._moduli()
         R = element_rotation(self.kind, self.rotation, nodes, self.rest)
-        u = self._displacement(nodes)
-        H = jnp.einsum("ka,qkb->qab", u, gradients)
-        trace = jnp.trace(H, axis1=1, axis2=2)
-        stress = mu * (H + jnp.swapaxes(H, 1, 2)) + lam * trace[:, None, None] * jnp.eye(3, dtype=nodes.dtype)
+        u = displacement(self.kind, self.rotation, nodes, self.rest)
+        stress = hooke(jnp.einsum("ka,qkb->qab", u, gradients), lam, mu)
         return (-jnp.einsum("q,qab,qkb->ka", volumes, stress, gradients) @ R.T,)
 
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
         if not self.frozen:
             return super().element_stiffness(x, v)
         (gradients, volumes), (lam, mu) = self._geometry(), self._moduli()
-        G = gradients @ element_rotation(self.kind, self.rotation, x[0], self.rest).T
-        pairs = jnp.einsum("qka,qlb->kalb", volumes[:, None, None] * G, G)
-        dots = pairs[:, 0, :, 0] + pairs[:, 1, :, 1] + pairs[:, 2, :, 2]
-        shear = jnp.swapaxes(pairs, 1, 3) + dots[:, None, :, None] * jnp.eye(3, dtype=G.dtype)[:, None]
-        K = lam * pairs + mu * shear
-        return ((K,),)
+        return frozen_stiffness(gradients @ element_rotation(self.kind, self.rotation, x[0], self.rest).T, volumes, lam, mu)
 
 
 class MembraneTriangles(AbstractForceField):

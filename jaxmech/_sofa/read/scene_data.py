@@ -10,27 +10,19 @@ from . import mesh_files
 from .boxes import REGIONS, chosen
 from .component import Component
 from .coordinates import as_coordinates, coordinates
+from .cube import cube
 from .engines import ENGINES, computed
 from .graph import SceneNode, SceneObject
-from .grids import GRIDS, MOST_POINTS
+from .grids import GRIDS as REGULAR
+from .grids import MOST_POINTS
 from .links import STATES, linked_data, linked_object, of_kind_upward
 from .scene_error import shown
 from .scene_files import SceneFiles
-from .topology import (
-    ALIASES,
-    CELL_NAMES,
-    CELLS,
-    Topology,
-    cut_into_tetrahedra,
-    edges_of,
-    flipped_over,
-    outer_quads,
-    outer_triangles,
-    split_quads,
-    with_faces,
-)
+from .topological_mappings import linked_topology, mapped_into
+from .topology import ALIASES, CELL_NAMES, CELLS, Topology, split_quads, with_faces
 from .transform import moved, placed
 
+GRIDS = REGULAR | {"CubeTopology": cube, "Cube": cube}
 LOADERS = ("MeshGmshLoader", "MeshOBJLoader", "MeshVTKLoader", "MeshSTLLoader", "MeshOffLoader", "StringMeshCreator")
 CONTAINERS = ("MeshTopology", "Mesh")
 CONTAINERS += tuple(
@@ -43,14 +35,6 @@ _OWN_CELLS = {
     "Quad": ("edges", "quads"),
     "Tetrahedron": ("edges", "triangles", "tetrahedra"),
     "Hexahedron": ("edges", "quads", "hexahedra"),
-}
-MAPPINGS: dict[str, Callable[..., Topology]] = {
-    "Hexa2TetraTopologicalMapping": cut_into_tetrahedra,
-    "Tetra2TriangleTopologicalMapping": outer_triangles,
-    "Hexa2QuadTopologicalMapping": outer_quads,
-    "Quad2TriangleTopologicalMapping": split_quads,
-    "Triangle2EdgeTopologicalMapping": edges_of,
-    "IdentityTopologicalMapping": lambda topology: replace(topology, lattice=None),
 }
 
 
@@ -114,7 +98,7 @@ class SceneData:
 
     def topology_for(self, part: Component) -> Topology:
         """The topology that a component works on: the one it links to, or the nearest, in its node or above."""
-        found = part.link("topology")
+        found = linked_topology(self, part, "topology")
         if found is None:
             found = of_kind_upward(part.object.node, self.is_topology)
         if not isinstance(found, SceneObject):
@@ -171,7 +155,7 @@ class SceneData:
             base = _copied(part.object.kind, self.topology(linked_object(part.object, "src", part.object.data["src"])))
         given = self._given(part)
         base |= {name: a for name, a in given.items() if name != "position" or len(a) or "position" not in base}
-        filled = self._mapped_into(part.object)
+        filled = mapped_into(self, part.object)
         if filled is not None:
             base = dict(vars(filled))
         name = part.text(("filename", "fileTopology"), "")
@@ -183,25 +167,6 @@ class SceneData:
             state = of_kind_upward(part.object.node, lambda o: o.kind in STATES and "position" in o.data)
             base["position"] = self.produced(state, "position") if state else base["position"]
         return Topology(**base)
-
-    def _mapped_into(self, container: SceneObject) -> Topology | None:
-        for object in self.root.walk():
-            if object.kind not in MAPPINGS:
-                continue
-            part = Component(self, object)
-            if part.link("output") is container:
-                source = part.link("input")
-                if not isinstance(source, SceneObject):
-                    raise part.error("has no input, the topology to map")
-                options = {}
-                if object.kind == "Hexa2TetraTopologicalMapping":
-                    options["swapping"] = part.flag("swapping", False)
-                flipped = part.flag("flipNormals", False)
-                part.neutral(noInitialTriangles=False, noNewTriangles=False)
-                part.done()
-                made = MAPPINGS[object.kind](with_faces(self.topology(source)), **options)
-                return flipped_over(made) if flipped else made
-        return None
 
     def positions(self, state: SceneObject) -> dict[str, np.ndarray]:
         """`position` and `rest_position` `(n, c)` of a mechanical state that no mapping gives."""

@@ -1,0 +1,129 @@
+"""SOFA's cubes, points of cells, elements with mass and plasticity, against numbers worked out by hand."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_sofa_geometry import computed
+from test_sofa_joints_and_pressures import load
+from tolerances import ROUND_OFF
+
+import jaxmech as jm
+
+TETRAHEDRON = """<MeshTopology name="t" position="0 0 0  2 0 0  0 2 0  0 0 2" tetrahedra="0 1 2 3"/>
+  <MechanicalObject name="p"/><UniformMass/>"""
+
+
+def test_the_skin_of_a_cube(tmp_path):
+    """Of 3 by 2 by 3 points, all are on the skin: z = 0, then z = 2, then between the sides along x; y is flat."""
+    cube = '<CubeTopology name="c" nx="3" ny="2" nz="3" min="0 0 0" max="2 1 2" {}/>'
+    x, quads, edges = (computed(tmp_path, cube.format(""), f"@c.{name}") for name in ("position", "quads", "edges"))
+    assert x[[5, 6, 11, 12, 17]].tolist() == [[2, 1, 0], [0, 0, 2], [2, 1, 2], [0, 0, 1], [2, 1, 1]]
+    assert len(quads) == 2 * 2 + 2 * 4 + 2 * 2 and quads[0].tolist() == [0, 3, 4, 1] and quads[2].tolist() == [6, 7, 10, 9]
+    sides = x[quads]
+    normals = np.cross(sides[:, 1] - sides[:, 0], sides[:, 2] - sides[:, 0])
+    outwards = np.einsum("qd,qd->q", normals, sides.mean(1) - [1, 0.5, 1])
+    np.testing.assert_allclose(outwards, [1, 1, 1, 1, *[0.5] * 8, 1, 1, 1, 1], rtol=ROUND_OFF)  # seen from outside
+    assert edges[:3].tolist() == [[0, 1], [0, 3], [0, 12]] and len(edges) == len(x) + len(quads) - 2  # Euler
+    split = computed(tmp_path, cube.format('splitNormals="1"'), "@c.quads")
+    assert len(np.unique(split)) == 2 * (6 + 9 + 6) and split[0].tolist() == [15, 18, 19, 16]
+    inner = '<CubeTopology name="c" nx="3" ny="3" nz="3" internalPoints="1"/>'
+    assert len(computed(tmp_path, inner, "@c.position")) == 27
+
+
+POINTS = """<Node name="n"><PointSetTopologyContainer name="c"/>
+  <Mesh2PointTopologicalMapping input="@../t" output="@c" {}/><MechanicalObject name="q"/>{}</Node>"""
+
+
+def test_points_of_cells(tmp_path):
+    """The nodes, the middles of six edges, and the centre; forces on them go to the corners by their weights."""
+    which = 'pointBaryCoords="0 0 0" edgeBaryCoords="0.5 0 0" tetraBaryCoords="0.25 0.25 0.25" copyTetrahedra="1"'
+    pull = '<Mesh2PointMechanicalMapping/><ConstantForceField indices="5 10" forces="4 0 0  8 0 0"/>'
+    scene = load(tmp_path, TETRAHEDRON + POINTS.format(which, pull))
+    x = np.asarray(jm.kinematics(scene.system, scene.state)["n/q"])
+    assert x[3:6].tolist() == [[0, 0, 2], [1, 0, 0], [0, 1, 0]] and x[10].tolist() == [0.5, 0.5, 0.5] and len(x) == 11
+    f = np.asarray(jm.total_force(scene.system, scene.state)["p"])
+    np.testing.assert_allclose(f[:, 0], [2 + 2, 2, 2 + 2, 2], rtol=ROUND_OFF)  # the second edge is that from 0 to 2
+    assert scene.data.topology(next(o for o in scene.root.walk() if o.name == "c")).tetrahedra.tolist() == [[0, 1, 2, 3]]
+    with pytest.raises(jm.sofa.SceneError, match="has no hexa"):
+        load(tmp_path, TETRAHEDRON + POINTS.format('hexaBaryCoords="0 0 0"', ""))
+    with pytest.raises(jm.sofa.SceneError, match="makes no points"):
+        load(tmp_path, TETRAHEDRON + POINTS.format("", ""))
+
+
+def test_a_mapping_takes_the_topology_of_a_node(tmp_path):
+    """As SOFA's own scenes write it: input="@../"."""
+    body = """<RegularGridTopology name="grid" n="2 2 2" max="1 1 1"/><MechanicalObject name="p"/><UniformMass/>
+      <Node name="n"><TetrahedronSetTopologyContainer name="c"/>
+      <Hexa2TetraTopologicalMapping input="@../" output="@c"/><TetrahedronFEMForceField/></Node>"""
+    assert load(tmp_path, body).system.forces["n/TetrahedronFEMForceField1"].on[0].nodes.shape == (6, 4)
+
+
+def test_hexahedra_with_mass(tmp_path):
+    """Of 2 m^3 and 3 kg/m^3: every entry of the matrix is 8/27 of 6 kg, and each node weighs an eighth of them."""
+    body = """<Gravity gravity="0 -5 0"/><RegularGridTopology n="2 2 2" max="2 1 1"/><MechanicalObject name="p"/>
+      <{} name="f" density="3" youngModulus="10" poissonRatio="0"/>"""
+    for kind in ("HexahedronFEMForceFieldAndMass", "HexahedralFEMForceFieldAndMass"):
+        scene = load(tmp_path, body.format(kind), "<EulerImplicitSolver/><CGLinearSolver/>")
+        M = jm.matrix.component_matrix(scene.system, scene.state, "f/mass", "mass")["p", "p"].to_dense((8, 8))
+        np.testing.assert_allclose(M, np.kron(np.full((8, 8), 6 * 8 / 27), np.eye(3)), rtol=ROUND_OFF, atol=1e-14)
+        f = np.asarray(jm.total_force(scene.system, scene.state)["p"])
+        np.testing.assert_allclose(f, np.tile([0, -6 / 8 * 5, 0], (8, 1)), rtol=ROUND_OFF, atol=1e-14)
+    exact = load(tmp_path, body.format(kind), solver="exact")
+    f = np.asarray(jm.total_force(exact.system, exact.state)["p"])
+    np.testing.assert_allclose(f, np.tile([0, -6 / 8 * 5, 0], (8, 1)), rtol=ROUND_OFF, atol=1e-14)
+    with pytest.raises(jm.sofa.SceneError, match="diagonals alone"):
+        load(tmp_path, body.format(kind))
+    with pytest.raises(jm.sofa.SceneError, match="beside other masses"):
+        load(tmp_path, body.format("HexahedronFEMForceFieldAndMass") + "<UniformMass/>")
+
+
+PLASTIC = (
+    TETRAHEDRON
+    + """<TetrahedronFEMForceField name="f" youngModulus="10" poissonRatio="0" method="{}"
+  plasticYieldThreshold="{}" plasticMaxThreshold="{}" plasticCreep="0.5"/>"""
+)
+
+
+@pytest.mark.parametrize("solver", ["sofa", "exact"])
+def test_a_tetrahedron_that_creeps(tmp_path, solver):
+    """Stretched by 0.1 along x, six times its volume of 8/6: e = 0.8. Half of that is left behind, which is cut to 0.3;
+    the stress is then 10 (0.8 - 0.3) / 8, and the force on a face `V grad N` times as much."""
+    stretched = jnp.asarray([[0, 0, 0], [2.2, 0, 0], [0, 2, 0], [0, 0, 2]])
+    pulls = {}
+    for most, yields in ((0.3, 0.1), (9.0, 0.1), (9.0, 1.0)):
+        scene = load(tmp_path, PLASTIC.format("large", yields, most), solver=solver)
+        moved = dataclasses.replace(scene.state, position={"p": stretched})
+        later = jm.integrator.accepted(scene.system, scene.state, moved, 0.05)
+        pulls[most, yields] = float(jm.total_force(scene.system, later)["p"][1, 0])
+        before = jm.total_force(scene.system, moved)["p"][1, 0]
+        np.testing.assert_allclose(before, -10 * 0.1 * 8 / 6 / 2, rtol=ROUND_OFF)  # nothing has crept yet
+    volume_by_height = 8 / 6 / 2
+    expected = {key: -10 * left / 8 * volume_by_height for key, left in zip(pulls, (0.5, 0.4, 0.8), strict=True)}
+    np.testing.assert_allclose(list(pulls.values()), list(expected.values()), rtol=1e-12)
+
+
+def test_what_creeps_has_gradients(tmp_path):
+    """Of the force after two steps of creep, by thresholds, modulus and place, beside differences."""
+    scene = load(tmp_path, PLASTIC.format("large", 0.01, 0.3))
+    names = ["@/f.plasticCreep", "@/f.plasticMaxThreshold", "@/f.youngModulus"]
+    way = jnp.asarray([[0, 0, 0.1], [0.3, 0, 0], [0, 0.1, 0.1], [0.1, 0, 0.2]])
+
+    @jax.jit
+    def pull(values):
+        system = eqx.tree_at(lambda s: [scene.where(n)(s) for n in names], scene.system, list(values[:3]))
+        state = scene.state
+        for part in (values[3], 2 * values[3]):
+            there = dataclasses.replace(state, position={"p": scene.state.position["p"] + part * way})
+            state = jm.integrator.accepted(system, state, there, 0.05)
+        return jm.total_force(system, state)["p"][1, 0]
+
+    at, h = jnp.array([0.2, 0.3, 10.0, 1.0]), 1e-6
+    found = jax.grad(pull)(at)
+    differences = [(pull(at.at[i].add(h)) - pull(at.at[i].add(-h))) / (2 * h) for i in range(4)]
+    np.testing.assert_allclose(found, differences, rtol=1e-6, atol=1e-9)  # rounding by h
+    with pytest.raises(jm.sofa.SceneError, match="no forces in SOFA"):
+        load(tmp_path, PLASTIC.format('polar" computeGlobalMatrix="1', 0.01, 0.3))
