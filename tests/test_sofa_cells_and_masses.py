@@ -1,6 +1,8 @@
-"""SOFA's cubes, points of cells, elements with mass and plasticity, against numbers worked out by hand."""
+"""SOFA's cubes, sheets, points of cells, elements with mass and plasticity, masses of files, and includes, against numbers
+worked out by hand."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -127,3 +129,58 @@ def test_what_creeps_has_gradients(tmp_path):
     np.testing.assert_allclose(found, differences, rtol=1e-6, atol=1e-9)  # rounding by h
     with pytest.raises(jm.sofa.SceneError, match="no forces in SOFA"):
         load(tmp_path, PLASTIC.format('polar" computeGlobalMatrix="1', 0.01, 0.3))
+
+
+def test_what_an_include_replaces(tmp_path):
+    """Data that included elements have, in all of them, or in those of a name; a file that is merged adds to its parent."""
+    (tmp_path / "group.xml").write_text(
+        """<Node name="_Group_"><MeshTopology name="c" src=""/><UniformMass name="m" totalMass="1"/>
+        <Node name="below"><MeshTopology name="d" src=""/></Node></Node>"""
+    )
+    (tmp_path / "merge.xml").write_text(
+        """<Node name="_Merge_"><MechanicalObject name="p" velocity="0 0 0  0 0 1"/><FixedProjectiveConstraint/></Node>"""
+    )
+    body = """<StringMeshCreator name="l"/><MechanicalObject name="p" position="0 0 0  1 0 0"/>
+      <include href="group.xml" src="@l" m__totalMass="6" tags="none"/><include href="merge.xml"/>"""
+    scene = load(tmp_path, body)
+    said = {o.path: o.data for o in scene.root.walk()}
+    assert said["@/c"]["src"] == said["@/below/d"]["src"] == "@l" and "tags" not in said["@/c"]
+    mass: Any = scene.system.masses["m"]
+    assert float(mass.mass) == 3 and "FixedProjectiveConstraint1" in scene.system.constraints
+    assert np.asarray(scene.state.velocity["p"]).tolist() == [[0, 0, 0], [0, 0, 1]]
+
+
+def test_sheets_that_no_file_holds(tmp_path):
+    """Of 3 by 3 points: quads, and triangles up, down and in turn."""
+    made = '<GridMeshCreator name="g" filename="nofile" resolution="3 3" trianglePattern="{}" scale3d="4 4 1"/>'
+    expected = {1: [[0, 1, 4], [0, 4, 3], [1, 2, 4], [2, 5, 4]], 2: [[0, 1, 4], [0, 4, 3], [1, 2, 5], [1, 5, 4]]}
+    expected[3] = [[0, 1, 3], [1, 4, 3], [1, 2, 4], [2, 5, 4]]
+    for pattern, triangles in expected.items():
+        assert computed(tmp_path, made.format(pattern), "@g.triangles")[:4].tolist() == triangles
+    assert computed(tmp_path, made.format(0), "@g.quads").tolist()[0] == [0, 1, 4, 3]
+    assert (
+        len(computed(tmp_path, made.format(0), "@g.edges")) == 12
+        and len(computed(tmp_path, made.format(2), "@g.edges")) == 16
+    )
+    assert computed(tmp_path, made.format(0), "@g.position")[5].tolist() == [4, 2, 0]
+    with pytest.raises(jm.sofa.SceneError, match="trianglePattern is 4"):
+        computed(tmp_path, made.format(4), "@g.quads")
+
+
+def test_the_mass_of_a_file_and_the_centre_of_frames(tmp_path):
+    """A torque of 1 on 2.5 kg with 0.3 m^2 per mass turns by 4/3 rad/s^2; quaternions of files are not of unit length."""
+    (tmp_path / "a.rigid").write_text("Xsp 3.0\nvertexMass 2.5\ninrt 0.1 0 0\n0 0.2 0 0 0 0.3\n# 4 5\nfoo 1\ncntr 1 2 3\n")
+    frames = '<MechanicalObject template="Rigid3" name="p" position="0 0 0 0 0 0 1  4 2 0 0 0 0 1"/>'
+    below = """<Node name="n"><MechanicalObject name="c"/><CenterOfMassMapping/>
+      <ConstantForceField indices="0" forces="6 0 0"/></Node><Node name="m"><MechanicalObject template="Rigid3" name="q"/>
+      <RigidMapping initialPoints="1 0 0 0.7 0 0 0.7" index="1"/></Node>"""
+    scene = load(tmp_path, frames + '<UniformMass name="w" filename="a.rigid"/>' + below)
+    x = jm.kinematics(scene.system, scene.state)
+    np.testing.assert_allclose(x["n/c"], [[2, 1, 0]])
+    np.testing.assert_allclose(x["m/q"], [[5, 2, 0, 0.5**0.5, 0, 0, 0.5**0.5]], rtol=ROUND_OFF)
+    np.testing.assert_allclose(jm.total_force(scene.system, scene.state)["p"][:, 0], [3, 3], rtol=ROUND_OFF)
+    M = jm.matrix.component_matrix(scene.system, scene.state, "w", "mass")["p", "p"].to_dense((2, 2))
+    np.testing.assert_allclose(np.diag(M)[:6], [2.5, 2.5, 2.5, 0.25, 0.5, 0.75], rtol=ROUND_OFF)
+    (tmp_path / "a.rigid").write_text("Xsp 3.0\ninrt 0.1 0\n")
+    with pytest.raises(jm.sofa.SceneError, match="a.rigid, line 2: expected 9 finite numbers"):
+        load(tmp_path, frames + '<UniformMass filename="a.rigid"/>')

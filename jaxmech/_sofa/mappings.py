@@ -96,7 +96,7 @@ def _distance(build: PartBuilder, part: Component, source: str, child: SceneObje
 def _rigid(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
     points, frames = build.data.positions(child)["position"], build.rest[source]
     start = part.reals("initialPoints", None, width=points.shape[1])
-    points = points if start is None or not len(start) else start
+    points = points if start is None or not len(start) else _of_unit_turns(part, start)
     numbers = part.wholes("rigidIndexPerPoint")
     index = part.whole("index", 0)
     index = len(frames) - 1 - index if part.flag("indexFromEnd", False) else index
@@ -110,6 +110,16 @@ def _rigid(build: PartBuilder, part: Component, source: str, child: SceneObject)
         return made, _carried(frames[numbers], points)
     made = RigidMapping.from_global(source, named(child), numbers, frames, points)
     return RigidMapping((source, numbers), named(child), made.local, **options), points
+
+
+def _of_unit_turns(part: Component, points: np.ndarray) -> np.ndarray:
+    """Frames whose quaternions are of unit length, as SOFA makes them."""
+    if points.shape[1] != 7:
+        return points
+    length = np.linalg.norm(points[:, 3:], axis=1, keepdims=True)
+    if not (length > 0).all():
+        raise part.error("initialPoints has a quaternion that is nil")
+    return np.concatenate([points[:, :3], points[:, 3:] / length], axis=1)
 
 
 def _carried(frames: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from .._mesh.mesh import Mesh
 from .numerics.edge_mass import VertexEdgeMass
 from .numerics.frame_mass import FrameMass
 from .part_builder import Leaf, PartBuilder, named
-from .read import values
+from .read import mesh_files, values
 from .read.component import Component
 
 SINGULAR = {
@@ -49,6 +49,8 @@ def _frame_mass(build: PartBuilder, part: Component, state: str, nodes: np.ndarr
     total, name = part.real(("totalMass", "totalmass")), named(part.object)
     axes = 3 if build.dofs[state].coord_size == 7 else 1
     numbers, inertia = _rigid_numbers(part), np.eye(axes)
+    if axes == 3 and part.text("filename", ""):
+        numbers, total = _of_file(build, part, numbers, total, len(nodes))
     numbers, total = (numbers, 1.0) if total is None else (None, total)  # the total takes the place of the other
     mass = total / len(nodes) if numbers is None else float(numbers[0])
     if numbers is not None and len(numbers) == 2 + axes**2:
@@ -57,7 +59,8 @@ def _frame_mass(build: PartBuilder, part: Component, state: str, nodes: np.ndarr
         count = "nine" if axes == 3 else "one"
         raise part.error(f"vertexMass has {len(numbers)} numbers, expected mass, volume and {count} of the inertia per mass")
     _rayleigh(build, part)
-    part.neutral(compute_mapping_inertia=False, preserveTotalMass=False, separateGravity=False, filename="")
+    part.neutral(compute_mapping_inertia=False, preserveTotalMass=False, separateGravity=False)
+    part.neutral(**({} if axes == 3 else {"filename": ""}))
     _positive(part, "totalMass" if numbers is None else "vertexMass", mass)
     if not (np.allclose(inertia, inertia.T, rtol=1e-6) and (np.linalg.eigvalsh(inertia) > 0).all()):
         raise part.error("the inertia of vertexMass is not symmetric and positive definite")
@@ -89,6 +92,18 @@ def _rigid_numbers(part: Component) -> np.ndarray | None:
     if not name or part.object.data[name].strip().startswith("@"):
         return part.reals(name) if name else None
     return values.reals(part.object, name, part.object.data[name].replace("[", " ").replace("]", " "))
+
+
+def _of_file(
+    build: PartBuilder, part: Component, numbers: np.ndarray | None, total: float | None, count: int
+) -> tuple[np.ndarray, None]:
+    """The mass of a `.rigid` file, in the place of what the scene says: mass, volume, inertia per mass."""
+    name = part.text("filename", "")
+    path = build.data.files.find(name, part.object.file, part.error)
+    found = mesh_files.read_rigid_mass(build.data.files.read(path, part.error), path, part.error)
+    given = 1.0 if numbers is None else float(numbers[0])
+    mass = found.get("vertexMass", [given if total is None else total / count])
+    return np.concatenate([mass, found.get("volm", [1.0]), found.get("inrt", np.eye(3).ravel())]), None
 
 
 def diagonal_mass(build: PartBuilder, part: Component) -> str:

@@ -16,6 +16,7 @@ from .._mapping.square import SquareMapping
 from .._mapping.squared_distance import SquaredDistanceMapping
 from .._mapping.tubular import TubularMapping
 from .._mapping.volume import VolumeMapping
+from .numerics.centre_of_frames import CentreOfFrames
 from .numerics.from_target import SofaDistanceFromTarget
 from .part_builder import PartBuilder, named
 from .read.component import Component
@@ -159,7 +160,7 @@ def on_beams(build: PartBuilder, part: Component, source: str, child: SceneObjec
 
 
 def centre_of_mass(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
-    """CenterOfMassMapping of points, each as heavy as the mass of their node says."""
+    """CenterOfMassMapping, of points or the origins of frames, each as heavy as the mass of their node says."""
     rest = build.rest[source]
     masses = [
         o
@@ -167,15 +168,18 @@ def centre_of_mass(build: PartBuilder, part: Component, source: str, child: Scen
         if o.kind in ("UniformMass", "DiagonalMass") and named(o).rpartition("/")[0] == source.rpartition("/")[0]
     ]
     weights = np.ones(len(rest))
-    if len(masses) != 1 or not build.dofs[source].is_vector_space:
-        raise part.error("needs points, and one UniformMass or DiagonalMass in the node of its input")
+    if len(masses) != 1:
+        raise part.error("needs one UniformMass or DiagonalMass in the node of its input")
     if masses[0].kind == "DiagonalMass":
         given = Component(build.data, masses[0]).reals("vertexMass")
         if given is None or len(given) != len(rest):
             raise part.error("of a DiagonalMass that does not say the vertexMass of each node is not translated")
         weights = given
-    made = CenterOfMassMapping.of({source: range(len(rest))}, named(child), masses=weights)
-    return made, (weights @ rest / weights.sum())[None]
+    size = build.dofs[source].space_size
+    centre = (weights @ rest[:, :size] / weights.sum())[None]
+    if not build.dofs[source].is_vector_space:
+        return CentreOfFrames((source, np.arange(len(rest))[None]), named(child), weights), centre
+    return CenterOfMassMapping.of({source: range(len(rest))}, named(child), masses=weights), centre
 
 
 NONLINEAR = {

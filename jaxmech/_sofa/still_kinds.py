@@ -43,7 +43,7 @@ MeshTetraStuffing NormEngine NormalsFromPoints RandomPointDistributionInSurface 
 VolumeFromTriangles JoinPoints MapIndices MathOp AverageCoord ClusteringEngine HausdorffDistance ShapeMatching SumEngine
 Distances DisplacementMatrixEngine DisplacementTransformEngine InvertTransformMatrixEngine RigidToQuatEngine
 QuatToRigidEngine Vertex2Frame SmoothMeshEngine TransformMatrixEngine TransformPosition DilateEngine
-MeshTrianLoader MeshXspLoader GIDMeshLoader GridMeshCreator OffSequenceLoader VoxelGridLoader
+MeshTrianLoader MeshXspLoader GIDMeshLoader OffSequenceLoader VoxelGridLoader
 """
 NO_MECHANICS, PIPELINE, CONSTRAINT_LOOP = (names.split() for names in (_NO_MECHANICS, _PIPELINE, _CONSTRAINT_LOOP))
 FREE_MOTION = "FreeMotionAnimationLoop"

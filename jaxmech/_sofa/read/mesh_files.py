@@ -142,6 +142,25 @@ def read_spheres(content: bytes, path: Path, error) -> np.ndarray:
     return np.array(found)
 
 
+_RIGID = {"inrt": 9, "cntr": 3, "center": 3, "vertexMass": 1, "volm": 1, "frme": 4, "grav": 3, "visc": 1, "stck": 1}
+_RIGID |= {"step": 1, "prec": 1}
+
+
+def read_rigid_mass(content: bytes, path: Path, error) -> dict[str, list[float]]:
+    """SOFA's masses of frames (`.rigid`): after the first line, words with their numbers; `inrt`, the inertia per mass,
+    `vertexMass` and `volm` count. Lines of other words are left out, as there."""
+    words, found = _Words(content, path, error), {}
+    every = [(word, at) for at, line in enumerate(words.lines[1:], start=2) for word in line]
+    while every:
+        (word, words.at), every = every[0], every[1:]
+        count = _RIGID.get(word)
+        if count is None:
+            every = [(w, at) for w, at in every if at != words.at]
+            continue
+        found[word], every = words.reals([w for w, _ in every[:count]], count), every[count:]
+    return found
+
+
 def read(content: bytes, path: Path, error) -> Topology:
     """A mesh, by the ending of its file."""
     readers = {".msh": read_gmsh, ".obj": read_obj}

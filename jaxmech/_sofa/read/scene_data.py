@@ -14,8 +14,8 @@ from .cube import cube
 from .engines import ENGINES, computed
 from .graph import SceneNode, SceneObject
 from .grids import GRIDS as REGULAR
-from .grids import MOST_POINTS
 from .links import STATES, linked_data, linked_object, of_kind_upward
+from .made_meshes import MADE
 from .scene_error import shown
 from .scene_files import SceneFiles
 from .topological_mappings import linked_topology, mapped_into
@@ -23,7 +23,7 @@ from .topology import ALIASES, CELL_NAMES, CELLS, Topology, split_quads, with_fa
 from .transform import moved, placed
 
 GRIDS = REGULAR | {"CubeTopology": cube, "Cube": cube}
-LOADERS = ("MeshGmshLoader", "MeshOBJLoader", "MeshVTKLoader", "MeshSTLLoader", "MeshOffLoader", "StringMeshCreator")
+LOADERS = ("MeshGmshLoader", "MeshOBJLoader", "MeshVTKLoader", "MeshSTLLoader", "MeshOffLoader", *MADE)
 CONTAINERS = ("MeshTopology", "Mesh")
 CONTAINERS += tuple(
     f"{kind}SetTopologyContainer" for kind in ("Point", "Edge", "Triangle", "Quad", "Tetrahedron", "Hexahedron")
@@ -122,13 +122,8 @@ class SceneData:
         return _checked(part, self._contained(part))
 
     def _loaded(self, part: Component) -> Topology:
-        if part.object.kind == "StringMeshCreator":
-            n = part.whole("resolution", 2)
-            if not 2 <= n <= MOST_POINTS:
-                raise part.error(f"resolution is {n}, expected at least 2 points")
-            edges = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
-            line = np.stack([np.arange(n) / (n - 1), np.zeros(n), np.zeros(n)], axis=1)
-            return _placed(part, Topology(line, edges=edges))
+        if part.object.kind in MADE:
+            return _placed(part, MADE[part.object.kind](part))
         name = part.text("filename", "")
         if name.startswith("@"):
             raise part.error(f"filename is {shown(name)}, expected a file")

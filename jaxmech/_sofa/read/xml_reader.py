@@ -119,9 +119,29 @@ class _Reader:
             path = self.files.find(name, child.file, child.error)
             top = self.parsed(path, within, child.error)
             _override(top, self._included(child, within), 0)
-            children += top.children if top.attributes.get("name") == "Group" else [top]
+            for data, value in child.attributes.items():
+                owner, _, inner = data.rpartition("__")
+                _replace(top, inner or data, value, owner)
+            name = top.attributes.get("name")
+            if name == "_Merge_":
+                element.children = children
+                _override(element, top, 1)
+                children = element.children
+            else:
+                children += top.children if name in _GROUPS else [top]
         element.children = children
         return element
+
+
+_GROUPS = ("Group", "_Group_")  # what stands in these takes the place of the include, without a node of its own
+
+
+def _replace(element: _Element, data: str, value: str, owner: str) -> None:
+    """Data of an include replace those of the same name of all that it includes, or of what is called `owner`."""
+    if data in element.attributes and data not in ("name", "href") and owner in ("", element.attributes.get("name")):
+        element.attributes[data] = value
+    for child in element.children:
+        _replace(child, data, value, owner)
 
 
 def _opened(elements: list[_Element]) -> str:
@@ -130,7 +150,8 @@ def _opened(elements: list[_Element]) -> str:
 
 def _override(element: _Element, by: _Element, depth: int) -> None:
     """What stands within an include replaces data of what it includes, by name; what has no like there is added."""
-    element.attributes.update({k: v for k, v in by.attributes.items() if k != "href" and not (depth == 0 and k == "name")})
+    kept = {k: v for k, v in by.attributes.items() if k not in ("href", "name") and not (depth == 0 and "__" in k)}
+    element.attributes.update(kept)
     if depth == 0 and "name" in by.attributes:
         element.attributes["name"] = by.attributes["name"]
     for child in by.children:
