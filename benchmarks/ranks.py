@@ -1,11 +1,11 @@
 """A clamped cantilever over the ranks of MPI: what each rank does, holds and sends.
 
-    mpiexec -n 2 python -m benchmarks.ranks 8 [--pc mg | gamg | hypre] [--steps 20]
+    mpiexec -n 2 python -m benchmarks.ranks 8 [--pc mg | gamg | hypre] [--scatter] [--steps 20]
 
 Linear elastic, 4 x 1 x 1, `4n x n x n` cells of six tetrahedra each, under its weight; to 1e-8. Needs the extra `mpi`.
 `mg`: levels of jaxmech's own. CPU seconds, the most of any rank, of dividing the scene, of the pattern, of assembly (again,
 compiled), of the solver's set-up and of the solve; memory at its highest beyond what a process has before it begins; nodes
-of the part, and ghosts among them.
+of the part, and ghosts among them. `--scatter`: the first rank makes the scene and sends the others their parts.
 
 `--steps`: a trajectory instead, so many linearised steps of implicit Euler of 10 ms from rest, and the gradient of where the
 end of the bar goes by the modulus of every element; the same measures of the motion alone, and of motion and gradient.
@@ -56,15 +56,18 @@ class Stopwatch:
         return self.last - before
 
 
-def measured(n: int, pc: str) -> dict[str, float]:
+def measured(n: int, pc: str, scatters: bool) -> dict[str, float]:
     """Of this rank."""
-    before, watch = megabytes(), Stopwatch()
-    system, state = cantilever(n)
-    scene = watch()
-    division = jm.distributed.divide(system, state)
-    own, start = division.part(system, state)
-    said = {"scene s": scene, "divide s": watch()}
-    del system, state
+    before, watch, scene = megabytes(), Stopwatch(), 0.0
+    if scatters:
+        own, start, division = jm.distributed.scatter(lambda: cantilever(n))
+    else:
+        system, state = cantilever(n)
+        scene = watch()
+        division = jm.distributed.divide(system, state)
+        own, start = division.part(system, state)
+        del system, state
+    said = {"scene s": scene, "divide s": watch(), "MB divided": megabytes() - before}
     problem = StaticEquilibrium(own, _linear_system(division, own, jm.Terms(mass=False, damping=False)), start.time)
     said["pattern s"] = watch()
     means = Means(division, jm.solver.PETSc(pc, rtol=1e-8), "ranks")
@@ -113,15 +116,18 @@ def main() -> None:
     parser.add_argument("n", type=int, nargs="?", default=8)
     parser.add_argument("--pc", choices=("mg", "gamg", "hypre"), default="mg")
     parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--scatter", action="store_true")
     asked = parser.parse_args()
     n, pc = asked.n, asked.pc
-    mine = trajectory(n, pc, asked.steps) if asked.steps else measured(n, pc)
+    mine = trajectory(n, pc, asked.steps) if asked.steps else measured(n, pc, asked.scatter)
     from mpi4py import MPI  # pyright: ignore[reportMissingImports]
 
     comm = MPI.COMM_WORLD
     every = comm.gather(mine)
     if every is not None:
         most = {name: max(said[name] for said in every) for name in mine}
+        if not asked.steps:
+            most["least MB divided"] = min(said["MB divided"] for said in every)
         report(scene="cantilever", unknowns=3 * (4 * n + 1) * (n + 1) ** 2, ranks=comm.size, pc=pc, **most)
 
 

@@ -1,6 +1,6 @@
 """Run by `test_distributed` under `mpiexec`: a scene over ranks, and the same by this process alone.
 
-Arguments: "numbers"; "files" and a folder to write to; or "fail", in which one rank raises an error while the
+Arguments: "numbers"; "scatter"; "files" and a folder to write to; or "fail", in which one rank raises an error while the
 others wait for it.
 """
 
@@ -125,6 +125,59 @@ class Tie(jm.force.AbstractEnergyForceField):
         return self.k * (jnp.cosh(0.3 * (x[1] - w[0])) + 0.1 * w[0] ** 4)
 
 
+def scattered():
+    """Made on the first rank alone: derivatives by shared numbers, of elements that two ranks have, and of nodes, are those
+    of the whole."""
+    from mpi4py import MPI
+
+    mesh = jm.mesh.box_mesh(cells=(4, 2, 1), size=(2.0, 1.0, 0.5))
+    masses = jnp.linspace(0.01, 0.02, len(mesh.points))
+    whole = jm.System(
+        {"beam": jm.Vec3()},
+        forces={"elastic": jm.force.TetrahedronFEM.from_mesh("beam", mesh, jm.material.StVenantKirchhoff(900.0, 0.3))},
+        masses={"mass": jm.mass.DiagonalMass(("beam", np.arange(len(mesh.points))), masses)},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        gravity=(0.0, 0.0, -10.0),
+    )
+    young = jnp.linspace(900.0, 1100.0, mesh.cells.shape[0])
+    whole = eqx.tree_at(lambda s: s.forces["elastic"].material.young, whole, young)
+    rest = whole.at_rest({"beam": mesh.points})
+    calls = []
+
+    def make():
+        calls.append(True)
+        return whole, rest
+
+    own, start, division = jm.distributed.scatter(make)
+    assert len(calls) == (MPI.COMM_WORLD.rank == 0)
+    assert own.forces["elastic"].on[0].elements < mesh.cells.shape[0]
+    solver = jm.solver.PETSc("bjacobi", rtol=1e-13)
+
+    def numbers(system):
+        return system.forces["elastic"].material.young, system.gravity, system.masses["mass"].mass
+
+    def height(values, x, system, state, count, solve):
+        end = solve(eqx.tree_at(numbers, system, values), eqx.tree_at(lambda s: s.position["beam"], state, x))
+        return jnp.sum(jnp.sin(end.position["beam"][:count]))
+
+    def of_part(system, state):
+        return jm.distributed.static_solve_over_ranks(system, state, division, solver, rtol=1e-11)
+
+    linear_system = jm.MatrixLinearSystem.build(whole, rest, jm.Terms(mass=False, damping=False))
+
+    def of_all(system, state):
+        return jm.static_solve(system, state, linear_system, DIRECT, rtol=1e-11)
+
+    both = jax.value_and_grad(height, (0, 1))
+    value, (mine, x_rate) = both(numbers(own), start.position["beam"], own, start, division.owned["beam"], of_part)
+    known, (by_numbers, by_nodes) = both(numbers(whole), rest.position["beam"], whole, rest, None, of_all)
+    kept, everywhere = division.kept, division.whole({"beam": x_rate})["beam"]
+    rows = kept["forces", "elastic"], slice(None), kept["masses", "mass"]
+    expected = tuple(a[r] for a, r in zip(by_numbers, rows, strict=True))
+    compare("scattered", (MPI.COMM_WORLD.allreduce(float(value)), mine, everywhere), (known, expected, by_nodes))
+    print("same numbers", flush=True)
+
+
 def files(folder):
     """Every rank writes its cells: together they are the mesh, each cell once, with its numbers."""
     from pathlib import Path
@@ -167,6 +220,8 @@ def fail():
 if __name__ == "__main__":
     if sys.argv[1] == "fail":
         fail()
+    elif sys.argv[1] == "scatter":
+        scattered()
     elif sys.argv[1] == "files":
         files(sys.argv[2])
     else:

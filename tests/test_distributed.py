@@ -133,6 +133,14 @@ def test_values_and_gradients_are_those_of_one_process(count):
 
 @NEEDS
 @pytest.mark.slow
+def test_a_scene_is_sent_in_parts():
+    done = over_ranks(3, "scatter")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("same numbers") == 3
+
+
+@NEEDS
+@pytest.mark.slow
 def test_ranks_write_one_mesh(tmp_path):
     pytest.importorskip("meshio")
     done = over_ranks(2, "files", str(tmp_path))

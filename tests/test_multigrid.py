@@ -12,6 +12,8 @@ import jaxmech as jm
 from jaxmech._linear_solver.base.rigid_body_modes import rigid_body_modes
 from jaxmech._solve import multigrid_default
 from jaxmech._sparse.block_multiply import BlockRows, block_multiply
+from jaxmech._sparse.galerkin import galerkin_product
+from jaxmech._sparse.pattern import BlockPattern, unique_pairs
 
 pytest.importorskip("pyamg")
 
@@ -38,6 +40,32 @@ def test_products_of_matrices_are_those_of_scipy(sizes, form, rng):
         A = sparse.bsr_matrix((one, a.indices, a.indptr), shape=(12 * r, 9 * s))
         C = sparse.bsr_matrix((values, pattern.indices, pattern.indptr), shape=(12 * r, 11 * c))
         np.testing.assert_allclose(C.toarray(), (A @ B).toarray(), atol=1e-13)  # sums of some ten products
+
+
+@pytest.mark.parametrize("form", ["llvm", "xla"])
+@pytest.mark.parametrize("narrow", [np.float64, np.float32])
+def test_coarse_matrices_are_those_of_scipy(form, narrow, rng):
+    """A batch of symmetric matrices of blocks of three, between columns of six; no block of the lower half is computed."""
+    joined = graph(12, 12, 1)
+    a, p = (joined + joined.T + sparse.eye(12)).tocsr(), graph(12, 5, 2)
+    c = (p.T.astype(bool) @ a.astype(bool) @ p.astype(bool)).tocsr()
+    patterns = [BlockPattern.build(*unique_pairs(*g.tocoo().coords, g.shape)[:2], g.shape) for g in (a, p, c)]
+    values = rng.standard_normal((2, 36, 36))
+    values = values + values.swapaxes(1, 2)
+    at = [np.asarray(i) for i in (patterns[0].rows, patterns[0].columns)]
+    A = values.reshape(2, 12, 3, 12, 3)[:, at[0], :, at[1]].swapaxes(0, 1)
+    P = rng.standard_normal((patterns[1].blocks, 3, 6)).astype(narrow)
+    half = (a.astype(bool) @ p.astype(bool)).tocsr()
+    half.sort_indices()
+    AP = BlockRows.of(half.indptr, half.indices, 5)
+    with jm.runtime.element_compiler(form):
+        make = jax.vmap(lambda A: galerkin_product(A, patterns[0], jnp.asarray(P), patterns[1], AP, patterns[2]))
+        found = jax.jit(make)(A)
+    dense = np.asarray(jm.matrix.BlockSparse(jnp.asarray(P, float), patterns[1]).to_dense())
+    for values, one in zip(found, A, strict=True):
+        expected = dense.T @ np.asarray(jm.matrix.BlockSparse(jnp.asarray(one), patterns[0]).to_dense()) @ dense
+        C = np.asarray(jm.matrix.BlockSparse(values, patterns[2]).to_dense())
+        np.testing.assert_allclose(C, expected, rtol=0, atol=1e-13 * abs(expected).max())  # sums of some hundred products
 
 
 def bar(young, cells=(12, 4, 4)):
@@ -101,6 +129,8 @@ def test_refreshed_levels_are_those_of_the_new_matrix(scene):
     stale, fresh = steps(M, B)
     assert fresh < 0.7 * stale  # one half is 1000 times as stiff
     again = M.refreshed(A)
+    old, new = (jax.tree.leaves(m.hierarchies["bar"].levels[0].transfer) for m in (M, again))
+    assert all(one is other for one, other in zip(old, new, strict=True)), "what is kept is not copied"
     same, first = (np.asarray(m.hierarchies["bar"].coarsest) for m in (again, M))
     np.testing.assert_allclose(same, first, rtol=0, atol=1e-5 * abs(first).max())  # P was rounded to 32 bits
 

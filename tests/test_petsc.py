@@ -30,6 +30,34 @@ def test_options_are_strings():
         jm.solver.PETSc(options={"pc_gamg_threshold": 0.1})
 
 
+def test_what_an_argument_says_is_no_option():
+    for name, said in (("pc_type", "pc"), ("-ksp_rtol", "rtol"), ("ksp_max_it", "max_steps")):
+        with pytest.raises(ValueError, match=f"the option '{name}' is the argument {said}="):
+            jm.solver.PETSc(options={name: "1"})
+
+
+@NEEDS
+def test_what_petsc_cannot_do_is_told_in_its_words():
+    """A package that it was built without, a number that is none; and no steps left."""
+    sizes = (("a", 6, 3),)
+    A = blocks(dense("definite", sizes), sizes, symmetric=True)
+    b = split(jnp.ones(18), sizes)
+
+    def solved(*what, **more):
+        found = lx.linear_solve(A, b, jm.solver.PETSc(*what, **more), throw=False)
+        return jax.block_until_ready(found)
+
+    for what, name, value, said in (
+        (("lu", "preonly"), "pc_factor_mat_solver_type", "nonsense", "PETSc says: .*nonsense"),
+        (("gamg",), "pc_gamg_threshold", "abc", "PETSc says: .*abc"),
+    ):
+        with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match=said) as error:
+            solved(*what, options={name: value})
+        assert f"PETSc(pc='{what[0]}'" in str(error.value) and name in str(error.value)
+    assert solved("gamg", options={"pc_gamg_threshold": "0.1"}).stats["reason"] == jm.RESULTS.successful
+    assert solved("sor", "richardson", max_steps=2).stats["reason"] == jm.RESULTS.max_steps_reached
+
+
 @NEEDS
 @pytest.mark.parametrize("kind", ["definite", "indefinite", "unsymmetric"])
 @pytest.mark.parametrize("sizes", [small_matrices.SIZES, (("a", 6, 3),)])

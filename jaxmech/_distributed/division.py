@@ -5,6 +5,7 @@ summed over ranks. The other nodes of its elements are ghosts, whose positions i
 differentiated by is a sum over ranks of what the rows of each say.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,54 +25,72 @@ from .ranks import Halo, summed, world
 from .taken_rows import Places, taken
 
 _SHARED = None  # rows of a leaf that every element has
+EACH, NODE = "each", "node"  # what a leaf has a row for
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one rank has of a scene: of each state its `nodes`, the first `owned` of them its own, and `whose` the others
+    are; the elements that it has `kept` of each component; and how many nodes there are in all."""
+
+    count: dict[str, int]
+    nodes: dict[str, np.ndarray]
+    owned: dict[str, int]
+    whose: dict[str, np.ndarray]
+    kept: dict[tuple[str, str], np.ndarray]
+
+    @classmethod
+    def of(cls, system: System, state: State, owners: dict[str, np.ndarray], rank: int) -> "Part":
+        mine = {s: a == rank for s, a in owners.items()}
+        kept = kept_elements(system, mine)
+        there = {s: a.copy() for s, a in mine.items()}
+        for key, rows in kept.items():
+            for stencil in families(system)[key[0]][key[1]].on:
+                there[stencil.state][np.asarray(stencil.nodes)[rows].ravel()] = True
+        ghosts = {s: np.flatnonzero(there[s] & ~a) for s, a in mine.items()}
+        nodes = {s: np.concatenate([np.flatnonzero(a), ghosts[s]]).astype(np.int32) for s, a in mine.items()}
+        for name, constraint in system.constraints.items():
+            on = constraint.on[0]
+            kept["constraints", name] = np.flatnonzero(there[on.state][np.asarray(on.nodes)])
+        count = {s: x.shape[0] for s, x in state.position.items()}
+        owned = {s: int(a.sum()) for s, a in mine.items()}
+        return cls(count, nodes, owned, {s: owners[s][a] for s, a in ghosts.items()}, kept)
+
+    def rows(self, system: System) -> list[Any]:
+        """Of each leaf of the scene the rows that the part has, or the renumbered nodes of a stencil."""
+        new = {s: np.zeros(n, np.int32) for s, n in self.count.items()}
+        for s, nodes in self.nodes.items():
+            new[s][nodes] = np.arange(nodes.size)
+        rows = []
+        for key, component, path, leaf in components_of_leaves(system):
+            is_shared = component is None
+            rows.append(_SHARED if is_shared else rows_of_leaf(component, path, leaf, self.kept[key], self.nodes, new))
+        return rows
 
 
 class Division:
-    """The part of a scene that this rank has. Made by `jm.distributed.divide`, on every rank of the same scene.
+    """The part of a scene that this rank has. Made by `jm.distributed.divide`, on every rank of the same scene, or by
+    `jm.distributed.scatter`.
 
     `rank`, of `size`; `nodes` `{state: node numbers}` of the whole scene, the first `owned` of them its own.
     Not a pytree.
     """
 
     def __init__(self, comm: Any, system: System, state: State, owners: dict[str, np.ndarray]):
+        part = Part.of(system, state, owners, comm.rank)
+        self._rows = part.rows(system)
+        self._begin(comm, part, system, {s: np.asarray(x)[part.nodes[s]] for s, x in state.position.items()})
+
+    def _begin(self, comm: Any, part: Part, system: System, here: dict[str, Any]) -> None:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
-        self.count = {s: x.shape[0] for s, x in state.position.items()}
-        mine = {s: a == self.rank for s, a in owners.items()}
-        self.kept = kept_elements(system, mine)
-        there = {s: a.copy() for s, a in mine.items()}
-        for key, rows in self.kept.items():
-            for stencil in families(system)[key[0]][key[1]].on:
-                there[stencil.state][np.asarray(stencil.nodes)[rows].ravel()] = True
-        self.owned = {s: int(a.sum()) for s, a in mine.items()}
-        self.nodes = {
-            s: np.concatenate([np.flatnonzero(a), np.flatnonzero(there[s] & ~a)]).astype(np.int32) for s, a in mine.items()
-        }
-        for name, constraint in system.constraints.items():
-            on = constraint.on[0]
-            self.kept["constraints", name] = np.flatnonzero(there[on.state][np.asarray(on.nodes)])
-        self.halo = Halo(comm, self.nodes, self.owned, owners)
-        self._rows = self._rows_of(system)
+        self.count, self.nodes, self.owned, self.kept = part.count, part.nodes, part.owned, part.kept
+        self.halo = Halo(comm, part.nodes, part.owned, part.whose)
         self.solvers: dict[Any, Any] = {}  # of PETSc, by pattern
         self.linear_systems: dict[Any, Any] = {}  # of the part, by their terms
         self._built_for = signature(system), topology(system)
-        here = {s: jnp.asarray(np.asarray(x)[self.nodes[s]]) for s, x in state.position.items()}
+        here = {s: jnp.asarray(x) for s, x in here.items()}
         still = {s: jnp.zeros((x.shape[0], system.dofs[s].deriv_size), x.dtype) for s, x in here.items()}
         self.example = State(here, still, jnp.zeros((), next(iter(here.values())).dtype))
-
-    def _rows_of(self, system: System) -> list[Any]:
-        """Of each leaf of the scene the rows that the part has, or the renumbered nodes of a stencil."""
-        new = {s: np.zeros(n, np.int32) for s, n in self.count.items()}
-        for s, nodes in self.nodes.items():
-            new[s][nodes] = np.arange(nodes.size)
-        named, rows = families(system), []
-        for path, leaf in jax.tree_util.tree_flatten_with_path(system)[0]:
-            family = getattr(path[0], "name", "")
-            if family not in named:
-                rows.append(_SHARED)
-                continue
-            name = path[1].key
-            rows.append(rows_of_leaf(named[family][name], path[2:], leaf, self.kept[family, name], self.nodes, new))
-        return rows
 
     def part(self, system: System, state: State) -> tuple[System, State]:
         """The part of a scene of this topology, and of a state; in reverse mode the sum over the ranks."""
@@ -96,6 +115,10 @@ class Division:
     def whole(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Arrays of all nodes `{state: (nodes, ...)}` on every rank, of those of the part."""
         return _gathered(fields, self)
+
+    def result(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """What a solution is handed out as, of arrays of all nodes of the part."""
+        return self.whole(fields)
 
     def norm(self, fields: dict[str, Any]) -> float:
         """The 2-norm of all rows, each counted by its owner."""
@@ -138,7 +161,7 @@ def divide(system: System, state: State, owners: Any = None) -> Division:
     check_instance("divide", "state", state, State)
     check_can_be_divided("divide", system, state)
     comm = world()
-    return Division(comm, system, state, _owners(system, state, owners, comm.size))
+    return Division(comm, system, state, owners_of(system, state, owners, comm.size))
 
 
 def check_can_be_divided(who: str, system: System, state: State) -> None:
@@ -155,7 +178,7 @@ def check_can_be_divided(who: str, system: System, state: State) -> None:
         raise ValueError(f"{who} needs positions that are not traced: call it outside of jit, and before they are varied.")
 
 
-def _owners(system: System, state: State, owners: Any, size: int) -> dict[str, np.ndarray]:
+def owners_of(system: System, state: State, owners: Any, size: int) -> dict[str, np.ndarray]:
     """Those that are given, or those of all nodes together, where they are."""
     count = {s: x.shape[0] for s, x in state.position.items()}
     if owners is not None:
@@ -193,21 +216,41 @@ def kept_elements(system: System, mine: dict[str, np.ndarray]) -> dict[tuple[str
     return kept
 
 
+def components_of_leaves(system: System) -> list[tuple[Any, Any, Any, Any]]:
+    """Of each leaf of the scene the family and name of its component, that, the path within it, and the leaf; None of what
+    belongs to none."""
+    named, found = families(system), []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(system)[0]:
+        family = getattr(path[0], "name", "")
+        key = (family, path[1].key) if family in named else None
+        found.append((key, None if key is None else named[family][key[1]], path[2:], leaf))
+    return found
+
+
 def rows_of_leaf(component: Any, path: Any, leaf: Any, kept: np.ndarray, nodes: dict, new: dict) -> Any:
     """The rows of one leaf of a component; for the nodes of a stencil, a pair of them and the numbers in the part."""
+    kind = kind_of_leaf(component, path, leaf)
+    if isinstance(kind, Stencil):
+        return kept, jnp.asarray(new[kind.state][np.asarray(leaf)[kept]])
+    return nodes[kind[1]] if isinstance(kind, tuple) else kept if kind == EACH else _SHARED
+
+
+def kind_of_leaf(component: Any, path: Any, leaf: Any) -> Any:
+    """The stencil whose nodes it is; `EACH`, of a row for each element; `(NODE, state)`, for each node; None, of what all
+    elements share."""
     owner = component
     for key in path:
         if isinstance(owner, Stencil):
             break
         owner = getattr(owner, key.name) if hasattr(key, "name") else owner[key.idx if hasattr(key, "idx") else key.key]
     if isinstance(owner, Stencil):
-        return kept, jnp.asarray(new[owner.state][np.asarray(leaf)[kept]])
+        return owner
     kind = declaration(component, path)
     if kind is None or not eqx.is_array(leaf):
         return _SHARED
-    if kind[0] == "node":
-        return nodes[component.on[kind[2]].state]
-    return kept if kind[0] == "each" or leaf.ndim > kind[1] else _SHARED
+    if kind[0] == NODE:
+        return NODE, component.on[kind[2]].state
+    return EACH if kind[0] == EACH or leaf.ndim > kind[1] else _SHARED
 
 
 @eqx.filter_custom_vjp

@@ -45,10 +45,10 @@ def summed(comm: Any, array: Any) -> np.ndarray:
 class Halo:
     """What a rank reads of others: for each state its ghosts, which follow the nodes that it owns, and whose they are."""
 
-    def __init__(self, comm: Any, nodes: Rows, owned: dict[str, int], owners: Rows):
-        """`nodes`: the numbers in the whole scene of the nodes of the part, of which the first, `owned`, are its own."""
+    def __init__(self, comm: Any, nodes: Rows, owned: dict[str, int], whose: Rows):
+        """`nodes`: the numbers in the whole scene of the nodes of the part, of which the first, `owned`, are its own;
+        `whose` the others are."""
         self._comm = comm
-        whose = {s: owners[s][a[owned[s] :]] for s, a in nodes.items()}
         asked: list[Any] = [None] * comm.size
         self._ghosts: dict[int, Rows] = {}
         for rank in np.unique(np.concatenate([np.zeros(0, np.int32), *whose.values()])):

@@ -141,5 +141,5 @@ def _means(
 
 
 def _whole(division: Division, before: State, end: State) -> State:
-    """The state of all nodes."""
-    return replace(before, position=division.whole(end.position), velocity=division.whole(end.velocity), time=end.time)
+    """The state of all nodes, or of those of a part."""
+    return replace(before, position=division.result(end.position), velocity=division.result(end.velocity), time=end.time)

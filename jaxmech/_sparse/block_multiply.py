@@ -1,5 +1,7 @@
 """Products of two block-sparse matrices whose pattern is known: the numeric half, under `jit`."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -118,14 +120,13 @@ def _abstract(left, right, *arrays, width, longest):
     return ShapedArray((count, arrays[-1].shape[0], left.shape[-2], right.shape[-1]), jnp.result_type(left, right))
 
 
-def _batch(operands, axes, *, width, longest):
-    """A batch is more scenes; a matrix that all share stays one."""
-    static = {"width": width, "longest": longest}
+def batched(primitive: Primitive, operands: Any, axes: Any, static: dict[str, Any]) -> tuple[Array, int]:
+    """A batch is more scenes, in front of the first two operands; a matrix that all share stays one."""
     size = next(a.shape[axis] for a, axis in zip(operands, axes, strict=True) if axis is not None)
     if any(axis is not None for axis in axes[2:]):
         whole = [jnp.moveaxis(a, x, 0) if x is not None else None for a, x in zip(operands, axes, strict=True)]
         parts = [
-            _multiply_p.bind(*(a if w is None else w[i] for a, w in zip(operands, whole, strict=True)), **static)
+            primitive.bind(*(a if w is None else w[i] for a, w in zip(operands, whole, strict=True)), **static)
             for i in range(size)
         ]
         return jnp.stack(parts), 0
@@ -138,8 +139,12 @@ def _batch(operands, axes, *, width, longest):
         a = a if own else a[None]
         return jnp.broadcast_to(a, (size, scenes, *a.shape[2:])).reshape(size * scenes, *a.shape[2:])
 
-    found = _multiply_p.bind(*(folded(a, own) for a, own in pairs), *operands[2:], **static)
+    found = primitive.bind(*(folded(a, own) for a, own in pairs), *operands[2:], **static)
     return found.reshape(size, scenes, *found.shape[1:]), 0
+
+
+def _batch(operands, axes, **static):
+    return batched(_multiply_p, operands, axes, static)
 
 
 _multiply_p = Primitive("jaxmech_block_multiply")

@@ -5,7 +5,7 @@ the right matrix; where a column of it stands is looked up in an array of all co
 """
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from .._runtime.array_types import Array
 from .._runtime.plain_form import NotCompilable
 from .spmv_kernel import Pattern, blocks_of, pieces
 
-_LARGEST = 12  # rows or columns of a block: the lines to compile are as many as the products of three of them
+LARGEST = 12  # rows or columns of a block: the lines to compile are as many as the products of three of them
 
 
 def multiply(
@@ -53,7 +53,7 @@ def multiply(
 @functools.cache
 def _function(r: int, s: int, c: int, dtype: Any) -> ForeignFunction:
     """The loop for blocks `r x s` and `s x c`."""
-    if max(r, s, c) > _LARGEST:
+    if max(r, s, c) > LARGEST:
         raise NotCompilable(f"lines for products of blocks {(r, s, c)}")
     scalar, text = number_type(dtype), Text()
     left, right, product = ((f"[{n} x {scalar}]", at) for n, at in ((r * s, "%a0"), (s * c, "%a1"), (r * c, "%r0")))
@@ -99,26 +99,45 @@ def _add(
     at: tuple[str, str, str],
 ) -> None:
     """`C_ij += L_ik R_kj`, if the row has a block `j`."""
-    (r, s, c), scalar, align = shape, number_type(dtype), np.dtype(dtype).itemsize
-    other, first, end = at
+    (_, s, c), (other, first, end) = shape, at
     column = text.index("%a5", other)
     with text.when(text.let(f"icmp ult i64 {column}, %width")):
         slot = text.index("%r1", column)
         past, length = text.let(f"sub i64 {slot}, {first}"), text.let(f"sub i64 {end}, {first}")
         with text.when(text.let(f"icmp ult i64 {past}, {length}")):
-            block = text.place(*product, slot)
-            for begin, width in pieces(c):
-                kind = f"<{width} x {scalar}>"
-                below = [
-                    text.let(f"load {kind}, ptr {text.place(scalar, right, k * c + begin)}, align {align}") for k in range(s)
-                ]
-                for i in range(r):
-                    where = text.place(scalar, block, i * c + begin)
-                    total = text.let(f"load {kind}, ptr {where}, align {align}")
-                    for k in range(s):
-                        number = text.let(f"load {scalar}, ptr {text.place(scalar, left, i * s + k)}")
-                        one = text.let(f"insertelement {kind} poison, {scalar} {number}, i32 0")
-                        all_ = text.let(f"shufflevector {kind} {one}, {kind} poison, <{width} x i32> zeroinitializer")
-                        term = text.let(f"fmul contract {kind} {all_}, {below[k]}")
-                        total = text.let(f"fadd contract {kind} {total}, {term}")
-                    text.do(f"store {kind} {total}, ptr {where}, align {align}")
+            factors = Block(left, dtype, s), Block(right, dtype, c)
+            add_product(text, shape, dtype, *factors, text.place(*product, slot))
+
+
+class Block(NamedTuple):
+    """Where a block stands that is read, of which type its numbers are, and how many of them are in a row of it."""
+
+    place: str
+    dtype: Any
+    columns: int
+    transposed: bool = False  # whether it is multiplied as its transpose
+
+    def load(self, text: Text, row: int, column: int, kind: str, dtype: Any) -> str:
+        """The numbers from one on, as so many (`kind` of a type) of another type that is as wide or wider."""
+        at = column * self.columns + row if self.transposed else row * self.columns + column
+        own, wanted, align = number_type(self.dtype), number_type(dtype), np.dtype(self.dtype).itemsize
+        found = text.let(f"load {kind.format(own)}, ptr {text.place(own, self.place, at)}, align {align}")
+        return found if own == wanted else text.let(f"fpext {kind.format(own)} {found} to {kind.format(wanted)}")
+
+
+def add_product(text: Text, shape: tuple[int, int, int], dtype: Any, left: Block, right: Block, block: str) -> None:
+    """`C += L R` of blocks `r x s` and `s x c`, of `C` where it is."""
+    (r, s, c), scalar, align = shape, number_type(dtype), np.dtype(dtype).itemsize
+    for begin, width in pieces(c):
+        kind = f"<{width} x {scalar}>"
+        below = [right.load(text, k, begin, f"<{width} x {{}}>", dtype) for k in range(s)]
+        for i in range(r):
+            where = text.place(scalar, block, i * c + begin)
+            total = text.let(f"load {kind}, ptr {where}, align {align}")
+            for k in range(s):
+                number = left.load(text, i, k, "{}", dtype)
+                one = text.let(f"insertelement {kind} poison, {scalar} {number}, i32 0")
+                all_ = text.let(f"shufflevector {kind} {one}, {kind} poison, <{width} x i32> zeroinitializer")
+                term = text.let(f"fmul contract {kind} {all_}, {below[k]}")
+                total = text.let(f"fadd contract {kind} {total}, {term}")
+            text.do(f"store {kind} {total}, ptr {where}, align {align}")

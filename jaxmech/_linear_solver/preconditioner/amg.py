@@ -20,7 +20,7 @@ from ..base.outcome import FINE
 from ..base.rigid_body_modes import rigid_body_modes
 from .aggregation import AggregationLevel, aggregation_levels
 from .base import AbstractApplied, AbstractPreconditioner, needs_matrix
-from .multigrid_cycle import SMOOTHERS, Hierarchy, hierarchy
+from .multigrid_cycle import SMOOTHERS, Hierarchy, Numbers, Transfer, hierarchy, hierarchy_numbers
 
 
 class SmoothedAggregation(AbstractPreconditioner):
@@ -159,16 +159,27 @@ class _Multigrid(AbstractApplied):
         return self
 
 
-@compiled
 def _hierarchies(recipe: SmoothedAggregation, matrix: BlockMatrix) -> dict[str, Hierarchy]:
-    made = {}
+    found, made = _numbers(recipe, matrix), {}
+    for s, plan in recipe.plans.items():
+        options = {"smoothing": recipe.smoothing, "smoother": recipe.smoother, "kept": _kept(recipe, s)}
+        made[s] = hierarchy(plan, matrix[s, s].pattern, found[s], **options)
+    return made
+
+
+@compiled
+def _numbers(recipe: SmoothedAggregation, matrix: BlockMatrix) -> dict[str, Numbers]:
+    found = {}
     for s, plan in recipe.plans.items():
         block = matrix[s, s]
         dtype = jnp.dtype(jnp.float32) if recipe.single else block.values.dtype
-        kept = None if recipe.hierarchies is None else recipe.hierarchies[s]
-        make = partial(hierarchy, smoothing=recipe.smoothing, smoother=recipe.smoother, dtype=dtype, kept=kept)
-        made[s] = make(plan, block, recipe.modes[s])
-    return made
+        make = partial(hierarchy_numbers, smoother=recipe.smoother, dtype=dtype, kept=_kept(recipe, s))
+        found[s] = make(plan, block, recipe.modes[s])
+    return found
+
+
+def _kept(recipe: SmoothedAggregation, s: str) -> tuple[Transfer, ...] | None:
+    return None if recipe.hierarchies is None else tuple(level.transfer for level in recipe.hierarchies[s].levels)
 
 
 def _check_options(smoothing: int, smoother: str, threshold: float, single: bool, refresh: bool) -> None:

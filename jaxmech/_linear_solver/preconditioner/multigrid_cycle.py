@@ -31,27 +31,46 @@ _WRITTEN_OUT = 3  # steps; more are a loop, which is compiled once
 _SPECTRUM = 20.0  # Chebyshev damps what is between the largest eigenvalue and this fraction of it
 
 
+class Transfer(eqx.Module):
+    """From a level to the next and back, and the largest eigenvalue of `D^-1 A`: what other values may keep."""
+
+    largest: Array
+    up: Float[Array, "p b m"]
+    down: Float[Array, "p m b"]
+
+
+class Numbers(eqx.Module):
+    """What is computed of a matrix: of every level its values and the inverse of its diagonal; `transfers`, unless kept."""
+
+    levels: tuple[tuple[Float[Array, "z b b"], Float[Array, "n b b"]], ...]
+    transfers: tuple[Transfer, ...] | None
+    coarsest: Float[Array, "N N"]
+    scale: Array
+
+
 class CycleLevel(eqx.Module):
     """What a cycle reads of a level."""
 
     values: Float[Array, "z b b"]
     pattern: BlockPattern
     inverse: Float[Array, "n b b"]
-    largest: Array
-    up: Float[Array, "p b m"]
-    down: Float[Array, "p m b"]
+    transfer: Transfer
     plan: AggregationLevel
+
+    @property
+    def largest(self) -> Array:
+        return self.transfer.largest
 
     def mv(self, x: Array) -> Array:
         return product(self.values, self.pattern, x)
 
     def restricted(self, r: Array) -> Array:
         """To the next level."""
-        return product(self.down, self.plan.restriction, r)
+        return product(self.transfer.down, self.plan.restriction, r)
 
     def prolonged(self, coarse: Array) -> Array:
         """From the next level."""
-        return product(self.up, self.plan.prolongation, coarse)
+        return product(self.transfer.up, self.plan.prolongation, coarse)
 
 
 class Hierarchy(eqx.Module):
@@ -128,35 +147,50 @@ def _smoothed(level: Any, r: Array, smoothing: int, smoother: str) -> tuple[tupl
     return (x, d), r
 
 
-def hierarchy(
+def hierarchy_numbers(
     plan: tuple[AggregationLevel, ...],
     matrix: BlockSparse,
     modes: Float[Array, "n b m"],
     *,
-    smoothing: int,
     smoother: str,
     dtype: jnp.dtype,
-    kept: Hierarchy | None = None,
-) -> Hierarchy:
-    """The levels of a matrix. With those of another one, its prolongations are `kept`."""
+    kept: tuple[Transfer, ...] | None = None,
+) -> Numbers:
+    """Of the levels of a matrix, with the transfers of another one if there are any."""
     matrix = jax.lax.stop_gradient(matrix)
     size = jnp.max(jnp.abs(matrix.diagonal))
     scale = jnp.where(size > 0, size, 1)
     modes = modes if kept is not None else without_isolated(matrix, modes)
-    levels = []
+    levels, transfers = [], []
     for number, level in enumerate(plan):
         inverse = diagonal_inverse(matrix.diagonal, points=smoother == "jacobi")
         low, low_inverse = (matrix.values / scale).astype(dtype), (inverse * scale).astype(dtype)
         if kept is None:
             largest = largest_eigenvalue(BlockSparse(low, matrix.pattern).mv, low_inverse)
             up, modes = prolongation(level, matrix, inverse, largest.astype(inverse.dtype), modes)
-            low_up, down = up.astype(dtype), restriction(level, up)
+            up = up.astype(dtype)
+            transfers.append(Transfer(largest, up, restriction(level, up)))
         else:
-            own = kept.levels[number]
-            largest, low_up = own.largest, own.up
-            up, down = own.up.astype(inverse.dtype), own.down.astype(inverse.dtype)
-        levels.append(CycleLevel(low, matrix.pattern, low_inverse, largest, low_up, down.astype(dtype), level))
-        matrix = coarse_matrix(level, matrix, up, down)
-    matrix = BlockSparse(matrix.values / scale, matrix.pattern)
-    inverse = dense_inverse(matrix).astype(dtype)
-    return Hierarchy(tuple(levels), inverse, scale, smoothing, smoother)
+            up = kept[number].up
+        levels.append((low, low_inverse))
+        matrix = coarse_matrix(level, matrix, up)
+    inverse = dense_inverse(BlockSparse(matrix.values / scale, matrix.pattern)).astype(dtype)
+    return Numbers(tuple(levels), None if kept is not None else tuple(transfers), inverse, scale)
+
+
+def hierarchy(
+    plan: tuple[AggregationLevel, ...],
+    pattern: BlockPattern,
+    numbers: Numbers,
+    *,
+    smoothing: int,
+    smoother: str,
+    kept: tuple[Transfer, ...] | None = None,
+) -> Hierarchy:
+    """Numbers where they belong, with the transfers that were `kept`. Nothing is copied: a program's results would be."""
+    transfers = kept if numbers.transfers is None else numbers.transfers
+    assert transfers is not None
+    patterns = [pattern, *(level.coarse for level in plan)][: len(plan)]
+    parts = zip(numbers.levels, patterns, transfers, plan, strict=True)
+    levels = tuple(CycleLevel(values, at, inverse, transfer, level) for (values, inverse), at, transfer, level in parts)
+    return Hierarchy(levels, numbers.coarsest, numbers.scale, smoothing, smoother)

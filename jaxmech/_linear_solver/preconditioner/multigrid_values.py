@@ -10,6 +10,7 @@ from ..._math.small_matmul import times_blocks, times_vectors
 from ..._runtime.array_types import Array, Float
 from ..._sparse.block_multiply import BlockRows, block_multiply
 from ..._sparse.block_sparse import BlockSparse
+from ..._sparse.galerkin import galerkin_product
 from ..._sparse.pattern import BlockPattern
 from ..._sparse.spmv import block_product
 from ..base.vectors import dot, scattered
@@ -93,11 +94,9 @@ def restriction(level: AggregationLevel, P: Float[Array, "z b m"]) -> Float[Arra
     return take_rows(P, level.prolongation.transposed).swapaxes(1, 2)
 
 
-def coarse_matrix(level: AggregationLevel, matrix: BlockSparse, P: Array, R: Array) -> BlockSparse:
-    """`R A P`; one on the diagonal of directions that are nil."""
-    rows = BlockRows.of_pattern
-    half = block_multiply(matrix.values, rows(matrix.pattern), P, rows(level.prolongation), level.half)
-    values = block_multiply(R, rows(level.restriction), half, level.half, rows(level.coarse))
+def coarse_matrix(level: AggregationLevel, matrix: BlockSparse, P: Array) -> BlockSparse:
+    """`P^T A P`; one on the diagonal of directions that are nil."""
+    values = galerkin_product(matrix.values, matrix.pattern, P, level.prolongation, level.half, level.coarse)
     return BlockSparse(with_unit_diagonal(values, level.coarse), level.coarse)
 
 

@@ -23,7 +23,7 @@ from ..._sparse.pattern import BlockPattern
 from ..base.outcome import FINE
 from .aggregation import AggregationLevel, aggregation_levels
 from .base import AbstractApplied, AbstractPreconditioner
-from .multigrid_cycle import Hierarchy, cycle, hierarchy
+from .multigrid_cycle import Hierarchy, cycle, hierarchy, hierarchy_numbers
 from .multigrid_values import diagonal_inverse, largest_eigenvalue, with_unit_diagonal
 
 _SMOOTHER = "chebyshev"
@@ -86,14 +86,9 @@ class RigidBodies(AbstractPreconditioner):
         inverse = jnp.where(part.own[:, None, None], diagonal_inverse(blocks, points=False), 0)
         fine = _Products(mv, inverse, largest_eigenvalue(mv, inverse), part, count)
         coarse = BlockSparse(_coarse_values(fine, self.levels), self.levels.pattern)
-        make = hierarchy(
-            self.levels.plan,
-            coarse,
-            self.levels.modes,
-            smoothing=_BELOW,
-            smoother=_SMOOTHER,
-            dtype=jnp.dtype(jnp.float32),
-        )
+        plan, dtype = self.levels.plan, jnp.dtype(jnp.float32)
+        numbers = hierarchy_numbers(plan, coarse, self.levels.modes, smoother=_SMOOTHER, dtype=dtype)
+        make = hierarchy(plan, coarse.pattern, numbers, smoothing=_BELOW, smoother=_SMOOTHER)
         return _Cycle(state, fine, make, jnp.int32(FINE))
 
 

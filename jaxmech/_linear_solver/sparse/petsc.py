@@ -21,6 +21,7 @@ _PRECONDITIONERS = (
     *("asm", "gasm", "sor", "eisenstat", "ilu", "icc"),
     *("lu", "cholesky", "qr", "kaczmarz", "none"),
 )
+_SAID = {"pc_type": "pc", "ksp_type": "ksp", "ksp_rtol": "rtol", "ksp_max_it": "max_steps"}
 _METHODS = (
     *("cg", "fcg", "pipecg", "cr", "pipecr", "minres", "symmlq", "gmres", "fgmres", "lgmres", "gcr", "preonly"),
     *("bcgs", "bcgsl", "fbcgs", "ibcgs", "cgs", "tfqmr", "chebyshev", "richardson"),
@@ -41,7 +42,9 @@ class PETSc(lx.AbstractLinearSolver):
 
     Works on the host, the matrices of a batch one after the other, a matrix that a batch shares being set up once.
     Derivatives are solves with the same. A solve raises `ImportError` without petsc4py and `ValueError` for what is no
-    `BlockMatrix`; names that are not PETSc's, and options that are no strings, raise `ValueError` too.
+    `BlockMatrix`; names that are not PETSc's, options that are no strings or are said by an argument raise `ValueError` too.
+    What PETSc cannot do (a package that it was built without) is an error in its words, of a solve within a program a
+    `JaxRuntimeError`, as errors of the host are. Options that nothing reads PETSc ignores.
     Source: S. Balay et al., *PETSc/TAO Users Manual*, ANL-21/39 Revision 3.18, 2022. `rtol` is relative.
 
     Example:
@@ -69,6 +72,9 @@ class PETSc(lx.AbstractLinearSolver):
         check_instance("PETSc", "rtol", self.rtol, (int, float))
         check_tolerances("PETSc", rtol=self.rtol)
         check_counts("PETSc", max_steps=self.max_steps)
+        for name, _ in self.options:
+            if argument := _SAID.get(name.lstrip("-")):
+                raise ValueError(f"PETSc: the option '{name}' is the argument {argument}=.")
         if self.positions is not None:
             check_instance("PETSc", "positions", self.positions, dict)
             for s, x in self.positions.items():

@@ -44,7 +44,11 @@ def _solve(pairs, blocks, sizes, what, symmetric, transposed, values, places, po
         while len(_sessions) > _KEPT:
             _sessions.popitem(last=False)
     _sessions.move_to_end(key)
-    x, flaw, steps, residual = _sessions[key].solve(values.astype(np.float64), rhs.astype(np.float64), transposed)
+    try:
+        x, flaw, steps, residual = _sessions[key].solve(values.astype(np.float64), rhs.astype(np.float64), transposed)
+    except ValueError:
+        del _sessions[key]  # what is left of it is not known
+        raise
     return x.astype(rhs.dtype), np.int32(flaw), np.int32(steps), np.asarray(residual, rhs.dtype)
 
 

@@ -1,6 +1,9 @@
 """A matrix of PETSc, of one process or with the rows of each of several, and its solver. NumPy only."""
 
 import itertools
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -59,7 +62,14 @@ class PetscSolver:
         return np.array_equal(values, self._values)
 
     def put(self, values: np.ndarray) -> None:
-        """Other values of the same pattern, which are kept; the preconditioner is made anew."""
+        """Other values of the same pattern, which are kept; the preconditioner is made anew.
+
+        Raises `ValueError` in PETSc's words for what it cannot do.
+        """
+        with _explained(self._what):
+            self._put(values)
+
+    def _put(self, values: np.ndarray) -> None:
         if self._levels is not None and self._is_set:  # PCMG takes residuals with the matrices of its first time for ever
             self.ksp.destroy()
         if self._by_block and self._what["pc"] not in _FACTORS:
@@ -80,7 +90,14 @@ class PetscSolver:
             self._levels.put(self.ksp, self._csr, values)
 
     def solve(self, rhs: np.ndarray, transposed: bool) -> tuple[np.ndarray, int, int, float]:
-        """`A^-1 b` in the rows of this process, what was wrong, iterations, and the norm of the true residual."""
+        """`A^-1 b` in the rows of this process, what was wrong, iterations, and the norm of the true residual.
+
+        Raises `ValueError` as `put` does.
+        """
+        with _explained(self._what):
+            return self._solve(rhs, transposed)
+
+    def _solve(self, rhs: np.ndarray, transposed: bool) -> tuple[np.ndarray, int, int, float]:
         x, b = self.matrix.createVecs()
         b.setArray(rhs)
         (self.ksp.solveTranspose if transposed else self.ksp.solve)(b, x)
@@ -91,8 +108,22 @@ class PetscSolver:
         r.axpy(-1.0, b)
         residual = r.norm()
         if flaw == FINE and not residual <= _SLACK * self._rtol * size + 1e-300:
-            flaw = STAGNATION
+            flaw = EXHAUSTED if steps >= self._what["max_steps"] else STAGNATION
         return x.getArray().copy(), flaw, steps, residual
+
+
+@contextmanager
+def _explained(what: dict[str, Any]) -> Iterator[None]:
+    """Errors of PETSc as `ValueError`: what was asked for, and its words without the functions that it was in."""
+    from petsc4py import PETSc  # pyright: ignore[reportMissingImports]
+
+    try:
+        yield
+    except PETSc.Error as error:
+        lines = [re.sub(r"^\[\d+\] ", "", line) for line in str(error).splitlines()]
+        words = [line for line in lines[1:] if "() at " not in line and not line.startswith("See http")]
+        asked = f"PETSc(pc='{what['pc']}', ksp='{what['ksp']}', options={dict(what['more'])})"
+        raise ValueError(f"{asked}: PETSc says: {' '.join(words) or lines[0]}") from error
 
 
 def _ksp_of(matrix: Any, what: dict[str, Any], prefix: str) -> Any:
