@@ -14,8 +14,11 @@ from jax import lax
 from tolerances import ROUND_OFF
 
 from jaxmech._codegen import dispatch
+from jaxmech._codegen.llvm.element_kernel import kernel_text
 from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.operation_count import length_as_kernel, operation_count
 from jaxmech._codegen.program.element_function import forget
+from jaxmech._codegen.program.element_jaxpr import ElementProgram
 from jaxmech._codegen.program.nodal_gather import NodeRows
 from jaxmech._codegen.program.scatter_plan import AbstractElementSums, Places
 from jaxmech._llvm import ffi
@@ -126,6 +129,45 @@ def test_rows_at_nodes_and_numbers_that_all_share(integer, made, rng):
     assert made
 
 
+def layers(x, w, v, which):
+    """Products with matrices that all share, of two columns, backwards, in steps, with known numbers; and with one's own."""
+    y = w @ x
+    mostly_known = jnp.concatenate([y[:3], jnp.ones(20)])
+    return (
+        v @ y,
+        v @ mostly_known,
+        w @ jnp.stack([x, y[:18]], 1),
+        w.T[::-1] @ y,
+        v[:, ::2] @ y[:12],
+        jnp.where(which, w, v[:23, :18]) @ x,
+    )
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float64, ROUND_OFF), (np.float32, 1e-4)])
+@pytest.mark.parametrize("count", [3, 21])
+def test_products_with_matrices_that_all_share(count, dtype, tolerance, made, rng):
+    shapes, axes = ((count, 18), (23, 18), (41, 23)), (0, None, None, 0)
+    x, w, v = (jnp.asarray(rng.normal(size=shape).astype(dtype)) for shape in shapes)
+    which = jnp.asarray(rng.normal(size=count) > 0)
+    found = jax.jit(lambda *a: map_elements(layers, axes, *a))(x, w, v, which)
+    agree(found, jax.vmap(layers, axes)(x, w, v, which), tolerance)
+    assert made
+
+
+def test_the_loop_of_a_product_is_compiled_once_and_not_written_out(rng):
+    """Two layers of 32: their 2048 products are three calls, forward and back, of one function, and count as few."""
+
+    def element(x, w):
+        return jnp.sum(jnp.tanh(w @ jnp.tanh(w @ x)))
+
+    shapes = [jax.ShapeDtypeStruct(shape, np.float64) for shape in ((32,), (32, 32))]
+    program = ElementProgram(jax.make_jaxpr(jax.grad(element))(*shapes), (0, None))
+    text = kernel_text(program, [jnp.zeros((8, 32)), jnp.zeros((32, 32))], ()).text
+    assert text.count("call void @product.double(") == 4 and text.count("define internal void @product.double(") == 1
+    assert text.count("fmul") < 300 and length_as_kernel(program) < 1500 < 4096 < operation_count(program.jaxpr)
+    assert length_as_kernel(program.with_axes((0, 0))) == operation_count(program.jaxpr)
+
+
 class Sums(AbstractElementSums):
     """Rows of several sizes, each element's to slots of its own."""
 
@@ -171,7 +213,9 @@ def test_equal_programs_are_one_kernel_by_one_name(made):
 
 CACHED = """
 import jax, jax.numpy as jnp
+from jaxmech._codegen.llvm.element_kernel import kernel_text
 from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.operation_count import length_as_kernel, operation_count
 
 def of_one(x):
     return jnp.outer(x, jnp.sin(x)) @ jnp.outer(x, x)

@@ -8,7 +8,7 @@ import pytest
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
-from jaxmech._codegen.dispatch import operation_count
+from jaxmech._codegen.operation_count import operation_count
 from jaxmech._codegen.program.shared_part import without_shared_part
 from jaxmech._material.hessian_of_few import hessian_of_few
 from jaxmech._material.narrow import narrowed

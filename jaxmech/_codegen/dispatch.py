@@ -1,6 +1,5 @@
 """A program of one element, evaluated for all elements, a few at a time."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,13 +12,14 @@ from .._runtime.element_compiler import element_form
 from .._runtime.jax_internals import ClosedJaxpr, jaxpr_as_fun
 from .._runtime.plain_form import first_that_works
 from .llvm.element_kernel import Kernel, form_of
-from .llvm.vector_arithmetic import WIDTH
+from .llvm.vector import WIDTH
+from .operation_count import length_as_kernel, operation_count
 from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows, whole
 from .program.scatter_plan import AbstractElementSums, Places
 from .scalarize.arithmetic import NotScalarisable
 from .scalarize.array_arithmetic import ArrayArithmetic, stacked
-from .scalarize.interpreter import entries, inner_programs, run
+from .scalarize.interpreter import entries, run
 from .staging import staged
 
 _FEWEST = WIDTH  # elements that are computed together
@@ -29,7 +29,7 @@ _LONG = 60_000  # operations beyond which compiling a scalarised program takes t
 # The same for fewer than so many elements: what the forces of 1,300 hexahedra of 20 nodes gain, 9 ms of 12, does not pay for
 # the 3 s that their 50,000 operations take LLVM; those of 8 nodes have 11,000, and take 1 s; the derivative of the matrix of
 # tetrahedra has 16,000. SOFA's hexahedra have 21,800: 1.3 s, for 0.5 ms of a step of 2.4 in the smallest scene. A neural law
-# (34,000 and 58,000) gains more: an equilibrium of 3,072 tetrahedra takes 0.04 s for 0.17, and is compiled sooner.
+# (30,000; 58,000 by its weights) gains more: one equilibrium of 3,072 tetrahedra takes 0.04 s for 0.17, compiled sooner.
 _LONG_FOR_SOME, _SOME = 22_000, 3_000
 _LONG_ON_GPU = (
     30_000  # the same where XLA weighs each against each: 50 s for 50,000, of hexahedra; of tetrahedra they are 26,000
@@ -95,7 +95,7 @@ def evaluated(
     if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
         return by_vmap()
     longest = _LONG if count >= _SOME else _LONG_FOR_SOME
-    forms = [by_llvm] if by_kernel and length <= longest else []
+    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= longest else []
     if count < _FEW or is_short:
         return first_that_works(call, *forms, by_vmap)
     if length <= (longest if on_cpu() else _LONG_ON_GPU):
@@ -130,7 +130,7 @@ def summed_by_kernel(
 ) -> list[Array]:
     """The same for many scenes in one call, of one of which the arrays are like `of_one`; `own`: by the `id` of an array,
     whether it has an axis of scenes. It may raise `NotScalarisable`."""
-    if all(axis is None for axis in call.axes) or count < WIDTH or operation_count(call.jaxpr) > _LONG:
+    if all(axis is None for axis in call.axes) or count < WIDTH or length_as_kernel(call) > _LONG:
         raise NotScalarisable("a program that one scene has no kernel for")
     return _kernel(call, of_one, places, count)(arrays, places, count, own=own)
 
@@ -209,19 +209,3 @@ def _slices(axes: Sequence[int | None], arrays: Sequence[Any], start: Array, len
         return jax.lax.dynamic_slice_in_dim(a, start, length)
 
     return [a if axis is None else own(a) for a, axis in zip(arrays, axes, strict=True)]
-
-
-def operation_count(jaxpr: Any) -> int:
-    """How many scalar operations a program has, at most."""
-    total = 0
-    for eqn in jaxpr.eqns:
-        inner = inner_programs(eqn)
-        if inner:
-            total += eqn.params.get("count", 1) * sum(operation_count(getattr(p, "jaxpr", p)) for p in inner)
-            continue
-        terms = 1
-        if eqn.primitive.name == "dot_general":
-            (summed, _), _ = eqn.params["dimension_numbers"]
-            terms = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
-        total += terms * sum(v.aval.size for v in eqn.outvars)
-    return total

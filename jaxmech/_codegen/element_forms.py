@@ -8,9 +8,10 @@ import jax
 import numpy as np
 
 from .._runtime.plain_form import NotCompilable
-from .dispatch import in_xla, operation_count
+from .dispatch import in_xla
 from .llvm.element_kernel import kernel_text
-from .llvm.vector_arithmetic import WIDTH
+from .llvm.vector import WIDTH
+from .operation_count import operation_count
 from .program.element_jaxpr import ElementProgram, reduced
 from .scalarize.interpreter import entries, run
 from .scalarize.text_arithmetic import Name, TextArithmetic, told

@@ -10,7 +10,7 @@ from .._runtime.devices import device_count
 from .._runtime.element_compiler import element_form
 from .._runtime.jax_internals import ClosedJaxpr, Tracer, is_tracing, jaxpr_as_fun, rewired
 from .._runtime.plain_form import first_that_works
-from .dispatch import operation_count
+from .operation_count import operation_count
 from .primitive import map_program
 from .program.element_function import ElementFunction
 from .program.element_jaxpr import ElementProgram, reduced

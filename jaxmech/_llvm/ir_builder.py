@@ -95,11 +95,13 @@ class Text:
 
     def function(self, arguments: int, results: int, numbers: Sequence[str]) -> ForeignFunction:
         """What was written, as a function of so many arrays and results, `%a0, ...`, `%r0, ...`, and of numbers by name."""
-        variables = [f"  {name} = alloca {kind}" for name, kind in self._variables.items()]
         given = ", ".join([*pointers(arguments, results), *(f"i64 %{name}" for name in numbers)])
-        head = f"define internal void @each({given}) {{"
-        lines = [*self._declarations, head, *variables, *self._lines, "  ret void", "}"]
-        return ForeignFunction("\n".join(lines), arguments, results, len(numbers))
+        return ForeignFunction(self.internal(f"define internal void @each({given})"), arguments, results, len(numbers))
+
+    def internal(self, head: str) -> str:
+        """What was written, as the text of a function without result, of a `head` that names its arguments."""
+        variables = [f"  {name} = alloca {kind}" for name, kind in self._variables.items()]
+        return "\n".join([*self._declarations, f"{head} {{", *variables, *self._lines, "  ret void", "}"])
 
     def _name(self) -> str:
         self._count += 1

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._codegen import is_pointwise
 from .._runtime.array_types import Array, Float
 from .._runtime.jax_internals import ClosedJaxpr, Literal, jaxpr_as_fun, rewired, without_unused
 
@@ -27,22 +28,30 @@ def hessian_of_few(function: Callable[[Any, Array], Array]) -> Callable[[Any, Ar
         of_x = lambda x: program.run(x)[1]  # noqa: E731
         operands = of_x(x)
         tangents = jax.vmap(lambda d: jax.jvp(of_x, (x,), (d,))[1])(jnp.eye(x.size, dtype=x.dtype))
+        rows, columns = np.triu_indices(x.size)
         shifts = [[jnp.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars] for eqn in program.bent]
         adjoints = jax.grad(lambda shifts: program.run(x, shifts)[0])(shifts)
 
-        def weighted(operands: list[list[Array]]) -> Array:
-            results = (program.alone(eqn, given) for eqn, given in zip(program.bent, operands, strict=True))
-            pairs = [
-                (l, r) for adjoint, outs in zip(adjoints, results, strict=True) for l, r in zip(adjoint, outs, strict=True)
-            ]
-            return sum((jnp.sum(l * r) for l, r in pairs), jnp.zeros((), x.dtype))
+        def curved(eqn: Any, given: list[Array], moved: list[Array], adjoint: list[Array]) -> Array:
+            """`l . d2 op[da_i, da_j]` of one operation, for all `i <= j`."""
 
-        def second(d: Any, e: Any) -> Array:
-            return jax.jvp(lambda a: jax.jvp(weighted, (a,), (d,))[1], (operands,), (e,))[1]
+            def weighted(given: list[Array]) -> Array:
+                pairs = zip(adjoint, program.alone(eqn, given), strict=True)
+                return sum((jnp.sum(l * r) for l, r in pairs), jnp.zeros((), x.dtype))
 
-        rows, columns = np.triu_indices(x.size)
-        d, e = (jax.tree.map(lambda a, at=at: a[at], tangents) for at in (rows, columns))
-        entries = jax.vmap(second)(d, e)
+            if is_pointwise(eqn) and len(given) == 1:  # `sum_k (l f'')_k da_ik da_jk`: one bend for all directions
+                ones = [jnp.ones_like(a) for a in given]
+                (bend,) = jax.grad(lambda a: jax.jvp(weighted, (a,), (ones,))[1])(given)
+                half = bend * moved[0]
+                return jnp.sum((half[rows] * moved[0][columns]).reshape(len(rows), -1), axis=1)
+
+            def second(d: Any, e: Any) -> Array:
+                return jax.jvp(lambda a: jax.jvp(weighted, (a,), (d,))[1], (given,), (e,))[1]
+
+            return jax.vmap(second)([a[rows] for a in moved], [a[columns] for a in moved])
+
+        parts = map(curved, program.bent, operands, tangents, adjoints)
+        entries = sum(parts, jnp.zeros(len(rows), x.dtype))
         place = np.zeros((x.size, x.size), int)
         place[rows, columns] = place[columns, rows] = np.arange(len(rows))
         return entries[place]

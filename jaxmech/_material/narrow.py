@@ -27,7 +27,8 @@ def narrowed(density: Callable[[Array], Array], F: Float[Array, "a b"]) -> Calla
     at, waist = _waist(jaxpr, moving, F.size)
     if not waist:
         return density
-    before, after = jaxpr.eqns[:at], jaxpr.eqns[at:]
+    after = [eqn for eqn in jaxpr.eqns[at:] if any(v in moving for v in eqn.outvars)]
+    before = [eqn for eqn in jaxpr.eqns if not any(eqn is other for other in after)]  # what does not move is no part of `g`
     read = {v for eqn in after for v in eqn.invars if not isinstance(v, Literal)} | set(jaxpr.outvars)
     given = [*jaxpr.constvars, *(v for eqn in before for v in eqn.outvars if v not in moving and v in read)]
     first = jaxpr_as_fun(_part(jaxpr, [*jaxpr.constvars, *jaxpr.invars], [*given, *waist], before))

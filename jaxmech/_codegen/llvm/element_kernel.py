@@ -25,7 +25,8 @@ from ..scalarize.interpreter import entries, run
 from ..scalarize.supported import kind
 from .index_check import IndexCheck
 from .scatter_add import add_rows, cleared, filled
-from .vector_arithmetic import WIDTH, Vector, VectorArithmetic
+from .vector import WIDTH, Vector
+from .vector_arithmetic import VectorArithmetic
 
 
 class Kernel:
@@ -121,7 +122,7 @@ def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence
     inputs, read, check = [], [], IndexCheck()
     for i, (a, axis) in enumerate(zip(arrays, program.axes, strict=True)):
         if axis is None:
-            inputs.append(_of_all(before, i, a))
+            inputs.append(_of_all(i, a))
         elif isinstance(a, NodeRows):
             inputs.append(_at_nodes(arithmetic, i, a, numbers[id(a.nodes)], lanes))
             read.append(i)
@@ -151,6 +152,7 @@ def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence
         arguments += 1 if mirror is None else 2
     given = ["start", "count", "unsummed", *(f"rows{i}" for i in range(len(places))), *(f"there{i}" for i in read)]
     parameters = [*pointers(arguments, len(outputs)), *(f"i64 %{name}" for name in given)]
+    before += [*arithmetic.before, *(line for place, x in arithmetic.shared.items() for line in _spread(x, *place))]
     loop = _loop("each" if not check.functions else "checked", before, arithmetic.lines, parameters, lanes)
     text = "\n".join([*arithmetic.declarations, loop, *check.finished(parameters, poisoned)])
     return KernelText(text, arguments, len(outputs), len(given), sorted(arithmetic.called))
@@ -162,20 +164,25 @@ def _memory(dtype: Any) -> str:
     return "i8" if scalar == "i1" else scalar
 
 
-def _of_all(lines: list[str], number: int, a: Any) -> np.ndarray:
-    """The scalars of an array that all elements share, read before the loop."""
-    scalar, vector = _memory(a.dtype), f"<{WIDTH} x {_memory(a.dtype)}>"
+def _of_all(number: int, a: Any) -> np.ndarray:
+    """The scalars of an array that all elements share."""
     result = np.empty(a.shape, object)
     for k, place in enumerate(np.ndindex(a.shape)):
-        name = f"%s{number}.{k}"
-        lines += [
-            f"  {name}.at = getelementptr {scalar}, ptr %a{number}, i64 {k}",
-            f"  {name}.one = load {scalar}, ptr {name}.at",
-            f"  {name}.first = insertelement {vector} poison, {scalar} {name}.one, i32 0",
-            f"  {name} = shufflevector {vector} {name}.first, {vector} poison, <{WIDTH} x i32> zeroinitializer",
-        ]
-        result[place] = _loaded(lines, name, a.dtype)
+        result[place] = Vector(f"%s{number}.{k}", a.dtype, (number, k))
     return result
+
+
+def _spread(x: Vector, number: int, k: int) -> list[str]:
+    """One of them, read before the loop."""
+    scalar, vector = _memory(x.dtype), f"<{WIDTH} x {_memory(x.dtype)}>"
+    name = x.name if scalar == number_type(x.dtype) else f"{x.name}.byte"
+    lines = [
+        f"  {name}.at = getelementptr {scalar}, ptr %a{number}, i64 {k}",
+        f"  {name}.one = load {scalar}, ptr {name}.at",
+        f"  {name}.first = insertelement {vector} poison, {scalar} {name}.one, i32 0",
+        f"  {name} = shufflevector {vector} {name}.first, {vector} poison, <{WIDTH} x i32> zeroinitializer",
+    ]
+    return lines if name == x.name else [*lines, f"  {x.name} = trunc {vector} {name} to <{WIDTH} x i1>"]
 
 
 def _own(arithmetic: VectorArithmetic, number: int, a: Any, lanes: int) -> np.ndarray:

@@ -5,7 +5,7 @@ Checked eight at a time, in order, they cost a hundredth of the loop; checked wh
 
 from collections.abc import Iterable, Sequence
 
-from .vector_arithmetic import WIDTH
+from .vector import WIDTH
 
 
 def declared(integer: str) -> str:

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..._llvm.ffi import TYPES
-from .vector_arithmetic import WIDTH, VectorArithmetic
+from .vector import WIDTH
+from .vector_arithmetic import VectorArithmetic
 
 
 def cleared(pointer: str, rows: str, output: Any) -> list[str]:

@@ -11,8 +11,8 @@ from ..._llvm.ir_builder import constant
 from ..._runtime.jax_internals import primitives
 from ..scalarize.arithmetic import AbstractArithmetic, Branch, NotScalarisable, Scalar, is_number
 from .instructions import check_types
-
-WIDTH = 8  # elements: two registers of four float64, or one of eight
+from .shared_product import shared_product
+from .vector import WIDTH, Vector
 
 # By the kind of the operands: of floating point, whole numbers, truth values.
 _LINES = {
@@ -46,15 +46,6 @@ _OF_THE_C_LIBRARY = {  # for one number at a time
 # fmt: on
 
 
-class Vector:
-    """The name of a value of eight elements."""
-
-    __slots__ = ("dtype", "name", "shape")
-
-    def __init__(self, name: str, dtype: Any):
-        self.name, self.dtype, self.shape = name, np.dtype(dtype), (WIDTH,)
-
-
 class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
@@ -67,6 +58,8 @@ class VectorArithmetic(AbstractArithmetic):
     def __init__(self):
         super().__init__()
         self.lines: list[str] = []
+        self.before: list[str] = []  # the loop: room for what functions take and give
+        self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
         self.declarations: dict[str, None] = {}
         self.called: set[str] = set()  # functions of the C library
         self._count = 0
@@ -107,6 +100,9 @@ class VectorArithmetic(AbstractArithmetic):
             return _COMPOSED[kind][name](self, *operands)
         raise NotScalarisable(f"{name} of {operands[0].dtype} as an instruction")
 
+    def product(self, dtype: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+        return shared_product(self, dtype, left, right)
+
     def behind_barrier(self, scalars: list[Scalar]) -> list[Scalar]:
         return scalars
 
@@ -116,7 +112,7 @@ class VectorArithmetic(AbstractArithmetic):
         start = first(self, scalars)
         takes = self._line("icmp sgt", bool, (which, _number(0, which))) if _kind(which.dtype) == "i" else which
         label = self.fresh()[1:]
-        mask = self.named_line(f"bitcast {_vector(takes.dtype)} {takes.name} to i{WIDTH}")
+        mask = self.named_line(f"bitcast {self._typed(takes)} to i{WIDTH}")
         some = self.named_line(f"icmp ne i{WIDTH} {mask}, 0")
         self.lines += [f"  br label %{label}.here", f"{label}.here:"]
         self.lines += [f"  br i1 {some}, label %{label}.second, label %{label}.end", f"{label}.second:"]
@@ -134,7 +130,11 @@ class VectorArithmetic(AbstractArithmetic):
 
     def named(self, x: Scalar) -> str:
         """A scalar as an operand."""
-        return _constant(x) if is_number(x) else x.name
+        if is_number(x):
+            return _constant(x)
+        if x.place is not None:
+            self.shared[x.place] = x
+        return x.name
 
     def again(self, name: str, *operands: Scalar) -> Scalar:
         """Another primitive, whose result is of the type of its operands."""

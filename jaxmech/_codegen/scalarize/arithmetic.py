@@ -70,6 +70,11 @@ class AbstractArithmetic(abc.ABC):
         make = functools.partial(self.computed, primitive, dtype, operands, params)
         return self.once(f"{name}{params}", operands, make, name in _COMMUTATIVE)
 
+    def product(self, dtype: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+        """`left right^T` of scalars `(m, k)` and `(n, k)` as one operation; None: its products and sums are carried out."""
+        del dtype, left, right
+        return None
+
     def combine(self, name: str, dtype: Any, a: Scalar, b: Scalar) -> Scalar:
         """`a + b`, `a b`, ... : one of the operations that reductions are made of."""
         return self.apply(getattr(primitives, f"{name}_p"), dtype, a, b)

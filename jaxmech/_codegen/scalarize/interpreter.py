@@ -12,7 +12,7 @@ from ..._runtime.jax_internals import Literal, Tracer, scan_sizes
 from .arithmetic import AbstractArithmetic, Branch, NotScalarisable, is_number
 from .array_arithmetic import ArrayArithmetic, stacked
 from .rules import RULES, Scalars, boxed, evaluated, known
-from .supported import CALLS, check, kind
+from .supported import CALLS, ELEMENTWISE, check, kind
 
 _MANY_TIMES = 64  # beyond which a loop is not written out that does not ask for it
 
@@ -60,6 +60,17 @@ def inner_programs(eqn: Any) -> Sequence[Any]:
     """The programs that an equation calls, if it calls any: one, or those that it chooses from."""
     one = [eqn.params[key] for key in ("jaxpr", "call_jaxpr", "call") if key in eqn.params]
     return one or eqn.params.get("branches", ())
+
+
+def is_pointwise(eqn: Any) -> bool:
+    """Whether every entry of the one result of an equation is made of the entries at its place alone, and of scalars."""
+    shape = eqn.outvars[0].aval.shape
+    if len(eqn.outvars) != 1 or any(v.aval.shape not in (shape, ()) for v in eqn.invars):
+        return False
+    if eqn.primitive.name in CALLS:
+        programs = (getattr(program, "jaxpr", program) for program in inner_programs(eqn))
+        return all(is_pointwise(inner) for program in programs for inner in program.eqns)
+    return eqn.primitive.name in ELEMENTWISE
 
 
 def entries(values: Any, batched: bool = False) -> Scalars:

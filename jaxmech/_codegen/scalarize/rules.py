@@ -62,12 +62,21 @@ def dot_general(arithmetic: AbstractArithmetic, eqn: Any, left: Scalars, right: 
     left, right = (_converted(arithmetic, x, v, aval.dtype) for x, v in zip((left, right), eqn.invars, strict=True))
     a, b = arranged(left, batch_left, summed_left), arranged(right, batch_right, summed_right)
     result = np.empty((a.shape[0], a.shape[1], b.shape[1]), object)
-    for n, i, j in np.ndindex(result.shape):
-        total = np.zeros((), aval.dtype)[()]
-        for p, q in zip(a[n, i], b[n, j], strict=True):
-            total = arithmetic.combine("add", aval.dtype, total, arithmetic.combine("mul", aval.dtype, p, q))
-        result[n, i, j] = total
+    for n in range(len(result)):
+        made = arithmetic.product(aval.dtype, a[n], b[n])
+        result[n] = written_out(arithmetic, aval.dtype, a[n], b[n]) if made is None else made
     return [result.reshape(aval.shape)]
+
+
+def written_out(arithmetic: AbstractArithmetic, dtype: Any, left: Scalars, right: Scalars) -> Scalars:
+    """`left right^T`, one product after the other."""
+    result = np.empty((len(left), len(right)), object)
+    for i, j in np.ndindex(result.shape):
+        total = np.zeros((), dtype)[()]
+        for p, q in zip(left[i], right[j], strict=True):
+            total = arithmetic.combine("add", dtype, total, arithmetic.combine("mul", dtype, p, q))
+        result[i, j] = total
+    return result
 
 
 def _converted(arithmetic: AbstractArithmetic, operand: Scalars, variable: Any, dtype: Any) -> Scalars:

@@ -1,0 +1,16 @@
+"""Values of eight elements."""
+
+from typing import Any
+
+import numpy as np
+
+WIDTH = 8  # elements: two registers of four float64, or one of eight
+
+
+class Vector:
+    """The name of a value of eight elements; of one that they share, its `place`: an argument, and which of its entries."""
+
+    __slots__ = ("dtype", "name", "place", "shape")
+
+    def __init__(self, name: str, dtype: Any, place: tuple[int, int] | None = None):
+        self.name, self.dtype, self.shape, self.place = name, np.dtype(dtype), (WIDTH,), place

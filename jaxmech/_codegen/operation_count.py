@@ -1,0 +1,50 @@
+"""How long a program of one element is, by which its form is chosen."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .._runtime.jax_internals import Literal
+from .llvm.shared_product import WORTH
+from .program.element_jaxpr import ElementProgram
+from .scalarize.interpreter import inner_programs
+
+_MOVES = ("copy", "expand_dims", "reshape", "squeeze", "stop_gradient", "transpose")
+
+
+def operation_count(jaxpr: Any, shared: Sequence[Any] = ()) -> int:
+    """How many scalar operations a program has, at most.
+
+    Of a product with a matrix among the `shared` variables, for which a kernel calls a loop, how many numbers go in and out.
+    """
+    total, known = 0, set(shared)
+    for eqn in jaxpr.eqns:
+        inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
+        if inner:
+            counts = [operation_count(program, _within(program, eqn, known)) for program in inner]
+            total += eqn.params.get("count", 1) * sum(counts)
+            continue
+        read = [v for v in eqn.invars if not isinstance(v, Literal)]
+        if eqn.primitive.name in _MOVES and all(v in known for v in read):
+            known.update(eqn.outvars)
+        terms, size = 1, sum(v.aval.size for v in eqn.outvars)
+        if eqn.primitive.name == "dot_general":
+            (summed, _), _ = eqn.params["dimension_numbers"]
+            terms = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
+            if any(v in known and v.aval.ndim == 2 and v.aval.size >= WORTH for v in read):
+                terms, size = 1, size + sum(v.aval.size for v in read if v not in known)
+        total += terms * size
+    return total
+
+
+def length_as_kernel(call: ElementProgram) -> int:
+    """The operations that a kernel of a program is written as, which take long to compile if they are many."""
+    return operation_count(call.jaxpr, [v for v, axis in zip(call.jaxpr.invars, call.axes, strict=True) if axis is None])
+
+
+def _within(program: Any, eqn: Any, known: set[Any]) -> list[Any]:
+    """Which arguments of a program that an equation calls are among the known variables."""
+    if [v.aval for v in program.invars] != [v.aval for v in eqn.invars]:
+        return []
+    pairs = zip(program.invars, eqn.invars, strict=True)
+    return [v for v, given in pairs if not isinstance(given, Literal) and given in known]
