@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tolerances import ROUND_OFF
 
 import jaxmech as jm
 from jaxmech._integrator.carried import varies
@@ -127,6 +128,47 @@ def test_a_start_without_an_acceleration_says_so():
         masses={"mass": jm.mass.UniformMass(("p", [0]), 1.0)},
     )
     start = scene.at_rest({"p": np.ones((2, 1))})
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the first acceleration of Newmark: the matrix is singular"):
+        jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start)).init(scene, start)
+
+
+def heavy_bar(density):
+    """Consistent masses of cells whose sizes and densities are far apart, that fall beside a wall."""
+    points = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.1], [1.01, 0.0], [1.01, 1.0], [9.0, 0.2], [9.0, 0.8]])
+    mesh = jm.mesh.Mesh(points, [[0, 2, 3, 1], [2, 4, 5, 3], [4, 6, 7, 5]], "quad")
+    scene = jm.System(
+        {"p": jm.Vec2()},
+        forces={"solid": jm.force.QuadFEM.from_mesh("p", mesh, jm.material.StVenantKirchhoff(2e4, 0.3), plane="stress")},
+        masses={"mass": jm.mass.ConsistentMass.from_mesh("p", mesh, density)},
+        constraints={"wall": jm.constraint.Fixed(("p", [0, 1]))},
+        gravity=[0.0, -9.81],
+    )
+    return scene, eqx.tree_at(lambda s: s.position["p"], scene.at_rest({"p": points}), jnp.asarray(1.01 * points))
+
+
+def test_the_first_acceleration_balances_the_forces_and_so_does_its_derivative():
+    scene, start = heavy_bar([1.0, 1e4, 1e-3])
+    newmark = jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start))
+
+    def first(young):
+        softer = eqx.tree_at(lambda s: s.forces["solid"].material.young, scene, young)
+        return newmark.init(softer, start)[1]["p"]
+
+    one = jnp.ones(3)
+    a, rate = jax.jit(lambda E: jax.jvp(first, (E,), (one,)))(jnp.full(3, 2e4))
+    slope = jax.jit(jax.jacrev(first))(jnp.full(3, 2e4)) @ one
+    free = slice(4, None)
+    M = np.asarray(newmark.linear_system.assemble(scene, start, jm.Factors.only("mass")).to_dense())[free, free]
+    bare = jm.System(scene.dofs, masses=scene.masses, gravity=scene.gravity)
+    f, weight = (np.ravel(jm.total_force(s, start)["p"])[free] for s in (scene, bare))
+    for found, expected in ((a, f), (rate, (f - weight) / 2e4), (slope, (f - weight) / 2e4)):
+        expected = np.linalg.solve(M, expected)
+        np.testing.assert_allclose(np.ravel(found)[free], expected, rtol=ROUND_OFF, atol=ROUND_OFF * abs(expected).max())
+
+
+def test_a_consistent_mass_that_is_nil_somewhere_has_no_first_acceleration():
+    scene, start = heavy_bar([1.0, 1.0, 1.0])
+    scene = eqx.tree_at(lambda s: s.masses["mass"].density, scene, jnp.array([1.0, 1.0, 0.0]))
     with pytest.raises(jax.errors.JaxRuntimeError, match="the first acceleration of Newmark: the matrix is singular"):
         jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start)).init(scene, start)
 

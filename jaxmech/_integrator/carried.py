@@ -1,12 +1,19 @@
-"""What of a carry a loop of steps has to carry."""
+"""What a carry is for: what a linear system keeps goes into it, and what of that a loop of steps has to carry."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 
 from .._model.system import State
+
+Scheme = TypeVar("Scheme", bound=Any)
+
+
+def using(scheme: Scheme, kept: Any) -> Scheme:
+    """The scheme whose linear system takes what it keeps."""
+    return eqx.tree_at(lambda i: i.linear_system, scheme, scheme.linear_system.using(kept))
 
 
 def varies(advanced: Callable[[State, Any], tuple[State, Any, Any]], state: State, carry: Any) -> Any:

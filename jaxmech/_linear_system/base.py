@@ -12,6 +12,7 @@ from .._model.dynamics import Fields, momentum, total_force
 from .._model.subsystem import weightless
 from .._model.system import State, System
 from .._model.terms import Factors, Terms
+from .._sparse.block_matrix import BlockMatrix
 from .compatibility import BuiltFor, check_topology, no_attribute
 
 
@@ -69,6 +70,10 @@ class AbstractLinearSystem(eqx.Module):
         """`M u` of the main states, of any velocities `u`; by what is kept of the matrix, if that has all masses."""
         check_topology(f"this {type(self).__name__}", self.built_for, system)
         return momentum(system, state.position, velocity)
+
+    def kept_masses(self, system: System) -> BlockMatrix | None:
+        """The mass matrix before constraints, if all of it is kept from step to step; None unless overridden."""
+        del system
 
     def as_products(self, system: System, state: State, factors: Factors = Factors()) -> lx.AbstractLinearOperator:
         """What `unconstrained` gives, to be differentiated: products with it, in the form whose derivatives cost least."""

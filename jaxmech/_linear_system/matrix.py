@@ -154,17 +154,17 @@ class MatrixLinearSystem(AbstractLinearSystem):
     @checked
     def momentum(self, system: System, state: State, velocity: Fields) -> Fields:
         check_topology(f"this {type(self).__name__}", self.built_for, system)
-        values = self._kept_masses(system)
+        M = self.kept_masses(system)
+        return super().momentum(system, state, velocity) if M is None else M.mv(velocity)
+
+    def kept_masses(self, system: System) -> BlockMatrix | None:
+        kept, constant = self.kept, {item.name for item in self.constant.plan.items if item.is_mass}
+        values = None if kept is None or constant != set(system.masses) else kept.part("mass")
         # Distinct blocks in row-major order, of places that the pattern has: as many are the same ones.
         if values is None or any(p not in values or values[p].shape[0] != a.blocks for p, a in self.patterns.items()):
-            return super().momentum(system, state, velocity)
+            return None
         entries = {pair: BlockSparse(blocks, self.patterns[pair]) for pair, blocks in values.items()}
-        return BlockMatrix(entries, self.sizes, True, jnp.result_type(*values.values())).mv(velocity)
-
-    def _kept_masses(self, system: System) -> dict[Pair, Array] | None:
-        """The blocks of the mass matrix, if all of it is kept."""
-        kept, constant = self.kept, {item.name for item in self.constant.plan.items if item.is_mass}
-        return None if kept is None or constant != set(system.masses) else kept.part("mass")
+        return BlockMatrix(entries, self.sizes, True, jnp.result_type(*values.values()))
 
     def wanted(self, system: System) -> Wanted:
         """What `matrix` asks to have been evaluated."""

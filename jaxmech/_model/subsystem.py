@@ -12,6 +12,11 @@ def weightless(system: System) -> System:
     return system if system.gravity is None else eqx.tree_at(lambda s: s.gravity, system, None)
 
 
+def has_direct_masses(system: System) -> bool:
+    """Whether every mass is on main states, none on mapped ones. Static."""
+    return all(s.state in system.main_states for mass in system.masses.values() for s in mass.on)
+
+
 def with_only(system: System, *, forces: Collection[str] = (), masses: Collection[str] = ()) -> System:
     """The scene with only these force fields (constraints with multipliers too) and masses; all projective constraints."""
     constraints = {n: c for n, c in system.constraints.items() if n in forces or n in system.projections}

@@ -13,7 +13,7 @@ from ..._model.constraint_projection import project
 from ..._model.constraint_report import equations
 from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, retract, total_force, zero_forces
 from ..._model.multiplier_rows import row_numbers, work_between
-from ..._model.subsystem import with_only
+from ..._model.subsystem import has_direct_masses, with_only
 from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
 from ..displaced import combined
@@ -124,7 +124,8 @@ class GradientStage(AbstractMidpointStage):
         end = self.end(u)
         before, after = (_elsewhere(self.system, x, at) for x in (self.setting.start.position, end.position))
         defect = -_gained(part, before, after, d) - dot(force, d)
-        if not (self.setting.varying and part.masses) or _is_rigid(self.system):
+        # Of rigid bodies, masses vary with turns only, and the midpoint rule conserves their kinetic energy.
+        if not (self.setting.varying and part.masses) or has_direct_masses(self.system):
             return defect
         return defect + self._kinetic_defect(u, at, end, d)
 
@@ -188,8 +189,3 @@ def _force(part: System, at: State) -> Fields:
     """Minus the gradient of an energy: the force at rest, where nothing is damped."""
     nil = zero_forces(part, at.position)
     return force_at(part, at, nil, nil)
-
-
-def _is_rigid(system: System) -> bool:
-    """Whether masses vary with the turns of rigid bodies only, whose kinetic energy the midpoint rule conserves. Static."""
-    return all(s.state in system.main_states for mass in system.masses.values() for s in mass.on)

@@ -24,7 +24,7 @@ from ..._model.dynamics import (
 )
 from ..._model.internal import in_step
 from ..._model.multiplier_rows import relaxed
-from ..._model.subsystem import weightless, with_only
+from ..._model.subsystem import has_direct_masses, weightless, with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -130,8 +130,7 @@ def _start(system: System, state: State, h: Array) -> Fields:
 def _acting(system: System) -> System:
     """The scene whose forces a step asks for: without weights if these are `M g`, which goes with `M v`; they are where no
     mass is on a mapped state."""
-    plain = all(s.state in system.main_states for mass in system.masses.values() for s in mass.on)
-    return weightless(system) if plain else system
+    return weightless(system) if has_direct_masses(system) else system
 
 
 def _falling(system: System, state: State, h: Array) -> Fields:

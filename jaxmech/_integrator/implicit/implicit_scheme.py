@@ -28,6 +28,7 @@ from ..._solve.linear_outcome import ended, outcome
 from ..._solve.linear_problem import LinearProblem
 from ..._solve.newton import linear_problem, newton_solve
 from ..base import AbstractIntegrator
+from ..carried import using
 from ..displaced import combined
 from ..scene_support import check_takes
 from ..time_step import check_time_step
@@ -38,6 +39,7 @@ from .stage import AbstractStage, Rayleigh, Setting, reaching
 
 Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
 Record = list[tuple[AbstractStage, Fields]]
+Step = tuple[State, Any, StepInfo]  # where it leads, the next memory or carry, and what happened
 
 
 class AbstractImplicitScheme(AbstractIntegrator):
@@ -89,7 +91,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
     def stage(self, setting: Setting, memory: Any) -> AbstractStage:
         """What the step solves (first)."""
 
-    def move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo]:
+    def move(self, setting: Setting, memory: Any, solve: Solve) -> Step:
         """Where the step leads, the memory of the next one, and what happened. `solve(stage)` gives its unknowns."""
         u, info = solve(stage := self.stage(setting, memory))
         end = stage.end(u)
@@ -106,7 +108,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
         return *self.move(setting, memory, recorded), record
 
-    def settled(self, system: System, end: State, memory: Any, info: StepInfo, who: str = "") -> tuple[State, Any, StepInfo]:
+    def settled(self, system: System, end: State, memory: Any, info: StepInfo, who: str = "") -> Step:
         """The end of a step with the rates and multipliers that belong to it, where there are any, and what follows."""
         if not (self.settles and system.multiplier_states):
             return end, memory, info
@@ -139,22 +141,21 @@ class AbstractImplicitScheme(AbstractIntegrator):
         """What the linear system keeps from step to step (`AbstractLinearSystem.init`), and what the scheme remembers."""
         _check_takes(self, system)
         kept = self.linear_system.init(system, state)
-        return (kept, _first_memory(self, system, state)) if self.remembers else kept
+        return (kept, _first_memory(using(self, kept), system, state)) if self.remembers else kept
 
     def revalued(self, system: System, state: State, carry: Any) -> Any:
         if carry is None or not self.remembers:
             return None if carry is None else self.linear_system.revalued(system, state, carry)
         kept, memory = _parted(self, system, state, carry)
-        return self.linear_system.revalued(system, state, kept), self.remembered(system, state, memory)
+        kept = self.linear_system.revalued(system, state, kept)
+        return kept, using(self, kept).remembered(system, state, memory)
 
     def remembered(self, system: System, state: State, memory: Any) -> Any:
         """What a motion remembers that goes on with other numbers in its scene: what it did, unless overridden."""
         del system, state
         return memory
 
-    def step(
-        self, system: System, state: State, carry: Any, dt: Any = None, *, throw: bool = True
-    ) -> tuple[State, Any, StepInfo]:
+    def step(self, system: System, state: State, carry: Any, dt: Any = None, *, throw: bool = True) -> Step:
         """The state after `dt` [s], the carry of the next step, and what happened.
 
         `carry`: of `init` or the step before; None for a step by itself, which keeps nothing. Differentiable in both modes
@@ -174,9 +175,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
             return result
         return raise_failure(result, result[2], system, who, partial(given, system, state, h), moves=True)
 
-    def advanced(
-        self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = ""
-    ) -> tuple[State, Any, StepInfo]:
+    def advanced(self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = "") -> Step:
         # What is handed on as it came is known as such outside of the compiled step.
         ready, kept, memory = prepared_for(self, system, state, carry, h)
         end, memory, info = type(ready).advance(ready, system, state, memory, h, derivatives_of)
@@ -203,9 +202,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
         """The share of a step after which forces act: all of it, unless overridden."""
         return 1.0
 
-    def advance(
-        self, system: System, state: State, memory: Any, h: Array, derivatives_of: str
-    ) -> tuple[State, Any, StepInfo]:
+    def advance(self, system: System, state: State, memory: Any, h: Array, derivatives_of: str) -> Step:
         """One step, compiled: where it leads, the next memory, and what happened."""
         return _step(self, system, state, memory, h, derivatives_of)
 
@@ -245,7 +242,7 @@ def prepared_for(
         return scheme, kept, memory
     if scheme.linear_system.has_updates:
         kept = scheme.linear_system.updated(system, state, kept, scheme.factors(system, state, memory, h))
-    return eqx.tree_at(lambda i: i.linear_system, scheme, scheme.linear_system.using(kept)), kept, memory
+    return using(scheme, kept), kept, memory
 
 
 def joined_carry(scheme: AbstractImplicitScheme, carry: Any, kept: Any, memory: Any) -> Any:
@@ -279,9 +276,7 @@ def _problem(scheme: AbstractImplicitScheme, system: System, state: State, memor
 
 
 @compiled
-def _step(
-    scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str
-) -> tuple[State, Any, StepInfo]:
+def _step(scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str) -> Step:
     with asked_once((scheme, system)) as asked:
         moved = scheme.move(scheme.setting(system, state, h), memory, solve_of(scheme, derivatives_of))
         end, memory, info = scheme.settled(system, *moved, derivatives_of)

@@ -8,9 +8,11 @@ import lineax as lx
 
 from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.default import default_solver
+from ..._linear_solver.krylov.scaled_cg import ScaledCG
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, inertial_force, momentum, total_force
 from ..._model.failure_report import raise_failure
+from ..._model.subsystem import has_direct_masses
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -120,14 +122,19 @@ def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
 
 
 def _free_acceleration(scheme: AbstractImplicitScheme, system: System, state: State, free: Fields) -> tuple[Fields, Any]:
-    """`M^-1 free`, and what came of it; of lumped masses of points by their inverses, at no second solve to compile."""
+    """`M^-1 free`, and what came of it; by what compiles to less than the solver of
+    the steps: of lumped masses of points their inverses, of others that are on main states conjugate gradients."""
     kept = kept_inverse(system, state) if all(a.shape[1] <= 3 for a in free.values()) else None
     if kept is not None:
         a = project(system, {s: jnp.einsum("nij,nj->ni", kept[s], f) for s, f in free.items()})
         finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in a.values()]))
         return a, RESULTS.where(finite, RESULTS.successful, RESULTS.singular)
-    M = scheme.linear_system.assemble(system, state, Factors.only("mass"))
-    solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
+    linear_system, solver, M = scheme.linear_system, ScaledCG(), scheme.linear_system.kept_masses(system)
+    if M is not None and has_direct_masses(system):
+        M = linear_system.constrain(system, M)
+    else:
+        M = linear_system.assemble(system, state, Factors.only("mass"))
+        solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
     a, said = solved(_FirstBalance(scheme, system, state), M, free, solver, "")
     return a, reason(said)
 

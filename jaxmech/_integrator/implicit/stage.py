@@ -15,7 +15,7 @@ from ..._model.dynamics import Fields, force_ahead, momentum, total_force, varyi
 from ..._model.fault import given
 from ..._model.internal import in_step
 from ..._model.multiplier_rows import relaxed, row_numbers, with_soft_multipliers, work_of_rows
-from ..._model.subsystem import weightless, with_only
+from ..._model.subsystem import has_direct_masses, weightless, with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -145,8 +145,7 @@ class AbstractStage(AbstractEquilibrium):
     @property
     def joins(self) -> bool:
         """Whether weights are `M g` of constant masses on main states, which go with the rest of `M`. Static."""
-        plain = all(s.state in self.system.main_states for mass in self.system.masses.values() for s in mass.on)
-        return plain and not self.setting.varying
+        return has_direct_masses(self.system) and not self.setting.varying
 
     @property
     def acting(self) -> System:
