@@ -122,3 +122,18 @@ def test_arrays_that_are_gone_are_not_remembered():
         with pytest.raises(ValueError, match="other node numbers"):
             check_topology("this", built_for, with_nodes(BRACED, 0, jnp.array(nodes)))
         check_topology("this", built_for, with_nodes(BRACED, 0, jnp.array(first)))
+
+
+def test_a_component_that_is_put_in_the_place_of_another_is_seen():
+    """What was read of a scene is known by its components: the dictionary that holds them can change under it."""
+    system, _ = square([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
+    built_for = signature(system), topology(system)
+    check_topology("this", built_for, system)
+    system.forces["springs"] = OTHERWISE.forces["springs"]
+    with pytest.raises(ValueError, match="other node numbers"):
+        check_topology("this", built_for, system)
+    system.forces["springs"] = eqx.tree_at(lambda f: f.on[0].nodes, BRACED.forces["springs"], np.array([0, 1, 2, 3, 0]))
+    check_topology("this", built_for, system)
+    np.asarray(system.forces["springs"].on[0].nodes)[0] = 1  # an array of NumPy's can change too
+    with pytest.raises(ValueError, match="other node numbers"):
+        check_topology("this", built_for, system)

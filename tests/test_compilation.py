@@ -362,7 +362,7 @@ def test_what_the_options_do_not_know_is_compiled_without_them(without_flags):
         return jax.lax.clamp(jnp.zeros(2, bool), x, jnp.ones(2, bool))
 
     program, truth = precision.compiled(clamp), np.array([True, False])
-    program._programs._usual = eqx.filter_jit(clamp, compiler_options=AS_OF_A_USER)
+    program._programs._usual = precision._program(clamp, compiler_options=AS_OF_A_USER)
     assert np.array_equal(program(truth), truth)
     assert program._programs._quick is program._programs._usual, "it would be compiled in vain at every call"
 
@@ -386,3 +386,19 @@ def test_no_counter_is_looked_for_in_loops():
     ends = jax.jit(jax.vmap(outer))(jnp.array([[1.0] * 3, [1e4] * 3]))
     np.testing.assert_array_equal(ends, [[335.0] * 3, [10001.0] * 3])
     np.testing.assert_allclose(jax.jvp(outer, (jnp.ones(3),), (jnp.ones(3),))[1], 64.0)
+
+
+def test_what_equinox_raises_in_a_program_is_said_in_its_words(caplog):
+    program = precision.compiled(lambda x: eqx.error_if(x, x > 2.0, "more than two"))
+    assert program(jnp.asarray(1.0)) == 1.0
+    with pytest.raises(RuntimeError, match="more than two") as raised:
+        program(jnp.asarray(3.0))
+    assert "filter_jit" not in str(raised.value) and not caplog.records, "told what to do about jaxmech's own code"
+
+
+def test_a_program_takes_and_gives_what_is_no_array():
+    program = precision.compiled(lambda x, *, name, more=(): {"name": name, "none": None, "twice": (2 * x, more, 1.5)})
+    found = program(np.arange(3), name="this", more=["that", 7])
+    assert found == {"name": "this", "none": None, "twice": (found["twice"][0], ["that", 7], 1.5)}
+    assert isinstance(found["twice"][0], jax.Array) and found["twice"][0].tolist() == [0, 2, 4]
+    assert program(np.arange(3), name="other")["name"] == "other"

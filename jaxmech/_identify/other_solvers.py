@@ -28,11 +28,16 @@ def by_other(evaluate: Evaluator, method: Any, start: np.ndarray, max_steps: int
     squares = kind == "least squares"
     run, function = (optx.least_squares, _rows) if squares else (optx.minimise, _cost)
     q = jax.numpy.asarray(start, evaluate.problem.unknowns.dtype)
-    found = compiled(run)(function, method, q, args=evaluate.problem, max_steps=max_steps, throw=False)
+    found = _found(run, function, method, q, evaluate.problem, max_steps)
     evaluate.at(np.asarray(found.value, float))
     assert evaluate.best is not None
     words = f"{found.stats['num_steps']} steps: {optx.RESULTS[found.result] or 'converged.'}"
     return evaluate.best.q, words, bool(found.result == optx.RESULTS.successful)
+
+
+@compiled
+def _found(run: Any, function: Any, method: Any, q: Any, problem: Problem, max_steps: int) -> Any:
+    return run(function, method, q, args=problem, max_steps=max_steps, throw=False)
 
 
 def _by_optax(evaluate: Evaluator, method: Any, start: np.ndarray, max_steps: int) -> tuple[np.ndarray, str, bool]:

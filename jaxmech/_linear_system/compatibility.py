@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from .._constraint.multiplier import AbstractMultiplierConstraint
+from .._model.once_per_scene import once_per_scene
 from .._model.scene_checks import component_stencils
 from .._model.subsystem import without_unloaded
 from .._model.system import State, System
@@ -90,24 +91,33 @@ def check_topology(who: str, built_for: BuiltFor | None, system: System) -> None
     if built_for is None:
         return
     parts, digest = built_for
-    if not is_concrete(digest, *(s.nodes for _, on in component_stencils(system) for s in on)):
+    if not is_concrete(digest):
         return
-    if np.asarray(digest).tobytes() != _topology(system) and parts == signature(system):
+    found = _topology(system)
+    if found not in (None, np.asarray(digest).tobytes()) and parts == signature(system):
         raise ValueError(f"{who} was built for a scene of the same sizes with other node numbers. Build it again.")
 
 
 def topology(system: System) -> UInt8[Array, "32"]:
     """A digest (SHA-256) of the node numbers of every component. Host work."""
-    return as_data(np.frombuffer(_topology(system), np.uint8))
+    digest = _topology(system)
+    assert digest is not None, "node numbers that are traced have no digest"
+    return as_data(np.frombuffer(digest, np.uint8))
 
 
-def _topology(system: System) -> bytes:
+@once_per_scene
+def _topology(system: System) -> tuple[bytes | None, bool]:
+    """The digest, None where numbers cannot be looked at; and whether they are of arrays, which stay what they are."""
+    on = sorted(component_stencils(without_unloaded(system)), key=lambda item: item[0])
+    nodes = [s.nodes for _, stencils in on for s in stencils]
+    if not is_concrete(*nodes):
+        return None, False
     whole = hashlib.sha256()
-    for name, stencils in sorted(component_stencils(without_unloaded(system)), key=lambda item: item[0]):
+    for name, stencils in on:
         whole.update(name.encode())
         for s in stencils:
             whole.update(_digest(s.nodes))
-    return whole.digest()
+    return whole.digest(), all(isinstance(n, jax.Array) for n in nodes)
 
 
 # What was read of arrays that are still there: they never change, and every eager step asks. By identity.

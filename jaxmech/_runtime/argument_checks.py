@@ -73,7 +73,7 @@ def check_real(owner: str, name: str, value: Any, *, finite: bool = True) -> Non
         raise TypeError(f"{owner}: {name} must be a number or an array, got {value!r:.80}.")
     if value.dtype not in (np.float32, np.float64):  # half precision has no factorisation, nor digits enough
         raise TypeError(f"{owner}: {name} has dtype {value.dtype}, expected real numbers, float32 or float64.")
-    if finite and not isinstance(value, Tracer) and not bool(np.all(np.isfinite(np.asarray(value)))):
+    if finite and not isinstance(value, Tracer) and not np.isfinite(np.asarray(value)).all():
         raise ValueError(f"{owner}: {name} has values that are not finite.")
 
 

@@ -8,13 +8,16 @@ What the user has set (`jax_default_matmul_precision`, `jax.default_matmul_preci
 import contextlib
 import copy
 import functools
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from .devices import on_cpu
 from .jax_internals import is_carried_out
@@ -26,6 +29,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # in XLA_FLAGS stands.
 _OPTION = "xla_cpu_use_fusion_emitters"
 _QUICK = {_OPTION: False} if jax.__version_info__ < (0, 11) and _OPTION not in os.environ.get("XLA_FLAGS", "") else {}
+
+_ARRAYS = (jax.Array, np.ndarray, np.generic)
+_RAISED_BY_EQUINOX = "_EquinoxRuntimeError"
+_AN_ARRAY = object()  # in the place of a leaf that is one
 
 
 def full_precision(function: Function) -> Function:
@@ -112,29 +119,85 @@ class _Compiled:
 
 
 class _Programs:
-    """A function under `jit`."""
+    """A function under `jit`, by what of its arguments is no array.
+
+    As `eqx.filter_jit`, which takes twice as long to find the program: most of what a small scene spends in Python.
+    """
 
     def __init__(self, function: Callable[..., Any]):
         self._function = function
 
     @functools.cached_property
     def _usual(self) -> Callable[..., Any]:
-        return eqx.filter_jit(self._function)
+        return _program(self._function)
 
     @functools.cached_property
     def _quick(self) -> Callable[..., Any]:
-        return eqx.filter_jit(self._function, compiler_options=_QUICK)  # pyright: ignore[reportCallIssue]
+        return _program(self._function, compiler_options=_QUICK)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        if not _QUICK or not on_cpu() or not is_carried_out():
-            return self._usual(*arguments, **keywords)
+        leaves, structure = jax.tree.flatten((arguments, keywords))
+        arrays = [leaf if isinstance(leaf, _ARRAYS) else None for leaf in leaves]
+        others = tuple([None if isinstance(leaf, _ARRAYS) else leaf for leaf in leaves])
+        is_run = is_carried_out()
         try:
-            return self._quick(*arguments, **keywords)
+            found, form = self._found(is_run, arrays, (structure, others))
+            if is_run and found:
+                found[0].block_until_ready()  # what fails does so here
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            if _RAISED_BY_EQUINOX not in str(error):
+                raise
+            return eqx.filter_jit(self._function)(*arguments, **keywords)  # which tells the words of `eqx.error_if`
+        return form.joined(found)
+
+    def _found(self, is_run: bool, *arguments: Any) -> Any:
+        if not _QUICK or not is_run or not on_cpu():
+            return self._usual(*arguments)
+        try:
+            return self._quick(*arguments)
         except jax.errors.JaxRuntimeError as error:
             if "UNIMPLEMENTED" not in str(error):  # the other way knows all there is
                 raise
             self._quick = self._usual  # what has failed to compile would be compiled in vain at every call
-            return self._usual(*arguments, **keywords)
+            return self._usual(*arguments)
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class _Form:
+    """What a program gives besides its arrays: how they are put together, and what is none."""
+
+    structure: Any
+    others: tuple[Any, ...]
+
+    def joined(self, arrays: list[Any]) -> Any:
+        rest = iter(arrays)
+        return jax.tree.unflatten(self.structure, [next(rest) if leaf is _AN_ARRAY else leaf for leaf in self.others])
+
+
+def _program(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    logging.getLogger("jax._src.callback").addFilter(_unlogged)  # else what `eqx.error_if` raises is seen twice
+    return jax.jit(_on_leaves(function), static_argnums=1, **options)
+
+
+def _unlogged(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and type(record.exc_info[1]).__name__ == _RAISED_BY_EQUINOX)
+
+
+def _on_leaves(function: Callable[..., Any]) -> Callable[..., tuple[list[Any], _Form]]:
+    """`function` of the leaves of its arguments, `(structure, others)` those that are no arrays; and its value as leaves."""
+
+    @functools.wraps(function)
+    def of_leaves(arrays: list[Any], static: tuple[Any, tuple[Any, ...]]) -> tuple[list[Any], _Form]:
+        structure, others = static
+        leaves = [b if a is None else a for a, b in zip(arrays, others, strict=True)]
+        arguments, keywords = jax.tree.unflatten(structure, leaves)
+        found, structure = jax.tree.flatten(function(*arguments, **keywords))
+        others = tuple(_AN_ARRAY if isinstance(leaf, _ARRAYS) else leaf for leaf in found)
+        return [leaf for leaf in found if isinstance(leaf, _ARRAYS)], _Form(structure, others)
+
+    del of_leaves.__wrapped__  # whose arguments JAX would take for those of this one
+    return of_leaves
 
 
 def _products() -> contextlib.AbstractContextManager[Any]:

@@ -56,12 +56,12 @@ class Eigenpairs(eqx.Module):
     @property
     def values(self) -> Float[Array, " count"]:
         """Ascending."""
-        return compiled(_values)(self.stiffness, self.mass, self.found, self.norm)
+        return _values_in_one(self.stiffness, self.mass, self.found, self.norm)
 
     @property
     def vectors(self) -> Vectors:
         """`{state: (count, nodes, deriv_size)}`; the largest component of each is positive."""
-        return compiled(_vectors)(self.stiffness, self.mass, self.found, self.norm)
+        return _vectors_in_one(self.stiffness, self.mass, self.found, self.norm)
 
 
 class Found(eqx.Module):
@@ -194,6 +194,9 @@ def _vectors_jvp(primals, tangents):
     N, dN = (K, tangents[0]) if norm == "stiffness" else (M, tangents[1])
     along = -_each_dot(x, jax.vmap(N.mv)(y)) - 0.5 * _each_dot(x, _rate_of_product(N, dN, x))
     return x, {s: y[s] + along[:, None, None] * x[s] for s in x}
+
+
+_values_in_one, _vectors_in_one = compiled(_values), compiled(_vectors)
 
 
 def _rate_of_product(A: BlockMatrix, dA: Any, x: Vectors) -> Vectors:
