@@ -140,6 +140,46 @@ def test_the_jaws_of_a_clip_close_on_each_other():
     assert float(run.info.contacts.impulse[-1, :, 0].sum()) / 0.01 > 10.0  # [N], of 120 that press
 
 
+def test_a_sphere_about_a_frame_touches_triangles_as_it_touches_a_plane():
+    """Gap and slips of the same motion, a turn included, over a triangle that lies in the plane."""
+    R, held = 0.3, {"ground": np.array([[-2.0, -2.0, 0.0], [2.0, -2.0, 0.0], [0.0, 3.0, 0.0]])}
+    turned = [0.0, np.sin(0.2), 0.0, np.cos(0.2)]
+    start, end = (
+        {"ball": np.array([frame]), **held} for frame in ([0.1, 0.2, 0.29, 0, 0, 0, 1.0], [0.15, 0.1, 0.31, *turned])
+    )
+    start, end = ({s: jnp.asarray(a) for s, a in x.items()} for x in (start, end))
+    plane = jm.contact.PointContact(("ball", [0]), jm.contact.Plane(), radius=R)
+    triangles = jm.contact.SurfaceContact(("ball", [0]), ("ground", [[0, 1, 2]]), radius=R)
+    ours, known = (np.asarray(c.coordinates(jnp.asarray(0), start, end)) for c in (triangles, plane))
+    np.testing.assert_allclose(ours, known, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(ours[1], 0.05 - R * np.sin(0.4), rtol=1e-12)  # [m] the arm of 0.3 turns by 0.4
+    np.testing.assert_allclose(triangles.gaps(start), [-0.01], rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_ball_rolls_down_a_surface():
+    """A frame with a sphere about it on triangles that are held, at 30 degrees: `a = 5/7 g sin(30 deg) = 3.503571`."""
+    slope, R, steps = np.deg2rad(30.0), 0.1, 12
+    n, along = np.array([np.sin(slope), 0.0, np.cos(slope)]), np.array([np.cos(slope), 0.0, -np.sin(slope)])
+    corners = np.stack([-along, 3 * along - [0.0, 2.0, 0.0], 3 * along + [0.0, 2.0, 0.0]])
+    system = jm.System(
+        {"ball": jm.Rigid3(), "ramp": jm.Vec3()},
+        masses={
+            "ball": jm.mass.RigidMass(("ball", [0]), 2.0, 0.4 * 2.0 * R**2 * np.eye(3)),
+            "ramp": jm.mass.UniformMass(("ramp", [0, 1, 2]), 1.0),
+        },
+        constraints={"held": jm.constraint.Fixed(("ramp", [0, 1, 2]))},
+        gravity=[0.0, 0.0, -G],
+    )
+    state = system.at_rest({"ball": [[*(R * n), 0.0, 0.0, 0.0, 1.0]], "ramp": corners})
+    ramp = jm.contact.SurfaceContact(("ball", [0]), ("ramp", [[0, 1, 2]]), radius=R, friction=0.2)  # 0.165 are enough
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    run = jax.jit(lambda: jm.simulate(system, state, jm.integrator.FreeMotion(motion, {"ramp": ramp}), 0.01, steps))()
+    v, time = np.asarray(run.last.velocity["ball"][0]), 0.01 * steps
+    np.testing.assert_allclose(v[:3], 3.503571 * time * along, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(v[3:], [0.0, 3.503571 * time / R, 0.0], rtol=1e-6, atol=1e-9)
+
+
 def pendulum(**stops):
     """A bar of a kilogram and a metre on a hinge about y, level at first, whose angle has stops."""
     frames = [jm.constraint.frame(at, axis=[0.0, 1.0, 0.0]) for at in ([0.0, 0.0, 0.0], [-0.5, 0.0, 0.0])]

@@ -75,6 +75,24 @@ def test_sweeps_solve_the_laws_of_contact(problem, by_sweeps):
     assert 0 < (slips & (r[:, 0] > 0)).sum() < (r[:, 0] > 0).sum()  # some stick, some slip
 
 
+@pytest.mark.parametrize("lengths, gap", [((5,), 1e-6), ((20,), 1e-4)])
+def test_impulses_that_creep_under_sweeps_are_solved_by_newton(lengths, gap):
+    """Eight contacts between two bodies, whose gaps say that not all of them can hold: sweeps alone do not get there."""
+    rng = np.random.default_rng(1)
+    A, b, rows = columns(rng, lengths, 8)
+    n = 8 * sum(lengths)
+    u0 = jnp.zeros((n, 3)).at[:, 0].set(gap * np.abs(rng.normal(size=n)))  # [m/s]
+
+    def found(b):
+        contacts, inverse = free_contacts(A, rows, u0, jnp.full(n, MU), jnp.zeros((n, 3)))
+        x = {"box": jnp.einsum("bij,bj->bi", inverse["box"], b["box"])}
+        x, r, label = swept(contacts, x, jnp.zeros((n, 3)), jnp.ones(n, bool), jnp.asarray(1e-10))
+        return label, errors_of(r, rows.across(x, n) + u0, contacts.mu, jnp.ones(n), 0.3).natural
+
+    label, natural = jax.jit(found)(b)
+    assert (label == -1).all() and natural <= NATURAL
+
+
 @pytest.mark.slow
 def test_groups_by_themselves_move_as_sweeps_do(problem, by_sweeps):
     A, b, rows = problem

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
 
+from .._mapping.frame import carried
+from .._math.rotation import quaternion_conjugate, rotate
 from .._math.safe_norm import safe_length
 from .._model.system import System
 from .._runtime.argument_checks import check_counts
@@ -165,6 +167,14 @@ def tangents(n: Array) -> Array:
             jnp.stack([b, sign + n[1] ** 2 * a, -n[1]]),
         ]
     )
+
+
+def displaced(start: Array, end: Array, away: Array) -> Array:
+    """How far `(3,)` [m] a point moves; of a frame `(7,)`, what stands `away` `(3,)` [m] from it and turns with it."""
+    if start.shape[0] != 7:
+        return end - start
+    arm = rotate(quaternion_conjugate(start[3:]), away)
+    return carried(end, arm) - carried(start, arm)
 
 
 def unit(d: Array) -> Array:

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._mapping.frame import carried, seen_from
-from .._math.rotation import have_unit_quaternions, quaternion_conjugate, rotate
+from .._math.rotation import have_unit_quaternions, rotate
 from .._runtime.argument_checks import check_flags, check_instance, index_array
 from .._runtime.array_types import Array, Int
 from .._runtime.field_types import Parameter
 from .._runtime.precision import in_one_program
 from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencil, Stencils, as_stencils, stencils
-from .base import AbstractContact, Touching, check_nodes, check_stencil, tangents, unit
+from .base import AbstractContact, Touching, check_nodes, check_stencil, displaced, tangents, unit
 from .shape import AbstractShape
 
 _CANDIDATES = 8  # pairs that are measured, for each slot
@@ -175,11 +175,7 @@ class PointContact(AbstractContact):
         on_shape = p - self.shape.distance_from(p, toward) * slope
         end_point, end_frame = moved[0][0], _as_frame(moved[1][0]) if self.frames else self.at
         b0, b1 = carried(frame, on_shape), carried(end_frame, on_shape)
-        a0, a1 = point[:3], end_point[:3]
-        if point.shape[0] == 7:
-            arm = rotate(quaternion_conjugate(point[3:]), -self._radius(pair) * n)
-            a0, a1 = carried(point, arm), carried(end_point, arm)
-        slip = tangents(n) @ ((a1 - a0) - (b1 - b0))
+        slip = tangents(n) @ (displaced(point, end_point, -self._radius(pair) * n) - (b1 - b0))
         return jnp.concatenate([self._gap(pair, start, end_frame, end_point)[None], slip])
 
 

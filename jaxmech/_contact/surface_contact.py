@@ -16,15 +16,16 @@ from .._runtime.precision import in_one_program
 from .._scene.dof import Vec3
 from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencils, stencils
-from .base import AbstractContact, check_nodes, check_stencil, tangents, unit
+from .base import AbstractContact, check_nodes, check_stencil, displaced, tangents, unit
 
 _TIE = 1e-4  # of a distance: what lies beside the plane of a triangle counts so much more
 _BLOCK = 256  # points whose distances from all triangles are in memory at once
 
 
 class SurfaceContact(AbstractContact):
-    """Points `(state, (n,))` of `Vec3`, `radius` about them, that may touch `triangles` `(state, (t, 3))` of `Vec3`.
+    """Points `(state, (n,))`, `radius` about them, that may touch `triangles` `(state, (t, 3))` of `Vec3`.
 
+    The points are of `Vec3`, or the centres of frames of `Rigid3`: the sphere about one turns with its frame.
     Each point looks at the triangle that is nearest to it, but for those that it is a node of: the same state may be both,
     of a surface that folds onto itself. The side that the normal of a triangle looks to is outside (corners counterclockwise
     seen from there, as `boundary_of` gives them), and what is deeper within than `reach` [m] is not looked at: less than the
@@ -75,8 +76,9 @@ class SurfaceContact(AbstractContact):
         return self.points[0].elements
 
     def check_scene(self, name, system):
-        for stencil in (*self.points, *self.triangles):
-            check_stencil(f"'{name}' (SurfaceContact)", system, stencil, (Vec3,))
+        who = f"'{name}' (SurfaceContact)"
+        check_stencil(who, system, self.points[0])
+        check_stencil(who, system, self.triangles[0], (Vec3,))
 
     def place_of(self, pair):
         return pair // self.triangles[0].elements
@@ -104,7 +106,7 @@ class SurfaceContact(AbstractContact):
     @in_one_program
     def _nearest(self, x: Any) -> tuple[Array, Array]:
         nodes, own = self.triangles[0].nodes, self.points[0].nodes
-        p, corners = x[self.points[0].state][own], self._corners(x)
+        p, corners = x[self.points[0].state][own, :3], self._corners(x)
         if self.nearest is None:
             tried = jnp.broadcast_to(jnp.arange(nodes.shape[0]), (p.shape[0], nodes.shape[0]))
         else:
@@ -132,12 +134,12 @@ class SurfaceContact(AbstractContact):
         t = self.triangles[0].elements
         p0, c0 = (start[state][nodes] for state, nodes in self.places(pair))
         p0, p1, c1 = p0[0], moved[0][0], moved[1]
-        weights, within = closest_weights(p0, c0)
-        apart = p0 - weights @ c0
+        weights, within = closest_weights(p0[:3], c0)
+        apart = p0[:3] - weights @ c0
         n = jnp.where(within, normal_of(c0), unit(apart) * jnp.where(normal_of(c0) @ apart < 0, -1.0, 1.0))
-        slip = tangents(n) @ ((p1 - p0) - (weights @ c1 - weights @ c0))
         radius = self.radius if jnp.ndim(self.radius) == 0 else self.radius[pair // t]
-        return jnp.concatenate([(signed_distance(p1, c1) - radius)[None], slip])
+        slip = tangents(n) @ (displaced(p0, p1, -radius * n) - (weights @ c1 - weights @ c0))
+        return jnp.concatenate([(signed_distance(p1[:3], c1) - radius)[None], slip])
 
 
 def normal_of(corners: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What a sweep makes of one contact, in scalars that are written down: the impulse of its turn, and how far it may creep."""
+"""The law of one contact in scalars that are written down: its residual, the impulse of its turn, and Newton's."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,6 @@ import numpy as np
 
 from .._llvm.ir_builder import constant
 from .._llvm.ir_scalars import Scalar, ScalarMath
-
-_EDGE, _ROUND = 1e-6, 0.2  # what is an edge, in squares of friction; how far a change goes along it, in radians
 
 
 def natural_map(math: ScalarMath, r: Sequence[Scalar], u: Sequence[Scalar], w: Sequence[Scalar], mu: Scalar) -> list[Scalar]:
@@ -30,27 +28,39 @@ def turn(math: ScalarMath, r: Sequence[Scalar], u: Sequence[Scalar], w: Sequence
     new = math.maximum(r[0] - u[0] / normal, _nil(math))
     change = new - r[0]
     free = [r[i] - (u[i] + w[3 * i] * change) / tangent for i in (1, 2)]
-    length, radius = math.sqrt(free[0] * free[0] + free[1] * free[1]), mu * new
-    share = math.where(length > radius, radius / math.where(length > 0.0, length, 1.0), 1.0)
+    share = _share(math, free, mu * new)
     return [new, *(share * f for f in free)]
 
 
-def reach(math: ScalarMath, r: Sequence[Scalar], d: Sequence[Scalar], mu: Scalar) -> Scalar:
-    """How often a change takes an impulse from within its cone to the edge, or along the edge a little way round."""
-    a, b, c = (mu * mu * p[0] * q[0] - p[1] * q[1] - p[2] * q[2] for p, q in ((d, d), (r, d), (r, r)))
-    within = c > _EDGE * (mu * mu * r[0] * r[0])
-    disc = b * b - a * c
-    root = math.sqrt(math.maximum(disc, _nil(math)))
-    crosses, turns = b - root < 0.0, a < 0.0
-    near = math.where(crosses, c / math.where(crosses, root - b, 1.0), np.inf)
-    far = math.where(turns, (b + root) / math.where(turns, -a, 1.0), np.inf)
-    inner = math.where(disc < 0.0, np.inf, math.where(near < np.inf, near, far))
-    slip = math.sqrt(d[1] * d[1] + d[2] * d[2])
-    slips = slip > 0.0
-    outer = math.where(slips, _ROUND * (mu * r[0]) / math.where(slips, slip, 1.0), np.inf)
-    edge, opens = math.where(within, inner, outer), d[0] < 0.0
-    tip = math.where(opens, r[0] / math.where(opens, -d[0], 1.0), np.inf)
-    return math.where(r[0] > 0.0, math.where(edge < tip, edge, tip), np.inf)
+def coulomb_impulse(math: ScalarMath, aim: Sequence[Scalar], mu: Scalar) -> list[Scalar]:
+    """What Coulomb's law leaves of an impulse: along the normal, then of friction, as much as the first allows."""
+    normal = math.maximum(aim[0], _nil(math))
+    share = _share(math, aim[1:], mu * normal)
+    return [normal, *(share * f for f in aim[1:])]
+
+
+def coulomb_slope(math: ScalarMath, aim: Sequence[Scalar], held: Sequence[Scalar], mu: Scalar) -> list[list[Scalar]]:
+    """By how much a velocity makes `coulomb_impulse` less, of a contact that pushes; it takes `1 / held` from the aim."""
+    a, b, radius = aim[1], aim[2], mu * aim[0]
+    length = math.sqrt(a * a + b * b)
+    slips = length > radius
+    scale = math.where(slips, length, 1.0)
+    share = math.where(slips, radius / scale, 1.0)
+    t = [math.where(slips, x / scale, 0.0) for x in (a, b)]
+    normal, nil = _one(math) / held[0], _nil(math)
+    along = [share * (_one(math) - t[0] * t[0]), share * (_one(math) - t[1] * t[1])]
+    across = -(share * t[0] * t[1]) / held[1]
+    return [
+        [normal, nil, nil],
+        [mu * t[0] * normal, along[0] / held[1], across],
+        [mu * t[1] * normal, across, along[1] / held[2]],
+    ]
+
+
+def _share(math: ScalarMath, free: Sequence[Scalar], radius: Scalar) -> Scalar:
+    """The part of friction that lies within a disc."""
+    length = math.sqrt(free[0] * free[0] + free[1] * free[1])
+    return math.where(length > radius, radius / math.where(length > 0.0, length, 1.0), 1.0)
 
 
 def _one(math: ScalarMath) -> Scalar:

@@ -21,6 +21,7 @@ from .sparse_rows import SparseRows
 from .sweep_kernel import compiled_sweeps
 
 _SWEEPS = 10_000  # at most, over each group of bodies that touch
+_MOST = 1200  # unknowns of a group up to which it is solved by Newton's method too
 
 
 def are_swept(A: BlockMatrix) -> bool:
@@ -53,9 +54,9 @@ def swept(contacts: FreeContacts, x: Fields, r: Array, held: Array, goal: Array)
     """From velocities `x` after impulses `r`: sweeps over contacts that are `held`, to where the natural map of every group
     is as small as its part of `goal`, or for as long as is reasonable.
 
-    Accelerated as `gauss_seidel` is, one group of bodies that hang together after the other. Where more contacts hold a
-    body than it takes, impulses that move nothing creep towards an edge of their cones by the same small change in every
-    sweep: they go there at once.
+    Accelerated as `gauss_seidel` is, one group of bodies that hang together after the other; what sweeps do not solve in as
+    much time as it takes, by rounds of Newton's method with a sweep between. Where more contacts hold a body than it takes,
+    and their gaps say that not all of them can, sweeps alone would creep to the edges of cones.
     """
     A, rows, V = contacts.A, contacts.rows, contacts.moved
     places, H = rows.flat(A.offsets())
@@ -97,12 +98,14 @@ def _by_kernel(*operands):
     H, nodes, x, r = operands[0], operands[3], operands[9], operands[10]
     scenes, n, _, m = H.shape
     function = compiled_sweeps(m, nodes.shape[2], H.dtype)
-    # Nodes are no more than unknowns.
-    work = [((x.shape[1],), jnp.int32), ((n,), jnp.int32), *3 * [((n, 3), H.dtype)]]
+    size, most = x.shape[1], min(x.shape[1], _MOST)
+    # Nodes are no more than unknowns. In the order of `kernel_arrays`, from the labels of nodes on.
+    work = [((size,), jnp.int32), ((n,), jnp.int32), *3 * [((n, 3), H.dtype)], ((n, m), jnp.int32), ((size,), jnp.int32)]
+    work += [((size,), H.dtype), *2 * [((n, 3), H.dtype)], *3 * [((size,), H.dtype)], ((most, most + 1), H.dtype)]
     results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (x, r)]
     results += [jax.ShapeDtypeStruct((scenes, n), jnp.int32), *(jax.ShapeDtypeStruct(s, t) for s, t in work)]
     own = [*(len(operands) + 3) * [True], *len(work) * [False]]
-    return function(operands, results, [n, x.shape[1], x.shape[1], _SWEEPS], own)[:3]
+    return function(operands, results, [n, size, size, _SWEEPS, most], own)[:3]
 
 
 def _abstract(*operands):
