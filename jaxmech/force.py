@@ -24,6 +24,7 @@ from ._forcefield.mixed_solid import MixedSolidFEM as MixedSolidFEM
 from ._forcefield.penalty_plane import PenaltyPlane as PenaltyPlane
 from ._forcefield.pressure import Pressure as Pressure
 from ._forcefield.quad import QuadFEM as QuadFEM
+from ._forcefield.quad_shell import QuadShell as QuadShell
 from ._forcefield.section import Section as Section
 from ._forcefield.shell import Shell as Shell
 from ._forcefield.springs import Springs as Springs

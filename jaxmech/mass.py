@@ -8,4 +8,5 @@ from ._mass.consistent import ConsistentMass as ConsistentMass
 from ._mass.diagonal import DiagonalMass as DiagonalMass
 from ._mass.planar_rigid import PlanarRigidMass as PlanarRigidMass
 from ._mass.rigid import RigidMass as RigidMass
+from ._mass.shell import ShellMass as ShellMass
 from ._mass.uniform import UniformMass as UniformMass

@@ -17,6 +17,7 @@ WEIGHTS = {
     "test_benchmark_cases.py": 5,
     "test_arcanefem_scenes.py": 5,
     "test_shell_cases.py": 5,
+    "test_quad_shell_cases.py": 5,
     "test_devices.py": 20,
     "test_processes.py": 20,
     "test_typing.py": 10,

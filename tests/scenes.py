@@ -1019,20 +1019,26 @@ def beams_and_rods():
 
 @scene(SYMMETRIC, CONSERVATIVE, STEPS, SLOW, amount=0.05)
 def sheets():
-    """A shell on frames; a membrane and hinges of both kinds on points."""
+    """Shells of triangles and of a quad on frames; a membrane and hinges of both kinds on points."""
     sheet = jm.mesh.Mesh(CORNERS, [[0, 1, 2], [1, 3, 2]], "triangle")
+    warped = jm.force.QuadShell.from_mesh("f", jm.mesh.Mesh(CORNERS, [[0, 1, 3, 2]], "quad"), 1.0, 0.3, 1.0)
     rest = frames(*CORNERS)
     system = jm.System(
         {"f": jm.Rigid3(), "p": jm.Vec3()},
         forces={
             "shell": jm.force.Shell(("f", sheet.cells), rest, 50.0, jnp.array([0.2, 0.3]), 0.3),
+            "quad": jm.force.QuadShell(warped.on, rest, warped.normals, jnp.array([40.0]), 0.3, 0.2),
             "skin": jm.force.Membrane.from_mesh("p", sheet, jm.material.LinearElastic(60.0, 0.3), thickness=0.2),
             "hinge": jm.force.HingeBending.from_mesh("p", sheet, 2.0),
             "flat hinge": jm.force.HingeBending.from_mesh("p", sheet, 1.0, model="quadratic"),
             "hold": jm.force.AnchoredSprings(("p", range(4)), 8.0, CORNERS),
             "foot": jm.force.AnchoredFrames(("f", [0]), 20.0, 10.0, rest[:1]),
         },
-        masses={"f": jm.mass.RigidMass(("f", range(4)), 2.0, INERTIA), "p": jm.mass.UniformMass(("p", range(4)), 1.0)},
+        masses={
+            "f": jm.mass.RigidMass(("f", range(4)), 2.0, INERTIA),
+            "shell": jm.mass.ShellMass(("f", sheet.cells), rest, 3.0, jnp.array([0.4, 0.5]), "triangle"),
+            "p": jm.mass.UniformMass(("p", range(4)), 1.0),
+        },
     )
     return system, {"f": rest, "p": CORNERS}
 

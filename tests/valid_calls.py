@@ -549,6 +549,7 @@ method("Triplets.add_element", triplets, nodes=np.array([0]), matrix=np.ones((1,
 # --- fields and structures -------------------------------------------------------------
 
 EDGES = PLATE.boundary()
+QUADS = jm.mesh.Mesh([[i % 4, i // 4, 0.0] for i in range(8)], [[i, i + 1, i + 5, i + 4] for i in range(3)], "quad")
 LINE = np.asarray(FRAME) + np.arange(8)[:, None] * np.eye(7)[0]
 FRAMEWORK = jm.mesh.Mesh([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0]], [[0, 1], [1, 2]], "edge")
 SECTION = jm.force.Section(axial=1.0, shear=[1.0, 1.0], torsion=1.0, bending=[1.0, 1.0])
@@ -656,6 +657,15 @@ CALLS_OF_FIELDS = {
         "thickness": 0.1,
     },
     "Shell.from_mesh": {"state": "frame", "mesh": SKIN, "young": 1.0, "poisson": 0.3, "thickness": 0.1},
+    "QuadShell": {
+        "on": ("frame", QUADS.cells),
+        "rest": np.concatenate([np.asarray(QUADS.points), np.asarray(FRAME)[:, 3:]], 1),
+        "normals": np.tile([0.0, 0.0, 1.0], (4, 1)),
+        "young": 1.0,
+        "poisson": 0.3,
+        "thickness": 0.1,
+    },
+    "QuadShell.from_mesh": {"state": "frame", "mesh": QUADS, "young": 1.0, "poisson": 0.3, "thickness": 0.1},
 }
 for _name, _arguments in CALLS_OF_FIELDS.items():
     call(_name, "forces", **_arguments)
@@ -834,6 +844,9 @@ _stress = {"material": Springy(), "thickness": 1.0}
 call("StressSolidFEM", "forces", on=("plate", PLATE.cells), rest=np.asarray(PLATE.points), kind="triangle", **_stress)
 call("StressSolidFEM.from_mesh", "forces", state="plate", mesh=PLATE, **_stress)
 call("ConsistentMass", "masses", on=("box", BOX.cells), rest=np.asarray(BOX.points), density=1.0, kind="tetrahedron")
+_on_quads = {"density": 1.0, "thickness": 0.1}
+call("ShellMass", "masses", on=("frame", QUADS.cells), rest=CALLS_OF_FIELDS["QuadShell"]["rest"], kind="quad", **_on_quads)
+call("ShellMass.from_mesh", "masses", state="frame", mesh=QUADS, **_on_quads)
 call("NeoHookean.from_lame", mu=1.0, lam=1.0)
 
 _six = {"material": MATERIAL, "thickness": 1.0}

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._math.rotation import are_of_unit_length, have_unit_quaternions, quaternion_product
 from .._math.screw import screw_between
-from .._mesh.frames import section_axes
+from .._mesh.frames import section_axes, upright_frames
 from .._mesh.mesh import Mesh
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array, Float, Scalar
@@ -86,8 +86,7 @@ class Beam(AbstractEnergyForceField):
                 f"Beam: mesh must have edges in space, got cells of kind '{mesh.kind}' in {d} dimensions (files are read in "
                 "space with dimension=3)."
             )
-        upright = jnp.zeros((len(mesh.points), 4), mesh.points.dtype).at[:, 3].set(1.0)
-        rest = jnp.concatenate([mesh.points, upright], axis=1)
+        rest = upright_frames(mesh.points)
         plain = cls((state, mesh.cells), rest, section)  # which looks at the mesh first
         x = np.asarray(mesh.points)[np.asarray(mesh.cells)]
         return cls(plain.on, rest, section, section_axes("Beam", x[:, 1] - x[:, 0], normal).astype(mesh.points.dtype))

@@ -6,18 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._math.rotation import have_unit_quaternions, quaternion_conjugate, quaternion_log, quaternion_product, rotation_matrix
+from .._math.rotation import quaternion_conjugate, quaternion_log, quaternion_product, rotation_matrix
 from .._math.small_matrix import adjugate
 from .._mesh.mesh import Mesh
-from .._runtime.argument_checks import check_instance
+from .._mesh.vertex_normals import COSINE_OF_FOLD
 from .._runtime.array_types import Array, Float, Int, Scalar
 from .._runtime.field_types import Parameter
 from .._runtime.precision import in_one_program
-from .._scene.dof import Rigid3
-from .._scene.parameter import check_parameters, check_range, is_concrete, nodal_parameter, parameter
+from .._scene.parameter import is_concrete, nodal_parameter, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
-from .shell_triangle import bending_energy, curvatures, mean_strain, membrane_energy, plane_stress
+from .shell_checks import check_shell, frames_of_mesh, frames_only
+from .shell_triangle import AS_TENSOR, bending_energy, curvatures, mean_strain, membrane_energy, plane_stress
 
 
 class Shell(AbstractEnergyForceField):
@@ -61,16 +61,8 @@ class Shell(AbstractEnergyForceField):
     shear: Parameter = parameter(default=5 / 6)
 
     def __check_init__(self):
+        check_shell(self, 3)
         nodes = self.on[0].nodes
-        if len(self.on) != 1 or nodes.ndim != 2 or nodes.shape[1] != 3:
-            raise ValueError(f"Shell: on must be (state, triangles), got nodes of shape {nodes.shape}.")
-        check_parameters(self, self.on)
-        if self.rest.ndim != 2 or self.rest.shape[1] != 7:
-            raise ValueError(f"Shell: rest has shape {self.rest.shape}, expected frames (nodes, 7).")
-        check_range(self, rest=(self.rest, have_unit_quaternions, "frames with quaternions of unit length"))
-        positive = (lambda a: a > 0, "positive")
-        check_range(self, **{n: (getattr(self, n), *positive) for n in ("young", "thickness", "drilling", "shear")})
-        check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu <= 0.5), "in (-1, 1/2]"))
         if is_concrete(self.rest, nodes) and nodes.shape[0]:
             X = np.asarray(self.rest)[np.asarray(nodes), :3]
             areas = np.linalg.norm(np.cross(X[:, 1] - X[:, 0], X[:, 2] - X[:, 0]), axis=1)
@@ -85,19 +77,14 @@ class Shell(AbstractEnergyForceField):
 
         `drilling`: of the curvature of the mesh unless given.
         """
-        check_instance("Shell", "mesh", mesh, Mesh)
-        if mesh.kind != "triangle" or mesh.points.shape[1] != 3:
-            raise ValueError(f"Shell: mesh must have triangles in space, got cells of kind '{mesh.kind}'.")
-        upright = np.tile(np.array([0, 0, 0, 1], mesh.points.dtype), (len(mesh.points), 1))
-        rest = jnp.concatenate([mesh.points, upright], axis=1)
+        rest = frames_of_mesh("Shell", mesh, "triangle")
         shell = cls((state, mesh.cells), rest, young, poisson, thickness, shear=shear)  # which looks at the mesh first
         if drilling is None:
             drilling = _drilling(mesh.points[mesh.cells], _across(np.asarray(mesh.cells)), shell.thickness)
         return cls((state, mesh.cells), rest, young, poisson, thickness, drilling, shear)
 
     def check_dofs(self, dofs: Any) -> None:
-        if not isinstance(dofs[0], Rigid3):
-            raise ValueError("Shell acts on Rigid3 frames.")
+        frames_only(self, dofs)
 
     def element_energy(self, x: Float[Array, "3 7"]) -> Scalar:
         X, u, turns, _ = self._in_the_element(x)
@@ -111,7 +98,7 @@ class Shell(AbstractEnergyForceField):
         E = plane_stress(self.young, self.poisson)
         strain = mean_strain(X, u, turns[:, 2], self.drilling)
         bent = 0.5 * self.thickness * jnp.mean(curvatures(X, turns[:, :2], self._flexibility()), axis=0)
-        flat, added = (axes[:, :2] @ (E @ e)[_AS_TENSOR] @ axes[:, :2].T for e in (strain, bent))
+        flat, added = (axes[:, :2] @ (E @ e)[AS_TENSOR] @ axes[:, :2].T for e in (strain, bent))
         return flat, added, axes[:, 2]
 
     def _flexibility(self) -> Scalar:
@@ -136,8 +123,7 @@ def _table() -> np.ndarray:
 
 
 _CROSS = _table()
-_AS_TENSOR = np.array([[0, 2], [2, 1]])  # of (xx, yy, xy)
-_FOLD = (2 * np.sin(np.radians(30) / 2)) ** 2  # the squared difference of the normals there
+_FOLD = 2 * (1 - COSINE_OF_FOLD)  # the squared difference of the normals there
 _TURN_PLANE = np.stack([np.diag([1.0, 1.0, 0.0]), -_CROSS[2], np.diag([0.0, 0.0, 1.0])])  # times cosine, sine, 1
 
 

@@ -15,6 +15,8 @@ _COUPLED = 0.2  # `drilling` well below which the mean strain has no share of th
 # The strains along the edges 21, 32 and 13 at a corner are made of the turns by these, turned with the corners.
 _CORNERS = np.stack([np.roll(np.roll(_BETAS, k, axis=0), k, axis=1) for k in range(3)])
 _PLANE_STRESS = np.diag([1.0, 1.0, 0.5]), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -0.5]])
+_PLANE_STRAINS = np.diag([1.0, 1.0, 2.0]), np.array([[0.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 2.0]])
+AS_TENSOR = np.array([[0, 2], [2, 1]])  # of (xx, yy, xy)
 _QUADRATIC = reference_element("triangle6")
 _POINTS = _QUADRATIC.quadrature(2)[0]  # three, of equal weights
 _LINEAR_SLOPES = np.array([[-1.0, -1.0], [1.0, 0.0], [0.0, 1.0]])
@@ -27,6 +29,12 @@ def plane_stress(young: Array, poisson: Array) -> Float[Array, "3 3"]:
     """Stresses `(xx, yy, xy)` of strains `(xx, yy, 2 xy)` [Pa]."""
     alone, shared = (jnp.asarray(a, jnp.result_type(young)) for a in _PLANE_STRESS)
     return young / (1 - poisson**2) * (alone + poisson * shared)
+
+
+def plane_compliance(young: Array, poisson: Array) -> Float[Array, "3 3"]:
+    """Strains of stresses: the inverse of `plane_stress`."""
+    alone, shared = (jnp.asarray(a, jnp.result_type(young)) for a in _PLANE_STRAINS)
+    return (alone + poisson * shared) / young
 
 
 def _area(X: Float[Array, "3 2"]) -> Scalar:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.argument_checks import real_array
@@ -48,6 +49,12 @@ def frames_along(points: Any, normal: Any = None) -> Array:
     y = np.stack(axes)
     turns = Rotation.from_matrix(np.stack([tangents, y, np.cross(tangents, y)], axis=2))
     return as_data(np.concatenate([x, turns.as_quat()], axis=1), dtype)
+
+
+def upright_frames(points: Array) -> Array:
+    """Frames at points of space `(n, 3)` that are not turned, of the same type."""
+    upright = np.tile(np.array([0, 0, 0, 1], points.dtype), (len(points), 1))
+    return jnp.concatenate([points, upright], axis=1)
 
 
 def section_axes(owner: str, chords: np.ndarray, normal: Any = None) -> np.ndarray:

@@ -1,11 +1,14 @@
 """The normals of a surface at its points."""
 
 import jax.numpy as jnp
+import numpy as np
 
 from .._runtime.argument_checks import real_array, whole_numbers
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.precision import in_one_program
 from .._runtime.results import is_traced
+
+COSINE_OF_FOLD = np.cos(np.radians(30))  # beyond it cells do not stand for one smooth surface
 
 
 def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Float[Array, "n 3"]:
@@ -30,12 +33,44 @@ def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Flo
     return _normals(points, cells)
 
 
+def corner_normals(points: Float[Array, "n 3"], cells: Int[np.ndarray, "m k"]) -> Float[Array, "m k 3"]:
+    """Unit normals at the corners of every cell, of all the cells there that are no fold away: as `vertex_normals`.
+
+    A cell whose normal is more than 30 degrees from that of another is beyond a fold; so walls meet in one line, and each
+    keeps its own. Which side of a neighbour is up does not matter. Which cells meet is found on the host.
+    """
+    from scipy.sparse import csr_matrix
+
+    nodes = np.asarray(cells).ravel()
+    around = csr_matrix((np.ones(len(nodes)), (nodes, np.arange(len(nodes)))), shape=(len(points), len(nodes)))
+    pairs = (around.T @ around).tocoo()
+    return _mean_beside(points, jnp.asarray(cells), jnp.asarray(pairs.row), jnp.asarray(pairs.col))
+
+
+@in_one_program
+def _mean_beside(points: Array, cells: Array, corner: Array, beside: Array) -> Array:
+    areas = jnp.repeat(_area_vectors(points, cells), cells.shape[1], axis=0)
+    own, other = areas[corner], areas[beside]
+    cosine = jnp.sum(_of_unit_length(own) * _of_unit_length(other), axis=1)
+    share = jnp.where(jnp.abs(cosine) > COSINE_OF_FOLD, jnp.sign(cosine), 0.0)
+    total = jnp.zeros_like(areas).at[corner].add(share[:, None] * other)
+    return _of_unit_length(total).reshape(*cells.shape, 3)
+
+
 @in_one_program
 def _normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Float[Array, "n 3"]:
+    total = jnp.zeros_like(points).at[cells].add(_area_vectors(points, cells)[:, None])
+    return _of_unit_length(total)
+
+
+def _of_unit_length(vectors: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+    """Those of no length stay so."""
+    squared = jnp.sum(vectors**2, axis=1, keepdims=True)
+    return jnp.where(squared > 0, vectors / jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0)
+
+
+def _area_vectors(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Float[Array, "m 3"]:
+    """Half the product of the diagonals of a quad; of two sides of a triangle, whose fourth corner is its first."""
     corners = points[cells]
-    # Half the product of the diagonals of a quad; of two sides of a triangle, whose fourth corner is its first.
     last = corners[:, 3 % cells.shape[1]]
-    areas = 0.5 * jnp.cross(corners[:, 2] - corners[:, 0], last - corners[:, 1])
-    total = jnp.zeros_like(points).at[cells].add(areas[:, None])
-    squared = jnp.sum(total**2, axis=1, keepdims=True)
-    return jnp.where(squared > 0, total / jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0)
+    return 0.5 * jnp.cross(corners[:, 2] - corners[:, 0], last - corners[:, 1])

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 
 from .._forcefield.beam import Beam
+from .._forcefield.quad_shell import QuadShell
 from .._forcefield.shell import Shell
 from .._model.dynamics import kinematics
 from .._model.internal import with_internal
@@ -44,7 +45,7 @@ def beam_forces(system: System, state: State, name: str) -> Float[Array, "e 6"]:
 
 
 class ShellStresses(eqx.Module):
-    """Stresses of shell triangles `(e, 3, 3)` [Pa], in axes of the world; made by `shell_stresses`.
+    """Stresses of shell elements `(e, 3, 3)` [Pa], in axes of the world; made by `shell_stresses`.
 
     `middle`: in the middle surface; `bending`: what is added on the upper side, towards `normal` `(e, 3)`, and taken away on
     the lower one. Raises nothing.
@@ -72,9 +73,10 @@ class ShellStresses(eqx.Module):
 
 
 def shell_stresses(system: System, state: State, name: str) -> ShellStresses:
-    """The mean stresses [Pa] of the triangles of the `Shell` `name`, in axes of the world: in its middle, and of bending.
+    """The mean stresses [Pa] of the elements of the `Shell` or `QuadShell` `name`, in axes of the world: in the middle
+    surface, and of bending.
 
-    Normals follow the right hand, as the nodes of a triangle are listed. Times the thickness, the middle stress is the
+    Normals follow the right hand, as the nodes of an element are listed. Times the thickness, the middle stress is the
     membrane force [N/m]; times `t^2/6`, that of bending is the moment [N m/m]. Raises `ValueError` for a name that is not
     that of a shell.
     Source: S. P. Timoshenko, S. Woinowsky-Krieger, *Theory of Plates and Shells*, 2nd ed., 1959, chapter 4.
@@ -88,14 +90,14 @@ def shell_stresses(system: System, state: State, name: str) -> ShellStresses:
         found = jm.output.shell_stresses(scene, longer, "plate")
         assert jnp.allclose(found.upper[:, 0, 0], 1e3) and jnp.allclose(found.normal[:, 2], 1.0)  # [Pa]
     """
-    return ShellStresses(*_of_elements("shell_stresses", system, state, name, Shell))
+    return ShellStresses(*_of_elements("shell_stresses", system, state, name, Shell, QuadShell))
 
 
-def _of_elements(who: str, system: System, state: State, name: Any, kind: type) -> Any:
+def _of_elements(who: str, system: System, state: State, name: Any, *kinds: type) -> Any:
     check_inputs(who, system, state)
-    known = [n for n, field in system.forces.items() if isinstance(field, kind)]
+    known = [n for n, field in system.forces.items() if isinstance(field, kinds)]
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"{who}: name {name!r:.80} is not that of a {kind.__name__}, expected one of {known}.")
+        raise ValueError(f"{who}: name {name!r:.80} is not that of a {kinds[0].__name__}, expected one of {known}.")
     return _evaluated(system, state, name)
 
 

@@ -9,6 +9,7 @@ from .._constraint.base import AbstractProjectiveConstraint
 from .._forcefield.constant_force import ConstantForce
 from .._forcefield.penalty_plane import PenaltyPlane
 from .._forcefield.pressure import Pressure
+from .._forcefield.quad_shell import QuadShell
 from .._forcefield.shell import Shell
 from .._forcefield.traction import Traction
 from .._mesh.mesh import Mesh
@@ -68,8 +69,8 @@ def kind_of(component: Any) -> str | None:
     kind = getattr(component, "kind", None)
     if kind is None and hasattr(component, "reference"):
         kind = getattr(component.reference, "kind", None)
-    if kind is None and isinstance(component, Shell):
-        kind = "triangle"
+    if kind is None and isinstance(component, Shell | QuadShell):
+        kind = "triangle" if isinstance(component, Shell) else "quad"
     if not isinstance(kind, str) or component.on[0].nodes.ndim != 2:
         return None
     try:
