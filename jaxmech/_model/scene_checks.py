@@ -231,11 +231,11 @@ def check_elements(system: Any, dtype: Any) -> None:
 def _met(seen: set[Any], asked: Any) -> bool:
     """Whether the same has been asked before, of arrays of the same shapes; from now on it has."""
     leaves, form = jax.tree.flatten(asked)
-    key = form, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
     try:
+        key = form, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         met = key in seen
         seen.add(key)
-    except TypeError:  # what is static is of a type that has no hash
+    except (TypeError, ValueError):  # what is static has no hash, or a leaf is no number: the trace says so
         return False
     return met
 
