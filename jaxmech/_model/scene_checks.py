@@ -184,8 +184,11 @@ def check_elements(system: Any, dtype: Any) -> None:
     """Evaluate the shape of every element function, so that a wrong one is named rather than met inside a trace."""
 
     element = functools.partial(_at_elements, system, dtype)
+    seen: set[Any] = set()  # of many components that differ in numbers alone, one is traced
 
     def attempt(name: str, component: Any, stencils: tuple[Stencil, ...], function: Any, expected: Any, *args: Any):
+        if _met(seen, (component, args)):
+            return
         try:
             shape = jax.eval_shape(lambda c, *a: trace_elements(c, stencils, function, *a), component, *args)
         except Exception as error:
@@ -223,6 +226,18 @@ def check_elements(system: Any, dtype: Any) -> None:
         shape = (system.dofs[system.multiplier_stencils[name].state].deriv_size,)
         x = element(constraint.on, "coord_size")
         attempt(name, constraint, constraint.on, lambda c, *x: c.rows(*x), [shape], *x)
+
+
+def _met(seen: set[Any], asked: Any) -> bool:
+    """Whether the same has been asked before, of arrays of the same shapes; from now on it has."""
+    leaves, form = jax.tree.flatten(asked)
+    try:
+        key = form, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+        met = key in seen
+        seen.add(key)
+    except (TypeError, ValueError):  # what is static has no hash, or a leaf is no number: the trace says so
+        return False
+    return met
 
 
 def _of_right_kind(name: str, check: Any, *dofs: Any) -> None:

@@ -68,6 +68,7 @@ class PartBuilder:
         self.implicit_damping = False  # of a force field, in the matrix of SOFA's steps
         self.explicit_damping = False  # not in it
         self.skew = False  # a stiffness is not symmetric, in SOFA's matrix neither
+        self._nearest: dict[SceneNode, SceneObject | None] = {}
         self.cut: set[str] = set()  # force fields whose cells are no cells of their topology
 
     def parameter(self, part: Component, data: str, group: str, field: str = "") -> None:
@@ -101,10 +102,16 @@ class PartBuilder:
 
     def state_of(self, part: Component) -> str:
         """The state that a component acts on: the one in its node, or above."""
-        state = part.link("mstate") or of_kind_upward(part.object.node, lambda o: o.kind in STATES)
+        state = part.link("mstate") or self._nearest_state(part.object.node)
         if not isinstance(state, SceneObject) or named(state) not in self.dofs:
             raise part.error("there is no mechanical state that it acts on, in its node or above")
         return named(state)
+
+    def _nearest_state(self, node: SceneNode) -> SceneObject | None:
+        """The state in a node, or above, looked for once: a node may have thousands of components."""
+        if node not in self._nearest:
+            self._nearest[node] = of_kind_upward(node, lambda o: o.kind in STATES)
+        return self._nearest[node]
 
     def topology_of(self, part: Component, state: str, *cells: str) -> Topology:
         """The topology of a component, whose cells name nodes of its state; one kind of `cells` at least is there."""
