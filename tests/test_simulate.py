@@ -1,5 +1,6 @@
 """Trajectories: the same numbers as a loop of steps, memory of reverse mode, progress."""
 
+import functools
 import re
 
 import equinox as eqx
@@ -8,9 +9,12 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 import pytest
+from jax.custom_derivatives import SymbolicZero
+from tolerances import FINITE_DIFFERENCE
 
 import jaxmech as jm
 from jaxmech._integrator.trajectory import checkpointed_scan
+from jaxmech._runtime.loops import differentiated_with
 from jaxmech._runtime.reverse_mode import anew, kept
 
 pytestmark = pytest.mark.quick
@@ -156,3 +160,45 @@ def test_what_is_computed_anew_may_hold_solves_of_a_batch():
     batch = jnp.array([[1.0, 2.0], [0.5, 3.0]])
     alone = jnp.stack([jax.grad(end)(x) for x in batch])
     np.testing.assert_allclose(jax.grad(lambda b: jnp.sum(jax.vmap(end)(b)))(batch), alone, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_the_derivative_of_a_step_is_traced_once(forward):
+    """Not once more for a state that has tangents after the first step, and had none before."""
+    without = []
+
+    @jax.custom_jvp
+    def stiffness(k, x):
+        return k * (1 + x[0, 0])
+
+    @functools.partial(stiffness.defjvp, symbolic_zeros=True)
+    def _(primals, tangents):
+        (k, x), (dk, dx) = primals, tangents
+        without.append(isinstance(dx, SymbolicZero))
+        return stiffness(k, x), (1 + x[0, 0]) * dk + (0 if without[-1] else k * dx[0, 0])
+
+    spring = jm.force.AnchoredSprings(("p", [0]), 10.0, [[0.0] * 3])
+    mass = jm.mass.UniformMass(("p", [0]), 1.0)
+    system = jm.System({"p": jm.Vec3()}, forces={"spring": spring}, masses={"mass": mass})
+    state = system.at_rest({"p": [[1.0, 0.0, 0.0]]})
+    scheme = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+
+    def end(k):
+        def control(t, s, k):
+            return {"spring": {"stiffness": stiffness(k, s.position["p"])}}
+
+        return jm.simulate(system, state, scheme, 0.1, 3, control=control, parameters=k).last.position["p"][0, 0]
+
+    slope = jax.jit((lambda k: jax.jvp(end, (k,), (1.0,))[1]) if forward else jax.grad(end))(10.0)
+    assert without == [True, False]  # at the start, where the integrator looks at the scene, and in the loop
+    difference = (end(10.0 + 1e-5) - end(10.0 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(slope, difference, rtol=FINITE_DIFFERENCE)
+
+
+def test_what_is_given_tangents_is_batched_too():
+    def end(k):
+        start = differentiated_with(jnp.ones((1, 3)), k)
+        return jnp.sum(jax.lax.scan(lambda x, _: (0.5 * x + k, None), start, None, 2)[0])
+
+    slopes = jax.jit(jax.grad(lambda k: jnp.sum(jax.vmap(jax.jit(end))(k) ** 2)))(jnp.array([1.0, 2.0]))
+    np.testing.assert_allclose(slopes, [2 * (0.75 + 4.5 * k) * 4.5 for k in (1.0, 2.0)])

@@ -1,5 +1,6 @@
 """What a carry is for: what a linear system keeps goes into it, and what of that a loop of steps has to carry."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -7,6 +8,7 @@ import equinox as eqx
 import jax
 
 from .._model.system import State
+from .._runtime.loops import differentiated_with
 
 Scheme = TypeVar("Scheme", bound=Any)
 
@@ -27,3 +29,10 @@ def varies(advanced: Callable[[State, Any], tuple[State, Any, Any]], state: Stat
     if jax.tree.leaves(carry):
         eqx.filter_eval_shape(watched, state, carry)
     return found[0] if found else False
+
+
+def in_motion(state: State, others: Any) -> State:
+    """A state that loops of steps start from: it moves with all that steps depend on, and so has tangents where these do."""
+    moving = state.position, state.velocity, state.internal
+    position, velocity, internal = differentiated_with(moving, (state, others))
+    return dataclasses.replace(state, position=position, velocity=velocity, internal=internal)

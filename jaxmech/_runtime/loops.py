@@ -1,8 +1,9 @@
-"""Loops that end when something of their state says so, written such that XLA compiles them in little time."""
+"""Loops, written such that JAX traces and XLA compiles them in little time."""
 
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -22,3 +23,13 @@ def while_loop(going: Callable[[Any], Any], advance: Callable[[Any], Any], start
 
     begun = judged(start)
     return jax.lax.while_loop(lambda c: jax.lax.gt(c[1], c[2]), lambda c: judged(advance(c[0])), begun)[0]
+
+
+def differentiated_with(values: Any, others: Any) -> Any:
+    """`values`, which have tangents, nil perhaps, wherever some of `others` have.
+
+    For what a `jax.lax.scan` starts with and will depend on all of these: JAX traces the derivative of a loop's body for the
+    tangents that it starts with, and all of it once more where it ends with others. What is never chosen is a dependence.
+    """
+    never = sum(jnp.sum(a.reshape(-1)[:1]) for a in jax.tree.leaves(others) if eqx.is_inexact_array(a))
+    return jax.tree.map(lambda a: jnp.where(False, jnp.asarray(never, a.dtype), a) if eqx.is_inexact_array(a) else a, values)

@@ -19,6 +19,7 @@ from ..._runtime.precision import compiled
 from ..._runtime.progress import ProgressBar
 from ..._runtime.results import RESULTS, is_traced
 from ..base import AbstractIntegrator
+from ..carried import in_motion
 from ..time_step import check_time_step
 from .checkpointed_scan import chosen_every
 from .control import in_the_loop
@@ -147,7 +148,7 @@ def _counts(steps: int, save_every: int, checkpoint_every: int) -> Counts:
 def _run(
     system: System, state: State, integrator: Any, h: Array, counts: Counts, observe: Callable, bar: Any, who: str
 ) -> tuple[Any, State, Any]:
-    start = state, integrator.init(system, state)
+    start = in_motion(state, (system, integrator, h)), integrator.init(system, state)
     end: Steps = stepped(system, start, partial(integrator.advanced, system, h=h, derivatives_of=who), observe, counts, bar)
     frames = jax.tree.map(lambda a, b: jnp.concatenate([jnp.asarray(a)[None], b]), observe(system, state), end.frames)
     return frames, end.last, end.info
