@@ -175,6 +175,36 @@ def test_colours_are_those_of_the_field(bar):
     assert bar_axes.get_ylabel() == "displacement [m]" and bar_axes.get_ylim() == pytest.approx((0.0, 0.4))
 
 
+@pytest.mark.parametrize("name", ["anchored_springs", "frames_in_the_plane"])
+def test_lines_points_and_frames_have_the_colours_of_the_field(name):
+    """Lines that of the mean of their ends, nodes their own: a bar of colours stands beside nothing that has none."""
+    scene = scenes.build(name)
+    state = dataclasses.replace(
+        scene.state, position={n: x + 0.1 * jnp.arange(x.size).reshape(x.shape) for n, x in scene.state.position.items()}
+    )
+    axes = jm.viz.plot(scene.system, state, color="displacement", reference=scene.state, loads=False)
+    limits = axes.figure.axes[1].get_ylim()
+    start, end = (jm.kinematics(scene.system, s) for s in (scene.state, state))
+    moved = {n: np.linalg.norm(np.asarray(end[n] - x)[:, :2], axis=1) for n, x in start.items() if x.shape[1] > 1}
+    found = {c.get_label(): c for c in axes.collections}
+    for state_name, lengths in moved.items():
+        np.testing.assert_allclose(found[state_name].get_facecolor()[:, :3], mapped_colors(lengths, limits), atol=1e-12)
+    pairs = scene.system.forces["pairs"].on
+    ends = np.concatenate([moved[s.state][np.asarray(s.nodes).reshape(s.elements, -1)] for s in pairs], axis=1)
+    expected = mapped_colors(0.5 * (ends[:, :-1] + ends[:, 1:]).ravel(), limits)
+    np.testing.assert_allclose(found["pairs"].get_edgecolor()[:, :3], expected, atol=1e-12)
+    axes.figure.canvas.draw()
+    legend = axes.get_legend().get_window_extent()
+    assert legend.x0 >= 0 and legend.y0 >= 0  # whole, within the picture
+
+
+def test_a_legend_in_space_is_within_the_picture():
+    scene = scenes.build("beams_and_rods")
+    axes = jm.viz.plot(scene.system, scene.state, color={"p": np.arange(scene.state.position["p"].shape[0])}, label="[-]")
+    axes.figure.canvas.draw()
+    assert axes.get_legend().get_window_extent().x0 >= 0
+
+
 def test_the_stress_of_a_stretched_bar_is_one_number(bar):
     _, system, _, longer = bar
     axes = jm.viz.plot(system, longer, color="von_mises")

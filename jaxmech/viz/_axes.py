@@ -47,7 +47,7 @@ def box_of(picture: Drawing) -> np.ndarray:
 
 def frame_axes(axes: Any, picture: Drawing, style: Any) -> None:
     """Limits, labels, the bar of colours and the legend."""
-    box = box_of(picture) if style.box is None else style.box
+    box, alone = box_of(picture) if style.box is None else style.box, len(axes.figure.axes) == 1
     if picture.size == 3:
         _frame_in_space(axes, box, style.view)
     else:
@@ -71,8 +71,12 @@ def frame_axes(axes: Any, picture: Drawing, style: Any) -> None:
         more = len(names) - 12
         if more > 0:
             handles, names = handles[:12], [*names[:11], f"{names[11]} and {more} more"]
-        at = {"loc": "upper right", "bbox_to_anchor": (0.04, 1.0)} if picture.size == 3 else {"bbox_to_anchor": (1.01, 1.0)}
-        axes.legend(handles, names, fontsize=8, edgecolor="none", labelcolor=INK, **({"loc": "upper left"} | at))
+        look = {"fontsize": 8, "edgecolor": "none", "labelcolor": INK, "loc": "upper left"}
+        if picture.size == 3:  # in the corner, which is empty: layouts do not know where axes in space end
+            corner = axes.figure.transSubfigure if alone else axes.transAxes
+            axes.legend(handles, names, bbox_to_anchor=(0.0, 1.0), bbox_transform=corner, **look).set_in_layout(False)
+        else:
+            axes.legend(handles, names, bbox_to_anchor=(1.01, 1.0), **look)
 
 
 def _frame_in_space(axes: Any, box: np.ndarray, view: tuple[float, float]) -> None:

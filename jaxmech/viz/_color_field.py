@@ -12,7 +12,7 @@ from .._model.system import State, System
 from .._output.gauss_fields import gauss_fields
 from .._runtime.argument_checks import real_array
 from .._scene.dof import Rigid2, Rigid3
-from ._drawing import Drawing, Surface
+from ._drawing import Drawing, Lines, Surface
 
 OF_POINTS = {
     "von_mises": "von Mises stress [Pa]",
@@ -40,6 +40,15 @@ class ColorField:
     def at_nodes(self, surface: Surface) -> np.ndarray | None:
         """The numbers of the nodes of a surface, unless there are none."""
         return next((self.nodes[s] for s in (surface.state, *surface.carries) if s in self.nodes), None)
+
+    def of_line(self, line: Lines) -> np.ndarray | None:
+        """One number for each piece: that of its cell, or the mean of its ends."""
+        if line.name in self.cells:
+            return np.repeat(self.cells[line.name], len(line.start) // len(self.cells[line.name]))
+        if any(state not in self.nodes for state, _ in line.nodes):
+            return None
+        values = np.stack([self.nodes[state][column] for state, column in line.nodes], axis=1)
+        return values[:, 0] if len(line.nodes) == 1 else (0.5 * (values[:, :-1] + values[:, 1:])).ravel()
 
     def extent(self) -> tuple[float, float]:
         """The least and the greatest number."""
@@ -124,9 +133,9 @@ def _displacement(who: str, system: System, state: State, reference: State | Non
 def _given(who: str, picture: Drawing, color: Any, label: str | None) -> ColorField:
     """Arrays: of each state or component by name, or one, whose length says what it is of."""
     nodes = {state: len(s.points) for s in picture.surfaces for state in (*s.carries, s.state)} | {
-        n: len(p) for n, p in picture.dots.items()
+        n: len(p) for n, p in (*picture.dots.items(), *((f.name, f.origins) for f in picture.frames))
     }
-    cells = {s.component: s.cells for s in picture.surfaces}
+    cells = {line.name: len(line.nodes[0][1]) for line in picture.lines} | {s.component: s.cells for s in picture.surfaces}
     if not isinstance(color, Mapping):
         values = np.asarray(real_array(who, "color", color, (None,), finite=False), float)
         fits = [n for n, count in nodes.items() if count == len(values)]

@@ -24,12 +24,16 @@ class Surface:
 
 @dataclass
 class Lines:
-    """Straight pieces from `start` to `end` (m, d): springs, bars, cables, whatever joins nodes."""
+    """Straight pieces from `start` to `end` (m, d): springs, bars, cables, whatever joins nodes.
+
+    `nodes`: those that elements join, one after the other: a state, and the node of every element. One alone is held.
+    """
 
     name: str
     kind: str  # "spring", "bar", "constraint" or "anchor"
     start: np.ndarray
     end: np.ndarray
+    nodes: list[tuple[str, np.ndarray]]
 
 
 @dataclass

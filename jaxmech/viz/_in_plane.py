@@ -6,7 +6,7 @@ import numpy as np
 
 from ._drawing import Drawing
 from ._faces import fan
-from ._shading import HELD, INK, LINES, LOAD, polygon_colors
+from ._shading import HELD, INK, LOAD, polygon_colors
 
 
 def draw_in_plane(axes: Any, picture: Drawing, style: Any) -> None:
@@ -28,14 +28,16 @@ def draw_in_plane(axes: Any, picture: Drawing, style: Any) -> None:
         patches.set(label=label, zorder=2, alpha=0.92)
         axes.add_collection(patches)
     for line in picture.lines:
-        pieces = LineCollection(np.stack([line.start, line.end], 1), colors=LINES[line.kind], label=line.name, zorder=3)
+        pieces = LineCollection(np.stack([line.start, line.end], 1), colors=style.line_colors(line), zorder=3)
+        pieces.set_label(line.name)
         pieces.set(linewidths=2.2 if line.kind == "bar" else 1.2, linestyles=":" if line.kind == "anchor" else "-")
         axes.add_collection(pieces)
     for name, places in picture.dots.items():
-        axes.plot(*places.T, "o", color=colors[name], ms=5, mec=INK, mew=0.5, label=name, zorder=4)
+        dots = style.node_colors(name, len(places), colors[name])
+        axes.scatter(*places.T, c=dots, s=25, edgecolors=INK, linewidths=0.5, label=name, zorder=4)
     longest = picture.extent()
     for frame in picture.frames:
-        _draw_axes(axes, frame, 0.09 * longest)
+        _draw_axes(axes, frame, 0.09 * longest, style.node_colors(frame.name, len(frame.origins), "white"))
     for wall in picture.walls:
         _draw_wall(axes, *wall, longest)
     for name, places in picture.held.items():
@@ -57,12 +59,12 @@ def _draw_smooth(axes: Any, surface: Any, style: Any, norm: Any, cmap: Any) -> N
     )
 
 
-def _draw_axes(axes: Any, frame: Any, length: float) -> None:
+def _draw_axes(axes: Any, frame: Any, length: float, origins: np.ndarray) -> None:
     for column, color in enumerate(("#d62728", "#2ca02c")):
         tips = frame.origins + length * frame.axes[:, :, column]
         x, y = np.stack([frame.origins, tips, np.full_like(tips, np.nan)], 1).reshape(-1, 2).T
         axes.plot(x, y, color=color, lw=1.8, zorder=5)
-    axes.plot(*frame.origins.T, "s", color="white", mec=INK, ms=5, label=frame.name, zorder=5)
+    axes.scatter(*frame.origins.T, c=origins, marker="s", s=25, edgecolors=INK, label=frame.name, zorder=5)
 
 
 def _draw_wall(axes: Any, name: str, point: np.ndarray, normal: np.ndarray, longest: float) -> None:

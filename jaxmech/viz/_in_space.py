@@ -6,7 +6,7 @@ import numpy as np
 
 from ._drawing import Drawing
 from ._in_plane import said
-from ._shading import HELD, INK, LINES, LOAD, lit, polygon_colors
+from ._shading import HELD, INK, LOAD, lit, polygon_colors
 
 _AXES = ("#d62728", "#2ca02c", "#1f77b4")  # of x, y and z
 
@@ -22,18 +22,21 @@ def draw_in_space(axes: Any, picture: Drawing, style: Any) -> None:
         _draw_wall(axes, picture, name, point, normal)
     _draw_surfaces(axes, picture, style, colors)
     for line in picture.lines:
-        pieces = Line3DCollection(np.stack([line.start, line.end], 1), colors=LINES[line.kind], zorder=3)
+        pieces = Line3DCollection(np.stack([line.start, line.end], 1), colors=style.line_colors(line), zorder=3)
         pieces.set(linewidths=2.4 if line.kind == "bar" else 1.2, linestyles=":" if line.kind == "anchor" else "-")
         pieces.set_label(line.name)
         axes.add_collection3d(pieces, autolim=False)
     for name, places in picture.dots.items():
-        axes.plot(*places.T, "o", color=colors[name], ms=5, mec=INK, mew=0.5, label=name, zorder=4)
+        dots = style.node_colors(name, len(places), colors[name])
+        axes.scatter(*places.T, c=dots, s=25, edgecolors=INK, linewidths=0.5, depthshade=False, label=name, zorder=4)
     for frame in picture.frames:
         for column, color in enumerate(_AXES):
             tips = frame.origins + 0.09 * longest * frame.axes[:, :, column]
             pieces = Line3DCollection(np.stack([frame.origins, tips], 1), colors=color, linewidths=1.8, zorder=5)
             axes.add_collection3d(pieces, autolim=False)
-        axes.plot(*frame.origins.T, "s", color="white", mec=INK, ms=4, label=frame.name, zorder=5)
+        origins = style.node_colors(frame.name, len(frame.origins), "white")
+        look = {"marker": "s", "s": 16, "edgecolors": INK, "depthshade": False}
+        axes.scatter(*frame.origins.T, c=origins, label=frame.name, zorder=5, **look)
     for name, places in picture.held.items():
         axes.plot(*places.T, "^", color=HELD, ms=6, mec="white", mew=0.6, label=name, zorder=6)
     for load in picture.arrows:

@@ -10,11 +10,11 @@ from .._model.system import State, System, check_inputs
 from .._runtime.argument_checks import check_choice, check_flags, check_instance, real_array
 from ._axes import check_axes, empty_axes, frame_axes
 from ._color_field import ColorField, color_field, is_field
-from ._drawing import Drawing
+from ._drawing import Drawing, Lines
 from ._in_plane import draw_in_plane
 from ._in_space import draw_in_space
 from ._pyvista import draw_with_pyvista
-from ._shading import state_colors
+from ._shading import LINES, colors_of, state_colors
 from ._sketch import sketch
 
 BACKENDS = ("matplotlib", "pyvista")
@@ -108,6 +108,15 @@ class Style:
         from matplotlib.colors import Normalize
 
         return Normalize(*(self.limits or self.field.limits())), matplotlib.colormaps[self.cmap]
+
+    def line_colors(self, line: Lines) -> np.ndarray:
+        """Red, green and blue of each piece: the field's where its ends have numbers, or else that of its kind."""
+        values = None if self.field is None else self.field.of_line(line)
+        return colors_of(len(line.start), LINES[line.kind], values, *self.scale())
+
+    def node_colors(self, state: str, count: int, plain: str) -> np.ndarray:
+        """Those of each node of a state."""
+        return colors_of(count, plain, None if self.field is None else self.field.nodes.get(state), *self.scale())
 
     def shows_edges(self, picture: Drawing) -> bool:
         """Whether the edges of cells are drawn."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ._drawing import Drawing
 from ._in_plane import said
-from ._shading import BARE, HELD, INK, LINES, LOAD
+from ._shading import BARE, HELD, INK, LOAD
 
 _SIZE = (1200, 900)
 
@@ -24,17 +24,19 @@ def draw_with_pyvista(picture: Drawing, style: Any) -> np.ndarray:
         _add_surface(pyvista, plotter, surface, style, colors[surface.state], style.shows_edges(picture))
     for line in picture.lines:
         ends = _in_space(np.stack([line.start, line.end], 1).reshape(-1, line.start.shape[1]))
+        mesh = pyvista.line_segments_from_points(ends)
+        mesh.cell_data["colors"] = (255 * style.line_colors(line)).astype(np.uint8)
         width = 6 if line.kind == "bar" else 2.5
-        plotter.add_mesh(pyvista.line_segments_from_points(ends), color=LINES[line.kind], line_width=width, label=line.name)
+        plotter.add_mesh(mesh, scalars="colors", rgb=True, line_width=width, label=line.name)
     for name, places in picture.dots.items():
-        _add_points(pyvista, plotter, places, colors[name], name)
+        _add_points(pyvista, plotter, places, style.node_colors(name, len(places), colors[name]), name)
     for frame in picture.frames:
-        _add_points(pyvista, plotter, frame.origins, INK, frame.name)
+        _add_points(pyvista, plotter, frame.origins, style.node_colors(frame.name, len(frame.origins), INK), frame.name)
         for column, color in enumerate(("#d62728", "#2ca02c", "#1f77b4")[: picture.size]):
             arrows = 0.12 * longest * frame.axes[:, :, column]
             plotter.add_arrows(_in_space(frame.origins), _in_space(arrows), color=color)
     for name, places in picture.held.items():
-        _add_points(pyvista, plotter, places, HELD, name)
+        _add_points(pyvista, plotter, places, style.node_colors("", len(places), HELD), name)
     for load in picture.arrows:
         most = np.linalg.norm(load.vectors, axis=1).max(initial=0.0)
         if most > 0:
@@ -64,10 +66,10 @@ def _in_space(rows: np.ndarray) -> np.ndarray:
     return np.pad(rows, ((0, 0), (0, 3 - rows.shape[1])))
 
 
-def _add_points(pyvista: Any, plotter: Any, places: np.ndarray, color: str, label: str) -> None:
-    plotter.add_mesh(
-        pyvista.PolyData(_in_space(places)), color=color, point_size=12, render_points_as_spheres=True, label=label
-    )
+def _add_points(pyvista: Any, plotter: Any, places: np.ndarray, colors: np.ndarray, label: str) -> None:
+    points = pyvista.PolyData(_in_space(places))
+    points.point_data["colors"] = (255 * colors).astype(np.uint8)
+    plotter.add_mesh(points, scalars="colors", rgb=True, point_size=12, render_points_as_spheres=True, label=label)
 
 
 def _add_surface(pyvista: Any, plotter: Any, surface: Any, style: Any, plain: str, edges: bool) -> None:

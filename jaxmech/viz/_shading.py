@@ -23,12 +23,15 @@ def state_colors(picture: Drawing) -> dict[str, str]:
 
 def polygon_colors(surface: Surface, plain: str, values: np.ndarray | None, norm: Any, cmap: Any) -> np.ndarray:
     """Red, green and blue of each polygon, before light; what is no number stays bare."""
+    return colors_of(len(surface.polygons), plain if norm is None else BARE, values, norm, cmap)
+
+
+def colors_of(count: int, plain: str, values: np.ndarray | None, norm: Any, cmap: Any) -> np.ndarray:
+    """Red, green and blue of so many things, (count, 3): of their values, or else one for all."""
     from matplotlib.colors import to_rgb
 
-    if norm is None:
-        return np.tile(to_rgb(plain), (len(surface.polygons), 1))
-    if values is None:
-        return np.tile(to_rgb(BARE), (len(surface.polygons), 1))
+    if norm is None or values is None:
+        return np.tile(to_rgb(plain), (count, 1))
     colors = np.asarray(cmap(norm(np.ma.masked_invalid(values))))[:, :3]
     return np.where(np.isfinite(values)[:, None], colors, to_rgb(BARE))
 

@@ -15,7 +15,7 @@ from .._runtime.atomic_files import replacing
 from ._faces import fan
 from ._frames import drawings, states_of, thinned
 from ._plot import Style, check_limits, check_options
-from ._shading import HELD, INK, LINES, LOAD, polygon_colors
+from ._shading import HELD, INK, LOAD, polygon_colors
 
 _PLAY = 20.0  # pictures per second of what is exported
 _AXES = ("#d62728", "#2ca02c", "#1f77b4")
@@ -181,13 +181,14 @@ def _add(scene: Any, name: str, picture: Any, style: Style) -> None:
         scene.add_mesh_trimesh(f"{name}/surface{i}", mesh)
     for i, line in enumerate(picture.lines):
         ends = _in_space(np.stack([line.start, line.end], 1).reshape(-1, picture.size)).reshape(-1, 2, 3)
-        scene.add_line_segments(f"{name}/line{i}", ends, _bytes(LINES[line.kind]), thickness=0.006 * longest)
+        scene.add_line_segments(f"{name}/line{i}", ends, _each(style.line_colors(line), 2), thickness=0.006 * longest)
     for i, (state, places) in enumerate(picture.dots.items()):
-        _add_points(scene, f"{name}/dots{i}", places, colors[state], longest)
+        _add_points(scene, f"{name}/dots{i}", places, _each(style.node_colors(state, len(places), colors[state])), longest)
     for i, places in enumerate(picture.held.values()):
-        _add_points(scene, f"{name}/held{i}", places, HELD, longest)
+        _add_points(scene, f"{name}/held{i}", places, _bytes(HELD), longest)
     for i, frame in enumerate(picture.frames):
-        _add_points(scene, f"{name}/origins{i}", frame.origins, INK, longest)
+        origins = _each(style.node_colors(frame.name, len(frame.origins), INK))
+        _add_points(scene, f"{name}/origins{i}", frame.origins, origins, longest)
         for column in range(picture.size):
             tips = frame.origins + 0.09 * longest * frame.axes[:, :, column]
             ends = np.stack([_in_space(frame.origins), _in_space(tips)], 1)
@@ -199,13 +200,19 @@ def _add(scene: Any, name: str, picture: Any, style: Style) -> None:
             scene.add_line_segments(f"{name}/load{i}", ends, _bytes(LOAD), thickness=0.008 * longest)
 
 
-def _add_points(scene: Any, name: str, places: np.ndarray, color: str, longest: float) -> None:
+def _add_points(scene: Any, name: str, places: np.ndarray, colors: Any, longest: float) -> None:
     size, shape = 0.02 * longest, "circle"
-    scene.add_point_cloud(name, _in_space(places), _bytes(color), point_size=size, point_shape=shape, precision="float32")
+    scene.add_point_cloud(name, _in_space(places), colors, point_size=size, point_shape=shape, precision="float32")
 
 
 def _in_space(rows: np.ndarray) -> np.ndarray:
     return np.pad(rows, ((0, 0), (0, 3 - rows.shape[1])))
+
+
+def _each(colors: np.ndarray, ends: int = 0) -> np.ndarray:
+    """Bytes of colours (m, 3), of points or of both ends of lines."""
+    found = (255 * colors).astype(np.uint8)
+    return np.repeat(found[:, None], ends, axis=1) if ends else found
 
 
 def _bytes(color: str) -> tuple[int, int, int]:

@@ -97,7 +97,7 @@ def _add_surfaces(picture: Drawing, system: System, at: Places, skins: dict[str,
         for name, kind, cells in groups:
             if reference_element(kind).dimension == 1 and not any(s.state == state for s in picture.surfaces):
                 start, end = at[state][cells[:, 0]], at[state][cells[:, 1]]
-                picture.lines.append(Lines(name, "bar", start, end))
+                picture.lines.append(Lines(name, "bar", start, end, [(state, column) for column in cells.T[:2]]))
     for surface in picture.surfaces:
         surface.carries = tuple(sorted(carried.get(surface.state, ())))
 
@@ -143,20 +143,21 @@ def _add_fields(picture: Drawing, system: System, at: Places) -> None:
 
 def _lines(name: str, component: Any, at: Places, kind: str) -> list[Lines]:
     """From node to node of every element, and to the place that holds it, if there is one."""
-    rows = [at[s.state][np.asarray(s.nodes).reshape(s.elements, -1)] for s in component.on if s.state in at]
-    if not rows or not rows[0].shape[0]:
+    numbers = [(s.state, np.asarray(s.nodes).reshape(s.elements, -1)) for s in component.on if s.state in at]
+    if not numbers or not len(numbers[0][1]):
         return []
-    nodes = np.concatenate(rows, 1)  # (e, k, d)
+    nodes = np.concatenate([at[state][rows] for state, rows in numbers], 1)  # (e, k, d)
+    joined = [(state, column) for state, rows in numbers for column in rows.T]
     found = []
     if nodes.shape[1] > 1:
         start, end = nodes[:, :-1], nodes[:, 1:]
-        found.append(Lines(name, kind, start.reshape(-1, start.shape[-1]), end.reshape(-1, end.shape[-1])))
+        found.append(Lines(name, kind, start.reshape(-1, start.shape[-1]), end.reshape(-1, end.shape[-1]), joined))
     elif (anchor := getattr(component, "anchor", None)) is not None:
         size = nodes.shape[2]
         places = np.asarray(anchor, float)
         width = 2 if places.shape[1] == 3 and size == 2 else min(places.shape[1], size)  # a frame of the plane turns, too
         places = np.pad(places[:, :width], ((0, 0), (0, size - width)))
-        found.append(Lines(name, "anchor", nodes[:, 0], np.broadcast_to(places, nodes[:, 0].shape)))
+        found.append(Lines(name, "anchor", nodes[:, 0], np.broadcast_to(places, nodes[:, 0].shape), joined))
     return found
 
 
