@@ -1,5 +1,7 @@
 """Steps with contact in a batch where some members fail: each says so, its derivatives are NaN, and others do not notice."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -113,3 +115,22 @@ def test_a_point_that_holds_or_slips_is_right_or_says_so_whatever_its_friction_a
     within = RIGHT + 4 * slips * np.finfo(float).eps * mu**2
     assert (np.abs(error) < within)[:, fine].all()
     assert np.isnan(by_pull[~fine]).all()
+
+
+@pytest.mark.slow
+def test_a_motion_that_went_on_after_a_failure_has_failed():
+    """A ball that begins too deep is pushed out at once, and lies there well: whoever asks the last step alone is misled."""
+    mass = jm.mass.UniformMass(("ball", [0]), 1.0)
+    system = jm.System({"ball": jm.Vec3()}, masses={"mass": mass}, gravity=(0.0, 0.0, -10.0))
+    start = system.at_rest({"ball": [[0.0, 0.0, -0.5]]})
+    floor = jm.contact.PointContact(("ball", [0]), jm.contact.Plane(), depth=0.1)
+    scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, start)), {"floor": floor})
+
+    def run(height):
+        state = dataclasses.replace(start, position={"ball": jnp.array([[0.0, 0.0, 1.0]]) * height})
+        return jm.simulate(system, state, scheme, 0.01, 3, throw=False)
+
+    runs = jax.jit(jax.vmap(run))(jnp.array([-0.5, 0.5]))
+    deep, free = jm.RESULTS.interpenetration, jm.RESULTS.successful
+    assert (runs.info.result == free).tolist() == [[False, True, True], [True, True, True]]
+    assert (runs.result == deep).tolist() == [True, False] and (runs.result == free).tolist() == [False, True]

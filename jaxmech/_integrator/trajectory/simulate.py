@@ -31,7 +31,8 @@ class Trajectory(eqx.Module):
     """The saved states, the start first.
 
     `state`: all of them stacked, every leaf with a leading axis of frames; `last`: the final one; `info`: of every step,
-    saved or not, with a leading axis of steps. `observed`: what `observe` gave of the same frames, in place of `state`.
+    saved or not, with a leading axis of steps; `result`, the first failure among them. `observed`: what `observe` gave of
+    the same frames, in place of `state`.
     Positions [m], velocities [m/s], times [s]. Raises nothing: `simulate` does.
 
     Example:
@@ -39,6 +40,7 @@ class Trajectory(eqx.Module):
         run = jm.simulate(system, state, jm.ImplicitEuler(linear_system), dt=0.01, steps=4)
         assert jnp.array_equal(run.last.position["cube"], run.position["cube"][-1])
         assert (run.info.result == jm.RESULTS.successful).tolist() == [True] * 4
+        assert run.result == jm.RESULTS.successful
     """
 
     state: State
@@ -60,6 +62,16 @@ class Trajectory(eqx.Module):
     def time(self) -> Array:
         """`(frames,)` [s]."""
         return self._saved().time
+
+    @property
+    def result(self) -> Any:
+        """The first failure of all steps, `RESULTS.successful` if there is none; of each member of a batch.
+
+        With `throw=False` a motion goes on after a step that failed, and what it comes to is no longer that of the scene,
+        however well later steps are solved: after an interpenetration, say.
+        """
+        first = jnp.argmax(self.info.result != RESULTS.successful, axis=-1, keepdims=True)
+        return jax.tree.map(lambda a: jnp.take_along_axis(a, first, axis=-1)[..., 0], self.info.result)
 
     def _saved(self) -> State:
         if self.state is None:
