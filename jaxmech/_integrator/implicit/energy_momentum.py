@@ -105,8 +105,9 @@ class GradientStage(AbstractMidpointStage):
         if system.multiplier_states:
             parts.append((equations(system), _RIGID))
         forces = [_force(part, at) for part, _ in parts]
-        n = project(system, strain_unless_held(system, at.position, d, combined(*((1.0, f) for f in forces))))
-        size, all_of_it = dot(n, n), dot(d, d)
+        free = project(system, d)
+        n = project(system, strain_unless_held(system, at.position, free, combined(*((1.0, f) for f in forces))))
+        size, all_of_it = dot(n, free), dot(d, d)  # by the work along the motion, of which a clamp may take a part from `n`
         c = jnp.zeros_like(size)
         for (part, power), force in zip(parts, forces, strict=True):
             square = size + jnp.finfo(size.dtype).eps ** power * all_of_it
