@@ -106,8 +106,11 @@ class GradientStage(AbstractMidpointStage):
             parts.append((equations(system), _RIGID))
         forces = [_force(part, at) for part, _ in parts]
         free = project(system, d)
-        n = project(system, strain_unless_held(system, at.position, free, combined(*((1.0, f) for f in forces))))
-        size, all_of_it = dot(n, free), dot(d, d)  # by the work along the motion, of which a clamp may take a part from `n`
+        strain = strain_unless_held(system, at.position, free, combined(*((1.0, f) for f in forces)))
+        n = project(system, strain)
+        # `n . free`, as the strain has nothing of the rigid motion; a clamp takes a part from `n`.
+        taken, rigid = combined((1.0, n), (-1.0, strain)), combined((1.0, free), (-1.0, strain))
+        size, all_of_it = dot(n, strain) + dot(taken, rigid), dot(d, d)
         c = jnp.zeros_like(size)
         for (part, power), force in zip(parts, forces, strict=True):
             square = size + jnp.finfo(size.dtype).eps ** power * all_of_it
