@@ -1,5 +1,6 @@
 """What becomes of energy in a step adds up."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +37,20 @@ def test_the_balance_of_a_mapped_scene_closes():
     for b in balance_of(system, state, "EnergyMomentum", dt=0.02, steps=3):
         check(b)
         assert abs(b.scheme) < 1e-9 and b.damping == 0 and b.loads == {"spring": 0}
+
+
+def test_a_clamped_body_without_weight_keeps_its_energy():
+    """Its forces have no resultant: the correction is without a rigid motion, and the clamp takes a part of it."""
+    system, state = SCENES["body"]()
+    clamp = {"clamp": jm.constraint.Fixed(("body", [0, 1]))}
+    clamped = jm.System(system.dofs, forces=system.forces, masses=system.masses, constraints=clamp)
+    stretched = eqx.tree_at(
+        lambda s: s.velocity["body"], state, jnp.array([[0.0, 0.0], [0.0, 0.0], [0.6, 2.0], [0.2, -3.0]])
+    )
+    scheme = made("EnergyMomentum", clamped, stretched, True, rtol=1e-11)
+    run = jm.simulate(clamped, stretched, scheme, 0.04, 20)
+    levels = jax.vmap(lambda s: jm.integrator.energies(clamped, s).total)(run.state)
+    np.testing.assert_allclose(levels, levels[0], rtol=CLOSED)
 
 
 def test_implicit_euler_takes_what_theory_says():

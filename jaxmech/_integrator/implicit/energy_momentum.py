@@ -105,8 +105,12 @@ class GradientStage(AbstractMidpointStage):
         if system.multiplier_states:
             parts.append((equations(system), _RIGID))
         forces = [_force(part, at) for part, _ in parts]
-        n = project(system, strain_unless_held(system, at.position, d, combined(*((1.0, f) for f in forces))))
-        size, all_of_it = dot(n, n), dot(d, d)
+        free = project(system, d)
+        strain = strain_unless_held(system, at.position, free, combined(*((1.0, f) for f in forces)))
+        n = project(system, strain)
+        # `n . free`, as the strain has nothing of the rigid motion; a clamp takes a part from `n`.
+        taken, rigid = combined((1.0, n), (-1.0, strain)), combined((1.0, free), (-1.0, strain))
+        size, all_of_it = dot(n, strain) + dot(taken, rigid), dot(d, d)
         c = jnp.zeros_like(size)
         for (part, power), force in zip(parts, forces, strict=True):
             square = size + jnp.finfo(size.dtype).eps ** power * all_of_it
