@@ -82,6 +82,7 @@ ELSEWHERE |= {
     "join_processes",
     "divide",
     "divide_over_devices",
+    "scatter",
     "static_solve_over_devices",
     "static_solve_over_ranks",
     "simulate_over_ranks",

@@ -240,7 +240,7 @@ for _name, _of in _SYSTEMS.items():
         method(f"{_name}.updated", _of, system=SYSTEM, state=STATE, carry=_carry, factors=jm.Factors(1.0, 0.1, 0.01))
     if "constrain" in _own:
         method(f"{_name}.constrain", _of, system=SYSTEM, operator=late(lambda of=_of: of().unconstrained(*scene())))
-    for _question in ("is_exact", "is_rate_of_force", "serves"):
+    for _question in ("is_exact", "is_rate_of_force", "serves", "kept_masses"):
         if _question in _own:
             method(f"{_name}.{_question}", _of, system=SYSTEM)
 call("Factors.only", None, lambda part: jm.Factors.only(part), part="mass")

@@ -157,6 +157,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
         M = self.kept_masses(system)
         return super().momentum(system, state, velocity) if M is None else M.mv(velocity)
 
+    @checked
     def kept_masses(self, system: System) -> BlockMatrix | None:
         kept, constant = self.kept, {item.name for item in self.constant.plan.items if item.is_mass}
         values = None if kept is None or constant != set(system.masses) else kept.part("mass")

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._runtime.array_types import Array
+from ..._runtime.loops import while_loop
 from ..._runtime.precision import full_precision
 from ..._sparse.block_matrix import BlockMatrix
 from ..base.outcome import EXHAUSTED, FINE, SINGULAR, outcome
@@ -50,7 +51,7 @@ class ScaledCG(lx.AbstractLinearSolver):
             run, p = at[1].direction(state.applied)
             return at[0] + 1, run.advance(p, state.operator.mv(p))
 
-        steps, run = jax.lax.while_loop(going, step, (0, PCG().recursion(vector)))
+        steps, run = while_loop(going, step, (0, PCG().recursion(vector)))
         flaw = jnp.where(arrived(run), FINE, jnp.where(run.flaw == FINE, EXHAUSTED, run.flaw))
         result, reason = outcome(jnp.where(jnp.isfinite(run.residual), flaw, SINGULAR))
         return run.correction(), result, {"num_steps": steps, "reason": reason}
