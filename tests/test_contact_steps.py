@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tolerances import FINITE_DIFFERENCE, RECOMPILED, TWO_MODES
+from tolerances import FINITE_DIFFERENCE, TWO_MODES
 
 import jaxmech as jm
 
@@ -283,15 +283,13 @@ X = jnp.array([0.3, 1.0, 0.5, 1e-3])
 def test_gradients_of_a_sliding_deformable(newton):
     """Those of the implicit step are in `test_contact_scenes`, of one step, where their smoothness is their own."""
     scene = soft_scene(newton, kappa=1e-2)
-    batch = jax.jit(jax.vmap(lambda x: soft_run(scene, x)))  # all differences at once
+    both = jax.jit(jax.value_and_grad(lambda x: soft_run(scene, x)))  # which all differences are of, too
     shifts = 1e-4 * jnp.concatenate([k * jnp.eye(4) for k in (1, -1, 2, -2)])
-    found = np.asarray(batch(jnp.concatenate([X + shifts, X[None]])))
-    ends = found[:-1].reshape(4, 4)
-    value, gradient = jax.jit(jax.value_and_grad(lambda x: soft_run(scene, x)))(X)
+    ends = np.array([both(X + shift)[0] for shift in shifts]).reshape(4, 4)
+    _, gradient = both(X)
     scale = np.abs(gradient).max()
     expected = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / 12e-4
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=FINITE_DIFFERENCE * scale)
-    np.testing.assert_allclose(found[-1], value, rtol=RECOMPILED)
     if not newton:
         along = jnp.array([1.0, -0.5, 0.3, 2.0])
         _, forward = jax.jit(lambda x: jax.jvp(lambda x: soft_run(scene, x), (x,), (along,)))(X)

@@ -148,21 +148,25 @@ def implicit_rates(
     x, s, equations = at.x, at.s, equations.impacting(at.bounces)
     rho = jax.lax.stop_gradient(1 / at.mobility)
 
-    def both(equations: Any, x: Fields, s: Array) -> dict[str, Array]:
-        F = natural(s, equations.velocities(x, s), equations.mu, rho, kappa)
+    def both(equations: Any, x: Fields, s: Array, begun: tuple[Array, Array]) -> dict[str, Array]:
+        F = natural(s, equations.lawful(equations.advanced(x), s, *begun), equations.mu, rho, kappa)
         return {**{k: -a for k, a in equations.balance(x, s).items()}, IMPULSES: F}
 
-    rate = eqx.filter_jvp(lambda e: both(e, x, s), (equations,), (tangent,))[1]
+    def at_solution(equations: Any) -> tuple[dict[str, Array], tuple[Array, Array]]:
+        begun = equations.at_start()
+        return both(equations, x, s, begun), begun
+
+    (_, begun), (rate, _) = eqx.filter_jvp(at_solution, (equations,), (tangent,))
     like = {**x, IMPULSES: s}
     rhs = {k: jnp.zeros_like(a) if rate[k] is None else -rate[k] for k, a in like.items()}
 
     def product(d: dict[str, Array]) -> dict[str, Array]:
         dx = {k: a for k, a in d.items() if k != IMPULSES}
         free = project(equations.system, dx)
-        moved = jax.jvp(lambda x, s: both(equations, x, s), (x, s), (free, d[IMPULSES]))[1]
+        moved = jax.jvp(lambda x, s: both(equations, x, s, begun), (x, s), (free, d[IMPULSES]))[1]
         return {k: a if k == IMPULSES else a + dx[k] - free[k] for k, a in moved.items()}
 
-    P, B = slopes(s, equations.velocities(x, s), equations.mu, rho, kappa)
+    P, B = slopes(s, at.velocity, equations.mu, rho, kappa)
     D, give = scaling(equations.mu), equations.give
     if isinstance(at.rows, SparseRows):
         way = way_of(A, None, s.shape[0])
