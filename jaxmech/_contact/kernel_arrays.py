@@ -13,9 +13,9 @@ from .._llvm.ir_scalars import Scalar, ScalarMath
 
 ARGUMENTS = 12
 H, V, PLACES, NODES, OWN, FREE, FRICTION, HELD, GIVE, BEGUN, PUSHED, GOAL = (f"%a{i}" for i in range(ARGUMENTS))
-RESULTS = 17
-MOTION, IMPULSE, GROUP, LABEL, CONTACTS, DIRECTION, KEPT, BEFORE = (f"%r{i}" for i in range(8))
-COLUMNS, NUMBER, ARM, VELOCITY, AIM, CHANGE, TRIAL, REST, SYSTEM = (f"%r{i}" for i in range(8, RESULTS))
+RESULTS = 18
+MOTION, IMPULSE, GROUP, LABEL, CONTACTS, DIRECTION, KEPT, BEFORE, NEAREST = (f"%r{i}" for i in range(9))
+COLUMNS, NUMBER, ARM, VELOCITY, AIM, CHANGE, TRIAL, REST, SYSTEM = (f"%r{i}" for i in range(9, RESULTS))
 
 
 class KernelArrays:

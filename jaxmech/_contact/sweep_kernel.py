@@ -1,6 +1,8 @@
 """Sweeps over contacts between free bodies, compiled for a CPU: one group of bodies that touch after the other."""
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from .kernel_arrays import (
     KEPT,
     LABEL,
     MOTION,
+    NEAREST,
     NODES,
     NUMBER,
     PUSHED,
@@ -55,7 +58,7 @@ class _Sweeps:
         self.on = KernelArrays(m, k, dtype)
         self.text, self.math, self.size = self.on.text, self.on.math, np.dtype(dtype).itemsize
         self.newton = NewtonKernel(self.on)
-        self.sums = self.on.variables(("error", "fall", "last", "beta", "on", "best", "alpha"))
+        self.sums = self.on.variables(("error", "fall", "last", "beta", "on", "best", "least", "alpha"))
         self.counts = {name: self.text.variable("i64", "0") for name in ("sweeps", "since", "wait")}
         self.going, self.changed = (  # the latter: labels; of a group, whether it is far from solved
             self.text.variable("i1", "false") for _ in range(2)
@@ -106,7 +109,7 @@ class _Sweeps:
                 on.store(DIRECTION, contact, [on.zero] * 3)
                 self.newton.take(contact)
                 text.set(on.count, text.let(f"add i64 {text.get(on.count)}, 1"))
-        for name in ("last", "best"):
+        for name in ("last", "best", "least"):
             text.set(self.sums[name], on.far)
         for name in ("sweeps", "since"):
             text.set(counts[name], "0")
@@ -120,8 +123,29 @@ class _Sweeps:
                 self._accelerate()
                 with text.when(text.let(f"icmp sge i64 {text.get(counts['since'])}, {text.get(counts['wait'])}")):
                     self._round()
-        with text.when(text.get(self.changed)), on.of_group() as contact:
-            on.put_index(GROUP, contact, label)
+        with text.when(text.get(self.changed)):
+            self._nearest()
+            with on.of_group() as contact:
+                on.put_index(GROUP, contact, label)
+
+    def _nearest(self) -> None:
+        """What did not get there may have ended farther off: to the least natural map of the start, of those that rounds
+        began with, and of the end."""
+        self._keep()
+        self._return(PUSHED)
+        self._keep()
+        with self.text.when((self._sum("least") < np.inf).name):
+            self._return(NEAREST)
+
+    def _keep(self) -> None:
+        """Impulses, if none were nearer. A sweep's natural map is of impulses that it changes on the way, this is not."""
+        on, text = self.on, self.text
+        text.set(self.sums["error"], on.zero)
+        with on.of_group() as contact, self._measured(contact):
+            pass
+        with text.when((self._sum("error") < self._sum("least")).name):
+            text.set(self.sums["least"], self._sum("error").name)
+            self._copy(NEAREST, IMPULSE)
 
     def _wait(self) -> None:
         """As many sweeps as a round of Newton's method is worth; all of them for a group that is too large, or moves not."""
@@ -154,15 +178,22 @@ class _Sweeps:
         for name in ("error", "fall"):
             self.text.set(self.sums[name], on.zero)
         with on.of_group() as contact:
-            r, normal = on.load(IMPULSE, contact), on.velocity(contact, (0,))
-            on.store(BEFORE, contact, r)
-            opens = ~on.pushes(contact) & (-normal[0] <= 0.0)
-            with self.text.when((~opens).name):
-                u, w, mu = [*normal, *on.velocity(contact, (1, 2))], on.own(contact), on.friction(contact)
-                on.add(self.sums["error"], on.square(natural_map(self.math, r, u, w, mu)))
-                change = [a - b for a, b in zip(turn(self.math, r, u, w, mu), r, strict=True)]
+            on.store(BEFORE, contact, on.load(IMPULSE, contact))
+            with self._measured(contact) as law:
+                change = [a - b for a, b in zip(turn(self.math, *law), law[0], strict=True)]
                 on.add(self.sums["fall"], on.square(change))
                 on.move(contact, change)
+
+    @contextmanager
+    def _measured(self, contact: str) -> Iterator[tuple[list[Scalar], list[Scalar], list[Scalar], Scalar]]:
+        """A contact that is no open one, its squared natural map added: impulse, velocity, its own `W`, friction."""
+        on = self.on
+        r, normal = on.load(IMPULSE, contact), on.velocity(contact, (0,))
+        opens = ~on.pushes(contact) & (-normal[0] <= 0.0)
+        with self.text.when((~opens).name):
+            law = r, [*normal, *on.velocity(contact, (1, 2))], on.own(contact), on.friction(contact)
+            on.add(self.sums["error"], on.square(natural_map(self.math, *law)))
+            yield law
 
     def _accelerate(self) -> None:
         """Conjugate gradients: on along the last direction, which begins anew where sweeps go farther than before."""
@@ -183,17 +214,16 @@ class _Sweeps:
         began, held more firmly, while that is possible. One sweep follows, which says whether it is worse."""
         text, on, math = self.text, self.on, self.math
         error, best, alpha = self._sum("error"), self._sum("best"), self._sum("alpha")
+        self._keep()
         worse = ~(error < _NEARER * best) & (alpha < _FIRMEST)
         with text.when((~worse).name):
             looser = math.maximum(_LOOSER * alpha, _LOOSEST)
             text.set(self.sums["alpha"], math.where(best < np.inf, looser, _FIRM).name)
             text.set(self.sums["best"], error.name)
-            with on.of_group() as contact:
-                on.store(KEPT, contact, on.load(IMPULSE, contact))
+            self._copy(KEPT, IMPULSE)
         with text.when(worse.name):
             text.set(self.sums["alpha"], (_FIRMER * alpha).name)
-            with on.of_group() as contact:
-                on.move(contact, self._apart(KEPT, IMPULSE, contact))
+            self._return(KEPT)
         mean = self.newton.mobility / self._contacts()
         goal = _PART * math.maximum(self._sum("best"), self._goal())
         self.newton.round(self._sum("alpha"), goal * mean * mean)
@@ -203,6 +233,15 @@ class _Sweeps:
         text.set(self.sums["last"], on.far)
         with on.of_group() as contact:
             on.store(DIRECTION, contact, [on.zero] * 3)
+
+    def _copy(self, target: str, source: str) -> None:
+        with self.on.of_group() as contact:
+            self.on.store(target, contact, self.on.load(source, contact))
+
+    def _return(self, kept: str) -> None:
+        """To impulses that were kept."""
+        with self.on.of_group() as contact:
+            self.on.move(contact, self._apart(kept, IMPULSE, contact))
 
     def _apart(self, array: str, other: str, contact: str) -> list[Scalar]:
         return [a - b for a, b in zip(self.on.load(array, contact), self.on.load(other, contact), strict=True)]

@@ -100,7 +100,7 @@ def _by_kernel(*operands):
     function = compiled_sweeps(m, nodes.shape[2], H.dtype)
     size, most = x.shape[1], min(x.shape[1], _MOST)
     # Nodes are no more than unknowns. In the order of `kernel_arrays`, from the labels of nodes on.
-    work = [((size,), jnp.int32), ((n,), jnp.int32), *3 * [((n, 3), H.dtype)], ((n, m), jnp.int32), ((size,), jnp.int32)]
+    work = [((size,), jnp.int32), ((n,), jnp.int32), *4 * [((n, 3), H.dtype)], ((n, m), jnp.int32), ((size,), jnp.int32)]
     work += [((size,), H.dtype), *2 * [((n, 3), H.dtype)], *3 * [((size,), H.dtype)], ((most, most + 1), H.dtype)]
     results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (x, r)]
     results += [jax.ShapeDtypeStruct((scenes, n), jnp.int32), *(jax.ShapeDtypeStruct(s, t) for s, t in work)]
