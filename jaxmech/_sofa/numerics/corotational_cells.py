@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from ..._forcefield.base import AbstractForceField, Arrays
@@ -12,19 +13,24 @@ from ..._runtime.array_types import Array
 from ..._runtime.field_types import Parameter
 from ..._scene.parameter import check_range, nodal_parameter, parameter
 from ..._scene.stencil import Stencils, stencils
-from .frames import BY_REST, element_frame, element_rotation, triangle_frame
+from .frames import element_frame, element_rotation, rest_frame, triangle_frame
 
 
 def displacement(kind: str, rotation: str, nodes: Array, rest: Array) -> Array:
-    """In the axes of the rest shape. By the two frames, of which the same edges make the same numbers: nothing at rest,
-    where `R^T x - X` would be rounding."""
+    """In the axes of the rest shape."""
+    return displacement_between(rotation, nodes, rest, *_frames(kind, rotation, nodes, rest))
+
+
+def displacement_between(rotation: str, nodes: Array, rest: Array, now: Array, then: Array) -> Array:
+    """By the two frames, of which the same edges make the same numbers: nothing at rest, where `R^T x - X` would be
+    rounding."""
     if rotation == "small":
         return (nodes - rest) - (nodes[0] - rest[0])
-    if rotation in BY_REST:
-        R = element_rotation(kind, rotation, nodes, rest)
-        return (nodes - nodes[0]) @ R - (rest - rest[0])
-    now, then = (element_frame(kind, rotation, a) for a in (nodes, rest))
     return ((nodes - nodes[0]) @ now.T - (rest - rest[0]) @ then.T) @ then
+
+
+def _frames(kind: str, rotation: str, nodes: Array, rest: Array) -> tuple[Array, Array]:
+    return element_frame(kind, rotation, nodes, rest), rest_frame(kind, rotation, rest)
 
 
 def hooke(H: Array, lam: Array, mu: Array) -> Array:
@@ -39,6 +45,25 @@ def frozen_stiffness(G: Array, volumes: Array, lam: Array, mu: Array) -> Any:
     dots = pairs[:, 0, :, 0] + pairs[:, 1, :, 1] + pairs[:, 2, :, 2]
     shear = jnp.swapaxes(pairs, 1, 3) + dots[:, None, :, None] * jnp.eye(3, dtype=G.dtype)[:, None]
     return ((lam * pairs + mu * shear,),)
+
+
+def frame_and_spins(kind: str, rotation: str, nodes: Array, rest: Array) -> tuple[Array, Array]:
+    """`T`, and `w` of `d(T^T) = hat(w) T^T` from the displacement of each node `(3, k, 3)`."""
+
+    def twice(x: Array) -> tuple[Array, Array]:
+        frame = element_frame(kind, rotation, x, rest)
+        return frame, frame
+
+    rates, frame = jax.jacfwd(twice, has_aux=True)(nodes)
+    turn = jnp.einsum("jilb,jm->imlb", rates, frame)
+    return frame, jnp.stack([turn[2, 1], turn[0, 2], turn[1, 0]])
+
+
+def forces_of_spins(K: Array, nodes: Array, force: Array) -> Array:
+    """`df = w x f + K (w x (x - x0))`, where the frame alone turns, about each axis: `(k, 3, 3)`, the axis first."""
+    axes = jnp.eye(3, dtype=nodes.dtype)
+    moved = jnp.cross(axes, (nodes - nodes[0])[:, None])
+    return jnp.cross(axes, force[:, None]) + jnp.einsum("kalb,lcb->kca", K, moved)
 
 
 class CorotationalCells(AbstractForceField):
@@ -81,17 +106,24 @@ class CorotationalCells(AbstractForceField):
         return E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
 
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
-        (nodes,), (gradients, volumes), (lam, mu) = x, self._geometry(), self._moduli()
-        R = element_rotation(self.kind, self.rotation, nodes, self.rest)
-        u = displacement(self.kind, self.rotation, nodes, self.rest)
+        return (self._force(x[0], *_frames(self.kind, self.rotation, x[0], self.rest)),)
+
+    def _force(self, nodes: Array, now: Array, then: Array) -> Array:
+        (gradients, volumes), (lam, mu) = self._geometry(), self._moduli()
+        u = displacement_between(self.rotation, nodes, self.rest, now, then)
         stress = hooke(jnp.einsum("ka,qkb->qab", u, gradients), lam, mu)
-        return (-jnp.einsum("q,qab,qkb->ka", volumes, stress, gradients) @ R.T,)
+        return -jnp.einsum("q,qab,qkb->ka", volumes, stress, gradients) @ (now.T @ then).T
 
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
-        if not self.frozen:
-            return super().element_stiffness(x, v)
-        (gradients, volumes), (lam, mu) = self._geometry(), self._moduli()
-        return frozen_stiffness(gradients @ element_rotation(self.kind, self.rotation, x[0], self.rest).T, volumes, lam, mu)
+        (nodes,), (gradients, volumes), (lam, mu) = x, self._geometry(), self._moduli()
+        if self.frozen or self.rotation == "small":
+            R = element_rotation(self.kind, self.rotation, nodes, self.rest)
+            return frozen_stiffness(gradients @ R.T, volumes, lam, mu)
+        now, spins = frame_and_spins(self.kind, self.rotation, nodes, self.rest)
+        then = rest_frame(self.kind, self.rotation, self.rest)
+        ((K,),) = frozen_stiffness(gradients @ (now.T @ then).T, volumes, lam, mu)
+        swung = forces_of_spins(K, nodes, self._force(nodes, now, then))
+        return ((K - jnp.einsum("kca,clb->kalb", swung, spins),),)
 
 
 class MembraneTriangles(AbstractForceField):

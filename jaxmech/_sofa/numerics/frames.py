@@ -9,29 +9,34 @@ doi:10.2312/egs.20051028 (the methods "large" and "polar").
 import jax.numpy as jnp
 import numpy as np
 
+from ..._material.polar import rotation
 from ..._math.small_matrix import adjugate, determinant
 from ..._runtime.array_types import Array, Float
 
 ROTATIONS = ("large", "polar", "small", "fitted", "gradient")
 BY_REST = ("fitted", "gradient")  # of both shapes together, where the others have a frame of each
-_HALVINGS = 12  # of Newton's iteration: it doubles the digits with each, from condition numbers below some thousand
 
 
 def element_rotation(kind: str, method: str, x: Float[Array, "k 3"], rest: Float[Array, "k 3"]) -> Float[Array, "3 3"]:
     """What turns the rest shape of an element into its present one."""
+    return element_frame(kind, method, x, rest).T @ rest_frame(kind, method, rest)
+
+
+def element_frame(kind: str, method: str, x: Float[Array, "k 3"], rest: Float[Array, "k 3"]) -> Float[Array, "3 3"]:
+    """`T(x)`; where the rotation is of both shapes together, its transpose."""
     if method == "small":
         return jnp.eye(3, dtype=x.dtype)
     if method == "fitted":
-        return orthogonal_factor((x - jnp.mean(x, axis=0)).T @ (rest - jnp.mean(rest, axis=0)))
+        return orthogonal_factor((rest - jnp.mean(rest, axis=0)).T @ (x - jnp.mean(x, axis=0)))
     if method == "gradient":  # of a tetrahedron
         then = rest[1:] - rest[0]
-        return orthogonal_factor((x[1:] - x[0]).T @ (adjugate(then) / determinant(then)).T)
-    return element_frame(kind, method, x).T @ element_frame(kind, method, rest)
-
-
-def element_frame(kind: str, method: str, x: Float[Array, "k 3"]) -> Float[Array, "3 3"]:
-    """`T`."""
+        return orthogonal_factor((adjugate(then) / determinant(then)) @ (x[1:] - x[0]))
     return {"large": _orthonormal, "polar": orthogonal_factor}[method](_edges(kind, method, x))
+
+
+def rest_frame(kind: str, method: str, rest: Float[Array, "k 3"]) -> Float[Array, "3 3"]:
+    """`T(X)`."""
+    return jnp.eye(3, dtype=rest.dtype) if method in BY_REST else element_frame(kind, method, rest, rest)
 
 
 def triangle_frame(x: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
@@ -64,9 +69,6 @@ def _unit(d: Array) -> Array:
 
 
 def orthogonal_factor(A: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
-    """`Q` of `A = Q S`, by Newton's iteration `Q <- (Q + Q^-T) / 2`, whose derivative converges with it."""
-    Q = A / jnp.cbrt(jnp.abs(determinant(A)))
-
-    for _ in range(_HALVINGS):
-        Q = 0.5 * (Q + adjugate(Q).T / determinant(Q))
-    return Q
+    """`Q` of `A = Q S`, `S` symmetric and positive: a rotation, or where `det A < 0` one and a reflection."""
+    side = jnp.where(determinant(A) < 0, -1.0, 1.0).astype(A.dtype)
+    return side * rotation(side * A)
