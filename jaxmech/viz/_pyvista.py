@@ -6,7 +6,7 @@ import numpy as np
 
 from ._drawing import Drawing
 from ._in_plane import said
-from ._shading import BARE, HELD, INK, LOAD
+from ._shading import BARE, HELD, INK, LOAD, colors_of
 
 _SIZE = (1200, 900)
 
@@ -36,7 +36,7 @@ def draw_with_pyvista(picture: Drawing, style: Any) -> np.ndarray:
             arrows = 0.12 * longest * frame.axes[:, :, column]
             plotter.add_arrows(_in_space(frame.origins), _in_space(arrows), color=color)
     for name, places in picture.held.items():
-        _add_points(pyvista, plotter, places, style.node_colors("", len(places), HELD), name)
+        _add_points(pyvista, plotter, places, colors_of(len(places), HELD, None, None, None), name)
     for load in picture.arrows:
         most = np.linalg.norm(load.vectors, axis=1).max(initial=0.0)
         if most > 0:

@@ -43,7 +43,7 @@ class EnergyMomentum(AbstractImplicitScheme):
     g`, do the work `lambda . (g1 - g0)`: none. Those that give, `C lambda = (g0 + g1) / 2`, store `g . g / (2 C)`.
     Velocities at the end are along the constraints to second order only; let them begin so, or what is across swings on.
 
-    Iterates (`newton=True`) unless told otherwise: one linear solve conserves nothing exactly. The options are those of
+    Give `newton=True`: one linear solve, the default of all schemes, conserves nothing exactly. The options are those of
     `ImplicitEuler`. Positions [m, rad], velocities [m/s, rad/s].
     Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
     Source: O. Gonzalez, J. Nonlinear Sci. 6 (1996) 449, doi:10.1007/BF02440162, and, of constraints, Physica D 132 (1999)

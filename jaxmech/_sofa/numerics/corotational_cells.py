@@ -66,24 +66,19 @@ def forces_of_spins(K: Array, nodes: Array, force: Array) -> Array:
     return jnp.cross(axes, force[:, None]) + jnp.einsum("kalb,lcb->kca", K, moved)
 
 
-class CorotationalCells(AbstractForceField):
-    """`f = -R Ke (R^T (x - c) - (X - Xc))`: linear elasticity in a frame that turns with the element (`element_rotation`).
+class AbstractCorotationalCells(AbstractForceField):
+    """Linear elasticity of cells `on` one state, in a frame that turns with each.
 
-    `Ke` on the rest shape, 2 x 2 x 2 Gauss points in hexahedra; `young` [Pa] and `poisson`, one or one per cell; `share`:
-    how much of a cell counts. `frozen`: the stiffness is `R Ke R^T`, without `dR/dx`, as SOFA's is; otherwise it is the
-    derivative of the force. Derivatives of the force itself are true in either case. Raises `ValueError` for moduli out of
-    range.
-    Source: M. Müller and M. Gross, "Interactive virtual materials", Graphics Interface 2004 (corotational elements).
+    `frozen`: the stiffness is `R Ke R^T`, without `dR/dx`. Raises `ValueError` for moduli out of range.
     """
 
-    on: Stencils = stencils()
-    rest: Parameter = nodal_parameter(ndim=1)
-    young: Parameter = parameter()
-    poisson: Parameter = parameter()
-    kind: str = eqx.field(static=True)
-    rotation: str = eqx.field(static=True)
-    frozen: bool = eqx.field(static=True)
-    share: Parameter = parameter(default=1.0)
+    rest: eqx.AbstractVar[Array]
+    young: eqx.AbstractVar[Array]
+    poisson: eqx.AbstractVar[Array]
+    share: eqx.AbstractVar[Array]
+    kind: eqx.AbstractVar[str]
+    rotation: eqx.AbstractVar[str]
+    frozen: eqx.AbstractVar[bool]
 
     @property
     def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -105,6 +100,37 @@ class CorotationalCells(AbstractForceField):
         E, nu = self.young * self.share, self.poisson
         return E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
 
+    def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
+        if not (self.frozen or self.rotation == "small"):
+            return self._turning_stiffness(x, v)
+        gradients, volumes = self._geometry()
+        R = element_rotation(self.kind, self.rotation, x[0], self.rest)
+        return frozen_stiffness(gradients @ R.T, volumes, *self._moduli())
+
+    def _turning_stiffness(self, x: Arrays, v: Arrays) -> Any:
+        """With `dR/dx`: the derivative of the force."""
+        return super().element_stiffness(x, v)
+
+
+class CorotationalCells(AbstractCorotationalCells):
+    """`f = -R Ke (R^T (x - c) - (X - Xc))`: linear elasticity in a frame that turns with the element (`element_rotation`).
+
+    `Ke` on the rest shape, 2 x 2 x 2 Gauss points in hexahedra; `young` [Pa] and `poisson`, one or one per cell; `share`:
+    how much of a cell counts. `frozen`: the stiffness is `R Ke R^T`, without `dR/dx`, as SOFA's is; otherwise it is the
+    derivative of the force. Derivatives of the force itself are true in either case. Raises `ValueError` for moduli out of
+    range.
+    Source: M. Müller and M. Gross, "Interactive virtual materials", Graphics Interface 2004 (corotational elements).
+    """
+
+    on: Stencils = stencils()
+    rest: Parameter = nodal_parameter(ndim=1)
+    young: Parameter = parameter()
+    poisson: Parameter = parameter()
+    kind: str = eqx.field(static=True)
+    rotation: str = eqx.field(static=True)
+    frozen: bool = eqx.field(static=True)
+    share: Parameter = parameter(default=1.0)
+
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
         return (self._force(x[0], *_frames(self.kind, self.rotation, x[0], self.rest)),)
 
@@ -114,14 +140,11 @@ class CorotationalCells(AbstractForceField):
         stress = hooke(jnp.einsum("ka,qkb->qab", u, gradients), lam, mu)
         return -jnp.einsum("q,qab,qkb->ka", volumes, stress, gradients) @ (now.T @ then).T
 
-    def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
-        (nodes,), (gradients, volumes), (lam, mu) = x, self._geometry(), self._moduli()
-        if self.frozen or self.rotation == "small":
-            R = element_rotation(self.kind, self.rotation, nodes, self.rest)
-            return frozen_stiffness(gradients @ R.T, volumes, lam, mu)
+    def _turning_stiffness(self, x: Arrays, v: Arrays) -> Any:
+        (nodes,), (gradients, volumes), moduli = x, self._geometry(), self._moduli()
         now, spins = frame_and_spins(self.kind, self.rotation, nodes, self.rest)
         then = rest_frame(self.kind, self.rotation, self.rest)
-        ((K,),) = frozen_stiffness(gradients @ (now.T @ then).T, volumes, lam, mu)
+        ((K,),) = frozen_stiffness(gradients @ (now.T @ then).T, volumes, *moduli)
         swung = forces_of_spins(K, nodes, self._force(nodes, now, then))
         return ((K - jnp.einsum("kca,clb->kalb", swung, spins),),)
 

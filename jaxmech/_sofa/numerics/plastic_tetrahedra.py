@@ -1,27 +1,23 @@
 """SOFA's corotational tetrahedra that creep."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from ..._forcefield.base import AbstractForceField, Arrays
+from ..._forcefield.base import Arrays
 from ..._math.safe_norm import safe_length
-from ..._mesh.geometry import rest_geometry
-from ..._mesh.reference import reference_element
 from ..._runtime.array_types import Array
 from ..._runtime.field_types import Parameter
 from ..._scene.internal import internal
 from ..._scene.parameter import check_range, nodal_parameter, parameter
 from ..._scene.stencil import Stencils, stencils
-from .corotational_cells import displacement, frozen_stiffness, hooke
+from .corotational_cells import AbstractCorotationalCells, displacement, hooke
 from .frames import element_rotation
 
 _PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (0, 2))
 
 
-class PlasticTetrahedra(AbstractForceField):
+class PlasticTetrahedra(AbstractCorotationalCells):
     """`f = -V R B^T D (e - p) / (6 V)`: a CorotationalCells whose strain leaves `p` behind.
 
     `e` is six times the volume `V` times the strain (three lengths, three shears), which is what SOFA's thresholds are of:
@@ -43,47 +39,25 @@ class PlasticTetrahedra(AbstractForceField):
     frozen: bool = eqx.field(static=True)
     share: Parameter = parameter(default=1.0)
     strain: Array = internal(np.zeros(6))
-
-    @property
-    def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return not self.frozen or self.rotation == "small"
-
-    @property
-    def stiffness_is_symmetric(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.frozen
+    kind: str = eqx.field(static=True, default="tetrahedron", init=False)
 
     def __check_init__(self):
-        check_range(self, young=(self.young, lambda E: E > 0, "positive"))
-        check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu < 0.5), "between -1 and 0.5"))
         for name in ("yields", "most"):
             check_range(self, **{name: (getattr(self, name), lambda a: a >= 0, "not negative")})
         check_range(self, creep=(self.creep, lambda c: (c >= 0) & (c <= 1), "between 0 and 1"))
 
-    def _shape(self) -> tuple[Array, Array, Array, Array]:
-        gradients, volumes = rest_geometry(reference_element("tetrahedron"), self.rest)
-        E, nu = self.young * self.share, self.poisson
-        return gradients, jnp.abs(volumes), E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
-
     def _gradient(self, nodes: Array) -> Array:
         """`6 V` times that of the displacement in the axes of the rest shape `(1, 3, 3)`."""
-        gradients, volumes, _, _ = self._shape()
-        u = displacement("tetrahedron", self.rotation, nodes, self.rest)
+        gradients, volumes = self._geometry()
+        u = displacement(self.kind, self.rotation, nodes, self.rest)
         return 6 * volumes[0] * jnp.einsum("ka,qkb->qab", u, gradients)
 
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
-        gradients, volumes, lam, mu = self._shape()
-        p = self.strain
+        (gradients, volumes), (lam, mu), p = self._geometry(), self._moduli(), self.strain
         left = jnp.stack([p[0], p[3] / 2, p[5] / 2, p[3] / 2, p[1], p[4] / 2, p[5] / 2, p[4] / 2, p[2]]).reshape(1, 3, 3)
         stress = hooke(self._gradient(x[0]) - left, lam, mu) / (6 * volumes[0])
-        R = element_rotation("tetrahedron", self.rotation, x[0], self.rest)
+        R = element_rotation(self.kind, self.rotation, x[0], self.rest)
         return (-jnp.einsum("q,qab,qkb->ka", volumes, stress, gradients) @ R.T,)
-
-    def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
-        if not self.frozen:
-            return super().element_stiffness(x, v)
-        gradients, volumes, lam, mu = self._shape()
-        R = element_rotation("tetrahedron", self.rotation, x[0], self.rest)
-        return frozen_stiffness(gradients @ R.T, volumes, lam, mu)
 
     def element_update(self, x: Arrays, v: Arrays) -> dict[str, Array]:
         H = self._gradient(x[0])[0]
