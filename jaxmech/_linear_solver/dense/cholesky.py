@@ -34,7 +34,7 @@ class Cholesky(lx.AbstractLinearSolver):
         del options
         needs_symmetry("Cholesky", operator, "Dense or SparseDirect")
         matrix = operator.as_matrix()
-        scale = scaling(matrix)
+        scale = scaling(matrix, operator.as_matrix)
         scaled = scale[:, None] * matrix * scale
         factor = jnp.linalg.cholesky(scaled)
         pivots = jnp.diagonal(factor)

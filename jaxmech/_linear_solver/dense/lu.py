@@ -73,12 +73,12 @@ class Dense(lx.AbstractLinearSolver):
 def _scale_of(operator: lx.AbstractLinearOperator, matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
     """As `scaling` does; of a matrix that is definite as far as is known, nothing but its diagonal is looked at."""
     if not (isinstance(operator, BlockMatrix) and lx.is_symmetric(operator)) or is_indefinite(operator):
-        return scaling(matrix)
+        return scaling(matrix, operator.as_matrix)
     scale, bad = _by_diagonal(matrix)
 
     def even() -> Float[Array, " N"]:
-        whole = operator.as_matrix()  # made anew: another reader of `matrix` would have it copied in every solve
-        return jnp.where(_by_diagonal(whole)[1], scaling(whole), scale)
+        whole = operator.as_matrix()  # made anew, as `scaling` says why
+        return jnp.where(_by_diagonal(whole)[1], scaling(whole, lambda: whole), scale)
 
     return jax.lax.cond(unvmap_any(bad), even, lambda: scale)
 

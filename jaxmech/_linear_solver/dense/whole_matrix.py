@@ -1,5 +1,6 @@
 """What the dense solvers share: the whole matrix, its scaling, and what they report."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,10 +17,11 @@ _EVEN = 0.5  # the largest entry of a row that is about one
 SINGULAR_PIVOT = 64.0  # a pivot ratio below this many rounding units per row is no longer a number
 
 
-def scaling(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
+def scaling(matrix: Float[Array, "N N"], again: Callable[[], Float[Array, "N N"]]) -> Float[Array, " N"]:
     """One over the roots of the diagonal: a soft and a stiff body side by side become alike. Then rows and columns, such as
     those of multipliers, whose largest entry is off the diagonal, by their largest entries.
 
+    `again` makes the matrix anew, for the branch of that: another reader of `matrix` would have it copied in every solve.
     D. Ruiz, *A scaling algorithm to equilibrate both rows and columns norms in matrices*, RAL-TR-2001-034.
     """
     scale = 1 / jnp.sqrt(jnp.maximum(jnp.diagonal(matrix), 0))
@@ -27,7 +29,7 @@ def scaling(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
     # XLA:CPU joins bits of rows far faster than it finds the largest number.
     larger = ~(jnp.abs(matrix) * scale[:, None] * scale <= 1 / _EVEN)
     uneven = jnp.any(jax.lax.reduce(larger.astype(jnp.int32), jnp.int32(0), jax.lax.bitwise_or, (0,)) > 0)
-    return jax.lax.cond(unvmap_any(uneven), lambda: jnp.where(uneven, _equilibrated(matrix), scale), lambda: scale)
+    return jax.lax.cond(unvmap_any(uneven), lambda: jnp.where(uneven, _equilibrated(again()), scale), lambda: scale)
 
 
 def _equilibrated(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
