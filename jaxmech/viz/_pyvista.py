@@ -25,9 +25,8 @@ def draw_with_pyvista(picture: Drawing, style: Any) -> np.ndarray:
     for line in picture.lines:
         ends = _in_space(np.stack([line.start, line.end], 1).reshape(-1, line.start.shape[1]))
         mesh = pyvista.line_segments_from_points(ends)
-        mesh.cell_data["colors"] = (255 * style.line_colors(line)).astype(np.uint8)
-        width = 6 if line.kind == "bar" else 2.5
-        plotter.add_mesh(mesh, scalars="colors", rgb=True, line_width=width, label=line.name)
+        colored = _colored(mesh.cell_data, style.line_colors(line))
+        plotter.add_mesh(mesh, **colored, line_width=6 if line.kind == "bar" else 2.5, label=line.name)
     for name, places in picture.dots.items():
         _add_points(pyvista, plotter, places, style.node_colors(name, len(places), colors[name]), name)
     for frame in picture.frames:
@@ -68,8 +67,14 @@ def _in_space(rows: np.ndarray) -> np.ndarray:
 
 def _add_points(pyvista: Any, plotter: Any, places: np.ndarray, colors: np.ndarray, label: str) -> None:
     points = pyvista.PolyData(_in_space(places))
-    points.point_data["colors"] = (255 * colors).astype(np.uint8)
-    plotter.add_mesh(points, scalars="colors", rgb=True, point_size=12, render_points_as_spheres=True, label=label)
+    colored = _colored(points.point_data, colors)
+    plotter.add_mesh(points, **colored, point_size=12, render_points_as_spheres=True, label=label)
+
+
+def _colored(data: Any, colors: np.ndarray) -> dict[str, Any]:
+    """Colours (n, 3) into the data of a mesh, and how it is drawn with them; the legend, which knows one, has the first."""
+    data["colors"] = (255 * colors).astype(np.uint8)
+    return {"scalars": "colors", "rgb": True, "color": tuple(float(c) for c in colors[0]) if len(colors) else None}
 
 
 def _add_surface(pyvista: Any, plotter: Any, surface: Any, style: Any, plain: str, edges: bool) -> None:
