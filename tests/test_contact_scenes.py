@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_contact import differences
-from test_contact_steps import G, X, soft_scene
+from test_contact_steps import BRIEF, G, X, soft_scene
 from tolerances import FINITE_DIFFERENCE
 
 import jaxmech as jm
@@ -174,7 +174,8 @@ def test_a_ball_rolls_down_a_surface():
     state = system.at_rest({"ball": [[*(R * n), 0.0, 0.0, 0.0, 1.0]], "ramp": corners})
     ramp = jm.contact.SurfaceContact(("ball", [0]), ("ramp", [[0, 1, 2]]), radius=R, friction=0.2)  # 0.165 are enough
     motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
-    run = jax.jit(lambda: jm.simulate(system, state, jm.integrator.FreeMotion(motion, {"ramp": ramp}), 0.01, steps))()
+    scheme = jm.integrator.FreeMotion(motion, {"ramp": ramp}, **BRIEF)
+    run = jax.jit(lambda: jm.simulate(system, state, scheme, 0.01, steps))()
     v, time = np.asarray(run.last.velocity["ball"][0]), 0.01 * steps
     np.testing.assert_allclose(v[:3], 3.503571 * time * along, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(v[3:], [0.0, 3.503571 * time / R, 0.0], rtol=1e-6, atol=1e-9)
@@ -192,7 +193,7 @@ def pendulum(**stops):
     state = system.at_rest({"bar": [[0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]})
     motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
     limit = jm.contact.Limit(jm.constraint.JointAngle(("bar", [0]), *frames), **stops)
-    return system, state, jm.integrator.FreeMotion(motion, {"stops": limit})
+    return system, state, jm.integrator.FreeMotion(motion, {"stops": limit}, **BRIEF)
 
 
 @pytest.mark.slow

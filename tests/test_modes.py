@@ -116,19 +116,20 @@ def test_gradients_jit_vmap(rng):
         return found.eigenvalues[1] * jnp.sum(weights * found.shapes["bar"]) + found.frequencies[0]
 
     x, d = numbers(rng, n), numbers(rng, n)
-    both = jax.jit(lambda x: (values(x), shapes(x)))
-    primal, rates = jax.jit(lambda x, d: jax.jvp(lambda x: (values(x), shapes(x)), (x,), (d,)))(x, d)
-    for ours, true in zip(rates, difference(both, x, d), strict=True):
+    # Values and rates of one program, which all differences are of, too; and so of the gradient.
+    first = jax.jit(lambda x: jax.jvp(lambda x: (values(x), shapes(x)), (x,), (d,)))
+    second = jax.jit(lambda x: jax.jvp(jax.value_and_grad(number), (x,), (d,)))
+    (primal, rates), ((_, gradient), (_, bend)) = first(x), second(x)
+    for ours, true in zip(rates, difference(lambda x: first(x)[0], x, d), strict=True):
         np.testing.assert_allclose(ours, true, rtol=0, atol=FINITE_DIFFERENCE * np.abs(true).max())
-    np.testing.assert_allclose(primal[0], values(x), rtol=1e-12)
-    gradient = jax.jit(jax.grad(number))
-    slope = sum(jnp.sum(g * e) for g, e in zip(gradient(x), d, strict=True))
-    np.testing.assert_allclose(slope, difference(jax.jit(number), x, d), rtol=FINITE_DIFFERENCE)
-    bend = jax.jit(lambda x, d: jax.jvp(gradient, (x,), (d,))[1])(x, d)
-    for ours, true in zip(bend, difference(gradient, x, d), strict=True):
+    eager = values(x)
+    np.testing.assert_allclose(primal[0], eager, rtol=1e-12)
+    slope, slopes = difference(lambda x: second(x)[0], x, d)
+    np.testing.assert_allclose(sum(jnp.sum(g * e) for g, e in zip(gradient, d, strict=True)), slope, rtol=FINITE_DIFFERENCE)
+    for ours, true in zip(bend, slopes, strict=True):
         np.testing.assert_allclose(ours, true, rtol=0, atol=1e-6 * np.abs(true).max())
     batch = jax.jit(jax.vmap(values))(jax.tree.map(lambda a, b: jnp.stack([a, a + 0.1 * b]), x, d))
-    np.testing.assert_allclose(batch[0], values(x), rtol=1e-12)
+    np.testing.assert_allclose(batch[0], eager, rtol=1e-12)
 
 
 def pair(gap=0.0):
@@ -145,27 +146,22 @@ def test_repeated_eigenvalues_differentiate_in_sums():
     system, rest = pair()
     linear_system = assembly(system, rest)
 
-    def trace(k):
-        return jnp.sum(
-            jm.modes(
-                eqx.tree_at(lambda s: s.forces["springs"].stiffness, system, k), rest, linear_system, count=2
-            ).eigenvalues
-        )
-
-    def shape(k):
+    def found(k):
         trial = eqx.tree_at(lambda s: s.forces["springs"].stiffness, system, k)
-        return jm.modes(trial, rest, linear_system, count=2).shapes["a"][0, 0, 0]
+        return jm.modes(trial, rest, linear_system, count=2)
 
-    k = jnp.array([2.0, 2.0])
-    first = lambda k: jm.modes(  # noqa: E731
-        eqx.tree_at(lambda s: s.forces["springs"].stiffness, system, k), rest, linear_system, count=2
-    ).eigenvalues[0]
-    np.testing.assert_allclose(jax.grad(first)(k), [0.5, 0.5], rtol=EXACT)  # the mean of the copies
-    np.testing.assert_allclose(jax.grad(trace)(k), [1.0, 1.0], rtol=EXACT)
-    np.testing.assert_allclose(jax.jvp(trace, (k,), (jnp.array([0.3, -0.1]),))[1], 0.2, rtol=EXACT)
+    def values(k):
+        return found(k).eigenvalues
+
+    k, along = jnp.array([2.0, 2.0]), (jnp.array([0.3, -0.1]),)
+    slopes, rates = jax.jit(lambda k: (jax.jacrev(values)(k), jax.jvp(values, (k,), along)[1]))(k)
+    np.testing.assert_allclose(slopes[0], [0.5, 0.5], rtol=EXACT)  # the mean of the copies
+    np.testing.assert_allclose(slopes.sum(0), [1.0, 1.0], rtol=EXACT)
+    np.testing.assert_allclose(rates.sum(), 0.2, rtol=EXACT)
+    slope = jax.jit(jax.grad(lambda k: found(k).shapes["a"][0, 0, 0]))
     with pytest.raises(Exception, match="eigenvalue is repeated"):
-        jax.jit(jax.grad(shape))(k)
-    assert np.isfinite(jax.grad(shape)(jnp.array([2.0, 2.1]))).all()
+        slope(k)
+    assert np.isfinite(slope(jnp.array([2.0, 2.1]))).all()
 
 
 def test_free_bodies_have_six_zero_modes():
