@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 from test_sofa_geometry import computed
 from test_sofa_joints_and_pressures import load
 from tolerances import ROUND_OFF
@@ -184,3 +185,122 @@ def test_the_mass_of_a_file_and_the_centre_of_frames(tmp_path):
     (tmp_path / "a.rigid").write_text("Xsp 3.0\ninrt 0.1 0\n")
     with pytest.raises(jm.sofa.SceneError, match="a.rigid, line 2: expected 9 finite numbers"):
         load(tmp_path, frames + '<UniformMass filename="a.rigid"/>')
+
+
+CELLS = {  # shape functions of (r, s, t), points and weights, the rest shape
+    "Edge": (lambda r: [(1 - r) / 2, (1 + r) / 2], [([0.0], 2.0)], "0 0 0  1 2 0.5"),
+    "Triangle": (lambda r, s: [1 - r - s, r, s], [([1 / 3, 1 / 3], 0.5)], "0 0 0  2 0.1 0.3  0.4 1.5 0.2"),
+    "Quad": (
+        lambda r, s: [(1 + a * r) * (1 + b * s) / 4 for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))],
+        [([a, b], 1.0) for a in (-(3**-0.5), 3**-0.5) for b in (-(3**-0.5), 3**-0.5)],
+        "0 0 0  2 0.1 0.3  1.9 1.5 0.6  0.2 1.2 0.1",
+    ),
+    "Prism": (
+        lambda r, s, t: [n * m for m in (1 - t, t) for n in (1 - r - s, r, s)],
+        [([1 / 3, 1 / 3, (1 + g) / 2], 0.25) for g in (-(3**-0.5), 3**-0.5)],
+        "0 0 0  2 0.1 0.3  0.4 1.5 0.2  0.1 0 1  1.8 0.2 1.2  0.5 1.3 1.4",
+    ),
+    "Pyramid": (
+        lambda r, s, t: [
+            *((1 + a * r) * (1 + b * s) * (1 - t) / 8 for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))),
+            (1 + t) / 2,
+        ],
+        [([a, b, c], 1.0) for a in (-(3**-0.5), 3**-0.5) for b in (-(3**-0.5), 3**-0.5) for c in (-(3**-0.5), 3**-0.5)],
+        "0 0 0  2 0.1 0.3  1.9 1.5 0.6  0.2 1.2 0.1  0.9 0.7 1.5",
+    ),
+}
+
+
+def stiffness_by_hand(shape, rule, X, young, poisson):
+    """`sum_q w |J| B^T D B`, Hooke's law of as many dimensions as `X` has; gradients of shapes by a complex step."""
+    d = X.shape[1]
+    lam, mu = young * poisson / ((1 + poisson) * (1 - (d - 1) * poisson)), young / (2 * (1 + poisson))
+    K = np.zeros((len(X), d, len(X), d))
+    for at, weight in rule:
+        at = np.asarray(at)
+        dN = np.stack([np.imag(shape(*(at + 1e-30j * e))) / 1e-30 for e in np.eye(len(at))], axis=1)
+        J = X.T @ dN
+        G = dN @ np.linalg.pinv(J)
+        size = weight * np.sqrt(np.linalg.det(J.T @ J))
+        K += size * (lam * np.einsum("ka,lb->kalb", G, G) + mu * np.einsum("kb,la->kalb", G, G))
+        K += size * mu * np.einsum("kc,lc,ab->kalb", G, G, np.eye(d))
+    return K
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_generic_elements_of_all_cells(tmp_path, cell):
+    """Their matrix by hand; corotational ones turn with their nodes: the force is that of the turned back nodes, turned."""
+    shape, rule, text = CELLS[cell]
+    plural = "edges" if cell == "Edge" else f"{cell.lower()}s"
+    X = np.array(text.split(), float).reshape(-1, 3)
+    body = f"""<MeshTopology position="{text}" {plural}="{" ".join(map(str, range(len(X))))}"/>
+      <MechanicalObject name="p"/><UniformMass/><{{}} template="Vec3,{cell}" youngModulus="100" poissonRatio="0.3" {{}}/>"""
+    K = stiffness_by_hand(shape, rule, X, 100, 0.3)
+    u = 0.1 * np.sin(np.arange(X.size, dtype=float)).reshape(X.shape)
+    scene = load(tmp_path, body.format("LinearSmallStrainFEMForceField", 'name="f"'))
+
+    def force(scene, x):
+        state = dataclasses.replace(scene.state, position={"p": jnp.asarray(x)})
+        return np.asarray(jm.total_force(scene.system, state)["p"])
+
+    straight = -np.einsum("kalb,lb->ka", K, u)
+    np.testing.assert_allclose(force(scene, X + u), straight, atol=1e-11)
+    if cell == "Edge":
+        with pytest.raises(jm.sofa.SceneError, match="identity"):
+            load(tmp_path, body.format("CorotationalFEMForceField", ""))
+        return
+    turning = load(tmp_path, body.format("CorotationalFEMForceField", ""))
+    R = Rotation.from_euler("xyz", (0.4, -0.3, 0.9)).as_matrix()
+    np.testing.assert_allclose(force(turning, X @ R.T + 0.2), 0, atol=1e-11)
+    x = (X + u) @ R.T
+    R = (
+        frame_of(x) @ frame_of(X).T
+        if cell == "Triangle"
+        else Rotation.align_vectors(x - x.mean(0), X - X.mean(0))[0].as_matrix()
+    )
+    by_hand = -np.einsum("kalb,lb->ka", K, (x - x[0]) @ R - (X - X[0])) @ R.T
+    np.testing.assert_allclose(force(turning, x), by_hand, atol=1e-9)
+    if cell == "Quad":  # flat at rest in one direction more than the fit has
+        exact = load(tmp_path, body.format("CorotationalFEMForceField", 'name="f"'), solver="exact")
+        state = dataclasses.replace(exact.state, position={"p": jnp.asarray(x)})
+        K = np.asarray(jm.matrix.component_matrix(exact.system, state, "f", "stiffness")["p", "p"].to_dense((4, 4)))
+        d = np.cos(np.arange(12.0)).reshape(4, 3)
+        slope = (force(turning, x + 1e-5 * d) - force(turning, x - 1e-5 * d)) / 2e-5
+        np.testing.assert_allclose(-K @ d.ravel(), slope.ravel(), atol=1e-6)
+
+
+def frame_of(x):
+    """Columns: along the first edge of a triangle, across it, and its normal."""
+    along, normal = x[1] - x[0], np.cross(x[1] - x[0], x[2] - x[0])
+    along, normal = along / np.linalg.norm(along), normal / np.linalg.norm(normal)
+    return np.column_stack([along, np.cross(normal, along), normal])
+
+
+@pytest.mark.parametrize("cell", ("Triangle", "Quad"))
+def test_generic_elements_of_the_plane(tmp_path, cell):
+    """Plane stress; the rotation is the angle that fits the nodes."""
+    shape, rule, text = CELLS[cell]
+    X = np.array(text.split(), float).reshape(-1, 3)[:, :2]
+    body = f"""<MeshTopology position="{text}" {cell.lower()}s="{" ".join(map(str, range(len(X))))}"/>
+      <MechanicalObject template="Vec2" name="p" position="{" ".join(map(str, X.ravel()))}"/><UniformMass/>
+      <CorotationalFEMForceField template="Vec2,{cell}" youngModulus="100" poissonRatio="0.3"/>"""
+    angle = 2.1
+    R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    x = (X + 0.1 * np.sin(np.arange(X.size, dtype=float)).reshape(X.shape)) @ R.T
+    P, Q = x - x.mean(0), X - X.mean(0)
+    angle = np.arctan2(np.sum(Q[:, 0] * P[:, 1] - Q[:, 1] * P[:, 0]), np.sum(P * Q))
+    R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    by_hand = -np.einsum("kalb,lb->ka", stiffness_by_hand(shape, rule, X, 100, 0.3), P @ R - Q) @ R.T
+    for solver in ("sofa", "exact"):
+        scene = load(tmp_path, body, solver=solver)
+        state = dataclasses.replace(scene.state, position={"p": jnp.asarray(x)})
+        np.testing.assert_allclose(jm.total_force(scene.system, state)["p"], by_hand, atol=1e-11)
+
+
+def test_prisms_of_hexahedra(tmp_path):
+    """Two of each, neighbours mirrored where they swap; they fill the box."""
+    body = """<RegularGridTopology name="g" n="3 2 2" min="0 0 0" max="2 1 1"/><Node name="n">
+      <MeshTopology name="m"/><Hexa2PrismTopologicalMapping input="@../g" output="@m" swapping="{}"/></Node>"""
+    plain = computed(tmp_path, body.format(0), "@n/m.prisms")
+    assert plain[:2].tolist() == [[0, 1, 7, 3, 4, 10], [0, 7, 6, 3, 10, 9]] and len(plain) == 4
+    assert computed(tmp_path, body.format(1), "@n/m.prisms")[:2].tolist() == [[1, 0, 6, 4, 3, 9], [1, 6, 7, 4, 9, 10]]

@@ -217,3 +217,37 @@ def test_moved_nodes_are_where_they_shall_be_a_step_late(tmp_path):
     np.testing.assert_allclose(run.velocity["p"][4, 0], [0, 1, 0])
     assert run.position["p"][4, 1, 0] > 1.0  # what hangs on it follows
     assert scene.where("@/hand.movements")(scene.system).shape == (3, 3)
+
+
+SOFT = """{}<SparseLDLSolver/><RegularGridTopology name="g" n="2 2 5" min="0 0 0" max="0.2 0.2 1"/>
+  <MechanicalObject name="p"/><UniformMass totalMass="40"/>
+  <Node name="t"><TetrahedronSetTopologyContainer name="c"/><Hexa2TetraTopologicalMapping input="@../g" output="@c"/>
+  <TetrahedronHyperelasticityFEMForceField materialName="NeoHookean" ParameterSet="3448 31034"/></Node>
+  <BoxROI name="box" box="-1 -1 -1  1 1 0.1"/><FixedProjectiveConstraint indices="@box.indices"/>"""
+STATIC = '<StaticSolver/><NewtonRaphsonSolver maxNbIterationsNewton="{}" maxNbIterationsLineSearch="{}"/>'
+
+
+def test_a_soft_bar_needs_a_line_search(tmp_path):
+    """Full steps turn elements inside out, where the law is undefined: said so. Halved, they end where exact steps do."""
+    scene = load(tmp_path, SOFT.format(STATIC.format(30, 1)))
+    with pytest.raises(jm.FailedComputation, match="inverted"):
+        jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=1)
+    ends = []
+    for scheme, options in ((STATIC.format(60, 20), {}), ("<StaticSolver/>", {"solver": "exact"})):
+        scene = load(tmp_path, SOFT.format(scheme), **options)
+        ends.append(jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=4).last.position["p"])
+    np.testing.assert_allclose(*ends, atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ("sofa", "exact"))
+def test_the_gradient_of_static_iterations(tmp_path, solver):
+    """`x = m g / k`, so that `dx/dk = -m g / k^2`, through iterations, their end and their line search."""
+    scene = oscillator(tmp_path, STATIC.format(4, 3), solver=solver)
+    leaf = scene.where("@/spring.stiffness")
+
+    def end(k):
+        system = eqx.tree_at(leaf, scene.system, jnp.asarray(k, float))
+        return jm.simulate(system, scene.state, scene.integrator, scene.dt, steps=2).last.position["p"][0, 1]
+
+    value, slope = jax.jit(jax.value_and_grad(end))(K)
+    np.testing.assert_allclose((value, slope), (M * G / K, -M * G / K**2), rtol=1e-12)

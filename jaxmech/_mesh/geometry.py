@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._math.safe_norm import safe_length
 from .._math.small_matrix import determinant, inverse
@@ -31,6 +32,17 @@ def field_geometry(
     Gradients [1/m] of a line or a surface lie in it; measures are positive whichever way round the nodes are numbered.
     """
     points, weights = reference.quadrature(rule)
+    shapes = jnp.asarray(reference.shape(points), rest.dtype)
+    return shapes, *gradients_at(reference, rest, points, weights)
+
+
+def gradients_at(
+    reference: ReferenceElement,
+    rest: Float[Array, "k d"],
+    points: Float[np.ndarray, "q r"],
+    weights: Float[np.ndarray, " q"],
+) -> tuple[Float[Array, "q k d"], Float[Array, " q"]]:
+    """`(dN/dX, w |dX/dxi|)` at `points`, as `field_geometry` has them."""
     local = jnp.asarray(reference.shape_gradients(points), rest.dtype)
 
     def at_point(dN: Array, w: Array) -> tuple[Array, Array]:
@@ -40,5 +52,4 @@ def field_geometry(
         size = safe_length(jacobian[:, 0] if dN.shape[1] == 1 else jnp.cross(jacobian[:, 0], jacobian[:, 1]))
         return dN @ inverse(jacobian.T @ jacobian) @ jacobian.T, w * size
 
-    gradients, measures = jax.vmap(at_point)(local, jnp.asarray(weights, rest.dtype))
-    return jnp.asarray(reference.shape(points), rest.dtype), gradients, measures
+    return jax.vmap(at_point)(local, jnp.asarray(weights, rest.dtype))

@@ -16,6 +16,15 @@ from .read.topology import cut_into_tetrahedra
 FROZEN = "its tangent leaves out how rotations change, as SOFA's does"
 _METHODS = {"small": "small", "large": "large", "polar": "polar", "svd": "svd"}
 _FAST = {"qr": "large", "large": "large", "none": "small", "small": "small", "polar": "gradient", "polar2": "polar"}
+_GENERIC = {
+    "Edge": "edges",
+    "Triangle": "triangles",
+    "Quad": "quads",
+    "Tetrahedron": "tetrahedra",
+    "Hexahedron": "hexahedra",
+    "Prism": "prisms",
+    "Pyramid": "pyramids",
+}
 _SVD = "'svd' is 'polar' until an element is nearly inverted"
 
 
@@ -32,8 +41,9 @@ def _solid(
 ) -> str:
     state, name = build.state_of(part), named(part.object)
     rest = build.rest[state]
-    if build.dofs[state].coord_size != 3 or not build.dofs[state].is_vector_space:
-        raise part.error("acts on points of space (Vec3)")
+    widths = (2, 3) if kind in ("triangle", "quad", "edge") else (3,)
+    if build.dofs[state].coord_size not in widths or not build.dofs[state].is_vector_space:
+        raise part.error(f"acts on points of space (Vec3){' or the plane (Vec2)' if 2 in widths else ''}")
     young, poisson = _per_cell(part, "youngModulus", young, cells), _per_cell(part, "poissonRatio", poisson, cells)
     if not (np.asarray(young) > 0).all() or not ((np.asarray(poisson) > -1) & (np.asarray(poisson) < 0.5)).all():
         raise part.error(f"youngModulus must be positive and poissonRatio below 0.5, got {young} and {poisson}")
@@ -126,22 +136,31 @@ def hexahedra(build: PartBuilder, part: Component) -> str:
 
 def generic(build: PartBuilder, part: Component, *, corotational: bool) -> str:
     """LinearSmallStrainFEMForceField and CorotationalFEMForceField, of the cells that the template names."""
-    named_cells = re.match("Tetrahedron|Hexahedron", part.object.kind)
-    kind = (named_cells[0] if named_cells else part.text("template", "").split(",")[-1].strip()).lower()
-    plural = {"tetrahedron": "tetrahedra", "hexahedron": "hexahedra"}.get(kind)
-    if plural is None:
-        raise part.error("template names no kind of cells that is translated: Tetrahedron and Hexahedron are")
+    named_cells = re.match("|".join(_GENERIC), part.object.kind)
+    found = named_cells[0] if named_cells else part.text("template", "").split(",")[-1].strip()
+    if found not in _GENERIC:
+        raise part.error(f"template names no kind of cells that is translated: {', '.join(_GENERIC)} are")
+    plural, kind, method = _GENERIC[found], found.lower(), "small"
     part.ignored("computeForceStrategy", "computeForceDerivStrategy", "elementSpace")
-    method = "small"
     if corotational:
-        usual = {"tetrahedron": "triangle", "hexahedron": "hexahedron"}[kind]
-        names = {usual: "large", "polar": "fitted", "stable_polar": "fitted", "identity": "small"}
-        method = names[part.choice("rotationMethod", usual, names)]
+        method = _rotation_of(build, part, kind)
     young, poisson = _moduli(part, 1e6, 0.45)
     rayleigh_stiffness(build, part)
     part.ignored("elementStiffness")
     cells = getattr(build.topology_of(part, build.state_of(part), plural), plural)
     return _solid(build, part, kind, cells, method, young, poisson)
+
+
+def _rotation_of(build: PartBuilder, part: Component, kind: str) -> str:
+    """The rotation of a CorotationalFEMForceField; each kind of cells has a usual one."""
+    names = {"stable_polar": "fitted", "polar": "fitted", "identity": "small"}
+    in_space = build.dofs[build.state_of(part)].coord_size == 3
+    if kind in ("tetrahedron", "hexahedron") or kind == "triangle" and in_space:
+        names = {"hexahedron" if kind == "hexahedron" else "triangle": "large"} | names
+    method = names[part.choice("rotationMethod", next(iter(names)), names)]
+    if kind == "edge" and method != "small":
+        raise part.error("edges have no rotation that their nodes fit: rotationMethod='identity' is translated")
+    return method
 
 
 def beams(build: PartBuilder, part: Component) -> str:
@@ -187,10 +206,8 @@ ELEMENTS = {
     "HexahedralFEMForceField": hexahedra,
     "LinearSmallStrainFEMForceField": partial(generic, corotational=False),
     "CorotationalFEMForceField": partial(generic, corotational=True),
-    "TetrahedronLinearSmallStrainFEMForceField": partial(generic, corotational=False),
-    "HexahedronLinearSmallStrainFEMForceField": partial(generic, corotational=False),
-    "TetrahedronCorotationalFEMForceField": partial(generic, corotational=True),
-    "HexahedronCorotationalFEMForceField": partial(generic, corotational=True),
+    **{f"{cell}LinearSmallStrainFEMForceField": partial(generic, corotational=False) for cell in _GENERIC},
+    **{f"{cell}CorotationalFEMForceField": partial(generic, corotational=True) for cell in _GENERIC},
     "BeamFEMForceField": beams,
     "TetrahedralTensorMassForceField": tensor_mass,
 }

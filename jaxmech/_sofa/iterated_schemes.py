@@ -9,6 +9,7 @@ from .._integrator.implicit.newmark import Newmark
 from .._linear_solver.sparse.sparse_direct import SparseDirect
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.terms import Terms
+from .numerics.equilibria import Equilibria
 from .numerics.euler_explicit import SofaExplicitEuler
 from .numerics.newmark import SofaNewmark
 from .numerics.newton_schemes import SofaBackwardDifferences, SofaStatic, SofaVariational
@@ -62,14 +63,14 @@ def variational(build: PartBuilder, part: Component, solver: AbstractStepSolver)
 def backward_differences(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> Made:
     """BDFOdeSolver, with the NewtonRaphsonSolver that it links to."""
     rK, rM, order = part.real("rayleighStiffness", 0.0), part.real("rayleighMass", 0.0), part.whole("order", 1)
-    steps, absolute, _ = _newton(build, part)
+    steps, criteria = _newton(build, part)
     if not 1 <= order <= 6:
         raise part.error(f"order is {order}, expected 1 to 6")
     if any(not dof.is_vector_space for dof in build.dofs.values()):
         raise part.error("sums positions of several steps, of points: frames are not translated")
     if build.sofa:
-        options = {"rayleigh_stiffness": rK, "rayleigh_mass": rM, "tolerance": absolute, "steps": steps, "largest": order}
-        return _sofa(build, SofaBackwardDifferences, solver, **options), f"at most {steps} linear solves"
+        options = {"rayleigh_stiffness": rK, "rayleigh_mass": rM, "tolerance": criteria["tolerance"], "steps": steps}
+        return _sofa(build, SofaBackwardDifferences, solver, largest=order, **options), f"at most {steps} linear solves"
     if order > 3:
         raise part.error("backward differences up to order 3 have an exact counterpart")
     return _exact(BDF, order=order, rayleigh_stiffness=rK, rayleigh_mass=rM), "Newton to convergence"
@@ -77,20 +78,22 @@ def backward_differences(build: PartBuilder, part: Component, solver: AbstractSt
 
 def static(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> Made:
     """StaticSolver: Newton iterations in each time step."""
-    steps, absolute, relative = _newton(build, part)
+    steps, criteria = _newton(build, part)
     part.ignored("absolute_correction_tolerance_threshold", "relative_correction_tolerance_threshold")
     part.ignored("should_diverge_when_residual_is_growing")
     if not build.sofa:
-        steps, absolute, relative = max(steps, 50), 0.0, 1e-12
-    remark = f"at most {steps} linear solves in each time step" + ("" if build.sofa else ", with a direct solver")
-    return _sofa(build, SofaStatic, solver, steps=steps, tolerance=absolute, relative=relative), remark
+        terms = Terms(mass=False, damping=False)
+        made = lambda system, state: Equilibria(MatrixLinearSystem.build(system, state, terms), SparseDirect())  # noqa: E731
+        return made, "the equilibrium of each step, Newton to convergence, with a direct solver"
+    return _sofa(build, SofaStatic, solver, steps=steps, **criteria), f"at most {steps} linear solves in each time step"
 
 
-def _newton(build: PartBuilder, part: Component) -> tuple[int, float, float]:
-    """Iterations, absolute and relative residual: of the component itself, or of the NewtonRaphsonSolver it links to."""
+def _newton(build: PartBuilder, part: Component) -> tuple[int, dict[str, Any]]:
+    """Iterations, and where `SofaStatic` ends them: of the component itself, or of the NewtonRaphsonSolver it links to."""
     steps = part.whole("newton_iterations", 1)
     absolute = part.real("absolute_residual_tolerance_threshold", 1e-5)
     relative = part.real("relative_residual_tolerance_threshold", 1e-5)
+    further: dict[str, Any] = {"successive": 0.0}
     newton = part.link("newtonSolver")
     if part.object.kind.endswith("IntegrationScheme"):  # of these, the iterations are their own
         steps, absolute, relative = part.whole("maxNbIterationsNewton", 10), part.real("residueThreshold", 1e-9), 0.0
@@ -104,13 +107,19 @@ def _newton(build: PartBuilder, part: Component) -> tuple[int, float, float]:
         steps = theirs.whole("maxNbIterationsNewton", 1)
         absolute = theirs.real("absoluteResidualStoppingThreshold", 1e-5)
         relative = theirs.real("relativeInitialStoppingThreshold", 1e-5)
-        theirs.ignored("relativeSuccessiveStoppingThreshold", "relativeEstimateDifferenceThreshold", "status")
-        theirs.ignored("absoluteEstimateDifferenceThreshold", "maxNbIterationsLineSearch", "lineSearchCoefficient")
+        further = {"successive": max(theirs.real("relativeSuccessiveStoppingThreshold", 1e-5), 0.0)}
+        further |= {
+            "searches": theirs.whole("maxNbIterationsLineSearch", 1),
+            "shrink": theirs.real("lineSearchCoefficient", 0.5),
+        }
+        if not 1 <= further["searches"] <= 1000 or not 0 < further["shrink"] < 1:
+            raise theirs.error("expected 1 to 1000 iterations of its line search, and a coefficient between 0 and 1")
+        theirs.ignored("relativeEstimateDifferenceThreshold", "absoluteEstimateDifferenceThreshold", "status")
         theirs.ignored("updateStateWhenDiverged", "residualGraph", "warnWhenLineSearchFails", "warnWhenDiverge")
         theirs.done()
     if not 1 <= steps <= 1000:
         raise part.error(f"takes {steps} Newton iterations, expected 1 to 1000")
-    return steps, max(absolute, 0.0), max(relative, 0.0)
+    return steps, {"tolerance": max(absolute, 0.0), "relative": max(relative, 0.0)} | further
 
 
 def _sofa(build: PartBuilder, scheme: Any, solver: AbstractStepSolver, **options: Any) -> Make:

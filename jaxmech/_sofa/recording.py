@@ -11,6 +11,7 @@ from .read.topology import CELLS, Topology
 from .scene_graph import SceneGraph
 
 _VTK = {"edges": "line", "triangles": "triangle", "quads": "quad", "tetrahedra": "tetra", "hexahedra": "hexahedron"}
+_VTK |= {"prisms": "wedge", "pyramids": "pyramid"}
 
 
 def write_frames(path: Path, scene: SceneGraph, frames: dict[str, tuple[Any, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""SOFA's linear and corotational elements of tetrahedra and hexahedra, to the last formula."""
+"""SOFA's linear and corotational elements, to the last formula."""
 
 from typing import Any
 
@@ -7,13 +7,16 @@ import jax
 import jax.numpy as jnp
 
 from ..._forcefield.base import AbstractForceField, Arrays
-from ..._mesh.geometry import rest_geometry
+from ..._mesh.geometry import gradients_at
+from ..._mesh.quadrature import rule_of_product
 from ..._mesh.reference import reference_element
 from ..._runtime.array_types import Array
 from ..._runtime.field_types import Parameter
 from ..._scene.parameter import check_range, nodal_parameter, parameter
 from ..._scene.stencil import Stencils, stencils
 from .frames import element_frame, element_rotation, rest_frame, triangle_frame
+
+_CUBE = reference_element("hexahedron")
 
 
 def displacement(kind: str, rotation: str, nodes: Array, rest: Array) -> Array:
@@ -34,16 +37,18 @@ def _frames(kind: str, rotation: str, nodes: Array, rest: Array) -> tuple[Array,
 
 
 def hooke(H: Array, lam: Array, mu: Array) -> Array:
-    """The stress of gradients of displacements `(q, 3, 3)`."""
+    """The stress of gradients of displacements `(q, d, d)`."""
     trace = jnp.trace(H, axis1=1, axis2=2)
-    return mu * (H + jnp.swapaxes(H, 1, 2)) + lam * trace[:, None, None] * jnp.eye(3, dtype=H.dtype)
+    return mu * (H + jnp.swapaxes(H, 1, 2)) + lam * trace[:, None, None] * jnp.eye(H.shape[1], dtype=H.dtype)
 
 
 def frozen_stiffness(G: Array, volumes: Array, lam: Array, mu: Array) -> Any:
     """`R Ke R^T` of the gradients `G = grad N R^T` at Gauss points of these volumes."""
     pairs = jnp.einsum("qka,qlb->kalb", volumes[:, None, None] * G, G)
-    dots = pairs[:, 0, :, 0] + pairs[:, 1, :, 1] + pairs[:, 2, :, 2]
-    shear = jnp.swapaxes(pairs, 1, 3) + dots[:, None, :, None] * jnp.eye(3, dtype=G.dtype)[:, None]
+    dots = pairs[:, 0, :, 0]
+    for axis in range(1, G.shape[2]):
+        dots = dots + pairs[:, axis, :, axis]
+    shear = jnp.swapaxes(pairs, 1, 3) + dots[:, None, :, None] * jnp.eye(G.shape[2], dtype=G.dtype)[:, None]
     return ((lam * pairs + mu * shear,),)
 
 
@@ -93,12 +98,19 @@ class AbstractCorotationalCells(AbstractForceField):
         check_range(self, poisson=(self.poisson, lambda nu: (nu > -1) & (nu < 0.5), "between -1 and 0.5"))
 
     def _geometry(self) -> tuple[Array, Array]:
-        gradients, volumes = rest_geometry(reference_element(self.kind), self.rest)
-        return gradients, jnp.abs(volumes)  # some meshes number cells inside out
+        """At SOFA's points: of prisms two, in the middle of the triangle; a pyramid is a hexahedron, one face a point."""
+        if self.kind == "pyramid":
+            rest = jnp.concatenate([self.rest, *(self.rest[4:],) * 3])
+            cube, volumes = gradients_at(_CUBE, rest, *_CUBE.quadrature("stiffness"))
+            return jnp.concatenate([cube[:, :4], jnp.sum(cube[:, 4:], axis=1, keepdims=True)], axis=1), volumes
+        cell = reference_element(self.kind)
+        rule = rule_of_product(cell.factors, (1, 3)) if self.kind == "prism" else cell.quadrature("stiffness")
+        return gradients_at(cell, self.rest, *rule)  # volumes are positive: some meshes number cells inside out
 
     def _moduli(self) -> tuple[Array, Array]:
-        E, nu = self.young * self.share, self.poisson
-        return E * nu / ((1 + nu) * (1 - 2 * nu)), E / (2 * (1 + nu))
+        """Lame's of space; in the plane, those of plane stress."""
+        E, nu, d = self.young * self.share, self.poisson, self.rest.shape[-1]
+        return E * nu / ((1 + nu) * (1 - (d - 1) * nu)), E / (2 * (1 + nu))
 
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
         if not (self.frozen or self.rotation == "small"):
@@ -115,10 +127,11 @@ class AbstractCorotationalCells(AbstractForceField):
 class CorotationalCells(AbstractCorotationalCells):
     """`f = -R Ke (R^T (x - c) - (X - Xc))`: linear elasticity in a frame that turns with the element (`element_rotation`).
 
-    `Ke` on the rest shape, 2 x 2 x 2 Gauss points in hexahedra; `young` [Pa] and `poisson`, one or one per cell; `share`:
-    how much of a cell counts. `frozen`: the stiffness is `R Ke R^T`, without `dR/dx`, as SOFA's is; otherwise it is the
-    derivative of the force. Derivatives of the force itself are true in either case. Raises `ValueError` for moduli out of
-    range.
+    `Ke` on the rest shape, 2 x 2 x 2 Gauss points in hexahedra; that of surfaces and lines in space is Hooke's law of space
+    with the gradients within them, so that they resist shear across them too, of unit thickness or section. `young` [Pa]
+    and `poisson`, one or one per cell; `share`: how much of a cell counts. `frozen`: the stiffness is `R Ke R^T`, without
+    `dR/dx`, as SOFA's is; otherwise it is the derivative of the force. Derivatives of the force itself are true in either
+    case. Raises `ValueError` for moduli out of range.
     Source: M. Müller and M. Gross, "Interactive virtual materials", Graphics Interface 2004 (corotational elements).
     """
 
@@ -141,6 +154,8 @@ class CorotationalCells(AbstractCorotationalCells):
         return -jnp.einsum("q,qab,qkb->ka", volumes, stress, gradients) @ (now.T @ then).T
 
     def _turning_stiffness(self, x: Arrays, v: Arrays) -> Any:
+        if self.rest.shape[-1] == 2:
+            return super()._turning_stiffness(x, v)
         (nodes,), (gradients, volumes), moduli = x, self._geometry(), self._moduli()
         now, spins = frame_and_spins(self.kind, self.rotation, nodes, self.rest)
         then = rest_frame(self.kind, self.rotation, self.rest)

@@ -14,6 +14,7 @@ from ..._math.small_matrix import adjugate, determinant
 from ..._runtime.array_types import Array, Float
 
 ROTATIONS = ("large", "polar", "small", "fitted", "gradient")
+_SURFACES = ("triangle", "quad")
 BY_REST = ("fitted", "gradient")  # of both shapes together, where the others have a frame of each
 
 
@@ -25,9 +26,9 @@ def element_rotation(kind: str, method: str, x: Float[Array, "k 3"], rest: Float
 def element_frame(kind: str, method: str, x: Float[Array, "k 3"], rest: Float[Array, "k 3"]) -> Float[Array, "3 3"]:
     """`T(x)`; where the rotation is of both shapes together, its transpose."""
     if method == "small":
-        return jnp.eye(3, dtype=x.dtype)
+        return jnp.eye(x.shape[1], dtype=x.dtype)
     if method == "fitted":
-        return orthogonal_factor((rest - jnp.mean(rest, axis=0)).T @ (x - jnp.mean(x, axis=0)))
+        return _fit((rest - jnp.mean(rest, axis=0)).T @ (x - jnp.mean(x, axis=0)), flat=kind in _SURFACES)
     if method == "gradient":  # of a tetrahedron
         then = rest[1:] - rest[0]
         return orthogonal_factor((adjugate(then) / determinant(then)) @ (x[1:] - x[0]))
@@ -36,7 +37,7 @@ def element_frame(kind: str, method: str, x: Float[Array, "k 3"], rest: Float[Ar
 
 def rest_frame(kind: str, method: str, rest: Float[Array, "k 3"]) -> Float[Array, "3 3"]:
     """`T(X)`."""
-    return jnp.eye(3, dtype=rest.dtype) if method in BY_REST else element_frame(kind, method, rest, rest)
+    return jnp.eye(rest.shape[1], dtype=rest.dtype) if method in BY_REST else element_frame(kind, method, rest, rest)
 
 
 def triangle_frame(x: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
@@ -45,8 +46,8 @@ def triangle_frame(x: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
 
 
 def _edges(kind: str, method: str, x: Array) -> Array:
-    """The edges that leave the first node of a tetrahedron; the mean edges along each axis of a hexahedron."""
-    if kind == "tetrahedron":
+    """The edges that leave the first node of a simplex; the mean edges along each axis of a hexahedron."""
+    if kind in ("triangle", "tetrahedron"):
         return x[1:] - x[0]
     return jnp.asarray(_MEAN_EDGES, x.dtype) @ x
 
@@ -66,6 +67,14 @@ def _orthonormal(edges: Array) -> Array:
 
 def _unit(d: Array) -> Array:
     return d / jnp.sqrt(d @ d)
+
+
+def _fit(A: Float[Array, "d d"], flat: bool) -> Float[Array, "d d"]:
+    """The orthogonal factor; in the plane, and of cells that are flat, for which `det A` is rounding, a rotation."""
+    if A.shape == (2, 2):
+        turned = A + jnp.stack([jnp.stack([A[1, 1], -A[1, 0]]), jnp.stack([-A[0, 1], A[0, 0]])])
+        return turned / jnp.sqrt(turned[0] @ turned[0])
+    return rotation(A) if flat else orthogonal_factor(A)
 
 
 def orthogonal_factor(A: Float[Array, "3 3"]) -> Float[Array, "3 3"]:

@@ -1,5 +1,6 @@
 """SOFA's integrators that iterate: the variational one, backward differences, and equilibria."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from ..._model.internal import in_step
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
+from ..._runtime.loops import while_loop
 from ..._scene.parameter import as_array
 from .linearised_scheme import AbstractLinearisedScheme, Advance, SchemeCarry
 from .unconverged_solvers import AbstractStepSolver, Past, Solved
@@ -140,29 +142,75 @@ _TABLE = (
 )
 
 
+class Search(NamedTuple):
+    """Where SOFA's Newton iterations are: the state, its residual and how long that is, and how the last solve ended."""
+
+    end: State
+    residual: Fields
+    size: Array
+    done: Array
+    found: Solved
+    b: Fields
+
+
 class SofaStatic(AbstractLinearisedScheme):
-    """SOFA's StaticSolver: `K dx = f`, `x += dx`, at most `steps` times in a time step, until `|f| <= tolerance` [N] or
-    `|f| <= relative |f0|`. Velocities stay."""
+    """SOFA's StaticSolver: `K dx = f`, `x += a dx`, at most `steps` times in a time step, until `|f| <= tolerance` [N], or
+    less than `relative |f0|`, or than `successive` times what it was. Velocities stay.
+
+    `a` is the first of 1, `shrink`, `shrink^2`, ... that makes `|f|` smaller, of at most `searches`; where none does, 1.
+    """
 
     linear_system: AbstractLinearSystem
     solver: AbstractStepSolver
     tolerance: Array = eqx.field(converter=as_array, default=1e-5, kw_only=True)
     relative: Array = eqx.field(converter=as_array, default=1e-5, kw_only=True)
+    successive: Array = eqx.field(converter=as_array, default=1e-5, kw_only=True)
+    shrink: Array = eqx.field(converter=as_array, default=0.5, kw_only=True)
     steps: int = eqx.field(static=True, default=1, kw_only=True)
+    searches: int = eqx.field(static=True, default=1, kw_only=True)
 
     def memory(self, system: System, state: State) -> None:
         return None
 
     def advance(self, system: System, state: State, carry: SchemeCarry, h: Array) -> Advance:
-        scene, past, end = in_step(system, h), carry.past, state
+        scene, past = in_step(system, h), carry.past
+        b = project(scene, total_force(scene, state))
+        first = jax.lax.stop_gradient(norm(b))
         zero = {s: jnp.zeros_like(v) for s, v in state.velocity.items()}
-        found, b, done, first = Solved(zero, None, past.kept), zero, jnp.zeros((), bool), jnp.zeros(())  # pyright: ignore[reportArgumentType]
-        for number in range(self.steps):
-            b = project(scene, total_force(scene, end))
-            size = jax.lax.stop_gradient(norm(b))
-            first = first if number else size
-            done = done | (size <= self.tolerance) | ((size <= self.relative * first) if number else False)
-            found, _ = self.solved(scene, self.matrix(scene, end, carry.kept, _K), b, past)
-            end = _moved(scene, end, {s: jnp.where(done, 0.0, a) for s, a in found.x.items()})
-        end = eqx.tree_at(lambda s: s.time, end, state.time + h)
-        return Advance(accepted(system, state, end, h), found, None, b)
+        unsolved = Solved(zero, None, past.kept)  # pyright: ignore[reportArgumentType]
+        iterate = partial(self._iterated, scene, carry, first)
+        at = iterate(Search(state, b, first, first <= self.tolerance, unsolved, b))
+        if self.steps > 1:
+            arrays, others = eqx.partition(at, eqx.is_array)
+
+            def more(arrays: Any, _: None) -> tuple[Any, None]:
+                goes_on = lambda a: eqx.filter(iterate(eqx.combine(a, others)), eqx.is_array)  # noqa: E731
+                return jax.lax.cond(arrays.done, lambda a: a, goes_on, arrays), None
+
+            at = eqx.combine(jax.lax.scan(more, arrays, None, length=self.steps - 1)[0], others)
+        end = eqx.tree_at(lambda s: s.time, at.end, state.time + h)
+        return Advance(accepted(system, state, end, h), at.found, None, at.b)
+
+    def _iterated(self, scene: System, carry: SchemeCarry, first: Array, at: Search) -> Search:
+        found, b = self.solved(scene, self.matrix(scene, at.end, carry.kept, _K), at.residual, carry.past)
+        d = {s: jnp.where(at.done, 0.0, a) for s, a in found.x.items()}
+        end = _moved(scene, at.end, combined((self._share(scene, at.end, d, at.size), d)))
+        residual = project(scene, total_force(scene, end))
+        size = jax.lax.stop_gradient(norm(residual))
+        there = (size <= self.tolerance) | (size < self.relative * first) | (size < self.successive * at.size)
+        # Elements that are inside out have no force: what went wrong is said of these nodes, not of what follows.
+        return Search(end, residual, size, at.done | there | ~jnp.isfinite(size), found, b)
+
+    def _share(self, scene: System, state: State, d: Fields, size: Array) -> Array:
+        """`a`."""
+        if self.searches == 1:
+            return jnp.ones((), state.time.dtype)
+        scene, state, d, shrink = jax.lax.stop_gradient((scene, state, d, self.shrink))
+
+        def tried(c: tuple[Array, Array]) -> tuple[Array, Array]:
+            there = _moved(scene, state, combined((shrink ** c[0], d)))
+            return c[0] + 1, norm(project(scene, total_force(scene, there)))
+
+        start = jnp.zeros((), jnp.int32), jnp.full((), jnp.inf, size.dtype)
+        tries, least = while_loop(lambda c: ~(c[1] < size) & (c[0] < self.searches), tried, start)
+        return jnp.where(least < size, shrink ** (tries - 1), 1.0)

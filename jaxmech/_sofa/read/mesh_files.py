@@ -9,7 +9,8 @@ import numpy as np
 
 from .topology import Topology
 
-_GMSH_CELLS = {1: ("edges", 2), 2: ("triangles", 3), 3: ("quads", 4), 4: ("tetrahedra", 4), 5: ("hexahedra", 8), 15: ("", 1)}
+_GMSH_CELLS = {1: ("edges", 2), 2: ("triangles", 3), 3: ("quads", 4), 4: ("tetrahedra", 4), 5: ("hexahedra", 8)}
+_GMSH_CELLS |= {6: ("prisms", 6), 7: ("pyramids", 5), 15: ("", 1)}
 
 
 class _Words:
@@ -179,6 +180,7 @@ def read_other(path: Path, error) -> Topology:
     except (Exception, SystemExit) as problem:  # whatever a reader of untrusted bytes trips over
         raise error(f"meshio cannot read {path.name}: {str(problem)[:200]}") from None
     names = {"line": "edges", "triangle": "triangles", "quad": "quads", "tetra": "tetrahedra", "hexahedron": "hexahedra"}
+    names |= {"wedge": "prisms", "pyramid": "pyramids"}
     cells: dict[str, np.ndarray] = {}
     for block in mesh.cells:
         if block.type in names:

@@ -12,6 +12,7 @@ from .links import of_kind_upward
 from .points_of_cells import points_of_cells
 from .topology import (
     Topology,
+    cut_into_prisms,
     cut_into_tetrahedra,
     edges_of,
     flipped_over,
@@ -30,6 +31,10 @@ def _tetrahedra(part: Component, mesh: Topology) -> Topology:
     return cut_into_tetrahedra(mesh, part.flag("swapping", False))
 
 
+def _prisms(part: Component, mesh: Topology) -> Topology:
+    return cut_into_prisms(mesh, part.flag("swapping", False))
+
+
 def _points(part: Component, mesh: Topology) -> Topology:
     """Mesh2PointTopologicalMapping: the points of `points_of_cells`; cells are copied where each point has one point."""
     nodes, weights, shift = points_of_cells(part, mesh)
@@ -45,6 +50,7 @@ def _points(part: Component, mesh: Topology) -> Topology:
 
 MAPPINGS: dict[str, Callable[[Component, Topology], Topology]] = {
     "Hexa2TetraTopologicalMapping": _tetrahedra,
+    "Hexa2PrismTopologicalMapping": _prisms,
     "Tetra2TriangleTopologicalMapping": _plain(outer_triangles),
     "Hexa2QuadTopologicalMapping": _plain(outer_quads),
     "Quad2TriangleTopologicalMapping": _plain(split_quads),

@@ -4,11 +4,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-CELLS = {"edges": 2, "triangles": 3, "quads": 4, "tetrahedra": 4, "hexahedra": 8}
+CELLS = {"edges": 2, "triangles": 3, "quads": 4, "tetrahedra": 4, "hexahedra": 8, "prisms": 6, "pyramids": 5}
 ALIASES = {"points": "position", "vertices": "position", "lines": "edges", "tetras": "tetrahedra", "hexas": "hexahedra"}
 HEXAHEDRON_EDGES = ((0, 1), (0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (2, 6), (3, 7), (4, 5), (4, 7), (5, 6), (6, 7))
+PRISM_EDGES = ((0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (0, 3), (1, 4), (2, 5))
+PYRAMID_EDGES = ((0, 1), (1, 2), (2, 3), (0, 3), (0, 4), (1, 4), (2, 4), (3, 4))
 CELL_NAMES = {name: (name, *(a for a, of in ALIASES.items() if of == name)) for name in CELLS}
 _TETRAHEDRA = ((0, 5, 1, 6), (0, 1, 3, 6), (1, 3, 6, 2), (6, 3, 0, 7), (6, 7, 0, 5), (7, 5, 4, 0))
+_PRISMS = ((0, 1, 5, 3, 2, 6), (0, 5, 4, 3, 6, 7))
 _MIRRORS = ((1, 0, 3, 2, 5, 4, 7, 6), (3, 2, 1, 0, 7, 6, 5, 4), (4, 5, 6, 7, 0, 1, 2, 3))
 _FACES = ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1))  # of a tetrahedron, opposite to each of its nodes
 
@@ -27,6 +30,8 @@ class Topology:
     quads: np.ndarray = field(default_factory=lambda: _none(4))
     tetrahedra: np.ndarray = field(default_factory=lambda: _none(4))
     hexahedra: np.ndarray = field(default_factory=lambda: _none(8))
+    prisms: np.ndarray = field(default_factory=lambda: _none(6))
+    pyramids: np.ndarray = field(default_factory=lambda: _none(5))
     lattice: tuple[int, int, int] | None = None
     share: np.ndarray | None = None  # of each hexahedron, how much of it counts
 
@@ -35,6 +40,7 @@ class Topology:
         pairs = [self.edges]
         rings = {"triangles": ((0, 1), (1, 2), (0, 2)), "quads": ((0, 1), (1, 2), (2, 3), (0, 3))}
         rings |= {"tetrahedra": ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)), "hexahedra": HEXAHEDRON_EDGES}
+        rings |= {"prisms": PRISM_EDGES, "pyramids": PYRAMID_EDGES}
         for cells, ring in rings.items():
             pairs.append(getattr(self, cells)[:, np.asarray(ring)].reshape(-1, 2))
         return distinct(np.concatenate(pairs))
@@ -88,7 +94,20 @@ def with_faces(topology: Topology) -> Topology:
 
 def cut_into_tetrahedra(topology: Topology, swapping: bool) -> Topology:
     """Every hexahedron as six tetrahedra, as Hexa2TetraTopologicalMapping cuts it; `swapping` mirrors neighbours."""
-    cells, table = topology.hexahedra, np.asarray(_TETRAHEDRA)
+    (cells, odd), table = _mirrored(topology, swapping), np.asarray(_TETRAHEDRA)
+    children = np.where(odd[:, None, None], cells[:, table[:, (0, 1, 3, 2)]], cells[:, table])
+    return Topology(topology.position, tetrahedra=children.reshape(-1, 4))
+
+
+def cut_into_prisms(topology: Topology, swapping: bool) -> Topology:
+    """Every hexahedron as two prisms, as Hexa2PrismTopologicalMapping cuts it."""
+    cells, _ = _mirrored(topology, swapping)
+    return Topology(topology.position, prisms=cells[:, np.asarray(_PRISMS)].reshape(-1, 6))
+
+
+def _mirrored(topology: Topology, swapping: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Hexahedra, neighbours mirrored where `swapping`, and which of them are turned inside out."""
+    cells = topology.hexahedra
     odd = np.zeros(len(cells), bool)
     if swapping:
         nx, ny = (2, 1) if topology.lattice is None else (topology.lattice[0] - 1, topology.lattice[1] - 1)
@@ -96,8 +115,7 @@ def cut_into_tetrahedra(topology: Topology, swapping: bool) -> Topology:
         for mirror, where in zip(_MIRRORS, (i % nx % 2 == 0, i // nx % ny % 2 == 1, i // (nx * ny) % 2 == 1), strict=True):
             cells = np.where(where[:, None], cells[:, mirror], cells)
             odd ^= where
-    children = np.where(odd[:, None, None], cells[:, table[:, (0, 1, 3, 2)]], cells[:, table])
-    return Topology(topology.position, tetrahedra=children.reshape(-1, 4))
+    return cells, odd
 
 
 def outer_triangles(topology: Topology) -> Topology:
