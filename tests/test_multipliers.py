@@ -212,6 +212,33 @@ def test_a_glued_beam_moves_as_the_whole_one(scheme):
 
 
 @pytest.mark.slow
+def test_a_glued_chain_moves_as_the_whole_one():
+    """The corrections of `EnergyMomentum` count a node in two parts once: a free chain that stretches, turns and bends."""
+    points, masses = np.array([[0.0, 0.0], [1.0, 0.1], [2.0, 0.0], [2.9, -0.3]]), np.array([1.0, 0.6, 2.0, 0.5])
+    rates = np.array([[0.3, 1.0], [0.0, -0.4], [0.2, 0.3], [-0.5, 0.8]])
+    ends = []
+    for copy in ([], [1]):
+        last, link = 3 + len(copy), [4] if copy else [1]
+        parts = {"p": jm.Vec2()} | ({"glue": jm.Vec2()} if copy else {})
+        pairs = (("p", [0, *link, 2]), ("p", [1, 2, 3]))
+        split = masses.copy()
+        split[copy] = 0.2  # the copy has the rest
+        system = jm.System(
+            parts,
+            forces={"links": jm.force.Springs(pairs, [40.0, 90.0, 60.0], [0.9, 1.0, 1.0])},
+            masses={"m": jm.mass.DiagonalMass(("p", range(last + 1)), np.concatenate([split, masses[copy] - split[copy]]))},
+            constraints={"glue": jm.constraint.Attachment((("p", [1]), ("p", [4])), ("glue", [0]))} if copy else {},
+        )
+        start = {"p": np.concatenate([points, points[copy]])} | ({"glue": np.zeros((1, 2))} if copy else {})
+        state = system.at_rest(start)
+        state = eqx.tree_at(lambda s: s.velocity["p"], state, jnp.asarray(np.concatenate([rates, rates[copy]])))
+        scheme = jm.integrator.EnergyMomentum(jm.MatrixLinearSystem.build(system, state), newton=True, rtol=CONVERGED)
+        run = jm.simulate(system, state, scheme, dt=0.05, steps=8)
+        ends.append(np.asarray(run.last.position["p"]))
+    np.testing.assert_allclose(ends[1][:4], ends[0], rtol=0, atol=TWO_MODES)
+
+
+@pytest.mark.slow
 def test_multipliers_at_a_place_are_its_reactions():
     """Nodes held by equations stand, and are pushed at, as nodes that are fixed."""
     whole, rest, _ = beam(False)

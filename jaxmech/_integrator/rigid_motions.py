@@ -14,12 +14,13 @@ _NIL = 64  # rounding units of an inertia below which it is none
 _TURNS = {2: np.array([[[0.0, -1.0], [1.0, 0.0]]]), 3: np.cross(np.eye(3)[:, None], np.eye(3)[None]).transpose(0, 2, 1)}
 
 
-def strain_unless_held(system: System, position: Fields, d: Fields, force: Fields) -> Fields:
+def strain_unless_held(system: System, position: Fields, d: Fields, force: Fields, weights: Fields) -> Fields:
     """`d` without the rigid motion of all main states nearest to it, unless `force` has a resultant or a torque.
 
-    A force along the rest has neither, so that it changes no momentum; a system that is held keeps none.
+    What is nearest, `weights` say, `(nodes, deriv_size)`, equal for all directions of a node and for all its turns. A force
+    along the rest times them has neither, so that it changes no momentum; a system that is held keeps none.
     Points and frames of one space move rigidly together; joint coordinates (`Vec1`) do not take part. Arms are from the
-    mean of all places, about which shifts and turns have nothing in common.
+    centre of the weights, about which shifts and turns have nothing in common.
     """
     result = dict(d)
     for size, turns in _TURNS.items():
@@ -27,8 +28,9 @@ def strain_unless_held(system: System, position: Fields, d: Fields, force: Field
         if not states:
             continue
         places = {s: position[s][:, :size] for s in states}
-        count = sum(x.shape[0] for x in places.values())
-        middle = sum((jnp.sum(x, axis=0) for x in places.values()), jnp.zeros(size)) / count
+        total = sum((jnp.sum(weights[s][:, 0]) for s in states), jnp.zeros(()))
+        total = jnp.where(total > 0, total, 1.0)
+        middle = sum((weights[s][:, 0] @ x for s, x in places.items()), jnp.zeros(size)) / total
         modes = {s: _turned(turns, x - middle, d[s].shape[1]) for s, x in places.items()}
 
         def shift(of: Fields, states: list[str] = states, size: int = size) -> Array:
@@ -40,12 +42,13 @@ def strain_unless_held(system: System, position: Fields, d: Fields, force: Field
         sizes = {s: jnp.abs(force[s]) for s in states}
         torques = turn(sizes, {s: jnp.abs(m) for s, m in modes.items()})
         free = jnp.all(jnp.abs(shift(force)) <= HELD * shift(sizes)) & jnp.all(jnp.abs(turn(force)) <= HELD * torques)
-        inertia = jnp.asarray(sum(jnp.einsum("nkw,nlw->kl", m, m) for m in modes.values()))
+        inertia = jnp.asarray(sum(jnp.einsum("nkw,nw,nlw->kl", m, weights[s], m) for s, m in modes.items()))
+        heavy = {s: weights[s] * d[s] for s in states}
         # A few nodes in a row, or a single one, can turn without moving: such a mode is nil, and its share too.
         trace = jnp.trace(inertia)
         least = jnp.where(trace > 0, _NIL * jnp.finfo(trace.dtype).eps * trace, 1.0)
-        spin = jnp.where(free, inverse(inertia + least * jnp.eye(len(turns))) @ turn(d), 0.0)
-        drift = jnp.where(free, shift(d) / count, 0.0)
+        spin = jnp.where(free, inverse(inertia + least * jnp.eye(len(turns))) @ turn(heavy), 0.0)
+        drift = jnp.where(free, shift(heavy) / total, 0.0)
         for s, m in modes.items():
             moved = jnp.concatenate([drift, jnp.zeros(m.shape[2] - size, drift.dtype)])
             result[s] = d[s] - moved - jnp.einsum("k,nkw->nw", spin, m)

@@ -11,7 +11,7 @@ from ..._forcefield.base import AbstractEnergyForceField
 from ..._linear_solver.base.vectors import dot
 from ..._model.constraint_projection import project
 from ..._model.constraint_report import equations
-from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, retract, total_force, zero_forces
+from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, momentum, retract, total_force, zero_forces
 from ..._model.multiplier_rows import row_numbers, work_between
 from ..._model.subsystem import has_direct_masses, with_only
 from ..._model.system import State, System
@@ -32,8 +32,8 @@ _STRAINED, _RIGID = 1.5, 0.75
 class EnergyMomentum(AbstractImplicitScheme):
     """The midpoint rule, whose forces are corrected so that the energy is conserved: second order, no dissipation.
 
-    `p1 - p0 = h (f(x_m, u) + c n)`, `n` the displacement,
-    of free systems without its rigid motion, `c |n|^2 = V(x0) - V(x1) -
+    `p1 - p0 = h (f(x_m, u) + c W n)`, `n` the displacement,
+    of free systems without its rigid motion, `W` the masses of the nodes, `c n . W n = V(x0) - V(x1) -
     f_c . d`: with it the conservative forces, energies and weights, do the work by which their energy falls (Gonzalez's
     discrete gradient). Then energy, momentum and angular momentum of a free system are all conserved, to the tolerance of
     the solver, at any step; mapped masses included, and rigid rotation, as `Midpoint` has it. Forces without an energy do
@@ -68,7 +68,7 @@ class EnergyMomentum(AbstractImplicitScheme):
     def stage(self, setting: Setting, memory: Any) -> "GradientStage":
         x, v = setting.start.position, setting.velocity
         predicted = combined((0.5, v), (0.5, extrapolated(setting, memory)))
-        return GradientStage(setting, ((1.0, x, v),), predicted)
+        return GradientStage(setting, ((1.0, x, v),), predicted, _nodal_masses(setting))
 
 
 class GradientStage(AbstractMidpointStage):
@@ -77,6 +77,7 @@ class GradientStage(AbstractMidpointStage):
     setting: Setting
     before: Moments
     predicted: Fields
+    weights: Fields  # the masses of nodes: those of nodes that are glued add up to that of one
 
     def inertia(self, u: Fields, at: State, less: Fields | None = None) -> Fields:
         plain = super().inertia(u, at, less)
@@ -99,24 +100,25 @@ class GradientStage(AbstractMidpointStage):
         return work_between(self.system, at, self.setting.start.position, self.end(u).position)
 
     def correction(self, u: Fields, at: State) -> Fields:
-        """`c n` [N]; nil where nothing moves."""
-        system, d = self.system, self._moved(u)
+        """`c W n` [N]; nil where nothing moves."""
+        system, d, W = self.system, self._moved(u), self.weights
         parts = [(_conservative(system), _STRAINED)]
         if system.multiplier_states:
             parts.append((equations(system), _RIGID))
         forces = [_force(part, at) for part, _ in parts]
         free = project(system, d)
-        strain = strain_unless_held(system, at.position, free, combined(*((1.0, f) for f in forces)))
-        n = project(system, strain)
-        # `n . free`, as the strain has nothing of the rigid motion; a clamp takes a part from `n`.
-        taken, rigid = combined((1.0, n), (-1.0, strain)), combined((1.0, free), (-1.0, strain))
-        size, all_of_it = dot(n, strain) + dot(taken, rigid), dot(d, d)
+        strain = strain_unless_held(system, at.position, free, combined(*((1.0, f) for f in forces)), W)
+        heavy = {s: W[s] * a for s, a in strain.items()}
+        pull = project(system, heavy)
+        # `pull . free`, as what is heavy has no work along the rigid motion; a clamp takes a part from it.
+        taken, rigid = combined((1.0, pull), (-1.0, heavy)), combined((1.0, free), (-1.0, strain))
+        size, all_of_it = dot(pull, strain) + dot(taken, rigid), dot({s: W[s] * a for s, a in d.items()}, d)
         c = jnp.zeros_like(size)
         for (part, power), force in zip(parts, forces, strict=True):
             square = size + jnp.finfo(size.dtype).eps ** power * all_of_it
             moves = square > jnp.finfo(size.dtype).tiny
             c += jnp.where(moves, self._defect(part, u, at, d, force) / jnp.where(moves, square, 1.0), 0.0)
-        return combined((c, n))
+        return combined((c, pull))
 
     def _moved(self, u: Fields) -> Fields:
         """The displacement of what has a place."""
@@ -141,6 +143,29 @@ class GradientStage(AbstractMidpointStage):
         supply = self.supply(at)
         assert supply is not None
         return dot(combined((1.0, change), (-1.0, supply)), d) - gained
+
+
+def _nodal_masses(setting: Setting) -> Fields:
+    """What masses nodes have at the start, `(nodes, deriv_size)`: the momentum of each where all move at 1 m/s, or turn at
+    1 rad/s, in the mean of the axes, so that it is the same from wherever it is looked at."""
+    dofs, v = setting.system.dofs, setting.velocity
+    widths = {s: a.shape[1] for s, a in v.items()}
+
+    def along(axis: Array) -> Fields:
+        unit = {s: jnp.broadcast_to(jnp.arange(widths[s]) == axis, a.shape).astype(a.dtype) for s, a in v.items()}
+        if setting.varying:
+            p = momentum(setting.system, setting.start.position, unit)
+        else:
+            p = setting.linear_system.momentum(setting.system, setting.start, unit)
+        return {s: jnp.abs(jnp.sum(p[s] * a, axis=1)) for s, a in unit.items()}
+
+    each = jax.lax.map(along, jnp.arange(max(widths.values())))  # compiled once for all axes
+    result = {}
+    for s, width in widths.items():
+        split = min(dofs[s].space_size, width)
+        parts = (each[s][:split], each[s][split:width])
+        result[s] = jnp.stack([a.sum(axis=0) / len(a) for a in parts for _ in range(len(a))], axis=1)
+    return result
 
 
 def _elsewhere(system: System, position: Fields, at: State) -> State:
