@@ -474,6 +474,29 @@ def test_files_give_back_what_was_written(tmp_path, capfd, suffix, cells, kind, 
     assert again.kind == kind and capfd.readouterr() == ("", "")
 
 
+def test_files_that_do_not_keep_what_is_written_are_refused(tmp_path):
+    """What writers leave out in silence, turn into other cells, or number otherwise; nothing is left of the file."""
+    pytest.importorskip("meshio")
+    square = box_mesh(cells=(1, 1), size=(1.0, 1.0), kind="quad")
+    cut = box_mesh(cells=(1, 1), size=(1.0, 1.0))
+    prism = Mesh([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1]], [[0, 1, 2, 3, 4, 5]], "prism")
+    for suffix, mesh in (
+        (".stl", square),
+        (".off", square),
+        (".su2", jm.mesh.quadratic_mesh(square)),
+        (".tec", prism),
+        (".post", jm.mesh.quadratic_mesh(cut)),
+        (".ply", box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))),
+    ):
+        with pytest.raises(ValueError, match=f"write_mesh: path '.*' cannot be written: a file '{suffix}' .* write .vtu"):
+            write_mesh(tmp_path / f"a{suffix}", mesh)
+    with pytest.raises(ValueError, match="a file '.mesh' does not keep point_data \\['u'\\]; write .vtu"):
+        write_mesh(tmp_path / "a.mesh", square, point_data={"u": np.ones(4)})
+    assert not list(tmp_path.iterdir())
+    for suffix, mesh in ((".stl", cut), (".off", cut), (".tec", square), (".ply", square), (".mesh", prism), (".svg", cut)):
+        write_mesh(tmp_path / f"a{suffix}", mesh)
+
+
 def test_data_reach_the_file(tmp_path):
     meshio = pytest.importorskip("meshio")
     mesh = box_mesh(cells=(2, 1), size=(2.0, 1.0))

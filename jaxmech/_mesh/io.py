@@ -9,6 +9,7 @@ import numpy as np
 
 from .._runtime.argument_checks import check_instance, check_path
 from .._runtime.atomic_files import replacing
+from .kept import check_kept
 from .mesh import Mesh
 from .meshio_files import MESHIO_KINDS, MESHIO_NAMES, content_of, import_meshio, one_error
 from .mixed import MixedMesh
@@ -62,7 +63,8 @@ def write_mesh(
     `read_mixed_mesh` reads them: physical groups of Gmsh, sets of Abaqus, in .vtu, .vtk and .xdmf an array of zeros
     and ones; arrays on its cells are by kind, `{"stress": {"quad": ..., "triangle": ...}}`, NaN on kinds left out.
     Raises `ImportError` without meshio, `ValueError` for an array with another number of rows, an unknown format,
-    groups of Gmsh that overlap, and groups in other files, which keep none. An old file is replaced by a whole one or,
+    groups of Gmsh that overlap, groups in other files, which keep none, and cells or arrays that a format does not keep
+    (files of other formats than these are read again to see it). An old file is replaced by a whole one or,
     where writing fails, left as it is.
     Points in the unit of the mesh, [m] say. Source: N. Schlömer, meshio (the formats it writes).
 
@@ -78,10 +80,12 @@ def write_mesh(
     # Left to itself, meshio takes .msh for a file of Ansys.
     file_format = _formats(mesh).get(Path(os.fspath(path)).suffix.lower())
     failed = f"write_mesh: path '{os.fspath(path)}' cannot be written"
-    with replacing(path) as whole, one_error(failed):
-        content.write(whole, file_format=file_format)
-        if isinstance(mesh, MixedMesh) and file_format == "abaqus":
-            append_element_sets(whole, mesh)
+    with replacing(path) as whole:
+        with one_error(failed):
+            content.write(whole, file_format=file_format)
+            if isinstance(mesh, MixedMesh) and file_format == "abaqus":
+                append_element_sets(whole, mesh)
+        check_kept(whole, content, failed)
 
 
 def _formats(mesh: Mesh | MixedMesh) -> dict[str, str]:
