@@ -31,10 +31,12 @@ TOGETHER = 6  # arrays reduced at once, of nine of which a GPU could not share t
 DEFAULT = ("tetrahedra", "frames_in_the_plane", "points_on_frames", "own_components")
 # What is in them is in the others, in other numbers.
 REPEATED = (
+    "anchored_springs",
     "cells_in_space",
     "contact_plane",
     "diamond_of_mappings",
     "elongation_only_springs",
+    "embedded_points",
     "frames_in_space",
     "hexahedra",
     "linkage_of_the_plane",

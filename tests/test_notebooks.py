@@ -15,7 +15,16 @@ SMALLER = {
     "compliant_mechanism": {"= 5, 4, 8  #": "= 2, 2, 3  #", '"maxiter": 25': '"maxiter": 5'},
     "finger_policy": {"(8,)": "(4,)", "(16,)": "(4,)", "0.028, 16)": "0.028, 4)", "max_steps=60": "max_steps=30"},
     "neural_rubber": {"(12, 6)": "(6, 4)", "(8, 4)": "(4, 2)", "max_steps=40": "max_steps=6"},
+    "rubber_three_modes": {
+        "models = {": 'LAWS = {name: LAWS[name] for name in ("Mooney-Rivlin", "Ogden, 3 terms")}\nmodels = {',
+        'for name in ("neo-Hookean", "Mooney-Rivlin", "Yeoh", "Ogden, 2 terms"):': 'for name in ("Mooney-Rivlin",):',
+    },
     "plate_with_hole": {"n = 10\n": "n = 4\n", "grid(12, n": "grid(6, n", "grid(10, n": "grid(5, n"},
+    "silicone_beam": {
+        "cells=(5, 1, 1)": "cells=(3, 1, 1)",
+        "load_steps=8": "load_steps=4",
+        "0.06 * np.arange(38)": "0.12 * np.arange(19)",
+    },
 }
 
 
