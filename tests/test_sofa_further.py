@@ -2,14 +2,17 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.linalg import polar
 from scipy.spatial.transform import Rotation
 from test_sofa_joints_and_pressures import EULER, load
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
+from jaxmech._sofa.numerics.frames import element_frame
 
 FRAMES = '<MechanicalObject template="Rigid3" name="p" position="0 0 0 0 0 0 1  1 0 0 0 0 0 1"/><UniformMass/>'
 
@@ -375,3 +378,15 @@ def test_densities_of_cells(tmp_path, kind):
     there = at(scene, scene.state.position["p"], np.eye(3)[[0, 0, 0, 0]])
     each = np.asarray(jm.mass.momentum(scene.system, there)["p"])[:, 0]
     np.testing.assert_allclose(each, [1 / 3, 4 / 3, 4 / 3, 1], rtol=1e-12)
+
+
+def test_the_frame_of_edges_is_their_polar_factor():
+    """SciPy's, of random edges, of cells inside out and of nearly flat ones: `polar` and `svd` of tetrahedra."""
+    edges = np.random.default_rng(0).normal(size=(600, 3, 3))
+    U, s, Vt = np.linalg.svd(edges)
+    s[400:, 2] = np.geomspace(1e-12, 1e-2, 200) * s[400:, 0]
+    edges = np.einsum("nij,nj,njk->nik", U, s, Vt)
+    assert 200 < np.sum(np.linalg.det(edges) < 0) < 400
+    nodes = jnp.concatenate([jnp.zeros((600, 1, 3)), jnp.asarray(edges)], axis=1)
+    frames = jax.jit(jax.vmap(lambda x: element_frame("tetrahedron", "polar", x, x)))(nodes)
+    np.testing.assert_allclose(frames, [polar(one)[0] for one in edges], atol=1e-13)

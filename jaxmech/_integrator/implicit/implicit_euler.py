@@ -29,7 +29,6 @@ from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled, joined
-from ..._scene.parameter import as_array
 from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import ended, outcome
 from ..._solve.linear_problem import LinearProblem
@@ -62,9 +61,6 @@ class ImplicitEuler(AbstractImplicitScheme):
         v = run.last.velocity["cube"][1, 2]
         assert jnp.allclose(run.last.time, 0.04) and -0.4 < v < -0.2  # no faster than in free fall [m/s]
     """
-
-    rayleigh_stiffness: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
-    rayleigh_mass: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
 
     remembers = False
     settles = False  # multipliers are those of the step, and each step forgets the one before
