@@ -410,3 +410,16 @@ def test_a_velocity_that_goes_on_after_its_end(tmp_path):
     end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=5).last
     np.testing.assert_allclose(end.velocity["p"], [[3, 0, 0]], rtol=ROUND_OFF)
     assert "lets go" not in str(scene.report)
+
+
+def test_distances_along_the_edges_of_triangles(tmp_path):
+    """Their topology lists no edges: as in SOFA, those of its cells. Two triangles have five."""
+    body = """<MeshTopology name="t" position="0 0 0  1 0 0  1 1 0  0 2 0" triangles="0 1 2  0 2 3"/>
+      <MechanicalObject name="p"/><UniformMass/>
+      <Node name="n"><MechanicalObject template="Vec1" name="d"/><DistanceMapping topology="@../t" {}/>
+      <RestShapeSpringsForceField stiffness="4"/></Node>"""
+    scene = load(tmp_path, body.format('computeDistance="1"'))
+    lengths = np.asarray(jm.kinematics(scene.system, scene.state)["n/d"])[:, 0]
+    np.testing.assert_allclose(np.sort(lengths), [1, 1, 2**0.5, 2**0.5, 2], rtol=ROUND_OFF)
+    with pytest.raises(jm.sofa.SceneError, match="in no order"):
+        load(tmp_path, body.format('restLengths="1 1 1 1 1"'))
