@@ -390,3 +390,36 @@ def test_the_frame_of_edges_is_their_polar_factor():
     nodes = jnp.concatenate([jnp.zeros((600, 1, 3)), jnp.asarray(edges)], axis=1)
     frames = jax.jit(jax.vmap(lambda x: element_frame("tetrahedron", "polar", x, x)))(nodes)
     np.testing.assert_allclose(frames, [polar(one)[0] for one in edges], atol=1e-13)
+
+
+def test_springs_outside_of_what_moves(tmp_path):
+    """In SOFA such a force acts, and is in no matrix: it is refused, not forgotten; in the node of the solver it acts."""
+    bodies = "".join(f'<Node name="{n}">{{}}<MechanicalObject name="p"/><UniformMass/></Node>' for n in "ab")
+    spring = '<SpringForceField name="s" object1="@a/p" object2="{}" spring="0 0 10 0 1"/>'
+    for second in ("@b/p", "@b"):
+        with pytest.raises(jm.sofa.SceneError, match="@/a/p and @/b/p from outside"):
+            load(tmp_path, bodies.format(EULER, EULER) + spring.format(second), scheme="")
+    assert "s" in load(tmp_path, bodies.format("", "") + spring.format("@b/p")).system.forces
+
+
+def test_a_velocity_that_goes_on_after_its_end(tmp_path):
+    """3 m/s along x from the last key time, 0.1 s, on; a step late, as SOFA's constraints are."""
+    body = """<MechanicalObject name="p"/><UniformMass/><LinearVelocityProjectiveConstraint indices="0" keyTimes="0 0.1"
+      velocities="0 0 0  3 0 0" continueAfterEnd="true"/>"""
+    scene = load(tmp_path, body)
+    end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=5).last
+    np.testing.assert_allclose(end.velocity["p"], [[3, 0, 0]], rtol=ROUND_OFF)
+    assert "lets go" not in str(scene.report)
+
+
+def test_distances_along_the_edges_of_triangles(tmp_path):
+    """Their topology lists no edges: as in SOFA, those of its cells. Two triangles have five."""
+    body = """<MeshTopology name="t" position="0 0 0  1 0 0  1 1 0  0 2 0" triangles="0 1 2  0 2 3"/>
+      <MechanicalObject name="p"/><UniformMass/>
+      <Node name="n"><MechanicalObject template="Vec1" name="d"/><DistanceMapping topology="@../t" {}/>
+      <RestShapeSpringsForceField stiffness="4"/></Node>"""
+    scene = load(tmp_path, body.format('computeDistance="1"'))
+    lengths = np.asarray(jm.kinematics(scene.system, scene.state)["n/d"])[:, 0]
+    np.testing.assert_allclose(np.sort(lengths), [1, 1, 2**0.5, 2**0.5, 2], rtol=ROUND_OFF)
+    with pytest.raises(jm.sofa.SceneError, match="in no order"):
+        load(tmp_path, body.format('restLengths="1 1 1 1 1"'))

@@ -60,13 +60,13 @@ def linear_velocity(build: PartBuilder, part: Component) -> str:
     width = build.dofs[state].deriv_size
     times, rates = _times(part, part.reals("velocities", None, width=width), "velocities")
     chosen = part.wholes("coordinates")
-    part.neutral(continueAfterEnd=False)
+    goes_on = part.flag("continueAfterEnd", False)
     components = np.ones(width, bool) if chosen is None or not len(chosen) else np.isin(np.arange(width), chosen)
     place = build.position[state][nodes]
     motion = PrescribedVelocity((state, nodes), place, rates, times, components=tuple(bool(c) for c in components))
     build.constraints[named(part.object)] = motion
     build.parameter(part, "velocities", "constraints", "velocities")
-    return "its velocity is kept beyond its key times"
+    return "its velocity is kept beyond its key times" + ("" if goes_on else ", where SOFA lets go")
 
 
 def held_translations(build: PartBuilder, part: Component) -> str:

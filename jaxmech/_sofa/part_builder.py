@@ -15,7 +15,7 @@ from .read.component import Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES, of_kind_upward
 from .read.scene_data import SceneData
-from .read.topology import Topology, with_faces
+from .read.topology import Topology, edges_of, with_faces
 
 _DOFS = {"Vec1": Vec1, "Vec2": Vec2, "Vec3": Vec3, "Rigid2": Rigid2, "Rigid3": Rigid3}
 
@@ -120,6 +120,11 @@ class PartBuilder:
         if not any(len(c) for c in found) and {"triangles", "quads"} & set(cells):
             mesh = with_faces(mesh)
             found = [getattr(mesh, name) for name in cells]
+        if cells == ("edges",) and not len(mesh.edges):
+            mesh = edges_of(mesh)
+            found = [mesh.edges]
+            if len(mesh.edges) and part.has("restLengths"):
+                raise part.error("restLengths need edges that its topology lists: others are in no order")
         if cells and not any(len(c) for c in found):
             raise part.error(f"its topology has no {' and no '.join(cells)}")
         count = len(self.position[state])

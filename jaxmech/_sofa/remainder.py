@@ -9,7 +9,7 @@ from .read.boxes import REGIONS
 from .read.component import Component
 from .read.engines import ENGINES
 from .read.graph import SceneNode, SceneObject
-from .read.links import STATES
+from .read.links import STATES, is_link, linked
 from .read.scene_data import GRIDS, LOADERS, SceneData
 from .read.scene_error import SceneError
 from .read.topological_mappings import MAPPINGS as TOPOLOGICAL
@@ -38,8 +38,15 @@ GRAVITY = "Gravity"
 class Whole:
     """What is asked of a scene as a whole, once."""
 
-    def __init__(self, root: SceneNode, any_scheme: bool, translated: Container[str], multipliers: Collection[str]):
-        self.any_scheme, self.translated, self.linked = any_scheme, translated, linked_to(root)
+    def __init__(
+        self,
+        root: SceneNode,
+        schemes: Collection[SceneObject],
+        translated: Container[str],
+        multipliers: Collection[str],
+    ):
+        self.any_scheme, self.translated, self.linked = bool(schemes), translated, linked_to(root)
+        self.moved = {o for ode in schemes for o in ode.node.walk() if o.kind in STATES}
         kinds = {o.kind for o in root.walk()}
         self.free_motion = FREE_MOTION in kinds
         try:
@@ -69,10 +76,26 @@ def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) ->
         report.add(object, "equivalent", "motion, constraints and contacts are solved together")
     elif kind in MAPPING_KINDS and is_drawn(data, object):
         report.add(object, "ignored", "maps to a picture")
+    elif kind in scene.translated and (moved := _between(object) & scene.moved):
+        names = " and ".join(sorted(state.path for state in moved))
+        reason = f"acts on {names} from outside of the node of the time integrator, as a force that SOFA does not linearise"
+        report.add(object, "refused", str(object.error(reason)))
     elif scene.any_scheme and (kind in STATES or kind in scene.translated or kind in (*SOLVERS, *SYSTEMS)):
         report.add(object, "ignored", "no time integrator stands in its node or above: it does not move")
     else:
         report.add(object, "refused", str(object.error("is not translated")))
+
+
+def _between(object: SceneObject) -> set[SceneObject]:
+    """The mechanical states between which an object acts, by its links `object1` and `object2`."""
+    found = set()
+    for name in ("object1", "object2"):
+        try:
+            target = linked(object, name, object.data[name]) if is_link(object.data.get(name, "")) else None
+        except SceneError:  # of an object that nothing moves
+            continue
+        found |= set(target.objects) if isinstance(target, SceneNode) else {target}
+    return {o for o in found if o is not None and o.kind in STATES}
 
 
 def _of_collisions(object: SceneObject, data: SceneData, report: Report, collides: bool) -> None:

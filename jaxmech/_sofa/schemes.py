@@ -30,7 +30,7 @@ from .report import Report
 
 DIRECT = ("SparseLDLSolver", "EigenSimplicialLDLT", "EigenSimplicialLLT", "EigenSparseLU", "EigenSparseQR", "CholeskySolver")
 DIRECT += ("AsyncSparseLDLSolver", "SVDLinearSolver", "PrecomputedLinearSolver", "BTDLinearSolver")
-DIRECT += ("EigenCholmodSupernodalLLT", "SparseCholeskySolver", "SparseLUSolver", "LULinearSolver")
+DIRECT += ("EigenCholmodSupernodalLLT", "SparseCholeskySolver", "SparseLUSolver", "LULinearSolver", "SparsePARDISOSolver")
 _ONE_BEFORE = ("AsyncSparseLDLSolver",)
 ITERATIVE = ("MinResLinearSolver", "CGLinearSolver", "ParallelCGLinearSolver", "PCGLinearSolver", "ShewchukPCGLinearSolver")
 SOLVERS = (*DIRECT, *ITERATIVE, *PRECONDITIONERS)

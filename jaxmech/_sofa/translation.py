@@ -68,7 +68,7 @@ def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part
     except SceneError as problem:
         report.add(root, "refused", str(problem))
         return [], report
-    scene = Whole(root, bool(schemes), _TRANSLATED, MULTIPLIERS)
+    scene = Whole(root, schemes, _TRANSLATED, MULTIPLIERS)
     for ode in schemes[:1] if scene.couples else schemes:
         within = _that_move(root, schemes) if scene.couples else list(ode.node.walk())
         build = PartBuilder(data, ode.node, within, sofa=solver == "sofa")
