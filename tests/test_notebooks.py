@@ -39,17 +39,19 @@ def test_a_notebook_holds_what_it_draws(path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("smaller", [True, pytest.param(False, marks=pytest.mark.exhaustive)], ids=["smaller", "whole"])
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook(path, monkeypatch):
+def test_notebook(path, smaller, monkeypatch):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert len(notebook.cells) <= 25
-    for text, less in SMALLER.get(path.stem, {}).items():
+    for text, less in SMALLER.get(path.stem, {}).items() if smaller else ():
         assert any(text in cell.source for cell in notebook.cells), text
         for cell in notebook.cells:
             cell.source = cell.source.replace(text, less)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # as in conftest.py: small scenes mostly compile
+    # As in conftest.py: small scenes mostly compile.
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", str(int(smaller)))
     client = nbclient.NotebookClient(
         notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
     )
