@@ -85,8 +85,9 @@ def main(cells=(12, 3, 12), fine=(96, 32), steps=25, picture="output/embedded_su
     figure, frames = plt.subplots(1, 2, subplot_kw={"projection": "3d"}, figsize=(10, 4.6), layout="constrained")
     for axes, surface, nodes in zip(frames, (points, skin), (body.points, state.position["body"]), strict=True):
         jm.viz.draw_surface(surface, quads, axes=axes)
-        for edge in np.asarray(nodes)[jm.mesh.boundary_of(body).mesh.edges()]:  # of the cells that carry it
-            axes.plot(*edge.T, color="#4d5561", linewidth=0.3, alpha=0.7)
+        edges = np.asarray(nodes)[jm.mesh.boundary_of(body).mesh.edges()]  # of the cells that carry it
+        lines = np.pad(edges, ((0, 0), (0, 1), (0, 0)), constant_values=np.nan)  # one line with gaps, which is drawn sooner
+        axes.plot(*lines.reshape(-1, 3).T, color="#4d5561", linewidth=0.3, alpha=0.7)
         axes.set(title="at rest" if surface is points else "pressed")
         axes.set_axis_off()
         axes.view_init(12, -62)

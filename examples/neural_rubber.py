@@ -79,12 +79,12 @@ def main(picture="output/neural.png", cells=2):
     found = optx.least_squares(misfit, method, law.weights, max_steps=300, throw=False)  # there is always a little more
     law = changed(found.value)
     rms = float(jnp.sqrt(jnp.mean((tension(law, STRETCH) - STRESS) ** 2)))
-    slide = jax.jit(block(law, cells))
-    value, slope = jax.jit(jax.value_and_grad(slide))(law.weights)
+    slide = jax.jit(jax.value_and_grad(block(law, cells)))
+    value, slope = slide(law.weights)
     flat, back = jax.flatten_util.ravel_pytree(law.weights)
     direction, h = jnp.sin(jnp.arange(flat.size) + 1.0) * jnp.abs(flat), 1e-4
     exact = float(jax.flatten_util.ravel_pytree(slope)[0] @ direction)
-    difference = float(slide(back(flat + h * direction)) - slide(back(flat - h * direction))) / (2 * h)
+    difference = float(slide(back(flat + h * direction))[0] - slide(back(flat - h * direction))[0]) / (2 * h)
     print(f"rms {rms:.4f} MPa with {flat.size} weights; slides {value:.4f} mm, {exact:.8f} mm by weights, {difference:.8f}")
     (figure, axes), line = plt.subplots(figsize=(6, 4), layout="constrained"), np.linspace(1.0, 7.6, 200)
     axes.plot(line, tension(law, line), label=f"network, rms {1e3 * rms:.0f} kPa")

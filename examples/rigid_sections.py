@@ -79,9 +79,9 @@ def draw(A, x, path):
     jm.viz.spy(A, axes=figure.add_subplot(1, 2, 1, title="The matrix of one step"))
     space = figure.add_subplot(1, 2, 2, projection="3d")
     for name, color in (("carried", "tab:orange"), ("free", "tab:blue"), ("second", "tab:green")):
-        lines = np.asarray(x[name])[MESH.edges()]
-        for a, b in lines:
-            space.plot(*zip(a[[0, 2, 1]], b[[0, 2, 1]], strict=True), color=color, lw=0.3)
+        edges = np.asarray(x[name])[MESH.edges()][:, :, [0, 2, 1]]
+        lines = np.pad(edges, ((0, 0), (0, 1), (0, 0)), constant_values=np.nan)  # one line with gaps: 900 take seconds
+        space.plot(*lines.reshape(-1, 3).T, color=color, lw=0.3)
         space.plot([], [], [], color=color, label=name)
     space.set(title="The beams", xlabel="x", ylabel="z", zlabel="y")
     space.set_aspect("equal")
