@@ -43,8 +43,9 @@ class EnergyMomentum(AbstractImplicitScheme):
     g`, do the work `lambda . (g1 - g0)`: none. Those that give, `C lambda = (g0 + g1) / 2`, store `g . g / (2 C)`.
     Velocities at the end are along the constraints to second order only; let them begin so, or what is across swings on.
 
-    Give `newton=True`: one linear solve, the default of all schemes, conserves nothing exactly. The options are those of
-    `ImplicitEuler`. Positions [m, rad], velocities [m/s, rad/s].
+    Give `newton=True`: one linear solve, the default of all schemes, conserves nothing exactly; in large steps
+    `line_search="residual"` too, for the matrix has no tangent of the correction. The options are those of `ImplicitEuler`.
+    Positions [m, rad], velocities [m/s, rad/s].
     Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
     Source: O. Gonzalez, J. Nonlinear Sci. 6 (1996) 449, doi:10.1007/BF02440162, and, of constraints, Physica D 132 (1999)
     165, doi:10.1016/S0167-2789(99)00054-8; J. C. Simo and N. Tarnow, Z. angew. Math.
