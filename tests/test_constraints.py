@@ -12,8 +12,9 @@ from scipy.integrate import solve_ivp
 from tolerances import CONVERGED, FINITE_DIFFERENCE, ROUND_OFF, TWO_MODES
 
 import jaxmech as jm
-from jaxmech._constraint.joint.base import placed
+from jaxmech._constraint.joint.base import placed, tilt
 from jaxmech._math.rotation import quaternion_conjugate, quaternion_exp, quaternion_product, rotate
+from jaxmech._model.unmet import why_unmet
 
 G = 9.81
 HELD = 1e-9  # [m, rad]: what Newton's iterations leave of an equation
@@ -495,8 +496,35 @@ def test_redundant_and_conflicting_rows_are_told_apart():
             end = step(system, state, None, 0.01)[0]
             np.testing.assert_allclose(end.position["rods"], [[2.5], [2.5]], rtol=1e-12)  # half of the load each
         else:
-            with pytest.raises(jm.FailedComputation, match="'rods', are not determined"):
+            with pytest.raises(jm.FailedComputation, match="are not determined. Here .*contradicts.*, by -0.2. No motion"):
                 step(system, state, None, 0.01)
+
+
+def test_what_makes_a_solve_of_constraints_fail_is_named():
+    """A cable between nails that are 1.2 m apart, through an eyelet that hangs in it; a hinge far from its axis."""
+    rope, hooks = jm.constraint.Cable(("p", [[0, 1, 2]]), length=1.0), jm.constraint.Fixed(("p", [0, 2]))
+    load = jm.force.ConstantForce(("p", [1]), [0.0, -10.0])
+    hung = jm.System({"p": jm.Vec2()}, forces={"load": load}, constraints={"rope": rope, "hooks": hooks})
+    with pytest.raises(jm.FailedComputation, match=r"element 0 of 'rope' \(Cable\) is 0.2 m too short"):
+        jm.static_solve(hung, hung.at_rest({"p": [[0.0, 0.0], [0.5, -0.7], [1.2, 0.0]], "rope": [[5.0]]}))
+
+    hinge = jm.constraint.HingeJoint(("bar", [0]))
+    scene = jm.System({"bar": jm.Rigid3()}, constraints={"hinge": hinge})
+    leaning = scene.at_rest({"bar": [[0.0, 0.0, 0.0, 0.6, 0.0, 0.0, 0.8]]})
+    assert "row 3 of element 0 of 'hinge' (HingeJoint) is off by 1.2 rad: start nearer" in why_unmet(
+        scene, leaning, singular=True
+    )
+    assert why_unmet(scene, scene.at_rest({"bar": [[0.0] * 6 + [1.0]]}), singular=False) == ""
+
+
+def test_a_tilt_grows_up_to_half_a_turn_and_forgets_turns_about_its_axis():
+    for angle, about in ((1e-4, 0.0), (0.7, 2.0), (np.pi / 2, -1.0), (3.0, 0.5), (np.pi, 0.0)):
+        lean = np.array([np.sin(angle / 2) * 0.6, np.sin(angle / 2) * 0.8, 0.0, np.cos(angle / 2)])
+        spin = np.array([0.0, 0.0, np.sin(about / 2), np.cos(about / 2)])
+        found, slope = jax.value_and_grad(lambda q: jnp.linalg.norm(tilt(q)))(quaternion_product(lean, spin))
+        np.testing.assert_allclose(found, 2 * np.sin(angle / 2), rtol=1e-12)
+        assert np.isfinite(slope).all()
+    np.testing.assert_allclose(tilt(jnp.array([5e-4 * 0.6, 5e-4 * 0.8, 0.0, 1.0])), [6e-4, 8e-4], rtol=1e-6)
 
 
 def test_relaxed_and_compliant_rows():

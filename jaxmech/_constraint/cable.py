@@ -45,6 +45,8 @@ class Cable(AbstractMultiplierConstraint):
     relaxation: OptionalParameter = parameter(default=None)
     multiplier: OptionalStencils = optional_stencils(kw_only=True)
 
+    sides = ("too long", "too short")
+
     def __check_init__(self):
         check_eyelets(self)
         check_range(self, length=(self.length, *AT_LEAST_NIL))

@@ -41,6 +41,8 @@ class Distance(AbstractMultiplierConstraint):
     compliance: Parameter = parameter(default=0.0)
     relaxation: OptionalParameter = parameter(default=None)
 
+    sides = ("too long", "too short")
+
     def __check_init__(self):
         check_single_nodes(self, 2)
         if self.length is None:

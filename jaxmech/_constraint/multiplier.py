@@ -72,6 +72,7 @@ class AbstractMultiplierConstraint(Component):
         multiplier, compliance, relaxation = None, 0.0, None
     units: ClassVar[tuple[str, ...]] = ("m",)  # of the rows of `g`; the last holds for those that follow
     adds_up: ClassVar[bool] = False  # whether elements that name one multiplier are the terms of one equation
+    sides: ClassVar[tuple[str, ...]] = ()  # what an element with `g < 0`, `g > 0` is, where that has a word
     follows_time: ClassVar[bool] = False  # whether `at_time` says something
 
     @property

@@ -1,6 +1,7 @@
 """What a time integrator is."""
 
 import abc
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -85,7 +86,8 @@ class AbstractIntegrator(eqx.Module):
         if not throw:
             return result
         who = f"{type(self).__name__}.step_with_error"
-        return raise_failure(result, result[2], system, who, partial(given, system, state, h), moves=True)
+        numbers, ends = partial(given, system, state, h), lambda: replace(state, time=state.time + h)
+        return raise_failure(result, result[2], system, who, numbers, moves=True, held_at=ends)
 
     def revalued(self, system: System, state: State, carry: Any) -> Any:
         """The carry of a motion that goes on from `state` with other numbers in its scene.

@@ -16,6 +16,7 @@ from .constraint_report import equations, violations, with_multipliers
 from .dynamics import total_force
 from .system import State, System, check_inputs
 
+_NIL = 1e-12  # of the longest row: a gradient that is rounding
 _SAME = 1e-9  # of the length of a row: what of it is left by others, where it is one of theirs
 _PART = 1e-6  # of the largest coefficient: what takes part
 
@@ -81,11 +82,11 @@ def dependent_rows(system: System, state: State, *, tolerance: float = 1e-6) -> 
         raise ValueError("dependent_rows: the values of the scene and of its state must be known, they are being traced.")
     if not system.multiplier_constraints:
         return []
-    names, J, g = _rows(system, state)
+    names, J, g = hard_rows(system, state)
     return _dependent(names, J, g, tolerance)
 
 
-def _rows(system: System, state: State) -> tuple[list[tuple[str, int, int]], np.ndarray, np.ndarray]:
+def hard_rows(system: System, state: State) -> tuple[list[tuple[str, int, int]], np.ndarray, np.ndarray]:
     """What each hard row is called, its gradient in free directions, and its value."""
     full = np.asarray(_gradients(system, state))
     off = violations(system, state)
@@ -139,8 +140,10 @@ def _dependent(names: list[Any], J: np.ndarray, g: np.ndarray, tolerance: float)
     basis: list[np.ndarray] = []
     kept: list[int] = []
     found = []
+    nil = _NIL * np.linalg.norm(J, axis=1).max(initial=0.0)
     for i, row in enumerate(J):
         rest, size = row.copy(), np.linalg.norm(row)
+        size = size if size > nil else 0.0
         for _ in range(2):  # twice is enough (Kahan and Parlett)
             for b in basis:
                 rest -= (b @ rest) * b

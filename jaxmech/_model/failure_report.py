@@ -16,9 +16,14 @@ from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .fault import diagnosed, given
 from .internal import with_internal
 from .system import State, System
+from .unmet import why_unmet
 from .validity import limited
 
 T = TypeVar("T")
+_UNDETERMINED = (
+    " Some of these equations say what others, or constraints on nodes, say already, nothing that they act on can move, or "
+    "they are far from holding where it starts: leave such out, give them a compliance, or start nearer."
+)
 DERIVATIVE = "the derivative of {}"
 _SUCCESS = int(index_of(RESULTS.successful))
 
@@ -39,10 +44,12 @@ def raise_failure(
     load_steps: int = 1,
     moves: bool = False,
     time_step: Any = -1,
+    held_at: Callable[[], State] | None = None,
 ) -> T:
     """`value`, unless `info.result` is a failure. Outside tracing raises `FailedComputation`, under `jit` JAX raises.
 
-    `given`: what the computation was given, in the order that `info.fault` counts in; `moves`: whether it is a time step.
+    `given`: what the computation was given, in the order that `info.fault` counts in; `moves`: whether it is a time step;
+    `held_at`: where it started, at the time at which equations with multipliers were to hold.
     """
     if has_succeeded(info.result):
         return value
@@ -54,6 +61,8 @@ def raise_failure(
         "given": [name for name, _ in given()],
         "components": limited(system),
         "undefined": [system.force_fields[name].undefined_when for name in limited(system)],
+        "undetermined": _UNDETERMINED,
+        "equations": _of_equations(system),
     }
     numbers = {
         "result": index_of(info.result),
@@ -65,7 +74,27 @@ def raise_failure(
     residuals = (info.residuals, info.floor) if hasattr(info, "residuals") else None
     if is_traced((failed, numbers)):
         return raise_if(value, failed, names, numbers, residuals)
+    if explained := _explained(system, info.result, held_at):
+        names["undetermined"] = names["equations"] = explained
     raise FailedComputation(describe(names, *in_row({"failed": True, **numbers}, residuals)), info.result)
+
+
+def _of_equations(system: System) -> str:
+    """Where to look without a look at numbers."""
+    names = " and ".join(map(repr, sorted(system.multiplier_constraints)))
+    if not names:
+        return ""
+    return (
+        f" The equations of {names} may be such as nothing fulfils, or be far from it at the start: "
+        "jm.constraint.violations says by how much they are off."
+    )
+
+
+def _explained(system: System, result: Any, held_at: Callable[[], State] | None) -> str:
+    """What of the equations with multipliers explains a failure, by a look at the numbers of where it began."""
+    if held_at is None or not (result == RESULTS.singular or result == RESULTS.not_converged):
+        return ""
+    return why_unmet(system, held_at(), singular=bool(result == RESULTS.singular))
 
 
 class _Said(NamedTuple):
@@ -87,18 +116,17 @@ def _why_singular(system: System, state: str, moves: bool) -> str:
     """What is wrong with a matrix whose null vector is of this state."""
     if state in system.multiplier_states:
         names = sorted(name for name in system.multiplier_constraints if system.multiplier_stencils[name].state == state)
-        return (
-            f"the multipliers in state '{state}', of {' and '.join(map(repr, names))}, are not determined. Some of these "
-            "equations say what others, or constraints on nodes, say already, or nothing that they act on can move: leave "
-            "those out, or give them a compliance."
-        )
+        return f"the multipliers in state '{state}', of {' and '.join(map(repr, names))}, are not determined."
     return f"state '{state}' can move freely (nothing resists some motion of it). {_advice(system, state, moves)}"
 
 
 def _advice(system: System, state: str, moves: bool) -> str:
     """What to do about a state that is unconstrained."""
     if not moves:
-        return "Constrain its nodes, or attach it to what is constrained."
+        return (
+            "Constrain its nodes, or attach it to what is constrained. Contacts (jm.contact) hold it in time steps alone, "
+            "of FreeMotion: let it come to rest there."
+        )
     if any(stencil.state == state for mass in system.masses.values() for stencil in mass.on):
         return "Its mass does not reach all of its nodes and directions: give them mass, or constrain them."
     return "Give it mass (System(masses=...)), constrain its nodes, or attach it."

@@ -193,7 +193,8 @@ def static_solve(
     if not throw:
         return solution
     given = partial(_given, system, state)
-    return raise_failure(solution, solution.info, system, "static_solve", given, load_steps=load_steps)
+    at = partial(replace, state, time=solution.state.time)
+    return raise_failure(solution, solution.info, system, "static_solve", given, load_steps=load_steps, held_at=at)
 
 
 def _given(system: System, state: State) -> list[tuple[str, Array]]:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from equinox import AbstractVar
 
 from ..._math.rotation import have_unit_quaternions, quaternion_conjugate, quaternion_product, rotate
@@ -13,8 +12,6 @@ from ..._scene.dof import Rigid3
 from ..._scene.parameter import check_range
 from ..multiplier import AbstractMultiplierConstraint
 from ..points import check_single_nodes
-
-Z = np.array([0.0, 0.0, 1.0])
 
 
 class AbstractJoint(AbstractMultiplierConstraint):
@@ -75,6 +72,13 @@ def turn(q: Array) -> Array:
 
 
 def tilt(q: Array) -> Array:
-    """`(2,)` [rad], nil where a rotation leaves the axis `z`, and there to first order how it tilts it about `x` and `y`."""
-    z = rotate(q, jnp.asarray(Z, q.dtype))
-    return jnp.stack([-z[1], z[0]])
+    """`(2,)` [rad], nil where a rotation leaves the axis `z`, and to first order how it tilts it about `x` and `y`.
+
+    `2 sin(a / 2)` long where the axis is tilted by `a`: longest at half a turn, and only there without a direction.
+    """
+    x, y, z, w = q
+    square = z * z + w * w
+    upside_down = square < (16 * jnp.finfo(q.dtype).eps) ** 2
+    length = jnp.sqrt(jnp.where(upside_down, 1.0, square))  # of the turn about z, which is taken off
+    sine, cosine = jnp.where(upside_down, 0.0, z / length), jnp.where(upside_down, 1.0, w / length)
+    return 2.0 * jnp.stack([cosine * x - sine * y, cosine * y + sine * x])

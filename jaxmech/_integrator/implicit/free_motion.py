@@ -1,6 +1,8 @@
 """Time steps with contact: the motion without it, then impulses, by the compliance that the factor of the step makes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -169,7 +171,8 @@ class FreeMotion(AbstractIntegrator):
         result = self.advanced(system, state, carry, h, DERIVATIVE.format("FreeMotion") if raises else "")
         if not throw:
             return result
-        return raise_failure(result, result[2], system, "FreeMotion", lambda: given(system, state, h), moves=True)
+        numbers, ends = partial(given, system, state, h), lambda: replace(state, time=state.time + h)
+        return raise_failure(result, result[2], system, "FreeMotion", numbers, moves=True, held_at=ends)
 
     def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> Any:
         kept, memory = (None, None) if carry is None else carry

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -173,7 +174,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
         result = type(self).advanced(self, system, state, carry, h, DERIVATIVE.format(who) if raises else "")
         if not throw:
             return result
-        return raise_failure(result, result[2], system, who, partial(given, system, state, h), moves=True)
+        numbers, ends = partial(given, system, state, h), lambda: replace(state, time=state.time + h)
+        return raise_failure(result, result[2], system, who, numbers, moves=True, held_at=ends)
 
     def advanced(self, system: System, state: State, carry: Any, h: Array, derivatives_of: str = "") -> Step:
         # What is handed on as it came is known as such outside of the compiled step.

@@ -1,6 +1,7 @@
 """A trajectory: many steps in one compiled loop."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -146,7 +147,8 @@ def simulate(
     failed = info.result != RESULTS.successful
     first = jnp.argmax(failed)  # of no failure, the first step
     info = jax.tree.map(lambda a: a[first], info)
-    return raise_failure(trajectory, info, system, "simulate", partial(given, system, state, h), moves=True, time_step=first)
+    numbers, ends = partial(given, system, state, h), lambda: replace(trajectory.last, time=trajectory.last.time + h)
+    return raise_failure(trajectory, info, system, "simulate", numbers, moves=True, time_step=first, held_at=ends)
 
 
 def _counts(steps: int, save_every: int, checkpoint_every: int) -> Counts:
