@@ -179,10 +179,7 @@ class AbstractEnergyForceField(AbstractForceField):
         return jax.hessian(lambda y: self.element_energy(*y))(x)
 
     def element_derivatives(self, *x: Array) -> tuple[Arrays, tuple[Arrays, ...]]:
-        """`element_gradient` and `element_hessian`; together they may cost less than one after the other.
-
-        One on frames that overrides it gives both by tangent vectors, as `element_stiffness` does.
-        """
+        """`element_gradient` and `element_hessian`; together they may cost less than one after the other."""
         return self.element_gradient(*x), self.element_hessian(*x)
 
 
@@ -209,12 +206,6 @@ def has_own_stiffness(field: AbstractForceField) -> bool:
     """Whether a class overrides `element_stiffness` itself."""
     plain = AbstractForceField.element_stiffness, AbstractEnergyForceField.element_stiffness
     return type(field).element_stiffness not in plain
-
-
-def has_own_derivatives(field: AbstractForceField) -> bool:
-    """Whether a class overrides `element_derivatives` itself."""
-    own = getattr(type(field), "element_derivatives", AbstractEnergyForceField.element_derivatives)
-    return own is not AbstractEnergyForceField.element_derivatives
 
 
 def points_only(field: AbstractForceField, dofs: Sequence[AbstractDof]) -> None:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from .._runtime.array_types import Array
 from .._runtime.jax_internals import without_unused
 from .._scene.dof import AbstractDof
-from .base import AbstractEnergyForceField, AbstractForceField, Arrays, has_own_derivatives, has_own_stiffness
+from .base import AbstractEnergyForceField, AbstractForceField, Arrays, has_own_stiffness
 
 Dofs = Sequence[AbstractDof]
 
@@ -73,8 +73,7 @@ def chart_stiffness_and_force(
 ) -> tuple[tuple[Arrays, ...], Arrays]:
     """`chart_stiffness`, and `chart_force` where nothing is displaced: most of their work is the same."""
     flat = all(dof.is_vector_space for dof in dofs)
-    together = not has_own_stiffness(field) if flat else has_own_derivatives(field)
-    if together and isinstance(field, AbstractEnergyForceField) and not field.is_dissipative:
+    if flat and isinstance(field, AbstractEnergyForceField) and not (field.is_dissipative or has_own_stiffness(field)):
         gradient, hessian = field.element_derivatives(*x)
         return hessian, jax.tree.map(jnp.negative, gradient)
     return chart_stiffness(field, dofs, x, v), chart_force(field, dofs, x, no_displacement(dofs, x), v)

@@ -18,18 +18,7 @@ from .._scene.stencil import Stencils, stencils
 from .base import AbstractEnergyForceField
 from .membrane import surface_stretch
 from .shell_checks import check_shell, frames_of_mesh, frames_only
-from .shell_quad import (
-    Drilling,
-    RestQuad,
-    middle_gradient,
-    off_surface,
-    plate_modulus,
-    quad_forms,
-    rest_quad,
-    shear_modulus,
-    strains_of,
-)
-from .shell_quad_stiffness import QuadModuli, quad_derivatives
+from .shell_quad import RestQuad, mean_drilling, mean_over, middle_gradient, mixed_energy, quad_strains, rest_quad
 from .shell_triangle import AS_TENSOR, plane_stress
 
 
@@ -118,47 +107,26 @@ class QuadShell(AbstractEnergyForceField):
     def check_dofs(self, dofs: Any) -> None:
         frames_only(self, dofs)
 
-    tangent_is_exact = True
-
     def element_energy(self, x: Float[Array, "4 7"]) -> Scalar:
-        rest, _, _, (stretch, mixed), at = self._strains(x)
-        moduli = self._moduli(rest)
-        plate = stretch @ moduli.membrane @ stretch + mixed @ moduli.of_forms(mixed)
-        return 0.5 * (plate + moduli.drilling @ at.off**2)
-
-    def element_derivatives(self, x: Float[Array, "4 7"]) -> Any:
-        """By displacements and turns in axes of the world."""
-        rest, forms, directors, strains, at = self._strains(x)
-        gradient, hessian = quad_derivatives(forms, x[:, :3], directors, strains, at, self._moduli(rest))
-        return (gradient,), ((hessian,),)
-
-    def element_stiffness(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Any:
-        del v
-        return self.element_derivatives(*x)[1]
-
-    stiffness_is_symmetric = True
+        rest, R, (strain, curvature, shear) = self._strains(x)
+        law, modulus, t = (self.young, self.poisson), self.young / (2 * (1 + self.poisson)), self.thickness
+        plate = t * mixed_energy(rest, strain, *law) + t**3 / 12 * mixed_energy(rest, curvature, *law)
+        sheared = 0.5 * self.shear * rest.areas @ jnp.sum(shear**2, axis=1)
+        return plate + t * modulus * (sheared + 0.5 * self.drilling * t**2 * mean_drilling(rest, x[:, :3], R))
 
     def mean_stresses(self, x: Float[Array, "4 7"]) -> tuple[Float[Array, "3 3"], Float[Array, "3 3"], Float[Array, "3"]]:
         """Of one element [Pa], in axes of the world: in its middle, what bending adds on the upper side; and the normal."""
-        rest, _, _, (stretch, mixed), _ = self._strains(x)
+        rest, _, (strain, curvature, _) = self._strains(x)
         E, F = plane_stress(self.young, self.poisson), middle_gradient(rest, x[:, :3])
         axes = F @ inverse(surface_stretch(F))
-        means = stretch[:3], 0.5 * self.thickness * mixed[:3]
+        means = mean_over(rest, strain), 0.5 * self.thickness * mean_over(rest, curvature)
         flat, added = (axes @ (E @ mean)[AS_TENSOR] @ axes.T for mean in means)
         return flat, added, jnp.cross(axes[:, 0], axes[:, 1])
 
-    def _strains(self, x: Float[Array, "4 7"]) -> tuple[RestQuad, Array, Array, tuple[Array, Array], Drilling]:
-        """The quad at rest and its forms; directors, strains (`strains_of`, less those at rest) and drilling."""
+    def _strains(self, x: Float[Array, "4 7"]) -> tuple[RestQuad, Float[Array, "4 3 3"], tuple[Array, Array, Array]]:
+        """The quad at rest, the turns of its corners, and strains."""
         turned = jax.vmap(quaternion_product)(x[:, 3:], jax.vmap(quaternion_conjugate)(self.rest[:, 3:]))
         R, X = jax.vmap(rotation_matrix)(turned), self.rest[:, :3]
         directors = jnp.einsum("kab,kb->ka", R, self.normals)
         rest = rest_quad(X)
-        forms = quad_forms(rest)
-        (stretch, mixed), (before, at_rest) = strains_of(forms, x[:, :3], directors), strains_of(forms, X, self.normals)
-        return rest, forms, directors, (stretch - before, mixed - at_rest), off_surface(rest, x[:, :3], R)
-
-    def _moduli(self, rest: RestQuad) -> QuadModuli:
-        t, modulus = self.thickness, self.young / (2 * (1 + self.poisson))
-        plate = plate_modulus(rest, self.young, self.poisson)
-        drilling = modulus * self.drilling * t**3 * rest.areas / jnp.sum(rest.areas)
-        return QuadModuli(t * plate, t**3 / 12 * plate, self.shear * modulus * t * shear_modulus(rest), drilling)
+        return rest, R, quad_strains(rest, X, self.normals, x[:, :3], directors)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._math.small_matrix import determinant, inverse
 from .._mesh.reference import reference_element
-from .._runtime.array_types import Array, Float
+from .._runtime.array_types import Array, Float, Scalar
 from .membrane import surface_axes
 from .shell_triangle import plane_compliance, plane_stress
 
@@ -19,7 +19,6 @@ _MIDDLE = _QUAD.shape_gradients(np.zeros(2))
 # Shear along the first coordinate is taken in the middles of the first two sides, along the second in those of the others.
 _SIDES, _ALONG, _ENDS = np.array([[0.0, -1.0], [0.0, 1.0], [-1.0, 0.0], [1.0, 0.0]]), [0, 0, 1, 1], [-1.0, 1.0]
 _SIDE_SHAPES, _SIDE_SLOPES = np.asarray(_QUAD.shape(_SIDES)), _QUAD.shape_gradients(_SIDES)[range(4), :, _ALONG]
-_SIDE_FORMS = _SIDE_SLOPES[:, :, None] * _SIDE_SHAPES[:, None]  # shear of a side is `x G d`
 _FROM_SIDES = np.zeros((4, 2, 4))
 _FROM_SIDES[:, 0, :2], _FROM_SIDES[:, 1, 2:] = (0.5 * (1 + _POINTS[:, [k]] * _ENDS) for k in (1, 0))
 
@@ -52,59 +51,31 @@ def rest_quad(X: Float[Array, "4 3"]) -> RestQuad:
     return RestQuad(axes, jax.vmap(inverse)(tangents), areas, middle_axes.T @ along)
 
 
-def quad_forms(rest: RestQuad) -> Float[Array, "9 4 4"]:
-    """`B`, of which strains are `x B x / 2` (the first five) and `x B d`: of positions and directors of the corners.
+def quad_strains(
+    rest: RestQuad, X: Float[Array, "4 3"], N: Float[Array, "4 3"], x: Float[Array, "4 3"], d: Float[Array, "4 3"]
+) -> tuple[Float[Array, "q 3"], Float[Array, "q 3"], Float[Array, "q 2"]]:
+    """Membrane strains and curvatures [1/m] `(xx, yy, 2 xy)`, and shear `(xz, yz)`, of positions and directors.
 
-    Of the membrane the mean `(xx, yy, 2 xy)` [-], and the work [m^2] on it of two linear stresses of unit size; the same of
-    curvatures; and shear, `a . d` in the middles of the sides [m]. Stresses are constant ones, and along each coordinate of
-    the quad one that is linear along the other, `a a^T (s - mean s)` of the tangent `a` in the middle: what is left of the
-    strains does no work. So bending in the plane is exact of rectangles, and nothing locks.
-    Source: T. H. H. Pian, K. Sumihara, Int. J. Numer. Methods Eng. 20 (1984) 1685, doi:10.1002/nme.1620200911; E. N.
-    Dvorkin, K.-J. Bathe, Eng. Comput. 1 (1984) 77, doi:10.1108/eb023562.
+    Green's of `x + z d`, less those of `X + z N`: `a_i . a_j / 2`, `(a_i . d_j + a_j . d_i) / 2` and `a_i . d`, where shear
+    is linear between the middles of opposite sides. Nothing changes where a quad is moved as a whole.
+    Source: E. N. Dvorkin, K.-J. Bathe, Eng. Comput. 1 (1984) 77, doi:10.1108/eb023562.
     """
-    along, across = rest.inverse[:, :, 0], rest.inverse[:, :, 1]
-    both = along[:, :, None] * across[:, None]
-    parts = jnp.stack([along[:, :, None] * along[:, None], across[:, :, None] * across[:, None], both + both.swapaxes(1, 2)])
-    slopes = jnp.asarray(_SLOPES, parts.dtype)
-    at_points = jnp.einsum("vqka,qla->vqkl", jnp.einsum("vqab,qkb->vqka", parts, slopes), slopes)
-    mean = jnp.einsum("q,vqkl->vkl", rest.areas / jnp.sum(rest.areas), at_points)
-    stresses = (rest.areas * _linear_stresses(rest).T)[:, :, None] * _ways(rest)[:, None]
-    work = jnp.einsum("iqv,vqkl->ikl", stresses, at_points)
-    return jnp.concatenate([mean, work, jnp.asarray(_SIDE_FORMS, parts.dtype)])
+    (stretch, bend, shear), at_rest = _products(x, d), _products(X, N)
+
+    def flat(change: Float[Array, "q 2 2"]) -> Float[Array, "q 3"]:
+        strain = jnp.einsum("qab,qac,qbd->qcd", change, rest.inverse, rest.inverse)
+        return jnp.stack([strain[:, 0, 0], strain[:, 1, 1], strain[:, 0, 1] + strain[:, 1, 0]], axis=1)
+
+    sheared = jnp.einsum("qa,qab->qb", shear - at_rest[2], rest.inverse)
+    return flat(stretch - at_rest[0]), flat(bend - at_rest[1]), sheared
 
 
-def strains_of(
-    forms: Float[Array, "9 4 4"], x: Float[Array, "4 3"], d: Float[Array, "4 3"]
-) -> tuple[Float[Array, "5"], Float[Array, "9"]]:
-    """`x B x / 2` of the first five forms, and `x B d`; less those at rest they are strains."""
-    first = jnp.einsum("ikl,kc->ilc", forms, x)
-    return 0.5 * jnp.sum(first[:5] * x, axis=(1, 2)), jnp.sum(first * d, axis=(1, 2))
-
-
-def _linear_stresses(rest: RestQuad) -> Float[Array, "q 2"]:
-    """The other coordinate at the points, less its mean."""
-    other = jnp.asarray(_POINTS[:, ::-1], rest.areas.dtype)
-    return other - mean_over(rest, other)
-
-
-def _ways(rest: RestQuad) -> Float[Array, "2 3"]:
-    """`a a^T` of the tangents in the middle, `(xx, yy, xy)`."""
-    (a, b), (c, d) = rest.middle
-    return jnp.stack([jnp.stack([a * a, c * c, a * c]), jnp.stack([b * b, d * d, b * d])])
-
-
-def plate_modulus(rest: RestQuad, young: Array, poisson: Array) -> Float[Array, "5 5"]:
-    """`D` of mean strains and of the work on linear stresses, `e D e / 2` [N m], of unit thickness."""
-    linear, ways = _linear_stresses(rest), _ways(rest)
-    gives = jnp.einsum("q,qi,qj->ij", rest.areas, linear, linear) * (ways @ plane_compliance(young, poisson) @ ways.T)
-    mean = jnp.sum(rest.areas) * plane_stress(young, poisson)
-    return jnp.concatenate([jnp.pad(mean, ((0, 0), (0, 2))), jnp.pad(inverse(gives), ((0, 0), (3, 0)))])
-
-
-def shear_modulus(rest: RestQuad) -> Float[Array, "4 4"]:
-    """Of the shears of the middles of the sides, between which shear is linear, of a unit modulus [m^2]."""
-    at_points = jnp.einsum("qas,qab->qbs", jnp.asarray(_FROM_SIDES, rest.areas.dtype), rest.inverse)
-    return jnp.einsum("q,qbs,qbt->st", rest.areas, at_points, at_points)
+def _products(x: Float[Array, "4 3"], d: Float[Array, "4 3"]) -> tuple[Array, Array, Array]:
+    """Halves of those of tangents; of tangents and slopes of the director; of tangents and director, by the sides."""
+    a, slope = (jnp.einsum("qka,kc->qac", jnp.asarray(_SLOPES, x.dtype), y) for y in (x, d))
+    sides = (jnp.asarray(_SIDE_SLOPES, x.dtype) @ x) * (jnp.asarray(_SIDE_SHAPES, x.dtype) @ d)
+    stretch, bend = (jnp.einsum("qac,qbc->qab", a, y) for y in (a, slope))
+    return 0.5 * stretch, bend, jnp.asarray(_FROM_SIDES, x.dtype) @ jnp.sum(sides, axis=1)
 
 
 def mean_over(rest: RestQuad, values: Float[Array, "q n"]) -> Float[Array, " n"]:
@@ -112,26 +83,34 @@ def mean_over(rest: RestQuad, values: Float[Array, "q n"]) -> Float[Array, " n"]
     return rest.areas @ values / jnp.sum(rest.areas)
 
 
-class Drilling(NamedTuple):
-    """By how much the corners' turns about the normal are off that of the surface, at the points `q`."""
+def mixed_energy(rest: RestQuad, strain: Float[Array, "q 3"], young: Array, poisson: Array) -> Scalar:
+    """The energy of plane stress that strains `(xx, yy, 2 xy)` store, of unit thickness, by stresses of five parameters.
 
-    off: Float[Array, " q"]  # [rad]
-    slopes: Float[Array, "q 4 2"]  # of the shape functions, in the axes [1/m]
-    carried: Float[Array, "q 4 3 2"]  # the axes as the corners turn them, times the shape functions
-    tangents: Float[Array, "q 3 2"]  # the axes as the surface turns and stretches them
+    Constant ones, and along each coordinate of the quad one that is linear along the other, `a a^T (s - mean s)` of the
+    tangent `a` in the middle: what is left of the strains does no work. So bending in the plane is exact of rectangles, and
+    nothing locks. Being where the two-field energy of Hellinger and Reissner is stationary, it is linear in no unknowns.
+    Source: T. H. H. Pian, K. Sumihara, Int. J. Numer. Methods Eng. 20 (1984) 1685, doi:10.1002/nme.1620200911.
+    """
+    mean = mean_over(rest, strain)
+    other = jnp.asarray(_POINTS[:, ::-1], strain.dtype)
+    linear = other - mean_over(rest, other)
+    (a, b), (c, d) = rest.middle
+    ways = jnp.stack([jnp.stack([a * a, c * c, a * c]), jnp.stack([b * b, d * d, b * d])])
+    work = jnp.einsum("q,qi,ij,qj->i", rest.areas, linear, ways, strain)
+    gives = jnp.einsum("q,qi,qj->ij", rest.areas, linear, linear) * (ways @ plane_compliance(young, poisson) @ ways.T)
+    constant = jnp.sum(rest.areas) * mean @ plane_stress(young, poisson) @ mean
+    return 0.5 * (constant + work @ inverse(gives) @ work)
 
 
-def off_surface(rest: RestQuad, x: Float[Array, "4 3"], R: Float[Array, "4 3 3"]) -> Drilling:
-    """Of positions and turns `R` of the corners.
+def mean_drilling(rest: RestQuad, x: Float[Array, "4 3"], R: Float[Array, "4 3 3"]) -> Scalar:
+    """The mean of `w^2`, `w` by how much the corners' turns `R` about the normal are off that of the surface [rad].
 
     Source: T. J. R. Hughes, F. Brezzi, Comput. Methods Appl. Mech. Eng. 72 (1989) 105, doi:10.1016/0045-7825(89)90124-2.
     """
-    slopes = jnp.einsum("qka,qab->qkb", jnp.asarray(_SLOPES, x.dtype), rest.inverse)
-    tangents = jnp.einsum("kc,qkb->qcb", x, slopes)
-    carried = jnp.asarray(_SHAPES, x.dtype)[:, :, None, None] * jnp.einsum("kcd,qdb->qkcb", R, rest.axes)
-    axes = jnp.sum(carried, axis=1)
-    off = 0.5 * jnp.sum(axes[:, :, 0] * tangents[:, :, 1] - axes[:, :, 1] * tangents[:, :, 0], axis=1)
-    return Drilling(off, slopes, carried, tangents)
+    tangents = jnp.einsum("kc,qka,qab->qcb", x, jnp.asarray(_SLOPES, x.dtype), rest.inverse)
+    carried = jnp.einsum("qk,kcd,qdb->qcb", jnp.asarray(_SHAPES, x.dtype), R, rest.axes)
+    off = 0.5 * jnp.sum(carried[:, :, 0] * tangents[:, :, 1] - carried[:, :, 1] * tangents[:, :, 0], axis=1)
+    return mean_over(rest, off[:, None] ** 2)[0]
 
 
 def middle_gradient(rest: RestQuad, x: Float[Array, "4 3"]) -> Float[Array, "3 2"]:

@@ -31,10 +31,10 @@ PATCH = np.array([[0, 0], [0.24, 0], [0.24, 0.12], [0, 0.12], [0.04, 0.02], [0.1
 PATCHED = [[0, 1, 5, 4], [1, 2, 6, 5], [2, 3, 7, 6], [3, 0, 4, 7], [4, 5, 6, 7]]
 
 
-def stiffness(shell, at=None):
-    """The matrix of the patch, at rest unless it is moved."""
+def stiffness(shell):
+    """The matrix of the patch at rest."""
     system = jm.System({"f": jm.Rigid3()}, forces={"shell": shell})
-    start = system.at_rest({"f": shell.rest if at is None else at})
+    start = system.at_rest({"f": shell.rest})
     return np.asarray(jm.matrix.component_matrix(system, start, "shell", "stiffness")["f", "f"].to_dense((8, 8)))
 
 
@@ -85,19 +85,6 @@ def test_six_motions_have_no_energy():
     shell = jm.force.QuadShell.from_mesh("f", jm.mesh.Mesh(points, PATCHED, "quad"), E, NU, 0.02)
     found = np.linalg.eigvalsh(stiffness(shell))
     assert np.abs(found[:6]).max() < ROUND_OFF * found[-1] and found[6] > 1e-6 * found[-1]
-
-
-def test_stiffness_is_that_of_the_energy():
-    """Of warped quads that are strained and turned by half a radian: second differences along three directions."""
-    points = np.append(PATCH, 0.02 * np.sin(40 * PATCH[:, :1]), axis=1)
-    shell = jm.force.QuadShell.from_mesh("f", jm.mesh.Mesh(points, PATCHED, "quad"), E, NU, 0.02)
-    start, *ways = np.random.default_rng(1).normal(size=(4, 8, 6))
-    system, move = jm.System({"f": jm.Rigid3()}, forces={"shell": shell}), jax.vmap(jm.Rigid3().retract)
-    moved, h = move(shell.rest, jnp.asarray(start * np.repeat([0.02, 0.5], 3))), 1e-4
-    K = stiffness(shell, moved)
-    for way in ways:
-        less, same, more = (float(jm.energy(system, system.at_rest({"f": move(moved, a * way)}))) for a in (-h, 0.0, h))
-        np.testing.assert_allclose((more - 2 * same + less) / h**2, way.ravel() @ K @ way.ravel(), rtol=1e-5)
 
 
 def test_folds_keep_their_normals():
