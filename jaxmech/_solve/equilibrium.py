@@ -93,6 +93,11 @@ class AbstractEquilibrium(eqx.Module):
         """
         return False
 
+    def has_dead_torques(self) -> bool:
+        """Whether torques act that no energy has, which turn with the chart: steps then take products with the exact
+        derivative, as `operator` has no part of that. Static."""
+        return False
+
     def is_inertial(self) -> bool:
         """Whether `operator` holds mass, and another one in every step: what `default_solver` asks. Static."""
         return not self.linear_system.is_constant()

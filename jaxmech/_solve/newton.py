@@ -31,7 +31,7 @@ from .dynamic_relaxation import dynamic_relaxation
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .linear_outcome import marked_unless_right
 from .linear_problem import LinearProblem
-from .newton_iteration import Progress, linearised, newton_iteration
+from .newton_iteration import Progress, exact_product, exact_slope, linearised, newton_iteration
 from .trust_region import trust_region
 
 
@@ -138,17 +138,7 @@ def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: 
     `A` leaves out what is not worth assembling (how a finite turn changes the chart, how the mass of a turning body
     changes), of the order of one step's rotation, so that a few products are enough.
     """
-    zero = jax.tree.map(jnp.zeros_like, R)
-
-    def slope(d: Fields) -> Fields:
-        rate = jax.jvp(lambda e: problem.residual(problem.move(u, e)), (zero,), (d,))[1]
-        return jax.tree.map(jnp.negative, rate)
-
-    def product(d: Fields) -> Fields:
-        free = project(problem.system, d)
-        moved = project(problem.system, slope(free))
-        return {s: moved[s] + d[s] - free[s] for s in d}
-
+    slope, product = exact_slope(problem, u), exact_product(problem, u)
     lifted = slope(gap)
     free = project(problem.system, {s: R[s] - lifted[s] for s in R})
     rhs = {s: free[s] + gap[s] for s in free}

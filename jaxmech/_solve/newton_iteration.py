@@ -1,15 +1,18 @@
 """Newton's iteration to one equilibrium. One step solves `(P A P + I - P) d = P (R - A g) + g`, `A = -dR/du`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
+from jax.flatten_util import ravel_pytree
 
 from .._linear_solver.base.outcome import reason
-from .._linear_solver.base.vectors import norm
+from .._linear_solver.base.vectors import choose, norm
 from .._linear_solver.default import default_solver
+from .._linear_solver.krylov.preconditioned_gmres import gmres_of_any_unit
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
@@ -20,6 +23,7 @@ from .rounding import of_multipliers, rounding_floor
 
 _TRAVELLED = 1e-2  # roots of the rounding unit that a prescribed motion may be off by, relative to its size
 _REDUCED = 1e-2  # of the first residual
+_TURNED = 1e-8  # of the right-hand side, what a step under dead torques may leave of it
 
 
 class Progress(eqx.Module):
@@ -51,14 +55,53 @@ def linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *,
     return problem.linear_system.constrain(problem.system, A0), project(problem.system, b)
 
 
-def linear_solve(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, solver: Any, *, moved: bool):
+def exact_slope(problem: AbstractEquilibrium, u: Fields) -> Callable[[Fields], Fields]:
+    """`d -> -dR/du d`, of the residual itself: `operator` leaves out how a finite turn changes the chart, for one."""
+    zero = {s: jnp.zeros_like(a) for s, a in jax.eval_shape(lambda: problem.residual(u)).items()}
+
+    def slope(d: Fields) -> Fields:
+        rate = jax.jvp(lambda e: problem.residual(problem.move(u, e)), (zero,), (d,))[1]
+        return jax.tree.map(jnp.negative, rate)
+
+    return slope
+
+
+def exact_product(problem: AbstractEquilibrium, u: Fields) -> Callable[[Fields], Fields]:
+    """`d -> (P A P + I - P) d`, `A = -dR/du` the exact one."""
+    slope = exact_slope(problem, u)
+
+    def product(d: Fields) -> Fields:
+        free = project(problem.system, d)
+        moved = project(problem.system, slope(free))
+        return {s: moved[s] + d[s] - free[s] for s in d}
+
+    return product
+
+
+def linear_solve(problem: AbstractEquilibrium, u: Fields, A0: Any, R: Fields, gap: Fields, solver: Any, *, moved: bool):
     """The operator of one Newton step, the free part of the right-hand side, the solution, and how the solve ended."""
     A, free = linearised(problem, A0, R, gap, moved=moved)
     solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
-    solution = lx.linear_solve(A, free, solver, throw=False)
+    factor = solver.init(A, {})
+    solution = lx.linear_solve(A, free, solver, state=factor, throw=False)
+    d = solution.value
+    if problem.has_dead_torques():
+        d = _turned(problem, u, free, d, lambda r: solver.compute(factor, r, {})[0])
     # Constrained directions are excluded from the norm: there `A` is the identity, whose unit is not that of the others.
-    d = {s: solution.value[s] + gap[s] for s in gap} if moved else solution.value
-    return A, free, d, solution
+    return A, free, {s: d[s] + gap[s] for s in gap} if moved else d, solution
+
+
+def _turned(problem: AbstractEquilibrium, u: Fields, free: Fields, d: Fields, near: Callable[[Fields], Fields]) -> Fields:
+    """The step by the exact derivative, which turns torques with frames: GMRES preconditioned by the matrix without that,
+    whose step `d` stays where it fails. Without it Newton's method converges linearly, under large torques not at all."""
+    product = exact_product(problem, u)
+    b, unravel = ravel_pytree(free)
+
+    def flat(function: Callable[[Fields], Fields]) -> Callable[[Array], Array]:
+        return jax.jit(lambda x: ravel_pytree(function(unravel(x)))[0])
+
+    better = gmres_of_any_unit(flat(product), b, flat(near), rtol=_TURNED, restart=10, max_restarts=3)
+    return choose(jnp.all(jnp.isfinite(better)), unravel(better), d)
 
 
 def believed_floor(floor: Array, p: Progress, scale: Array) -> Array:
@@ -88,7 +131,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: Progress, R: Fields
     """The next Newton step from `p.u`."""
     A0 = problem.operator(p.u)
     moved = has_prescribed_motion(problem.system)
-    _, free, d, solution = linear_solve(problem, A0, R, gap, solver, moved=moved)
+    _, free, d, solution = linear_solve(problem, p.u, A0, R, gap, solver, moved=moved)
     solved = solution.result == lx.RESULTS.successful
     unconstrained = solution.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
     scale = jnp.where(p.steps == 0, norm(free), p.scale)

@@ -67,6 +67,26 @@ def test_roll_up_by_a_tip_moment():
         np.testing.assert_allclose(x[:, :2], circle, atol=1e-9)
 
 
+def test_a_torque_in_space_winds_a_rod_to_a_helix():
+    """Curvature and twist of a rod equally stiff in all ways are `T / EI` in axes of the world: a turn of `s T / EI` at `s`.
+
+    The torque has no energy, and a tangent that is not symmetric: without that Newton's method did not get there.
+    """
+    elements, rest, torque = 4, line(4), np.array([0.6, 0.9, 1.1])
+    twist = {"torque": jm.force.ConstantTorque(("f", [elements]), torque)}
+    scene = cantilever(rest, eqx.tree_at(lambda s: s.torsion, SLENDER, jnp.ones(())), flat=False, **twist)
+    start = scene.at_rest({"f": rest})
+    linear_system = jm.MatrixLinearSystem.build(scene, start, jm.Terms(mass=False, damping=False))
+    solution = jm.static_solve(scene, start, linear_system, rtol=1e-12)
+    turns = Rotation.from_rotvec(np.linspace(0, 1, elements + 1)[:, None] * torque)
+    found = Rotation.from_quat(np.asarray(solution.position["f"][:, 3:])) * Rotation.from_quat(rest[0, 3:]).inv()
+    np.testing.assert_allclose((turns.inv() * found).magnitude(), 0.0, atol=1e-12)
+    along = Rotation.from_rotvec(np.linspace(0, 1, 2001)[:, None] * torque).apply([1.0, 0.0, 0.0])
+    # The rod's shear and stretch are of 1e-4 of its bending; the trapezoidal rule is right to 1e-7.
+    np.testing.assert_allclose(solution.position["f"][-1, :3], np.trapezoid(along, dx=1 / 2000, axis=0), atol=1e-6)
+    assert solution.info.iterations < 15
+
+
 @pytest.mark.slow
 def test_elastica_under_an_end_force():
     """C1: Mattiasson's table, 10 elements, EA so large that it does not count."""
