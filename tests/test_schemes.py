@@ -298,6 +298,19 @@ def test_damping_that_is_not_there_is_known_in_compiled_programs(kind):
         assert acts(integrator) is there
 
 
+@pytest.mark.parametrize("name", ["EnergyMomentum", "VelocityVerlet"])
+def test_states_of_single_precision_stay_so(name):
+    """Beside others of double precision: nothing within a scheme makes numbers of its own type of them."""
+
+    def single(tree):
+        return jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, tree)
+
+    system, state = map(single, SCENES["body"]())
+    integrator = made(name, system, state, False)
+    end = integrator.step(system, state, integrator.init(system, state), jnp.float32(1e-3))[0]
+    assert all(a.dtype == jnp.float32 for a in jax.tree.leaves(end) if eqx.is_inexact_array(a))
+
+
 def lasting(system, state, integrator, span, steps):
     """The last state of so many steps over `span` [s]."""
     return jm.simulate(system, state, integrator, span / steps, steps, save_every=steps).last

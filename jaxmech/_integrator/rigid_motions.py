@@ -28,16 +28,16 @@ def strain_unless_held(system: System, position: Fields, d: Fields, force: Field
         if not states:
             continue
         places = {s: position[s][:, :size] for s in states}
-        total = sum((jnp.sum(weights[s][:, 0]) for s in states), jnp.zeros(()))
+        total = jnp.asarray(sum(jnp.sum(weights[s][:, 0]) for s in states))
         total = jnp.where(total > 0, total, 1.0)
-        middle = sum((weights[s][:, 0] @ x for s, x in places.items()), jnp.zeros(size)) / total
+        middle = jnp.asarray(sum(weights[s][:, 0] @ x for s, x in places.items())) / total
         modes = {s: _turned(turns, x - middle, d[s].shape[1]) for s, x in places.items()}
 
         def shift(of: Fields, states: list[str] = states, size: int = size) -> Array:
-            return sum((jnp.sum(of[s][:, :size], axis=0) for s in states), jnp.zeros(size))
+            return jnp.asarray(sum(jnp.sum(of[s][:, :size], axis=0) for s in states))
 
         def turn(of: Fields, modes: Fields = modes) -> Array:
-            return sum((jnp.einsum("nkw,nw->k", m, of[s]) for s, m in modes.items()), jnp.zeros(()))
+            return jnp.asarray(sum(jnp.einsum("nkw,nw->k", m, of[s]) for s, m in modes.items()))
 
         sizes = {s: jnp.abs(force[s]) for s in states}
         torques = turn(sizes, {s: jnp.abs(m) for s, m in modes.items()})
@@ -47,7 +47,7 @@ def strain_unless_held(system: System, position: Fields, d: Fields, force: Field
         # A few nodes in a row, or a single one, can turn without moving: such a mode is nil, and its share too.
         trace = jnp.trace(inertia)
         least = jnp.where(trace > 0, _NIL * jnp.finfo(trace.dtype).eps * trace, 1.0)
-        spin = jnp.where(free, inverse(inertia + least * jnp.eye(len(turns))) @ turn(heavy), 0.0)
+        spin = jnp.where(free, inverse(inertia + least * jnp.eye(len(turns), dtype=trace.dtype)) @ turn(heavy), 0.0)
         drift = jnp.where(free, shift(heavy) / total, 0.0)
         for s, m in modes.items():
             moved = jnp.concatenate([drift, jnp.zeros(m.shape[2] - size, drift.dtype)])
