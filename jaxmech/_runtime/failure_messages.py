@@ -20,9 +20,8 @@ def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarra
 
     `names`: `who` failed; `load_steps` in all; of each of the `states`, what it means that it is unconstrained; what was
     `given`, and the `components` with limits, in the order of their numbers; what an element of these is beyond the limits,
-    `undefined`; what may be wrong with `equations`
-    that have multipliers, and where these are `undetermined`. `numbers` (..., NUMBERS); `residuals` (...,
-    those of the Newton iterations and, last, their rounding floor).
+    `undefined`; what may be wrong with `equations` that have multipliers, and where these are `undetermined`.
+    `numbers` (..., NUMBERS); `residuals` (..., those of the Newton iterations and, last, their rounding floor).
     """
     rows = np.asarray(numbers).reshape(-1, len(NUMBERS))
     lines = np.asarray(residuals).reshape(-1, np.shape(residuals)[-1])
@@ -49,7 +48,8 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int]) -> str:
         what = _chosen(names, "undefined", n["component"]) or "inverted"
         return f"'{component}': element {n['element']} is {what}{advice.removeprefix('an element is inverted')}"
     if result == "singular" and (state := _chosen(names, "states", n["unconstrained_state"])):
-        return f"the matrix is singular: {state}{names.get('undetermined', '') if 'multipliers' in state else ''}"
+        more = names.get("undetermined", "") if state.startswith("the multipliers") else ""
+        return f"the matrix is singular: {state}{more}"
     if result == "not_converged":
         return f"{advice}{names.get('equations', '')}"
     return advice
