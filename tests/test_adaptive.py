@@ -195,7 +195,7 @@ def test_a_run_that_does_not_end_says_why():
     with pytest.raises(jm.FailedComputation, match="dt_min="):
         swing(*pendulum(), dt_min=0.1, rtol=1e-6, max_steps=10)
     run = swing(*pendulum(), max_steps=10, throw=False)
-    assert run.info.result == jm.RESULTS.too_many_time_steps and not run.reached[-1]
+    assert run.result == jm.RESULTS.too_many_time_steps and not run.reached[-1]
     np.testing.assert_array_equal(run.state.position["bob"][-1], run.last.position["bob"])
 
 
@@ -205,7 +205,7 @@ def test_an_event_that_is_no_number_is_named(direction, above):
     scene, state = ball(1.0)
     root = jm.integrator.Event(lambda system, state: jnp.sqrt(height(system, state) - above), direction=direction)
     run = jm.simulate_adaptive(scene, state, EULER, [1.0], rtol=0.1, atol=0.1, events=[root], throw=False)
-    assert run.info.result == jm.RESULTS.event_not_finite and not run.reached[-1]
+    assert run.result == jm.RESULTS.event_not_finite and not run.reached[-1]
 
 
 def test_events_of_one_instant_both_happen_and_a_terminal_one_ends():

@@ -44,14 +44,15 @@ def box_run(scene, dt, steps, angle, mu, v0, half):
     """A box that starts flat on the slope, downhill at `v0`."""
     system, state, scheme = scene
     q, n = about_y(angle), normal(angle)
-    system = eqx.tree_at(lambda s: s.mappings["fixed"].local, system, CORNERS * half)
+    corners = jnp.asarray(CORNERS, half.dtype) * half
+    system = eqx.tree_at(lambda s: s.mappings["fixed"].local, system, corners)
     floor = scheme.contacts["floor"]
-    at = jnp.concatenate([jnp.zeros(3), q])
+    at = jnp.concatenate([jnp.zeros_like(half), q])
     floor = eqx.tree_at(lambda f: (f.friction, f.at), floor, (mu, at))
     scheme = eqx.tree_at(lambda i: i.contacts["floor"], scheme, floor)
     downhill = jnp.stack([jnp.cos(angle), 0.0 * angle, -jnp.sin(angle)])
     position = jnp.concatenate([half[2] * n, q])[None]
-    velocity = jnp.concatenate([v0 * downhill, jnp.zeros(3)])[None]
+    velocity = jnp.concatenate([v0 * downhill, jnp.zeros_like(half)])[None]
     state = jm.State({"box": position}, {"box": velocity}, state.time)
     run = jm.simulate(system, state, scheme, dt=dt, steps=steps, throw=False)
     return run.position["box"][:, 0], run.velocity["box"][:, 0], run.info.result, run.info.contacts
@@ -413,6 +414,35 @@ def test_a_hinged_bar_falls_and_rests():
     run = jm.simulate(system, state, jm.integrator.FreeMotion(motion, {"floor": floor}), 0.01, 40)
     np.testing.assert_allclose(run.info.contacts.impulse[-1, 0, 0] / 0.01, 9.81 / 2, rtol=1e-9)
     np.testing.assert_allclose(jm.constraint.violations(system, run.last)["hinge"], 0.0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_derivatives_end_where_the_rounding_of_impulses_does():
+    """What comes to rest does so however it was pushed: right-hand sides are rounding, and so is what solves leave."""
+    system, state, scheme = box_scene()
+    scheme = jm.integrator.FreeMotion(scheme.motion, scheme.contacts)
+
+    def single(tree):
+        return jax.tree.map(lambda a: jnp.asarray(a, jnp.float32) if eqx.is_inexact_array_like(a) else a, tree)
+
+    scene, (angle, mu, v0) = single((system, state, scheme)), single((0.135, 0.54, -0.135))
+
+    def run(v0):
+        _, v, result, _ = box_run(scene, jnp.float32(0.01), 5, angle, mu, v0, single(FLAT))
+        return v[-1], result
+
+    v, rate, result = jax.jit(lambda v0: jax.jvp(run, (v0,), (jnp.ones_like(v0),), has_aux=True))(v0)
+    assert (result == jm.RESULTS.successful).all()
+    np.testing.assert_allclose((v, rate), 0.0, atol=1e-5)
+
+
+def test_states_of_single_precision_stay_so_beside_contacts_of_double():
+    system, state, scheme = box_scene(**BRIEF)
+    state = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, state)
+    carry = scheme.init(system, state)
+    end, after, _ = eqx.filter_eval_shape(scheme.step, system, state, carry, jnp.float32(1e-3))
+    assert {a.dtype for a in jax.tree.leaves((end.position, end.velocity))} == {jnp.dtype("float32")}
+    assert jax.tree.map(lambda a: a.dtype, after[1]) == jax.tree.map(lambda a: a.dtype, carry[1])
 
 
 @pytest.mark.slow

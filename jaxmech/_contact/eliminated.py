@@ -42,6 +42,7 @@ _FEW, _MANY = 300, 900  # unknowns up to which a dense factor is taken: of any s
 _SMALL = 60  # unknowns up to which it is taken however few contacts there are
 _MOST = 150  # iterations of a linear solve
 _ROUNDS = 4  # of mending, at most
+_ROUNDED = 30  # roundings of forces that balance
 
 
 def way_of(A: Any, solver: Any, contacts: int) -> str:
@@ -114,6 +115,11 @@ class Eliminated(eqx.Module):
         pushed = self.rows.pushed(times_vectors(self.L, s), x)
         rest = plus(minus(a, self.A.mv(x)), 1.0, pushed)
         return rest, c - times_vectors(self.R, self.rows.across(x, s.shape[0])) - times_vectors(self.E, s)
+
+    def rounding(self, x: Fields, s: Array) -> Array:
+        """What forces of that size are rounded by, in roots of energies: of contacts too that push against each other."""
+        pushed = self.rows.sizes().pushed(jnp.abs(times_vectors(self.L, s)), x)
+        return jnp.finfo(s.dtype).eps * self.energy * (norm(self.A.mv(x)) + norm(pushed))
 
     def solver(self) -> Callable[[Fields, Array, Any], tuple[Fields, Array, Fields]]:
         """`(a, c, rtol) -> (x, s, a - A x + H^T L s)`, nearly: with `give`."""
@@ -248,7 +254,7 @@ class EliminatedSolver(lx.AbstractLinearSolver):
         end = while_loop(lambda p: p.going, mended, start)
         # Rows of contacts that contradict each other leave something of `c`: motions are then as near to it as can be.
         least = max(1e-6, 1e3 * float(jnp.finfo(scale.dtype).eps))  # what numbers of so few digits can come to
-        balanced = state.energy * norm(end.rest) <= least * scale
+        balanced = state.energy * norm(end.rest) <= jnp.maximum(least * scale, _ROUNDED * state.rounding(end.x, end.s))
         result = lx.RESULTS.where(balanced, lx.RESULTS.successful, lx.RESULTS.stagnation)
         return {**end.x, IMPULSES: end.s}, result, {"num_steps": end.rounds, "residual": end.size}
 

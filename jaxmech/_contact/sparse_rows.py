@@ -46,6 +46,10 @@ class SparseRows(eqx.Module):
         """`H P`: what constraints on nodes hold does not move."""
         return SparseRows({s: _projected(system, s, position, part) for s, part in self.parts.items()})
 
+    def sizes(self) -> "SparseRows":
+        """`|H|`, number by number."""
+        return SparseRows({s: (nodes, jnp.abs(blocks)) for s, (nodes, blocks) in self.parts.items()})
+
     def across(self, x: Fields, n: int) -> Array:
         """`H x` `(n, 3)`."""
         total = jnp.zeros((n, 3), jnp.result_type(*x.values()))

@@ -183,10 +183,10 @@ def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:
 def add_rows(
     total: Float[Array, "n ..."], at: Int[Array, "..."], values: Float[Array, "..."], *, unique: bool = False
 ) -> Float[Array, "n ..."]:
-    """`total` with `values` added at its rows. Repeated rows add up; `unique` promises that there are none."""
+    """`total` with `values` added at its rows, in its type. Repeated rows add up; `unique` promises that there are none."""
     if 0 in (total.shape[0], at.size):
         return total
-    values = marked(values, all_within((at, total.shape[0])))
+    values = marked(values.astype(total.dtype), all_within((at, total.shape[0])))
     near = nearest(at, total.shape[0])
     return total.at[near].add(values, mode="promise_in_bounds", unique_indices=unique, wrap_negative_indices=False)
 

@@ -19,7 +19,7 @@ from ..._contact.solve import outcome as contact_outcome
 from ..._contact.sparse_rows import SparseRows
 from ..._contact.sweeps import are_swept
 from ..._linear_solver.base.outcome import reason
-from ..._linear_solver.base.vectors import choose, zeros
+from ..._linear_solver.base.vectors import alike, choose, zeros
 from ..._linear_solver.default import default_solver
 from ..._model.dynamics import Fields
 from ..._runtime.array_types import Array
@@ -155,12 +155,12 @@ def by_products(
         how = (_plain(other.said), other.size, p[0].steps + other.steps, other.result)
         ends = other.gap, other.velocity, bounced, law.rows, other.mobility, other.speed
         solved = Solved(other.x, other.s, *ends, *how)
-        return _alike(solved, p[0]), jnp.array(True)
+        return alike(solved, p[0]), jnp.array(True)
 
     if many:
         return first
     # A loop of one round at most: in a batch, `cond` would run both branches for all.
-    first = _alike(first, first)
+    first = alike(first, first)
     return while_loop(lambda p: ~p[1], again, (first, found.fine))[0]
 
 
@@ -173,11 +173,6 @@ def _plain(said: lx.Solution) -> lx.Solution:
         "unconstrained_state": jnp.asarray(said.stats.get("unconstrained_state", unknown), jnp.int32),
     }
     return lx.Solution(None, said.result, stats, None)
-
-
-def _alike(found: Solved, like: Solved) -> Solved:
-    """With arrays of the same types, as a loop asks."""
-    return jax.tree.map(lambda a, b: jnp.asarray(a, jnp.result_type(b)), found, like)
 
 
 def _bounced(equations: AbstractContactEquations, law: LinearLaw, A: Any, b: Fields) -> Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._forcefield.base import AbstractEnergyForceField
-from ..._linear_solver.base.vectors import dot
+from ..._linear_solver.base.vectors import alike, dot
 from ..._model.constraint_projection import project
 from ..._model.constraint_report import equations
 from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, momentum, retract, total_force, zero_forces
@@ -119,7 +119,7 @@ class GradientStage(AbstractMidpointStage):
             square = size + jnp.finfo(size.dtype).eps ** power * all_of_it
             moves = square > jnp.finfo(size.dtype).tiny
             c += jnp.where(moves, self._defect(part, u, at, d, force) / jnp.where(moves, square, 1.0), 0.0)
-        return combined((c, pull))
+        return alike(combined((c, pull)), d)
 
     def _moved(self, u: Fields) -> Fields:
         """The displacement of what has a place."""

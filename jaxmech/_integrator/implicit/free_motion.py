@@ -13,6 +13,7 @@ from ..._contact.base import AbstractContact
 from ..._contact.contact_set import ContactSet, check_contacts, no_memory
 from ..._contact.solve import METHODS, SolveOptions
 from ..._linear_solver.base.derivative import mark_failure
+from ..._linear_solver.base.vectors import dtype_of
 from ..._linear_system.compatibility import BuiltFor
 from ..._model.accept import unless_failed
 from ..._model.dynamics import Fields
@@ -175,6 +176,7 @@ class FreeMotion(AbstractIntegrator):
         return raise_failure(result, result[2], system, "FreeMotion", numbers, moves=True, held_at=ends)
 
     def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> Any:
+        self, system = _in_type(dtype_of(state.position), (self, system))
         kept, memory = (None, None) if carry is None else carry
         ready, kept, _ = prepared_for(self.motion, system, state, kept, h)
         memory = no_memory(self.contacts, state.time.dtype) if memory is None else memory
@@ -188,6 +190,11 @@ class FreeMotion(AbstractIntegrator):
         options = SolveOptions(self.method, self.tolerance, self.contact_steps)
         grad = None if self.kappa_grad is None else jnp.asarray(self.kappa_grad)
         return ContactNumbers(self.kappa, grad, options)
+
+
+def _in_type(dtype: Any, of: Any) -> Any:
+    """With real numbers of that type: the loops of contact have one, that of the state."""
+    return jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, of)
 
 
 @compiled

@@ -42,6 +42,11 @@ def choose(condition: Any, a: Vector, b: Vector) -> Vector:
     return jax.tree.map(lambda p, q: jnp.where(condition, p, q), a, b)
 
 
+def alike(a: Vector, like: Vector) -> Vector:
+    """`a` with arrays of the types of another, as loops ask."""
+    return jax.tree.map(lambda p, q: jnp.asarray(p, jnp.result_type(q)), a, like)
+
+
 def dtype_of(a: Vector) -> Any:
     """The dtype of a vector, or of its structure."""
     return jnp.result_type(*jax.tree.leaves(a))
