@@ -15,6 +15,7 @@ import types
 from pathlib import Path
 
 import pytest
+from all_at_once import for_each
 
 import jaxmech as jm
 
@@ -78,9 +79,10 @@ def test_the_example_runs(value, prepared, tmp_path):
         del sys.modules[module.__name__]  # and no other: what was imported meanwhile stays what it is
 
 
-@pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])
-def test_errors_units_and_sources_are_stated(value):
+@for_each(PUBLIC, lambda of: of[1])
+def test_errors_units_and_sources_are_stated(of):
     """What is raised, or that nothing is; the unit of a number, or that there is none; where a formula comes from."""
+    value, _ = of
     text = docstring(value)
     assert re.search(r"\b([Rr]ais(e|es|ed|ing)|ends? in)\b", text), "no errors"
     assert re.search(r"\[[^\]]*\b(m|m\^[23]|rad|s|kg|N|J|Pa|W|1/s|-)\b[^\]]*\]|\[-\]|[Uu]nits?\b|pure number", text), (
@@ -99,7 +101,7 @@ AXIS = r"(?:\w{1,5}|branches|\.\.\.)(?: [+] \w)?"  # of a shape: `(n, 3)`, `(e,)
 SHAPE = rf"\({AXIS}(?:, ?{AXIS})*,\)|\({AXIS}(?:, ?{AXIS})+\)|\b(shared|one per|unit vector|(one|two|three) numbers?)\b"
 
 
-@pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in NUMBERS])
-def test_shapes_are_stated(value):
+@for_each(NUMBERS, lambda of: of[1])
+def test_shapes_are_stated(of):
     """Of what has physical numbers: how many there are of each, or how they lie in an array."""
-    assert re.search(SHAPE, docstring(value).partition("\nExample:\n")[0], re.IGNORECASE), "no shapes"
+    assert re.search(SHAPE, docstring(of[0]).partition("\nExample:\n")[0], re.IGNORECASE), "no shapes"

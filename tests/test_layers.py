@@ -1,10 +1,11 @@
 """The import rule of the architecture: downwards only, and families of components do not know each other."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
-import pytest
+from all_at_once import for_each
 
 PACKAGE = Path(__file__).parents[1] / "jaxmech"
 # The table of CONTRIBUTING.md.
@@ -35,7 +36,7 @@ MECHANICS = {"_scene", "_model", "_assembly", "_linear_system", *FAMILIES}
 MOST_ROOMS, MOST_FLOORS, MOST_LINES = 25, 15, 270
 
 files = sorted(p for p in PACKAGE.rglob("*.py") if p.name != "__init__.py" or p.read_text().strip())
-every = pytest.mark.parametrize("path", files, ids=lambda p: str(p.relative_to(PACKAGE)))
+every = for_each(files, lambda p: p.relative_to(PACKAGE))
 
 
 def room_of(path: Path) -> str:
@@ -43,10 +44,16 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parent.as_posix()
 
 
-def imports_of(path: Path) -> set[Path]:
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def imports_of(path: Path) -> frozenset[Path]:
     """The files of jaxmech that a file imports, wherever in it the import stands."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             assert not any(alias.name.split(".")[0] == "jaxmech" for alias in node.names), "import relatively"
         elif isinstance(node, ast.ImportFrom):
@@ -61,7 +68,7 @@ def imports_of(path: Path) -> set[Path]:
                 if any(f" as {a.name}\n" in named for a in node.names):
                     found.add(door)
     assert all(p.exists() for p in found), found
-    return found
+    return frozenset(found)
 
 
 def test_there_are_few_rooms_and_floors():
@@ -94,7 +101,7 @@ def test_what_may_change_in_jax_is_imported_in_one_place(path):
     if path.name == "jax_internals.py":
         return
     unstable = re.compile(r"jax\.(interpreters|extend|core|_src)\b|jax\.experimental(?! import sparse)|jax\.lib\b")
-    imports = [ast.unparse(n) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    imports = [ast.unparse(n) for n in ast.walk(tree_of(path)) if isinstance(n, (ast.Import, ast.ImportFrom))]
     found = [line for line in imports if unstable.search(line)]
     assert not found, f"{found}: use jaxmech/_runtime/jax_internals.py"
 
@@ -126,7 +133,7 @@ def test_imports_have_no_cycle():
 def test_files_are_short(path):
     """Besides docstrings, with their examples: those are the reference."""
     text = path.read_text()
-    owners = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    owners = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
     docstrings = [n.body[0] for n in owners if ast.get_docstring(n)]
     lines = len(text.splitlines()) - sum((d.end_lineno or d.lineno) - d.lineno + 1 for d in docstrings)
     assert lines <= MOST_LINES, f"{lines} lines"
@@ -139,7 +146,7 @@ def test_names_say_what_a_file_is_about():
 PUBLIC_MODULES = sorted(p for p in PACKAGE.glob("*.py") if p.name != "__main__.py")  # which is a program
 
 
-@pytest.mark.parametrize("path", PUBLIC_MODULES, ids=lambda p: p.name)
+@for_each(PUBLIC_MODULES, lambda p: p.name)
 def test_public_modules_only_re_export(path):
     beside = (
         "import typing as _typing",

@@ -7,6 +7,7 @@ import sys
 
 import lineax as lx
 import pytest
+from all_at_once import for_each
 from public_names import MODULES, PATHS, PUBLIC, TOP
 
 import jaxmech as jm
@@ -62,16 +63,15 @@ def test_functions_of_a_scene_take_a_system_and_a_state():
             assert names[1] == "state", name
 
 
-@pytest.mark.parametrize("name", [*CLASSES, *FUNCTIONS])
+@for_each([*CLASSES, *FUNCTIONS])
 def test_every_name_is_documented(name):
     doc = vars(PUBLIC[name]).get("__doc__") if name in CLASSES else PUBLIC[name].__doc__
-    assert doc
-    assert len(doc.strip()) > 20
+    assert doc and len(doc.strip()) > 20, "no docstring"
     # A dataclass writes a docstring of its own, its signature, where there is none.
-    assert not doc.startswith(name + "(")
+    assert not doc.startswith(name + "("), "no docstring of its own"
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@for_each(CLASSES)
 def test_methods_are_documented(name):
     """What a class defines in public; a method that fills in an abstract one is documented there."""
     for method, value in vars(CLASSES[name]).items():
@@ -87,17 +87,14 @@ def parameters(cls) -> list[str]:
     return [f.name for f in dataclasses.fields(cls) if "jaxmech" in f.metadata]
 
 
-@pytest.mark.parametrize("name", [n for n, c in CLASSES.items() if parameters(c) and n not in UNITLESS])
+@for_each(n for n, c in CLASSES.items() if parameters(c) and n not in UNITLESS)
 def test_physical_numbers_have_units(name):
     doc = CLASSES[name].__doc__
-    assert "[" in doc
-    for unit in ("[m]", "[m^2]", "[m^3]", "[Pa]", "[N", "[kg", "[J", "[W]", "[s]", "[1/s]"):
-        if unit in doc:
-            return
-    pytest.fail(f"{name} names no unit")
+    units = ("[m]", "[m^2]", "[m^3]", "[Pa]", "[N", "[kg", "[J", "[W]", "[s]", "[1/s]")
+    assert any(unit in doc for unit in units), "names no unit"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each(FUNCTIONS)
 def test_options_are_keywords(name):
     """A default that is a switch, a number or a name is an option, and options are named by the caller."""
     for parameter in inspect.signature(FUNCTIONS[name]).parameters.values():
