@@ -48,7 +48,7 @@ class StaticSolution(eqx.Module):
     Example:
 
         solution = jm.static_solve(system, state, linear_system)
-        assert solution.info.result == jm.RESULTS.successful
+        assert solution.result == jm.RESULTS.successful
         assert solution.state.position["cube"].shape == (8, 3)  # [m]
     """
 
@@ -59,6 +59,11 @@ class StaticSolution(eqx.Module):
     def position(self) -> dict[str, Array]:
         """The positions of the main states [m]."""
         return self.state.position
+
+    @property
+    def result(self) -> Any:
+        """How it ended: a member of `RESULTS`, that of `info`."""
+        return self.info.result
 
 
 class StaticEquilibrium(AbstractEquilibrium):

@@ -83,13 +83,7 @@ class AdaptiveTrajectory(eqx.Module):
 
     @property
     def result(self) -> Any:
-        """A member of `RESULTS`: how the motion ended. A scalar; no unit.
-
-        Example:
-
-            run = jm.simulate_adaptive(system, state, jm.ImplicitEuler(linear_system), [0.01], rtol=1e-2, atol=1e-4)
-            assert run.result == jm.RESULTS.successful
-        """
+        """How the motion ended: a member of `RESULTS`, that of `info`."""
         return self.info.result
 
 
