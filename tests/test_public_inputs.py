@@ -462,6 +462,7 @@ def spoilt_leaf(x, leaf):
         "whole numbers": x.astype(int),
         "complex": x + 0j,
         "half precision": x.astype(np.float16),
+        "another precision than the rest": x.astype(np.float32),
         "flags": x.astype(bool),
         "NaN": x * np.nan,
         "infinite": x + np.inf,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._math.rotation import UNIT_LENGTH
@@ -63,7 +64,22 @@ def check_state(who: str, system: Any, state: Any) -> None:
     check_real(who, "time of the state", state.time)
     if state.time.ndim != 0:
         raise ValueError(f"{who}: time of the state must be one number of seconds, got shape {state.time.shape}.")
+    _check_types(who, state)
     check_internal(who, system, state)
+
+
+def _check_types(who: str, state: Any) -> None:
+    """Raise a `TypeError` unless a state has numbers of one type: that of its positions is that of all results."""
+    kind, first, one = None, "", "a state has numbers of one type"
+    for name in ("position", "velocity"):
+        for s, x in getattr(state, name).items():
+            if kind is None:
+                kind, first = x.dtype, f"{name} of '{s}' of {x.dtype}"
+            elif x.dtype != kind and jnp.result_type(x) != jnp.result_type(kind):
+                raise TypeError(f"{who}: {name} of '{s}' is of {x.dtype}, {first}: {one}.")
+    time = state.time
+    if kind is not None and time.dtype != kind and jnp.result_type(time, kind) != jnp.result_type(kind):
+        raise TypeError(f"{who}: time of the state is of {time.dtype}, {first}: {one}.")
 
 
 def _check_array(who: str, name: str, x: Any, size: int, rows: int | None) -> None:
