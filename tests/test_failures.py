@@ -10,6 +10,7 @@ import pytest
 
 import jaxmech as jm
 from jaxmech._runtime import raise_if as _raise
+from jaxmech._runtime.failure_messages import describe
 
 pytestmark = pytest.mark.quick
 
@@ -115,6 +116,17 @@ def test_members_of_a_batch_are_named():
     with pytest.raises(RAISED) as caught:
         jax.block_until_ready(run(x, jnp.array([[0, 0, 0], [0, 2, 3]])))
     assert "solve, batch member 4 and 1 more of 6, step 7: the matrix is singular: state 'rope'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "load_step, residuals, on_the_way", [(0, [3.0, -1.0], False), (0, [3.0, 2.0], True), (1, [3.0, -1.0], True)]
+)
+def test_a_matrix_that_became_singular_is_told_from_one_that_was(load_step, residuals, on_the_way):
+    names = {"who": "solve", "load_steps": 2, "states": ["state 'rope' can move freely."]}
+    told = {"failed": True, "result": jm.RESULTS.singular._value, "unconstrained_state": 0, "load_step": load_step}
+    said = describe(names, *_raise.in_row(told, (jnp.array([residuals]), jnp.asarray(0.1))))
+    assert "state 'rope' can move freely" in said
+    assert ("became singular" in said and "more load steps" in said) == on_the_way
 
 
 def test_where_there_are_no_foreign_functions_the_host_raises(monkeypatch, capfd):

@@ -12,6 +12,10 @@ from .results import RESULTS
 NUMBERS = ("failed", "result", "unconstrained_state", "time_step", "load_step", "given", "component", "element")
 
 _LAWS = (("Signorini", " N s"), ("Coulomb", " N s"), ("dissipation", " J"), ("natural map", ""))
+# Of a matrix that was not singular at first.
+_ON_THE_WAY = (
+    "A step was too large, or this is a limit point: take more load steps (load_steps=) or, in time, smaller ones (dt=)."
+)
 _MOST = 8  # residuals that are all told
 
 
@@ -36,10 +40,11 @@ def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarra
         where.append(f"step {n['time_step']}")
     if n["load_step"] >= 0 and names.get("load_steps", 1) > 1:
         where.append(f"load step {n['load_step'] + 1} of {names['load_steps']}")
-    return f"{', '.join(where)}: {_why(names, n)}{_history(n, lines[first % len(lines)])}"
+    line = lines[first % len(lines)]
+    return f"{', '.join(where)}: {_why(names, n, line)}{_history(n, line)}"
 
 
-def _why(names: Mapping[str, Any], n: Mapping[str, int]) -> str:
+def _why(names: Mapping[str, Any], n: Mapping[str, int], line: np.ndarray) -> str:
     """The advice of the result, with the name of what is at fault where it is known."""
     advice, result = message_of(RESULTS, n["result"]), _name(n["result"])
     if result == "nonfinite_input" and (given := _chosen(names, "given", n["given"])):
@@ -48,8 +53,12 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int]) -> str:
         what = _chosen(names, "undefined", n["component"]) or "inverted"
         return f"'{component}': element {n['element']} is {what}{advice.removeprefix('an element is inverted')}"
     if result == "singular" and (state := _chosen(names, "states", n["unconstrained_state"])):
-        more = names.get("undetermined", "") if state.startswith("the multipliers") else ""
-        return f"the matrix is singular: {state}{more}"
+        if state.startswith("the multipliers"):
+            return f"the matrix is singular: {state}{names.get('undetermined', '')}"
+        iterations = len(_told(line))
+        if iterations > 1 or n["load_step"] > 0:
+            return f"the matrix became singular, in iteration {iterations}. {_ON_THE_WAY} Or {state}"
+        return f"the matrix is singular: {state}"
     if result == "not_converged":
         return f"{advice}{names.get('equations', '')}"
     return advice
@@ -59,12 +68,17 @@ def _history(n: Mapping[str, int], line: np.ndarray) -> str:
     """How the residual went, where that matters."""
     if _name(n["result"]) in ("contacts_not_converged", "contacts_infeasible") and len(line) == len(_LAWS):
         return "\n  " + ", ".join(f"{law} {r:.1e}{unit}" for (law, unit), r in zip(_LAWS, line, strict=True))
-    told = [r for r in line[:-1] if r >= 0]
+    told = _told(line)
     if not told or _name(n["result"]) not in ("not_converged", "residual_floor"):
         return ""
     words = [f"{r:.3e}" for r in told]
     words = words if len(words) <= _MOST else [*words[:3], "...", *words[-3:]]
     return f"\n  residuals: {', '.join(words)}\n  rounding floor of the residual: {line[-1]:.1e}"
+
+
+def _told(line: np.ndarray) -> list[float]:
+    """The residuals of the iterations there were."""
+    return [r for r in line[:-1] if r >= 0]
 
 
 def _chosen(names: Mapping[str, Any], what: str, number: int) -> Any:
