@@ -253,6 +253,30 @@ def test_a_step_above_the_critical_one_is_refused():
     assert np.abs(np.asarray(blown.last.position["x"])).max() > 1e6
 
 
+def test_a_contact_that_is_still_open_counts_in_the_critical_step():
+    """A mass on a spring above a floor: `omega^2 = (k + K) / m` before it lands; it bounces, and keeps its energy."""
+    k, K, m = 10.0, 4000.0, 2.0
+    system = jm.System(
+        {"x": jm.Vec1()},
+        forces={
+            "spring": jm.force.AnchoredSprings(("x", [0]), k, [[1.0]]),
+            "floor": jm.force.PenaltyPlane(("x", [0]), [0.0], [2.0], K),
+        },
+        masses={"m": jm.mass.UniformMass(("x", [0]), m)},
+        gravity=[-9.81],
+    )
+    state = system.at_rest({"x": [[0.5]]})
+    limit = float(jm.integrator.critical_time_step(system, state))
+    np.testing.assert_allclose(limit, 2 / np.sqrt((k + K) / m), rtol=1e-9)
+    verlet = jm.integrator.VelocityVerlet()
+    with pytest.raises(jm.FailedComputation, match="critical"):
+        jm.simulate(system, state, verlet, 2 * limit, 1)
+    run = jm.simulate(system, state, verlet, 0.1 * limit, 300).state
+    levels = jax.vmap(lambda s: jm.integrator.energies(system, s).total)(run)
+    assert float(run.position["x"].min()) < 0
+    np.testing.assert_allclose(levels, levels[0], atol=0.02 * m * 9.81 * 0.5)
+
+
 def test_prescribed_motion_leads_to_where_it_says_without_swinging():
     """A node that is drawn at a constant speed, from rest: no scheme may leave its velocity to alternate."""
     system = jm.System(

@@ -103,6 +103,13 @@ class AbstractForceField(Component):
         del x, v
         return {}
 
+    def stiffest(self) -> "AbstractForceField":
+        """The field of its stiffest states, itself unless overridden: of a contact, the one that is closed everywhere.
+
+        The critical step of explicit schemes is that of this one.
+        """
+        return self
+
     def check_dofs(self, dofs: Sequence[AbstractDof]) -> None:
         """Raise `ValueError` where the degrees of freedom of the stencils are not what the law is written for."""
         del dofs

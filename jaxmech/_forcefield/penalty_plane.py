@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from .._runtime.array_types import Array, Scalar
 from .._runtime.field_types import OptionalParameter, Parameter
 from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencils, stencils
+from .._scene.stencil import Stencil, Stencils, stencils
 from .base import AbstractEnergyForceField, Arrays, points_only
 
 
@@ -54,9 +54,28 @@ class PenaltyPlane(AbstractEnergyForceField):
         return self.damping is not None
 
     def element_energy(self, x: Array) -> Scalar:
-        return 0.5 * self.stiffness * jnp.minimum(self._unit_normal() @ (x - self.point), 0.0) ** 2
+        return 0.5 * self.stiffness * jnp.minimum(self.distance(x), 0.0) ** 2
+
+    def distance(self, x: Array) -> Scalar:
+        """`d` [m] of one node."""
+        return self._unit_normal() @ (x - self.point)
+
+    def stiffest(self) -> "ClosedPlane":
+        return ClosedPlane(self)
 
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
         assert self.damping is not None
-        inside = self._unit_normal() @ (x[0] - self.point) < 0
-        return jnp.where(inside, 0.5 * self.damping * (self._unit_normal() @ v[0]) ** 2, 0.0)
+        return jnp.where(self.distance(x[0]) < 0, 0.5 * self.damping * (self._unit_normal() @ v[0]) ** 2, 0.0)
+
+
+class ClosedPlane(AbstractEnergyForceField):
+    """`E = k/2 d^2`: a plane that all its nodes are in touch with."""
+
+    plane: PenaltyPlane
+
+    @property
+    def on(self) -> tuple[Stencil, ...]:
+        return self.plane.on
+
+    def element_energy(self, x: Array) -> Scalar:
+        return 0.5 * self.plane.stiffness * self.plane.distance(x) ** 2

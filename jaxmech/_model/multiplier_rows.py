@@ -127,10 +127,15 @@ def soft_multipliers(system: System, state: State) -> Fields:
     return found
 
 
+def as_given(relaxed: System) -> System:
+    """The scene that is `relaxed` for a step, as it was before."""
+    given = {n: c.constraint if isinstance(c, Shifted) else c for n, c in relaxed.constraints.items()}
+    return eqx.tree_at(lambda s: s.constraints, relaxed, given)
+
+
 def with_soft_multipliers(relaxed: System, state: State) -> State:
     """A state in which what gives has the multipliers that belong to it, those of a scene that is `relaxed` for a step."""
-    given = {n: c.constraint if isinstance(c, Shifted) else c for n, c in relaxed.constraints.items()}
-    system, names = eqx.tree_at(lambda s: s.constraints, relaxed, given), relaxed.multiplier_states
+    system, names = as_given(relaxed), relaxed.multiplier_states
     soft, C = soft_multipliers(system, state), row_numbers(system, state).compliance
     multipliers = [jnp.where(C[s] > 0, soft[s], state.position[s]) for s in names]
     return eqx.tree_at(lambda s: [s.position[n] for n in names], state, multipliers)

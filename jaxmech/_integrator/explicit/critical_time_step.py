@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
@@ -27,8 +28,9 @@ def critical_time_step(system: System, state: State, *, steps: int = 30) -> Scal
     """`2 / omega` [s], `omega` the highest frequency of `M^-1 K` at `state`: how large a step of `VelocityVerlet` may be.
 
     By `steps` iterations of Lanczos' method on products, without a matrix; the bound of its error is added to the
-    eigenvalue, so that the step errs on the safe side. Infinite where nothing is stiff. Motion that stiffens the scene
-    makes it smaller; damping forces too, which are not in it. NaN where a free direction has no mass.
+    eigenvalue, so that the step errs on the safe side. Infinite where nothing is stiff. Contacts (`jm.force.PenaltyPlane`)
+    count as closed, wherever they are open: a body may fall on them. Other motion that stiffens the scene makes the step
+    smaller; damping forces too, which are not in it. NaN where a free direction has no mass.
     Differentiation stops here. Raises `ValueError` for a number of steps that is not positive.
     Source: B. N. Parlett, *The Symmetric Eigenvalue Problem*, 1998, doi:10.1137/1.9781611971163, chapter 13; T. Belytschko,
     W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2.
@@ -52,6 +54,7 @@ def _critical(system: System, state: State, steps: int) -> Scalar:
 def critical(system: System, state: State, steps: int = 30) -> Scalar:
     """`critical_time_step`, within a compiled program."""
     zero = zero_forces(system, state.position)
+    system = eqx.tree_at(lambda s: s.forces, system, {name: f.stiffest() for name, f in system.forces.items()})
     statics, alone = Terms(mass=False, damping=False), Factors.only("stiffness", "geometric")
     K = MatrixFreeSystem(statics).unconstrained(system, state, alone)
     blocks = inverse_blocks(system, state.position) if has_lumped_masses(system) else None

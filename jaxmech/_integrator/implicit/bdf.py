@@ -12,7 +12,7 @@ from ..displaced import combined, displacements
 from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import EndStage, Moments
 from .newmark import first_acceleration
-from .stage import AbstractStage, Setting, extrapolated
+from .stage import AbstractStage, Setting, extrapolated, rated
 from .trapezoid import rate_of_start
 
 
@@ -87,7 +87,7 @@ class BDF(AbstractImplicitScheme):
             further = combined((on[0], setting.velocity), *((on[j + 1], v) for j, v in enumerate(memory.velocity)))
             predicted = choose(begun, further, predicted)
         share, turned = jnp.where(begun, 0.0, 1.0), self.order > 2
-        stage = EndStage(setting, reach, before, shift, reach, None, predicted, h, turned, share if count else 0.0)
+        stage = rated(EndStage(setting, reach, before, shift, reach, None, predicted, h, turned, share if count else 0.0))
         return stage if not count else _started(stage, begun)
 
     def next_memory(self, setting: Setting, memory: History, stage: AbstractStage, u: Fields, end: State) -> History:

@@ -8,18 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._forcefield.base import AbstractEnergyForceField
+from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.base.vectors import alike, dot
 from ..._model.constraint_projection import project
 from ..._model.constraint_report import equations
 from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, momentum, retract, total_force, zero_forces
-from ..._model.multiplier_rows import row_numbers, work_between
+from ..._model.multiplier_rows import as_given, motion_of_rows, row_numbers, work_between
 from ..._model.subsystem import has_direct_masses, with_only
 from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
+from ..._runtime.results import RESULTS
+from ..._solve.equilibrium import StepInfo
 from ..displaced import combined
 from ..rigid_motions import strain_unless_held
-from .implicit_scheme import AbstractImplicitScheme
+from .implicit_scheme import AbstractImplicitScheme, Solve, Step
 from .momentum_stage import AbstractMidpointStage, Moments
+from .settled import settled_velocity
 from .stage import Setting, extrapolated
 
 _GAUSS = tuple(np.polynomial.legendre.leggauss(4)[i] / 2 + (1 - i) / 2 for i in range(2))  # on (0, 1)
@@ -42,6 +46,7 @@ class EnergyMomentum(AbstractImplicitScheme):
     Constraints with multipliers hold at the end of a step, and their forces in it, by the discrete gradient of `lambda .
     g`, do the work `lambda . (g1 - g0)`: none. Those that give, `C lambda = (g0 + g1) / 2`, store `g . g / (2 C)`.
     Velocities at the end are along the constraints to second order only; let them begin so, or what is across swings on.
+    A step that takes back what a constraint was off by at its start, which takes or gives energy, leaves nothing across.
 
     Give `newton=True`: one linear solve, the default of all schemes, conserves nothing exactly; in large steps
     `line_search="residual"` too, for the matrix has no tangent of the correction. The options are those of `ImplicitEuler`.
@@ -71,6 +76,25 @@ class EnergyMomentum(AbstractImplicitScheme):
         predicted = combined((0.5, v), (0.5, extrapolated(setting, memory)))
         return GradientStage(setting, ((1.0, x, v),), predicted, _nodal_masses(setting))
 
+    def move(self, setting: Setting, memory: Any, solve: Solve) -> Step:
+        u, info = solve(stage := self.stage(setting, memory))
+        end = stage.end(u)
+        if setting.system.multiplier_states:
+            end, info = self.calmed(stage, u, end, info)
+        return end, self.next_memory(setting, memory, stage, u, end), info
+
+    def calmed(self, stage: "GradientStage", u: Fields, end: State, info: StepInfo) -> tuple[State, StepInfo]:
+        """The end, with velocities along its constraints if the step has taken back more than rounding: `v1 = 2 u - v0`
+        would go on across them, at twice the rate that took it back."""
+
+        def settled() -> tuple[Fields, Any]:
+            calm, said = settled_velocity(as_given(stage.system), stage.linear_system, end, self.solver, "")
+            return calm.velocity, reason(said)
+
+        velocity, why = jax.lax.cond(stage.has_been_off(u, end), settled, lambda: (end.velocity, RESULTS.successful))
+        why = RESULTS.where(info.result == RESULTS.successful, why, info.result)
+        return eqx.tree_at(lambda s: s.velocity, end, velocity), eqx.tree_at(lambda i: i.result, info, why)
+
 
 class GradientStage(AbstractMidpointStage):
     """That of the midpoint rule, with the correction as a part of its inertia."""
@@ -99,6 +123,15 @@ class GradientStage(AbstractMidpointStage):
         """With their part of the correction: of multipliers of all the step."""
         del d
         return work_between(self.system, at, self.setting.start.position, self.end(u).position)
+
+    def has_been_off(self, u: Fields, end: State) -> Array:
+        """Whether rows that do not give have done work that shows beside the kinetic energy: the start was off them."""
+        scene, start = self.system, self.setting.start
+        g, C = motion_of_rows(scene, start)[0], row_numbers(scene, start).compliance
+        at = self.state(u).position
+        work = sum(jnp.sum(jnp.abs(jnp.where(c > 0, 0.0, at[s] * g[s]))) for s, c in C.items())
+        moved = {s: 0.5 * self.weights[s] * v for s, v in end.velocity.items()}
+        return work > jnp.sqrt(jnp.finfo(self.setting.h.dtype).eps) * dot(moved, end.velocity)
 
     def correction(self, u: Fields, at: State) -> Fields:
         """`c W n` [N]; nil where nothing moves."""

@@ -46,10 +46,6 @@ class GeneralizedAlpha(AbstractAccelerationScheme):
         alpha_m, alpha_f = self.alphas
         return alpha_m - alpha_f
 
-    @property
-    def acts_after(self) -> Array:
-        return 1 - self.alphas[1]
-
     def stage(self, setting: Setting, memory: Any) -> AccelerationStage:
         alpha_m, alpha_f = self.alphas
         shift = alpha_f - alpha_m

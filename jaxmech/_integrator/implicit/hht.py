@@ -40,10 +40,6 @@ class HHT(AbstractAccelerationScheme):
     def ahead(self) -> Array:
         return -self.alpha
 
-    @property
-    def acts_after(self) -> Array:
-        return 1 - self.alpha
-
     def stage(self, setting: Setting, memory: Any) -> AccelerationStage:
         a = self.alpha
         return self.between(setting, memory, (1 + a) ** 2 / 4, 0.5 + a, jnp.zeros_like(a), a)

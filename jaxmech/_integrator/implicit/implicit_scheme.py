@@ -201,7 +201,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
     @property
     def acts_after(self) -> Any:
-        """The share of a step after which forces act: all of it, unless overridden."""
+        """The share of a step after which rows that give and are relaxed are asked for, unless stages say (`rated`)."""
         return 1.0
 
     def advance(self, system: System, state: State, memory: Any, h: Array, derivatives_of: str) -> Step:

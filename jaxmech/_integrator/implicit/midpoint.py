@@ -5,7 +5,7 @@ from typing import Any
 from ..displaced import combined
 from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import MidpointStage
-from .stage import Setting, extrapolated
+from .stage import Setting, extrapolated, rated
 
 
 class Midpoint(AbstractImplicitScheme):
@@ -30,11 +30,7 @@ class Midpoint(AbstractImplicitScheme):
 
     order = 2
 
-    @property
-    def acts_after(self) -> float:
-        return 0.5
-
     def stage(self, setting: Setting, memory: Any) -> MidpointStage:
         x, v = setting.start.position, setting.velocity
         predicted = combined((0.5, v), (0.5, extrapolated(setting, memory)))
-        return MidpointStage(setting, ((1.0, x, v),), predicted)
+        return rated(MidpointStage(setting, ((1.0, x, v),), predicted))

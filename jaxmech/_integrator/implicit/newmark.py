@@ -25,7 +25,7 @@ from .coefficient import check_number
 from .implicit_scheme import AbstractImplicitScheme
 from .linear_step import AbstractLinearStep, solved
 from .settled import normal_part, settled_acceleration
-from .stage import AbstractStage, Setting
+from .stage import AbstractStage, Setting, rated
 
 
 class AbstractAccelerationScheme(AbstractImplicitScheme):
@@ -71,7 +71,7 @@ class AbstractAccelerationScheme(AbstractImplicitScheme):
         if setting.system.multiplier_states:
             a0, _ = a0
         predicted = combined((1.0, v), (setting.h, a0)) if setting.varying else v
-        return AccelerationStage(setting, a0, beta, gamma, alpha_m, alpha_f, predicted)
+        return rated(AccelerationStage(setting, a0, beta, gamma, alpha_m, alpha_f, predicted))
 
 
 class Newmark(AbstractAccelerationScheme):

@@ -1,9 +1,10 @@
 """What an implicit step solves: a balance of momentum, of which a scheme says where it holds and by how much."""
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from equinox import AbstractVar
 
@@ -11,10 +12,10 @@ from ..._linear_system.base import AbstractLinearSystem
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
 from ..._model.constraint_report import equations
-from ..._model.dynamics import Fields, force_ahead, momentum, total_force, varying_masses, weight_direction
+from ..._model.dynamics import Fields, force_ahead, momentum, retract, total_force, varying_masses, weight_direction
 from ..._model.fault import given
 from ..._model.internal import in_step
-from ..._model.multiplier_rows import relaxed, row_numbers, with_soft_multipliers, work_of_rows
+from ..._model.multiplier_rows import relaxed, relaxed_over, relaxed_values, row_numbers, with_soft_multipliers, work_of_rows
 from ..._model.subsystem import has_direct_masses, weightless, with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
@@ -255,8 +256,32 @@ def extrapolated(setting: Setting, memory: Any) -> Fields:
     return v if memory is None else combined((1.0, v), (setting.h, memory))
 
 
-def reaching(stage: AbstractStage) -> AbstractStage:
+S = TypeVar("S", bound=AbstractStage)
+
+
+def reaching(stage: S) -> S:
     """The stage whose predicted unknowns follow the prescribed motions."""
     if not stage.system.projections:
         return stage
     return eqx.tree_at(lambda s: s.predicted, stage, combined((1.0, stage.predicted), (1.0, stage.gap(stage.predicted))))
+
+
+def rated(stage: S) -> S:
+    """With rows that give and are relaxed of the rates that velocities have where forces act.
+
+    `g' = (g - before) / r`, `r = dx/dv`, `before = g - r g'` at the predicted unknowns `u0`: exact where `g` is linear, else
+    to `h |u - u0|`.
+    """
+    if not any(c.relaxation is not None for c in stage.system.multiplier_constraints.values()):
+        return stage
+    _, dv, dx = stage.rates
+    reach, at = dx / dv, stage.state(reaching(stage).predicted)
+
+    def ahead(t: Array) -> Fields:
+        position = retract(stage.system.dofs, at.position, combined((t, at.velocity)))
+        return relaxed_values(stage.system, position, at.time + t)
+
+    zero = jnp.zeros_like(at.time)
+    g, rate = jax.jvp(ahead, (zero,), (jnp.ones_like(zero),))
+    system = relaxed_over(stage.system, reach, {n: a - reach * rate[n] for n, a in g.items()})
+    return eqx.tree_at(lambda s: s.setting.system, stage, system)

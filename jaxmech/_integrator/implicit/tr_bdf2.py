@@ -11,7 +11,6 @@ import lineax as lx
 from ..._linear_solver.default import default_solver
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, momentum, retract_near
-from ..._model.multiplier_rows import relaxed_values
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -21,8 +20,8 @@ from ..._solve.linear_outcome import joined
 from ..displaced import combined, displacements
 from .implicit_scheme import AbstractImplicitScheme, Solve
 from .momentum_stage import EndStage
-from .stage import Setting, extrapolated
-from .trapezoid import rate_of_start, trapezoid_stage, with_rates
+from .stage import Setting, extrapolated, rated
+from .trapezoid import rate_of_start, trapezoid_stage
 
 GAMMA = 2 - math.sqrt(2)  # where the first part ends: both parts then have the same matrix
 _WEIGHTS = -((1 - GAMMA) ** 2) / (GAMMA * (2 - GAMMA)), 1 / (GAMMA * (2 - GAMMA))  # of the start and the middle, in the end
@@ -84,15 +83,7 @@ def _second(setting: Setting, middle: State) -> EndStage:
     predicted = middle.velocity
     if setting.varying:  # one linear solve then needs the velocity to second order
         predicted = combined((1 / g, middle.velocity), (1 - 1 / g, setting.velocity))
-    return EndStage(_damped_second(setting, middle, reach), reach, before, shift, reach, None, predicted, h)
-
-
-def _damped_second(setting: Setting, middle: State, reach: Array) -> Setting:
-    """With rows that give and are relaxed as the backward difference has their rates."""
-    system, start = setting.system, setting.start
-    of_start, of_middle = (relaxed_values(system, s.position, s.time) for s in (start, middle))
-    a, b = _WEIGHTS
-    return with_rates(setting, reach, {n: a * of_start[n] + b * g for n, g in of_middle.items()})
+    return rated(EndStage(setting, reach, before, shift, reach, None, predicted, h))
 
 
 W, D = math.sqrt(2) / 4, 1 - math.sqrt(2) / 2  # the weights of the forces at 0 and g h, and at h

@@ -3,16 +3,14 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
-from ..._model.dynamics import Fields, retract, total_force
-from ..._model.multiplier_rows import relaxed_over, relaxed_values
+from ..._model.dynamics import Fields, total_force
 from ..._runtime.array_types import Array
 from ..displaced import combined
 from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import EndStage
-from .stage import AbstractStage, Setting, extrapolated
+from .stage import AbstractStage, Setting, extrapolated, rated
 
 
 class Trapezoid(AbstractImplicitScheme):
@@ -40,28 +38,8 @@ class Trapezoid(AbstractImplicitScheme):
 def trapezoid_stage(setting: Setting, h: Array, predicted: Fields) -> EndStage:
     """The trapezoidal rule over `h` from the start of the step."""
     x, v = setting.start.position, setting.velocity
-    if setting.system.multiplier_constraints:
-        setting = _damped(setting, h / 2)
-    stage = EndStage(setting, h / 2, ((1.0, x, v),), combined((h / 2, v)), h / 2, None, predicted, h, share=1.0)
+    stage = rated(EndStage(setting, h / 2, ((1.0, x, v),), combined((h / 2, v)), h / 2, None, predicted, h, share=1.0))
     return eqx.tree_at(lambda s: s.known, stage, combined((h / 2, rate_of_start(stage))), is_leaf=lambda a: a is None)
-
-
-def _damped(setting: Setting, reach: Array) -> Setting:
-    """With rows that give and are relaxed as the rule has their rates: `g' = (g - g0) / (h / 2) - g0'`."""
-    system, start = setting.system, setting.start
-
-    def ahead(t: Array) -> Fields:
-        position = retract(system.dofs, start.position, combined((t, setting.velocity)))
-        return relaxed_values(system, position, start.time + t)
-
-    zero = jnp.zeros_like(start.time)
-    before, rate = jax.jvp(ahead, (zero,), (jnp.ones_like(zero),))
-    return with_rates(setting, reach, {n: a + reach * rate[n] for n, a in before.items()})
-
-
-def with_rates(setting: Setting, reach: Array, before: Fields) -> Setting:
-    """With rows that give and are relaxed of the rates `(g - before) / reach`."""
-    return eqx.tree_at(lambda s: s.system, setting, relaxed_over(setting.system, reach, before)) if before else setting
 
 
 def rate_of_start(stage: AbstractStage) -> Fields:
