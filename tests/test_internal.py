@@ -594,7 +594,7 @@ def test_components_are_checked_where_they_are_built():
         Forgetful(("p", [0, 1]))
     with pytest.raises(TypeError, match="ForgetfulLaw has internal variables, but no point_update"):
         ForgetfulLaw()
-    with pytest.raises(ValueError, match=r"Wrong: slip has shape \(3,\), expected 0 axes"):
+    with pytest.raises(ValueError, match=r"Wrong: slip has shape \(3,\), expected one number"):
         Wrong(("p", [0, 1]), slip=jnp.zeros(3))
     for law, message in ((Wrong, r"returns slip of shape \(1,\), expected \(\)"), (Misspelt, r"returns \['slipp'\]")):
         system = jm.System({"p": jm.Vec1()}, forces={"law": law(("p", [0, 1]), slip=[0.5, 1.0])})

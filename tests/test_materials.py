@@ -18,6 +18,7 @@ from jaxmech._material.polar import rotation
 from jaxmech._material.st_venant_kirchhoff import StVenantKirchhoff
 from jaxmech._material.stable_neo_hookean import StableNeoHookean
 from jaxmech._material.stretches import exponential_traces, logarithm_invariants
+from jaxmech._material.viscoelastic import Viscoelastic
 from jaxmech._scene.parameter import over_elements
 
 jax.config.update("jax_enable_x64", True)
@@ -377,7 +378,10 @@ def test_bad_moduli_are_refused(kind, young, poisson, error, field):
         (lambda: Ogden([1.0], [-2.0], 1.0), ValueError, "Ogden: mu"),
         (lambda: Ogden([1.0, 2.0], [2.0], 1.0), ValueError, "Ogden: mu"),
         (lambda: Ogden([], [], 1.0), ValueError, "Ogden: mu"),
-        (lambda: Ogden(1.0, [2.0], 1.0), ValueError, "Ogden: mu"),
+        (lambda: Ogden(1.0, [2.0], 1.0), ValueError, r"Ogden: mu has .*an array of 1 axis, such as \[1.0\], shared"),
+        (lambda: Viscoelastic(NeoHookean(1.0, 0.3), 500.0, [1.0]), ValueError, r"elastic: modulus has .*such as \[500.0\],"),
+        (lambda: Viscoelastic(NeoHookean(1.0, 0.3), [1.0], 0.5), ValueError, r"relaxation_time has .*such as \[0.5\],"),
+        (lambda: Viscoelastic(NeoHookean(1.0, 0.3), [], []), ValueError, "as many branches, at least one"),
         (lambda: Ogden([1.0], [2.0], -1.0), ValueError, "Ogden: bulk"),
         (lambda: Ogden([1.0], None, 1.0), TypeError, "Ogden: alpha"),
     ],

@@ -63,10 +63,10 @@ class Viscoelastic(AbstractMaterial):
         check_instance("Viscoelastic", "elastic", innermost(self.elastic), AbstractMaterial)
         check_numbers(self)
         sizes = {self.modulus.shape[-1], self.relaxation_time.shape[-1], *self.flow.shape[-3:-2]}
-        if len(sizes) != 1 or self.flow.shape[-2:] != (3, 3):
+        if len(sizes) != 1 or sizes == {0} or self.flow.shape[-2:] != (3, 3):
             raise ValueError(
                 f"Viscoelastic: modulus of shape {self.modulus.shape}, relaxation_time of {self.relaxation_time.shape} and "
-                f"flow of {self.flow.shape} must have as many branches, flow (branches, 3, 3)."
+                f"flow of {self.flow.shape} must have as many branches, at least one, flow (branches, 3, 3)."
             )
         check_range(
             self,

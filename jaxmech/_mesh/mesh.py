@@ -185,7 +185,7 @@ def boundary_faces(mesh: Mesh) -> tuple[Int[np.ndarray, "f m"], Int[np.ndarray, 
 def _face_kind(mesh: Mesh) -> str:
     element = reference_element(mesh.kind)
     if element.face_kind is None:
-        have = "faces of two kinds" if element.faces else "no faces"
+        have = "faces of two kinds: take MixedMesh.from_mesh and its boundary() or groups" if element.faces else "no faces"
         raise ValueError(f"Mesh.boundary: cells of kind '{mesh.kind}' have {have}.")
     return element.face_kind
 

@@ -260,11 +260,20 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
             leading = (elements, points) if pointwise else (elements,)
             fits = elements is None or leaf.shape[: max(extra, 0)] == leading[: max(extra, 0)]
             if not 0 <= extra <= (2 if elements is None else len(leading)) or not fits:
-                either = f", a leading axis of {elements} (one per element), or leading axes {leading} (one per Gauss point)"
-                either = either if pointwise else f" or a leading axis of {elements} (one per element)"
-                raise ValueError(
-                    f"{owner}: {name} has shape {leaf.shape}, expected {kind[1]} axes (shared by all elements){either}."
-                )
+                raise ValueError(f"{owner}: {name} has shape {leaf.shape}, expected {_shapes(kind[1], leaf, leading)}.")
+
+
+def _shapes(ndim: int, leaf: Any, leading: tuple[int | None, ...]) -> str:
+    """What a number of one element may look like, in words."""
+    count = "one number" if ndim == 0 else f"an array of {ndim} {'axis' if ndim == 1 else 'axes'}"
+    given = leaf.shape == () and ndim == 1 and isinstance(leaf, jax.Array) and is_concrete(leaf)
+    like = f", such as [{float(leaf)}]," if given else ""
+    if leading == (None,):
+        return f"{count}{like} shared by all elements, or with leading axes of elements, or of elements and Gauss points"
+    each = f"a leading axis of {leading[0]} (one per element)"
+    if len(leading) == 1:
+        return f"{count}{like} (shared by all elements) or {each}"
+    return f"{count}{like} (shared by all elements), {each}, or leading axes {leading} (one per Gauss point)"
 
 
 def _check_given(component: eqx.Module) -> None:

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from test_static_cases import INNER
+from tolerances import ITERATIVE
 
 import jaxmech as jm
 
@@ -129,7 +130,7 @@ def test_cylinder_taper_and_sphere_that_are_warm():
 
     mesh, unit = placed((8, 24), "quad8", place)
     steel = jm.material.LinearElastic(210e3, 0.3)
-    shape = jm.output.gauss_fields(*at_rest(mesh, steel), "solid")
+    shape = jm.output.gauss_fields(*at_rest(mesh, steel, "axisymmetric"), "solid")
     warm = jm.material.ThermalExpansion(steel, 2.3e-4, shape.position.sum(axis=-1))
     solid = jm.force.SolidFEM.from_mesh("b", mesh, warm, plane="axisymmetric")
     system, end = solved(solid, mesh, {}, {"plates": held("b", np.isin(unit[:, 1], (0.0, 1.0)), False, True)})
@@ -138,8 +139,20 @@ def test_cylinder_taper_and_sphere_that_are_warm():
     np.testing.assert_allclose(jm.output.at_nodes(fields, fields.first_piola, method="consistent")[A, 1, 1], -105, rtol=0.01)
 
 
-def at_rest(mesh, law):
-    system = jm.System({"b": jm.Vec2()}, forces={"solid": jm.force.SolidFEM.from_mesh("b", mesh, law, plane="axisymmetric")})
+def test_a_free_strip_that_is_warmer_above_bends_without_a_force():
+    """`T = 50 y` K: quadratic cells have `u = 50 alpha (x y, (y^2 - x^2) / 2)`, which is without stress."""
+    mesh, _ = placed((3, 1), "quad8", lambda s, t: (3 * s, t))
+    steel, growth = jm.material.LinearElastic(210e9, 0.3), 12e-6
+    warming = 50 * jm.output.gauss_fields(*at_rest(mesh, steel, "stress"), "solid").position[..., 1]
+    system, rest = at_rest(mesh, jm.material.ThermalExpansion(steel, growth, warming), "stress")
+    x, y = np.asarray(mesh.points).T
+    bent = system.at_rest({"b": mesh.points + growth * 50 * np.stack([x * y, (y**2 - x**2) / 2], 1)})
+    forces = [np.abs(jm.total_force(system, state)["b"]).max() for state in (bent, rest)]
+    assert forces[0] < ITERATIVE * forces[1]
+
+
+def at_rest(mesh, law, plane):
+    system = jm.System({"b": jm.Vec2()}, forces={"solid": jm.force.SolidFEM.from_mesh("b", mesh, law, plane=plane)})
     return system, system.at_rest({"b": mesh.points})
 
 

@@ -16,10 +16,12 @@ from test_shell_cases import (
     grid,
     held,
     hemisphere,
+    hinged_panel,
     hook,
     pinched_cylinder,
     pinched_hemisphere,
     scordelis_lo,
+    slit_plate,
     twisted_beam,
 )
 from tolerances import ROUND_OFF
@@ -168,6 +170,24 @@ def test_pinched_hemisphere_far_away():
     system = jm.System({"f": jm.Rigid3()}, forces={"shell": shell, "load": load}, constraints=constraints)
     end = np.asarray(jm.static_solve(system, system.at_rest({"f": shell.rest}), load_steps=20).position["f"])[ends]
     np.testing.assert_allclose([end[0, 0] - 10, 10 - end[1, 1]], [4.067, 8.178], rtol=0.012)
+
+
+@pytest.mark.slow
+def test_hinged_panel_of_twice_the_thickness_snaps_through():
+    """Sze's of 12.7: up to 2.2 kN, down to 0.52 kN (8 by 8), and up again."""
+    scene, start, middle = hinged_panel(12.7, 4, "quad")
+    loads = jm.follow_path(scene, start, step=300.0, steps=18, to=3000.0, displacement=middle, critical=False).loads
+    lowest = 5 + np.argmin(loads[5:])
+    np.testing.assert_allclose(loads[:lowest].max(), 2.2e3, rtol=0.03)
+    assert 400 < loads[lowest] < 650 and loads[-1] > 2.9e3
+
+
+@pytest.mark.exhaustive
+def test_slit_plate_under_all_of_its_load():
+    """Up by 13.891 inside and 17.528 outside, where the slit was."""
+    loads, ends = slit_plate((40, 6), "quad", step=0.8, longest=2.0, iterations=8, steps=60, to=17.528)
+    found = [np.interp(1.0, loads, end) for end in ends.T]
+    np.testing.assert_allclose(found, [13.891, 17.528], rtol=0.02)
 
 
 @pytest.mark.slow
