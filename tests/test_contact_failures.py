@@ -134,3 +134,22 @@ def test_a_motion_that_went_on_after_a_failure_has_failed():
     deep, free = jm.RESULTS.interpenetration, jm.RESULTS.successful
     assert (runs.info.result == free).tolist() == [[False, True, True], [True, True, True]]
     assert (runs.result == deep).tolist() == [True, False] and (runs.result == free).tolist() == [False, True]
+
+
+@pytest.mark.slow
+def test_too_many_contacts_and_too_deep_ones_are_named():
+    """In a compiled program, by the numbers that it met. Outside of one: `test_capacity_and_depth_are_reported`."""
+    system, state, scheme = chain()
+    few = jm.contact.PointContact(("p", range(3)), jm.contact.Plane(), capacity=2, margin=0.5)
+    shallow = jm.contact.PointContact(("p", [1, 2]), jm.contact.Plane(), depth=0.1)
+    scheme = jm.integrator.FreeMotion(scheme.motion, {"edge": shallow, "floor": few})
+
+    @jax.jit
+    def end(heights):
+        at = dataclasses.replace(state, position={"p": state.position["p"].at[:, 2].set(heights)})
+        return scheme.step(system, at, None, 0.02)[0].position["p"]
+
+    with pytest.raises((ValueError, RuntimeError), match="'edge', pair 1: bodies are deeper"):
+        jax.block_until_ready(end(jnp.array([1.0, 1.0, -0.2])))
+    with pytest.raises((ValueError, RuntimeError), match="'floor' has room for 2 pairs, and at least 3 are near"):
+        jax.block_until_ready(end(jnp.full(3, 0.01)))

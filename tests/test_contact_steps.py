@@ -323,12 +323,14 @@ def test_capacity_and_depth_are_reported():
     low = eqx.tree_at(lambda s: s.position, state, {"box": state.position["box"].at[0, 2].set(0.7)})
     floor = jm.contact.PointContact(("corners", range(8)), jm.contact.Plane(), capacity=2, margin=0.5)
     full = jm.integrator.FreeMotion(scheme.motion, {"floor": floor}, **BRIEF)
-    with pytest.raises(jm.FailedComputation, match="capacity="):
+    with pytest.raises(jm.FailedComputation, match="'floor' has room for 2 pairs, and at least 4 are near"):
         full.step(system, low, None, 0.01)
     floor = jm.contact.PointContact(("corners", range(8)), jm.contact.Plane(), depth=0.1)
     deep = jm.integrator.FreeMotion(scheme.motion, {"floor": floor}, **BRIEF)
     _, _, info = deep.step(system, low, None, 0.01, throw=False)
     assert info.result == jm.RESULTS.interpenetration
+    with pytest.raises(jm.FailedComputation, match="'floor', pair 0: bodies are deeper"):
+        deep.step(system, low, None, 0.01)
     with pytest.raises(ValueError, match="no state 'corner'"):
         wrong = jm.contact.PointContact(("corner", [0]), jm.contact.Plane())
         jm.integrator.FreeMotion(scheme.motion, {"floor": wrong}).step(system, low, None, 0.01)

@@ -350,3 +350,18 @@ def test_gmres_by_a_nearby_matrix_has_no_unit_of_its_own(unit):
     found = lx.linear_solve(operator, {"p": jnp.asarray(b)}, Nearby(diagonal, lx.LU()), throw=False)
     assert found.result == lx.RESULTS.successful
     np.testing.assert_allclose(found.value["p"], np.linalg.solve(matrix, b), rtol=1e-12)
+
+
+def test_gmres_by_a_nearby_matrix_stops_at_rounding():
+    """Of a matrix of bodies with multipliers, whose rows are of unlike units: it went on for as long as it might."""
+    rng = np.random.default_rng(3)
+    n, m, h = 60, 40, 5e-3
+    root, J, turned = rng.normal(size=(n, n)), h * rng.normal(size=(m, n)), rng.normal(size=(n, n))
+    A = np.block([[root @ root.T + np.eye(n), J.T], [J, np.zeros((m, m))]])
+    exact = A + np.pad(1e-3 * turned, (0, m))
+    operator, near = (lx.MatrixLinearOperator(jnp.asarray(a)) for a in (exact, A))
+    x = rng.normal(size=n + m)
+    found = lx.linear_solve(operator, jnp.asarray(exact @ x), Nearby(near, lx.LU()), throw=False)
+    assert found.result == lx.RESULTS.successful
+    assert 0 < found.stats["num_steps"] <= 25
+    np.testing.assert_allclose(found.value, x, atol=1e-14 * np.linalg.cond(exact))

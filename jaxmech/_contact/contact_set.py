@@ -53,9 +53,27 @@ class ContactSet(eqx.Module):
             parts.append(jnp.broadcast_to(contact.of_each(getattr(contact, name), touching), touching.pair.shape))
         return jnp.concatenate(parts)
 
-    def overflows(self) -> Array:
-        """Whether there are more pairs than slots anywhere."""
-        return jnp.stack([t.count > t.pair.shape[0] for t in self.touching.values()]).any()
+    def overfull(self) -> tuple[Array, Array, Array]:
+        """Whether there are more pairs than slots anywhere; the number of the first contact of which that is so, and how
+        many pairs it has."""
+        count = jnp.stack([t.count for t in self.touching.values()])
+        over = count > np.array([t.pair.shape[0] for t in self.touching.values()])
+        first = jnp.argmax(over)
+        return over[first], first, count[first]
+
+    def deepest(self, gap: Array) -> tuple[Array, Array, Array]:
+        """Whether a gap `(n,)` [m] is deeper than its contact allows; of the one that is so by most, the numbers of the
+        contact and of the pair."""
+        left = jnp.where(self.held, gap + self.each("depth"), 1.0)
+        slot = jnp.argmin(left)
+        pairs = [t.pair for t in self.touching.values()]
+        contact = np.repeat(np.arange(len(pairs)), [pair.shape[0] for pair in pairs])
+        return left[slot] < 0, jnp.asarray(contact)[slot], jnp.concatenate(pairs)[slot]
+
+    @property
+    def rooms(self) -> tuple[tuple[str, int], ...]:
+        """The names of the contacts, in their order, and how many pairs each has room for."""
+        return tuple((name, t.pair.shape[0]) for name, t in self.touching.items())
 
     def are_finite(self) -> Array:
         """Whether every number of every contact is one; limits may be infinite."""

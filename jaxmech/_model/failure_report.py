@@ -63,6 +63,7 @@ def raise_failure(
         "undefined": [system.force_fields[name].undefined_when for name in limited(system)],
         "undetermined": _UNDETERMINED,
         "equations": _of_equations(system),
+        "contacts": getattr(info, "rooms", ()),
     }
     numbers = {
         "result": index_of(info.result),

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 import equinox as eqx
 
+from .._forcefield.base import AbstractEnergyForceField, has_own_stiffness
 from .system import System
 
 
@@ -15,6 +16,16 @@ def weightless(system: System) -> System:
 def has_direct_masses(system: System) -> bool:
     """Whether every mass is on main states, none on mapped ones. Static."""
     return all(s.state in system.main_states for mass in system.masses.values() for s in mass.on)
+
+
+def has_dead_torques(system: System) -> bool:
+    """Whether forces act on frames that have neither an energy nor a stiffness of their own. Static."""
+    plain = [
+        field
+        for field in system.force_fields.values()
+        if not (isinstance(field, AbstractEnergyForceField) or has_own_stiffness(field))
+    ]
+    return not all(system.dofs[stencil.state].is_vector_space for field in plain for stencil in field.on)
 
 
 def with_only(system: System, *, forces: Collection[str] = (), masses: Collection[str] = ()) -> System:

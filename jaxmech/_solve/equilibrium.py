@@ -14,6 +14,7 @@ from .._model.constraint_projection import has_prescribed_motion
 from .._model.dynamics import Fields, kinematics
 from .._model.fault import Fault, given
 from .._model.internal import with_internal
+from .._model.subsystem import has_dead_torques
 from .._model.system import State, System
 from .._model.terms import Factors
 from .._model.validity import laws_hold
@@ -96,7 +97,7 @@ class AbstractEquilibrium(eqx.Module):
     def has_dead_torques(self) -> bool:
         """Whether torques act that no energy has, which turn with the chart: steps then take products with the exact
         derivative, as `operator` has no part of that. Static."""
-        return False
+        return has_dead_torques(self.system)
 
     def is_inertial(self) -> bool:
         """Whether `operator` holds mass, and another one in every step: what `default_solver` asks. Static."""

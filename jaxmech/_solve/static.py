@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._forcefield.base import AbstractEnergyForceField, has_own_stiffness
 from .._linear_solver.base.derivative import mark_failure
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import check_topology
@@ -106,14 +105,6 @@ class StaticEquilibrium(AbstractEquilibrium):
     def is_exact(self) -> bool:
         charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
         return charts and self.linear_system.is_exact(self.system)
-
-    def has_dead_torques(self) -> bool:
-        plain = [
-            field
-            for field in self.system.force_fields.values()
-            if not (isinstance(field, AbstractEnergyForceField) or has_own_stiffness(field))
-        ]
-        return not all(self.system.dofs[stencil.state].is_vector_space for field in plain for stencil in field.on)
 
     def is_inertial(self) -> bool:
         return False

@@ -1,6 +1,6 @@
 """Time steps with contact: the motion without it, then impulses, by the compliance that the factor of the step makes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -54,7 +54,8 @@ class ContactStepInfo(eqx.Module):
 
     `result`: a member of `RESULTS`. `motion`: the `StepInfo` of the motion, of Newton's iterations where there are some.
     `contacts`: impulses, gaps and errors, `StepContacts`. `residuals`: the errors of Signorini's law, Coulomb's law, the
-    dissipation [N s, N s, J], as messages tell them; `floor`: that of the natural map. Raises nothing.
+    dissipation [N s, N s, J], as messages tell them; `floor`: that of the natural map. `rooms`: the names of the contacts,
+    and how many pairs each has room for. Raises nothing.
 
     Example:
 
@@ -71,6 +72,7 @@ class ContactStepInfo(eqx.Module):
     floor: Array
     fault: Fault
     unconstrained_state: Array
+    rooms: tuple[tuple[str, int], ...] = eqx.field(static=True, default=())
 
 
 class FreeMotion(AbstractIntegrator):
@@ -206,14 +208,22 @@ def _step(
     exact = scheme.correction == "full" and scheme.precomputed is None
     one = newton_step if scheme.motion.newton else linear_step if exact else approximate_step
     end, motion, said, how = one(scheme, system, state, contacts, warm, h, derivatives_of)
-    depth = jnp.where(contacts.held, said.gap + contacts.each("depth"), 1.0)
-    result = RESULTS.where(jnp.min(depth) < 0, RESULTS.interpenetration, how)
-    result = RESULTS.where(contacts.overflows(), RESULTS.contact_capacity, result)
+    (over, *many), (deep, *pair) = contacts.overfull(), contacts.deepest(said.gap)
+    result = RESULTS.where(deep, RESULTS.interpenetration, how)
+    result = RESULTS.where(over, RESULTS.contact_capacity, result)
+    fault = _in_contact(motion.fault, (motion.result == RESULTS.successful) & (over | deep), over, many, pair)
     result = RESULTS.where(motion.result == RESULTS.successful, result, motion.result)
     result = RESULTS.where(contacts.are_finite(), result, RESULTS.nonfinite_input)
     failed = result != RESULTS.successful
     end = mark_failure(unless_failed(failed, state, end), failed)
     e = said.errors
     residuals = jnp.stack([e.signorini, e.coulomb, e.dissipation])
-    info = ContactStepInfo(result, motion, said, residuals, e.natural, motion.fault, motion.unconstrained_state)
+    info = ContactStepInfo(result, motion, said, residuals, e.natural, fault, motion.unconstrained_state, contacts.rooms)
     return end, jax.lax.stop_gradient(contacts.memory(said.impulse)), jax.lax.stop_gradient(info)
+
+
+def _in_contact(fault: Fault, so: Array, over: Array, many: Sequence[Array], pair: Sequence[Array]) -> Fault:
+    """The fault of a contact: its number, and how many pairs it has, if that is too many, or which is too deep."""
+    found = [jnp.where(so, jnp.where(over, m, p), -1) for m, p in zip(many, pair, strict=True)]
+    numbers = jnp.stack([fault.load_step, fault.given, *(a.astype(jnp.int32) for a in found)])
+    return Fault(jnp.where(so, numbers, fault.numbers))
