@@ -46,6 +46,7 @@ def linear_solver(build: PartBuilder, ode: SceneObject, report: Report) -> Abstr
         part = Component(build.data, object)
         linked |= {id(part.link(name)) for name in ("linearSolver", "preconditioner") if part.has(name)}
     main = [o for o in found if id(o) not in linked and o.kind in (*DIRECT, *ITERATIVE)]
+    main = [o for o in main if o.node is ode.node] or main  # those below are never asked
     if len(main) > 1:
         raise main[1].error(f"is a second linear solver beside {main[0].path}")
     if not main:

@@ -62,7 +62,7 @@ class Part:
 def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part], Report]:
     """The parts of a scene, and what became of each of its components. What cannot be is "refused" in the report."""
     report, parts, seen = Report(), [], set[SceneObject]()
-    schemes = [o for o in root.walk() if o.kind in SCHEMES]
+    schemes = [o for o in root.walk() if o.kind in SCHEMES and not _is_below_another(o)]
     try:
         dt, gravity = _of_root(root, data)
     except SceneError as problem:
@@ -85,6 +85,14 @@ def _that_move(root: SceneNode, schemes: list[SceneObject]) -> list[SceneObject]
     """All that a time integrator moves, and what links it: contacts and constraints make one system of them."""
     moved = {o for ode in schemes for o in ode.node.walk()}
     return [o for o in root.walk() if o in moved or o.kind in MULTIPLIERS]
+
+
+def _is_below_another(ode: SceneObject) -> bool:
+    """Whether a node above has a time integrator: it moves all below, and SOFA never asks this one."""
+    above = ode.node.parent
+    while above is not None and not any(o.kind in SCHEMES for o in above.objects):
+        above = above.parent
+    return above is not None
 
 
 def _of_root(root: SceneNode, data: SceneData) -> tuple[float, np.ndarray]:
@@ -145,8 +153,10 @@ def _join(build: PartBuilder, ode: SceneObject, scene: Whole, report: Report, se
     below = set(ode.node.walk())
     for other in (o for o in build.within if o is not ode and o.kind in SCHEMES):
         seen.add(other)
-        if not scene.couples or other in below:
-            report.add(other, "refused", str(other.error(f"stands below another time integrator, {ode.path}")))
+        if other in below and other.node is not ode.node:
+            report.add(other, "ignored", f"{ode.path} moves what is below it")
+        elif other in below:
+            report.add(other, "refused", str(other.error(f"is a second time integrator beside {ode.path}")))
         elif _said(other) != _said(ode):
             report.add(other, "refused", str(other.error(f"what it moves is linked to what {ode.path} moves, otherwise")))
         else:
