@@ -204,3 +204,94 @@ def test_an_integrator_below_another_moves_nothing(tmp_path):
     assert "moves what is below it" in str(scene.report) and len(scene.parts) == 1
     with pytest.raises(jm.sofa.SceneError, match="second time integrator"):
         load(tmp_path, "<EulerExplicitSolver/>" + alone)
+
+
+def body_of(name, x):
+    return f"""<Node name="{name}"><MechanicalObject name="p" position="{words(x)}"/><UniformMass vertexMass="2"/>
+      <SpringForceField spring="0 1 40 0 0"/></Node>"""
+
+
+A, B = np.array([[0, 0, 0], [1, 0, 0.0]]), np.array([[1, 0.5, 0], [2, 0, 1.0]])
+BODIES = body_of("a", A) + body_of("b", B).replace("</Node>", '<ConstantForceField indices="1" forces="0 1 3"/></Node>')
+ATTACH = '<AttachProjectiveConstraint object1="@a" object2="@b" indices1="1" indices2="0" {}/>'
+
+
+def attached_by_hand(steps, two_ways, share):
+    """Nodes 1 and 2 of four: springs of no length are linear; the one is held (or both share what pulls at them)."""
+    x, v, h = np.concatenate([A, B]), np.zeros((4, 3)), 0.1
+    K = np.zeros((4, 4))
+    for i in (0, 2):
+        K[i : i + 2, i : i + 2] = 40 * np.array([[1, -1], [-1, 1]])
+    M = 2 * np.eye(4) + (h**2 + 0.02 * h) * K
+    load = np.zeros((4, 3))
+    load[3] = [0, 1, 3]
+    S = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1.0]]) if two_ways else np.eye(4)[:, [0, 1, 3]]
+    mixed = np.array([[1 - share / 2, share / 2], [share / 2, 1 - share / 2]])
+    for _ in range(steps):
+        b = h * (load - K @ x - (h + 0.02) * K @ v)
+        v = v + S @ np.linalg.solve(S.T @ M @ S, S.T @ b)
+        x = x + h * v
+        x[2] += share * (x[1] - x[2]) / 2
+        v[1:3] = mixed @ v[1:3]
+    return x, v
+
+
+@pytest.mark.parametrize(("two_ways", "share"), [(False, 1.0), (False, 0.6), (True, 1.0)])
+def test_nodes_that_are_attached(tmp_path, two_ways, share):
+    """The second goes half of the way to the first when a step is over, and both have the mean of their velocities."""
+    solver = '<CGLinearSolver iterations="50" tolerance="1e-14" threshold="1e-30"/>' if two_ways else "<SparseLDLSolver/>"
+    scheme = f'<EulerImplicitSolver rayleighStiffness="0.02"/>{solver}'
+    data = f'twoWay="{int(two_ways)}"' + (f' constraintFactor="{share}"' if share != 1 else "")
+    scene = load(tmp_path, BODIES + ATTACH.format(data), scheme=scheme)
+    end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=5, save_every=5).last
+    x, v = attached_by_hand(5, two_ways, share)
+    for found, right in ((end.position, x), (end.velocity, v)):
+        np.testing.assert_allclose(np.concatenate([found["a/p"], found["b/p"]]), right, rtol=1e-9, atol=1e-9)
+    leaf = scene.where("@/b/ConstantForceField1.forces")
+
+    def tip(f):
+        system = eqx.tree_at(leaf, scene.system, f * jnp.array([0.0, 1.0, 3.0]))
+        return jm.simulate(system, scene.state, scene.integrator, 0.1, steps=2, save_every=2).last.position["a/p"][0, 2]
+
+    slope = jax.jit(jax.grad(tip))(jnp.asarray(1.0))
+    np.testing.assert_allclose(slope, tip(2.0) - tip(1.0), rtol=1e-8, atol=1e-12)  # all of it is linear
+
+
+def test_points_that_are_attached_exactly(tmp_path):
+    """They are one, with the motion of three masses in a row; one way alone is refused."""
+    scene = load(tmp_path, BODIES + ATTACH.format('twoWay="1"'), solver="exact")
+    end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=5, save_every=5).last
+    np.testing.assert_allclose(end.position["a/p"][1], end.position["b/p"][0], atol=1e-9)
+    with pytest.raises(jm.sofa.SceneError, match="one way alone"):
+        load(tmp_path, BODIES + ATTACH.format(""), solver="exact")
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_frames_that_are_attached(tmp_path, free):
+    """The second has the place, the velocity and, unless it is free, the turn of the first."""
+    frame = """<Node name="{0}"><MechanicalObject template="Rigid3" name="p" position="{1} 0 0 0 0 0 1" velocity="{2}"/>
+      <UniformMass vertexMass="2 1 [1 0 0,0 1 0,0 0 1]"/></Node>"""
+    bodies = frame.format("a", 0, "1 0 0 0 0 0.5") + frame.format("b", 3, "0 0 0 0.7 0 0")
+    attach = ATTACH.format(f'freeRotations="{int(free)}"').replace('indices1="1"', 'indices1="0"')
+    scene = load(tmp_path, bodies + attach)
+    end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=3, save_every=3).last
+    (x, y), (v, w) = ([np.asarray(of[f"{name}/p"])[0] for name in "ab"] for of in (end.position, end.velocity))
+    np.testing.assert_allclose(x[:3], [0.3, 0, 0], rtol=1e-12)
+    np.testing.assert_array_equal(y[:3], x[:3])
+    np.testing.assert_array_equal(w[:3], v[:3])
+    turn, spin = (Rotation.from_rotvec([0.21, 0, 0]).as_quat(), [0.7, 0, 0]) if free else (x[3:], v[3:])
+    np.testing.assert_allclose(y[3:], turn, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(w[3:], spin, rtol=1e-12)
+
+
+def test_attachments_that_are_refused(tmp_path):
+    both = ATTACH.format('twoWay="1"')
+    for body, scheme, reason in (
+        (both, EULER, "CGLinearSolver"),
+        (both, "<NewmarkImplicitSolver/><CGLinearSolver/>", "EulerImplicitSolver alone"),
+        (both.replace('indices2="0"', 'indices2="0 0"'), EULER, "twice"),
+        (both.replace('indices2="0"', 'indices2="7"'), EULER, "node 7"),
+        (both.replace("twoWay", "lastDir"), EULER, "lastDir"),
+    ):
+        with pytest.raises(jm.sofa.SceneError, match=reason):
+            load(tmp_path, BODIES + body, scheme=scheme)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._integrator.base import AbstractIntegrator
 from .._model.system import State, System
+from .attachments import ATTACHMENTS
 from .cells_with_mass import CELLS_WITH_MASS, weights
 from .contacts import add_contacts
 from .curves import CURVES, TIMED
@@ -41,7 +42,7 @@ _FORCES = (
     ELEMENTS | CELLS_WITH_MASS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | JOINT_SPRINGS | LOADS | FIELDS | TIMED
 )
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS | CURVES
-_TRANSLATED |= MULTIPLIERS | PROJECTIONS
+_TRANSLATED |= MULTIPLIERS | PROJECTIONS | ATTACHMENTS
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
 _KEPT = "solutions do not depend on how a matrix is kept"
 _COUPLED = "motion, constraints and contacts are solved together, by a direct solver"
@@ -217,6 +218,8 @@ def _scheme(build: PartBuilder, ode: SceneObject, scene: Whole, report: Report, 
             add_contacts(build, ode.node.root, scene.free_motion)
         if build.couples and not ode.kind.startswith("EulerImplicit"):
             raise ode.error("contacts and constraints with multipliers go with an EulerImplicitSolver alone")
+        if build.attached and (build.couples or not ode.kind.startswith("EulerImplicit")):
+            raise ode.error("nodes that are attached by projection go with an EulerImplicitSolver alone, without contacts")
         solver = None if ode.kind in EXPLICIT or build.couples else linear_solver(build, ode, report)
         make, remark = SCHEMES[ode.kind](build, part, solver)  # pyright: ignore[reportArgumentType]
         part.ignored("linearSolver")
