@@ -295,3 +295,19 @@ def test_attachments_that_are_refused(tmp_path):
     ):
         with pytest.raises(jm.sofa.SceneError, match=reason):
             load(tmp_path, BODIES + body, scheme=scheme)
+
+
+def test_a_state_that_nothing_maps(tmp_path):
+    """It stands, whatever pulls at it, and holds the other end of a spring: the period of one mass on it."""
+    body = """<MechanicalObject name="p" position="0 0 0"/><UniformMass vertexMass="2"/><Node name="held">
+      <MechanicalObject name="q" position="1 0 0" velocity="5 0 0"/><UniformMass vertexMass="3"/><VoidMapping/>
+      <ConstantForceField forces="7 7 7"/></Node>
+      <SpringForceField object1="@p" object2="@held/q" spring="0 0 40 0 0"/>"""
+    scene = load(tmp_path, body)
+    end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=2, save_every=2).last
+    x, v = 0.0, 0.0
+    for _ in range(2):
+        v += 0.1 * (40 * (1 - x) - 0.1 * 40 * v) / (2 + 0.01 * 40)
+        x += 0.1 * v
+    np.testing.assert_allclose(end.position["p"], [[x, 0, 0]], rtol=1e-12)
+    np.testing.assert_array_equal(end.position["held/q"], [[1, 0, 0]])

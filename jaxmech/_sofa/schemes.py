@@ -137,6 +137,7 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
             raise part.error("vdamping beside contacts and constraints with multipliers is not translated")
         return _coupled(build, rayleigh_stiffness=rK, rayleigh_mass=rM + damping)
     if build.sofa or first:
+        solver = _two_ways(build, part, solver)
 
         def sofa(system: System, state: State) -> AbstractIntegrator:
             terms = Terms(symmetric=not build.skew, damping=build.implicit_damping, rayleigh=bool(build.rayleigh))
@@ -144,7 +145,7 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
             options: dict[str, Any] = {"rayleigh_stiffness": rK, "rayleigh_mass": rM, "velocity_damping": damping}
             options["turns"] = node_turns(build) if _turned(solver) else None
             options["attached"] = tuple(build.attached)
-            return SofaEuler(linear_system, _two_ways(build, part, solver), trapezoidal=trapezoidal, first_order=first, **options)
+            return SofaEuler(linear_system, solver, trapezoidal=trapezoidal, first_order=first, **options)
 
         return sofa, ""
 

@@ -14,7 +14,7 @@ class Attached(eqx.Module):
     """Pairs of nodes, when a step is over: AttachProjectiveConstraint.
 
     Of points the second goes half of the way to the first, and both take half of what their velocities differ by:
-    `x2 += s (x1 - x2) / 2`, `v1 += s (v2 - v1) / 2`, `v2 -= s (v2 - v1) / 2`; a frame takes the place and the velocity of the
+    `x2 += s (x1 - x2) / 2`, `v1 += s (v2 - v1) / 2`, `v2 -= s (v2 - v1) / 2`; a frame takes place and velocity of the
     first, without its turn where it is free (`turns`). Where it goes `two_ways`, forces and solutions are mixed as
     velocities are, those of frames added. `place`, `rate`, `response` `(e,)`: the factors `s` of each.
     """
