@@ -31,7 +31,7 @@ from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
 from .read.scene_data import SceneData
 from .read.scene_error import SceneError
-from .remainder import GRAVITY, Whole, apart
+from .remainder import GRAVITY, Whole, apart, integrators
 from .report import Report
 from .schemes import DAMPING, EXPLICIT, SCHEMES, SOLVERS, SYSTEMS, linear_solver
 from .sheets import SHEETS
@@ -63,7 +63,7 @@ class Part:
 def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part], Report]:
     """The parts of a scene, and what became of each of its components. What cannot be is "refused" in the report."""
     report, parts, seen = Report(), [], set[SceneObject]()
-    schemes = [o for o in root.walk() if o.kind in SCHEMES and not _is_below_another(o)]
+    schemes = integrators(root)
     try:
         dt, gravity = _of_root(root, data)
     except SceneError as problem:
@@ -86,14 +86,6 @@ def _that_move(root: SceneNode, schemes: list[SceneObject]) -> list[SceneObject]
     """All that a time integrator moves, and what links it: contacts and constraints make one system of them."""
     moved = {o for ode in schemes for o in ode.node.walk()}
     return [o for o in root.walk() if o in moved or o.kind in MULTIPLIERS]
-
-
-def _is_below_another(ode: SceneObject) -> bool:
-    """Whether a node above has a time integrator: it moves all below, and SOFA never asks this one."""
-    above = ode.node.parent
-    while above is not None and not any(o.kind in SCHEMES for o in above.objects):
-        above = above.parent
-    return above is not None
 
 
 def _of_root(root: SceneNode, data: SceneData) -> tuple[float, np.ndarray]:
