@@ -38,6 +38,45 @@ def test_grids_that_are_bent(tmp_path, kind):
     np.testing.assert_array_equal(hexahedra, grid((3, 3, 3), np.zeros(3), np.ones(3)).hexahedra)
 
 
+def test_corners_of_a_grid_as_sofa_reads_them(tmp_path):
+    """From 0 to 1 in two points each unless said; six numbers in single precision, or none of them; one layer of points
+    stands in the middle in x and y, and at the beginning in z; `p0` is the first point and moves no other corner."""
+    one_word = " ".join(f'{a}{end}="{x}"' for end, x in (("min", 0.1), ("max", 1.1)) for a in "xyz")
+    single = np.float32([0.1, 1.1]).astype(float)
+    for data, low, high, count in (
+        ("", 0, 1, 8),
+        ('n="3 2 2" max="2 2 2"', 0, 2, 12),
+        (one_word, single[0], single[1], 8),
+        (f'{one_word} scale="10"', 10 * single[0], 10 * single[1], 8),
+        (one_word.replace('zmax="1.1"', ""), 0, 1, 8),
+        ('p0="3 3 3" max="2 2 2"', 3, 5, 8),
+    ):
+        x = computed(tmp_path, f'<RegularGridTopology name="g" {data}/>', "@g.position")
+        assert len(x) == count
+        np.testing.assert_allclose([x.min(0), x.max(0)], np.array([low, high])[:, None] * np.ones(3), rtol=1e-15)
+    flat = computed(tmp_path, '<RegularGridTopology name="g" n="1 1 1" max="4 4 4"/>', "@g.position")
+    np.testing.assert_array_equal(flat, [[2, 2, 0]])
+    with pytest.raises(jm.sofa.SceneError, match="all of nx"):
+        computed(tmp_path, '<RegularGridTopology name="g" nx="3"/>', "@g.position")
+
+
+def test_scales_as_sofa_reads_them(tmp_path):
+    """One number in single precision; several are none; of a loader it multiplies `scale3d`, of a state it replaces it."""
+    (tmp_path / "tip.obj").write_text("v 1 1 1\n")
+    loader, state = '<MeshOBJLoader name="s" filename="tip.obj" {}/>', '<MechanicalObject name="s" position="1 1 1" {}/>'
+    tenth = np.float64(np.float32(0.1))
+    for body, data, x in (
+        (loader, 'scale="0.1"', [tenth] * 3),
+        (loader, 'scale="0.5 0.5 0.5"', [1, 1, 1]),
+        (loader, 'scale="0.5 "', [1, 1, 1]),
+        (loader, 'scale="0.5" scale3d="1 2 3"', [0.5, 1, 1.5]),
+        (state, 'scale="0.5" scale3d="1 2 3"', [0.5, 0.5, 0.5]),
+        (state, 'scale3d="1 2 3" sx="0.1"', [tenth, 1, 1]),
+        (state, 'translation="5 5 5" dx="0.1"', [1 + tenth, 1, 1]),
+    ):
+        np.testing.assert_allclose(computed(tmp_path, body.format(data), "@s.position"), [x], rtol=1e-15)
+
+
 def test_the_faces_of_a_grid():
     mesh = with_faces(grid((3, 2, 2), np.zeros(3), np.ones(3)))
     assert mesh.quads[0].tolist() == [0, 1, 4, 3] and mesh.quads[4].tolist() == [0, 1, 7, 6]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from .numerics.gears import GearSprings
 from .numerics.joint_springs import FrameSprings, JointSprings
 from .part_builder import PartBuilder, named
 from .read import values
@@ -27,10 +28,12 @@ _USUAL |= {f"R_LIM_{axis}": [-1e5, 1e5] for axis in "XYZ"}
 
 _MOST = 10_000
 _FRAME_WIDTHS = {"KS_T": 1, "KS_R": 1, "KD": 1, "VEC1": 3, "VEC2": 3}
+_GEAR_WIDTHS = {"AXIS": 2, "KS_T": 1, "KS_R": 2, "KD": 1, "RATIO": 1}
+_GEAR_USUAL = {"AXIS": [0, 0], "KS_T": [1e4], "KS_R": [1e4, 1e4], "KD": [1e4], "RATIO": [1]}
 
 
-def _read(part: Component, words: list[str], widths: dict[str, int] = _WIDTHS) -> list[dict[str, np.ndarray]]:
-    """The springs of a text: BEGIN_SPRING, two numbers, then names with their numbers, END_SPRING."""
+def _read(part: Component, words: list[str], widths: dict[str, int], frames: int) -> list[dict[str, np.ndarray]]:
+    """The springs of a text: BEGIN_SPRING, numbers of `frames`, then names with their numbers, END_SPRING."""
     found = []
     stops = [i for i, word in enumerate(words) if word == "END_SPRING"]
     if len(stops) > _MOST:
@@ -40,8 +43,10 @@ def _read(part: Component, words: list[str], widths: dict[str, int] = _WIDTHS) -
         if words[start] != "BEGIN_SPRING" or stop == len(words):
             raise part.error(f"spring has {shown(words[start])}, expected BEGIN_SPRING ... END_SPRING")
         inner = words[start + 1 : stop]
-        spring = {"ends": values.wholes(part.object, "spring", " ".join(inner[:2]))}
-        inner = inner[2:]
+        if len(inner) < frames or set(inner[:frames]) & set(widths):
+            raise part.error(f"spring does not name {frames} frames")
+        spring = {"ends": values.wholes(part.object, "spring", " ".join(inner[:frames]))}
+        inner = inner[frames:]
         while inner:
             width = widths.get(inner[0])
             if width is None:
@@ -50,15 +55,13 @@ def _read(part: Component, words: list[str], widths: dict[str, int] = _WIDTHS) -
             if len(numbers) != width:
                 raise part.error(f"spring, {inner[0]}: has {len(numbers)} numbers, expected {width}")
             spring[inner[0]], inner = numbers, inner[1 + width :]
-        if len(spring["ends"]) != 2:
-            raise part.error("spring names no two frames")
         found.append(spring)
     return found
 
 
 def _between(build: PartBuilder, part: Component, states: list[str], widths: dict[str, int]) -> tuple[list[Any], Any]:
     """The springs of a component, and the frames at their ends."""
-    rows = _read(part, part.text("spring", "").split(), widths)
+    rows = _read(part, part.text("spring", "").split(), widths, len(states))
     if not rows:
         raise part.error("has no spring")
     for state in states:
@@ -97,6 +100,26 @@ def joint_springs(build: PartBuilder, part: Component) -> str:
     return "without a lever, as SOFA's are" + ("; their damping is in no matrix" if build.sofa else "")
 
 
+def gear_springs(build: PartBuilder, part: Component) -> str:
+    """GearSpringForceField: the support and the gear of each of two."""
+    one, other = (end(build, part, name) for name in ("object1", "object2"))
+    part.neutral(rayleighStiffness=0.0)
+    part.ignored("filename", "period", "reinit")
+    rows, (base1, gear1, base2, gear2) = _between(build, part, [one, one, other, other], _GEAR_WIDTHS)
+    axes, k, s, c, ratio = (np.stack([(_GEAR_USUAL | row)[name] for row in rows]) for name in _GEAR_WIDTHS)
+    if not np.isin(axes, (0, 1, 2)).all() or not ratio.all():
+        raise part.error("spring, AXIS: needs two axes out of 0, 1 and 2, and RATIO another number than 0")
+    build.explicit_damping |= bool(c.any())
+    fields = {"along": k[:, 0], "soft": s[:, 0], "hard": s[:, 1], "damping": c[:, 0], "ratio": ratio[:, 0]}
+    for i, (gear, base) in enumerate(((gear1, base1), (gear2, base2))):
+        fields[f"axis{i + 1}"] = np.eye(3)[axes[:, i].astype(int)]
+        fields[f"alone{i + 1}"] = (gear[1] == base[1]).astype(float)
+        fields[f"start{i + 1}"] = build.position[gear[0]][gear[1]]
+    springs = GearSprings((gear1, base1, gear2, base2), **fields, frozen=build.sofa)
+    build.forces[named(part.object)] = springs
+    return "within half a turn of each gear" + (", with SOFA's stiffness for conjugate gradients" if build.sofa else "")
+
+
 def _numbers(build: PartBuilder, states: list[str], row: dict[str, Any]) -> dict[str, np.ndarray]:
     """What one spring is made of. Only of a joint that has REST_T, SOFA takes the gap and the turn of the start."""
     row = {name: np.asarray(usual, float) for name, usual in _USUAL.items()} | row
@@ -122,4 +145,8 @@ def _numbers(build: PartBuilder, states: list[str], row: dict[str, Any]) -> dict
     }
 
 
-JOINT_SPRINGS = {"JointSpringForceField": joint_springs, "FrameSpringForceField": frame_springs}
+JOINT_SPRINGS = {
+    "JointSpringForceField": joint_springs,
+    "FrameSpringForceField": frame_springs,
+    "GearSpringForceField": gear_springs,
+}

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from .._constraint.fixed import Fixed
 from .._mapping.barycentric import BarycentricMapping
 from .._mapping.base import AbstractMapping
 from .._mapping.distance import DistanceMapping
@@ -211,6 +212,16 @@ def projection_method(build: PartBuilder, part: Component) -> str:
     return "solutions do not depend on how matrices are projected"
 
 
+def stands_still(build: PartBuilder, part: Component) -> str:
+    """VoidMapping: the state of its node is mapped, and nothing maps it."""
+    state = build.state_of(part)
+    part.ignored("input", "output", "mapForces", "mapConstraints", "mapMasses", "mapMatrices")
+    build.constraints[named(part.object)] = Fixed((state, np.arange(len(build.position[state]))))
+    build.velocity.pop(state, None)
+    build.held.add(state)
+    return "its state stands where it is"
+
+
 MAPPINGS: dict[str, Maker] = {
     "DistanceMapping": _distance,
     "RigidMapping": _rigid,
@@ -222,4 +233,8 @@ MAPPINGS: dict[str, Maker] = {
     **NONLINEAR,
 }
 MAPPING_KINDS = (*MAPPINGS, *MULTI)
-PROJECTIONS = {"MatrixProjectionMethod": projection_method, "ConstantSparsityProjectionMethod": projection_method}
+PROJECTIONS = {
+    "MatrixProjectionMethod": projection_method,
+    "ConstantSparsityProjectionMethod": projection_method,
+    "VoidMapping": stands_still,
+}

@@ -11,6 +11,7 @@ from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._integrator.base import AbstractIntegrator
 from .._model.system import State, System
 from .._scene.dof import AbstractDof, Rigid2, Rigid3, Vec1, Vec2, Vec3
+from .numerics.attached import Attached
 from .read.component import Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES, of_kind_upward
@@ -62,6 +63,7 @@ class PartBuilder:
         self.mappings: dict[str, Any] = {}
         self.constraints: dict[str, Any] = {}
         self.contacts: dict[str, Any] = {}
+        self.attached: list[Attached] = []  # nodes that follow others when a step is over
         self.held: set[str] = set()  # states of nodes that stand still
         self.rayleigh: dict[str, float] = {}
         self.parameters: dict[tuple[str, str], Leaf] = {}

@@ -5,7 +5,11 @@ import numpy as np
 from .._forcefield.constant_force import ConstantForce
 from .._forcefield.pressure import Pressure
 from .._forcefield.traction import Traction
+from .._mapping.sum import SumMapping
+from .._mapping.volume import VolumeMapping
+from .._scene.dof import Vec1
 from .numerics.surface_pressure import PulsingPressure
+from .numerics.tait import TaitPressure
 from .part_builder import PartBuilder, named
 from .read.component import Component
 
@@ -90,8 +94,52 @@ def _pressed(build: PartBuilder, part: Component, state: str) -> dict[str, np.nd
                 raise part.error(f"{kind}Indices names {kind} {chosen.max()}, but there are {len(cells)}")
             cells = cells[chosen]
         if len(cells):
-            found[kind] = cells if kind == "triangle" else cells[:, ((0, 1, 2), (0, 2, 3))].reshape(-1, 3)
+            found[kind] = cells if kind == "triangle" else _halves(cells)
     return found
+
+
+def _halves(quads: np.ndarray) -> np.ndarray:
+    """The two triangles of every quad."""
+    return quads[:, ((0, 1, 2), (0, 2, 3))].reshape(-1, 3)
+
+
+def tait_pressure(build: PartBuilder, part: Component) -> str:
+    """TaitSurfacePressureForceField: a force on the volume inside a surface, which is the sum over its triangles."""
+    state, name = build.state_of(part), named(part.object)
+    law = {data: part.real(data, 0.0) for data in ("p0", "B", "gamma")}
+    goal, rate = part.real("injectedVolume", 0.0), part.real("maxInjectionRate", 1000.0)
+    started = part.real("currentInjectedVolume", 0.0)
+    part.neutral(rayleighStiffness=0.0)
+    part.ignored("initialVolume", "v0", "currentVolume", "currentPressure", "currentStiffness", "pressureTriangles")
+    part.ignored("initialSurfaceArea", "currentSurfaceArea", "volumeAfterTC", "surfaceAreaAfterTC")
+    mesh = build.topology_of(part, state, "triangles", "quads")
+    skin = np.concatenate([mesh.triangles.reshape(-1, 3), _halves(mesh.quads.reshape(-1, 4))])
+    _check_closed(part, skin)
+    a, b, c = np.moveaxis(build.rest[state][skin], 1, 0)
+    volume = float(np.sum(a * np.cross(b, c)) / 6)
+    if law["B"] * law["gamma"] and not (volume + started) * (volume + goal) > 0:
+        raise part.error(f"encloses {volume} and {goal} more at rest: it has no pressure there")
+    volumes, total = f"{name}/volumes", f"{name}/volume"
+    exactly = {"geometric_stiffness": "exact" if build.sofa else "symmetric"}
+    for child, count in ((volumes, len(skin)), (total, 1)):
+        build.dofs[child] = Vec1()
+        build.position[child] = build.rest[child] = np.zeros((count, 1))
+    build.mappings[volumes] = VolumeMapping((state, skin), volumes, **exactly)
+    build.mappings[total] = SumMapping((volumes, np.arange(len(skin))[None]), total, np.ones(len(skin)))
+    numbers = {"volume": volume or 1.0, "injected": goal, "started": started, "rate": rate}
+    build.forces[name] = TaitPressure((total, [0]), **law, **numbers)
+    for data in law:
+        build.parameter(part, data, "forces", data)
+    build.parameter(part, "injectedVolume", "forces", "injected")
+    return "as a force on the volume inside, a state of its own"
+
+
+def _check_closed(part: Component, triangles: np.ndarray) -> None:
+    """Raise unless every edge of a surface is there once each way."""
+    edges = triangles[:, ((0, 1), (1, 2), (2, 0))].reshape(-1, 2)
+    ways, back = (np.unique(e, axis=0, return_counts=True) for e in (edges, edges[:, ::-1]))
+    if len(ways[0]) != len(back[0]) or not all(np.array_equal(one, other) for one, other in zip(ways, back, strict=True)):
+        raise part.error("its triangles are no closed surface whose normals point one way: no volume is inside")
 
 
 def edge_pressure(build: PartBuilder, part: Component) -> str:
@@ -130,4 +178,5 @@ PRESSURES = {
     "QuadPressureForceField": quad_pressure,
     "SurfacePressureForceField": surface_pressure,
     "EdgePressureForceField": edge_pressure,
+    "TaitSurfacePressureForceField": tait_pressure,
 }

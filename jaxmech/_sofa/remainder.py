@@ -14,7 +14,7 @@ from .read.scene_data import GRIDS, LOADERS, SceneData
 from .read.scene_error import SceneError
 from .read.topological_mappings import MAPPINGS as TOPOLOGICAL
 from .report import Report
-from .schemes import SOLVERS, SYSTEMS
+from .schemes import SCHEMES, SOLVERS, SYSTEMS
 from .still_kinds import (
     CONSTRAINT_LOOP,
     DRAWN_BEGINNINGS,
@@ -33,6 +33,18 @@ _DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, *MATERIALS, "NodalM
 
 
 GRAVITY = "Gravity"
+
+
+def integrators(root: SceneNode) -> list[SceneObject]:
+    """The time integrators of a scene but those below another, which moves all that is below it: SOFA never asks them."""
+
+    def is_below_another(ode: SceneObject) -> bool:
+        above = ode.node.parent
+        while above is not None and not any(o.kind in SCHEMES for o in above.objects):
+            above = above.parent
+        return above is not None
+
+    return [o for o in root.walk() if o.kind in SCHEMES and not is_below_another(o)]
 
 
 class Whole:

@@ -12,6 +12,7 @@ from .._linear_system.matrix import MatrixLinearSystem
 from .._model.system import State, System
 from .._model.terms import Terms
 from .iterated_schemes import ITERATED
+from .numerics.attached import SolvedTwoWays
 from .numerics.euler_explicit import SofaExplicitEuler
 from .numerics.euler_implicit import SofaEuler
 from .numerics.minimal_residuals import MinimalResiduals
@@ -46,6 +47,7 @@ def linear_solver(build: PartBuilder, ode: SceneObject, report: Report) -> Abstr
         part = Component(build.data, object)
         linked |= {id(part.link(name)) for name in ("linearSolver", "preconditioner") if part.has(name)}
     main = [o for o in found if id(o) not in linked and o.kind in (*DIRECT, *ITERATIVE)]
+    main = [o for o in main if o.node is ode.node] or main  # those below are never asked
     if len(main) > 1:
         raise main[1].error(f"is a second linear solver beside {main[0].path}")
     if not main:
@@ -114,6 +116,14 @@ def _damped_afterwards(build: PartBuilder) -> float:
     return sum(part.real("rate", 0.99) for part in parts)
 
 
+def _two_ways(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> AbstractStepSolver:
+    """A solver that knows of nodes that are attached both ways: in SOFA they are in no matrix."""
+    both = tuple(pairs for pairs in build.attached if pairs.two_ways)
+    if both and not isinstance(solver, ConjugateGradients):
+        raise part.error("nodes that are attached both ways go with a CGLinearSolver: SOFA leaves them out of matrices")
+    return SolvedTwoWays(solver, both) if both else solver
+
+
 def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
     """EulerImplicitSolver."""
     rK, rM = part.real("rayleighStiffness", 0.0), part.real("rayleighMass", 0.0)
@@ -127,12 +137,14 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
             raise part.error("vdamping beside contacts and constraints with multipliers is not translated")
         return _coupled(build, rayleigh_stiffness=rK, rayleigh_mass=rM + damping)
     if build.sofa or first:
+        solver = _two_ways(build, part, solver)
 
         def sofa(system: System, state: State) -> AbstractIntegrator:
             terms = Terms(symmetric=not build.skew, damping=build.implicit_damping, rayleigh=bool(build.rayleigh))
             linear_system = MatrixLinearSystem.build(system, state, terms)
             options: dict[str, Any] = {"rayleigh_stiffness": rK, "rayleigh_mass": rM, "velocity_damping": damping}
             options["turns"] = node_turns(build) if _turned(solver) else None
+            options["attached"] = tuple(build.attached)
             return SofaEuler(linear_system, solver, trapezoidal=trapezoidal, first_order=first, **options)
 
         return sofa, ""

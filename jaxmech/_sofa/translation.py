@@ -10,6 +10,7 @@ import numpy as np
 
 from .._integrator.base import AbstractIntegrator
 from .._model.system import State, System
+from .attachments import ATTACHMENTS
 from .cells_with_mass import CELLS_WITH_MASS, weights
 from .contacts import add_contacts
 from .curves import CURVES, TIMED
@@ -30,7 +31,7 @@ from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
 from .read.scene_data import SceneData
 from .read.scene_error import SceneError
-from .remainder import GRAVITY, Whole, apart
+from .remainder import GRAVITY, Whole, apart, integrators
 from .report import Report
 from .schemes import DAMPING, EXPLICIT, SCHEMES, SOLVERS, SYSTEMS, linear_solver
 from .sheets import SHEETS
@@ -41,7 +42,7 @@ _FORCES = (
     ELEMENTS | CELLS_WITH_MASS | HYPERELASTIC | SHEETS | SPRINGS | FURTHER_SPRINGS | JOINT_SPRINGS | LOADS | FIELDS | TIMED
 )
 _TRANSLATED: dict[str, Callable[[PartBuilder, Component], str]] = MASSES | _FORCES | CONSTRAINTS | MOTIONS | CURVES
-_TRANSLATED |= MULTIPLIERS | PROJECTIONS
+_TRANSLATED |= MULTIPLIERS | PROJECTIONS | ATTACHMENTS
 _TRANSLATED |= {f"Parallel{kind}": how for kind, how in _FORCES.items()}  # of the plugin MultiThreading
 _KEPT = "solutions do not depend on how a matrix is kept"
 _COUPLED = "motion, constraints and contacts are solved together, by a direct solver"
@@ -62,7 +63,7 @@ class Part:
 def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part], Report]:
     """The parts of a scene, and what became of each of its components. What cannot be is "refused" in the report."""
     report, parts, seen = Report(), [], set[SceneObject]()
-    schemes = [o for o in root.walk() if o.kind in SCHEMES]
+    schemes = integrators(root)
     try:
         dt, gravity = _of_root(root, data)
     except SceneError as problem:
@@ -145,8 +146,10 @@ def _join(build: PartBuilder, ode: SceneObject, scene: Whole, report: Report, se
     below = set(ode.node.walk())
     for other in (o for o in build.within if o is not ode and o.kind in SCHEMES):
         seen.add(other)
-        if not scene.couples or other in below:
-            report.add(other, "refused", str(other.error(f"stands below another time integrator, {ode.path}")))
+        if other in below and other.node is not ode.node:
+            report.add(other, "ignored", f"{ode.path} moves what is below it")
+        elif other in below:
+            report.add(other, "refused", str(other.error(f"is a second time integrator beside {ode.path}")))
         elif _said(other) != _said(ode):
             report.add(other, "refused", str(other.error(f"what it moves is linked to what {ode.path} moves, otherwise")))
         else:
@@ -207,6 +210,8 @@ def _scheme(build: PartBuilder, ode: SceneObject, scene: Whole, report: Report, 
             add_contacts(build, ode.node.root, scene.free_motion)
         if build.couples and not ode.kind.startswith("EulerImplicit"):
             raise ode.error("contacts and constraints with multipliers go with an EulerImplicitSolver alone")
+        if build.attached and (build.couples or not ode.kind.startswith("EulerImplicit")):
+            raise ode.error("nodes that are attached by projection go with an EulerImplicitSolver alone, without contacts")
         solver = None if ode.kind in EXPLICIT or build.couples else linear_solver(build, ode, report)
         make, remark = SCHEMES[ode.kind](build, part, solver)  # pyright: ignore[reportArgumentType]
         part.ignored("linearSolver")

@@ -29,6 +29,7 @@ from ..._runtime.precision import compiled
 from ..._scene.parameter import as_array
 from ..._solve.linear_outcome import ended, outcome
 from ..._solve.linear_problem import LinearProblem
+from .attached import Attached, joined
 from .node_turns import NodeTurns
 from .placed import placed
 from .unconverged_solvers import AbstractStepSolver, Past
@@ -46,7 +47,8 @@ class SofaEuler(AbstractIntegrator):
 
     `t` is 1, or 1/2 if `trapezoidal`, which does not make it of second order. `first_order`: `(M + t h K) v = f` and
     `x += h v`. `velocity_damping` `d` [1/s]: `v *= exp(-h d)` after `x` has moved. The Rayleigh damping of components is
-    in the matrix alone. `solver` may stop where it pleases, as SOFA's do.
+    in the matrix alone. `solver` may stop where it pleases, as SOFA's do. `attached`: nodes that
+    follow others when the step is over.
     Source: D. Baraff and A. Witkin, SIGGRAPH 1998, doi:10.1145/280814.280821; the options are in SOFA's documentation.
     """
 
@@ -57,6 +59,7 @@ class SofaEuler(AbstractIntegrator):
     velocity_damping: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
     trapezoidal: bool = eqx.field(static=True, default=False, kw_only=True)
     first_order: bool = eqx.field(static=True, default=False, kw_only=True)
+    attached: tuple[Attached, ...] = eqx.field(default=(), kw_only=True)
     turns: NodeTurns | None = eqx.field(default=None, kw_only=True)  # of the nodes, where the solver asks for them
 
     @property
@@ -137,7 +140,8 @@ def _moved(scheme: SofaEuler, system: System, state: State, h: Array, dv: Fields
     v = dv if scheme.first_order else {s: state.velocity[s] + a for s, a in dv.items()}
     d = {s: h * a for s, a in v.items()}
     v = {s: a * jnp.exp(-h * scheme.velocity_damping) for s, a in v.items()}
-    return accepted(system, state, placed(system, state, displaced(system, state, d, v, h)), h)
+    end = joined(scheme.attached, placed(system, state, displaced(system, state, d, v, h)))
+    return accepted(system, state, end, h)
 
 
 @compiled

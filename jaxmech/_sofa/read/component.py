@@ -66,6 +66,14 @@ class Component:
         found = self.reals(names, None, count=1)
         return default if found is None else float(np.ravel(found)[0])
 
+    def single(self, name: str, default: float) -> float:
+        """One number in single precision, as SOFA reads what is no data of a component; of several, the default."""
+        if not self.has(name):
+            return default
+        text = self.object.data[name]
+        found = values.reals(self.object, name, text)
+        return float(np.float32(found[0])) if len(found) == 1 and text[-1:].strip() else default
+
     def wholes(self, names: str | Iterable[str], default: Any = None, width: int = 1) -> Any:
         """Whole numbers, written here or linked from elsewhere."""
         name = self.has(*((names,) if isinstance(names, str) else names))

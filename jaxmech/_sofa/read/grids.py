@@ -1,6 +1,7 @@
 """Points and cells of SOFA's grids: regular, bent into a cylinder or a sphere, and sparse within a surface."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ MOST_POINTS = 2_000_000
 
 def counts(part: Component) -> tuple[int, int, int]:
     """How many points a grid has along each axis."""
-    n = part.wholes("n")
-    if n is None:
-        n = [part.whole(name, 1) for name in ("nx", "ny", "nz")]
+    n, each = part.wholes("n", [2, 2, 2]), [part.whole(name) for name in ("nx", "ny", "nz")]
+    if None not in each:
+        n = each
+    elif each != [None] * 3:
+        raise part.error("needs all of nx, ny and nz, or n")
     if len(n) != 3 or min(n) < 1:
         raise part.error(f"n is {list(n)}, expected three numbers of points, at least 1 each")
     if np.prod([float(k) for k in n]) > MOST_POINTS:
@@ -29,20 +32,23 @@ def counts(part: Component) -> tuple[int, int, int]:
     return nx, ny, nz
 
 
-def _corners(part: Component) -> tuple[np.ndarray, np.ndarray]:
-    low = part.reals(("min", "p0"), None, count=3)
-    high = part.reals("max", None, count=3)
-    low = np.array([part.real(name, 0.0) for name in ("xmin", "ymin", "zmin")]) if low is None else low
-    high = np.array([part.real(name, 0.0) for name in ("xmax", "ymax", "zmax")]) if high is None else high
-    return np.asarray(low, float), np.asarray(high, float)
+def _corners(part: Component, most: float) -> tuple[np.ndarray, np.ndarray]:
+    """Two corners, which are 0 and `most` unless said; by six numbers in single precision where all six are there."""
+    low, high = (part.reals(name, np.full(3, usual), count=3) for name, usual in (("min", 0.0), ("max", most)))
+    names = [axis + end for end in ("min", "max") for axis in "xyz"]
+    scale = part.single("scale", 1.0)
+    if all([part.has(name) for name in names]):
+        low, high = scale * np.array([part.single(name, 0.0) for name in names]).reshape(2, 3)
+    return low, high
 
 
 def regular(data: Any, part: Component) -> Topology:
-    """RegularGridTopology."""
+    """RegularGridTopology; `p0`: where its first point is instead."""
     del data
-    low, high = _corners(part)
+    low, high = _corners(part, 1.0)
     part.neutral(cellWidth=0.0)
-    return grid(counts(part), low, high)
+    made, origin = grid(counts(part), low, high), part.reals("p0", None, count=3)
+    return made if origin is None else replace(made, position=made.position - made.position[0] + origin)
 
 
 def _bent(part: Component, scaled: Callable[[np.ndarray], np.ndarray], deep: bool) -> Topology:
@@ -93,7 +99,7 @@ def sparse(data: Any, part: Component) -> Topology:
     surface = _surface(data, part)
     if not len(surface.position) or not len(surface.triangles):
         raise part.error("has no surface: fileTopology, or position and triangles, are translated")
-    low, high = _corners(part)
+    low, high = _corners(part, 0.0)
     if not low.any() and not high.any():
         low, high = surface.position.min(0), surface.position.max(0)
         low, high = low - (high - low) / 100, high + (high - low) / 100

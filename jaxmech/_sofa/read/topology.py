@@ -62,7 +62,8 @@ def distinct(cells: np.ndarray) -> np.ndarray:
 def grid(counts: tuple[int, int, int], low: np.ndarray, high: np.ndarray) -> Topology:
     """A regular grid, numbered x first, then y, then z; hexahedra, or quads or edges where it is flat."""
     steps = (high - low) / np.maximum(np.asarray(counts) - 1, 1)
-    low = np.where(np.asarray(counts) > 1, low, (low + high) / 2)  # one point stands in the middle
+    middle = np.array([True, True, False]) & (np.asarray(counts) == 1)  # one point stands in the middle, but not in z
+    low = np.where(middle, (low + high) / 2, low)
     k, j, i = np.meshgrid(*(np.arange(n) for n in reversed(counts)), indexing="ij")
     places = np.stack([i, j, k], axis=-1).reshape(-1, 3)
     position = low + steps * places

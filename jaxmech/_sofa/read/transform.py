@@ -13,14 +13,13 @@ from .topology import Topology
 def placed(part: Component, scale: str = "scale3d") -> Callable[[np.ndarray], np.ndarray]:
     """Where a component says that points shall be: a function of points `(n, 3)` or frames `(n, 7)`. `scale`: what it calls
     the three factors."""
-    factors = part.reals(scale, None, count=3)
-    if factors is None:
-        one = part.real("scale", 1.0)
-        factors = np.array([part.real(name, one) for name in ("sx", "sy", "sz")])
-    turn = part.reals("rotation", None, count=3)
-    turn = np.array([part.real(name, 0.0) for name in ("rx", "ry", "rz")]) if turn is None else turn
-    shift = part.reals("translation", None, count=3)
-    shift = np.array([part.real(name, 0.0) for name in ("dx", "dy", "dz")]) if shift is None else shift
+    factors = part.reals(scale, np.ones(3), count=3)
+    if scale != "scale" and part.has("scale"):
+        one = part.single("scale", 1.0)
+        factors = one * (factors if part.object.kind.endswith("Loader") else np.ones(3))
+    factors = _by_axis(part, "s", 1.0, factors)
+    turn = _by_axis(part, "r", 0.0, part.reals("rotation", np.zeros(3), count=3))
+    shift = _by_axis(part, "d", 0.0, part.reals("translation", np.zeros(3), count=3))
     R = _euler(np.deg2rad(turn))
 
     def place(x: np.ndarray) -> np.ndarray:
@@ -34,6 +33,12 @@ def placed(part: Component, scale: str = "scale3d") -> Callable[[np.ndarray], np
         return np.concatenate([points + shift, frames], axis=1)
 
     return place
+
+
+def _by_axis(part: Component, what: str, usual: float, otherwise: np.ndarray) -> np.ndarray:
+    """Three numbers that are said one by one, which take the place of what is said of all."""
+    names = [what + axis for axis in "xyz"]
+    return np.array([part.single(name, usual) for name in names]) if part.has(*names) else otherwise
 
 
 def moved(mesh: Topology, place: Callable[[np.ndarray], np.ndarray]) -> Topology:
