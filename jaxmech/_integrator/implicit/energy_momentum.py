@@ -80,10 +80,10 @@ class EnergyMomentum(AbstractImplicitScheme):
         u, info = solve(stage := self.stage(setting, memory))
         end = stage.end(u)
         if setting.system.multiplier_states:
-            end, info = self.calmed(stage, u, end, info)
+            end, info = self._calmed(stage, u, end, info)
         return end, self.next_memory(setting, memory, stage, u, end), info
 
-    def calmed(self, stage: "GradientStage", u: Fields, end: State, info: StepInfo) -> tuple[State, StepInfo]:
+    def _calmed(self, stage: "GradientStage", u: Fields, end: State, info: StepInfo) -> tuple[State, StepInfo]:
         """The end, with velocities along its constraints if the step has taken back more than rounding: `v1 = 2 u - v0`
         would go on across them, at twice the rate that took it back."""
 
