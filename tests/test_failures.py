@@ -127,6 +127,8 @@ def test_a_matrix_that_became_singular_is_told_from_one_that_was(load_step, resi
     said = describe(names, *_raise.in_row(told, (jnp.array([residuals]), jnp.asarray(0.1))))
     assert "state 'rope' can move freely" in said
     assert ("became singular" in said and "more load steps" in said) == on_the_way
+    laws = _raise.in_row(told | {"load_step": -1}, (jnp.array([0.0, 0.0, 0.0]), jnp.asarray(0.1)))
+    assert "became" not in describe(names | {"contacts": [("floor", 2)]}, *laws)
 
 
 def test_where_there_are_no_foreign_functions_the_host_raises(monkeypatch, capfd):

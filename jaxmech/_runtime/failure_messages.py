@@ -56,7 +56,7 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int], line: np.ndarray) -> st
     if result == "singular" and (state := _chosen(names, "states", n["unconstrained_state"])):
         if state.startswith("the multipliers"):
             return f"the matrix is singular: {state}{names.get('undetermined', '')}"
-        iterations = len(_told(line))
+        iterations = 0 if names.get("contacts") else len(_told(line))  # residuals of contact are those of its laws
         if iterations > 1 or n["load_step"] > 0:
             return f"the matrix became singular, in iteration {iterations}. {_ON_THE_WAY} Or {state}"
         return f"the matrix is singular: {state}"

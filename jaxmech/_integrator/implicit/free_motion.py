@@ -178,7 +178,6 @@ class FreeMotion(AbstractIntegrator):
         return raise_failure(result, result[2], system, "FreeMotion", numbers, moves=True, held_at=ends)
 
     def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> Any:
-        self, system = _in_type(dtype_of(state.position), (self, system))
         kept, memory = (None, None) if carry is None else carry
         ready, kept, _ = prepared_for(self.motion, system, state, kept, h)
         memory = no_memory(self.contacts, state.time.dtype) if memory is None else memory
@@ -203,6 +202,7 @@ def _in_type(dtype: Any, of: Any) -> Any:
 def _step(
     scheme: FreeMotion, system: System, state: State, memory: Fields, h: Array, derivatives_of: str
 ) -> tuple[State, Any, ContactStepInfo]:
+    scheme, system = _in_type(dtype_of(state.position), (scheme, system))
     contacts = ContactSet.found(scheme.contacts, system, state.position)
     warm = jax.lax.stop_gradient(contacts.remembered(memory))
     exact = scheme.correction == "full" and scheme.precomputed is None
