@@ -153,3 +153,18 @@ def test_too_many_contacts_and_too_deep_ones_are_named():
         jax.block_until_ready(end(jnp.array([1.0, 1.0, -0.2])))
     with pytest.raises((ValueError, RuntimeError), match="'floor' has room for 2 pairs, and at least 3 are near"):
         jax.block_until_ready(end(jnp.full(3, 0.01)))
+
+
+@pytest.mark.slow
+def test_newton_with_contact_says_that_a_matrix_is_singular():
+    """A node that nothing holds and that has no mass; its first step of infinite length was called a force that is none."""
+    system = jm.System(
+        {"p": jm.Vec3()},
+        forces={"push": jm.force.ConstantForce(("p", [0]), [[0.0, 0.0, -1.0]])},
+        masses={"m": jm.mass.UniformMass(("p", [1]), 1.0)},
+    )
+    state = system.at_rest({"p": [[0.0, 0.0, 1.0], [1.0, 0.0, 1.0]]})
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True)
+    floor = jm.contact.PointContact(("p", range(2)), jm.contact.Plane())
+    with pytest.raises(jm.FailedComputation, match="singular: state 'p' can move freely"):
+        jm.integrator.FreeMotion(motion, {"floor": floor}).step(system, state, None, 0.01)

@@ -15,7 +15,7 @@ from ..._contact.schur import Compliance
 from ..._contact.solve import cone_solution
 from ..._contact.solve import outcome as contact_outcome
 from ..._contact.sparse_rows import SparseRows
-from ..._linear_solver.base.vectors import norm
+from ..._linear_solver.base.vectors import choose, norm
 from ..._linear_solver.default import default_solver
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, project
@@ -203,7 +203,10 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
         size = jnp.maximum(norm(u), _AT_REST * source)
         change, rounded = norm({k: u[k] - p.u[k] for k in u}) / size, _ROUNDING * jnp.finfo(s.dtype).eps * source / size
         small = (change <= 1e-12) | ((change <= jnp.maximum(1e-9, rounded)) & (change > 0.5 * p.change))
-        going = ~small & (p.steps + 1 < most) & jnp.isfinite(change)
+        known = jnp.isfinite(change)
+        going = ~small & (p.steps + 1 < most) & known
+        # What made it no number is asked below of the matrix that did, which is made here.
+        u, s = choose(known, (u, s), (p.u, p.s))
         return _Iterate(u, s, bounces, change, rounded, p.steps + 1, p.contact_steps + count, fine, going)
 
     nil = jnp.zeros((), jnp.int32)
