@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-Rule, Test = Callable[[Any], None], Callable[[], None]
+Rule = Callable[[Any], None]
+Test = Callable[[], None]
 
 
 def for_each(things: Iterable[Any], name_of: Callable[[Any], Any] = str) -> Callable[[Rule], Test]:
