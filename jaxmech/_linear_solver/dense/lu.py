@@ -15,6 +15,7 @@ from ..._runtime.precision import full_precision
 from ..._sparse.block_matrix import BlockMatrix
 from ..._sparse.indefinite import is_indefinite
 from ..base.outcome import FINE, SINGULAR, outcome
+from ..base.vectors import Vector
 from .whole_matrix import SINGULAR_PIVOT, loosest, residual_norm, scaling
 
 _Factor = tuple[Float[Array, "N N"], Int[Array, " N"], Bool[Array, ""]]
@@ -54,7 +55,7 @@ class Dense(lx.AbstractLinearSolver):
             {
                 "num_steps": jnp.zeros((), jnp.int32),
                 "residual": residual_norm(matrix, x, b, transposed=transposed),
-                "unconstrained_state": _unconstrained(lu, singular, lambda x: loosest(unravel(scale * x))),
+                "unconstrained_state": _unconstrained(lu, singular, lambda x: unravel(scale * x)),
                 "reason": reason,
             },
         )
@@ -113,15 +114,16 @@ def _tolerance(lu: Float[Array, "N N"]) -> float:
     return SINGULAR_PIVOT * lu.shape[0] * float(jnp.finfo(lu.dtype).eps)
 
 
-def _unconstrained(lu: Float[Array, "N N"], singular: Array, state_of: Callable[[Array], Array]) -> Array:
+def _unconstrained(lu: Float[Array, "N N"], singular: Array, vector_of: Callable[[Array], Vector]) -> Array:
     """The state that moves most in the null vector, where any matrix of a batch is singular; -1 otherwise.
 
     Beside the solve itself it would be another: of a large batch, XLA:CPU's LAPACK (jaxlib 0.10) waits for threads of the
     pool in which such calls run, and as many at once as there are threads wait for ever.
     """
-    like = jax.eval_shape(state_of, lu[0])
-    unknown = jnp.full(like.shape, -1, like.dtype)
-    return jax.lax.cond(unvmap_any(singular), lambda: state_of(_softest(lu)), lambda: unknown)
+    unknown = jnp.full((), -1, jnp.int32)
+    if len(jax.tree.leaves(jax.eval_shape(vector_of, lu[0]))) == 1:
+        return jnp.where(singular, 0, unknown)
+    return jax.lax.cond(unvmap_any(singular), lambda: loosest(vector_of(_softest(lu))), lambda: unknown)
 
 
 def _softest(lu: Float[Array, "N N"]) -> Float[Array, " N"]:
