@@ -9,7 +9,7 @@ from .llvm.shared_product import WORTH
 from .program.element_jaxpr import ElementProgram
 from .scalarize.interpreter import inner_programs
 
-_MOVES = ("copy", "expand_dims", "reshape", "squeeze", "stop_gradient", "transpose")
+_MOVES = ("copy", "expand_dims", "reshape", "reshard", "squeeze", "stop_gradient", "transpose")
 
 
 def operation_count(jaxpr: Any, shared: Sequence[Any] = ()) -> int:

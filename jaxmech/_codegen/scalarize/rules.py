@@ -244,7 +244,7 @@ def evaluated(eqn: Any, *operands: np.ndarray) -> list[Any]:
 
 RULES: dict[str, Callable] = {
     **dict.fromkeys(ELEMENTWISE, elementwise),
-    **dict.fromkeys(("reshape", "squeeze", "expand_dims", "stop_gradient"), reshape),
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims", "reshard", "stop_gradient"), reshape),
     **dict.fromkeys(("dynamic_slice", "gather"), indexed),
     "broadcast_in_dim": broadcast_in_dim,
     "rev": rev,

@@ -177,6 +177,7 @@ SUPPORTED: dict[str, Supported] = {
     "optimization_barrier": Supported(_kept),
     "pad": Supported(_all_like("fiub"), _with("padding_config")),
     "reshape": Supported(_all_like("fiub"), _with("new_sizes")),
+    "reshard": Supported(_all_like("fiub"), _with("dst_sharding", "concrete_mesh")),  # in programs of many devices
     "rev": Supported(_all_like("fiub"), _with("dimensions")),
     "scatter-add": Supported(_added, _with(
         "dimension_numbers", "indices_are_sorted", "mode", "unique_indices", "update_consts", "update_jaxpr",
