@@ -407,15 +407,9 @@ def test_pyramids_are_cut_into_pyramids_and_tetrahedra(order):
     """Between a cube and a tetrahedron: children are in the group of their parent, and neighbours meet node by node."""
     points = [[x, y, z] for z in (0.0, 1.0) for y in (0.0, 1.0) for x in (0.0, 1.0)] + [[0.5, 0.5, 2.0], [0.5, -1.0, 1.5]]
     blocks = {"hexahedron": [[0, 1, 3, 2, 4, 5, 7, 6]], "pyramid": [[4, 5, 7, 6, 8]], "tetrahedron": [[4, 5, 8, 9]]}
-    parts = [jm.mesh.Mesh(points, cells, kind) for kind, cells in blocks.items()]
-    if order == 2:
-        curved = [jm.mesh.quadratic_mesh(part, kind=f"{part.kind}{n}") for part, n in zip(parts, (20, 13, 10), strict=True)]
-        every = np.concatenate([np.asarray(part.points) for part in curved])
-        points, which = np.unique(every, axis=0, return_inverse=True)
-        starts = np.cumsum([0, *(len(part.points) for part in curved)])
-        blocks = {m.kind: which.ravel()[m.cells + k] for m, k in zip(curved, starts[:-1], strict=True)}
-    kinds = sorted(blocks)
-    mesh = jm.mesh.MixedMesh(points, blocks, {"tip": {kinds[1]: [0]}, "all": {kind: [0] for kind in kinds}})
+    mesh = jm.mesh.MixedMesh(points, blocks, {"tip": {"pyramid": [0]}, "all": {kind: [0] for kind in blocks}})
+    mesh = mesh if order == 1 else jm.mesh.quadratic_mesh(mesh)
+    kinds = list(mesh.blocks)
     fine = jm.mesh.refined_mesh(jm.mesh.refined_mesh(mesh))
     jm.mesh.check_mesh(fine)
     assert [len(fine.blocks[kind]) for kind in kinds] == [64, 36, 64 + 6 * 4 + 4 * 8]
@@ -423,6 +417,34 @@ def test_pyramids_are_cut_into_pyramids_and_tetrahedra(order):
     np.testing.assert_allclose(volumes, [1 / 3, sum(map(_volume, mesh.parts()))], rtol=1e-12)
     assert len(np.unique(np.round(np.asarray(fine.points), 9), axis=0)) == len(fine.points)  # each once
     assert sum(len(faces.cells) for faces in fine.boundary()) == 16 * (5 + 3 + 3)
+
+
+@pytest.mark.parametrize("kind", [None, "quad9"])
+def test_middles_are_shared_by_cells_of_all_kinds_and_belong_to_groups(kind):
+    points = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    blocks = {"quad": [[0, 1, 4, 3]], "triangle": [[1, 2, 4]], "edge": [[3, 0], [2, 4]]}
+    groups = {
+        "left": {"edge": [0]},
+        "slope": {"edge": [1]},
+        "foot": {"node": [0, 1, 2]},
+        "whole": {"triangle": [0], "quad": [0]},
+    }
+    mesh = jm.mesh.quadratic_mesh(jm.mesh.MixedMesh(points, blocks, groups), kind)
+    jm.mesh.check_mesh(mesh)
+    x = np.asarray(mesh.points)
+    assert len(x) == 5 + 6 + (kind == "quad9") and len(np.unique(x, axis=0)) == len(x)
+    np.testing.assert_array_equal(x[:5], points)
+    assert set(mesh.blocks) == {"edge3", "triangle6", kind or "quad8"}
+    assert mesh.part("slope").measure() == pytest.approx(np.sqrt(2)) and mesh.measure() == pytest.approx(1.5)
+    np.testing.assert_array_equal(mesh.nodes("left"), np.flatnonzero(x[:, 0] == 0))
+    np.testing.assert_array_equal(mesh.nodes("foot"), np.flatnonzero(x[:, 1] == 0))
+    np.testing.assert_array_equal(mesh.nodes("whole"), np.arange(len(x)))
+    brick = jm.mesh.extruded_mesh(jm.mesh.MixedMesh(points, blocks, groups), height=1.0, layers=1)
+    with pytest.raises(
+        ValueError, match="kind 'hexahedron27' has nodes in faces, where pyramids and prisms of the mesh have none"
+    ):
+        jm.mesh.quadratic_mesh(brick, "hexahedron27")
+    assert {"hexahedron20", "prism15"} <= set(jm.mesh.quadratic_mesh(brick).blocks)
 
 
 def test_what_cannot_be_cut_or_drawn_out_is_refused():
