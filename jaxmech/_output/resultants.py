@@ -74,7 +74,8 @@ def section_force(system: System, state: State, side: Mapping[str, Any], *, abou
     `side`: `{force field: its elements on this side}`, as numbers or as a mask `(e,)`; all other elements of the same fields
     are on the other side (`{"left": all, "right": []}` cuts between two fields). It is the sum, over the nodes of elements
     of both sides, of the forces on the elements of this one: on a bar that is pulled, seen from its loaded end, minus the
-    load. Of beams and shells it has their torques. `about` (d,) [m]: the point of the moment, the centre of the cut nodes
+    load. Loads that are spread over the elements beside a cut act at its nodes, and their share there is not in it: where
+    there are such, it converges as these elements become small. Of beams and shells it has their torques. `about` (d,) [m]: the point of the moment, the centre of the cut nodes
     unless given. Raises `ValueError` for an unknown force field, fields on several states, or on neither points nor frames,
     elements that are not there, and a cut without nodes where it can be looked at.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, section 4.2.1 (element forces).
@@ -100,7 +101,10 @@ def section_force(system: System, state: State, side: Mapping[str, Any], *, abou
     masks = {name: _mask(name, chosen, system.forces[name].on[0].elements) for name, chosen in side.items()}
     x, forces, cut, centre = _section(system, state, masks, on)
     if not is_traced(cut) and not np.asarray(cut).any():
-        raise ValueError("section_force: the two sides share no node.")
+        raise ValueError(
+            f"section_force: the two sides share no node; side names elements of {list(side)}, and the others of these fields "
+            "are the other side: name those of another field by its name and no elements, {'left': [0, 1], 'right': []}."
+        )
     return _resultant(x, forces, centre[:size] if about is None else _point("section_force", about, size))
 
 
