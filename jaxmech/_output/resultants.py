@@ -75,9 +75,10 @@ def section_force(system: System, state: State, side: Mapping[str, Any], *, abou
     are on the other side (`{"left": all, "right": []}` cuts between two fields). It is the sum, over the nodes of elements
     of both sides, of the forces on the elements of this one: on a bar that is pulled, seen from its loaded end, minus the
     load. Loads that are spread over the elements beside a cut act at its nodes, and their share there is not in it: where
-    there are such, it converges as these elements become small. Of beams and shells it has their torques. `about` (d,) [m]: the point of the moment, the centre of the cut nodes
-    unless given. Raises `ValueError` for an unknown force field, fields on several states, or on neither points nor frames,
-    elements that are not there, and a cut without nodes where it can be looked at.
+    there are such, it converges as these elements become small. Of beams and shells it has their torques. `about` (d,) [m]:
+    the point of the moment, the centre of the cut nodes unless given. Raises `ValueError` for an unknown force field, fields
+    on several states, or on neither points nor frames, elements that are not there, and a cut without nodes where it can be
+    looked at.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, section 4.2.1 (element forces).
 
     Example:
@@ -102,8 +103,8 @@ def section_force(system: System, state: State, side: Mapping[str, Any], *, abou
     x, forces, cut, centre = _section(system, state, masks, on)
     if not is_traced(cut) and not np.asarray(cut).any():
         raise ValueError(
-            f"section_force: the two sides share no node; side names elements of {list(side)}, and the others of these fields "
-            "are the other side: name those of another field by its name and no elements, {'left': [0, 1], 'right': []}."
+            f"section_force: the two sides share no node. The other side are the other elements of {list(side)}: a field "
+            "that is all on it is named with none, {'left': [0, 1], 'right': []}."
         )
     return _resultant(x, forces, centre[:size] if about is None else _point("section_force", about, size))
 
