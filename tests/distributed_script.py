@@ -178,31 +178,47 @@ def scattered():
     print("same numbers", flush=True)
 
 
-def files(folder):
-    """Every rank writes its cells: together they are the mesh, each cell once, with its numbers."""
-    from pathlib import Path
+def _together(path, mesh):
+    """The parts of a file are a mesh, each cell once, with its number and the heights of its points."""
     from xml.etree import ElementTree
 
     import meshio
     from mpi4py import MPI
 
-    mesh = jm.mesh.box_mesh(cells=(6, 2, 2), size=(3.0, 1.0, 1.0))
-    system = jm.System({"a": jm.Vec3()}, masses={"m": jm.mass.UniformMass(("a", np.arange(len(mesh.points))), 1.0)})
-    division = jm.distributed.divide(system, system.at_rest({"a": mesh.points}))
-    path = Path(folder, "all.pvtu")
-    number, height = np.arange(len(mesh.cells)), {"height": np.asarray(mesh.points)[:, 2]}
-    jm.distributed.write_mesh_over_ranks(path, mesh, division, "a", point_data=height, cell_data={"number": number})
     root = ElementTree.parse(path).getroot()
     arrays = {(a.get("Name"), a.get("type"), a.get("NumberOfComponents", "1")) for a in root.iter("PDataArray")}
-    assert arrays == {("height", "Float64", "1"), ("number", "Int64", "1"), ("Points", "Float64", "3")}, arrays
+    assert arrays == {("height", "Float64", "1"), ("Points", "Float64", "3"), ("number", "Int64", "1")}, arrays
     parts = [meshio.read(path.parent / piece.get("Source")) for piece in root.iter("Piece")]
     assert len(parts) == MPI.COMM_WORLD.size
     seen = np.concatenate([part.cell_data["number"][0] for part in parts])
-    np.testing.assert_array_equal(np.sort(seen), number)
+    np.testing.assert_array_equal(np.sort(seen), np.arange(len(mesh.cells)))
     points = np.asarray(mesh.points)[np.asarray(mesh.cells)]
     for part in parts:
         np.testing.assert_allclose(part.points[part.cells[0].data], points[part.cell_data["number"][0]], rtol=0, atol=0)
         np.testing.assert_allclose(part.point_data["height"], part.points[:, 2], rtol=0, atol=0)
+
+
+def files(folder):
+    """Every rank writes its cells, of the whole mesh and of the part that it was sent."""
+    from pathlib import Path
+
+    mesh = jm.mesh.box_mesh(cells=(6, 2, 2), size=(3.0, 1.0, 1.0))
+    solid = jm.force.TetrahedronFEM.from_mesh("a", mesh, jm.material.LinearElastic(1.0, 0.3))
+    system = jm.System({"a": jm.Vec3()}, forces={"solid": solid})
+    rest = system.at_rest({"a": mesh.points})
+    division = jm.distributed.divide(system, rest)
+    number, height = np.arange(len(mesh.cells)), {"height": np.asarray(mesh.points)[:, 2]}
+    path = Path(folder, "all.pvtu")
+    jm.distributed.write_mesh_over_ranks(path, mesh, division, "a", point_data=height, cell_data={"number": number})
+    _together(path, mesh)
+    own, start, division = jm.distributed.scatter(lambda: (system, rest))
+    part = jm.mesh.Mesh(start.position["a"], own.forces["solid"].on[0].nodes, "tetrahedron")
+    numbers = {"number": division.kept["forces", "solid"].astype(np.int64)}
+    height = {"height": np.asarray(part.points)[:, 2]}
+    jm.distributed.write_mesh_over_ranks(
+        Path(folder, "sent.pvtu"), part, division, "a", point_data=height, cell_data=numbers
+    )
+    _together(Path(folder, "sent.pvtu"), mesh)
     print("whole mesh", flush=True)
 
 

@@ -171,7 +171,11 @@ def test_what_is_written_is_checked(tmp_path):
     np.testing.assert_allclose(part.points[part.cells], mesh.points[mesh.cells], rtol=0, atol=0)
     for arguments, said in (
         ((tmp_path / "all.vtu", mesh, division, "beam"), "must end in .pvtu"),
-        ((path, mesh, division, "bar"), "name the state of these points"),
+        ((path, mesh, division, "bar"), "state must be one of .*'beam'"),
+        (
+            (path, jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0)), division, "beam"),
+            "has 12 nodes here: pass the mesh",
+        ),
         ((path, mesh, 3, "beam"), "division"),
     ):
         with pytest.raises((TypeError, ValueError), match=said):

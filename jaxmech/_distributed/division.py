@@ -120,6 +120,10 @@ class Division:
         """What a solution is handed out as, of arrays of all nodes of the part."""
         return self.whole(fields)
 
+    def owned_rows(self, state: str) -> tuple[int, np.ndarray]:
+        """How many nodes a state has in scenes as they are given, and which of them are this rank's."""
+        return self.count[state], self.nodes[state][: self.owned[state]]
+
     def norm(self, fields: dict[str, Any]) -> float:
         """The 2-norm of all rows, each counted by its owner."""
         return float(np.sqrt(summed(self.comm, np.array(sum(np.sum(a**2) for a in self.of_owned(fields).values())))))

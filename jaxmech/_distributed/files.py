@@ -10,7 +10,7 @@ import numpy as np
 
 from .._mesh.io import write_mesh
 from .._mesh.mesh import Mesh
-from .._runtime.argument_checks import check_instance, check_path
+from .._runtime.argument_checks import check_choice, check_instance, check_path
 from .._runtime.atomic_files import replacing
 from .division import Division
 
@@ -26,9 +26,11 @@ def write_mesh_over_ranks(
 ) -> None:
     """Write a mesh and arrays on its points `(n, ...)` and cells `(e, ...)` to a `.pvtu`, all ranks at once.
 
-    Called on every rank. A rank writes the cells whose first point is a node of `state` that it owns, in a VTU file of a
-    folder beside the `.pvtu` that has its name without the suffix; each is read by `jm.mesh.read_mesh`, all of them by
-    ParaView from the `.pvtu`, which is written last. Points in the unit of the mesh, [m] say.
+    Called on every rank, with the whole mesh; where the scene was scattered (`scatter`), with that of the part: points of
+    its state, and as cells the nodes of its elements. A rank writes the cells whose first point is a node of `state` that
+    it owns, in a VTU file of a folder beside the `.pvtu` that has its name without the suffix; each is read by
+    `jm.mesh.read_mesh`, all of them by ParaView from the `.pvtu`, which is written last. Points in the unit of the mesh,
+    [m] say.
     Raises `ImportError` without meshio, `ValueError` for another suffix, a mesh whose points are not the nodes of the state,
     and arrays of other lengths, `TypeError` for what is no mesh or no division. Source: Kitware, *VTK file formats*.
 
@@ -49,14 +51,16 @@ def write_mesh_over_ranks(
     whole = Path(os.fspath(path))
     if whole.suffix.lower() != ".pvtu":
         raise ValueError(f"{who}: path '{whole}' must end in .pvtu.")
-    if division.count.get(state) != len(mesh.points):
+    check_choice(who, "state", state, tuple(division.count))
+    count, own = division.owned_rows(state)
+    if count != len(mesh.points):
         raise ValueError(
-            f"{who}: the mesh has {len(mesh.points)} points, and the states of the division have {division.count} nodes: "
-            "name the state of these points."
+            f"{who}: the mesh has {len(mesh.points)} points, and state '{state}' has {count} nodes here: pass the mesh of "
+            "its nodes, of a scene that was scattered that of the part."
         )
     folder, cells = whole.with_suffix(""), np.asarray(mesh.cells)
-    mine = np.zeros(len(mesh.points), bool)
-    mine[division.nodes[state][: division.owned[state]]] = True
+    mine = np.zeros(count, bool)
+    mine[own] = True
     at = np.flatnonzero(mine[cells[:, 0]])
     nodes, numbers = np.unique(cells[at], return_inverse=True)
     on_points = _rows(who, "point_data", point_data, len(mesh.points), nodes)

@@ -116,6 +116,9 @@ class ScatteredDivision(Division):
     def result(self, fields: dict[str, Any]) -> dict[str, Any]:
         return fields
 
+    def owned_rows(self, state: str) -> tuple[int, np.ndarray]:
+        return self.nodes[state].size, np.arange(self.owned[state])
+
     def _over_nodes(self, state: str, a: np.ndarray) -> np.ndarray:
         return _everywhere(self.halo, state, a)
 
