@@ -73,7 +73,7 @@ def exact_product(problem: AbstractEquilibrium, u: Fields) -> Callable[[Fields],
     def product(d: Fields) -> Fields:
         free = project(problem.system, d)
         moved = project(problem.system, slope(free))
-        return {s: moved[s] + d[s] - free[s] for s in d}
+        return {s: moved[s] + (d[s] - free[s]) for s in d}  # a sum that rounds to d would lose what a row moves
 
     return product
 
