@@ -514,3 +514,12 @@ def test_the_matrix_is_the_saddle_point_matrix():
     np.testing.assert_allclose(K["p", "tension"].to_dense(), J.T, atol=ROUND_OFF)
     np.testing.assert_allclose(K["tension", "tension"].to_dense(), [[-0.25]], atol=ROUND_OFF)
     np.testing.assert_allclose(K["p", "p"].to_dense()[2:, 2:], np.diag([7.0, 0.0]), atol=ROUND_OFF)
+
+
+def test_a_row_keeps_its_digits_beside_a_large_multiplier():
+    """`J v` to rounding, whatever the unit of the multiplier: `P A P + I - P` adds nothing where nothing is held."""
+    system = pendulum()
+    rest = system.at_rest(inclined(0.0))
+    moved = {"p": jnp.array([[0.0, 0.0], [0.2, -0.3]]), "tension": jnp.array([[1e12]])}
+    A = jm.solver.MatrixFreeSystem().assemble(system, rest, jm.Factors.only("stiffness"))
+    np.testing.assert_allclose(jnp.abs(A.mv(moved)["tension"]), 0.3, rtol=ROUND_OFF)

@@ -15,6 +15,8 @@ from jaxmech._integrator.implicit.bdf import bdf_coefficients, extrapolation
 ORDER = 0.1  # how far from theory a measured order may be
 CONSERVED = 1e-10  # what a scheme promises to conserve, relative, over the steps below
 DIFFERENCES = 1e-6  # central differences of a step of 1e-5
+RELAXED = ("Newmark", "HHT", "GeneralizedAlpha", "BDF2", "Midpoint", "EnergyMomentum")
+WRUNG = ("Midpoint", "Newmark", "BDF2")
 DEFAULT = {("Midpoint", True, "rigid"), ("Newmark", False, "pendulum"), ("BDF3", False, "spring"), ("RK4", False, "rigid")}
 
 
@@ -139,18 +141,23 @@ def test_what_a_free_body_keeps(name, scene, newton, energy):
         assert 1e-8 < abs(end[0] / start[0] - 1) < 5e-2  # swings with the square of a step that is not small, and stays
 
 
-def check_derivatives(name, newton, steps=4):
-    system, state = spring()
-    integrator = made(name, system, state, newton)
+def stiffer(system, state, number):
+    return eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, 40.0 * number), state
+
+
+def check_derivatives(name, newton, steps=4, scene=spring, changed=stiffer):
+    """In both modes, by a number of the scene (1, by which `changed` makes another of it) and by the time step."""
+    built = scene()
+    integrator = made(name, *built, newton)
 
     @eqx.filter_jit
     def both(at, along):
-        """The value at a stiffness and a time step, its derivative along a direction, and its gradient."""
+        """The value, its derivative along a direction, and its gradient."""
 
         def last(at):
-            scene = eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, 40.0 * at[0])
-            path = jm.simulate(scene, state, integrator, 0.03 * at[1], steps, throw=False)
-            return jnp.sum(path.last.position["p"][1]) + path.last.velocity["p"][1, 0]
+            end = jm.simulate(*changed(*built, at[0]), integrator, 0.03 * at[1], steps, throw=False).last
+            (main,) = (s for s in end.velocity if s not in built[0].multiplier_states)
+            return jnp.sum(end.position[main][-1]) + end.velocity[main][-1, 0]
 
         return jax.jvp(last, (at,), (along,)), jax.grad(last)(at)
 
@@ -177,6 +184,47 @@ def test_derivatives_in_both_modes(name, newton):
 )
 def test_some_more_derivatives_in_both_modes(name, newton):
     check_derivatives(name, newton)
+
+
+def violated(relaxation=None, compliance=0.0):
+    """A pendulum on a rod that is longer than its constraint lets it be."""
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), length=1.0, compliance=compliance, relaxation=relaxation)
+    nail, mass = jm.constraint.Fixed(("p", [0])), jm.mass.UniformMass(("p", [1]), 1.0)
+    system = jm.System({"p": jm.Vec2()}, masses={"m": mass}, constraints={"nail": nail, "rod": rod}, gravity=[0.0, -9.81])
+    state = system.at_rest({"p": [[0.0, 0.0], [1.3, 0.1]]})
+    return system, eqx.tree_at(lambda s: s.velocity["p"], state, jnp.array([[0.0, 0.0], [0.5, 3.0]]))
+
+
+def relaxed():
+    return violated(0.05, 0.02)
+
+
+def wrung():
+    """A rigid body that tumbles under a torque without energy."""
+    system, state = SCENES["rigid"]()
+    torque = jm.force.ConstantTorque(("body", [0]), [3.0, 1.0, -6.0])
+    return jm.System(system.dofs, forces={"torque": torque}, masses=system.masses), state
+
+
+def longer(system, state, number):
+    return eqx.tree_at(lambda s: s.constraints["rod"].length, system, number), state
+
+
+def stronger(system, state, number):
+    return eqx.tree_at(lambda s: s.forces["torque"].torque, system, number * system.forces["torque"].torque), state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "scene", "changed"),
+    [
+        ("EnergyMomentum", violated, longer),
+        *(pytest.param(n, relaxed, longer, marks=pytest.mark.exhaustive) for n in RELAXED),
+        *(pytest.param(n, wrung, stronger, marks=pytest.mark.exhaustive) for n in WRUNG),
+    ],
+)
+def test_derivatives_where_rows_give_and_torques_turn(name, scene, changed):
+    check_derivatives(name, True, 2, scene, changed)
 
 
 RATES = ("SymplecticEuler", "CentralDifference")  # the explicit schemes that take laws which know the time step

@@ -1,11 +1,13 @@
 """Springs, shapes that push back and other force fields of SOFA, against numbers worked out by hand."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
+from jaxmech._sofa.numerics.penalties import SofaCone, SofaEllipsoid, SofaPlane, SofaSphere
 
 EULER = "<EulerImplicitSolver/><SparseLDLSolver/>"
 
@@ -89,6 +91,43 @@ def test_the_exact_tangent_of_a_penalty_is_the_derivative(tmp_path, kind):
         ends = [on_one_node(tmp_path, field, " ".join(map(repr, p.tolist())))[0] for p in (ahead, behind)]
         columns.append((ends[1] - ends[0]) / (2 * e))
     np.testing.assert_allclose(K, np.stack(columns, axis=1), atol=1e-7)
+
+
+def of_points(kind, **numbers):
+    return kind(("p", [0]), damping=0.0, stiffness=numbers.pop("stiffness", 7.0), **numbers)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        of_points(SofaPlane, normal=[0.6, 0.0, 1.6], offset=0.2),
+        of_points(SofaSphere, center=[0.1, 0.2, 0.3], radius=1.5, bilateral=True),
+        of_points(SofaEllipsoid, center=[0.0, 0.1, 0.0], radii=[0.5, 1.0, 2.0]),
+        of_points(SofaEllipsoid, center=[0.0, 0.1, 0.0], radii=[0.5, 1.0, 2.0], stiffness=-7.0),
+        of_points(SofaCone, top=[0.0, 0.0, 1.0], height=[0.0, 0.0, -1.0], angle=0.5),
+    ],
+    ids=["plane", "sphere", "ellipsoid", "around_an_ellipsoid", "cone"],
+)
+def test_no_place_is_stiffer_than_what_explicit_steps_are_limited_by(field):
+    """Eigenvalues of `-df/dx` at places near and far, on the axes too: none above the closed form's, some close to it."""
+    far = np.random.default_rng(3).normal(size=(300, 3)) * np.geomspace(0.05, 500.0, 300)[:, None]
+    places = np.concatenate([far, far * [1e-3, 1e-3, 1.0]])
+
+    @jax.jit
+    def stiffness(x):
+        K = -jax.vmap(jax.jacfwd(lambda x: field.element_force((x,), (jnp.zeros(3),))[0]))(x)
+        return K, jax.hessian(field.stiffest().element_energy)(jnp.zeros(3))
+
+    each, most = stiffness(places)
+    found, limit = np.linalg.eigvals(each).real.max(), np.linalg.eigvalsh(most).max()
+    assert 0.9 * limit < found < limit * (1 + 1e-9), (found, limit)
+
+
+def test_a_node_above_a_sphere_of_sofa_limits_explicit_steps():
+    ball = of_points(SofaSphere, center=[0.0, 0.0, 0.0], radius=1.0)
+    system = jm.System({"p": jm.Vec3()}, forces={"ball": ball}, masses={"m": jm.mass.UniformMass(("p", [0]), 2.0)})
+    limit = jm.integrator.critical_time_step(system, system.at_rest({"p": [[0.0, 0.0, 3.0]]}))
+    np.testing.assert_allclose(limit, 2 / np.sqrt(7.0 / 2.0), rtol=1e-9)
 
 
 def test_springs_of_a_regular_grid(tmp_path):

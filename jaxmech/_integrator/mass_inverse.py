@@ -47,7 +47,7 @@ def inverse_blocks(system: System, position: Fields) -> Fields:
     def constrained(u: Fields) -> Fields:
         free = project(system, u)
         p = project(system, momentum(system, position, free))
-        return {s: p[s] + u[s] - free[s] for s in u}
+        return {s: p[s] + (u[s] - free[s]) for s in u}
 
     result = {}
     for s in position:

@@ -112,7 +112,7 @@ def _without_mapped(system: System) -> System:
 def _constrained(system: System, operator: Any, u: Fields) -> Fields:
     free = project(system, u)
     product = project(system, operator.mv(free))
-    return {s: product[s] + u[s] - free[s] for s in u}
+    return {s: product[s] + (u[s] - free[s]) for s in u}
 
 
 def _product(system: System, state: State, terms: Terms, plan: Plan, factors: Factors, u: Fields) -> Fields:

@@ -7,12 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from jax.flatten_util import ravel_pytree
 
 from .._linear_solver.base.outcome import reason
 from .._linear_solver.base.vectors import choose, norm
 from .._linear_solver.default import default_solver
-from .._linear_solver.krylov.preconditioned_gmres import gmres_of_any_unit
+from .._linear_solver.krylov.preconditioned_gmres import Nearby
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
@@ -23,7 +22,8 @@ from .rounding import of_multipliers, rounding_floor
 
 _TRAVELLED = 1e-2  # roots of the rounding unit that a prescribed motion may be off by, relative to its size
 _REDUCED = 1e-2  # of the first residual
-_TURNED = 1e-8  # of the right-hand side, what a step under dead torques may leave of it
+_TURNED = 1e-8  # what a step under dead torques may leave, of the step
+_TURNS = 30  # products that it may take at once: frames that turn by radians take as many as there are ways to
 
 
 class Progress(eqx.Module):
@@ -73,7 +73,7 @@ def exact_product(problem: AbstractEquilibrium, u: Fields) -> Callable[[Fields],
     def product(d: Fields) -> Fields:
         free = project(problem.system, d)
         moved = project(problem.system, slope(free))
-        return {s: moved[s] + d[s] - free[s] for s in d}
+        return {s: moved[s] + (d[s] - free[s]) for s in d}  # a sum that rounds to d would lose what a row moves
 
     return product
 
@@ -86,22 +86,17 @@ def linear_solve(problem: AbstractEquilibrium, u: Fields, A0: Any, R: Fields, ga
     solution = lx.linear_solve(A, free, solver, state=factor, throw=False)
     d = solution.value
     if problem.has_dead_torques():
-        d = _turned(problem, u, free, d, lambda r: solver.compute(factor, r, {})[0])
+        d = _turned(problem, u, free, d, Nearby(A, solver, restart=_TURNS, rtol=_TURNED), factor)
     # Constrained directions are excluded from the norm: there `A` is the identity, whose unit is not that of the others.
     return A, free, {s: d[s] + gap[s] for s in gap} if moved else d, solution
 
 
-def _turned(problem: AbstractEquilibrium, u: Fields, free: Fields, d: Fields, near: Callable[[Fields], Fields]) -> Fields:
+def _turned(problem: AbstractEquilibrium, u: Fields, free: Fields, d: Fields, near: Nearby, factor: Any) -> Fields:
     """The step by the exact derivative, which turns torques with frames: GMRES preconditioned by the matrix without that,
     whose step `d` stays where it fails. Without it Newton's method converges linearly, under large torques not at all."""
-    product = exact_product(problem, u)
-    b, unravel = ravel_pytree(free)
-
-    def flat(function: Callable[[Fields], Fields]) -> Callable[[Array], Array]:
-        return jax.jit(lambda x: ravel_pytree(function(unravel(x)))[0])
-
-    better = gmres_of_any_unit(flat(product), b, flat(near), rtol=_TURNED, restart=10, max_restarts=3)
-    return choose(jnp.all(jnp.isfinite(better)), unravel(better), d)
+    operator = lx.FunctionLinearOperator(exact_product(problem, u), jax.eval_shape(lambda: free))
+    better = lx.linear_solve(operator, free, near, state=(operator, factor), throw=False).value
+    return choose(jnp.all(jnp.isfinite(norm(better))), better, d)
 
 
 def believed_floor(floor: Array, p: Progress, scale: Array) -> Array:

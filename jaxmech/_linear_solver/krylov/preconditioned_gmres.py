@@ -48,8 +48,9 @@ class Nearby(lx.AbstractLinearSolver):
 
     near: lx.AbstractLinearOperator
     solver: lx.AbstractLinearSolver
-    restart: int = 10
+    restart: int = 30
     max_steps: int = 100
+    rtol: float | None = None  # of the preconditioned residual; rounding unless given
 
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
         return operator, self.solver.init(self.near, options)
@@ -71,7 +72,7 @@ class Nearby(lx.AbstractLinearSolver):
         given = KrylovState(
             preconditioned, NoPreconditioner().build(operator), None, jax.tree.map(jnp.ones_like, start), jnp.int32(FINE)
         )
-        gmres = GMRES(_ROUNDED * eps, max_steps=self.max_steps, restart=self.restart)
+        gmres = GMRES(_ROUNDED * eps if self.rtol is None else self.rtol, max_steps=self.max_steps, restart=self.restart)
         x, _, said = gmres.compute(given, start, {})
         x = jax.tree.map(lambda a: scale * a, x)
         residual = norm(minus(vector, operator.mv(x)))

@@ -10,20 +10,48 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from ..._forcefield.base import AbstractForceField, Arrays, points_only
+from ..._forcefield.base import AbstractEnergyForceField, AbstractForceField, Arrays, points_only
 from ..._math.safe_norm import safe_length
 from ..._runtime.array_types import Array, Scalar
 from ..._runtime.field_types import Parameter
 from ..._scene.parameter import check_range, parameter
-from ..._scene.stencil import Stencils, stencils
+from ..._scene.stencil import Stencil, Stencils, stencils
 
 _NEAREST = 1e-30  # [m], or in radii: at a centre there is no direction
 
 
-class AbstractPenalty(AbstractForceField):
-    """A force on each node by itself, and a stiffness that is SOFA's where `frozen`."""
+class AbstractClosing(AbstractForceField):
+    """A force on each node by itself, of which it is known how stiff it is at most."""
 
+    @abc.abstractmethod
+    def closed(self, x: Array) -> Scalar:
+        """`x . K x`, `K` the stiffness that is not less than that of any place."""
+
+    def stiffest(self) -> "ClosedPenalty":
+        return ClosedPenalty(self)
+
+
+class ClosedPenalty(AbstractEnergyForceField):
+    """`E = x . K x / 2`: what has crossed everywhere, and is as stiff as anywhere."""
+
+    field: AbstractClosing
+
+    @property
+    def on(self) -> tuple[Stencil, ...]:
+        return self.field.on
+
+    def element_energy(self, x: Array) -> Scalar:
+        return 0.5 * self.field.closed(x)
+
+
+class AbstractPenalty(AbstractClosing):
+    """A stiffness that is SOFA's where `frozen`. In round shapes, no direction is stiffer than that of the force."""
+
+    stiffness: eqx.AbstractVar[Parameter]
     frozen: eqx.AbstractVar[bool]
+
+    def closed(self, x: Array) -> Scalar:
+        return self.stiffness * (x @ x)
 
     @property
     def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -82,6 +110,9 @@ class SofaPlane(AbstractPenalty):
     def frozen_stiffness(self, x: Array) -> Array:
         return jnp.where(self._depth(x)[1], self.stiffness, 0.0) * jnp.outer(self.normal, self.normal)
 
+    def closed(self, x: Array) -> Scalar:
+        return self.stiffness * (self.normal @ x) ** 2
+
 
 class SofaSphere(AbstractPenalty):
     """`f = -k d n + c d v` in a ball, `d = |x - center| - radius < 0`: SphereForceField. `bilateral`: outside too."""
@@ -112,7 +143,7 @@ class SofaSphere(AbstractPenalty):
         return jnp.where(inside, K, 0.0)
 
 
-class SofaEllipsoid(AbstractForceField):
+class SofaEllipsoid(AbstractClosing):
     """`f = -|k| d n - c |d| v` where `k d < 0`, `d = sqrt(sum y_i^2 / r_i^2) - 1`, `n` along its gradient, `y = x - center`.
 
     EllipsoidForceField: nodes inside are pushed out (`k > 0`), or those outside pulled in (`k < 0`).
@@ -136,6 +167,11 @@ class SofaEllipsoid(AbstractForceField):
         g = y / self.radii**2
         f = -jnp.abs(self.stiffness) * d * g / jnp.maximum(safe_length(g), _NEAREST) - self.damping * jnp.abs(d) * v[0]
         return (jnp.where(d * self.stiffness < 0, f, 0.0),)
+
+    def closed(self, x: Array) -> Scalar:
+        """Along the normal `|k| / r_min`; from outside, at the tip of the longest axis, across it `|k| r_max / r_min^2`."""
+        least, most = jnp.min(self.radii), jnp.max(self.radii)
+        return jnp.abs(self.stiffness) / least * jnp.where(self.stiffness < 0, most / least, 1.0) * (x @ x)
 
 
 class SofaCone(AbstractPenalty):
