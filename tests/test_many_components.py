@@ -1,9 +1,13 @@
 """Scenes of many components: what is asked of each once is not asked again of others of the same shape."""
 
 import jax
+import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from tolerances import ROUND_OFF
 
 import jaxmech as jm
+from jaxmech._constraint.joint import hinge
 
 
 def chain(ends):
@@ -38,3 +42,53 @@ def test_a_wrong_one_among_many_is_named():
     scene = jm.System({"p": jm.Vec3()}, forces=forces)
     with pytest.raises(ValueError, match="'odd': Odd returns shapes"):
         scene.at_rest({"p": [[0.0, 0, 0], [1.0, 0, 0]]})
+
+
+def hinges(names):
+    """Three bars in a row, held to the world and to each other; hinges are one component or three."""
+    ends = {n: jm.constraint.frame([x, 0.0, 0.0], axis=[0.0, 1.0, 0.0]) for n, x in (("right", 0.5), ("left", -0.5))}
+    held = {"wall": jm.constraint.HingeJoint(("b", [0]), jm.constraint.frame([0.0] * 3, [0.0, 1.0, 0.0]), ends["left"])}
+    for k, pairs in enumerate(names):
+        a, b = zip(*pairs, strict=True)
+        held[f"h{k}"] = jm.constraint.HingeJoint((("b", a), ("b", b)), ends["right"], ends["left"])
+    bars = jm.mass.RigidMass(("b", range(4)), 1.0, np.diag([0.01, 0.1, 0.1]))
+    return jm.System({"b": jm.Rigid3()}, masses={"bars": bars}, constraints=held, gravity=(0.0, 0.0, -9.81))
+
+
+def test_a_component_for_each_joint_is_traced_as_one_for_all(monkeypatch):
+    """Functions of an element are not traced more often, and a step leads to the same place with the same multipliers."""
+    traced = []
+    tilt = hinge.tilt
+    monkeypatch.setattr(hinge, "tilt", lambda q: traced.append(q) or tilt(q))
+    row = [(0, 1), (1, 2), (2, 3)]
+    ends, counts = [], []
+    for names in ([row], [[pair] for pair in row]):
+        scene = hinges(names)
+        start = scene.at_rest({"b": [[i + 0.5, 0, 0, 0, 0, 0, 1] for i in range(4)]})
+        euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(scene, start))
+        traced.clear()
+        ends.append(jax.jit(lambda s, e=euler, scene=scene: e.step(scene, s, None, 0.01, throw=False)[0])(start))
+        counts.append(len(traced))
+    assert 0 < counts[1] <= counts[0]
+    together, apart = (dict(end.position) for end in ends)
+    assert_allclose(together["b"], apart["b"], rtol=0, atol=ROUND_OFF)
+    assert_allclose(together["h0"], np.concatenate([apart[f"h{k}"] for k in range(3)]), rtol=ROUND_OFF, atol=ROUND_OFF)
+
+
+def test_those_that_are_not_alike_are_told_apart():
+    """Numbers of the element, of the nodes and of all; options; and what acts on states of another kind."""
+    p = [[0.0, 0.0], [1.0, 0.2], [2.0, -0.3]]
+    forces = {
+        "a": jm.force.Springs((("p", [0]), ("p", [1])), 10.0, 0.5),
+        "b": jm.force.Springs((("p", [1]), ("p", [2])), [20.0], 0.7),
+        "c": jm.force.Springs((("p", [2]), ("q", [0])), 30.0, 0.9),
+        "anchor": jm.force.AnchoredSprings(("p", [0]), 3.0, anchor=[[0.3, 0.1]]),
+        "other": jm.force.AnchoredSprings(("q", [0]), 4.0, anchor=[[0.2, 0.7]]),
+    }
+    scene = jm.System({"p": jm.Vec2(), "q": jm.Vec2()}, forces=forces)
+    state = scene.at_rest({"p": p, "q": [[0.5, 2.0]]})
+    each = [jm.System(scene.dofs, forces={n: f}) for n, f in forces.items()]
+    total = jm.total_force(scene, state)
+    for name in total:
+        assert_allclose(total[name], sum(jm.total_force(one, state)[name] for one in each), rtol=ROUND_OFF, atol=ROUND_OFF)
+    assert_allclose(jm.energy(scene, state), sum(jm.energy(one, state) for one in each), rtol=ROUND_OFF)

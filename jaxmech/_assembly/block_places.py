@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._model.system import System
+from .._model.system import System, force_field
 from .._runtime.host_arrays import as_data
 from .._scene.stencil import Stencil
 from .._sparse.block_accumulation import Places
@@ -60,7 +60,7 @@ def local_places(
             matrices[item.label] = _flat_places(on, upper)
         else:
             sums[item.label], matrices[item.label] = built
-    drag = {name: _flat_places(system.force_fields[name].on) for name in plan.velocity}
+    drag = {name: _flat_places(force_field(system, name).on) for name in plan.velocity}
     geometric = {name: _flat_places(system.mappings[name].parents) for name, _ in plan.geometric}
     return Local(matrices, drag, geometric, sums.keys(), there), sums
 

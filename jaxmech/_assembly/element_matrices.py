@@ -1,6 +1,6 @@
 """The matrices of the elements of one component, cut into the blocks of pairs of nodes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ from .._model.dynamics import Fields
 from .._model.system import System
 from .._model.terms import Factors, Terms
 from .._runtime.array_types import Array
+from .._scene.alike import over_alike
 from .._scene.parameter import over_elements
 from .._scene.stencil import Stencil, at_nodes
 from .structure import Contribution, MatrixKind
@@ -33,15 +34,8 @@ def element_matrices(
     `upper`: the stencils `s` of which `[s][s]` is given as the list of its blocks `(i, j)`, `i <= j`, row by row, those of
     the diagonal times 1/2: `H`, of `H + H^T`. With `sums`, the sums of all that over the elements, as these say.
     """
-    component = (system.masses if kind is MatrixKind.MASS else system.force_fields)[name]
-    dofs = [system.dofs[s.state] for s in component.on]
-
-    def of_element(c, x, v):
-        if kind is MatrixKind.MASS:
-            return jax.hessian(lambda u: c.element_kinetic_energy(x, u))(v), ()
-        return (chart_stiffness if kind is MatrixKind.STIFFNESS else chart_damping)(c, dofs, x, v), ()
-
-    return _node_blocks(component, of_element, x, v, upper, sums)[0]
+    component = _family(system, kind)[name]
+    return _summed_or_listed(component, _blocks(system, kind, upper, component), x, v, sums)[0]
 
 
 def stiffness_and_force(
@@ -49,8 +43,21 @@ def stiffness_and_force(
 ) -> tuple[Blocks, Arrays]:
     """The `element_matrices` `K` of one force field, and the force of every element, in one pass."""
     field = system.force_fields[name]
-    dofs = [system.dofs[s.state] for s in field.on]
-    return _node_blocks(field, lambda c, x, v: chart_stiffness_and_force(c, dofs, x, v), x, v, upper, sums)
+    return _summed_or_listed(field, _blocks(system, MatrixKind.STIFFNESS, upper, field, forces=True), x, v, sums)
+
+
+def matrices_of_several(
+    system: System, names: Sequence[str], kind: MatrixKind, x: Fields, v: Fields, upper: tuple[int, ...], *, forces: bool
+) -> list[tuple[Blocks, Arrays]]:
+    """The same for several components, whose elements are evaluated together where they are alike; with their forces, of
+    stiffnesses, if these are wanted."""
+    components = {name: _family(system, kind)[name] for name in names}
+    found = over_alike(components, system.dofs, lambda c, _: _blocks(system, kind, upper, c, forces=forces), x, v)
+    return [(_listed(blocks), rest) for blocks, rest in found.values()]
+
+
+def _family(system: System, kind: MatrixKind) -> Mapping[str, Any]:
+    return system.masses if kind is MatrixKind.MASS else system.force_fields
 
 
 def weighted_matrix(
@@ -73,18 +80,27 @@ def _scaled(factor: Any, blocks: Blocks) -> Blocks:
     return jax.tree.map(lambda b: factor * b, blocks)
 
 
-def _node_blocks(
-    component: Any, evaluate: Callable, x: Fields, v: Fields, upper: tuple[int, ...], sums: AbstractElementSums | None
-) -> tuple[Blocks, Any]:
-    """The matrices `[s][t]` of every element, cut into the blocks of pairs of nodes, and what else
-    `evaluate(component, x, v)` gives."""
-    on, shapes = component.on, _shapes(component.on)
+def _blocks(system: System, kind: MatrixKind, upper: tuple[int, ...], component: Any, *, forces: bool = False) -> Callable:
+    """The matrices `[s][t]` of one element of a component, cut into the blocks of pairs of nodes, and its forces."""
+    dofs, shapes = [system.dofs[s.state] for s in component.on], _shapes(component.on)
 
     # Of numbers only, not of the stencils, whose arrays may be traced: so the function is known again (`ElementFunction`).
     def of_element(c, x, v):
-        matrices, rest = evaluate(c, x, v)
+        if forces:
+            matrices, rest = chart_stiffness_and_force(c, dofs, x, v)
+        elif kind is MatrixKind.MASS:
+            matrices, rest = jax.hessian(lambda u: c.element_kinetic_energy(x, u))(v), ()
+        else:
+            matrices, rest = (chart_stiffness if kind is MatrixKind.STIFFNESS else chart_damping)(c, dofs, x, v), ()
         return _cut(shapes, matrices, upper), rest  # cut here, where a change of order moves nothing in memory
 
+    return of_element
+
+
+def _summed_or_listed(
+    component: Any, of_element: Callable, x: Fields, v: Fields, sums: AbstractElementSums | None
+) -> tuple[Blocks, Any]:
+    on = component.on
     blocks, rest = over_elements(component, on, of_element, at_nodes(on, x), at_nodes(on, v), sums=sums)
     return (_listed(blocks) if sums is None else blocks), rest
 

@@ -3,12 +3,13 @@
 What is wanted is said before (`Wanted`), by each matrix that will be made; what is found is values (`LocalValues`).
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .._codegen import AbstractElementSums
 from .._forcefield.chart import Arrays
-from .._model.dynamics import Fields, applied_forces, field_force, kinematics, map_velocity, pull_back, zero_forces
+from .._model.dynamics import Fields, applied_forces, field_forces, kinematics, map_velocity, pull_back, zero_forces
 from .._model.internal import with_internal
 from .._model.mapping_jacobian import (
     Jacobian,
@@ -20,7 +21,7 @@ from .._model.mapping_jacobian import (
 )
 from .._model.subsystem import weightless, without_unloaded
 from .._model.system import State, System
-from .element_matrices import Blocks, element_matrices, node_blocks, stiffness_and_force
+from .element_matrices import Blocks, element_matrices, matrices_of_several, node_blocks, stiffness_and_force
 from .structure import MatrixKind
 
 
@@ -103,17 +104,24 @@ def _of_elements(
     system: System, x: Fields, v: Fields, wanted: Wanted
 ) -> tuple[dict[LocalMatrix, Blocks], dict[str, Arrays]]:
     """The local matrices, and the forces of the elements: together where both are wanted of one force field."""
-    matrices, forces = {}, {}
+    matrices, forces, together = {}, {}, defaultdict(list)
     for which, sums in wanted.matrices.items():
-        name = which.component
-        if which.kind is MatrixKind.STIFFNESS and name in wanted.forces - forces.keys():
-            matrices[which], forces[name] = stiffness_and_force(system, name, x, v, which.upper, sums)
+        first = which.kind is MatrixKind.STIFFNESS and which.component in wanted.forces - forces.keys()
+        forces |= {which.component: ()} if first else {}
+        together[which.kind, which.upper, first, which if sums is not None else None].append(which)
+    for (kind, upper, with_force, _), asked in together.items():
+        names, sums = [which.component for which in asked], wanted.matrices[asked[0]]
+        if len(names) > 1:
+            found = matrices_of_several(system, names, kind, x, v, upper, forces=with_force)
+        elif with_force:
+            found = [stiffness_and_force(system, *names, x, v, upper, sums)]
         else:
-            matrices[which] = element_matrices(system, name, which.kind, x, v, which.upper, sums)
-    zero = zero_forces(system, x)
-    for name in sorted(wanted.forces - forces.keys()):
-        forces[name] = field_force(system, system.force_fields[name], x, zero, v)
-    return matrices, forces
+            found = [(element_matrices(system, *names, kind, x, v, upper, sums), ())]
+        for which, (blocks, force) in zip(asked, found, strict=True):
+            matrices[which] = blocks
+            forces |= {which.component: force} if with_force else {}
+    others = {name: system.force_fields[name] for name in sorted(wanted.forces - forces.keys())}
+    return matrices, forces | (field_forces(system, others, x, zero_forces(system, x), v) if others else {})
 
 
 def total_force(local: LocalValues, *, weights: bool = True) -> Fields:

@@ -19,7 +19,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 
-from .._model.system import System
+from .._model.system import System, force_field
 from .._runtime.array_types import Array, Int
 from .._scene.stencil import Stencil
 from .._sparse.block_accumulation import Lists
@@ -161,7 +161,7 @@ def _entered(system: System, plan: Plan, local: Local[T]) -> dict[Key, list[T]]:
                 content = Content.UPPER if i == j and i in upper else Content.MATRIX
             pending[Key(content, s.state, t.state)].append(blocks)
     for name in plan.velocity:
-        _enter(pending, Content.DRAG, system.force_fields[name].on, local.drag[name])
+        _enter(pending, Content.DRAG, force_field(system, name).on, local.drag[name])
     return pending
 
 

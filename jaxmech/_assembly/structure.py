@@ -16,7 +16,7 @@ import numpy as np
 from .._forcefield.base import AbstractEnergyForceField, has_own_stiffness, stiffness_is_symmetric, tangent_is_exact
 from .._forcefield.chart import Arrays, Rate, chart_force, rates, varies_with
 from .._model.mapping_jacobian import geometric_mode
-from .._model.system import System
+from .._model.system import System, force_field
 from .._model.terms import Terms
 from .._scene.internal import knows_time_step, remembers
 from .._scene.once_per_structure import once_per_structure
@@ -54,7 +54,7 @@ class Contribution:
 
     def component(self, system: System) -> Any:
         """The component that it comes from."""
-        return (system.masses if self.is_mass else system.force_fields)[self.name]
+        return system.masses[self.name] if self.is_mass else force_field(system, self.name)
 
     def upper(self, system: System) -> tuple[int, ...]:
         """The stencils `s` of whose own matrices `[s][s]` the upper triangle is enough: symmetric, on main states."""
@@ -151,7 +151,7 @@ def approximate_tangents(system: System) -> tuple[str, ...]:
 
 def knows_velocity(system: System, name: str) -> bool:
     """Whether a force depends on velocities: of energies, without a trace of them."""
-    return not _is_energy_only(system.force_fields[name]) and force_rates(system, name)[1].exists
+    return not _is_energy_only(force_field(system, name)) and force_rates(system, name)[1].exists
 
 
 def _is_energy_only(field: Any) -> bool:
@@ -160,7 +160,7 @@ def _is_energy_only(field: Any) -> bool:
 
 def force_rates(system: System, name: str) -> tuple[Rate, Rate]:
     """The derivatives of a force with respect to displacements, and to velocities."""
-    field = system.force_fields[name]
+    field = force_field(system, name)
     return _force_rates(field, [system.dofs[s.state] for s in field.on])
 
 
@@ -179,7 +179,7 @@ def _force_rates(field: Any, dofs: Sequence[Any]) -> tuple[Rate, Rate]:
 def _is_symmetric(system: System, name: str) -> bool:
     """Whether the stiffness of a force field is symmetric for certain: an energy, whose dissipation knows no position, or
     one of its own that says so."""
-    field = system.force_fields[name]
+    field = force_field(system, name)
     if has_own_stiffness(field):
         return stiffness_is_symmetric(field) and not force_rates(system, name)[1].exists
     if not isinstance(field, AbstractEnergyForceField):

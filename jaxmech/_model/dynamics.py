@@ -18,6 +18,7 @@ from .._mapping.base import AbstractMapping
 from .._runtime.array_types import Array, Scalar
 from .._runtime.precision import full_precision, in_one_program
 from .._runtime.results import is_traced
+from .._scene.alike import over_alike
 from .._scene.dof import AbstractDof
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes, gathered, summed
@@ -90,17 +91,16 @@ def zero_forces(system: System, x: Mapping[str, Array]) -> Fields:
     return {s: jnp.zeros((a.shape[0], system.dofs[s].deriv_size), a.dtype) for s, a in x.items()}
 
 
+def field_forces(
+    system: System, fields: Mapping[str, AbstractForceField], x: Fields, d: Fields, v: Fields
+) -> dict[str, tuple[Array, ...]]:
+    """The forces of every element of force fields at `retract(x, d)`, one array per stencil."""
+    return over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: chart_force(c, dofs, *a), x, d, v)
+
+
 def field_force(system: System, field: AbstractForceField, x: Fields, d: Fields, v: Fields) -> tuple[Array, ...]:
-    """The forces of every element of one force field at `retract(x, d)`, one array per stencil."""
-    dofs = [system.dofs[s.state] for s in field.on]
-    return over_elements(
-        field,
-        field.on,
-        lambda c, x, d, v: chart_force(c, dofs, x, d, v),
-        at_nodes(field.on, x),
-        at_nodes(field.on, d),
-        at_nodes(field.on, v),
-    )
+    """Those of one."""
+    return field_forces(system, {"": field}, x, d, v)[""]
 
 
 def weight_direction(system: System, x: Mapping[str, Array]) -> Fields:
@@ -132,12 +132,13 @@ def applied_forces(
 ) -> Fields:
     """The forces that act directly on each state, mapped ones included: force fields, and gravity through the masses.
 
-    `known`: what `field_force` gives of some force fields, where it is known already.
+    `known`: what `field_forces` gives of some force fields, where it is known already.
     """
-    total = zero_forces(system, x)
-    for name, field in system.force_fields.items():
-        forces = known[name] if known and name in known else field_force(system, field, x, d, v)
-        total = summed(total, field.on, forces)
+    total, known = zero_forces(system, x), known or {}
+    fields = system.force_fields
+    forces = {**known, **field_forces(system, {n: f for n, f in fields.items() if n not in known}, x, d, v)}
+    for name, field in fields.items():
+        total = summed(total, field.on, forces[name])
     if system.gravity is not None:
         moved = retract_near(system.dofs, x, d)
         for name, mass in system.masses.items():
@@ -181,15 +182,12 @@ def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping
         force, rate = jax.jvp(lambda d, v: force_at(system, state, d, v), start, (dict(d), dict(u)))
         return jax.tree.map(jnp.add, force, rate)
     total = zero_forces(system, state.position)
-    for field in system.force_fields.values():
-        total = summed(total, field.on, _field_force_ahead(system, field, state, d, u))
+    fields = system.force_fields
+    ahead = lambda _, dofs: lambda c, *a: chart_force_ahead(c, dofs, *a)  # noqa: E731
+    forces = over_alike(fields, system.dofs, ahead, state.position, state.velocity, d, u)
+    for name, field in fields.items():
+        total = summed(total, field.on, forces[name])
     return total
-
-
-def _field_force_ahead(system: System, field: AbstractForceField, state: State, *moved: Mapping[str, Array]) -> Any:
-    dofs = [system.dofs[s.state] for s in field.on]
-    rows = [at_nodes(field.on, a) for a in (state.position, state.velocity, *moved)]
-    return over_elements(field, field.on, lambda c, *a: chart_force_ahead(c, dofs, *a), *rows)
 
 
 @full_precision
@@ -208,7 +206,7 @@ def total_force(system: System, state: State) -> Fields:
     if not is_traced(force) and not all(np.isfinite(np.asarray(f)).all() for f in force.values()):
         system, x = with_internal(system, state), kinematics(system, state.position)
         v, zero = velocities(system, x, state.velocity), zero_forces(system, x)
-        forces = {name: field_force(system, field, x, zero, v) for name, field in system.force_fields.items()}
+        forces = field_forces(system, system.force_fields, x, zero, v)
         raise_undefined("total_force", system, x, forces)
     return force
 
@@ -231,11 +229,8 @@ def _energy(system: System, state: State) -> tuple[Scalar, Fields, dict[str, Arr
     """The energy, the positions of every state, and the energies of the elements of every force field that has some."""
     system = with_internal(system, state)
     x = kinematics(system, state.position)
-    values = {
-        name: over_elements(field, field.on, lambda c, *a: c.element_energy(*a), *at_nodes(field.on, x))
-        for name, field in system.force_fields.items()
-        if isinstance(field, AbstractEnergyForceField)
-    }
+    with_energy = {n: f for n, f in system.force_fields.items() if isinstance(f, AbstractEnergyForceField)}
+    values = over_alike(with_energy, system.dofs, lambda *_: lambda c, x: c.element_energy(*x), x)
     total = sum((jnp.sum(each) for each in values.values()), jnp.zeros((), jnp.result_type(*x.values())))
     if system.gravity is not None:
         for name, mass in system.masses.items():

@@ -1,5 +1,6 @@
 """The numbers of the rows of constraints with multipliers: what they give way by, and how fast they come back."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -8,12 +9,12 @@ import jax.numpy as jnp
 
 from .._constraint.rate_equation import RateEquation
 from .._constraint.shifted import Shifted
+from .._forcefield.chart import chart_force, no_displacement
 from .._math.indexing import add_rows, take_rows
 from .._runtime.array_types import Array
-from .._scene.parameter import over_elements
-from .._scene.stencil import gathered
+from .._scene.alike import over_alike
 from .constraint_report import equations
-from .dynamics import Fields, field_force, kinematics, retract, total_force, velocities, zero_forces
+from .dynamics import Fields, kinematics, retract, total_force, velocities, zero_forces
 from .internal import at_time
 from .system import State, System
 
@@ -25,9 +26,10 @@ def relaxed(system: System, start: State, h: Array, share: Any = 1.0) -> System:
     if not found:
         return system
     x, changed = kinematics(system, start.position), dict(system.constraints)
+    of_start = {name: constraint.at_time(start.time) for name, constraint in found.items()}
+    numbers = over_alike(of_start, system.dofs, lambda *_: lambda c, x: _with_relaxation(c, *x), x)
     for name, constraint in found.items():
-        of_start = constraint.at_time(start.time)
-        g, tau, soft = over_elements(of_start, of_start.on, _with_relaxation, *gathered(of_start.on, x))
+        g, tau, soft = numbers[name]
         kept = tau / (jnp.where(soft, share * h, h) + tau)
         changed[name] = Shifted(constraint, kept * g, kept)
     return eqx.tree_at(lambda s: s.constraints, system, changed)
@@ -49,12 +51,13 @@ def relaxed_over(system: System, reach: Array, before: Fields) -> System:
 
 def relaxed_values(system: System, position: Fields, time: Array) -> Fields:
     """`g` of the constraints that are `relaxed`, `(elements, rows)`, by name."""
-    x, found = kinematics(system, position), {}
-    for name, shifted in system.multiplier_constraints.items():
-        if isinstance(shifted, Shifted):
-            c = shifted.constraint.at_time(time)
-            found[name] = over_elements(c, c.on, lambda c, *x: c.rows(*x), *gathered(c.on, x))
-    return found
+    held = system.multiplier_constraints.items()
+    found = {name: shifted.constraint.at_time(time) for name, shifted in held if isinstance(shifted, Shifted)}
+    return over_alike(found, system.dofs, _rows, kinematics(system, position))
+
+
+def _rows(*_: Any) -> Callable:
+    return lambda c, x: c.rows(*x)
 
 
 def _with_relaxation(c: Any, *x: Array) -> tuple[Array, Array, Array]:
@@ -75,9 +78,10 @@ def row_numbers(system: System, state: State) -> RowNumbers:
     x = kinematics(system, state.position)
     zero = {s: a for s, a in zero_forces(system, state.position).items() if s in system.multiplier_states}
     compliance, decay = dict(zero), dict(zero)
-    for name, constraint in system.multiplier_constraints.items():
-        on = system.multiplier_stencils[name]
-        C, rate = over_elements(constraint, constraint.on, _numbers, *gathered(constraint.on, x))
+    held = system.multiplier_constraints
+    numbers = over_alike(held, system.dofs, lambda *_: lambda c, x: _numbers(c, *x), x)
+    for name, constraint in held.items():
+        on, (C, rate) = system.multiplier_stencils[name], numbers[name]
         compliance[on.state] = add_rows(compliance[on.state], on.nodes, C)
         share = 1 / constraint.on[0].elements if constraint.adds_up else 1.0
         decay[on.state] = add_rows(decay[on.state], on.nodes, share * rate)
@@ -143,31 +147,34 @@ def with_soft_multipliers(relaxed: System, state: State) -> State:
 
 def work_of_rows(system: System, state: State, d: Fields) -> dict[str, Array]:
     """The work `-lambda . (dg/dx) d` of every row along a displacement of the main states, by name, `(m, rows)` [J]."""
-    system, found = at_time(system, state.time), {}
+    system = at_time(system, state.time)
     x = kinematics(system, state.position)
-    moved, zero = velocities(system, x, d), zero_forces(system, x)
-    for name, on in system.multiplier_stencils.items():
-        field = system.force_fields[name]
+    held = {name: system.force_fields[name] for name in system.multiplier_constraints}
+    rows = over_alike(held, system.dofs, _work, x, velocities(system, x, d))
+    return {name: _by_equation(system, name, work) for name, work in rows.items()}
 
-        def work(row: Array, field: Any = field, on: Any = on) -> Array:
-            alone = x | {on.state: x[on.state] * row}
-            forces = field_force(system, field, alone, zero, zero)[:-1]  # what multipliers have is an equation
-            pairs = zip(forces, gathered(field.on[:-1], moved), strict=True)
-            return sum((jnp.sum(f * a, axis=range(1, f.ndim)) for f, a in pairs), jnp.zeros(()))
 
-        rows = jax.vmap(work, out_axes=1)(jnp.eye(x[on.state].shape[1], dtype=x[on.state].dtype))
-        found[name] = _by_equation(system, name, rows)
-    return found
+def _work(_: Any, dofs: list[Any]) -> Callable:
+    def of_element(c: Any, x: Any, moved: Any) -> Array:
+        zero = no_displacement(dofs, x)
+
+        def of_row(row: Array) -> Array:
+            forces = chart_force(c, dofs, (*x[:-1], x[-1] * row), zero, zero)[:-1]  # what multipliers have is an equation
+            return sum((jnp.sum(f * a) for f, a in zip(forces, moved[:-1], strict=True)), jnp.zeros(()))
+
+        return jax.vmap(of_row)(jnp.eye(x[-1].size, dtype=x[-1].dtype))
+
+    return of_element
 
 
 def work_between(system: System, multipliers: State, *positions: Fields) -> dict[str, Array]:
     """The work `-lambda . (g(x1) - g(x0))` of every row between two positions, of the multipliers of a state [J]."""
     system, found = at_time(system, multipliers.time), {}
     x0, x1 = (kinematics(system, x) for x in positions)
-    for name, c in system.multiplier_constraints.items():
-        before, after = (over_elements(c, c.on, lambda c, *x: c.rows(*x), *gathered(c.on, x)) for x in (x0, x1))
-        on = system.multiplier_stencils[name]
-        found[name] = _by_equation(system, name, take_rows(multipliers.position[on.state], on.nodes) * (before - after))
+    before, after = (over_alike(system.multiplier_constraints, system.dofs, _rows, x) for x in (x0, x1))
+    for name, on in system.multiplier_stencils.items():
+        work = take_rows(multipliers.position[on.state], on.nodes) * (before[name] - after[name])
+        found[name] = _by_equation(system, name, work)
     return found
 
 

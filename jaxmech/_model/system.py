@@ -168,6 +168,15 @@ class System(eqx.Module):
         return State(arrays, velocity, time, begins(self, dtype))
 
 
+def force_field(system: System, name: str) -> AbstractForceField:
+    """One of `force_fields`, without the others."""
+    if name in system.forces:
+        return system.forces[name]
+    constraint = system.multiplier_constraints[name]
+    at = constraint.multiplier
+    return MultiplierForce(constraint, system.multipliers[name] if at is None else at[0])
+
+
 def check_inputs(who: str, system: Any, state: Any) -> None:
     """Raise unless these are a scene and one of its states, with values that can be where they can be looked at."""
     check_instance(who, "system", system, System)

@@ -6,7 +6,7 @@ a method of the component over all elements, handing each call a view that holds
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -156,8 +156,16 @@ def leaves_with_paths(component: eqx.Module) -> tuple[list[tuple[tuple[Any, ...]
     return jax.tree_util.tree_flatten_with_path(component)
 
 
-def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[Any, Any]:
-    """The component with its nodal parameters as `NodeRows`, and the `vmap` axes of every one of its leaves."""
+class ElementLeaves(NamedTuple):
+    """The leaves of a component, nodal parameters as `NodeRows`, and the `vmap` axis of each."""
+
+    values: list[Any]
+    axes: list[int | None]
+    structure: Any
+
+
+def element_leaves(component: eqx.Module, stencils: tuple[Stencil, ...]) -> ElementLeaves:
+    """What one element sees of each."""
     _check_given(component)
     leaves, treedef = leaves_with_paths(component)
     values, axes = [], []
@@ -174,6 +182,12 @@ def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[
         else:
             values.append(leaf)
             axes.append(0 if kind[0] == "each" or leaf.ndim > kind[1] else None)
+    return ElementLeaves(values, axes, treedef)
+
+
+def element_view(component: eqx.Module, stencils: tuple[Stencil, ...]) -> tuple[Any, Any]:
+    """The component with its nodal parameters as `NodeRows`, and the `vmap` axes of every one of its leaves."""
+    values, axes, treedef = element_leaves(component, stencils)
     return treedef.unflatten(values), treedef.unflatten(axes)
 
 

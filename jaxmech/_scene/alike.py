@@ -1,0 +1,75 @@
+"""Components that differ in nothing but their numbers, evaluated together: each would be traced and compiled by itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._codegen import NodeRows, map_elements
+from .._runtime.array_types import Array
+from .dof import AbstractDof
+from .parameter import element_leaves, over_elements
+from .stencil import Stencil, at_nodes, gathered
+
+K = TypeVar("K")
+_MOST = 64  # elements of one component, whose rows are copied to stand beside those of the others
+
+
+def over_alike(
+    components: Mapping[K, Any],
+    dofs: Mapping[str, AbstractDof],
+    function: Callable[[Any, list[AbstractDof]], Callable],
+    *fields: Mapping[str, Array],
+) -> dict[K, Any]:
+    """`over_elements` of `function(component, dofs)`, for each of several components: of an element, and of the rows of its
+    nodes in each of the fields. `dofs`: those of its stencils.
+
+    Few elements of components of one class, with the same options and numbers of the same shapes, are those of one.
+    """
+    groups: dict[Any, list[K]] = {}
+    for key, component in components.items():
+        few = len(components) > 1 and component.on[0].elements <= _MOST
+        groups.setdefault(_structure(component, dofs) if few else id(component), []).append(key)
+    found = {}
+    for keys in groups.values():
+        members = [components[key] for key in keys]
+        of_element = function(members[0], [dofs[s.state] for s in members[0].on])
+        found |= zip(keys, _of_group(members, of_element, fields), strict=True)
+    return {key: found[key] for key in components}
+
+
+def _structure(component: Any, dofs: Mapping[str, AbstractDof]) -> Any:
+    """What components that are evaluated together have in common: all but their numbers, and the names of their states."""
+    unnamed = jax.tree.map(lambda s: s.nodes if _is_stencil(s) else s, component, is_leaf=_is_stencil)
+    leaves, structure = jax.tree.flatten((unnamed, tuple(dofs[s.state] for s in component.on)))
+    return structure, tuple((a.shape, a.dtype) if eqx.is_array(a) else id(a) for a in leaves)
+
+
+def _is_stencil(part: Any) -> bool:
+    return isinstance(part, Stencil)
+
+
+def _of_group(members: Sequence[Any], function: Callable, fields: Sequence[Mapping[str, Array]]) -> list[Any]:
+    first = members[0]
+    if len(members) == 1:
+        return [over_elements(first, first.on, function, *(at_nodes(first.on, field) for field in fields))]
+    e = first.on[0].elements
+    views = [element_leaves(member, member.on) for member in members]
+    columns = zip(*(view.values for view in views), strict=True)
+    joined = [_joined(column, axis, e) for column, axis in zip(columns, views[0].axes, strict=True)]
+    view, axes = (views[0].structure.unflatten(part) for part in zip(*joined, strict=True))
+    rows = [jax.tree.map(lambda *a: jnp.concatenate(a), *(gathered(c.on, field) for c in members)) for field in fields]
+    outcome = map_elements(function, (axes, *(0 for _ in fields)), view, *rows)
+    return [jax.tree.map(lambda a, i=i: a[i * e : (i + 1) * e], outcome) for i in range(len(members))]
+
+
+def _joined(column: Sequence[Any], axis: int | None, elements: int) -> tuple[Any, int | None]:
+    """A leaf of several components as that of one, and its axis of elements."""
+    first = column[0]
+    if axis is not None:
+        return jnp.concatenate([a.whole() if isinstance(a, NodeRows) else a for a in column]), axis
+    if all(a is first for a in column):
+        return first, None
+    return jnp.concatenate([jnp.broadcast_to(a, (elements, *a.shape)) for a in column]), 0
