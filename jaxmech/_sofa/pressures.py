@@ -33,10 +33,10 @@ def quad_pressure(build: PartBuilder, part: Component) -> str:
 
 
 def _chosen(part: Component, kind: str, count: int) -> np.ndarray:
-    """The numbers of the cells that a load names, all of them unless it does."""
+    """The numbers of the cells that a load names, all of them unless it does; none of an empty list."""
     named_by = part.wholes(f"{kind}List")
     chosen = np.arange(count) if named_by is None else named_by
-    if not len(chosen) or chosen.min() < 0 or chosen.max() >= count:
+    if chosen.min(initial=0) < 0 or chosen.max(initial=-1) >= count:
         raise part.error(f"{kind}List must name {kind}s below {count}, got {chosen.tolist()[:5]}")
     return chosen
 

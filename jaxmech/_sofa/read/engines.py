@@ -17,11 +17,18 @@ from .transform import placed
 def _transform(part: Component, name: str) -> Any:
     """TransformEngine: points that are scaled, turned and shifted, in this order."""
     x = part.reals("input_position", None, width=3)
-    part.neutral(inverse=False, quaternion="0 0 0 1")
+    part.neutral(quaternion="0 0 0 1")
     place = placed(part, scale="scale")
     if name != "output_position" or x is None:
         raise part.error(f"has no {'input_position' if x is None else name} that is translated")
-    return place(np.asarray(x, float).reshape(-1, 3))
+    x = np.asarray(x, float).reshape(-1, 3)
+    if not part.flag("inverse", False):
+        return place(x)
+    origin, *ends = place(np.concatenate([np.zeros((1, 3)), np.eye(3)]))
+    try:
+        return np.linalg.solve(np.stack(ends, axis=1) - origin[:, None], (x - origin).T).T
+    except np.linalg.LinAlgError:
+        raise part.error("has no inverse: a factor of its scale is nil") from None
 
 
 def _at(part: Component, name: str) -> Any:
