@@ -30,6 +30,17 @@ def test_a_box_that_holds_no_node(tmp_path, solver):
     np.testing.assert_allclose(end.velocity["p"], np.tile([0, 2.0 / 0.25 * 0.1, 0], (4, 1)), rtol=1e-9)
 
 
+def test_cells_between_two_planes_are_pressed_on(tmp_path):
+    """Of three rectangles of 2 by 1, or their halves, those between y = 0.9 and y = 2.1, and those of a list."""
+    sheet = """<RegularGridTopology name="g" n="2 4 1" min="0 0 0" max="2 3 0"/><MechanicalObject name="p"/><UniformMass/>"""
+    for kind, listed in (("Quad", 0), ("Triangle", "0 1")):
+        press = f'<{kind}PressureForceField pressure="0 0 3" normal="0 2 0" dmin="1.8" dmax="4.2" {{}}/>'
+        for data, expected in (("", [0, 3, 3, 0]), (f'{kind.lower()}List="{listed}"', [3, 6, 3, 0])):
+            scene = load(tmp_path, sheet + press.format(data))
+            rows = force(scene, scene.state)[:, 2].reshape(4, 2).sum(axis=1)
+            np.testing.assert_allclose(rows, expected, rtol=ROUND_OFF, atol=1e-14)
+
+
 SKIN = """<MechanicalObject template="Rigid3" name="p" position="0 0 0 0 0 0 1  2 0 0 0 0 0 1  0 0 9 0 0 0 1"/><UniformMass/>
   <Node name="skin"><MechanicalObject name="m" position="0.5 0 0  0 1 0"/><SkinningMapping {}/></Node>"""
 
