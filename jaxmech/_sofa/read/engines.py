@@ -13,6 +13,8 @@ from .mesh_files import read_spheres
 from .topology import CELLS, cut_into_tetrahedra, grid
 from .transform import placed
 
+_MOST_SHRUNK = 1e-100  # of what is undone
+
 
 def _transform(part: Component, name: str) -> Any:
     """TransformEngine: points that are scaled, turned and shifted, in this order."""
@@ -25,10 +27,10 @@ def _transform(part: Component, name: str) -> Any:
     if not part.flag("inverse", False):
         return place(x)
     origin, *ends = place(np.concatenate([np.zeros((1, 3)), np.eye(3)]))
-    try:
-        return np.linalg.solve(np.stack(ends, axis=1) - origin[:, None], (x - origin).T).T
-    except np.linalg.LinAlgError:
-        raise part.error("has no inverse: a factor of its scale is nil") from None
+    turned = np.stack(ends, axis=1) - origin[:, None]
+    if not np.all(np.linalg.norm(turned, axis=0) > _MOST_SHRUNK):
+        raise part.error(f"has no inverse: a factor of its scale is at most {_MOST_SHRUNK}")
+    return np.linalg.solve(turned, (x - origin).T).T
 
 
 def _at(part: Component, name: str) -> Any:
