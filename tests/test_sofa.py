@@ -232,6 +232,8 @@ def test_the_command_line_says_by_its_status_what_is_wrong(tmp_path, capsys):
     refused = str(written(tmp_path, "<Node><RungeKutta4Solver/><Gravitron/></Node>", "refused.scn"))
     assert main(["run", refused]) == 2 and "Gravitron" in capsys.readouterr().err
     assert main(["run", str(tmp_path / "nowhere.scn")]) == 1
+    (tmp_path / "still.scn").write_text("<Node/>")
+    assert main(["run", str(tmp_path / "still.scn")]) == 0 and "nothing moves" in capsys.readouterr().out
     assert main(["run", str(DATA / "pulled_net.py")]) == 1  # a program is run only where one asks for it
 
 

@@ -284,6 +284,38 @@ def test_frames_that_are_attached(tmp_path, free):
     np.testing.assert_allclose(w[3:], spin, rtol=1e-12)
 
 
+@pytest.mark.parametrize("free", [False, True])
+def test_frames_that_are_attached_both_ways(tmp_path, free):
+    """Forces and torques of two frames move both, or the forces alone: one mass of two, on one's springs to rest."""
+    frame = """<Node name="{0}"><MechanicalObject template="Rigid3" name="p" position="1 0 0 0 0 0 1"/>
+      <UniformMass vertexMass="2 1 [1 0 0,0 2 0,0 0 3]"/>{1}</Node>"""
+    pushed, springs = '<ConstantForceField forces="3 0 1 0 0.5 0.4"/>', 'stiffness="50" angularStiffness="20"'
+    bodies = frame.format("a", pushed) + frame.format("b", f"<RestShapeSpringsForceField {springs}/>")
+    attach = ATTACH.format(f'twoWay="1" freeRotations="{int(free)}"').replace('indices1="1"', 'indices1="0"')
+    scheme = '<EulerImplicitSolver rayleighMass="0.1"/><CGLinearSolver iterations="50" tolerance="1e-14" threshold="1e-30"/>'
+    scene = load(tmp_path, bodies + attach, scheme=scheme)
+    end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=4, save_every=4).last
+    M, K = np.stack([np.diag([2, 2, 2, 2, 4, 6.0])] * 2), np.stack([np.zeros((6, 6)), np.diag([50, 50, 50, 20, 20, 20.0])])
+    f, h = np.array([3, 0, 1, 0, 0.5, 0.4]), 0.1
+    x, turns, v = np.tile([1.0, 0, 0], (2, 1)), [Rotation.identity()] * 2, np.zeros((2, 6))
+    shared = np.arange(6) < (3 if free else 6)
+    for _ in range(4):
+        pull = -np.concatenate([x[1] - [1.0, 0, 0], turns[1].as_rotvec()]) @ K[1]
+        b = h * (np.stack([f, pull]) - h * np.einsum("kij,kj->ki", K, v) - 0.1 * np.einsum("kij,kj->ki", M, v))
+        A = (1 + h * 0.1) * M + h**2 * K
+        alone, both = (np.linalg.solve(A[i], b[i]) for i in (0, 1)), np.linalg.solve(A.sum(0), b.sum(0))
+        v = v + np.where(shared, both, np.stack(list(alone)))
+        x, turns = x + h * v[:, :3], [Rotation.from_rotvec(h * v[i, 3:]) * turns[i] for i in (0, 1)]
+        x[1], v[1, :3] = x[0], v[0, :3]
+        if not free:
+            turns[1], v[1, 3:] = turns[0], v[0, 3:]
+    for i, name in enumerate("ab"):
+        found = np.asarray(end.position[f"{name}/p"])[0]
+        np.testing.assert_allclose(found[:3], x[i], rtol=1e-9)
+        np.testing.assert_allclose((Rotation.from_quat(found[3:]) * turns[i].inv()).as_rotvec(), 0, atol=1e-9)
+        np.testing.assert_allclose(end.velocity[f"{name}/p"][0], v[i], rtol=1e-9, atol=1e-12)
+
+
 def test_attachments_that_are_refused(tmp_path):
     both = ATTACH.format('twoWay="1"')
     for body, scheme, reason in (

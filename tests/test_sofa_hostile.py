@@ -136,6 +136,24 @@ HOSTILE = {
     "Poisson's ratio of 0.5": (scene(GRID + FEM.format(1000, 0.5)), "poissonRatio below 0.5"),
     "moduli of other cells": (scene(GRID + FEM.format("1 2 3", 0.3)), "expected 1 or 8"),
     "an unknown method": (scene(GRID + '<HexahedronFEMForceField method="magic"/>'), "expected one of"),
+    "cells without size": (
+        scene(
+            '<MeshTopology position="0 0 0 1 0 0 0 1 0" tetrahedra="0 1 2 2"/>'
+            '<MechanicalObject/><MeshMatrixMass totalMass="1"/>'
+        ),
+        "tetrahedra of its topology have no size",
+    ),
+    "a grid of too many points": (
+        scene('<RegularGridTopology n="1000000 1000000 1000000"/><MechanicalObject/><UniformMass/>'),
+        r"n is \[1000000, 1000000, 1000000\]: more than",
+    ),
+    "what cannot be undone": (
+        scene(
+            '<TransformEngine name="t" input_position="1 1 1" scale="1e-320 1 1" inverse="1"/>'
+            '<MechanicalObject position="@t.output_position"/>'
+        ),
+        "has no inverse",
+    ),
     "nothing to act on": (scene("<UniformMass/>"), "no mechanical state"),
     # Meshes
     "a million nodes announced": (scene(LOADED), "announces 1000000 nodes", GMSH.format(1_000_000, 1)),

@@ -59,8 +59,8 @@ def test_positions_of_engines(tmp_path):
     scene = load(tmp_path, body)
     np.testing.assert_allclose(scene.state.position["p"], [[0, 2, 5], [-4, 0, 5]], atol=1e-14)
     np.testing.assert_allclose(scene.state.position["fixed/q"], [[-4, 0, 5]], atol=1e-14)
-    turned = load(tmp_path, body.replace("/>", ' inverse="1"/>', 1)).report.of("refused")
-    assert turned and "inverse" in turned[0].remark
+    turned = load(tmp_path, body.replace("/>", ' quaternion="0 0 1 0"/>', 1)).report.of("refused")
+    assert turned and "quaternion" in turned[0].remark
 
 
 def test_a_state_that_says_nothing_is_one_node(tmp_path):

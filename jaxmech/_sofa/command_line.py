@@ -100,6 +100,8 @@ def _run(options: Any) -> int:
 def _simulated(scene: SceneGraph, options: Any) -> int:
     steps = _steps(scene, options)
     frames: dict[str, tuple[Part, Trajectory]] = {}
+    if not scene.parts:
+        print("nothing moves: the scene has no time integrator")
     for part in scene.parts.values():
         part = part if options.dt is None else dataclasses.replace(part, dt=options.dt)
         if options.export:

@@ -22,6 +22,7 @@ def constant_force(build: PartBuilder, part: Component) -> str:
     state, name = build.state_of(part), named(part.object)
     width, count = build.dofs[state].deriv_size, len(build.position[state])
     nodes = build.indices(part, state, part.has("indices", "points") or "indices", default=np.arange(count))
+    nodes = nodes if len(nodes) else np.arange(count)  # of an empty list all, as in SOFA
     total = _one_of(part, "totalForce", width)
     forces = part.reals(("forces", "force"), None, width=width)
     if part.flag("indexFromEnd", False):

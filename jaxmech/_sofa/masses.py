@@ -183,7 +183,10 @@ def _density(build: PartBuilder, part: Component, state: str, places: np.ndarray
     mesh = Mesh(places, cells, SINGULAR[plural])
     total, densities = part.real("totalMass"), part.reals("massDensity")
     if total is not None or densities is None or not len(densities):  # the total takes the place of the other
-        density = (1.0 if total is None else total) / float(np.sum(np.abs(np.asarray(mesh.cell_measures()))))
+        size = float(np.sum(np.abs(np.asarray(mesh.cell_measures()))))
+        if not size > 0:
+            raise part.error(f"the {plural} of its topology have no size, which a total mass could be shared by")
+        density = (1.0 if total is None else total) / size
         _positive(part, "totalMass", density)
         return mesh, density
     if len(densities) not in (1, len(cells)):

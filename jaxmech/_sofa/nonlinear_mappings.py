@@ -90,16 +90,22 @@ def volume(build: PartBuilder, part: Component, source: str, child: SceneObject)
 
 
 def skinning(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
+    """SkinningMapping; without weights, by the inverse square of the distance to the nearest `nbRef` frames, at rest."""
     points, frames = build.data.positions(child)["position"], build.rest[source]
     indices, weights, each = part.wholes("indices"), part.reals("weight"), part.wholes("nbRef")
     start = part.reals("initPos", None, width=3)
     points = points if start is None or not len(start) else start
     part.neutral(computeWeightsFromPosition=False)
-    if indices is None or weights is None or len(indices) != len(weights):
-        raise part.error("needs indices and weight, as many of each: other weights are not translated")
-    count = len(indices) // len(points) if each is None or not len(each) else int(each[0])
     if each is not None and len(set(each.tolist())) != 1:
         raise part.error("nbRef must be the same for all points")
+    if not any(given is not None and len(given) for given in (indices, weights)):
+        nearest = 4 if each is None else int(each[0])
+        if nearest < 1:
+            raise part.error(f"nbRef is {nearest}, expected at least 1")
+        return SkinningMapping.from_rest(source, named(child), frames, points, nearest=nearest), points
+    if indices is None or weights is None or len(indices) != len(weights):
+        raise part.error("needs indices and weight, as many of each")
+    count = len(indices) // len(points) if each is None else int(each[0])
     if count * len(points) != len(indices) or indices.min() < 0 or indices.max() >= len(frames):
         raise part.error(f"indices must name {count} of {len(frames)} frames for each of {len(points)} points")
     table = np.zeros((len(points), len(frames)))

@@ -18,12 +18,12 @@ def quad_pressure(build: PartBuilder, part: Component) -> str:
     """QuadPressureForceField: a dead load per area at rest."""
     state, name = build.state_of(part), named(part.object)
     load = part.reals("pressure", None, count=3)
-    part.neutral(rayleighStiffness=0.0, dmin=0.0, dmax=0.0, normal="")
+    part.neutral(rayleighStiffness=0.0)
     part.ignored("showForces", "quadPressureMap")
     quads = build.topology_of(part, state, "quads").quads
     if load is None:
         raise part.error("has no pressure")
-    chosen = _chosen(part, "quad", len(quads))
+    chosen = _chosen(part, "quad", quads, build.rest[state])
     a, b, c, d = (build.rest[state][quads[chosen][:, i]] for i in range(4))
     areas = 0.5 * (np.linalg.norm(np.cross(b - a, c - a), axis=1) + np.linalg.norm(np.cross(c - a, d - a), axis=1))
     forces = np.zeros_like(build.rest[state])
@@ -32,13 +32,22 @@ def quad_pressure(build: PartBuilder, part: Component) -> str:
     return "as forces of the nodes; it has no leaf"
 
 
-def _chosen(part: Component, kind: str, count: int) -> np.ndarray:
-    """The numbers of the cells that a load names, all of them unless it does."""
-    named_by = part.wholes(f"{kind}List")
-    chosen = np.arange(count) if named_by is None else named_by
-    if not len(chosen) or chosen.min() < 0 or chosen.max() >= count:
-        raise part.error(f"{kind}List must name {kind}s below {count}, got {chosen.tolist()[:5]}")
-    return chosen
+def _chosen(part: Component, kind: str, cells: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """The numbers of the cells that a load names, or that lie between two planes; all of them unless it says so, and none of
+    an empty list."""
+    named_by, between = part.wholes(f"{kind}List"), _between_planes(part, rest)
+    chosen = np.arange(len(cells)) if named_by is None and between is None else named_by
+    chosen = np.zeros(0, np.int64) if chosen is None else chosen
+    if chosen.min(initial=0) < 0 or chosen.max(initial=-1) >= len(cells):
+        raise part.error(f"{kind}List must name {kind}s below {len(cells)}, got {chosen.tolist()[:5]}")
+    return chosen if between is None else np.union1d(chosen, np.flatnonzero(between[cells].all(1)))
+
+
+def _between_planes(part: Component, rest: np.ndarray) -> np.ndarray | None:
+    """Which nodes lie between `dmin` and `dmax` along `normal`, which SOFA leaves as long as it is; None without one."""
+    normal, low, high = part.reals("normal", np.zeros(3), count=3), part.real("dmin", 0.0), part.real("dmax", 0.0)
+    along = rest @ normal
+    return (along > low) & (along < high) if normal.any() else None
 
 
 def triangle_pressure(build: PartBuilder, part: Component) -> str:
@@ -50,7 +59,7 @@ def triangle_pressure(build: PartBuilder, part: Component) -> str:
     triangles = build.topology_of(part, state, "triangles").triangles
     if load is None:
         raise part.error("has no pressure; a Cauchy stress is not translated")
-    chosen = _chosen(part, "triangle", len(triangles))
+    chosen = _chosen(part, "triangle", triangles, build.rest[state])
     build.forces[name] = Traction((state, triangles[chosen]), build.rest[state], load)
     build.parameter(part, "pressure", "forces", "traction")
     return ""
@@ -148,7 +157,7 @@ def edge_pressure(build: PartBuilder, part: Component) -> str:
     load = part.reals("pressure", None, count=3)
     part.neutral(rayleighStiffness=0.0)
     part.ignored("edgePressureMap", "p_intensity", "binormal")  # of a pressure along normals, where there is no other
-    low, high, normal = part.real("dmin", 0.0), part.real("dmax", 0.0), part.reals("normal", np.zeros(3), count=3)
+    between = _between_planes(part, rest)
     if load is None or not load.any():
         raise part.error("has no pressure: one along the normals of edges is not translated")
     edges, chosen = part.wholes("edges", None, width=2), part.wholes("edgeIndices")
@@ -159,9 +168,8 @@ def edge_pressure(build: PartBuilder, part: Component) -> str:
             if chosen.min() < 0 or chosen.max() >= len(edges):
                 raise part.error(f"edgeIndices names edge {chosen.max()}, but there are {len(edges)}")
             edges = edges[chosen]
-        elif low != high:
-            along = rest @ normal
-            edges = edges[((along > low) & (along < high))[edges].all(1)]
+        elif between is not None:
+            edges = edges[between[edges].all(1)]
         else:
             raise part.error("has no edges, edgeIndices or dmin and dmax that choose some")
     if not len(edges) or edges.min() < 0 or edges.max() >= len(rest):

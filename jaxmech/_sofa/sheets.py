@@ -1,5 +1,7 @@
 """Elastic sheets: triangles and quads in space."""
 
+import numpy as np
+
 from .elements import FROZEN, rayleigh_stiffness, stresses_are_ignored
 from .numerics.corotational_cells import MembraneTriangles
 from .numerics.sheets import BendingQuads, QuadraticSpringTriangles, TensorMassTriangles
@@ -15,10 +17,23 @@ def _moduli(build: PartBuilder, part: Component, young: float, poisson: float) -
     return part.real("youngModulus", young), part.real("poissonRatio", poisson)
 
 
+_SMALL = EQUIVALENT + "in the plane of x and y, linear in displacements; SOFA's method 'small' reads what it does not fill"
+
+
+def _turns(build: PartBuilder, part: Component, cells: np.ndarray) -> bool:
+    """Whether triangles are corotational: of the method "small" they deform in the axes of the world, along x and y."""
+    if part.choice("method", "large", ("large", "small")) == "large":
+        return True
+    a, b, c = np.moveaxis(build.rest[build.state_of(part)][cells], 1, 0)
+    normals = np.cross(b - a, c - a)
+    if np.any(np.abs(normals[:, 2]) <= 0.5 * np.linalg.norm(normals, axis=1)):
+        raise part.error("method='small' is of sheets along x and y: a triangle stands across that plane")
+    return False
+
+
 def membrane(build: PartBuilder, part: Component) -> str:
-    """TriangularFEMForceFieldOptim, and TriangularFEMForceField of the method "large"."""
+    """TriangularFEMForceFieldOptim, and TriangularFEMForceField."""
     state, name = build.state_of(part), named(part.object)
-    part.choice("method", "large", ("large",))
     part.neutral(damping=0.0, rotatedInitialElements="", initialTransformation="")
     scale = part.real("restScale", 1.0)
     if not scale > 0:
@@ -28,24 +43,31 @@ def membrane(build: PartBuilder, part: Component) -> str:
     stresses_are_ignored(part)
     young, poisson = _moduli(build, part, 1000.0, 0.45)
     cells = build.topology_of(part, state, "triangles").triangles
-    build.forces[name] = MembraneTriangles((state, cells), scale * build.rest[state], young, poisson, build.sofa)
-    return FROZEN if build.sofa else ""
+    turns = _turns(build, part, cells)
+    rest, frozen = scale * build.rest[state], build.sofa and turns
+    build.forces[name] = MembraneTriangles((state, cells), rest, young, poisson, frozen, turns=turns)
+    return _remark(build, turns)
+
+
+def _remark(build: PartBuilder, turns: bool, beside: str = "") -> str:
+    return _SMALL if not turns else "; ".join(word for word in (beside, FROZEN if build.sofa else "") if word)
 
 
 def present_membrane(build: PartBuilder, part: Component) -> str:
-    """TriangleFEMForceField of the method "large": strains of the present triangle; quads are split if there is no other."""
+    """TriangleFEMForceField: strains of the present triangle; quads are split if there is no other."""
     state, name = build.state_of(part), named(part.object)
-    part.choice("method", "large", ("large",))
     part.neutral(initialPoints="")
     thickness, strain = part.real("thickness", 1.0), part.flag("planeStrain", False)
     young, poisson = _moduli(build, part, 1000.0, 0.3)
     build.parameter(part, "thickness", "forces", "thickness")
     mesh = build.topology_of(part, state, "triangles", "quads")
     cells = mesh.triangles if len(mesh.triangles) else split_quads(mesh).triangles
+    turns = _turns(build, part, cells)
+    options = {"thickness": thickness, "present": turns, "plane_strain": strain, "turns": turns}
     build.forces[name] = MembraneTriangles(
-        (state, cells), build.rest[state], young, poisson, build.sofa, thickness, present=True, plane_strain=strain
+        (state, cells), build.rest[state], young, poisson, build.sofa and turns, **options
     )
-    return "strains of the present triangle" + (f"; {FROZEN}" if build.sofa else "")
+    return _remark(build, turns, "strains of the present triangle")
 
 
 def tensor_mass(build: PartBuilder, part: Component) -> str:

@@ -167,9 +167,10 @@ class CorotationalCells(AbstractCorotationalCells):
 class MembraneTriangles(AbstractForceField):
     """Plane stress in triangles in space: SOFA's TriangularFEMForceFieldOptim, and TriangleFEMForceField.
 
-    `f = -A t T^T B^T D B u`, `u` the displacement in the frame `T` of the triangle (`triangle_frame`), `B` on the rest
-    shape, or where `present` on the present one; `A` at rest. `young` [Pa], `poisson`, `thickness` `t` [m]; or
-    `plane_strain`. `frozen` as in `CorotationalCells`. Raises `ValueError` for moduli out of range.
+    `f = -A t T^T B^T D B u`, `u` the displacement in the frame `T` of the triangle (`triangle_frame`; the axes of the world
+    where it does not turn, `turns`), `B` on the rest shape, or where `present` on the present one; `A` at rest.
+    `young` [Pa], `poisson`, `thickness` `t` [m]; or `plane_strain`. `frozen` as in `CorotationalCells`. Raises
+    `ValueError` for moduli out of range.
     Source: O. C. Zienkiewicz and R. L. Taylor, *The Finite Element Method*, vol. 1, chapter 4 (constant strain triangles).
     """
 
@@ -181,6 +182,7 @@ class MembraneTriangles(AbstractForceField):
     thickness: Parameter = parameter(default=1.0)
     present: bool = eqx.field(static=True, default=False)
     plane_strain: bool = eqx.field(static=True, default=False)
+    turns: bool = eqx.field(static=True, default=True)
 
     @property
     def tangent_is_exact(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -188,7 +190,7 @@ class MembraneTriangles(AbstractForceField):
 
     @property
     def stiffness_is_symmetric(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.frozen
+        return self.frozen or not self.turns
 
     def __check_init__(self):
         check_range(self, young=(self.young, lambda E: E > 0, "positive"))
@@ -196,12 +198,16 @@ class MembraneTriangles(AbstractForceField):
 
     def _shape(self, nodes: Array) -> tuple[Array, Array, Array]:
         """The nodes in the plane at rest, the gradients of their shape functions, and the volume."""
-        X = (self.rest - self.rest[0]) @ triangle_frame(self.rest)[:2].T
-        x = (nodes - nodes[0]) @ triangle_frame(nodes)[:2].T if self.present else X
-        (bx, _), (cx, cy) = x[1], x[2]
-        zero = jnp.zeros_like(bx)
-        gradients = jnp.stack([jnp.stack([-cy, cx - bx]), jnp.stack([cy, -cx]), jnp.stack([zero, bx])]) / (bx * cy)
-        return X, gradients, 0.5 * X[1, 0] * X[2, 1] * self.thickness
+        X = (self.rest - self.rest[0]) @ self._axes(self.rest).T
+        x = (nodes - nodes[0]) @ self._axes(nodes).T if self.present else X
+        (bx, by), (cx, cy) = x[1], x[2]
+        size = bx * cy - by * cx  # `by` is nil in the frame of the triangle, not in the world's
+        gradients = jnp.stack([jnp.stack([by - cy, cx - bx]), jnp.stack([cy, -cx]), jnp.stack([-by, bx])]) / size
+        return X, gradients, 0.5 * jnp.abs(X[1, 0] * X[2, 1] - X[1, 1] * X[2, 0]) * self.thickness
+
+    def _axes(self, nodes: Array) -> Array:
+        """The two axes of the plane in which a triangle deforms."""
+        return triangle_frame(nodes)[:2] if self.turns else jnp.eye(2, 3, dtype=nodes.dtype)
 
     def _moduli(self) -> tuple[Array, Array]:
         """Lame's, of plane stress unless plane strain."""
@@ -212,7 +218,7 @@ class MembraneTriangles(AbstractForceField):
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
         (nodes,), (lam, mu) = x, self._moduli()
         X, gradients, volume = self._shape(nodes)
-        T = triangle_frame(nodes)[:2]
+        T = self._axes(nodes)
         H = jnp.einsum("ka,kb->ab", (nodes - nodes[0]) @ T.T - X, gradients)
         stress = mu * (H + H.T) + lam * jnp.trace(H) * jnp.eye(2, dtype=nodes.dtype)
         return (-volume * gradients @ stress @ T,)
@@ -220,7 +226,7 @@ class MembraneTriangles(AbstractForceField):
     def element_stiffness(self, x: Arrays, v: Arrays) -> Any:
         if not self.frozen:
             return super().element_stiffness(x, v)
-        T = triangle_frame(x[0])[:2]
+        T = self._axes(x[0])
         (_, gradients, volume), (lam, mu) = self._shape(x[0]), self._moduli()
         G = gradients @ T
         pairs = volume * jnp.einsum("ka,lb->kalb", G, G)

@@ -97,8 +97,9 @@ class Component:
         return values.flag(self.object, name, self.text(name, ""))
 
     def link(self, name: str) -> Any:
-        """The object or node that data link to; None unless given."""
-        return linked(self.object, name, self.object.data[name]) if self.has(name) else None
+        """The object or node that data link to; None unless given, or of an empty link."""
+        text = self.object.data[name] if self.has(name) else ""
+        return linked(self.object, name, text) if text.strip() else None
 
     def links(self, name: str) -> list[Any]:
         """The objects or nodes that data link to, several where there are several words."""

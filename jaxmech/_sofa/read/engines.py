@@ -13,15 +13,24 @@ from .mesh_files import read_spheres
 from .topology import CELLS, cut_into_tetrahedra, grid
 from .transform import placed
 
+_MOST_SHRUNK = 1e-100  # of what is undone
+
 
 def _transform(part: Component, name: str) -> Any:
     """TransformEngine: points that are scaled, turned and shifted, in this order."""
     x = part.reals("input_position", None, width=3)
-    part.neutral(inverse=False, quaternion="0 0 0 1")
+    part.neutral(quaternion="0 0 0 1")
     place = placed(part, scale="scale")
     if name != "output_position" or x is None:
         raise part.error(f"has no {'input_position' if x is None else name} that is translated")
-    return place(np.asarray(x, float).reshape(-1, 3))
+    x = np.asarray(x, float).reshape(-1, 3)
+    if not part.flag("inverse", False):
+        return place(x)
+    origin, *ends = place(np.concatenate([np.zeros((1, 3)), np.eye(3)]))
+    turned = np.stack(ends, axis=1) - origin[:, None]
+    if not np.all(np.linalg.norm(turned, axis=0) > _MOST_SHRUNK):
+        raise part.error(f"has no inverse: a factor of its scale is at most {_MOST_SHRUNK}")
+    return np.linalg.solve(turned, (x - origin).T).T
 
 
 def _at(part: Component, name: str) -> Any:

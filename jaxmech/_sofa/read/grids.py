@@ -22,14 +22,14 @@ def counts(part: Component) -> tuple[int, int, int]:
         n = each
     elif each != [None] * 3:
         raise part.error("needs all of nx, ny and nz, or n")
+    n = [int(k) for k in n]
     if len(n) != 3 or min(n) < 1:
-        raise part.error(f"n is {list(n)}, expected three numbers of points, at least 1 each")
+        raise part.error(f"n is {n}, expected three numbers of points, at least 1 each")
     if np.prod([float(k) for k in n]) > MOST_POINTS:
-        raise part.error(f"n is {list(n)}: more than {MOST_POINTS} points")
+        raise part.error(f"n is {n}: more than {MOST_POINTS} points")
     part.ignored("computeTriangleList", "computeQuadList", "computeHexaList", "computeEdgeList", "computePointList")
     part.ignored("createTexCoords", "drawHexahedra")
-    nx, ny, nz = (int(k) for k in n)
-    return nx, ny, nz
+    return n[0], n[1], n[2]
 
 
 def _corners(part: Component, most: float) -> tuple[np.ndarray, np.ndarray]:

@@ -199,7 +199,8 @@ class SceneData:
 
 def _placed(part: Component, mesh: Topology) -> Topology:
     """What a loader has read, where it says that it shall be."""
-    part.ignored("handleSeams", "loadMaterial", "createSubelements", "onlyAttachedPoints", *CELLS, "position")
+    part.ignored("handleSeams", "loadMaterial", "computeMaterialFaces", "texcoords", "normals", "material")  # of pictures
+    part.ignored("createSubelements", "onlyAttachedPoints", "headerSize", "forceBinary", *CELLS, "position")
     order = slice(None, None, -1 if part.flag("flipNormals", False) else 1)
     mesh = replace(moved(mesh, placed(part)), triangles=mesh.triangles[:, order], quads=mesh.quads[:, order])
     if part.flag("triangulate", False):
