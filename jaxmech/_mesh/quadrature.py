@@ -28,13 +28,15 @@ def pyramid_rule(degree: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _gauss(count: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and weights in (-1, 1) for the weight function `(1 - x)^axis` (Golub & Welsch, 1969).
-
-    Eigenvalues of the matrix of the recurrence of Jacobi's polynomials. In NumPy: SciPy's rules take longer to import than
+    """Points and weights in (-1, 1) for the weight function `(1 - x)^axis`, in NumPy: SciPy's take longer to import than
     many a scene to build.
+
+    From 1 on eigenvalues of the matrix of the recurrence of Jacobi's polynomials (Golub & Welsch, 1969).
     """
+    if axis == 0:
+        return np.polynomial.legendre.leggauss(count)
     k, more = np.arange(count), np.arange(1, count)
-    middle = -(axis**2) / ((2 * k + axis) * (2 * k + axis + 2) + (axis == 0))
+    middle = -(axis**2) / ((2 * k + axis) * (2 * k + axis + 2))
     beside = 2 * more * (more + axis) / ((2 * more + axis) * np.sqrt((2 * more + axis) ** 2 - 1))
     points, vectors = np.linalg.eigh(np.diag(middle) + np.diag(beside, 1) + np.diag(beside, -1))
     return points, 2 ** (axis + 1) / (axis + 1) * vectors[0] ** 2
