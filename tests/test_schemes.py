@@ -325,6 +325,24 @@ def test_a_contact_that_is_still_open_counts_in_the_critical_step():
     np.testing.assert_allclose(levels, levels[0], atol=0.02 * m * 9.81 * 0.5)
 
 
+@pytest.mark.parametrize(("name", "newton"), [("ImplicitEuler", True), ("VelocityVerlet", False)])
+def test_no_step_succeeds_from_a_state_that_is_not_finite(name, newton):
+    """As a step that failed may leave one, within a compiled loop that goes on with it."""
+    spring = jm.force.AnchoredSprings(("x", [0]), 4.0, [[0.0]])
+    system = jm.System({"x": jm.Vec1()}, forces={"k": spring}, masses={"m": jm.mass.UniformMass(("x", [0]), 1.0)})
+    state = system.at_rest({"x": [[1.0]]})
+    integrator = made(name, system, state, newton)
+
+    @jax.jit
+    def results(x):
+        start = eqx.tree_at(lambda s: s.position["x"], state, x)
+        return jm.simulate(system, start, integrator, 0.1, 3, throw=False).info.result
+
+    assert (results(jnp.ones((1, 1))) == jm.RESULTS.successful).all()
+    for x in (jnp.nan, jnp.inf):
+        assert (results(jnp.full((1, 1), x)) == jm.RESULTS.nonfinite_input).all()
+
+
 def test_prescribed_motion_leads_to_where_it_says_without_swinging():
     """A node that is drawn at a constant speed, from rest: no scheme may leave its velocity to alternate."""
     system = jm.System(
