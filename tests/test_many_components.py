@@ -1,6 +1,7 @@
 """Scenes of many components: what is asked of each once is not asked again of others of the same shape."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -92,3 +93,24 @@ def test_those_that_are_not_alike_are_told_apart():
     for name in total:
         assert_allclose(total[name], sum(jm.total_force(one, state)[name] for one in each), rtol=ROUND_OFF, atol=ROUND_OFF)
     assert_allclose(jm.energy(scene, state), sum(jm.energy(one, state) for one in each), rtol=ROUND_OFF)
+
+
+class Netted(jm.force.AbstractEnergyForceField):
+    """A law of many numbers that all elements share."""
+
+    on: tuple = jm.stencils()
+    weights: jax.Array = jm.parameter(ndim=2)
+
+    def element_energy(self, x):
+        return jnp.sum(jnp.tanh(self.weights @ x))
+
+
+def test_what_all_elements_share_is_not_copied_for_each_if_it_is_large():
+    weights = np.random.default_rng(0).normal(size=(40, 3))
+    forces = {n: Netted(("p", np.arange(k, k + 40)), weights + k) for k, n in enumerate("ab")}
+    scene = jm.System({"p": jm.Vec3()}, forces=forces)
+    state = scene.at_rest({"p": np.random.default_rng(1).normal(size=(41, 3))})
+    text = str(jax.make_jaxpr(lambda scene: jm.energy(scene, state))(scene))
+    assert "f64[40,40,3]" not in text and "f64[80,40,3]" not in text
+    alone = (jm.energy(jm.System(scene.dofs, forces={n: f}), state) for n, f in forces.items())
+    assert_allclose(jm.energy(scene, state), sum(alone), rtol=ROUND_OFF)

@@ -15,6 +15,7 @@ from .stencil import Stencil, at_nodes, gathered
 
 K = TypeVar("K")
 _MOST = 64  # elements of one component, whose rows are copied to stand beside those of the others
+_COPIED = 4096  # numbers at most, of one that all its elements share, once they are written down for each
 
 
 def over_alike(
@@ -30,14 +31,24 @@ def over_alike(
     """
     groups: dict[Any, list[K]] = {}
     for key, component in components.items():
-        few = len(components) > 1 and component.on[0].elements <= _MOST
-        groups.setdefault(_structure(component, dofs) if few else id(component), []).append(key)
+        joins = len(components) > 1 and _may_be_copied(component)
+        groups.setdefault(_structure(component, dofs) if joins else id(component), []).append(key)
     found = {}
     for keys in groups.values():
         members = [components[key] for key in keys]
         of_element = function(members[0], [dofs[s.state] for s in members[0].on])
         found |= zip(keys, _of_group(members, of_element, fields), strict=True)
     return {key: found[key] for key in components}
+
+
+def _may_be_copied(component: Any) -> bool:
+    """Whether it has few elements, and they share few numbers: the weights of a network are not written down for each."""
+    e = component.on[0].elements
+    if e > _MOST:
+        return False
+    view = element_leaves(component, component.on)
+    shared = (a for a, axis in zip(view.values, view.axes, strict=True) if axis is None and eqx.is_inexact_array(a))
+    return all(e * a.size <= _COPIED for a in shared)
 
 
 def _structure(component: Any, dofs: Mapping[str, AbstractDof]) -> Any:
