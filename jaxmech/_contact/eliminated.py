@@ -22,6 +22,7 @@ from .._linear_solver.dense.lu import Dense
 from .._linear_solver.fallback import Fallback
 from .._linear_solver.krylov.bicgstab import BiCGStab
 from .._linear_solver.krylov.pcg import PCG
+from .._math.elimination import inverse_by_elimination
 from .._math.small_matmul import times_blocks, times_vectors
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
@@ -207,7 +208,7 @@ def small_inverse(E: Array) -> Array:
 def block_inverse(blocks: Array) -> Array:
     """Of `(n, d, d)`; by cofactors for three, where a factor of each takes ten times as long."""
     if blocks.shape[-1] != 3:
-        return jnp.linalg.inv(blocks)
+        return inverse_by_elimination(blocks)
     a, b, c = jnp.moveaxis(blocks, 1, 0)
     adjugate = jnp.stack([jnp.cross(b, c), jnp.cross(c, a), jnp.cross(a, b)], axis=2)
     return adjugate / jnp.sum(a * adjugate[:, :, 0], axis=1)[:, None, None]

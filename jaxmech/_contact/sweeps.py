@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from .._llvm.ffi import compile_on_cpu, is_available
+from .._math.elimination import inverse_by_elimination
 from .._math.small_matmul import times_blocks
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
@@ -43,7 +44,7 @@ class Swept(NamedTuple):
 
 def free_contacts(A: BlockMatrix, rows: SparseRows, u0: Array, mu: Array, give: Array) -> tuple[FreeContacts, Fields]:
     """Contacts of bodies that `A` couples to nothing, and the inverses of its blocks."""
-    inverse = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal.items()}
+    inverse = {s: inverse_by_elimination(blocks) for s, blocks in A.diagonal.items()}
     moved = {}
     for s, (nodes, blocks) in rows.parts.items():
         moved[s] = nodes, jnp.swapaxes(times_blocks(jnp.swapaxes(blocks, 1, 2), inverse[s][nodes]), 1, 2)

@@ -8,6 +8,7 @@ import lineax as lx
 
 from .._linear_solver.krylov.pcg import PCG
 from .._linear_system.matrix_free import MatrixFreeSystem
+from .._math.elimination import inverse_by_elimination
 from .._math.small_matrix import inverse
 from .._model.constraint_projection import project
 from .._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses
@@ -52,7 +53,7 @@ def inverse_blocks(system: System, position: Fields) -> Fields:
     result = {}
     for s in position:
         M = blocks(constrained, s)
-        result[s] = jax.vmap(inverse)(M) if M.shape[-1] <= 3 else jnp.linalg.inv(M)
+        result[s] = jax.vmap(inverse)(M) if M.shape[-1] <= 3 else inverse_by_elimination(M)
     return result
 
 

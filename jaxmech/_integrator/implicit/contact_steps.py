@@ -17,6 +17,7 @@ from ..._contact.solve import outcome as contact_outcome
 from ..._contact.sparse_rows import SparseRows
 from ..._linear_solver.base.vectors import choose, norm
 from ..._linear_solver.default import default_solver
+from ..._math.elimination import inverse_by_elimination
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, project
 from ..._model.dynamics import Fields
@@ -157,7 +158,7 @@ def _applied(scheme: Any, A: Any, H: Fields) -> Fields:
             result[s] = flat[:, first : first + size].reshape(H[s].shape)
             first += size
         return result
-    inverse = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal.items()}
+    inverse = {s: inverse_by_elimination(blocks) for s, blocks in A.diagonal.items()}
     return {s: jnp.einsum("nij,rnj->rni", inverse[s], rows) for s, rows in H.items()}
 
 

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import lineax as lx
 
+from ..._math.elimination import are_definite, inverse_by_elimination
 from ..._math.small_matmul import times_vectors
 from ..._runtime.argument_checks import check_flags
 from ..._runtime.array_types import Array
@@ -98,7 +99,7 @@ class _Blocks(AbstractApplied):
 def block_inverse(blocks: Array) -> Array:
     """The inverses; by cross products for blocks of three, where a factorisation of each takes ten times as long."""
     if blocks.shape[-1] != 3:
-        return jnp.linalg.inv(blocks)
+        return inverse_by_elimination(blocks)
     size = jnp.max(jnp.abs(blocks), axis=(1, 2), keepdims=True)  # products of three entries must not overflow
     a, b, c = jnp.moveaxis(blocks / size, 1, 0)
     adjugate = jnp.stack([jnp.cross(b, c), jnp.cross(c, a), jnp.cross(a, b)], axis=2)
@@ -120,7 +121,7 @@ def _definite(blocks: Array, inverse: Array) -> Array:
         minor = blocks[:, 0, 0] * blocks[:, 1, 1] - blocks[:, 0, 1] ** 2
         definite = (first > 0) & (minor > 0) & (last > 0)
     else:
-        definite = jnp.isfinite(jnp.linalg.cholesky(blocks)).all((1, 2))  # NaN where there is no factor
+        definite = are_definite(blocks)
     return jnp.all(definite | ~jnp.isfinite(inverse).all((1, 2)))
 
 

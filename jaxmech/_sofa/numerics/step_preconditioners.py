@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._linear_solver.base.vectors import Vector
+from ..._math.elimination import inverse_by_elimination
 from ..._runtime.array_types import Array
 
 Applied = Callable[[Vector], Vector]
@@ -68,7 +69,7 @@ class DiagonalBlocks(AbstractStepPreconditioner):
     """BlockJacobiPreconditioner."""
 
     def applied(self, A: Any, kept: Any, turns: Any) -> Applied:
-        inverses = {s: jnp.linalg.inv(blocks) for s, blocks in A.diagonal.items()}
+        inverses = {s: inverse_by_elimination(blocks) for s, blocks in A.diagonal.items()}
         return lambda r: {s: jnp.einsum("nij,nj->ni", inverses[s], a) for s, a in r.items()}
 
 

@@ -1,0 +1,55 @@
+"""Inverses of many small blocks, and whether they are definite, by elimination in plain operations on arrays.
+
+Of a large batch, LAPACK of XLA:CPU (jaxlib 0.10) waits for threads of the pool in which such calls run: two of them at
+once, a factor beside eigenvalues say, wait for each other for ever on two cores.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from .._runtime.array_types import Array, Bool, Float
+from .small_matmul import times_blocks
+
+_LARGEST = 12  # rows; larger blocks are left to the library
+
+
+@jax.custom_jvp
+def inverse_by_elimination(blocks: Float[Array, "n b b"]) -> Float[Array, "n b b"]:
+    """The inverses, by Gauss and Jordan with partial pivoting; not finite where there is none."""
+    b = blocks.shape[-1]
+    if b > _LARGEST:
+        return jnp.linalg.inv(blocks)
+    rows, at = jnp.arange(b), jax.lax.dynamic_index_in_dim
+
+    def step(k: Array, work: Array) -> Array:
+        largest = jnp.argmax(jnp.where(rows >= k, jnp.abs(at(work, k, 2, keepdims=False)), -1.0), axis=1)
+        chosen = jnp.take_along_axis(work, largest[:, None, None], 1)
+        work = jnp.where((rows == largest[:, None])[:, :, None], at(work, k, 1), work)
+        pivot = chosen / at(chosen, k, 2)
+        return jnp.where((rows == k)[:, None], pivot, work - at(work, k, 2) * pivot)
+
+    beside = jnp.broadcast_to(jnp.eye(b, dtype=blocks.dtype), blocks.shape)
+    return jax.lax.fori_loop(0, b, step, jnp.concatenate([blocks, beside], axis=2))[:, :, b:]
+
+
+@inverse_by_elimination.defjvp
+def _inverse_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    X = inverse_by_elimination(*primals)
+    return X, -times_blocks(times_blocks(X, *tangents), X)
+
+
+def are_definite(blocks: Float[Array, "n b b"]) -> Bool[Array, " n"]:
+    """Whether symmetric blocks are positive definite: all pivots are positive, in the order of their rows."""
+    b = blocks.shape[-1]
+    if b > _LARGEST:
+        return jnp.isfinite(jnp.linalg.cholesky(blocks)).all((1, 2))  # NaN where there is no factor
+
+    at = jax.lax.dynamic_index_in_dim
+
+    def step(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        work, definite = carry
+        row = at(work, k, 1)
+        pivot = at(row, k, 2)
+        return work - row.swapaxes(1, 2) * (row / pivot), definite & (pivot[:, 0, 0] > 0)
+
+    return jax.lax.fori_loop(0, b, step, (blocks, jnp.ones(len(blocks), bool)))[1]
