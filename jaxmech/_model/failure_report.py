@@ -16,7 +16,7 @@ from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .fault import diagnosed, given
 from .internal import with_internal
 from .system import State, System
-from .unmet import why_unmet
+from .unmet import nowhere_met, why_unmet
 from .validity import limited
 
 T = TypeVar("T")
@@ -32,6 +32,12 @@ def has_succeeded(result: Any) -> bool:
     """Whether a result, or every one of several, is known to be a success."""
     index = index_of(result)
     return not is_traced(index) and not np.any(np.asarray(index) != _SUCCESS)
+
+
+def left_unmet(info: Any) -> bool:
+    """Whether a step, or one of several, is known to have left equations as far from holding as they were."""
+    unmet = getattr(getattr(info, "motion", info), "unmet", False)
+    return not is_traced(unmet) and bool(np.any(np.asarray(unmet)))
 
 
 def raise_failure(
@@ -52,6 +58,10 @@ def raise_failure(
     `held_at`: where it started, at the time at which equations with multipliers were to hold.
     """
     if has_succeeded(info.result):
+        unmet = nowhere_met(system, held_at()) if held_at is not None and left_unmet(info) else ""
+        if unmet:
+            at = "" if isinstance(time_step, int) else f", step {int(time_step)}"
+            raise FailedComputation(f"{who}{at}: {RESULTS[RESULTS.equations_unmet]}{unmet}", RESULTS.equations_unmet)
         return value
     failed = info.result != RESULTS.successful
     names = {
