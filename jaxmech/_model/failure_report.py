@@ -87,6 +87,7 @@ def raise_failure(
         return raise_if(value, failed, names, numbers, residuals)
     if explained := _explained(system, info.result, held_at):
         names["undetermined"] = names["equations"] = explained
+    names["closing"] = _closing(info)
     raise FailedComputation(describe(names, *in_row({"failed": True, **numbers}, residuals)), info.result)
 
 
@@ -106,6 +107,16 @@ def _explained(system: System, result: Any, held_at: Callable[[], State] | None)
     if held_at is None or not (result == RESULTS.singular or result == RESULTS.not_converged):
         return ""
     return why_unmet(system, held_at(), singular=bool(result == RESULTS.singular))
+
+
+def _closing(info: Any) -> list[str]:
+    """The contacts of a step that still close faster than a tenth of what the fastest does, in words, the fastest first."""
+    if info.result != RESULTS.contacts_infeasible or not hasattr(info, "contacts"):
+        return []
+    rate = np.where(info.contacts.held, -np.asarray(info.contacts.velocity)[:, 0], 0.0)
+    slots = [name for name, room in info.rooms for _ in range(room)]
+    fast = [i for i in np.argsort(-rate) if rate[i] > 0.1 * rate.max()]
+    return [f"'{slots[i]}', pair {info.contacts.pair[i]}, at {rate[i]:.2g} m/s" for i in fast]
 
 
 class _Said(NamedTuple):
