@@ -537,6 +537,29 @@ def test_what_makes_a_solve_of_constraints_fail_is_named():
     assert why_unmet(scene, scene.at_rest({"bar": [[0.0] * 6 + [1.0]]}), singular=False) == ""
 
 
+def test_a_linear_step_says_what_no_position_fulfils():
+    """A cable between nails 1.2 m apart; one that is long enough, but starts far off; one pulled in."""
+    start = [[0.0, 0.0], [0.5, -0.7], [1.2, 0.0]]
+
+    def hung(**how):
+        rope, hooks = jm.constraint.Cable(("p", [[0, 1, 2]]), **how), jm.constraint.Fixed(("p", [0, 2]))
+        weight = jm.mass.UniformMass(("p", [0, 1, 2]), 1.0)
+        held = {"rope": rope, "hooks": hooks}
+        system = jm.System({"p": jm.Vec2()}, masses={"m": weight}, constraints=held, gravity=(0.0, -9.81))
+        state = system.at_rest({"p": start})
+        return system, state, jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+
+    system, state, scheme = hung(length=1.0)
+    for run in (lambda: scheme.step(system, state, None, 0.05), lambda: jm.simulate(system, state, scheme, 0.05, 3)):
+        with pytest.raises(jm.FailedComputation, match=r"element 0 of 'rope' \(Cable\) is 0.2 m too short") as failure:
+            run()
+        assert failure.value.result == jm.RESULTS.equations_unmet
+    assert jm.simulate(system, state, scheme, 0.05, 3, throw=False).info.unmet[0]
+    for how in ({"length": 1.25}, {"length": 1.25, "relaxation": 0.5}):
+        system, state, scheme = hung(**how)
+        jm.simulate(system, state, scheme, 0.05, 20)
+
+
 def test_a_tilt_grows_up_to_half_a_turn_and_forgets_turns_about_its_axis():
     for angle, about in ((1e-4, 0.0), (0.7, 2.0), (np.pi / 2, -1.0), (3.0, 0.5), (np.pi, 0.0)):
         lean = np.array([np.sin(angle / 2) * 0.6, np.sin(angle / 2) * 0.8, 0.0, np.cos(angle / 2)])

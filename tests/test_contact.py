@@ -203,6 +203,24 @@ def test_derivatives_of_impulses(kappa):
         assert np.abs(smooth - forward).max() > 1e-3 * scale
 
 
+@pytest.mark.parametrize("against", [[1.0], [0.5, 0.2, 0.3]], ids=["opposed", "four"])
+def test_gaps_that_contradict_each_other_are_told_from_what_does_not_converge(against):
+    """Contacts of a rigid body whose normals are in balance, and which all close; the same that open enough."""
+    rng = np.random.default_rng(0)
+    rows, mobility = rng.normal(size=(6, 3, 6)), np.diag(rng.uniform(0.5, 2.0, 6))
+    parts = 1 + np.arange(len(against))
+    rows[0, 0] = -np.tensordot(against, rows[parts, 0], 1)
+    J = rows.reshape(18, 6)
+    q, mu = rng.normal(size=(6, 3)), rng.uniform(0.0, 2.0, 6)  # [m/s]
+    q[[0, *parts], 0] = -0.5
+    ends = []
+    for opening in (0.0, 2.0):
+        q[0, 0] += opening
+        problem = jm.contact.ContactProblem(J @ mobility @ J.T, q, mu)
+        ends.append(jm.contact.solve_contacts(problem, throw=False).info.result)
+    assert ends[0] == jm.RESULTS.contacts_infeasible != ends[1]
+
+
 def test_what_cannot_be_solved_is_said_law_by_law():
     wedged = jm.contact.ContactProblem(np.zeros((9, 9)), np.full((3, 3), -1.0), np.full(3, 0.3))
     info = jm.contact.solve_contacts(wedged, throw=False).info

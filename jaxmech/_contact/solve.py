@@ -18,6 +18,7 @@ from .._runtime.precision import compiled
 from .._runtime.raise_if import raise_if
 from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .cone import scaling
+from .contradiction import contradict
 from .linear_blocks import LOST
 from .newton import slopes
 from .problem import ContactErrors, ContactProblem, checked_problem, cone_of, errors_of, natural
@@ -114,7 +115,7 @@ def outcome(problem: ContactProblem, s: Array, fine: Array) -> Any:
     """How a solution ended, a member of `RESULTS`."""
     scaled = ScaledProblem.of(problem)
     far = jnp.max(jnp.abs(s / scaled.units), initial=0.0) > _FAR
-    result = RESULTS.where(far, RESULTS.contacts_infeasible, RESULTS.contacts_not_converged)
+    result = RESULTS.where(far | contradict(scaled, ~fine), RESULTS.contacts_infeasible, RESULTS.contacts_not_converged)
     result = RESULTS.where(fine, RESULTS.successful, result)
     finite = jnp.isfinite(jnp.sum(problem.q)) & jnp.isfinite(jnp.sum(s))
     return RESULTS.where(finite, result, RESULTS.not_finite)

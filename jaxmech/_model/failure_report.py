@@ -16,7 +16,7 @@ from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .fault import diagnosed, given
 from .internal import with_internal
 from .system import State, System
-from .unmet import why_unmet
+from .unmet import nowhere_met, why_unmet
 from .validity import limited
 
 T = TypeVar("T")
@@ -32,6 +32,12 @@ def has_succeeded(result: Any) -> bool:
     """Whether a result, or every one of several, is known to be a success."""
     index = index_of(result)
     return not is_traced(index) and not np.any(np.asarray(index) != _SUCCESS)
+
+
+def left_unmet(info: Any) -> bool:
+    """Whether a step, or one of several, is known to have left equations as far from holding as they were."""
+    unmet = getattr(getattr(info, "motion", info), "unmet", False)
+    return not is_traced(unmet) and bool(np.any(np.asarray(unmet)))
 
 
 def raise_failure(
@@ -52,6 +58,10 @@ def raise_failure(
     `held_at`: where it started, at the time at which equations with multipliers were to hold.
     """
     if has_succeeded(info.result):
+        unmet = nowhere_met(system, held_at()) if held_at is not None and left_unmet(info) else ""
+        if unmet:
+            at = "" if isinstance(time_step, int) else f", step {int(time_step)}"
+            raise FailedComputation(f"{who}{at}: {RESULTS[RESULTS.equations_unmet]}{unmet}", RESULTS.equations_unmet)
         return value
     failed = info.result != RESULTS.successful
     names = {
@@ -77,6 +87,7 @@ def raise_failure(
         return raise_if(value, failed, names, numbers, residuals)
     if explained := _explained(system, info.result, held_at):
         names["undetermined"] = names["equations"] = explained
+    names["closing"] = _closing(info)
     raise FailedComputation(describe(names, *in_row({"failed": True, **numbers}, residuals)), info.result)
 
 
@@ -96,6 +107,16 @@ def _explained(system: System, result: Any, held_at: Callable[[], State] | None)
     if held_at is None or not (result == RESULTS.singular or result == RESULTS.not_converged):
         return ""
     return why_unmet(system, held_at(), singular=bool(result == RESULTS.singular))
+
+
+def _closing(info: Any) -> list[str]:
+    """The contacts of a step that still close faster than a tenth of what the fastest does, in words, the fastest first."""
+    if info.result != RESULTS.contacts_infeasible or not hasattr(info, "contacts"):
+        return []
+    rate = np.where(info.contacts.held, -np.asarray(info.contacts.velocity)[:, 0], 0.0)
+    slots = [name for name, room in info.rooms for _ in range(room)]
+    fast = [i for i in np.argsort(-rate) if rate[i] > 0.1 * rate.max()]
+    return [f"'{slots[i]}', pair {info.contacts.pair[i]}, at {rate[i]:.2g} m/s" for i in fast]
 
 
 class _Said(NamedTuple):

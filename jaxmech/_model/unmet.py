@@ -42,6 +42,16 @@ def why_unmet(system: System, state: State, *, singular: bool) -> str:
     return _how_far(system, _where_prescribed(system, state))
 
 
+def nowhere_met(system: System, state: State) -> str:
+    """What is off of the hard equations where they are nearest to holding, a sentence; nothing if they hold near `state`."""
+    rows = sum(state.position[s].size for s in system.multiplier_states)
+    return (
+        _nowhere(system, _least(system, _Violated.of(system, _where_prescribed(system, state))))
+        if rows <= _MOST_ROWS
+        else ""
+    )
+
+
 @compiled
 def _where_prescribed(system: System, state: State) -> State:
     to = prescribed(system, state.position, state.time)
@@ -50,17 +60,22 @@ def _where_prescribed(system: System, state: State) -> State:
 
 def _how_far(system: System, state: State) -> str:
     start = _Violated.of(system, state)
-    best = _least(system, start)
-    if best.most > _MET:
-        told = [_off(system, name, g) for name, g in best.rows if abs(g) > _PART * best.most]
-        return (
-            f" No position was found in which the equations hold: at best {_some(told, ', ')}. Look at what they ask for "
-            "(lengths, frames, targets), at each other, and at what holds the nodes that they act on."
-        )
+    if nowhere := _nowhere(system, _least(system, start)):
+        return nowhere
     if start.most < _FAR:
         return ""
     name, g = max(start.rows, key=lambda row: abs(row[1]))
     return f" Where it starts, {_off(system, name, g)}: start nearer to where the equations hold."
+
+
+def _nowhere(system: System, best: "_Violated") -> str:
+    if best.most <= _MET:
+        return ""
+    told = [_off(system, name, g) for name, g in best.rows if abs(g) > _PART * best.most]
+    return (
+        f" No position was found in which the equations hold: at best {_some(told, ', ')}. Look at what they ask for "
+        "(lengths, frames, targets), at each other, and at what holds the nodes that they act on."
+    )
 
 
 class _Violated(NamedTuple):

@@ -25,7 +25,7 @@ def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarra
     `names`: `who` failed; `load_steps` in all; of each of the `states`, what it means that it is unconstrained; what was
     `given`, and the `components` with limits, in the order of their numbers; what an element of these is beyond the limits,
     `undefined`; the `contacts`, each a name and how many pairs it has room for; what may be wrong with `equations` that have
-    multipliers, and where these are `undetermined`.
+    multipliers, and where these are `undetermined`; contacts that are still `closing`.
     `numbers` (..., NUMBERS); `residuals` (..., those of the Newton iterations and, last, their rounding floor).
     """
     rows = np.asarray(numbers).reshape(-1, len(NUMBERS))
@@ -64,6 +64,9 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int], line: np.ndarray) -> st
         return f"'{contact[0]}' has room for {contact[1]} pairs, and at least {n['element']} are near: {advice}"
     if result == "interpenetration" and (contact := _chosen(names, "contacts", n["component"])):
         return f"'{contact[0]}', pair {n['element']}: {advice}"
+    if result == "contacts_infeasible" and (closing := names.get("closing")):
+        more = f" and {len(closing) - _MOST} more" if len(closing) > _MOST else ""
+        return f"{advice} Still closing: {'; '.join(closing[:_MOST])}{more}."
     if result == "not_converged":
         return f"{advice}{names.get('equations', '')}"
     return advice

@@ -82,6 +82,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "Newton did not converge. Take more load steps (load_steps=) or, in time, smaller ones (dt=), allow more iterations "
         "(max_steps=), or check that the loads have an equilibrium; info.residuals holds the history."
     )
+    equations_unmet = (
+        "a linearised step left the equations of constraints with multipliers far from holding, and no position near "
+        "fulfils them."
+    )
     residual_floor = (
         "the residual stopped at its rounding floor, above the tolerance that was asked for (info.floor states it). "
         "Use float64, or ask for a larger rtol or atol."

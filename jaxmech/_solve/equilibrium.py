@@ -174,7 +174,9 @@ class StepInfo(eqx.Module):
     `result`: a member of `RESULTS`. `iterations` of Newton, 1 for a linearised step; `residuals[i]` [N, or N s]: the
     residual norm before iteration `i`, -1 where there was none; `residual`: the last one, and `floor`: that which rounding
     alone makes (0 for a linearised step, which looks at none). `linear_steps`: those of the linear solver.
-    `unconstrained_state` and `fault`: as in `NewtonInfo`. Raises nothing: `step` does, and `simulate`.
+    `unconstrained_state` and `fault`: as in `NewtonInfo`. `unmet`: whether a linearised step that changed all velocities
+    left its equations with multipliers a tenth as far from holding as they were, or farther; where nothing is traced,
+    `step` and `simulate` then look for a position that fulfils them, and raise if there is none. Raises nothing itself.
 
     Example:
 
@@ -190,6 +192,7 @@ class StepInfo(eqx.Module):
     linear_steps: Array
     unconstrained_state: Array
     fault: Fault
+    unmet: Array
 
     @classmethod
     def of_newton(cls, info: NewtonInfo) -> "StepInfo":
@@ -204,4 +207,5 @@ class StepInfo(eqx.Module):
             info.linear_steps,
             info.unconstrained_state,
             info.fault,
+            jnp.zeros((), bool),
         )

@@ -1,5 +1,6 @@
 """How a step ended, and what was at fault."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -12,15 +13,20 @@ from .._linear_solver.base.outcome import reason
 from .._linear_solver.base.vectors import norm
 from .._math.indexing import AskedOnce
 from .._model.accept import unless_failed
-from .._model.dynamics import Fields, kinematics
+from .._model.constraint_report import equations
+from .._model.dynamics import Fields, kinematics, total_force
 from .._model.fault import diagnosed, given
 from .._model.internal import with_internal
+from .._model.multiplier_rows import as_given
 from .._model.system import State, System
 from .._model.validity import laws_hold
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
 from .._runtime.reverse_mode import kept
 from .equilibrium import StepInfo
+
+_OFF = 1e-3  # of the largest coordinate, what an equation is off by that is looked at
+_LEFT = 0.1  # of that at the start
 
 
 def ended(info: StepInfo, state: State, end: State, asked: AskedOnce | None = None) -> tuple[State, StepInfo]:
@@ -62,8 +68,26 @@ def outcome(said: lx.Solution, system: System, state: State, h: Array, b: Fields
         jnp.asarray(said.stats["num_steps"], jnp.int32),
         jnp.where(said.result == lx.RESULTS.successful, -1, said.stats.get("unconstrained_state", unknown)),
         fault,
+        _unmet(as_given(system), state, end),
     )
     return jax.lax.stop_gradient(info)
+
+
+def _unmet(system: System, state: State, end: State) -> Array:
+    """Whether equations with multipliers are hardly nearer to holding at `end`, and velocities quite other ones.
+
+    A steady motion leaves the second order of its steps behind; what no position fulfils throws bodies about.
+    """
+    rows = system.multiplier_states
+    if not rows:
+        return jnp.zeros((), bool)
+    scene, free = equations(as_given(system)), [s for s in system.main_states if s not in rows]
+    off, left = (total_force(scene, at) for at in (replace(state, time=end.time), end))
+    before, after = (norm({s: f[s] for s in rows}) for f in (off, left))
+    size = norm({s: jnp.max(jnp.abs(end.position[s]), initial=0.0) for s in free})
+    speed = norm({s: state.velocity[s] for s in free})
+    changed = norm({s: end.velocity[s] - state.velocity[s] for s in free})
+    return (after > _OFF * size) & (after > _LEFT * before) & (changed > speed)
 
 
 def joined(first: StepInfo, second: StepInfo) -> StepInfo:
@@ -71,8 +95,8 @@ def joined(first: StepInfo, second: StepInfo) -> StepInfo:
     failed = first.result != RESULTS.successful
     both = jax.tree.map(lambda a, b: jnp.where(failed, a, b), _without_result(first), _without_result(second))
     counts = (first.iterations + second.iterations, first.linear_steps + second.linear_steps)
-    result = RESULTS.where(failed, first.result, second.result)
-    return eqx.tree_at(lambda i: (i.result, i.iterations, i.linear_steps), both, (result, *counts))
+    said = RESULTS.where(failed, first.result, second.result), *counts, first.unmet | second.unmet
+    return eqx.tree_at(lambda i: (i.result, i.iterations, i.linear_steps, i.unmet), both, said)
 
 
 def _without_result(info: StepInfo) -> StepInfo:

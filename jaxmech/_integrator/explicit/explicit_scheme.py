@@ -166,5 +166,6 @@ def _outcome(system: System, state: State, limit: Array | None, h: Array, end: S
         result = RESULTS.where(h > limit * (1 + 1e-9), RESULTS.unstable_step, result)
     result, fault = diagnosed(result, given(system, state, h), system, lambda: (state.position, end.position), 0)
     zero, none = jnp.zeros((), h.dtype), jnp.zeros((), jnp.int32)
-    info = StepInfo(result, none, jnp.full((1,), -1.0, h.dtype), zero, zero, none, jnp.full((), -1, jnp.int32), fault)
+    many, free = jnp.full((1,), -1.0, h.dtype), jnp.full((), -1, jnp.int32)
+    info = StepInfo(result, none, many, zero, zero, none, free, fault, jnp.zeros((), bool))
     return jax.lax.stop_gradient(info)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..._linear_system.compatibility import check_topology
-from ..._model.failure_report import DERIVATIVE, has_succeeded, raise_failure
+from ..._model.failure_report import DERIVATIVE, has_succeeded, left_unmet, raise_failure
 from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
 from ..._runtime.argument_checks import check_counts, check_flags, check_instance
@@ -142,10 +142,10 @@ def simulate(
     trajectory = Trajectory(frames, last, info) if observe is None else Trajectory(None, last, info, frames)
     if not throw:
         return trajectory
-    if has_succeeded(info.result):
+    fine = has_succeeded(info.result)
+    if fine and not left_unmet(info):
         return trajectory
-    failed = info.result != RESULTS.successful
-    first = jnp.argmax(failed)  # of no failure, the first step
+    first = jnp.argmax(getattr(info, "motion", info).unmet if fine else info.result != RESULTS.successful)
     info = jax.tree.map(lambda a: a[first], info)
     numbers, ends = partial(given, system, state, h), lambda: replace(trajectory.last, time=trajectory.last.time + h)
     return raise_failure(trajectory, info, system, "simulate", numbers, moves=True, time_step=first, held_at=ends)
