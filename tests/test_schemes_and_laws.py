@@ -104,3 +104,19 @@ def test_a_scheme_says_what_it_does_not_take():
     start = rod.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]], "tension": [[0.0]]})
     with pytest.raises(ValueError, match="VelocityVerlet.*'rod'.*ImplicitEuler"):
         jm.simulate(rod, start, jm.integrator.VelocityVerlet(), 0.1, 2)
+
+
+def test_newton_goes_to_and_fro_under_plasticity_unless_it_halves_its_steps():
+    mesh = jm.mesh.box_mesh(cells=(2, 1), size=(0.5, 0.25), kind="quad")
+    metal = jm.material.J2Plasticity(1e6, 0.3, 2e3, 5e4)
+    system = jm.System(
+        {"x": jm.Vec2()},
+        forces={"metal": jm.force.SolidFEM.from_mesh("x", mesh, metal)},
+        masses={"lumped": jm.mass.UniformMass(("x", range(6)), 0.5)},
+        constraints={"wall": jm.constraint.Fixed(("x", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+    )
+    hit = np.where(mesh.points[:, :1] == 0.5, [0.0, 1.0], 0.0)  # [m/s]: 1 % of shear in a step, which yields at 0.3 %
+    state = dataclasses.replace(system.at_rest({"x": mesh.points}), velocity={"x": jnp.asarray(hit)})
+    assert 'line_search="residual"' in jm.RESULTS[jm.RESULTS.not_converged]  # which is how it ends without
+    euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True, line_search="residual")
+    assert euler.step(system, state, None, 0.0025)[2].iterations == 2

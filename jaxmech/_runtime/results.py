@@ -80,7 +80,8 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
     singular = "the matrix is singular: no force and no constraint resists some motion. Constrain nodes, or attach them."
     not_converged = (
         "Newton did not converge. Take more load steps (load_steps=) or, in time, smaller ones (dt=), allow more iterations "
-        "(max_steps=), or check that the loads have an equilibrium; info.residuals holds the history."
+        '(max_steps=), halve those that lessen no residual (line_search="residual", for plasticity say), or check '
+        "that the loads have an equilibrium; info.residuals holds the history."
     )
     equations_unmet = (
         "a linearised step left the equations of constraints with multipliers far from holding, and no position near "
