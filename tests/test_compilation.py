@@ -231,6 +231,22 @@ def equations_of(jaxpr, name):
     return found
 
 
+MOST_SUMS = 17  # each is a dozen instructions of XLA's; all are in every derivative of a step again
+
+
+def test_conjugate_gradients_take_few_sums():
+    """The probe of the operator sums over both of its vectors at once; a solve that starts from nil compares no start."""
+    system, state, linear_system = hot_scene()
+    A, solver = eqx.filter_jit(linear_system.assemble)(system, state), jm.solver.PCG()
+
+    def solve(A, b):
+        return solver.compute(solver.init(A, {}), b, {})[0]
+
+    program = eqx.filter_make_jaxpr(solve)(A, state.velocity)[0].jaxpr
+    assert 0 < len(equations_of(program, "reduce_sum")) <= MOST_SUMS
+    assert len(equations_of(program, "xor")) == 2, "one hash for both vectors"
+
+
 MOST_QUESTIONS = 1  # of all that a step and its assembly read by: a kernel, and a few multiplications
 
 

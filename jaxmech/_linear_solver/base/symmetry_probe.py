@@ -1,5 +1,7 @@
 """What two products tell of an operator."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import lineax as lx
@@ -16,12 +18,11 @@ def probed(operator: lx.AbstractLinearOperator) -> tuple[Array, Vector]:
     An operator that is only declared symmetric fails the first.
     """
     structure = operator.in_structure()
-    u, v = scattered(structure, 0), scattered(structure, 1)
+    both = jax.vmap(partial(scattered, structure))(jnp.arange(2))
     # One after the other: a batch of elements that are divided over devices would be brought together.
-    both = jax.lax.map(operator.mv, jax.tree.map(lambda *a: jnp.stack(a), u, v))
-    Au, Av = (jax.tree.map(lambda a, i=i: a[i], both) for i in range(2))
+    images = jax.lax.map(operator.mv, both)
     eps = float(jnp.finfo(dtype_of(structure)).eps)
-    size = norm(u) * norm(Av) + norm(v) * norm(Au)
-    gap = jnp.abs(dot(u, Av) - dot(v, Au))
-    rows = jax.tree.map(lambda p, q: jnp.abs(p) + jnp.abs(q), Au, Av)
-    return ~(gap > ASYMMETRY * eps * size), rows  # the caller handles NaN
+    size = jnp.sum(jax.vmap(norm)(both) * jax.vmap(norm)(images)[::-1])
+    ways = jax.vmap(dot)(both, jax.tree.map(lambda a: a[::-1], images))
+    rows = jax.tree.map(lambda a: jnp.abs(a[0]) + jnp.abs(a[1]), images)
+    return ~(jnp.abs(ways[0] - ways[1]) > ASYMMETRY * eps * size), rows  # the caller handles NaN

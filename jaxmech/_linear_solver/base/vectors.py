@@ -52,14 +52,13 @@ def dtype_of(a: Vector) -> Any:
     return jnp.result_type(*jax.tree.leaves(a))
 
 
-def scattered(structure: Vector, seed: int) -> Vector:
+def scattered(structure: Vector, seed: int | Array) -> Vector:
     """Fixed numbers between -1 and 1 without pattern: an integer hash of their places."""
     leaves, tree = jax.tree.flatten(structure)
     filled = []
     for number, leaf in enumerate(leaves):
-        h = (jnp.arange(leaf.size, dtype=jnp.uint32) + jnp.uint32(7919 * (seed + 1) + 104729 * number)) * jnp.uint32(
-            2654435761
-        )
+        first = jnp.asarray(7919 * (seed + 1) + 104729 * number, jnp.uint32)
+        h = (jnp.arange(leaf.size, dtype=jnp.uint32) + first) * jnp.uint32(2654435761)
         h = (h ^ (h >> 15)) * jnp.uint32(2246822519)
         h = h ^ (h >> 13)
         filled.append((h.astype(leaf.dtype) / 2.0**31 - 1).reshape(leaf.shape))

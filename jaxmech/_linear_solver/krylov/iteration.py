@@ -235,12 +235,10 @@ def _step(i: _Progress, state: KrylovState, b: Vector, limits: Limits) -> _Progr
 
     def looked() -> _Progress:
         r = minus(b, Ay)
-        # A start that suits one right-hand side misleads another: that of a derivative, of a transposed solve.
-        worse = first & ~(norm(r) <= norm(b))
-        kept, left = choose(worse, zeros(x), x), choose(worse, b, r)
+        kept, left = (x, r) if state.start is None else _better(x, r, b, first)
         residual = norm(left)
         stuck = ~first & ~(residual <= i.run.fall() * i.residual)
-        fatal = jnp.isin(i.run.flaw, jnp.asarray(_FATAL))
+        fatal = jnp.any(i.run.flaw == jnp.asarray(_FATAL))
         flaw = jnp.where(stuck & (i.run.flaw == FINE), jnp.where(diverged, SINGULAR, STAGNATION), i.run.flaw)
         flaw = jnp.where((flaw == FINE) | (over & ~fatal), EXHAUSTED, flaw).astype(jnp.int32)
         ended = (residual <= goal) | stuck | fatal | over | (state.flaw != FINE)
@@ -253,6 +251,13 @@ def _step(i: _Progress, state: KrylovState, b: Vector, limits: Limits) -> _Progr
         )
 
     return jax.lax.cond(look, looked, advanced)
+
+
+def _better(x: Vector, r: Vector, b: Vector, first: Array) -> tuple[Vector, Vector]:
+    """Where a solve is and its residual, or zero and `b` where its start is worse than that: one that suits one right-hand
+    side misleads another, that of a derivative, of a transposed solve."""
+    worse = first & ~(norm(r) <= norm(b))
+    return choose(worse, zeros(x), x), choose(worse, b, r)
 
 
 def _chosen(solver: AbstractKrylov, operator: lx.AbstractLinearOperator) -> AbstractPreconditioner:
