@@ -183,8 +183,8 @@ def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping
         return jax.tree.map(jnp.add, force, rate)
     total = zero_forces(system, state.position)
     fields = system.force_fields
-    ahead = lambda _, dofs: lambda c, *a: chart_force_ahead(c, dofs, *a)  # noqa: E731
-    forces = over_alike(fields, system.dofs, ahead, state.position, state.velocity, d, u)
+    moved = state.position, state.velocity, d, u
+    forces = over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: chart_force_ahead(c, dofs, *a), *moved)
     for name, field in fields.items():
         total = summed(total, field.on, forces[name])
     return total

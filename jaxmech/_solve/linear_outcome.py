@@ -21,6 +21,7 @@ from .._model.multiplier_rows import as_given
 from .._model.system import State, System
 from .._model.validity import laws_hold
 from .._runtime.array_types import Array
+from .._runtime.jax_internals import unvmap_any
 from .._runtime.results import RESULTS
 from .._runtime.reverse_mode import kept
 from .equilibrium import StepInfo
@@ -81,13 +82,19 @@ def _unmet(system: System, state: State, end: State) -> Array:
     rows = system.multiplier_states
     if not rows:
         return jnp.zeros((), bool)
-    scene, free = equations(as_given(system)), [s for s in system.main_states if s not in rows]
-    off, left = (total_force(scene, at) for at in (replace(state, time=end.time), end))
-    before, after = (norm({s: f[s] for s in rows}) for f in (off, left))
-    size = norm({s: jnp.max(jnp.abs(end.position[s]), initial=0.0) for s in free})
+    free = [s for s in system.main_states if s not in rows]
+
+    def hardly_nearer() -> Array:
+        scene = equations(system)
+        off, left = (total_force(scene, at) for at in (replace(state, time=end.time), end))
+        before, after = (norm({s: f[s] for s in rows}) for f in (off, left))
+        size = norm({s: jnp.max(jnp.abs(end.position[s]), initial=0.0) for s in free})
+        return (after > _OFF * size) & (after > _LEFT * before)
+
     speed = norm({s: state.velocity[s] for s in free})
-    changed = norm({s: end.velocity[s] - state.velocity[s] for s in free})
-    return (after > _OFF * size) & (after > _LEFT * before) & (changed > speed)
+    thrown = norm({s: end.velocity[s] - state.velocity[s] for s in free}) > speed
+    # Few steps are; of a batch, all are looked at if one is.
+    return thrown & jax.lax.cond(unvmap_any(thrown), hardly_nearer, lambda: jnp.zeros((), bool))
 
 
 def joined(first: StepInfo, second: StepInfo) -> StepInfo:
