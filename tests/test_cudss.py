@@ -20,7 +20,8 @@ missing = pytest.mark.skipif(INSTALLED, reason="spineax is installed")
 
 @pytest.fixture
 def cudss(monkeypatch):
-    """`analyze`, `factorize` and `solve` on CSR arrays as spineax 0.0.5 has them, by dense LU; what it is told is kept.
+    """`analyze`, `factorize`, `solve` and `query` on CSR arrays as spineax 0.0.5 has them, by dense LU with cuDSS's least
+    pivot; what it is told is kept.
 
     Nothing where there is the real one.
     """
@@ -36,13 +37,18 @@ def cudss(monkeypatch):
         offsets, columns = token
         n = offsets.size - 1
         rows = jnp.repeat(jnp.arange(n), jnp.diff(offsets), total_repeat_length=columns.size)
-        return jax.scipy.linalg.lu_factor(jnp.zeros((n, n), values.dtype).at[rows, columns].add(values))
+        lu, order = jax.scipy.linalg.lu_factor(jnp.zeros((n, n), values.dtype).at[rows, columns].add(values))
+        pivots, least = jnp.diag(lu), 1e-13 if values.dtype == jnp.float64 else 1e-5
+        return lu + jnp.diag(jnp.where(jnp.abs(pivots) < least, least - pivots, 0)), order
 
     def solve(token, b, ir_nsteps=None):
         assert isinstance(ir_nsteps, int)
         return jax.scipy.linalg.lu_solve(token, b)
 
-    vars(module).update(analyze=analyze, factorize=factorize, solve=solve)
+    def query(token):
+        return {"diag": jnp.diag(token[0])}
+
+    vars(module).update(analyze=analyze, factorize=factorize, solve=solve, query=query)
     monkeypatch.setattr(_cudss, "available", lambda: True)
     monkeypatch.setitem(sys.modules, "spineax", types.ModuleType("spineax"))
     monkeypatch.setitem(sys.modules, "spineax.cudss", module)

@@ -1,8 +1,8 @@
 """NVIDIA's cuDSS through spineax: sparse LDL^T and LU on the GPU, without a trip to the host.
 
 Written to the interface of spineax 0.0.5: `analyze(values, offsets, columns, mtype_id=, mview_id=)`, `factorize(token,
-values)`, `solve(token, b, ir_nsteps=)`, on CSR arrays. It keeps factors itself, solves many right-hand sides and batches of
-one pattern under `vmap`, and imports CUDA when it is imported: so only here, and only when asked for.
+values)`, `solve(token, b, ir_nsteps=)`, `query(token)`, on CSR arrays. It keeps factors itself, solves many right-hand sides
+and batches of one pattern under `vmap`, and imports CUDA when it is imported: so only here, and only when asked for.
 """
 
 import importlib
@@ -19,6 +19,9 @@ from .singularity import BACKWARD_ERROR_LIMIT, CONDITION_LIMIT
 
 NEEDS = 'pip install "jaxmech[cuda]"; Python 3.12 or later, Linux on x86-64, CUDA 13'
 _REFINEMENTS = 2
+# What cuDSS puts in the place of a pivot that is smaller. A matrix that is singular then is solved as one of this condition.
+_LEAST_PIVOT = {"float32": 1e-5, "float64": 1e-13}
+_FEW = 100  # times as much is near it
 
 
 def available() -> bool:
@@ -45,8 +48,11 @@ def device_solve(operator: BlockMatrix, b: Array, *, transposed: bool) -> tuple[
     left = b - _sums(values * x[columns], rows, b.size)
     size, eps = jnp.max(_sums(jnp.abs(values), rows, b.size)), float(jnp.finfo(b.dtype).eps)
     limit = max(BACKWARD_ERROR_LIMIT, 1e3 * eps) * (jnp.max(jnp.abs(b)) + size * jnp.max(jnp.abs(x)))
+    least = _LEAST_PIVOT[b.dtype.name]
+    replaced = jnp.min(jnp.abs(spineax.query(token)["diag"])) < _FEW * least
+    condition = jnp.where(replaced, 1 / (_FEW * least), min(CONDITION_LIMIT, 1 / eps))
     # NaN compares false.
-    regular = (size * jnp.max(jnp.abs(far)) < min(CONDITION_LIMIT, 1 / eps)) & (jnp.max(jnp.abs(left)) <= limit)
+    regular = (size * jnp.max(jnp.abs(far)) < condition) & (jnp.max(jnp.abs(left)) <= limit)
     flaw = jnp.where(regular, FINE, SINGULAR)
     if operator.symmetric:
         flaw = jnp.where(probed(operator)[0], flaw, UNSYMMETRIC)
