@@ -1,6 +1,6 @@
 """The programs of a GPU, compiled where there is none: what they are made of, and how long that takes.
 
-    pip install "jax-cuda12-plugin[with-cuda]"  # of the version of jax
+    pip install "jax-cuda13-plugin[with-cuda]"  # of the version of jax
     python -m benchmarks.gpu_programs [--cells 12] [--dtype float64]
 
 XLA compiles for an H100 that it is told of, machine code included; nothing is run, and nothing tuned by running. One JSON
@@ -47,7 +47,8 @@ def told_of_a_gpu() -> Any:
     from jax._src import xla_bridge
     from jax.experimental import topologies
 
-    xla_bridge.discover_pjrt_plugins()
+    if "cuda" not in xla_bridge._backend_factories:  # from JAX 0.11 on, twice is an error
+        xla_bridge.discover_pjrt_plugins()
     topology = topologies.get_topology_desc("", "cuda", target_config=H100, topology="1x1x1")
     mesh = jax.sharding.Mesh(topology.devices[:1], ("all",))
     jax.default_backend = lambda: "gpu"
