@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from covering import in_turn
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
@@ -50,8 +51,18 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (1, 3), (6, 3), (6, 6), (7, 8)], ids=str)
+SHAPES = [(1, 1), (3, 3), (1, 3), (6, 3), (6, 6), (7, 8)]
+DEFAULT = in_turn(SHAPES, list(ROWS))  # rows are numbers that a program is given, blocks are the program
+
+
+@pytest.mark.parametrize(
+    "shape, name",
+    [
+        pytest.param(s, n, id=f"{s}-{n}", marks=() if (s, n) in DEFAULT else pytest.mark.exhaustive)
+        for s in SHAPES
+        for n in ROWS
+    ],
+)
 def test_products_are_those_of_the_dense_matrix(name, shape, rng):
     pattern = pattern_of(ROWS[name], 300, rng)
     values = jnp.asarray(rng.normal(size=(pattern.blocks, *shape)))
@@ -153,14 +164,28 @@ def test_products_of_batches(most, rng, monkeypatch):
     rows, columns = np.asarray(pattern.rows), np.asarray(pattern.columns)
     dense[:, :, rows, :, columns] = np.moveaxis(values, 2, 0)
     expected = np.einsum("abirjc,akjc->abkir", dense, x)
-    close(nested(multiplied)(values, x), expected)
-    close(jax.vmap(multiplied, (None, 0))(values[0, 0], x[0]), expected[0, 0])
-    close(jax.vmap(multiplied, (0, None))(values[0], x[0, 0]), expected[0, :, 0])
-    close(jax.vmap(jax.vmap(multiplied), (0, None))(values[None, 0], x[0, :3]), expected[0, range(3), range(3)][None])
-    by_values, by_x = jax.vjp(nested(multiplied), values, x)[1](w)
-    close(by_x, np.einsum("abirjc,abkir->akjc", dense, w), 10 * ROUND_OFF)
-    close(by_values, np.einsum("abkzr,akzc->abzrc", w[..., rows, :], x[..., columns, :]), 10 * ROUND_OFF)
-    pulled = nested(lambda values, x: jax.vjp(multiplied, values, x)[1](jnp.ones((7, 2)))[1])(values, x)
-    close(pulled, np.broadcast_to(np.einsum("abirjc->abjc", dense)[:, :, None], pulled.shape))
-    rates = jax.jvp(nested(multiplied), (values, x), (2 * values, 0.5 * x))[1]
-    close(rates, 2.5 * expected, 10 * ROUND_OFF)
+
+    @jax.jit
+    def everything(values, x, w):
+        product, pulled = jax.vjp(nested(multiplied), values, x)
+        by_x = nested(lambda values, x: jax.vjp(multiplied, values, x)[1](jnp.ones((7, 2)))[1])
+        return {
+            "nested": product,
+            "vectors": jax.vmap(multiplied, (None, 0))(values[0, 0], x[0]),
+            "matrices": jax.vmap(multiplied, (0, None))(values[0], x[0, 0]),
+            "both": jax.vmap(jax.vmap(multiplied), (0, None))(values[None, 0], x[0, :3]),
+            "pulled": pulled(w),
+            "pulled within": by_x(values, x),
+            "rates": jax.jvp(nested(multiplied), (values, x), (2 * values, 0.5 * x))[1],
+        }
+
+    found = everything(values, x, w)
+    close(found["nested"], expected)
+    close(found["vectors"], expected[0, 0])
+    close(found["matrices"], expected[0, :, 0])
+    close(found["both"], expected[0, range(3), range(3)][None])
+    close(found["pulled"][0], np.einsum("abkzr,akzc->abzrc", w[..., rows, :], x[..., columns, :]), 10 * ROUND_OFF)
+    close(found["pulled"][1], np.einsum("abirjc,abkir->akjc", dense, w), 10 * ROUND_OFF)
+    within = np.einsum("abirjc->abjc", dense)[:, :, None]
+    close(found["pulled within"], np.broadcast_to(within, found["pulled within"].shape))
+    close(found["rates"], 2.5 * expected, 10 * ROUND_OFF)

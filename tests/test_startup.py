@@ -53,6 +53,27 @@ def test_a_scene_is_made_on_the_host():
     assert len(programs) <= MOST, programs
 
 
+FRAMES = """
+import jax, numpy as np
+import jaxmech as jm
+
+frames = np.array([[float(i), 0.0, 0.0, 0.0, 0.0, 0.6, 0.8] for i in range(3)])
+points = np.array([[0.1, 0.2, 0.3], [1.5, 0.2, 0.0]])
+jm.mapping.RigidMapping.from_global("frames", "points", [0, 1], jax.device_put(frames), points)
+jm.mapping.RigidMapping.from_global("frames", "bodies", [0, 1], frames, frames[1:])
+jm.mapping.SkinningMapping.from_rest("frames", "points", frames, points)
+jm.mapping.BeamMapping.from_rest("frames", "points", [[0, 1], [1, 2]], frames, points)
+jm.mapping.LineSetSkinningMapping.from_rest("frames", "points", [[0, 1], [1, 2]], frames, points)
+jm.constraint.frame([0.0, 0.0, 1.0], [0.0, 1.0, 1.0])
+"""
+
+
+def test_what_is_made_at_rest_of_frames_takes_a_program_each():
+    """Where each operation was one, it was some twenty."""
+    programs = compiled_by(FRAMES)
+    assert len(programs) <= 6, programs
+
+
 def test_programs_are_counted():
     assert len(compiled_by("import jax.numpy as jnp\nfor n in range(1, 4): jnp.zeros(n) + 1")) >= 6
 

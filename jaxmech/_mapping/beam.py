@@ -3,8 +3,6 @@
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.array_types import Array
@@ -12,7 +10,7 @@ from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
-from .frame import carried, seen_from
+from .frame import carried, seen_from_each
 from .points import check_frames
 from .rest import frame_numbers, rest_frames, rest_points
 
@@ -57,7 +55,7 @@ class BeamMapping(AbstractMapping):
             raise ValueError("BeamMapping.from_rest: beams is empty, at least one is needed.")
         beam, place = nearest_segments(frames[:, : points.shape[1]], beams, points, 1)
         a, b = beams[beam[:, 0], 0], beams[beam[:, 0], 1]
-        local_a, local_b = (jax.vmap(seen_from)(jnp.asarray(frames[end]), jnp.asarray(points)) for end in (a, b))
+        local_a, local_b = (seen_from_each(frames[end], points) for end in (a, b))
         return cls(((state, a), (state, b)), child, place[:, 0], local_a, local_b)
 
     def check_dofs(self, parents: Any, child: Any) -> None:

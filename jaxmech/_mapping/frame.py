@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from .._math.rotation import quaternion_conjugate, quaternion_product, rotate
 from .._runtime.array_types import Array
+from .._runtime.precision import in_one_program
 
 
 def turned(frame: Array, p: Array) -> Array:
@@ -36,9 +37,21 @@ def seen_from(frame: Array, p: Array) -> Array:
     return turned(jnp.stack([frame[0], frame[1], -frame[2]]), p - frame[:2])
 
 
+@in_one_program
+def seen_from_each(frames: Array, points: Array) -> Array:
+    """`seen_from` of frames `(..., c)` and points `(..., d)`: where a scene is made its operations would be programs."""
+    return jnp.vectorize(seen_from, signature="(c),(d)->(d)")(frames, points)
+
+
 def frame_seen_from(frame: Array, other: Array) -> Array:
     """The inverse of `carried_frame`."""
     if frame.shape[0] == 7:
         turn = quaternion_product(quaternion_conjugate(frame[3:]), other[3:])
         return jnp.concatenate([seen_from(frame, other[:3]), turn])
     return jnp.append(seen_from(frame, other[:2]), other[2] - frame[2])
+
+
+@in_one_program
+def frames_seen_from_each(frames: Array, others: Array) -> Array:
+    """`frame_seen_from` of frames `(..., c)` and others `(..., c)`."""
+    return jnp.vectorize(frame_seen_from, signature="(c),(c)->(c)")(frames, others)

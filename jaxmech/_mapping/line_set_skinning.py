@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.argument_checks import check_counts
@@ -14,7 +13,7 @@ from .._scene.parameter import check_parameters, check_range, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
 from .beam import nearest_segments
-from .frame import seen_from, turned
+from .frame import seen_from_each, turned
 from .points import check_frames
 from .rest import frame_numbers, rest_frames, rest_points
 
@@ -75,7 +74,7 @@ class LineSetSkinningMapping(AbstractMapping):
         strength = 1 / np.maximum(distance, 1e-9 * max(np.ptp(frames), 1e-300)) ** 2
         # The offset from the foot in the axes of `a` is the point seen from that frame, had it stood at the foot.
         moved = points[:, None] - (foot - frames[a, :d])
-        local = jax.vmap(jax.vmap(seen_from))(jnp.asarray(frames[a]), jnp.asarray(moved))
+        local = seen_from_each(frames[a], moved)
         return cls(((state, a), (state, b)), child, strength / strength.sum(axis=1, keepdims=True), place, local)
 
     def check_dofs(self, parents: Any, child: Any) -> None:

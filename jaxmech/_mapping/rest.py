@@ -16,12 +16,13 @@ def rest_frames(owner: str, coordinates: Any, *, name: str = "coordinates") -> A
     frames = real_array(owner, name, coordinates)
     if frames.ndim != 2 or frames.shape[1] not in _POINT_SIZE or not len(frames):
         raise ValueError(f"{owner}: {name} has shape {frames.shape}, expected frames (n, 7) or (n, 3).")
-    if frames.shape[1] == 7 and is_concrete(frames):
-        wrong = np.flatnonzero(~are_of_unit_length(np.asarray(frames)[:, 3:])[:, 0])
+    if not is_concrete(frames):
+        return frames
+    frames = np.asarray(frames)  # of a JAX array, rows by number are a program for each of seven operations
+    if frames.shape[1] == 7:
+        wrong = np.flatnonzero(~are_of_unit_length(frames[:, 3:])[:, 0])
         if wrong.size:
-            raise ValueError(
-                f"{owner}: the quaternion of {name}[{wrong[0]}], {np.asarray(frames)[wrong[0], 3:]}, is not of length 1."
-            )
+            raise ValueError(f"{owner}: the quaternion of {name}[{wrong[0]}], {frames[wrong[0], 3:]}, is not of length 1.")
     return frames
 
 

@@ -3,8 +3,6 @@
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 
 from .._math.rotation import have_unit_quaternions
 from .._runtime.argument_checks import real_array
@@ -14,7 +12,7 @@ from .._scene.dof import Rigid2, Rigid3
 from .._scene.parameter import check_range, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
-from .frame import carried, carried_frame, frame_seen_from, seen_from
+from .frame import carried, carried_frame, frames_seen_from_each, seen_from_each
 from .points import POINTS_ON
 from .rest import frame_numbers, rest_frames, rest_points
 
@@ -67,8 +65,8 @@ class RigidMapping(AbstractMapping):
             raise ValueError(
                 f"RigidMapping.from_global: {len(points)} points and {len(numbers)} frames, one each is needed."
             )
-        seen = frame_seen_from if on_frames else seen_from
-        local = jax.vmap(seen)(jnp.asarray(coordinates)[numbers], jnp.asarray(points))
+        seen = frames_seen_from_each if on_frames else seen_from_each
+        local = seen(coordinates[numbers], points)
         return cls((state, numbers), child, local)
 
     def check_dofs(self, parents: Any, child: Any) -> None:

@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.argument_checks import check_counts, real_array
@@ -13,7 +12,7 @@ from .._runtime.field_types import Parameter
 from .._scene.parameter import check_parameters, check_range, parameter
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
-from .frame import carried, seen_from
+from .frame import carried, seen_from_each
 from .points import check_frames
 from .rest import rest_frames, rest_points
 
@@ -71,7 +70,7 @@ class SkinningMapping(AbstractMapping):
         else:
             weights = real_array("SkinningMapping.from_rest", "weights", weights, (len(points), len(frames)))
             who = np.broadcast_to(np.arange(frames.shape[0]), (points.shape[0], frames.shape[0]))
-        local = jax.vmap(lambda a, p: jax.vmap(lambda f: seen_from(f, p))(a))(jnp.asarray(frames[who]), jnp.asarray(points))
+        local = seen_from_each(frames[who], points[:, None])
         return cls((state, who), child, weights, local)
 
     def check_dofs(self, parents: Any, child: Any) -> None:
