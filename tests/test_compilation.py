@@ -9,11 +9,12 @@ import lineax as lx
 import numpy as np
 import pytest
 from compiled_programs import AS_OF_A_USER
+from tolerances import RECOMPILED
 
 import jaxmech as jm
 from jaxmech._linear_solver.dense.whole_matrix import scaling
 from jaxmech._runtime import precision
-from jaxmech._runtime.loops import while_loop
+from jaxmech._runtime.loops import seldom_loop, while_loop
 
 pytestmark = pytest.mark.quick
 
@@ -406,6 +407,23 @@ def test_no_counter_is_looked_for_in_loops():
     ends = jax.jit(jax.vmap(outer))(jnp.array([[1.0] * 3, [1e4] * 3]))
     np.testing.assert_array_equal(ends, [[335.0] * 3, [10001.0] * 3])
     np.testing.assert_allclose(jax.jvp(outer, (jnp.ones(3),), (jnp.ones(3),))[1], 64.0)
+
+
+def test_nothing_is_made_for_a_loop_that_is_not_run():
+    """What no round changes XLA makes before a loop, run or not: not before one that is said to be seldom."""
+
+    def solved(loop, x):
+        return loop(lambda y: jnp.sum(y) > 1.0, lambda y: jnp.linalg.solve(jnp.outer(x, x) + 2.0 * jnp.eye(31), y), x)
+
+    entries = {}
+    for loop in (seldom_loop, while_loop):
+        text = jax.jit(lambda x, loop=loop: solved(loop, x)).lower(jnp.ones(31)).compile().as_text()
+        entries[loop] = "f64[31,31]" in text[text.index("\nENTRY") :]
+    assert entries == {seldom_loop: False, while_loop: True}
+    x = jnp.stack([jnp.ones(31), jnp.full(31, 0.01)])
+    ends = [jax.jit(jax.vmap(lambda x, loop=loop: solved(loop, x)))(x) for loop in entries]
+    np.testing.assert_allclose(*ends, rtol=RECOMPILED)
+    np.testing.assert_array_equal(ends[0][1], x[1])
 
 
 def test_what_equinox_raises_in_a_program_is_said_in_its_words(caplog):

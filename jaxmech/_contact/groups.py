@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
-from .._runtime.loops import while_loop
+from .._runtime.loops import seldom_loop
 from .._sparse.block_matrix import BlockMatrix
 from .cone import scaling
 from .problem import ContactProblem, cone_of
@@ -84,5 +84,5 @@ def group_by_group(contacts: FreeContacts, x: Fields, r: Array, label: Array, go
         return _Rest(few.pushed(free, new), end, label, p.steps + steps, jnp.any(valid) & jnp.any(label >= 0))
 
     start = _Rest(x, r, label, jnp.zeros((), jnp.int32), jnp.any(label >= 0))
-    end = while_loop(lambda p: p.going, advance, start)
+    end = seldom_loop(lambda p: p.going, advance, start)
     return end.x, end.r, end.steps

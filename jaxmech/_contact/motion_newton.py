@@ -9,7 +9,7 @@ from .._linear_solver.base.vectors import minus, plus, zeros
 from .._math.small_matmul import times_vectors
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
-from .._runtime.loops import while_loop
+from .._runtime.loops import seldom_loop, while_loop
 from .._sparse.block_matrix import BlockMatrix
 from .bicgstab import norm
 from .cone import scaling
@@ -154,7 +154,8 @@ def move(problem: MovingContacts, s: Array, tolerance: float) -> Moved:
     enough = begun & (jnp.linalg.norm(F) <= goal(s)) & balanced(rest, s)
     going = ~(enough | done(F, rest, s))
     start = _Iterate(x, s, u, rest, F, length(F, rest), jnp.ones((), s.dtype), jnp.zeros((), jnp.int32), going)
-    end = while_loop(lambda p: p.going, advance, start)
+    loop = seldom_loop if are_swept(problem.A) else while_loop  # sweeps leave it little
+    end = loop(lambda p: p.going, advance, start)
     size = jnp.linalg.norm(end.F)
     rest = minus(plus(problem.b, 1.0, problem.rows.pushed(D * end.s, end.x)), problem.A.mv(end.x))
     fine = (size <= goal(end.s)) & balanced(rest, end.s, 10.0)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
-from .._runtime.loops import while_loop
+from .._runtime.loops import seldom_loop, while_loop
 from .gauss_seidel import gauss_seidel
 from .interior_point import central_path
 from .newton import newton
@@ -104,7 +104,7 @@ def _along_paths(scaled: ScaledProblem, kappa: Array, p: Stage, most: int) -> tu
         return s, jnp.where(convex, slip + share * apart, slip), count + more, done + 1
 
     start = p.s, p.slip, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
-    s, slip, count, _ = while_loop(lambda c: needed & (c[3] < rounds), advance, start)
+    s, slip, count, _ = seldom_loop(lambda c: needed & (c[3] < rounds), advance, start)
     return jnp.where(needed, s, p.s), slip, count
 
 

@@ -7,6 +7,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .jax_internals import unvmap_any
+
 
 def while_loop(going: Callable[[Any], Any], advance: Callable[[Any], Any], start: Any) -> Any:
     """`jax.lax.while_loop`: the first of `start`, `advance(start)`, ... that is not `going`, a scalar condition.
@@ -23,6 +25,19 @@ def while_loop(going: Callable[[Any], Any], advance: Callable[[Any], Any], start
 
     begun = judged(start)
     return jax.lax.while_loop(lambda c: jax.lax.gt(c[1], c[2]), lambda c: judged(advance(c[0])), begun)[0]
+
+
+def seldom_loop(going: Callable[[Any], Any], advance: Callable[[Any], Any], start: Any) -> Any:
+    """`while_loop`, of which there is seldom a round: of what comes after a failure. In a batch, for those that need it.
+
+    What rounds do not change XLA makes before the loop, large matrices of zeros and ones too, whether there is a round or
+    not; of a branch that is not taken it makes nothing.
+    """
+
+    def loop(state: Any) -> Any:
+        return while_loop(going, advance, state)
+
+    return jax.lax.cond(unvmap_any(jnp.asarray(going(start))), loop, lambda state: state, start)
 
 
 def differentiated_with(values: Any, others: Any) -> Any:

@@ -23,7 +23,7 @@ from ..._linear_solver.base.vectors import alike, choose, zeros
 from ..._linear_solver.default import default_solver
 from ..._model.dynamics import Fields
 from ..._runtime.array_types import Array
-from ..._runtime.loops import while_loop
+from ..._runtime.loops import seldom_loop
 from ..._runtime.results import RESULTS
 from .contact_equations import AbstractContactEquations, ContactNumbers, Solved, implicit_rates
 
@@ -161,7 +161,7 @@ def by_products(
         return first
     # A loop of one round at most: in a batch, `cond` would run both branches for all.
     first = alike(first, first)
-    return while_loop(lambda p: ~p[1], again, (first, found.fine))[0]
+    return seldom_loop(lambda p: ~p[1], again, (first, found.fine))[0]
 
 
 def _plain(said: lx.Solution) -> lx.Solution:
@@ -183,7 +183,7 @@ def _bounced(equations: AbstractContactEquations, law: LinearLaw, A: Any, b: Fie
     def free(p: Any) -> Any:
         return solver.compute(solver.init(A, {}), choose(p[1], nil, b), {})[0], jnp.array(True)
 
-    value = while_loop(lambda p: ~p[1], free, (nil, ~some))[0]
+    value = seldom_loop(lambda p: ~p[1], free, (nil, ~some))[0]
     return law.impacts(equations, value)
 
 
