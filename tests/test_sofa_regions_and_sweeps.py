@@ -185,15 +185,24 @@ def test_fibres_that_stand_across(tmp_path):
         load(tmp_path, body.format('fiberAngle="90" youngModulus="1" transverseYoungModulus="9"'))
 
 
-ELEMENTS = """TetrahedronFEMForceField TetrahedralCorotationalFEMForceField HexahedronFEMForceField TriangleFEMForceField
-  HexahedronCorotationalFEMForceField TriangularFEMForceField TriangularFEMForceFieldOptim
-  TriangleLinearSmallStrainFEMForceField""".split()
+ELEMENTS = (
+    "TetrahedronFEMForceField",
+    "TetrahedralCorotationalFEMForceField",
+    "HexahedronFEMForceField",
+    "TriangleFEMForceField",
+    "HexahedronCorotationalFEMForceField",
+    "TriangularFEMForceField",
+    "TriangularFEMForceFieldOptim",
+    "TriangleLinearSmallStrainFEMForceField",
+)
 
 
 def test_moduli_that_nobody_says(tmp_path):
     """All linear elements of SOFA have those of one class: 5000 and 0.45; beams of frames too."""
     box = '<RegularGridTopology name="g" n="2 2 2"/><MechanicalObject name="p"/><UniformMass/>'
-    line = FRAMES.replace('name="p"', 'name="q"') + '<MeshTopology edges="0 1"/><BeamFEMForceField name="BeamFEMForceField"/>'
+    line = (
+        FRAMES.replace('name="p"', 'name="q"') + '<MeshTopology edges="0 1"/><BeamFEMForceField name="BeamFEMForceField"/>'
+    )
     cells = "".join(f'<{kind} name="{kind}"/>' for kind in ELEMENTS)
     for body, kinds in ((box + cells, ELEMENTS), (line, ["BeamFEMForceField"])):
         scene = load(tmp_path, body)
