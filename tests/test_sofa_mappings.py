@@ -78,7 +78,7 @@ def test_a_state_that_says_nothing_is_one_node(tmp_path):
 @pytest.mark.parametrize("kind", ["Distance", "Area", "SquareDistance"])
 def test_a_mapping_to_a_state_of_another_template(tmp_path, kind):
     """As where nobody says the template, which is then that of points."""
-    body = f"""<MeshTopology position="0 0 0  1 0 0  0 1 0" triangles="0 1 2" edges="0 1"/><MechanicalObject name="p"/><UniformMass/>
-      <Node name="n"><MechanicalObject name="q"/><{kind}Mapping/></Node>"""
+    body = f"""<MeshTopology position="0 0 0  1 0 0  0 1 0" triangles="0 1 2" edges="0 1"/>
+      <MechanicalObject name="p"/><UniformMass/><Node name="n"><MechanicalObject name="q"/><{kind}Mapping/></Node>"""
     (row, *_) = load(tmp_path, body).report.of("refused")
     assert "gives 1 numbers for each node: the template of @/n/q is Vec3" in row.remark
