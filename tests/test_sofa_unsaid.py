@@ -152,3 +152,11 @@ def test_gravity_in_fewer_dimensions(tmp_path):
     assert not np.any(v["a/p"])
     with pytest.raises(jm.sofa.SceneError, match=r"\[1, 3\] dimensions"):
         end("1 0 0", both)
+
+
+def test_a_loop_of_several_steps(tmp_path):
+    """One step in one is the usual loop; more are refused by name."""
+    body = '<MultiStepAnimationLoop collisionSteps="1" {}/>' + FLAT.format("Vec3", "0 0 0")
+    assert load(tmp_path, body.format('integrationSteps="1"')).system
+    with pytest.raises(jm.sofa.SceneError, match="integrationSteps='3' is not translated"):
+        load(tmp_path, body.format('integrationSteps="3"'))
