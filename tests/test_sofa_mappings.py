@@ -73,3 +73,12 @@ def test_a_state_that_says_nothing_is_one_node(tmp_path):
     np.testing.assert_allclose(turned[3:] * np.sign(turned[3]), [0.5**0.5, 0.5**0.5, 0, 0], atol=1e-15)
     announced = load(tmp_path, '<MechanicalObject name="p" size="3"/><UniformMass/>').report.of("refused")
     assert "has no position" in announced[0].remark
+
+
+@pytest.mark.parametrize("kind", ["Distance", "Area", "SquareDistance"])
+def test_a_mapping_to_a_state_of_another_template(tmp_path, kind):
+    """As where nobody says the template, which is then that of points."""
+    body = f"""<MeshTopology position="0 0 0  1 0 0  0 1 0" triangles="0 1 2" edges="0 1"/>
+      <MechanicalObject name="p"/><UniformMass/><Node name="n"><MechanicalObject name="q"/><{kind}Mapping/></Node>"""
+    (row, *_) = load(tmp_path, body).report.of("refused")
+    assert "gives 1 numbers for each node: the template of @/n/q is Vec3" in row.remark

@@ -127,3 +127,33 @@ def test_what_is_missing_is_named(tmp_path, name):
     (tmp_path / "scene.py").write_text(text)
     with pytest.raises(jm.sofa.SceneError, match=reason):
         _ = jm.sofa.record(tmp_path / "scene.py").system
+
+
+PREFAB = """
+import Sofa
+
+
+class Ball(Sofa.Prefab):
+    def init(self):
+        self.addObject("MechanicalObject", name="dofs", template="Rigid3", position=[0, 2, 0, 0, 0, 0, 1])
+        self.addObject("UniformMass", totalMass=3)
+        points = self.addChild("points")
+        points.addObject("MechanicalObject", name="p", position=[1, 0, 0])
+        points.addObject("RigidMapping", input=self.dofs.linkpath, output=points.p.getLinkPath())
+        points.addObject("RestShapeSpringsForceField", points="0", external_rest_shape="@/goal/p", stiffness=9)
+
+
+def createScene(root):
+    root.addChild("goal").addObject("MechanicalObject", name="p", position=[1, 2, 0])
+    world = root.addChild("world")
+    world.addObject("RungeKutta4Solver")
+    world.addChild(Ball(name="ball"))
+"""
+
+
+def test_links_of_a_prefab_are_its_own_until_it_is_added(tmp_path):
+    """It was its own root when it wrote them; one that leads to nothing in it is of the scene."""
+    (tmp_path / "scene.py").write_text(PREFAB)
+    scene = jm.sofa.record(tmp_path / "scene.py")
+    assert "input=@/world/ball/dofs" in str(scene) and "external_rest_shape=@/goal/p" in str(scene)
+    np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["world/ball/points/p"], [[1, 2, 0]])

@@ -114,3 +114,49 @@ def test_a_link_to_nothing_is_none(tmp_path):
     scene = load(tmp_path, FOUR + '<ConstantForceField forces="0 4 0"/>', scheme=scheme)
     end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=1).last
     np.testing.assert_allclose(end.velocity["p"][:, 1], 1.6, rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["sofa", "exact"])
+def test_nodes_that_are_not_active(tmp_path, solver):
+    """Nothing of them moves, or acts on what does; what is in them is not asked what it is."""
+    push = '<ConstantForceField totalForce="0 6 0"/><UnheardOf/>'
+    body = f"""<MechanicalObject name="p" position="0 0 0"/><UniformMass totalMass="2"/>
+      <Node name="a" activated="0">{push}</Node><Node name="b" sleeping="true">{push}<Node name="c">{push}</Node></Node>
+      <Node name="d" activated="true"><ConstantForceField totalForce="4 0 0"/></Node>"""
+    scene = load(tmp_path, body, solver=solver)
+    np.testing.assert_allclose(force(scene, scene.state), [[4, 0, 0]], rtol=ROUND_OFF)
+    assert [row.component for row in scene.report.of("ignored") if "not active" in row.remark] == ["@/a", "@/b"]
+    with pytest.raises(jm.sofa.SceneError, match="activated is 'never'"):
+        load(tmp_path, body.replace('activated="0"', 'activated="never"'))
+
+
+FLAT = '<MechanicalObject template="{}" name="p" position="{}"/><UniformMass totalMass="2"/>'
+
+
+def test_gravity_in_fewer_dimensions(tmp_path):
+    """Masses fall by the first components of gravity, as many as their states have; not by two kinds of it at once."""
+    path = tmp_path / "scene.scn"
+
+    def end(gravity, body):
+        path.write_text(f'<Node name="r" dt="0.1" gravity="{gravity}"><RungeKutta4Solver/>{body}</Node>')
+        scene = jm.sofa.load(path)
+        return jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=1).last.velocity
+
+    for template, position in (("Vec2d", "0 0"), ("Rigid2d", "0 0 0")):
+        v = end("3 -8 5", FLAT.format(template, position))["p"]
+        np.testing.assert_allclose(v[0, :2], [0.3, -0.8], rtol=1e-12)
+    np.testing.assert_allclose(end("3 -8 5", FLAT.format("Vec1d", "0"))["p"], [[0.3]], rtol=1e-12)
+    both = f'<Node name="a">{FLAT.format("Vec1", "0")}</Node><Node name="b">{FLAT.format("Vec3", "0 0 0")}</Node>'
+    v = end("0 -8 5", both)
+    np.testing.assert_allclose(v["b/p"], [[0, -0.8, 0.5]], rtol=1e-12)
+    assert not np.any(v["a/p"])
+    with pytest.raises(jm.sofa.SceneError, match=r"\[1, 3\] dimensions"):
+        end("1 0 0", both)
+
+
+def test_a_loop_of_several_steps(tmp_path):
+    """One step in one is the usual loop; more are refused by name."""
+    body = '<MultiStepAnimationLoop collisionSteps="1" {}/>' + FLAT.format("Vec3", "0 0 0")
+    assert load(tmp_path, body.format('integrationSteps="1"')).system
+    with pytest.raises(jm.sofa.SceneError, match="integrationSteps='3' is not translated"):
+        load(tmp_path, body.format('integrationSteps="3"'))

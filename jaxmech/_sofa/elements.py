@@ -14,6 +14,7 @@ from .read.component import Component
 from .read.topology import cut_into_tetrahedra
 
 FROZEN = "its tangent leaves out how rotations change, as SOFA's does"
+YOUNG, POISSON = 5000.0, 0.45  # of SOFA's linear elements that say none
 _METHODS = {"small": "small", "large": "large", "polar": "polar", "svd": "svd"}
 _FAST = {"qr": "large", "large": "large", "none": "small", "small": "small", "polar": "gradient", "polar2": "polar"}
 _GENERIC = {
@@ -78,7 +79,7 @@ def _per_cell(part: Component, name: str, values: np.ndarray, cells: np.ndarray)
     return values
 
 
-def _moduli(part: Component, young: float, poisson: float) -> tuple[np.ndarray, np.ndarray]:
+def _moduli(part: Component, young: float = YOUNG, poisson: float = POISSON) -> tuple[np.ndarray, np.ndarray]:
     return part.reals("youngModulus", np.array([young])), part.reals("poissonRatio", np.array([poisson]))
 
 
@@ -92,7 +93,7 @@ def tetrahedra(build: PartBuilder, part: Component) -> str:
     fast = part.object.kind.endswith("FastTetrahedralCorotationalForceField")
     names = _FAST if fast else _METHODS
     method = names[part.choice("method", "qr" if fast else "large", names)]
-    young, poisson = _moduli(part, 5000.0, 0.45)
+    young, poisson = _moduli(part)
     stresses_are_ignored(part)
     rayleigh_stiffness(build, part)
     part.ignored("pointInfo", "edgeInfo", "tetrahedronInfo")
@@ -124,7 +125,7 @@ def tensor_mass(build: PartBuilder, part: Component) -> str:
 def hexahedra(build: PartBuilder, part: Component) -> str:
     """HexahedronFEMForceField."""
     method = part.choice("method", "large", ("small", "large", "polar"))
-    young, poisson = _moduli(part, 5000.0, 0.45)
+    young, poisson = _moduli(part)
     stresses_are_ignored(part)
     rayleigh_stiffness(build, part)
     part.ignored("hexahedronInfo", "stiffnessMatrices")
@@ -144,7 +145,7 @@ def generic(build: PartBuilder, part: Component, *, corotational: bool) -> str:
     part.ignored("computeForceStrategy", "computeForceDerivStrategy", "elementSpace")
     if corotational:
         method = _rotation_of(build, part, kind)
-    young, poisson = _moduli(part, 1e6, 0.45)
+    young, poisson = _moduli(part)
     rayleigh_stiffness(build, part)
     part.ignored("elementStiffness")
     cells = getattr(build.topology_of(part, build.state_of(part), plural), plural)
@@ -168,7 +169,7 @@ def beams(build: PartBuilder, part: Component) -> str:
     state, name = build.state_of(part), named(part.object)
     if build.dofs[state].coord_size != 7:
         raise part.error("acts on frames (Rigid3)")
-    young, poisson = part.real("youngModulus", 5000.0), part.real("poissonRatio", 0.49)
+    young, poisson = part.real("youngModulus", YOUNG), part.real("poissonRatio", POISSON)
     radius, inner = part.real("radius", 0.1), part.real("radiusInner", 0.0)
     chosen = part.wholes("listSegment")
     part.ignored("useSymmetricAssembly", "beamsData")

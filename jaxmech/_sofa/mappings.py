@@ -52,6 +52,9 @@ def mapping(build: PartBuilder, part: Component) -> str:
     start = copy.copy(build)
     start.rest = build.position
     made, there = MULTI[kind](start, part, names, child) if kind in MULTI else MAPPINGS[kind](start, part, names[0], child)
+    if there.shape[1] != coordinates(child):
+        said = child.data.get("template", "Vec3").strip()
+        raise part.error(f"gives {there.shape[1]} numbers for each node: the template of {child.path} is {said}")
     rest = (
         _mapped_rest(build, made, child, there) if part.flag("applyRestPosition", False) else _own_rest(build, child, there)
     )

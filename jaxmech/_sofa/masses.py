@@ -15,6 +15,7 @@ from .numerics.frame_mass import FrameMass
 from .part_builder import Leaf, PartBuilder, named
 from .read import mesh_files, values
 from .read.component import Component
+from .read.graph import SceneObject
 
 SINGULAR = {
     "edges": "edge",
@@ -206,6 +207,17 @@ def _rayleigh(build: PartBuilder, part: Component) -> None:
     if factor:
         build.rayleigh[named(part.object)] = factor
         build.parameter(part, "rayleighMass", "rayleigh")
+
+
+def felt_gravity(build: PartBuilder, ode: SceneObject, gravity: np.ndarray) -> np.ndarray | None:
+    """What of gravity masses feel: its first components, as many as their states have; None where none does."""
+    sizes = {build.dofs[s.state].space_size for mass in build.masses.values() for s in mass.on}
+    pulled = {size for size in sizes if np.any(gravity[:size])} or sizes & {3}
+    if len(pulled) > 1:
+        raise ode.error(
+            f"masses of states of {sorted(pulled)} dimensions feel gravity: those of one dimension are translated"
+        )
+    return gravity[: pulled.pop()] if pulled else None
 
 
 MASSES = {

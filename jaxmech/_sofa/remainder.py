@@ -32,7 +32,7 @@ from .still_kinds import (
 _DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, *MATERIALS, "NodalMassDensity")
 
 
-GRAVITY = "Gravity"
+GRAVITY, SUBSTEPS = "Gravity", "MultiStepAnimationLoop"
 
 
 def integrators(root: SceneNode) -> list[SceneObject]:
@@ -78,6 +78,8 @@ def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) ->
         report.add(object, "ignored", "the gravity of the root takes its place")
     elif kind in NO_MECHANICS or kind.startswith(DRAWN_BEGINNINGS) or kind.endswith(DRAWN_ENDS):
         report.add(object, "ignored", "moves nothing")
+    elif kind == SUBSTEPS:
+        _of_one_step(object, data, report)
     elif kind in UNREAD and object not in scene.linked:
         report.add(object, "ignored", "nothing reads what it makes")
     elif kind in PIPELINE or kind.endswith("CollisionModel"):
@@ -108,6 +110,17 @@ def _between(object: SceneObject) -> set[SceneObject]:
             continue
         found |= set(target.objects) if isinstance(target, SceneNode) else {target}
     return {o for o in found if o is not None and o.kind in STATES}
+
+
+def _of_one_step(object: SceneObject, data: SceneData, report: Report) -> None:
+    part = Component(data, object)
+    try:
+        part.neutral(collisionSteps=1, integrationSteps=1)
+        part.done()
+    except SceneError as problem:
+        report.add(object, "refused", str(problem))
+    else:
+        report.add(object, "ignored", "a step of it is one of the time integrators")
 
 
 def _of_collisions(object: SceneObject, data: SceneData, report: Report, collides: bool) -> None:

@@ -22,7 +22,7 @@ from .joint_springs import JOINT_SPRINGS
 from .loads import CONSTRAINTS, LOADS
 from .mapping_order import in_order, is_drawn, mapped_states
 from .mappings import MAPPING_KINDS, PROJECTIONS, mapping
-from .masses import MASSES, unit_mass
+from .masses import MASSES, felt_gravity, unit_mass
 from .motions import MOTIONS
 from .multipliers import MULTIPLIERS
 from .part_builder import EQUIVALENT, Leaf, PartBuilder
@@ -79,6 +79,9 @@ def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part
     for object in root.walk():
         if object not in seen:
             apart(object, data, report, scene)
+    for node in root.nodes():
+        if not node.active:
+            report.add(node, "ignored", "is not active: SOFA asks nothing that is in it")
     return parts, report
 
 
@@ -136,9 +139,11 @@ def _part(
         return None
     try:
         return _built(build, ode, make, gravity, dt, report)
+    except SceneError as problem:
+        report.add(ode, "refused", str(problem))
     except (ValueError, TypeError) as problem:
         report.add(ode, "refused", str(ode.error(str(problem))))
-        return None
+    return None
 
 
 def _join(build: PartBuilder, ode: SceneObject, scene: Whole, report: Report, seen: set[SceneObject]) -> None:
@@ -249,7 +254,7 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
         if state not in carried | build.held:
             build.masses[f"{state}/mass"] = unit_mass(build, state)
             report.add(ode, "created", f"state '{state}' has no mass: a UniformMass of total 1")
-    heavy = any(build.dofs[s.state].space_size == 3 for mass in build.masses.values() for s in mass.on) and not build.weights
+    felt = None if build.weights else felt_gravity(build, ode, gravity)
     system = System(
         build.dofs,
         forces=build.forces | weights(build, gravity),
@@ -257,7 +262,7 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
         mappings=build.mappings,
         constraints=build.constraints,
         rayleigh=build.rayleigh,
-        gravity=gravity if heavy else None,
+        gravity=felt,
     )
     state = system.at_rest({s: build.position[s] for s in main})
     if moving := {s: v for s, v in build.velocity.items() if s in main}:
@@ -265,7 +270,7 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
         if any(velocity[s].shape != state.velocity[s].shape for s in velocity):
             raise ode.error("velocity has another size than position")
         state = dataclasses.replace(state, velocity=velocity)
-    if heavy:
+    if felt is not None and len(felt) == 3:
         build.parameters["@/", "gravity"] = Leaf("gravity")
     name = ode.node.path.removeprefix("@/") or ode.node.name
     return Part(name, system, state, make(system, state), dt, build.parameters)

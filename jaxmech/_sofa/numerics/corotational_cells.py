@@ -164,6 +164,13 @@ class CorotationalCells(AbstractCorotationalCells):
         return ((K - jnp.einsum("kca,clb->kalb", swung, spins),),)
 
 
+def plane_gradients(x: Array) -> tuple[Array, Array]:
+    """Of the shape functions of a triangle in the plane whose first node is the origin `(3, 2)`, and twice its area."""
+    (bx, by), (cx, cy) = x[1], x[2]
+    size = bx * cy - by * cx  # `by` is nil in the frame of the triangle, not in the world's
+    return jnp.stack([jnp.stack([by - cy, cx - bx]), jnp.stack([cy, -cx]), jnp.stack([-by, bx])]) / size, size
+
+
 class MembraneTriangles(AbstractForceField):
     """Plane stress in triangles in space: SOFA's TriangularFEMForceFieldOptim, and TriangleFEMForceField.
 
@@ -200,9 +207,7 @@ class MembraneTriangles(AbstractForceField):
         """The nodes in the plane at rest, the gradients of their shape functions, and the volume."""
         X = (self.rest - self.rest[0]) @ self._axes(self.rest).T
         x = (nodes - nodes[0]) @ self._axes(nodes).T if self.present else X
-        (bx, by), (cx, cy) = x[1], x[2]
-        size = bx * cy - by * cx  # `by` is nil in the frame of the triangle, not in the world's
-        gradients = jnp.stack([jnp.stack([by - cy, cx - bx]), jnp.stack([cy, -cx]), jnp.stack([-by, bx])]) / size
+        gradients, _ = plane_gradients(x)
         return X, gradients, 0.5 * jnp.abs(X[1, 0] * X[2, 1] - X[1, 1] * X[2, 0]) * self.thickness
 
     def _axes(self, nodes: Array) -> Array:

@@ -1,4 +1,5 @@
-"""What lies in the boxes of a BoxROI, the balls of a SphereROI, or beside the parallelograms of a PlaneROI."""
+"""What lies in the boxes of a BoxROI, the balls of a SphereROI, the surface of a MeshROI, or beside the parallelograms of a
+PlaneROI."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ from .links import STATES, of_kind_upward
 from .topology import CELL_NAMES, CELLS
 
 Inside = Callable[[np.ndarray], np.ndarray]
+_BEYOND = 100.0  # how far beyond its box a ray goes
+_MOST_LOOKS = 200_000_000
 
 
 def _boxes(part: Component) -> Inside:
@@ -66,13 +69,48 @@ def _spheres(part: Component) -> Inside:
     return lambda x: (np.linalg.norm(x[None] - centers[:, None], axis=-1) <= np.reshape(radii, (-1, 1))).any(0)
 
 
-_SHAPES = {"BoxROI": _boxes, "SphereROI": _spheres, "PlaneROI": _planes, "BoxConstraint": _boxes}
+def _surface(part: Component) -> Inside:
+    """A closed surface: what sees it an odd number of times along a ray, which as SOFA's goes beyond the nearer corner."""
+    corners, triangles = part.reals("ROIposition", None, width=3), part.wholes("ROItriangles", None, width=3)
+    if corners is None or triangles is None or not triangles.size:
+        raise part.error("needs ROIposition and ROItriangles, a closed surface")
+    if triangles.min() < 0 or triangles.max() >= len(corners):
+        raise part.error(f"ROItriangles name points that are not there: there are {len(corners)}")
+    part.neutral(computeMeshROI=True)
+    part.ignored("ROIedges", "box")
+    low, high, ends = corners.min(axis=0), corners.max(axis=0), corners[triangles]
+    sides = np.roll(ends, -1, axis=1) - ends
+    normals = np.cross(sides[:, 0], sides[:, 1])
+
+    def sees(p: np.ndarray) -> int:
+        nearer = np.sum((low - p) ** 2) < np.sum((high - p) ** 2)
+        ray = (low - _BEYOND if nearer else high + _BEYOND) - p
+        across = normals @ ray
+        there = across != 0
+        far = np.einsum("ti,ti->t", normals[there], ends[there, 0] - p) / across[there]
+        hit = p + far[:, None] * ray
+        turns = np.cross(sides[there], hit[:, None] - ends[there])
+        on = (np.einsum("tki,ti->tk", turns, normals[there]) >= 0).all(axis=1)
+        return int(np.sum(on & (far >= 0)))
+
+    def inside(x: np.ndarray) -> np.ndarray:
+        if len(x) * len(triangles) > _MOST_LOOKS:
+            raise part.error(f"has {len(x)} points and {len(triangles)} triangles to look at: too many")
+        found = ((x >= low) & (x <= high)).all(axis=1)
+        found[found] = [sees(p) % 2 == 1 for p in x[found]]
+        return found
+
+    return inside
+
+
+_SHAPES = {"BoxROI": _boxes, "SphereROI": _spheres, "PlaneROI": _planes, "BoxConstraint": _boxes, "MeshROI": _surface}
 REGIONS = tuple(_SHAPES)
 _CELLS = {"edge": "edges", "triangle": "triangles", "quad": "quads", "tetrahedron": "tetrahedra", "hexahedron": "hexahedra"}
 
 
 def chosen(data: Any, object: SceneObject, name: str) -> np.ndarray:
-    """What lies within: points, and cells all of whose points do (or whose centre does, where it is not `strict`)."""
+    """What lies within: points, and cells all of whose points do (or whose centre does, where it is not `strict`; of a
+    surface either)."""
     part = Component(data, object)
     within = _SHAPES[object.kind](part)
     position = part.reals(("position", "rest_position"), None, width=3)
@@ -86,7 +124,8 @@ def chosen(data: Any, object: SceneObject, name: str) -> np.ndarray:
     quads = part.wholes("quad", None, width=4)
     given["quads"] = given["quads"] if quads is None else quads
     part.ignored("doUpdate")  # once, at the start
-    strict = part.flag("strict", True)
+    either = object.kind == "MeshROI"
+    strict = part.flag("strict", not either)
     part.ignored(*(f"compute{w}" for w in ("Edges", "Triangles", "Tetrahedra", "Hexahedra", "Quad")))
     mesh = None if name == "indices" else part.link("topology") or of_kind_upward(object.node, data.is_topology)
     part.done()
@@ -105,5 +144,7 @@ def chosen(data: Any, object: SceneObject, name: str) -> np.ndarray:
         raise part.error(f"has no {plural} to choose from")
     if picked.size and not 0 <= picked.min() <= picked.max() < len(inside):
         raise part.error(f"{plural} name node {picked.max()}, but there are {len(inside)} positions")
-    there = inside[picked].all(1) if strict else within(position[picked].mean(axis=1))
+    there = inside[picked].all(1)
+    if not strict:
+        there = there & either | within(position[picked].mean(axis=1))
     return np.flatnonzero(there) if name.endswith("Indices") else picked[there]

@@ -11,8 +11,9 @@ from .graph import SceneObject
 from .links import is_link, linked, linked_data
 from .scene_error import SceneError, shown
 
-# Of every component of SOFA: what it is called, what it prints and draws. None of it is mechanics.
+# Of every component of SOFA: what it is called, what it prints and draws, and on how many threads. None of it is mechanics.
 EVERYWHERE = {"name", "template", "printLog", "tags", "bbox", "listening", "componentState", "help", "src", "verbose"}
+EVERYWHERE |= {"nbThreads", "taskSchedulerType"}
 DRAWING = ("show", "draw", "display", "color", "arrowSize", "isToPrint", "graph", "listenMouse")
 
 

@@ -10,6 +10,8 @@ from .graph import SceneObject
 from .grids import MOST_POINTS
 from .links import STATES, of_kind_upward
 from .mesh_files import read_spheres
+from .swept_meshes import SWEPT
+from .topological_mappings import subset_numbers
 from .topology import CELLS, cut_into_tetrahedra, grid
 from .transform import placed
 
@@ -210,6 +212,21 @@ def _by_index(part: Component, name: str) -> Any:
     return _one_of(part, name, {"outputValues": table})
 
 
+def _boundary(part: Component, name: str) -> Any:
+    """MeshBoundaryROI: the points of sides that one cell alone has, of all cells or of those within `inputROI`."""
+    within, sides = part.wholes("inputROI"), [np.zeros((0, 2), np.int64)]
+    for cells, width in (("triangles", 3), ("quads", 4)):
+        rows = part.wholes(cells, np.zeros((0, width), np.int64), width=width)
+        rows = rows[np.isin(rows, within).all(axis=1)] if within is not None and len(within) else rows
+        sides.append(np.stack([rows, np.roll(rows, -1, axis=1)], axis=2).reshape(-1, 2))
+    sides, counts = np.unique(np.sort(np.concatenate(sides), axis=1), axis=0, return_counts=True)
+    return _one_of(part, name, {"indices": np.unique(sides[counts == 1])})
+
+
+def _named(make: Callable[[Component], dict[str, Any]]) -> Callable[[Component, str], Any]:
+    return lambda part, name: _one_of(part, name, make(part))
+
+
 _ENGINES: dict[str, Callable[[Component, str], Any]] = {
     "TransformEngine": _transform,
     "PointsFromIndices": _at,
@@ -225,6 +242,9 @@ _ENGINES: dict[str, Callable[[Component, str], Any]] = {
     "ValuesFromIndices": _chosen_values,
     "IndexValueMapper": _by_index,
     "SphereLoader": _spheres,
+    "MeshBoundaryROI": _boundary,
+    "SubsetTopologicalMapping": subset_numbers,
+    **{kind: _named(make) for kind, make in SWEPT.items()},
 }
 ENGINES = tuple(_ENGINES)
 

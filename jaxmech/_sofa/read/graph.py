@@ -33,7 +33,10 @@ class SceneObject:
 
 @dataclass(eq=False)
 class SceneNode:
-    """A node of a scene: its data, and its children and objects in the order in which they were written."""
+    """A node of a scene: its data, and its children and objects in the order in which they were written.
+
+    `active`: whether SOFA asks what is in it and below.
+    """
 
     name: str
     data: dict[str, str]
@@ -41,6 +44,7 @@ class SceneNode:
     line: int
     parent: "SceneNode | None" = None
     content: list["SceneNode | SceneObject"] = field(default_factory=list)
+    active: bool = True
 
     @property
     def objects(self) -> list[SceneObject]:
@@ -65,12 +69,18 @@ class SceneNode:
         return self if self.parent is None else self.parent.root
 
     def walk(self) -> Iterator[SceneObject]:
-        """All objects below, in the order of the file."""
-        for item in self.content:
+        """All objects of this node and below, of those that are active, in the order of the file."""
+        for item in self.content if self.active else ():
             if isinstance(item, SceneObject):
                 yield item
             else:
                 yield from item.walk()
+
+    def nodes(self) -> "Iterator[SceneNode]":
+        """This node and all below, each after the one that it is in."""
+        yield self
+        for below in self.children:
+            yield from below.nodes()
 
     def error(self, reason: str) -> SceneError:
         """What is wrong with this node, at its place."""

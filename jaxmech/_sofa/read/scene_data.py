@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import mesh_files
+from . import mesh_files, values
 from .boxes import REGIONS, chosen
 from .component import Component
 from .coordinates import as_coordinates, coordinates
@@ -38,6 +38,9 @@ _OWN_CELLS = {
 }
 
 
+_AWAKE = {"activated": "1", "sleeping": "0"}  # of a node whose objects SOFA asks
+
+
 class SceneData:
     """Evaluates data of the objects of one graph, each once. A circle of links is an error."""
 
@@ -45,6 +48,9 @@ class SceneData:
         self.root, self.files = root, files
         self._known: dict[tuple[SceneObject, str], Any] = {}
         self._open: list[tuple[SceneObject, str]] = []
+        for node in root.nodes():
+            activated, sleeping = (values.flag(node, name, node.data.get(name, usual)) for name, usual in _AWAKE.items())
+            node.active = activated and not sleeping
 
     def _once(self, object: SceneObject, what: str, make: Callable[[], Any]) -> Any:
         key = object, what

@@ -6,7 +6,7 @@ It imports nothing of jaxmech: it is run in a process of its own, by `recorder_c
 import sys
 from typing import Any
 
-from stand_in_data import Data, Events, Name
+from stand_in_data import Data, Events, Name, rebase
 
 
 class _Base:
@@ -155,7 +155,10 @@ class Node(_Base):
 
     def addChild(self, child, **data):
         child = child if isinstance(child, Node) else Node(str(child), **data)
+        was_root = child._parent is None
         child.__dict__.update(_parent=self)
+        if was_root:
+            rebase(child, child, child.getLinkPath())
         self._content.append(child)
         return child
 

@@ -36,6 +36,29 @@ def text(value: Any) -> str:
     return str(value)
 
 
+def is_node(item: Any) -> bool:
+    """Whether this is a node: an object has data of any name that is asked for."""
+    return "_content" in getattr(item, "__dict__", ())
+
+
+def rebase(node: Any, top: Any, path: str) -> None:
+    """Links of a node that was its own root, and now is at `path`: those that lead to what is in it."""
+    for item in node._content:
+        for name, value in item._data.items():
+            if isinstance(value, str) and value.startswith("@/"):
+                item._data[name] = " ".join(path + word[1:] if _leads(top, word) else word for word in value.split())
+        if is_node(item):
+            rebase(item, top, path)
+
+
+def _leads(top: Any, link: str) -> bool:
+    """Whether a link `@/node/object.data` leads to something in `top`."""
+    *nodes, last = link.removeprefix("@/").split("/")
+    for name in (*nodes, last.split(".")[0]):
+        top = next((item for item in (top._content if is_node(top) else ()) if item._name == name), None)
+    return top is not None
+
+
 class Data:
     """One piece of data of an object or a node."""
 
@@ -46,7 +69,7 @@ class Data:
     def value(self):
         if Events.running and self.name in COMPUTED:
             raise RuntimeError(f"{self.getLinkPath()} is computed by a simulation, and this only records what is written")
-        if self.name in OF_THE_ROOT and hasattr(self.owner, "_content"):
+        if self.name in OF_THE_ROOT and is_node(self.owner):
             return self.owner.getRoot()._data.get(self.name, OF_THE_ROOT[self.name])
         if self.name not in self.owner._data:
             raise AttributeError(f"{self.owner.getLinkPath()} has no data '{self.name}' that was given")
