@@ -279,7 +279,8 @@ def test_a_top_of_rods_keeps_its_energy_and_its_momentum_about_the_vertical():
     """Three masses on rods, whose tip is nailed, under their weight: they nutate, and the level momentum does not stay."""
     corners = np.arange(3) * 2 * np.pi / 3
     ring = np.stack([0.1 * np.cos(corners), 0.1 * np.sin(corners), np.full(3, 0.15)], axis=1)
-    x = np.concatenate([np.zeros((1, 3)), ring]) @ np.array([[1.0, 0.0, 0.0], [0.0, np.cos(0.5), np.sin(0.5)], [0.0, -np.sin(0.5), np.cos(0.5)]])
+    x = np.concatenate([np.zeros((1, 3)), ring])
+    x = x @ np.array([[1.0, 0.0, 0.0], [0.0, np.cos(0.5), np.sin(0.5)], [0.0, -np.sin(0.5), np.cos(0.5)]])
     one, other = np.triu_indices(4, 1)
     system = jm.System(
         {"p": jm.Vec3()},

@@ -101,7 +101,15 @@ def _diagnosed(problem: AbstractEquilibrium, first: Fields, result: Any, tried: 
         return problem.state(first).position, problem.state(tried()).position
 
     system = with_internal(problem.system, problem.state(first))
-    return diagnosed(result, problem.given(first), system, places, load_step)
+    turned = None if problem.turns(first) is None else lambda: _too_far(problem, first) | _too_far(problem, tried())
+    return diagnosed(result, problem.given(first), system, places, load_step, turned)
+
+
+def _too_far(problem: AbstractEquilibrium, u: Fields) -> Array:
+    """Whether a frame turns by more than half a turn."""
+    turns = problem.turns(u)
+    assert turns is not None
+    return jnp.max(jnp.sum(turns**2, axis=1), initial=0.0) > jnp.pi**2
 
 
 @newton_solve.def_jvp
