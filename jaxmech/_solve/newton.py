@@ -88,7 +88,8 @@ def _iterated(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, s
         step, (u, RESULTS.successful, count, count, u, count), loads
     )
     result, fault = _diagnosed(problem, first, result, lambda: tried, done)
-    return u, NewtonInfo(result, steps, history, residual[-1], floor[-1], linear_steps, jnp.max(unconstrained), fault)
+    last = jnp.minimum(done, options.load_steps - 1)  # or the one that failed
+    return u, NewtonInfo(result, steps, history, residual[last], floor[last], linear_steps, jnp.max(unconstrained), fault)
 
 
 def _tried(problem: AbstractEquilibrium, p: Progress) -> Fields:
