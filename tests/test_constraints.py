@@ -275,6 +275,34 @@ def test_bodies_of_rods_keep_energy_and_momenta_in_free_flight():
 
 
 @pytest.mark.slow
+def test_a_top_of_rods_keeps_its_energy_and_its_momentum_about_the_vertical():
+    """Three masses on rods, whose tip is nailed, under their weight: they nutate, and the level momentum does not stay."""
+    corners = np.arange(3) * 2 * np.pi / 3
+    ring = np.stack([0.1 * np.cos(corners), 0.1 * np.sin(corners), np.full(3, 0.15)], axis=1)
+    x = np.concatenate([np.zeros((1, 3)), ring])
+    x = x @ np.array([[1.0, 0.0, 0.0], [0.0, np.cos(0.5), np.sin(0.5)], [0.0, -np.sin(0.5), np.cos(0.5)]])
+    one, other = np.triu_indices(4, 1)
+    system = jm.System(
+        {"p": jm.Vec3()},
+        masses={"m": jm.mass.UniformMass(("p", [1, 2, 3]), 0.3)},
+        constraints={
+            "nail": jm.constraint.Fixed(("p", [0])),
+            "rods": jm.constraint.Distance((("p", one), ("p", other)), length=np.linalg.norm(x[one] - x[other], axis=1)),
+        },
+        gravity=(0.0, 0.0, -G),
+    )
+    spin = 30.0 * x[1:].mean(axis=0) / np.linalg.norm(x[1:].mean(axis=0))
+    start = eqx.tree_at(lambda s: s.velocity["p"], system.at_rest({"p": x}), jnp.asarray(np.cross(spin, x)))
+
+    def about_the_nail(state):
+        return 0.3 * jnp.sum(jnp.cross(state.position["p"], state.velocity["p"]), axis=0)
+
+    (gained, _), end = kept(system, start, 0.01, 60)
+    change = np.abs(np.asarray(about_the_nail(end) - about_the_nail(start)))
+    assert gained < 1e-9 and change[2] < 1e-11 and change[:2].max() > 0.05 and off(system, end)["rods"] < HELD
+
+
+@pytest.mark.slow
 def test_a_hinged_bar_has_the_period_of_small_swings(pendulum):
     """By its mode, `omega^2 = m g l / I`, at rest; the multipliers of rest are its weight."""
     system, _, linear_system, rate = pendulum

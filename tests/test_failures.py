@@ -176,6 +176,28 @@ def test_a_derivative_that_fails_alone(throw):
         assert np.isnan(slope(jnp.zeros((10, 2)))).all()
 
 
+def test_a_step_in_which_a_frame_turns_too_far_says_so():
+    """A top on its pin: at 36 rad/s a tenth of a second is more than half a turn, and a failed step says so."""
+    pin = jm.constraint.BallJoint(("top", [0]), frame_b=jm.constraint.frame([0.0, 0.0, -0.15]))
+    system = jm.System(
+        {"top": jm.Rigid3()},
+        masses={"m": jm.mass.RigidMass(("top", [0]), 1.0, np.diag([0.02, 0.01, 0.004]))},
+        constraints={"pin": pin},
+        gravity=(0.0, 0.0, -9.81),
+    )
+    rest = system.at_rest({"top": [[0.0, 0.0, 0.15, 0.0, 0.0, 0.0, 1.0]]})
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, rest), newton=True, max_steps=3)
+
+    def result(speed, dt):
+        spin = speed * np.array([0.3, 20.0, 30.0])
+        motion = jnp.array([[*np.cross(spin, [0.0, 0.0, 0.15]), *spin]])
+        start = eqx.tree_at(lambda s: s.velocity["top"], rest, motion)
+        return integrator.step(system, start, None, dt, throw=False)[2].result
+
+    assert result(1.0, 0.1) == jm.RESULTS.more_than_half_a_turn
+    assert result(1.0, 0.05) == jm.RESULTS.not_converged  # 1.8 rad, in too few iterations as well
+
+
 def test_results_print_their_names():
     assert str(jm.RESULTS.successful) == repr(jm.RESULTS.successful) == "RESULTS.successful"
     both = jax.vmap(lambda p: jm.RESULTS.where(p, jm.RESULTS.singular, jm.RESULTS.successful))(jnp.array([True, False]))

@@ -104,7 +104,8 @@ def _of_equations(system: System) -> str:
 
 def _explained(system: System, result: Any, held_at: Callable[[], State] | None) -> str:
     """What of the equations with multipliers explains a failure, by a look at the numbers of where it began."""
-    if held_at is None or not (result == RESULTS.singular or result == RESULTS.not_converged):
+    told = RESULTS.singular, RESULTS.not_converged, RESULTS.more_than_half_a_turn
+    if held_at is None or not any(result == one for one in told):
         return ""
     return why_unmet(system, held_at(), singular=bool(result == RESULTS.singular))
 

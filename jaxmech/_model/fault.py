@@ -77,9 +77,10 @@ def diagnosed(
     system: System,
     places: Callable[[], tuple[Fields, Fields]],
     load_step: Any,
+    overturned: Callable[[], Any] | None = None,
 ) -> tuple[Any, Fault]:
     """The result, more precisely where it is a failure, and what is at fault. `places`: the positions of the main states at
-    the start, and where it failed."""
+    the start, and where it failed; `overturned`: whether a frame turns by more than half a turn in this time step."""
 
     def look() -> tuple[Any, Array]:
         failed = result != RESULTS.successful
@@ -90,6 +91,9 @@ def diagnosed(
         ended = result == RESULTS.inverted_element
         component, element = _inverted(system, {s: jnp.where(ended, end[s], x) for s, x in start.items()})
         known = RESULTS.where(explained & (component >= 0), RESULTS.inverted_element, result)
+        if overturned is not None:
+            turned = (result == RESULTS.not_converged) & overturned()
+            known = RESULTS.where(turned, RESULTS.more_than_half_a_turn, known)
         known = RESULTS.where(memories_hold(system), known, RESULTS.internal_out_of_range)
         known = RESULTS.where(lost, RESULTS.nonfinite_input, known)
         found = [jnp.asarray(n, jnp.int32) for n in (load_step, jnp.where(lost, number, -1), component, element)]

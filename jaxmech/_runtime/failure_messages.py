@@ -16,6 +16,7 @@ _LAWS = (("Signorini", " N s"), ("Coulomb", " N s"), ("dissipation", " J"), ("na
 _ON_THE_WAY = (
     "A step was too large, or this is a limit point: take more load steps (load_steps=) or, in time, smaller ones (dt=)."
 )
+_NEWTON_S = ("not_converged", "more_than_half_a_turn")  # of what its iterations did not solve
 _MOST = 8  # residuals that are all told
 
 
@@ -67,7 +68,7 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int], line: np.ndarray) -> st
     if result == "contacts_infeasible" and (closing := names.get("closing")):
         more = f" and {len(closing) - _MOST} more" if len(closing) > _MOST else ""
         return f"{advice} Still closing: {'; '.join(closing[:_MOST])}{more}."
-    if result == "not_converged":
+    if result in _NEWTON_S:
         return f"{advice}{names.get('equations', '')}"
     return advice
 
@@ -77,7 +78,7 @@ def _history(n: Mapping[str, int], line: np.ndarray) -> str:
     if _name(n["result"]) in ("contacts_not_converged", "contacts_infeasible") and len(line) == len(_LAWS):
         return "\n  " + ", ".join(f"{law} {r:.1e}{unit}" for (law, unit), r in zip(_LAWS, line, strict=True))
     told = _told(line)
-    if not told or _name(n["result"]) not in ("not_converged", "residual_floor"):
+    if not told or _name(n["result"]) not in (*_NEWTON_S, "residual_floor"):
         return ""
     words = [f"{r:.3e}" for r in told]
     words = words if len(words) <= _MOST else [*words[:3], "...", *words[-3:]]

@@ -83,6 +83,11 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         '(max_steps=), halve those that lessen no residual (line_search="residual", for plasticity say), or check '
         "that the loads have an equilibrium; info.residuals holds the history."
     )
+    more_than_half_a_turn = (
+        "Newton did not converge in a time step in which a frame would turn by more than half a turn, of which its "
+        "linearised turn says nothing. Take smaller time steps (dt=), in each of which frames turn by a radian at most, or "
+        'halve iterations that lessen no residual (line_search="residual").'
+    )
     equations_unmet = (
         "a linearised step left the equations of constraints with multipliers far from holding, and no position near "
         "fulfils them."

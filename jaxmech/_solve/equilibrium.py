@@ -94,6 +94,10 @@ class AbstractEquilibrium(eqx.Module):
         """
         return False
 
+    def turns(self, u: Fields) -> Array | None:
+        """The rotation vectors of frames in a time step that ends at `u`, `(frames, 3)` [rad]; None where there are none."""
+        del u
+
     def has_dead_torques(self) -> bool:
         """Whether torques act that no energy has, which turn with the chart: steps then take products with the exact
         derivative, as `operator` has no part of that. Static."""

@@ -88,7 +88,8 @@ def _iterated(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, s
         step, (u, RESULTS.successful, count, count, u, count), loads
     )
     result, fault = _diagnosed(problem, first, result, lambda: tried, done)
-    return u, NewtonInfo(result, steps, history, residual[-1], floor[-1], linear_steps, jnp.max(unconstrained), fault)
+    last = jnp.minimum(done, options.load_steps - 1)  # or the one that failed
+    return u, NewtonInfo(result, steps, history, residual[last], floor[last], linear_steps, jnp.max(unconstrained), fault)
 
 
 def _tried(problem: AbstractEquilibrium, p: Progress) -> Fields:
@@ -101,7 +102,15 @@ def _diagnosed(problem: AbstractEquilibrium, first: Fields, result: Any, tried: 
         return problem.state(first).position, problem.state(tried()).position
 
     system = with_internal(problem.system, problem.state(first))
-    return diagnosed(result, problem.given(first), system, places, load_step)
+    turned = None if problem.turns(first) is None else lambda: _too_far(problem, first) | _too_far(problem, tried())
+    return diagnosed(result, problem.given(first), system, places, load_step, turned)
+
+
+def _too_far(problem: AbstractEquilibrium, u: Fields) -> Array:
+    """Whether a frame turns by more than half a turn."""
+    turns = problem.turns(u)
+    assert turns is not None
+    return jnp.max(jnp.sum(turns**2, axis=1), initial=0.0) > jnp.pi**2
 
 
 @newton_solve.def_jvp

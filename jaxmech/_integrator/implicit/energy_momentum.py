@@ -47,6 +47,8 @@ class EnergyMomentum(AbstractImplicitScheme):
     g`, do the work `lambda . (g1 - g0)`: none. Those that give, `C lambda = (g0 + g1) / 2`, store `g . g / (2 C)`.
     Velocities at the end are along the constraints to second order only; let them begin so, or what is across swings on.
     A step that takes back what a constraint was off by at its start, which takes or gives energy, leaves nothing across.
+    Points that rods hold to a nail keep the angular momentum about an axis of symmetry through it; that of frames which a
+    joint pins to the world swings by second order, as the arm of the joint between both ends is none of those at them.
 
     Give `newton=True`: one linear solve, the default of all schemes, conserves nothing exactly; in large steps
     `line_search="residual"` too, for the matrix has no tangent of the correction. The options are those of `ImplicitEuler`.

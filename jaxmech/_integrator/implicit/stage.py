@@ -212,6 +212,11 @@ class AbstractStage(AbstractEquilibrium):
             goal = {s: (target[s] - offset[s]) / self.reach - u[s] for s in u}
         return combined((1.0, goal), (-1.0, project(self.system, goal)))
 
+    def turns(self, u: Fields) -> Array | None:
+        frames = [s for s, a in u.items() if not self.system.dofs[s].is_vector_space]
+        moved = combined((1.0, self.offset()), (self.reach, u)) if frames else u
+        return jnp.concatenate([moved[s][:, 3:] for s in frames]) if frames else None
+
     def acting_at(self, u: Fields) -> tuple[tuple[Any, State], ...]:
         """The states at which forces act, and how much of each is in the balance [s]."""
         return ((self.scale, self.state(u)),)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import lineax as lx
+import numpy as np
 
 from ..._runtime.array_types import Array
 from ..._runtime.results import RESULTS
@@ -20,16 +22,20 @@ _NAMES = {
     UNEQUAL: ("breakdown", "unequal_rows"),
     EXHAUSTED: ("max_steps_reached", "max_steps_reached"),
 }
+_FLAWS = [_NAMES.get(flaw, ("successful", "successful")) for flaw in range(len(_NAMES) + 1)]
+_SAID = tuple(  # all of each kind as one array of members, in the order of flaws
+    jax.tree.map(lambda *indices: np.stack(indices), *(getattr(kind, names[i]) for names in _FLAWS))
+    for i, kind in enumerate((lx.RESULTS, RESULTS))
+)
 
 
 def outcome(flaw: Array, *, finite: Any = True) -> tuple[Any, Any]:
     """The result of lineax for a flaw, and the reason, a member of `RESULTS`. What is not finite is singular."""
-    result, reason = lx.RESULTS.successful, RESULTS.successful
-    for code, (name, why) in _NAMES.items():
-        result = lx.RESULTS.where(flaw == code, getattr(lx.RESULTS, name), result)
-        reason = RESULTS.where(flaw == code, getattr(RESULTS, why), reason)
-    lost = (flaw == FINE) & ~jnp.asarray(finite)
-    return lx.RESULTS.where(lost, lx.RESULTS.singular, result), RESULTS.where(lost, RESULTS.singular, reason)
+    if finite is not True:
+        flaw = jnp.where((flaw == FINE) & ~jnp.asarray(finite), SINGULAR, flaw)
+    # Read from tables: a choice for each flaw was a tenth of the program of a solve.
+    result, reason = jax.tree.map(lambda table: jnp.asarray(table)[flaw], _SAID)
+    return result, reason
 
 
 def reason(solution: lx.Solution) -> Any:
