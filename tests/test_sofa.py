@@ -237,6 +237,24 @@ def test_the_command_line_says_by_its_status_what_is_wrong(tmp_path, capsys):
     assert main(["run", str(DATA / "pulled_net.py")]) == 1  # a program is run only where one asks for it
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--record", "out.foo"], "--record is out.foo: expected .npz"),
+        (["--record", "nowhere/out.npz"], "there is no folder nowhere"),
+        (["--compare", "nowhere.npz"], "--compare is nowhere.npz: there is no such file"),
+        (["--export", "A:0"], "--export is 'A:0'"),
+        (["--export", "Q"], "--export is 'Q'"),
+    ],
+)
+def test_what_cannot_be_written_or_compared_is_told_before_a_run(tmp_path, capsys, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    path = str(written(tmp_path, PENDULUM.format(options="", solver="<SparseLDLSolver/>")))
+    assert main(["run", path, "-n", "1000", *arguments]) == 1
+    printed = capsys.readouterr()
+    assert said in printed.err and "steps of" not in printed.out
+
+
 def test_hexahedra_are_cut_as_sofa_does():
     """README of SOFA's regression scenes, formula 7: mirrors, and the second table where their number is odd."""
     mesh = grid((3, 3, 3), np.zeros(3), np.ones(3))
