@@ -180,6 +180,7 @@ def test_a_recorded_script_is_the_same_scene():
     scene = jm.sofa.record(DATA / "pulled_net.py", steps=12)
     assert "MeshSpringForceField springs" in str(scene) and len(scene.changes) == 12
     control = scene.control()
+    assert control is not None
     run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, 12, control=control)
     written_forces = control(jnp.zeros(()), dataclasses.replace(scene.state, time=jnp.asarray(0.04)), None)
     np.testing.assert_allclose(written_forces["net/pull"]["force"], [[0.0, 0.5, 0.0]][0], rtol=ROUND_OFF)
