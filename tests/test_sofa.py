@@ -180,6 +180,7 @@ def test_a_recorded_script_is_the_same_scene():
     scene = jm.sofa.record(DATA / "pulled_net.py", steps=12)
     assert "MeshSpringForceField springs" in str(scene) and len(scene.changes) == 12
     control = scene.control()
+    assert control is not None
     run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, 12, control=control)
     written_forces = control(jnp.zeros(()), dataclasses.replace(scene.state, time=jnp.asarray(0.04)), None)
     np.testing.assert_allclose(written_forces["net/pull"]["force"], [[0.0, 0.5, 0.0]][0], rtol=ROUND_OFF)
@@ -235,6 +236,24 @@ def test_the_command_line_says_by_its_status_what_is_wrong(tmp_path, capsys):
     (tmp_path / "still.scn").write_text("<Node/>")
     assert main(["run", str(tmp_path / "still.scn")]) == 0 and "nothing moves" in capsys.readouterr().out
     assert main(["run", str(DATA / "pulled_net.py")]) == 1  # a program is run only where one asks for it
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--record", "out.foo"], "--record is out.foo: expected .npz"),
+        (["--record", "nowhere/out.npz"], "there is no folder nowhere"),
+        (["--compare", "nowhere.npz"], "--compare is nowhere.npz: there is no such file"),
+        (["--export", "A:0"], "--export is 'A:0'"),
+        (["--export", "Q"], "--export is 'Q'"),
+    ],
+)
+def test_what_cannot_be_written_or_compared_is_told_before_a_run(tmp_path, capsys, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    path = str(written(tmp_path, PENDULUM.format(options="", solver="<SparseLDLSolver/>")))
+    assert main(["run", path, "-n", "1000", *arguments]) == 1
+    printed = capsys.readouterr()
+    assert said in printed.err and "steps of" not in printed.out
 
 
 def test_hexahedra_are_cut_as_sofa_does():

@@ -152,6 +152,8 @@ REGIONS = {
         "indices",
         [1, 3],
     ),
+    "numbers of values": ('<IndicesFromValues name="r" global="4 7 5 9" values="9 4"/>', "indices", [3, 0]),
+    "numbers of other values": ('<IndicesFromValues name="r" global="4 7 5 9" values="9 4"/>', "otherIndices", [1, 2]),
     "less": ('<DifferenceEngine name="r" input="1 2 3" substractor="1 1 1"/>', "output", [[0, 1, 2]]),
     "squares": (
         '<GenerateGrid name="r" max="2 1 9" resolution="2 1 0"/>',
@@ -170,6 +172,13 @@ REGIONS = {
 def test_regions_and_engines(tmp_path, case):
     body, name, expected = REGIONS[case]
     np.testing.assert_allclose(computed(tmp_path, POINTS + body, f"@r.{name}"), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("everything", "count"), [("1 2", 0), ("3 1 3", 2)])
+def test_values_that_have_no_number_of_their_own(tmp_path, everything, count):
+    body = f'<IndicesFromValues name="r" global="{everything}" values="3"/>'
+    with pytest.raises(jm.sofa.SceneError, match=f"global has 3 of values {count} times, expected once"):
+        computed(tmp_path, POINTS + body, "@r.indices")
 
 
 def test_cubes_of_a_generated_grid(tmp_path):

@@ -21,7 +21,7 @@ from .._sparse.export import write_matrix
 from .comparison import Difference, difference, golden_states, published_states
 from .read.scene_error import SceneError
 from .record import record
-from .recording import write_frames
+from .recording import check_recordable, write_frames
 from .scene_graph import SOLVERS, SceneGraph, load
 from .translation import Part
 
@@ -97,7 +97,17 @@ def _run(options: Any) -> int:
     return _simulated(scene, options)
 
 
+def _check_files(options: Any) -> None:
+    """Before minutes are spent on steps."""
+    if options.record:
+        check_recordable(options.record)
+    for file in options.compare or ():
+        if not file.is_file():
+            raise _Failure(f"--compare is {file}: there is no such file")
+
+
 def _simulated(scene: SceneGraph, options: Any) -> int:
+    _check_files(options)
     steps = _steps(scene, options)
     frames: dict[str, tuple[Part, Trajectory]] = {}
     if not scene.parts:
@@ -156,9 +166,9 @@ def _export(part: Part, steps: int, options: Any) -> None:
     words = re.fullmatch(r"([A-Za-z,]+)(?::(\d{1,9}))?", options.export)
     names = words[1].split(",") if words else []
     scheme = part.integrator.motion if isinstance(part.integrator, FreeMotion) else part.integrator  # A of the free motion
-    if not names or not set(names) <= set(_QUANTITIES) or not hasattr(scheme, "problem"):
+    every = int(words[2] or 1) if words else 0
+    if not every or not set(names) <= set(_QUANTITIES) or not hasattr(scheme, "problem"):
         raise _Failure(f"--export is {options.export!r}: A, b and x of an implicit time integrator, as A,b,x:10")
-    every = max(1, int(words[2] or 1)) if words else 1
     state, carry = part.state, part.integrator.init(part.system, part.state)
     for step in range(steps):
         before = state

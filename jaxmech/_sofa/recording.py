@@ -14,6 +14,22 @@ _VTK = {"edges": "line", "triangles": "triangle", "quads": "quad", "tetrahedra":
 _VTK |= {"prisms": "wedge", "pyramids": "pyramid"}
 
 
+def check_recordable(path: Path) -> None:
+    """Raise, before a scene runs, where `write_frames` could not write this file."""
+    if not path.parent.is_dir():
+        raise ValueError(f"--record is {path}: there is no folder {path.parent}")
+    if path.suffix != ".npz" and path.suffix.lower() not in _meshio(path).extension_to_filetypes:
+        raise ValueError(f"--record is {path}: expected .npz, .vtu or what else meshio writes")
+
+
+def _meshio(path: Path) -> Any:
+    try:
+        import meshio
+    except ImportError:
+        raise ImportError(f"{path.name} is written by meshio: install jaxmech[mesh], or record an .npz") from None
+    return meshio
+
+
 def write_frames(path: Path, scene: SceneGraph, frames: dict[str, tuple[Any, Any]]) -> None:
     """All states in an `.npz`; the points and cells of the last one in what meshio writes (the extra `mesh`)."""
     if path.suffix == ".npz":
@@ -24,10 +40,6 @@ def write_frames(path: Path, scene: SceneGraph, frames: dict[str, tuple[Any, Any
             arrays["time"] = np.asarray(run.time)
         np.savez(path, **arrays)
         return
-    try:
-        import meshio
-    except ImportError:
-        raise ImportError(f"{path.name} is written by meshio: install jaxmech[mesh], or record an .npz") from None
     points, cells, count = [], [], 0
     for part, run in frames.values():
         x = kinematics(part.system, run.last.position)
@@ -42,7 +54,7 @@ def write_frames(path: Path, scene: SceneGraph, frames: dict[str, tuple[Any, Any
     if not points:
         raise ValueError("no state of the scene has points in space to record")
     whole = np.concatenate(points)
-    meshio.write(path, meshio.Mesh(whole, cells or [("vertex", np.arange(len(whole))[:, None])]))
+    _meshio(path).write(path, _meshio(path).Mesh(whole, cells or [("vertex", np.arange(len(whole))[:, None])]))
 
 
 def _cells(scene: SceneGraph, state: Any, count: int) -> list[tuple[str, np.ndarray]]:

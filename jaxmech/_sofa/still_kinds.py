@@ -36,7 +36,7 @@ GenericConstraintCorrection LinearSolverConstraintCorrection UncoupledConstraint
 """
 # What makes data of data, and is not translated: where nothing reads it, no motion depends on it.
 _ENGINES = """
-MeshSampler MeshSplittingEngine MeshSubsetEngine ProximityROI SubsetTopology ValuesFromPositions IndicesFromValues
+MeshSampler MeshSplittingEngine MeshSubsetEngine ProximityROI SubsetTopology ValuesFromPositions
 SelectLabelROI SelectConnectedLabelsROI ExtrudeSurface GenerateSphere GenerateRigidMass MeshBarycentricMapperEngine
 MeshClosingEngine MeshTetraStuffing NormEngine NormalsFromPoints RandomPointDistributionInSurface Spiral
 VolumeFromTetrahedrons VolumeFromTriangles JoinPoints MapIndices MathOp AverageCoord ClusteringEngine

@@ -199,6 +199,18 @@ def _chosen_values(part: Component, name: str) -> Any:
     return _one_of(part, name, {"out": np.asarray(entries)[numbers]})
 
 
+def _numbers_of_values(part: Component, name: str) -> Any:
+    """IndicesFromValues: where each of some values stands in a list, and the numbers of its other entries."""
+    sought, entries = (np.asarray(part.reals(n, np.zeros(0))) for n in ("values", "global"))
+    part.neutral(recursiveSearch=False)
+    equal = sought[:, None] == entries
+    for value, count in zip(sought, equal.sum(axis=1), strict=True):
+        if count != 1:
+            raise part.error(f"global has {value:g} of values {count} times, expected once")
+    numbers = np.nonzero(equal)[1]
+    return _one_of(part, name, {"indices": numbers, "otherIndices": np.setdiff1d(np.arange(len(entries)), numbers)})
+
+
 def _by_index(part: Component, name: str) -> Any:
     """IndexValueMapper: a value at some numbers, what stands in `inputValues` or `defaultValue` at the others."""
     numbers, value = part.wholes("indices", np.zeros(0, np.int64)), part.real("value", 0.0)
@@ -240,6 +252,7 @@ _ENGINES: dict[str, Callable[[Component, str], Any]] = {
     "MergeVectors": _vectors,
     "MergePoints": _points_of_two,
     "ValuesFromIndices": _chosen_values,
+    "IndicesFromValues": _numbers_of_values,
     "IndexValueMapper": _by_index,
     "SphereLoader": _spheres,
     "MeshBoundaryROI": _boundary,
