@@ -12,6 +12,7 @@ from tolerances import FINITE_DIFFERENCE, TWO_MODES
 import jaxmech as jm
 from jaxmech._contact.cone import dual, longest_step, scaling_point, smoothed_projection
 from jaxmech._contact.surface_contact import closest_weights, signed_distance
+from jaxmech._math.first_where import first_where
 
 NATURAL = 1e-8  # the residual of the natural map, relative to the velocities: what is asked of every problem
 SOLVERS = 1e-6  # impulses of two solvers whose residuals are below NATURAL, where the matrix is well conditioned
@@ -307,6 +308,18 @@ def test_shapes_are_distances():
         np.testing.assert_allclose(ends, 0.0, atol=1e-12, err_msg=name)
     # A corner exactly on the edge of a box of equal size below it: the face that looks at the other body.
     np.testing.assert_allclose(at_edge, np.tile([0.0, 0.0, 1.0], (5, 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize("entries", [1, 32, 33, 1000])
+def test_the_first_that_are_near_in_their_order(entries, rng):
+    """Few, many, all or none of a mask, of fewer and more slots than are true."""
+    masks = rng.random((4, entries)) < np.array([[0.0], [0.05], [0.6], [1.0]])
+    for size in {1, 7, entries}:
+        found, counts = jax.jit(jax.vmap(lambda mask, n=size: first_where(mask, n)))(masks)
+        for mask, pairs, count in zip(masks, np.asarray(found), np.asarray(counts), strict=True):
+            held = np.flatnonzero(mask)[:size]
+            assert count == mask.sum()
+            assert np.array_equal(pairs, np.pad(held, (0, size - held.size)))
 
 
 def test_the_nearest_point_of_a_triangle():

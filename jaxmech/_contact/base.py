@@ -11,6 +11,7 @@ import numpy as np
 from equinox import AbstractVar
 
 from .._mapping.frame import carried
+from .._math.first_where import first_where
 from .._math.rotation import quaternion_conjugate, rotate
 from .._math.safe_norm import safe_length
 from .._model.system import System
@@ -127,10 +128,10 @@ class AbstractContact(Component):
     def near_of(self, gaps: Array) -> Touching:
         """The first of these that are within the margin, as many as there are slots; NaN counts as near, and fails."""
         near = ~(gaps >= self.margin)
-        count = jnp.sum(near)
         if self.slots == gaps.shape[0]:
-            return Touching(jnp.arange(self.slots), near, count)
-        return Touching(jnp.nonzero(near, size=self.slots, fill_value=0)[0], jnp.arange(self.slots) < count, count)
+            return Touching(jnp.arange(self.slots), near, jnp.sum(near))
+        pair, count = first_where(near, self.slots)
+        return Touching(pair, jnp.arange(self.slots) < count, count)
 
     def of_each(self, value: Array, touching: Touching) -> Array:
         """A parameter of every slot."""

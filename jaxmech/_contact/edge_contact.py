@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._math.first_where import first_where
 from .._runtime.argument_checks import check_tolerances, index_array, real_array
 from .._runtime.array_types import Array, Int
 from .._runtime.field_types import Parameter
@@ -99,7 +100,7 @@ class EdgeContact(AbstractContact):
         (a, ra), (b, rb) = (_sphere(x[on.state][on.nodes[:, :2]]) for on in (self.edges[0], self._second))
         square = jnp.asarray(sum((a[:, None, i] - b[None, :, i]) ** 2 for i in range(3)))
         near = ~(square >= (ra[:, None] + rb + self.margin) ** 2).reshape(-1) & self._meant(jnp.arange(self.pairs))
-        pair, count = jnp.nonzero(near, size=most, fill_value=0)[0], jnp.sum(near)
+        pair, count = first_where(near, most)
         found = self.near_of(jnp.where(jnp.arange(most) < count, self._gaps_of(pair, x), jnp.inf))
         # More than can be measured are more than can be held.
         return Touching(pair[found.pair], found.held, jnp.where(count > most, self.slots + 1, found.count))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._mapping.frame import carried, seen_from
+from .._math.first_where import first_where
 from .._math.rotation import have_unit_quaternions, rotate
 from .._runtime.argument_checks import check_flags, check_instance, index_array
 from .._runtime.array_types import Array, Int
@@ -116,8 +117,7 @@ class PointContact(AbstractContact):
         if self.owners is not None:
             owner, body = self.owners[:, None], jnp.arange(self.bodies)
             near = near & ((owner > body) if self.half else (owner != body))
-        pair = jnp.nonzero(near.reshape(-1), size=most, fill_value=0)[0]
-        count = jnp.sum(near)
+        pair, count = first_where(near.reshape(-1), most)
         found = self.near_of(jnp.where(jnp.arange(most) < count, self._gaps_of(pair, x), jnp.inf))
         # More than can be measured are more than can be held.
         count = jnp.where(count > most, self.slots + 1, found.count)
