@@ -351,3 +351,7 @@ def test_results_give_advice():
     for result in (jm.RESULTS.not_converged, jm.RESULTS.not_finite, jm.RESULTS.inverted_element, jm.RESULTS.residual_floor):
         assert len(jm.RESULTS[result]) > 60
     assert isinstance(jm.RESULTS.promote(lx.RESULTS.singular), type(jm.RESULTS.singular))
+    for name in ("successful", "singular", "stagnation", "nonfinite_input"):
+        assert bool(jm.RESULTS.promote(getattr(lx.RESULTS, name)) == getattr(jm.RESULTS, name)), name
+    with pytest.raises(ValueError, match="promote"):
+        jm.RESULTS.promote(3)

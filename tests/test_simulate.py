@@ -14,6 +14,7 @@ from tolerances import FINITE_DIFFERENCE
 
 import jaxmech as jm
 from jaxmech._integrator.trajectory import checkpointed_scan
+from jaxmech._integrator.trajectory.step_record import StepRecord
 from jaxmech._runtime.loops import differentiated_with
 from jaxmech._runtime.reverse_mode import anew, kept
 
@@ -202,3 +203,12 @@ def test_what_is_given_tangents_is_batched_too():
 
     slopes = jax.jit(jax.grad(lambda k: jnp.sum(jax.vmap(jax.jit(end))(k) ** 2)))(jnp.array([1.0, 2.0]))
     np.testing.assert_allclose(slopes, [2 * (0.75 + 4.5 * k) * 4.5 for k in (1.0, 2.0)])
+
+
+def test_what_steps_report_is_joined_and_parted():
+    tree = {"a": np.int32(3), "b": (np.arange(4, dtype=np.int32), np.True_), "large": np.ones((5, 7)), "c": np.eye(2)}
+    rows = jax.vmap(lambda i: StepRecord.of(jax.tree.map(lambda a: jnp.asarray(a) * i, tree)))(jnp.arange(3, dtype=np.int32))
+    assert {name: a.shape for name, a in rows.arrays.items()} == {"int32": (3, 6), "float64": (3, 4), "4": (3, 35)}
+    for i in range(3):
+        for a, b in zip(jax.tree.leaves(rows.tree()), jax.tree.leaves(tree), strict=True):
+            assert a.shape[1:] == b.shape and np.array_equal(a[i], b * i)

@@ -23,6 +23,7 @@ from jax import lax
 from .._runtime.array_types import Array, Bool, Float, Int
 from .._runtime.jax_internals import Tracer
 from .._runtime.reverse_mode import kept
+from .one_loop import are_all
 
 _SMALL = 4096  # numbers of arrays that are looked at together
 _JOINED = 8  # arrays of these: of nine XLA:CPU writes each into a copy first, by a kernel of its own
@@ -156,14 +157,7 @@ def _all_of(flags: list[Bool[Array, " n"]]) -> Bool[Array, ""]:
             of_size[flag.size] = of_size[flag.size] & flag if flag.size in of_size else flag
         flags = list(of_size.values())
         joined = [jnp.concatenate(flags[i : i + _JOINED]) for i in range(0, len(flags), _JOINED)]
-    return functools.reduce(
-        operator.and_, (lax.reduce((flag, flag), (np.True_, np.False_), _both, (0,))[0] for flag in joined)
-    )
-
-
-def _both(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Of two results, which XLA:CPU makes in one loop, where it makes two of one."""
-    return a[0] & b[0], a[1] | b[1]
+    return functools.reduce(operator.and_, map(are_all, joined))
 
 
 def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:

@@ -11,6 +11,7 @@ from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..carried import varies
 from .checkpointed_scan import checkpointed_scan
+from .step_record import StepRecord
 
 
 class Counts(NamedTuple):
@@ -48,13 +49,13 @@ def stepped(
         state, carry, info = advanced(at[0], eqx.combine(constant, at[1]))
         if bar is not None:
             bar.advance(done + number + 1)
-        return (state, eqx.filter(carry, changing)), info
+        return (state, eqx.filter(carry, changing)), StepRecord.of(info)
 
     def frame(at: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[Any, Any]]:
-        at, info = checkpointed_scan(one, at, first + jnp.arange(save_every), every)
-        return at, (observe(system, at[0]), info)
+        at, said = checkpointed_scan(one, at, first + jnp.arange(save_every), every)
+        return at, (observe(system, at[0]), said)
 
     firsts = jnp.arange(0, steps, save_every)
-    (last, kept), (frames, info) = checkpointed_scan(frame, (start[0], varying), firsts, every // save_every or firsts.size)
-    info = jax.tree.map(lambda a: a.reshape(steps, *a.shape[2:]), info)
-    return Steps(last, eqx.combine(constant, kept), frames, info)
+    (last, kept), (frames, said) = checkpointed_scan(frame, (start[0], varying), firsts, every // save_every or firsts.size)
+    said = jax.tree.map(lambda a: a.reshape(steps, *a.shape[2:]), said)
+    return Steps(last, eqx.combine(constant, kept), frames, said.tree())

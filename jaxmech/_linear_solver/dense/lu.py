@@ -9,6 +9,7 @@ import jax.scipy.linalg as jsl
 import lineax as lx
 from jax.flatten_util import ravel_pytree
 
+from ..._math.one_loop import extremes
 from ..._runtime.array_types import Array, Bool, Float, Int
 from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.precision import full_precision
@@ -47,14 +48,14 @@ class Dense(lx.AbstractLinearSolver):
         del options
         (lu, pivots, singular), scale, matrix, transposed = state
         b, unravel = ravel_pytree(vector)
-        x = scale * jsl.lu_solve((lu, pivots), scale * b, trans=1 if transposed else 0)
+        y = jsl.lu_solve((lu, pivots), scale * b, trans=1 if transposed else 0)
         result, reason = outcome(jnp.where(singular, SINGULAR, FINE))
         return (
-            unravel(x),
+            jax.tree.map(jnp.multiply, unravel(scale), unravel(y)),
             result,
             {
                 "num_steps": jnp.zeros((), jnp.int32),
-                "residual": residual_norm(matrix, x, b, transposed=transposed),
+                "residual": residual_norm(matrix, scale * y, b, transposed=transposed),
                 "unconstrained_state": _unconstrained(lu, singular, lambda x: unravel(scale * x)),
                 "reason": reason,
             },
@@ -87,27 +88,16 @@ def _scale_of(operator: lx.AbstractLinearOperator, matrix: Float[Array, "N N"]) 
 def _by_diagonal(matrix: Float[Array, "N N"]) -> tuple[Float[Array, " N"], Bool[Array, ""]]:
     """One over the roots of the diagonal, and whether it has none."""
     diagonal = jnp.diagonal(matrix)
-    least, most = _extremes(diagonal)
+    least, most = extremes(diagonal)
     return 1 / jnp.sqrt(jnp.maximum(diagonal, 0)), ~((least > 0) & (most < jnp.inf))
 
 
 def _factored(scaled: Float[Array, "N N"]) -> _Factor:
     """`L` and `U` of a scaled matrix, the pivots, and whether they say that it is singular."""
     lu, pivots = jsl.lu_factor(scaled)
-    least, most = _extremes(jnp.abs(jnp.diagonal(lu)))
+    least, most = extremes(jnp.abs(jnp.diagonal(lu)))
     # NaN compares false: "not (smallest > ...)" catches it.
     return lu, pivots, ~(least > _tolerance(lu) * most)
-
-
-def _extremes(values: Float[Array, " N"]) -> tuple[Array, Array]:
-    """The least and the largest number, in one loop, where XLA:CPU makes two of each."""
-    start = jnp.full((), jnp.inf, values.dtype)
-    least, most = jax.lax.reduce((values, values), (start, -start), _lower_and_higher, (0,))
-    return least, most
-
-
-def _lower_and_higher(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    return jax.lax.min(a[0], b[0]), jax.lax.max(a[1], b[1])
 
 
 def _tolerance(lu: Float[Array, "N N"]) -> float:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
+from ..._math.one_loop import is_any
 from ..._runtime.array_types import Array, Float
 from ..._runtime.jax_internals import unvmap_any
 from ..base.vectors import Vector
@@ -26,9 +27,8 @@ def scaling(matrix: Float[Array, "N N"], again: Callable[[], Float[Array, "N N"]
     """
     scale = 1 / jnp.sqrt(jnp.maximum(jnp.diagonal(matrix), 0))
     # As of a definite matrix, whose largest entries are on the diagonal; scales are infinite where an entry there is nil.
-    # XLA:CPU joins bits of rows far faster than it finds the largest number.
     larger = ~(jnp.abs(matrix) * scale[:, None] * scale <= 1 / _EVEN)
-    uneven = jnp.any(jax.lax.reduce(larger.astype(jnp.int32), jnp.int32(0), jax.lax.bitwise_or, (0,)) > 0)
+    uneven = is_any(larger)
     return jax.lax.cond(unvmap_any(uneven), lambda: jnp.where(uneven, _equilibrated(again()), scale), lambda: scale)
 
 
