@@ -310,7 +310,7 @@ def test_shapes_are_distances():
     np.testing.assert_allclose(at_edge, np.tile([0.0, 0.0, 1.0], (5, 1)), atol=1e-12)
 
 
-@pytest.mark.parametrize("entries", [1, 32, 33, 1000])
+@pytest.mark.parametrize("entries", [0, 1, 32, 33, 1000])
 def test_the_first_that_are_near_in_their_order(entries, rng):
     """Few, many, all or none of a mask, of fewer and more slots than are true."""
     masks = rng.random((4, entries)) < np.array([[0.0], [0.05], [0.6], [1.0]])

@@ -14,7 +14,7 @@ def first_where(mask: Bool[Array, " n"], size: int) -> tuple[Int[Array, " size"]
     `jnp.nonzero` of a given size adds up and scatters as many numbers as there are entries; here it is one for each word of
     32, in which each of the `size` halves its way to its bit.
     """
-    words = jnp.pad(mask, (0, -mask.shape[0] % _WORD)).reshape(-1, _WORD)
+    words = jnp.pad(mask, (0, _WORD - mask.shape[0] % _WORD)).reshape(-1, _WORD)
     bits = jnp.sum(words.astype(jnp.uint32) << jnp.arange(_WORD, dtype=jnp.uint32), axis=1, dtype=jnp.uint32)
     ends = jnp.cumsum(_ones(bits))
     k = jnp.arange(size, dtype=jnp.int32)
