@@ -140,6 +140,20 @@ def test_where_there_are_no_foreign_functions_the_host_raises(monkeypatch, capfd
     assert not capfd.readouterr().err
 
 
+def test_a_program_whose_numbers_are_placeholders_does_not_fail():
+    """As optimistix evaluates a linear function before it has one: with zeros in the place of all arrays."""
+    at = jnp.ones(3)
+
+    def held(x):
+        return _raise.raise_if(x, jnp.sum(at) * x < 1, {"who": "held"}, {})
+
+    program = eqx.filter_closure_convert(held, jnp.ones(()))
+    nil = jax.tree.map(lambda a: np.zeros_like(a) if eqx.is_array(a) else a, program)
+    assert eqx.filter_jit(nil)(jnp.ones(())) == 1
+    with pytest.raises(Exception, match="held"):
+        jax.block_until_ready(eqx.filter_jit(program)(jnp.zeros(())))
+
+
 def test_derivatives_pass_a_check():
     """In both modes, and twice."""
 

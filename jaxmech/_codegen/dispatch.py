@@ -31,8 +31,9 @@ _LONG = 60_000  # operations beyond which compiling a scalarised program takes t
 # tetrahedra has 16,000. SOFA's hexahedra have 21,800: 1.3 s, for 0.5 ms of a step of 2.4 in the smallest scene. A neural law
 # (30,000; 58,000 by its weights) gains more: one equilibrium of 3,072 tetrahedra takes 0.04 s for 0.17, compiled sooner.
 _LONG_FOR_SOME, _SOME = 22_000, 3_000
-# The same where XLA weighs each against each: beside an H100 it took 93 s for 28,000 operations, of hexahedra, and 5.6 s for
-# products of small matrices in their place, which are as fast; for 12,500, of tetrahedra, 6 s, in a fifteenth of the memory.
+# The same where XLA weighs each against each. Beside an H100 an equilibrium compiled for 93 s with 28,000 operations, of the
+# matrix of hexahedra, and for 5.6 s, as fast, with products of small matrices in all its programs; the matrix of tetrahedra,
+# of 12,500, in 6 s with what it needs, and in a fifteenth of the memory of such products.
 _LONG_ON_GPU = 16_000
 _DIVIDED = 256  # elements, below which communication between devices takes longer than it saves
 _CHUNK = 1024  # elements whose scalars stay in the cache of a core

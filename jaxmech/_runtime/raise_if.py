@@ -70,7 +70,9 @@ def _checked(value: Any, failed: Array, text: Array, told: Any) -> Any:
             return jax.tree.unflatten(tree, jax.ffi.ffi_call(_TARGET, leaves, vmap_method="expand_dims")(*arguments))
         return jax.pure_callback(_raise, shapes, *arguments, vmap_method="expand_dims")
 
-    return jax.lax.cond(failed, stop, lambda: value)
+    # Words begin with a bracket. Where they are nil, so is all else that the program holds: optimistix evaluates a linear
+    # function that it has not made yet with zeros in the place of its arrays, and takes nothing from it.
+    return jax.lax.cond(failed & (text[0] > 0), stop, lambda: value)
 
 
 @_checked.defjvp
