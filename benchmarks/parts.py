@@ -40,7 +40,7 @@ def main() -> None:
     division = jm.distributed.divide_over_devices(system, state)
     said = {"divide s": watch()}
     parts, divided = division.part(system, state)
-    means = Means(division.tables, division, divided, NewtonOptions(1e-8), 5e-9, "parts")  # in one step of Newton
+    means = Means(division.tables, division, divided, NewtonOptions(None), 5e-9, "parts")  # in one step of Newton
     arrays, static = eqx.partition((parts, means), eqx.is_array)
     program = jax.jit(lambda arrays: iterated(*eqx.combine(arrays, static))).lower(arrays).compile()
     said["compile s"] = watch()

@@ -300,10 +300,13 @@ def test_pcg_refuses_what_it_cannot_solve():
     assert caught.value.result == jm.RESULTS.indefinite
 
 
-def test_single_precision_ends_at_its_floor_and_says_so():
+@pytest.mark.parametrize("assembled", (True, False))
+def test_single_precision_ends_at_its_floor_and_says_so(assembled):
+    """Without a matrix too, where Newton's method took all its steps."""
     scene, rest = chain(np.float32)
     scene = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, scene)
-    linear_system = jm.MatrixLinearSystem.build(scene, rest, STATIC)
+    made = jm.MatrixLinearSystem.build(scene, rest, STATIC)
+    linear_system = made if assembled else jm.solver.MatrixFreeSystem(STATIC)
     solution = jm.static_solve(scene, rest, linear_system)
     assert solution.position["chain"].dtype == jnp.float32
     with pytest.raises(jm.FailedComputation, match="rounding floor") as caught:

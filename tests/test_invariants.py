@@ -19,6 +19,8 @@ import jaxmech as jm
 from jaxmech._model.constraint_projection import prescribed, project
 from jaxmech._model.dynamics import applied_forces, force_at, kinematics, retract, velocities, zero_forces
 from jaxmech._model.internal import with_internal
+from jaxmech._solve.rounding import rounding_floor
+from jaxmech._solve.static import StaticEquilibrium
 
 every = per_scene(scenes.names())
 
@@ -78,6 +80,20 @@ def test_assembled_equals_matrix_free(name):
     products = columns(scene.system, scene.state, FACTORS, np.eye(n), jm.Terms())
     for one, other in zip(dense(name), np.asarray(products), strict=True):
         close(one, other, TWO_ROUTES)
+
+
+@pytest.mark.parametrize("name", ("springs", "tetrahedra", "every_constraint"))
+def test_the_rounding_floor_is_that_of_products_too(name):
+    """Where no matrix is: by a product whose signs are in disorder, as high within its scatter."""
+    scene, terms = scenes.build(name), jm.Terms(mass=False, damping=False)
+    system, state = scene.system, scene.state
+
+    def floor(linear_system):
+        problem = StaticEquilibrium(system, linear_system, state.time)
+        return rounding_floor(problem, problem.operator(state.position), state.position)[0]
+
+    ratio = floor(jm.solver.MatrixFreeSystem(terms)) / floor(jm.MatrixLinearSystem.build(system, state, terms))
+    assert 0.3 < ratio < 3
 
 
 @per_scene(scenes.names(CONSERVATIVE))

@@ -14,6 +14,7 @@ from .._sparse.block_matrix import BlockMatrix
 from .equilibrium import AbstractEquilibrium
 
 _SATISFIED = 1e-4  # roots of the rounding unit that a constraint with multipliers may be off by, relative to the positions
+_GOLDEN = 2654435769  # of 2**32, the golden section: its multiples, modulo that, are spread evenly
 
 
 def rounding_spread(problem: AbstractEquilibrium, A0: BlockMatrix, u: Fields) -> Fields:
@@ -27,15 +28,22 @@ def rounding_spread(problem: AbstractEquilibrium, A0: BlockMatrix, u: Fields) ->
 
 
 def rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> tuple[Array, Array]:
-    """What the rounding of `u` makes of a residual that should be nil: `eps | |A_ii| |u| |`. And the residual of constraints
-    with multipliers that is near enough to nil, relative to the size of the positions; infinite where nobody asks."""
+    """What the rounding of `u` makes of a residual that should be nil: `eps | |A_ii| |u| |`, and of what is known by its
+    products alone, `eps |A (+-u)|` with signs in disorder. And the residual of constraints with multipliers that is near
+    enough to nil, relative to the size of the positions; infinite where nobody asks."""
     dtype = jnp.result_type(*jax.tree.leaves(u))
     if not isinstance(A0, BlockMatrix):
-        return jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype)
+        spread = A0.mv(jax.tree.map(_with_signs, problem.rounding(u)))
+        return jnp.finfo(dtype).eps * norm(project(problem.system, spread)), jnp.full((), jnp.inf, dtype)
     spread, eps = rounding_spread(problem, A0, u), jnp.finfo(A0.dtype).eps
     if not problem.system.multiplier_states:
         return eps * norm(spread), jnp.full((), jnp.inf, dtype)
     return eps * norm(spread), _SATISFIED * jnp.sqrt(eps) * norm(of_multipliers(problem, spread))
+
+
+def _with_signs(size: Array) -> Array:
+    place = jnp.arange(size.size, dtype=jnp.uint32).reshape(size.shape)
+    return jnp.where(place * jnp.uint32(_GOLDEN) < 2**31, size, -size)
 
 
 def _magnitude(A0: BlockMatrix) -> BlockMatrix:
