@@ -42,6 +42,7 @@ __all__ = [
     "define",
     "defvectorized",
     "device_count_of",
+    "enumeration_of",
     "index_of",
     "instantiate_zeros",
     "is_carried_out",
@@ -144,6 +145,11 @@ def rewired(jaxpr: Any, inputs: list[Any], outputs: list[Any], eqns: list[Any], 
 def index_of(item: Any) -> Any:
     """The number of a member of an enumeration of Equinox, of each batch member where it is of a batch."""
     return item._value
+
+
+def enumeration_of(item: Any) -> Any:
+    """The enumeration of Equinox that a member is of; None of anything else."""
+    return getattr(item, "_enumeration", None)
 
 
 def names_of(enumeration: Any) -> list[str]:
