@@ -256,6 +256,42 @@ def test_what_cannot_be_written_or_compared_is_told_before_a_run(tmp_path, capsy
     assert said in printed.err and "steps of" not in printed.out
 
 
+PLANE = """<Node name="root" dt="0.1" gravity="0 -10 0"><EulerImplicitSolver/><SparseLDLSolver/>
+  <Node name="m"><MechanicalObject template="Rigid2" name="q" position="1 2 0.3"/><UniformMass vertexMass="2"/></Node>
+  <Node name="p"><MechanicalObject template="Vec2" name="x" position="0 0  1 0  0 1"/><UniformMass vertexMass="2"/>
+  <MeshTopology triangles="0 1 2"/></Node>
+  <Node name="l"><MechanicalObject template="Vec1" name="s" position="7"/><UniformMass vertexMass="2"/></Node></Node>"""
+
+
+def test_states_of_the_plane_are_recorded_and_runs_compared_with_one_another(tmp_path, capsys, monkeypatch):
+    """Free fall by symplectic Euler: `y = -g h^2 n (n + 1) / 2`. The angle of a frame is not its height."""
+    meshio = pytest.importorskip("meshio")
+    monkeypatch.chdir(tmp_path)
+    path = str(written(tmp_path, PLANE))
+    assert main(["run", path, "-n", "3", "--record", "out.vtu"]) == 0
+    assert "out.vtu is without l/s: its nodes (Vec1) are no points" in capsys.readouterr().out
+    mesh = meshio.read("out.vtu")
+    np.testing.assert_allclose(mesh.points, [[1, 1.4, 0], [0, -0.6, 0], [1, -0.6, 0], [0, 0.4, 0]], atol=1e-12)
+    assert mesh.cells_dict["triangle"].tolist() == [[1, 2, 3]]
+    assert main(["run", path, "-n", "4", "--record", "out.npz"]) == 0
+    capsys.readouterr()
+    assert main(["run", path, "--compare", "out.npz", "--threshold", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "4 steps of 0.1 s" in printed and printed.count("|dx|/size 0.000e+00") == 3
+    written(tmp_path, PLANE.replace("0 -10 0", "0 -20 0"))
+    assert main(["run", path, "--compare", "out.npz", "--threshold", "0.3"]) == 1
+    printed = capsys.readouterr().out  # six numbers, three of which are 1 m beside at 0.4 s
+    assert f"out.npz: p/x at 0.4 s: |dx|/size {np.sqrt(3) / 6:.3e}, largest 1.000e+00" in printed
+    assert main(["run", path, "--dt", "0.07", "--compare", "out.npz"]) == 1
+    assert "has no time but the start in common with steps of 0.07 s" in capsys.readouterr().err
+    np.savez("other.npz", time=[0.0, 0.1], **{"q|position": np.zeros((2, 1, 3))})
+    assert main(["run", path, "--compare", "other.npz"]) == 1
+    assert "holds the state 'q', which is none that the scene moves" in capsys.readouterr().err
+    np.savez("else.npz", x=np.zeros(3))
+    assert main(["run", path, "-n", "2", "--compare", "else.npz"]) == 1
+    assert "keys STATE|position and time, as --record writes them" in capsys.readouterr().err
+
+
 def test_hexahedra_are_cut_as_sofa_does():
     """README of SOFA's regression scenes, formula 7: mirrors, and the second table where their number is odd."""
     mesh = grid((3, 3, 3), np.zeros(3), np.ones(3))

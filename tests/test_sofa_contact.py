@@ -76,6 +76,40 @@ def test_bodies_of_several_time_integrators_are_one_system(tmp_path):
         load(tmp_path, LOOP + FRICTION + ball("a", "0 0 0") + ball("b", "1 0 0", scheme='rayleighMass="1"'))
 
 
+def balls(name, place, radii, mass, velocity=""):
+    return f"""<Node name="{name}">{SCHEME.format("")}<MechanicalObject name="p" position="{place}" velocity="{velocity}"/>
+      <UniformMass vertexMass="{mass}"/><UncoupledConstraintCorrection/><SphereCollisionModel listRadius="{radii}"/>
+      </Node>"""
+
+
+def test_balls_of_different_radii_touch_at_the_sum_of_both(tmp_path):
+    """Three of one body, two of another: each pair at both radii and contactDistance."""
+    low, high = balls("low", "0 0 0  2 0 0  5 0 0", "0.2 0.5 0.2", 1), balls("high", "0 1 0  2 1 0", "0.1 0.4", 3)
+    scene = load(tmp_path, LOOP + FRICTION + low + high)
+    x = {name: scene.state.position[name] for name in scene.system.dofs}
+    found = np.concatenate([np.asarray(contact.gaps(x)) for contact in scene.integrator.contacts.values()])
+    apart = np.linalg.norm(x["low/p"][:, None] - x["high/p"], axis=2) - np.add.outer([0.2, 0.5, 0.2], [0.1, 0.4]) - 0.05
+    np.testing.assert_allclose(np.sort(found), np.sort(apart.ravel()), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_balls_of_different_radii_hit_and_lie(tmp_path):
+    """One hits another head on, and goes on with it; of two that lie on balls on a floor, each lies as high as its pillar."""
+    hit = balls("a", "0 0 0  0 9 0", "0.2 0.3", 1, "2 0 0  0 0 0") + balls("b", "0.8 0 0  0 5 0", "0.5 0.1", 3)
+    still = load(tmp_path, LOOP + FRICTION + hit).system
+    scene = jm.sofa.load(tmp_path / "scene.scn")
+    last = jm.simulate(
+        eqx.tree_at(lambda s: s.gravity, still, jnp.zeros(3)), scene.state, scene.integrator, 0.01, steps=9
+    ).last
+    np.testing.assert_allclose([last.velocity[s][0, 0] for s in ("a/p", "b/p")], 0.5, rtol=1e-9)  # 1 * 2 / (1 + 3)
+    np.testing.assert_allclose(last.position["b/p"][0, 0] - last.position["a/p"][0, 0], 0.2 + 0.5 + 0.05, rtol=1e-9)
+
+    pillars = balls("a", "0 0.3 0  4 0.6 0", "0.2 0.5", 1) + balls("b", "0 0.7 0  4 1.6 0", "0.1 0.4", 3)
+    last = end(load(tmp_path, LOOP + FRICTION + FLOOR.format(0) + pillars), 30)
+    np.testing.assert_allclose(last.position["a/p"][:, 1], [0.25, 0.55], rtol=1e-9)
+    np.testing.assert_allclose(last.position["b/p"][:, 1], [0.25 + 0.35, 0.55 + 0.95], rtol=1e-9)
+
+
 def test_a_floor_that_is_not_flat_is_triangles_that_stand_still(tmp_path):
     scene = load(tmp_path, LOOP + FRICTION + FLOOR.format(1) + ball("ball", "2 1 -2"))
     (contact,) = scene.integrator.contacts.values()

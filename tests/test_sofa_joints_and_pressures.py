@@ -261,7 +261,7 @@ def test_engines_that_join_lists(tmp_path):
       <MechanicalObject name="p" position="@m.position"/><MeshTopology position="@m.position" edges="@m.edges"/>
       <UniformMass/><MeshSpringForceField name="s" stiffness="1"/><PairBoxROI name="pair" position="@p.position"
       inclusiveBox="-1 -1 -1 5.5 1 1" includedBox="-1 -1 -1 0.5 1 1"/><FixedProjectiveConstraint indices="@pair.indices"/>
-      <ProximityROI name="unread" centers="0 0 0" radii="1"/>"""
+      <MergeROIs name="unread" nbROIs="1" indices1="0 1"/>"""
     scene = load(tmp_path, body)
     assert [s.nodes.tolist() for s in scene.system.forces["s"].on] == [[0, 2], [1, 3]]
     assert next(iter(scene.system.constraints.values())).on[0].nodes.tolist() == [1, 2]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import jaxmech as jm
 
@@ -33,6 +34,38 @@ def test_points_of_several_states(tmp_path):
     np.testing.assert_array_equal(x, [[0, 0, 0], [1, 0, 0], [4, 3, 0], [9, 0, 0], [0, 0, 2]])
     with pytest.raises(jm.sofa.SceneError, match="node 3 of input 1"):
         _ = both(tmp_path, chosen.replace("1 0", "1 3")).system
+
+
+TURNED = " ".join(map(repr, Rotation.from_rotvec([0.3, -0.8, 0.5]).as_quat().tolist()))
+OF_FRAMES = f"""<Node name="a"><MechanicalObject template="Rigid3" name="p" position="0 0 0 0 0 0 1  1 0 2 {TURNED}"
+  velocity="1 2 3 0.4 0.5 0.6  0.3 0.2 0.1 -2 1 3"/><UniformMass vertexMass="2"/>{{}}</Node>
+  <Node name="b"><MechanicalObject template="Rigid3" name="q" position="4 3 0 {TURNED}" velocity="0 1 0 2 -1 0.5"/>
+  <UniformMass vertexMass="3"/>{{}}</Node>"""
+SPRINGS = '<RestShapeSpringsForceField points="{}" stiffness="50" angularStiffness="7"/>'
+
+
+@pytest.mark.parametrize("solver", ["sofa", "exact"])
+def test_frames_of_several_states(tmp_path, solver):
+    """Springs that hold gathered frames are those that hold the frames themselves; origins move as their frames do."""
+    child = """<Node name="c"><MechanicalObject template="{}" name="m"/>
+      <{}MultiMapping input="@../a @../b" output="@m" {} applyRestPosition="1"/>{}</Node>"""
+    chosen = child.format("Rigid3", "Subset", 'indexPairs="1 0  0 1"', SPRINGS.format("0 1"))
+    runs = []
+    for body in (OF_FRAMES.format("", "") + chosen, OF_FRAMES.format(SPRINGS.format("1"), SPRINGS.format("0"))):
+        scene = load(tmp_path, body, solver=solver)
+        runs.append(jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=4).last)
+    for state in ("a/p", "b/q"):
+        assert np.abs(runs[0].velocity[state] - scene.state.velocity[state]).max() > 0.1
+        np.testing.assert_allclose(runs[0].position[state], runs[1].position[state], atol=1e-12)
+        np.testing.assert_allclose(runs[0].velocity[state], runs[1].velocity[state], atol=1e-12)
+    whole = load(tmp_path, OF_FRAMES.format("", "") + child.format("Rigid3", "Identity", "", ""))
+    x = jm.kinematics(whole.system, whole.state)
+    np.testing.assert_array_equal(x["c/m"], np.concatenate([x["a/p"], x["b/q"]]))
+    origins = load(tmp_path, OF_FRAMES.format("", "") + child.format("Vec3", "Subset", 'indexPairs="1 0  0 1"', ""))
+    x = jm.kinematics(origins.system, origins.state)
+    np.testing.assert_array_equal(x["c/m"], [[4, 3, 0], [1, 0, 2]])
+    v = jm.mapping.velocities(origins.system, origins.state)["c/m"]
+    np.testing.assert_allclose(v, [[0, 1, 0], [0.3, 0.2, 0.1]])
 
 
 def test_distances_between_states(tmp_path):

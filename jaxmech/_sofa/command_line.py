@@ -18,10 +18,10 @@ from .._model.constraint_projection import project
 from .._model.dynamics import kinematics, kinetic_energy, total_force, velocities
 from .._runtime.results import FailedComputation
 from .._sparse.export import write_matrix
-from .comparison import Difference, difference, golden_states, published_states
+from .comparison import compared, needed_steps
 from .read.scene_error import SceneError
 from .record import record
-from .recording import check_recordable, write_frames
+from .recording import check_recordable, left_out, write_frames
 from .scene_graph import SOLVERS, SceneGraph, load
 from .translation import Part
 
@@ -66,8 +66,10 @@ def _parser() -> argparse.ArgumentParser:
         default="mtx",
         help="of what is exported; png: a picture of A",
     )
-    run.add_argument("--record", type=Path, metavar="OUT", help=".npz: all states; .vtu and others of meshio: the last one")
-    run.add_argument("--compare", type=Path, nargs="+", metavar="FILE", help="states of SOFA (.txt.gz), or goldens (.npz)")
+    run.add_argument("--record", type=Path, metavar="OUT", help=".npz: states of all times; .vtu ...: the last")
+    run.add_argument(
+        "--compare", type=Path, nargs="+", metavar="FILE", help="states of SOFA (.txt.gz), what --record wrote (.npz)"
+    )
     run.add_argument("--threshold", type=float, help="exit with 1 where a comparison measures more")
     run.add_argument("--energy", action="store_true", help="print kinetic energy and the norm of forces at the end")
     run.add_argument("--no-progress", action="store_true", help="draw no bar")
@@ -97,17 +99,19 @@ def _run(options: Any) -> int:
     return _simulated(scene, options)
 
 
-def _check_files(options: Any) -> None:
+def _check_files(scene: SceneGraph, options: Any) -> None:
     """Before minutes are spent on steps."""
     if options.record:
         check_recordable(options.record)
+        for state, reason in left_out(options.record, scene):
+            print(f"{options.record.name} is without {state}: {reason}")
     for file in options.compare or ():
         if not file.is_file():
             raise _Failure(f"--compare is {file}: there is no such file")
 
 
 def _simulated(scene: SceneGraph, options: Any) -> int:
-    _check_files(options)
+    _check_files(scene, options)
     steps = _steps(scene, options)
     frames: dict[str, tuple[Part, Trajectory]] = {}
     if not scene.parts:
@@ -128,10 +132,8 @@ def _simulated(scene: SceneGraph, options: Any) -> int:
         write_frames(options.record, scene, frames)
     worst = 0.0
     for file in options.compare or ():
-        for found in _compared(scene, frames, file):
-            print(
-                f"{file.name}: {found.state} at {found.time:g} s: |dx|/size {found.measure:.3e}, largest {found.largest:.3e}"
-            )
+        for found in compared(scene, frames, file):
+            print(f"{file.name}: {found}")
             worst = max(worst, found.measure)
     if options.threshold is not None and not worst <= options.threshold:
         print(f"jaxmech: {worst:.3e} is more than {options.threshold:g}", file=sys.stderr)
@@ -140,18 +142,13 @@ def _simulated(scene: SceneGraph, options: Any) -> int:
 
 
 def _steps(scene: SceneGraph, options: Any) -> int:
-    if options.steps is not None:
-        if not 1 <= options.steps <= 10_000_000:
-            raise _Failure(f"-n is {options.steps}, expected at least 1")
-        return options.steps
-    needed = []
-    for file in options.compare or ():
-        if file.suffix == ".npz":
-            needed.append(99)
-        else:
-            dt = options.dt or next(iter(scene.parts.values())).dt
-            needed += [round(time / dt) for time, _ in published_states(file)]
-    return max([1, *needed]) if needed else 100
+    dt = options.dt or next((part.dt for part in scene.parts.values()), 1.0)
+    needed = [needed_steps(file, dt) for file in options.compare or ()]
+    if options.steps is None:
+        return max(1, *needed) if needed else 100
+    if not 1 <= options.steps <= 10_000_000:
+        raise _Failure(f"-n is {options.steps}, expected at least 1")
+    return options.steps
 
 
 def _print_energy(part: Part, run: Trajectory) -> None:
@@ -220,36 +217,3 @@ def _write_flat(path: Path, flat: np.ndarray) -> None:
         mmwrite(path, flat[:, None])
     else:
         np.savetxt(path, flat)
-
-
-def _compared(scene: SceneGraph, frames: dict[str, tuple[Part, Trajectory]], file: Path) -> list[Difference]:
-    if file.suffix == ".npz":
-        return _with_goldens(frames, file)
-    numbered = re.search(r"reference_(\d+)_", file.name)
-    names = [o.path.removeprefix("@/") for o in scene.root.walk() if o.kind == "MechanicalObject"]
-    main = [s for s in names if any(s in run.position for _, run in frames.values())]
-    place = int(numbered[1]) if numbered else 0
-    if place >= len(main) or (not numbered and len(main) > 1):
-        raise _Failure(f"{file.name} does not say which of the states {main} it holds (reference_NUMBER_...)")
-    part, run = next(found for found in frames.values() if main[place] in found[1].position)
-    found = []
-    for time, x in published_states(file):
-        step = round(time / part.dt)
-        if step < len(run.time):
-            found.append(difference(main[place], time, np.asarray(run.position[main[place]][step]), x))
-    return found
-
-
-def _with_goldens(frames: dict[str, tuple[Part, Trajectory]], file: Path) -> list[Difference]:
-    found = []
-    for moment, states in golden_states(file).items():
-        step = 99 if moment == "n" else int(moment) if moment.isdecimal() else -1
-        for part, run in frames.values():
-            if not 0 <= step < len(run.time):
-                continue
-            x = kinematics(part.system, {s: a[step] for s, a in run.position.items()})
-            both = [s for s in states if s in x]
-            found += [difference(s, step * part.dt, np.asarray(x[s]), states[s]) for s in both]
-    if not found:
-        raise _Failure(f"{file.name} holds no state of this scene")
-    return found

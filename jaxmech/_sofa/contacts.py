@@ -1,6 +1,7 @@
 """Contact: the points and spheres of one surface against the planes, spheres and triangles of another."""
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -164,17 +165,26 @@ def _add(build: PartBuilder, law: Law, points: Surface, shapes: Surface, make: A
 def _balls(build: PartBuilder, law: Law, points: Surface, balls: Surface) -> None:
     assert balls.radii is not None
     if balls.moves:
-        if len(set(balls.radii.tolist())) > 1:
-            raise balls.models[0].error("spheres of different radii that others touch are not translated")
-        frames = balls.state, np.arange(len(balls.x))
-        ball = Sphere(float(balls.radii[0]))
-        _add(build, law, points, balls, lambda on, **options: PointContact(on, ball, frames=frames, **options))
+        if points.radii is not None and len(set(points.radii.tolist())) < len(set(balls.radii.tolist())):
+            points, balls = balls, points
+        _balls_of_each_radius(build, law, points, balls)
         return
     if len(balls.x) > _MOST_BALLS:
         raise balls.models[0].error(f"has {len(balls.x)} spheres that stand still, {_MOST_BALLS} at most are translated")
     for place, radius in zip(balls.x[:, :3], balls.radii, strict=True):
         at, ball = [*place, 0, 0, 0, 1], Sphere(float(radius))
         _add(build, law, points, balls, lambda on, at=at, ball=ball, **options: PointContact(on, ball, at=at, **options))
+
+
+def _balls_of_each_radius(build: PartBuilder, law: Law, points: Surface, balls: Surface) -> None:
+    radii, which = np.unique(np.asarray(balls.radii, float), return_inverse=True)
+    if len(radii) > _MOST_BALLS:
+        raise balls.models[0].error(
+            f"has {len(radii)} radii of spheres that others touch, {_MOST_BALLS} at most are translated"
+        )
+    for k, radius in enumerate(radii.tolist()):
+        frames = balls.state, np.flatnonzero(which == k)
+        _add(build, law, points, balls, partial(PointContact, shape=Sphere(radius), frames=frames))
 
 
 def _faces(build: PartBuilder, law: Law, points: Surface, faces: Surface) -> None:

@@ -7,9 +7,12 @@ import numpy as np
 from .._mapping.base import AbstractMapping
 from .._mapping.distance import DistanceMapping
 from .._mapping.sum import SumMapping
+from .._scene.dof import Rigid3
 from .nonlinear_mappings import geometric_stiffness
+from .numerics.gathered_frames import GatheredFrames
 from .part_builder import PartBuilder, named
 from .read.component import Component
+from .read.coordinates import coordinates
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES, of_kind_upward
 
@@ -36,30 +39,34 @@ def _pairs(build: PartBuilder, part: Component, sources: Sequence[str]) -> np.nd
     return pairs
 
 
-def _gathered(build: PartBuilder, sources: Sequence[str], child: SceneObject, pairs: np.ndarray) -> Made:
-    """Each point is one node of one of the states: a sum in which its weight alone is not zero."""
-    parents = tuple((s, np.where(pairs[:, 0] == i, pairs[:, 1], 0)[:, None]) for i, s in enumerate(sources))
-    weights = (pairs[:, :1] == np.arange(len(sources))).astype(float)
+def _gathered(build: PartBuilder, part: Component, sources: Sequence[str], child: SceneObject, pairs: np.ndarray) -> Made:
+    """Each node is one node of one of the states: a sum in which its weight alone is not zero. Of frames, also their
+    origins."""
+    own = (pairs[:, :1] == np.arange(len(sources))).astype(float)
     rest = np.stack([build.rest[sources[state]][node] for state, node in pairs.tolist()])
-    return SumMapping(parents, named(child), weights), rest
+    nodes = [np.where(own[:, i] > 0, pairs[:, 1], 0) for i in range(len(sources))]
+    if all(isinstance(build.dofs[s], Rigid3) for s in sources):
+        size = coordinates(child)
+        made = GatheredFrames(tuple(zip(sources, nodes, strict=True)), named(child), own, size == 7)
+        return made, rest[:, :3] if size == 3 else rest
+    _points(build, part, sources)
+    return SumMapping(tuple((s, n[:, None]) for s, n in zip(sources, nodes, strict=True)), named(child), own), rest
 
 
 def _points(build: PartBuilder, part: Component, sources: Sequence[str]) -> None:
     if len({build.dofs[s].coord_size for s in sources}) > 1 or not all(build.dofs[s].is_vector_space for s in sources):
-        raise part.error("maps states that are not points of one dimension, which is not translated")
+        raise part.error("maps states that are neither frames nor points of one dimension, which is not translated")
 
 
 def subset(build: PartBuilder, part: Component, sources: Sequence[str], child: SceneObject) -> Made:
     """SubsetMultiMapping."""
-    _points(build, part, sources)
-    return _gathered(build, sources, child, _pairs(build, part, sources))
+    return _gathered(build, part, sources, child, _pairs(build, part, sources))
 
 
 def identity(build: PartBuilder, part: Component, sources: Sequence[str], child: SceneObject) -> Made:
     """IdentityMultiMapping: the nodes of all inputs, one after the other."""
-    _points(build, part, sources)
     pairs = [(i, node) for i, s in enumerate(sources) for node in range(len(build.rest[s]))]
-    return _gathered(build, sources, child, np.array(pairs))
+    return _gathered(build, part, sources, child, np.array(pairs))
 
 
 def distance(build: PartBuilder, part: Component, sources: Sequence[str], child: SceneObject) -> Made:

@@ -12,6 +12,7 @@ from .scene_graph import SceneGraph
 
 _VTK = {"edges": "line", "triangles": "triangle", "quads": "quad", "tetrahedra": "tetra", "hexahedra": "hexahedron"}
 _VTK |= {"prisms": "wedge", "pyramids": "pyramid"}
+_AXES = {"Vec2": 2, "Vec3": 3, "Rigid2": 2, "Rigid3": 3}  # of the place of a node
 
 
 def check_recordable(path: Path) -> None:
@@ -20,6 +21,19 @@ def check_recordable(path: Path) -> None:
         raise ValueError(f"--record is {path}: there is no folder {path.parent}")
     if path.suffix != ".npz" and path.suffix.lower() not in _meshio(path).extension_to_filetypes:
         raise ValueError(f"--record is {path}: expected .npz, .vtu or what else meshio writes")
+
+
+def left_out(path: Path, scene: SceneGraph) -> list[tuple[str, str]]:
+    """The states that `write_frames` leaves out of this file, and why. Raises `ValueError` where none is left."""
+    if path.suffix == ".npz":
+        return []
+    kinds = {s: type(d).__name__ for part in scene.parts.values() for s, d in part.system.dofs.items()}
+    found = [
+        (s, f"its nodes ({kind}) are no points of space or the plane") for s, kind in kinds.items() if kind not in _AXES
+    ]
+    if len(found) == len(kinds):
+        raise ValueError(f"--record is {path}: no state of the scene has points to draw, .npz holds all numbers")
+    return found
 
 
 def _meshio(path: Path) -> Any:
@@ -31,7 +45,8 @@ def _meshio(path: Path) -> Any:
 
 
 def write_frames(path: Path, scene: SceneGraph, frames: dict[str, tuple[Any, Any]]) -> None:
-    """All states in an `.npz`; the points and cells of the last one in what meshio writes (the extra `mesh`)."""
+    """The states of all times in an `.npz`; the last points and cells in what meshio writes (the extra `mesh`), those of
+    the plane at z = 0."""
     if path.suffix == ".npz":
         arrays = {}
         for _, run in frames.values():
@@ -45,14 +60,13 @@ def write_frames(path: Path, scene: SceneGraph, frames: dict[str, tuple[Any, Any
         x = kinematics(part.system, run.last.position)
         for object in scene.root.walk():
             state = object.path.removeprefix("@/")
-            if object.kind != "MechanicalObject" or state not in x or x[state].shape[1] < 3:
+            axes = _AXES.get(type(part.system.dofs[state]).__name__, 0) if state in x else 0
+            if object.kind != "MechanicalObject" or not axes:
                 continue
-            at = np.asarray(x[state])[:, :3]
+            at = np.pad(np.asarray(x[state])[:, :axes], ((0, 0), (0, 3 - axes)))
             cells += [(_VTK[name], array + count) for name, array in _cells(scene, object, len(at))]
             points.append(at)
             count += len(at)
-    if not points:
-        raise ValueError("no state of the scene has points in space to record")
     whole = np.concatenate(points)
     _meshio(path).write(path, _meshio(path).Mesh(whole, cells or [("vertex", np.arange(len(whole))[:, None])]))
 

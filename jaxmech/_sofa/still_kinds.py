@@ -36,8 +36,8 @@ GenericConstraintCorrection LinearSolverConstraintCorrection UncoupledConstraint
 """
 # What makes data of data, and is not translated: where nothing reads it, no motion depends on it.
 _ENGINES = """
-MeshSampler MeshSplittingEngine MeshSubsetEngine ProximityROI SubsetTopology ValuesFromPositions
-SelectLabelROI SelectConnectedLabelsROI ExtrudeSurface GenerateSphere GenerateRigidMass MeshBarycentricMapperEngine
+MeshSampler MeshSplittingEngine MeshSubsetEngine MergeROIs ValuesFromPositions
+SelectLabelROI SelectConnectedLabelsROI ExtrudeSurface GenerateRigidMass MeshBarycentricMapperEngine
 MeshClosingEngine MeshTetraStuffing NormEngine NormalsFromPoints RandomPointDistributionInSurface Spiral
 VolumeFromTetrahedrons VolumeFromTriangles JoinPoints MapIndices MathOp AverageCoord ClusteringEngine
 HausdorffDistance ShapeMatching SumEngine Distances DisplacementMatrixEngine DisplacementTransformEngine

@@ -10,6 +10,8 @@ from .graph import SceneObject
 from .grids import MOST_POINTS
 from .links import STATES, of_kind_upward
 from .mesh_files import read_spheres
+from .platonic import sphere
+from .selections import nearest, taken_apart
 from .swept_meshes import SWEPT
 from .topological_mappings import subset_numbers
 from .topology import CELLS, cut_into_tetrahedra, grid
@@ -257,6 +259,9 @@ _ENGINES: dict[str, Callable[[Component, str], Any]] = {
     "SphereLoader": _spheres,
     "MeshBoundaryROI": _boundary,
     "SubsetTopologicalMapping": subset_numbers,
+    "SubsetTopology": taken_apart,
+    "ProximityROI": _named(nearest),
+    "GenerateSphere": _named(sphere),
     **{kind: _named(make) for kind, make in SWEPT.items()},
 }
 ENGINES = tuple(_ENGINES)

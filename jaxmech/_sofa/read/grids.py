@@ -43,12 +43,22 @@ def _corners(part: Component, most: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def regular(data: Any, part: Component) -> Topology:
-    """RegularGridTopology; `p0`: where its first point is instead."""
+    """RegularGridTopology; `p0`: where its first point is instead. Of a `cellWidth` SOFA takes how many cells fit between
+    the corners, and leaves them as wide as `n` has made them."""
     del data
     low, high = _corners(part, 1.0)
-    part.neutral(cellWidth=0.0)
-    made, origin = grid(counts(part), low, high), part.reals("p0", None, count=3)
+    n, width = counts(part), part.real("cellWidth", 0.0)
+    made, origin = grid(n, low, high), part.reals("p0", None, count=3)
+    if width:
+        made = _refilled(part, made.position[0], (high - low) / np.maximum(np.asarray(n) - 1, 1), (high - low) / width)
     return made if origin is None else replace(made, position=made.position - made.position[0] + origin)
+
+
+def _refilled(part: Component, first: np.ndarray, step: np.ndarray, cells: np.ndarray) -> Topology:
+    n = np.ceil(cells) + 1
+    if not (n >= 1).all() or np.prod(n) > MOST_POINTS:
+        raise part.error(f"cellWidth makes {n.tolist()} points, expected three numbers, {MOST_POINTS} in all at most")
+    return grid((int(n[0]), int(n[1]), int(n[2])), first, first + step * (n - 1))
 
 
 def _bent(part: Component, scaled: Callable[[np.ndarray], np.ndarray], deep: bool) -> Topology:

@@ -191,16 +191,15 @@ class SceneData:
             source = np.zeros((1, width))  # a state that says nothing has one node, in the origin
             source[:, 6:] = 1.0  # of frames, the last of the quaternion
         x = placed(part)(as_coordinates(part, np.asarray(source, float), width))
-        rest = part.reals("rest_position", None, width=width)
-        if rest is not None and len(rest) != len(x):
+        rest = part.reals("rest_position", x, width=width)
+        rest = rest if len(rest) else x
+        if len(rest) != len(x):
             raise part.error(f"rest_position has {len(rest)} entries, position {len(x)}")
-        velocity = part.reals("velocity", None, width={7: 6}.get(width, width))
+        velocity = part.reals("velocity", (), width={7: 6}.get(width, width))
         part.neutral(restScale=1)
         part.ignored("size", "reserve", "force", "externalForce", "derivX", "free_position", "free_velocity")
         part.done()
-        return {"position": x, "rest_position": x if rest is None else rest} | (
-            {} if velocity is None else {"velocity": velocity}
-        )
+        return {"position": x, "rest_position": rest} | ({"velocity": velocity} if len(velocity) else {})
 
 
 def _placed(part: Component, mesh: Topology) -> Topology:

@@ -13,7 +13,7 @@ CELL_NAMES = {name: (name, *(a for a, of in ALIASES.items() if of == name)) for 
 _TETRAHEDRA = ((0, 5, 1, 6), (0, 1, 3, 6), (1, 3, 6, 2), (6, 3, 0, 7), (6, 7, 0, 5), (7, 5, 4, 0))
 _PRISMS = ((0, 1, 5, 3, 2, 6), (0, 5, 4, 3, 6, 7))
 _MIRRORS = ((1, 0, 3, 2, 5, 4, 7, 6), (3, 2, 1, 0, 7, 6, 5, 4), (4, 5, 6, 7, 0, 1, 2, 3))
-_FACES = ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1))  # of a tetrahedron, opposite to each of its nodes
+TETRAHEDRON_FACES = ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1))  # of a tetrahedron, opposite to each of its nodes
 
 
 def _none(width: int) -> np.ndarray:
@@ -121,7 +121,7 @@ def _mirrored(topology: Topology, swapping: bool) -> tuple[np.ndarray, np.ndarra
 
 def outer_triangles(topology: Topology) -> Topology:
     """The faces that one tetrahedron alone has, as Tetra2TriangleTopologicalMapping keeps them."""
-    faces = topology.tetrahedra[:, np.asarray(_FACES)].reshape(-1, 3)
+    faces = topology.tetrahedra[:, np.asarray(TETRAHEDRON_FACES)].reshape(-1, 3)
     _, first, counts = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
     return replace(Topology(topology.position), triangles=faces[np.sort(first[counts == 1])])
 
