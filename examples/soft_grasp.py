@@ -68,8 +68,8 @@ def main(picture="output/soft_grasp.png", steps=50, dt=0.01, truth=0.3, noise=1e
     """The friction that was found, and the heights of the box [m] with it."""
     hand, one = scene(), jnp.ones(())
     both = jax.jit(lambda s: jax.jvp(lambda s: lifted(s, hand, dt, steps), (s,), (one,), has_aux=True))
-    seen = both(jnp.asarray(1 / truth))[0] + noise * np.random.default_rng(0).normal(size=steps + 1)
-    slippery, tried, run = jnp.asarray(2.0), [], None
+    seen = both(one / truth)[0] + noise * np.random.default_rng(0).normal(size=steps + 1)
+    slippery, tried, run = 2.0 * one, [], None  # of a weak type, it were another program
     for step in range(6):
         z, slope, run = both(slippery)
         tried.append(z)

@@ -62,32 +62,31 @@ def box_run(scene, dt, steps, angle, mu, v0, half):
 def boxes():
     scene = box_scene()
     run = jax.jit(lambda h, *a: box_run(scene, h, 500, *a))
-    return lambda *a, h=0.01: run(h, *a)  # one program for steps of any size
+    return lambda *a, h=0.01: run(*map(np.asarray, (h, *a)))  # one program for any numbers: NumPy's types are never weak
 
 
 FLAT = jnp.array([0.5, 0.5, 0.25])
 
 
 def test_a_block_on_a_slope(boxes):
-    mu, limit = jnp.asarray(0.2), np.arctan(0.2)
+    mu, limit = 0.2, np.arctan(0.2)
     assert np.rad2deg(limit) == pytest.approx(11.310, abs=1e-3)
-    nil = jnp.zeros(())
-    x, v, result, contacts = boxes(jnp.asarray(limit - 1e-3), mu, nil, FLAT, h=0.02)
+    x, v, result, contacts = boxes(limit - 1e-3, mu, 0.0, FLAT, h=0.02)
     assert (result == jm.RESULTS.successful).all()
     assert np.abs(x - x[0]).max() < 1e-8  # at rest, without creep, for ten seconds
     weight = 2 * G * np.cos(limit - 1e-3)
     np.testing.assert_allclose(contacts.impulse[:, :, 0].sum(1) / 0.02, weight, rtol=1e-8)
-    _, v, _, contacts = boxes(jnp.asarray(limit + 1e-2), mu, nil, FLAT)
+    _, v, _, contacts = boxes(limit + 1e-2, mu, 0.0, FLAT)
     a = G * (np.sin(limit + 1e-2) - 0.2 * np.cos(limit + 1e-2))
     assert np.linalg.norm(v[-1, :3]) / 5.0 == pytest.approx(a, rel=1e-6)
     assert float(contacts.errors.natural.max()) < 1e-8
-    _, v, _, _ = boxes(jnp.asarray(np.pi / 6), mu, nil, FLAT)
+    _, v, _, _ = boxes(np.pi / 6, mu, 0.0, FLAT)
     assert np.linalg.norm(v[-1, :3]) / 5.0 == pytest.approx(3.20586, rel=1e-5)
 
 
 @pytest.mark.slow
 def test_a_block_slides_until_it_stops_and_a_tall_one_topples(boxes):
-    x, v, _, contacts = boxes(jnp.zeros(()), jnp.asarray(0.3), jnp.asarray(2.0), FLAT)
+    x, v, _, contacts = boxes(0.0, 0.3, 2.0, FLAT)
     # A step of the implicit scheme takes the velocity of its end: v0 h / 2 is missing.
     assert x[-1, 0] - x[0, 0] + 0.5 * 2.0 * 0.01 == pytest.approx(0.679567, abs=1e-3)
     np.testing.assert_allclose(v[-1], 0.0, atol=1e-9)
@@ -97,7 +96,7 @@ def test_a_block_slides_until_it_stops_and_a_tall_one_topples(boxes):
     tall, critical = jnp.array([0.25, 0.25, 0.5]), np.arctan(0.5)
     assert np.rad2deg(critical) == pytest.approx(26.565, abs=1e-3)
     for angle, topples in ((critical - 5e-3, False), (critical + 5e-3, True)):
-        x, *_ = boxes(jnp.asarray(angle), jnp.asarray(1.0), jnp.zeros(()), tall)
+        x, *_ = boxes(angle, 1.0, 0.0, tall)
         turned = 2 * np.arccos(np.clip(np.abs(x[:, 3:] @ np.asarray(about_y(jnp.asarray(angle)))), 0, 1)).max()
         assert (turned > 0.1) == topples and (topples or turned < 1e-6)
 
@@ -151,21 +150,22 @@ def test_a_ball_slides_rolls_and_bounces():
         position = jnp.concatenate([(R + height) * normal(angle), jnp.array([0.0, 0.0, 0.0, 1.0])])[None]
         velocity = jnp.zeros((1, 6)).at[0, 0].set(v0)
         start = jm.State({"ball": position}, {"ball": velocity}, state.time)
-        ran = jm.simulate(
-            system, start, eqx.tree_at(lambda i: i.contacts["floor"], scheme, floor), dt=h, steps=4300, throw=False
-        )
-        return ran.position["ball"][:, 0, :3], ran.velocity["ball"][:, 0]
+        rolling = eqx.tree_at(lambda i: i.contacts["floor"], scheme, floor)
+        seen = jm.simulate(system, start, rolling, dt=h, steps=4300, throw=False)
+        return seen.position["ball"][:, 0, :3], seen.velocity["ball"][:, 0]
 
-    nil, h = jnp.zeros(()), jnp.asarray(1e-3)
-    _, v = (np.asarray(a) for a in run(nil, jnp.asarray(0.3), nil, jnp.asarray(2.0), nil, h))
+    def ran(angle=0.0, mu=0.0, e=0.0, v0=0.0, height=0.0):  # one program for any numbers: NumPy's types are never weak
+        return (np.asarray(a) for a in run(*map(np.asarray, (angle, mu, e, v0, height, 1e-3))))
+
+    _, v = ran(mu=0.3, v0=2.0)
     slip = v[:, 0] - R * v[:, 4]
     assert np.argmax(np.abs(slip) < 1e-6) * 1e-3 == pytest.approx(0.194165, abs=2e-3)
     assert v[300, 0] == pytest.approx(10 / 7, rel=1e-6) and np.abs(slip[300:]).max() < 1e-6
     for mu, rolls in ((0.175, True), (0.155, False)):  # it takes 0.164957
-        _, v = (np.asarray(a) for a in run(jnp.asarray(np.pi / 6), jnp.asarray(mu), nil, nil, nil, h))
+        _, v = ran(angle=np.pi / 6, mu=mu)
         a = np.linalg.norm(v[1000, :3])
         assert a == pytest.approx(3.503571 if rolls else G * (0.5 - mu * np.sqrt(0.75)), rel=1e-5)
-    x, v = (np.asarray(a) for a in run(nil, nil, jnp.asarray(0.8), nil, jnp.asarray(1.0), h))
+    x, v = ran(e=0.8, height=1.0)
     z = x[:, 2] - R
     apexes = [z[i] for i in range(1, len(z) - 1) if z[i] >= z[i - 1] and z[i] > z[i + 1] and z[i] > 0.1]
     np.testing.assert_allclose(apexes[:3], [0.64, 0.4096, 0.262144], rtol=5e-3)  # of first order in the step
