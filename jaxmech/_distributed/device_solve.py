@@ -55,7 +55,8 @@ def static_solve_over_devices(
     part. It tells the others its nodes beside them, sums, and the motions of groups of some 80 nodes as rigid bodies, whose
     matrix, small and on every device, is the coarse level of a multigrid cycle (`SmoothedAggregation` above it).
     Converged when the residual over the free directions is at most `rtol` times the right-hand side of the first step,
-    plus `atol` [N]; `rtol=None` takes what `jm.static_solve` takes, the root of the rounding unit or the rounding floor. A step that is not finite, or inverts an element, is halved. `linear_rtol`: of conjugate gradients.
+    plus `atol` [N]; `rtol=None` takes what `jm.static_solve` takes, the root of the rounding unit or the rounding floor. A
+    step that is not finite, or inverts an element, is halved. `linear_rtol`: of conjugate gradients.
 
     Reverse mode gives derivatives by every number of `system` and by where constraints hold nodes of `state`; not under
     `jit`: this is a program by itself. Raises what `divide_over_devices` raises, `ValueError` for arguments out of range
