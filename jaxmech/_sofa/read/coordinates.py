@@ -23,6 +23,12 @@ def coordinates(state: SceneObject) -> int:
     return _WIDTHS[template(state)]
 
 
+def places(state: SceneObject, x: np.ndarray) -> np.ndarray:
+    """Where nodes of a state are `(n, 3)`, those of the plane at z = 0."""
+    axes = {"Vec1": 1, "Vec2": 2, "Rigid2": 2}.get(template(state), 3)
+    return np.pad(x[:, :axes], ((0, 0), (0, 3 - axes)))
+
+
 def as_coordinates(part: Component, source: np.ndarray, width: int) -> np.ndarray:
     """Numbers of a link as coordinates: points stand for frames that are not turned."""
     if source.ndim == 2 and source.shape[1] == width:
