@@ -94,7 +94,7 @@ def test_balls_of_different_radii_touch_at_the_sum_of_both(tmp_path):
 
 @pytest.mark.slow
 def test_balls_of_different_radii_hit_and_lie(tmp_path):
-    """One hits another head on, and goes on with it; of two that lie on balls on a floor, each lies as high as its pillar."""
+    """One hits another head on, and goes on with it; of two on balls on a floor each lies as high as its pillar."""
     hit = balls("a", "0 0 0  0 9 0", "0.2 0.3", 1, "2 0 0  0 0 0") + balls("b", "0.8 0 0  0 5 0", "0.5 0.1", 3)
     still = load(tmp_path, LOOP + FRICTION + hit).system
     scene = jm.sofa.load(tmp_path / "scene.scn")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_sofa_geometry import computed
+from test_sofa_geometry import POINTS, computed
 from test_sofa_joints_and_pressures import load
 from tolerances import ROUND_OFF
 
@@ -128,3 +128,19 @@ def test_lists_of_lists_are_read_by_nothing(tmp_path):
     assert "nothing reads what it makes" in str(load(tmp_path, body.format("")).report)
     with pytest.raises(jm.sofa.SceneError, match="MergeROIs.*has no data 'roiIndices'"):
         load(tmp_path, body.format('<FixedProjectiveConstraint indices="@m.roiIndices"/>'))
+
+
+def test_regions_of_states_of_the_plane_and_of_frames(tmp_path):
+    """Points of the plane lie at z = 0, whatever the angle of a frame; links to frames are their places."""
+    box = '<BoxROI name="r" box="-1 -1 -1  1 1 1" {}/>'
+    for template, position in (("Vec2", "0 0  0.5 0.5  2 0"), ("Rigid2", "0 0 5  0.5 0.5 -7  2 0 0")):
+        body = f'<MechanicalObject name="p" template="{template}" position="{position}"/>' + box.format("")
+        assert computed(tmp_path, body, "@r.indices").tolist() == [0, 1]
+    frames = "".join(f"{x} 0 0 0 0 0 1  " for x in (0, 3, 0.5))
+    body = f'<MechanicalObject name="p" template="Rigid3" position="{frames}"/>' + box.format('position="@p.position"')
+    assert computed(tmp_path, body, "@r.indices").tolist() == [0, 2]
+    quads = '<MeshTopology name="m" quads="0 1 2 3  1 2 3 0  0 1 3 2"/>' + box.format(
+        'triangles="@m.quads" position="@m.position"'
+    )
+    with pytest.raises(jm.sofa.SceneError, match=r"triangles links to \(3, 4\) numbers, expected 3 in a row"):
+        computed(tmp_path, POINTS + quads, "@r.triangleIndices")

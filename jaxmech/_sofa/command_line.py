@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from .translation import Part
 
 _QUANTITIES = ("A", "b", "x")
 _MOST_PIXELS = 1000
+_USUAL_STEPS = 100
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -82,7 +84,7 @@ def _run(options: Any) -> int:
     if options.scene.suffix == ".py":
         if not options.python:
             raise _Failure(f"{options.scene} is a program: --python runs it")
-        scene = record(options.scene, solver=options.solver, tree=options.root, time_limit=options.time_limit)
+        scene = _recorded(options)
     else:
         scene = load(options.scene, solver=options.solver, tree=options.root)
     if options.tree:
@@ -97,6 +99,16 @@ def _run(options: Any) -> int:
     if options.tree or options.list:
         return 0
     return _simulated(scene, options)
+
+
+def _recorded(options: Any) -> SceneGraph:
+    """A script, and what its controllers write in as many steps as are run."""
+    read = partial(record, options.scene, solver=options.solver, tree=options.root, time_limit=options.time_limit)
+    if options.tree or options.list:
+        return read()
+    if options.compare and options.steps is None:
+        return read(steps=_steps(read(), options))
+    return read(steps=_USUAL_STEPS if options.steps is None else options.steps)
 
 
 def _check_files(scene: SceneGraph, options: Any) -> None:
@@ -118,11 +130,16 @@ def _simulated(scene: SceneGraph, options: Any) -> int:
         print("nothing moves: the scene has no time integrator")
     for part in scene.parts.values():
         part = part if options.dt is None else dataclasses.replace(part, dt=options.dt)
+        control = scene.control(part.name)
+        if control is not None and (options.export or options.dt is not None):
+            raise _Failure(
+                f"{options.scene} has controllers, which write in steps of its own dt: --export and --dt are not for it"
+            )
         if options.export:
             _export(part, steps, options)
         bar = not options.no_progress and sys.stderr.isatty()
-        frames[part.name] = part, simulate(part.system, part.state, part.integrator, part.dt, steps, progress=bar)
-        run = frames[part.name][1]
+        run = simulate(part.system, part.state, part.integrator, part.dt, steps, progress=bar, control=control)
+        frames[part.name] = part, run
         info = run.info.motion if isinstance(run.info, ContactStepInfo) else run.info
         iterations = np.asarray(info.linear_steps)
         print(f"{part.name}: {steps} steps of {part.dt:g} s, {int(iterations.sum())} iterations of the linear solver")
@@ -145,7 +162,7 @@ def _steps(scene: SceneGraph, options: Any) -> int:
     dt = options.dt or next((part.dt for part in scene.parts.values()), 1.0)
     needed = [needed_steps(file, dt) for file in options.compare or ()]
     if options.steps is None:
-        return max(1, *needed) if needed else 100
+        return max(1, *needed) if needed else _USUAL_STEPS
     if not 1 <= options.steps <= 10_000_000:
         raise _Failure(f"-n is {options.steps}, expected at least 1")
     return options.steps

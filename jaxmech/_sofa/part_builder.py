@@ -13,10 +13,11 @@ from .._model.system import State, System
 from .._scene.dof import AbstractDof, Rigid2, Rigid3, Vec1, Vec2, Vec3
 from .numerics.attached import Attached
 from .read.component import Component
+from .read.coordinates import template
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES, of_kind_upward
 from .read.scene_data import SceneData
-from .read.topology import Topology, edges_of, with_faces
+from .read.topology import CELLS, Topology, edges_of, with_faces
 
 _DOFS = {"Vec1": Vec1, "Vec2": Vec2, "Vec3": Vec3, "Rigid2": Rigid2, "Rigid3": Rigid3}
 
@@ -45,7 +46,7 @@ def named(object: SceneObject) -> str:
 
 def dof_of(state: SceneObject) -> AbstractDof:
     """The degrees of freedom of a mechanical state, by its template."""
-    return _DOFS[state.data.get("template", "Vec3").strip().rstrip("df") or "Vec3"]()
+    return _DOFS[template(state)]()
 
 
 class PartBuilder:
@@ -130,7 +131,8 @@ class PartBuilder:
         if cells and not any(len(c) for c in found):
             raise part.error(f"its topology has no {' and no '.join(cells)}")
         count = len(self.position[state])
-        for name, c in zip(cells, found, strict=True):
+        for name in cells or CELLS:
+            c = getattr(mesh, name)
             if c.size and c.max() >= count:
                 raise part.error(f"{name} of its topology name node {c.max()}, but its state has {count}")
         return mesh

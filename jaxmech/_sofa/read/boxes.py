@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .component import Component
+from .coordinates import places
 from .graph import SceneObject
 from .links import STATES, of_kind_upward
 from .topology import CELL_NAMES, CELLS
@@ -118,7 +119,7 @@ def chosen(data: Any, object: SceneObject, name: str) -> np.ndarray:
         state = of_kind_upward(object.node, lambda o: o.kind in STATES)
         if state is None:
             raise part.error("has no position, and there is no state in its node or above")
-        position = data.produced(state, "rest_position")[:, :3]
+        position = places(state, data.produced(state, "rest_position"))
     inside = within(position)
     given = {mesh: part.wholes(names, None, width=CELLS[mesh]) for mesh, names in CELL_NAMES.items()}
     quads = part.wholes("quad", None, width=4)

@@ -56,11 +56,21 @@ class Component:
         text = self.object.data[name]
         if not is_link(text):
             return values.reals(self.object, name, text, width, count)
-        found = np.asarray(self.data.linked(self.object, name, text), float)
-        found = found if width == 1 else found.reshape(-1, width)
+        found = self._rows(name, np.asarray(self.data.linked(self.object, name, text), float), width)
         if count is not None and len(found) != count:
             raise self.error(f"{name} links to {len(found)} entries, expected {count}")
         return found
+
+    def _rows(self, name: str, found: np.ndarray, width: int) -> np.ndarray:
+        """Linked numbers `(n, width)`. Frames are the points where they stand, points of the plane lie at z = 0."""
+        if width == 1:
+            return found
+        columns = found.shape[1] if found.ndim == 2 else width
+        if width == 3 and columns in (1, 2, 7):
+            found = np.pad(found[:, :3], ((0, 0), (0, max(0, 3 - columns))))
+        elif columns != width or found.size % width:
+            raise self.error(f"{name} links to {found.shape} numbers, expected {width} in a row")
+        return found.reshape(-1, width)
 
     def real(self, names: str | Iterable[str], default: Any = None) -> Any:
         """One number."""
@@ -82,7 +92,7 @@ class Component:
             return default
         text = self.object.data[name]
         if is_link(text):
-            found = np.asarray(self.data.linked(self.object, name, text))
+            found = self._rows(name, np.asarray(self.data.linked(self.object, name, text)), width)
             return found.astype(np.int64).reshape((-1, width) if width > 1 else -1)
         return values.wholes(self.object, name, text, width)
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from .component import Component
+from .coordinates import places
 from .graph import SceneObject
 from .grids import MOST_POINTS
 from .links import STATES, of_kind_upward
@@ -54,7 +55,7 @@ def _nearest(part: Component, name: str) -> Any:
     if not all(isinstance(s, SceneObject) and s.kind in STATES for s in states):
         raise part.error("needs object1 and object2, two mechanical states")
     which = "rest_position" if part.flag("useRestPosition", True) else "position"
-    points = [part.data.linked(part.object, "object", f"{s.path}.{which}")[:, :3] for s in states]
+    points = [places(s, part.data.linked(part.object, "object", f"{s.path}.{which}")) for s in states]
     radius = part.real("radius", 1.0)
     chosen = [part.wholes(f"inputIndices{i}") for i in (1, 2)]
     chosen = [np.arange(len(x)) if c is None or not len(c) else c for c, x in zip(chosen, points, strict=True)]
@@ -148,7 +149,7 @@ def _pair_of_boxes(part: Component, name: str) -> Any:
         state = of_kind_upward(part.object.node, lambda o: o.kind in STATES)
         if state is None:
             raise part.error("has no position, and there is no state in its node or above")
-        x = part.data.linked(part.object, "position", f"{state.path}.rest_position")[:, :3]
+        x = places(state, part.data.linked(part.object, "position", f"{state.path}.rest_position"))
     outer, inner = part.reals("inclusiveBox", None, width=6), part.reals("includedBox", None, width=6)
     if outer is None or inner is None or len(outer) != 1 or len(inner) != 1:
         raise part.error("needs inclusiveBox and includedBox, six numbers each")

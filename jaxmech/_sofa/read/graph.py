@@ -103,12 +103,26 @@ def _short(text: str) -> str:
     return words if len(words) <= 40 else f"{words[:37]}..."
 
 
+# Other names under which SOFA knows, or knew, a class.
+_ALSO = {
+    "EulerImplicitSolver": "ImplicitEuler ImplicitEulerSolver",
+    "EulerExplicitSolver": "Euler EulerExplicit EulerSolver ExplicitEuler ExplicitEulerSolver",
+    "RungeKutta4Solver": "RungeKutta4",
+    "CentralDifferenceSolver": "CentralDifference",
+    "CGLinearSolver": "CGSolver ConjugateGradient",
+    "TriangleCollisionModel": "TriangleModel TriangleMeshModel TriangleSetModel",
+    "LineCollisionModel": "LineModel",
+    "PointCollisionModel": "PointModel",
+    "SphereCollisionModel": "SphereModel",
+}
+_CLASSES = {other: kind for kind, others in _ALSO.items() for other in others.split()}
 _FAMILIES = ("MechanicalObject", "Mass", "Mapping", "Constraint")
 
 
 def finish(root: SceneNode) -> None:
     """Give every object without a name one: its class and how many of it the node has had. A name that a node, or an object
-    of its family, has already had there is numbered: links lead to the first."""
+    of its family, has already had there is numbered: links lead to the first. Classes get the one name that they are
+    translated by."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -119,6 +133,7 @@ def finish(root: SceneNode) -> None:
             name = item.data.get("name", "").strip().replace("/", "|") or f"{item.kind}{counts[item.kind]}"
             family = next((end for end in _FAMILIES if item.kind.endswith(end)), "")
             item.name = _numbered(name, family, taken)
+            item.kind = _CLASSES.get(item.kind, item.kind)
         for below in node.children:
             below.name = _numbered(below.name, "Node", taken)
         stack += node.children

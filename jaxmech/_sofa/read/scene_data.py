@@ -191,11 +191,14 @@ class SceneData:
             source = np.zeros((1, width))  # a state that says nothing has one node, in the origin
             source[:, 6:] = 1.0  # of frames, the last of the quaternion
         x = placed(part)(as_coordinates(part, np.asarray(source, float), width))
-        rest = part.reals("rest_position", x, width=width)
+        rest = np.reshape(part.reals("rest_position", (), width=width), (-1, width))
         rest = rest if len(rest) else x
         if len(rest) != len(x):
             raise part.error(f"rest_position has {len(rest)} entries, position {len(x)}")
-        velocity = part.reals("velocity", (), width={7: 6}.get(width, width))
+        wide = {7: 6}.get(width, width)
+        velocity = np.reshape(part.reals("velocity", (), width=wide), (-1, wide))
+        if len(velocity) == 1 and not part.has("position", "src"):
+            velocity = np.tile(velocity, (len(x), 1))  # of all points that the topology has
         part.neutral(restScale=1)
         part.ignored("size", "reserve", "force", "externalForce", "derivX", "free_position", "free_velocity")
         part.done()

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from .component import Component
+from .coordinates import places
 from .links import STATES, of_kind_upward
 from .topology import CELLS
 
@@ -21,7 +22,7 @@ def _points(part: Component, of_state: str) -> np.ndarray:
         return np.asarray(given, float)
     state = of_kind_upward(part.object.node, lambda o: o.kind in STATES)
     if state is not None:
-        return data.produced(state, of_state)[:, :3]
+        return places(state, data.produced(state, of_state))
     loader = of_kind_upward(part.object.node, lambda o: data.is_mesh(o) and not data.is_topology(o))
     if loader is None:
         raise part.error("has no position, and there is no state or loader in its node or above")
