@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 import pytest
+import scipy.optimize
 from scipy.integrate import solve_ivp
 from tolerances import CONVERGED, FINITE_DIFFERENCE, ROUND_OFF, TWO_MODES
 
@@ -738,3 +739,38 @@ def test_joints_read_the_frames_that_they_are_given():
             np.asarray(axis) / np.linalg.norm(axis),
             atol=ROUND_OFF,
         )
+
+
+def test_cables_that_only_pull_reach_a_target_or_end_at_their_bounds():
+    """A point on a spring, pulled by two cables of tensions in [0, 60] N: the conditions of Karush, Kuhn and Tucker."""
+    scene = jm.System(
+        {"p": jm.Vec2()},
+        forces={
+            "spring": jm.force.AnchoredSprings(("p", [0]), 100.0, [[0.0, 0.0]]),
+            "cables": jm.force.CableTension(("p", [[0, 1], [0, 2]]), [0.0, 0.0]),
+        },
+        constraints={"pulleys": jm.constraint.Fixed(("p", [1, 2]))},
+    )
+    pulleys = np.array([[3.0, 0.0], [0.0, 4.0]])
+    rest = scene.at_rest({"p": [[0.0, 0.0], *pulleys]})
+
+    def place(tensions):
+        pulled = eqx.tree_at(lambda s: s.forces["cables"].tension, scene, tensions)
+        found = jm.static_solve(pulled, rest).position["p"][0]
+        return found, found
+
+    both = jax.jit(jax.jacfwd(place, has_aux=True))
+    exact = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
+    # Of each cable, how it ends: 1 pulls its most, -1 is slack.
+    for target, bounds in (([0.3, 0.2], (0, 0)), ([1.0, 0.1], (1, 0)), ([-0.2, 0.3], (-1, 0))):
+        goal, ends = np.array(target), np.array(bounds)
+        miss, slopes = lambda t, goal=goal: np.asarray(both(t)[1]) - goal, lambda t: np.asarray(both(t)[0])
+        found = scipy.optimize.least_squares(miss, [20.0, 20.0], slopes, (0.0, 60.0), **exact)
+        np.testing.assert_allclose(found.x[ends != 0], np.where(ends[ends != 0] > 0, 60.0, 0.0), atol=1e-9)
+        gradient = found.jac.T @ found.fun  # nil between the bounds; at them it points out
+        np.testing.assert_allclose(gradient[ends == 0], 0.0, atol=1e-10)
+        assert (gradient * ends)[ends != 0].max(initial=-1.0) < -1e-3
+        assert ends.any() or np.abs(found.fun).max() < 1e-12
+        away = pulleys - (goal + found.fun)
+        pull = found.x @ (away / np.linalg.norm(away, axis=1, keepdims=True))
+        np.testing.assert_allclose(pull, 100.0 * (goal + found.fun), atol=1e-9)

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tolerances import FINITE_DIFFERENCE, TWO_MODES
+from tolerances import FINITE_DIFFERENCE, TWO_MODES, UNDETERMINED
 
 import jaxmech as jm
 
@@ -99,6 +99,45 @@ def test_a_block_slides_until_it_stops_and_a_tall_one_topples(boxes):
         x, *_ = boxes(angle, 1.0, 0.0, tall)
         turned = 2 * np.arccos(np.clip(np.abs(x[:, 3:] @ np.asarray(about_y(jnp.asarray(angle)))), 0, 1)).max()
         assert (turned > 0.1) == topples and (topples or turned < 1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("newton", [False, True])
+def test_reactions_at_the_edges_of_a_box_that_is_pushed_and_their_derivatives(newton):
+    """At rest, as it begins to tip about an edge, and as it slides: by the balance of forces and of moments."""
+    system, state, scheme = box_scene(newton, **BRIEF)
+    half, mass, h = np.array([0.25, 0.3, 0.5]), 2.0, 1e-4
+    x, _, z = half
+    system = eqx.tree_at(lambda s: s.mappings["fixed"].local, system, jnp.asarray(CORNERS * half))
+    start = system.at_rest({"box": [[0.0, 0.0, z, 0.0, 0.0, 0.0, 1.0]]})
+
+    def edges(push, mu):
+        """Of the lower edges, and friction [N]."""
+        pushed = eqx.tree_at(lambda s: s.gravity, system, jnp.stack([push / mass, 0 * push, -G + 0 * push]))
+        sliding = eqx.tree_at(lambda s: s.contacts["floor"].friction, scheme, mu)
+        force = sliding.step(pushed, start, None, h)[2].contacts.impulse / h
+        return jnp.stack([force[:4, 0].sum(), force[4:, 0].sum(), -force[:, 1].sum()])
+
+    def resting(push, mu):
+        more = push * z / (2 * x)
+        return jnp.stack([mass * G / 2 - more, mass * G / 2 + more, push])
+
+    def tipping(push, mu):
+        turn = (push * z - mass * G * x) / (0.2 + mass * (x**2 + z**2))  # [rad/s^2]
+        return jnp.stack([0 * push, mass * (G + turn * x), push - mass * turn * z])
+
+    def sliding(push, mu):
+        return resting(mu * mass * G, mu)
+
+    # Derivatives of the implicit step in reverse mode, the other in forward mode: a program for each.
+    found = jax.jit((jax.jacrev if newton else jax.jacfwd)(lambda *a: (edges(*a),) * 2, (0, 1), has_aux=True))
+    tips = mass * G * x / z
+    for law, push, mu in ((resting, 0.99 * tips, 0.8), (tipping, 1.01 * tips, 0.8), (sliding, 0.9 * tips, 0.1)):
+        at = jnp.asarray(push), jnp.asarray(mu)
+        slopes, values = found(*at)
+        np.testing.assert_allclose(values, law(*at), rtol=0, atol=UNDETERMINED * mass * G)
+        wanted = np.stack(jax.jacfwd(law, (0, 1))(*at))
+        np.testing.assert_allclose(slopes, wanted, rtol=0, atol=UNDETERMINED * np.abs(wanted).max())
 
 
 @pytest.mark.slow

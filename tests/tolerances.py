@@ -31,3 +31,7 @@ ITERATIVE = 1e-9
 # goal, residuals cannot fall that far, and an iteration may say so (a named failure) instead.
 SOLVE_GOAL = {"float64": 1e-11, "float32": 1e-4}
 SOLVE_ROUNDING = {"float64": 1e-14, "float32": 5e-6}
+
+# Sums of impulses that the laws determine, of contacts that are not determined one by one: what leaves them undetermined
+# is held by a small compliance that is mended, so that some 1e-8 of the largest is left of it, in derivatives too.
+UNDETERMINED = 1e-6

@@ -181,9 +181,9 @@ def implicit_rates(
 class StepContacts(eqx.Module):
     """The contacts of a step: of every slot, in the order of the names of contacts, a row. Raises nothing.
 
-    `impulse` `(n, 3)` [N s], normal and two tangents; `gap` `(n,)` [m] at the start; `velocity` `(n, 3)` [m/s] of the law of
-    contact; `pair` `(n,)`: the number of the pair in its contact; `held` `(n,)`: whether the slot holds a pair. `steps`: of
-    the solver; `errors`: `ContactErrors`.
+    `impulse` `(n, 3)` [N s], normal and two tangents, with its derivatives, which nothing else here has; `gap` `(n,)` [m] at
+    the start; `velocity` `(n, 3)` [m/s] of the law of contact; `pair` `(n,)`: the number of the pair in its contact; `held`
+    `(n,)`: whether the slot holds a pair. `steps`: of the solver; `errors`: `ContactErrors`.
 
     Example:
 
@@ -208,8 +208,9 @@ def told(equations: AbstractContactEquations, found: Solved, numbers: ContactNum
     The natural map sees little of friction far above 1: Coulomb's law is measured by itself, with the normal impulses of
     Signorini's.
     """
-    equations, found = jax.lax.stop_gradient((equations, found))
-    r, u = scaling(equations.mu) * found.s, found.velocity
+    impulse = scaling(equations.mu) * found.s
+    equations, found, r = jax.lax.stop_gradient((equations, found, impulse))
+    u = found.velocity
     pair = jnp.concatenate([t.pair for t in equations.contacts.touching.values()])
     errors = errors_of(r, u, equations.mu, 1 / found.mobility, found.speed)
     size = found.speed / jnp.min(found.mobility) + jnp.max(jnp.abs(r), initial=0.0)
@@ -217,4 +218,4 @@ def told(equations: AbstractContactEquations, found: Solved, numbers: ContactNum
     missed = jnp.max(coulomb_error(r, u, equations.mu, 1 / found.mobility), initial=0.0)
     apart = (found.result == RESULTS.successful) & (numbers.kappa == 0) & (missed > share * size)
     result = RESULTS.where(apart, RESULTS.contacts_not_converged, found.result)
-    return StepContacts(r, found.gap, u, pair, equations.contacts.held, found.steps, errors), result
+    return StepContacts(impulse, found.gap, u, pair, equations.contacts.held, found.steps, errors), result

@@ -216,10 +216,11 @@ def _step(
     result = RESULTS.where(contacts.are_finite(), result, RESULTS.nonfinite_input)
     failed = result != RESULTS.successful
     end = mark_failure(unless_failed(failed, state, end), failed)
+    said = eqx.tree_at(lambda c: c.impulse, said, mark_failure(said.impulse, failed))
     e = said.errors
     residuals = jnp.stack([e.signorini, e.coulomb, e.dissipation])
     info = ContactStepInfo(result, motion, said, residuals, e.natural, fault, motion.unconstrained_state, contacts.rooms)
-    return end, jax.lax.stop_gradient(contacts.memory(said.impulse)), jax.lax.stop_gradient(info)
+    return end, jax.lax.stop_gradient(contacts.memory(said.impulse)), info
 
 
 def _in_contact(fault: Fault, so: Array, over: Array, many: Sequence[Array], pair: Sequence[Array]) -> Fault:
