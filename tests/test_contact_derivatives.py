@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_contact import differences
-from tolerances import FINITE_DIFFERENCE
+from tolerances import FINITE_DIFFERENCE, ROUND_OFF
 
 import jaxmech as jm
 
@@ -64,3 +64,29 @@ def test_first_and_second_derivatives_of_steps_by_all_that_a_scene_has():
     largest = np.abs(second).max()
     np.testing.assert_allclose(second, second.T, rtol=0, atol=1e-8 * largest)
     np.testing.assert_allclose(second, wanted[:, 1:], rtol=0, atol=1e-6 * largest)
+
+
+def test_what_sticks_on_a_slope_stands_still_however_it_came(rng):
+    """Slips that rounding leaves have no direction: by them derivatives of what stands still were as large as those given."""
+    points, friction, tilt = 12, 0.8, 0.3
+    normal = np.array([np.sin(tilt) * np.cos(0.4), np.sin(tilt) * np.sin(0.4), np.cos(tilt)])
+    frame = jm.constraint.frame([0.0, 0.0, 0.0], normal)
+    along = lambda v: v - np.outer(v @ normal, normal)  # noqa: E731
+    system = jm.System(
+        {"p": jm.Vec3()},
+        masses={"mass": jm.mass.DiagonalMass(("p", range(points)), rng.uniform(0.5, 2.0, points))},
+        gravity=(0.0, 0.0, -9.81),
+    )
+    state = system.at_rest({"p": along(rng.normal(size=(points, 3)))})
+    floor = jm.contact.PointContact(("p", range(points)), jm.contact.Plane(), at=frame, friction=friction)
+    scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state)), {"floor": floor})
+
+    def end(velocity):
+        came = eqx.tree_at(lambda s: s.velocity["p"], state, velocity)
+        found, _, info = scheme.step(system, came, None, 0.01)
+        return found.velocity["p"], info.contacts.impulse
+
+    came, rate = (along(rng.normal(size=(points, 3))) for _ in range(2))
+    (_, r), (moved, pushed) = jax.jit(lambda v, d: jax.jvp(end, (v,), (d,)))(0.01 * came, rate)
+    assert (np.hypot(r[:, 1], r[:, 2]) < 0.9 * friction * r[:, 0]).all()
+    assert np.abs(moved).max() < ROUND_OFF and np.abs(pushed[:, 0]).max() < ROUND_OFF

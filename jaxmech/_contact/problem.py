@@ -96,6 +96,26 @@ def natural(s: Array, u: Array, mu: Array, rho: Array, kappa: Array) -> Array:
     return jax.vmap(of_contact)(s, u, mu, rho)
 
 
+def settled(s: Array, u: Array, mu: Array, rho: Array, kappa: Array) -> Array:
+    """Velocities of a solution, of which no derivative is taken, without slips where contacts stick for certain.
+
+    There the slip is what rounding has left of it, and another whenever it is evaluated; but its direction is the slope of
+    De Saxce's term. So that all parts of a derivative mean one law, it is linearised `about` these velocities.
+    """
+
+    def of_contact(s, u, mu, rho):
+        w = s - rho * dual(u, mu)
+        sticks = (kappa == 0) & (w[0] > 0) & (w[1:] @ w[1:] < w[0] ** 2)
+        return u.at[1:].set(jnp.where(sticks, 0.0, u[1:]))
+
+    return jax.lax.stop_gradient(jax.vmap(of_contact)(s, u, mu, rho))
+
+
+def about(at: Array, u: Array) -> Array:
+    """`at`, with the derivatives of `u`."""
+    return at + (u - jax.lax.stop_gradient(u))
+
+
 class ContactErrors(eqx.Module):
     """How far impulses are from the laws of contact, each law by itself: the largest over all contacts.
 

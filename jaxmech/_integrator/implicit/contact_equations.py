@@ -13,7 +13,7 @@ from ..._contact.cone import scaling
 from ..._contact.contact_set import ContactSet
 from ..._contact.eliminated import Eliminated, EliminatedSolver, factor_solver, way_of
 from ..._contact.newton import slopes
-from ..._contact.problem import ContactErrors, coulomb_error, errors_of, natural
+from ..._contact.problem import ContactErrors, about, coulomb_error, errors_of, natural, settled
 from ..._contact.schur import IMPULSES, Compliance, ContactSchur
 from ..._contact.solve import SolveOptions
 from ..._contact.sparse_rows import SparseRows
@@ -147,9 +147,10 @@ def implicit_rates(
     """`(dx, ds)` by the implicit function theorem, where `at` solves the equations. `near`: `A` is not quite `-dR/dx`."""
     x, s, equations = at.x, at.s, equations.impacting(at.bounces)
     rho = jax.lax.stop_gradient(1 / at.mobility)
+    u = settled(s, at.velocity, equations.mu, rho, kappa)
 
     def both(equations: Any, x: Fields, s: Array, begun: tuple[Array, Array]) -> dict[str, Array]:
-        F = natural(s, equations.lawful(equations.advanced(x), s, *begun), equations.mu, rho, kappa)
+        F = natural(s, about(u, equations.lawful(equations.advanced(x), s, *begun)), equations.mu, rho, kappa)
         return {**{k: -a for k, a in equations.balance(x, s).items()}, IMPULSES: F}
 
     def at_solution(equations: Any) -> tuple[dict[str, Array], tuple[Array, Array]]:
@@ -166,7 +167,7 @@ def implicit_rates(
         moved = jax.jvp(lambda x, s: both(equations, x, s, begun), (x, s), (free, d[IMPULSES]))[1]
         return {k: a if k == IMPULSES else a + dx[k] - free[k] for k, a in moved.items()}
 
-    P, B = slopes(s, at.velocity, equations.mu, rho, kappa)
+    P, B = slopes(s, u, equations.mu, rho, kappa)
     D, give = scaling(equations.mu), equations.give
     if isinstance(at.rows, SparseRows):
         way = way_of(A, None, s.shape[0])
