@@ -67,7 +67,7 @@ def test_first_and_second_derivatives_of_steps_by_all_that_a_scene_has():
 
 
 def test_what_sticks_on_a_slope_stands_still_however_it_came(rng):
-    """Slips that rounding leaves have no direction: by them derivatives of what stands still were as large as those given."""
+    """Slips that rounding leaves have no direction: derivatives of what stands still were as large as what came in."""
     points, friction, tilt = 12, 0.8, 0.3
     normal = np.array([np.sin(tilt) * np.cos(0.4), np.sin(tilt) * np.sin(0.4), np.cos(tilt)])
     frame = jm.constraint.frame([0.0, 0.0, 0.0], normal)
