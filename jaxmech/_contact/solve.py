@@ -95,10 +95,10 @@ def _cone_solution_jvp(primals, tangents):
     def velocity(problem, s):
         return problem.moved_by(scaling(problem.mu) * s) + problem.q
 
-    u = settled(s, velocity(problem, s), problem.mu, rho, kappa)
+    at_solution = settled(s, velocity(problem, s), problem.mu, rho, kappa)
 
     def residual(problem, s):
-        return natural(s, about(u, velocity(problem, s)), problem.mu, rho, kappa)
+        return natural(s, about(at_solution, velocity(problem, s)), problem.mu, rho, kappa)
 
     rate = eqx.filter_jvp(lambda problem: residual(problem, s), (problem,), (tangents[0],))[1]
     rate = jnp.zeros_like(s) if rate is None else rate
@@ -109,7 +109,7 @@ def _cone_solution_jvp(primals, tangents):
         moved = derivative_solve(operator, -rate, GMRES())
     else:
         n, D = s.shape[0], scaling(problem.mu)
-        P, B = slopes(s, u, problem.mu, rho, kappa)
+        P, B = slopes(s, about(at_solution, velocity(problem, s)), problem.mu, rho, kappa)
         M = jnp.einsum("nij,njmk->nimk", B, problem.W.reshape(n, 3, n, 3)) * D
         M = M.at[jnp.arange(n), :, jnp.arange(n)].add(P).reshape(3 * n, 3 * n)
         moved = jnp.linalg.solve(M + LOST * jnp.eye(3 * n, dtype=M.dtype), -rate.reshape(-1)).reshape(s.shape)
