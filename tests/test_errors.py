@@ -300,19 +300,20 @@ def test_pcg_refuses_what_it_cannot_solve():
     assert caught.value.result == jm.RESULTS.indefinite
 
 
-@pytest.mark.parametrize("assembled", (True, False))
-def test_single_precision_ends_at_its_floor_and_says_so(assembled):
-    """Without a matrix too, where Newton's method took all its steps."""
-    scene, rest = chain(np.float32)
-    scene = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, scene)
-    made = jm.MatrixLinearSystem.build(scene, rest, STATIC)
-    linear_system = made if assembled else jm.solver.MatrixFreeSystem(STATIC)
-    solution = jm.static_solve(scene, rest, linear_system)
-    assert solution.position["chain"].dtype == jnp.float32
-    with pytest.raises(jm.FailedComputation, match="rounding floor") as caught:
-        jm.static_solve(scene, rest, linear_system, rtol=1e-12, load_steps=2)
+@pytest.mark.parametrize(("assembled", "doubles"), ((True, True), (False, True), (False, False)))
+def test_single_precision_ends_at_its_floor_and_says_so(assembled, doubles):
+    """Without a matrix too, where Newton's method took all its steps; and where JAX has single precision alone."""
+    with jax.enable_x64(doubles):
+        scene, rest = chain(np.float32)
+        scene = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, scene)
+        made = jm.MatrixLinearSystem.build(scene, rest, STATIC)
+        linear_system = made if assembled else jm.solver.MatrixFreeSystem(STATIC)
+        solution = jm.static_solve(scene, rest, linear_system)
+        assert solution.position["chain"].dtype == jnp.float32
+        with pytest.raises(jm.FailedComputation, match="rounding floor") as caught:
+            jm.static_solve(scene, rest, linear_system, rtol=1e-12, load_steps=2)
+        info = jm.static_solve(scene, rest, linear_system, rtol=1e-12, load_steps=2, throw=False).info
     assert caught.value.result == jm.RESULTS.residual_floor
-    info = jm.static_solve(scene, rest, linear_system, rtol=1e-12, load_steps=2, throw=False).info
     assert f"{float(info.floor):.1e}" in str(caught.value) and info.residual > 0 and info.floor > 0  # of the first load step
     assert int(info.iterations) < 20
 

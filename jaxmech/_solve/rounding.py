@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._linear_solver.base.vectors import norm
 from .._model.constraint_projection import project
@@ -43,7 +44,7 @@ def rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> tuple[Ar
 
 def _with_signs(size: Array) -> Array:
     place = jnp.arange(size.size, dtype=jnp.uint32).reshape(size.shape)
-    return jnp.where(place * jnp.uint32(_GOLDEN) < 2**31, size, -size)
+    return jnp.where(place * np.uint32(_GOLDEN) >> 31 == 0, size, -size)
 
 
 def _magnitude(A0: BlockMatrix) -> BlockMatrix:
