@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._codegen import AbstractElementSums
 from .._forcefield.chart import Arrays, chart_damping, chart_stiffness, chart_stiffness_and_force
@@ -126,8 +127,9 @@ def _cut(
         blocks = block.reshape(k, r, l, c).transpose(0, 2, 1, 3)
         if i != j or i not in upper:
             return blocks.reshape(k * l, r, c)
-        # Slices: the transpose of a gather would scatter.
-        return jnp.stack([blocks[a, b] if a < b else 0.5 * blocks[a, a] for a in range(k) for b in range(a, k)])
+        # Slices, a row of blocks each: the transpose of a gather would scatter.
+        weights = np.concatenate([np.where(np.arange(a, k) == a, 0.5, 1.0) for a in range(k)]).astype(blocks.dtype)
+        return jnp.concatenate([blocks[a, a:] for a in range(k)]) * weights[:, None, None]
 
     return tuple(tuple(of_pair(i, j) for j in range(len(shapes))) for i in range(len(shapes)))
 

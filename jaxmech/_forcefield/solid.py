@@ -171,7 +171,9 @@ def _hessian(elasticity: Float[Array, "q J a b L"], gradients: Float[Array, "q k
     simple = gradients.shape[0] == 1 and gradients.shape[2] == elasticity.shape[2]  # around an axis, a cell feels it
     G = gradients[:, 1:] if simple else gradients
     half = jnp.einsum("qJabL,qjL->qJabj", elasticity, G)
-    K = _symmetric(jnp.swapaxes(jnp.einsum("qiJ,qJabj->iabj", G, half), 2, 3))
+    # The sum over q and J is one over both as they lie: an einsum puts J first, and so turns all of `half`.
+    first = jnp.swapaxes(G, 0, 1).reshape(G.shape[1], -1)
+    K = _symmetric(jnp.swapaxes(jnp.einsum("iQ,Qabj->iabj", first, half.reshape(first.shape[1], *half.shape[2:])), 2, 3))
     if simple:
         K = _symmetric(jnp.swapaxes(_with_first(jnp.swapaxes(_with_first(K), 0, 2)), 0, 2))
     return ((K,),)

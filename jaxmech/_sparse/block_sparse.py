@@ -109,10 +109,10 @@ def _dense(matrix: BlockSparse) -> Float[Array, "R C"]:
     _, r, c = matrix.values.shape
     n, m = matrix.pattern.shape
     rows, columns = matrix.pattern.rows, matrix.pattern.columns
-    dense = jnp.zeros((n, m, r, c), matrix.values.dtype)
+    dense = jnp.zeros((n, r, m, c), matrix.values.dtype)
     if 0 not in (n, m):
         i, j = nearest(rows, n), nearest(columns, m)
         # Each block by itself is marked, and added: what is written to the place of another would be lost.
         values = marked(matrix.values, lax.eq(rows, i) & lax.eq(columns, j))
-        dense = dense.at[i, j].add(values, mode="promise_in_bounds", wrap_negative_indices=False)
-    return dense.swapaxes(1, 2).reshape(n * r, m * c)
+        dense = dense.at[i, :, j].add(values, mode="promise_in_bounds", wrap_negative_indices=False)
+    return dense.reshape(n * r, m * c)

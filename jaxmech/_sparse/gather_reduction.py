@@ -95,6 +95,9 @@ class Reduction(eqx.Module):
 def _evaluate(values: Array, slots: Array, position: Array, *tables: Array, spread: bool) -> Array:
     if spread:
         return take_rows(values, slots)
+    if len(tables) == 1 and tables[0].shape[1] == 1:  # one contribution at most: where it stands is known of numbers alone
+        each = jnp.append(tables[0][:, 0], jnp.int32(values.shape[0]))
+        return rows_or_zeros(values, take_rows(each, position))
     sums = [sum_lanes(rows_or_zeros(values, table)) for table in tables]
     sums = jnp.concatenate(sums) if sums else jnp.zeros((0, *values.shape[1:]), values.dtype)
     return rows_or_zeros(sums, position)

@@ -11,7 +11,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..._llvm.ffi import ForeignFunction, number_type
@@ -24,6 +23,7 @@ from ..scalarize.arithmetic import NotScalarisable
 from ..scalarize.interpreter import entries, run
 from ..scalarize.supported import kind
 from .index_check import IndexCheck
+from .rows import store_rows
 from .scatter_add import add_rows, cleared, filled
 from .vector import WIDTH, Vector
 from .vector_arithmetic import VectorArithmetic
@@ -65,14 +65,9 @@ class Kernel:
         scenes = [next(a.shape[0] for a, mine in zip(operands, flags, strict=True) if mine)] if own else []
         sums = [((*scenes, p.rows, *shape[1:]), dtype) for p, (shape, dtype) in zip(places, self._shapes, strict=False)]
         others = self._shapes[len(places) :]
-        listed = [((*scenes, int(np.prod(shape)), count), dtype) for shape, dtype in others]
+        listed = [((*scenes, count, *shape), dtype) for shape, dtype in others]
         results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (*sums, *listed)]
-        found = self._function(operands, results, numbers, [*flags, *(True for _ in results)] if own else None)
-        whole = [
-            jnp.swapaxes(r, -1, -2).reshape(*scenes, count, *shape)
-            for r, (shape, _) in zip(found[len(places) :], others, strict=True)
-        ]
-        return [*found[: len(places)], *whole]
+        return list(self._function(operands, results, numbers, [*flags, *(True for _ in results)] if own else None))
 
 
 def form_of(arrays: Sequence[Any], places: Sequence[Places]) -> Hashable:
@@ -140,7 +135,7 @@ def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence
         nothing = 1 if v.aval.dtype == bool else 0xFF
         poisoned += filled(f"%r{i}", f"%rows{i}" if is_sum else "%count", size * v.aval.dtype.itemsize, nothing)
         if not is_sum:
-            _store(arithmetic, i, output, v.aval.dtype, lanes)
+            store_rows(arithmetic, i, output, v.aval.dtype, lanes)
             continue
         before += cleared(f"%r{i}", f"%rows{i}", v.aval)
         mirror = None if places[i].mirror is None else f"%a{arguments + 1}"
@@ -242,32 +237,6 @@ def _loaded(lines: list[str], name: str, dtype: Any) -> Vector:
         return Vector(name, dtype)
     lines.append(f"  {name}.true = trunc <{WIDTH} x i8> {name} to <{WIDTH} x i1>")
     return Vector(f"{name}.true", dtype)
-
-
-def _store(arithmetic: VectorArithmetic, number: int, output: np.ndarray, dtype: Any, lanes: int) -> None:
-    """The scalars of an output: all elements' first, all elements' second, ..."""
-    scalar, align = _memory(dtype), np.dtype(dtype).itemsize
-    for k, x in enumerate(output.flat):
-        if x.dtype != dtype:
-            raise TypeError(f"an output of type {dtype} made of {x.dtype}")
-        value, name = arithmetic.named(x), arithmetic.fresh()
-        if scalar == "i8":
-            arithmetic.lines.append(f"  {name}.byte = zext <{WIDTH} x i1> {value} to <{WIDTH} x i8>")
-            value = f"{name}.byte"
-        arithmetic.lines += [
-            f"  {name}.row = mul i64 %count, {k}",
-            f"  {name}.at = add i64 {name}.row, %lane",
-            f"  {name} = getelementptr {scalar}, ptr %r{number}, i64 {name}.at",
-        ]
-        if lanes == WIDTH:
-            arithmetic.lines.append(f"  store <{WIDTH} x {scalar}> {value}, ptr {name}, align {align}")
-            continue
-        for lane in range(lanes):  # there is no room for the others
-            arithmetic.lines += [
-                f"  {name}.one{lane} = extractelement <{WIDTH} x {scalar}> {value}, i32 {lane}",
-                f"  {name}.to{lane} = getelementptr {scalar}, ptr {name}, i64 {lane}",
-                f"  store {scalar} {name}.one{lane}, ptr {name}.to{lane}",
-            ]
 
 
 def _loop(name: str, before: Sequence[str], lines: Sequence[str], parameters: Sequence[str], lanes: int) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..._llvm.ffi import TYPES
+from .rows import transposed
 from .vector import WIDTH
 from .vector_arithmetic import VectorArithmetic
 
@@ -77,7 +78,7 @@ def _add_row(arithmetic: VectorArithmetic, pointer: str, slots: list[str], value
     """The numbers of a row of eight elements to those of their slots."""
     lines, vector, size = arithmetic.lines, f"<{WIDTH} x {scalar}>", len(values)
     whole = size - size % WIDTH
-    parts = [_transposed(arithmetic, values[at : at + WIDTH], vector) for at in range(0, whole, WIDTH)]
+    parts = [transposed(arithmetic, values[at : at + WIDTH], vector) for at in range(0, whole, WIDTH)]
     for lane, slot in enumerate(slots):
         at = arithmetic.fresh()
         lines.append(f"  {at} = getelementptr [{size} x {scalar}], ptr {pointer}, i32 {slot}")
@@ -97,24 +98,3 @@ def _add(arithmetic: VectorArithmetic, pointer: str, offset: int, scalar: str, k
         f"  {name} = fadd {kind} {name}.old, {value}",
         f"  store {kind} {name}, ptr {name}.at, align {align}",
     ]
-
-
-def _transposed(arithmetic: VectorArithmetic, vectors: list[str], kind: str) -> list[str]:
-    """Eight vectors of eight, as a matrix, transposed: pairs of blocks off the diagonal change places, at every scale."""
-    distance = 1
-    while distance < WIDTH:
-        after = list(vectors)
-        for i in range(WIDTH):
-            if not i & distance:
-                j = i + distance
-                low = [t if not t & distance else WIDTH + t - distance for t in range(WIDTH)]
-                high = [t + distance if not t & distance else WIDTH + t for t in range(WIDTH)]
-                for place, order in ((i, low), (j, high)):
-                    after[place] = arithmetic.fresh()
-                    mask = f"<{WIDTH} x i32> <{', '.join(f'i32 {t}' for t in order)}>"
-                    arithmetic.lines.append(
-                        f"  {after[place]} = shufflevector {kind} {vectors[i]}, {kind} {vectors[j]}, {mask}"
-                    )
-        vectors = after
-        distance *= 2
-    return vectors

@@ -40,15 +40,15 @@ class Dense(lx.AbstractLinearSolver):
         del options
         matrix = operator.as_matrix()
         scale = _scale_of(operator, matrix)
-        factor = _factored(scale[:, None] * matrix * scale)
-        return factor, scale, matrix, False
+        # LAPACK goes by columns: the transpose is the matrix as it lies, and need not be turned in memory.
+        return _factored((scale[:, None] * matrix * scale).T), scale, matrix, False
 
     @full_precision
     def compute(self, state, vector, options: dict[str, Any]):
         del options
         (lu, pivots, singular), scale, matrix, transposed = state
         b, unravel = ravel_pytree(vector)
-        y = jsl.lu_solve((lu, pivots), scale * b, trans=1 if transposed else 0)
+        y = jsl.lu_solve((lu, pivots), scale * b) if transposed else _solved_by_transpose(lu, pivots, scale * b)
         result, reason = outcome(jnp.where(singular, SINGULAR, FINE))
         return (
             jax.tree.map(jnp.multiply, unravel(scale), unravel(y)),
@@ -56,7 +56,7 @@ class Dense(lx.AbstractLinearSolver):
             {
                 "num_steps": jnp.zeros((), jnp.int32),
                 "residual": residual_norm(matrix, scale * y, b, transposed=transposed),
-                "unconstrained_state": _unconstrained(lu, singular, lambda x: unravel(scale * x)),
+                "unconstrained_state": _unconstrained(lu, pivots, singular, lambda x: unravel(scale * x)),
                 "reason": reason,
             },
         )
@@ -92,9 +92,9 @@ def _by_diagonal(matrix: Float[Array, "N N"]) -> tuple[Float[Array, " N"], Bool[
     return 1 / jnp.sqrt(jnp.maximum(diagonal, 0)), ~((least > 0) & (most < jnp.inf))
 
 
-def _factored(scaled: Float[Array, "N N"]) -> _Factor:
-    """`L` and `U` of a scaled matrix, the pivots, and whether they say that it is singular."""
-    lu, pivots = jsl.lu_factor(scaled)
+def _factored(turned: Float[Array, "N N"]) -> _Factor:
+    """`L` and `U` of the transpose of a scaled matrix, the pivots, and whether they say that it is singular."""
+    lu, pivots = jsl.lu_factor(turned)
     least, most = extremes(jnp.abs(jnp.diagonal(lu)))
     # NaN compares false: "not (smallest > ...)" catches it.
     return lu, pivots, ~(least > _tolerance(lu) * most)
@@ -104,7 +104,17 @@ def _tolerance(lu: Float[Array, "N N"]) -> float:
     return SINGULAR_PIVOT * lu.shape[0] * float(jnp.finfo(lu.dtype).eps)
 
 
-def _unconstrained(lu: Float[Array, "N N"], singular: Array, vector_of: Callable[[Array], Vector]) -> Array:
+def _solved_by_transpose(lu: Float[Array, "N N"], pivots: Int[Array, " N"], b: Float[Array, " N"]) -> Float[Array, " N"]:
+    """`x` with `A x = b`, where `A^T = P L U`. `lu_solve` with `trans=1` sorts, to invert the permutation."""
+    of_u = jsl.solve_triangular(lu, b, trans=1)
+    of_l = jsl.solve_triangular(lu, of_u, trans=1, lower=True, unit_diagonal=True)
+    order = jax.lax.linalg.lu_pivots_to_permutation(pivots, b.shape[0])
+    return jnp.zeros_like(b).at[order].set(of_l, unique_indices=True, mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _unconstrained(
+    lu: Float[Array, "N N"], pivots: Int[Array, " N"], singular: Array, vector_of: Callable[[Array], Vector]
+) -> Array:
     """The state that moves most in the null vector, where any matrix of a batch is singular; -1 otherwise.
 
     Beside the solve itself it would be another: of a large batch, XLA:CPU's LAPACK (jaxlib 0.10) waits for threads of the
@@ -113,13 +123,13 @@ def _unconstrained(lu: Float[Array, "N N"], singular: Array, vector_of: Callable
     unknown = jnp.full((), -1, jnp.int32)
     if len(jax.tree.leaves(jax.eval_shape(vector_of, lu[0]))) == 1:
         return jnp.where(singular, 0, unknown)
-    return jax.lax.cond(unvmap_any(singular), lambda: loosest(vector_of(_softest(lu))), lambda: unknown)
+    return jax.lax.cond(unvmap_any(singular), lambda: loosest(vector_of(_softest(lu, pivots))), lambda: unknown)
 
 
-def _softest(lu: Float[Array, "N N"]) -> Float[Array, " N"]:
+def _softest(lu: Float[Array, "N N"], pivots: Int[Array, " N"]) -> Float[Array, " N"]:
     """A vector near the null space of a singular matrix: one inverse iteration, its vanishing pivots kept off zero."""
     diagonal = jnp.diagonal(lu)
     least = _tolerance(lu) * jnp.max(jnp.abs(diagonal))
-    pivots = jnp.where(jnp.abs(diagonal) > least, diagonal, least)
+    regular = jnp.fill_diagonal(lu, jnp.where(jnp.abs(diagonal) > least, diagonal, least), inplace=False)
     start = jnp.cos(jnp.arange(lu.shape[0], dtype=lu.dtype))  # any vector without symmetries
-    return jsl.solve_triangular(jnp.fill_diagonal(jnp.triu(lu), pivots, inplace=False), start)
+    return _solved_by_transpose(regular, pivots, start)
