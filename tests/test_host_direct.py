@@ -286,9 +286,9 @@ def test_the_roots_of_a_diagonal_scale_a_definite_matrix():
     matrix = sp.csr_array(matrix + sp.csr_array(([1e-3, 1e-3], ([0, 40], [40, 0])), shape=matrix.shape))
     matrix.sort_indices()
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    found = ScaledMatrix.of_definite(matrix.indptr, matrix.indices, matrix.data, np.flatnonzero(rows == matrix.indices))
+    found = ScaledMatrix.of_definite(matrix, np.flatnonzero(rows == matrix.indices))
     scaled = np.abs(matrix.toarray()) / np.outer(found.scale, found.scale)
     np.testing.assert_allclose(scaled.max(axis=1), 1.0, rtol=1e-14)
     np.testing.assert_allclose(found.norm, scaled.sum(axis=1).max(), rtol=1e-14)
-    searched = ScaledMatrix.of(matrix.indptr, matrix.indices, matrix.data)
+    searched = ScaledMatrix.of(matrix)
     assert 0.5 < found.norm / searched.norm < 2.0

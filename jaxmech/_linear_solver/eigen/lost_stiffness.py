@@ -45,7 +45,7 @@ def lowest_lost(K: Any, S: Any, count: int, held: np.ndarray, *, unit: float = 2
 
 def _lowest_lost(backend: AbstractHostBackend, K: sp.csr_array, S: sp.csr_array, count: int, rows: int) -> HostPairs:
     size = K.indptr.size - 1
-    A = ScaledMatrix.of(K.indptr, K.indices, K.data)
+    A = ScaledMatrix.of(K)
     negative = _negative(backend, A)
     if negative is None or negative != rows:
         return HostPairs.failed(SINGULAR if negative is None else INDEFINITE, size, count)

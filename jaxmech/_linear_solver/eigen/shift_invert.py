@@ -147,7 +147,7 @@ def _shift(
     flaw = SINGULAR
     for sigma in shifts:
         A = sp.csr_array((K.data - sigma * M.data, K.indices, K.indptr), shape=K.shape)
-        scaled = ScaledMatrix.of(A.indptr, A.indices, A.data)
+        scaled = ScaledMatrix.of(A)
         try:
             backend.factor(A.data)
         except SingularMatrixError:
@@ -207,7 +207,7 @@ def _missed(K: sp.csr_array, M: sp.csr_array, sigma: float, nu: np.ndarray, coun
 def _unconstrained(backend: AbstractHostBackend, K: sp.csr_array, M: sp.csr_array) -> np.ndarray | None:
     A = sp.csr_array((K.data + np.abs(K.data).max() / (np.abs(M.data).max() or 1.0) * M.data, K.indices, K.indptr), K.shape)
     rows = np.repeat(np.arange(K.indptr.size - 1), np.diff(K.indptr))
-    return null_vector(backend, ScaledMatrix.of(A.indptr, A.indices, A.data), np.flatnonzero(rows == K.indices))
+    return null_vector(backend, ScaledMatrix.of(A), np.flatnonzero(rows == K.indices))
 
 
 def backward_errors(A: ScaledMatrix, K: sp.csr_array, M: sp.csr_array, values: np.ndarray, X: np.ndarray) -> np.ndarray:

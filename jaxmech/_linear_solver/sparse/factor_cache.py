@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from .band import Band, BandFirst
 from .host_backend import AbstractHostBackend, SingularMatrixError
@@ -24,6 +25,7 @@ from .singularity import (
     null_vector,
     refined_solve,
     relative_residual,
+    with_values,
 )
 from .superlu import SuperLUBackend
 from .worker_thread import WorkerThread
@@ -101,6 +103,12 @@ class _Pattern:
         for factor in self.factors:
             factor.backend.release()
         self.factors.clear()
+
+    @functools.cached_property
+    def ones(self) -> sp.csr_array:
+        """The matrix of this pattern whose entries are all one."""
+        size = self.indptr.size - 1
+        return sp.csr_array((np.ones(self.indices.size), self.indices, self.indptr), shape=(size, size))
 
     @functools.cached_property
     def diagonal(self) -> np.ndarray:
@@ -188,9 +196,9 @@ def _fill(factor: _Factor, pattern: _Pattern, values: np.ndarray, rounding: floa
         is_factored = True
     except SingularMatrixError:
         is_factored = False
-    rows = pattern.indptr, pattern.indices, values
+    matrix = with_values(pattern.ones, values)
     definite = is_factored and backend.has_cholesky()
-    factor.matrix = ScaledMatrix.of_definite(*rows, pattern.diagonal) if definite else ScaledMatrix.of(*rows)
+    factor.matrix = ScaledMatrix.of_definite(matrix, pattern.diagonal) if definite else ScaledMatrix.of(matrix)
     if pattern.symmetric and is_asymmetric(factor.matrix, rounding):
         factor.singular, factor.unsymmetric, factor.values = True, True, values
         return

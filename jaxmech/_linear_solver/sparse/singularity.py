@@ -9,6 +9,7 @@ soft and a stiff body side by side are ill-conditioned only in appearance, and t
 Ruiz, *A scaling algorithm to equilibrate both rows and columns norms in matrices*, RAL-TR-2001-034).
 """
 
+import copy
 import functools
 from dataclasses import dataclass
 
@@ -32,6 +33,13 @@ _SHIFT = 1e-11
 _INVERSE_ITERATIONS = 3
 
 
+def with_values(matrix: sp.csr_array, values: np.ndarray) -> sp.csr_array:
+    """A matrix of the same pattern, which SciPy does not check again: that takes as long as three products."""
+    other = copy.copy(matrix)
+    other.data = values
+    return other
+
+
 @dataclass(frozen=True)
 class ScaledMatrix:
     """A matrix with the scale `(n,)` of its unknowns and the infinity norm of what it becomes once scaled."""
@@ -41,9 +49,9 @@ class ScaledMatrix:
     norm: float
 
     @staticmethod
-    def of(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> "ScaledMatrix":
-        size = indptr.size - 1
-        magnitude = np.abs(values)
+    def of(matrix: sp.csr_array) -> "ScaledMatrix":
+        size, indptr, indices = matrix.shape[0], matrix.indptr, matrix.indices
+        magnitude = np.abs(matrix.data)
         scale = np.ones(size)
         counts = np.diff(indptr)
         for _ in range(_SCALING_PASSES):
@@ -54,16 +62,15 @@ class ScaledMatrix:
             magnitude = magnitude / (np.repeat(step, counts) * step[indices])
             scale *= step
         norm = float(np.add.reduceat(magnitude, indptr[:-1]).max())
-        return ScaledMatrix(sp.csr_array((values, indices, indptr), shape=(size, size)), scale, norm)
+        return ScaledMatrix(matrix, scale, norm)
 
     @staticmethod
-    def of_definite(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, diagonal: np.ndarray) -> "ScaledMatrix":
+    def of_definite(matrix: sp.csr_array, diagonal: np.ndarray) -> "ScaledMatrix":
         """Of a positive definite matrix, whose `diagonal` stands there among the values: `a_ij^2 <= a_ii a_jj`, so that the
         root of the diagonal makes no entry larger than one, and each row has a one.
         """
-        scale = np.sqrt(values[diagonal])
-        matrix = sp.csr_array((values, indices, indptr), shape=(scale.size, scale.size))
-        sizes = sp.csr_array((np.abs(values), indices, indptr), shape=matrix.shape)
+        scale = np.sqrt(matrix.data[diagonal])
+        sizes = with_values(matrix, np.abs(matrix.data))
         return ScaledMatrix(matrix, scale, float((sizes @ (1 / scale) / scale).max()))
 
     def residual(self, x: np.ndarray, rhs: np.ndarray, *, transposed: bool) -> np.ndarray:

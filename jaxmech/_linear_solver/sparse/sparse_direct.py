@@ -175,7 +175,7 @@ def _solve_one(
     ends = np.cumsum([0, *(n * d for _, n, d in sizes)])
     stands = np.split(places, np.cumsum(np.repeat([shape[0] for shape in blocks], 2))[:-1])
     layout = layout_of(pairs, sizes, list(zip(blocks, stands[::2], stands[1::2], strict=True)))
-    values = values.astype(np.float64, copy=False)[layout.order]
+    values = values.astype(np.float64, copy=False).take(layout.order)
     answer = solve(layout.indptr, layout.indices, values, rhs.astype(np.float64), **options)
     flaw, unconstrained = FINE, 0
     if answer.unsymmetric:
