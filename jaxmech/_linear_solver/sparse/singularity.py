@@ -50,7 +50,7 @@ class ScaledMatrix:
 
     @staticmethod
     def of(matrix: sp.csr_array) -> "ScaledMatrix":
-        size, indptr, indices = matrix.shape[0], matrix.indptr, matrix.indices
+        size, indptr, indices = matrix.indptr.size - 1, matrix.indptr, matrix.indices
         magnitude = np.abs(matrix.data)
         scale = np.ones(size)
         counts = np.diff(indptr)
