@@ -34,6 +34,24 @@ def test_classes_and_templates_by_their_older_names(tmp_path, names):
     assert names[0] in next(iter(old.root.walk())).name  # which an object is called by, unless it has a name
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("SVD", "SVDLinearSolver"), ("MINRESSolver", "MinResLinearSolver"), ("MeshObjLoader", "MeshOBJLoader")]
+    + [("JacobiSolver", "JacobiPreconditioner"), ("ProjectToLineConstraint", "LineProjectiveConstraint")]
+    + [("SurfaceIdentityMapping", "SubsetMapping"), ("VariationalSolver", "VariationalSymplecticSolver")]
+    + [("Viewer", "ViewerSetting"), ("RungeKutta2", "RungeKutta2Solver")]
+    + [("MultiStepMasterSolver", "MultiStepAnimationLoop")],
+)
+def test_further_older_names(tmp_path, old, new):
+    (one,) = load(tmp_path, f"<Node><{old}/></Node>").root.walk()
+    assert (one.kind, one.name) == (new, f"{old}1")
+
+
+def test_the_older_name_of_a_total_mass_is_read(tmp_path):
+    scene = load(tmp_path, '<Node><EulerImplicitSolver/><MechanicalObject/><UniformMass name="m" totalmass="3"/></Node>')
+    assert float(scene.system.masses["m"].mass) == 3.0 and "SOFA's default" not in str(scene.report)
+
+
 def test_older_names_of_collision_models(tmp_path):
     models = "".join(f"<{kind}Model/>" for kind in ("Triangle", "Line", "Point", "Sphere"))
     scene = load(tmp_path, f"<Node><EulerImplicitSolver/><MechanicalObject/><UniformMass/>{models}</Node>")
