@@ -87,6 +87,20 @@ def test_a_topology_of_more_points_than_the_state(tmp_path):
         _ = load(tmp_path, text).system
 
 
+def test_a_topology_beside_a_mapped_state_has_as_many_points_as_that(tmp_path):
+    """They are those of two states, and no matter how many points a state above has."""
+    text = """<Node name="root"><EulerImplicitSolver/><SparseLDLSolver/>
+      <Node name="a"><MechanicalObject name="p" position="0 0 0  1 0 0"/><UniformMass/><Node name="both">
+        <MechanicalObject name="q"/><SubsetMultiMapping input="@../p @../../b/p" output="@q" indexPairs="0 1  1 0  1 1"/>
+        <MeshTopology edges="0 1  1 2"/><MeshSpringForceField name="springs" stiffness="100"/></Node></Node>
+      <Node name="b"><MechanicalObject name="p" position="2 0 0  3 0 0"/><UniformMass/></Node></Node>"""
+    scene = load(tmp_path, text)
+    assert scene.state.position.keys() == {"a/p", "b/p"}
+    first, second = scene.system.forces["a/both/springs"].on
+    assert first.state == "a/both/q"
+    assert [np.ravel(s.nodes).tolist() for s in (first, second)] == [[0, 1], [1, 2]]
+
+
 SCRIPT = """
 import Sofa
 class Push(Sofa.Core.Controller):
