@@ -145,6 +145,13 @@ def test_the_balance_closes_in_every_scene(scene, name):
         check(b)
 
 
+def test_the_refusal_of_a_law_with_memory_asks_for_no_other_integrator():
+    """`ImplicitEuler` steps it, and was what the message asked for, of those who had taken it."""
+    made_scene = scenes.build("memory")
+    with pytest.raises(ValueError, match="its integrator steps them, but there is no balance of their energy"):
+        balance_of(made_scene.system, made_scene.state, "ImplicitEuler")
+
+
 def test_energies_by_component():
     made_scene = scenes.build("springs")
     found = jm.integrator.energies(made_scene.system, made_scene.state)

@@ -34,6 +34,24 @@ def test_classes_and_templates_by_their_older_names(tmp_path, names):
     assert names[0] in next(iter(old.root.walk())).name  # which an object is called by, unless it has a name
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("SVD", "SVDLinearSolver"), ("MINRESSolver", "MinResLinearSolver"), ("MeshObjLoader", "MeshOBJLoader")]
+    + [("JacobiSolver", "JacobiPreconditioner"), ("ProjectToLineConstraint", "LineProjectiveConstraint")]
+    + [("SurfaceIdentityMapping", "SubsetMapping"), ("VariationalSolver", "VariationalSymplecticSolver")]
+    + [("Viewer", "ViewerSetting"), ("RungeKutta2", "RungeKutta2Solver")]
+    + [("MultiStepMasterSolver", "MultiStepAnimationLoop")],
+)
+def test_further_older_names(tmp_path, old, new):
+    (one,) = load(tmp_path, f"<Node><{old}/></Node>").root.walk()
+    assert (one.kind, one.name) == (new, f"{old}1")
+
+
+def test_the_older_name_of_a_total_mass_is_read(tmp_path):
+    scene = load(tmp_path, '<Node><EulerImplicitSolver/><MechanicalObject/><UniformMass name="m" totalmass="3"/></Node>')
+    assert float(scene.system.masses["m"].mass) == 3.0 and "SOFA's default" not in str(scene.report)
+
+
 def test_older_names_of_collision_models(tmp_path):
     models = "".join(f"<{kind}Model/>" for kind in ("Triangle", "Line", "Point", "Sphere"))
     scene = load(tmp_path, f"<Node><EulerImplicitSolver/><MechanicalObject/><UniformMass/>{models}</Node>")
@@ -67,6 +85,20 @@ def test_a_topology_of_more_points_than_the_state(tmp_path):
       <MechanicalObject/><UniformMass/><MeshSpringForceField stiffness="1"/></Node></Node>"""
     with pytest.raises(jm.sofa.SceneError, match="edges of its topology name node 1, but its state has 1"):
         _ = load(tmp_path, text).system
+
+
+def test_a_topology_beside_a_mapped_state_has_as_many_points_as_that(tmp_path):
+    """They are those of two states, and no matter how many points a state above has."""
+    text = """<Node name="root"><EulerImplicitSolver/><SparseLDLSolver/>
+      <Node name="a"><MechanicalObject name="p" position="0 0 0  1 0 0"/><UniformMass/><Node name="both">
+        <MechanicalObject name="q"/><SubsetMultiMapping input="@../p @../../b/p" output="@q" indexPairs="0 1  1 0  1 1"/>
+        <MeshTopology edges="0 1  1 2"/><MeshSpringForceField name="springs" stiffness="100"/></Node></Node>
+      <Node name="b"><MechanicalObject name="p" position="2 0 0  3 0 0"/><UniformMass/></Node></Node>"""
+    scene = load(tmp_path, text)
+    assert scene.state.position.keys() == {"a/p", "b/p"}
+    first, second = scene.system.forces["a/both/springs"].on
+    assert first.state == "a/both/q"
+    assert [np.ravel(s.nodes).tolist() for s in (first, second)] == [[0, 1], [1, 2]]
 
 
 SCRIPT = """

@@ -157,3 +157,72 @@ def test_links_of_a_prefab_are_its_own_until_it_is_added(tmp_path):
     scene = jm.sofa.record(tmp_path / "scene.py")
     assert "input=@/world/ball/dofs" in str(scene) and "external_rest_shape=@/goal/p" in str(scene)
     np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["world/ball/points/p"], [[1, 2, 0]])
+
+
+CONTROLLERS = """
+import numpy as np
+import Sofa
+
+
+class Load(Sofa.Core.Controller):
+    def __init__(self, *args, **kwargs):
+        Sofa.Core.Controller.__init__(self, *args, **kwargs)
+        self.node, self.moves = kwargs["node"], {Sofa.constants.Key.plus: 1.0, Sofa.constants.Key.minus: -1.0}
+
+    def onAnimateBeginEvent(self, event):
+        self.node.total.totalForce.value = self.node.total.totalForce.value + np.array([0.0, 4.0, 0.0])
+        self.node.each.forces.value = self.node.each.forces.value * 2
+        with self.node.more.forces.writeableArray() as forces:
+            forces[0] += [0.25, 0, np.cos(0.0)]
+        self.node.mass.totalMass.value = 2 * (1 + self.node.getRootContext().time.value)
+
+    def onAnimateEndEvent(self, event):
+        self.node.springs.stiffness.value = [10 * self.node.getRootContext().time.value]
+
+
+def createScene(root):
+    root.gravity, root.dt = "0 0 -5", 0.5
+    assert root.gravity.value[2] == -5.0 and root.gravity.value.shape == (3,)
+    root.addObject("EulerImplicitSolver")
+    root.addObject("SparseLDLSolver")
+    p = root.addObject("MechanicalObject", name="p", template="Vec3d", position="0 0 0  1 0 0")
+    assert p.position.value.tolist() == [[0, 0, 0], [1, 0, 0]] and (p.position.value[:, 0] == [0, 1]).all()
+    try:
+        p.position.value[0] = 1.0
+    except ValueError:
+        root.addObject("UniformMass", name="mass", totalMass=2)
+    root.addObject("RestShapeSpringsForceField", name="springs", stiffness=[0], points=[1])
+    assert p.position.value[root.springs.points.value].shape == (1, 3)
+    root.addObject("ConstantForceField", name="total", indices=[0, 1], totalForce=[0, 0, 0])
+    root.addObject("ConstantForceField", name="each", indices=[0, 1], forces=[[0, 1, 0], [0, 0, 1]])
+    root.addObject("ConstantForceField", name="more", indices=[0], forces=[[0, 0, 0]])
+    root.addObject(Load(name="controller", node=root))
+"""
+
+
+@pytest.fixture(scope="module")
+def controlled(tmp_path_factory):
+    path = tmp_path_factory.mktemp("controlled") / "scene.py"
+    path.write_text(CONTROLLERS)
+    return jm.sofa.record(path, steps=3)
+
+
+def test_lists_are_arrays_to_a_script(controlled):
+    """As in SOFA's Python: sums and products are of numbers, and only `writeable` writes to them."""
+    assert [step["@/each.forces"] for step in controlled.changes[:2]] == [f"0.0 {n}.0 0.0 0.0 0.0 {n}.0" for n in (2, 4)]
+    assert controlled.changes[2]["@/more.forces"] == "0.75 0.0 3.0"
+
+
+def test_what_is_written_at_the_end_of_a_step_is_found_by_the_next(controlled):
+    stiffness = [step.get("@/springs.stiffness") for step in controlled.changes]
+    assert stiffness == [None, "5.0", "10.0"]  # 10 t, at the end of the first and second step
+
+
+def test_totals_that_a_controller_writes_are_shared(controlled):
+    """`totalForce` 8, 12 N and `totalMass` 3, 4 kg in the last two steps, of two nodes."""
+    control = controlled.control()
+    for step in (1, 2):
+        at = dataclasses.replace(controlled.state, time=jnp.asarray(0.5 * step))
+        written = control(jnp.zeros(()), at, None)
+        np.testing.assert_allclose(written["total"]["force"], [0, 2.0 * (1 + step), 0])
+        np.testing.assert_allclose(written["mass"]["mass"], 1 + 0.5 * step)

@@ -14,23 +14,25 @@ def check_takes(
     mixed: bool = False,
     memory: bool = True,
     rates: bool = True,
+    instead: str = "take ImplicitEuler",
 ) -> None:
     """Raise `ValueError` for what a scheme does not take.
 
     `multipliers`: constraints with multipliers, which have no mass, and hold at the end of a step or not at all. `mixed`:
     force fields with some, such as pressures. `memory`: laws with internal variables. `rates`: laws that know the time step.
+    `instead`: what to do then.
     """
     if system.multiplier_states and not multipliers:
         names = [*system.multiplier_constraints] or [*system.multiplier_states]
-        raise ValueError(f"{who} takes no constraints with multipliers, and the scene has {names}: take ImplicitEuler.")
+        raise ValueError(f"{who} takes no constraints with multipliers, and the scene has {names}: {instead}.")
     of_fields = [name for name, field in system.forces.items() if field.multiplier_states]
     if of_fields and not mixed:
-        raise ValueError(f"{who} takes no force fields with multipliers, and the scene has {of_fields}: take ImplicitEuler.")
-    _refuse(who, system, memory, remembers, "remember what they went through")
-    _refuse(who, system, rates, knows_time_step, "know the time step")
+        raise ValueError(f"{who} takes no force fields with multipliers, and the scene has {of_fields}: {instead}.")
+    _refuse(who, system, memory, remembers, "remember what they went through", instead)
+    _refuse(who, system, rates, knows_time_step, "know the time step", instead)
 
 
-def _refuse(who: str, system: System, taken: bool, has: Any, what: str) -> None:
+def _refuse(who: str, system: System, taken: bool, has: Any, what: str, instead: str) -> None:
     names = [] if taken else [name for name, field in system.forces.items() if has(field)]
     if names:
-        raise ValueError(f"{who} takes no laws that {what}, as {names} do: take ImplicitEuler.")
+        raise ValueError(f"{who} takes no laws that {what}, as {names} do: {instead}.")

@@ -18,15 +18,16 @@ from .translation import Part
 def control_of(
     changes: Sequence[Mapping[str, str]], part: Part, root: SceneNode
 ) -> Callable[[Array, State, Any], Any] | None:
-    """The function of time that holds each number as it was last written; None where nothing is."""
+    """The function of time that holds each number as it was last written, totals by their shares; None where nothing is."""
     tables: dict[Leaf, np.ndarray] = {}
     for path in dict.fromkeys(name for step in changes for name in step):
-        leaf = leaf_of(part.parameters, path, root)
+        owner, _, data = path.rpartition(".")
+        leaf, nodes = part.shared.get((owner, data)) or (leaf_of(part.parameters, path, root), 1)
         now = np.asarray(leaf(part.system))
         rows = []
         for step in changes:
             if path in step:
-                now = reals(root, path, step[path]).reshape(now.shape)
+                now = reals(root, path, step[path]).reshape(now.shape) / nodes
             rows.append(now)
         tables[leaf] = np.stack(rows)
     if not tables:

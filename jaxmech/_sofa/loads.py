@@ -44,6 +44,8 @@ def constant_force(build: PartBuilder, part: Component) -> str:
     build.forces[name] = ConstantForce((state, nodes), each[..., :3] if width == 6 else each)
     if total is None and width != 6:
         build.parameter(part, "forces", "forces", "force")
+    elif total is not None and width != 6:
+        build.share(part, "totalForce", "forces", "force", len(nodes))
     return ""
 
 

@@ -42,7 +42,10 @@ def uniform_mass(build: PartBuilder, part: Component) -> str:
     build.masses[name] = UniformMass((state, nodes), mass)
     if one is not None:
         build.parameter(part, "vertexMass", "masses", "mass")
-    return "" if part.object.data.keys() & {"vertexMass", "totalMass"} else "totalMass is 1, SOFA's default"
+    else:
+        build.share(part, "totalMass", "masses", "mass", len(nodes))
+    said = part.object.data.keys() & {"vertexMass", "mass", "totalMass", "totalmass"}
+    return "" if said else "totalMass is 1, SOFA's default"
 
 
 def _frame_mass(build: PartBuilder, part: Component, state: str, nodes: np.ndarray) -> str:

@@ -68,6 +68,7 @@ class PartBuilder:
         self.held: set[str] = set()  # states of nodes that stand still
         self.rayleigh: dict[str, float] = {}
         self.parameters: dict[tuple[str, str], Leaf] = {}
+        self.shared: dict[tuple[str, str], tuple[Leaf, int]] = {}  # of totals, and among how many nodes
         self.implicit_damping = False  # of a force field, in the matrix of SOFA's steps
         self.explicit_damping = False  # not in it
         self.skew = False  # a stiffness is not symmetric, in SOFA's matrix neither
@@ -77,6 +78,10 @@ class PartBuilder:
     def parameter(self, part: Component, data: str, group: str, field: str = "") -> None:
         """Say where in the system a number of the scene is."""
         self.parameters[part.object.path, data] = Leaf(group, named(part.object), field)
+
+    def share(self, part: Component, data: str, group: str, field: str, nodes: int) -> None:
+        """Say where in the system the share of each node of a total is."""
+        self.shared[part.object.path, data] = Leaf(group, named(part.object), field), nodes
 
     def add_state(self, state: SceneObject, x: dict[str, np.ndarray], *, mapped: bool = False) -> None:
         """A state with its positions."""

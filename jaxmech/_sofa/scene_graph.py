@@ -133,7 +133,7 @@ class SceneGraph:
         """Whether data that were written may be a number of this part: not what is drawn, nor another part's."""
         owner, _, name = path.rpartition(".")
         fates = {row.fate for row in self.report.rows if row.component.startswith(f"{owner} (")}
-        elsewhere = any((owner, name) in p.parameters for p in self.parts.values() if p is not self.part(part))
+        elsewhere = any((owner, name) in p.parameters | p.shared for p in self.parts.values() if p is not self.part(part))
         return fates != {"ignored"} and not name.startswith(DRAWING) and not elsewhere
 
     def __str__(self) -> str:

@@ -58,6 +58,7 @@ class Part:
     integrator: AbstractIntegrator
     dt: float
     parameters: dict[tuple[str, str], Leaf]
+    shared: dict[tuple[str, str], tuple[Leaf, int]]
 
 
 def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part], Report]:
@@ -273,4 +274,4 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
     if felt is not None and len(felt) == 3:
         build.parameters["@/", "gravity"] = Leaf("gravity")
     name = ode.node.path.removeprefix("@/") or ode.node.name
-    return Part(name, system, state, make(system, state), dt, build.parameters)
+    return Part(name, system, state, make(system, state), dt, build.parameters, build.shared)

@@ -131,7 +131,8 @@ def step_with_balance(
     check_topology(f"the linear system given to {who}", integrator.built_for, system)
     check_time_step(dt)
     check_flags(who, throw=throw)
-    check_takes(who, system, multipliers=True, memory=False, rates=False)
+    unbalanced = "its integrator steps them, but there is no balance of their energy"
+    check_takes(who, system, multipliers=True, memory=False, rates=False, instead=unbalanced)
     h = jnp.asarray(dt, state.time.dtype)
     ready, kept, memory = prepared_for(integrator, system, state, carry, h)
     end, memory, info, balance = _balanced(ready, system, state, memory, h)

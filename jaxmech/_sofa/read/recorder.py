@@ -25,7 +25,6 @@ class Recording(NamedTuple):
     root: SceneNode
     files: SceneFiles
     changes: list[dict[str, str]]
-    has_controllers: bool
 
 
 def run_script(path: Path, tree: str | None, steps: int, time_limit: float) -> Recording:
@@ -45,7 +44,7 @@ def run_script(path: Path, tree: str | None, steps: int, time_limit: float) -> R
         recorded = json.loads(output.read_text("utf-8"))
     root = _node(recorded["graph"], str(path.resolve()), None, 0)
     finish(root)
-    return Recording(root, files, recorded["changes"], recorded["controllers"])
+    return Recording(root, files, recorded["changes"])
 
 
 def _run(command: list[str], path: Path, time_limit: float) -> str:

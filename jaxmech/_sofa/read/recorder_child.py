@@ -61,14 +61,15 @@ def main(script, output, steps):
     graph = written(root)
     Events.running = True
     dt = float(root.dt.value)
+    Events.changes.append({})
     for step in range(steps):
         root._data["time"] = step * dt
+        tell(root, "onAnimateBeginEvent", dt=dt)
+        root._data["time"] = (step + 1) * dt  # the step is over: what is written now, the next one finds
         Events.changes.append({})
-        for event in ("onAnimateBeginEvent", "onAnimateEndEvent"):
-            tell(root, event, dt=dt)
-    has = any(getattr(type(c), "onAnimateBeginEvent", None) for c in controllers(root))
+        tell(root, "onAnimateEndEvent", dt=dt)
     with open(output, "w", encoding="utf-8") as file:
-        json.dump({"graph": graph, "changes": Events.changes, "controllers": bool(has)}, file)
+        json.dump({"graph": graph, "changes": Events.changes[:steps]}, file)
 
 
 if __name__ == "__main__":

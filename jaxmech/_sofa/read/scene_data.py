@@ -165,8 +165,9 @@ class SceneData:
             base |= vars(mesh_files.read(self.files.read(path, part.error), path, part.error))
         part.done()
         if not len(base["position"]):
-            state = of_kind_upward(part.object.node, lambda o: o.kind in STATES and "position" in o.data)
-            base["position"] = self.produced(state, "position") if state else base["position"]
+            state = of_kind_upward(part.object.node, lambda o: o.kind in STATES)  # one that a mapping gives says no points
+            if state is not None and "position" in state.data:
+                base["position"] = self.produced(state, "position")
         return Topology(**base)
 
     def positions(self, state: SceneObject) -> dict[str, np.ndarray]:

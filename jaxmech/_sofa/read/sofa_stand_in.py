@@ -179,6 +179,8 @@ class Node(_Base):
     def getRoot(self):
         return self if self._parent is None else self._parent.getRoot()
 
+    getRootContext = getRoot
+
     def _find(self, name):
         found = next((c for c in self._content if c._name == name), None)
         return found or next((o for o in self.objects if o._kind == name), None)  # one without a name is called by its kind

@@ -7,6 +7,10 @@ import copy
 from typing import Any
 
 COMPUTED = ("position", "velocity", "force", "free_position", "free_velocity", "derivX")
+# Endings of what holds numbers of nodes and cells; other numbers that are written as whole ones are real.
+_NUMBERS = ("indices", "indices1", "indices2", "index", "points", "edges", "lines", "triangles", "quads", "tetrahedra")
+_NUMBERS += ("tetras", "hexahedra", "hexas", "list")
+_WIDE = {"Rigid3": (7, 6), "Rigid2": (3, 3), "Vec2": (2, 2), "Vec1": (1, 1)}  # of a position, of a velocity; else three
 OF_THE_ROOT = {"dt": 0.01, "time": 0.0, "gravity": [0.0, -9.81, 0.0]}  # which any node has, and what they are unless given
 
 
@@ -28,12 +32,37 @@ def text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return repr(value)
+        return repr(float(value))  # of NumPy too
     if hasattr(value, "tolist"):
         return text(value.tolist())
     if isinstance(value, (list, tuple)):
         return " ".join(text(one) for one in value)
     return str(value)
+
+
+def as_array(owner: Any, name: str, value: Any) -> Any:
+    """A value as SOFA's Python hands it out: lists of numbers are arrays, which only `writeable` lets a script write to."""
+    if isinstance(value, str) and (name == "gravity" or name.endswith(("position", "velocity"))):
+        try:
+            value = [float(word) for word in value.split()]
+        except ValueError:  # a link
+            return value
+        wide = _WIDE.get(text(owner._data.get("template", "")).rstrip("fd"), (3, 3))[name.endswith("velocity")]
+        if name != "gravity" and len(value) % wide == 0:
+            value = [value[start : start + wide] for start in range(0, len(value), wide)]
+    if not (isinstance(value, (list, tuple)) and value):
+        return value
+    import numpy  # not before a script reads numbers: it takes a while
+
+    try:
+        found = numpy.array(value)
+    except ValueError:  # rows of several lengths
+        return value
+    if found.dtype.kind not in "if":
+        return value
+    found = found if name.lower().endswith(_NUMBERS) or found.dtype.kind == "f" else found.astype(float)
+    found.flags.writeable = False
+    return found
 
 
 def is_node(item: Any) -> bool:
@@ -70,10 +99,10 @@ class Data:
         if Events.running and self.name in COMPUTED:
             raise RuntimeError(f"{self.getLinkPath()} is computed by a simulation, and this only records what is written")
         if self.name in OF_THE_ROOT and is_node(self.owner):
-            return self.owner.getRoot()._data.get(self.name, OF_THE_ROOT[self.name])
+            return as_array(self.owner, self.name, self.owner.getRoot()._data.get(self.name, OF_THE_ROOT[self.name]))
         if self.name not in self.owner._data:
             raise AttributeError(f"{self.owner.getLinkPath()} has no data '{self.name}' that was given")
-        return self.owner._data[self.name]
+        return as_array(self.owner, self.name, self.owner._data[self.name])
 
     @value.setter
     def value(self, new):
@@ -107,7 +136,12 @@ class Data:
     def array(self):
         return self.value
 
-    toList = array
+    def toList(self):
+        value = self.value
+        return value.tolist() if hasattr(value, "tolist") else value
+
+    def __call__(self, *_, **__):
+        raise AttributeError(f"{self.owner.getLinkPath()} has no method '{self.name}' that is known here")
 
     def __iter__(self):
         return iter(self.value)

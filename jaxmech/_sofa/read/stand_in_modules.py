@@ -10,6 +10,13 @@ from sofa_stand_in import Controller, DataEngine, ForceField, Mapping, Node, Obj
 from stand_in_data import Data
 
 
+class _Keys:
+    """The keys of a keyboard, each by its name."""
+
+    def __getattr__(self, name):
+        return name
+
+
 def stand_in():
     """The modules that a scene imports."""
 
@@ -31,7 +38,7 @@ def stand_in():
         ("init", "initRoot", "animate", "animateNSteps", "print", "reset", "unload", "initVisual"), nothing
     )
     parts = {"Core": core, "Simulation": module("Sofa.Simulation", **calls), "Helper": module("Sofa.Helper", **names)}
-    parts["constants"] = module("Sofa.constants", Key=types.SimpleNamespace())
+    parts["constants"] = module("Sofa.constants", Key=_Keys())
     parts["Types"] = module("Sofa.Types", RGBAColor=lambda *values: list(values))
     manager = types.SimpleNamespace(**dict.fromkeys(("Init", "createGUI", "SetDimension", "MainLoop", "closeGUI"), nothing))
     parts["Gui"] = module("Sofa.Gui", GUIManager=manager)
