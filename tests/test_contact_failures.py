@@ -168,3 +168,16 @@ def test_newton_with_contact_says_that_a_matrix_is_singular():
     floor = jm.contact.PointContact(("p", range(2)), jm.contact.Plane())
     with pytest.raises(jm.FailedComputation, match="singular: state 'p' can move freely"):
         jm.integrator.FreeMotion(motion, {"floor": floor}).step(system, state, None, 0.01)
+
+
+def test_rows_of_contacts_that_an_iteration_does_not_solve_are_not_blamed_on_friction():
+    """Two springs that fly in line: the motion takes no iteration, the compliance of a contact more than there may be."""
+    system, state, scheme = chain()
+    system = eqx.tree_at(lambda s: s.gravity, system, jnp.zeros(3))
+    line = jnp.array([[0.0, 0.0, 0.01], [1.0, 0.0, 0.01], [2.0, 0.0, 0.01]])
+    state = jm.State({"p": line}, {"p": jnp.full((3, 3), -2.0)}, state.time)
+    motion = jm.ImplicitEuler(scheme.motion.linear_system, solver=jm.solver.PCG(max_steps=1))
+    assert motion.step(system, state, None, 0.02, throw=False)[2].result == jm.RESULTS.successful
+    scheme = jm.integrator.FreeMotion(motion, scheme.contacts, method="newton")
+    info = scheme.step(system, state, None, 0.02, throw=False)[2]
+    assert info.result == info.motion.result == jm.RESULTS.max_steps_reached
