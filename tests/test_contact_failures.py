@@ -168,3 +168,38 @@ def test_newton_with_contact_says_that_a_matrix_is_singular():
     floor = jm.contact.PointContact(("p", range(2)), jm.contact.Plane())
     with pytest.raises(jm.FailedComputation, match="singular: state 'p' can move freely"):
         jm.integrator.FreeMotion(motion, {"floor": floor}).step(system, state, None, 0.01)
+
+
+def test_rows_of_contacts_that_an_iteration_does_not_solve_are_not_blamed_on_friction():
+    """Two springs that fly in line: the motion takes no iteration, the compliance of a contact more than there may be."""
+    system, state, scheme = chain()
+    system = eqx.tree_at(lambda s: s.gravity, system, jnp.zeros(3))
+    line = jnp.array([[0.0, 0.0, 0.01], [1.0, 0.0, 0.01], [2.0, 0.0, 0.01]])
+    state = jm.State({"p": line}, {"p": jnp.full((3, 3), -2.0)}, state.time)
+    motion = jm.ImplicitEuler(scheme.motion.linear_system, solver=jm.solver.PCG(max_steps=1))
+    assert motion.step(system, state, None, 0.02, throw=False)[2].result == jm.RESULTS.successful
+    scheme = jm.integrator.FreeMotion(motion, scheme.contacts, method="newton")
+    info = scheme.step(system, state, None, 0.02, throw=False)[2]
+    assert info.result == info.motion.result == jm.RESULTS.max_steps_reached
+
+
+@pytest.mark.slow
+def test_derivatives_of_steps_with_contact_that_an_iteration_does_not_solve_are_nan():
+    """By a push on the first of three points that fly in line above a floor that they do not reach."""
+    system, state, scheme = chain()
+    push = jm.force.ConstantForce(("p", [0]), jnp.zeros((1, 3)))
+    system = jm.System(system.dofs, forces={**system.forces, "push": push}, masses=system.masses)
+    state = jm.State({"p": jnp.arange(3.0)[:, None] * jnp.array([1.0, 0.0, 0.0]) + 1.0}, state.velocity, state.time)
+    floor = eqx.tree_at(lambda f: f.margin, scheme.contacts["floor"], jnp.asarray(0.5))
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+
+    def far(push, steps):
+        trial = eqx.tree_at(lambda s: s.forces["push"].force, system, push)
+        motion = jm.ImplicitEuler(linear_system, solver=jm.solver.PCG(max_steps=steps))
+        own = jm.integrator.FreeMotion(motion, {"floor": floor}, method="newton")
+        end, _, info = own.step(trial, state, None, 0.02, throw=False)
+        return end.position["p"][2, 0], info.result
+
+    slopes, how = zip(*(jax.grad(far, has_aux=True)(push.force, steps) for steps in (1, 100)), strict=True)
+    assert all(result == jm.RESULTS.successful for result in how)
+    assert np.isnan(slopes[0]).all() and np.isfinite(slopes[1]).all() and slopes[1][0, 0] > 0

@@ -76,21 +76,21 @@ class ContactSchur(lx.AbstractLinearSolver):
         a = {s: b for s, b in vector.items() if s != IMPULSES}
         c = vector[IMPULSES]
 
-        def solve(b: dict[str, Array]) -> dict[str, Array]:
-            return self.solver.compute(inner, b, options)[0]
+        def solve(b: dict[str, Array]) -> Any:
+            return self.solver.compute(inner, b, options)
 
         if transposed:
             rhs = columns * (c + self.D * self.rows.returned(a)).reshape(-1)
             s = (rows * jsl.lu_solve(factor, rhs, trans=1)).reshape(c.shape)
             back = self.rows.pushed(jnp.einsum("nji,nj->ni", self.B, s))
-            x = solve({k: a[k] - back[k] for k in a})
+            x, result, stats = solve({k: a[k] - back[k] for k in a})
         else:
-            x = solve(a)
+            x, result, stats = solve(a)
             rhs = c - jnp.einsum("nij,nj->ni", self.B, self.rows.across(x))
             s = (columns * jsl.lu_solve(factor, rows * rhs.reshape(-1))).reshape(c.shape)
             more = self.rows.moved(self.D * s)
             x = {k: x[k] + more[k] for k in x}
-        return {**x, IMPULSES: s}, lx.RESULTS.successful, {"num_steps": jnp.zeros((), jnp.int32)}
+        return {**x, IMPULSES: s}, result, stats
 
     def transpose(self, state: Any, options: dict[str, Any]):
         inner, factor, transposed = state

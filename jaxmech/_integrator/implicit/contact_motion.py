@@ -70,14 +70,17 @@ class LinearLaw(eqx.Module):
 def free_and_compliance(
     state: Any, solver: Any, rows: SparseRows, b: Fields, n: int
 ) -> tuple[Fields, lx.Solution, Compliance]:
-    """`A^-1 b`, what the solver says of it, and `H P`, `A^-1 P H^T` and `W`, by a solver that has a factor as its `state`.
+    """`A^-1 b`, what the solver says of it or of the first row that fails, and `H P`, `A^-1 P H^T` and `W`, by a solver that
+    has a factor as its `state`.
 
     At once: two batches of solves beside each other may wait for each other's threads (see `Dense`).
     """
     H = rows.dense(b, n)
     sides = {s: jnp.concatenate([b[s][None], H[s]]) for s in b}
     x, result, stats = jax.vmap(lambda b: solver.compute(state, b, {}))(sides)
-    free, result, stats = jax.tree.map(lambda a: a[0], (x, result, stats))
+    free, asked = jax.tree.map(lambda a: a[0], x), sum(jnp.sum(jnp.abs(a), axis=(1, 2)) for a in sides.values()) != 0
+    told = jnp.argmax((result != lx.RESULTS.successful) & asked)  # a row that was not solved makes `W` wrong
+    result, stats = jax.tree.map(lambda a: a[told], (result, stats))
     return free, lx.Solution(None, result, stats, None), Compliance.of(H, {s: a[1:] for s, a in x.items()})
 
 
