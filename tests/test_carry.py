@@ -11,7 +11,8 @@ import pytest
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
-from jaxmech._integrator.carried import varies
+from jaxmech._integrator.carried import using, varies
+from jaxmech._integrator.implicit.newmark import _free_acceleration
 
 CONSERVED = 1e-12  # rounding of some hundred steps
 FINITE = 1e-6  # central differences of a step of 1e-5
@@ -164,6 +165,35 @@ def test_the_first_acceleration_balances_the_forces_and_so_does_its_derivative()
     for found, expected in ((a, f), (rate, (f - weight) / 2e4), (slope, (f - weight) / 2e4)):
         expected = np.linalg.solve(M, expected)
         np.testing.assert_allclose(np.ravel(found)[free], expected, rtol=ROUND_OFF, atol=ROUND_OFF * abs(expected).max())
+
+
+def test_the_first_acceleration_is_along_a_plane_that_no_axis_is_normal_to():
+    """Conjugate gradients go on within the plane, in single precision too."""
+    scene, start = heavy_bar([1.0, 10.0, 0.1])
+    slope = jm.constraint.FixedPlane(("p", [6, 7]), (1.0, 2.0))
+    parts = {"forces": scene.forces, "masses": scene.masses, "gravity": scene.gravity}
+    scene = jm.System(scene.dofs, **parts, constraints={**scene.constraints, "slope": slope})
+    newmark = jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start))
+    M = np.asarray(newmark.linear_system.assemble(scene, start, jm.Factors.only("mass")).to_dense())
+    f = np.ravel(jm.integrator.project(scene, jm.total_force(scene, start))["p"])
+    single, begun, short = jax.tree.map(
+        lambda a: a.astype(np.float32) if eqx.is_inexact_array(a) else a, (scene, start, newmark)
+    )
+    for a, rtol in ((newmark.init(scene, start), ROUND_OFF), (short.init(single, begun), 1e-4)):
+        expected = np.linalg.solve(M, f)
+        np.testing.assert_allclose(np.ravel(a[1]["p"]), expected, rtol=rtol, atol=rtol * abs(expected).max())
+
+
+LARGEST = 260  # lines; 450 of a solver with reasons, by a matrix with its constraints
+
+
+def test_the_first_acceleration_is_a_small_program():
+    scene, start = heavy_bar([1.0, 10.0, 0.1])
+    newmark = jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start))
+    ready = using(newmark, newmark.init(scene, start)[0])
+    solve = jax.jit(lambda scene, start, force: _free_acceleration(ready, scene, start, force)[0])
+    text = solve.lower(scene, start, jm.total_force(scene, start)).as_text()
+    assert "while" in text and text.count("\n") < LARGEST
 
 
 def test_a_consistent_mass_that_is_nil_somewhere_has_no_first_acceleration():

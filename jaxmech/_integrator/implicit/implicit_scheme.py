@@ -266,7 +266,9 @@ def _parted(scheme: AbstractImplicitScheme, system: System, state: State, carry:
 
 @compiled
 def _first_memory(scheme: AbstractImplicitScheme, system: System, state: State) -> Any:
-    return scheme.memory(system, state)
+    with asked_once((scheme, system)) as asked:
+        memory = scheme.memory(system, state)
+    return asked.marked(memory)[0]
 
 
 @compiled

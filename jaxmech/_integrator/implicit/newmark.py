@@ -1,14 +1,19 @@
 """Newmark's method."""
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import lineax as lx
+from jax.flatten_util import ravel_pytree
 
+from ..._linear_solver.base.derivative import constant
 from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.default import default_solver
-from ..._linear_solver.krylov.scaled_cg import ScaledCG
+from ..._linear_solver.krylov.scaled_cg import scaled_cg
+from ..._math.indexing import asked_once
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, inertial_force, momentum, total_force
 from ..._model.failure_report import raise_failure
@@ -17,7 +22,9 @@ from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
 from ..._runtime.results import RESULTS
+from ..._runtime.reverse_mode import kept as kept_by_reverse_mode
 from ..._scene.parameter import as_array
+from ..._sparse.block_matrix import BlockMatrix
 from ..displaced import combined, driven_by_motions
 from ..mass_inverse import kept_inverse
 from .acceleration_stage import AccelerationStage
@@ -127,16 +134,20 @@ def _free_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
     kept = kept_inverse(system, state) if all(a.shape[1] <= 3 for a in free.values()) else None
     if kept is not None:
         a = project(system, {s: jnp.einsum("nij,nj->ni", kept[s], f) for s, f in free.items()})
-        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in a.values()]))
-        return a, RESULTS.where(finite, RESULTS.successful, RESULTS.singular)
-    linear_system, solver, M = scheme.linear_system, ScaledCG(), scheme.linear_system.kept_masses(system)
+        return a, _unless_singular(jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in a.values()])))
+    linear_system, balance = scheme.linear_system, _FirstBalance(scheme, system, state)
+    M = linear_system.kept_masses(system)
     if M is not None and has_direct_masses(system):
-        M = linear_system.constrain(system, M)
-    else:
-        M = linear_system.assemble(system, state, Factors.only("mass"))
-        solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
-    a, said = solved(_FirstBalance(scheme, system, state), M, free, solver, "")
+        a, found = _of_masses(balance, M, free)
+        return a, _unless_singular(found)
+    M = linear_system.assemble(system, state, Factors.only("mass"))
+    solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
+    a, said = solved(balance, M, free, solver, "")
     return a, reason(said)
+
+
+def _unless_singular(found: Array) -> Any:
+    return RESULTS.where(found, RESULTS.successful, RESULTS.singular)
 
 
 class _FirstBalance(AbstractLinearStep):
@@ -151,6 +162,38 @@ class _FirstBalance(AbstractLinearStep):
         rate, _ = _rate(self.scheme, self.system, self.state)
         rest = combined((1.0, rate), (-1.0, momentum(self.system, self.state.position, free)))
         return combined((1.0, project(self.system, rest)), (1.0, free), (-1.0, x))
+
+
+@eqx.filter_custom_jvp
+def _of_masses(balance: _FirstBalance, M: BlockMatrix, free: Fields) -> tuple[Fields, Array]:
+    """`M^-1 free` of kept masses, those of `balance`, and whether there is such an acceleration."""
+    with asked_once((balance.system, M)) as asked:
+        entries = {
+            s: jnp.sum(blocks * jnp.eye(blocks.shape[2], dtype=blocks.dtype), axis=2) for s, blocks in M.diagonal.items()
+        }
+        a, found = scaled_cg(M.mv, entries, partial(project, balance.system), free)
+    a, right = asked.marked(a)
+    return a, found & right
+
+
+@_of_masses.def_jvp
+def _of_masses_jvp(primals: Any, tangents: Any) -> Any:
+    # As in `linear_step`: products differentiate faster than the matrix.
+    balance, M, _ = primals
+    a, found = kept_by_reverse_mode(_of_masses(*primals))
+    at = {s: jnp.where(found, x, 0) for s, x in a.items()}
+    rate = eqx.filter_jvp(lambda balance: balance.imbalance(at), (balance,), (tangents[0],))[1]
+    flat, parted = ravel_pytree({s: jnp.zeros_like(x) if rate[s] is None else rate[s] for s, x in a.items()})
+
+    def product(x: Array) -> Array:
+        return ravel_pytree(project(balance.system, M.mv(parted(x))))[0]
+
+    def solve(_: Any, rhs: Array) -> Array:
+        moved, found = _of_masses(constant(balance), constant(M), project(balance.system, parted(rhs)))
+        return ravel_pytree({s: jnp.where(found, x, jnp.nan) for s, x in moved.items()})[0]
+
+    moved = jax.lax.custom_linear_solve(product, flat, solve, symmetric=True)
+    return (a, found), (parted(moved), None)
 
 
 def _rate(scheme: AbstractImplicitScheme, system: System, state: State) -> tuple[Fields, Fields | None]:
