@@ -203,6 +203,17 @@ def test_a_consistent_mass_that_is_nil_somewhere_has_no_first_acceleration():
         jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start)).init(scene, start)
 
 
+@pytest.mark.parametrize("lumped", [False, True])
+def test_forces_that_are_no_numbers_are_not_called_singular_masses(lumped):
+    scene, start = heavy_bar([1.0, 1.0, 1.0])
+    if lumped:
+        masses = {"mass": jm.mass.UniformMass(("p", np.arange(8)), 1.0)}
+        scene = jm.System(scene.dofs, forces=scene.forces, masses=masses, gravity=scene.gravity)
+    fast = eqx.tree_at(lambda s: s.gravity, scene, jnp.array([0.0, np.nan]))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the first acceleration of Newmark: .*not finite"):
+        jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start)).init(fast, start)
+
+
 def test_what_no_step_changes_is_no_part_of_the_loop():
     system, state = chain()
     linear_system = jm.MatrixLinearSystem.build(system, state)

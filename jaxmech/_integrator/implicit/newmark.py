@@ -129,25 +129,31 @@ def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
 
 
 def _free_acceleration(scheme: AbstractImplicitScheme, system: System, state: State, free: Fields) -> tuple[Fields, Any]:
-    """`M^-1 free`, and what came of it; by what compiles to less than the solver of
-    the steps: of lumped masses of points their inverses, of others that are on main states conjugate gradients."""
+    """`M^-1 free`, and what came of it; by what compiles to less than the solver of the steps: of lumped masses of points
+    their inverses, of others that are on main states conjugate gradients."""
     kept = kept_inverse(system, state) if all(a.shape[1] <= 3 for a in free.values()) else None
     if kept is not None:
         a = project(system, {s: jnp.einsum("nij,nj->ni", kept[s], f) for s, f in free.items()})
-        return a, _unless_singular(jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in a.values()])))
+        return a, _outcome(_is_finite(a), free)
     linear_system, balance = scheme.linear_system, _FirstBalance(scheme, system, state)
     M = linear_system.kept_masses(system)
     if M is not None and has_direct_masses(system):
         a, found = _of_masses(balance, M, free)
-        return a, _unless_singular(found)
+        return a, _outcome(found, free)
     M = linear_system.assemble(system, state, Factors.only("mass"))
     solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
     a, said = solved(balance, M, free, solver, "")
     return a, reason(said)
 
 
-def _unless_singular(found: Array) -> Any:
-    return RESULTS.where(found, RESULTS.successful, RESULTS.singular)
+def _outcome(found: Array, free: Fields) -> Any:
+    """Masses are singular where there is no acceleration of forces that are finite."""
+    why = RESULTS.where(_is_finite(free), RESULTS.singular, RESULTS.nonfinite_input)
+    return RESULTS.where(found, RESULTS.successful, why)
+
+
+def _is_finite(fields: Fields) -> Array:
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in fields.values()]))
 
 
 class _FirstBalance(AbstractLinearStep):
