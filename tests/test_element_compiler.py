@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -84,6 +85,26 @@ def test_the_forms_agree_and_a_jitted_function_follows_the_switch(scene):
     assert ["inlineable" in texts[form] for form in FORMS] == [False, True, False]
     function(x)
     assert traces == list(FORMS), "traced again, though nothing changed"
+
+
+def test_a_long_program_with_many_loops_is_a_kernel(monkeypatch):
+    """Without one, each of its operations is a loop of XLA's in a loop: Ogden's law took thirteen times as long."""
+    monkeypatch.setattr("jaxmech._codegen.dispatch._LONG_FOR_SOME", 600)
+    monkeypatch.setattr("jaxmech._codegen.dispatch._LONG_WITH_LOOPS", 1200)
+
+    def product(_, power, x):
+        return 0.5 * power @ x
+
+    def power(x, loops):
+        power = x
+        for _ in range(24):  # of 36 operations each
+            power = jax.lax.fori_loop(0, 2, partial(product, x=x), power) if loops else product(0, power, x)
+        return power
+
+    x = np.random.default_rng(0).standard_normal((50, 3, 3))
+    for loops in (False, True):
+        text = jax.jit(lambda x, loops=loops: map_elements(partial(power, loops=loops), (0,), x)).lower(x).as_text()
+        assert ("jaxmech_" in text) == loops
 
 
 def test_the_switch_is_of_a_process_or_of_a_block_in_a_thread():

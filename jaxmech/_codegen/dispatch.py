@@ -13,7 +13,7 @@ from .._runtime.jax_internals import ClosedJaxpr, jaxpr_as_fun
 from .._runtime.plain_form import first_that_works
 from .llvm.element_kernel import Kernel, form_of
 from .llvm.vector import WIDTH
-from .operation_count import length_as_kernel, operation_count
+from .operation_count import length_as_kernel, loop_count, operation_count
 from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows, whole
 from .program.scatter_plan import AbstractElementSums, Places
@@ -31,6 +31,9 @@ _LONG = 60_000  # operations beyond which compiling a scalarised program takes t
 # tetrahedra has 16,000. SOFA's hexahedra have 21,800: 1.3 s, for 0.5 ms of a step of 2.4 in the smallest scene. A neural law
 # (30,000; 58,000 by its weights) gains more: one equilibrium of 3,072 tetrahedra takes 0.04 s for 0.17, compiled sooner.
 _LONG_FOR_SOME, _SOME = 22_000, 3_000
+# The same of a program with so many loops, which without a kernel are loops of XLA's over small arrays. Ogden's matrix
+# (24,000 to 30,000; 79 to 94 loops) of 750 tetrahedra takes 0.5 ms by a kernel for 9, and compiles in half the time.
+_LONG_WITH_LOOPS, _LOOPS = 40_000, 20
 # The same where XLA weighs each against each. Beside an H100 an equilibrium compiled for 93 s with 28,000 operations, of the
 # matrix of hexahedra, and for 5.6 s, as fast, with products of small matrices in all its programs; the matrix of tetrahedra,
 # of 12,500, in 6 s with what it needs, and in a fifteenth of the memory of such products.
@@ -95,7 +98,7 @@ def evaluated(
     is_short = length < _SHORT
     if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
         return by_vmap()
-    longest = _LONG if count >= _SOME else _LONG_FOR_SOME
+    longest = _LONG if count >= _SOME else _LONG_WITH_LOOPS if loop_count(call.jaxpr) >= _LOOPS else _LONG_FOR_SOME
     forms = [by_llvm] if by_kernel and length_as_kernel(call) <= longest else []
     if count < _FEW or is_short:
         return first_that_works(call, *forms, by_vmap)
