@@ -87,24 +87,22 @@ def test_the_forms_agree_and_a_jitted_function_follows_the_switch(scene):
     assert traces == list(FORMS), "traced again, though nothing changed"
 
 
-def test_a_long_program_with_many_loops_is_a_kernel(monkeypatch):
-    """Without one, each of its operations is a loop of XLA's in a loop: Ogden's law took thirteen times as long."""
-    monkeypatch.setattr("jaxmech._codegen.dispatch._LONG_FOR_SOME", 600)
-    monkeypatch.setattr("jaxmech._codegen.dispatch._LONG_WITH_LOOPS", 1200)
-
-    def product(_, power, x):
-        return 0.5 * power @ x
-
-    def power(x, loops):
-        power = x
-        for _ in range(24):  # of 36 operations each
-            power = jax.lax.fori_loop(0, 2, partial(product, x=x), power) if loops else product(0, power, x)
-        return power
-
+def test_a_long_program_of_a_short_text_is_a_kernel(monkeypatch):
+    """Yeoh's law took eight times as long, and Ogden's thirteen: many of their operations are of zeros, or there already."""
+    for name, most in (("_LONG_FOR_SOME", 600), ("_UNSURE", 1200), ("_RESULTS", 1000)):
+        monkeypatch.setattr(f"jaxmech._codegen.dispatch.{name}", most)
+    zeros = np.diag([0.5, 0.5, 0.5])
     x = np.random.default_rng(0).standard_normal((50, 3, 3))
-    for loops in (False, True):
-        text = jax.jit(lambda x, loops=loops: map_elements(partial(power, loops=loops), (0,), x)).lower(x).as_text()
-        assert ("jaxmech_" in text) == loops
+
+    def power(x, by):
+        found = x
+        for _ in range(24):  # of 36 operations each
+            found = 0.5 * found @ (x if by is None else by)
+        return found
+
+    for by, is_kernel in ((None, False), (zeros, True)):
+        text = jax.jit(lambda x, by=by: map_elements(partial(power, by=by), (0,), x)).lower(x).as_text()
+        assert ("jaxmech_" in text) == is_kernel
 
 
 def test_the_switch_is_of_a_process_or_of_a_block_in_a_thread():

@@ -13,7 +13,7 @@ from .._runtime.jax_internals import ClosedJaxpr, jaxpr_as_fun
 from .._runtime.plain_form import first_that_works
 from .llvm.element_kernel import Kernel, form_of
 from .llvm.vector import WIDTH
-from .operation_count import length_as_kernel, loop_count, operation_count
+from .operation_count import length_as_kernel, operation_count
 from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows, whole
 from .program.scatter_plan import AbstractElementSums, Places
@@ -31,9 +31,10 @@ _LONG = 60_000  # operations beyond which compiling a scalarised program takes t
 # tetrahedra has 16,000. SOFA's hexahedra have 21,800: 1.3 s, for 0.5 ms of a step of 2.4 in the smallest scene. A neural law
 # (30,000; 58,000 by its weights) gains more: one equilibrium of 3,072 tetrahedra takes 0.04 s for 0.17, compiled sooner.
 _LONG_FOR_SOME, _SOME = 22_000, 3_000
-# The same of a program with so many loops, which without a kernel are loops of XLA's over small arrays. Ogden's matrix
-# (24,000 to 30,000; 79 to 94 loops) of 750 tetrahedra takes 0.5 ms by a kernel for 9, and compiles in half the time.
-_LONG_WITH_LOOPS, _LOOPS = 40_000, 20
+# Of more operations than that, up to so many, the results in the text tell how long it takes: what is nil, or there already,
+# is none. The matrices of tetrahedra of Yeoh's law, of chains, fibres or a viscous one have 23,000 to 30,000 operations, and
+# 6,500 to 11,100 lines, Ogden's 12,300: of 750 a kernel takes 0.5 to 0.8 ms for 4 to 10, and is there in half the time.
+_UNSURE, _RESULTS = 40_000, 13_000
 # The same where XLA weighs each against each. Beside an H100 an equilibrium compiled for 93 s with 28,000 operations, of the
 # matrix of hexahedra, and for 5.6 s, as fast, with products of small matrices in all its programs; the matrix of tetrahedra,
 # of 12,500, in 6 s with what it needs, and in a fifteenth of the memory of such products.
@@ -98,8 +99,8 @@ def evaluated(
     is_short = length < _SHORT
     if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
         return by_vmap()
-    longest = _LONG if count >= _SOME else _LONG_WITH_LOOPS if loop_count(call.jaxpr) >= _LOOPS else _LONG_FOR_SOME
-    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= longest else []
+    longest = _LONG if count >= _SOME else _LONG_FOR_SOME
+    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= max(longest, _UNSURE) else []
     if count < _FEW or is_short:
         return first_that_works(call, *forms, by_vmap)
     if length <= (longest if on_cpu() else _LONG_ON_GPU):
@@ -114,7 +115,7 @@ def _by_kernel(
     share = -(-count // device_count()) if divides else count
     if share < WIDTH and (places or divides):
         raise NotScalarisable("fewer elements than a kernel takes at once, summed or divided")
-    kernel = _kernel(call, arrays, places, share)
+    kernel = _kernel(call, arrays, places, share, for_some=count < _SOME)
     if not divides:
         return kernel(arrays, places, count)
     first = share * jax.lax.axis_index(AXIS)
@@ -139,11 +140,21 @@ def summed_by_kernel(
     return _kernel(call, of_one, places, count)(arrays, places, count, own=own)
 
 
-def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int) -> Callable[..., list[Array]]:
+def _kernel(
+    call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int, *, for_some: bool = False
+) -> Callable[..., list[Array]]:
     lanes = min(count, WIDTH)
     form = lanes, *form_of(arrays, places)
+    most = _RESULTS if for_some and length_as_kernel(call) > _LONG_FOR_SOME else None
+    if most is not None and form in call.refused:
+        raise NotScalarisable("a program that was too long for few elements")
     if form not in call.compiled:
-        call.compiled[form] = Kernel(call, arrays, places, lanes)
+        try:
+            call.compiled[form] = Kernel(call, arrays, places, lanes, most)
+        except NotScalarisable:
+            if most is not None:
+                call.refused.add(form)
+            raise
     return call.compiled[form]
 
 

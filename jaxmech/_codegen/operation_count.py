@@ -37,12 +37,6 @@ def operation_count(jaxpr: Any, shared: Sequence[Any] = ()) -> int:
     return total
 
 
-def loop_count(jaxpr: Any) -> int:
-    """How many loops stand in a program."""
-    inner = (getattr(p, "jaxpr", p) for eqn in jaxpr.eqns for p in inner_programs(eqn))
-    return sum(eqn.primitive.name == "scan" for eqn in jaxpr.eqns) + sum(map(loop_count, inner))
-
-
 def length_as_kernel(call: ElementProgram) -> int:
     """The operations that a kernel of a program is written as, which take long to compile if they are many."""
     return operation_count(call.jaxpr, [v for v, axis in zip(call.jaxpr.invars, call.axes, strict=True) if axis is None])

@@ -33,13 +33,20 @@ class Kernel:
     """A program compiled for a CPU, of arrays or `NodeRows` of all elements.
 
     The first outputs, of which `places` says where their rows go, are not given back: each row is added to one of a sum.
-    `lanes`: the elements of a kernel for fewer than `WIDTH`, all of which it takes at once.
-    Raises `NotCompilable` for a program that has no such form.
+    `lanes`: the elements of a kernel for fewer than `WIDTH`, all of which it takes at once. `most`: results, beyond which it
+    is not compiled. Raises `NotCompilable` for a program that has no such form.
     """
 
-    def __init__(self, program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places] = (), lanes: int = WIDTH):
+    def __init__(
+        self,
+        program: ElementProgram,
+        arrays: Sequence[Any],
+        places: Sequence[Places] = (),
+        lanes: int = WIDTH,
+        most: int | None = None,
+    ):
         self._shapes = [(v.aval.shape, v.aval.dtype) for v in program.jaxpr.outvars]
-        self._function = ForeignFunction(*kernel_text(program, arrays, places, lanes), optimised=lanes == WIDTH)
+        self._function = ForeignFunction(*kernel_text(program, arrays, places, lanes, most), optimised=lanes == WIDTH)
 
     def __call__(
         self,
@@ -102,7 +109,13 @@ class KernelText(NamedTuple):
     called: list[str]
 
 
-def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], lanes: int = WIDTH) -> KernelText:
+def kernel_text(
+    program: ElementProgram,
+    arrays: Sequence[Any],
+    places: Sequence[Places],
+    lanes: int = WIDTH,
+    most: int | None = None,
+) -> KernelText:
     """The loop over all elements."""
     for v in (*program.jaxpr.invars, *program.jaxpr.outvars):
         if v.aval.size == 0:
@@ -110,7 +123,7 @@ def kernel_text(program: ElementProgram, arrays: Sequence[Any], places: Sequence
         kind(v.aval.dtype)
     if any(kind(v.aval.dtype) != "f" for v in program.jaxpr.outvars[: len(places)]):
         raise NotScalarisable("sums of whole numbers")
-    arithmetic = VectorArithmetic()
+    arithmetic = VectorArithmetic(most)
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
     before: list[str] = []

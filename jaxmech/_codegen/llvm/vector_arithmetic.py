@@ -49,14 +49,16 @@ _OF_THE_C_LIBRARY = {  # for one number at a time
 class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
-    Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has
-    no instruction, and never writes an instruction or a call with operands of other types than it takes (`TypeError`).
+    Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has no instruction, and
+    beyond so many results as are the `most`; never writes an instruction or a call with operands of other types than it takes
+    (`TypeError`).
     """
 
     keeps_loops = False
 
-    def __init__(self):
+    def __init__(self, most: int | None = None):
         super().__init__()
+        self._most = most
         self.lines: list[str] = []
         self.before: list[str] = []  # the loop: room for what functions take and give
         self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
@@ -67,6 +69,8 @@ class VectorArithmetic(AbstractArithmetic):
     def fresh(self) -> str:
         """A name that nothing has."""
         self._count += 1
+        if self._most is not None and self._count > self._most:
+            raise NotScalarisable(f"a program of more than {self._most} results")
         return f"%v{self._count}"
 
     def named_line(self, line: str) -> str:
