@@ -23,7 +23,7 @@ def _times(part: Component, values: np.ndarray | None, data: str) -> tuple[np.nd
 def linear_movement(build: PartBuilder, part: Component) -> str:
     """LinearMovementProjectiveConstraint: displacements that are linear between key times."""
     state = build.state_of(part)
-    nodes = build.indices(part, state)
+    nodes = build.indices(part, state, default=np.array([0]))
     width = build.dofs[state].deriv_size
     times, moves = _times(part, part.reals("movements", None, width=width), "movements")
     relative = part.flag("relativeMovements", True)
