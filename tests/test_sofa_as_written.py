@@ -56,6 +56,40 @@ def test_a_state_that_says_where_it_rests_alone(tmp_path):
     np.testing.assert_allclose(x, [[0, 0, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0, 0, 1]], rtol=ROUND_OFF)
 
 
+def test_velocities_and_places_of_the_plane(tmp_path):
+    """The last velocity is that of all that follow; states of the plane are moved by as many numbers as they have."""
+    body = """<MechanicalObject name="p" template="Vec2" position="0 1  2 3  4 5" velocity="1 0  0 7" dx="10" dy="20"/>
+      <UniformMass/>"""
+    scene = load(tmp_path, body)
+    np.testing.assert_array_equal(scene.state.position["p"], [[10, 21], [12, 23], [14, 25]])
+    np.testing.assert_array_equal(scene.state.velocity["p"], [[1, 0], [0, 7], [0, 7]])
+    with pytest.raises(jm.sofa.SceneError, match="scale and rotation"):
+        load(tmp_path, body.replace("dx", "rz"))
+    with pytest.raises(jm.sofa.SceneError, match="another size"):
+        load(tmp_path, body.replace("1 0  0 7", "1 0  0 7  0 0  0 0"))
+
+
+def test_links_to_a_place_that_nobody_said(tmp_path):
+    (tmp_path / "line.obj").write_text("v 1 2 3\nv 4 5 6\nl 1 2\n")
+    links = " ".join(f'{name}="@loader.{name}"' for name in ("translation", "rotation", "scale3d"))
+    body = f"""<MeshOBJLoader name="loader" filename="line.obj" {{}}/>
+      <MechanicalObject name="p" position="@loader.position" {links}/><UniformMass/>"""
+    scene = load(tmp_path, body.format(""))
+    np.testing.assert_array_equal(scene.state.position["p"], [[1, 2, 3], [4, 5, 6]])
+    scene = load(tmp_path, body.format('translation="0 0 10"'))  # by both
+    np.testing.assert_array_equal(scene.state.position["p"], [[1, 2, 23], [4, 5, 26]])
+
+
+def test_a_force_and_a_torque_that_change_with_time(tmp_path):
+    """A step of 0.1 s takes those of its beginning, nil at first, then a tenth of those at 1 s."""
+    body = """<MechanicalObject name="p" template="Rigid3" position="0 0 0 0 0 0 1"/><UniformMass vertexMass="2"/>
+      <LinearForceField name="f" points="0" times="0 1" forces="0 0 0 0 0 0  8 0 0 0 0 6"/>"""
+    last = end(load(tmp_path, body), steps=2)
+    np.testing.assert_allclose(last.velocity["p"], [[0.04, 0, 0, 0, 0, 0.03]], rtol=1e-9, atol=1e-15)
+    with pytest.raises(jm.sofa.SceneError, match="width|multiple of 6"):
+        load(tmp_path, body.replace("0 0 0 0 0 0  8 0 0 0 0 6", "0 0 0  8 0 0 1"))
+
+
 def test_what_is_out_of_use_or_read_by_pictures_alone(tmp_path):
     """Data whose name begins with "_", what a box shall have found, buttons of a mouse, engines that labels read."""
     grid = '<RegularGridTopology n="2 1 1" max="1 0 0"/><MechanicalObject name="p"/><UniformMass _totalMass="9"/>'

@@ -92,6 +92,8 @@ class SceneData:
             return np.asarray(self.topology(object).lattice)
         if name in object.data:
             return Component(self, object).reals(name)
+        if name in _PLACED and (kind in STATES or kind in LOADERS):
+            return np.full(3, _PLACED[name])
         raise object.error(f"has no data '{name}' that a link can read")
 
     @staticmethod
@@ -199,8 +201,8 @@ class SceneData:
             raise part.error(f"rest_position has {len(rest)} entries, position {len(x)}")
         wide = {7: 6}.get(width, width)
         velocity = np.reshape(part.reals("velocity", (), width=wide), (-1, wide))
-        if len(velocity) == 1 and not part.has("position", "src"):
-            velocity = np.tile(velocity, (len(x), 1))  # of all points that the topology has
+        if 0 < len(velocity) < len(x):  # the last one is that of all that follow
+            velocity = np.concatenate([velocity, np.tile(velocity[-1], (len(x) - len(velocity), 1))])
         part.neutral(restScale=1)
         part.ignored("size", "reserve", "force", "externalForce", "derivX", "free_position", "free_velocity")
         part.done()
@@ -211,6 +213,9 @@ class SceneData:
         linked = part.object.data.get("rest_position", "").strip().startswith("@")
         found = np.asarray(part.reals("rest_position", (), width=1 if linked else width), float)
         return _of_unit_turns(as_coordinates(part, found, width)) if found.size else np.zeros((0, width))
+
+
+_PLACED = {"translation": 0.0, "rotation": 0.0, "scale3d": 1.0}  # unless said
 
 
 def _of_unit_turns(x: np.ndarray) -> np.ndarray:
