@@ -111,6 +111,23 @@ def test_a_movement_of_the_first_node(tmp_path):
     np.testing.assert_allclose(end(scene).position["p"], [[1, 0.3, 0], [2, 0, 0]], rtol=ROUND_OFF)
 
 
+def test_frames_turn_about_an_axis_of_their_own(tmp_path):
+    """SOFA multiplies by the turn from the right; one about several axes is of Euler angles, which is refused."""
+    start = Rotation.from_rotvec([0.3, -0.4, 0.5])
+    words = " ".join(map(repr, start.as_quat().tolist()))
+    body = f"""<MechanicalObject template="Rigid3" name="p" position="0 0 0 {words}  0 0 0 0 0 0 1"/><UniformMass/>
+      <LinearMovementProjectiveConstraint indices="0 1" keyTimes="0 1 2"
+        movements="0 0 0 0 0 0  1 0 0 0 4 0  0 0 0 0 9 0"/>"""
+    last = end(load(tmp_path, body, solver="exact"))
+    about = Rotation.from_rotvec([0, 0.4, 0])
+    np.testing.assert_allclose(last.position["p"][:, :3], [[0.1, 0, 0]] * 2, rtol=1e-12, atol=1e-15)
+    for q, turn in zip(np.asarray(last.position["p"])[:, 3:], (start * about, about), strict=True):
+        np.testing.assert_allclose((Rotation.from_quat(q) * turn.inv()).magnitude(), 0, atol=1e-12)
+    for other in ("1 0 0 0.1 4 0", "1 0 0 0 6.4 0"):
+        with pytest.raises(jm.sofa.SceneError, match="several axes"):
+            load(tmp_path, body.replace("1 0 0 0 4 0", other))
+
+
 def test_the_frame_of_an_oscillator(tmp_path):
     """`x = m + a sin(w t + p)`, where the sum of a quaternion and a turn is of first order, and then of unit length."""
     body = """<MechanicalObject template="Rigid3" name="p" position="0 0 0 0 0 0 1"/><UniformMass/>

@@ -1,6 +1,7 @@
 """Nodes that are moved, and those that are held in some directions."""
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from .._constraint.fixed_components import FixedComponents
 from .._constraint.fixed_line import FixedLine
@@ -32,9 +33,26 @@ def linear_movement(build: PartBuilder, part: Component) -> str:
         if not build.dofs[state].is_vector_space:
             raise part.error("movements of frames that are not relative are not translated")
         place = np.zeros_like(place)
+    turned = place.shape[1] == 7 and bool(np.any(moves[:, 3:]))
+    moves = _of_frames(part, place, moves) if turned else moves
     build.constraints[named(part.object)] = PrescribedMotion((state, nodes), place, moves, times)
-    build.parameter(part, "movements", "constraints", "displacements")
+    if moves.ndim == 2:
+        build.parameter(part, "movements", "constraints", "displacements")
     return "constant beyond its key times"
+
+
+def _of_frames(part: Component, place: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """Movements `(T, 6)` whose turns are Euler angles in the axes of each frame, with turns in axes of the world: of all
+    `(T, 6)` where none is turned at the start, else `(e, T, 6)`. About one axis, where Euler angles and their interpolation
+    are the angle itself."""
+    angles = moves[:, 3:]
+    if np.count_nonzero(np.any(angles != 0, axis=0)) > 1 or (np.abs(np.diff(angles, axis=0)) >= 2 * np.pi).any():
+        raise part.error("movements turn frames about several axes, or by a whole turn at once, which is not translated")
+    start = Rotation.from_quat(place[:, 3:])
+    if (start.magnitude() == 0).all():
+        return moves
+    turns = np.einsum("eij,tj->eti", start.as_matrix(), angles)
+    return np.concatenate([np.broadcast_to(moves[:, :3], turns.shape), turns], axis=2)
 
 
 def partial_linear_movement(build: PartBuilder, part: Component) -> str:
