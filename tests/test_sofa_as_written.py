@@ -109,6 +109,8 @@ def test_a_movement_of_the_first_node(tmp_path):
       <LinearMovementProjectiveConstraint keyTimes="0 1" movements="0 0 0  0 3 0"/>"""
     scene = load(tmp_path, body, solver="exact")
     np.testing.assert_allclose(end(scene).position["p"], [[1, 0.3, 0], [2, 0, 0]], rtol=ROUND_OFF)
+    scene = load(tmp_path, body.replace("Movement", "Velocity").replace("movements", "velocities"))
+    assert scene.system.constraints["LinearVelocityProjectiveConstraint1"].on[0].nodes.tolist() == [0]
 
 
 def test_frames_turn_about_an_axis_of_their_own(tmp_path):

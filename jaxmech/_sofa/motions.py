@@ -74,7 +74,7 @@ def partial_linear_movement(build: PartBuilder, part: Component) -> str:
 def linear_velocity(build: PartBuilder, part: Component) -> str:
     """LinearVelocityProjectiveConstraint: velocities that are linear between key times."""
     state = build.state_of(part)
-    nodes = build.indices(part, state)
+    nodes = build.indices(part, state, default=np.array([0]))
     width = build.dofs[state].deriv_size
     times, rates = _times(part, part.reals("velocities", None, width=width), "velocities")
     chosen = part.wholes("coordinates")
