@@ -46,10 +46,13 @@ def _of_frames(part: Component, place: np.ndarray, moves: np.ndarray) -> np.ndar
     `(T, 6)` where none is turned at the start, else `(e, T, 6)`. About one axis, where Euler angles and their interpolation
     are the angle itself."""
     angles = moves[:, 3:]
-    if np.count_nonzero(np.any(angles != 0, axis=0)) > 1 or (np.abs(np.diff(angles, axis=0)) >= 2 * np.pi).any():
-        raise part.error("movements turn frames about several axes, or by a whole turn at once, which is not translated")
+    if np.count_nonzero(np.any(angles != 0, axis=0)) > 1:
+        raise part.error("movements turn frames about several axes: these are Euler angles, which is not translated")
+    steps = np.diff(angles, axis=0)  # a quaternion comes back to itself after two turns, and goes the shorter way
+    short = steps - 4 * np.pi * np.round(steps / (4 * np.pi))
+    angles = angles if (steps == short).all() else np.concatenate([angles[:1], angles[:1] + np.cumsum(short, axis=0)])
     start = Rotation.from_quat(place[:, 3:])
-    if (start.magnitude() == 0).all():
+    if (start.magnitude() == 0).all() and np.array_equal(angles, moves[:, 3:]):
         return moves
     turns = np.einsum("eij,tj->eti", start.as_matrix(), angles)
     return np.concatenate([np.broadcast_to(moves[:, :3], turns.shape), turns], axis=2)
