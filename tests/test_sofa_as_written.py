@@ -238,6 +238,13 @@ def test_each_time_integrator_damps_what_it_moves(tmp_path, solver):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+def test_constraints_that_give_are_refused(tmp_path):
+    held = BALL.format("a", "", 0, '<FixedLagrangianConstraint/><LinearSolverConstraintCorrection regularizationTerm="{}"/>')
+    assert load(tmp_path, held.format("0.0"), LOOP).system.constraints
+    with pytest.raises(jm.sofa.SceneError, match=r"regularizationTerm='0\.02' is not translated"):
+        load(tmp_path, held.format("0.02"), LOOP)
+
+
 def test_what_no_constraint_links_is_moved_by_itself(tmp_path):
     held = BALL.format("a", 'rayleighMass="0.7"', 0, "<FixedLagrangianConstraint/>")
     scene = load(tmp_path, held + BALL.format("b", 'vdamping="3"', 9, ""), LOOP)

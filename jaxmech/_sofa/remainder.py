@@ -86,7 +86,7 @@ def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) ->
     elif kind in CONSTRAINT_LOOP and not scene.constrains:
         report.add(object, "ignored", "there is no constraint with multipliers: the motion is the free one")
     elif kind in CONSTRAINT_LOOP:
-        report.add(object, "equivalent", "motion, constraints and contacts are solved together")
+        _of_constraints(object, data, report)
     elif kind in MAPPING_KINDS and is_drawn(data, object):
         report.add(object, "ignored", "maps to a picture")
     elif kind in scene.translated and (moved := _between(object) & scene.moved):
@@ -109,6 +109,15 @@ def _between(object: SceneObject) -> set[SceneObject]:
             continue
         found |= set(target.objects) if isinstance(target, SceneNode) else {target}
     return {o for o in found if o is not None and o.kind in STATES}
+
+
+def _of_constraints(object: SceneObject, data: SceneData, report: Report) -> None:
+    try:
+        Component(data, object).neutral(regularizationTerm=0.0)  # by which constraints would give
+    except SceneError as problem:
+        report.add(object, "refused", str(problem))
+    else:
+        report.add(object, "equivalent", "motion, constraints and contacts are solved together")
 
 
 def _of_one_step(object: SceneObject, data: SceneData, report: Report) -> None:
