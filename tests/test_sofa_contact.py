@@ -73,7 +73,7 @@ def test_bodies_of_several_time_integrators_are_one_system(tmp_path):
     assert float(contact.friction) == 0.1 and not float(contact.compliance)
     assert len(jm.sofa.load(tmp_path / "scene.scn").parts) == 1
     with pytest.raises(jm.sofa.SceneError, match="linked to what"):
-        load(tmp_path, LOOP + FRICTION + ball("a", "0 0 0") + ball("b", "1 0 0", scheme='rayleighMass="1"'))
+        load(tmp_path, LOOP + FRICTION + ball("a", "0 0 0") + ball("b", "1 0 0", scheme='vdamping="1"'))
 
 
 def balls(name, place, radii, mass, velocity=""):

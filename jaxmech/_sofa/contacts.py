@@ -1,6 +1,6 @@
 """Contact: the points and spheres of one surface against the planes, spheres and triangles of another."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -39,10 +39,13 @@ class Surface:
     radii: np.ndarray | None  # of spheres
     triangles: np.ndarray
     skin: float
+    nodes: np.ndarray | None = None  # those that may touch others, where not all do
 
     @property
     def points(self) -> np.ndarray:
         """The nodes that may touch others."""
+        if self.nodes is not None:
+            return self.nodes
         if self.radii is not None or not len(self.triangles):
             return np.arange(len(self.x))
         return np.unique(self.triangles)
@@ -62,12 +65,14 @@ def add_contacts(build: PartBuilder, root: SceneNode, free_motion: bool) -> None
     law = _law(build, root, free_motion)
     found: dict[int, list[Model]] = {}
     for model in models(root):
-        if Component(build.data, model.object).flag("selfCollision", False):
-            raise model.object.error("collides with itself, which is not translated")
         found.setdefault(id(model.object.node), []).append(model)
         if len(found) > _MOST_SURFACES:
             raise model.object.error(f"is one of more than {_MOST_SURFACES} surfaces, which are not translated")
     surfaces: dict[int, Surface] = {}
+    for key, group in found.items():
+        if any(Component(build.data, m.object).flag("selfCollision", False) for m in group if m.moves):
+            surfaces[key] = _surface(build, [m.object for m in group])
+            _within(build, law, surfaces[key])
     for (one, first), (other, second) in combinations(found.items(), 2):
         if not any(may_touch(a, b) for a in first for b in second):
             continue
@@ -174,6 +179,28 @@ def _balls(build: PartBuilder, law: Law, points: Surface, balls: Surface) -> Non
     for place, radius in zip(balls.x[:, :3], balls.radii, strict=True):
         at, ball = [*place, 0, 0, 0, 1], Sphere(float(radius))
         _add(build, law, points, balls, lambda on, at=at, ball=ball, **options: PointContact(on, ball, at=at, **options))
+
+
+def _within(build: PartBuilder, law: Law, balls: Surface) -> None:
+    """The spheres of one model among themselves: each touches every other, whatever lies between them at the start."""
+    other = next((part for part in balls.models if part.object.kind != "SphereCollisionModel"), None)
+    if balls.radii is None or other is not None:
+        raise (other or balls.models[0]).error("collides with itself, which is translated of spheres alone")
+    if not balls.moves:
+        return
+    radii, which = np.unique(np.asarray(balls.radii, float), return_inverse=True)
+    if len(radii) > _MOST_BALLS:
+        raise balls.models[0].error(f"has {len(radii)} radii of spheres that touch each other, {_MOST_BALLS} at most are")
+    for k, radius in enumerate(radii.tolist()):
+        own, larger = np.flatnonzero(which == k), np.flatnonzero(which > k)
+        frames, shape = (balls.state, own), Sphere(radius)
+        alike, others = replace(balls, nodes=own), replace(balls, nodes=larger)
+        if len(own) > 1:
+            numbers = np.arange(len(own))
+            pairs = partial(PointContact, shape=shape, frames=frames, owners=numbers, half=True)
+            _add(build, law, alike, balls, pairs)
+        if len(larger):
+            _add(build, law, others, balls, partial(PointContact, shape=shape, frames=frames))
 
 
 def _balls_of_each_radius(build: PartBuilder, law: Law, points: Surface, balls: Surface) -> None:

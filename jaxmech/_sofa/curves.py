@@ -16,8 +16,8 @@ _HELD = "it stays where it is before and after these times, where SOFA lets go o
 def oscillators(build: PartBuilder, part: Component) -> str:
     """OscillatorProjectiveConstraint: `index mean amplitude pulsation phase` for each node."""
     state = build.state_of(part)
-    size = build.dofs[state].deriv_size
-    rows = part.reals("oscillators", None, width=2 * size + 3)
+    wide, size = build.dofs[state].coord_size, build.dofs[state].deriv_size
+    rows = part.reals("oscillators", None, width=wide + size + 3)
     if rows is None or not len(rows):
         raise part.error("has no oscillators")
     nodes = rows[:, 0].astype(np.int64)
@@ -25,7 +25,12 @@ def oscillators(build: PartBuilder, part: Component) -> str:
         raise part.error(
             f"oscillators name nodes {rows[:5, 0].tolist()}, expected numbers below {len(build.position[state])}"
         )
-    mean, amplitude = rows[:, 1 : 1 + size], rows[:, 1 + size : 1 + 2 * size]
+    mean, amplitude = rows[:, 1 : 1 + wide], rows[:, 1 + wide : 1 + wide + size]
+    if wide == 7:
+        length = np.linalg.norm(mean[:, 3:], axis=1, keepdims=True)
+        if not (length > 0).all():
+            raise part.error("oscillators have a quaternion that is nil")
+        mean = np.concatenate([mean[:, :3], mean[:, 3:] / length], axis=1)
     build.constraints[named(part.object)] = Oscillators((state, nodes), mean, amplitude, rows[:, -2], rows[:, -1])
     return ""
 
@@ -106,7 +111,11 @@ def patch_test(build: PartBuilder, part: Component) -> str:
     nodes, width = build.indices(part, state), build.dofs[state].coord_size
     begin, end = part.real("beginConstraintTime", 0.0), part.real("endConstraintTime", 20.0)
     corners, moves = (part.reals(name, None, width=width) for name in ("cornerPoints", "cornerMovements"))
-    part.neutral(constrainedPoints="")
+    among = part.reals("constrainedPoints", None, width=width)
+    if among is not None and len(among) and width in (2, 3):
+        if corners is not None and len(corners):
+            raise part.error("cornerPoints beside constrainedPoints, among which SOFA looks for more, are not translated")
+        corners = _corners(among)
     part.ignored("meshIndices", "drawConstrainedPoints")
     if corners is None or moves is None or len(corners) != len(moves) or len(corners) not in (4, 8):
         raise part.error("needs cornerPoints and cornerMovements, four or eight of each")
@@ -127,6 +136,32 @@ def patch_test(build: PartBuilder, part: Component) -> str:
         return found
 
     return _straight(build, part, state, nodes, moved, begin, end)
+
+
+def _corners(x: np.ndarray) -> np.ndarray:
+    """The corners that SOFA finds among points: of each, the last that lies further out, in one direction or another, than
+    those before. Four of points at one height, else eight."""
+    z = x[:, 2] if x.shape[1] > 2 else np.zeros(len(x))
+    points = np.column_stack([x[:, :2], z])
+    deep = bool((z != z[0]).any())
+    found = [points[0]] * (8 if deep else 4)
+    at = [0] * len(found)
+    for k, p in enumerate(points):
+        for i in range(4):
+            (side, up), c = _TOWARDS[i], found[i]
+            if side * p[0] > side * c[0] or up * p[1] > up * c[1] or p[2] < c[2]:
+                found[i], at[i] = p, k
+        for i in (4, 6, 5, 7) if deep else ():
+            (side, up), c = _TOWARDS[i - 4], found[i]
+            height = found[i - 4][2] if i in (4, 6) else c[2]  # the other corner's, as SOFA has it
+            if side * p[0] > side * c[0] or up * p[1] > up * c[1] or p[2] > height:
+                found[i], at[i] = p, k
+                if i == 5:
+                    break
+    return x[at]
+
+
+_TOWARDS = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
 
 def force_in_time(build: PartBuilder, part: Component) -> str:

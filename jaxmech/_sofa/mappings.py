@@ -60,7 +60,16 @@ def mapping(build: PartBuilder, part: Component) -> str:
     )
     build.add_state(child, {"position": there, "rest_position": rest}, mapped=True)
     build.mappings[named(part.object)] = made
-    return ""
+    return _one_frame_for_all(part, there)
+
+
+def _one_frame_for_all(part: Component, there: np.ndarray) -> str:
+    """What to say of a RigidMapping whose list of frames SOFA does not read."""
+    numbers = part.wholes("rigidIndexPerPoint") if part.object.kind in ("RigidMapping", "RigidRigidMapping") else None
+    if numbers is None or len(numbers) in (0, len(there)):
+        return ""
+    count = f"rigidIndexPerPoint has {len(numbers)} numbers, for {len(there)} points"
+    return f"{count}: SOFA takes its index for all of them"
 
 
 def _own_rest(build: PartBuilder, child: SceneObject, there: np.ndarray) -> np.ndarray:
@@ -104,9 +113,10 @@ def _rigid(build: PartBuilder, part: Component, source: str, child: SceneObject)
     numbers = part.wholes("rigidIndexPerPoint")
     index = part.whole("index", 0)
     index = len(frames) - 1 - index if part.flag("indexFromEnd", False) else index
-    numbers = np.full(len(points), index) if numbers is None or not len(numbers) else numbers
-    if len(numbers) != len(points) or numbers.min() < 0 or numbers.max() >= len(frames):
-        raise part.error(f"rigidIndexPerPoint must name one of {len(frames)} frames for each of {len(points)} points")
+    if numbers is None or len(numbers) != len(points):  # SOFA then takes the one frame for all
+        numbers = np.full(len(points), index)
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= len(frames)):
+        raise part.error(f"rigidIndexPerPoint and index must name one of {len(frames)} frames")
     options = geometric_stiffness(build, part, "none")
     part.neutral(useX0=False, filename="")
     if not part.flag("globalToLocalCoords", False):

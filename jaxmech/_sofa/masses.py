@@ -1,7 +1,10 @@
 """Masses."""
 
+from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._mass.consistent import ConsistentMass
@@ -10,6 +13,8 @@ from .._mass.planar_rigid import PlanarRigidMass
 from .._mass.rigid import RigidMass
 from .._mass.uniform import UniformMass
 from .._mesh.mesh import Mesh
+from .._mesh.reference import reference_element
+from .._mesh.surface import rest_measures
 from .numerics.edge_mass import VertexEdgeMass
 from .numerics.frame_mass import FrameMass
 from .part_builder import Leaf, PartBuilder, named
@@ -24,6 +29,7 @@ SINGULAR = {
     "tetrahedra": "tetrahedron",
     "hexahedra": "hexahedron",
 }
+_SOLIDS = {**SINGULAR, "prisms": "prism", "pyramids": "pyramid"}
 
 
 def uniform_mass(build: PartBuilder, part: Component) -> str:
@@ -57,8 +63,8 @@ def _frame_mass(build: PartBuilder, part: Component, state: str, nodes: np.ndarr
         numbers, total = _of_file(build, part, numbers, total, len(nodes))
     numbers, total = (numbers, 1.0) if total is None else (None, total)  # the total takes the place of the other
     mass = total / len(nodes) if numbers is None else float(numbers[0])
-    if numbers is not None and len(numbers) == 2 + axes**2:
-        inertia = numbers[2:].reshape(axes, axes)
+    if numbers is not None and len(numbers) >= 2 + axes**2:  # SOFA reads no further
+        inertia = numbers[2 : 2 + axes**2].reshape(axes, axes)
     elif numbers is not None and len(numbers) > 2:
         count = "nine" if axes == 3 else "one"
         raise part.error(f"vertexMass has {len(numbers)} numbers, expected mass, volume and {count} of the inertia per mass")
@@ -154,9 +160,9 @@ def consistent_mass(build: PartBuilder, part: Component) -> str:
     """FEMMass: the consistent mass of cells of the kind that its template names, with the nodal density of its node."""
     state, name = build.state_of(part), named(part.object)
     kind = part.text("template", "").split(",")[-1].strip().lower()
-    plural = next((cells for cells, one in SINGULAR.items() if one == kind), None)
+    plural = next((cells for cells, one in _SOLIDS.items() if one == kind), None)
     if plural is None:
-        raise part.error(f"template names no kind of cells of {sorted(SINGULAR.values())}")
+        raise part.error(f"template names no kind of cells of {sorted(_SOLIDS.values())}")
     density = part.link("nodalMassDensity")
     given = [density] if density else [o for o in part.object.node.objects if o.kind == "NodalMassDensity"]
     if not given:
@@ -164,12 +170,26 @@ def consistent_mass(build: PartBuilder, part: Component) -> str:
     values = Component(build.data, given[0]).reals("property")
     if values is None or len(set(values.tolist())) != 1:
         raise part.error("a nodal mass density that varies is not translated")
-    part.neutral(lumping=False, separateGravity=False)
+    lumped = part.flag("lumping", False)
+    part.neutral(separateGravity=False)
     _rayleigh(build, part)
     cells = getattr(build.topology_of(part, state, plural), plural)
+    if lumped:
+        nodal = _sums_of_rows(build.rest[state], cells, kind) * float(values[0])
+        nodes = np.unique(cells)
+        build.masses[name] = DiagonalMass((state, nodes), nodal[nodes])
+        return "the sum of each row; its leaf is the mass of each node"
     build.masses[name] = ConsistentMass((state, cells), build.rest[state], float(values[0]), kind)
     build.parameters[given[0].path, "property"] = Leaf("masses", name, "density")
     return ""
+
+
+def _sums_of_rows(x: np.ndarray, cells: np.ndarray, kind: str) -> np.ndarray:
+    """The integral of the shape function of each node: the sums of the rows of a consistent mass of density 1."""
+    shapes, measures = jax.vmap(partial(rest_measures, reference_element(kind)))(jnp.asarray(x[cells], float))
+    found = np.zeros(len(x))
+    np.add.at(found, cells, np.einsum("eqk,eq->ek", np.asarray(shapes), np.asarray(measures)))
+    return found
 
 
 def _shape(build: PartBuilder, part: Component, state: str, *, on_rest: bool) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Nodes that are moved, and those that are held in some directions."""
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from .._constraint.fixed_components import FixedComponents
 from .._constraint.fixed_line import FixedLine
@@ -23,7 +24,7 @@ def _times(part: Component, values: np.ndarray | None, data: str) -> tuple[np.nd
 def linear_movement(build: PartBuilder, part: Component) -> str:
     """LinearMovementProjectiveConstraint: displacements that are linear between key times."""
     state = build.state_of(part)
-    nodes = build.indices(part, state)
+    nodes = build.indices(part, state, default=np.array([0]))
     width = build.dofs[state].deriv_size
     times, moves = _times(part, part.reals("movements", None, width=width), "movements")
     relative = part.flag("relativeMovements", True)
@@ -32,9 +33,29 @@ def linear_movement(build: PartBuilder, part: Component) -> str:
         if not build.dofs[state].is_vector_space:
             raise part.error("movements of frames that are not relative are not translated")
         place = np.zeros_like(place)
+    turned = place.shape[1] == 7 and bool(np.any(moves[:, 3:]))
+    moves = _of_frames(part, place, moves) if turned else moves
     build.constraints[named(part.object)] = PrescribedMotion((state, nodes), place, moves, times)
-    build.parameter(part, "movements", "constraints", "displacements")
+    if moves.ndim == 2:
+        build.parameter(part, "movements", "constraints", "displacements")
     return "constant beyond its key times"
+
+
+def _of_frames(part: Component, place: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """Movements `(T, 6)` whose turns are Euler angles in the axes of each frame, with turns in axes of the world: of all
+    `(T, 6)` where none is turned at the start, else `(e, T, 6)`. About one axis, where Euler angles and their interpolation
+    are the angle itself."""
+    angles = moves[:, 3:]
+    if np.count_nonzero(np.any(angles != 0, axis=0)) > 1:
+        raise part.error("movements turn frames about several axes: these are Euler angles, which is not translated")
+    steps = np.diff(angles, axis=0)  # a quaternion comes back to itself after two turns, and goes the shorter way
+    short = steps - 4 * np.pi * np.round(steps / (4 * np.pi))
+    angles = angles if (steps == short).all() else np.concatenate([angles[:1], angles[:1] + np.cumsum(short, axis=0)])
+    start = Rotation.from_quat(place[:, 3:])
+    if (start.magnitude() == 0).all() and np.array_equal(angles, moves[:, 3:]):
+        return moves
+    turns = np.einsum("eij,tj->eti", start.as_matrix(), angles)
+    return np.concatenate([np.broadcast_to(moves[:, :3], turns.shape), turns], axis=2)
 
 
 def partial_linear_movement(build: PartBuilder, part: Component) -> str:
@@ -56,7 +77,7 @@ def partial_linear_movement(build: PartBuilder, part: Component) -> str:
 def linear_velocity(build: PartBuilder, part: Component) -> str:
     """LinearVelocityProjectiveConstraint: velocities that are linear between key times."""
     state = build.state_of(part)
-    nodes = build.indices(part, state)
+    nodes = build.indices(part, state, default=np.array([0]))
     width = build.dofs[state].deriv_size
     times, rates = _times(part, part.reals("velocities", None, width=width), "velocities")
     chosen = part.wholes("coordinates")

@@ -15,6 +15,7 @@ from .._forcefield.cable_tension import CableTension
 from .._forcefield.pressure import Pressure
 from .part_builder import PartBuilder, named
 from .read.component import Component
+from .read.coordinates import places
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES, of_kind_upward
 from .read.topology import split_quads
@@ -95,15 +96,35 @@ def fixed(build: PartBuilder, part: Component) -> str:
     state = build.state_of(part)
     everything = np.arange(len(build.position[state]))
     nodes = everything if part.flag("fixAll", False) else build.indices(part, state, default=np.array([0]))
-    build.constraints[named(part.object)] = Fixed((state, nodes))
-    return "by projection, without multipliers"
+    name, rest = named(part.object), build.rest[state][nodes]
+    mapped = any(m.child == state for m in build.mappings.values())
+    if not mapped and np.array_equal(rest, build.position[state][nodes]):
+        build.constraints[name] = Fixed((state, nodes))
+        return "by projection, without multipliers"
+    if build.has_frames(state):
+        build.constraints[name] = FixedJoint((state, nodes), frame_a=rest)
+    else:
+        build.constraints[name] = Attachment((state, nodes), offset=rest)
+    return f"where the nodes are at rest; {_EQUATION}"
+
+
+def uniform(build: PartBuilder, part: Component) -> str:
+    """UniformLagrangianConstraint: all coordinates of its state are nil, or those at rest."""
+    state = build.state_of(part)
+    if not build.dofs[state].is_vector_space:
+        raise part.error("of frames is not translated")
+    at = build.rest[state] if part.flag("constrainToRestPos", False) else np.zeros_like(build.rest[state])
+    part.ignored("iterative", "constraintIndex")
+    build.constraints[named(part.object)] = Attachment((state, np.arange(len(at))), offset=at)
+    return _EQUATION
 
 
 def sliding(build: PartBuilder, part: Component) -> str:
     """SlidingLagrangianConstraint: a point on the line through two others."""
     one, other = _ends(build, part)
-    if not all(named(s) in build.dofs for s in (one, other)):
-        raise part.error("needs two states that a time integrator moves")
+    for state in (one, other):
+        if named(state) not in build.dofs:
+            build.hold(named(state), places(state, _places(build, state)))
     bead = _nodes(build, part, one, "sliding_point")
     first, second = (_nodes(build, part, other, name) for name in ("axis_1", "axis_2"))
     part.ignored("force")
@@ -172,8 +193,11 @@ MULTIPLIERS: dict[str, Callable[[PartBuilder, Component], str]] = {
     "BilateralLagrangianConstraint": bilateral,
     "BilateralInteractionConstraint": bilateral,
     "FixedLagrangianConstraint": fixed,
+    "UniformLagrangianConstraint": uniform,
     "SlidingLagrangianConstraint": sliding,
     "SlidingConstraint": sliding,
     "CableConstraint": cable,
     "SurfacePressureConstraint": cavity,
 }
+# These act on what one time integrator moves, and join no two.
+OF_ONE_STATE = ("FixedLagrangianConstraint", "UniformLagrangianConstraint", "CableConstraint", "SurfacePressureConstraint")

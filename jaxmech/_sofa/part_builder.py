@@ -65,6 +65,7 @@ class PartBuilder:
         self.constraints: dict[str, Any] = {}
         self.contacts: dict[str, Any] = {}
         self.attached: list[Attached] = []  # nodes that follow others when a step is over
+        self.joined: list[SceneObject] = []  # other time integrators, which move what is one system with this one's
         self.held: set[str] = set()  # states of nodes that stand still
         self.rayleigh: dict[str, float] = {}
         self.parameters: dict[tuple[str, str], Leaf] = {}

@@ -17,15 +17,13 @@ from .report import Report
 from .schemes import SCHEMES, SOLVERS, SYSTEMS
 from .still_kinds import (
     CONSTRAINT_LOOP,
-    DRAWN_BEGINNINGS,
-    DRAWN_ENDS,
     FREE_MOTION,
-    NO_MECHANICS,
     PIPELINE,
     UNREAD,
     collides,
     collision_data,
     constrains,
+    is_still,
     linked_to,
 )
 
@@ -56,6 +54,7 @@ class Whole:
         schemes: Collection[SceneObject],
         translated: Container[str],
         multipliers: Collection[str],
+        of_one_state: Collection[str],
     ):
         self.any_scheme, self.translated, self.linked = bool(schemes), translated, linked_to(root)
         self.moved = {o for ode in schemes for o in ode.node.walk() if o.kind in STATES}
@@ -65,8 +64,8 @@ class Whole:
             self.collides = collides(root)
         except SceneError:  # of a flag that is none: the component itself is refused
             self.collides = True
-        self.couples = self.collides or bool(kinds & set(multipliers))
-        self.constrains = self.couples or constrains(root, translated)
+        self.couples = self.collides or bool(kinds & (set(multipliers) - set(of_one_state)))
+        self.constrains = self.couples or bool(kinds & set(multipliers)) or constrains(root, translated)
 
 
 def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) -> None:
@@ -76,7 +75,7 @@ def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) ->
         report.add(object, "read")
     elif kind == GRAVITY:
         report.add(object, "ignored", "the gravity of the root takes its place")
-    elif kind in NO_MECHANICS or kind.startswith(DRAWN_BEGINNINGS) or kind.endswith(DRAWN_ENDS):
+    elif is_still(kind):
         report.add(object, "ignored", "moves nothing")
     elif kind == SUBSTEPS:
         _of_one_step(object, data, report)
@@ -87,7 +86,7 @@ def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) ->
     elif kind in CONSTRAINT_LOOP and not scene.constrains:
         report.add(object, "ignored", "there is no constraint with multipliers: the motion is the free one")
     elif kind in CONSTRAINT_LOOP:
-        report.add(object, "equivalent", "motion, constraints and contacts are solved together")
+        _of_constraints(object, data, report)
     elif kind in MAPPING_KINDS and is_drawn(data, object):
         report.add(object, "ignored", "maps to a picture")
     elif kind in scene.translated and (moved := _between(object) & scene.moved):
@@ -110,6 +109,15 @@ def _between(object: SceneObject) -> set[SceneObject]:
             continue
         found |= set(target.objects) if isinstance(target, SceneNode) else {target}
     return {o for o in found if o is not None and o.kind in STATES}
+
+
+def _of_constraints(object: SceneObject, data: SceneData, report: Report) -> None:
+    try:
+        Component(data, object).neutral(regularizationTerm=0.0)  # by which constraints would give
+    except SceneError as problem:
+        report.add(object, "refused", str(problem))
+    else:
+        report.add(object, "equivalent", "motion, constraints and contacts are solved together")
 
 
 def _of_one_step(object: SceneObject, data: SceneData, report: Report) -> None:

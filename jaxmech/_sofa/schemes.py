@@ -23,6 +23,7 @@ from .numerics.unconverged_solvers import (
     Direct,
     PreconditionedConjugateGradients,
 )
+from .one_system import dampings
 from .part_builder import Make, PartBuilder
 from .preconditioners import PRECONDITIONERS, node_turns, step_preconditioner
 from .read.component import Component
@@ -135,6 +136,8 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
         part.neutral(firstOrder=False, trapezoidalScheme=False)
         if build.sofa and damping:
             raise part.error("vdamping beside contacts and constraints with multipliers is not translated")
+        if dampings(build, part.object) is not None:  # of each of several: `damp_each`
+            rK = rM = 0.0
         return _coupled(build, rayleigh_stiffness=rK, rayleigh_mass=rM + damping)
     if build.sofa or first:
         solver = _two_ways(build, part, solver)

@@ -16,7 +16,7 @@ DefaultAnimationLoop DefaultVisualManagerLoop SceneCheckerListener PauseAnimatio
 LineAxis BackgroundSetting InteractiveCamera BaseCamera Camera ViewerSetting MouseButtonSetting StatsSetting
 SofaDefaultPathSetting LightManager DirectionalLight PositionalLight
 SpotLight MeshObjMaterial TextureInterpolation ClipPlane DataDisplay
-TrailRenderer AttachBodyButtonSetting FixPickedParticleButtonSetting PickParticleSetting
+TrailRenderer AttachBodyButtonSetting ConstraintAttachButtonSetting FixPickedParticleButtonSetting PickParticleSetting
 GlobalSystemMatrixImage GlobalSystemMatrixExporter MatrixImageExporter ComplianceMatrixExporter ComplianceMatrixImage
 VTKExporter MeshExporter OBJExporter STLExporter BlenderExporter VisualModelOBJExporter WriteState StateWriter WriteTopology
 Monitor ExtraMonitor EvalPointsDistance EvalSurfaceDistance CompareState TopologyChecker VonMisesStress StateMonitor
@@ -125,13 +125,26 @@ def constrains(root: SceneNode, projective: Container[str]) -> bool:
 
 
 def linked_to(root: SceneNode) -> set[SceneObject]:
-    """The objects that a link of the scene leads to."""
-    found = set()
+    """The objects that a link of the scene leads to: not those of what is drawn, nor of what nothing reads."""
+    leads: dict[SceneObject, set[SceneObject]] = {}
     for owner in root.walk():
+        if is_still(owner.kind):
+            continue
         for name, text in owner.data.items():
             for word in text.split() if is_link(text) else ():
                 try:
-                    found.add(linked_data(owner, name, word)[0])
+                    leads.setdefault(owner, set()).add(linked_data(owner, name, word)[0])
                 except SceneError:
                     continue
+    found: set[SceneObject] = set()
+    waiting = [o for o in leads if o.kind not in UNREAD]
+    while waiting:
+        fresh = leads.get(waiting.pop(), set()) - found
+        found |= fresh
+        waiting += [o for o in fresh if o.kind in UNREAD]
     return found
+
+
+def is_still(kind: str) -> bool:
+    """Whether components of this kind are drawn, watched or printed, and move nothing."""
+    return kind in NO_MECHANICS or kind.startswith(DRAWN_BEGINNINGS) or kind.endswith(DRAWN_ENDS)

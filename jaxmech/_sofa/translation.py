@@ -24,9 +24,10 @@ from .mapping_order import in_order, is_drawn, mapped_states
 from .mappings import MAPPING_KINDS, PROJECTIONS, mapping
 from .masses import MASSES, felt_gravity, unit_mass
 from .motions import MOTIONS
-from .multipliers import MULTIPLIERS
+from .multipliers import MULTIPLIERS, OF_ONE_STATE
+from .one_system import damp_each, join, that_move
 from .part_builder import EQUIVALENT, Leaf, PartBuilder
-from .read.component import EVERYWHERE, Component
+from .read.component import Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
 from .read.scene_data import SceneData
@@ -70,9 +71,9 @@ def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part
     except SceneError as problem:
         report.add(root, "refused", str(problem))
         return [], report
-    scene = Whole(root, schemes, _TRANSLATED, MULTIPLIERS)
+    scene = Whole(root, schemes, _TRANSLATED, MULTIPLIERS, OF_ONE_STATE)
     for ode in schemes[:1] if scene.couples else schemes:
-        within = _that_move(root, schemes) if scene.couples else list(ode.node.walk())
+        within = that_move(root, schemes, MULTIPLIERS) if scene.couples else list(ode.node.walk())
         build = PartBuilder(data, ode.node, within, sofa=solver == "sofa")
         part = _part(build, ode, scene, gravity, dt, report, seen)
         if part is not None:
@@ -84,12 +85,6 @@ def translated(root: SceneNode, data: SceneData, solver: str) -> tuple[list[Part
         if not node.active:
             report.add(node, "ignored", "is not active: SOFA asks nothing that is in it")
     return parts, report
-
-
-def _that_move(root: SceneNode, schemes: list[SceneObject]) -> list[SceneObject]:
-    """All that a time integrator moves, and what links it: contacts and constraints make one system of them."""
-    moved = {o for ode in schemes for o in ode.node.walk()}
-    return [o for o in root.walk() if o in moved or o.kind in MULTIPLIERS]
 
 
 def _of_root(root: SceneNode, data: SceneData) -> tuple[float, np.ndarray]:
@@ -119,7 +114,7 @@ def _part(
     before, within = len(report.of("refused")), build.within
     mapped = mapped_states(build.data, within)
     translate = partial(_translate, build, report, seen)
-    _join(build, ode, scene, report, seen)
+    join(build, ode, SCHEMES, report, seen)
     if len(report.of("refused")) > before:
         return None
     for object in within:
@@ -145,25 +140,6 @@ def _part(
     except (ValueError, TypeError) as problem:
         report.add(ode, "refused", str(ode.error(str(problem))))
     return None
-
-
-def _join(build: PartBuilder, ode: SceneObject, scene: Whole, report: Report, seen: set[SceneObject]) -> None:
-    """What other time integrators move is one system with what `ode` moves, if contacts or constraints link them."""
-    below = set(ode.node.walk())
-    for other in (o for o in build.within if o is not ode and o.kind in SCHEMES):
-        seen.add(other)
-        if other in below and other.node is not ode.node:
-            report.add(other, "ignored", f"{ode.path} moves what is below it")
-        elif other in below:
-            report.add(other, "refused", str(other.error(f"is a second time integrator beside {ode.path}")))
-        elif _said(other) != _said(ode):
-            report.add(other, "refused", str(other.error(f"what it moves is linked to what {ode.path} moves, otherwise")))
-        else:
-            report.add(other, "equivalent", f"what it moves is one system with what {ode.path} moves")
-
-
-def _said(ode: SceneObject) -> tuple[str, dict[str, str]]:
-    return ode.kind, {name: text.strip() for name, text in ode.data.items() if name not in EVERYWHERE}
 
 
 def _translate(
@@ -255,6 +231,7 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
         if state not in carried | build.held:
             build.masses[f"{state}/mass"] = unit_mass(build, state)
             report.add(ode, "created", f"state '{state}' has no mass: a UniformMass of total 1")
+    damp_each(build, ode)
     felt = None if build.weights else felt_gravity(build, ode, gravity)
     system = System(
         build.dofs,

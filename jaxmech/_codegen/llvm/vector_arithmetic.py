@@ -50,8 +50,8 @@ class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
     Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has no instruction, and
-    beyond so many results as are the `most`; never writes an instruction or a call with operands of other types than it takes
-    (`TypeError`).
+    beyond so many results as are the `most`; never writes an instruction or a call with operands of other types than it
+    takes (`TypeError`).
     """
 
     keeps_loops = False

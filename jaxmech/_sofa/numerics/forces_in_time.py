@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..._forcefield.base import AbstractForceField, Arrays, points_only
+from ..._forcefield.base import AbstractForceField, Arrays
 from ..._runtime.array_types import Array
 from ..._runtime.field_types import Parameter
 from ..._scene.internal import internal, time_step
@@ -17,8 +17,9 @@ from ..._scene.stencil import Stencils, stencils
 class ForcesInTime(AbstractForceField):
     """A force that is linear between key times: SOFA's LinearForceField. Its clock is 0 where the motion begins.
 
-    `forces` `(T, n)` [N] at `times` `(T,)` [s], which increase; none before the first, the last one ever after. Between
-    them it is `factor` times as large. `at_start`: a step takes the force of its beginning, as SOFA does, else of its end.
+    `forces` `(T, n)` [N], of frames with torques [N m] in axes of the world, at `times` `(T,)` [s], which increase; none
+    before the first, the last one ever after. Between them it is `factor` times as large. `at_start`: a step takes the force
+    of its beginning, as SOFA does, else of its end.
     """
 
     on: Stencils = stencils()
@@ -30,7 +31,8 @@ class ForcesInTime(AbstractForceField):
     dt: Array = time_step()
 
     def check_dofs(self, dofs: Any) -> None:
-        points_only(self, dofs)
+        if self.forces.shape[-1] != dofs[0].deriv_size:
+            raise ValueError(f"ForcesInTime: forces have {self.forces.shape[-1]} components, expected {dofs[0].deriv_size}.")
 
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
         t = self.clock if self.at_start else self.clock + self.dt

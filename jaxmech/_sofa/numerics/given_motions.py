@@ -1,11 +1,13 @@
 """SOFA's motions that are formulas of time: oscillators, and curves."""
 
 import abc
+from typing import ClassVar
 
 import jax.numpy as jnp
 from equinox import AbstractVar
 
 from ..._constraint.base import AbstractProjectiveConstraint
+from ..._math.rotation import normalised, quaternion_product
 from ..._runtime.array_types import Array, Float
 from ..._runtime.field_types import Parameter
 from ..._scene.dof import AbstractDof
@@ -18,24 +20,28 @@ class AbstractGivenMotion(AbstractProjectiveConstraint):
 
     on: AbstractVar[Stencils]
     is_homogeneous = False
+    moves_frames: ClassVar[bool] = False
 
     @abc.abstractmethod
     def place(self, time: Array) -> Array:
         """Where a node is."""
 
     def check_dofs(self, dofs) -> None:
-        if not dofs[0].is_vector_space:
+        if not dofs[0].is_vector_space and not self.moves_frames:
             raise ValueError(f"{type(self).__name__} moves points.")
 
     def element_projector(self, dof: AbstractDof) -> Float[Array, "d d"]:
         return jnp.zeros((dof.deriv_size, dof.deriv_size))
 
     def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Float[Array, " d"]:
-        return self.place(time) - x
+        return dof.local(x, self.place(time))
 
 
 class Oscillators(AbstractGivenMotion):
-    """`x = mean + amplitude sin(pulsation t + phase)`: OscillatorProjectiveConstraint. [m], [rad/s], [rad]."""
+    """`x = mean + amplitude sin(pulsation t + phase)`: OscillatorProjectiveConstraint. [m], [rad/s], [rad].
+
+    Of frames `q = (p + w p / 2) / |.|`, `p` the quaternion of `mean` and `w` the turn, not its exponential: as SOFA adds.
+    """
 
     on: Stencils = stencils()
     mean: Parameter = parameter(ndim=1)
@@ -43,8 +49,15 @@ class Oscillators(AbstractGivenMotion):
     pulsation: Parameter = parameter()
     phase: Parameter = parameter()
 
+    moves_frames: ClassVar[bool] = True
+
     def place(self, time: Array) -> Array:
-        return self.mean + self.amplitude * jnp.sin(self.pulsation * time + self.phase)
+        moved = self.amplitude * jnp.sin(self.pulsation * time + self.phase)
+        if self.mean.shape[0] != 7:
+            return self.mean + moved
+        spin = jnp.append(moved[3:] / 2, 0.0)  # of first order in the turn, and then of unit length
+        turn = self.mean[3:] + quaternion_product(spin, self.mean[3:])
+        return jnp.concatenate([self.mean[:3] + moved[:3], normalised(turn)])
 
 
 class CubicMotion(AbstractGivenMotion):

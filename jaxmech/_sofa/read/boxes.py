@@ -124,7 +124,7 @@ def chosen(data: Any, object: SceneObject, name: str) -> np.ndarray:
     given = {mesh: part.wholes(names, None, width=CELLS[mesh]) for mesh, names in CELL_NAMES.items()}
     quads = part.wholes("quad", None, width=4)
     given["quads"] = given["quads"] if quads is None else quads
-    part.ignored("doUpdate")  # once, at the start
+    part.ignored("doUpdate", "indices")  # once, at the start; what is found takes the place of what was written
     either = object.kind == "MeshROI"
     strict = part.flag("strict", not either)
     part.ignored(*(f"compute{w}" for w in ("Edges", "Triangles", "Tetrahedra", "Hexahedra", "Quad")))

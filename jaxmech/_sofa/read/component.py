@@ -11,6 +11,7 @@ from .graph import SceneObject
 from .links import is_link, linked, linked_data
 from .scene_error import SceneError, shown
 
+# A name that begins with "_" is how scenes put data out of use: SOFA knows none of that name, warns, and goes on.
 # Of every component of SOFA: what it is called, what it prints and draws, and on how many threads. None of it is mechanics.
 EVERYWHERE = {"name", "template", "printLog", "tags", "bbox", "listening", "componentState", "help", "src", "verbose"}
 EVERYWHERE |= {"nbThreads", "taskSchedulerType"}
@@ -144,7 +145,7 @@ class Component:
     def done(self) -> None:
         """Refuse what was not asked for."""
         for name in self.object.data:
-            if name not in self.asked | EVERYWHERE and not name.startswith(DRAWING):
+            if name not in self.asked | EVERYWHERE and not name.startswith((*DRAWING, "_")):
                 near = difflib.get_close_matches(name, sorted(self.asked), 1)
                 hint = f"; did you mean '{near[0]}'?" if near else f"; it has {sorted(self.asked)}"
                 raise self.error(f"unknown data '{name}'{hint}")

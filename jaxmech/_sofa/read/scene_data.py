@@ -92,6 +92,8 @@ class SceneData:
             return np.asarray(self.topology(object).lattice)
         if name in object.data:
             return Component(self, object).reals(name)
+        if name in _PLACED and (kind in STATES or kind in LOADERS):
+            return np.full(3, _PLACED[name])
         raise object.error(f"has no data '{name}' that a link can read")
 
     @staticmethod
@@ -186,24 +188,43 @@ class SceneData:
             own = [o for o in state.node.objects if self.is_topology(o)] if part.flag("useTopology", True) else []
             mesh = part.link("topology") or (own[-1] if own else None)
             source = self.topology(mesh).position if isinstance(mesh, SceneObject) else None
+        rest = self._rest(part, width)
+        if len(rest) > 1 and not part.has("position", "src"):
+            source = rest  # of a state that says where it is at rest, and not where it is
         if source is None or not np.size(source):
             if part.whole("size", 1) > 1 or part.has("position", "src"):
                 raise part.error("has no position, and no topology in its node gives one")
             source = np.zeros((1, width))  # a state that says nothing has one node, in the origin
             source[:, 6:] = 1.0  # of frames, the last of the quaternion
-        x = placed(part)(as_coordinates(part, np.asarray(source, float), width))
-        rest = np.reshape(part.reals("rest_position", (), width=width), (-1, width))
+        x = placed(part)(_of_unit_turns(as_coordinates(part, np.asarray(source, float), width)))
         rest = rest if len(rest) else x
         if len(rest) != len(x):
             raise part.error(f"rest_position has {len(rest)} entries, position {len(x)}")
         wide = {7: 6}.get(width, width)
         velocity = np.reshape(part.reals("velocity", (), width=wide), (-1, wide))
-        if len(velocity) == 1 and not part.has("position", "src"):
-            velocity = np.tile(velocity, (len(x), 1))  # of all points that the topology has
+        if 0 < len(velocity) < len(x):  # the last one is that of all that follow
+            velocity = np.concatenate([velocity, np.tile(velocity[-1], (len(x) - len(velocity), 1))])
         part.neutral(restScale=1)
         part.ignored("size", "reserve", "force", "externalForce", "derivX", "free_position", "free_velocity")
         part.done()
         return {"position": x, "rest_position": rest} | ({"velocity": velocity} if len(velocity) else {})
+
+    def _rest(self, part: Component, width: int) -> np.ndarray:
+        """Where a state says that it is at rest; nothing where it does not."""
+        linked = part.object.data.get("rest_position", "").strip().startswith("@")
+        found = np.asarray(part.reals("rest_position", (), width=1 if linked else width), float)
+        return _of_unit_turns(as_coordinates(part, found, width)) if found.size else np.zeros((0, width))
+
+
+_PLACED = {"translation": 0.0, "rotation": 0.0, "scale3d": 1.0}  # unless said
+
+
+def _of_unit_turns(x: np.ndarray) -> np.ndarray:
+    """Frames whose quaternions are of unit length, as SOFA makes them; others as they are."""
+    if x.shape[1] != 7:
+        return x
+    length = np.linalg.norm(x[:, 3:], axis=1, keepdims=True)
+    return np.concatenate([x[:, :3], x[:, 3:] / np.where(length > 0, length, 1.0)], axis=1)
 
 
 def _placed(part: Component, mesh: Topology) -> Topology:

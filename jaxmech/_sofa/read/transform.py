@@ -24,9 +24,9 @@ def placed(part: Component, scale: str = "scale3d") -> Callable[[np.ndarray], np
 
     def place(x: np.ndarray) -> np.ndarray:
         if x.shape[1] not in (3, 7):
-            if (factors != 1).any() or turn.any() or shift.any():
-                raise part.error("scale, rotation and translation are those of points and frames of space")
-            return x
+            if (factors != 1).any() or turn.any():
+                raise part.error("scale and rotation are those of points and frames of space")
+            return x + shift[: x.shape[1]]
         points, frames = factors * x[:, :3], x[:, 3:]
         if turn.any():
             points, frames = points @ R.T, _turned(R, frames)
