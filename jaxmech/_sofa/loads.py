@@ -30,6 +30,7 @@ def constant_force(build: PartBuilder, part: Component) -> str:
     part.neutral(rayleighStiffness=0.0)
     if total is None and forces is None:
         raise part.error("needs forces, force or totalForce")
+    forces = forces if forces is None else forces.reshape(-1, width)  # of Vec1 as well
     total = total if forces is None else None  # the forces take the place of the total
     if forces is None:
         assert total is not None
@@ -56,7 +57,7 @@ def _one_of(part: Component, name: str, width: int) -> np.ndarray | None:
         return None
     if len(found) != 1:
         raise part.error(f"{name} has {len(found)} vectors, expected one")
-    return found[0]
+    return np.atleast_1d(found[0])
 
 
 def torsion(build: PartBuilder, part: Component) -> str:
