@@ -209,6 +209,15 @@ def test_a_servo_holds_a_hinge_that_a_force_and_a_torque_turn(tmp_path, solver):
     np.testing.assert_allclose(slopes[1], (velocity(0.1, 4.0 + e) - velocity(0.1, 4.0 - e)) / (2 * e), rtol=1e-6)
 
 
+def test_a_body_that_hangs_on_nothing_may_be_fixed(tmp_path):
+    """As in SOFA's own example; one that moves may not, but by its angles."""
+    held = '<FixedProjectiveConstraint template="Rigid3" indices="{}"/>'
+    scene = load(tmp_path, arm([centre(*c) for c in ARM], ANGLES, 5, below=held.format(0)))
+    assert not scene.system.constraints
+    with pytest.raises(jm.sofa.SceneError, match="constrain its parents"):
+        _ = load(tmp_path, arm([centre(*c) for c in ARM], ANGLES, 5, below=held.format("0 1"))).system
+
+
 def test_a_total_force_of_angles(tmp_path):
     more = '<ConstantForceField name="motor" totalForce="4"/>'
     scene = load(tmp_path, arm([centre(*c) for c in ARM], ANGLES, 5, more=more))

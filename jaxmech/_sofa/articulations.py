@@ -205,6 +205,12 @@ def remark(build: PartBuilder, part: Component, sources: Sequence[str]) -> str:
     return ""
 
 
+def stands(build: PartBuilder, state: str, bodies: np.ndarray) -> bool:
+    """Whether these nodes are bodies that no articulation and no root moves."""
+    of = [m for m in build.mappings.values() if isinstance(m, ArticulatedBodies) and m.child == state]
+    return bool(of) and len(of[0].parents) == 1 and not np.asarray(of[0].count)[bodies].any()
+
+
 def _articulations(centre: SceneObject) -> list[SceneObject]:
     """Those in the nodes below that of a centre."""
     return [o for below in centre.node.children for o in _objects_first(below) if o.kind == ARTICULATION]

@@ -11,6 +11,7 @@ from .._constraint.fixed_plane import FixedPlane
 from .._forcefield.constant_force import ConstantForce
 from .._forcefield.constant_torque import ConstantTorque
 from .._forcefield.velocity_damping import VelocityDamping
+from .articulations import stands
 from .numerics.loads import DragByDirection, Torsion
 from .part_builder import EQUIVALENT, PartBuilder, named
 from .pressures import PRESSURES
@@ -108,6 +109,8 @@ def fixed(build: PartBuilder, part: Component) -> str:
     everything = np.arange(len(build.position[state]))
     nodes = everything if part.flag("fixAll", False) else build.indices(part, state, default=np.array([0]))
     part.neutral(activate_projectVelocity=False)
+    if stands(build, state, nodes):
+        return "these bodies hang on nothing, and stand where they are"
     build.constraints[named(part.object)] = Fixed((state, nodes))
     return ""
 
