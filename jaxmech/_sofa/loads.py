@@ -11,6 +11,7 @@ from .._constraint.fixed_plane import FixedPlane
 from .._forcefield.constant_force import ConstantForce
 from .._forcefield.constant_torque import ConstantTorque
 from .._forcefield.velocity_damping import VelocityDamping
+from .articulations import stands
 from .numerics.loads import DragByDirection, Torsion
 from .part_builder import EQUIVALENT, PartBuilder, named
 from .pressures import PRESSURES
@@ -30,6 +31,7 @@ def constant_force(build: PartBuilder, part: Component) -> str:
     part.neutral(rayleighStiffness=0.0)
     if total is None and forces is None:
         raise part.error("needs forces, force or totalForce")
+    forces = forces if forces is None else forces.reshape(-1, width)  # of Vec1 as well
     total = total if forces is None else None  # the forces take the place of the total
     if forces is None:
         assert total is not None
@@ -56,7 +58,7 @@ def _one_of(part: Component, name: str, width: int) -> np.ndarray | None:
         return None
     if len(found) != 1:
         raise part.error(f"{name} has {len(found)} vectors, expected one")
-    return found[0]
+    return np.atleast_1d(found[0])
 
 
 def torsion(build: PartBuilder, part: Component) -> str:
@@ -107,6 +109,8 @@ def fixed(build: PartBuilder, part: Component) -> str:
     everything = np.arange(len(build.position[state]))
     nodes = everything if part.flag("fixAll", False) else build.indices(part, state, default=np.array([0]))
     part.neutral(activate_projectVelocity=False)
+    if stands(build, state, nodes):
+        return "these bodies hang on nothing, and stand where they are"
     build.constraints[named(part.object)] = Fixed((state, nodes))
     return ""
 

@@ -17,6 +17,7 @@ from .._mapping.subset import SubsetMapping
 from .._mesh.mesh import Mesh
 from .._model.dynamics import kinematics
 from .._model.system import System
+from .articulations import ARTICULATED, articulated, remark
 from .masses import SINGULAR
 from .multi_mappings import MULTI, inputs
 from .nonlinear_mappings import NONLINEAR, geometric_stiffness
@@ -44,23 +45,25 @@ def mapping(build: PartBuilder, part: Component) -> str:
         if named(source) not in build.dofs:
             raise part.error(f"its input {source.path} is no state of this part of the scene")
     kind = part.object.kind
-    if len(sources) > 1 and kind not in MULTI:
+    if len(sources) > 1 and kind not in _SEVERAL:
         raise part.error(f"has {len(sources)} inputs, expected one")
     part.neutral(mapForces=True, mapConstraints=True, mapMasses=True)
     part.ignored("mapMatrices")
     names = [named(source) for source in sources]
     start = copy.copy(build)
     start.rest = build.position
-    made, there = MULTI[kind](start, part, names, child) if kind in MULTI else MAPPINGS[kind](start, part, names[0], child)
+    if kind in _SEVERAL:
+        made, there = _SEVERAL[kind](start, part, names, child)
+    else:
+        made, there = MAPPINGS[kind](start, part, names[0], child)
     if there.shape[1] != coordinates(child):
         said = child.data.get("template", "Vec3").strip()
         raise part.error(f"gives {there.shape[1]} numbers for each node: the template of {child.path} is {said}")
-    rest = (
-        _mapped_rest(build, made, child, there) if part.flag("applyRestPosition", False) else _own_rest(build, child, there)
-    )
+    given = part.flag("applyRestPosition", False) and kind != ARTICULATED  # whose bodies SOFA moves after that
+    rest = _mapped_rest(build, made, child, there) if given else _own_rest(build, child, there)
     build.add_state(child, {"position": there, "rest_position": rest}, mapped=True)
     build.mappings[named(part.object)] = made
-    return _one_frame_for_all(part, there)
+    return remark(build, part, names) if kind == ARTICULATED else _one_frame_for_all(part, there)
 
 
 def _one_frame_for_all(part: Component, there: np.ndarray) -> str:
@@ -245,7 +248,8 @@ MAPPINGS: dict[str, Maker] = {
     "Mesh2PointMechanicalMapping": _points_of_cells,
     **NONLINEAR,
 }
-MAPPING_KINDS = (*MAPPINGS, *MULTI)
+_SEVERAL = {**MULTI, ARTICULATED: articulated}
+MAPPING_KINDS = (*MAPPINGS, *_SEVERAL)
 PROJECTIONS = {
     "MatrixProjectionMethod": projection_method,
     "ConstantSparsityProjectionMethod": projection_method,

@@ -8,6 +8,7 @@ from .._mapping.base import AbstractMapping
 from .._mapping.distance import DistanceMapping
 from .._mapping.sum import SumMapping
 from .._scene.dof import Rigid3
+from .articulations import ARTICULATED
 from .nonlinear_mappings import geometric_stiffness
 from .numerics.gathered_frames import GatheredFrames
 from .part_builder import PartBuilder, named
@@ -22,6 +23,8 @@ Made = tuple[AbstractMapping, np.ndarray]
 def inputs(part: Component) -> list[SceneObject]:
     """The states that a mapping takes: those it links to, or the one above its node."""
     found = part.links("input") or part.links("input1") or part.links("object1")
+    if part.object.kind == ARTICULATED:  # others take a second input by themselves
+        found = [*found, *part.links("input2")]
     above = part.object.node.parent
     found = found or ([above] if above is not None else [])
     states = [of_kind_upward(o, lambda s: s.kind in STATES) if isinstance(o, SceneNode) else o for o in found]

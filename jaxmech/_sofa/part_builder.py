@@ -74,11 +74,21 @@ class PartBuilder:
         self.explicit_damping = False  # not in it
         self.skew = False  # a stiffness is not symmetric, in SOFA's matrix neither
         self._nearest: dict[SceneNode, SceneObject | None] = {}
+        self._many_rests = set[str]()  # states whose rest positions more than one force field reads
         self.cut: set[str] = set()  # force fields whose cells are no cells of their topology
 
     def parameter(self, part: Component, data: str, group: str, field: str = "") -> None:
         """Say where in the system a number of the scene is."""
         self.parameters[part.object.path, data] = Leaf(group, named(part.object), field)
+
+    def rest_parameter(self, state: str, force: str, field: str) -> None:
+        """Say where the rest positions of a state are read in each step, if one force field alone does."""
+        key = (f"@/{state}", "rest_position")
+        if key in self.parameters or state in self._many_rests:
+            self.parameters.pop(key, None)
+            self._many_rests.add(state)
+        else:
+            self.parameters[key] = Leaf("forces", force, field)
 
     def share(self, part: Component, data: str, group: str, field: str, nodes: int) -> None:
         """Say where in the system the share of each node of a total is."""

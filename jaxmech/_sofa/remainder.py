@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Container
 
+from .articulations import ARTICULATION, CENTRE, CONTAINER
 from .hyperelastic import MATERIALS
 from .mapping_order import is_drawn
 from .mappings import MAPPING_KINDS
@@ -27,7 +28,7 @@ from .still_kinds import (
     linked_to,
 )
 
-_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, *MATERIALS, "NodalMassDensity")
+_DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, *MATERIALS, "NodalMassDensity", CONTAINER, CENTRE, ARTICULATION)
 
 
 GRAVITY, SUBSTEPS = "Gravity", "MultiStepAnimationLoop"

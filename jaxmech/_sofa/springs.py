@@ -158,6 +158,8 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
     build.parameter(part, "stiffness", "forces", "stiffness")
     if build.dofs[state].is_vector_space:
         build.forces[name] = AnchoredSprings((state, nodes), k, anchor)
+        if np.array_equal(nodes, everything) and not part.has("external_rest_shape"):
+            build.rest_parameter(state, name, "anchor")
         return ""
     build.parameter(part, "angularStiffness", "forces", "angular_stiffness")
     kind = FrozenAnchoredFrames if build.sofa else AnchoredFrames

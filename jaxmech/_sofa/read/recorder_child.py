@@ -12,7 +12,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from sofa_stand_in import Controller, Node  # noqa: E402
-from stand_in_data import Events, text  # noqa: E402
+from stand_in_data import Events, leads_to, text  # noqa: E402
 from stand_in_modules import stand_in  # noqa: E402
 
 
@@ -32,10 +32,19 @@ def tell(root, event, **more):
             call(controller, {"type": event[2:-5], **more})
 
 
+def own_value(value, item):
+    """What stands in data of the script's own, which the graph leaves out, where a value links to them."""
+    to = leads_to(value, item.getRoot())
+    while to is not None and to.name in to.owner._added and to.name in to.owner._data:
+        value = to.owner._data[to.name]
+        to = leads_to(value, item.getRoot())
+    return value
+
+
 def written(item):
     """A node or an object for the reader."""
     given = {name: value for name, value in item._data.items() if name not in item._added and name != "name"}
-    data = {name: text(value) for name, value in given.items() if value is not None}
+    data = {name: text(own_value(value, item)) for name, value in given.items() if value is not None}
     start = {"name": item._name, "data": data, "line": item._line}
     if isinstance(item, Node):
         return start | {"content": [written(one) for one in item._content if not isinstance(one, Controller)]}

@@ -21,7 +21,8 @@ class _Base:
 
     getData = findData
 
-    def addData(self, name, value=None, default=None, **_):
+    def addData(self, name, value=None, default=None, help="", group="", type="", **_):
+        del help, group, type
         value = default if value is None else value
         self._added.add(name)
         if value is not None or name not in self._data:

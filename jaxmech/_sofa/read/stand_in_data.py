@@ -75,17 +75,44 @@ def rebase(node: Any, top: Any, path: str) -> None:
     for item in node._content:
         for name, value in item._data.items():
             if isinstance(value, str) and value.startswith("@/"):
-                item._data[name] = " ".join(path + word[1:] if _leads(top, word) else word for word in value.split())
+                item._data[name] = " ".join(word if _at(top, word) is None else path + word[1:] for word in value.split())
         if is_node(item):
             rebase(item, top, path)
 
 
-def _leads(top: Any, link: str) -> bool:
-    """Whether a link `@/node/object.data` leads to something in `top`."""
+def _at(top: Any, link: str) -> Any:
+    """What a link `@/node/object.data` leads to in `top`: an object or a node, or None."""
+    found: Any = top
     *nodes, last = link.removeprefix("@/").split("/")
     for name in (*nodes, last.split(".")[0]):
-        top = next((item for item in (top._content if is_node(top) else ()) if item._name == name), None)
-    return top is not None
+        found = next((item for item in (found._content if is_node(found) else ()) if item._name == name), None)
+    return found
+
+
+def leads_to(value: Any, top: Any) -> "Data | None":
+    """The data that a value is, or links to; None where it is no link to data."""
+    if isinstance(value, Data):
+        return value
+    if not (isinstance(value, str) and value.startswith("@/") and "." in value):
+        return None
+    found, name = _at(top, value.strip()), value.strip().rpartition(".")[2]
+    return Data(found, name) if found is not None and name in found._data else None
+
+
+def _that_follow(data: "Data", top: Any) -> "list[Data]":
+    """What links to data of the script's own, or to what links to them."""
+    found: list[Data] = []
+    waiting = [top]
+    while waiting:
+        item = waiting.pop()
+        waiting += item._content if is_node(item) else []
+        for name, value in item._data.items():
+            to = leads_to(value, data.owner.getRoot())
+            if to is None or to.owner is not data.owner or to.name != data.name or item is data.owner:
+                continue
+            other = Data(item, name)
+            found += _that_follow(other, top) if name in item._added else [other]
+    return found
 
 
 class Data:
@@ -107,8 +134,9 @@ class Data:
     @value.setter
     def value(self, new):
         self.owner._data[self.name] = new
-        if Events.running and self.name not in self.owner._added:
-            Events.changes[-1][self.getLinkPath()] = text(new)
+        if Events.running:
+            for data in [self] if self.name not in self.owner._added else _that_follow(self, self.owner.getRoot()):
+                Events.changes[-1][data.getLinkPath()] = text(new)
 
     def getLinkPath(self):
         return f"{self.owner.getLinkPath()}.{self.name}"
