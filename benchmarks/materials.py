@@ -54,6 +54,8 @@ def laws() -> dict[str, Any]:
         "Holzapfel-Gasser-Ogden": m.HolzapfelGasserOgden(400.0, 50.0, 0.5, bulk, fibres),
         "active": m.ActiveStress(m.NeoHookean(1e3, 0.3), 50.0, fibres[0]),
         "damage": m.Damage(m.NeoHookean(1e3, 0.3), 1.0, 50.0),
+        "Ogden": m.Ogden((300.0, -20.0), (1.8, -2.5), bulk),
+        "viscous": m.Viscoelastic(m.NeoHookean(1e3, 0.3), [500.0], [0.1]),
         "J2": m.J2Plasticity(1e3, 0.3, 10.0, 50.0, 20.0),
         "network": rubber(scale=400.0, bulk=bulk),
     }
