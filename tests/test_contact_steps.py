@@ -504,3 +504,26 @@ def test_contact_and_deformation_converge_as_far_as_single_precision_goes():
     assert run.last.velocity["p"].dtype == np.float32
     pushed = 0.03 * (2.0 - 0.05 * G)  # of all four together; a spring turns about its foot, in three steps hardly
     assert float(run.last.velocity["p"][:, 0].mean()) == pytest.approx(pushed, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_multipliers_of_a_stiff_chain_are_no_measure_of_whether_a_step_converged():
+    """Far from the floor, full steps are those without contacts: forces of the bars are rounded with the stiff springs."""
+    points = np.array([[i, 0.0, 5.0] for i in range(6)], float)
+    springs, bars = ((("p", at), ("p", at + 1)) for at in (np.arange(2, 5), np.arange(2)))
+    system = jm.System(
+        {"p": jm.Vec3()},
+        forces={"springs": jm.force.Springs(springs, 1e6, 1.0, 0.1)},
+        masses={"mass": jm.mass.UniformMass(("p", range(6)), 1.0)},
+        constraints={"nail": jm.constraint.Fixed(("p", [0])), "bars": jm.constraint.Distance(bars, length=1.0)},
+        gravity=(0.0, 0.0, -9.81),
+    )
+    state = system.at_rest({"p": points})
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True)
+    floor = jm.contact.PointContact(("p", range(6)), jm.contact.Plane())
+    ends = [
+        jm.simulate(system, state, scheme, dt=1e-3, steps=20).last
+        for scheme in (jm.integrator.FreeMotion(motion, {"floor": floor}), motion)
+    ]
+    for found, expected in zip(*(jax.tree.leaves(end.position) for end in ends), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)

@@ -200,9 +200,12 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
         more = rows.moved(scaling(equations.mu) * s)
         u = {k: free[k] + more[k] for k in d}
         # What rests has no size of its own to be measured by: a small part of what its rounding comes from stands for it.
-        source = norm(stage.rounding(u))
-        size = jnp.maximum(norm(u), _AT_REST * source)
-        change, rounded = norm({k: u[k] - p.u[k] for k in u}) / size, _ROUNDING * jnp.finfo(s.dtype).eps * source / size
+        # Multipliers are forces, which stiff bodies round, over the time step: of a motion that stays they follow.
+        moving = [k for k in u if k not in system.multiplier_states]
+        source = norm({k: a for k, a in stage.rounding(u).items() if k in moving})
+        size = jnp.maximum(norm({k: u[k] for k in moving}), _AT_REST * source)
+        change = norm({k: u[k] - p.u[k] for k in moving}) / size
+        rounded = _ROUNDING * jnp.finfo(s.dtype).eps * source / size
         small = (change <= 1e-12) | ((change <= jnp.maximum(1e-9, rounded)) & (change > 0.5 * p.change))
         known = jnp.isfinite(change)
         going = ~small & (p.steps + 1 < most) & known
