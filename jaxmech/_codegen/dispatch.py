@@ -93,14 +93,15 @@ def evaluated(
         return applied(_in_chunks(in_xla(call), _CHUNK, call.axes, arrays, divides=divides))
 
     def by_llvm():
-        return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
+        most = _RESULTS if as_kernel > longest else None
+        return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides, most=most)
 
     length = operation_count(call.jaxpr)
     is_short = length < _SHORT
     if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
         return by_vmap()
-    longest = _LONG if count >= _SOME else _LONG_FOR_SOME
-    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= max(longest, _UNSURE) else []
+    longest, as_kernel = (_LONG if count >= _SOME else _LONG_FOR_SOME), length_as_kernel(call)
+    forms = [by_llvm] if by_kernel and as_kernel <= max(longest, _UNSURE) else []
     if count < _FEW or is_short:
         return first_that_works(call, *forms, by_vmap)
     if length <= (longest if on_cpu() else _LONG_ON_GPU):
@@ -109,13 +110,19 @@ def evaluated(
 
 
 def _by_kernel(
-    call: ElementProgram, count: int, arrays: Sequence[Any], places: Sequence[Places], *, divides: bool
+    call: ElementProgram,
+    count: int,
+    arrays: Sequence[Any],
+    places: Sequence[Places],
+    *,
+    divides: bool,
+    most: int | None = None,
 ) -> list[Any]:
     """The sums and the other outputs of a program compiled for this CPU; it may raise `NotScalarisable`."""
     share = -(-count // device_count()) if divides else count
     if share < WIDTH and (places or divides):
         raise NotScalarisable("fewer elements than a kernel takes at once, summed or divided")
-    kernel = _kernel(call, arrays, places, share, for_some=count < _SOME)
+    kernel = _kernel(call, arrays, places, share, most)
     if not divides:
         return kernel(arrays, places, count)
     first = share * jax.lax.axis_index(AXIS)
@@ -141,11 +148,10 @@ def summed_by_kernel(
 
 
 def _kernel(
-    call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int, *, for_some: bool = False
+    call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int, most: int | None = None
 ) -> Callable[..., list[Array]]:
     lanes = min(count, WIDTH)
     form = lanes, *form_of(arrays, places)
-    most = _RESULTS if for_some and length_as_kernel(call) > _LONG_FOR_SOME else None
     if most is not None and form in call.refused:
         raise NotScalarisable("a program that was too long for few elements")
     if form not in call.compiled:
