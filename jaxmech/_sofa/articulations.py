@@ -187,9 +187,9 @@ def _joints(part: Component, process: int, angles: np.ndarray) -> Iterator[Joint
         yield Joint(index, axis, 0.0, length, float(angles[index]) if process == ON_PARENT else 0.0)
 
 
-def remark(build: PartBuilder, part: Component, sources: Sequence[str]) -> str:
+def remark(build: PartBuilder, part: Component, sources: Sequence[str], bodies: int) -> str:
     """Where rotations that SOFA adds up in the axes of the world are those of a joint here."""
-    centres = _centres(build, part, build.position[sources[0]][:, 0], 1 << 30)
+    centres = _centres(build, part, build.position[sources[0]][:, 0], bodies)
     above = {c.child: c for c in centres}
     for centre in (c for c in centres if c.process != HIERARCHY):
         turned, at = [j.axis for j in centre.joints if j.turns and centre.process == ON_CHILD], centre

@@ -63,7 +63,7 @@ def mapping(build: PartBuilder, part: Component) -> str:
     rest = _mapped_rest(build, made, child, there) if given else _own_rest(build, child, there)
     build.add_state(child, {"position": there, "rest_position": rest}, mapped=True)
     build.mappings[named(part.object)] = made
-    return remark(build, part, names) if kind == ARTICULATED else _one_frame_for_all(part, there)
+    return remark(build, part, names, len(there)) if kind == ARTICULATED else _one_frame_for_all(part, there)
 
 
 def _one_frame_for_all(part: Component, there: np.ndarray) -> str:
