@@ -549,6 +549,20 @@ def test_redundant_and_conflicting_rows_are_told_apart():
                 step(system, state, None, 0.01)
 
 
+def test_rows_that_differ_by_what_was_rounded_do_not_conflict():
+    """Two joints of the same two points: along x nothing acts, and the gaps of the two are what positions cancel in."""
+    joints = {name: jm.constraint.Attachment((("p", [0]), ("p", [1]))) for name in ("a", "b")}
+    system = jm.System({"p": jm.Vec2()}, masses={"m": jm.mass.UniformMass(("p", [0, 1]), 1.0)}, constraints=joints)
+    state = system.at_rest({"p": [[0.6, -0.8], [0.6, -0.8]]})
+    A = jm.MatrixLinearSystem.build(system, state).assemble(system, state, jm.Factors(1.0, 0.0, 1e-4))
+    solver = jm.solver.SchurComplement(("a", "b"), least_norm=True)
+    for gap, fine in ((1e-20, True), (1e-9, False)):
+        b = {"p": jnp.asarray([[0.0, 1.0], [0.0, 0.0]]), "a": jnp.asarray([[gap, 0.0]]), "b": jnp.asarray([[-gap, 0.0]])}
+        found = lx.linear_solve(A, b, solver, throw=False)
+        assert bool(found.result == lx.RESULTS.successful) == fine
+        np.testing.assert_allclose(np.ravel(found.value["a"] + found.value["b"]), [0.0, -5e3], atol=1e-8)
+
+
 def test_what_makes_a_solve_of_constraints_fail_is_named():
     """A cable between nails that are 1.2 m apart, through an eyelet that hangs in it; a hinge far from its axis."""
     rope, hooks = jm.constraint.Cable(("p", [[0, 1, 2]]), length=1.0), jm.constraint.Fixed(("p", [0, 2]))

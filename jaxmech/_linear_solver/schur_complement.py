@@ -187,7 +187,7 @@ def _multipliers(W: Array, q: Array, terms: Array, least_norm: bool) -> tuple[Ar
     l = d * (vectors @ jnp.where(held, parts / jnp.where(held, values, 1.0), 0.0))
     nothing = jnp.where(held, 0.0, d[:, None] * vectors)  # multipliers that do nothing
     share = jnp.linalg.solve(nothing.T @ nothing + jnp.diag(held.astype(l.dtype)), nothing.T @ l)
-    conflict = (
-        jnp.where(held, 0.0, jnp.abs(parts)) > _CONFLICT * (jnp.abs(vectors).T @ (d * terms)) + jnp.finfo(l.dtype).tiny
-    )
+    # What terms cancel in is rounded before it comes here, and no more exact than the largest of the whole.
+    rounding = 32 * jnp.finfo(l.dtype).eps * jnp.linalg.norm(d * terms) + jnp.finfo(l.dtype).tiny
+    conflict = jnp.where(held, 0.0, jnp.abs(parts)) > _CONFLICT * (jnp.abs(vectors).T @ (d * terms)) + rounding
     return l - nothing @ share, jnp.where(jnp.any(conflict), SINGULAR, FINE)
