@@ -3,12 +3,19 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import lineax as lx
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from test_contact import differences
 from tolerances import FINITE_DIFFERENCE, ROUND_OFF
 
 import jaxmech as jm
+from jaxmech._contact import eliminated
+from jaxmech._contact.eliminated import Eliminated
+from jaxmech._contact.eliminated_solver import EliminatedSolver
+from jaxmech._contact.schur import IMPULSES
+from jaxmech._contact.sparse_rows import SparseRows
 
 NAMES = ("friction", "stiffness", "rest mesh", "radius", "shape", "height", "speed", "push")
 POINT = jnp.array([0.3, 1.0, 1.2, 0.02, 5.0, 0.01, 0.5, 1.5])
@@ -90,3 +97,37 @@ def test_what_sticks_on_a_slope_stands_still_however_it_came(rng):
     (_, r), (moved, pushed) = jax.jit(lambda v, d: jax.jvp(end, (v,), (d,)))(0.01 * came, rate)
     assert (np.hypot(r[:, 1], r[:, 2]) < 0.9 * friction * r[:, 0]).all()
     assert np.abs(moved).max() < ROUND_OFF and np.abs(pushed[:, 0]).max() < ROUND_OFF
+
+
+def test_what_no_iteration_solves_a_factor_does(monkeypatch, rng):
+    """The system of motion and impulses, and its transpose, with products that give up at once, beside the dense one."""
+    monkeypatch.setattr(eliminated, "_MOST", 1)
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
+    system = jm.System(
+        {"block": jm.Vec3()},
+        forces={"solid": jm.force.TetrahedronFEM.from_mesh("block", mesh, jm.material.NeoHookean(2e4, 0.3))},
+        masses={"mass": jm.mass.DiagonalMass.from_mesh("block", mesh, 1000.0)},
+    )
+    state = system.at_rest({"block": mesh.points})
+    A = jm.MatrixLinearSystem.build(system, state).assemble(system, state, jm.Factors(1.0, 0.0, 1e-2))
+    n, lowest = 4, mesh.nodes_where(lambda x: x[:, 2] == 0.0)
+    H = rng.normal(size=(n, 3, 3))
+    rows = SparseRows({"block": (jnp.asarray(lowest)[:, None], jnp.asarray(H)[:, :, None, :])})
+    P, B = (jnp.asarray(rng.normal(size=(n, 3, 3))) for _ in range(2))
+    mobility = jnp.asarray(rng.uniform(1.0, 2.0, n))
+    mu = jnp.asarray(rng.uniform(0.1, 1.0, n))
+    zero = jnp.zeros((n, 3))
+    whole = Eliminated.of_law(A, rows, mu, (P, B), zero, mobility, "iterative")
+    for taken in (whole, whole.transposed):
+
+        def product(x, taken=taken):
+            left = taken.left({"block": x[:24].reshape(8, 3)}, x[24:].reshape(n, 3), {"block": jnp.zeros((8, 3))}, zero)
+            return -ravel_pytree(left)[0]
+
+        dense = jax.jit(jax.vmap(product))(jnp.eye(24 + 3 * n)).T
+        b = rng.normal(size=24 + 3 * n)
+        vector = {"block": jnp.asarray(b[:24].reshape(8, 3)), IMPULSES: jnp.asarray(b[24:].reshape(n, 3))}
+        found, result, _ = jax.jit(lambda v, taken=taken: EliminatedSolver(taken).compute(taken, v, {}))(vector)
+        assert result == lx.RESULTS.successful
+        x = np.concatenate([np.ravel(found["block"]), np.ravel(found[IMPULSES])])
+        np.testing.assert_allclose(x, np.linalg.solve(dense, b), rtol=0, atol=1e-9 * np.abs(x).max())

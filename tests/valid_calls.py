@@ -923,7 +923,8 @@ _OF_STOPS = {name: value for name, value in _CONTACT.items() if name not in ("fr
 _MEASURED = late(lambda: jm.constraint.Distance((("box", [0, 1]), ("box", [2, 3])), length=1.0))
 call("Limit", constraint=_MEASURED, lower=-0.5, upper=0.5, **_OF_STOPS)
 call("sharp_edges", points=np.eye(4, 3), triangles=np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), angle=0.1)
-call("SurfaceContact", points=("box", PAIR), triangles=("box", np.array([[0, 1, 2]])), reach=0.5, nearest=1, **_CONTACT)
+_ONE = {"triangles": ("box", np.array([[0, 1, 2]])), "rim": np.ones((1, 3), bool)}
+call("SurfaceContact", points=("box", PAIR), reach=0.5, nearest=1, **_ONE, **_CONTACT)
 call(
     "FreeMotion",
     motion=late(integrator),

@@ -7,7 +7,7 @@ the same part of their own mobility whatever friction is, and what it changes is
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import lineax as lx
 
-from .._linear_solver.base.derivative import constant
 from .._linear_solver.base.vectors import minus, norm, plus, zeros
 from .._linear_solver.default import default_solver
 from .._linear_solver.dense.lu import Dense
@@ -27,14 +26,11 @@ from .._math.small_matmul import times_blocks, times_vectors
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._runtime.devices import is_run_by_many, on_cpu
-from .._runtime.loops import while_loop
-from .._runtime.precision import full_precision
 from .._sparse.block_matrix import BlockMatrix
 from .bicgstab import bicgstab
 from .cone import scaling
 from .host_factor import sparse_solve
 from .linear_blocks import LOST
-from .schur import IMPULSES
 from .sparse_rows import SparseRows
 from .sweeps import are_swept
 
@@ -42,8 +38,6 @@ YIELD = 1e-5  # the compliance of what holds, in units of the mobility of its co
 _FEW, _MANY = 300, 900  # unknowns up to which a dense factor is taken: of any scene, and of one with as many contacts
 _SMALL = 60  # unknowns up to which it is taken however few contacts there are
 _MOST = 150  # iterations of a linear solve
-_ROUNDS = 4  # of mending, at most
-_ROUNDED = 30  # roundings of forces that balance
 
 
 def way_of(A: Any, solver: Any, contacts: int) -> str:
@@ -212,58 +206,3 @@ def block_inverse(blocks: Array) -> Array:
     a, b, c = jnp.moveaxis(blocks, 1, 0)
     adjugate = jnp.stack([jnp.cross(b, c), jnp.cross(c, a), jnp.cross(a, b)], axis=2)
     return adjugate / jnp.sum(a * adjugate[:, :, 0], axis=1)[:, None, None]
-
-
-class _Mended(NamedTuple):
-    x: Fields
-    s: Array
-    rest: Fields
-    more: Array
-    size: Array
-    rounds: Array
-    going: Array
-
-
-class EliminatedSolver(lx.AbstractLinearSolver):
-    """Solves with the matrix `(A, -H^T L; R H, E)` itself, on dictionaries in which `s` stands beside the states."""
-
-    system: Eliminated
-
-    def init(self, operator: Any, options: dict[str, Any]):
-        del operator, options
-        return constant(self.system)
-
-    @full_precision
-    def compute(self, state: Eliminated, vector: dict[str, Array], options: dict[str, Any]):
-        del options
-        a, c = {k: v for k, v in vector.items() if k != IMPULSES}, vector[IMPULSES]
-        solve = state.solver()
-        scale = state.size(a, c)
-
-        def mended(p: _Mended) -> _Mended:
-            dx, ds, _ = solve(p.rest, p.more, jnp.where(p.rounds == 0, 1e-6, 1e-4))
-            x, s = plus(p.x, 1.0, dx), p.s + ds
-            rest, more = state.left(x, s, a, c)
-            now = state.size(rest, more)
-            better = now < p.size
-            going = better & (now > 1e-11 * scale) & (p.rounds + 1 < _ROUNDS)
-            keep = lambda new, old: jax.tree.map(lambda u, v: jnp.where(better, u, v), new, old)  # noqa: E731
-            return _Mended(*keep((x, s, rest, more, now), p[:5]), p.rounds + 1, going)
-
-        nil = jnp.zeros((), jnp.int32)
-        start = _Mended(zeros(a), jnp.zeros_like(c), a, c, scale, nil, scale > 0)
-        end = while_loop(lambda p: p.going, mended, start)
-        # Rows of contacts that contradict each other leave something of `c`: motions are then as near to it as can be.
-        least = max(1e-6, 1e3 * float(jnp.finfo(scale.dtype).eps))  # what numbers of so few digits can come to
-        balanced = state.energy * norm(end.rest) <= jnp.maximum(least * scale, _ROUNDED * state.rounding(end.x, end.s))
-        result = lx.RESULTS.where(balanced, lx.RESULTS.successful, lx.RESULTS.stagnation)
-        return {**end.x, IMPULSES: end.s}, result, {"num_steps": end.rounds, "residual": end.size}
-
-    def transpose(self, state: Eliminated, options: dict[str, Any]):
-        return state.transposed, options
-
-    def conj(self, state: Eliminated, options: dict[str, Any]):
-        return state, options
-
-    def assume_full_rank(self):
-        return True

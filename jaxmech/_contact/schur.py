@@ -3,13 +3,16 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import lineax as lx
 
 from .._linear_solver.base.derivative import constant
+from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .linear_blocks import LOST
+from .sparse_rows import SparseRows
 
 IMPULSES = "contact impulses"  # the key of `ds` beside those of states
 
@@ -42,6 +45,23 @@ class Compliance(eqx.Module):
     def returned(self, x: dict[str, Array]) -> Array:
         """`V^T x` `(n, 3)`."""
         return jnp.asarray(sum(jnp.einsum("ind,nd->i", rows, x[s]) for s, rows in self.V.items())).reshape(-1, 3)
+
+
+def free_and_compliance(
+    state: Any, solver: Any, rows: SparseRows, b: Fields, n: int
+) -> tuple[Fields, lx.Solution, Compliance]:
+    """`A^-1 b`, what the solver says of it or of the first row that fails, and `H P`, `A^-1 P H^T` and `W`, by a solver that
+    has a factor as its `state`.
+
+    At once: two batches of solves beside each other may wait for each other's threads (see `Dense`).
+    """
+    H = rows.dense(b, n)
+    sides = {s: jnp.concatenate([b[s][None], H[s]]) for s in b}
+    x, result, stats = jax.vmap(lambda b: solver.compute(state, b, {}))(sides)
+    free, asked = jax.tree.map(lambda a: a[0], x), sum(jnp.sum(jnp.abs(a), axis=(1, 2)) for a in sides.values()) != 0
+    told = jnp.argmax((result != lx.RESULTS.successful) & asked)  # a row that was not solved makes `W` wrong
+    result, stats = jax.tree.map(lambda a: a[told], (result, stats))
+    return free, lx.Solution(None, result, stats, None), Compliance.of(H, {s: a[1:] for s, a in x.items()})
 
 
 class ContactSchur(lx.AbstractLinearSolver):

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._math.safe_norm import safe_length
-from .._runtime.argument_checks import check_counts
-from .._runtime.array_types import Array
+from .._runtime.argument_checks import check_counts, check_instance
+from .._runtime.array_types import Array, Bool, Int
 from .._runtime.field_types import Parameter
 from .._runtime.host_function import call_by_name
 from .._runtime.precision import in_one_program
 from .._scene.dof import Vec3
-from .._scene.parameter import check_range, parameter
-from .._scene.stencil import Stencils, stencils
+from .._scene.parameter import check_range, is_concrete, parameter
+from .._scene.stencil import Stencils, as_stencils, stencils
 from .base import AbstractContact, check_nodes, check_stencil, displaced, tangents, unit
 
 _TIE = 1e-4  # of a distance: what lies beside the plane of a triangle counts so much more
@@ -26,6 +26,8 @@ class SurfaceContact(AbstractContact):
     """Points `(state, (n,))`, `radius` about them, that may touch `triangles` `(state, (t, 3))` of `Vec3`.
 
     The points are of `Vec3`, or the centres of frames of `Rigid3`: the sphere about one turns with its frame.
+    Triangles may be a part of a skin, or a sheet: beyond their `rim` `(t, 3)`, edges `01, 12, 20` that one of them has only,
+    nothing is inside. It is found where triangles are known, and none where they are traced, unless it is given.
     Each point looks at the triangle that is nearest to it, but for those that it is a node of: the same state may be both,
     of a surface that folds onto itself. The side that the normal of a triangle looks to is outside (corners counterclockwise
     seen from there, as `boundary_of` gives them), and what is deeper within than `reach` [m] is not looked at: less than the
@@ -56,6 +58,20 @@ class SurfaceContact(AbstractContact):
     capacity: int | None = eqx.field(static=True, default=None, kw_only=True)
     margin: Parameter = parameter(default=np.inf, kw_only=True)
     depth: Parameter = parameter(default=np.inf, kw_only=True)
+    rim: Bool[Array, "t 3"] | None = eqx.field(default=None, kw_only=True)
+
+    def __post_init__(self):
+        self.triangles = as_stencils(self.triangles)  # converters come after this
+        nodes = self.triangles[0].nodes
+        if self.rim is not None:
+            check_instance("SurfaceContact", "rim", self.rim, (jax.Array, np.ndarray))
+            if self.rim.shape != nodes.shape or self.rim.dtype != bool:
+                was = f"{self.rim.dtype} of shape {self.rim.shape}"
+                raise ValueError(
+                    f"SurfaceContact: rim must be truth values of the shape {nodes.shape} of triangles, got {was}."
+                )
+        if nodes.shape[1:] == (3,) and is_concrete(nodes):
+            self.rim = jnp.asarray(rim_of(np.asarray(nodes)))
 
     def __check_init__(self):
         if len(self.points) != 1 or self.points[0].nodes.ndim != 1:
@@ -113,9 +129,11 @@ class SurfaceContact(AbstractContact):
             tried = _nearest_centres(p, jnp.mean(corners, axis=1), min(self.nearest, nodes.shape[0]))
         same = self.points[0].state == self.triangles[0].state
 
+        rim = self._at_rim(jnp.arange(nodes.shape[0]))
+
         def of_point(given: tuple[Array, ...]) -> tuple[Array, Array]:
             p, node, tried = given
-            gaps = jax.vmap(lambda c: signed_distance(p, c))(corners[tried])
+            gaps = jax.vmap(signed_distance, (None, 0, 0))(p, corners[tried], rim[tried])
             left_out = (gaps < -self.reach) | (same & jnp.any(nodes[tried] == node, axis=1))
             # Of triangles whose common edge is nearest, that which looks at the point knows on which side it is.
             beside = jnp.abs(gaps) - jax.vmap(lambda c: jnp.abs(normal_of(c) @ (p - c[0])))(corners[tried])
@@ -126,6 +144,10 @@ class SurfaceContact(AbstractContact):
         gaps, triangle = jax.lax.map(of_point, (p, own, tried), batch_size=_BLOCK)
         return gaps - self.radius, triangle
 
+    def _at_rim(self, triangle: Array) -> Bool[Array, "... 3"]:
+        """Which edges of triangles are at the rim; none where triangles were not known when this was made."""
+        return jnp.zeros((*triangle.shape, 3), bool) if self.rim is None else self.rim[triangle]
+
     def places(self, pair):
         t, on, of = self.triangles[0].elements, self.points[0], self.triangles[0]
         return (on.state, on.nodes[pair // t][None]), (of.state, of.nodes[pair % t])
@@ -134,12 +156,13 @@ class SurfaceContact(AbstractContact):
         t = self.triangles[0].elements
         p0, c0 = (start[state][nodes] for state, nodes in self.places(pair))
         p0, p1, c1 = p0[0], moved[0][0], moved[1]
-        weights, within = closest_weights(p0[:3], c0)
-        apart = p0[:3] - weights @ c0
-        n = jnp.where(within, normal_of(c0), unit(apart) * jnp.where(normal_of(c0) @ apart < 0, -1.0, 1.0))
+        weights, edge = closest_weights(p0[:3], c0)
+        apart, rim = p0[:3] - weights @ c0, self._at_rim(pair % t)
+        behind = (normal_of(c0) @ apart < 0) & ~_beyond(edge, rim)
+        n = jnp.where(edge < 0, normal_of(c0), unit(apart) * jnp.where(behind, -1.0, 1.0))
         radius = self.radius if jnp.ndim(self.radius) == 0 else self.radius[pair // t]
         slip = tangents(n) @ (displaced(p0, p1, -radius * n) - (weights @ c1 - weights @ c0))
-        return jnp.concatenate([(signed_distance(p1[:3], c1) - radius)[None], slip])
+        return jnp.concatenate([(signed_distance(p1[:3], c1, rim) - radius)[None], slip])
 
 
 def normal_of(corners: Array) -> Array:
@@ -147,8 +170,16 @@ def normal_of(corners: Array) -> Array:
     return unit(jnp.cross(corners[1] - corners[0], corners[2] - corners[0]))
 
 
-def closest_weights(p: Array, corners: Array) -> tuple[Array, Array]:
-    """The weights `(3,)` of the corners at the point of a triangle that is nearest to `p`; whether it is within."""
+def rim_of(triangles: Int[np.ndarray, "t 3"]) -> Bool[np.ndarray, "t 3"]:
+    """Which edges `(01, 12, 20)` of triangles no other triangle has."""
+    edges = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    _, which, count = np.unique(edges, axis=0, return_inverse=True, return_counts=True)
+    return (count[which.reshape(-1)] == 1).reshape(-1, 3)
+
+
+def closest_weights(p: Array, corners: Array) -> tuple[Array, Int[Array, ""]]:
+    """The weights `(3,)` of the corners at the point of a triangle that is nearest to `p`; the edge `01, 12, 20` that it is
+    on, -1 within."""
     a, b, c = corners
     n = jnp.cross(b - a, c - a)
     area = n @ n
@@ -157,7 +188,12 @@ def closest_weights(p: Array, corners: Array) -> tuple[Array, Array]:
     within = jnp.all(inner >= 0) & (area > 0)
     edges = jnp.stack([_on_segment(p, a, b, 0, 1), _on_segment(p, b, c, 1, 2), _on_segment(p, c, a, 2, 0)])
     best = jnp.argmin(jnp.sum((p - edges @ corners) ** 2, axis=1))
-    return jnp.where(within, inner, edges[best]), within
+    return jnp.where(within, inner, edges[best]), jnp.where(within, -1, best)
+
+
+def _beyond(edge: Int[Array, ""], rim: Bool[Array, " 3"]) -> Bool[Array, ""]:
+    """Whether the nearest point is on an edge at the rim."""
+    return (edge >= 0) & rim[jnp.maximum(edge, 0)]
 
 
 def _on_segment(p: Array, a: Array, b: Array, i: int, j: int) -> Array:
@@ -167,12 +203,12 @@ def _on_segment(p: Array, a: Array, b: Array, i: int, j: int) -> Array:
     return jnp.zeros(3, p.dtype).at[i].set(1 - t).at[j].add(t)
 
 
-def signed_distance(p: Array, corners: Array) -> Array:
-    """How far a point is from a triangle, negative behind it."""
-    weights, within = closest_weights(p, corners)
+def signed_distance(p: Array, corners: Array, rim: Bool[Array, " 3"]) -> Array:
+    """How far a point is from a triangle, negative behind it, but beyond its `rim`, where nothing is behind."""
+    weights, edge = closest_weights(p, corners)
     n = normal_of(corners)
     above, length = n @ (p - corners[0]), safe_length(p - weights @ corners)
-    return jnp.where(within, above, jnp.where(above < 0, -length, length))
+    return jnp.where(edge < 0, above, jnp.where((above < 0) & ~_beyond(edge, rim), -length, length))
 
 
 def _nearest_centres(points: Array, centres: Array, k: int) -> Array:

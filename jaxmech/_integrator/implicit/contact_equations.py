@@ -11,7 +11,8 @@ from equinox import AbstractVar
 
 from ..._contact.cone import scaling
 from ..._contact.contact_set import ContactSet
-from ..._contact.eliminated import Eliminated, EliminatedSolver, factor_solver, way_of
+from ..._contact.eliminated import Eliminated, factor_solver, way_of
+from ..._contact.eliminated_solver import EliminatedSolver
 from ..._contact.newton import slopes
 from ..._contact.problem import ContactErrors, about, coulomb_error, errors_of, natural, settled
 from ..._contact.schur import IMPULSES, Compliance, ContactSchur

@@ -13,7 +13,7 @@ from ..._contact.eliminated import factor_solver, way_of
 from ..._contact.groups import WHOLE
 from ..._contact.motion_newton import MovingContacts, move
 from ..._contact.problem import ContactProblem, cone_of
-from ..._contact.schur import Compliance
+from ..._contact.schur import Compliance, free_and_compliance
 from ..._contact.solve import cone_solution
 from ..._contact.solve import outcome as contact_outcome
 from ..._contact.sparse_rows import SparseRows
@@ -65,23 +65,6 @@ class LinearLaw(eqx.Module):
     def velocities(self, equations: AbstractContactEquations, x: Fields, s: Any = 0.0) -> Array:
         """`equations.velocities`."""
         return equations.lawful(self.mean(x), s, self.gap, self.arriving)
-
-
-def free_and_compliance(
-    state: Any, solver: Any, rows: SparseRows, b: Fields, n: int
-) -> tuple[Fields, lx.Solution, Compliance]:
-    """`A^-1 b`, what the solver says of it or of the first row that fails, and `H P`, `A^-1 P H^T` and `W`, by a solver that
-    has a factor as its `state`.
-
-    At once: two batches of solves beside each other may wait for each other's threads (see `Dense`).
-    """
-    H = rows.dense(b, n)
-    sides = {s: jnp.concatenate([b[s][None], H[s]]) for s in b}
-    x, result, stats = jax.vmap(lambda b: solver.compute(state, b, {}))(sides)
-    free, asked = jax.tree.map(lambda a: a[0], x), sum(jnp.sum(jnp.abs(a), axis=(1, 2)) for a in sides.values()) != 0
-    told = jnp.argmax((result != lx.RESULTS.successful) & asked)  # a row that was not solved makes `W` wrong
-    result, stats = jax.tree.map(lambda a: a[told], (result, stats))
-    return free, lx.Solution(None, result, stats, None), Compliance.of(H, {s: a[1:] for s, a in x.items()})
 
 
 @eqx.filter_custom_jvp

@@ -11,7 +11,7 @@ from ..._contact.cone import scaling
 from ..._contact.contact_set import ContactSet
 from ..._contact.eliminated import factor_solver
 from ..._contact.problem import cone_of
-from ..._contact.schur import Compliance
+from ..._contact.schur import Compliance, free_and_compliance
 from ..._contact.solve import cone_solution
 from ..._contact.solve import outcome as contact_outcome
 from ..._contact.sparse_rows import SparseRows
@@ -37,7 +37,6 @@ from .contact_motion import (
     AbstractLinearContact,
     LinearLaw,
     contact_problem,
-    free_and_compliance,
     sizes,
     solved_with_contacts,
 )
