@@ -527,3 +527,24 @@ def test_multipliers_of_a_stiff_chain_are_no_measure_of_whether_a_step_converged
     ]
     for found, expected in zip(*(jax.tree.leaves(end.position) for end in ends), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_point_slides_over_the_edge_of_a_triangle_within_a_step():
+    """On two triangles that are held, as on a plane: past the edge the gap was the way to it, and Newton found no end."""
+    corners = np.array([[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
+    system = jm.System(
+        {"p": jm.Vec3(), "ground": jm.Vec3()},
+        masses={"m": jm.mass.UniformMass(("p", [0]), 1.0), "held": jm.mass.UniformMass(("ground", range(4)), 1.0)},
+        constraints={"still": jm.constraint.Fixed(("ground", range(4)))},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    start = system.at_rest({"p": [[-0.004, 0.0, 0.0]], "ground": corners})
+    start = eqx.tree_at(lambda s: s.velocity["p"], start, jnp.array([[1.0, 0.2, 0.0]]))
+    motion = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, start), newton=True)
+    square = jm.contact.SurfaceContact(("p", [0]), ("ground", [[0, 1, 2], [1, 3, 2]]), friction=0.3)
+    ends = []
+    for contact in (square, jm.contact.PointContact(("p", [0]), jm.contact.Plane(), friction=0.3)):
+        step = jm.integrator.FreeMotion(motion, {"ground": contact}, **BRIEF).step
+        ends.append(step(system, start, None, 0.01)[0])
+    assert ends[0].position["p"][0, 0] > 0.004
+    np.testing.assert_allclose(ends[0].velocity["p"], ends[1].velocity["p"], rtol=1e-12, atol=1e-12)

@@ -162,7 +162,9 @@ class SurfaceContact(AbstractContact):
         n = jnp.where(edge < 0, normal_of(c0), unit(apart) * jnp.where(behind, -1.0, 1.0))
         radius = self.radius if jnp.ndim(self.radius) == 0 else self.radius[pair // t]
         slip = tangents(n) @ (displaced(p0, p1, -radius * n) - (weights @ c1 - weights @ c0))
-        return jnp.concatenate([(signed_distance(p1[:3], c1, rim) - radius)[None], slip])
+        # A pair is one for the whole step: where it begins within a triangle, it goes on along its plane, not past an edge.
+        gap = jnp.where(edge < 0, normal_of(c1) @ (p1[:3] - c1[0]), signed_distance(p1[:3], c1, rim))
+        return jnp.concatenate([(gap - radius)[None], slip])
 
 
 def normal_of(corners: Array) -> Array:
