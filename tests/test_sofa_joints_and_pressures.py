@@ -183,8 +183,52 @@ def test_a_load_on_edges(tmp_path):
     for which in chosen:
         scene = load(tmp_path, f'{body}<EdgePressureForceField pressure="0 0 3" {which}/>')
         np.testing.assert_allclose(jm.total_force(scene.system, scene.state)["p"], [[0, 0, 3], [0, 0, 3], [0, 0, 0]])
-    with pytest.raises(jm.sofa.SceneError, match="normals of edges"):
+    with pytest.raises(jm.sofa.SceneError, match="no pressure and no p_intensity"):
+        load(tmp_path, f'{body}<EdgePressureForceField edges="0 1"/>')
+    with pytest.raises(jm.sofa.SceneError, match="needs a TriangleSetTopologyContainer"):
         load(tmp_path, f'{body}<EdgePressureForceField p_intensity="1" edges="0 1"/>')
+
+
+BORDERED = """<TriangleSetTopologyContainer name="t" position="0 0 0  2 0 0  2 3 0  0 3 0" triangles="0 1 2  0 2 3"
+  edges="0 1  1 2  2 3  0 3  0 2"/><MechanicalObject name="p" velocity="0 0 0  0 5 0  0 5 0  0 0 0"/>
+  <UniformMass vertexMass="1"/><EdgePressureForceField name="s" {}/>"""
+
+
+def test_a_load_across_edges(tmp_path):
+    """Towards the triangles at the border, and to where a binormal points; 7 N/m on edges of 2 m and 3 m."""
+    push = {"sofa": 2, "exact": 3}  # SOFA takes the length of the first edge for the first that is chosen
+    for solver, length in push.items():
+        options = {"scheme": EULER, "solver": solver}
+        scene = load(tmp_path, BORDERED.format('p_intensity="7" edgeIndices="1 4"'), **options)
+        force = jm.total_force(scene.system, scene.state)["p"]  # edge 4 lies between two triangles
+        f = 3.5 * length
+        np.testing.assert_allclose(force, [[0, 0, 0], [-f, 0, 0], [-f, 0, 0], [0, 0, 0]], atol=1e-14)
+        scene = load(tmp_path, BORDERED.format('p_intensity="1 7" edgeIndices="0 1" binormal="0 0 4"'), **options)
+        force = jm.total_force(scene.system, scene.state)["p"]
+        np.testing.assert_allclose(force, [[0, 1, 0], [-10.5, 1, 0], [-10.5, 0, 0], [0, 0, 0]], atol=1e-14)
+        assert solver == "sofa" or bool(scene.system.forces["s"].length[1] == 3)
+
+
+def test_a_load_across_edges_turns_with_them_a_step_late(tmp_path):
+    """SOFA applies the normals that edges had when it last applied a load: at the start of the step before."""
+    scene = load(tmp_path, BORDERED.format('p_intensity="7" edges="0 1" binormal="0 0 1"'))
+    run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=4)
+    x, v = np.asarray(run.state.position["p"]), np.asarray(run.state.velocity["p"])
+    for step in range(1, 4):  # from step to step + 1
+        along = x[step - 1, 1] - x[step - 1, 0]
+        along /= np.linalg.norm(along)
+        expected = 7 * 2 / 2 * np.cross([0, 0, 1], along) * 0.1
+        np.testing.assert_allclose(v[step + 1, 1] - v[step, 1], expected, atol=1e-12)
+    assert not scene.integrator.problem(scene.system, scene.state, 0.1).A.to_dense()[0, 1:].any()
+    exact = load(tmp_path, BORDERED.format('p_intensity="7" edges="0 1" binormal="0 0 1"'), solver="exact")
+    leaf = exact.where("@/s.p_intensity")
+
+    def end(value):
+        system = eqx.tree_at(leaf, exact.system, value)
+        return jm.simulate(system, exact.state, exact.integrator, 0.1, steps=2).last.position["p"][1, 0]
+
+    slope = (end(7.001) - end(6.999)) / 0.002
+    np.testing.assert_allclose(jax.grad(end)(jnp.asarray(7.0)), slope, rtol=1e-6)
 
 
 def test_damping_of_each_node_is_in_the_matrix(tmp_path):
