@@ -250,6 +250,21 @@ def test_velocities_that_are_damped_afterwards(tmp_path):
         load(tmp_path, body, scheme=f"<DampVelocitySolver/>{EULER}")
 
 
+def test_nodes_that_stop_below_a_threshold(tmp_path):
+    """What is slower than the threshold after the damping stands still, whole nodes at a time."""
+    body = '<MechanicalObject name="p" position="0 0 0  0 0 0  0 0 0" velocity="1 0 0  0.4 0.4 0  0.6 0.6 0"/><UniformMass/>'
+    scheme = f'{EULER}<DampVelocitySolver rate="3" threshold="0.6"/>'
+    scene = load(tmp_path, body, scheme=scheme)
+    end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=1).last
+    kept = 0.6 * np.exp(-0.3)
+    np.testing.assert_allclose(end.velocity["p"], [[np.exp(-0.3), 0, 0], [0, 0, 0], [kept, kept, 0]], rtol=ROUND_OFF)
+    np.testing.assert_allclose(end.position["p"][1], [0.04, 0.04, 0], rtol=ROUND_OFF)
+    with pytest.raises(jm.sofa.SceneError, match="with solver='sofa' alone"):
+        load(tmp_path, body, scheme=scheme, solver="exact")
+    with pytest.raises(jm.sofa.SceneError, match=r"threshold='0\.6' is not translated"):
+        load(tmp_path, body, scheme=f"{scheme}<DampVelocitySolver/>")
+
+
 def test_a_sheet_that_is_stretched_at_rest(tmp_path):
     """restScale 0.5: at rest it pulls as one of half its size that is stretched to twice that."""
     body = """<MeshTopology position="0 0 0  1 0 0  0 1 0" triangles="0 1 2"/><MechanicalObject name="p"/><UniformMass/>
