@@ -414,3 +414,39 @@ def test_elements_by_their_older_names(tmp_path):
             forces.append(jm.total_force(scene.system, dataclasses.replace(scene.state, position={"p": x}))["p"])
         np.testing.assert_array_equal(*forces)
         assert np.abs(forces[0]).max() > 0.1
+
+
+DIRECTED = (
+    '{}<UniformMass vertexMass="1"/><RestShapeSpringsForceField name="s" points="0" stiffness="50" activeDirections="{}"/>'
+)
+
+
+@pytest.mark.parametrize("solver", ["sofa", "exact"])
+def test_springs_that_pull_in_some_directions(tmp_path, solver):
+    """No force along the others; in SOFA's assembled matrix translations are all there, and turns as they are active."""
+    points = '<MechanicalObject name="p" position="1 2 3" rest_position="0 0 0"/>'
+    frames = '<MechanicalObject name="p" template="Rigid3" position="1 2 3 0.6 0 0 0.8" rest_position="0 0 0 0 0 0 1"/>'
+    for scheme, tangent in ((EULER, [50, 50, 50]), ("<EulerImplicitSolver/><CGLinearSolver/>", [50, 0, 50])):
+        scene = load(tmp_path, DIRECTED.format(points, "1 0 1"), scheme=scheme, solver=solver)
+        np.testing.assert_allclose(jm.total_force(scene.system, scene.state)["p"], [[-50, 0, -150]])
+        A = scene.integrator.problem(scene.system, scene.state, 0.1).A.to_dense()
+        tangent = [50, 0, 50] if solver == "exact" else tangent
+        np.testing.assert_allclose(A, np.diag(1 + 0.01 * np.array(tangent)), rtol=ROUND_OFF)
+    scene = load(tmp_path, DIRECTED.format(frames, "0 1 1 1 0 1 1"), solver=solver)
+    angle = 2 * np.arctan2(0.6, 0.8)
+    force = jm.total_force(scene.system, scene.state)["p"]
+    np.testing.assert_allclose(force, [[0, -100, -150, -100 * angle, 0, 0]], atol=1e-12)
+    if solver == "sofa":
+        K = jm.matrix.component_matrix(scene.system, scene.state, "s", "stiffness")["p", "p"].to_dense((1, 1))
+        np.testing.assert_allclose(K, np.diag([50, 50, 50, 100, 0, 100]))
+        with pytest.raises(jm.sofa.SceneError, match="with several linear solvers"):
+            load(tmp_path, DIRECTED.format(points, "1 0 1"), scheme=f"{EULER}<CGLinearSolver/>")
+
+
+def test_bending_of_one_triangle(tmp_path):
+    """No two triangles meet: there is no spring, and the scene is one without."""
+    body = """<MeshTopology position="0 0 0  1 0 0  0 1 0" triangles="0 1 2"/><MechanicalObject name="p"/><UniformMass/>
+      <TriangularBendingSprings/><FastTriangularBendingSprings/>"""
+    scene = load(tmp_path, body)
+    assert not scene.system.forces
+    assert "no two triangles" in str(scene.report)
