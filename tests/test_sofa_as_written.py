@@ -238,11 +238,29 @@ def test_each_time_integrator_damps_what_it_moves(tmp_path, solver):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_constraints_that_give_are_refused(tmp_path):
-    held = BALL.format("a", "", 0, '<FixedLagrangianConstraint/><LinearSolverConstraintCorrection regularizationTerm="{}"/>')
-    assert load(tmp_path, held.format("0.0"), LOOP).system.constraints
-    with pytest.raises(jm.sofa.SceneError, match=r"regularizationTerm='0\.02' is not translated"):
-        load(tmp_path, held.format("0.02"), LOOP)
+@pytest.mark.parametrize("where", ["correction", "solver", "body"])
+def test_constraints_that_give(tmp_path, where):
+    """SOFA's rows are those of `h J A^-1 J^T + r`; a node at rest is held by multipliers too, where these give."""
+    said, loop = 'regularizationTerm="0.02"', "<FreeMotionAnimationLoop/><{}/>"
+    held = f"<FixedLagrangianConstraint/><{{}}ConstraintCorrection {'' if where == 'solver' else said}/>"
+    held = held.format("LinearSolver" if where == "body" else "Generic")
+    loop = loop.format(f"GenericConstraintSolver {said if where == 'solver' else ''}")
+    last = end(load(tmp_path, BALL.format("a", "", 0, held), loop), steps=1)
+    h, m, k, r = 0.1, 2.0, 30.0, 0.02
+    A = m + h * h * k
+    free = 1 + (-h * k * 0.1 - h * h * k * 1) / A
+    push = -(0.1 + h * free) / (h / A + r)
+    np.testing.assert_allclose(last.velocity["a/p"][0, 1], free + push / A, rtol=1e-9)
+    still = BALL.format("a", "", 0, held).replace("0.1 0", "0 0").replace("0 1 0", "0 0 0")
+    (constraint,) = load(tmp_path, still, loop).system.constraints.values()
+    np.testing.assert_allclose(constraint.compliance, h * r)
+    touch = '<CollisionPipeline/><LocalMinDistance contactDistance="0.1"/><CollisionResponse response="{}"/>'
+    ball = BALL.format("b", "", 9, '<SphereCollisionModel radius="1"/>')
+    both = BALL.format("a", "", 0, held + '<SphereCollisionModel radius="1"/>') + ball
+    with pytest.raises(jm.sofa.SceneError, match="with contacts is not translated"):
+        load(tmp_path, both, loop + touch.format("FrictionContactConstraint"))
+    with pytest.raises(jm.sofa.SceneError, match="regularizationTerm='0.02' is not translated"):
+        load(tmp_path, BALL.format("a", "", 0, held), f"{loop}<LCPConstraintSolver {said}/>")
 
 
 def test_what_no_constraint_links_is_moved_by_itself(tmp_path):

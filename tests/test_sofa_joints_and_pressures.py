@@ -183,8 +183,52 @@ def test_a_load_on_edges(tmp_path):
     for which in chosen:
         scene = load(tmp_path, f'{body}<EdgePressureForceField pressure="0 0 3" {which}/>')
         np.testing.assert_allclose(jm.total_force(scene.system, scene.state)["p"], [[0, 0, 3], [0, 0, 3], [0, 0, 0]])
-    with pytest.raises(jm.sofa.SceneError, match="normals of edges"):
+    with pytest.raises(jm.sofa.SceneError, match="no pressure and no p_intensity"):
+        load(tmp_path, f'{body}<EdgePressureForceField edges="0 1"/>')
+    with pytest.raises(jm.sofa.SceneError, match="needs a TriangleSetTopologyContainer"):
         load(tmp_path, f'{body}<EdgePressureForceField p_intensity="1" edges="0 1"/>')
+
+
+BORDERED = """<TriangleSetTopologyContainer name="t" position="0 0 0  2 0 0  2 3 0  0 3 0" triangles="0 1 2  0 2 3"
+  edges="0 1  1 2  2 3  0 3  0 2"/><MechanicalObject name="p" velocity="0 0 0  0 5 0  0 5 0  0 0 0"/>
+  <UniformMass vertexMass="1"/><EdgePressureForceField name="s" {}/>"""
+
+
+def test_a_load_across_edges(tmp_path):
+    """Towards the triangles at the border, and to where a binormal points; 7 N/m on edges of 2 m and 3 m."""
+    push = {"sofa": 2, "exact": 3}  # SOFA takes the length of the first edge for the first that is chosen
+    for solver, length in push.items():
+        options = {"scheme": EULER, "solver": solver}
+        scene = load(tmp_path, BORDERED.format('p_intensity="7" edgeIndices="1 4"'), **options)
+        force = jm.total_force(scene.system, scene.state)["p"]  # edge 4 lies between two triangles
+        f = 3.5 * length
+        np.testing.assert_allclose(force, [[0, 0, 0], [-f, 0, 0], [-f, 0, 0], [0, 0, 0]], atol=1e-14)
+        scene = load(tmp_path, BORDERED.format('p_intensity="1 7" edgeIndices="0 1" binormal="0 0 4"'), **options)
+        force = jm.total_force(scene.system, scene.state)["p"]
+        np.testing.assert_allclose(force, [[0, 1, 0], [-10.5, 1, 0], [-10.5, 0, 0], [0, 0, 0]], atol=1e-14)
+        assert solver == "sofa" or bool(scene.system.forces["s"].length[1] == 3)
+
+
+def test_a_load_across_edges_turns_with_them_a_step_late(tmp_path):
+    """SOFA applies the normals that edges had when it last applied a load: at the start of the step before."""
+    scene = load(tmp_path, BORDERED.format('p_intensity="7" edges="0 1" binormal="0 0 1"'))
+    run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=4)
+    x, v = np.asarray(run.state.position["p"]), np.asarray(run.state.velocity["p"])
+    for step in range(1, 4):  # from step to step + 1
+        along = x[step - 1, 1] - x[step - 1, 0]
+        along /= np.linalg.norm(along)
+        expected = 7 * 2 / 2 * np.cross([0, 0, 1], along) * 0.1
+        np.testing.assert_allclose(v[step + 1, 1] - v[step, 1], expected, atol=1e-12)
+    assert not scene.integrator.problem(scene.system, scene.state, 0.1).A.to_dense()[0, 1:].any()
+    exact = load(tmp_path, BORDERED.format('p_intensity="7" edges="0 1" binormal="0 0 1"'), solver="exact")
+    leaf = exact.where("@/s.p_intensity")
+
+    def end(value):
+        system = eqx.tree_at(leaf, exact.system, value)
+        return jm.simulate(system, exact.state, exact.integrator, 0.1, steps=2).last.position["p"][1, 0]
+
+    slope = (end(7.001) - end(6.999)) / 0.002
+    np.testing.assert_allclose(jax.grad(end)(jnp.asarray(7.0)), slope, rtol=1e-6)
 
 
 def test_damping_of_each_node_is_in_the_matrix(tmp_path):
@@ -204,6 +248,21 @@ def test_velocities_that_are_damped_afterwards(tmp_path):
     np.testing.assert_allclose([end.position["p"][0, 0], end.velocity["p"][0, 0]], [0.1, np.exp(-0.3)], rtol=ROUND_OFF)
     with pytest.raises(jm.sofa.SceneError, match="after an EulerImplicitSolver"):
         load(tmp_path, body, scheme=f"<DampVelocitySolver/>{EULER}")
+
+
+def test_nodes_that_stop_below_a_threshold(tmp_path):
+    """What is slower than the threshold after the damping stands still, whole nodes at a time."""
+    body = '<MechanicalObject name="p" position="0 0 0  0 0 0  0 0 0" velocity="1 0 0  0.4 0.4 0  0.6 0.6 0"/><UniformMass/>'
+    scheme = f'{EULER}<DampVelocitySolver rate="3" threshold="0.6"/>'
+    scene = load(tmp_path, body, scheme=scheme)
+    end = jm.simulate(scene.system, scene.state, scene.integrator, 0.1, steps=1).last
+    kept = 0.6 * np.exp(-0.3)
+    np.testing.assert_allclose(end.velocity["p"], [[np.exp(-0.3), 0, 0], [0, 0, 0], [kept, kept, 0]], rtol=ROUND_OFF)
+    np.testing.assert_allclose(end.position["p"][1], [0.04, 0.04, 0], rtol=ROUND_OFF)
+    with pytest.raises(jm.sofa.SceneError, match="with solver='sofa' alone"):
+        load(tmp_path, body, scheme=scheme, solver="exact")
+    with pytest.raises(jm.sofa.SceneError, match=r"threshold='0\.6' is not translated"):
+        load(tmp_path, body, scheme=f"{scheme}<DampVelocitySolver/>")
 
 
 def test_a_sheet_that_is_stretched_at_rest(tmp_path):
@@ -355,3 +414,39 @@ def test_elements_by_their_older_names(tmp_path):
             forces.append(jm.total_force(scene.system, dataclasses.replace(scene.state, position={"p": x}))["p"])
         np.testing.assert_array_equal(*forces)
         assert np.abs(forces[0]).max() > 0.1
+
+
+DIRECTED = (
+    '{}<UniformMass vertexMass="1"/><RestShapeSpringsForceField name="s" points="0" stiffness="50" activeDirections="{}"/>'
+)
+
+
+@pytest.mark.parametrize("solver", ["sofa", "exact"])
+def test_springs_that_pull_in_some_directions(tmp_path, solver):
+    """No force along the others; in SOFA's assembled matrix translations are all there, and turns as they are active."""
+    points = '<MechanicalObject name="p" position="1 2 3" rest_position="0 0 0"/>'
+    frames = '<MechanicalObject name="p" template="Rigid3" position="1 2 3 0.6 0 0 0.8" rest_position="0 0 0 0 0 0 1"/>'
+    for scheme, tangent in ((EULER, [50, 50, 50]), ("<EulerImplicitSolver/><CGLinearSolver/>", [50, 0, 50])):
+        scene = load(tmp_path, DIRECTED.format(points, "1 0 1"), scheme=scheme, solver=solver)
+        np.testing.assert_allclose(jm.total_force(scene.system, scene.state)["p"], [[-50, 0, -150]])
+        A = scene.integrator.problem(scene.system, scene.state, 0.1).A.to_dense()
+        tangent = [50, 0, 50] if solver == "exact" else tangent
+        np.testing.assert_allclose(A, np.diag(1 + 0.01 * np.array(tangent)), rtol=ROUND_OFF)
+    scene = load(tmp_path, DIRECTED.format(frames, "0 1 1 1 0 1 1"), solver=solver)
+    angle = 2 * np.arctan2(0.6, 0.8)
+    force = jm.total_force(scene.system, scene.state)["p"]
+    np.testing.assert_allclose(force, [[0, -100, -150, -100 * angle, 0, 0]], atol=1e-12)
+    if solver == "sofa":
+        K = jm.matrix.component_matrix(scene.system, scene.state, "s", "stiffness")["p", "p"].to_dense((1, 1))
+        np.testing.assert_allclose(K, np.diag([50, 50, 50, 100, 0, 100]))
+        with pytest.raises(jm.sofa.SceneError, match="with several linear solvers"):
+            load(tmp_path, DIRECTED.format(points, "1 0 1"), scheme=f"{EULER}<CGLinearSolver/>")
+
+
+def test_bending_of_one_triangle(tmp_path):
+    """No two triangles meet: there is no spring, and the scene is one without."""
+    body = """<MeshTopology position="0 0 0  1 0 0  0 1 0" triangles="0 1 2"/><MechanicalObject name="p"/><UniformMass/>
+      <TriangularBendingSprings/><FastTriangularBendingSprings/>"""
+    scene = load(tmp_path, body)
+    assert not scene.system.forces
+    assert "no two triangles" in str(scene.report)

@@ -1,5 +1,8 @@
 """Mappings of several states, and engines that make positions, in scenes of SOFA."""
 
+import dataclasses
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -115,3 +118,58 @@ def test_a_mapping_to_a_state_of_another_template(tmp_path, kind):
       <MechanicalObject name="p"/><UniformMass/><Node name="n"><MechanicalObject name="q"/><{kind}Mapping/></Node>"""
     (row, *_) = load(tmp_path, body).report.of("refused")
     assert "gives 1 numbers for each node: the template of @/n/q is Vec3" in row.remark
+
+
+CARRIED = """<Node name="root" dt="0.01" gravity="0 -1 0"><EulerImplicitSolver/><SparseLDLSolver/>
+  <{kind} name="t" position="0 0 0  1 0 0  0 2 0  0 0 1  1 1 1" tetrahedra="0 1 2 3  1 2 3 4"/>
+  <MechanicalObject name="p"/><UniformMass totalMass="1"/>
+  <TetrahedronFEMForceField name="fem" youngModulus="1e3" poissonRatio="0.3"/><FixedProjectiveConstraint indices="0 1 2"/>
+  <Node name="beam"><MechanicalObject template="Rigid3" name="f" position="0.2 0.3 0.1 0 0 0.6 0.8  0.6 0.6 0.6 0 0 0 1"/>
+    <MeshTopology edges="0 1"/><UniformMass totalMass="1"/><BeamFEMForceField radius="0.05" youngModulus="1e4"/>
+    <BarycentricMapping isMechanical="true" input="@../p" output="@f"/></Node></Node>"""
+
+
+def test_frames_that_tetrahedra_carry(tmp_path):
+    """They turn with their cell, and by the orthogonal factor of what its stretch makes of their axes."""
+    path = tmp_path / "scene.scn"
+    path.write_text(CARRIED.format(kind="TetrahedronSetTopologyContainer"))
+    with pytest.raises(jm.sofa.SceneError, match="not the derivative of their turns"):
+        _ = jm.sofa.load(path).parts
+    scene = jm.sofa.load(path, solver="exact")
+    x = np.array(scene.state.position["p"])
+    at = lambda y: np.array(jm.kinematics(scene.system, scene.system.at_rest({"p": y}))["beam/f"])  # noqa: E731
+    start = at(x)
+    np.testing.assert_allclose(start[:, :3], [[0.2, 0.3, 0.1], [0.6, 0.6, 0.6]], atol=1e-14)
+    turn = Rotation.from_rotvec([0.4, 2.5, -0.7])
+    moved = at(turn.apply(x) + [1, 2, 3])
+    np.testing.assert_allclose(moved[:, :3], turn.apply(start[:, :3]) + [1, 2, 3], atol=1e-13)
+    apart = (turn * Rotation.from_quat(start[:, 3:])).inv() * Rotation.from_quat(moved[:, 3:])
+    np.testing.assert_allclose(apart.magnitude(), 0, atol=1e-7)
+    F = np.array([[1.2, 0.3, 0.0], [-0.1, 0.9, 0.2], [0.0, 0.1, 1.1]])
+    E = (x[1:4] - x[0]).T
+    axes = np.linalg.inv(E) @ Rotation.from_quat([0, 0, 0.6, 0.8]).as_matrix()
+    u, _, vh = np.linalg.svd(F @ E @ (axes / np.linalg.norm(axes, axis=0)))
+    found = Rotation.from_quat(at(x @ F.T)[0, 3:]).as_matrix()
+    np.testing.assert_allclose(found, u @ vh, atol=1e-12)
+    v = np.sin(np.arange(15.0)).reshape(5, 3)
+    state = dataclasses.replace(scene.state, velocity={"p": jnp.asarray(v)})
+    rate = np.asarray(jm.mapping.velocities(scene.system, state)["beam/f"])
+    ahead, behind = at(x + 1e-5 * v), at(x - 1e-5 * v)
+    np.testing.assert_allclose(rate[:, :3], (ahead - behind)[:, :3] / 2e-5, atol=1e-8)
+    spin = Rotation.from_quat(ahead[:, 3:]) * Rotation.from_quat(behind[:, 3:]).inv()
+    np.testing.assert_allclose(rate[:, 3:], spin.as_rotvec() / 2e-5, atol=1e-8)
+    path.write_text(CARRIED.format(kind="MeshTopology"))
+    with pytest.raises(jm.sofa.SceneError, match="from a TetrahedronSetTopologyContainer alone"):
+        _ = jm.sofa.load(path, solver="exact").parts
+
+
+@pytest.mark.slow
+def test_a_beam_within_tetrahedra_moves(tmp_path):
+    """Steps converge with the true tangent of frames that turn with their cells, and the free corners fall."""
+    path = tmp_path / "scene.scn"
+    path.write_text(CARRIED.format(kind="TetrahedronSetTopologyContainer"))
+    scene = jm.sofa.load(path, solver="exact")
+    run = jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=3)
+    moved = np.asarray(run.last.position["p"] - scene.state.position["p"])
+    np.testing.assert_allclose(moved[:3], 0, atol=1e-15)
+    assert (moved[3:, 1] < 0).all()

@@ -4,14 +4,12 @@ import numpy as np
 
 from .._forcefield.constant_force import ConstantForce
 from .._mass.consistent import ConsistentMass
+from .active_directions import is_matrix_free
 from .elements import hexahedra
 from .numerics.cell_sum_mass import CellSumMass
 from .part_builder import PartBuilder, named
 from .read.component import Component
-from .read.graph import SceneObject
 from .schemes import SOLVERS
-
-_MATRIX_FREE = ("", "GraphScattered")
 
 
 def hexahedra_with_mass(build: PartBuilder, part: Component) -> str:
@@ -29,7 +27,7 @@ def hexahedra_with_mass(build: PartBuilder, part: Component) -> str:
         build.masses[f"{name}/mass"] = ConsistentMass((state, mesh.hexahedra), rest, density * share, "hexahedron")
         return "with the consistent mass"
     solvers = [o for o in build.within if o.kind in SOLVERS]
-    if part.object.kind.startswith("Hexahedral") and not all(_is_matrix_free(o) for o in solvers):
+    if part.object.kind.startswith("Hexahedral") and not all(is_matrix_free(o) for o in solvers):
         raise part.error("puts diagonals alone into matrices in SOFA: translated with a CGLinearSolver that assembles none")
     corners = rest[mesh.hexahedra]
     sides = [np.linalg.norm(corners[:, i] - corners[:, 0], axis=1) for i in (1, 3, 4)]
@@ -38,10 +36,6 @@ def hexahedra_with_mass(build: PartBuilder, part: Component) -> str:
     of_nodes = np.bincount(mesh.hexahedra.ravel(), np.repeat(masses / 8, 8), len(rest))
     build.weights[f"{name}/weight"] = (state, of_nodes)
     return "; ".join(r for r in (remark, "with SOFA's mass, 19 times that of its cells, and their weight; no leaf") if r)
-
-
-def _is_matrix_free(solver: SceneObject) -> bool:
-    return solver.kind == "CGLinearSolver" and solver.data.get("template", "").strip() in _MATRIX_FREE
 
 
 def weights(build: PartBuilder, gravity: np.ndarray) -> dict[str, ConstantForce]:

@@ -21,6 +21,7 @@ from .articulations import ARTICULATED, articulated, remark
 from .masses import SINGULAR
 from .multi_mappings import MULTI, inputs
 from .nonlinear_mappings import NONLINEAR, geometric_stiffness
+from .numerics.carried_frames import CarriedFrames
 from .part_builder import PartBuilder, dof_of, named
 from .read.component import Component
 from .read.coordinates import coordinates
@@ -47,7 +48,7 @@ def mapping(build: PartBuilder, part: Component) -> str:
     kind = part.object.kind
     if len(sources) > 1 and kind not in _SEVERAL:
         raise part.error(f"has {len(sources)} inputs, expected one")
-    part.neutral(mapForces=True, mapConstraints=True, mapMasses=True)
+    part.neutral(mapForces=True, mapConstraints=True, mapMasses=True, isMechanical=True)
     part.ignored("mapMatrices")
     names = [named(source) for source in sources]
     start = copy.copy(build)
@@ -189,6 +190,14 @@ def _barycentric(build: PartBuilder, part: Component, source: str, child: SceneO
     plural, cells = build.data.topology(owner).cells()
     part.neutral(useRestPosition=False)
     part.ignored("output_topology")
+    if points.shape[1] == 7:
+        if build.sofa:
+            raise part.error(
+                "to frames has in SOFA a Jacobian that is not the derivative of their turns: solver='exact' has it"
+            )
+        if plural != "tetrahedra" or not owner.kind.startswith("TetrahedronSet"):
+            raise part.error("to frames is translated from a TetrahedronSetTopologyContainer alone: SOFA turns no others")
+        return CarriedFrames.of(source, named(child), build.rest[source], cells, points), points
     mesh = Mesh(build.rest[source], cells, SINGULAR[plural])
     return BarycentricMapping.from_mesh(source, named(child), mesh, points), points
 

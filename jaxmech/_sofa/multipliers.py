@@ -19,6 +19,7 @@ from .read.coordinates import places
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES, of_kind_upward
 from .read.topology import split_quads
+from .regularization import gives
 
 _EQUATION = "an equation that is solved with the step, linearised at its start; SOFA's is iterated upon, to its tolerance"
 
@@ -98,7 +99,8 @@ def fixed(build: PartBuilder, part: Component) -> str:
     nodes = everything if part.flag("fixAll", False) else build.indices(part, state, default=np.array([0]))
     name, rest = named(part.object), build.rest[state][nodes]
     mapped = any(m.child == state for m in build.mappings.values())
-    if not mapped and np.array_equal(rest, build.position[state][nodes]):
+    still = np.array_equal(rest, build.position[state][nodes])
+    if still and not mapped and not gives(build.data, part.object.node.root):
         build.constraints[name] = Fixed((state, nodes))
         return "by projection, without multipliers"
     if build.has_frames(state):

@@ -1,4 +1,4 @@
-"""Pressures on triangles, quads and edges."""
+"""Pressures on triangles and quads."""
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from .._forcefield.traction import Traction
 from .._mapping.sum import SumMapping
 from .._mapping.volume import VolumeMapping
 from .._scene.dof import Vec1
+from .edge_pressures import between_planes, edge_pressure
 from .numerics.surface_pressure import PulsingPressure
 from .numerics.tait import TaitPressure
 from .part_builder import PartBuilder, named
@@ -35,19 +36,12 @@ def quad_pressure(build: PartBuilder, part: Component) -> str:
 def _chosen(part: Component, kind: str, cells: np.ndarray, rest: np.ndarray) -> np.ndarray:
     """The numbers of the cells that a load names, or that lie between two planes; all of them unless it says so, and none of
     an empty list."""
-    named_by, between = part.wholes(f"{kind}List"), _between_planes(part, rest)
+    named_by, between = part.wholes(f"{kind}List"), between_planes(part, rest)
     chosen = np.arange(len(cells)) if named_by is None and between is None else named_by
     chosen = np.zeros(0, np.int64) if chosen is None else chosen
     if chosen.min(initial=0) < 0 or chosen.max(initial=-1) >= len(cells):
         raise part.error(f"{kind}List must name {kind}s below {len(cells)}, got {chosen.tolist()[:5]}")
     return chosen if between is None else np.union1d(chosen, np.flatnonzero(between[cells].all(1)))
-
-
-def _between_planes(part: Component, rest: np.ndarray) -> np.ndarray | None:
-    """Which nodes lie between `dmin` and `dmax` along `normal`, which SOFA leaves as long as it is; None without one."""
-    normal, low, high = part.reals("normal", np.zeros(3), count=3), part.real("dmin", 0.0), part.real("dmax", 0.0)
-    along = rest @ normal
-    return (along > low) & (along < high) if normal.any() else None
 
 
 def triangle_pressure(build: PartBuilder, part: Component) -> str:
@@ -149,36 +143,6 @@ def _check_closed(part: Component, triangles: np.ndarray) -> None:
     ways, back = (np.unique(e, axis=0, return_counts=True) for e in (edges, edges[:, ::-1]))
     if len(ways[0]) != len(back[0]) or not all(np.array_equal(one, other) for one, other in zip(ways, back, strict=True)):
         raise part.error("its triangles are no closed surface whose normals point one way: no volume is inside")
-
-
-def edge_pressure(build: PartBuilder, part: Component) -> str:
-    """EdgePressureForceField: a dead load per length at rest, half of it on each end of an edge."""
-    state, rest = build.state_of(part), build.rest[build.state_of(part)]
-    load = part.reals("pressure", None, count=3)
-    part.neutral(rayleighStiffness=0.0)
-    part.ignored("edgePressureMap", "p_intensity", "binormal")  # of a pressure along normals, where there is no other
-    between = _between_planes(part, rest)
-    if load is None or not load.any():
-        raise part.error("has no pressure: one along the normals of edges is not translated")
-    edges, chosen = part.wholes("edges", None, width=2), part.wholes("edgeIndices")
-    if edges is None or not len(edges):
-        mesh = build.topology_of(part, state)
-        edges = mesh.edges if len(mesh.edges) else mesh.all_edges()
-        if chosen is not None and len(chosen):
-            if chosen.min() < 0 or chosen.max() >= len(edges):
-                raise part.error(f"edgeIndices names edge {chosen.max()}, but there are {len(edges)}")
-            edges = edges[chosen]
-        elif between is not None:
-            edges = edges[between[edges].all(1)]
-        else:
-            raise part.error("has no edges, edgeIndices or dmin and dmax that choose some")
-    if not len(edges) or edges.min() < 0 or edges.max() >= len(rest):
-        raise part.error(f"needs edges between the {len(rest)} nodes of its state")
-    forces = np.zeros_like(rest)
-    half = np.linalg.norm(rest[edges[:, 1]] - rest[edges[:, 0]], axis=1)[:, None] * load / 2
-    np.add.at(forces, edges, half[:, None])
-    build.forces[named(part.object)] = ConstantForce((state, np.arange(len(rest))), forces)
-    return "as forces of the nodes; it has no leaf"
 
 
 PRESSURES = {

@@ -14,6 +14,7 @@ from .read.links import STATES, is_link, linked
 from .read.scene_data import GRIDS, LOADERS, SceneData
 from .read.scene_error import SceneError
 from .read.topological_mappings import MAPPINGS as TOPOLOGICAL
+from .regularization import term
 from .report import Report
 from .schemes import SCHEMES, SOLVERS, SYSTEMS
 from .still_kinds import (
@@ -114,7 +115,7 @@ def _between(object: SceneObject) -> set[SceneObject]:
 
 def _of_constraints(object: SceneObject, data: SceneData, report: Report) -> None:
     try:
-        Component(data, object).neutral(regularizationTerm=0.0)  # by which constraints would give
+        term(data, object)
     except SceneError as problem:
         report.add(object, "refused", str(problem))
     else:

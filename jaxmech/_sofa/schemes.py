@@ -109,12 +109,16 @@ def _turned(solver: AbstractStepSolver) -> bool:
     return isinstance(solver.preconditioner, Factored) and solver.preconditioner.turned
 
 
-def _damped_afterwards(build: PartBuilder) -> float:
-    """The rates of the DampVelocitySolvers of its node: `v *= exp(-rate h)` when the step is over."""
+def _damped_afterwards(build: PartBuilder) -> tuple[float, float]:
+    """The rates of the DampVelocitySolvers of its node, `v *= exp(-rate h)` when the step is over, and the speed below which
+    nodes then stop."""
     parts = [Component(build.data, o) for o in build.node.objects if o.kind == DAMPING]
-    for part in parts:
+    threshold = parts[0].real("threshold", 0.0) if len(parts) == 1 else 0.0
+    for part in parts[1:] if len(parts) == 1 else parts:
         part.neutral(threshold=0.0)
-    return sum(part.real("rate", 0.99) for part in parts)
+    if threshold and (build.couples or not build.sofa):
+        raise parts[0].error("a threshold is translated with solver='sofa' alone, and without contacts")
+    return sum(part.real("rate", 0.99) for part in parts), abs(threshold)
 
 
 def _two_ways(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> AbstractStepSolver:
@@ -128,7 +132,8 @@ def _two_ways(build: PartBuilder, part: Component, solver: AbstractStepSolver) -
 def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
     """EulerImplicitSolver."""
     rK, rM = part.real("rayleighStiffness", 0.0), part.real("rayleighMass", 0.0)
-    damping = part.real(("vdamping", "velocityDamping"), 0.0) + _damped_afterwards(build)
+    afterwards, threshold = _damped_afterwards(build)
+    damping = part.real(("vdamping", "velocityDamping"), 0.0) + afterwards
     first, trapezoidal = part.flag("firstOrder", False), part.flag("trapezoidalScheme", False)
     part.neutral(solveConstraint=False)
     part.ignored("threadSafeVisitor", "computeResidual", "residual", "parallelODESolving")
@@ -148,6 +153,7 @@ def euler_implicit(build: PartBuilder, part: Component, solver: AbstractStepSolv
             options: dict[str, Any] = {"rayleigh_stiffness": rK, "rayleigh_mass": rM, "velocity_damping": damping}
             options["turns"] = node_turns(build) if _turned(solver) else None
             options["attached"] = tuple(build.attached)
+            options["threshold"] = threshold or None
             return SofaEuler(linear_system, solver, trapezoidal=trapezoidal, first_order=first, **options)
 
         return sofa, ""

@@ -9,7 +9,9 @@ import numpy as np
 from .._forcefield.anchored_frames import AnchoredFrames
 from .._forcefield.anchored_springs import AnchoredSprings
 from .._forcefield.springs import Springs
+from .active_directions import active_directions
 from .grid_springs import grid_springs
+from .numerics.directed_anchors import DirectedAnchors
 from .numerics.frozen_anchors import FrozenAnchoredFrames
 from .numerics.spring_laws import FastBendingSprings, LinearisedSprings
 from .part_builder import PartBuilder, named
@@ -17,6 +19,8 @@ from .read import values
 from .read.component import Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES, of_kind_upward
+
+_NO_HINGE = "no two triangles of its topology share an edge: it has no springs"
 
 
 def _springs(build: PartBuilder, part: Component, ends: Any, k: Any, c: Any, length: Any, *, pulls: Any = False) -> str:
@@ -148,7 +152,7 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
     k = part.reals("stiffness", np.array([100.0]))
     angular = part.reals("angularStiffness", np.array([100.0]))
     outer = part.wholes("external_points")
-    part.neutral(rayleighStiffness=0.0, activeDirections="1 1 1 1 1 1 1", pivot_points="")
+    part.neutral(rayleighStiffness=0.0, pivot_points="")
     part.ignored("springColor", "recompute_indices")
     k, angular = (np.array([100.0]) if not len(a) else a for a in (k, angular))
     angular = np.pad(angular[: len(k)], (0, max(0, len(k) - len(angular))), constant_values=100.0)
@@ -156,6 +160,14 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
     k, angular = (float(a[0]) if len(a) == 1 else a[np.where(number < len(a), number, 0)] for a in (k, angular))
     anchor = anchors(build, part, state, nodes, outer)
     build.parameter(part, "stiffness", "forces", "stiffness")
+    directions = active_directions(build, part, state)
+    if directions is not None:
+        frames = build.has_frames(state)
+        more = {"angular_stiffness": angular} if frames else {}
+        build.forces[name] = DirectedAnchors((state, nodes), k, anchor, *directions, **more, frozen=build.sofa)
+        if frames:
+            build.parameter(part, "angularStiffness", "forces", "angular_stiffness")
+        return "in some directions alone"
     if build.dofs[state].is_vector_space:
         build.forces[name] = AnchoredSprings((state, nodes), k, anchor)
         if np.array_equal(nodes, everything) and not part.has("external_rest_shape"):
@@ -192,6 +204,8 @@ def bending_pairs(build: PartBuilder, part: Component, usual: tuple[float, float
     part.neutral(rayleighStiffness=0.0)
     part.ignored("edgeInfo")
     pairs = np.array([across[:2] for across in _hinges(build, part, state)])
+    if not len(pairs):
+        return _NO_HINGE
     return spring_between(build, part, state, pairs, k, c)
 
 
@@ -209,10 +223,7 @@ def _hinges(build: PartBuilder, part: Component, state: str) -> list[tuple[int, 
         for i in range(3):
             c, d = triangle[(i + 1) % 3], triangle[(i + 2) % 3]
             across.setdefault((min(c, d), max(c, d)), []).append(triangle[i])
-    found = [(*apart, *edge) for edge, apart in across.items() if len(apart) == 2]
-    if not found:
-        raise part.error("no two triangles of its topology share an edge")
-    return found
+    return [(*apart, *edge) for edge, apart in across.items() if len(apart) == 2]
 
 
 def bending_springs(build: PartBuilder, part: Component) -> str:
@@ -221,6 +232,8 @@ def bending_springs(build: PartBuilder, part: Component) -> str:
     stiffness = part.real("bendingStiffness", 1.0)
     part.neutral(minDistValidity=1e-6, rayleighStiffness=0.0)
     stencils = _hinges(build, part, state)
+    if not stencils:
+        return _NO_HINGE
     build.forces[name] = FastBendingSprings((state, np.array(stencils)), build.rest[state], stiffness)
     build.parameter(part, "bendingStiffness", "forces", "bending_stiffness")
     return ""

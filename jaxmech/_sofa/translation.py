@@ -32,6 +32,7 @@ from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
 from .read.scene_data import SceneData
 from .read.scene_error import SceneError
+from .regularization import give_way
 from .remainder import GRAVITY, Whole, apart, integrators
 from .report import Report
 from .schemes import DAMPING, EXPLICIT, SCHEMES, SOLVERS, SYSTEMS, linear_solver
@@ -232,6 +233,7 @@ def _built(build: PartBuilder, ode: SceneObject, make: Any, gravity: np.ndarray,
             build.masses[f"{state}/mass"] = unit_mass(build, state)
             report.add(ode, "created", f"state '{state}' has no mass: a UniformMass of total 1")
     damp_each(build, ode)
+    give_way(build, ode.node.root, dt)
     felt = None if build.weights else felt_gravity(build, ode, gravity)
     system = System(
         build.dofs,

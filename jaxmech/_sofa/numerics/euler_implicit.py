@@ -46,9 +46,9 @@ class SofaEuler(AbstractIntegrator):
     """`[(1 + t h rM) M + t h B + t h (t h + rK) K] dv = h (f - (t h + rK) K v - rM M v)`, `x += h (v + dv)`.
 
     `t` is 1, or 1/2 if `trapezoidal`, which does not make it of second order. `first_order`: `(M + t h K) v = f` and
-    `x += h v`. `velocity_damping` `d` [1/s]: `v *= exp(-h d)` after `x` has moved. The Rayleigh damping of components is
-    in the matrix alone. `solver` may stop where it pleases, as SOFA's do. `attached`: nodes that
-    follow others when the step is over.
+    `x += h v`. `velocity_damping` `d` [1/s]: `v *= exp(-h d)` after `x` has moved; nodes slower than
+    `threshold` [m/s] then stop. The Rayleigh damping of components is in the matrix alone. `solver` may stop where it
+    pleases, as SOFA's do. `attached`: nodes that follow others when the step is over.
     Source: D. Baraff and A. Witkin, SIGGRAPH 1998, doi:10.1145/280814.280821; the options are in SOFA's documentation.
     """
 
@@ -57,6 +57,7 @@ class SofaEuler(AbstractIntegrator):
     rayleigh_stiffness: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
     rayleigh_mass: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
     velocity_damping: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
+    threshold: float | None = eqx.field(static=True, default=None, kw_only=True)
     trapezoidal: bool = eqx.field(static=True, default=False, kw_only=True)
     first_order: bool = eqx.field(static=True, default=False, kw_only=True)
     attached: tuple[Attached, ...] = eqx.field(default=(), kw_only=True)
@@ -140,6 +141,9 @@ def _moved(scheme: SofaEuler, system: System, state: State, h: Array, dv: Fields
     v = dv if scheme.first_order else {s: state.velocity[s] + a for s, a in dv.items()}
     d = {s: h * a for s, a in v.items()}
     v = {s: a * jnp.exp(-h * scheme.velocity_damping) for s, a in v.items()}
+    if scheme.threshold is not None:
+        slow = {s: jnp.sum(a * a, axis=-1, keepdims=True) < scheme.threshold**2 for s, a in v.items()}
+        v = {s: jnp.where(slow[s], 0.0, a) for s, a in v.items()}
     end = joined(scheme.attached, placed(system, state, displaced(system, state, d, v, h)))
     return accepted(system, state, end, h)
 
