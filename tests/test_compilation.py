@@ -379,6 +379,19 @@ def test_options_are_given_where_they_may_be(name, without_flags):
     assert ("_quick" in vars(program._programs)) == (name == "itself")
 
 
+def test_what_is_compiled_in_haste_is_not_optimised(without_flags, monkeypatch):
+    """And gives the same; in another program it is as optimised as that."""
+    given = []
+    made = precision._program
+    monkeypatch.setattr(precision, "_program", lambda f, **options: given.append(options) or made(f, **options))
+    x = jnp.arange(3.0)
+    for hasty in (False, True):
+        program = precision.compiled(lambda x: jnp.sum(jnp.sin(x) ** 2), hasty=hasty)
+        np.testing.assert_allclose([program(x), jax.jit(program)(x)], np.sum(np.sin(np.arange(3.0)) ** 2), rtol=1e-14)
+    levels = [options.get("compiler_options", {}).get("xla_backend_optimization_level") for options in given]
+    assert levels == [None, None, 0, None]
+
+
 def test_what_the_options_do_not_know_is_compiled_without_them(without_flags):
     def clamp(x):
         return jax.lax.clamp(jnp.zeros(2, bool), x, jnp.ones(2, bool))

@@ -1,5 +1,7 @@
 """Modes of vibration and of buckling: closed forms, derivatives against differences, what is said where there are none."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import pytest
 from tolerances import FINITE_DIFFERENCE, ROUND_OFF
 
 import jaxmech as jm
+from jaxmech._solve import buckling
 
 EXACT = 1e-10  # eigenvalues of matrices of condition below 1e4, after a shifted factor in float64
 
@@ -396,6 +399,31 @@ def test_what_cancels_in_the_stress_stiffness_is_no_asymmetry():
     """
     found = jm.buckling(*turntable(1e9, 1.0))
     np.testing.assert_allclose(found.factors, [2.0], rtol=ROUND_OFF)
+
+
+def test_what_rests_is_not_iterated_on(monkeypatch):
+    """The program of an iteration takes as long to compile as all else; the step to a rest that rounding missed has none."""
+    monkeypatch.setattr(buckling, "static_solve", lambda *_, **__: pytest.fail("a whole iteration is compiled"))
+    scene, rest = turntable(1e3, 0.1)
+    near = rest.position["polar"] * (1 + 4 * np.finfo(float).eps)
+    found = jm.buckling(scene, replace(rest, position=rest.position | {"polar": near}))
+    np.testing.assert_allclose(found.factors, [2.0], rtol=ROUND_OFF)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("few", [0, 1000])
+def test_buckling_from_a_state_that_does_not_rest(few, monkeypatch):
+    """Where one step does not arrive: as under `jit`, and as from the equilibrium; in scenes of many nodes as well."""
+    monkeypatch.setattr(buckling, "_FEW", few)
+    scene, rest = turntable(1e3, 0.1)
+    linear_system = jm.MatrixLinearSystem.build(scene(jnp.zeros(())), rest, jm.Terms(mass=False, damping=False))
+    off = replace(rest, position=rest.position | {"polar": rest.position["polar"] + jnp.array([0.3, 0.1])})
+    jitted = jax.jit(lambda state: jm.buckling(scene, state, linear_system, count=1).factors)
+    for state in (rest, off):
+        for found in (jm.buckling(scene, state, linear_system).factors, jitted(state)):
+            np.testing.assert_allclose(found, [2.0], rtol=ROUND_OFF)
+    free = replace(rest, position=rest.position | {"polar": jnp.zeros((5, 2))})  # where nothing holds angles
+    assert jm.buckling(scene, free, linear_system, throw=False).info.result != jm.RESULTS.successful
 
 
 def test_a_load_of_no_stress_does_not_buckle():

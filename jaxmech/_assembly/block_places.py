@@ -8,6 +8,7 @@ import numpy as np
 
 from .._model.system import System, force_field
 from .._runtime.host_arrays import as_data
+from .._scene.alike import groups_of_alike
 from .._scene.stencil import Stencil
 from .._sparse.block_accumulation import Places
 from .._sparse.block_matrix import Pair
@@ -52,10 +53,12 @@ def local_places(
     """Where the local matrices of a plan stand, and the sums of those that are summed where they are made."""
     sums: dict[str, ElementSums] = {}
     matrices: dict[str, Sequence[Places]] = {}
+    together = groups_of_alike({item.label: item.component(system) for item in plan.items}, system.dofs)
+    by_themselves = {labels[0] for labels in together if len(labels) == 1}
     for item in plan.items:
         on, upper = item.component(system).on, item.upper(system)
         whole = item.name in plan.velocity or (plan.symmetric and not item.symmetric)
-        built = None if whole else _sums(on, upper, counts)
+        built = _sums(on, upper, counts) if item.label in by_themselves and not whole else None
         if built is None:
             matrices[item.label] = _flat_places(on, upper)
         else:

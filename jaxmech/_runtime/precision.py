@@ -11,7 +11,7 @@ import functools
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -29,6 +29,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # in XLA_FLAGS stands.
 _OPTION = "xla_cpu_use_fusion_emitters"
 _QUICK = {_OPTION: False} if jax.__version_info__ < (0, 11) and _OPTION not in os.environ.get("XLA_FLAGS", "") else {}
+
+# What LLVM makes of a long program without optimising takes a third of the time to compile, and twice as long to run.
+_LEVEL = "xla_backend_optimization_level"
+_HASTY = _QUICK if _LEVEL in os.environ.get("XLA_FLAGS", "") else {**_QUICK, _LEVEL: 0}
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic)
 _RAISED_BY_EQUINOX = "_EquinoxRuntimeError"
@@ -64,12 +68,13 @@ def joined() -> Iterator[None]:
         _place.joins = before
 
 
-def compiled(function: Function, *, before: Callable[..., None] | None = None) -> Function:
+def compiled(function: Function, *, before: Callable[..., None] | None = None, hasty: bool = False) -> Function:
     """The same under `jit`. As a method it is bound like Equinox's, to what `jit` takes as an argument.
 
-    `before`: called with the same arguments, outside of `jit`, where values can be looked at.
+    `before`: called with the same arguments, outside of `jit`, where values can be looked at. `hasty`: not optimised where
+    it is run on a CPU, as what is run a few times only need not be.
     """
-    return _Compiled(function, before)  # pyright: ignore[reportReturnType]
+    return _Compiled(function, before, hasty)  # pyright: ignore[reportReturnType]
 
 
 def in_one_program(function: Function) -> Function:
@@ -97,9 +102,9 @@ def checked_by(check: Callable[..., None], function: Function) -> Function:
 
 
 class _Compiled:
-    def __init__(self, function: Callable[..., Any], before: Callable[..., None] | None):
+    def __init__(self, function: Callable[..., Any], before: Callable[..., None] | None, hasty: bool):
         functools.update_wrapper(self, function)
-        self._function, self._programs = function, _Programs(function)
+        self._function, self._programs = function, _Programs(function, _HASTY if hasty else _QUICK)
         self._before = () if before is None else (before,)
 
     def after(self, check: Callable[..., None]) -> "_Compiled":
@@ -124,8 +129,8 @@ class _Programs:
     As `eqx.filter_jit`, which takes twice as long to find the program: most of what a small scene spends in Python.
     """
 
-    def __init__(self, function: Callable[..., Any]):
-        self._function = function
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]):
+        self._function, self._options = function, options
 
     @functools.cached_property
     def _usual(self) -> Callable[..., Any]:
@@ -133,7 +138,7 @@ class _Programs:
 
     @functools.cached_property
     def _quick(self) -> Callable[..., Any]:
-        return _program(self._function, compiler_options=_QUICK)
+        return _program(self._function, compiler_options=self._options)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         leaves, structure = jax.tree.flatten((arguments, keywords))
@@ -151,7 +156,7 @@ class _Programs:
         return form.joined(found)
 
     def _found(self, is_run: bool, *arguments: Any) -> Any:
-        if not _QUICK or not is_run or not on_cpu():
+        if not self._options or not is_run or not on_cpu():
             return self._usual(*arguments)
         try:
             return self._quick(*arguments)

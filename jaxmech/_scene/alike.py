@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._codegen import NodeRows, map_elements
 from .._runtime.array_types import Array
@@ -27,18 +28,24 @@ def over_alike(
     """`over_elements` of `function(component, dofs)`, for each of several components: of an element, and of the rows of its
     nodes in each of the fields. `dofs`: those of its stencils.
 
-    Few elements of components of one class, with the same options and numbers of the same shapes, are those of one.
+    Few elements of components of one class, with the same options and numbers of the same shapes, are those of one, however
+    many each has.
     """
-    groups: dict[Any, list[K]] = {}
-    for key, component in components.items():
-        joins = len(components) > 1 and _may_be_copied(component)
-        groups.setdefault(_structure(component, dofs) if joins else id(component), []).append(key)
     found = {}
-    for keys in groups.values():
+    for keys in groups_of_alike(components, dofs):
         members = [components[key] for key in keys]
         of_element = function(members[0], [dofs[s.state] for s in members[0].on])
         found |= zip(keys, _of_group(members, of_element, fields), strict=True)
     return {key: found[key] for key in components}
+
+
+def groups_of_alike(components: Mapping[K, Any], dofs: Mapping[str, AbstractDof]) -> list[list[K]]:
+    """Which components are evaluated together."""
+    groups: dict[Any, list[K]] = {}
+    for key, component in components.items():
+        joins = len(components) > 1 and _may_be_copied(component)
+        groups.setdefault(_structure(component, dofs) if joins else id(component), []).append(key)
+    return list(groups.values())
 
 
 def _may_be_copied(component: Any) -> bool:
@@ -54,8 +61,27 @@ def _may_be_copied(component: Any) -> bool:
 def _structure(component: Any, dofs: Mapping[str, AbstractDof]) -> Any:
     """What components that are evaluated together have in common: all but their numbers, and the names of their states."""
     unnamed = jax.tree.map(lambda s: s.nodes if _is_stencil(s) else s, component, is_leaf=_is_stencil)
-    leaves, structure = jax.tree.flatten((unnamed, tuple(dofs[s.state] for s in component.on)))
-    return structure, tuple((a.shape, a.dtype) if eqx.is_array(a) else id(a) for a in leaves)
+    structure = jax.tree.structure((unnamed, tuple(dofs[s.state] for s in component.on)))
+    view = element_leaves(component, component.on)
+    parts = zip(view.values, view.axes, _are_stencils(component), strict=True)
+    others = jax.tree.leaves(tuple(dofs[s.state] for s in component.on))
+    return structure, tuple(_form(a, of_elements=axis is not None or nodes) for a, axis, nodes in parts), _forms(others)
+
+
+def _forms(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_form(a, of_elements=False) for a in leaves)
+
+
+def _form(leaf: Any, *, of_elements: bool) -> Any:
+    """Of an array its type and shape, that of one element if it is `of_elements`; what is none is itself."""
+    if not (eqx.is_array(leaf) or isinstance(leaf, NodeRows)):
+        return id(leaf)
+    return of_elements, leaf.shape[1:] if of_elements else leaf.shape, leaf.dtype
+
+
+def _are_stencils(component: Any) -> list[bool]:
+    """Of each leaf, whether it is the numbers of the nodes of a stencil."""
+    return [_is_stencil(part) for part in jax.tree.leaves(component, is_leaf=_is_stencil)]
 
 
 def _is_stencil(part: Any) -> bool:
@@ -66,21 +92,23 @@ def _of_group(members: Sequence[Any], function: Callable, fields: Sequence[Mappi
     first = members[0]
     if len(members) == 1:
         return [over_elements(first, first.on, function, *(at_nodes(first.on, field) for field in fields))]
-    e = first.on[0].elements
+    counts = [member.on[0].elements for member in members]
     views = [element_leaves(member, member.on) for member in members]
     columns = zip(*(view.values for view in views), strict=True)
-    joined = [_joined(column, axis, e) for column, axis in zip(columns, views[0].axes, strict=True)]
+    kinds = zip(columns, views[0].axes, _are_stencils(first), strict=True)
+    joined = [(jnp.concatenate(c), None) if nodes else _joined(c, axis, counts) for c, axis, nodes in kinds]
     view, axes = (views[0].structure.unflatten(part) for part in zip(*joined, strict=True))
     rows = [jax.tree.map(lambda *a: jnp.concatenate(a), *(gathered(c.on, field) for c in members)) for field in fields]
     outcome = map_elements(function, (axes, *(0 for _ in fields)), view, *rows)
-    return [jax.tree.map(lambda a, i=i: a[i * e : (i + 1) * e], outcome) for i in range(len(members))]
+    ends = np.cumsum(counts)
+    return [jax.tree.map(lambda a, i=i, e=e: a[i - e : i], outcome) for i, e in zip(ends, counts, strict=True)]
 
 
-def _joined(column: Sequence[Any], axis: int | None, elements: int) -> tuple[Any, int | None]:
+def _joined(column: Sequence[Any], axis: int | None, counts: Sequence[int]) -> tuple[Any, int | None]:
     """A leaf of several components as that of one, and its axis of elements."""
     first = column[0]
     if axis is not None:
         return jnp.concatenate([a.whole() if isinstance(a, NodeRows) else a for a in column]), axis
     if all(a is first for a in column):
         return first, None
-    return jnp.concatenate([jnp.broadcast_to(a, (elements, *a.shape)) for a in column]), 0
+    return jnp.concatenate([jnp.broadcast_to(a, (e, *a.shape)) for a, e in zip(column, counts, strict=True)]), 0

@@ -6,7 +6,7 @@ ones. One step solves `(P A P + I - P) d = P (R - A g) + g`, `A = -dR/du`. Where
 any order. Nothing is differentiated through the iterations.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -122,13 +122,36 @@ def _newton_solve_jvp(primals, tangents):
         gap, constrained_gap = problem.gap(u), problem.constrained_gap(u, start)
         return project(problem.system, problem.residual(u)), {s: gap[s] + constrained_gap[s] for s in gap}
 
-    (R, gap), rates = eqx.filter_jvp(residual, (problem, start), tangents[:2])
-    # A part that does not depend on what is varied has no tangent at all.
-    dR, dgap = (
-        jax.tree.map(jnp.zeros_like, a) if d is None else {s: jnp.zeros_like(a[s]) if d[s] is None else d[s] for s in a}
-        for a, d in zip((R, gap), rates, strict=True)
-    )
-    A0 = problem.operator(u)
+    dR, dgap = _with_rates(residual, (problem, start), tangents[:2])
+    rate = rate_of_solution(problem, u, dR, dgap, problem.operator(u), options, solver)
+    return (u, info), (rate, jax.tree.map(lambda _: None, info))
+
+
+def _with_rates(residual: Callable, at: Sequence[Any], along: Sequence[Any]) -> tuple[Fields, Fields]:
+    """The rates of a residual and of a gap."""
+    values, rates = eqx.filter_jvp(residual, at, along) if jax.tree.leaves(along) else (residual(*at), (None, None))
+
+    def made_whole(a: Fields, d: Fields | None) -> Fields:
+        # A part that does not depend on what is varied has no tangent at all.
+        return {s: jnp.zeros_like(a[s]) if d is None or d[s] is None else d[s] for s in a}
+
+    return made_whole(values[0], rates[0]), made_whole(values[1], rates[1])
+
+
+def load_rate(problem: AbstractEquilibrium, along: AbstractEquilibrium, u: Fields, A0: Any, solver: Any) -> Fields:
+    """`du` at the solution `u` of a problem that changes `along` a tangent of it; `A0`: its `operator(u)`."""
+
+    def residual(problem: AbstractEquilibrium) -> tuple[Fields, Fields]:
+        return project(problem.system, problem.residual(u)), problem.gap(u)
+
+    dR, dgap = _with_rates(residual, (problem,), (along,))
+    return rate_of_solution(problem, u, dR, dgap, A0, NewtonOptions(), solver)
+
+
+def rate_of_solution(
+    problem: AbstractEquilibrium, u: Fields, dR: Fields, dgap: Fields, A0: Any, options: NewtonOptions, solver: Any
+) -> Fields:
+    """`du` by the implicit rule, of the rates of the free part of the residual and of the gap where `u` stays."""
     A, free = linearised(problem, A0, dR, dgap, moved=bool(problem.system.projections))
     solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
     if problem.is_exact():
@@ -137,8 +160,7 @@ def _newton_solve_jvp(primals, tangents):
     else:
         d = _corrected(problem, u, A, dR, dgap, solver, options.derivatives_of)
     zero = jax.tree.map(jnp.zeros_like, d)
-    du = jax.jvp(lambda d: problem.move(u, d), (zero,), (d,))[1]
-    return (u, info), (du, jax.tree.map(lambda _: None, info))
+    return jax.jvp(lambda d: problem.move(u, d), (zero,), (d,))[1]
 
 
 def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: Fields, solver: Any, who: str) -> Fields:
