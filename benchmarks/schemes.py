@@ -11,6 +11,7 @@ with their own steps beside; the reference is RK4 with steps of a hundredth.
 """
 
 import argparse
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
@@ -98,6 +99,8 @@ def compilations(cells: int, steps: int, rounds: int = 2) -> None:
 
     def first(call: Callable[[], Any]) -> float:
         jax.clear_caches()
+        gc.collect()
+        gc.freeze()  # else some calls, and not others, go through what all before them left
         return cpu(call, 1)[0]
 
     found = [{name: [first(call) for call in calls(kind)] for name, kind in IMPLICIT.items()} for _ in range(rounds)]

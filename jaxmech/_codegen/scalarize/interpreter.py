@@ -113,12 +113,16 @@ def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -
 
 
 def _text(program: Any) -> str:
-    """What tells a program from others: how it is printed, and its constants, which are not; by identity, for the program
-    holds them."""
+    """What tells a program from others: how it is printed, with all programs in it, and what is not printed."""
+    return f"{getattr(program, 'jaxpr', program)} {_unprinted(program)}"
+
+
+def _unprinted(program: Any) -> list[Any]:
+    """Constants, by identity, for the program holds them, and all digits of its numbers; and those of programs in it."""
     jaxpr = getattr(program, "jaxpr", program)
     constants = [id(c) for c in getattr(program, "consts", ())]
     literals = [np.asarray(v.val).tobytes() for eqn in jaxpr.eqns for v in eqn.invars if isinstance(v, Literal)]
-    return f"{jaxpr} {constants} {literals} {[_text(inner) for eqn in jaxpr.eqns for inner in inner_programs(eqn)]}"
+    return [constants, literals, [_unprinted(inner) for eqn in jaxpr.eqns for inner in inner_programs(eqn)]]
 
 
 def _divided(scalars: Sequence[Any], like: Sequence[Any]) -> list[Scalars]:

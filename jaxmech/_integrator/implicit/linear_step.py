@@ -17,7 +17,7 @@ from ..._runtime.precision import joined
 from ..._runtime.reverse_mode import kept
 from ..._solve.linear_problem import LinearProblem
 from ..displaced import combined
-from .stage import AbstractStage
+from .stage import AbstractStage, to_be_differentiated
 
 
 class AbstractLinearStep(eqx.Module):
@@ -80,5 +80,5 @@ def _imbalance(stage: AbstractStage, x: Fields) -> Fields:
     """Kept by no one: reverse mode computes it anew."""
     system: System = stage.system
     free = project(system, x)
-    rest = project(system, stage.remainder(free))
+    rest = project(system, to_be_differentiated(stage).remainder(free))
     return {s: rest[s] + free[s] - x[s] for s in rest}

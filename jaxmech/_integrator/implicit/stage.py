@@ -1,6 +1,7 @@
 """What an implicit step solves: a balance of momentum, of which a scheme says where it holds and by how much."""
 
 import abc
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
@@ -57,6 +58,7 @@ class Setting(eqx.Module):
     rayleigh: Rayleigh
     velocity: Fields  # at the start, where nothing holds it
     varying: tuple[str, ...] = eqx.field(static=True)  # the masses whose matrix depends on positions
+    by_elements: bool = eqx.field(static=True, default=False)  # whether momenta are those of elements, though `M` is kept
 
     @property
     def at_start(self) -> State:
@@ -247,6 +249,8 @@ def momentum_of_all(stage: AbstractStage, velocity: Fields) -> Fields:
     if stage.joins and stage.system.gravity is not None:
         g = weight_direction(stage.system, stage.setting.start.position)
         velocity = combined((1.0, velocity), (stage.scale, g))
+    if stage.setting.by_elements:
+        return momentum(stage.system, stage.setting.start.position, velocity)
     return stage.linear_system.momentum(stage.system, stage.setting.start, velocity)
 
 
@@ -262,6 +266,12 @@ def extrapolated(setting: Setting, memory: Any) -> Fields:
 
 
 S = TypeVar("S", bound=AbstractStage)
+
+
+def to_be_differentiated(stage: S) -> S:
+    """The stage whose momenta are those of elements: the transpose of a product with a matrix is a program several times as
+    long as that of their kernel."""
+    return eqx.tree_at(lambda s: s.setting, stage, replace(stage.setting, by_elements=has_direct_masses(stage.system)))
 
 
 def reaching(stage: S) -> S:
