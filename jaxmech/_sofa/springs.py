@@ -9,7 +9,7 @@ import numpy as np
 from .._forcefield.anchored_frames import AnchoredFrames
 from .._forcefield.anchored_springs import AnchoredSprings
 from .._forcefield.springs import Springs
-from .active_directions import active_directions
+from .active_directions import active_directions, assembled_stiffness
 from .grid_springs import grid_springs
 from .numerics.directed_anchors import DirectedAnchors
 from .numerics.frozen_anchors import FrozenAnchoredFrames
@@ -156,18 +156,21 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
     part.ignored("springColor", "recompute_indices")
     k, angular = (np.array([100.0]) if not len(a) else a for a in (k, angular))
     angular = np.pad(angular[: len(k)], (0, max(0, len(k) - len(angular))), constant_values=100.0)
-    number = np.arange(len(nodes))
+    number, frames = np.arange(len(nodes)), build.has_frames(state)
+    assembled = assembled_stiffness(build, part, state, nodes, k, angular if frames else np.zeros(1))
     k, angular = (float(a[0]) if len(a) == 1 else a[np.where(number < len(a), number, 0)] for a in (k, angular))
     anchor = anchors(build, part, state, nodes, outer)
-    build.parameter(part, "stiffness", "forces", "stiffness")
     directions = active_directions(build, part, state)
-    if directions is not None:
-        frames = build.has_frames(state)
+    if assembled is None:  # else the matrix would not follow
+        build.parameter(part, "stiffness", "forces", "stiffness")
+    if directions is not None or assembled is not None:
         more = {"angular_stiffness": angular} if frames else {}
-        build.forces[name] = DirectedAnchors((state, nodes), k, anchor, *directions, **more, frozen=build.sofa)
-        if frames:
+        directions = (np.ones(build.dofs[state].deriv_size),) * 2 if directions is None else directions
+        more |= {"assembled": assembled, "frozen": build.sofa}
+        build.forces[name] = DirectedAnchors((state, nodes), k, anchor, *directions, **more)
+        if frames and assembled is None:
             build.parameter(part, "angularStiffness", "forces", "angular_stiffness")
-        return "in some directions alone"
+        return "in some directions alone" if assembled is None else "in the matrix, k[i] is of node i, as in SOFA's"
     if build.dofs[state].is_vector_space:
         build.forces[name] = AnchoredSprings((state, nodes), k, anchor)
         if np.array_equal(nodes, everything) and not part.has("external_rest_shape"):
