@@ -11,6 +11,7 @@ from .._forcefield.anchored_springs import AnchoredSprings
 from .._forcefield.springs import Springs
 from .active_directions import active_directions, assembled_stiffness
 from .grid_springs import grid_springs
+from .held_nodes import held_nodes
 from .numerics.directed_anchors import DirectedAnchors
 from .numerics.frozen_anchors import FrozenAnchoredFrames
 from .numerics.spring_laws import FastBendingSprings, LinearisedSprings
@@ -183,7 +184,7 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
 
 
 def anchors(build: PartBuilder, part: Component, state: str, nodes: np.ndarray, outer: np.ndarray | None) -> np.ndarray:
-    """Where the springs are fixed: at rest, or at nodes of another state, which no time integrator moves."""
+    """Where the springs are fixed: at rest, or at nodes of another state that no time integrator moves, or that are held."""
     other = part.link("external_rest_shape")
     if other is None:
         if outer is not None and len(outer):
@@ -191,12 +192,12 @@ def anchors(build: PartBuilder, part: Component, state: str, nodes: np.ndarray, 
         return build.rest[state][nodes]
     if not isinstance(other, SceneObject) or other.kind not in STATES:
         raise part.error("external_rest_shape is no mechanical state")
-    if named(other) in build.dofs:
-        raise part.error("external_rest_shape moves with this part of the scene: such a one is not translated")
     places = build.data.positions(other)["position"]
     chosen = np.arange(len(places)) if outer is None or not len(outer) else outer
     if len(chosen) != len(nodes) or chosen.min() < 0 or chosen.max() >= len(places):
         raise part.error(f"external_points must name {len(nodes)} of {len(places)} points")
+    if named(other) in build.dofs and not held_nodes(build, other)[chosen].all():
+        raise part.error("external_rest_shape moves with this part of the scene: such a one is not translated")
     return places[chosen]
 
 
