@@ -281,3 +281,18 @@ def test_a_controller_turns_a_servo_by_data_of_its_own(tmp_path):
     np.testing.assert_allclose(
         jm.kinematics(scene.system, last)["robot/bodies/p"][1], [0, 1, 0, 0, 0, np.sin(0.15), np.cos(0.15)], atol=1e-6
     )
+
+
+def test_angles_that_a_controller_writes_are_refused_by_name(tmp_path):
+    path = tmp_path / "scene.py"
+    path.write_text(SCRIPT.replace("self.robot.angles.value =", "self.robot.q.position.value ="))
+    scene = jm.sofa.record(path, steps=2)
+    with pytest.raises(jm.sofa.SceneError, match=r"writes @/robot/q\.position: states are not written"):
+        scene.control()
+
+
+def test_a_controller_of_the_mouse_moves_nothing(tmp_path):
+    more = '<MechanicalStateController template="Vec1" index="0" onlyTranslation="1" handleEventTriggersUpdate="1"/>'
+    scene = load(tmp_path, arm([centre(*c) for c in ARM], ANGLES, 5, more=more))
+    _ = scene.parts
+    assert "MechanicalStateController" in str(scene.report)

@@ -346,6 +346,22 @@ def test_numbers_of_springs_to_the_rest(tmp_path):
     np.testing.assert_array_equal(found.angular_stiffness, [5, 100, 5])
 
 
+def test_springs_to_nodes_of_this_part_that_are_held(tmp_path):
+    """They are places; where such a node may move, or is moved at the start, the springs are refused."""
+    body = """<Node name="w"><MechanicalObject name="q" position="5 0 0  6 1 0" velocity="0 0 0  0 0 {1}"/>
+      <UniformMass/>{0}</Node>
+      <MechanicalObject name="p" position="0 0 0  1 0 0"/><UniformMass/>
+      <RestShapeSpringsForceField name="s" points="1" external_points="1" external_rest_shape="@w/q" stiffness="3"/>"""
+    for held in ('<FixedProjectiveConstraint indices="1"/>', '<PartialFixedProjectiveConstraint fixAll="1"/>'):
+        scene = load(tmp_path, body.format(held, 0))
+        np.testing.assert_array_equal(scene.system.forces["s"].anchor, [[6, 1, 0]])
+    half = '<PartialFixedProjectiveConstraint indices="1" fixedDirections="1 1 0"/>'
+    other, moved = "<FixedProjectiveConstraint/>", '<FixedProjectiveConstraint fixAll="1"/>'
+    for held, speed in (("", 0), (other, 0), (half, 0), (moved, 1)):
+        with pytest.raises(jm.sofa.SceneError, match="moves with this part"):
+            load(tmp_path, body.format(held, speed))
+
+
 def test_the_nodes_of_another_shape_are_counted_from_the_first(tmp_path):
     other = '<Node name="n"><MechanicalObject name="q" position="5 0 0  6 0 0"/></Node>'
     body = f"""{other}<Node name="m">{EULER}<MechanicalObject name="p" position="0 0 0  1 0 0  3 0 0"/><UniformMass/>

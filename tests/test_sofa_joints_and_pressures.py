@@ -443,6 +443,36 @@ def test_springs_that_pull_in_some_directions(tmp_path, solver):
             load(tmp_path, DIRECTED.format(points, "1 0 1"), scheme=f"{EULER}<CGLinearSolver/>")
 
 
+@pytest.mark.parametrize("frames", [False, True])
+def test_several_numbers_of_stiffness_in_the_matrix(tmp_path, frames):
+    """`k[i]` is of spring `i` in the force, of node `i` in the matrix that SOFA assembles; beyond the end, the first is."""
+    places = [f"{i} 0 0 0 0 0 1" if frames else f"{i} 0 0" for i in range(4)]
+    body = f"""<MechanicalObject name="p" template="{"Rigid3" if frames else "Vec3"}" position="{" ".join(places)}"/>
+      <UniformMass vertexMass="{"1 1 [1 0 0,0 1 0,0 0 1]" if frames else 1}"/>
+      <RestShapeSpringsForceField name="s" points="1 3 0" stiffness="2 5" angularStiffness="7 11"/>"""
+
+    def diagonal(**options):
+        scene = load(tmp_path, body, **options)
+        K = jm.matrix.component_matrix(scene.system, scene.state, "s", "stiffness")["p", "p"].to_dense((4, 4))
+        return np.diag(K).reshape(4, -1)[:, [0, -1]], scene
+
+    force, matrix = np.array([[2, 7], [2, 7], [0, 0], [5, 11]]), np.array([[2, 7], [5, 11], [0, 0], [2, 7]])
+    if not frames:
+        force, matrix = force[:, [0, 0]], matrix[:, [0, 0]]
+    for options in ({"solver": "exact"}, {"scheme": "<EulerImplicitSolver/><CGLinearSolver/>"}):
+        found, scene = diagonal(**options)
+        np.testing.assert_array_equal(found, force)
+        assert scene.where("@/s.stiffness")(scene.system).tolist() == [2, 5, 2]
+    found, scene = diagonal()
+    np.testing.assert_array_equal(found, matrix)
+    x = scene.state.position["p"].at[:, 1].add(1.0)
+    moved = dataclasses.replace(scene.state, position={"p": x})
+    np.testing.assert_allclose(jm.total_force(scene.system, moved)["p"][:, 1], -force[:, 0])
+    assert "k[i] is of node i" in str(scene.report)
+    with pytest.raises(jm.sofa.SceneError):
+        scene.where("@/s.stiffness")
+
+
 def test_bending_of_one_triangle(tmp_path):
     """No two triangles meet: there is no spring, and the scene is one without."""
     body = """<MeshTopology position="0 0 0  1 0 0  0 1 0" triangles="0 1 2"/><MechanicalObject name="p"/><UniformMass/>

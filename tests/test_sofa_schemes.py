@@ -251,3 +251,111 @@ def test_the_gradient_of_static_iterations(tmp_path, solver):
 
     value, slope = jax.jit(jax.value_and_grad(end))(K)
     np.testing.assert_allclose((value, slope), (M * G / K, -M * G / K**2), rtol=1e-12)
+
+
+BENT = """{}<SparseLDLSolver/><MechanicalObject name="p" position="0 0 0  1 0.02 0" velocity="0 0 0  0.4 0 0"/>
+  <UniformMass vertexMass="0.5"/><FixedProjectiveConstraint indices="0"/>
+  <SpringForceField name="s" spring="0 1 30000 0 1"/><ConstantForceField indices="1" forces="-20 900 0"/>"""
+NEWTON = '<NewtonRaphsonSolver maxNbIterationsNewton="{}" {}/>'
+NAMES = {
+    "tolerance": "absoluteResidualStoppingThreshold",
+    "relative": "relativeInitialStoppingThreshold",
+    "successive": "relativeSuccessiveStoppingThreshold",
+    "absolute": "absoluteEstimateDifferenceThreshold",
+    "change": "relativeEstimateDifferenceThreshold",
+}
+UNMEASURED = " ".join(f'{name}="0"' for name in NAMES.values())
+
+
+def newton_by_hand(problem, most, searches, **rules):
+    """The iterations of a NewtonRaphsonSolver, one test after the other; how many there were."""
+    rule = {"tolerance": 0.0, "relative": 0.0, "successive": 0.0, "absolute": 0.0, "change": 0.0, **rules}
+    size = first = np.linalg.norm(problem.evaluate())
+    if rule["tolerance"] > 0 and size <= rule["tolerance"]:
+        return 0
+    for number in range(1, most + 1):
+        last, length = size, np.linalg.norm(problem.unknowns())
+        d = problem.solve()
+        share, before = 1.0, 0.0
+        for _ in range(searches):
+            problem.add(d, share - before)
+            size = np.linalg.norm(problem.evaluate())
+            if size < last:
+                break
+            share, before = share / 2, share
+        else:
+            if searches > 1:
+                problem.add(d, 1.0 - before)
+                size = np.linalg.norm(problem.evaluate())
+        change = np.linalg.norm(d)
+        tests = (size, rule["tolerance"]), (size, rule["relative"] * first), (size, rule["successive"] * last)
+        tests += (change, rule["absolute"]), (change, rule["change"] * length)
+        if any(a < b for a, b in tests):
+            return number
+    return most
+
+
+class ByHand:
+    """The equations of one step of a scene: of the free node 1 alone."""
+
+    def __init__(self, scene, static):
+        self.scene, self.static, state = scene, static, scene.state
+        self.x0, self.v0 = (np.array(a["p"])[1] for a in (state.position, state.velocity))
+        self.x, self.v = self.x0.copy() if static else self.x0 + H * self.v0, self.v0.copy()
+
+    def seen(self):
+        state = eqx.tree_at(lambda s: s.position["p"], self.scene.state, self.scene.state.position["p"].at[1].set(self.x))
+        K = jm.matrix.component_matrix(self.scene.system, state, "s", "stiffness")["p", "p"].to_dense((2, 2))
+        return np.array(jm.total_force(self.scene.system, state)["p"])[1], np.array(K)[3:, 3:]
+
+    def evaluate(self):
+        self.f, self.K = self.seen()
+        self.r1, self.r2 = self.x - self.x0 - H * self.v, 0.5 * (self.v - self.v0) - H * self.f
+        return self.f if self.static else self.r2
+
+    def solve(self):
+        if self.static:
+            return np.linalg.solve(self.K, self.f)
+        return np.linalg.solve(0.5 * np.eye(3) + H**2 * self.K, H * self.K @ self.r1 - self.r2)
+
+    def add(self, d, share):
+        if self.static:
+            self.x += share * d
+        else:
+            self.v += share * d
+            self.x += H * d - self.r1
+
+    def unknowns(self):
+        return np.append(self.x, 0.0) if self.static else self.v
+
+
+RULES_OF_NEWTON = (
+    ({"tolerance": 1e5}, 1, 6),
+    ({"tolerance": 1e-3}, 1, 6),
+    ({"relative": 1e-2}, 1, 6),
+    ({"successive": 0.2}, 1, 6),
+    ({"absolute": 0.2}, 1, 6),
+    ({"change": 0.05}, 4, 6),
+    ({}, 1, 1),
+    ({}, 12, 1),
+    ({}, 2, 1),
+)
+
+
+@pytest.mark.parametrize("scheme", ["<StaticSolver/>", "<BDFOdeSolver/>"])
+def test_newton_iterations_end_where_those_of_sofa_do(tmp_path, scheme):
+    """By each threshold, with and without a line search: as many iterations, and the same state."""
+    counts, ends = [], []
+    for rules, searches, most in RULES_OF_NEWTON:
+        data = UNMEASURED
+        for name, number in rules.items():
+            data = data.replace(f'{NAMES[name]}="0"', "") + f' {NAMES[name]}="{number}"'
+        scene = load(tmp_path, BENT.format(scheme + NEWTON.format(most, f'{data} maxNbIterationsLineSearch="{searches}"')))
+        problem = ByHand(scene, "Static" in scheme)
+        counts.append(newton_by_hand(problem, most, searches, **rules))
+        end = scene.integrator.step(scene.system, scene.state, None, H)[0]
+        np.testing.assert_allclose(end.position["p"][1], problem.x, rtol=1e-9)
+        np.testing.assert_allclose(end.velocity["p"][1], problem.v, rtol=1e-9)
+        ends.append(problem.x)
+    assert counts[0] == 0 and max(counts[2:6]) < 6
+    assert np.abs(np.array(ends[7:]) - ends[6]).max() > 1e-3  # the line search goes elsewhere

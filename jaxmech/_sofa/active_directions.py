@@ -1,4 +1,4 @@
-"""The directions in which springs to the rest shape pull."""
+"""The directions in which springs to the rest shape pull, and what their matrix is where SOFA has it otherwise."""
 
 import numpy as np
 
@@ -27,12 +27,38 @@ def active_directions(build: PartBuilder, part: Component, state: str) -> tuple[
     active = (flags[: dof.deriv_size] != 0).astype(float)
     if active.all():
         return None
-    if not build.sofa:
+    if not build.sofa or not assembles(build, part, "activeDirections"):
         return active, active
+    assembled = active.copy()
+    assembled[:3] = 1.0
+    return active, assembled
+
+
+def assembles(build: PartBuilder, part: Component, what: str) -> bool:
+    """Whether the linear solver has a matrix, in which `what` differs from what the force has."""
     solvers = [o for o in build.within if o.kind in SOLVERS]
     free = [is_matrix_free(o) for o in solvers]
     if any(free) != all(free) or any("PCG" in o.kind for o in solvers):
-        raise part.error("activeDirections with several linear solvers are translated with solver='exact' alone")
-    assembled = active.copy()
-    assembled[:3] = 1.0
-    return active, active if free and all(free) else assembled
+        raise part.error(f"{what} with several linear solvers are translated with solver='exact' alone")
+    return not free or not all(free)
+
+
+def assembled_stiffness(
+    build: PartBuilder, part: Component, state: str, nodes: np.ndarray, k: np.ndarray, angular: np.ndarray
+) -> np.ndarray | None:
+    """Stiffness and angular stiffness of each spring in the matrix that SOFA assembles, where they differ from the force's.
+
+    `k[i]` and `angular[i]`, or the first ones beyond their end, are of spring `i` in the force, of node `i` in the matrix.
+    """
+    if not build.sofa:
+        return None
+    there, here = (np.stack([_entries(k, i), _entries(angular, i)], 1) for i in (nodes, np.arange(len(nodes))))
+    if np.array_equal(there, here) or not assembles(build, part, "several numbers of stiffness"):
+        return None
+    if build.has_frames(state) and build.dofs[state].coord_size != 7:
+        raise part.error("several numbers of stiffness at frames of the plane are translated with solver='exact' alone")
+    return there
+
+
+def _entries(a: np.ndarray, number: np.ndarray) -> np.ndarray:
+    return a[np.where(number < len(a), number, 0)]

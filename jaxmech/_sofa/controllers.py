@@ -22,6 +22,8 @@ def control_of(
     tables: dict[Leaf, np.ndarray] = {}
     for path in dict.fromkeys(name for step in changes for name in step):
         owner, _, data = path.rpartition(".")
+        if data in ("position", "velocity") and (owner, data) not in part.parameters:
+            raise root.error(f"a controller writes {path}: states are not written while a simulation runs, rest_position is")
         leaf, nodes = part.shared.get((owner, data)) or (leaf_of(part.parameters, path, root), 1)
         now = np.asarray(leaf(part.system))
         rows = []

@@ -9,8 +9,9 @@ import numpy as np
 from .._forcefield.anchored_frames import AnchoredFrames
 from .._forcefield.anchored_springs import AnchoredSprings
 from .._forcefield.springs import Springs
-from .active_directions import active_directions
+from .active_directions import active_directions, assembled_stiffness
 from .grid_springs import grid_springs
+from .held_nodes import held_nodes
 from .numerics.directed_anchors import DirectedAnchors
 from .numerics.frozen_anchors import FrozenAnchoredFrames
 from .numerics.spring_laws import FastBendingSprings, LinearisedSprings
@@ -156,18 +157,21 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
     part.ignored("springColor", "recompute_indices")
     k, angular = (np.array([100.0]) if not len(a) else a for a in (k, angular))
     angular = np.pad(angular[: len(k)], (0, max(0, len(k) - len(angular))), constant_values=100.0)
-    number = np.arange(len(nodes))
+    number, frames = np.arange(len(nodes)), build.has_frames(state)
+    assembled = assembled_stiffness(build, part, state, nodes, k, angular if frames else np.zeros(1))
     k, angular = (float(a[0]) if len(a) == 1 else a[np.where(number < len(a), number, 0)] for a in (k, angular))
     anchor = anchors(build, part, state, nodes, outer)
-    build.parameter(part, "stiffness", "forces", "stiffness")
     directions = active_directions(build, part, state)
-    if directions is not None:
-        frames = build.has_frames(state)
+    if assembled is None:  # else the matrix would not follow
+        build.parameter(part, "stiffness", "forces", "stiffness")
+    if directions is not None or assembled is not None:
         more = {"angular_stiffness": angular} if frames else {}
-        build.forces[name] = DirectedAnchors((state, nodes), k, anchor, *directions, **more, frozen=build.sofa)
-        if frames:
+        directions = (np.ones(build.dofs[state].deriv_size),) * 2 if directions is None else directions
+        more |= {"assembled": assembled, "frozen": build.sofa}
+        build.forces[name] = DirectedAnchors((state, nodes), k, anchor, *directions, **more)
+        if frames and assembled is None:
             build.parameter(part, "angularStiffness", "forces", "angular_stiffness")
-        return "in some directions alone"
+        return "in some directions alone" if assembled is None else "in the matrix, k[i] is of node i, as in SOFA's"
     if build.dofs[state].is_vector_space:
         build.forces[name] = AnchoredSprings((state, nodes), k, anchor)
         if np.array_equal(nodes, everything) and not part.has("external_rest_shape"):
@@ -180,7 +184,7 @@ def rest_shape_springs(build: PartBuilder, part: Component) -> str:
 
 
 def anchors(build: PartBuilder, part: Component, state: str, nodes: np.ndarray, outer: np.ndarray | None) -> np.ndarray:
-    """Where the springs are fixed: at rest, or at nodes of another state, which no time integrator moves."""
+    """Where the springs are fixed: at rest, or at nodes of another state that no time integrator moves, or that are held."""
     other = part.link("external_rest_shape")
     if other is None:
         if outer is not None and len(outer):
@@ -188,12 +192,12 @@ def anchors(build: PartBuilder, part: Component, state: str, nodes: np.ndarray, 
         return build.rest[state][nodes]
     if not isinstance(other, SceneObject) or other.kind not in STATES:
         raise part.error("external_rest_shape is no mechanical state")
-    if named(other) in build.dofs:
-        raise part.error("external_rest_shape moves with this part of the scene: such a one is not translated")
     places = build.data.positions(other)["position"]
     chosen = np.arange(len(places)) if outer is None or not len(outer) else outer
     if len(chosen) != len(nodes) or chosen.min() < 0 or chosen.max() >= len(places):
         raise part.error(f"external_points must name {len(nodes)} of {len(places)} points")
+    if named(other) in build.dofs and not held_nodes(build, other)[chosen].all():
+        raise part.error("external_rest_shape moves with this part of the scene: such a one is not translated")
     return places[chosen]
 
 

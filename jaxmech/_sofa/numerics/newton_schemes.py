@@ -1,6 +1,5 @@
 """SOFA's integrators that iterate: the variational one, backward differences, and equilibria."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,9 +16,9 @@ from ..._model.internal import in_step
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
-from ..._runtime.loops import while_loop
 from ..._scene.parameter import as_array
 from .linearised_scheme import AbstractLinearisedScheme, Advance, SchemeCarry
+from .newton_iterations import Equations, NewtonRules, Seen, iterated
 from .unconverged_solvers import AbstractStepSolver, Past, Solved
 
 _K = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
@@ -85,19 +84,20 @@ class Histories(NamedTuple):
 
 
 class SofaBackwardDifferences(AbstractLinearisedScheme):
-    """SOFA's BDFOdeSolver: `sum a_j x_j = h v`, `M sum a_j v_j = h f`, by `iterations` linear solves from `x + h v`, `v`.
+    """SOFA's BDFOdeSolver: `r1 = sum a_j x_j - h v = 0`, `r2 = M sum a_j v_j - h f = 0`, by iterations from `x + h v`, `v`;
+    `rules` are of `r2` and of the changes of `v`.
 
     The first steps are of the orders that their past allows. `f` has Rayleigh's `-(rM M + rK K) v`. States of points.
+    Of several tries along `dv`, each adds all of `h dv / a_0 - r1 / a_0` to `x`, as SOFA's do.
     Source: E. Hairer, G. Wanner, *Solving Ordinary Differential Equations II*, 2nd ed., 1996, doi:10.1007/978-3-642-05221-7,
     section V.1.
     """
 
     linear_system: AbstractLinearSystem
     solver: AbstractStepSolver
+    rules: NewtonRules = eqx.field(default_factory=NewtonRules, kw_only=True)
     rayleigh_stiffness: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
     rayleigh_mass: Array = eqx.field(converter=as_array, default=0.0, kw_only=True)
-    tolerance: Array = eqx.field(converter=as_array, default=1e-5, kw_only=True)
-    steps: int = eqx.field(static=True, default=1, kw_only=True)
     largest: int = eqx.field(static=True, default=1, kw_only=True)  # order
 
     def memory(self, system: System, state: State) -> Histories:
@@ -108,27 +108,34 @@ class SofaBackwardDifferences(AbstractLinearisedScheme):
         scene, past, (xs, vs, count) = in_step(system, h), carry.past, carry.memory
         xs, vs = (dict(state.position), *xs[: self.largest - 1]), (dict(state.velocity), *vs[: self.largest - 1])
         a = jnp.asarray(_TABLE)[jnp.minimum(count, self.largest - 1)]
-        x, v = combined((1.0, xs[0]), (h, vs[0])), vs[0]
         rM, rK, t = self.rayleigh_mass, self.rayleigh_stiffness, h / a[0]
-        found, b, done = Solved(v, None, past.kept), v, jnp.zeros((), bool)  # pyright: ignore[reportArgumentType]
-        for _ in range(self.steps):
-            here = eqx.tree_at(lambda s: (s.position, s.velocity), state, (x, v))
+
+        def evaluate(here: State) -> Seen:
+            x, v = here.position, here.velocity
             damped = Factors(mass=rM, damping=0.0, stiffness=rK, geometric=rK, rayleigh=0.0)
             f = combined((1.0, total_force(scene, here)), (-1.0, self.matrix(scene, here, carry.kept, damped).mv(v)))
             r1 = project(scene, combined((a[0], x), (-h, v), *((a[j + 1], y) for j, y in enumerate(xs))))
             rates = combined((a[0], v), *((a[j + 1], u) for j, u in enumerate(vs)))
-            r2 = project(scene, combined((1.0, momentum(scene, x, rates)), (-h, f)))
-            done = done | (jax.lax.stop_gradient(norm(r2)) <= self.tolerance)
-            b = combined((-1.0, r2), (t, self.matrix(scene, here, carry.kept, _K).mv(r1)))
+            return Seen(project(scene, combined((1.0, momentum(scene, x, rates)), (-h, f))), r1)
+
+        def solve(here: State, seen: Seen) -> tuple[Solved, Fields]:
+            b = combined((-1.0, seen.residual), (t, self.matrix(scene, here, carry.kept, _K).mv(seen.more)))
             factors = Factors(mass=a[0] + h * rM, damping=h, stiffness=h * (rK + t), rayleigh=0.0)
             A = self.matrix(scene, here, carry.kept, factors)
-            found, b = self.solved(scene, A, b, past._replace(last=jax.tree.map(jnp.zeros_like, past.last)))
-            dv = found.x
-            dx = combined((t, dv), (-1 / a[0], r1))
-            x = {s: jnp.where(done, x[s], x[s] + dx[s]) for s in x}
-            v = {s: jnp.where(done, v[s], v[s] + dv[s]) for s in v}
-        end = eqx.tree_at(lambda s: (s.position, s.velocity, s.time), state, (x, v, state.time + h))
-        return Advance(accepted(system, state, end, h), found, Histories(xs, vs, count + 1), b)
+            return self.solved(scene, A, b, past._replace(last=jax.tree.map(jnp.zeros_like, past.last)))
+
+        def moved(here: State, seen: Seen, d: Fields, before: Array, share: Array) -> State:
+            # After the first try `r1` is nil; each further one adds `h dv / a_0` again, and takes the last one's share.
+            dx = combined((t * (1 + before), d), (-1 / a[0], seen.more))
+            ends = combined((1.0, here.position), (1.0, dx)), combined((1.0, here.velocity), (share, d))
+            return eqx.tree_at(lambda s: (s.position, s.velocity), here, ends)
+
+        guess = eqx.tree_at(lambda s: s.position, state, combined((1.0, xs[0]), (h, vs[0])))
+        equations = Equations(evaluate, solve, moved, lambda here: norm(here.velocity))
+        unsolved = Solved(vs[0], None, past.kept)  # pyright: ignore[reportArgumentType]
+        at = iterated(self.rules, equations, guess, unsolved)
+        end = eqx.tree_at(lambda s: s.time, at.end, state.time + h)
+        return Advance(accepted(system, state, end, h), at.found, Histories(xs, vs, count + 1), at.b)
 
 
 # `h x'` at the newest of equally spaced points, which come first; rows: the order less one.
@@ -142,75 +149,29 @@ _TABLE = (
 )
 
 
-class Search(NamedTuple):
-    """Where SOFA's Newton iterations are: the state, its residual and how long that is, and how the last solve ended."""
-
-    end: State
-    residual: Fields
-    size: Array
-    done: Array
-    found: Solved
-    b: Fields
-
-
 class SofaStatic(AbstractLinearisedScheme):
-    """SOFA's StaticSolver: `K dx = f`, `x += a dx`, at most `steps` times in a time step, until `|f| <= tolerance` [N], or
-    less than `relative |f0|`, or than `successive` times what it was. Velocities stay.
-
-    `a` is the first of 1, `shrink`, `shrink^2`, ... that makes `|f|` smaller, of at most `searches`; where none does, 1.
-    """
+    """SOFA's StaticSolver: `K dx = f`, `x += a dx`, as often in a time step as `rules` say. Velocities stay."""
 
     linear_system: AbstractLinearSystem
     solver: AbstractStepSolver
-    tolerance: Array = eqx.field(converter=as_array, default=1e-5, kw_only=True)
-    relative: Array = eqx.field(converter=as_array, default=1e-5, kw_only=True)
-    successive: Array = eqx.field(converter=as_array, default=1e-5, kw_only=True)
-    shrink: Array = eqx.field(converter=as_array, default=0.5, kw_only=True)
-    steps: int = eqx.field(static=True, default=1, kw_only=True)
-    searches: int = eqx.field(static=True, default=1, kw_only=True)
+    rules: NewtonRules = eqx.field(default_factory=NewtonRules, kw_only=True)
 
     def memory(self, system: System, state: State) -> None:
         return None
 
     def advance(self, system: System, state: State, carry: SchemeCarry, h: Array) -> Advance:
         scene, past = in_step(system, h), carry.past
-        b = project(scene, total_force(scene, state))
-        first = jax.lax.stop_gradient(norm(b))
+
+        def solve(here: State, seen: Seen) -> tuple[Solved, Fields]:
+            return self.solved(scene, self.matrix(scene, here, carry.kept, _K), seen.residual, past)
+
+        def moved(here: State, seen: Seen, d: Fields, before: Array, share: Array) -> State:
+            return _moved(scene, here, combined((share, d)))
+
+        evaluate = lambda here: Seen(project(scene, total_force(scene, here)))  # noqa: E731
+        equations = Equations(evaluate, solve, moved, lambda here: norm(here.position))
         zero = {s: jnp.zeros_like(v) for s, v in state.velocity.items()}
         unsolved = Solved(zero, None, past.kept)  # pyright: ignore[reportArgumentType]
-        iterate = partial(self._iterated, scene, carry, first)
-        at = iterate(Search(state, b, first, first <= self.tolerance, unsolved, b))
-        if self.steps > 1:
-            arrays, others = eqx.partition(at, eqx.is_array)
-
-            def more(arrays: Any, _: None) -> tuple[Any, None]:
-                goes_on = lambda a: eqx.filter(iterate(eqx.combine(a, others)), eqx.is_array)  # noqa: E731
-                return jax.lax.cond(arrays.done, lambda a: a, goes_on, arrays), None
-
-            at = eqx.combine(jax.lax.scan(more, arrays, None, length=self.steps - 1)[0], others)
+        at = iterated(self.rules, equations, state, unsolved)
         end = eqx.tree_at(lambda s: s.time, at.end, state.time + h)
         return Advance(accepted(system, state, end, h), at.found, None, at.b)
-
-    def _iterated(self, scene: System, carry: SchemeCarry, first: Array, at: Search) -> Search:
-        found, b = self.solved(scene, self.matrix(scene, at.end, carry.kept, _K), at.residual, carry.past)
-        d = {s: jnp.where(at.done, 0.0, a) for s, a in found.x.items()}
-        end = _moved(scene, at.end, combined((self._share(scene, at.end, d, at.size), d)))
-        residual = project(scene, total_force(scene, end))
-        size = jax.lax.stop_gradient(norm(residual))
-        there = (size <= self.tolerance) | (size < self.relative * first) | (size < self.successive * at.size)
-        # Elements that are inside out have no force: what went wrong is said of these nodes, not of what follows.
-        return Search(end, residual, size, at.done | there | ~jnp.isfinite(size), found, b)
-
-    def _share(self, scene: System, state: State, d: Fields, size: Array) -> Array:
-        """`a`."""
-        if self.searches == 1:
-            return jnp.ones((), state.time.dtype)
-        scene, state, d, shrink = jax.lax.stop_gradient((scene, state, d, self.shrink))
-
-        def tried(c: tuple[Array, Array]) -> tuple[Array, Array]:
-            there = _moved(scene, state, combined((shrink ** c[0], d)))
-            return c[0] + 1, norm(project(scene, total_force(scene, there)))
-
-        start = jnp.zeros((), jnp.int32), jnp.full((), jnp.inf, size.dtype)
-        tries, least = while_loop(lambda c: ~(c[1] < size) & (c[0] < self.searches), tried, start)
-        return jnp.where(least < size, shrink ** (tries - 1), 1.0)
