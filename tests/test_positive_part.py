@@ -46,7 +46,7 @@ def test_derivatives_agree_with_differences(modes, rng):
 
 @jax.jit
 def series(W, values, t):
-    """The positive part along a rotation, and what it is: both with their derivatives up to the third, of all spectra alike."""
+    """The positive part along a rotation, and what it is: both with three derivatives. One program for all spectra."""
 
     def turned(t, d):
         Q = expm(t * W)
