@@ -52,7 +52,10 @@ def columns(system, state, factors, vectors, terms):
     def product(f, u):
         return ravel_pytree(jm.solver.MatrixFreeSystem(terms).unconstrained(system, state, f).mv(unravel(u)))[0]
 
-    return jax.vmap(lambda f: jax.vmap(lambda u: product(f, u), out_axes=1)(vectors))(factors)
+    # One batch, not one of another: every operation is batched once.
+    kinds, size = factors.mass.shape[0], len(vectors)
+    every_pair = jax.vmap(product)(jax.tree.map(lambda f: jnp.repeat(f, size, 0), factors), jnp.tile(vectors, (kinds, 1)))
+    return every_pair.reshape(kinds, size, -1).swapaxes(1, 2)
 
 
 def force_and_power(system, state):
@@ -70,7 +73,8 @@ def force_and_power(system, state):
     )
 
 
-forces = quick(force_and_power)
+traced_once = jax.jit(force_and_power)  # for one scene and for several
+forces = quick(traced_once)
 
 
 @every
@@ -107,10 +111,11 @@ def test_force_and_stiffness_are_derivatives_of_the_energy(name):
             position = retract(system.dofs, state.position, unravel(d))
             return jm.energy(system, replace(state, position=position))
 
-        zero = jnp.zeros(n)
+        zero, slope = jnp.zeros(n), jax.grad(energy)
         if is_solid:
-            return jax.grad(energy)(zero), None
-        return jax.grad(energy)(zero), jax.jacfwd(jax.grad(energy))(zero)
+            return slope(zero), None
+        hessian, gradient = jax.jacfwd(lambda d: 2 * (slope(d),), has_aux=True)(zero)  # the energy is traced once
+        return gradient, hessian
 
     # Of a solid, matrix-free products have said it already, in half the time to compile.
     is_solid = any(hasattr(f, "material") for f in scene.system.forces.values())
@@ -292,7 +297,7 @@ def test_mappings_balance_power_and_vmap_equals_loop(name):
         return jax.tree.map(lambda a: np.asarray(a)[i], tree)
 
     batch = jax.tree.map(stacked, (scene.system, scene.state))
-    together = quick(jax.vmap(force_and_power))(*batch)
+    together = quick(jax.vmap(traced_once))(*batch)
     for i in range(3):
         one = forces(*member(i, batch))
         close(flat(member(i, together[0])), flat(one[0]), RECOMPILED)
@@ -396,9 +401,9 @@ def test_solvers_take_the_matrix(solver, rng):
         return ravel_pytree(lx.linear_solve(A, vector, SOLVERS[solver]).value)[0]
 
     tolerance = ROUND_OFF if solver in ("dense", "sparse direct", "lineax LU") else ITERATIVE
-    close(solution(b), np.linalg.solve(full, b), tolerance)
-    gradient = jax.grad(lambda b: solution(b) @ w)(jnp.asarray(b))
-    close(gradient, np.linalg.solve(full.T, w), tolerance)
+    x, pull_back = jax.vjp(solution, jnp.asarray(b))
+    close(x, np.linalg.solve(full, b), tolerance)
+    close(pull_back(w)[0], np.linalg.solve(full.T, w), tolerance)
 
 
 @pytest.mark.parametrize("solver", ["dense", "sparse direct", "lineax GMRES"])
@@ -412,8 +417,9 @@ def test_solvers_take_unsymmetric_matrices(solver, rng):
         return ravel_pytree(lx.linear_solve(A, unravel(b), SOLVERS[solver]).value)[0]
 
     tolerance = ITERATIVE if "lineax" in solver else 100 * ROUND_OFF
-    close(solution(b), np.linalg.solve(full, b), tolerance)
-    close(jax.grad(lambda b: solution(b) @ w)(jnp.asarray(b)), np.linalg.solve(full.T, w), tolerance)
+    x, pull_back = jax.vjp(solution, jnp.asarray(b))
+    close(x, np.linalg.solve(full, b), tolerance)
+    close(pull_back(w)[0], np.linalg.solve(full.T, w), tolerance)
 
 
 @quick

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from jaxmech._codegen.map_elements import map_elements
-from jaxmech._runtime.jax_internals import scan_sizes, without_unused
+from jaxmech._math.indexing import add_rows, nearest_rows
+from jaxmech._runtime.jax_internals import Tracer, is_tracing, scan_sizes, without_unused
 
 pytestmark = pytest.mark.quick
 
@@ -63,3 +64,36 @@ def test_unused_inputs_of_a_mapped_program_are_found():
     assert used == [False, True]
     (found,) = jax.core.eval_jaxpr(left, (), arrays[1])
     np.testing.assert_array_equal(found, arrays[1] ** 2)
+
+
+@pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.parametrize("around", [jax.vmap, jax.grad, jax.linearize, jax.jacfwd, lambda f: jax.vmap(jax.grad(f))])
+def test_whether_operations_are_recorded(around, traced):
+    """What differentiates or batches records nothing by itself, inside of a trace or outside."""
+    said = []
+
+    def asked(x):
+        said.append((is_tracing(), isinstance(jnp.add(0, 0), Tracer)))
+        return jnp.sum(x * x)
+
+    many = around is jax.vmap or getattr(around, "__name__", "") == "<lambda>"
+    of = around(asked) if around is not jax.linearize else lambda x: jax.linearize(asked, x)[0]
+    (jax.jit(of) if traced else of)(np.ones((2, 3)) if many else np.ones(3))
+    assert said and set(said) == {(traced, traced)}
+
+
+@pytest.mark.parametrize(
+    "indices", [np.array([2, 0, 2]), np.array([[1, 2], [0, 1]], np.int32), np.array(1), np.zeros(0, int)]
+)
+@pytest.mark.parametrize("rows", [(4,), (4, 3), (4, 2, 2)])
+def test_rows_are_read_and_added_as_jax_does(indices, rows):
+    """The very programs that `.at` writes, for which it takes longer."""
+    values, at = jnp.ones(rows), jnp.asarray(indices)
+    usual = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
+    read = jax.make_jaxpr(nearest_rows)(values, at)
+    assert str(read) == str(jax.make_jaxpr(lambda v, a: v.at[a].get(**usual))(values, at))
+    if indices.size:
+        added = jax.make_jaxpr(lambda v, a: add_rows(v, a, nearest_rows(v, a)))(values, at)
+        gathered = jax.make_jaxpr(lambda v, a: v.at[a].add(v[a], **usual))(values, at)
+        scatters = [[e.params for e in program.eqns if e.primitive.name == "scatter-add"] for program in (added, gathered)]
+        assert scatters[0] and str(scatters[0]) == str(scatters[1])

@@ -22,6 +22,7 @@ from .._runtime.plain_form import NotCompilable, first_that_works
 from .machine_code import load, machine
 
 TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
+_TYPES = {np.dtype(name): of for name, of in TYPES.items()}  # the name of a type takes NumPy as long as a line of text
 
 _NAME = "jaxmech"
 _known: set[str] = set()  # what is compiled, by the name that XLA knows it by
@@ -75,10 +76,10 @@ def _steps(arrays: Sequence[Any], own: Sequence[bool] | None) -> np.ndarray:
 
 def number_type(dtype: Any) -> str:
     """The type of a number. Raises `NotCompilable` for one that has no instructions."""
-    name = np.dtype(dtype).name
-    if name not in TYPES:
-        raise NotCompilable(f"instructions for {name}")
-    return TYPES[name]
+    dtype = np.dtype(dtype)
+    if dtype not in _TYPES:
+        raise NotCompilable(f"instructions for {dtype.name}")
+    return _TYPES[dtype]
 
 
 def compile_on_cpu(primitive: Primitive, as_arrays: Callable[..., Any], as_kernel: Callable[..., Any]) -> None:

@@ -104,7 +104,11 @@ def take_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Arr
 
 def nearest_rows(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
     """`values[at]`, the nearest row for indices out of `[0, n)`: the caller checks those with `all_within`."""
-    return jnp.asarray(values).at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    values = jnp.asarray(values)
+    if at.ndim == 0 or at.size == 0:  # a slice, or nothing
+        return values.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    size = (1, *values.shape[1:])
+    return lax.gather(values, _column(at, values), _gathered(at.ndim, values.ndim), size, mode="promise_in_bounds")
 
 
 def nearest_rows_or_zeros(values: Float[Array, "n ..."], at: Int[Array, "..."]) -> Float[Array, "..."]:
@@ -170,7 +174,8 @@ def marked(rows: Array, is_right: Bool[Array, "..."]) -> Array:
     if not jnp.issubdtype(rows.dtype, jnp.inexact):
         everywhere = lax.broadcast_in_dim(is_right, rows.shape, range(len(shape)))
         return lax.select(everywhere, rows, lax.full_like(rows, _nothing(rows.dtype)))
-    factor = lax.select(is_right, lax.full(shape, 1, rows.dtype), lax.full(shape, jnp.nan, rows.dtype))
+    one, nothing = (lax.broadcast(np.asarray(number, rows.dtype), shape) for number in (1, np.nan))
+    factor = lax.select(is_right, one, nothing)
     return lax.mul(rows, lax.broadcast_in_dim(factor, rows.shape, range(len(shape))))
 
 
@@ -181,8 +186,17 @@ def add_rows(
     if 0 in (total.shape[0], at.size):
         return total
     values = marked(values.astype(total.dtype), all_within((at, total.shape[0])))
-    near = nearest(at, total.shape[0])
-    return total.at[near].add(values, mode="promise_in_bounds", unique_indices=unique, wrap_negative_indices=False)
+    near, numbers = _column(nearest(at, total.shape[0]), total), _scattered(at.ndim, total.ndim)
+    single = at.ndim == 0
+    return lax.scatter_add(
+        total,
+        near,
+        values,
+        numbers,
+        indices_are_sorted=single,
+        unique_indices=unique or single,
+        mode="promise_in_bounds",
+    )
 
 
 def add_nearest(total: Float[Array, "n ..."], at: Int[Array, " k"], values: Float[Array, "k ..."]) -> Float[Array, "n ..."]:
@@ -213,7 +227,29 @@ def nearest(at: Int[Array, "..."], n: int) -> Int[Array, "..."]:
     """Indices moved to the nearest in `[0, n)`; unchanged where their check is put off, for XLA takes the nearest itself."""
     if _waits(at, n):
         return at
-    return lax.clamp(jnp.zeros((), at.dtype), at, jnp.full((), n - 1, at.dtype))
+    return lax.clamp(np.zeros((), at.dtype), at, np.asarray(n - 1).astype(at.dtype))
+
+
+# What `values.at[at]` comes to, said at once: rows are read so often that JAX's way to it was a twentieth of what tracing a
+# scene takes.
+def _column(at: Int[Array, "..."], values: Array) -> Int[Array, "... 1"]:
+    """Indices of rows of `values`, in 32 bits where these are enough."""
+    if at.dtype == np.int64 and max(values.shape) <= np.iinfo(np.int32).max:
+        at = lax.convert_element_type(at, np.int32)
+    return lax.broadcast_in_dim(at, (*at.shape, 1), range(at.ndim))
+
+
+@functools.cache
+def _gathered(of_indices: int, of_values: int) -> lax.GatherDimensionNumbers:
+    """Whole rows, by arrays of indices and values with so many axes."""
+    rows = tuple(range(of_indices, of_indices + of_values - 1))
+    return lax.GatherDimensionNumbers(rows, collapsed_slice_dims=(0,), start_index_map=(0,))
+
+
+@functools.cache
+def _scattered(of_indices: int, of_values: int) -> lax.ScatterDimensionNumbers:
+    rows = tuple(range(of_indices, of_indices + of_values - 1))
+    return lax.ScatterDimensionNumbers(rows, inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
 
 
 def _nothing(dtype: Any) -> float | int:

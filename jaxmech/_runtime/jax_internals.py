@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 try:
     from equinox.internal import unvmap_any
@@ -94,7 +93,10 @@ def without_unused(jaxpr: Any, wanted: Sequence[bool]) -> tuple[Any, list[bool]]
 
 def is_tracing() -> bool:
     """Whether operations are being recorded, not carried out."""
-    return isinstance(jnp.add(0, 0), Tracer)
+    with take_current_trace() as trace:
+        while type(trace).__name__ != "DynamicJaxprTrace" and getattr(trace, "parent_trace", None) is not None:
+            trace = trace.parent_trace  # what differentiates or batches hands on what it knows nothing of
+    return type(trace).__name__ != "EvalTrace"
 
 
 def is_carried_out() -> bool:

@@ -59,10 +59,11 @@ class ContactStepInfo(eqx.Module):
 
     Example:
 
-        floor = jm.contact.PointContact(("cube", [0, 1]), jm.contact.Plane())
+        floor = jm.contact.PointContact(("cube", range(8)), jm.contact.Plane(), friction=0.5)
         scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(linear_system), {"floor": floor})
-        info = scheme.step(system, state, None, 0.01)[2]
-        assert info.result == jm.RESULTS.successful and info.contacts.impulse.shape == (2, 3)
+        info = jm.simulate(system, state, scheme, dt=0.01, steps=4).info
+        assert info.contacts.impulse.shape == (4, 8, 3)  # [N s], of every step
+        assert (info.result == jm.RESULTS.successful).all()
     """
 
     result: Any
