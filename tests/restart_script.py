@@ -30,25 +30,25 @@ def chain():
     return system, state, jm.ImplicitEuler(near, jm.solver.PCG(preconditioner=jm.solver.BlockJacobi()))
 
 
+def swaying(time, state, gain):
+    return {"gravity": jnp.stack([gain * jnp.sin(9 * time), -9.81])}
+
+
+SWAYED = {"control": swaying, "parameters": jnp.asarray(3.0)}
+
+
 def run(path=None):
     system, state, integrator = chain()
     files = {} if path is None else {"restart_file": path, "restart_every": EVERY}
-
-    def control(time, state, gain):
-        return {"gravity": jnp.stack([gain * jnp.sin(9 * time), -9.81])}
-
-    return jm.simulate(
-        system, state, integrator, 0.005, STEPS, save_every=3, control=control, parameters=jnp.asarray(3.0), **files
-    )
+    return jm.simulate(system, state, integrator, 0.005, STEPS, save_every=3, **SWAYED, **files)
 
 
 def adaptive(path=None):
     system, state, integrator = chain()
     files = {} if path is None else {"restart_file": path, "restart_every": EVERY}
     low = jm.integrator.Event(lambda system, state: state.position["chain"][3, 1] + 0.2)
-    return jm.simulate_adaptive(
-        system, state, integrator, [0.2, 0.5], rtol=1e-3, atol=1e-3, extrapolate=True, events=[low], max_steps=600, **files
-    )
+    allowed = {"rtol": 1e-3, "atol": 1e-3, "extrapolate": True, "max_steps": 600}
+    return jm.simulate_adaptive(system, state, integrator, [0.2, 0.5], events=[low], **allowed, **SWAYED, **files)
 
 
 if __name__ == "__main__":

@@ -300,6 +300,44 @@ def test_adaptive_steps_are_controlled_and_observed():
     np.testing.assert_allclose(slope, x / 12.0, rtol=1e-9)  # steps are the same, and linear in the rate
 
 
+def test_derivatives_of_adaptive_steps_under_control_are_those_of_the_steps_that_were_taken():
+    """Of extrapolated TR-BDF2, by differences of runs of the same steps: where none is too long, each is 1.3 of the last."""
+    system, state, _ = oscillator()
+    scheme = jm.integrator.TRBDF2(jm.solver.MatrixFreeSystem(), jm.solver.Dense())
+
+    @jax.jit
+    def run(at):
+        def end(at):
+            run = jm.simulate_adaptive(
+                system,
+                state,
+                scheme,
+                [0.4, 1.0],
+                rtol=1e6,
+                atol=1e6,
+                dt0=0.05,
+                controller=jm.integrator.PIDController(largest=1.3),
+                extrapolate=True,
+                control=modulated,
+                parameters=(at[0], at[1]),
+                max_steps=16,
+                throw=False,
+            )
+            return run.last.position["p"][0, 0] + run.state.velocity["p"][0, 0, 0], (run.info.accepted, run.info.dt)
+
+        return jax.value_and_grad(end, has_aux=True)(at)
+
+    at, change = jnp.array([8.0, 0.3]), 1e-5
+    (_, (accepted, dt)), slope = run(at)
+    assert accepted > 5 and len(np.unique(np.round(dt[:accepted], 6))) > 4
+    for way in np.eye(2):
+        (one, (_, same)), _ = run(at + change * way)
+        (other, _), _ = run(at - change * way)
+        np.testing.assert_array_equal(same, dt)
+        assert abs(slope @ way) > 1e-3
+        np.testing.assert_allclose(slope @ way, (one - other) / (2 * change), rtol=FINITE)
+
+
 @pytest.mark.slow
 def test_schemes_of_second_order_stay_so_under_control_and_begin_anew_after_events():
     """Newmark's method: the carry is an acceleration, which a load in the loop, and an impact, make stale."""

@@ -3,10 +3,8 @@
 import math
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import lineax as lx
 
 from ..._linear_solver.default import default_solver
 from ..._model.constraint_projection import project
@@ -19,11 +17,13 @@ from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import joined
 from ..displaced import combined, displacements
 from .implicit_scheme import AbstractImplicitScheme, Solve
+from .linear_step import AbstractLinearStep, solved
 from .momentum_stage import EndStage
 from .stage import Setting, extrapolated, rated
 from .trapezoid import rate_of_start, trapezoid_stage
 
 GAMMA = 2 - math.sqrt(2)  # where the first part ends: both parts then have the same matrix
+REACH = (1 - GAMMA) / (2 - GAMMA)  # the share of the step that the rate of its end has
 _WEIGHTS = -((1 - GAMMA) ** 2) / (GAMMA * (2 - GAMMA)), 1 / (GAMMA * (2 - GAMMA))  # of the start and the middle, in the end
 
 
@@ -63,10 +63,7 @@ class TRBDF2(AbstractImplicitScheme):
     def step_with_error(
         self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True
     ) -> tuple[State, Any, StepInfo, tuple[Fields, Fields]]:
-        """`step`, and an estimate of the error of its positions and velocities `(dx, dv)`, tangent vectors.
-
-        No derivative is taken of the estimate.
-        """
+        """`step`, and an estimate `(dx, dv)` of what its positions and velocities lack, tangent vectors."""
         end, after, info = self.step(system, state, carry, dt, throw=throw)
         return end, after, info, _error(self, system, state, end, jnp.asarray(dt, state.time.dtype))
 
@@ -74,7 +71,7 @@ class TRBDF2(AbstractImplicitScheme):
 def _second(setting: Setting, middle: State) -> EndStage:
     """`y1 = (y_g - (1 - g)^2 y0) / (g (2 - g)) + (1 - g) / (2 - g) h y1'`."""
     g, h, start, (of_start, of_middle) = GAMMA, setting.h, setting.start, _WEIGHTS
-    reach = (1 - g) / (2 - g) * h
+    reach = REACH * h
     before = (
         (of_start, start.position, setting.velocity),
         (of_middle, middle.position, middle.velocity),
@@ -87,42 +84,59 @@ def _second(setting: Setting, middle: State) -> EndStage:
 
 
 W, D = math.sqrt(2) / 4, 1 - math.sqrt(2) / 2  # the weights of the forces at 0 and g h, and at h
-# Less those of the formula of third order over the same three.
-DIFFERENCE = (W - (1 - W) / 3, W - (3 * W + 1) / 3, D - D / 3)
+# What those lack of the formula of third order over the same three.
+MISSING = ((1 - W) / 3 - W, (3 * W + 1) / 3 - W, D / 3 - D)
 
 
 @compiled
 def _error(scheme: TRBDF2, system: System, state: State, end: State, h: Array) -> tuple[Fields, Fields]:
-    """`(1 - d h J)^-1 h sum (b - b') y'`: what is stiff would otherwise pass for an error that is not there."""
-    arrays, rest = eqx.partition((scheme, system, state, end, h), eqx.is_array)
-    scheme, system, state, end, h = eqx.combine(jax.lax.stop_gradient(arrays), rest)
-    setting = scheme.setting(system, state, h)
-    first = scheme.stage(setting, None)
-    g, v0 = GAMMA, setting.velocity
-    # The middle of the step, from its ends: the relations of both parts hold.
-    d = displacements(system, state.position, end.position)
-    dm = combined((g * (2 - g), d), (-g * (1 - g) * h, end.velocity))
-    vm = combined((2 / (g * h), dm), (-1.0, v0))
-    middle = first.state(vm)
-    p0, pm, p1 = (momentum(system, s.position, s.velocity) for s in (setting.at_start, middle, end))
-    r0 = rate_of_start(first)
-    rm = combined((2 / (g * h), pm), (-2 / (g * h), p0), (-1.0, r0))
-    reach = (1 - g) / (2 - g) * h
-    r1 = combined((1 / reach, p1), ((1 - g) ** 2 / (g * (2 - g)) / reach, p0), (-1 / (g * (2 - g)) / reach, pm))
-    dx = combined(*((h * b, v) for b, v in zip(DIFFERENCE, (v0, vm, end.velocity), strict=True)))
-    dp = combined(*((h * b, r) for b, r in zip(DIFFERENCE, (r0, rm, r1), strict=True)))
-    stage = _second(setting, middle)
-    A = scheme.linear_system.unconstrained(system, end, stage.factors)
-    spread = scheme.linear_system.as_products(system, end, Factors(0.0, 0.0, reach)).mv(project(system, dx))
-    if setting.varying:  # the same momentum means another velocity where a body has turned
-
-        def of_place(e: Fields) -> Fields:
-            return momentum(system, retract_near(system.dofs, end.position, e), end.velocity)
-
-        zero = jax.tree.map(jnp.zeros_like, dx)
-        dp = combined((1.0, dp), (-1.0, jax.jvp(of_place, (zero,), (dx,))[1]))
-    b = project(system, combined((1.0, dp), (-1.0, spread)))
-    A = scheme.linear_system.constrain(system, A)
+    """`(1 - d h J)^-1 h sum (b' - b) y'`: what is stiff would otherwise pass for an error that is not there."""
+    estimate = _Estimate(scheme, system, state, end, h)
+    stage, dx, b = estimate.parts()
+    A = scheme.linear_system.constrain(system, scheme.linear_system.unconstrained(system, end, stage.factors))
     solver = default_solver(A, inertial=True) if scheme.solver is None else scheme.solver
-    dv = lx.linear_solve(A, b, solver, throw=False).value
-    return project(system, combined((1.0, dx), (reach, dv))), dv
+    dv = solved(estimate, A, b, solver, "")[0]
+    return project(system, combined((1.0, dx), (REACH * h, dv))), dv
+
+
+class _Estimate(AbstractLinearStep):
+    """The linear system of the velocities that a step lacks."""
+
+    scheme: TRBDF2
+    system: System
+    state: State
+    end: State
+    h: Array
+
+    def parts(self) -> tuple[EndStage, Fields, Fields]:
+        """The stage whose matrix it has, what the formula of third order says of positions, and the right-hand side."""
+        scheme, system, state, end, h = self.scheme, self.system, self.state, self.end, self.h
+        setting = scheme.setting(system, state, h)
+        first = scheme.stage(setting, None)
+        g, v0 = GAMMA, setting.velocity
+        # The middle of the step, from its ends: the relations of both parts hold.
+        d = displacements(system, state.position, end.position)
+        dm = combined((g * (2 - g), d), (-g * (1 - g) * h, end.velocity))
+        vm = combined((2 / (g * h), dm), (-1.0, v0))
+        middle = first.state(vm)
+        p0, pm, p1 = (momentum(system, s.position, s.velocity) for s in (setting.at_start, middle, end))
+        r0 = rate_of_start(first)
+        rm = combined((2 / (g * h), pm), (-2 / (g * h), p0), (-1.0, r0))
+        reach = REACH * h
+        r1 = combined((1 / reach, p1), ((1 - g) ** 2 / (g * (2 - g)) / reach, p0), (-1 / (g * (2 - g)) / reach, pm))
+        dx = combined(*((h * b, v) for b, v in zip(MISSING, (v0, vm, end.velocity), strict=True)))
+        dp = combined(*((h * b, r) for b, r in zip(MISSING, (r0, rm, r1), strict=True)))
+        spread = scheme.linear_system.as_products(system, end, Factors(0.0, 0.0, reach)).mv(project(system, dx))
+        if setting.varying:  # the same momentum means another velocity where a body has turned
+
+            def of_place(e: Fields) -> Fields:
+                return momentum(system, retract_near(system.dofs, end.position, e), end.velocity)
+
+            zero = jax.tree.map(jnp.zeros_like, dx)
+            dp = combined((1.0, dp), (-1.0, jax.jvp(of_place, (zero,), (dx,))[1]))
+        return _second(setting, middle), dx, project(system, combined((1.0, dp), (-1.0, spread)))
+
+    def imbalance(self, x: Fields) -> Fields:
+        stage, _, b = self.parts()
+        products = self.scheme.linear_system.as_products(self.system, self.end, stage.factors)
+        return project(self.system, combined((1.0, b), (-1.0, products.mv(project(self.system, x)))))

@@ -1,0 +1,122 @@
+"""The schemes, and the scenes on whose trajectories they are compared: pendulums, a top, a beam, each with its span [s]."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmech as jm
+
+I = jm.integrator
+IMPLICIT = {
+    "ImplicitEuler": jm.ImplicitEuler,
+    "Midpoint": I.Midpoint,
+    "Trapezoid": I.Trapezoid,
+    "Newmark": I.Newmark,
+    "HHT": I.HHT,
+    "GeneralizedAlpha": I.GeneralizedAlpha,
+    "BDF2": lambda linear_system, **options: I.BDF(linear_system, order=2, **options),
+    "BDF3": lambda linear_system, **options: I.BDF(linear_system, order=3, **options),
+    "TRBDF2": I.TRBDF2,
+    "EnergyMomentum": I.EnergyMomentum,
+}
+EXPLICIT = {
+    "SymplecticEuler": I.SymplecticEuler,
+    "VelocityVerlet": I.VelocityVerlet,
+    "CentralDifference": I.CentralDifference,
+    "RK4": I.RK4,
+}
+
+
+def cpu(function: Callable[[], Any], runs: int = 3) -> tuple[float, float, Any]:
+    """CPU seconds of the first call, of the shortest of some more, and the last value."""
+    times = []
+    for _ in range(runs + 1):
+        start = time.process_time()
+        value = jax.block_until_ready(function())
+        times.append(time.process_time() - start)
+    return times[0], min(times[1:]), value
+
+
+def swinging():
+    """A mass that swings on a spring; periods of 1 s and 2 s."""
+    system = jm.System(
+        {"p": jm.Vec2()},
+        forces={"spring": jm.force.Springs((("p", [0]), ("p", [1])), 40.0, 1.0)},
+        masses={"mass": jm.mass.UniformMass(("p", [0, 1]), 1.0)},
+        constraints={"nail": jm.constraint.Fixed(("p", [0]))},
+        gravity=[0.0, -9.81],
+    )
+    return system, system.at_rest({"p": [[0.0, 0.0], [1.2, 0.1]]})
+
+
+def stiff_pendulum():
+    """The same on a spring a thousand times as stiff."""
+    system, state = swinging()
+    return eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, jnp.asarray(4e4)), eqx.tree_at(
+        lambda s: s.position["p"], state, jnp.array([[0.0, 0.0], [1.0, 0.0]])
+    )
+
+
+def double_pendulum():
+    """Two joints, masses of 1 kg on rods of 1 m, both level at first: positions are functions of angles."""
+
+    def tips(q: jax.Array) -> jax.Array:
+        first = jnp.stack([jnp.sin(q[0]), -jnp.cos(q[0])])
+        return jnp.concatenate([first, first + jnp.stack([jnp.sin(q[1]), -jnp.cos(q[1])])])
+
+    def first(a: jax.Array) -> jax.Array:
+        return tips(jnp.concatenate([a, a]))[:2]
+
+    def second(a: jax.Array, b: jax.Array) -> jax.Array:
+        return tips(jnp.concatenate([a, b]))[2:]
+
+    system = jm.System(
+        {"q": jm.Vec1(), "upper": jm.Vec2(), "lower": jm.Vec2()},
+        masses={"upper": jm.mass.UniformMass(("upper", [0]), 1.0), "lower": jm.mass.UniformMass(("lower", [0]), 1.0)},
+        mappings={
+            "upper": jm.mapping.FunctionMapping(("q", [0]), "upper", first),
+            "lower": jm.mapping.FunctionMapping((("q", [0]), ("q", [1])), "lower", second),
+        },
+        gravity=[0.0, -9.81],
+    )
+    return system, system.at_rest({"q": [[np.pi / 2], [np.pi / 2]]})
+
+
+def top():
+    """A disc that spins at 40 rad/s, on a spring at its edge."""
+    system = jm.System(
+        {"top": jm.Rigid3(), "eye": jm.Vec3()},
+        forces={"spring": jm.force.AnchoredSprings(("eye", [0]), 150.0, [[0.0, 0.0, 0.08]])},
+        masses={"disc": jm.mass.RigidMass(("top", [0]), 0.5, np.diag([1.3e-3, 1.3e-3, 2.5e-3]))},
+        mappings={"edge": jm.mapping.RigidMapping(("top", [0]), "eye", [[0.1, 0.0, 0.0]])},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    state = system.at_rest({"top": [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]})
+    return system, eqx.tree_at(lambda s: s.velocity["top"], state, jnp.array([[0.0, 0.0, 0.0, 0.0, 0.0, 40.0]]))
+
+
+def beam():
+    """A clamped strip of triangles that falls under its weight."""
+    mesh = jm.mesh.box_mesh(cells=(8, 1), size=(4.0, 0.5))
+    solid = jm.force.TriangleFEM.from_mesh("beam", mesh, jm.material.StVenantKirchhoff(2e4, 0.3), plane="stress")
+    system = jm.System(
+        {"beam": jm.Vec2()},
+        forces={"solid": solid},
+        masses={"mass": jm.mass.UniformMass.of_total(("beam", range(18)), 2.0)},
+        constraints={"clamp": jm.constraint.Fixed(("beam", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+        gravity=[0.0, -9.81],
+    )
+    return system, system.at_rest({"beam": mesh.points})
+
+
+SCENES = {
+    "stiff pendulum": (stiff_pendulum, 0.5),
+    "double pendulum": (double_pendulum, 1.0),
+    "top": (top, 0.5),
+    "beam": (beam, 0.5),
+}
