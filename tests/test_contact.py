@@ -327,23 +327,28 @@ def test_the_nearest_point_of_a_triangle():
     corners = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.2, 0.0], [0.1, 0.9, 0.3]])
     rng = np.random.default_rng(3)
     points = jnp.asarray(rng.uniform(-1.0, 1.5, (30, 3)))
-    every = jax.jit(jax.vmap(lambda p: (*closest_weights(p, corners), signed_distance(p, corners, jnp.zeros(3, bool)))))
-    weights, edge, distance = (np.asarray(a) for a in every(points))
+    rim = jnp.zeros(3, bool)
+    every = jax.jit(jax.vmap(lambda p: (*closest_weights(p, corners, rim), signed_distance(p, corners, rim))))
+    weights, over, beyond, distance = (np.asarray(a) for a in every(points))
     distance = np.abs(distance)
     grid = np.array([(i, j, 200 - i - j) for i in range(201) for j in range(201 - i)]) / 200
     least = np.linalg.norm(np.asarray(points)[:, None] - grid @ np.asarray(corners), axis=2).min(1)
     assert (distance <= least + 1e-12).all() and (distance >= least - 1e-2).all()
-    assert set(edge) == {-1, 0, 1, 2} and np.allclose(weights.sum(1), 1.0)
+    assert over.any() and not over.all() and not beyond.any() and np.allclose(weights.sum(1), 1.0)
 
 
 def test_nothing_is_behind_the_rim_of_a_surface():
-    """Points beside a square of two triangles, behind it, and within: one beside it was taken for as deep as it is far."""
+    """Points beside a square of two triangles, behind it, and within: one beside it was taken for as deep as it is far.
+    What is a hundredth beyond the rim is over it still, as nodes of meshes are that lie edge on edge, unless it is deep."""
     square = jnp.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
-    points = jnp.array([[-0.1, 0.5, -0.05], [-0.1, 0.5, 0.05], [0.5, 0.5, -0.05], [1.2, 1.2, -0.1]])
+    points = jnp.array([[-0.1, 0.5, -0.05], [-0.1, 0.5, 0.05], [0.5, 0.5, -0.05], [1.2, 1.2, -0.1], [1.2, -0.2, -0.1]])
+    points = jnp.concatenate([points, jnp.array([[-0.01, 0.5, -0.03], [0.5, -0.01, 0.2], [0.5, -0.01, -0.2]])])
     of = {"p": points, "square": square}
-    skin = jm.contact.SurfaceContact(("p", range(4)), ("square", [[0, 1, 2], [1, 3, 2]]))
+    skin = jm.contact.SurfaceContact(("p", range(8)), ("square", [[0, 1, 2], [1, 3, 2]]))
     assert np.array_equal(skin.rim, [[True, False, True], [True, True, False]])
-    np.testing.assert_allclose(skin.gaps(of), [np.hypot(0.1, 0.05), np.hypot(0.1, 0.05), -0.05, 0.3], rtol=1e-12)
+    np.testing.assert_allclose(
+        skin.gaps(of), [*2 * [np.hypot(0.1, 0.05)], -0.05, 0.3, 0.3, -0.03, 0.2, np.hypot(0.01, 0.2)], rtol=1e-12
+    )
     away = jax.jacrev(lambda at: skin.coordinates(jnp.asarray(0), of, {**of, "p": at}))(points)
     np.testing.assert_allclose(away[0, 0], np.array([-0.1, 0.0, -0.05]) / np.hypot(0.1, 0.05), atol=1e-12)
 

@@ -19,6 +19,7 @@ from .._scene.stencil import Stencils, as_stencils, stencils
 from .base import AbstractContact, check_nodes, check_stencil, displaced, tangents, unit
 
 _TIE = 1e-4  # of a distance: what lies beside the plane of a triangle counts so much more
+_BAND = 0.05  # of the longest edge: what is so little beyond the rim is still over a triangle, unless it is deeper than that
 _BLOCK = 256  # points whose distances from all triangles are in memory at once
 
 
@@ -27,7 +28,8 @@ class SurfaceContact(AbstractContact):
 
     The points are of `Vec3`, or the centres of frames of `Rigid3`: the sphere about one turns with its frame.
     Triangles may be a part of a skin, or a sheet: beyond their `rim` `(t, 3)`, edges `01, 12, 20` that one of them has only,
-    nothing is inside. It is found where triangles are known, and none where they are traced, unless it is given.
+    nothing is inside; a twentieth of an edge beyond, and no deeper, is over them yet. It is found where triangles are known,
+    and none where they are traced, unless it is given.
     Each point looks at the triangle that is nearest to it, but for those that it is a node of: the same state may be both,
     of a surface that folds onto itself. The side that the normal of a triangle looks to is outside (corners counterclockwise
     seen from there, as `boundary_of` gives them), and what is deeper within than `reach` [m] is not looked at: less than the
@@ -156,14 +158,15 @@ class SurfaceContact(AbstractContact):
         t = self.triangles[0].elements
         p0, c0 = (start[state][nodes] for state, nodes in self.places(pair))
         p0, p1, c1 = p0[0], moved[0][0], moved[1]
-        weights, edge = closest_weights(p0[:3], c0)
-        apart, rim = p0[:3] - weights @ c0, self._at_rim(pair % t)
-        behind = (normal_of(c0) @ apart < 0) & ~_beyond(edge, rim)
-        n = jnp.where(edge < 0, normal_of(c0), unit(apart) * jnp.where(behind, -1.0, 1.0))
+        rim = self._at_rim(pair % t)
+        weights, over, beyond = closest_weights(p0[:3], c0, rim)
+        apart = p0[:3] - weights @ c0
+        behind = (normal_of(c0) @ apart < 0) & ~beyond
+        n = jnp.where(over, normal_of(c0), unit(apart) * jnp.where(behind, -1.0, 1.0))
         radius = self.radius if jnp.ndim(self.radius) == 0 else self.radius[pair // t]
         slip = tangents(n) @ (displaced(p0, p1, -radius * n) - (weights @ c1 - weights @ c0))
-        # A pair is one for the whole step: where it begins within a triangle, it goes on along its plane, not past an edge.
-        gap = jnp.where(edge < 0, normal_of(c1) @ (p1[:3] - c1[0]), signed_distance(p1[:3], c1, rim))
+        # A pair is one for the whole step: where it begins over a triangle, it goes on along its plane, not past an edge.
+        gap = jnp.where(over, normal_of(c1) @ (p1[:3] - c1[0]), signed_distance(p1[:3], c1, rim))
         return jnp.concatenate([(gap - radius)[None], slip])
 
 
@@ -179,9 +182,9 @@ def rim_of(triangles: Int[np.ndarray, "t 3"]) -> Bool[np.ndarray, "t 3"]:
     return (count[which.reshape(-1)] == 1).reshape(-1, 3)
 
 
-def closest_weights(p: Array, corners: Array) -> tuple[Array, Int[Array, ""]]:
-    """The weights `(3,)` of the corners at the point of a triangle that is nearest to `p`; the edge `01, 12, 20` that it is
-    on, -1 within."""
+def closest_weights(p: Array, corners: Array, rim: Bool[Array, " 3"]) -> tuple[Array, Bool[Array, ""], Bool[Array, ""]]:
+    """The weights `(3,)` of the corners at the point of a triangle that is nearest to `p`; whether `p` is over the triangle,
+    or so little beyond its `rim` that it counts as such; whether it is beyond the rim otherwise."""
     a, b, c = corners
     n = jnp.cross(b - a, c - a)
     area = n @ n
@@ -189,13 +192,13 @@ def closest_weights(p: Array, corners: Array) -> tuple[Array, Int[Array, ""]]:
     inner = inner / jnp.where(area > 0, area, 1.0)
     within = jnp.all(inner >= 0) & (area > 0)
     edges = jnp.stack([_on_segment(p, a, b, 0, 1), _on_segment(p, b, c, 1, 2), _on_segment(p, c, a, 2, 0)])
-    best = jnp.argmin(jnp.sum((p - edges @ corners) ** 2, axis=1))
-    return jnp.where(within, inner, edges[best]), jnp.where(within, -1, best)
-
-
-def _beyond(edge: Int[Array, ""], rim: Bool[Array, " 3"]) -> Bool[Array, ""]:
-    """Whether the nearest point is on an edge at the rim."""
-    return (edge >= 0) & rim[jnp.maximum(edge, 0)]
+    square = jnp.sum((p - edges @ corners) ** 2, axis=1)
+    best = jnp.argmin(square)
+    # Beyond a corner two edges are as near, of which one may be within the surface.
+    at_rim = ~within & jnp.any(rim & (square <= (1 + _TIE) * square[best]))
+    above, size = normal_of(corners) @ (p - a), jnp.sqrt(jnp.max(jnp.sum((corners - jnp.roll(corners, 1, 0)) ** 2, axis=1)))
+    little = at_rim & (square[best] - above**2 <= (_BAND * size) ** 2) & (above >= -_BAND * size)
+    return jnp.where(within, inner, edges[best]), within | little, at_rim & ~little
 
 
 def _on_segment(p: Array, a: Array, b: Array, i: int, j: int) -> Array:
@@ -207,10 +210,10 @@ def _on_segment(p: Array, a: Array, b: Array, i: int, j: int) -> Array:
 
 def signed_distance(p: Array, corners: Array, rim: Bool[Array, " 3"]) -> Array:
     """How far a point is from a triangle, negative behind it, but beyond its `rim`, where nothing is behind."""
-    weights, edge = closest_weights(p, corners)
+    weights, over, beyond = closest_weights(p, corners, rim)
     n = normal_of(corners)
     above, length = n @ (p - corners[0]), safe_length(p - weights @ corners)
-    return jnp.where(edge < 0, above, jnp.where((above < 0) & ~_beyond(edge, rim), -length, length))
+    return jnp.where(over, above, jnp.where((above < 0) & ~beyond, -length, length))
 
 
 def _nearest_centres(points: Array, centres: Array, k: int) -> Array:
