@@ -82,7 +82,8 @@ class EliminatedSolver(lx.AbstractLinearSolver):
                 arrays, _ = jax.lax.optimization_barrier((arrays, p[1]))
                 return better(p[0], *_by_compliance(eqx.combine(arrays, rest), p[0].rest, p[0].more)), jnp.array(True)
 
-            end = seldom_loop(lambda p: ~p[1], by_factor, (end, balanced(end)))[0]
+            # Nobody asks for a factor where what is asked for is no number: of a member of a batch that failed.
+            end = seldom_loop(lambda p: ~p[1], by_factor, (end, balanced(end) | ~jnp.isfinite(scale)))[0]
         result = lx.RESULTS.where(balanced(end), lx.RESULTS.successful, lx.RESULTS.stagnation)
         return {**end.x, IMPULSES: end.s}, result, {"num_steps": end.rounds, "residual": end.size}
 

@@ -130,7 +130,6 @@ class SurfaceContact(AbstractContact):
         else:
             tried = _nearest_centres(p, jnp.mean(corners, axis=1), min(self.nearest, nodes.shape[0]))
         same = self.points[0].state == self.triangles[0].state
-
         rim = self._at_rim(jnp.arange(nodes.shape[0]))
 
         def of_point(given: tuple[Array, ...]) -> tuple[Array, Array]:

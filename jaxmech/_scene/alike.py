@@ -61,15 +61,12 @@ def _may_be_copied(component: Any) -> bool:
 def _structure(component: Any, dofs: Mapping[str, AbstractDof]) -> Any:
     """What components that are evaluated together have in common: all but their numbers, and the names of their states."""
     unnamed = jax.tree.map(lambda s: s.nodes if _is_stencil(s) else s, component, is_leaf=_is_stencil)
-    structure = jax.tree.structure((unnamed, tuple(dofs[s.state] for s in component.on)))
+    kinds = tuple(dofs[s.state] for s in component.on)
+    structure = jax.tree.structure((unnamed, kinds))
     view = element_leaves(component, component.on)
     parts = zip(view.values, view.axes, _are_stencils(component), strict=True)
-    others = jax.tree.leaves(tuple(dofs[s.state] for s in component.on))
-    return structure, tuple(_form(a, of_elements=axis is not None or nodes) for a, axis, nodes in parts), _forms(others)
-
-
-def _forms(leaves: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(_form(a, of_elements=False) for a in leaves)
+    own = tuple(_form(a, of_elements=axis is not None or nodes) for a, axis, nodes in parts)
+    return structure, own, tuple(_form(a, of_elements=False) for a in jax.tree.leaves(kinds))
 
 
 def _form(leaf: Any, *, of_elements: bool) -> Any:
