@@ -11,7 +11,7 @@ from tolerances import FINITE_DIFFERENCE, TWO_MODES
 
 import jaxmech as jm
 from jaxmech._contact.cone import dual, longest_step, scaling_point, smoothed_projection
-from jaxmech._contact.surface_contact import closest_weights, signed_distance
+from jaxmech._contact.triangle import seen_from_triangle
 from jaxmech._math.first_where import first_where
 
 NATURAL = 1e-8  # the residual of the natural map, relative to the velocities: what is asked of every problem
@@ -328,9 +328,8 @@ def test_the_nearest_point_of_a_triangle():
     rng = np.random.default_rng(3)
     points = jnp.asarray(rng.uniform(-1.0, 1.5, (30, 3)))
     rim = jnp.zeros(3, bool)
-    every = jax.jit(jax.vmap(lambda p: (*closest_weights(p, corners, rim), signed_distance(p, corners, rim))))
-    weights, over, beyond, distance = (np.asarray(a) for a in every(points))
-    distance = np.abs(distance)
+    seen = jax.jit(jax.vmap(lambda p: seen_from_triangle(p, corners, rim)))(points)
+    weights, over, beyond, distance = (np.asarray(a) for a in (seen.weights, seen.over, seen.beyond, jnp.abs(seen.distance)))
     grid = np.array([(i, j, 200 - i - j) for i in range(201) for j in range(201 - i)]) / 200
     least = np.linalg.norm(np.asarray(points)[:, None] - grid @ np.asarray(corners), axis=2).min(1)
     assert (distance <= least + 1e-12).all() and (distance >= least - 1e-2).all()

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._model.dynamics import Fields, kinematics, retract
+from .._model.dynamics import Fields, kinematics, retract_near
 from .._model.system import System
 from .._runtime.array_types import Array
 from .._scene.parameter import is_concrete
@@ -42,8 +42,8 @@ class ContactSet(eqx.Module):
         return jnp.concatenate(parts) * self.held[:, None]
 
     def moved(self, system: System, start: Fields, position: Fields, d: Fields) -> Array:
-        """`coordinates` after a displacement from `position`."""
-        return self.coordinates(system, start, retract(system.dofs, position, d))
+        """`coordinates` after a displacement from `position`, for derivatives where that is nil only."""
+        return self.coordinates(system, start, retract_near(system.dofs, position, d))
 
     def each(self, name: str) -> Array:
         """A parameter of every slot, `(n,)`."""

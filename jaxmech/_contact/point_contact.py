@@ -130,7 +130,7 @@ class PointContact(AbstractContact):
 
     @in_one_program
     def _measured(self, pair: Array, x: Any) -> Array:
-        gaps = jax.vmap(lambda k: self._gap(k, x, self._frame(k, x), self._point(k, x)))(pair)
+        gaps = jax.vmap(lambda k: self._gap(k, self._toward(k, x), self._frame(k, x), self._point(k, x)))(pair)
         if self.owners is None:
             return gaps
         body, owner = pair % self.bodies, self.owners[self.point_of(pair)]
@@ -151,16 +151,15 @@ class PointContact(AbstractContact):
 
     def _toward(self, pair: Array, x: Any) -> Array:
         """Where the body of the point is, seen from the shape."""
-        frame, point = self._frame(pair, x), self._point(pair, x)[:3]
+        frame, point = jax.lax.stop_gradient((self._frame(pair, x), self._point(pair, x)[:3]))
         if self.owners is not None and self.frames:
             owner = self.owners[self.point_of(pair)]
-            other = x[self.frames[0].state][self.frames[0].nodes[jnp.maximum(owner, 0)]][:3]
+            other = jax.lax.stop_gradient(x[self.frames[0].state][self.frames[0].nodes[jnp.maximum(owner, 0)]][:3])
             point = jnp.where(owner >= 0, other, point)
         return seen_from(frame, point)
 
-    def _gap(self, pair: Array, start: Any, frame: Array, point: Array) -> Array:
-        p = seen_from(frame, point[:3])
-        return self.shape.distance_from(p, jax.lax.stop_gradient(self._toward(pair, start))) - self._radius(pair)
+    def _gap(self, pair: Array, toward: Array, frame: Array, point: Array) -> Array:
+        return self.shape.distance_from(seen_from(frame, point[:3]), toward) - self._radius(pair)
 
     def places(self, pair):
         on = [(self.points[0], self.point_of(pair)), *((f, pair % self.bodies) for f in self.frames)]
@@ -168,15 +167,14 @@ class PointContact(AbstractContact):
 
     def coordinates_of(self, pair, start, moved):
         frame, point = self._frame(pair, start), self._point(pair, start)
-        p = seen_from(frame, point[:3])
-        toward = jax.lax.stop_gradient(self._toward(pair, start))
-        slope = unit(jax.grad(self.shape.distance_from)(p, toward))
-        n = rotate(frame[3:], slope)
-        on_shape = p - self.shape.distance_from(p, toward) * slope
+        p, toward = seen_from(frame, point[:3]), self._toward(pair, start)
+        distance, slope = jax.value_and_grad(self.shape.distance_from)(p, toward)
+        slope = unit(slope)
+        n, on_shape = rotate(frame[3:], slope), p - distance * slope
         end_point, end_frame = moved[0][0], _as_frame(moved[1][0]) if self.frames else self.at
         b0, b1 = carried(frame, on_shape), carried(end_frame, on_shape)
         slip = tangents(n) @ (displaced(point, end_point, -self._radius(pair) * n) - (b1 - b0))
-        return jnp.concatenate([self._gap(pair, start, end_frame, end_point)[None], slip])
+        return jnp.concatenate([self._gap(pair, toward, end_frame, end_point)[None], slip])
 
 
 def _as_frame(at: Array) -> Array:

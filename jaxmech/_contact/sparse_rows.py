@@ -96,7 +96,7 @@ def _of_contact(contacts: ContactSet, name: str, system: System, x0: Fields, x: 
 
     def of_pair(k: Array, at: tuple[Array, ...]) -> Any:
         def moved(d: tuple[Array, ...]) -> tuple[Array, Array]:
-            places = tuple(jax.vmap(dof.retract)(a, b) for dof, a, b in zip(dofs, at, d, strict=True))
+            places = tuple(jax.vmap(dof.retract_near)(a, b) for dof, a, b in zip(dofs, at, d, strict=True))
             c = contact.coordinates_of(k, x0, places)
             return c, c
 

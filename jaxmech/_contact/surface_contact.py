@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._math.safe_norm import safe_length
 from .._runtime.argument_checks import check_counts, check_instance
 from .._runtime.array_types import Array, Bool, Int
 from .._runtime.field_types import Parameter
@@ -17,9 +16,8 @@ from .._scene.dof import Vec3
 from .._scene.parameter import check_range, is_concrete, parameter
 from .._scene.stencil import Stencils, as_stencils, stencils
 from .base import AbstractContact, check_nodes, check_stencil, displaced, tangents, unit
+from .triangle import TIE, seen_from_triangle
 
-_TIE = 1e-4  # of a distance: what lies beside the plane of a triangle counts so much more
-_BAND = 0.05  # of the longest edge: what is so little beyond the rim is still over a triangle, unless it is deeper than that
 _BLOCK = 256  # points whose distances from all triangles are in memory at once
 
 
@@ -134,11 +132,12 @@ class SurfaceContact(AbstractContact):
 
         def of_point(given: tuple[Array, ...]) -> tuple[Array, Array]:
             p, node, tried = given
-            gaps = jax.vmap(signed_distance, (None, 0, 0))(p, corners[tried], rim[tried])
+            seen = jax.vmap(seen_from_triangle, (None, 0, 0))(p, corners[tried], rim[tried])
+            gaps = seen.distance
             left_out = (gaps < -self.reach) | (same & jnp.any(nodes[tried] == node, axis=1))
             # Of triangles whose common edge is nearest, that which looks at the point knows on which side it is.
-            beside = jnp.abs(gaps) - jax.vmap(lambda c: jnp.abs(normal_of(c) @ (p - c[0])))(corners[tried])
-            far = jnp.where(left_out, jnp.inf, jnp.abs(gaps) + _TIE * beside)
+            beside = jnp.abs(gaps) - jnp.abs(seen.above)
+            far = jnp.where(left_out, jnp.inf, jnp.abs(gaps) + TIE * beside)
             k = jnp.argmin(far)
             return jnp.where(jnp.isposinf(far[k]), jnp.inf, gaps[k]), tried[k]
 
@@ -158,20 +157,15 @@ class SurfaceContact(AbstractContact):
         p0, c0 = (start[state][nodes] for state, nodes in self.places(pair))
         p0, p1, c1 = p0[0], moved[0][0], moved[1]
         rim = self._at_rim(pair % t)
-        weights, over, beyond = closest_weights(p0[:3], c0, rim)
-        apart = p0[:3] - weights @ c0
-        behind = (normal_of(c0) @ apart < 0) & ~beyond
-        n = jnp.where(over, normal_of(c0), unit(apart) * jnp.where(behind, -1.0, 1.0))
+        before, after = seen_from_triangle(p0[:3], c0, rim), seen_from_triangle(p1[:3], c1, rim)
+        apart = p0[:3] - before.weights @ c0
+        behind = (before.normal @ apart < 0) & ~before.beyond
+        n = jnp.where(before.over, before.normal, unit(apart) * jnp.where(behind, -1.0, 1.0))
         radius = self.radius if jnp.ndim(self.radius) == 0 else self.radius[pair // t]
-        slip = tangents(n) @ (displaced(p0, p1, -radius * n) - (weights @ c1 - weights @ c0))
+        slip = tangents(n) @ (displaced(p0, p1, -radius * n) - before.weights @ (c1 - c0))
         # A pair is one for the whole step: where it begins over a triangle, it goes on along its plane, not past an edge.
-        gap = jnp.where(over, normal_of(c1) @ (p1[:3] - c1[0]), signed_distance(p1[:3], c1, rim))
+        gap = jnp.where(before.over, after.above, after.distance)
         return jnp.concatenate([(gap - radius)[None], slip])
-
-
-def normal_of(corners: Array) -> Array:
-    """The unit normal of a triangle `(3, 3)`."""
-    return unit(jnp.cross(corners[1] - corners[0], corners[2] - corners[0]))
 
 
 def rim_of(triangles: Int[np.ndarray, "t 3"]) -> Bool[np.ndarray, "t 3"]:
@@ -179,40 +173,6 @@ def rim_of(triangles: Int[np.ndarray, "t 3"]) -> Bool[np.ndarray, "t 3"]:
     edges = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     _, which, count = np.unique(edges, axis=0, return_inverse=True, return_counts=True)
     return (count[which.reshape(-1)] == 1).reshape(-1, 3)
-
-
-def closest_weights(p: Array, corners: Array, rim: Bool[Array, " 3"]) -> tuple[Array, Bool[Array, ""], Bool[Array, ""]]:
-    """The weights `(3,)` of the corners at the point of a triangle that is nearest to `p`; whether `p` is over the triangle,
-    or so little beyond its `rim` that it counts as such; whether it is beyond the rim otherwise."""
-    a, b, c = corners
-    n = jnp.cross(b - a, c - a)
-    area = n @ n
-    inner = jnp.stack([n @ jnp.cross(c - b, p - b), n @ jnp.cross(a - c, p - c), n @ jnp.cross(b - a, p - a)])
-    inner = inner / jnp.where(area > 0, area, 1.0)
-    within = jnp.all(inner >= 0) & (area > 0)
-    edges = jnp.stack([_on_segment(p, a, b, 0, 1), _on_segment(p, b, c, 1, 2), _on_segment(p, c, a, 2, 0)])
-    square = jnp.sum((p - edges @ corners) ** 2, axis=1)
-    best = jnp.argmin(square)
-    # Beyond a corner two edges are as near, of which one may be within the surface.
-    at_rim = ~within & jnp.any(rim & (square <= (1 + _TIE) * square[best]))
-    above, size = normal_of(corners) @ (p - a), jnp.sqrt(jnp.max(jnp.sum((corners - jnp.roll(corners, 1, 0)) ** 2, axis=1)))
-    little = at_rim & (square[best] - above**2 <= (_BAND * size) ** 2) & (above >= -_BAND * size)
-    return jnp.where(within, inner, edges[best]), within | little, at_rim & ~little
-
-
-def _on_segment(p: Array, a: Array, b: Array, i: int, j: int) -> Array:
-    d = b - a
-    square = d @ d
-    t = jnp.clip((p - a) @ d / jnp.where(square > 0, square, 1.0), 0.0, 1.0)
-    return jnp.zeros(3, p.dtype).at[i].set(1 - t).at[j].add(t)
-
-
-def signed_distance(p: Array, corners: Array, rim: Bool[Array, " 3"]) -> Array:
-    """How far a point is from a triangle, negative behind it, but beyond its `rim`, where nothing is behind."""
-    weights, over, beyond = closest_weights(p, corners, rim)
-    n = normal_of(corners)
-    above, length = n @ (p - corners[0]), safe_length(p - weights @ corners)
-    return jnp.where(over, above, jnp.where((above < 0) & ~beyond, -length, length))
 
 
 def _nearest_centres(points: Array, centres: Array, k: int) -> Array:

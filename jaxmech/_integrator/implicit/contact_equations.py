@@ -62,21 +62,21 @@ class AbstractContactEquations(eqx.Module):
         """`R(x)` [N s], projected."""
 
     @abc.abstractmethod
-    def advanced(self, x: Fields) -> Array:
-        """The mean rates `(n, 3)` [m/s] of the coordinates over the step."""
+    def advanced(self, x: Fields, begun: Array) -> Array:
+        """The mean rates `(n, 3)` [m/s] of the coordinates over the step, which are `begun` at its start."""
 
     @abc.abstractmethod
     def place(self, x: Fields) -> Fields:
         """The positions of the main states at which impulses act."""
 
-    def rates(self, position: Fields, velocity: Fields) -> Array:
-        """`H v` at a place, `(n, 3)` [m/s]."""
+    def rates(self, position: Fields, velocity: Fields) -> tuple[Array, Array]:
+        """The coordinates at a place, and `H v` there, `(n, 3)` [m], [m/s]."""
         zero = zero_forces(self.system, position)
 
         def coordinates(d: Fields) -> Array:
             return self.contacts.moved(self.system, self.start.position, position, d)
 
-        return jax.jvp(coordinates, (zero,), (velocity,))[1]
+        return jax.jvp(coordinates, (zero,), (velocity,))
 
     def pushed(self, x: Fields, r: Array) -> Fields:
         """`P H^T r` at the place of `x`."""
@@ -86,17 +86,13 @@ class AbstractContactEquations(eqx.Module):
         return project(self.system, back(r)[0])
 
     def at_start(self) -> tuple[Array, Array]:
-        """Gaps `(n,)` [m] at the start, and how fast they change there `(n,)` [m/s]."""
-        start = self.start.position
-        gap = self.contacts.coordinates(self.system, start, start)[:, 0]
-        return gap, self.rates(start, self.start.velocity)[:, 0]
+        """Coordinates `(n, 3)` [m] at the start, and how fast gaps change there `(n,)` [m/s]."""
+        at, rates = self.rates(self.start.position, self.start.velocity)
+        return at, rates[:, 0]
 
-    def velocities(self, x: Fields, s: Array) -> Array:
-        """`u` `(n, 3)` [m/s] of the law of contact."""
-        return self.lawful(self.advanced(x), s, *self.at_start())
-
-    def lawful(self, mean: Array, s: Array, gap: Array, arriving: Array) -> Array:
-        """`u` where coordinates change at `mean` rates: with the gap over `h`, or restitution, and compliance."""
+    def lawful(self, mean: Array, s: Any, gap: Array, arriving: Array) -> Array:
+        """`u` `(n, 3)` [m/s] of the law of contact, where coordinates change at `mean` rates: with the gap over `h`, or
+        restitution, and compliance."""
         bias = jnp.where(self.bounces, self.contacts.each("restitution") * arriving, gap / self.h)
         u = (mean + self.give * scaling(self.mu) * s).at[:, 0].add(bias)
         open_ = jnp.zeros_like(u).at[:, 0].set(1.0)
@@ -151,7 +147,9 @@ def implicit_rates(
     u = settled(s, at.velocity, equations.mu, rho, kappa)
 
     def both(equations: Any, x: Fields, s: Array, begun: tuple[Array, Array]) -> dict[str, Array]:
-        F = natural(s, about(u, equations.lawful(equations.advanced(x), s, *begun)), equations.mu, rho, kappa)
+        at, arriving = begun
+        end = equations.lawful(equations.advanced(x, at), s, at[:, 0], arriving)
+        F = natural(s, about(u, end), equations.mu, rho, kappa)
         return {**{k: -a for k, a in equations.balance(x, s).items()}, IMPULSES: F}
 
     def at_solution(equations: Any) -> tuple[dict[str, Array], tuple[Array, Array]]:
@@ -162,10 +160,12 @@ def implicit_rates(
     like = {**x, IMPULSES: s}
     rhs = {k: jnp.zeros_like(a) if rate[k] is None else -rate[k] for k, a in like.items()}
 
+    linear = jax.linearize(lambda x, s: both(equations, x, s, begun), x, s)[1]
+
     def product(d: dict[str, Array]) -> dict[str, Array]:
         dx = {k: a for k, a in d.items() if k != IMPULSES}
         free = project(equations.system, dx)
-        moved = jax.jvp(lambda x, s: both(equations, x, s, begun), (x, s), (free, d[IMPULSES]))[1]
+        moved = linear(free, d[IMPULSES])
         return {k: a if k == IMPULSES else a + dx[k] - free[k] for k, a in moved.items()}
 
     P, B = slopes(s, u, equations.mu, rho, kappa)

@@ -67,9 +67,9 @@ class LinearContact(AbstractLinearContact):
     def begun(self) -> Fields:
         return _start(in_step(self.system, self.h), self.start, self.h)
 
-    def advanced(self, x: Fields) -> Array:
-        begun = self.begun
-        return self.rates(self.start.position, {s: begun[s] + x[s] for s in x})
+    def advanced(self, x: Fields, begun: Array) -> Array:
+        before = self.begun
+        return self.rates(self.start.position, {s: before[s] + x[s] for s in x})[1]
 
 
 class ImplicitContact(AbstractContactEquations):
@@ -88,10 +88,12 @@ class ImplicitContact(AbstractContactEquations):
     def place(self, x: Fields) -> Fields:
         return self.stage.state(x).position
 
-    def advanced(self, x: Fields) -> Array:
-        start = self.start.position
-        at = self.contacts.coordinates(self.system, start, self.place(x))
-        return (at - self.contacts.coordinates(self.system, start, start)) / self.h
+    def advanced(self, x: Fields, begun: Array) -> Array:
+        return self.mean(self.contacts.coordinates(self.system, self.start.position, self.place(x)), begun)
+
+    def mean(self, at: Array, begun: Array) -> Array:
+        """The rates at which coordinates came to be these."""
+        return (at - begun) / self.h
 
 
 def _nowhere(contacts: ContactSet) -> Array:
@@ -178,23 +180,25 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
     """Contact and deformation together: linearised steps with contact until nothing changes."""
     del who
     stage, system = equations.stage, equations.system
+    begun, arriving = equations.at_start()
+    gap, held = begun[:, 0], equations.contacts.held[:, None]
 
-    def linearised(u: Fields) -> tuple[Fields, Compliance, Any]:
+    def linearised(u: Fields) -> tuple[Fields, Compliance, Any, Array]:
         A = stage.linear_system.constrain(system, stage.operator(u))
         inner = factor_solver(A, solver)
         state = inner.init(A, {})
         place, start = equations.place(u), equations.start.position
-        H = SparseRows.of(equations.contacts, system, start, place)[0].projected(system, place)
-        d, said, rows = free_and_compliance(state, inner, H, equations.imbalance(u), equations.mu.shape[0])
-        return d, rows, said
+        H, at = SparseRows.of(equations.contacts, system, start, place)
+        n, imbalance = equations.mu.shape[0], equations.imbalance(u)
+        d, said, rows = free_and_compliance(state, inner, H.projected(system, place), imbalance, n)
+        return d, rows, said, equations.mean(at, begun)
 
     def advance(p: _Iterate) -> _Iterate:
-        d, rows, _ = linearised(p.u)
-        free = {k: p.u[k] + d[k] for k in d}
-        mean, begun = equations.advanced(free), equations.at_start()
-        bounces = jnp.where(p.steps == 0, equations.impacts(mean, *begun), p.bounces)
-        law = contact_problem(equations, equations.impacting(bounces).velocities(p.u, 0 * p.s), rows)
-        law = eqx.tree_at(lambda c: c.q, law, law.q + rows.across(d) * equations.contacts.held[:, None])
+        d, rows, _, mean = linearised(p.u)
+        free, more = {k: p.u[k] + d[k] for k in d}, rows.across(d) * held
+        bounces = jnp.where(p.steps == 0, equations.impacts(mean + more, gap, arriving), p.bounces)
+        q = equations.impacting(bounces).lawful(mean, 0.0, gap, arriving) + more
+        law = contact_problem(equations, q, rows)
         s, _, count, fine = cone_solution(law, numbers.kappa, None, p.s, numbers.options)
         more = rows.moved(scaling(equations.mu) * s)
         u = {k: free[k] + more[k] for k in d}
@@ -217,14 +221,14 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
     far, yes = jnp.full((), jnp.inf, s0.dtype), jnp.array(True)
     first = _Iterate(stage.predicted, s0, equations.bounces, far, jnp.zeros_like(far), nil, nil, yes, yes)
     end = while_loop(lambda p: p.going, advance, first)
-    _, rows, said = linearised(end.u)
+    _, rows, said, mean = linearised(end.u)
     fine = end.fine & (end.change <= jnp.maximum(1e-8, end.rounded))
     equations = equations.impacting(end.bounces)
-    law = contact_problem(equations, equations.velocities(end.u, 0 * end.s), rows)
+    law = contact_problem(equations, equations.lawful(mean, 0.0, gap, arriving), rows)
     r = scaling(law.mu) * end.s
     law = eqx.tree_at(lambda c: c.q, law, law.q + equations.give * r - law.moved_by(r))
     how = *sizes(law), said, end.change, end.contact_steps, contact_outcome(law, end.s, fine)
-    ends = equations.at_start()[0], equations.velocities(end.u, end.s)
+    ends = gap, equations.lawful(mean, end.s, gap, arriving)
     return Solved(end.u, end.s, *ends, end.bounces, rows, *how)
 
 
