@@ -77,6 +77,30 @@ def test_a_component_for_each_joint_is_traced_as_one_for_all(monkeypatch):
     assert_allclose(together["h0"], np.concatenate([apart[f"h{k}"] for k in range(3)]), rtol=ROUND_OFF, atol=ROUND_OFF)
 
 
+class Shared(jm.force.AbstractForceField):
+    """A load shared by as many points as there are."""
+
+    on: tuple = jm.stencils()
+    total: jax.Array = jm.parameter()
+
+    def element_force(self, x, v):
+        return (jnp.zeros(3).at[0].set(self.total / self.on[0].elements),)
+
+
+def test_what_depends_on_the_number_of_elements_is_that_of_each():
+    """Two cavities, and two loads shared by their points: of several that are alike, each was given the number of all."""
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))
+    faces, box = np.asarray(mesh.boundary().cells), np.asarray(mesh.points)
+    cavities = {n: jm.constraint.CavityVolume(("p", faces + 8 * i), 1.0 + i) for i, n in enumerate(("low", "up"))}
+    loads = {f"load{i}": Shared(("p", on), 6.0) for i, on in enumerate(([0, 1], [8, 9, 10]))}
+    scene = jm.System({"p": jm.Vec3()}, forces=loads, constraints=cavities)
+    start = scene.at_rest({"p": np.concatenate([box, 2.0 * box])})
+    held = jax.jit(jm.constraint.violations)(scene, start)
+    assert_allclose([held["low"][0, 0], held["up"][0, 0]], [0.0, 2.0 - 8.0], atol=ROUND_OFF)
+    force = jax.jit(jm.total_force)(scene, start)["p"][:, 0]
+    assert_allclose(force[np.array([0, 1, 8, 9, 10])], [3.0, 3.0, 2.0, 2.0, 2.0], rtol=ROUND_OFF)
+
+
 def test_those_that_are_not_alike_are_told_apart():
     """Numbers of the element, of the nodes and of all; options; and what acts on states of another kind."""
     p = [[0.0, 0.0], [1.0, 0.2], [2.0, -0.3]]

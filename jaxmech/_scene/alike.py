@@ -29,13 +29,17 @@ def over_alike(
     nodes in each of the fields. `dofs`: those of its stencils.
 
     Few elements of components of one class, with the same options and numbers of the same shapes, are those of one, however
-    many each has.
+    many each has; but where a function asks how many there are, each is evaluated by itself.
     """
     found = {}
     for keys in groups_of_alike(components, dofs):
         members = [components[key] for key in keys]
         of_element = function(members[0], [dofs[s.state] for s in members[0].on])
-        found |= zip(keys, _of_group(members, of_element, fields), strict=True)
+        try:
+            outcomes = _of_group(members, of_element, fields)
+        except _AsksHowMany:
+            outcomes = [_of_group([member], of_element, fields)[0] for member in members]
+        found |= zip(keys, outcomes, strict=True)
     return {key: found[key] for key in components}
 
 
@@ -85,6 +89,22 @@ def _is_stencil(part: Any) -> bool:
     return isinstance(part, Stencil)
 
 
+class _AsksHowMany(Exception):
+    """An element function depends on the number of elements of its component: a volume, of which each face has a share."""
+
+
+class _OfSeveral(Stencil):
+    """A stencil of components that are evaluated together, which has the elements of all."""
+
+    @property
+    def elements(self) -> int:
+        raise _AsksHowMany
+
+
+def _seen_together(component: Any) -> Any:
+    return jax.tree.map(lambda s: _OfSeveral(s.state, s.nodes) if _is_stencil(s) else s, component, is_leaf=_is_stencil)
+
+
 def _of_group(members: Sequence[Any], function: Callable, fields: Sequence[Mapping[str, Array]]) -> list[Any]:
     first = members[0]
     if len(members) == 1:
@@ -96,7 +116,7 @@ def _of_group(members: Sequence[Any], function: Callable, fields: Sequence[Mappi
     joined = [(jnp.concatenate(c), None) if nodes else _joined(c, axis, counts) for c, axis, nodes in kinds]
     view, axes = (views[0].structure.unflatten(part) for part in zip(*joined, strict=True))
     rows = [jax.tree.map(lambda *a: jnp.concatenate(a), *(gathered(c.on, field) for c in members)) for field in fields]
-    outcome = map_elements(function, (axes, *(0 for _ in fields)), view, *rows)
+    outcome = map_elements(lambda m, *a: function(_seen_together(m), *a), (axes, *(0 for _ in fields)), view, *rows)
     ends = np.cumsum(counts)
     return [jax.tree.map(lambda a, i=i, e=e: a[i - e : i], outcome) for i, e in zip(ends, counts, strict=True)]
 
