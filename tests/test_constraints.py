@@ -434,6 +434,64 @@ def test_a_cavity_is_as_stiff_as_its_pressure():
     np.testing.assert_allclose(slope * rate.position["pump"][0, 0], rate.position["box"], atol=1e-7)
 
 
+@pytest.mark.slow
+def test_pressures_of_two_chambers_between_bounds():
+    """A beam with two cavities: the pressures that bring its tip to a target, within bounds and at one, and the volumes that
+    mean the same pressures, whose derivatives are those of a potential."""
+    full = jm.mesh.box_mesh(cells=(7, 3, 5), size=(0.7, 0.3, 0.5))
+    points, cells = np.asarray(full.points), np.asarray(full.cells)
+    centre, lows = points[cells].mean(axis=1), {"up": 0.3, "low": 0.1}
+    hollow = {n: np.all((centre > [0.1, 0.1, z]) & (centre < [0.6, 0.2, z + 0.1]), axis=1) for n, z in lows.items()}
+    used, numbers = np.unique(cells[~(hollow["up"] | hollow["low"])], return_inverse=True)
+    mesh = jm.mesh.Mesh(points[used], numbers.reshape(-1, 4), "tetrahedron")
+    new = np.zeros(len(points), int)
+    new[used] = np.arange(len(used))
+    faces = {n: new[jm.mesh.boundary_faces(jm.mesh.Mesh(points, cells[of], "tetrahedron"))[0]] for n, of in hollow.items()}
+    solid = {"solid": jm.force.TetrahedronFEM.from_mesh("b", mesh, jm.material.NeoHookean(1e5, 0.4))}
+    wall = {"wall": jm.constraint.Fixed(("b", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))}
+    gas = {n: jm.force.Pressure(("b", f[:, ::-1]), 0.0) for n, f in faces.items()}  # against its normals, out of the gas
+    blown = jm.System({"b": jm.Vec3()}, forces=solid | gas, constraints=wall)
+    start = blown.at_rest({"b": mesh.points})
+    statics = jm.Terms(mass=False, damping=False)
+    linear_system, tip = jm.MatrixLinearSystem.build(blown, start, statics), mesh.nodes_where(lambda x: np.isclose(x[:, 0], 0.7))
+
+    def at(p):
+        scene = eqx.tree_at(lambda s: [s.forces[n].pressure for n in gas], blown, list(p))
+        return jm.static_solve(scene, start, linear_system).position["b"]
+
+    place = jax.jit(lambda p: 100 * at(p)[tip].mean(0))
+    slopes, right = jax.jit(jax.jacfwd(place)), np.array([3000.0, 1000.0])
+    target, exact = place(right), {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14, "x_scale": 1000.0}
+    for most in (4000.0, 2500.0):
+        found = scipy.optimize.least_squares(
+            lambda p: np.asarray(place(p) - target), [500.0, 500.0], lambda p: np.asarray(slopes(p)), (0.0, most), **exact
+        )
+        if most > right.max():
+            np.testing.assert_allclose(found.x, right, rtol=1e-8)
+        else:  # more would bring it nearer: it is at its bound, and the other where it can do no better
+            np.testing.assert_allclose(found.x[0], most, rtol=1e-6)
+            assert found.grad[0] < -1e-8 and abs(found.grad[1]) < 1e-12 and 0 < found.x[1] < right[1]
+
+    end = np.asarray(at(right))
+    volumes = [np.linalg.det(end[f]).sum() / 6 for f in faces.values()]
+    pumps = {n: jm.constraint.CavityVolume(("b", f), v) for (n, f), v in zip(faces.items(), volumes, strict=True)}
+    pumped = jm.System({"b": jm.Vec3()}, forces=solid, constraints=wall | pumps)
+    rest = pumped.at_rest({"b": mesh.points})
+    system = jm.MatrixLinearSystem.build(pumped, rest, statics)
+
+    def pressures(volumes):
+        scene = eqx.tree_at(lambda s: [s.constraints[n].volume for n in pumps], pumped, list(volumes))
+        state = jm.static_solve(scene, rest, system).state
+        return jnp.concatenate([state.position[n][0] for n in pumps]), state.position["b"]
+
+    given = jnp.asarray(volumes)
+    p, x = jax.jit(pressures)(given)
+    np.testing.assert_allclose(p, right, rtol=1e-9)
+    np.testing.assert_allclose(x, end, atol=1e-12)
+    stiffness = jax.jit(jax.jacrev(lambda v: pressures(v)[0]))(given)
+    np.testing.assert_allclose(stiffness, stiffness.T, rtol=1e-9, atol=1e-9 * float(jnp.abs(stiffness).max()))
+
+
 def gripped(length=1.9, tension=None):
     """An elastic bar with eyelets along its upper side, bent by a cable from the wall."""
     mesh = jm.mesh.box_mesh(cells=(4, 1, 1), size=(2.0, 0.5, 0.5))
