@@ -169,9 +169,9 @@ def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: 
     `A` leaves out what is not worth assembling (how a finite turn changes the chart, how the mass of a turning body
     changes), of the order of one step's rotation, so that a few products are enough.
     """
-    slope, product = exact_slope(problem, u), exact_product(problem, u)
+    slope = exact_slope(problem, u)
     lifted = slope(gap)
     free = project(problem.system, {s: R[s] - lifted[s] for s in R})
     rhs = {s: free[s] + gap[s] for s in free}
-    operator = lx.FunctionLinearOperator(product, jax.eval_shape(lambda: rhs))
+    operator = lx.FunctionLinearOperator(exact_product(problem, slope), jax.eval_shape(lambda: rhs))
     return derivative_solve(operator, rhs, Nearby(constant(A), solver), who)

@@ -56,19 +56,18 @@ def linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *,
 
 
 def exact_slope(problem: AbstractEquilibrium, u: Fields) -> Callable[[Fields], Fields]:
-    """`d -> -dR/du d`, of the residual itself: `operator` leaves out how a finite turn changes the chart, for one."""
+    """`d -> -dR/du d`, of the residual itself: `operator` leaves out how a finite turn changes the chart, for one.
+
+    What does not depend on `d` is computed once, here: products stand in several places of a program, and in its loops.
+    """
     zero = {s: jnp.zeros_like(a) for s, a in jax.eval_shape(lambda: problem.residual(u)).items()}
 
-    def slope(d: Fields) -> Fields:
-        rate = jax.jvp(lambda e: problem.residual(problem.move(u, e)), (zero,), (d,))[1]
-        return jax.tree.map(jnp.negative, rate)
-
-    return slope
+    rate = jax.linearize(lambda e: problem.residual(problem.move(u, e)), zero)[1]
+    return lambda d: jax.tree.map(jnp.negative, rate(d))
 
 
-def exact_product(problem: AbstractEquilibrium, u: Fields) -> Callable[[Fields], Fields]:
-    """`d -> (P A P + I - P) d`, `A = -dR/du` the exact one."""
-    slope = exact_slope(problem, u)
+def exact_product(problem: AbstractEquilibrium, slope: Callable[[Fields], Fields]) -> Callable[[Fields], Fields]:
+    """`d -> (P A P + I - P) d`, `A d = slope(d)` the exact one."""
 
     def product(d: Fields) -> Fields:
         free = project(problem.system, d)
@@ -94,7 +93,7 @@ def linear_solve(problem: AbstractEquilibrium, u: Fields, A0: Any, R: Fields, ga
 def _turned(problem: AbstractEquilibrium, u: Fields, free: Fields, d: Fields, near: Nearby, factor: Any) -> Fields:
     """The step by the exact derivative, which turns torques with frames: GMRES preconditioned by the matrix without that,
     whose step `d` stays where it fails. Without it Newton's method converges linearly, under large torques not at all."""
-    operator = lx.FunctionLinearOperator(exact_product(problem, u), jax.eval_shape(lambda: free))
+    operator = lx.FunctionLinearOperator(exact_product(problem, exact_slope(problem, u)), jax.eval_shape(lambda: free))
     better = lx.linear_solve(operator, free, near, state=(operator, factor), throw=False).value
     return choose(jnp.all(jnp.isfinite(norm(better))), better, d)
 
