@@ -245,6 +245,8 @@ def test_limits_that_cannot_be_are_named():
         jm.contact.Limit(angle, lower=1.0, upper=0.5)
     with pytest.raises(ValueError, match="must not follow time"):
         jm.contact.Limit(jm.constraint.Follow(angle, values=[[0.0], [1.0]], times=[0.0, 1.0]))
+    with pytest.raises(ValueError, match="elements of CavityVolume are the terms of one equation"):
+        jm.contact.Limit(jm.constraint.CavityVolume(("p", [[0, 1, 2]]), 1.0), lower=0.0)
     with pytest.raises(TypeError, match="constraint"):
         jm.contact.Limit("angle")
     system, state, scheme = pendulum(upper=0.4)

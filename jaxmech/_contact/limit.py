@@ -25,7 +25,7 @@ class Limit(AbstractContact):
 
     `restitution`, `compliance` [m/N, rad/(N m)], `capacity`, `margin`, `depth` [the unit of `g`]: as in `AbstractContact`;
     without friction. Raises `ValueError` or `TypeError` for numbers out of range, a `lower` above `upper`, constraints of
-    more rows than one, and one that follows time.
+    more rows than one, of one equation for all elements (`CavityVolume`), and one that follows time.
     Source: D. E. Stewart and J. C. Trinkle, Int. J. Numer. Meth. Eng. 39 (1996) 2673.
 
     Example:
@@ -54,6 +54,9 @@ class Limit(AbstractContact):
         check_instance("Limit", "constraint", self.constraint, AbstractMultiplierConstraint)
         if self.constraint.follows_time:
             raise ValueError("Limit: the constraint must not follow time.")
+        if self.constraint.adds_up:
+            kind = type(self.constraint).__name__
+            raise ValueError(f"Limit: the elements of {kind} are the terms of one equation, expected one equation for each.")
         self.check_numbers(self.constraint.on, ("margin", "depth", "lower", "upper"))
         check_range(self, upper=(self.upper, lambda u: u >= np.asarray(self.lower), "at least the lower limit"))
 
