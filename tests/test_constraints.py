@@ -453,7 +453,10 @@ def test_pressures_of_two_chambers_between_bounds():
     blown = jm.System({"b": jm.Vec3()}, forces=solid | gas, constraints=wall)
     start = blown.at_rest({"b": mesh.points})
     statics = jm.Terms(mass=False, damping=False)
-    linear_system, tip = jm.MatrixLinearSystem.build(blown, start, statics), mesh.nodes_where(lambda x: np.isclose(x[:, 0], 0.7))
+    linear_system, tip = (
+        jm.MatrixLinearSystem.build(blown, start, statics),
+        mesh.nodes_where(lambda x: np.isclose(x[:, 0], 0.7)),
+    )
 
     def at(p):
         scene = eqx.tree_at(lambda s: [s.forces[n].pressure for n in gas], blown, list(p))

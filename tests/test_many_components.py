@@ -97,6 +97,15 @@ def test_what_depends_on_the_number_of_elements_is_that_of_each():
     start = scene.at_rest({"p": np.concatenate([box, 2.0 * box])})
     held = jax.jit(jm.constraint.violations)(scene, start)
     assert_allclose([held["low"][0, 0], held["up"][0, 0]], [0.0, 2.0 - 8.0], atol=ROUND_OFF)
+    driven = {n: jm.constraint.Follow(c, values=[[0.0], [0.5]], times=[0.0, 1.0]) for n, c in cavities.items()}
+    driven = jm.System({"p": jm.Vec3()}, constraints=driven)
+    later = driven.at_rest({"p": np.concatenate([box, 2.0 * box])}, time=0.5)
+    held = jax.jit(jm.constraint.violations)(driven, later)
+    assert_allclose([held["low"][0, 0], held["up"][0, 0]], [-0.25, -6.25], atol=ROUND_OFF)
+    with pytest.raises(
+        ValueError, match=r"CavityVolume: multiplier names nodes \[0, 1\], but its elements are the terms of one"
+    ):
+        jm.constraint.CavityVolume(("p", faces), 1.0, multiplier=("q", [0] * 6 + [1] * 6))
     force = jax.jit(jm.total_force)(scene, start)["p"][:, 0]
     assert_allclose(force[np.array([0, 1, 8, 9, 10])], [3.0, 3.0, 2.0, 2.0, 2.0], rtol=ROUND_OFF)
 

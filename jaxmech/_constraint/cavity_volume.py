@@ -66,11 +66,6 @@ class CavityVolume(AbstractMultiplierConstraint):
         if not isinstance(dofs[0], Vec3):
             raise ValueError(f"CavityVolume acts on points of space (Vec3), not on {type(dofs[0]).__name__}.")
 
-    @property
-    def share(self) -> float:
-        """That of each triangle in the equation."""
-        return 1.0 / self.on[0].elements
-
     def element_compliance(self) -> Any:
         return self.compliance * self.share
 

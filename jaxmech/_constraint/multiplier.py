@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 from equinox import AbstractVar
 
 from .._runtime.array_types import Array, Float
 from .._scene.component import Component
 from .._scene.dof import AbstractDof
-from .._scene.parameter import check_parameters, check_range
+from .._scene.parameter import check_parameters, check_range, is_concrete
 from .._scene.stencil import Stencils
 
 AT_LEAST_NIL = (lambda c: c >= 0, "at least 0")
@@ -24,8 +25,7 @@ class AbstractMultiplierConstraint(Component):
     by it. A subclass that declares more may have
 
     - `multiplier` `(state, (e,))`: the node, of a main state of yours, that holds the multipliers of each element: `Vec1`
-    for
-      one equation, `Vec2`, `Vec3` for two and three;
+      for one equation, `Vec2`, `Vec3` for two and three;
     - `compliance` `C` [m/N], 0 for a constraint that does not give, of the element or `(rows,)`;
     - `relaxation` `tau` [s]: a time step then leaves `g + tau g' = C lambda`, so that what is violated decays as
       `exp(-t / tau)` in place of being taken back at once (Baumgarte), and a compliant row is a spring of `1/C` [N/m] with a
@@ -90,6 +90,12 @@ class AbstractMultiplierConstraint(Component):
                     f"{owner}: multiplier names {self.multiplier[0].elements} nodes for {self.on[0].elements} elements; one "
                     "each is needed."
                 )
+            if self.adds_up and is_concrete(self.multiplier[0].nodes) and np.unique(self.multiplier[0].nodes).size > 1:
+                named = np.unique(self.multiplier[0].nodes).tolist()
+                raise ValueError(
+                    f"{owner}: multiplier names nodes {named}, but its elements are the terms of one equation, expected one "
+                    "node for all of them; other equations are constraints of their own."
+                )
         check_parameters(self, self.on)
         check_range(self, compliance=(self.compliance, *AT_LEAST_NIL), relaxation=(self.relaxation, *AT_LEAST_NIL))
 
@@ -105,9 +111,14 @@ class AbstractMultiplierConstraint(Component):
         """`C` of one element, a number or one for each row."""
         return self.compliance
 
+    @property
+    def share(self) -> float:
+        """That of one element in its equation: all of it, or as much as each other where they are the terms of one."""
+        return 1.0 / self.on[0].elements if self.adds_up else 1.0
+
     def element_difference(self, g: Array, value: Array) -> Array:
         """By how much a `g` that is to follow a value is off it: `g - value`; of angles, the way round that is shorter."""
-        return g - value
+        return g - self.share * value if self.adds_up else g - value
 
     def at_time(self, time: Array) -> "AbstractMultiplierConstraint":
         """The constraint as it is at a time [s]: itself, unless it follows one."""
