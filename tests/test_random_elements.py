@@ -13,7 +13,7 @@ from jaxmech._codegen.map_elements import map_elements
 
 pytestmark = pytest.mark.quick
 
-COUNT, TOGETHER = 9, 25  # elements; functions of a program
+COUNT, TOGETHER = 9, 15  # elements; functions of a program
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 
 
