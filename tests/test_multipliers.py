@@ -394,7 +394,6 @@ def links(count, stiffness, tilt=0.0):
 def test_a_chain_of_rigid_links_buckles_as_its_angles_do(count):
     """`k L = P (2 - 2 cos(j pi / n))`, the shortest wave first; by LAPACK, and by Lanczos and a count."""
 
-
     def first(k):
         found = jm.buckling(*links(count, k), count=3)
         return found.factors[0], found
