@@ -387,7 +387,7 @@ def memory():
     return system, rest
 
 
-@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, SLOW)
 def plane_stress_triangles():
     mesh = jm.mesh.box_mesh(**BOX2)
     materials = {"neo-hookean": jm.material.NeoHookean(900.0, 0.3), "linear": jm.material.LinearElastic(1000.0, 0.35)}
@@ -395,7 +395,7 @@ def plane_stress_triangles():
     return solids(jm.force.TriangleFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=thickness)
 
 
-@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, SLOW)
 def plane_strain_quads():
     mesh = jm.mesh.box_mesh(**BOX2, kind="quad")
     materials = {"stvk": jm.material.StVenantKirchhoff(800.0, 0.4), "ogden": jm.material.Ogden((300.0,), (1.6,), 900.0)}
