@@ -80,7 +80,7 @@ def both_ways(dtype, c, seed):
 SIZES = [  # points in float64 are what test_cg_steps takes
     (np.float64, 1),
     pytest.param(np.float64, 3, marks=pytest.mark.exhaustive),
-    (np.float64, 6),
+    pytest.param(np.float64, 6, marks=pytest.mark.slow),
     (np.float32, 3),
 ]
 

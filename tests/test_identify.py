@@ -256,6 +256,7 @@ def test_a_failed_equilibrium_shortens_the_step():
         I.fit(I.Formula(function, [0.1, 0.1, 0.1], noise=0.01), {"load": I.Free(2.0)})
 
 
+@pytest.mark.slow
 def test_fields_by_element_with_forces_at_grips_and_strains():
     mesh, end, system, state = block()
     del mesh
