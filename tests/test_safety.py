@@ -31,9 +31,7 @@ def run(*command, **variables):
     "runs",
     [
         ("kernels pcg", "motion"),  # in one process: to begin one costs as much as to look
-        ("arrays direct",),
-        pytest.param(("kernels direct",), marks=pytest.mark.slow),
-        pytest.param(("arrays pcg",), marks=pytest.mark.slow),
+        pytest.param(("kernels direct", "arrays direct", "arrays pcg"), marks=pytest.mark.slow),
     ],
     ids=", ".join,
 )
