@@ -593,7 +593,7 @@ def diamond_of_mappings():
     return system, {"body": frames((0.2, 0.1, 0.0)), "net": points(3, seed=9)}
 
 
-@scene(STEPS, amount=0.2)
+@scene(STEPS, SLOW, amount=0.2)
 def frames_on_frames():
     """Identity and subset of frames, a bracket, and springs on the frames that are mapped."""
     rest = frames((0.0, 0.0, 0.0), (1.0, 0.2, 0.1))

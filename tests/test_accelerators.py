@@ -128,7 +128,7 @@ def test_steps_stay_on_the_gpu_and_are_precise(name, on_gpu):
 
 
 @pytest.mark.parametrize(
-    "solver", [pytest.param(s, marks=() if i in (0, 4) else pytest.mark.slow, id=repr(s)) for i, s in enumerate(SOLVERS)]
+    "solver", [pytest.param(s, marks=() if i == 4 else pytest.mark.slow, id=repr(s)) for i, s in enumerate(SOLVERS)]
 )
 def test_solvers_stay_on_the_gpu_and_are_precise(solver, on_gpu):
     scene = scenes.build("plane_stress_triangles")

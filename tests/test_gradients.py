@@ -90,7 +90,14 @@ CASES = {
 }
 # By default one static case, one of time steps, one second derivative: between them a follower load, a motion that is
 # prescribed, and both factors of Rayleigh. The others take long to trace; those of two things at once take longest.
-SLOW = {"static, turned body", "static, boundary values", "linear steps, springs", "newton steps"}
+# Of the default stage: linear steps; statics, of which second derivatives hold the first.
+SLOW = {
+    "static, turned body",
+    "static, boundary values",
+    "static, follower pressure",
+    "linear steps, springs",
+    "newton steps",
+}
 EXHAUSTIVE = {"newton steps, mapped", "newton steps, second", "static, turned body, second"}
 SECOND = {
     "static": (static, "anchored_springs", lambda s: (s.forces["pairs"].stiffness, s.forces["push"].force)),
