@@ -93,6 +93,23 @@ def pytest_collection_finish(session):
         by_name = {item.nodeid: item for item in session.items}
         skipped = {name for name, item in by_name.items() if item.get_closest_marker("skip")}
         session.items[:] = [by_name[name] for name in process_groups.longest_first(by_name, skipped)]
+    register_generators()
+    gc.collect()
+    gc.freeze()
+
+
+def register_generators():
+    """At its first test Hypothesis looks among all objects for those that refer to its generator: seconds where there are
+    traces, and nothing before."""
+    if "hypothesis" in sys.modules:
+        hypothesis = sys.modules["hypothesis"]
+        once = hypothesis.settings(derandomize=True, database=None, max_examples=1)
+        once(hypothesis.given(hypothesis.strategies.none())(lambda _: None))()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """What is lost is found here once: pytest, and Python as it ends, look again and again."""
     gc.collect()
     gc.freeze()
 

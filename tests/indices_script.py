@@ -190,7 +190,7 @@ def body():
     return system, scenes.perturbed(system, system.at_rest({"body": mesh.points}), 0.02, np.random.default_rng(1))
 
 
-def main(form, solver):
+def main(form, solver=""):
     if form == "motion":
         print(f"{check_motion()} answers, no signal")
         return
@@ -207,4 +207,5 @@ def main(form, solver):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    for run in sys.argv[1:]:
+        main(*run.split())

@@ -387,7 +387,7 @@ def memory():
     return system, rest
 
 
-@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, SLOW)
 def plane_stress_triangles():
     mesh = jm.mesh.box_mesh(**BOX2)
     materials = {"neo-hookean": jm.material.NeoHookean(900.0, 0.3), "linear": jm.material.LinearElastic(1000.0, 0.35)}
@@ -395,7 +395,7 @@ def plane_stress_triangles():
     return solids(jm.force.TriangleFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=thickness)
 
 
-@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, SLOW)
 def plane_strain_quads():
     mesh = jm.mesh.box_mesh(**BOX2, kind="quad")
     materials = {"stvk": jm.material.StVenantKirchhoff(800.0, 0.4), "ogden": jm.material.Ogden((300.0,), (1.6,), 900.0)}
@@ -436,7 +436,7 @@ def masses_of_sheets_and_ropes():
 # --- mappings ------------------------------------------------------------------------
 
 
-@scene(FLAT, STEPS)
+@scene(FLAT, STEPS, SLOW)
 def embedded_points():
     """Barycentric: springs on mapped points and to a main state, mapped mass, drag, pressure; idle points."""
     mesh = jm.mesh.box_mesh(**BOX3)
@@ -560,7 +560,7 @@ def chain_of_mappings():
     return system, {"body": frames((0.2, 0.1, 0.0)), "ground": points(2, seed=8)}
 
 
-@scene(STEPS, amount=0.2)
+@scene(STEPS, SLOW, amount=0.2)
 def diamond_of_mappings():
     """Two mapped states of one frame, joined again by distances; springs across different parents."""
     system = jm.System(
@@ -593,7 +593,7 @@ def diamond_of_mappings():
     return system, {"body": frames((0.2, 0.1, 0.0)), "net": points(3, seed=9)}
 
 
-@scene(STEPS, amount=0.2)
+@scene(STEPS, SLOW, amount=0.2)
 def frames_on_frames():
     """Identity and subset of frames, a bracket, and springs on the frames that are mapped."""
     rest = frames((0.0, 0.0, 0.0), (1.0, 0.2, 0.1))
@@ -641,7 +641,7 @@ def several_parents():
     return system, {"cloth": points(4, seed=1), "body": points(2, seed=2)}
 
 
-@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, amount=0.1)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, SLOW, amount=0.1)
 def measures_of_points():
     """Distances, areas, volumes, centres, heights and sums of them, each with a spring of its own."""
     rest = points(6, seed=4)
@@ -677,7 +677,7 @@ def measures_of_points():
     return system, {"body": rest}
 
 
-@scene(STEPS, amount=0.2)
+@scene(STEPS, SLOW, amount=0.2)
 def skins_on_frames():
     """Skinning, beams, tubes, lines, a body that deforms on a frame, frames on frames: springs and drag on each."""
     rest = frames((0.0, 0.0, 0.0), (1.0, 0.1, 0.0), (2.0, 0.0, 0.3))
@@ -708,7 +708,7 @@ def skins_on_frames():
     return system, {"spine": rest, "flesh": flesh}
 
 
-@scene(STEPS, amount=0.2)
+@scene(STEPS, SLOW, amount=0.2)
 def articulated_arm():
     """Hinges and a slider on a base that moves; a spring at the hand, drag at the elbow, masses of the bodies."""
     system = jm.System(

@@ -27,8 +27,8 @@ SOLVERS = (
     jm.solver.BiCGStab(),
 )
 TOGETHER = 6  # arrays reduced at once, of nine of which a GPU could not share the memory
-# Of the catalogue by default: points, frames, what is mapped, and what a user writes. The others take long to lower.
-DEFAULT = ("tetrahedra", "frames_in_the_plane", "points_on_frames", "own_components")
+# Of the catalogue by default: constraints, frames, what is mapped, and what a user writes. The others take long to lower.
+DEFAULT = ("every_constraint", "frames_in_the_plane", "points_on_frames", "own_components")
 # What is in them is in the others, in other numbers.
 REPEATED = (
     "anchored_springs",
@@ -128,7 +128,7 @@ def test_steps_stay_on_the_gpu_and_are_precise(name, on_gpu):
 
 
 @pytest.mark.parametrize(
-    "solver", [pytest.param(s, marks=() if i in (0, 4) else pytest.mark.slow, id=repr(s)) for i, s in enumerate(SOLVERS)]
+    "solver", [pytest.param(s, marks=() if i == 4 else pytest.mark.slow, id=repr(s)) for i, s in enumerate(SOLVERS)]
 )
 def test_solvers_stay_on_the_gpu_and_are_precise(solver, on_gpu):
     scene = scenes.build("plane_stress_triangles")

@@ -73,6 +73,7 @@ def test_first_and_second_derivatives_of_steps_by_all_that_a_scene_has():
     np.testing.assert_allclose(second, wanted[:, 1:], rtol=0, atol=1e-6 * largest)
 
 
+@pytest.mark.slow
 def test_what_sticks_on_a_slope_stands_still_however_it_came(rng):
     """Slips that rounding leaves have no direction: derivatives of what stands still were as large as what came in."""
     points, friction, tilt = 12, 0.8, 0.3

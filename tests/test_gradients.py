@@ -90,7 +90,14 @@ CASES = {
 }
 # By default one static case, one of time steps, one second derivative: between them a follower load, a motion that is
 # prescribed, and both factors of Rayleigh. The others take long to trace; those of two things at once take longest.
-SLOW = {"static, turned body", "static, boundary values", "linear steps, springs", "newton steps"}
+# Of the default stage: linear steps; statics, of which second derivatives hold the first.
+SLOW = {
+    "static, turned body",
+    "static, boundary values",
+    "static, follower pressure",
+    "linear steps, springs",
+    "newton steps",
+}
 EXHAUSTIVE = {"newton steps, mapped", "newton steps, second", "static, turned body, second"}
 SECOND = {
     "static": (static, "anchored_springs", lambda s: (s.forces["pairs"].stiffness, s.forces["push"].force)),
@@ -207,14 +214,15 @@ def test_a_batch_of_solves_equals_a_loop(name):
 
 
 RESIDUALS = ["points_on_frames", "frames_in_space", "springs", "chain_of_mappings", "tetrahedra", "articulated_arm"]
-DEFAULT = in_turn(RESIDUALS[:-1], [0.0, 0.03])  # the arm, a recursion, takes as long to trace as all of them
+DEFAULT = in_turn(RESIDUALS[:-1], [0.0, 0.03])
+LONG = ("chain_of_mappings", "articulated_arm")  # to trace: the arm, a recursion, as long as all the others
 
 
 def stage_of(name, rayleigh):
-    """The arm, where it is damped, is slow; what repeats two that were met is exhaustive."""
-    if (name, rayleigh) in DEFAULT:
-        return ()
-    return pytest.mark.slow if name == RESIDUALS[-1] and rayleigh else pytest.mark.exhaustive
+    """What takes long is slow, where it is damped; what repeats two that were met is exhaustive."""
+    if name in LONG and rayleigh:
+        return pytest.mark.slow
+    return () if (name, rayleigh) in DEFAULT else pytest.mark.exhaustive
 
 
 @pytest.mark.parametrize(

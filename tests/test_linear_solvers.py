@@ -324,17 +324,18 @@ def test_blocks_are_inverted_and_judged(size, dtype, rng):
     a = rng.normal(size=(20, size, size))
     definite = a @ a.swapaxes(1, 2) + 0.5 * np.eye(size)
     stiff = jnp.asarray(1e13 * definite, dtype)  # the product of three entries is beyond float32
-    inverse = jacobi.block_inverse(stiff)
+    inverted, are_definite = jax.jit(jacobi.block_inverse), jax.jit(jacobi._definite)
+    inverse = inverted(stiff)
     np.testing.assert_allclose(inverse @ stiff, np.tile(np.eye(size), (20, 1, 1)), atol=1e3 * jnp.finfo(dtype).eps)
-    assert jacobi._definite(stiff, inverse)
+    assert are_definite(stiff, inverse)
     for eigenvalue in range(size):
         values = np.ones(size)
         values[eigenvalue] = -0.1
         rotation = np.linalg.qr(a[0])[0]
         spoilt = stiff.at[7].set(jnp.asarray(rotation @ np.diag(values) @ rotation.T, dtype))
-        assert not jacobi._definite(spoilt, jacobi.block_inverse(spoilt))
+        assert not are_definite(spoilt, inverted(spoilt))
     unheld = stiff.at[3].set(0.0)  # a singular block is for the solver to find
-    assert jacobi._definite(unheld, jacobi.block_inverse(unheld))
+    assert are_definite(unheld, inverted(unheld))
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-40, 1e40])

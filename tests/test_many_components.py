@@ -18,15 +18,27 @@ def chain(ends):
 
 
 def test_components_that_differ_in_numbers_are_traced_once(monkeypatch):
-    traced = []
-    shape = jax.eval_shape
-    monkeypatch.setattr(jax, "eval_shape", lambda f, *args: traced.append(f) or shape(f, *args))
-    points = [[float(i), 0.0, 0.0] for i in range(4)]
-    chain([1, 2, 3]).at_rest({"p": points})
-    many = len(traced)
-    traced.clear()
-    chain([1]).at_rest({"p": points})
-    assert many == len(traced) > 0
+    """In one scene, and in another."""
+    shape, asked = jax.eval_shape, []
+    monkeypatch.setattr(jax, "eval_shape", lambda f, *args: asked.append(f) or shape(f, *args))
+
+    def traces(*scenes):
+        """Where scenes begin that have so many forces of a new class."""
+
+        class Own(jm.force.AbstractEnergyForceField):
+            on: tuple = jm.stencils()
+            k: jax.Array = jm.parameter()
+
+            def element_energy(self, x):
+                return 0.5 * self.k * x @ x
+
+        before = len(asked)
+        for count in scenes:
+            forces = {f"own {i}": Own(("p", [i]), 1.0 + i) for i in range(count)}
+            jm.System({"p": jm.Vec3()}, forces=forces).at_rest({"p": np.zeros((4, 3))})
+        return len(asked) - before
+
+    assert traces(3) == traces(1, 4) == traces(1) > 0
 
 
 class Odd(jm.force.AbstractForceField):

@@ -41,7 +41,9 @@ def test_negative_eigenvalues_become_zero(rng):
 @pytest.mark.parametrize("modes", ["fwd", "rev"])
 def test_derivatives_agree_with_differences(modes, rng):
     weights = jnp.asarray(rng.normal(size=(4, 4)))
-    check_grads(lambda A: positive_part(A) * weights, (symmetric(rng),), order=3, modes=[modes], rtol=1e-4, atol=1e-4)
+    check_grads(
+        jax.jit(lambda A: positive_part(A) * weights), (symmetric(rng),), order=3, modes=[modes], rtol=1e-4, atol=1e-4
+    )
 
 
 @jax.jit

@@ -348,6 +348,7 @@ SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step",
 SOLVES |= {"solve_equilibrium", "follow_path", "critical_point", "simulate_adaptive"}
 SOLVES |= {"FreeMotion.step", "solve_contacts"}
 SOLVES |= {"VelocityVerlet.step", "critical_time_step", "step_with_balance", "ImplicitEuler.problem"}
+LONG = {"critical_point", "follow_path", "draw_modes", "animate", "PreconditionedOperator.mv"}  # a second and more
 WALKS = {"follow_path"}  # from one point to the next on the host; the others are traced here, and run by their examples
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "multiplier", "parents", "parent", "state", "joints", "nodes", "frames")}
@@ -412,7 +413,7 @@ def elsewhere(tmp_path):
 
 # What is refused is said by an error in any case, whatever Equinox says beforehand.
 @pytest.mark.filterwarnings("ignore:A JAX array is being set as static", "ignore:More than 20 figures")
-@pytest.mark.parametrize("name", list(public()))
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in public()])
 def test_malformed_arguments_are_refused_by_name(name, elsewhere):
     assert name in CALLS, f"no valid call of {name}: add one to valid_calls.py"
     call = CALLS[name]()

@@ -27,13 +27,14 @@ def pattern_of(lengths, columns, rng):
     return BlockPattern.build(rows, at, shape)
 
 
-@pytest.fixture(autouse=True, params=["kernel", "arrays"])
-def form(request, monkeypatch):
+@pytest.fixture(autouse=True, scope="module", params=["kernel", "arrays"])
+def form(request):
     """As on one CPU, and as elsewhere. What was compiled in one form is not that of the other."""
     jax.clear_caches()
-    if request.param == "arrays":
-        monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
-    yield request.param
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "arrays":
+            patched.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
+        yield request.param
     jax.clear_caches()
 
 

@@ -87,7 +87,7 @@ def test_a_scheme_is_its_formula(tmp_path, scheme):
         np.testing.assert_allclose([x[number], v[number]], [y, u], rtol=1e-12)
 
 
-@pytest.mark.parametrize("scheme", [list(SCHEMES)[0], list(SCHEMES)[1]])
+@pytest.mark.parametrize("scheme", [pytest.param(list(SCHEMES)[0], marks=pytest.mark.slow), list(SCHEMES)[1]])
 def test_schemes_are_differentiated(tmp_path, scheme):
     scene = oscillator(tmp_path, scheme)
     leaf = scene.where("@/spring.stiffness")
@@ -342,7 +342,7 @@ RULES_OF_NEWTON = (
 )
 
 
-@pytest.mark.parametrize("scheme", ["<StaticSolver/>", "<BDFOdeSolver/>"])
+@pytest.mark.parametrize("scheme", ["<StaticSolver/>", pytest.param("<BDFOdeSolver/>", marks=pytest.mark.slow)])
 def test_newton_iterations_end_where_those_of_sofa_do(tmp_path, scheme):
     """By each threshold, with and without a line search: as many iterations, and the same state."""
     counts, ends = [], []

@@ -16,6 +16,7 @@ from .._mass.base import AbstractMass
 from .._runtime.argument_checks import check_real
 from .._scene.dof import AbstractDof
 from .._scene.internal import internal_variables, remembers
+from .._scene.once_per_structure import once_per_structure
 from .._scene.parameter import as_array, is_concrete, trace_elements
 from .._scene.stencil import Stencil
 from .internal import check_update
@@ -184,13 +185,10 @@ def check_elements(system: Any, dtype: Any) -> None:
     """Evaluate the shape of every element function, so that a wrong one is named rather than met inside a trace."""
 
     element = functools.partial(_at_elements, system, dtype)
-    seen: set[Any] = set()  # of many components that differ in numbers alone, one is traced
 
-    def attempt(name: str, component: Any, stencils: tuple[Stencil, ...], function: Any, expected: Any, *args: Any):
-        if _met(seen, (component, args)):
-            return
+    def attempt(name: str, component: Any, shapes_of: Any, expected: Any, *args: Any):
         try:
-            shape = jax.eval_shape(lambda c, *a: trace_elements(c, stencils, function, *a), component, *args)
+            found = shapes_of(component, args)
         except Exception as error:
             kind = type(component).__name__
             shapes = jax.tree.map(lambda a: tuple(a.shape[1:]), args)  # as they are nested: x and v may be tuples of arrays
@@ -198,7 +196,6 @@ def check_elements(system: Any, dtype: Any) -> None:
             raise ValueError(
                 f"'{name}': {kind} cannot be evaluated on element arrays of shapes {shapes}: {reason}"
             ) from error
-        found = [tuple(leaf.shape[1:]) for leaf in jax.tree.leaves(shape)]
         if found != expected:
             raise ValueError(f"'{name}': {type(component).__name__} returns shapes {found}, expected {expected}.")
 
@@ -206,38 +203,41 @@ def check_elements(system: Any, dtype: Any) -> None:
         _of_right_kind(name, field.check_dofs, [system.dofs[s.state] for s in field.on])
         x, v = element(field.on, "coord_size"), element(field.on, "deriv_size")
         if isinstance(field, AbstractEnergyForceField):
-            attempt(name, field, field.on, lambda c, *x: c.element_energy(*x), [()], *x)
+            attempt(name, field, _of_energy, [()], *x)
         else:
-            shapes = [tuple(u.shape[1:]) for u in v]
-            attempt(name, field, field.on, lambda c, x, v: c.element_force(x, v), shapes, x, v)
+            attempt(name, field, _of_force, [tuple(u.shape[1:]) for u in v], x, v)
     for name, mass in system.masses.items():
         _of_right_kind(name, mass.check_dofs, [system.dofs[s.state] for s in mass.on])
-        x, v = element(mass.on, "coord_size"), element(mass.on, "deriv_size")
-        attempt(name, mass, mass.on, lambda c, x, v: c.element_kinetic_energy(x, v), [()], x, v)
+        attempt(name, mass, _of_kinetic_energy, [()], element(mass.on, "coord_size"), element(mass.on, "deriv_size"))
     for name, mapping in system.mappings.items():
         size = system.dofs[mapping.child].coord_size
         parents = [system.dofs[s.state] for s in mapping.parents]
         _of_right_kind(name, mapping.check_dofs, parents, system.dofs[mapping.child])
-        x = element(mapping.parents, "coord_size")
-        attempt(name, mapping, mapping.parents, lambda c, *x: c.element_apply(*x), [(size,)], *x)
+        attempt(name, mapping, _of_child, [(size,)], *element(mapping.parents, "coord_size"))
     for name, constraint in system.constraints.items():
         _of_right_kind(name, constraint.check_dofs, [system.dofs[s.state] for s in constraint.on])
     for name, constraint in system.multiplier_constraints.items():
         shape = (system.dofs[system.multiplier_stencils[name].state].deriv_size,)
-        x = element(constraint.on, "coord_size")
-        attempt(name, constraint, constraint.on, lambda c, *x: c.rows(*x), [shape], *x)
+        attempt(name, constraint, _of_rows, [shape], *element(constraint.on, "coord_size"))
 
 
-def _met(seen: set[Any], asked: Any) -> bool:
-    """Whether the same has been asked before, of arrays of the same shapes; from now on it has."""
-    leaves, form = jax.tree.flatten(asked)
-    try:
-        key = form, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-        met = key in seen
-        seen.add(key)
-    except (TypeError, ValueError):  # what is static has no hash, or a leaf is no number: the trace says so
-        return False
-    return met
+def _shapes_of(function: Any, stencils_of: Any = lambda c: c.on) -> Any:
+    """`(component, arguments) -> shapes` of what a function of one element gives; of components that differ in numbers
+    alone, in one scene or in several, one is traced."""
+
+    @once_per_structure
+    def read(component: Any, args: Any) -> list[tuple[int, ...]]:
+        given = trace_elements(component, stencils_of(component), function, *args)
+        return [tuple(leaf.shape[1:]) for leaf in jax.tree.leaves(given)]
+
+    return read
+
+
+_of_energy = _shapes_of(lambda c, *x: c.element_energy(*x))
+_of_force = _shapes_of(lambda c, x, v: c.element_force(x, v))
+_of_kinetic_energy = _shapes_of(lambda c, x, v: c.element_kinetic_energy(x, v))
+_of_child = _shapes_of(lambda c, *x: c.element_apply(*x), lambda c: c.parents)
+_of_rows = _shapes_of(lambda c, *x: c.rows(*x))
 
 
 def _of_right_kind(name: str, check: Any, *dofs: Any) -> None:
@@ -249,20 +249,22 @@ def _of_right_kind(name: str, check: Any, *dofs: Any) -> None:
 
 def check_updates(system: Any, dtype: Any) -> None:
     """The same of what elements remember after a step."""
-
-    def of_elements(field: Any, x: Any, v: Any) -> Any:
-        return trace_elements(field, field.on, lambda c, x, v: c.element_update(x, v), x, v)
-
     for name, field in system.forces.items():
         if not remembers(field):
             continue
         x, v = (_at_elements(system, dtype, field.on, size) for size in ("coord_size", "deriv_size"))
         try:
-            new = jax.eval_shape(of_elements, field, x, v)
+            new = _update(field, (x, v))
         except Exception as error:
             reason = str(error).splitlines()[0]
             raise ValueError(f"'{name}': element_update of {type(field).__name__} cannot be evaluated: {reason}") from error
         check_update(name, field, new, {key: variable.shape for key, variable in internal_variables(field).items()})
+
+
+@once_per_structure
+def _update(field: Any, args: Any) -> Any:
+    given = trace_elements(field, field.on, lambda c, x, v: c.element_update(x, v), *args)
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), given)
 
 
 def _at_elements(system: Any, dtype: Any, on: tuple[Stencil, ...], size: str) -> tuple[jax.ShapeDtypeStruct, ...]:

@@ -189,10 +189,10 @@ class StepContacts(eqx.Module):
 
     Example:
 
-        floor = jm.contact.PointContact(("cube", [0, 1]), jm.contact.Plane())
+        floor = jm.contact.PointContact(("cube", range(8)), jm.contact.Plane(), friction=0.5)
         scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(linear_system), {"floor": floor})
-        contacts = scheme.step(system, state, None, 0.01)[2].contacts
-        assert contacts.impulse.shape == (2, 3) and bool(contacts.held.all())
+        contacts = jm.simulate(system, state, scheme, dt=0.01, steps=4).info.contacts
+        assert contacts.gap.shape == (4, 8) and bool(contacts.held.all())  # of every step
     """
 
     impulse: Array
