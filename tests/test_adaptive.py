@@ -245,8 +245,7 @@ TRBDF2 = jm.integrator.TRBDF2(jm.solver.MatrixFreeSystem(), jm.solver.Dense(), n
 
 @pytest.mark.parametrize(("scheme", "h"), [(EULER, 0.01), (TRBDF2, 0.03)], ids=["Euler", "TRBDF2"])
 def test_the_estimate_of_one_step_is_its_error(scheme, h):
-    """Of a linear oscillator, and of a rigid body that spins freely: the error of a step, but for the next order; of how the
-    body has turned and turns, by TR-BDF2, about the size."""
+    """Of a linear oscillator, and of a rigid body that spins freely: the error of a step, but for the next order."""
     scene = jm.System(
         {"p": jm.Vec1(), "body": jm.Rigid3()},
         forces={"spring": jm.force.AnchoredSprings(("p", [0]), 8.0, [[0.0]])},
@@ -275,10 +274,23 @@ def test_the_estimate_of_one_step_is_its_error(scheme, h):
         assert np.abs(local).max() > 1e-6
         rate = exact.velocity[s] - end.velocity[s]
         for estimate, missing in ((dx[s], local), (dv[s], rate)):
-            if scheme is EULER or s == "p":
-                np.testing.assert_allclose(estimate, missing, atol=0.05 * np.abs(missing).max())
-            else:
-                assert 0.2 < np.linalg.norm(estimate) / np.linalg.norm(missing) < 2
+            np.testing.assert_allclose(estimate, missing, atol=0.05 * np.abs(missing).max())
+
+
+def test_what_a_corrected_step_does_not_resolve_does_not_grow():
+    """An undamped oscillator in steps of TR-BDF2 from a twentieth of its period to hundreds of periods: no energy is gained
+    by adding what the estimates say. Divided once by the matrix of a step, they gained up to 1.6 of the amplitude each."""
+    spring = jm.force.AnchoredSprings(("p", [0]), 2.0, [[0.0]])
+    scene = jm.System({"p": jm.Vec1()}, forces={"spring": spring}, masses={"m": jm.mass.UniformMass(("p", [0]), 2.0)})
+    state = eqx.tree_at(lambda s: s.velocity["p"], scene.at_rest({"p": [[1.0]]}), jnp.array([[0.5]]))
+
+    @jax.jit
+    @jax.vmap
+    def level(h):
+        end, _, _, (dx, dv) = TRBDF2.step_with_error(scene, state, None, h, throw=False)
+        return (end.position["p"] + dx["p"]) ** 2 + (end.velocity["p"] + dv["p"]) ** 2
+
+    assert np.all(level(jnp.array([0.3, 1.0, 3.0, 10.0, 1000.0])) < 1.25)  # what it was [J]
 
 
 def test_the_norm_compares_nothing_with_another_unit():

@@ -14,7 +14,7 @@ from jaxmech._material.linear import LinearElastic
 from jaxmech._material.mooney_rivlin import MooneyRivlin
 from jaxmech._material.neo_hookean import NeoHookean
 from jaxmech._material.ogden import Ogden
-from jaxmech._material.polar import rotation
+from jaxmech._material.polar import rotation, rotation_distances
 from jaxmech._material.st_venant_kirchhoff import StVenantKirchhoff
 from jaxmech._material.stable_neo_hookean import StableNeoHookean
 from jaxmech._material.stretches import exponential_traces, logarithm_invariants
@@ -212,6 +212,24 @@ def test_inverted_is_nan_and_pollutes_nothing(name):
     F = jnp.asarray(np.stack([SHAPES["random"], np.diag([1.0, 1.0, -0.5])]))
     stress = jax.jit(jax.grad(lambda F: jnp.sum(jax.vmap(MATERIALS[name].energy_density)(F))))(F)
     assert np.all(np.isfinite(stress[0])) and np.all(np.isnan(stress[1]))
+
+
+def test_the_polar_decomposition_is_traced_once_for_all_derivatives():
+    """Its program is long, and forces, stiffness and their derivatives each ask for it again."""
+
+    def programs(jaxpr):
+        for eqn in jaxpr.eqns:
+            if eqn.params.get("name") == "rotation":
+                yield eqn.params["jaxpr"]
+            inner = [eqn.params.get(key) for key in ("jaxpr", "call_jaxpr")]
+            yield from (p for closed in inner if closed is not None for p in programs(getattr(closed, "jaxpr", closed)))
+
+    def energy(F):
+        first, second = rotation_distances(F)
+        return first + second**2
+
+    found = list(programs(jax.make_jaxpr(jax.hessian(energy))(jnp.eye(3)).jaxpr))
+    assert len(found) > 2 and len({id(p) for p in found}) == 1
 
 
 def test_rotation_of_the_polar_decomposition():

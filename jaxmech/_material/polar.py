@@ -26,6 +26,7 @@ def _product(A: Array, B: Array) -> Array:
     return jnp.sum(A[:, :, None] * B[None, :, :], axis=1)
 
 
+@jax.jit
 def _turned(R: Array, F: Array, change: Array) -> Array:
     """`hat(w)` of the rotation that follows the skew part of `R^T change`, `F` being at `R S`."""
     S, M = _product(R.T, F), _product(R.T, change)
@@ -62,6 +63,7 @@ def _closed_form(F: Array, steps: int) -> tuple[Array, Scalar]:
 
 
 @jax.custom_jvp
+@jax.jit  # each derivative asks for it again: it is traced once
 def rotation(F: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
     """The rotation `R` that maximises `R:F`; one of them where there are several. Finite for finite `F`."""
     size = jnp.max(jnp.abs(F))
