@@ -67,7 +67,7 @@ class CavityVolume(AbstractMultiplierConstraint):
             raise ValueError(f"CavityVolume acts on points of space (Vec3), not on {type(dofs[0]).__name__}.")
 
     def element_compliance(self) -> Any:
-        return self.compliance * self.share
+        return self.compliance * self.element_share
 
     def element_constraint(self, x: Array) -> Array:
-        return (self.volume * self.share - x[0] @ jnp.cross(x[1], x[2]) / 6)[None]
+        return (self.volume * self.element_share - x[0] @ jnp.cross(x[1], x[2]) / 6)[None]

@@ -112,13 +112,13 @@ class AbstractMultiplierConstraint(Component):
         return self.compliance
 
     @property
-    def share(self) -> float:
+    def element_share(self) -> float:
         """That of one element in its equation: all of it, or as much as each other where they are the terms of one."""
         return 1.0 / self.on[0].elements if self.adds_up else 1.0
 
     def element_difference(self, g: Array, value: Array) -> Array:
         """By how much a `g` that is to follow a value is off it: `g - value`; of angles, the way round that is shorter."""
-        return g - self.share * value if self.adds_up else g - value
+        return g - self.element_share * value
 
     def at_time(self, time: Array) -> "AbstractMultiplierConstraint":
         """The constraint as it is at a time [s]: itself, unless it follows one."""

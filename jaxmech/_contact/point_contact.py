@@ -150,11 +150,12 @@ class PointContact(AbstractContact):
         return self.radius if jnp.ndim(self.radius) == 0 else self.radius[self.point_of(pair)]
 
     def _toward(self, pair: Array, x: Any) -> Array:
-        """Where the body of the point is, seen from the shape."""
-        frame, point = jax.lax.stop_gradient((self._frame(pair, x), self._point(pair, x)[:3]))
+        """Where the body of the point is, seen from the shape; no derivatives."""
+        x = jax.lax.stop_gradient(x)
+        frame, point = self._frame(pair, x), self._point(pair, x)[:3]
         if self.owners is not None and self.frames:
             owner = self.owners[self.point_of(pair)]
-            other = jax.lax.stop_gradient(x[self.frames[0].state][self.frames[0].nodes[jnp.maximum(owner, 0)]][:3])
+            other = x[self.frames[0].state][self.frames[0].nodes[jnp.maximum(owner, 0)]][:3]
             point = jnp.where(owner >= 0, other, point)
         return seen_from(frame, point)
 

@@ -83,7 +83,7 @@ def row_numbers(system: System, state: State) -> RowNumbers:
     for name, constraint in held.items():
         on, (C, rate) = system.multiplier_stencils[name], numbers[name]
         compliance[on.state] = add_rows(compliance[on.state], on.nodes, C)
-        decay[on.state] = add_rows(decay[on.state], on.nodes, constraint.share * rate)
+        decay[on.state] = add_rows(decay[on.state], on.nodes, constraint.element_share * rate)
     return RowNumbers(compliance, decay)
 
 

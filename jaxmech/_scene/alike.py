@@ -93,16 +93,21 @@ class _AsksHowMany(Exception):
     """An element function depends on the number of elements of its component: a volume, of which each face has a share."""
 
 
-class _OfSeveral(Stencil):
+class _OfSeveral(eqx.Module):
     """A stencil of components that are evaluated together, which has the elements of all."""
+
+    stencil: Stencil
 
     @property
     def elements(self) -> int:
         raise _AsksHowMany
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stencil, name)
+
 
 def _seen_together(component: Any) -> Any:
-    return jax.tree.map(lambda s: _OfSeveral(s.state, s.nodes) if _is_stencil(s) else s, component, is_leaf=_is_stencil)
+    return jax.tree.map(lambda s: _OfSeveral(s) if _is_stencil(s) else s, component, is_leaf=_is_stencil)
 
 
 def _of_group(members: Sequence[Any], function: Callable, fields: Sequence[Mapping[str, Array]]) -> list[Any]:
