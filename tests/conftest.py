@@ -1,10 +1,10 @@
 """Every test computes in float64, with random numbers that a failure tells how to repeat."""
 
 import collections
+import contextlib
 import gc
 import sys
 import zlib
-from pathlib import Path
 
 import compiled_programs
 import jax
@@ -13,13 +13,14 @@ import process_groups
 import pytest
 from covering import cover
 
-from jaxmech._codegen.program.element_function import forget
+from jaxmech._codegen.program.element_function import forgotten
 
 jax.config.update("jax_enable_x64", True)
 compiled_programs.in_less_time()
 # Traces are made of very many small objects, among which Python looks for circles again and again: a seventh of the time.
 gc.set_threshold(100_000, 10, 10)
 
+MOST_MAPS = 30_000
 STAGES = {
     "slow": "examples, notebooks, and what takes long to trace; skipped without --slow",
     "exhaustive": "the whole of a product of which a part is run otherwise; skipped without --exhaustive",
@@ -30,6 +31,9 @@ def pytest_addoption(parser):
     parser.addoption("--seed", type=int, default=0, help="seed of every random number (default 0)")
     for stage, what in STAGES.items():
         parser.addoption(f"--{stage}", action="store_true", help=f"run as well: {what.split(';')[0]}")
+    parser.addoption(
+        "--part", type=process_groups.Part.of, help="with --slow, 1/2 say: the first of two parts of that stage"
+    )
 
 
 def pytest_configure(config):
@@ -50,9 +54,22 @@ def pytest_collection_modifyitems(config, items):
                 v for v in item.callspec.params.values() if isinstance(v, str)
             ):
                 item.add_marker(getattr(pytest.mark, stage))
-        for stage in STAGES:
-            if item.get_closest_marker(stage) and not config.getoption(f"--{stage}"):
-                item.add_marker(pytest.mark.skip(reason=f"needs --{stage}"))
+    for stage in STAGES:
+        at = [item for item in items if item.get_closest_marker(stage)]
+        if not config.getoption(f"--{stage}"):
+            leave_out(config, items, at, f"needs --{stage}")
+        elif stage == "slow" and (part := config.getoption("--part")) is not None:
+            inside = part.of_all(item.nodeid for item in at)
+            leave_out(config, items, [item for item in at if item.nodeid not in inside], f"not in --part {part}")
+
+
+def leave_out(config, items, those, why):
+    """Skip tests, which somebody may have named; among several processes, where each costs milliseconds, forget them."""
+    if hasattr(config, "workerinput"):
+        out = set(those)
+        items[:] = [item for item in items if item not in out]
+    for item in those:
+        item.add_marker(pytest.mark.skip(reason=why))
 
 
 def thin(items):
@@ -138,12 +155,8 @@ def getkey(request):
 def unpatched_element_functions(request):
     """What a test has patched makes other kernels of the same element functions, which are all traced and compiled anew. Who
     patches nothing of jaxmech does without `monkeypatch`, with `contextlib.chdir` say."""
-    patched = "monkeypatch" in request.fixturenames
-    if patched:
-        forget()
-    yield
-    if patched:
-        forget()
+    with forgotten() if "monkeypatch" in request.fixturenames else contextlib.nullcontext():
+        yield
 
 
 made = collections.Counter()  # programs since the maps were last counted, which takes milliseconds where there are many
@@ -152,16 +165,17 @@ jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: mad
 
 @pytest.fixture(autouse=True)
 def bounded_memory_maps():
-    """Let go of compiled programs before there are too many: each keeps dozens of memory maps, of which Linux gives a
-    process 65,530 (`vm.max_map_count`). Beyond, compiling ends in a segmentation fault."""
+    """Let go of compiled programs before they have too many memory maps, of which Linux gives a process 65,530
+    (`vm.max_map_count`). Beyond, compiling ends in a segmentation fault."""
     yield
     if made["/jax/core/compile/backend_compile_duration"] < 100:
         return
     made.clear()
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > 40_000:
-        jax.clear_caches()
-        gc.collect()
+    if compiled_programs.count_maps() > MOST_MAPS:
+        compiled_programs.merge_maps()
+        if compiled_programs.count_maps() > MOST_MAPS:
+            jax.clear_caches()
+            gc.collect()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -17,7 +17,7 @@ from jaxmech._codegen import dispatch
 from jaxmech._codegen.llvm.element_kernel import kernel_text
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.operation_count import length_as_kernel, operation_count
-from jaxmech._codegen.program.element_function import forget
+from jaxmech._codegen.program.element_function import forgotten
 from jaxmech._codegen.program.element_jaxpr import ElementProgram
 from jaxmech._codegen.program.nodal_gather import NodeRows
 from jaxmech._codegen.program.scatter_plan import AbstractElementSums, Places
@@ -206,8 +206,8 @@ def test_rows_are_added_in_their_order(count, size, dtype, made, rng):
 def test_equal_programs_are_one_kernel_by_one_name(made):
     """So that a compilation cache finds the program that calls it in another process."""
     for _ in range(2):
-        forget()
-        jax.jit(lambda x: map_elements(lambda x: x * jnp.sin(x), (0,), x))(jnp.arange(9.0))
+        with forgotten():
+            jax.jit(lambda x: map_elements(lambda x: x * jnp.sin(x), (0,), x))(jnp.arange(9.0))
     assert len(made) == 2 and made[0]._function.name == made[1]._function.name
 
 

@@ -1,7 +1,7 @@
 """Tests that share programs are sent to one process."""
 
 import pytest
-from process_groups import group_of, longest_first
+from process_groups import Part, group_of, longest_first
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,22 @@ def test_long_groups_come_first_and_whole():
     long = ["tests/test_notebooks.py::test_notebook[a]", "tests/test_notebooks.py::test_notebook[b]"]
     assert longest_first([*few[:1], *more, *few[1:], *long]) == [*long, *more, *few]
     assert longest_first([*few, *more], skipped=more) == [*few, *more]
+
+
+def test_parts_are_whole_groups_of_about_the_same_length():
+    tests = [
+        f"tests/test_{file}.py::test_{i}" for file, count in (("mesh", 9), ("modes", 5), ("paths", 4)) for i in range(count)
+    ]
+    parts = [Part.of(f"{k}/2").of_all(tests) for k in (1, 2)]
+    assert parts[0] | parts[1] == set(tests) and not parts[0] & parts[1]
+    assert [len(part) for part in parts] == [9, 9]
+    assert len({group_of(test) for part in parts for test in part}) == sum(
+        len({group_of(t) for t in part}) for part in parts
+    )
+    assert Part.of("1/2").of_all(reversed(tests)) == parts[0]  # in whichever order they were found
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b"])
+def test_other_parts_are_refused(text):
+    with pytest.raises(ValueError, match=f"got '{text}'"):
+        Part.of(text)

@@ -29,13 +29,9 @@ def pattern_of(lengths, columns, rng):
 
 @pytest.fixture(autouse=True, scope="module", params=["kernel", "arrays"])
 def form(request):
-    """As on one CPU, and as elsewhere. What was compiled in one form is not that of the other."""
-    jax.clear_caches()
-    with pytest.MonkeyPatch.context() as patched:
-        if request.param == "arrays":
-            patched.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
+    """As on one CPU, and as elsewhere."""
+    with jm.runtime.element_compiler({"kernel": "llvm", "arrays": "xla"}[request.param]):
         yield request.param
-    jax.clear_caches()
 
 
 def test_a_pattern_may_be_given_in_numbers_of_64_bits(rng):

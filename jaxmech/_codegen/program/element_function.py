@@ -6,8 +6,9 @@ they are of the same code and close over equal values; one that closes over arra
 other.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -15,7 +16,7 @@ import equinox as eqx
 
 from .nodal_gather import is_rows
 
-_KEPT = 256  # functions, with their programs, of which those used longest ago are forgotten
+_KEPT = 1024  # functions, with their programs, of which those used longest ago are forgotten
 
 
 class ElementFunction:
@@ -61,14 +62,22 @@ class _Keyed:
         return isinstance(other, _Keyed) and self.key == other.key
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _first(keyed: _Keyed) -> ElementFunction:
-    return keyed.function
+def _none_known() -> Callable[[_Keyed], ElementFunction]:
+    return functools.lru_cache(maxsize=_KEPT)(lambda keyed: keyed.function)
 
 
-def forget() -> None:
-    """Forget all functions, and what was made of them."""
-    _first.cache_clear()
+_first = _none_known()
+
+
+@contextlib.contextmanager
+def forgotten() -> Iterator[None]:
+    """Within, no function is known, nor what was made of it; afterwards those are that were before."""
+    global _first
+    before, _first = _first, _none_known()
+    try:
+        yield
+    finally:
+        _first = before
 
 
 def _key(value: Any) -> Hashable:
