@@ -4,6 +4,8 @@ import os
 
 import compiled_programs
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 
@@ -17,6 +19,17 @@ def test_old_programs_go_first(tmp_path):
     assert {p.name for p in tmp_path.iterdir()} == {"new", "used"}
     compiled_programs.forget_old(tmp_path, 250)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.skipif(not compiled_programs.count_maps(), reason="the system does not say which maps there are")
+def test_merged_programs_keep_fewer_maps_and_still_run():
+    x = np.linspace(0.0, 1.0, 11)
+    programs = [jax.jit(lambda x, k=k: jnp.sort(jnp.sin(k * x))) for k in range(40)]
+    before, maps = [np.asarray(run(x)) for run in programs], compiled_programs.count_maps()
+    compiled_programs.merge_maps()
+    assert compiled_programs.count_maps() < maps - len(programs)
+    np.testing.assert_array_equal([run(x) for run in programs], before)
+    np.testing.assert_allclose(jax.jit(lambda x: -programs[1](x))(x), -before[1], rtol=1e-15)
 
 
 @pytest.fixture
