@@ -48,9 +48,10 @@ def share_contexts() -> None:
 
     What is lowered while another program is has a context of its own: it would be put into the other.
     """
-    fresh = getattr(mlir, "make_ir_context", None)
-    if fresh is None or hasattr(fresh, "shared"):
+    made = getattr(mlir, "make_ir_context", None)
+    if made is None or hasattr(made, "shared"):
         return
+    fresh = getattr(mlir, "_create_ir_context", made)  # JAX 0.12 makes one for ten programs, and each of those by this
     kept = threading.local()
 
     def make_ir_context():
