@@ -11,6 +11,10 @@ import jax.numpy as jnp
 from ..._runtime.array_types import Array
 from ..._runtime.reverse_mode import anew
 
+# XLA's CPU backend carries out what a loop consists of in order where no array that it reads or writes has more than so many
+# bytes; else each operation goes through a queue, which takes longer than a step of a small scene.
+_SMALL = 512
+_REPORTED = 64  # bytes that a step says of itself in numbers of one type
 MOST_KEPT = 2**28  # bytes for reverse mode, of the states of a trajectory: a batch has as many times more
 
 
@@ -37,9 +41,9 @@ def checkpointed_scan(step: Callable, start: Any, xs: Array, every: int) -> tupl
         carry, y = step(start, xs[0])
         return carry, jax.tree.map(lambda a: a[None], y)
     if every == 1:
-        return jax.lax.scan(anew(step), start, xs)
+        return _scan(anew(step), start, xs)
     if length <= every:
-        return jax.lax.scan(step, start, xs)
+        return _scan(step, start, xs)
     chunks = -(-length // every)
     padded = jnp.resize(xs, (chunks, every))
     real = (jnp.arange(chunks * every) < length).reshape(chunks, every)
@@ -52,7 +56,24 @@ def checkpointed_scan(step: Callable, start: Any, xs: Array, every: int) -> tupl
 
     @jax.checkpoint
     def chunk(carry: Any, part: tuple[Array, Array]) -> tuple[Any, Any]:
-        return jax.lax.scan(guarded, carry, part)
+        return _scan(guarded, carry, part)
 
     carry, ys = jax.lax.scan(chunk, start, (padded, real))
     return carry, jax.tree.map(lambda a: a.reshape(chunks * every, *a.shape[2:])[:length], ys)
+
+
+def _scan(step: Callable, start: Any, xs: Any) -> tuple[Any, Any]:
+    """`lax.scan`, where the carry is small in one loop of as long parts as are small: a step then writes nothing large."""
+    length = jax.tree.leaves(xs)[0].shape[0]
+    part = _part(length, start)
+    if part == 1:
+        return jax.lax.scan(step, start, xs)
+    parted = jax.tree.map(lambda a: a.reshape(-1, part, *a.shape[1:]), xs)
+    carry, ys = jax.lax.scan(lambda carry, xs: jax.lax.scan(step, carry, xs), start, parted)
+    return carry, jax.tree.map(lambda a: a.reshape(length, *a.shape[2:]), ys)
+
+
+def _part(length: int, carry: Any) -> int:
+    """The most steps, which divide all of them, of which what is kept is small if it is like the carry; 1 if none are."""
+    largest = max(a.size * a.dtype.itemsize for a in map(jnp.asarray, jax.tree.leaves(carry)))
+    return next((part for part in range(_SMALL // max(largest, _REPORTED), 1, -1) if length % part == 0), 1)
