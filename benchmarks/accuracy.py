@@ -74,7 +74,7 @@ def adaptive_steps(
 
     @jax.jit
     def run(rtol: jax.Array) -> Any:
-        options = {"rtol": rtol, "atol": 1e-2 * rtol, "extrapolate": extrapolate, "max_steps": 100_000}
+        options = {"rtol": rtol, "atol": 1e-2 * rtol, "extrapolate": extrapolate, "max_steps": 20_000}
         found = jm.simulate_adaptive(system, state, integrator, [span], throw=False, **options)
         return found.last, found.info.accepted, found.info.turns
 

@@ -312,6 +312,61 @@ def test_the_norm_compares_nothing_with_another_unit():
     np.testing.assert_allclose(norm({"body": 2 * turned}, {"body": turned}), 2.0 / 1.01)
 
 
+def test_many_turns_and_frames_are_all_kept():
+    """More of both than a page and a window hold, and no multiple of that; in a batch, too, whose members differ in both."""
+    scene, _ = ball()
+    times = np.linspace(0.0, 0.4, 76)[1:]
+
+    def run(height, longest, steps=170):
+        options = {"rtol": 1.0, "atol": 1.0, "extrapolate": True, "dt0": 0.003, "max_steps": steps, "throw": False}
+        found = jm.simulate_adaptive(scene, ball(height)[1], EULER, times, dt_max=longest, **options)
+        return found.state.position["ball"][:, 0, 0], found
+
+    def moved(height, longest):
+        return jax.jvp(lambda h: run(h, longest), (height,), (jnp.ones(()),), has_aux=True)
+
+    heights, longest = np.array([1.0, 2.0]), np.array([0.003, 0.01])
+    x, slope, found = jax.jit(jax.vmap(moved))(heights, longest)
+    np.testing.assert_allclose(x, heights[:, None] - G / 2 * times**2, rtol=EXACT)
+    np.testing.assert_allclose(slope, 1.0, rtol=EXACT)  # of each frame by its own turn
+    np.testing.assert_array_equal(found.state.time, [times, times])
+    for member, turns in enumerate(([0.5] * 150, [0.5, 0.5] + [1.0] * 74)):
+        kept, none = np.split(np.asarray(found.info.dt[member]), [len(turns)])
+        np.testing.assert_allclose(kept, times[0] * np.array(turns), rtol=EXACT)
+        assert np.repeat([1, 0], [len(turns), none.size]).tolist() == found.info.outcome[member].tolist() and not none.any()
+    alone = jax.jit(lambda h, d: run(h, d)[1])(heights[0], longest[0])
+    np.testing.assert_array_equal(alone.info.dt, found.info.dt[0])
+    short = jax.jit(lambda h, d: run(h, d, 45)[1])(heights[0], longest[0])  # its last page overlaps with the one before
+    np.testing.assert_array_equal(short.info.dt, alone.info.dt[:45])
+    assert short.result == jm.RESULTS.too_many_time_steps and int(short.reached.sum()) == 22
+
+
+def test_what_a_turn_reads_and_writes_is_small():
+    """However many turns and frames: XLA's CPU backend takes several times as long where an array has over 512 bytes."""
+    scene, state = ball()
+    times = np.linspace(0.0, 1.0, 501)[1:]
+
+    def run(state):
+        return jm.simulate_adaptive(scene, state, EULER, times, rtol=1e-3, atol=1e-3, max_steps=10_000, throw=False)
+
+    loops = list(nested_loops(jax.make_jaxpr(run)(state).jaxpr))
+    depth, turn = max(loops, key=lambda loop: loop[0])
+    assert depth == 3 and max(v.aval.size * v.aval.dtype.itemsize for v in turn.invars) <= 512
+
+
+def nested_loops(jaxpr, depth=0):
+    """All `while` equations, each with the number of those that it is in, itself included."""
+    for equation in jaxpr.eqns:
+        inside = depth + (equation.primitive.name == "while")
+        if inside > depth:
+            yield inside, equation
+        for value in equation.params.values():
+            for branch in value if isinstance(value, tuple) else (value,):
+                inner = getattr(branch, "jaxpr", branch)
+                if hasattr(inner, "eqns"):
+                    yield from nested_loops(inner, inside)
+
+
 def test_derivatives_are_those_of_the_steps_that_were_taken():
     """By the stiffness and the last time, in reverse mode: differences of runs with the same steps."""
     scene, state = pendulum()

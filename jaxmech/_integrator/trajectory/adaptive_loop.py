@@ -4,6 +4,7 @@ A turn ends in a step that is accepted, in one that is to be repeated with anoth
 step is traced and compiled for all of them, and the members of a batch go through it side by side.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,10 +13,11 @@ import jax.numpy as jnp
 
 from ..._model.system import State
 from ..._runtime.array_types import Array
+from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.loops import while_loop
 from ..._runtime.results import RESULTS
 from . import event as crossing
-from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept, Options, Progress, Record
+from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept, Options, Page, Progress, Record, Window
 from .error_norm import error_norm
 from .event import Bracket
 from .pid_controller import after_rejection, next_step
@@ -57,16 +59,61 @@ def goes_on(inputs: Inputs, options: Options, at: Progress) -> Array:
 
 
 def turned(inputs: Inputs, options: Options, kept: Kept, start: Progress, until: Any) -> Progress:
-    """The progress after so many turns in all, or at the end of the run."""
+    """The progress after so many turns in all, or at the end of the run.
 
-    def going(at: Progress) -> Array:
-        return goes_on(inputs, options, at) & (at.turns < until)
+    Turns are written on pages, and frames seen through windows: a loop that carries the whole record, or all frames, takes
+    several times as long (`_SMALL`).
+    """
 
-    def turn(at: Progress) -> Progress:
-        trial = _trial(inputs, options, kept, at)
-        return _judged(inputs, options, kept, at, trial)
+    def going(at: Progress, due: Any) -> Array:
+        # The members of a batch pause together: no turn is taken for some of them only.
+        goes = goes_on(inputs, options, at) & (at.turns < until)
+        return goes & ~unvmap_any(goes & due)
 
-    return while_loop(going, turn, start)
+    last = inputs.times[-1]
+
+    def frame(now: tuple[Progress, Page, Window]) -> tuple[Progress, Page, Window]:
+        """Turns until there is a frame, or an event, or the page is full."""
+        (at, page, window), begun = now, now[0]
+
+        def writing(now: tuple[Progress, Page]) -> Array:
+            at, page = now
+            return going(at, (at.frame > begun.frame) | (at.count > begun.count) | page.is_full(at.turns))
+
+        turn = partial(_turn, inputs, options, kept, (window.time(at.frame), last))
+        at, page = while_loop(writing, turn, (at, page))
+        number = jnp.where(at.frame > begun.frame, begun.frame, -1)
+        return at, page, window.added(number, at.turns - 1, inputs.observed(at.state))
+
+    def page(begun: Progress) -> Progress:
+        """Turns until there is an event, or the page or the window is full."""
+
+        def writing(now: tuple[Progress, Page, Window]) -> Array:
+            at, page, window = now
+            return going(at, (at.count > begun.count) | page.is_full(at.turns) | window.is_full(at.frame))
+
+        window = Window.of(begun.frame, begun.frames, begun.record, inputs.times)
+        first = _kept_apart(begun, (None, None)), begun.record.page(begun.turns), window
+        at, page, window = while_loop(writing, frame, first)
+        event = jnp.where(at.count > begun.count, begun.count, options.max_events)
+        record = begun.record.with_page(page, window, event, at.turns - 1)
+        return _kept_apart(at, (record, window.within(begun.frames)))
+
+    return while_loop(lambda at: going(at, False), page, start)
+
+
+def _kept_apart(at: Progress, large: tuple[Any, Any]) -> Progress:
+    """Progress with another record and other frames, or with none."""
+    return eqx.tree_at(lambda p: (p.record, p.frames), at, large, is_leaf=lambda leaf: leaf is None)
+
+
+def _turn(
+    inputs: Inputs, options: Options, kept: Kept, aims: tuple[Array, Array], now: tuple[Progress, Page]
+) -> tuple[Progress, Page]:
+    at, page = now
+    trial = _trial(inputs, options, kept, at, aims)
+    decision = _decided(inputs, at, trial)
+    return _judged(inputs, options, kept, at, trial, decision), _written(page, at, trial, decision)
 
 
 class _Trial(NamedTuple):
@@ -83,11 +130,13 @@ class _Trial(NamedTuple):
     info: Any
     error: Array
     left: Array  # of the time until each event
+    arrives: Array  # at the next output time
 
 
-def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress) -> _Trial:
-    time, ahead = at.state.time, inputs.times[at.frame]
-    unit = jnp.finfo(time.dtype).eps * jnp.maximum(jnp.abs(time), jnp.abs(inputs.times[-1]))
+def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress, aims: tuple[Array, Array]) -> _Trial:
+    """A step towards the next output time and the last one."""
+    time, (ahead, last) = at.state.time, aims
+    unit = jnp.finfo(time.dtype).eps * jnp.maximum(jnp.abs(time), jnp.abs(last))
     floor = jnp.maximum(options.bounds[0], _ROUNDING * unit)
     free = jnp.clip(at.dt, floor, options.bounds[1])
     rest = ahead - time
@@ -103,7 +152,7 @@ def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress) -> _Trial
     left = jnp.zeros(0, time.dtype)
     if inputs.events:
         left = crossing.remaining(inputs.events, at.side, crossing.values(inputs.events, inputs.system, end))
-    return _Trial(h, free, floor, located, tolerance, end, kept.part(carry), info, ratio, left)
+    return _Trial(h, free, floor, located, tolerance, end, kept.part(carry), info, ratio, left, end.time >= ahead)
 
 
 class _Decision(NamedTuple):
@@ -127,7 +176,7 @@ def _decided(inputs: Inputs, at: Progress, trial: _Trial) -> _Decision:
     first = jnp.argmin(trial.left) if inputs.events else 0
     event = jnp.where(at_event, first, -1).astype(jnp.int32)
     accepted = at_event | (good & ~at.searching & ~crossed)
-    lands = accepted & (trial.end.time >= inputs.times[at.frame])
+    lands = accepted & trial.arrives
     return _Decision(ok, good, accepted, event, lands, _accumulated(inputs, at, trial, event))
 
 
@@ -142,11 +191,9 @@ def _accumulated(inputs: Inputs, at: Progress, trial: _Trial, event: Array) -> A
     return changes & leaves & (at.bracket.a == 0) & (trial.h <= trial.tolerance)
 
 
-def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _Trial) -> Progress:
-    decision = _decided(inputs, at, trial)
+def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _Trial, decision: _Decision) -> Progress:
     ok, good, accepted, event, lands, accumulated = decision
     end, carry = inputs.after(event, trial.end, kept.whole(trial.carry))
-    place = jnp.where(lands, at.frame, inputs.times.shape[0])
 
     def taken(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
@@ -165,17 +212,16 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
         ended=jnp.array([e.terminal for e in inputs.events] + [False])[event],
         result=RESULTS.where(accumulated, RESULTS.events_accumulate, _verdict(trial, ok, good)),
         info=trial.info,
-        record=_recorded(at, trial, decision),
-        frames=jax.tree.map(lambda a, b: a.at[place].set(b, mode="drop"), at.frames, inputs.observed(end)),
+        record=at.record,
+        frames=at.frames,
     )
 
 
-def _recorded(at: Progress, trial: _Trial, decision: _Decision) -> Record:
+def _written(page: Page, at: Progress, trial: _Trial, decision: _Decision) -> Page:
     ok, good, accepted, event, lands, _ = decision
-    outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED)))
+    outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED))).astype(jnp.int32)
     frame = jnp.where(lands, at.frame, -1)
-    turn = {"dt": trial.h, "error": trial.error, "outcome": outcome, "frame": frame, "event": event}
-    return at.record.added(at.turns, (at.frame, at.count), trial.end.time, **turn)
+    return page.added(at.turns, trial.end.time, (trial.h, trial.error), (outcome, frame, event))
 
 
 def _next_length(inputs: Inputs, options: Options, at: Progress, trial: _Trial, decision: _Decision) -> Array:

@@ -18,6 +18,11 @@ from .pid_controller import PIDController
 
 PENDING, ACCEPTED, REJECTED, FAILED, SEARCHED = range(5)
 
+# XLA's CPU backend carries out what a loop consists of in order if no array that it reads or writes has more than so many
+# bytes; else it puts each operation into a queue, which takes longer than a step of a small scene.
+_SMALL = 512
+_TURNS = 32  # on a page
+
 
 class Options(eqx.Module):
     """What is not differentiated by. `first_step`, `bounds` of steps [s]."""
@@ -110,17 +115,86 @@ class Record(eqx.Module):
         outcome = jnp.full(turns, PENDING, jnp.int32)
         return cls(zero(turns), zero(turns), outcome, none(turns), none(turns), none(frames), none(events), zero(events))
 
-    def added(self, turn: Array, places: tuple[Array, Array], time: Array, **values: Array) -> "Record":
-        """With a turn more that ended at a `time`; `places`: the numbers of the frame and of the event that come next."""
-        new = {name: getattr(self, name).at[turn].set(value) for name, value in values.items()}
-        frame = jnp.where(values["frame"] >= 0, places[0], self.frame_turn.shape[0])
-        event = jnp.where(values["event"] >= 0, places[1], self.event_turn.shape[0])
+    def page(self, turn: Array) -> "Page":
+        """A page for the turns from one on, or the last page."""
+        rows = min(_TURNS, self.dt.shape[0])
+        first = jnp.minimum(turn, self.dt.shape[0] - rows)
+
+        def joined(*columns: Array) -> Array:
+            return jnp.stack([jax.lax.dynamic_slice(column, (first,), (rows,)) for column in columns], axis=1)
+
+        sizes, ends = joined(self.dt, self.error), joined(self.outcome, self.frame, self.event)
+        return Page(first, sizes, ends, jnp.zeros((), self.dt.dtype))
+
+    def with_page(self, page: "Page", shown: "Window", event: Array, turn: Array) -> "Record":
+        """With what is on a page and in a window; at the last `turn` there was the `event` of this number, or of none."""
+        columns = zip(("dt", "error", "outcome", "frame", "event"), (*page.sizes.T, *page.ends.T), strict=True)
         return Record(
-            **new,
-            frame_turn=self.frame_turn.at[frame].set(turn, mode="drop"),
+            **{k: jax.lax.dynamic_update_slice(getattr(self, k), v, (page.first,)) for k, v in columns},
+            frame_turn=jax.lax.dynamic_update_slice(self.frame_turn, shown.turn, (shown.first,)),
             event_turn=self.event_turn.at[event].set(turn, mode="drop"),
-            event_time=self.event_time.at[event].set(time, mode="drop"),
+            event_time=self.event_time.at[event].set(page.time, mode="drop"),
         )
+
+
+class Page(eqx.Module):
+    """Turns of a record, from the `first` on."""
+
+    first: Array
+    sizes: Array  # (rows, 2): their sizes [s] and errors
+    ends: Array  # (rows, 3): outcome, frame and event
+    time: Array  # when the last of them ended [s]
+
+    def added(self, turn: Array, time: Array, sizes: tuple[Array, ...], ends: tuple[Array, ...]) -> "Page":
+        """With a turn more."""
+        row = turn - self.first
+
+        def written(rows: Array, values: tuple[Array, ...]) -> Array:
+            new = jnp.stack([jnp.asarray(v, rows.dtype) for v in values])
+            return jax.lax.dynamic_update_slice(rows, new[None], (row, jnp.zeros_like(row)))
+
+        return Page(self.first, written(self.sizes, sizes), written(self.ends, ends), time)
+
+    def is_full(self, turns: Array) -> Array:
+        """Whether there is no room for another turn, after so many in all."""
+        return turns - self.first >= self.sizes.shape[0]
+
+
+class Window(eqx.Module):
+    """Frames from the `first` on, the `turn` that ended at each (-1: none), and their `times` [s]."""
+
+    first: Array
+    frames: Any
+    turn: Array
+    times: Array
+
+    @classmethod
+    def of(cls, frame: Array, frames: Any, record: Record, times: Array) -> "Window":
+        """That of the frames from this one on, or of the last ones."""
+        count = record.frame_turn.shape[0]
+        largest = max((a.nbytes // count for a in jax.tree.leaves(frames)), default=0)
+        size = min(count, max(1, min(_TURNS, _SMALL // max(largest, 1))))
+        first = jnp.minimum(frame, count - size)
+        seen = jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, size), (frames, record.frame_turn, times))
+        return cls(first, *seen)
+
+    def time(self, frame: Array) -> Array:
+        """That of a frame [s]."""
+        return self.times[frame - self.first]
+
+    def added(self, frame: Array, turn: Array, shown: Any) -> "Window":
+        """With a frame more, or with none, where the number is none of these."""
+        place = jnp.where(frame >= 0, frame - self.first, self.turn.shape[0])
+        rows, new = (self.frames, self.turn), (shown, turn)
+        return Window(self.first, *jax.tree.map(lambda a, b: a.at[place].set(b, mode="drop"), rows, new), self.times)
+
+    def is_full(self, frame: Array) -> Array:
+        """Whether there is no room for this one."""
+        return frame - self.first >= self.turn.shape[0]
+
+    def within(self, frames: Any) -> Any:
+        """All frames, with these among them."""
+        return jax.tree.map(lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, self.first, 0), frames, self.frames)
 
 
 class Progress(eqx.Module):
