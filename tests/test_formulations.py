@@ -162,6 +162,40 @@ def test_lame_s_cylinder_around_its_axis():
     np.testing.assert_allclose(jm.mass.momentum(system, moving)["p"].sum(axis=0), [0.0, 2.0 * np.pi * 3.0 * 0.5], atol=1e-12)
 
 
+def test_what_acts_on_rings_acts_on_all_of_each():
+    """Beds, dashpots and lumped masses of a tube; what is of the plane is refused beside it, where it was taken."""
+    tube = jm.mesh.box_mesh(cells=(3, 1), size=(1.0, 0.5), origin=(1.0, 0.0), kind="quad")
+    six = jm.mesh.quadratic_mesh(tube)
+    outside = tube.faces_where(lambda x: x[:, 0] == 2.0)
+    law, F, around = jm.material.LinearElastic(1000.0, 0.3), jm.force, {"axisymmetric": True}
+    solid = F.SolidFEM.from_mesh("p", tube, law, plane="axisymmetric")
+    bed = F.ElasticFoundation.from_mesh("p", outside, normal=3.0, tangential=5.0, **around)
+    shore = F.AbsorbingBoundary.from_mesh("p", outside, 3.0, 5.0, **around)
+    mass = jm.mass.DiagonalMass.from_mesh("p", tube, 2.0, **around)
+    np.testing.assert_allclose(mass.mass.sum(), 2.0 * np.pi * 3.0 * 0.5, rtol=1e-14)
+    rest = jm.System({"p": jm.Vec2()}, forces={"solid": solid}).at_rest({"p": tube.points})
+    area, way = 2 * np.pi * 2.0 * 0.5, jnp.array([0.1, 0.2])
+    moved = dataclasses.replace(rest, position={"p": tube.points + way}, velocity={"p": jnp.zeros_like(tube.points) + way})
+    for name, field, at in (("bed", bed, {}), ("shore", shore, {"position": rest.position})):
+        system = jm.System({"p": jm.Vec2()}, forces={"solid": solid, name: field})
+        alone = jm.System({"p": jm.Vec2()}, forces={name: field})
+        force = jm.total_force(alone, dataclasses.replace(moved, **at))["p"].sum(axis=0)
+        np.testing.assert_allclose(force, -area * np.array([3.0, 5.0]) * way, rtol=1e-12)
+        assert system.forces[name] is field
+    six_solid = F.SolidFEM.from_mesh("p", six, law, plane="axisymmetric")
+    flat = {
+        "bed": (solid, F.ElasticFoundation.from_mesh("p", outside, normal=3.0)),
+        "shore": (solid, F.AbsorbingBoundary.from_mesh("p", outside, 3.0)),
+        "plate": (solid, F.QuadFEM.from_mesh("p", tube, law, plane="stress")),
+        "strip": (solid, F.SolidFEM.from_mesh("p", tube, law)),
+        "soil": (solid, F.StressSolidFEM.from_mesh("p", tube, jm.material.DruckerPrager(900.0, 0.3, 5.0, 0.4, 0.1, 80.0))),
+        "mixed": (six_solid, F.MixedSolidFEM.from_mesh("p", "pressure", six, law)),
+    }
+    for name, (of_rings, field) in flat.items():
+        with pytest.raises(ValueError, match=f"'solid' is a body of revolution, and '{name}' on its state 'p' is of the pl"):
+            jm.System({"p": jm.Vec2(), "pressure": jm.Vec1()}, forces={"solid": of_rings, name: field})
+
+
 def test_what_a_formulation_does_not_have_is_refused():
     quad, _ = patch("quad")
     triangle = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0))

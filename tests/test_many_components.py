@@ -141,6 +141,50 @@ def test_those_that_are_not_alike_are_told_apart():
     assert_allclose(jm.energy(scene, state), sum(jm.energy(one, state) for one in each), rtol=ROUND_OFF)
 
 
+class SharedByNodes(Shared):
+    """The same, told by the nodes of its stencil how many there are."""
+
+    def element_force(self, x, v):
+        return (jnp.zeros(3).at[0].set(self.total / self.on[0].nodes.shape[0]),)
+
+
+class Geared(jm.component.AbstractDof):
+    """A coordinate that its velocity moves by a number of its own."""
+
+    ratio: jax.Array
+    coord_size, deriv_size, space_size, is_vector_space = 1, 1, 0, False
+
+    def retract(self, x, d):
+        return x + self.ratio * d
+
+    def local(self, x0, x1):
+        return (x1 - x0) / self.ratio
+
+
+class Held(jm.force.AbstractEnergyForceField):
+    """`k/2 x.x` [J]."""
+
+    on: tuple = jm.stencils()
+    k: jax.Array = jm.parameter()
+
+    def element_energy(self, x):
+        return 0.5 * self.k * x @ x
+
+
+def test_what_is_read_of_nodes_and_of_states_is_that_of_each():
+    """Of several that are alike each read the nodes of all, and the numbers of the state of the first."""
+    loads = {f"load{i}": SharedByNodes(("p", on), 6.0) for i, on in enumerate(([0, 1], [2, 3, 4]))}
+    dofs = {"p": jm.Vec3(), "q": Geared(jnp.asarray(2.0)), "r": Geared(jnp.asarray(5.0))}
+    scene = jm.System(dofs, forces=loads | {n: Held((n, [0]), 10.0) for n in "qr"})
+    state = scene.at_rest({"p": np.zeros((5, 3)), "q": [[1.0]], "r": [[1.0]]})
+    force = jax.jit(jm.total_force)(scene, state)
+    assert_allclose(force["p"][:, 0], [3.0, 3.0, 2.0, 2.0, 2.0], rtol=ROUND_OFF)
+    assert_allclose([force["q"][0, 0], force["r"][0, 0]], [-20.0, -50.0], rtol=ROUND_OFF)
+    matrices = jm.MatrixLinearSystem.build(scene, state, jm.Terms(mass=False, damping=False))
+    K = matrices.assemble(scene, state, jm.Factors(0.0, 0.0, 1.0, 0.0))
+    assert_allclose([K[n, n].to_dense()[0, 0] for n in "qr"], [40.0, 250.0], rtol=ROUND_OFF)
+
+
 class Netted(jm.force.AbstractEnergyForceField):
     """A law of many numbers that all elements share."""
 

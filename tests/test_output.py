@@ -97,6 +97,25 @@ def bar(young=YOUNG, load=4.0):
     return mesh, jm.System({"b": jm.Vec2()}, forces=fields, constraints={"clamp": jm.constraint.Fixed(("b", clamp))})
 
 
+@pytest.mark.parametrize(
+    ("of_solid", "means", "total"),
+    [({"plane": "stress", "thickness": [1.0, 3.0]}, 3 / 4, 3.0), ({"plane": "axisymmetric"}, 2 / 3, 3 * np.pi)],
+)
+def test_nodal_values_are_means_of_volumes(of_solid, means, total):
+    """Of cells of two thicknesses, and of rings: cells counted by their area, whatever they are thick, a ring as a plate."""
+    mesh = jm.mesh.box_mesh(cells=(2, 1), size=(2.0, 1.0), kind="quad")
+    field = jm.force.SolidFEM.from_mesh("b", mesh, jm.material.LinearElastic(YOUNG, NU), **of_solid)
+    system = jm.System({"b": jm.Vec2()}, forces={"solid": field})
+    fields = jm.output.gauss_fields(system, system.at_rest({"b": mesh.points}), "solid")
+    values = np.repeat([[0.0], [1.0]], 4, axis=1)  # of each cell one
+    lumped, fitted = (np.asarray(jm.output.at_nodes(fields, values, method=m)) for m in ("lumped", "consistent"))
+    np.testing.assert_allclose(lumped, np.tile([0.0, means, 1.0], 2), atol=ROUND_OFF)
+    quad = jm.mesh.reference_element("quad")
+    shapes = np.asarray(quad.shape(quad.quadrature(fields.rule)[0]))
+    of_cells = fitted[np.asarray(mesh.cells)] @ shapes.T
+    np.testing.assert_allclose(np.sum(np.asarray(fields.volume) * of_cells), total, rtol=1e-11)  # as of the values
+
+
 def test_a_bar_of_two_kinds_of_cells():
     """Reactions, section forces and nodal stresses of a bar that is pulled, and derivatives of them."""
     mesh, system = bar()

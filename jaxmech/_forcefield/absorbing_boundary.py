@@ -24,7 +24,8 @@ class AbsorbingBoundary(AbstractDrag):
 
     `impedance` `z_p = rho c_p` and `shear_impedance` `z_s = rho c_s` [Pa s/m]: a plane wave that arrives along the normal
     leaves whole, one at an angle nearly so. Of a scalar field `D = z/2 integral of v^2`, and `z = rho c` of its waves.
-    Shared, or one per face. Raises `ValueError` for negative impedances and faces that do not fit.
+    Shared, or one per face. `axisymmetric`: rest positions are `(r, z)`, and edges the rings of radius `R` that they are.
+    Raises `ValueError` for negative impedances and faces that do not fit.
     Source: J. Lysmer and R. L. Kuhlemeyer, J. Eng. Mech. Div. ASCE 95 (1969) 859.
 
     Example:
@@ -41,6 +42,7 @@ class AbsorbingBoundary(AbstractDrag):
     impedance: Parameter = parameter()
     shear_impedance: Parameter = parameter(default=0.0)
     kind: str = eqx.field(static=True, default="triangle")
+    axisymmetric: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         check_faces(self)
@@ -48,10 +50,12 @@ class AbsorbingBoundary(AbstractDrag):
         check_range(self, impedance=(self.impedance, *positive), shear_impedance=(self.shear_impedance, *positive))
 
     @classmethod
-    def from_mesh(cls, state: str, surface: Mesh, impedance: Any, shear_impedance: Any = 0.0) -> "AbsorbingBoundary":
+    def from_mesh(
+        cls, state: str, surface: Mesh, impedance: Any, shear_impedance: Any = 0.0, *, axisymmetric: bool = False
+    ) -> "AbsorbingBoundary":
         """On the faces of a surface mesh, such as `mesh.faces_where(...)`."""
         check_instance(cls.__name__, "surface", surface, Mesh)
-        return cls((state, surface.cells), surface.points, impedance, shear_impedance, surface.kind)
+        return cls((state, surface.cells), surface.points, impedance, shear_impedance, surface.kind, axisymmetric)
 
     def check_dofs(self, dofs: Any) -> None:
         size = self.rest.shape[-1]
@@ -62,11 +66,12 @@ class AbsorbingBoundary(AbstractDrag):
 
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
         del x
-        shapes, measures = rest_measures(reference_element(self.kind), self.rest)
+        reference = reference_element(self.kind)
+        shapes, measures = rest_measures(reference, self.rest, axisymmetric=self.axisymmetric)
         speed = shapes @ v[0]
         if speed.shape[1] == 1:
             return 0.5 * self.impedance * jnp.sum(measures * speed[:, 0] ** 2)
-        _, normals = area_vectors(reference_element(self.kind), self.rest)
+        _, normals = area_vectors(reference, self.rest, axisymmetric=self.axisymmetric)
         along = jnp.sum(normals * speed, axis=1) ** 2 / measures  # measure times the square of the normal speed
         across = measures * jnp.sum(speed**2, axis=1) - along
         return 0.5 * jnp.sum(self.impedance * along + self.shear_impedance * across)

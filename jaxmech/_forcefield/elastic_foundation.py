@@ -22,8 +22,9 @@ class ElasticFoundation(AbstractEnergyForceField):
 
     `u = x - X` is how far a point has gone, `n` the normal at rest. `normal`, `tangential` [N/m^3]: stiffness per area (of
     edges in the plane per length [N/m^2]), one or one per face, 0 or more. Faces are triangles or quads in space, or
-    edges in the plane, of linear or quadratic order. Raises `ValueError` for faces of another number of nodes,
-    points of another dimension, negative stiffness.
+    edges in the plane, of linear or quadratic order. `axisymmetric`: coordinates are `(r, z)`, and edges the rings of
+    radius `R` that they are, of stiffness per area. Raises `ValueError` for faces of another number of nodes, points of
+    another dimension, negative stiffness.
     Source: K. L. Johnson, *Contact Mechanics*, 1985, doi:10.1017/CBO9781139171731, section 4.3 (elastic foundation).
 
     Example:
@@ -40,6 +41,7 @@ class ElasticFoundation(AbstractEnergyForceField):
     normal: Parameter = parameter()
     tangential: Parameter = parameter(default=0.0)
     kind: str = eqx.field(static=True, default="triangle")
+    axisymmetric: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         check_faces(self)
@@ -47,10 +49,12 @@ class ElasticFoundation(AbstractEnergyForceField):
         check_range(self, normal=(self.normal, *positive), tangential=(self.tangential, *positive))
 
     @classmethod
-    def from_mesh(cls, state: str, surface: Mesh, *, normal: Any, tangential: Any = 0.0) -> "ElasticFoundation":
+    def from_mesh(
+        cls, state: str, surface: Mesh, *, normal: Any, tangential: Any = 0.0, axisymmetric: bool = False
+    ) -> "ElasticFoundation":
         """A bed under the faces of a surface mesh, such as `mesh.faces_where(...)`, whose points are at rest."""
         check_instance(cls.__name__, "surface", surface, Mesh)
-        return cls((state, surface.cells), surface.points, normal, tangential, surface.kind)
+        return cls((state, surface.cells), surface.points, normal, tangential, surface.kind, axisymmetric)
 
     def check_dofs(self, dofs: Any) -> None:
         points_only(self, dofs)
@@ -60,8 +64,8 @@ class ElasticFoundation(AbstractEnergyForceField):
 
     def element_energy(self, x: Array) -> Scalar:
         reference = reference_element(self.kind)
-        shapes, areas = rest_measures(reference, self.rest)
-        _, vectors = area_vectors(reference, self.rest)
+        shapes, areas = rest_measures(reference, self.rest, axisymmetric=self.axisymmetric)
+        _, vectors = area_vectors(reference, self.rest, axisymmetric=self.axisymmetric)
         u = shapes @ (x - self.rest)
         across = jnp.sum(u * vectors, axis=1) / areas
         along = jnp.sum(u * u, axis=1) - across**2

@@ -1,6 +1,6 @@
 """Solids of two fields: displacements, and the pressure that keeps their volume."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -61,6 +61,7 @@ class MixedSolidFEM(AbstractEnergyForceField):
     thickness: Parameter = parameter(default=1.0)
 
     tangent_is_exact = True
+    plane: ClassVar[str] = "strain"  # where its cells are of the plane
 
     def __check_init__(self):
         reference = self.reference

@@ -1,6 +1,6 @@
 """Solids of a law that says its stress: no energy is asked for, and no symmetry promised."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -53,6 +53,7 @@ class StressSolidFEM(AbstractForceField):
     """
 
     tangent_is_exact = True
+    plane: ClassVar[str] = "strain"  # where its cells are of the plane
 
     on: Stencils = stencils()
     rest: Parameter = nodal_parameter(ndim=1)

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._mesh.mesh import Mesh
+from .._mesh.reference import reference_element
+from .._mesh.surface import rest_measures
 from .._runtime.argument_checks import check_instance, check_real
 from .._runtime.array_types import Array, Scalar
 from .._runtime.field_types import Parameter
@@ -37,11 +40,12 @@ class DiagonalMass(AbstractMass):
         check_range(self, mass=(self.mass, lambda m: m > 0, "positive"))
 
     @classmethod
-    def from_mesh(cls, state: str, mesh: Mesh, density: Any) -> "DiagonalMass":
+    def from_mesh(cls, state: str, mesh: Mesh, density: Any, *, axisymmetric: bool = False) -> "DiagonalMass":
         """Nodal lumping: each cell gives its mass in equal parts to its nodes.
 
         `density` [kg/m^3] (per area or length for surfaces and lines), one or one per cell; differentiable, like the
-        points, where the mass is made inside the function to differentiate.
+        points, where the mass is made inside the function to differentiate. `axisymmetric`: points are `(r, z)`, and cells
+        the rings that they are.
         """
         check_instance(cls.__name__, "mesh", mesh, Mesh)
         check_real(cls.__name__, "density", density := as_array(density))
@@ -50,7 +54,7 @@ class DiagonalMass(AbstractMass):
         cells, k = mesh.cells.shape
         if density.shape not in ((), (cells,)):
             raise ValueError(f"{cls.__name__}: density has shape {density.shape}, expected () or ({cells},).")
-        share = jnp.abs(mesh.cell_measures()) * density / k
+        share = (_rings(mesh) if axisymmetric else jnp.abs(mesh.cell_measures())) * density / k
         nodal = jnp.zeros(mesh.points.shape[0], share.dtype).at[mesh.cells].add(share[:, None])
         return cls((state, jnp.arange(mesh.points.shape[0])), nodal)
 
@@ -60,3 +64,9 @@ class DiagonalMass(AbstractMass):
 
     def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
         return 0.5 * self.mass * (v[0] @ v[0])
+
+
+def _rings(mesh: Mesh) -> Array:
+    """The volume of the ring that each cell of radii and heights is."""
+    reference = reference_element(mesh.kind)
+    return jax.vmap(lambda X: jnp.sum(rest_measures(reference, X, axisymmetric=True)[1]))(mesh.points[mesh.cells])

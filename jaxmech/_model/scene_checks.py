@@ -94,11 +94,14 @@ def _check_axes(system: Any) -> None:
     around = {c.on[0].state: name for name, c in acting if getattr(c, "plane", None) == "axisymmetric"}
     for name, component in acting:
         solid = around.get(component.on[0].state) if component.on else None
-        if solid is not None and getattr(component, "axisymmetric", True) is False:
-            raise ValueError(
-                f"System: '{solid}' is a body of revolution, and '{name}' on its state '{component.on[0].state}' is of the "
-                f"plane: give {type(component).__name__} axisymmetric=True."
-            )
+        plane = getattr(component, "plane", None)
+        if solid is None or (getattr(component, "axisymmetric", True) and plane not in ("strain", "stress")):
+            continue
+        advice = "SolidFEM takes plane='axisymmetric'" if plane else f"give {type(component).__name__} axisymmetric=True"
+        raise ValueError(
+            f"System: '{solid}' is a body of revolution, and '{name}' on its state '{component.on[0].state}' is of the "
+            f"plane: {advice}."
+        )
 
 
 def _check_mappings(system: Any) -> None:

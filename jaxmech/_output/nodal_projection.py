@@ -68,19 +68,25 @@ def _projected(parts: list[GaussFields], values: list[Array], method: str) -> Ar
         flat, rule = value.reshape(*value.shape[:2], -1), part.rule if method == "lumped" else "mass"
         places = np.asarray(reference.quadrature(rule)[0], right.dtype)
         N = jnp.asarray(np.asarray(reference.shape(places)), right.dtype)
-        volumes = jax.vmap(lambda X, r=reference, rule=rule: rest_geometry(r, X, rule)[1])(part.rest)
         if method == "lumped":
-            weights = volumes[:, :, None] * (N if reference.order == 1 else N * N)[None]
+            weights = part.volume[:, :, None] * (N if reference.order == 1 else N * N)[None]
             right = right.at[part.nodes].add(jnp.einsum("eqk,eqc->ekc", weights, flat))
             diagonal = diagonal.at[part.nodes].add(jnp.sum(weights, axis=1))
             continue
         between = jnp.asarray(fit_weights(reference, part.rule, places))
+        at_points, volumes = (_volumes(part, r) for r in (part.rule, rule))
+        volumes = volumes * jnp.einsum("pq,eq->ep", between, part.volume / at_points)  # their thickness, or their ring
         right = right.at[part.nodes].add(jnp.einsum("ep,pk,pq,eqc->ekc", volumes, N, between, flat))
         masses.append((part.nodes, jnp.einsum("ep,pk,pl->ekl", volumes, N, N)))
         diagonal = diagonal.at[part.nodes].add(jnp.einsum("ekk->ek", masses[-1][1]))
     inverse = jnp.where(diagonal > 0, 1 / jnp.where(diagonal > 0, diagonal, 1), 0)[:, None]
     result = inverse * right if method == "lumped" else _solved(masses, diagonal, inverse, right)
     return result.reshape(count, *tail)
+
+
+def _volumes(part: GaussFields, rule: Any) -> Array:
+    """`(e, q)`: of the cells at rest, of the unit thickness where they are of the plane."""
+    return jax.vmap(lambda X: rest_geometry(reference_element(part.kind), X, rule)[1])(part.rest)
 
 
 def _solved(masses: list[tuple[Array, Array]], diagonal: Array, inverse: Array, right: Array) -> Array:

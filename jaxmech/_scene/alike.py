@@ -70,7 +70,7 @@ def _structure(component: Any, dofs: Mapping[str, AbstractDof]) -> Any:
     view = element_leaves(component, component.on)
     parts = zip(view.values, view.axes, _are_stencils(component), strict=True)
     own = tuple(_form(a, of_elements=axis is not None or nodes) for a, axis, nodes in parts)
-    return structure, own, tuple(_form(a, of_elements=False) for a in jax.tree.leaves(kinds))
+    return structure, own, tuple(id(a) for a in jax.tree.leaves(kinds))  # numbers of a state are those of no other
 
 
 def _form(leaf: Any, *, of_elements: bool) -> Any:
@@ -90,7 +90,7 @@ def _is_stencil(part: Any) -> bool:
 
 
 class _AsksHowMany(Exception):
-    """An element function depends on the number of elements of its component: a volume, of which each face has a share."""
+    """An element function depends on the elements of its component, as a volume of which each face has a share."""
 
 
 class _OfSeveral(eqx.Module):
@@ -100,6 +100,10 @@ class _OfSeveral(eqx.Module):
 
     @property
     def elements(self) -> int:
+        raise _AsksHowMany
+
+    @property
+    def nodes(self) -> Array:
         raise _AsksHowMany
 
     def __getattr__(self, name: str) -> Any:

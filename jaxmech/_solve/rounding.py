@@ -15,6 +15,7 @@ from .._sparse.block_matrix import BlockMatrix
 from .equilibrium import AbstractEquilibrium
 
 _SATISFIED = 1e-4  # roots of the rounding unit that a constraint with multipliers may be off by, relative to the positions
+_ROUNDING = 4  # rounding units of the same, which are more in single precision
 _GOLDEN = 2654435769  # of 2**32, the golden section: its multiples, modulo that, are spread evenly
 
 
@@ -39,7 +40,8 @@ def rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> tuple[Ar
     spread, eps = rounding_spread(problem, A0, u), jnp.finfo(A0.dtype).eps
     if not problem.system.multiplier_states:
         return eps * norm(spread), jnp.full((), jnp.inf, dtype)
-    return eps * norm(spread), _SATISFIED * jnp.sqrt(eps) * norm(of_multipliers(problem, spread))
+    slack = jnp.maximum(_SATISFIED * jnp.sqrt(eps), _ROUNDING * eps)
+    return eps * norm(spread), slack * norm(of_multipliers(problem, spread))
 
 
 def _with_signs(size: Array) -> Array:
