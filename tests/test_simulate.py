@@ -56,6 +56,40 @@ def test_trajectory_is_the_loop_of_steps(steps, save_every, checkpoint_every):
     np.testing.assert_array_equal(found.last.position["chain"], found.position["chain"][-1])
 
 
+@pytest.mark.parametrize(("steps", "save_every"), [(40, 1), (40, 40), (41, 1)])
+def test_a_step_of_a_small_scene_writes_to_small_arrays(steps, save_every):
+    """Where there is a part that divides all steps: XLA's CPU backend takes several times as long where there are others."""
+    system, state, integrator = chain()
+
+    def run(state):
+        return jm.simulate(system, state, integrator, DT, steps, save_every=save_every, throw=False)
+
+    depth, loop = max(nested_scans(jax.make_jaxpr(run)(state).jaxpr), key=lambda scan: scan[0])
+    largest = max(v.aval.size * v.aval.dtype.itemsize for v in loop.outvars)
+    parted = steps == 40
+    assert (depth, loop.params["length"]) == ((2, 8) if parted else (1, steps)) and (largest <= 512) == parted
+    found = run(state)
+    assert found.info.iterations.shape == (steps,) and float(found.last.time) == pytest.approx(steps * DT)
+    if save_every == 1:
+        every, alone = found.position["chain"], state
+        for number in range(12):
+            np.testing.assert_allclose(every[number], alone.position["chain"], atol=ROUNDING)
+            alone = integrator.step(system, alone, None, DT)[0]
+        np.testing.assert_array_equal(found.last.position["chain"], every[-1])
+
+
+def nested_scans(jaxpr, depth=0):
+    """All `scan` equations, each with the number of those that it is in, itself included."""
+    for equation in jaxpr.eqns:
+        inside = depth + (equation.primitive.name == "scan")
+        if inside > depth:
+            yield inside, equation
+        for value in equation.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from nested_scans(inner, inside)
+
+
 def test_gradient_does_not_depend_on_checkpoints():
     system, state, integrator = chain()
 

@@ -9,6 +9,10 @@ import jax.numpy as jnp
 
 from .jax_internals import unvmap_any
 
+# XLA's CPU backend carries out what a loop consists of in order if no array that it reads or writes has more than so many
+# bytes; else it puts each operation into a queue, which takes longer than a step of a small scene.
+SMALL = 512
+
 
 def while_loop(going: Callable[[Any], Any], advance: Callable[[Any], Any], start: Any) -> Any:
     """`jax.lax.while_loop`: the first of `start`, `advance(start)`, ... that is not `going`, a scalar condition.

@@ -62,7 +62,7 @@ def turned(inputs: Inputs, options: Options, kept: Kept, start: Progress, until:
     """The progress after so many turns in all, or at the end of the run.
 
     Turns are written on pages, and frames seen through windows: a loop that carries the whole record, or all frames, takes
-    several times as long (`_SMALL`).
+    several times as long (`SMALL`).
     """
 
     def going(at: Progress, due: Any) -> Array:

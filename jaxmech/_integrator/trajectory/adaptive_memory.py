@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
+from ..._runtime.loops import SMALL
 from ..carried import varies
 from ..step_doubling import corrected
 from .error_norm import Tolerances
@@ -18,9 +19,6 @@ from .pid_controller import PIDController
 
 PENDING, ACCEPTED, REJECTED, FAILED, SEARCHED = range(5)
 
-# XLA's CPU backend carries out what a loop consists of in order if no array that it reads or writes has more than so many
-# bytes; else it puts each operation into a queue, which takes longer than a step of a small scene.
-_SMALL = 512
 _TURNS = 32  # on a page
 
 
@@ -173,7 +171,7 @@ class Window(eqx.Module):
         """That of the frames from this one on, or of the last ones."""
         count = record.frame_turn.shape[0]
         largest = max((a.nbytes // count for a in jax.tree.leaves(frames)), default=0)
-        size = min(count, max(1, min(_TURNS, _SMALL // max(largest, 1))))
+        size = min(count, max(1, min(_TURNS, SMALL // max(largest, 1))))
         first = jnp.minimum(frame, count - size)
         seen = jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, size), (frames, record.frame_turn, times))
         return cls(first, *seen)

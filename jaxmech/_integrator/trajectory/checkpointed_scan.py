@@ -9,11 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from ..._runtime.array_types import Array
+from ..._runtime.loops import SMALL
 from ..._runtime.reverse_mode import anew
 
-# XLA's CPU backend carries out what a loop consists of in order where no array that it reads or writes has more than so many
-# bytes; else each operation goes through a queue, which takes longer than a step of a small scene.
-_SMALL = 512
 _REPORTED = 64  # bytes that a step says of itself in numbers of one type
 MOST_KEPT = 2**28  # bytes for reverse mode, of the states of a trajectory: a batch has as many times more
 
@@ -63,7 +61,7 @@ def checkpointed_scan(step: Callable, start: Any, xs: Array, every: int) -> tupl
 
 
 def _scan(step: Callable, start: Any, xs: Any) -> tuple[Any, Any]:
-    """`lax.scan`, where the carry is small in one loop of as long parts as are small: a step then writes nothing large."""
+    """`lax.scan`; of a small scene in parts, of which each is a loop that writes to nothing large (`SMALL`)."""
     length = jax.tree.leaves(xs)[0].shape[0]
     part = _part(length, start)
     if part == 1:
@@ -74,6 +72,6 @@ def _scan(step: Callable, start: Any, xs: Any) -> tuple[Any, Any]:
 
 
 def _part(length: int, carry: Any) -> int:
-    """The most steps, which divide all of them, of which what is kept is small if it is like the carry; 1 if none are."""
+    """The most steps that divide all of them and of which what is kept is small, if it is like the carry; 1 if none are."""
     largest = max(a.size * a.dtype.itemsize for a in map(jnp.asarray, jax.tree.leaves(carry)))
-    return next((part for part in range(_SMALL // max(largest, _REPORTED), 1, -1) if length % part == 0), 1)
+    return next((part for part in range(SMALL // max(largest, _REPORTED), 1, -1) if length % part == 0), 1)
