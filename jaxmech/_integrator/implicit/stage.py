@@ -254,9 +254,14 @@ def momentum_of_all(stage: AbstractStage, velocity: Fields) -> Fields:
     if stage.joins and stage.system.gravity is not None:
         g = weight_direction(stage.system, stage.setting.start.position)
         velocity = combined((1.0, velocity), (stage.weighing, g))
-    if stage.setting.by_elements:
-        return momentum(stage.system, stage.setting.start.position, velocity)
-    return stage.linear_system.momentum(stage.system, stage.setting.start, velocity)
+    return momentum_of(stage.setting, velocity)
+
+
+def momentum_of(setting: Setting, velocity: Fields) -> Fields:
+    """`M u` of masses that do not vary."""
+    if setting.by_elements:
+        return momentum(setting.system, setting.start.position, velocity)
+    return setting.linear_system.momentum(setting.system, setting.start, velocity)
 
 
 def varying_part(setting: Setting) -> System:

@@ -71,7 +71,7 @@ class TRBDF2(AbstractImplicitScheme):
         end, parts = jax.lax.scan(anew(part), begun, jnp.array([False, True]))
         (middle, u, of_first), (_, v, of_second) = (jax.tree.map(lambda a, i=i: a[i], parts) for i in range(2))
         second = _second(setting, middle)
-        record = [(first, u), (second, v)]
+        record: Record = [(first, u), (second, v)]
         return end, self.next_memory(setting, memory, second, v, end), joined(of_first, of_second), record
 
     def step_with_error(

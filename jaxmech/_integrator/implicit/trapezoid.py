@@ -40,7 +40,9 @@ def trapezoid_stage(setting: Setting, h: Array, predicted: Fields) -> EndStage:
     """The trapezoidal rule over `h` from the start of the step."""
     x, v = setting.start.position, setting.velocity
     stage = rated(EndStage(setting, h / 2, ((1.0, x, v),), combined((h / 2, v)), h / 2, None, predicted, h, share=1.0))
-    return eqx.tree_at(lambda s: s.known, stage, combined((h / 2, rate_of_start(stage, stage.acting))), is_leaf=lambda a: a is None)
+    return eqx.tree_at(
+        lambda s: s.known, stage, combined((h / 2, rate_of_start(stage, stage.acting))), is_leaf=lambda a: a is None
+    )
 
 
 def rate_of_start(stage: AbstractStage, acting: System) -> Fields:
