@@ -259,6 +259,36 @@ def test_a_linear_step_asks_few_questions_about_numbers():
     assert 0 < len(questions) <= MOST_QUESTIONS, [e.source_info.traceback for e in questions]
 
 
+def programs_of(scheme, heavy=True, gravity=None):
+    """By primitive, how many equations a step of the elastic block has."""
+    system, state, _ = hot_scene()
+    masses = {"mass": jm.mass.UniformMass(("body", np.arange(len(state.position["body"]))), 1.0)} if heavy else {}
+    system = jm.System(system.dofs, forces=system.forces, masses=masses, constraints=system.constraints, gravity=gravity)
+    integrator = scheme(jm.MatrixLinearSystem.build(system, state), jm.solver.PCG())
+    carry = integrator.init(system, state)
+    program = eqx.filter_make_jaxpr(lambda *a: integrator.step(*a, 0.01, throw=False))(system, state, carry)[0].jaxpr
+    return {name: len(equations_of(program, name)) for name in ("linear_solve", "jaxmech_mapped", "scatter-add")}
+
+
+def test_the_parts_of_a_step_are_turns_of_one_loop():
+    two, one = (programs_of(scheme) for scheme in (jm.integrator.TRBDF2, jm.integrator.Trapezoid))
+    assert two["linear_solve"] == 1 and two == one
+
+
+def test_energy_and_momentum_take_the_force_of_the_step():
+    """Forces of elements are summed at nodes no more often than by the rule that is corrected."""
+    corrected, plain = (
+        programs_of(scheme, heavy=False) for scheme in (jm.integrator.EnergyMomentum, jm.integrator.Midpoint)
+    )
+    assert corrected["scatter-add"] == plain["scatter-add"] > 0
+
+
+def test_weights_at_the_start_of_a_step_are_no_program_of_their_own():
+    weights = (0.0, 0.0, -9.81), None
+    heavy, weightless = (programs_of(jm.integrator.Trapezoid, gravity=g) for g in weights)
+    assert heavy == weightless
+
+
 def test_a_diagonal_that_is_none_changes_no_neighbour_in_a_batch():
     """Of a matrix declared definite its diagonal alone is looked at; where that is nil, all entries of this one are."""
     system, state, linear_system = problem([0, 1, 2, 3, 4], 1.0, 5.0)

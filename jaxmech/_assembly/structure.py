@@ -151,10 +151,11 @@ def approximate_tangents(system: System) -> tuple[str, ...]:
 
 def knows_velocity(system: System, name: str) -> bool:
     """Whether a force depends on velocities: of energies, without a trace of them."""
-    return not _is_energy_only(force_field(system, name)) and force_rates(system, name)[1].exists
+    return not is_energy_only(force_field(system, name)) and force_rates(system, name)[1].exists
 
 
-def _is_energy_only(field: Any) -> bool:
+def is_energy_only(field: Any) -> bool:
+    """Whether a force is minus the gradient of an energy, and nothing else."""
     return isinstance(field, AbstractEnergyForceField) and not field.is_dissipative
 
 
@@ -171,7 +172,7 @@ def _force_rates(field: Any, dofs: Sequence[Any]) -> tuple[Rate, Rate]:
     def force(d: Arrays, v: Arrays) -> Any:
         return trace_elements(field, field.on, lambda c, x, d, v: chart_force(c, dofs, x, d, v), x, d, v)
 
-    if _is_energy_only(field):
+    if is_energy_only(field):
         return rates(lambda d: force(d, v), v)[0], Rate(False, True)
     return rates(force, v, v)  # pyright: ignore[reportReturnType]
 

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from .._codegen import map_elements
 from .._math.small_matrix import inverse
 from .._model.dynamics import Fields
 from .._model.system import System
@@ -23,40 +24,65 @@ def strain_unless_held(system: System, position: Fields, d: Fields, force: Field
     centre of the weights, about which shifts and turns have nothing in common.
     """
     result = dict(d)
-    for size, turns in _TURNS.items():
+    for size in _TURNS:
         states = [s for s in d if system.dofs[s].space_size == size and s not in system.multiplier_states]
         if not states:
             continue
         places = {s: position[s][:, :size] for s in states}
-        total = jnp.asarray(sum(jnp.sum(weights[s][:, 0]) for s in states))
-        total = jnp.where(total > 0, total, 1.0)
-        middle = jnp.asarray(sum(weights[s][:, 0] @ x for s, x in places.items())) / total
-        modes = {s: _turned(turns, x - middle, d[s].shape[1]) for s, x in places.items()}
-
-        def shift(of: Fields, states: list[str] = states, size: int = size) -> Array:
-            return jnp.asarray(sum(jnp.sum(of[s][:, :size], axis=0) for s in states))
-
-        def turn(of: Fields, modes: Fields = modes) -> Array:
-            return jnp.asarray(sum(jnp.einsum("nkw,nw->k", m, of[s]) for s, m in modes.items()))
-
-        sizes = {s: jnp.abs(force[s]) for s in states}
-        torques = turn(sizes, {s: jnp.abs(m) for s, m in modes.items()})
-        free = jnp.all(jnp.abs(shift(force)) <= HELD * shift(sizes)) & jnp.all(jnp.abs(turn(force)) <= HELD * torques)
-        inertia = jnp.asarray(sum(jnp.einsum("nkw,nw,nlw->kl", m, weights[s], m) for s, m in modes.items()))
-        heavy = {s: weights[s] * d[s] for s in states}
-        # A few nodes in a row, or a single one, can turn without moving: such a mode is nil, and its share too.
-        trace = jnp.trace(inertia)
-        least = jnp.where(trace > 0, _NIL * jnp.finfo(trace.dtype).eps * trace, 1.0)
-        spin = jnp.where(free, inverse(inertia + least * jnp.eye(len(turns), dtype=trace.dtype)) @ turn(heavy), 0.0)
-        drift = jnp.where(free, shift(heavy) / total, 0.0)
-        for s, m in modes.items():
-            moved = jnp.concatenate([drift, jnp.zeros(m.shape[2] - size, drift.dtype)])
-            result[s] = d[s] - moved - jnp.einsum("k,nkw->nw", spin, m)
+        total, *moment = _summed([map_elements(_moment, 0, x, weights[s][:, 0]) for s, x in places.items()])
+        middle = jnp.stack(moment) / jnp.where(total > 0, total, 1.0)
+        of_nodes = ((x - middle, d[s], force[s], weights[s]) for s, x in places.items())
+        sums = _summed([map_elements(_sums, 0, *of_each) for of_each in of_nodes])
+        moved = map_elements(_motion, 0, middle[None], total[None], sums[None])[0]
+        for s, x in places.items():
+            result[s] = map_elements(_left, (0, 0, None), x - middle, d[s], moved)
     return result
 
 
-def _turned(turns: np.ndarray, arms: Array, width: int) -> Array:
-    """The turns of every node about each axis, `(nodes, 1 or 3, width)`: what moves, and of frames the turn itself."""
-    moved = jnp.einsum("kij,nj->nki", jnp.asarray(turns, arms.dtype), arms)
-    axes = jnp.broadcast_to(jnp.eye(len(turns), dtype=arms.dtype), (len(arms), len(turns), len(turns)))
-    return jnp.concatenate([moved, axes], axis=2)[:, :, :width]
+def _summed(parts: list[Array]) -> Array:
+    """The sum of what all nodes of all states have."""
+    each = [jnp.sum(a, axis=0) for a in parts]
+    return sum(each[1:], each[0])
+
+
+def _moment(x: Array, weight: Array) -> Array:
+    return jnp.concatenate([weight[None], weight * x])
+
+
+def _turned(arm: Array, width: int) -> Array:
+    """The turns of a node about each axis, `(1 or 3, width)`: what moves, and of a frame the turn itself."""
+    turns = _TURNS[len(arm)]
+    moved = [sum(float(e) * a for e, a in zip(row, arm, strict=True) if e) for turn in turns for row in turn]
+    moved = jnp.stack([jnp.asarray(a, arm.dtype) for a in moved]).reshape(len(turns), len(arm))
+    return jnp.concatenate([moved, jnp.eye(len(turns), dtype=arm.dtype)], axis=1)[:, :width]
+
+
+def _sums(arm: Array, d: Array, force: Array, weight: Array) -> Array:
+    """What a node adds to the resultant and the torque, the sums of their sizes, the momenta of `d`, and the inertia."""
+    m, size = _turned(arm, len(d)), len(arm)
+    torques, heavy = m * force, weight * d
+    held = force[:size], jnp.sum(torques, axis=1)
+    most = jnp.abs(force[:size]), jnp.sum(jnp.abs(torques), axis=1)
+    inertia = jnp.sum(m[:, None] * weight * m, axis=2).reshape(-1)
+    return jnp.concatenate([*held, *most, heavy[:size], jnp.sum(m * heavy, axis=1), inertia])
+
+
+def _motion(middle: Array, total: Array, sums: Array) -> Array:
+    """The shift and the turn of all, of what nodes add up to; nil where something holds them."""
+    size = len(middle)
+    k = len(_TURNS[size])
+    held, most, momentum = (sums[i * (size + k) : (i + 1) * (size + k)] for i in range(3))
+    inertia = sums[3 * (size + k) :].reshape(k, k)
+    # A few nodes in a row, or a single one, can turn without moving: such a mode is nil, and its share too.
+    trace = jnp.trace(inertia)
+    least = jnp.where(trace > 0, _NIL * jnp.finfo(trace.dtype).eps * trace, 1.0)
+    spin = inverse(inertia + least * jnp.eye(k, dtype=trace.dtype)) @ momentum[size:]
+    shift = momentum[:size] / jnp.where(total > 0, total, 1.0)
+    return jnp.where(jnp.all(jnp.abs(held) <= HELD * most), jnp.concatenate([shift, spin]), 0.0)
+
+
+def _left(arm: Array, d: Array, motion: Array) -> Array:
+    """What is left of the displacement of a node without a motion of all."""
+    shift, spin = motion[: len(arm)], motion[len(arm) :]
+    turned = jnp.sum(spin[:, None] * _turned(arm, len(d)), axis=0)
+    return d - jnp.concatenate([shift, jnp.zeros(len(d) - len(arm), d.dtype)]) - turned

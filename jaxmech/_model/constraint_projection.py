@@ -184,6 +184,18 @@ def _state_projectors(system: System, state: str, nodes: int, projectors: Mappin
     return free
 
 
+def free_directions(system: System, vectors: Mapping[str, Array]) -> Fields | None:
+    """`P` of every node of every state; None where nothing is held."""
+    if not system.projections:
+        return None
+    size = {s: v.shape[0] for s, v in vectors.items()}
+    projectors = {
+        name: _marked_projectors(system, c, size[c.on[0].state], vectors[c.on[0].state].dtype)
+        for name, c in system.projections.items()
+    }
+    return {s: _state_projectors(system, s, size[s], projectors, v.dtype) for s, v in vectors.items()}
+
+
 def constrain_triplets(system: System, x: Mapping[str, Array], triplets: Triplets) -> Triplets:
     """`P A P` of unassembled blocks; the states that no constraint holds keep theirs. `x`: positions of every state."""
     projectors = {

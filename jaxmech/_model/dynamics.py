@@ -233,12 +233,19 @@ def _energy(system: System, state: State) -> tuple[Scalar, Fields, dict[str, Arr
     values = over_alike(with_energy, system.dofs, lambda *_: lambda c, x: c.element_energy(*x), x)
     total = sum((jnp.sum(each) for each in values.values()), jnp.zeros((), jnp.result_type(*x.values())))
     if system.gravity is not None:
-        for name, mass in system.masses.items():
-            weights = element_momentum(system, name, x, weight_direction(system, x))
-            for stencil, weight, a in zip(mass.on, weights, gathered(mass.on, x), strict=True):
-                size = system.dofs[stencil.state].space_size
-                total = total - jnp.sum(weight[..., :size] * a[..., :size])
+        total = total + energy_of_weights(system, x)
     return total, x, values
+
+
+def energy_of_weights(system: System, x: Fields) -> Scalar:
+    """That of gravity, of the positions of every state."""
+    total = jnp.zeros((), jnp.result_type(*x.values()))
+    for name, mass in system.masses.items():
+        weights = element_momentum(system, name, x, weight_direction(system, x))
+        for stencil, weight, a in zip(mass.on, weights, gathered(mass.on, x), strict=True):
+            size = system.dofs[stencil.state].space_size
+            total = total - jnp.sum(weight[..., :size] * a[..., :size])
+    return total
 
 
 @in_one_program

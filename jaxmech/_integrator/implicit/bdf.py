@@ -106,7 +106,7 @@ def _started(stage: EndStage, begun: Array) -> EndStage:
 
     @jax.checkpoint  # the steps that do not take it would keep as much for reverse mode
     def rule() -> Fields:
-        return combined((stage.scale, rate_of_start(stage)))
+        return combined((stage.scale, rate_of_start(stage, stage.acting)))
 
     known = jax.lax.cond(begun, lambda: jax.tree.map(jnp.zeros_like, jax.eval_shape(rule)), rule)
     return eqx.tree_at(lambda s: s.known, stage, known, is_leaf=lambda a: a is None)

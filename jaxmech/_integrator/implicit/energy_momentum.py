@@ -7,12 +7,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._assembly.structure import is_energy_only
 from ..._forcefield.base import AbstractEnergyForceField
 from ..._linear_solver.base.outcome import reason
-from ..._linear_solver.base.vectors import alike, dot
+from ..._linear_solver.base.vectors import alike, dot, dots
 from ..._model.constraint_projection import project
 from ..._model.constraint_report import equations
-from ..._model.dynamics import Fields, energy, force_at, kinetic_energy, momentum, retract, total_force, zero_forces
+from ..._model.dynamics import (
+    Fields,
+    energy,
+    force_at,
+    kinetic_energy,
+    momentum,
+    retract,
+    total_force,
+    weight_direction,
+    zero_forces,
+)
+from ..._model.energy_along import energy_along
 from ..._model.multiplier_rows import as_given, motion_of_rows, row_numbers, work_between
 from ..._model.subsystem import has_direct_masses, with_only
 from ..._model.system import State, System
@@ -22,9 +34,9 @@ from ..._solve.equilibrium import StepInfo
 from ..displaced import combined
 from ..rigid_motions import strain_unless_held
 from .implicit_scheme import AbstractImplicitScheme, Solve, Step
-from .momentum_stage import AbstractMidpointStage, Moments
+from .momentum_stage import AbstractMidpointStage, MidpointStage, Moments
 from .settled import settled_velocity
-from .stage import Setting, extrapolated
+from .stage import Setting, extrapolated, momentum_of
 
 _GAUSS = tuple(np.polynomial.legendre.leggauss(4)[i] / 2 + (1 - i) / 2 for i in range(2))  # on (0, 1)
 _ROUNDED = 8  # units of rounding within which two values of an energy are the same
@@ -106,9 +118,16 @@ class GradientStage(AbstractMidpointStage):
     predicted: Fields
     weights: Fields  # the masses of nodes: those of nodes that are glued add up to that of one
 
-    def inertia(self, u: Fields, at: State, less: Fields | None = None) -> Fields:
-        plain = super().inertia(u, at, less)
-        return combined((1.0, plain), (self.setting.h, self.correction(u, at)))
+    def balance(self, u: Fields, at: State, force: Fields, less: Fields | None = None) -> Fields:
+        plain = super().balance(u, at, force, less)
+        return combined((1.0, plain), (self.setting.h, self.correction(u, at, force)))
+
+    def remainder(self, d: Fields) -> Fields:
+        if self.closes:
+            return super().remainder(d)
+        u, plain = self.predicted, MidpointStage(self.setting, self.before, self.predicted)
+        at = self.state(u)
+        return combined((1.0, plain.remainder(d)), (self.setting.h, self.correction(u, at, total_force(self.acting, at))))
 
     def is_exact(self) -> bool:
         return False
@@ -135,37 +154,48 @@ class GradientStage(AbstractMidpointStage):
         moved = {s: 0.5 * self.weights[s] * v for s, v in end.velocity.items()}
         return work > jnp.sqrt(jnp.finfo(self.setting.h.dtype).eps) * dot(moved, end.velocity)
 
-    def correction(self, u: Fields, at: State) -> Fields:
-        """`c W n` [N]; nil where nothing moves."""
+    def correction(self, u: Fields, at: State, force: Fields) -> Fields:
+        """`c W n` [N], of the force of `acting`; nil where nothing moves."""
         system, d, W = self.system, self._moved(u), self.weights
         parts = [(_conservative(system), _STRAINED)]
         if system.multiplier_states:
             parts.append((equations(system), _RIGID))
-        forces = [_force(part, at) for part, _ in parts]
+        if not system.multiplier_states and all(is_energy_only(f) for f in system.forces.values()):
+            forces = [combined((1.0, force), (1.0, self._weight()))]  # that of the energies is known
+        else:
+            forces = [_force(part, at) for part, _ in parts]
         free = project(system, d)
         strain = strain_unless_held(system, at.position, free, combined(*((1.0, f) for f in forces)), W)
         heavy = {s: W[s] * a for s, a in strain.items()}
         pull = project(system, heavy)
         # `pull . free`, as what is heavy has no work along the rigid motion; a clamp takes a part from it.
         taken, rigid = combined((1.0, pull), (-1.0, heavy)), combined((1.0, free), (-1.0, strain))
-        size, all_of_it = dot(pull, strain) + dot(taken, rigid), dot({s: W[s] * a for s, a in d.items()}, d)
+        moved = {s: W[s] * a for s, a in d.items()}, d
+        strained, turned, all_of_it, *works = dots((pull, strain), (taken, rigid), moved, *((f, d) for f in forces))
+        size = strained + turned
         c = jnp.zeros_like(size)
-        for (part, power), force in zip(parts, forces, strict=True):
+        for (part, power), work in zip(parts, works, strict=True):
             square = size + jnp.finfo(size.dtype).eps ** power * all_of_it
             moves = square > jnp.finfo(size.dtype).tiny
-            c += jnp.where(moves, self._defect(part, u, at, d, force) / jnp.where(moves, square, 1.0), 0.0)
+            c += jnp.where(moves, self._defect(part, u, at, d, work) / jnp.where(moves, square, 1.0), 0.0)
         return alike(combined((c, pull)), d)
+
+    def _weight(self) -> Fields:
+        """The weights that are not in the force of `acting`."""
+        if not self.joins or self.system.gravity is None:
+            return zero_forces(self.system, self.setting.start.position)
+        return momentum_of(self.setting, weight_direction(self.system, self.setting.start.position))
 
     def _moved(self, u: Fields) -> Fields:
         """The displacement of what has a place."""
         held = self.system.multiplier_states
         return {s: jnp.zeros_like(a) if s in held else self.setting.h * a for s, a in u.items()}
 
-    def _defect(self, part: System, u: Fields, at: State, d: Fields, force: Fields) -> Scalar:
-        """By how much the forces of a part of the scene do less work at the midpoint than its energy is lost."""
+    def _defect(self, part: System, u: Fields, at: State, d: Fields, work: Array) -> Scalar:
+        """By how much the forces of a part of the scene do less `work` at the midpoint than its energy is lost."""
         end = self.end(u)
         before, after = (_elsewhere(self.system, x, at) for x in (self.setting.start.position, end.position))
-        defect = -_gained(part, before, after, d) - dot(force, d)
+        defect = -_gained(part, before, after, d) - work
         # Of rigid bodies, masses vary with turns only, and the midpoint rule conserves their kinetic energy.
         if not (self.setting.varying and part.masses) or has_direct_masses(self.system):
             return defect
@@ -187,7 +217,7 @@ def _nodal_masses(setting: Setting) -> Fields:
     dofs, v = setting.system.dofs, setting.velocity
     widths = {s: a.shape[1] for s, a in v.items()}
 
-    def along(axis: Array) -> Fields:
+    def along(axis: Any) -> Fields:
         unit = {s: jnp.broadcast_to(jnp.arange(widths[s]) == axis, a.shape).astype(a.dtype) for s, a in v.items()}
         if setting.varying:
             p = momentum(setting.system, setting.start.position, unit)
@@ -195,7 +225,11 @@ def _nodal_masses(setting: Setting) -> Fields:
             p = setting.linear_system.momentum(setting.system, setting.start, unit)
         return {s: jnp.abs(jnp.sum(p[s] * a, axis=1)) for s, a in unit.items()}
 
-    each = jax.lax.map(along, jnp.arange(max(widths.values())))  # compiled once for all axes
+    axes = max(widths.values())
+    if setting.varying:
+        each = jax.lax.map(along, jnp.arange(axes))  # compiled once for all axes
+    else:  # products with a matrix are calls, a loop of which takes longer to compile
+        each = jax.tree.map(lambda *a: jnp.stack(a), *(along(axis) for axis in range(axes)))
     result = {}
     for s, width in widths.items():
         split = min(dofs[s].space_size, width)
@@ -222,13 +256,17 @@ def _gained(part: System, start: State, end: State, d: Fields) -> Scalar:
     """`V(x1) - V(x0)` [J]. The difference is known to the rounding of the energies, which of a short step is more than
     Newton may leave. Where Gauss' rule agrees with it to that, it is taken: its rounding is that of the work."""
 
-    def slope(share: Array) -> Scalar:
-        x = retract(part.dofs, start.position, combined((share, d)))
-        return -dot(_force(part, eqx.tree_at(lambda s: s.position, start, x)), d)
+    del end  # which is where `d` leads
 
-    before, after = _levels(part, start, end)
-    shares, weights = (jnp.asarray(a, before.dtype) for a in _GAUSS)
-    summed = jnp.sum(weights * jax.lax.map(slope, shares))  # compiled once for all points
+    def with_slope(share: Array) -> tuple[Scalar, Scalar]:
+        x = retract(part.dofs, start.position, combined((share, d)))
+        return energy_along(part, eqx.tree_at(lambda s: s.position, start, x), d)
+
+    shares, weights = (np.concatenate([a, b]) for a, b in zip(_GAUSS, ((0.0, 1.0), (0.0, 0.0)), strict=True))
+    dtype = start.time.dtype
+    levels, slopes = jax.lax.map(with_slope, jnp.asarray(shares, dtype))  # compiled once for all points
+    before, after = levels[-2:]
+    summed = jnp.sum(jnp.asarray(weights, dtype) * slopes)
     rounding = _ROUNDED * jnp.finfo(before.dtype).eps * (jnp.abs(before) + jnp.abs(after))
     return jnp.where(jnp.abs(after - before - summed) <= rounding, summed, after - before)
 

@@ -41,7 +41,7 @@ class AbstractMomentumStage(AbstractStage):
 class EndStage(AbstractMomentumStage):
     """`x1 = x0 (+) (shift + reach u)`, `v1 = u`, forces at the end: implicit Euler, the trapezoidal rule, BDF, DIRK.
 
-    `known` is `share` times `scale` times the rate of momentum at the start.
+    `known` is `share` times `scale` times the rate of momentum at the start, less the weights if they join.
     `turned`: whether the rates of a chart that has turned are told from velocities, which third order needs.
     """
 
@@ -61,6 +61,10 @@ class EndStage(AbstractMomentumStage):
     @property
     def rates(self) -> tuple[Any, Any, Array]:
         return 1.0, 1.0, self.reach
+
+    @property
+    def weighing(self) -> Array:
+        return self.scale if self.known is None else self.scale * (1 + self.share)
 
     def offset(self) -> Fields:
         return self.shift

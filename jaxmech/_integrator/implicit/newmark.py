@@ -1,5 +1,6 @@
 """Newmark's method."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,10 +15,10 @@ from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.default import default_solver
 from ..._linear_solver.krylov.scaled_cg import scaled_cg
 from ..._math.indexing import asked_once
-from ..._model.constraint_projection import project
-from ..._model.dynamics import Fields, inertial_force, momentum, total_force
+from ..._model.constraint_projection import free_directions, project
+from ..._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses, weight_direction
 from ..._model.failure_report import raise_failure
-from ..._model.subsystem import has_direct_masses
+from ..._model.subsystem import has_direct_masses, weightless
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -121,7 +122,7 @@ def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
     """`M^-1 P (f + inertial - C v)`, constraints with multipliers holding."""
     if system.multiplier_states:
         return settled_acceleration(system, scheme.linear_system, state, scheme.rayleigh, scheme.solver, "")[0]
-    rate, driven = _rate(scheme, system, state)
+    rate, driven = _rate(scheme, system, state, partial(scheme.linear_system.momentum, system, state))
     a, why = _free_acceleration(scheme, system, state, project(system, rate))
     outcome = lx.Solution(None, why, {}, None)
     a = raise_failure(a, outcome, system, f"the first acceleration of {type(scheme).__name__}", moves=True)
@@ -165,8 +166,9 @@ class _FirstBalance(AbstractLinearStep):
 
     def imbalance(self, x: Fields) -> Fields:
         free = project(self.system, x)
-        rate, _ = _rate(self.scheme, self.system, self.state)
-        rest = combined((1.0, rate), (-1.0, momentum(self.system, self.state.position, free)))
+        by_elements = partial(momentum, self.system, self.state.position)
+        rate, _ = _rate(self.scheme, self.system, self.state, by_elements)
+        rest = combined((1.0, rate), (-1.0, by_elements(free)))
         return combined((1.0, project(self.system, rest)), (1.0, free), (-1.0, x))
 
 
@@ -177,7 +179,7 @@ def _of_masses(balance: _FirstBalance, M: BlockMatrix, free: Fields) -> tuple[Fi
         entries = {
             s: jnp.sum(blocks * jnp.eye(blocks.shape[2], dtype=blocks.dtype), axis=2) for s, blocks in M.diagonal.items()
         }
-        a, found = scaled_cg(M.mv, entries, partial(project, balance.system), free)
+        a, found = scaled_cg(M.mv, entries, free_directions(balance.system, free), free)
     a, right = asked.marked(a)
     return a, found & right
 
@@ -202,10 +204,15 @@ def _of_masses_jvp(primals: Any, tangents: Any) -> Any:
     return (a, found), (parted(moved), None)
 
 
-def _rate(scheme: AbstractImplicitScheme, system: System, state: State) -> tuple[Fields, Fields | None]:
-    """`f + inertial - C v`, less what the prescribed motions take, and their accelerations."""
-    f, inertial = total_force(system, state), inertial_force(system, state)
+def _rate(
+    scheme: AbstractImplicitScheme, system: System, state: State, product: Callable[[Fields], Fields]
+) -> tuple[Fields, Fields | None]:
+    """`f + inertial - C v`, less what the prescribed motions take, and their accelerations. `product`: `M u`."""
+    joins = system.gravity is not None and has_direct_masses(system) and not varying_masses(system, state)
+    f, inertial = total_force(weightless(system) if joins else system, state), inertial_force(system, state)
     rate = combined((1.0, f), (1.0, inertial))
+    if joins:
+        rate = combined((1.0, rate), (1.0, product(weight_direction(system, state.position))))
     if scheme.rayleigh.acts_on(system):
         drag = scheme.linear_system.as_products(system, state, scheme.rayleigh.factors()).mv(state.velocity)
         rate = combined((1.0, rate), (-1.0, drag))

@@ -156,6 +156,11 @@ class AbstractStage(AbstractEquilibrium):
         return weightless(self.system) if self.joins else self.system
 
     @property
+    def weighing(self) -> Array:
+        """For how long weights give momentum in the balance [s], where they join the rest of `M`."""
+        return self.scale
+
+    @property
     def damped(self) -> bool:
         return self.setting.rayleigh.acts_on(self.system)
 
@@ -245,13 +250,18 @@ class AbstractStage(AbstractEquilibrium):
 
 
 def momentum_of_all(stage: AbstractStage, velocity: Fields) -> Fields:
-    """`M u` of masses that do not vary, by what is kept of the matrix; with the weights `M s g` if they join."""
+    """`M u` of masses that do not vary, by what is kept of the matrix; with all that weights give if they join."""
     if stage.joins and stage.system.gravity is not None:
         g = weight_direction(stage.system, stage.setting.start.position)
-        velocity = combined((1.0, velocity), (stage.scale, g))
-    if stage.setting.by_elements:
-        return momentum(stage.system, stage.setting.start.position, velocity)
-    return stage.linear_system.momentum(stage.system, stage.setting.start, velocity)
+        velocity = combined((1.0, velocity), (stage.weighing, g))
+    return momentum_of(stage.setting, velocity)
+
+
+def momentum_of(setting: Setting, velocity: Fields) -> Fields:
+    """`M u` of masses that do not vary."""
+    if setting.by_elements:
+        return momentum(setting.system, setting.start.position, velocity)
+    return setting.linear_system.momentum(setting.system, setting.start, velocity)
 
 
 def varying_part(setting: Setting) -> System:

@@ -1,6 +1,7 @@
 """TR-BDF2: the trapezoidal rule, then a backward difference over both parts of the step."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,10 +14,12 @@ from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
+from ..._runtime.reverse_mode import anew
 from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import joined
+from ..carried import in_motion
 from ..displaced import chart_rates, combined, displacements
-from .implicit_scheme import AbstractImplicitScheme, Solve
+from .implicit_scheme import AbstractImplicitScheme, Record, Solve, Step
 from .linear_step import AbstractLinearStep, solved
 from .momentum_stage import EndStage
 from .stage import Setting, extrapolated, rated
@@ -52,14 +55,24 @@ class TRBDF2(AbstractImplicitScheme):
         predicted = combined((1 - GAMMA, setting.velocity), (GAMMA, extrapolated(setting, memory)))
         return trapezoid_stage(setting, GAMMA * setting.h, predicted)
 
-    def move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo]:
+    def move(self, setting: Setting, memory: Any, solve: Solve) -> Step:
+        return self.recorded_move(setting, memory, solve)[:3]
+
+    def recorded_move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo, Record]:
+        """Both parts are turns of one loop, which is traced and compiled once."""
         first = self.stage(setting, memory)
-        u, of_first = solve(first)
-        middle = first.end(u)
+
+        def part(before: State, is_second: Array) -> tuple[State, tuple[State, Fields, StepInfo]]:
+            u, info = solve(stage := _either(first, before, is_second))
+            end = stage.end(u)
+            return end, (end, u, info)
+
+        begun = in_motion(setting.start, (setting, first))
+        end, parts = jax.lax.scan(anew(part), begun, jnp.array([False, True]))
+        (middle, u, of_first), (_, v, of_second) = (jax.tree.map(lambda a, i=i: a[i], parts) for i in range(2))
         second = _second(setting, middle)
-        u, of_second = solve(second)
-        end = second.end(u)
-        return end, self.next_memory(setting, memory, second, u, end), joined(of_first, of_second)
+        record: Record = [(first, u), (second, v)]
+        return end, self.next_memory(setting, memory, second, v, end), joined(of_first, of_second), record
 
     def step_with_error(
         self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True
@@ -82,6 +95,15 @@ def _second(setting: Setting, middle: State) -> EndStage:
     if setting.varying:  # one linear solve then needs the velocity to second order
         predicted = combined((1 / g, middle.velocity), (1 - 1 / g, setting.velocity))
     return rated(EndStage(setting, reach, before, shift, reach, None, predicted, h))
+
+
+def _either(first: EndStage, before: State, is_second: Array) -> EndStage:
+    """The first part, or the second, which `before` leads to."""
+    (c, x, v), known = *first.before, first.known
+    wide = replace(first, before=((c, x, v), (0.0, x, v)))
+    second = replace(_second(first.setting, before), known=jax.tree.map(jnp.zeros_like, known))
+    dtype = first.setting.h.dtype
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(is_second, b, a).astype(dtype), wide, second)
 
 
 W, D = math.sqrt(2) / 4, 1 - math.sqrt(2) / 2  # the weights of the forces at 0 and g h, and at h
@@ -128,7 +150,7 @@ class _Estimate(AbstractLinearStep):
         vm = combined((2 / (g * h), dm), (-1.0, v0))
         middle = first.state(vm)
         p0, pm, p1 = (momentum(system, s.position, s.velocity) for s in (setting.at_start, middle, end))
-        r0 = rate_of_start(first)
+        r0 = rate_of_start(first, system)
         rm = combined((2 / (g * h), pm), (-2 / (g * h), p0), (-1.0, r0))
         reach = REACH * h
         r1 = combined((1 / reach, p1), ((1 - g) ** 2 / (g * (2 - g)) / reach, p0), (-1 / (g * (2 - g)) / reach, pm))

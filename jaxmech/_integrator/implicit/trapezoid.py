@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from ..._model.dynamics import Fields, total_force
+from ..._model.system import System
 from ..._runtime.array_types import Array
 from ..displaced import combined
 from .implicit_scheme import AbstractImplicitScheme
@@ -39,11 +40,13 @@ def trapezoid_stage(setting: Setting, h: Array, predicted: Fields) -> EndStage:
     """The trapezoidal rule over `h` from the start of the step."""
     x, v = setting.start.position, setting.velocity
     stage = rated(EndStage(setting, h / 2, ((1.0, x, v),), combined((h / 2, v)), h / 2, None, predicted, h, share=1.0))
-    return eqx.tree_at(lambda s: s.known, stage, combined((h / 2, rate_of_start(stage))), is_leaf=lambda a: a is None)
+    return eqx.tree_at(
+        lambda s: s.known, stage, combined((h / 2, rate_of_start(stage, stage.acting))), is_leaf=lambda a: a is None
+    )
 
 
-def rate_of_start(stage: AbstractStage) -> Fields:
-    """The rate of momentum at the start, weights included. What an equation is off by there is no rate of anything."""
+def rate_of_start(stage: AbstractStage, acting: System) -> Fields:
+    """The rate of momentum at the start, of the forces that act. What an equation is off by there is no rate of anything."""
     start = stage.setting.at_start
-    rate = stage.rate(start, total_force(stage.system, start))
+    rate = stage.rate(start, total_force(acting, start))
     return rate | {s: jnp.zeros_like(rate[s]) for s in stage.system.multiplier_states}
