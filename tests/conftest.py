@@ -21,6 +21,7 @@ compiled_programs.in_less_time()
 gc.set_threshold(100_000, 10, 10)
 
 MOST_MAPS = 30_000
+MOST_PROGRAMS = 8_000  # with their traces some five gigabytes
 STAGES = {
     "slow": "examples, notebooks, and what takes long to trace; skipped without --slow",
     "exhaustive": "the whole of a product of which a part is run otherwise; skipped without --exhaustive",
@@ -159,23 +160,31 @@ def unpatched_element_functions(request):
         yield
 
 
-made = collections.Counter()  # programs since the maps were last counted, which takes milliseconds where there are many
-jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: made.update([event]))
+made = collections.Counter()  # programs: new ones since memory was last looked at, and those kept before
+
+
+def count_programs(event, *_, **__):
+    if event == "/jax/core/compile/backend_compile_duration":
+        made["new"] += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(count_programs)
 
 
 @pytest.fixture(autouse=True)
-def bounded_memory_maps():
-    """Let go of compiled programs before they have too many memory maps, of which Linux gives a process 65,530
-    (`vm.max_map_count`). Beyond, compiling ends in a segmentation fault."""
+def bounded_memory():
+    """Let go of compiled programs and traces before they take more than a process may have: of memory, and of memory maps,
+    of which Linux gives 65,530 (`vm.max_map_count`). Beyond, compiling ends in a segmentation fault."""
     yield
-    if made["/jax/core/compile/backend_compile_duration"] < 100:
+    if made["new"] < 100:
         return
-    made.clear()
+    made["kept"] += made.pop("new")
     if compiled_programs.count_maps() > MOST_MAPS:
         compiled_programs.merge_maps()
-        if compiled_programs.count_maps() > MOST_MAPS:
-            jax.clear_caches()
-            gc.collect()
+    if made["kept"] > MOST_PROGRAMS or compiled_programs.count_maps() > MOST_MAPS:
+        made.clear()
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.hookimpl(hookwrapper=True)
