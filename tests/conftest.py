@@ -21,7 +21,7 @@ compiled_programs.in_less_time()
 gc.set_threshold(100_000, 10, 10)
 
 MOST_MAPS = 30_000
-MOST_PROGRAMS = 8_000  # with their traces some five gigabytes
+MOST_MEMORY, AT_LEAST = 5 * 2**30, 2_000  # bytes, and programs before they are let go of
 STAGES = {
     "slow": "examples, notebooks, and what takes long to trace; skipped without --slow",
     "exhaustive": "the whole of a product of which a part is run otherwise; skipped without --exhaustive",
@@ -181,7 +181,8 @@ def bounded_memory():
     made["kept"] += made.pop("new")
     if compiled_programs.count_maps() > MOST_MAPS:
         compiled_programs.merge_maps()
-    if made["kept"] > MOST_PROGRAMS or compiled_programs.count_maps() > MOST_MAPS:
+    full = made["kept"] >= AT_LEAST and compiled_programs.resident_memory() > MOST_MEMORY
+    if full or compiled_programs.count_maps() > MOST_MAPS:
         made.clear()
         jax.clear_caches()
         gc.collect()
