@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from nested_loops import nested_loops
 
 import jaxmech as jm
 from jaxmech._integrator.trajectory.error_norm import error_norm, tolerances
@@ -349,22 +350,9 @@ def test_what_a_turn_reads_and_writes_is_small():
     def run(state):
         return jm.simulate_adaptive(scene, state, EULER, times, rtol=1e-3, atol=1e-3, max_steps=10_000, throw=False)
 
-    loops = list(nested_loops(jax.make_jaxpr(run)(state).jaxpr))
+    loops = list(nested_loops(jax.make_jaxpr(run)(state).jaxpr, "while"))
     depth, turn = max(loops, key=lambda loop: loop[0])
     assert depth == 3 and max(v.aval.size * v.aval.dtype.itemsize for v in turn.invars) <= 512
-
-
-def nested_loops(jaxpr, depth=0):
-    """All `while` equations, each with the number of those that it is in, itself included."""
-    for equation in jaxpr.eqns:
-        inside = depth + (equation.primitive.name == "while")
-        if inside > depth:
-            yield inside, equation
-        for value in equation.params.values():
-            for branch in value if isinstance(value, tuple) else (value,):
-                inner = getattr(branch, "jaxpr", branch)
-                if hasattr(inner, "eqns"):
-                    yield from nested_loops(inner, inside)
 
 
 def test_derivatives_are_those_of_the_steps_that_were_taken():
