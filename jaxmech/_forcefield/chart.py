@@ -54,6 +54,13 @@ def chart_force_ahead(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Array
     return jax.tree.map(jnp.add, force, rate)
 
 
+def chart_forces_ahead(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays, d: Arrays, u: Arrays) -> Arrays:
+    """The force and, beside it in the last axis, `chart_force_ahead`."""
+    start = no_displacement(dofs, x), v
+    force, rate = jax.jvp(lambda d, v: chart_force(field, dofs, x, d, v), start, (d, u))
+    return jax.tree.map(lambda f, r: jnp.concatenate([f, f + r], axis=-1), force, rate)
+
+
 def chart_stiffness(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays) -> tuple[Arrays, ...]:
     """`-df/dd`, blocks `[s][t]` of shape `(*d[s].shape, *d[t].shape)`."""
     if all(dof.is_vector_space for dof in dofs) or has_own_stiffness(field):
