@@ -176,12 +176,12 @@ def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping
     Without mappings and weights it is one function of the elements, and so is its transpose: what the force and its rate
     have in common is computed once.
     """
-    return _ahead(system, state, d, u, chart_force_ahead, 1)[-1]
+    return _ahead(system, state, d, u, lambda *a: (chart_force_ahead(*a),))[-1]
 
 
 def forces_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping[str, Array]) -> tuple[Fields, Fields]:
     """The force, and `force_ahead`."""
-    force, ahead = _ahead(system, state, d, u, chart_forces_ahead, 2)
+    force, ahead = _ahead(system, state, d, u, chart_forces_ahead)
     return force, ahead
 
 
@@ -190,24 +190,22 @@ def _ahead(
     state: State,
     d: Mapping[str, Array],
     u: Mapping[str, Array],
-    of_element: Callable[..., Arrays],
-    parts: int,
-) -> tuple[Fields, ...]:
-    """What elements give, in as many parts, side by side; with mappings or weights both of `forces_ahead`."""
+    of_element: Callable[..., tuple[Arrays, ...]],
+) -> list[Fields]:
+    """Each of what an element gives, summed at the nodes; with mappings or weights both of `forces_ahead`."""
     system = with_internal(system, state)
     start = zero_forces(system, state.position)
     if system.mappings or system.gravity is not None:
         moves = (start, state.velocity), (dict(d), dict(u))
         force, rate = jax.jvp(lambda d, v: force_at(system, state, d, v), *moves)
-        return force, jax.tree.map(jnp.add, force, rate)
+        return [force, jax.tree.map(jnp.add, force, rate)]
     fields = system.force_fields
     moved = state.position, state.velocity, d, u
     forces = over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: of_element(c, dofs, *a), *moved)
-    total = {s: jnp.concatenate(parts * [a], axis=1) for s, a in start.items()}
+    totals = [start, start]
     for name, field in fields.items():
-        total = summed(total, field.on, forces[name])
-    each = {s: jnp.split(a, parts, axis=1) for s, a in total.items()}
-    return tuple({s: a[i] for s, a in each.items()} for i in range(parts))
+        totals = [summed(total, field.on, each) for total, each in zip(totals, forces[name], strict=False)]
+    return totals
 
 
 @full_precision
