@@ -192,8 +192,24 @@ def _state_projectors(system: System, state: str, nodes: int, projectors: Mappin
     for name, constraint in system.projections.items():
         if constraint.on[0].state == state:
             on = constraint.on[0].nodes
+            known = constraint.free_components(system.dofs[state])
+            if known is not None:
+                free = _free_entries(on, known, free[:, 0])[:, :, None] * free
+                continue
             free = put_nearest(free, on, jnp.einsum("eij,ejk->eik", projectors[name], nearest_rows(free, on)))
     return free
+
+
+def free_entries(system: System, vectors: Mapping[str, Array]) -> Fields | None:
+    """The diagonal of `P`, 1 where an entry is free, of every node; None where nothing is held, or not all is known."""
+    found = {s: jnp.ones_like(v) for s, v in vectors.items()}
+    for constraint in system.projections.values():
+        on = constraint.on[0]
+        free = constraint.free_components(system.dofs[on.state])
+        if free is None:
+            return None
+        found[on.state] = found[on.state] * _free_entries(on.nodes, free, vectors[on.state])
+    return found if system.projections else None
 
 
 def free_directions(system: System, vectors: Mapping[str, Array]) -> Fields | None:
