@@ -13,5 +13,6 @@ from .program.nodal_gather import NodeRows as NodeRows
 from .program.scatter_plan import AbstractElementSums as AbstractElementSums
 from .program.scatter_plan import Places as Places
 from .program.shared_part import reached as reached
+from .program.total_sums import TotalSums as TotalSums
 from .scalarize.interpreter import is_pointwise as is_pointwise
 from .scalarize.symmetric import declared_symmetric as declared_symmetric

@@ -52,6 +52,11 @@ class AbstractProjectiveConstraint(Component):
     def element_projector(self, dof: AbstractDof) -> Float[Array, "d d"]:
         """`P`, on the tangent space of `dof`."""
 
+    def free_components(self, dof: AbstractDof) -> tuple[bool, ...] | None:
+        """Which components are free where `P` is `diag(free)` of every node, whatever the numbers of the constraint: vectors
+        are then projected by one product. None of any other `P`, and by default."""
+        del dof
+
     def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Float[Array, " d"]:
         """The displacement that takes the node from `x` to where it is prescribed to be at `time`; zero by default."""
         del x, time

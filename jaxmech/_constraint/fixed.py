@@ -26,3 +26,6 @@ class Fixed(AbstractProjectiveConstraint):
 
     def element_projector(self, dof: AbstractDof) -> Array:
         return jnp.zeros((dof.deriv_size, dof.deriv_size))
+
+    def free_components(self, dof: AbstractDof) -> tuple[bool, ...]:
+        return (False,) * dof.deriv_size

@@ -42,3 +42,6 @@ class FixedComponents(AbstractProjectiveConstraint):
 
     def element_projector(self, dof: AbstractDof) -> Array:
         return jnp.diag(jnp.array([0.0 if constrained else 1.0 for constrained in self.components]))
+
+    def free_components(self, dof: AbstractDof) -> tuple[bool, ...]:
+        return tuple(not constrained for constrained in self.components)

@@ -59,8 +59,11 @@ class AbstractMotion(AbstractProjectiveConstraint):
             raise ValueError(f"components has {len(self.components)} entries, expected {size}.")
 
     def element_projector(self, dof: AbstractDof) -> Array:
+        return jnp.diag(jnp.array([1.0 if free else 0.0 for free in self.free_components(dof)]))
+
+    def free_components(self, dof: AbstractDof) -> tuple[bool, ...]:
         moved = (True,) * dof.deriv_size if self.components is None else self.components
-        return jnp.diag(jnp.array([0.0 if constrained else 1.0 for constrained in moved]))
+        return tuple(not constrained for constrained in moved)
 
     def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Array:
         return dof.local(x, dof.retract(self.reference, self.element_displacement(time)))

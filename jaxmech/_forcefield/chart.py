@@ -49,9 +49,16 @@ def chart_force(field: AbstractForceField, dofs: Dofs, x: Arrays, d: Arrays, v: 
 
 def chart_force_ahead(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays, d: Arrays, u: Arrays) -> Arrays:
     """`f + df/dd d + df/dv u`: the force to first order at the displacements `d` and the velocities `v + u`."""
+    return chart_forces_ahead(field, dofs, x, v, d, u)[1]
+
+
+def chart_forces_ahead(
+    field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays, d: Arrays, u: Arrays
+) -> tuple[Arrays, Arrays]:
+    """The force, and `chart_force_ahead`."""
     start = no_displacement(dofs, x), v
     force, rate = jax.jvp(lambda d, v: chart_force(field, dofs, x, d, v), start, (d, u))
-    return jax.tree.map(jnp.add, force, rate)
+    return force, jax.tree.map(jnp.add, force, rate)
 
 
 def chart_stiffness(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays) -> tuple[Arrays, ...]:

@@ -26,6 +26,7 @@ from .._runtime.reverse_mode import kept
 from .one_loop import are_all
 
 _SMALL = 4096  # numbers of arrays that are looked at together
+_ONE_LOOP = 1 << 18  # numbers that one core looks at sooner than XLA compiles three loops for several
 _JOINED = 8  # arrays of these: of nine XLA:CPU writes each into a copy first, by a kernel of its own
 
 
@@ -145,7 +146,7 @@ def all_within(*bounds: tuple[Int[Array, "..."], int]) -> Bool[Array, ""]:
         return np.True_  # pyright: ignore[reportReturnType]  # there is nothing to mark
     right = jnp.array(True)
     for flag in large:
-        right &= jnp.all(flag)
+        right &= are_all(flag) if flag.size <= _ONE_LOOP else jnp.all(flag)
     return right & _all_of(small) if small else right
 
 

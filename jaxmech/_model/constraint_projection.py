@@ -49,10 +49,22 @@ def _through(system: System, vectors: Mapping[str, Array], constraints: Iterable
     for constraint in constraints:
         on = constraint.on[0]
         whole = result[on.state]
+        free = constraint.free_components(system.dofs[on.state])
+        if free is not None:
+            result[on.state] = whole * _free_entries(on.nodes, free, whole)
+            continue
         P = _marked_projectors(system, constraint, whole.shape[0], whole.dtype)
         moved = jnp.einsum("eij,ej->ei", P, nearest_rows(whole, on.nodes))
         result[on.state] = put_nearest(whole, on.nodes, moved)
     return result
+
+
+def _free_entries(nodes: Array, free: tuple[bool, ...], whole: Array) -> Array:
+    """1 where an entry is free, 0 where it is held: no motion changes it, so that a loop of steps finds it once, and a
+    product is less to compile than rows that are read, multiplied and written back, and so is its transpose."""
+    held = np.broadcast_to(np.asarray(free, whole.dtype), (nodes.shape[0], len(free)))
+    held = marked(jnp.asarray(held), all_within((nodes, whole.shape[0])))
+    return put_nearest(jnp.ones(whole.shape, whole.dtype), nodes, held)
 
 
 def constrained_gap(system: System, position: Mapping[str, Array], start: Mapping[str, Array]) -> Fields:
@@ -180,8 +192,24 @@ def _state_projectors(system: System, state: str, nodes: int, projectors: Mappin
     for name, constraint in system.projections.items():
         if constraint.on[0].state == state:
             on = constraint.on[0].nodes
+            known = constraint.free_components(system.dofs[state])
+            if known is not None:
+                free = _free_entries(on, known, free[:, 0])[:, :, None] * free
+                continue
             free = put_nearest(free, on, jnp.einsum("eij,ejk->eik", projectors[name], nearest_rows(free, on)))
     return free
+
+
+def free_entries(system: System, vectors: Mapping[str, Array]) -> Fields | None:
+    """The diagonal of `P`, 1 where an entry is free, of every node; None where nothing is held, or not all is known."""
+    found = {s: jnp.ones_like(v) for s, v in vectors.items()}
+    for constraint in system.projections.values():
+        on = constraint.on[0]
+        free = constraint.free_components(system.dofs[on.state])
+        if free is None:
+            return None
+        found[on.state] = found[on.state] * _free_entries(on.nodes, free, vectors[on.state])
+    return found if system.projections else None
 
 
 def free_directions(system: System, vectors: Mapping[str, Array]) -> Fields | None:

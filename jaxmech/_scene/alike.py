@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._codegen import NodeRows, map_elements
+from .._codegen import NodeRows, TotalSums, map_elements
 from .._runtime.array_types import Array
 from .dof import AbstractDof
 from .parameter import element_leaves, over_elements
@@ -41,6 +41,24 @@ def over_alike(
             outcomes = [_of_group([member], of_element, fields)[0] for member in members]
         found |= zip(keys, outcomes, strict=True)
     return {key: found[key] for key in components}
+
+
+def total_over_alike(
+    components: Mapping[K, Any],
+    dofs: Mapping[str, AbstractDof],
+    function: Callable[[Any, list[AbstractDof]], Callable],
+    *fields: Mapping[str, Array],
+) -> Array:
+    """The sum of `over_alike` over the elements of all components, `(m,)`, of a function that gives `(1, m)`."""
+    totals = []
+    for keys in groups_of_alike(components, dofs):
+        members = [components[key] for key in keys]
+        of_element = function(members[0], [dofs[s.state] for s in members[0].on])
+        try:
+            totals.append(_total_of_group(members, of_element, fields))
+        except _AsksHowMany:
+            totals += [_total_of_group([member], of_element, fields) for member in members]
+    return sum(totals[1:], totals[0])
 
 
 def groups_of_alike(components: Mapping[K, Any], dofs: Mapping[str, AbstractDof]) -> list[list[K]]:
@@ -115,9 +133,25 @@ def _seen_together(component: Any) -> Any:
 
 
 def _of_group(members: Sequence[Any], function: Callable, fields: Sequence[Mapping[str, Array]]) -> list[Any]:
+    if len(members) == 1:
+        return [_evaluated(members, function, fields)]
+    counts = [member.on[0].elements for member in members]
+    ends, outcome = np.cumsum(counts), _evaluated(members, function, fields)
+    return [jax.tree.map(lambda a, i=i, e=e: a[i - e : i], outcome) for i, e in zip(ends, counts, strict=True)]
+
+
+def _total_of_group(members: Sequence[Any], function: Callable, fields: Sequence[Mapping[str, Array]]) -> Array:
+    sums = TotalSums.of(sum(member.on[0].elements for member in members))
+    return jnp.sum(_evaluated(members, function, fields, sums), axis=0)
+
+
+def _evaluated(
+    members: Sequence[Any], function: Callable, fields: Sequence[Mapping[str, Array]], sums: TotalSums | None = None
+) -> Any:
+    """What the elements of all members give, one after the other; or their sums."""
     first = members[0]
     if len(members) == 1:
-        return [over_elements(first, first.on, function, *(at_nodes(first.on, field) for field in fields))]
+        return over_elements(first, first.on, function, *(at_nodes(first.on, field) for field in fields), sums=sums)
     counts = [member.on[0].elements for member in members]
     views = [element_leaves(member, member.on) for member in members]
     columns = zip(*(view.values for view in views), strict=True)
@@ -125,9 +159,8 @@ def _of_group(members: Sequence[Any], function: Callable, fields: Sequence[Mappi
     joined = [(jnp.concatenate(c), None) if nodes else _joined(c, axis, counts) for c, axis, nodes in kinds]
     view, axes = (views[0].structure.unflatten(part) for part in zip(*joined, strict=True))
     rows = [jax.tree.map(lambda *a: jnp.concatenate(a), *(gathered(c.on, field) for c in members)) for field in fields]
-    outcome = map_elements(lambda m, *a: function(_seen_together(m), *a), (axes, *(0 for _ in fields)), view, *rows)
-    ends = np.cumsum(counts)
-    return [jax.tree.map(lambda a, i=i, e=e: a[i - e : i], outcome) for i, e in zip(ends, counts, strict=True)]
+    axes = axes, *(0 for _ in fields)
+    return map_elements(lambda m, *a: function(_seen_together(m), *a), axes, view, *rows, sums=sums)
 
 
 def _joined(column: Sequence[Any], axis: int | None, counts: Sequence[int]) -> tuple[Any, int | None]:

@@ -10,13 +10,13 @@ import numpy as np
 from ..._assembly.structure import is_energy_only
 from ..._forcefield.base import AbstractEnergyForceField
 from ..._linear_solver.base.outcome import reason
-from ..._linear_solver.base.vectors import alike, dot, dots
-from ..._model.constraint_projection import project
+from ..._linear_solver.base.vectors import alike, dot
+from ..._model.constraint_projection import has_prescribed_motion, project
 from ..._model.constraint_report import equations
 from ..._model.dynamics import (
     Fields,
-    energy,
     force_at,
+    forces_ahead,
     kinetic_energy,
     momentum,
     retract,
@@ -24,7 +24,7 @@ from ..._model.dynamics import (
     weight_direction,
     zero_forces,
 )
-from ..._model.energy_along import energy_along
+from ..._model.energy_along import energy_along, energy_of_elements
 from ..._model.multiplier_rows import as_given, motion_of_rows, row_numbers, work_between
 from ..._model.subsystem import has_direct_masses, with_only
 from ..._model.system import State, System
@@ -32,7 +32,7 @@ from ..._runtime.array_types import Array, Scalar
 from ..._runtime.results import RESULTS
 from ..._solve.equilibrium import StepInfo
 from ..displaced import combined
-from ..rigid_motions import strain_unless_held
+from ..rigid_motions import strained
 from .implicit_scheme import AbstractImplicitScheme, Solve, Step
 from .momentum_stage import AbstractMidpointStage, MidpointStage, Moments
 from .settled import settled_velocity
@@ -127,7 +127,12 @@ class GradientStage(AbstractMidpointStage):
             return super().remainder(d)
         u, plain = self.predicted, MidpointStage(self.setting, self.before, self.predicted)
         at = self.state(u)
-        return combined((1.0, plain.remainder(d)), (self.setting.h, self.correction(u, at, total_force(self.acting, at))))
+        if self.is_by_rates:
+            force, ahead = forces_ahead(self.acting, at, *self.ahead(d))
+            rest = plain.balance_ahead(u, at, d, ahead)
+        else:
+            force, rest = total_force(self.acting, at), plain.remainder(d)
+        return combined((1.0, rest), (self.setting.h, self.correction(u, at, force)))
 
     def is_exact(self) -> bool:
         return False
@@ -156,29 +161,31 @@ class GradientStage(AbstractMidpointStage):
 
     def correction(self, u: Fields, at: State, force: Fields) -> Fields:
         """`c W n` [N], of the force of `acting`; nil where nothing moves."""
-        system, d, W = self.system, self._moved(u), self.weights
-        parts = [(_conservative(system), _STRAINED)]
+        system, d = self.system, self._moved(u)
+        parts = [(_conservative(self.acting if self._weighs_evenly else system), _STRAINED)]
         if system.multiplier_states:
             parts.append((equations(system), _RIGID))
-        if not system.multiplier_states and all(is_energy_only(f) for f in system.forces.values()):
-            forces = [combined((1.0, force), (1.0, self._weight()))]  # that of the energies is known
-        else:
-            forces = [_force(part, at) for part, _ in parts]
-        free = project(system, d)
-        strain = strain_unless_held(system, at.position, free, combined(*((1.0, f) for f in forces)), W)
-        heavy = {s: W[s] * a for s, a in strain.items()}
-        pull = project(system, heavy)
-        # `pull . free`, as what is heavy has no work along the rigid motion; a clamp takes a part from it.
-        taken, rigid = combined((1.0, pull), (-1.0, heavy)), combined((1.0, free), (-1.0, strain))
-        moved = {s: W[s] * a for s, a in d.items()}, d
-        strained, turned, all_of_it, *works = dots((pull, strain), (taken, rigid), moved, *((f, d) for f in forces))
-        size = strained + turned
+        plain = not system.multiplier_states and all(is_energy_only(f) for f in system.forces.values())
+        forces = [force] if plain else [_force(part, at) for part, _ in parts]  # that of the energies is known
+        total = combined(*((1.0, f) for f in forces))
+        if self._weighs_evenly:
+            total = combined((1.0, total), (1.0, self._weight()))
+        elif plain:
+            forces = [total := combined((1.0, total), (1.0, self._weight()))]
+        free = project(system, d) if has_prescribed_motion(system) else d  # else velocities are along all constraints
+        heavy, sums = strained(system, at.position, d, free, self.weights, total, forces)
+        size, all_of_it, *works = sums
         c = jnp.zeros_like(size)
         for (part, power), work in zip(parts, works, strict=True):
             square = size + jnp.finfo(size.dtype).eps ** power * all_of_it
             moves = square > jnp.finfo(size.dtype).tiny
             c += jnp.where(moves, self._defect(part, u, at, d, work) / jnp.where(moves, square, 1.0), 0.0)
-        return alike(combined((c, pull)), d)
+        return alike(combined((c, project(system, heavy))), d)
+
+    @property
+    def _weighs_evenly(self) -> bool:
+        """Whether weights are constant forces on points, which do the work by which their energy falls. Static."""
+        return self.joins and all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
 
     def _weight(self) -> Fields:
         """The weights that are not in the force of `acting`."""
@@ -225,16 +232,15 @@ def _nodal_masses(setting: Setting) -> Fields:
             p = setting.linear_system.momentum(setting.system, setting.start, unit)
         return {s: jnp.abs(jnp.sum(p[s] * a, axis=1)) for s, a in unit.items()}
 
-    axes = max(widths.values())
-    if setting.varying:
-        each = jax.lax.map(along, jnp.arange(axes))  # compiled once for all axes
-    else:  # products with a matrix are calls, a loop of which takes longer to compile
-        each = jax.tree.map(lambda *a: jnp.stack(a), *(along(axis) for axis in range(axes)))
+    axes = jnp.arange(max(widths.values()))
+    # Compiled once for all axes: products with a matrix that is kept are one call, all else takes too much at once.
+    is_kept = not setting.varying and setting.linear_system.kept_masses(setting.system) is not None
+    each = jax.vmap(along)(axes) if is_kept else jax.lax.map(along, axes)
     result = {}
     for s, width in widths.items():
         split = min(dofs[s].space_size, width)
-        parts = (each[s][:split], each[s][split:width])
-        result[s] = jnp.stack([a.sum(axis=0) / len(a) for a in parts for _ in range(len(a))], axis=1)
+        parts = [a.sum(axis=0) / len(a) for a in (each[s][:split], each[s][split:width]) for _ in range(len(a))]
+        result[s] = jnp.stack(parts, axis=1)
     return result
 
 
@@ -248,7 +254,7 @@ def _elsewhere(system: System, position: Fields, at: State) -> State:
 def _levels(part: System, *states: State) -> Array:
     """The energies of states, by a function compiled once for all."""
     stacked = jax.tree.map(lambda *a: jnp.stack(a), *(s.position for s in states))
-    return jax.lax.map(lambda x: energy(part, eqx.tree_at(lambda s: s.position, states[0], x)), stacked)
+    return jax.vmap(lambda x: energy_of_elements(part, eqx.tree_at(lambda s: s.position, states[0], x)))(stacked)
 
 
 @eqx.filter_custom_jvp
@@ -264,7 +270,7 @@ def _gained(part: System, start: State, end: State, d: Fields) -> Scalar:
 
     shares, weights = (np.concatenate([a, b]) for a, b in zip(_GAUSS, ((0.0, 1.0), (0.0, 0.0)), strict=True))
     dtype = start.time.dtype
-    levels, slopes = jax.lax.map(with_slope, jnp.asarray(shares, dtype))  # compiled once for all points
+    levels, slopes = jax.vmap(with_slope)(jnp.asarray(shares, dtype))  # compiled once for all points
     before, after = levels[-2:]
     summed = jnp.sum(jnp.asarray(weights, dtype) * slopes)
     rounding = _ROUNDED * jnp.finfo(before.dtype).eps * (jnp.abs(before) + jnp.abs(after))

@@ -1,5 +1,7 @@
 """Newmark's method."""
 
+import functools
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,7 +17,8 @@ from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.default import default_solver
 from ..._linear_solver.krylov.scaled_cg import scaled_cg
 from ..._math.indexing import asked_once
-from ..._model.constraint_projection import free_directions, project
+from ..._math.one_loop import are_all
+from ..._model.constraint_projection import free_directions, free_entries, project
 from ..._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses, weight_direction
 from ..._model.failure_report import raise_failure
 from ..._model.subsystem import has_direct_masses, weightless
@@ -154,7 +157,7 @@ def _outcome(found: Array, free: Fields) -> Any:
 
 
 def _is_finite(fields: Fields) -> Array:
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in fields.values()]))
+    return functools.reduce(operator.and_, (are_all(jnp.isfinite(x)) for x in fields.values()))
 
 
 class _FirstBalance(AbstractLinearStep):
@@ -176,10 +179,8 @@ class _FirstBalance(AbstractLinearStep):
 def _of_masses(balance: _FirstBalance, M: BlockMatrix, free: Fields) -> tuple[Fields, Array]:
     """`M^-1 free` of kept masses, those of `balance`, and whether there is such an acceleration."""
     with asked_once((balance.system, M)) as asked:
-        entries = {
-            s: jnp.sum(blocks * jnp.eye(blocks.shape[2], dtype=blocks.dtype), axis=2) for s, blocks in M.diagonal.items()
-        }
-        a, found = scaled_cg(M.mv, entries, free_directions(balance.system, free), free)
+        held = free_entries(balance.system, free)
+        a, found = scaled_cg(M, free_directions(balance.system, free) if held is None else held, free)
     a, right = asked.marked(a)
     return a, found & right
 

@@ -200,16 +200,28 @@ class AbstractStage(AbstractEquilibrium):
         """`R(u) - A d` at the predicted `u`, in the form that is cheapest to differentiate."""
         u = self.predicted
         at = self.state(u)
-        if self.linear_system.is_rate_of_force(self.system) and not self.damped and not self.closes:
-            # Force and rate in one pass over the elements, where K and B are its derivatives.
-            m, b, k = self.rates
-            force = force_ahead(self.acting, at, combined((k, d)), combined((b, d)))
-            if not self.setting.varying:
-                return self.balance(u, at, force, combined((m, d)))  # one product with M, of all there is
-            Md = momentum(self.system, at.position, d)
-            return combined((1.0, self.balance(u, at, force)), (-m, Md))
+        if self.is_by_rates:
+            return self.balance_ahead(u, at, d, force_ahead(self.acting, at, *self.ahead(d)))
         product = self.linear_system.as_products(self.system, at, self.factors).mv(d)
         return combined((1.0, self.residual(u)), (-1.0, product))
+
+    @property
+    def is_by_rates(self) -> bool:
+        """Whether K and B are the derivatives of forces, so that these and their rates are had in one pass. Static."""
+        return self.linear_system.is_rate_of_force(self.system) and not self.damped and not self.closes
+
+    def ahead(self, d: Fields) -> tuple[Fields, Fields]:
+        """The displacements and the velocities of `state` that belong to a change of the unknowns."""
+        _, b, k = self.rates
+        return combined((k, d)), combined((b, d))
+
+    def balance_ahead(self, u: Fields, at: State, d: Fields, force: Fields) -> Fields:
+        """`R(u) - A d`, the force at `state(u)` given to first order in `d`."""
+        m, _, _ = self.rates
+        if not self.setting.varying:
+            return self.balance(u, at, force, combined((m, d)))  # one product with M, of all there is
+        Md = momentum(self.system, at.position, d)
+        return combined((1.0, self.balance(u, at, force)), (-m, Md))
 
     def gap(self, u: Fields) -> Fields:
         goal = {s: -a for s, a in u.items()}

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import lineax as lx
 from jax.flatten_util import ravel_pytree
 
+from ..._math.one_loop import is_any
 from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import index_of
 from ..._runtime.raise_if import raise_if
@@ -76,11 +77,11 @@ def _or_nan(solution: lx.Solution, rhs: Array, who: str) -> Array:
     rounded = (why == RESULTS.stagnation) & (stats["residual"] <= stats["floor"]) if "floor" in stats else False
     failed = (why != RESULTS.successful) & ~jnp.asarray(rounded)
     x = _unless(failed, ravel_pytree(solution.value)[0], rhs)
-    return raise_if(x, failed & jnp.any(rhs != 0), {"who": who}, {"result": index_of(why)}) if who else x
+    return raise_if(x, failed & is_any(rhs != 0), {"who": who}, {"result": index_of(why)}) if who else x
 
 
 def _unless(failed: Array, x: Array, asked: Array) -> Array:
-    return jnp.where(failed, jnp.where(jnp.any(asked != 0), jnp.nan, 0.0).astype(x.dtype), x)
+    return jnp.where(failed, jnp.where(is_any(asked != 0), jnp.nan, 0.0).astype(x.dtype), x)
 
 
 def constant(A: Any) -> Any:

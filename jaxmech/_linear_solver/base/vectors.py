@@ -17,14 +17,6 @@ def dot(a: Vector, b: Vector) -> Array:
     return over_parts(sum(parts[1:], parts[0]))
 
 
-def dots(*pairs: tuple[Vector, Vector]) -> Array:
-    """Those of several pairs, which one program sums."""
-    leaves = (zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True) for a, b in pairs)
-    of_leaves = zip(*([p * q for p, q in both] for both in leaves), strict=True)
-    parts = [jnp.sum(jnp.stack(products).reshape(len(pairs), -1), axis=1) for products in of_leaves]
-    return over_parts(sum(parts[1:], parts[0]))
-
-
 def norm(a: Vector) -> Array:
     """The 2-norm over all states."""
     return jnp.sqrt(dot(a, a))

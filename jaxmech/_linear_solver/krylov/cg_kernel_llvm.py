@@ -10,6 +10,7 @@ from ..._llvm.ffi import ForeignFunction, number_type
 from ..._llvm.ir_builder import Text, constant
 from ..._llvm.ir_scalars import Scalar, ScalarMath
 from ..._sparse.spmv_kernel import Pattern, row_product
+from ..base.outcome import FINE
 from .cg_recurrence import COUNTS, NUMBERS, Bounds, CGState, direction, goes_on, length
 
 
@@ -36,6 +37,33 @@ def compiled_steps(c: int, dtype: Any, inverted: bool) -> ForeignFunction:
     return text.function(9, 7, ["nodes", "blocks"])
 
 
+@functools.cache
+def compiled_solve(c: int, dtype: Any, rounded: float) -> ForeignFunction:
+    """All steps of a solve, for nodes of `c` unknowns, until `r z` is that of the right-hand side times `rounded`, squared;
+    `%most` at most. Raises `NotCompilable`.
+
+    Reads the matrix, its columns and where rows start, the preconditioner, which may be singular, and the right-hand side.
+    Writes the solution, four vectors to work with, and two numbers, of which the first is not above the second if it was
+    found.
+    """
+    text = Text()
+    vectors = [f"%r{i}" for i in range(5)]
+    size = text.let(f"mul i64 %nodes, {c * np.dtype(dtype).itemsize}")
+    text.declare("void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+    text.declare("void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+    text.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {vectors[1]}, ptr %a4, i64 {size}, i1 false)")
+    for nil in (vectors[0], vectors[2]):
+        text.do(f"call void @llvm.memset.p0.i64(ptr {nil}, i8 0, i64 {size}, i1 false)")
+    run = _Loop(text, dtype, c, vectors, "%a3")
+    run.precondition()
+    run.begin(rounded, text.let("trunc i64 %most to i32"))
+    with text.repeated(run.goes_on):
+        run.step("%a0", Pattern("%a1", "%a2", "%blocks", "%nodes"))
+        run.see_preconditioned()
+    run.tell("%r5")
+    return text.function(5, 6, ["nodes", "blocks", "most"])
+
+
 class _Loop:
     """What is written down of one run: the variables, and the passes over the nodes."""
 
@@ -47,6 +75,27 @@ class _Loop:
         self.numbers = {name: text.variable(self.scalar, self._zero) for name in NUMBERS}
         self.counts = {name: text.variable("i32", "0") for name in COUNTS}
         self.next_rz = text.variable(self.scalar, self._zero)
+
+    def begin(self, rounded: float, most: str) -> None:
+        """Nothing is known, and all bounds are those of the preconditioned residual, which is to fall by a factor."""
+        for name, value in {"falling": 1.0, "far": np.inf, "line": np.inf}.items():
+            self.text.set(self.numbers[name], constant(np.asarray(value, self.dtype)))
+        for name, value in {"flaw": str(FINE), "last": most, "grace": most}.items():
+            self.text.set(self.counts[name], value)
+        self.see_preconditioned()
+        goal = self.math.number(self.text.get(self.numbers["residual"])) * rounded
+        self.text.set(self.numbers["goal"], goal.name)
+
+    def see_preconditioned(self) -> None:
+        """`residual` is that of the preconditioned system, which sees nothing that the preconditioner leaves out."""
+        length = self.math.sqrt(self.math.number(self.text.get(self.next_rz)))
+        self.text.set(self.numbers["residual"], length.name)
+
+    def tell(self, place: str) -> None:
+        """The residual, and what it was to be."""
+        for i, name in enumerate(("residual", "goal")):
+            at = self.text.place(self.scalar, place, i)
+            self.text.do(f"store {self.scalar} {self.text.get(self.numbers[name])}, ptr {at}")
 
     def read(self, numbers: str, counts: str) -> None:
         """All variables from where they are."""

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._math.elimination import are_definite, inverse_by_elimination
+from ..._math.one_loop import are_all
 from ..._math.small_matmul import times_vectors
 from ..._runtime.argument_checks import check_flags
 from ..._runtime.array_types import Array
@@ -122,7 +123,7 @@ def _definite(blocks: Array, inverse: Array) -> Array:
         definite = (first > 0) & (minor > 0) & (last > 0)
     else:
         definite = are_definite(blocks)
-    return jnp.all(definite | ~jnp.isfinite(inverse).all((1, 2)))
+    return are_all(definite | ~jnp.isfinite(inverse).all((1, 2)))
 
 
 def _absolute_inverse(blocks: Array) -> Array:

@@ -33,6 +33,9 @@ class AbstractGivenMotion(AbstractProjectiveConstraint):
     def element_projector(self, dof: AbstractDof) -> Float[Array, "d d"]:
         return jnp.zeros((dof.deriv_size, dof.deriv_size))
 
+    def free_components(self, dof: AbstractDof) -> tuple[bool, ...]:
+        return (False,) * dof.deriv_size
+
     def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Float[Array, " d"]:
         return dof.local(x, self.place(time))
 
