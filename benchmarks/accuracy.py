@@ -147,6 +147,7 @@ def adaptive(name: str, system: jm.System, state: jm.State, span: float, error: 
         "Midpoint + newton": (I.Midpoint(linear_system, newton=True), True),
         "VelocityVerlet +": (I.VelocityVerlet(check_step=False), True),
         "RK4 +": (I.RK4(check_step=False), True),
+        "Tsitouras": (I.Tsitouras(check_step=False), False),
     }
 
     def tell(found: Any) -> Any:

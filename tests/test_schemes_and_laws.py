@@ -22,6 +22,7 @@ EXPLICIT = {
     "VelocityVerlet": jm.integrator.VelocityVerlet,
     "CentralDifference": jm.integrator.CentralDifference,
     "RK4": jm.integrator.RK4,
+    "Tsitouras": jm.integrator.Tsitouras,
 }
 FLOWS_AT_START = {"SymplecticEuler", "CentralDifference"}
 FIRST_ORDER = 0.02  # of the amplitude: what memory, by implicit Euler, leaves of it at 400 steps
@@ -59,7 +60,12 @@ LAWS = {
 
 
 EVERY = {*IMPLICIT, *EXPLICIT}
-LIKE_OTHERS = {"Newmark", "VelocityVerlet", "CentralDifference"}  # accept a step where HHT, RK4 and SymplecticEuler do
+LIKE_OTHERS = {
+    "Newmark",
+    "VelocityVerlet",
+    "CentralDifference",
+    "Tsitouras",
+}  # accept a step where HHT, RK4 and SymplecticEuler do
 SLOW = [pytest.param("slider", LIKE_OTHERS, marks=pytest.mark.slow), pytest.param("maxwell", EVERY, marks=pytest.mark.slow)]
 
 
