@@ -94,6 +94,22 @@ def test_every_scheme_follows_a_law_with_memory(law, names):
         assert abs(found - x) < FIRST_ORDER and abs(remembered - inner) < FIRST_ORDER, (name, found, x, remembered, inner)
 
 
+def test_a_law_with_memory_beside_masses_that_are_solved_for():
+    """Before it gives way, a slider is a spring: the same explicit steps, with a rod's mass, and the same largest step."""
+
+    def ends(law):
+        system, state = pulled(law)
+        rod = jm.mass.ConsistentMass(("p", [[0, 1]]), [[0.0, 0.0], [1.0, 0.0]], 3.0, "edge")
+        system = jm.System(system.dofs, forces=system.forces, masses={"rod": rod}, constraints=system.constraints)
+        run = jm.simulate(system, state, jm.integrator.VelocityVerlet(), 0.05, 4, save_every=4)
+        return run.last.position["p"], jm.integrator.critical_time_step(system, state)
+
+    slider, spring = ends(lambda on: Slider(on, 1.0, 10.0)), ends(lambda on: jm.force.Springs(on, 1.0, 0.0))
+    assert slider[0][1, 0] > 0.1
+    for a, b in zip(slider, spring, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
 def test_a_scheme_says_what_it_does_not_take():
     system, state = pulled(LAWS["maxwell"][0])
     linear_system = jm.MatrixLinearSystem.build(system, state)

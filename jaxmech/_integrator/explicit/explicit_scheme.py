@@ -67,9 +67,9 @@ class AbstractExplicitScheme(AbstractIntegrator):
     def move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any]:
         """The state after `h`, and what the scheme remembers of the step. The velocities of `start` fit its constraints."""
 
-    def move_with_error(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any, Error]:
-        """`move`, and the error that `step_with_error` tells; of schemes that have an estimate of their own."""
-        raise NotImplementedError
+    def told_move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any, Error | None]:
+        """`move`, and the error, of a scheme that has an estimate of its own."""
+        return *self.move(system, start, carry, h), None
 
     def memory(self, system: System, state: State, inverse: Fields | None) -> Any:
         """What the first step is to remember; nothing unless overridden."""
@@ -164,7 +164,7 @@ def _step(
             inverse = kept_inverse(system, state)
             carry = ExplicitCarry(inverse, None, scheme.memory(system, start, inverse))
         if with_error:
-            end, memory, error = scheme.move_with_error(system, start, carry, h)
+            end, memory, error = scheme.told_move(system, start, carry, h)
         else:
             end, memory = scheme.move(system, start, carry, h)
         info = _outcome(system, state, None if with_error else carry.limit, h, end)

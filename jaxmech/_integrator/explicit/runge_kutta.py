@@ -74,30 +74,29 @@ class AbstractRungeKutta(AbstractExplicitScheme):
     tableau: ClassVar[Tableau]
 
     def memory(self, system: System, state: State, inverse: Fields | None) -> Fields | None:
-        return acceleration(system, state, inverse, self.solver) if self.tableau.ends_in_a_stage else None
+        if not self.tableau.ends_in_a_stage:
+            return None
+        a = acceleration(system, state, inverse, self.solver)
+        return {s: a[s].astype(v.dtype) for s, v in state.velocity.items()}  # as steps hand it on
 
     def move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any]:
-        rates = self._rates(system, start, carry, h)
-        end = _stage(system, start, rates, self.tableau.numbers(self.tableau.weights), h, h)[1]
-        return end, self._last(rates)
+        return self.told_move(system, start, carry, h)[:2]
 
-    def _last(self, rates: _Rates) -> Fields | None:
-        return jax.tree.map(lambda a: a[-1], rates.v) if self.tableau.ends_in_a_stage else None
-
-    def move_with_error(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any, Error]:
+    def told_move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any, Error | None]:
         """`move`, and what the other result lacks of this one, a tangent at the end."""
-        t = self.tableau
+        t, error = self.tableau, None
         rates = self._rates(system, start, carry, h)
         d, end = _stage(system, start, rates, t.numbers(t.weights), h, h)
-        dx, dv = (project(system, e) for e in _weighted(rates, t.numbers(t.apart), h))
-        return end, self._last(rates), (tangents_at_end(system, start.position, project(system, d), dx), dv)
+        if t.apart:
+            dx, dv = (project(system, e) for e in _weighted(rates, t.numbers(t.apart), h))
+            error = tangents_at_end(system, start.position, project(system, d), dx), dv
+        return end, jax.tree.map(lambda a: a[-1], rates.v) if t.ends_in_a_stage else None, error
 
     def _rates(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> _Rates:
         """Those of all stages, stacked. Stages are turns of one loop, which is traced and compiled once."""
         t, before = self.tableau, start.velocity
         zeros = {s: jnp.zeros((len(t.rows), *v.shape), v.dtype) for s, v in before.items()}
-        known = _Rates(zeros, zeros)
-        first = 0
+        known, first = _Rates(zeros, zeros), 0
         if t.ends_in_a_stage:
             known, first = _with(known, 0, _Rates(before, carry.memory)), 1
 
@@ -114,8 +113,10 @@ class AbstractRungeKutta(AbstractExplicitScheme):
 
 
 def _with(known: _Rates, number: Any, rates: _Rates) -> _Rates:
-    def written(all: Array, new: Array) -> Array:
-        return jax.lax.dynamic_update_index_in_dim(all, new.astype(all.dtype), number, 0)
+    """With those of a stage."""
+
+    def written(rows: Array, new: Array) -> Array:
+        return jax.lax.dynamic_update_index_in_dim(rows, new.astype(rows.dtype), number, 0)
 
     return jax.tree.map(written, known, rates)
 
