@@ -29,6 +29,7 @@ EXPLICIT = {
     "VelocityVerlet": I.VelocityVerlet,
     "CentralDifference": I.CentralDifference,
     "RK4": I.RK4,
+    "Tsitouras": I.Tsitouras,
 }
 
 

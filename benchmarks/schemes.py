@@ -1,6 +1,6 @@
 """Time schemes: what a step costs beside implicit Euler's, how far energy drifts, accuracy for each second of the CPU.
 
-    python -m benchmarks.schemes cost compile drift accuracy [--cells 4] [--steps 100] [--scene top]
+    python -m benchmarks.schemes cost compile drift accuracy [--cells 4] [--steps 100] [--scene top] [--only RK4 ...]
 
 `cost`: a step of the cantilever with one linear solve and its gradient, as ratios to implicit Euler in the same process; CPU
 seconds, the shortest of five runs, each beside one of implicit Euler. `compile`: their first calls, tracing too, as such
@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--scene", default="", choices=("", *SCENES))
+    parser.add_argument("--only", nargs="+", default=(), help="schemes whose accuracy is measured, as they are printed")
     given = parser.parse_args()
     if "cost" in given.what:
         costs(given.cells, given.steps)
@@ -119,7 +120,7 @@ def main() -> None:
     if "drift" in given.what:
         drift()
     if "accuracy" in given.what:
-        accuracy(given.scene)
+        accuracy(given.scene, tuple(given.only))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from ._integrator.explicit.critical_time_step import critical_time_step as criti
 from ._integrator.explicit.ode_term import ode_term as ode_term
 from ._integrator.explicit.rk4 import RK4 as RK4
 from ._integrator.explicit.symplectic_euler import SymplecticEuler as SymplecticEuler
+from ._integrator.explicit.tsitouras import Tsitouras as Tsitouras
 from ._integrator.explicit.velocity_verlet import VelocityVerlet as VelocityVerlet
 from ._integrator.implicit.bdf import BDF as BDF
 from ._integrator.implicit.energy_balance import Energies as Energies

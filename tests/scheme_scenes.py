@@ -69,7 +69,8 @@ IMPLICIT = {
     "TRBDF2": (_SCHEMES.TRBDF2, {}),
     "EnergyMomentum": (_SCHEMES.EnergyMomentum, {}),
 }
-EXPLICIT = {name: getattr(_SCHEMES, name) for name in ("SymplecticEuler", "VelocityVerlet", "CentralDifference", "RK4")}
+_NAMES = ("SymplecticEuler", "VelocityVerlet", "CentralDifference", "RK4", "Tsitouras")
+EXPLICIT = {name: getattr(_SCHEMES, name) for name in _NAMES}
 CONVERGED = 1e-12  # what Newton is asked for: the schemes are compared, not the tolerance
 KINDS = [*((name, newton) for name in IMPLICIT for newton in (False, True)), *((name, False) for name in EXPLICIT)]
 

@@ -58,7 +58,7 @@ def test_a_mass_on_an_accelerated_base(name, newton):
 
 
 OTHERS = [name for name in [*IMPLICIT, *EXPLICIT] if name != "Newmark"]
-SLOW = ("GeneralizedAlpha", "RK4", "Midpoint")
+SLOW = ("GeneralizedAlpha", "RK4", "Tsitouras", "Midpoint")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ DIFFERENCES = 1e-6  # central differences of a step of 1e-5
 RELAXED = ("Newmark", "HHT", "GeneralizedAlpha", "BDF2", "Midpoint", "EnergyMomentum")
 WRUNG = ("Midpoint", "Newmark", "BDF2")
 DEFAULT = {("Midpoint", True, "rigid"), ("Newmark", False, "pendulum"), ("BDF3", False, "spring"), ("RK4", False, "rigid")}
+DEFAULT |= {("Tsitouras", False, "pendulum"), ("Tsitouras", False, "rigid")}
 
 
 def run(name, scene, newton, span, *, what=numbers, **options):
@@ -48,7 +49,7 @@ def cases():
 def check_order(name, newton, scene):
     # Of the shortest steps' first residual, 1e-12 is less than rounding.
     end = run(name, SCENES[scene](), newton, 0.4, rtol=1e-11)
-    first = {"BDF3": 256, "RK4": 16}.get(name, 64)
+    first = {"BDF3": 256, "RK4": 16, "Tsitouras": 40 if scene == "rigid" else 80}.get(name, 64)
     found = [end(jnp.asarray(first * 2**i)) for i in range(3)]
     assert all(ok for _, ok in found)
     x = [np.asarray(a) for a, _ in found]
@@ -71,6 +72,8 @@ def test_every_scheme_is_of_its_order(name, newton, scene):
         ("TRBDF2", False, "rigid"),
         ("EnergyMomentum", False, "pendulum"),
         ("CentralDifference", False, "pendulum"),
+        ("Tsitouras", False, "body"),
+        ("Tsitouras", False, "spring"),
     ],
 )
 def test_some_more_schemes_are_of_their_order(name, newton, scene):
@@ -180,7 +183,8 @@ def test_derivatives_in_both_modes(name, newton):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "newton"), [("BDF2", False), ("TRBDF2", True), ("EnergyMomentum", True), ("VelocityVerlet", False)]
+    ("name", "newton"),
+    [("BDF2", False), ("TRBDF2", True), ("EnergyMomentum", True), ("VelocityVerlet", False), ("Tsitouras", False)],
 )
 def test_some_more_derivatives_in_both_modes(name, newton):
     check_derivatives(name, newton)
@@ -389,7 +393,7 @@ def test_damping_that_is_not_there_is_known_in_compiled_programs(kind):
 
 
 @pytest.mark.parametrize("parameters", ["single", "double"])
-@pytest.mark.parametrize("name", ["EnergyMomentum", "VelocityVerlet"])
+@pytest.mark.parametrize("name", ["EnergyMomentum", "VelocityVerlet", "Tsitouras"])
 def test_states_of_single_precision_stay_so(name, parameters):
     """Beside others of double precision: nothing within a scheme makes numbers of its own type of them."""
 

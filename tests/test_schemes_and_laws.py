@@ -22,6 +22,7 @@ EXPLICIT = {
     "VelocityVerlet": jm.integrator.VelocityVerlet,
     "CentralDifference": jm.integrator.CentralDifference,
     "RK4": jm.integrator.RK4,
+    "Tsitouras": jm.integrator.Tsitouras,
 }
 FLOWS_AT_START = {"SymplecticEuler", "CentralDifference"}
 FIRST_ORDER = 0.02  # of the amplitude: what memory, by implicit Euler, leaves of it at 400 steps
@@ -59,7 +60,12 @@ LAWS = {
 
 
 EVERY = {*IMPLICIT, *EXPLICIT}
-LIKE_OTHERS = {"Newmark", "VelocityVerlet", "CentralDifference"}  # accept a step where HHT, RK4 and SymplecticEuler do
+LIKE_OTHERS = {
+    "Newmark",
+    "VelocityVerlet",
+    "CentralDifference",
+    "Tsitouras",
+}  # accept a step where HHT, RK4 and SymplecticEuler do
 SLOW = [pytest.param("slider", LIKE_OTHERS, marks=pytest.mark.slow), pytest.param("maxwell", EVERY, marks=pytest.mark.slow)]
 
 
@@ -86,6 +92,22 @@ def test_every_scheme_follows_a_law_with_memory(law, names):
     assert abs(inner) > 2 * FIRST_ORDER  # the law has given way
     for name, (found, remembered) in ends(state).items():
         assert abs(found - x) < FIRST_ORDER and abs(remembered - inner) < FIRST_ORDER, (name, found, x, remembered, inner)
+
+
+def test_a_law_with_memory_beside_masses_that_are_solved_for():
+    """Before it gives way, a slider is a spring: the same explicit steps, with a rod's mass, and the same largest step."""
+
+    def ends(law):
+        system, state = pulled(law)
+        rod = jm.mass.ConsistentMass(("p", [[0, 1]]), [[0.0, 0.0], [1.0, 0.0]], 3.0, "edge")
+        system = jm.System(system.dofs, forces=system.forces, masses={"rod": rod}, constraints=system.constraints)
+        run = jm.simulate(system, state, jm.integrator.VelocityVerlet(), 0.05, 4, save_every=4)
+        return run.last.position["p"], jm.integrator.critical_time_step(system, state)
+
+    slider, spring = ends(lambda on: Slider(on, 1.0, 10.0)), ends(lambda on: jm.force.Springs(on, 1.0, 0.0))
+    assert slider[0][1, 0] > 0.1
+    for a, b in zip(slider, spring, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
 def test_a_scheme_says_what_it_does_not_take():

@@ -394,7 +394,7 @@ for _name, _more in _OWN.items():
         line_search="none",
         **_more,
     )
-for _name in ("SymplecticEuler", "VelocityVerlet", "CentralDifference", "RK4"):
+for _name in ("SymplecticEuler", "VelocityVerlet", "CentralDifference", "RK4", "Tsitouras"):
     call(_name, solver=jm.solver.PCG(), check_step=True)
 
 

@@ -42,6 +42,12 @@ class AbstractIntegrator(eqx.Module):
     order: ClassVar[int] = 1
 
     @property
+    def estimated_order(self) -> int:
+        """The order of the result whose error `step_with_error` tells: `order`, unless a step goes on from the more accurate
+        of two results, and compares it with the other."""
+        return self.order
+
+    @property
     def control_at(self) -> float:
         """The time, as a fraction of the step, at which control is evaluated that a step holds constant.
 
@@ -76,6 +82,8 @@ class AbstractIntegrator(eqx.Module):
     ) -> tuple[State, Any, Any, tuple[Fields, Fields]]:
         """`step`, and an estimate `(dx, dv)` of what is missing at its end: `retract(x, dx)`, `v + dv` are more accurate.
 
+        Of a scheme whose `estimated_order` is less than its `order`, the estimate is of what another result misses, with
+        which it is compared: the step itself is the more accurate one (local extrapolation), and nothing is to be added.
         Tangent fields of the main states [m, rad], [m/s, rad/s]. By step doubling, unless overridden: two steps of `dt / 2`
         beside one of `dt`, of which the error is `(y_2 - y_1) / (2^order - 1)`.
         Source: E. Hairer, S. P. Norsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd ed., 1993,

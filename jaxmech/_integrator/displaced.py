@@ -80,6 +80,21 @@ def chart_rates(system: System, position: Fields, d: Fields, velocity: Fields) -
     return rates
 
 
+def tangents_at_end(system: System, position: Fields, d: Fields, change: Fields) -> Fields:
+    """What a small change of the displacement `d` from `position` is as a displacement from the place that `d` leads to."""
+    tangents = dict(change)
+    for s, e in change.items():
+        dof = system.dofs[s]
+        if not dof.is_vector_space:
+
+            def tangent(x, d, e, dof=dof):
+                end = dof.retract(x, d)
+                return jax.jvp(lambda d: dof.local_near(end, dof.retract(x, d)), (d,), (e,))[1]
+
+            tangents[s] = jax.vmap(tangent)(position[s], d[s], e)
+    return tangents
+
+
 def displacements(system: System, x0: Fields, x1: Fields) -> Fields:
     """Those that take `x0` to `x1`, in the chart of `x0`."""
     dofs = system.dofs

@@ -1,5 +1,6 @@
 """Accelerations: `a = M^-1 f`, without a matrix where masses are lumped."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -77,7 +78,8 @@ def _free_acceleration(system: System, state: State, free: Fields, kept: Fields 
 
 def mass_operator(system: System, state: State) -> Any:
     """`P M P + I - P` by products, symmetric whatever the forces of the scene are."""
-    return MatrixFreeSystem().assemble(with_only(system, masses=system.masses), state, Factors.only("mass"))
+    of_masses = with_only(system, masses=system.masses), replace(state, internal={})  # which are those of forces
+    return MatrixFreeSystem().assemble(*of_masses, Factors.only("mass"))
 
 
 def force_of_motion(system: System, state: State) -> Fields:

@@ -15,21 +15,29 @@ _LARGEST = 12  # rows; larger blocks are left to the library
 
 @jax.custom_jvp
 def inverse_by_elimination(blocks: Float[Array, "n b b"]) -> Float[Array, "n b b"]:
-    """The inverses, by Gauss and Jordan with partial pivoting; not finite where there is none."""
+    """The inverses, by Gauss and Jordan with partial pivoting, in place; not finite where there is none."""
     b = blocks.shape[-1]
     if b > _LARGEST:
         return jnp.linalg.inv(blocks)
     rows, at = jnp.arange(b), jax.lax.dynamic_index_in_dim
 
-    def step(k: Array, work: Array) -> Array:
-        largest = jnp.argmax(jnp.where(rows >= k, jnp.abs(at(work, k, 2, keepdims=False)), -1.0), axis=1)
-        chosen = jnp.take_along_axis(work, largest[:, None, None], 1)
-        work = jnp.where((rows == largest[:, None])[:, :, None], at(work, k, 1), work)
-        pivot = chosen / at(chosen, k, 2)
-        return jnp.where((rows == k)[:, None], pivot, work - at(work, k, 2) * pivot)
+    def step(k: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        # A column that is done is one of the identity, and would stay: that of the inverse takes its place. So the work on a
+        # frame of six is no more than 512 bytes, above which loops of XLA's CPU backend take several times as long.
+        work, order = carry
+        largest = jnp.argmax(jnp.where(rows >= k, jnp.abs(at(work, k, 2, keepdims=False)), -1.0), axis=1)[:, None]
+        done, swapped = rows == k, rows == largest
+        chosen, moved = (jnp.take_along_axis(work, largest[:, :, None], 1), jnp.take_along_axis(order, largest, 1))
+        work = jnp.where(swapped[:, :, None], at(work, k, 1), work)
+        order = jnp.where(done, moved, jnp.where(swapped, at(order, k, 1), order))
+        pivot = jnp.where(done, 1.0, chosen) / at(chosen, k, 2)
+        rest = jnp.where(done, 0.0, work) - at(work, k, 2) * pivot
+        return jnp.where(done[:, None], pivot, rest), order
 
-    beside = jnp.broadcast_to(jnp.eye(b, dtype=blocks.dtype), blocks.shape)
-    return jax.lax.fori_loop(0, b, step, jnp.concatenate([blocks, beside], axis=2))[:, :, b:]
+    start = blocks, jnp.broadcast_to(rows, blocks.shape[:2])
+    inverse, order = jax.lax.fori_loop(0, b, step, start)  # of the blocks with their rows in this order
+    place = jnp.argmax(order[:, :, None] == rows, axis=1)
+    return jnp.take_along_axis(inverse, place[:, None, :], 2)
 
 
 @inverse_by_elimination.defjvp

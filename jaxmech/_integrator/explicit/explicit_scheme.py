@@ -30,6 +30,7 @@ from ..base import AbstractIntegrator
 from ..displaced import combined, displaced, with_prescribed_rates
 from ..mass_inverse import acceleration, kept_inverse
 from ..scene_support import check_takes
+from ..step_doubling import Error
 from ..time_step import check_time_step
 from .critical_time_step import critical
 
@@ -66,6 +67,10 @@ class AbstractExplicitScheme(AbstractIntegrator):
     def move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any]:
         """The state after `h`, and what the scheme remembers of the step. The velocities of `start` fit its constraints."""
 
+    def told_move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any, Error | None]:
+        """`move`, and the error, of a scheme that has an estimate of its own."""
+        return *self.move(system, start, carry, h), None
+
     def memory(self, system: System, state: State, inverse: Fields | None) -> Any:
         """What the first step is to remember; nothing unless overridden."""
         del system, state, inverse
@@ -100,6 +105,12 @@ class AbstractExplicitScheme(AbstractIntegrator):
         Differentiable in both modes by every leaf of `system`, by `state` and `dt`. Raises `FailedComputation` (under `jit`,
         JAX's run-time error) unless `throw=False`.
         """
+        return self._stepped(system, state, carry, dt, throw, False)[:3]
+
+    def _stepped(
+        self, system: System, state: State, carry: Any, dt: Any, throw: bool, with_error: bool
+    ) -> tuple[State, Any, StepInfo, Error | None]:
+        """`step`, and `with_error` the error, for which no step is too large: it tells of one that is."""
         who = type(self).__name__
         check_inputs(who, system, state)
         check_flags(who, throw=throw)
@@ -108,10 +119,10 @@ class AbstractExplicitScheme(AbstractIntegrator):
         if carry is not None:
             check_instance(who, "carry", carry, ExplicitCarry)
         h = jnp.asarray(dt, state.time.dtype)
-        end, after, info = _step(self, system, state, carry, h)
+        end, after, info, error = _step(self, system, state, carry, h, with_error)
         if carry is not None:  # what stays is handed on as it came
             after = eqx.tree_at(lambda c: c.memory, carry, after, is_leaf=lambda a: a is None)
-        result = end, None if carry is None else after, info
+        result = end, None if carry is None else after, info, error
         return raise_failure(result, info, system, who, partial(given, system, state, h), moves=True) if throw else result
 
 
@@ -144,17 +155,22 @@ def _held(system: System, state: State) -> State:
 
 
 @compiled
-def _step(scheme: AbstractExplicitScheme, system: System, state: State, carry: Any, h: Array) -> tuple[State, Any, StepInfo]:
+def _step(
+    scheme: AbstractExplicitScheme, system: System, state: State, carry: Any, h: Array, with_error: bool
+) -> tuple[State, Any, StepInfo, Error | None]:
     with asked_once((system, carry)) as asked:
-        start = _held(system, state)
+        start, error = _held(system, state), None
         if carry is None:
             inverse = kept_inverse(system, state)
             carry = ExplicitCarry(inverse, None, scheme.memory(system, start, inverse))
-        end, memory = scheme.move(system, start, carry, h)
-        info = _outcome(system, state, carry.limit, h, end)
+        if with_error:
+            end, memory, error = scheme.told_move(system, start, carry, h)
+        else:
+            end, memory = scheme.move(system, start, carry, h)
+        info = _outcome(system, state, None if with_error else carry.limit, h, end)
         end = accepted(system, state, end, h)
     end, info = ended(info, state, end, asked)
-    return end, memory, info
+    return end, memory, info, error
 
 
 def _outcome(system: System, state: State, limit: Array | None, h: Array, end: State) -> StepInfo:

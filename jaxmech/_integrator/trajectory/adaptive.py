@@ -115,7 +115,9 @@ def simulate_adaptive(
     Of every main state, positions (in the chart) and velocities, translations and rotations each for themselves: the root
     mean square over its nodes of `integrator.step_with_error` is at most `atol + rtol size`, `size` the largest among them
     (of rotations of a `Rigid3`, a radian). `rtol`: a number, or one for each state; `atol`: likewise, or a pair for
-    positions [m] and velocities [m/s]. `extrapolate`: go on from the more accurate states that the errors give.
+    positions [m] and velocities [m/s]. `extrapolate`: go on from the more accurate states that the errors give. The steps of
+    `jm.integrator.Tsitouras` are the more accurate ones already: take it for smooth motions without stiff parts, `TRBDF2`
+    for others.
     Steps end at the output times. Their size [s], `dt0` at first (a hundredth of the time, unless given), is chosen by
     `controller` between `dt_min` and `dt_max`; a step that fails is repeated with a smaller one. `max_steps`: how many may
     be taken, repeated ones included.
@@ -145,6 +147,7 @@ def simulate_adaptive(
     check_instance(who, "controller", controller, PIDController)
     check_counts(who, max_steps=max_steps, max_events=max_events)
     check_flags(who, extrapolate=extrapolate, throw=throw)
+    _check_extrapolates(who, extrapolate, integrator)
     times = _checked_times(who, times, state)
     happenings = _checked_events(who, events, system, state)
     allowed = tolerances(who, system, rtol, atol, state.time.dtype)
@@ -167,6 +170,17 @@ def simulate_adaptive(
     said = eqx.tree_at(lambda i: i.result, info.last_step, info.result)
     numbers = partial(given, system, state, info.dt[0])
     return raise_failure(trajectory, said, system, who, numbers, moves=True, time_step=info.turns - 1)
+
+
+def _check_extrapolates(who: str, extrapolate: bool, integrator: AbstractIntegrator) -> None:
+    if extrapolate and integrator.estimated_order < integrator.order:
+        name, orders = (
+            type(integrator).__name__,
+            f"of order {integrator.order}, its errors of order {integrator.estimated_order}",
+        )
+        raise ValueError(
+            f"{who}: extrapolate=True would make the steps of {name} less accurate: they are {orders}. Leave it out."
+        )
 
 
 def _checked_events(who: str, events: Any, system: System, state: State) -> tuple[Event, ...]:

@@ -225,7 +225,7 @@ def _written(page: Page, at: Progress, trial: _Trial, decision: _Decision) -> Pa
 
 
 def _next_length(inputs: Inputs, options: Options, at: Progress, trial: _Trial, decision: _Decision) -> Array:
-    h, e, k = trial.h, trial.error, inputs.integrator.order + 1
+    h, e, k = trial.h, trial.error, inputs.integrator.estimated_order + 1
     at_will = decision.accepted & (decision.event < 0)
     proposed = next_step(options.controller, h, (e, *at.errors), k)
     # A step that was cut for an output time says little of longer ones.

@@ -69,6 +69,10 @@ class ControlledIntegrator(AbstractIntegrator):
         return self.integrator.order
 
     @property
+    def estimated_order(self) -> int:
+        return self.integrator.estimated_order
+
+    @property
     def built_for(self) -> BuiltFor | None:
         return self.integrator.built_for
 
