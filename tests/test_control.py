@@ -1,5 +1,7 @@
 """Control in the loop: what it changes, when, what must not go stale, tables, observations, and a policy that learns."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -336,6 +338,30 @@ def test_derivatives_of_adaptive_steps_under_control_are_those_of_the_steps_that
         np.testing.assert_array_equal(same, dt)
         assert abs(slope @ way) > 1e-3
         np.testing.assert_allclose(slope @ way, (one - other) / (2 * change), rtol=FINITE)
+
+
+@pytest.mark.parametrize("name", ["GeneralizedAlpha", pytest.param("HHT", marks=pytest.mark.slow)])
+def test_schemes_that_dissipate_stay_of_second_order_under_control(name):
+    """A load in the loop made them of first order: the acceleration of the state was taken for theirs in every step."""
+    system, state, linear_system = oscillator()
+    scheme = getattr(jm.integrator, name)(linear_system)
+
+    @partial(jax.jit, static_argnums=0)
+    def error(steps):
+        run = jm.simulate(
+            system,
+            state,
+            scheme,
+            2.0 / steps,
+            steps,
+            control=lambda time, state, parameters: {"load": {"force": jnp.sin(3 * time)[None]}},
+            save_every=steps,
+            throw=False,
+        )
+        # 2 x'' + 8 x = sin 3 t from x = 1: cos 2t + 0.15 sin 2t - 0.1 sin 3t
+        return run.last.position["p"][0, 0] - (np.cos(4.0) + 0.15 * np.sin(4.0) - 0.1 * np.sin(6.0))
+
+    assert 3.6 < error(50) / error(100) < 4.4 and abs(error(100)) < 1e-3
 
 
 @pytest.mark.slow

@@ -196,6 +196,32 @@ def test_what_acts_on_rings_acts_on_all_of_each():
             jm.System({"p": jm.Vec2(), "pressure": jm.Vec1()}, forces={"solid": of_rings, name: field})
 
 
+def test_what_is_of_the_plane_is_refused_on_states_of_the_same_axes():
+    """A skin that is mapped from a tube, of its edges; and a coarse grid that carries it."""
+    tube = jm.mesh.box_mesh(cells=(3, 1), size=(1.0, 0.5), origin=(1.0, 0.0), kind="quad")
+    outside = np.asarray(tube.faces_where(lambda x: x[:, 0] == 2.0).cells)
+    edge = jm.mesh.Mesh(np.asarray(tube.points)[outside[0]], [[0, 1]], "edge")
+    solid = jm.force.SolidFEM.from_mesh("p", tube, jm.material.LinearElastic(1000.0, 0.3), plane="axisymmetric")
+    coarse = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 0.5), origin=(1.0, 0.0), kind="quad")
+    mappings = {
+        "grid": jm.mapping.BarycentricMapping.from_mesh("grid", "p", coarse, tube.points),
+        "skin": jm.mapping.SubsetMapping(("p", outside[0]), "skin"),
+    }
+
+    def made(**parts):
+        return jm.System({"grid": jm.Vec2(), "p": jm.Vec2(), "skin": jm.Vec2()}, mappings=mappings, **parts)
+
+    gas = jm.force.Pressure.from_mesh("skin", edge, 3.0, axisymmetric=True)
+    system = made(forces={"solid": solid, "gas": gas})
+    pressed = np.asarray(jm.total_force(system, system.at_rest({"grid": coarse.points}))["grid"]).sum(axis=0)
+    np.testing.assert_allclose(pressed, [-3.0 * 2 * np.pi * 2.0 * 0.5, 0.0], atol=1e-12)
+    flat = {"forces": {"solid": solid, "other": jm.force.Pressure.from_mesh("skin", edge, 3.0)}}
+    with pytest.raises(ValueError, match="'other' on state 'skin', of the same axes as its 'p', is of the plane"):
+        made(**flat)
+    with pytest.raises(ValueError, match="'other' on state 'grid', of the same axes as its 'p', is of the plane"):
+        made(forces={"solid": solid}, masses={"other": jm.mass.ConsistentMass.from_mesh("grid", coarse, 2.0)})
+
+
 def test_what_a_formulation_does_not_have_is_refused():
     quad, _ = patch("quad")
     triangle = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0))

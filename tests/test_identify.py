@@ -256,6 +256,14 @@ def test_a_failed_equilibrium_shortens_the_step():
         I.fit(I.Formula(function, [0.1, 0.1, 0.1], noise=0.01), {"load": I.Free(2.0)})
 
 
+def test_a_node_that_a_grip_names_twice_pulls_once():
+    spring = jm.force.Springs((("p", [0]), ("p", [1])), 10.0, 1.0)
+    system = jm.System({"p": jm.Vec1()}, forces={"s": spring}, constraints={"nails": jm.constraint.Fixed(("p", [0, 1]))})
+    state = system.at_rest({"p": [[0.0], [1.5]]})
+    for nodes in ([1], [1, 1]):
+        np.testing.assert_allclose(I.Reaction(("p", nodes))(system, state), [5.0])  # [N]
+
+
 @pytest.mark.slow
 def test_fields_by_element_with_forces_at_grips_and_strains():
     mesh, end, system, state = block()

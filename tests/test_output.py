@@ -31,6 +31,26 @@ def solid(kind):
     return mesh, jm.System({"b": jm.Vec3()}, forces={"solid": field})
 
 
+def test_a_probe_reads_the_cells_that_it_was_built_of():
+    """Of two regions of a mesh, each a solid of its own: the cells of another region, of the same number, were read."""
+    whole = jm.mesh.box_mesh(cells=(4, 1), size=(4.0, 1.0), kind="quad")
+    parts = [jm.mesh.Mesh(whole.points, np.asarray(whole.cells)[rows], "quad") for rows in ([0, 1], [2, 3])]
+    law = jm.material.LinearElastic(YOUNG, NU)
+    solids = {name: jm.force.SolidFEM.from_mesh("b", part, law) for name, part in zip("lr", parts, strict=True)}
+    system = jm.System({"b": jm.Vec2()}, forces=solids)
+    x = np.asarray(whole.points)
+    state = system.at_rest({"b": np.column_stack([x[:, 0] + 0.01 * x[:, 0] ** 2, x[:, 1]])})
+    left, right = (jm.output.gauss_fields(system, state, name) for name in "lr")
+    probes = [jm.output.Probe.build(mesh, [[at, 0.5]]) for mesh, at in ((parts[0], 1.5), (parts[1], 3.5), (whole, 3.5))]
+    stretch = [p.of_points(f, f.gradient[..., 0, 0]) for p, f in zip(probes, (left, right), strict=False)]
+    np.testing.assert_allclose(stretch, [[1.03], [1.07]], rtol=ROUND_OFF)
+    for probe, fields in ((probes[2], right), (probes[0], right)):
+        with pytest.raises(ValueError, match="region of a mesh, build it of the cells of that"):
+            probe.of_points(fields, fields.gradient)
+    traced = jax.jit(lambda state: probes[0].of_points(jm.output.gauss_fields(system, state, "r"), right.volume))
+    assert np.isnan(traced(state)).all()
+
+
 @pytest.mark.parametrize("kind", ["hexahedron", pytest.param("tetrahedron10", marks=pytest.mark.slow)])
 def test_a_homogeneous_deformation_by_hand(kind):
     mesh, system = solid(kind)

@@ -68,6 +68,25 @@ def test_all_schemes_on_an_accelerated_base(name):
     check_shaken(name, False)
 
 
+@pytest.mark.parametrize("name", ["GeneralizedAlpha", pytest.param("HHT", marks=pytest.mark.slow)])
+def test_a_base_whose_acceleration_changes(name):
+    """Of schemes whose accelerations are of another instant than the end of a step: they were of first order."""
+    change = 20.0  # [m/s^3]
+    system, state = shaken([[A], [A + change]], [0.0, 1.0])
+    integrator = made(name, system, state, False)
+    errors = [np.abs(last(system, state, integrator, n)[[1, 3]] - swung(0.3, change)).max() for n in (16, 32)]
+    assert errors[1] < 1e-3 and np.log2(errors[0] / errors[1]) > 2 - ORDER
+
+
+def swung(t, change):
+    """Position and velocity of the free end, of `M/3 (w'' + a) + M/6 a + K w = 0`, `a = A + change t`."""
+    omega = np.sqrt(3 * K / M)
+    foot, speed = V * t + A * t**2 / 2 + change * t**3 / 6, V + A * t + change * t**2 / 2
+    w = A * (np.cos(omega * t) - 1) + change * (np.sin(omega * t) / omega - t)
+    rate = -A * omega * np.sin(omega * t) + change * (np.cos(omega * t) - 1)
+    return np.array([1 + foot + 1.5 * w / omega**2, speed + 1.5 * rate / omega**2])
+
+
 @pytest.mark.parametrize(
     ("name", "newton"),
     [

@@ -47,10 +47,10 @@ HOOKS = {
     ),
     *("init", "compute", "transpose", "conj", "assume_full_rank", "chosen"),
     *("as_products", "mappings", "forces", "matrix", "check", "check_shapes", "into_frames", "from_frames"),
-    *("advanced", "at_time", "remembered", "resumed", "revalued", "rows", "wanted", "where"),
+    *("advanced", "at_time", "remembered", "resumed", "revalued", "after_event", "rows", "wanted", "where"),
     # What a scheme says of itself, asked within its steps.
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
-    *("stage", "step_with_error"),
+    *("stage", "step_with_error", "taken"),
     # What a fit asks of experiments, of what they measure, and of its unknowns.
     *("cost", "predict", "predicted", "ready", "residual", "run", "times", "value", "unknown"),
     # What a step asks of its contacts.

@@ -99,6 +99,8 @@ def test_high_frequencies_are_damped_as_asked(scheme, options, radius):
     state = system.at_rest({"p": [[1.0]]})
     integrator = scheme(jm.MatrixLinearSystem.build(system, state), newton=False, **options)
     kept, acceleration = integrator.init(system, state)
+    if scheme is not jm.integrator.Newmark:  # as after a step of the same length
+        acceleration = eqx.tree_at(lambda memory: memory.length, acceleration, jnp.asarray(1e5))
     numbers, whole = jax.flatten_util.ravel_pytree((state.position, state.velocity, acceleration))
 
     @jax.jit

@@ -46,6 +46,41 @@ def test_frames_of_points_as_many_as_points_or_one_for_all(tmp_path, numbers, fr
         load(tmp_path, FRAMES + child.format('rigidIndexPerPoint="0 1 2"'))
 
 
+def test_of_an_index_of_several_numbers_the_first_is_read(tmp_path):
+    """SOFA reads a number of it; points of `initialPoints` are in axes of the frame whatever `globalToLocalCoords` says."""
+    child = '<Node name="n"><MechanicalObject name="q" {}/><RigidMapping index="1 0 7" {}/></Node>'
+    points = "1 0 0  0 2 0"
+    for place, said in ((f'position="{points}"', ""), ("", f'initialPoints="{points}" globalToLocalCoords="1"')):
+        scene = load(tmp_path, FRAMES + child.format(place, said))
+        x = jm.kinematics(scene.system, scene.state)["n/q"]
+        np.testing.assert_allclose(x, [[5, 1, 0], [3, 0, 0]], rtol=ROUND_OFF, atol=1e-15)
+        assert "index has 3 numbers: SOFA reads the first" in str(scene.report)
+
+
+@pytest.mark.parametrize("mapping", ["tube", "frame"])
+def test_what_lies_below_a_mapping_finds_its_nodes_where_it_puts_them(tmp_path, mapping):
+    """Distances on circles around frames, places of points in a body that moves with a frame: they were those of the frames,
+    and of the body in axes of its frame."""
+    if mapping == "tube":
+        below = """<Node name="n"><MechanicalObject name="q"/><TubularMapping nbPointsOnEachCircle="4" radius="0.3"/>
+          <Node name="d"><MechanicalObject template="Vec1" name="l"/><EdgeSetTopologyContainer edges="0 1  1 6"/>
+          <DistanceMapping/></Node></Node>"""
+        scene = load(tmp_path, FRAMES + below)
+        np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["n/d/l"], 0.0, atol=1e-14)
+        return
+    body = f"""<Node name="f">{FRAMES}</Node><Node name="b">
+      <MechanicalObject name="q" position="1 0 0  0 1 0  0 0 1  0 0 0"/><UniformMass/>
+      <Node name="m"><MechanicalObject name="r"/><TetrahedronSetTopologyContainer tetrahedra="0 1 2 3"/>
+      <DeformableOnRigidFrameMapping input1="@.." input2="@/f/p" output="@r" index="1 0"/>
+      <Node name="s"><MechanicalObject name="t" position="4.5 0.5 0.1"/><BarycentricMapping/></Node></Node></Node>"""
+    scene = load(tmp_path, body)
+    x = jm.kinematics(scene.system, scene.state)
+    np.testing.assert_allclose(x["b/m/r"], [[5, 1, 0], [4, 0, 0], [5, 0, 1], [5, 0, 0]], rtol=ROUND_OFF, atol=1e-15)
+    np.testing.assert_allclose(x["b/m/s/t"], [[4.5, 0.5, 0.1]], rtol=ROUND_OFF)
+    weights = scene.system.mappings["b/m/s/BarycentricMapping1"].weights
+    np.testing.assert_allclose(weights, [[0.5, 0.5, 0.1, -0.1]], atol=1e-14)
+
+
 def test_a_state_that_says_where_it_rests_alone(tmp_path):
     """Its nodes are there at the start."""
     scene = load(tmp_path, '<MechanicalObject name="p" rest_position="1 2 3  4 5 6"/><UniformMass/>')

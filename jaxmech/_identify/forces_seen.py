@@ -18,9 +18,9 @@ from .observation import AbstractObservation
 class Reaction(AbstractObservation):
     """The force [N] with which constraints hold nodes of a main state, summed: what a load cell at a grip shows.
 
-    `on=(state, nodes)`; `(d,)` numbers, those of the state's velocities (of a frame, force and torque), or one along
-    `direction` `(d,)`, which need not be of unit length. In equilibrium: inertia has no part in it. Raises `ValueError` or
-    `TypeError` for nodes that are none, a direction that does not fit the scene.
+    `on=(state, nodes)`, each of which counts once; `(d,)` numbers, those of the state's velocities (of a frame, force and
+    torque), or one along `direction` `(d,)`, which need not be of unit length. In equilibrium: inertia has no part in it.
+    Raises `ValueError` or `TypeError` for nodes that are none, a direction that does not fit the scene.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4.
 
     Example:
@@ -39,7 +39,7 @@ class Reaction(AbstractObservation):
             raise TypeError(f"Reaction: on must be (state, nodes), got {on!r:.80}.")
         self.state = on[0]
         given = np.asarray(numeric_array("Reaction", "the nodes of on", on[1]))
-        nodes = whole_numbers("Reaction", "the nodes of on", np.atleast_1d(given), (None,))
+        nodes = np.unique(whole_numbers("Reaction", "the nodes of on", np.atleast_1d(given), (None,)))
         if not nodes.size:
             raise ValueError(f"Reaction: on names no nodes of '{on[0]}'.")
         self.nodes = jnp.asarray(nodes, jnp.int32)

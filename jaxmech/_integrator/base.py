@@ -48,7 +48,7 @@ class AbstractIntegrator(eqx.Module):
         return self.order
 
     @property
-    def control_at(self) -> float:
+    def control_at(self) -> Any:
         """The time, as a fraction of the step, at which control is evaluated that a step holds constant.
 
         The end of a step of first order, which takes forces there; else the middle, which keeps second order.
@@ -102,6 +102,15 @@ class AbstractIntegrator(eqx.Module):
 
         `init`, unless overridden: what was made of the old numbers is stale. To be overridden by schemes that remember
         more of the motion than a state tells.
+        """
+        del carry
+        return self.init(system, state)
+
+    def after_event(self, system: System, state: State, carry: Any) -> Any:
+        """The carry of a motion that an event has changed (`Event.apply`), and that goes on from `state`.
+
+        `init`, unless overridden: what was remembered of the motion before (former states, a velocity between steps) has no
+        part in what follows.
         """
         del carry
         return self.init(system, state)

@@ -19,6 +19,7 @@ from .._scene.internal import internal_variables, remembers
 from .._scene.once_per_structure import once_per_structure
 from .._scene.parameter import as_array, is_concrete, trace_elements
 from .._scene.stencil import Stencil
+from .axis_checks import check_axes
 from .internal import check_update
 from .multiplier_checks import check_multiplier_names, check_multiplier_nodes
 from .multiplier_states import begun
@@ -55,7 +56,7 @@ def check_names(system: Any) -> None:
             if stencil.state not in system.dofs:
                 raise ValueError(f"'{name}' acts on state '{stencil.state}', which is not one of {states}.")
     _check_mappings(system)
-    _check_axes(system)
+    check_axes(system, mapping_order(system.mappings))
     check_multiplier_names(system)
     _check_numbers(system)
 
@@ -85,22 +86,6 @@ def _check_gravity(system: Any, size: int) -> None:
         raise ValueError(
             f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many "
             "components as their points have."
-        )
-
-
-def _check_axes(system: Any) -> None:
-    """Raise where what acts on a state of radii and heights, as one of its solids says, takes them for a plane."""
-    acting = [(name, c) for family in (system.forces, system.masses) for name, c in family.items()]
-    around = {c.on[0].state: name for name, c in acting if getattr(c, "plane", None) == "axisymmetric"}
-    for name, component in acting:
-        solid = around.get(component.on[0].state) if component.on else None
-        plane = getattr(component, "plane", None)
-        if solid is None or (getattr(component, "axisymmetric", True) and plane not in ("strain", "stress")):
-            continue
-        advice = "SolidFEM takes plane='axisymmetric'" if plane else f"give {type(component).__name__} axisymmetric=True"
-        raise ValueError(
-            f"System: '{solid}' is a body of revolution, and '{name}' on its state '{component.on[0].state}' is of the "
-            f"plane: {advice}."
         )
 
 

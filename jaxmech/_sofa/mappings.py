@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -15,14 +14,12 @@ from .._mapping.identity import IdentityMapping
 from .._mapping.rigid import RigidMapping
 from .._mapping.subset import SubsetMapping
 from .._mesh.mesh import Mesh
-from .._model.dynamics import kinematics
-from .._model.system import System
 from .articulations import ARTICULATED, articulated, remark
 from .masses import SINGULAR
 from .multi_mappings import MULTI, inputs
-from .nonlinear_mappings import NONLINEAR, geometric_stiffness
+from .nonlinear_mappings import NONLINEAR, geometric_stiffness, placed
 from .numerics.carried_frames import CarriedFrames
-from .part_builder import PartBuilder, dof_of, named
+from .part_builder import PartBuilder, named
 from .read.component import Component
 from .read.coordinates import coordinates
 from .read.graph import SceneObject
@@ -68,12 +65,17 @@ def mapping(build: PartBuilder, part: Component) -> str:
 
 
 def _one_frame_for_all(part: Component, there: np.ndarray) -> str:
-    """What to say of a RigidMapping whose list of frames SOFA does not read."""
-    numbers = part.wholes("rigidIndexPerPoint") if part.object.kind in ("RigidMapping", "RigidRigidMapping") else None
-    if numbers is None or len(numbers) in (0, len(there)):
+    """What to say of a RigidMapping whose list of frames SOFA does not read, or whose index is several."""
+    if part.object.kind not in ("RigidMapping", "RigidRigidMapping"):
         return ""
-    count = f"rigidIndexPerPoint has {len(numbers)} numbers, for {len(there)} points"
-    return f"{count}: SOFA takes its index for all of them"
+    numbers, index = part.wholes("rigidIndexPerPoint"), part.wholes("index")
+    remarks = []
+    if numbers is not None and len(numbers) not in (0, len(there)):
+        count = f"rigidIndexPerPoint has {len(numbers)} numbers, for {len(there)} points"
+        remarks.append(f"{count}: SOFA takes its index for all of them")
+    if index is not None and len(index) > 1:
+        remarks.append(f"index has {len(index)} numbers: SOFA reads the first")
+    return "; ".join(remarks)
 
 
 def _own_rest(build: PartBuilder, child: SceneObject, there: np.ndarray) -> np.ndarray:
@@ -91,9 +93,7 @@ def _mapped_rest(build: PartBuilder, made: AbstractMapping, child: SceneObject, 
     states = {parent.state for parent in made.parents}
     if all(np.array_equal(build.rest[s], build.position[s]) for s in states):
         return there
-    x = {s: jnp.asarray(build.rest[s], float) for s in states}
-    system = System({s: build.dofs[s] for s in states} | {made.child: dof_of(child)}, mappings={"m": made})
-    return np.asarray(kinematics(system, x)[made.child])
+    return placed(build, made, child)
 
 
 def _distance(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
@@ -113,9 +113,10 @@ def _distance(build: PartBuilder, part: Component, source: str, child: SceneObje
 def _rigid(build: PartBuilder, part: Component, source: str, child: SceneObject) -> tuple[AbstractMapping, np.ndarray]:
     points, frames = build.data.positions(child)["position"], build.rest[source]
     start = part.reals("initialPoints", None, width=points.shape[1])
-    points = points if start is None or not len(start) else _of_unit_turns(part, start)
+    is_local = start is not None and len(start) > 0  # in axes of the frames, whatever globalToLocalCoords says
+    points = _of_unit_turns(part, start) if is_local else points
     numbers = part.wholes("rigidIndexPerPoint")
-    index = part.whole("index", 0)
+    index = part.first_whole("index", 0)
     index = len(frames) - 1 - index if part.flag("indexFromEnd", False) else index
     if numbers is None or len(numbers) != len(points):  # SOFA then takes the one frame for all
         numbers = np.full(len(points), index)
@@ -123,7 +124,7 @@ def _rigid(build: PartBuilder, part: Component, source: str, child: SceneObject)
         raise part.error(f"rigidIndexPerPoint and index must name one of {len(frames)} frames")
     options = geometric_stiffness(build, part, "none")
     part.neutral(useX0=False, filename="")
-    if not part.flag("globalToLocalCoords", False):
+    if not part.flag("globalToLocalCoords", False) or is_local:
         made = RigidMapping((source, numbers), named(child), points, **options)
         return made, _carried(frames[numbers], points)
     made = RigidMapping.from_global(source, named(child), numbers, frames, points)

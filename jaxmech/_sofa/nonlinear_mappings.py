@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -16,13 +17,23 @@ from .._mapping.square import SquareMapping
 from .._mapping.squared_distance import SquaredDistanceMapping
 from .._mapping.tubular import TubularMapping
 from .._mapping.volume import VolumeMapping
+from .._model.dynamics import kinematics
+from .._model.system import System
 from .numerics.centre_of_frames import CentreOfFrames
 from .numerics.from_target import SofaDistanceFromTarget
-from .part_builder import PartBuilder, named
+from .part_builder import PartBuilder, dof_of, named
 from .read.component import Component
 from .read.graph import SceneObject
 
 Made = tuple[AbstractMapping, np.ndarray]  # where its nodes are at the start, besides
+
+
+def placed(build: PartBuilder, made: AbstractMapping, child: SceneObject) -> np.ndarray:
+    """Where a mapping puts its nodes when its inputs are at rest."""
+    states = {parent.state for parent in made.parents}
+    x = {s: jnp.asarray(build.rest[s], float) for s in states}
+    system = System({s: build.dofs[s] for s in states} | {made.child: dof_of(child)}, mappings={"m": made})
+    return np.asarray(kinematics(system, x)[made.child])
 
 
 def geometric_stiffness(build: PartBuilder, part: Component, usual: str) -> dict[str, Any]:
@@ -119,21 +130,21 @@ def tubular(build: PartBuilder, part: Component, source: str, child: SceneObject
     if not 1 <= around <= 10_000:
         raise part.error(f"nbPointsOnEachCircle is {around}, expected 1 to 10000")
     made = TubularMapping.of(source, named(child), frames=len(frames), around=around, radius=radius)
-    return made, np.repeat(frames[:, :3], around, axis=0)
+    return made, placed(build, made, child)
 
 
 def on_frame(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:
     frame = part.link("input2")
     if not isinstance(frame, SceneObject) or named(frame) not in build.dofs:
         raise part.error("needs input2, a state of frames")
-    index = part.whole("index", 0)
+    index = part.first_whole("index", 0)
     part.neutral(indexFromEnd=False, repartition="", rootAngularForceScaleFactor=1.0, rootLinearForceScaleFactor=1.0)
     part.neutral(globalToLocalCoords=False)
     nodes, frames = np.arange(len(build.rest[source])), build.rest[named(frame)]
     if not 0 <= index < len(frames):
         raise part.error(f"index is {index}, but there are {len(frames)} frames")
     made = DeformableOnRigidFrameMapping(((named(frame), np.full(len(nodes), index)), (source, nodes)), named(child))
-    return made, build.rest[source]
+    return made, placed(build, made, child)
 
 
 def on_beams(build: PartBuilder, part: Component, source: str, child: SceneObject) -> Made:

@@ -94,6 +94,9 @@ class AbstractExplicitScheme(AbstractIntegrator):
         """The carry for other numbers. The critical time step stays that of the first ones."""
         return None if carry is None else _revalued(self, system, state, carry)
 
+    def after_event(self, system: System, state: State, carry: Any) -> Any:
+        return None if carry is None else _begun_anew(self, system, state, carry)
+
     def _check_takes(self, system: System) -> None:
         # A law with a rate has flowed by the end of a step, and so has another force there than at its start.
         check_takes(type(self).__name__, system, rates=self.forces_at_start)
@@ -147,6 +150,12 @@ def _init(scheme: AbstractExplicitScheme, system: System, state: State) -> Expli
 def _revalued(scheme: AbstractExplicitScheme, system: System, state: State, carry: ExplicitCarry) -> ExplicitCarry:
     inverse = kept_inverse(system, state)
     return ExplicitCarry(inverse, carry.limit, scheme.remembered(system, _held(system, state), inverse, carry.memory))
+
+
+@compiled
+def _begun_anew(scheme: AbstractExplicitScheme, system: System, state: State, carry: ExplicitCarry) -> ExplicitCarry:
+    inverse = kept_inverse(system, state)
+    return ExplicitCarry(inverse, carry.limit, scheme.memory(system, _held(system, state), inverse))
 
 
 def _held(system: System, state: State) -> State:

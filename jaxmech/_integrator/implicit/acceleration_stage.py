@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from ..._model.constraint_projection import has_prescribed_motion, project
-from ..._model.dynamics import Fields, inertial_force, momentum
-from ..._model.system import State, System
+import equinox as eqx
+
+from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
+from ..._model.dynamics import Fields, inertial_force, momentum, retract
+from ..._model.system import State
 from ..._runtime.array_types import Array
 from ..displaced import combined, displaced, prescribed_accelerations, prescribed_rates, with_prescribed_rates
 from .stage import AbstractStage, Setting, momentum_of_all, varying_part
@@ -51,12 +53,25 @@ class AccelerationStage(AbstractStage):
 
     def _with_motions(self, u: Fields, a1: Fields) -> Fields:
         """Those of the motions in prescribed directions; where one jumps in its velocity, the step has the impulse."""
-        h, g, end = self.setting.h, self.gamma, self._between(u, 1.0)
-        free, motion, v1 = project(self.system, a1), *_of_motions(self.system, end)
-        jump = combined((1.0, v1), (-1.0, self.setting.velocity), (-h / 2, self.before), (-h / 2, motion))
+        h, g, ahead, end = self.setting.h, self.gamma, self.alpha_m - self.alpha_f, self._between(u, 1.0)
+        free, v1 = project(self.system, a1), prescribed_rates(self.system, end)
+        motion = self._driven(end)
+        # The mean of accelerations that are those of `ahead h` later, which is that in the middle of the step.
+        of_both = (-h * (0.5 + ahead), self.before), (-h * (0.5 - ahead), motion)
+        jump = combined((1.0, v1), (-1.0, self.setting.velocity), *of_both)
         driven = combined((1.0, motion), (1 / (g * h), jump))
         held = project(self.system, driven)
         return combined((1.0, free), (1.0, driven), (-1.0, held))
+
+    def _driven(self, end: State) -> Fields:
+        """The accelerations of motions where those of the scheme belong, at `t1 + (alpha_m - alpha_f) h`: with them `a_m` is
+        that of the instant of the forces."""
+        system, ahead = self.system, (self.alpha_m - self.alpha_f) * self.setting.h
+        later = eqx.tree_at(lambda s: s.time, end, end.time + ahead)
+        if not all(system.dofs[s].is_vector_space for s in system.main_states):  # turns are asked for where they are
+            there = retract(system.dofs, end.position, prescribed(system, end.position, later.time))
+            later = eqx.tree_at(lambda s: s.position, later, there)
+        return prescribed_accelerations(system, later)
 
     def offset(self) -> Fields:
         h, ratio = self.setting.h, self.beta / self.gamma
@@ -88,8 +103,4 @@ class AccelerationStage(AbstractStage):
         a = self.acceleration(u)
         if not has_prescribed_motion(self.system):
             return a
-        return combined((1.0, project(self.system, a)), (1.0, prescribed_accelerations(self.system, self.end(u))))
-
-
-def _of_motions(system: System, state: State) -> tuple[Fields, Fields]:
-    return prescribed_accelerations(system, state), prescribed_rates(system, state)
+        return combined((1.0, project(self.system, a)), (1.0, self._driven(self.end(u))))

@@ -152,6 +152,9 @@ class FreeMotion(AbstractIntegrator):
     def revalued(self, system: System, state: State, carry: Any) -> Any:
         return self.motion.revalued(system, state, carry[0]), carry[1]
 
+    def after_event(self, system: System, state: State, carry: Any) -> Any:
+        return self.motion.after_event(system, state, carry[0]), carry[1]
+
     def precompute(self, system: System, state: State, dt: Any) -> "FreeMotion":
         """This integrator with the inverse of the matrix of a step of `dt` [s] at `state`, dense, for all steps to come."""
         check_inputs("FreeMotion.precompute", system, state)

@@ -8,11 +8,11 @@ from ..._runtime.array_types import Array
 from ..._scene.parameter import as_array
 from .acceleration_stage import AccelerationStage
 from .coefficient import check_number
-from .newmark import AbstractAccelerationScheme
+from .shifted_scheme import AbstractShiftedScheme
 from .stage import Setting
 
 
-class GeneralizedAlpha(AbstractAccelerationScheme):
+class GeneralizedAlpha(AbstractShiftedScheme):
     """`M a_m = f(x_f, v_f)` between the ends of a step: second order, and as much dissipation of high frequencies as asked.
 
     `spectral_radius` `r`, from 0 (they are gone after a step) to 1 (none is dissipated): what a step leaves of them.
@@ -37,16 +37,10 @@ class GeneralizedAlpha(AbstractAccelerationScheme):
 
     @property
     def alphas(self) -> tuple[Array, Array]:
-        """`(alpha_m, alpha_f)`."""
         r = self.spectral_radius
         return (2 * r - 1) / (r + 1), r / (r + 1)
-
-    @property
-    def ahead(self) -> Array:
-        alpha_m, alpha_f = self.alphas
-        return alpha_m - alpha_f
 
     def stage(self, setting: Setting, memory: Any) -> AccelerationStage:
         alpha_m, alpha_f = self.alphas
         shift = alpha_f - alpha_m
-        return self.between(setting, memory, (1 + shift) ** 2 / 4, 0.5 + shift, alpha_m, alpha_f)
+        return self.between(setting, self.taken(setting, memory), (1 + shift) ** 2 / 4, 0.5 + shift, alpha_m, alpha_f)

@@ -9,11 +9,11 @@ from ..._runtime.array_types import Array
 from ..._scene.parameter import as_array
 from .acceleration_stage import AccelerationStage
 from .coefficient import check_number
-from .newmark import AbstractAccelerationScheme
+from .shifted_scheme import AbstractShiftedScheme
 from .stage import Setting
 
 
-class HHT(AbstractAccelerationScheme):
+class HHT(AbstractShiftedScheme):
     """`M a1 = f(x_f, v_f)`, forces `alpha` of a step before its end: second order, dissipates high frequencies.
 
     `alpha`, from 0 (average acceleration, no dissipation) to 1/3 (most), `gamma = 1/2 + alpha`, `beta = (1 + alpha)^2 / 4`
@@ -37,9 +37,9 @@ class HHT(AbstractAccelerationScheme):
         check_number("HHT", "alpha", self.alpha, at_least=0.0, at_most=1 / 3)
 
     @property
-    def ahead(self) -> Array:
-        return -self.alpha
+    def alphas(self) -> tuple[Array, Array]:
+        return jnp.zeros_like(self.alpha), self.alpha
 
     def stage(self, setting: Setting, memory: Any) -> AccelerationStage:
         a = self.alpha
-        return self.between(setting, memory, (1 + a) ** 2 / 4, 0.5 + a, jnp.zeros_like(a), a)
+        return self.between(setting, self.taken(setting, memory), (1 + a) ** 2 / 4, 0.5 + a, *self.alphas)

@@ -67,7 +67,7 @@ class Inputs(eqx.Module):
 
         def applied(apply: Any, at: tuple[State, Any]) -> tuple[State, Any]:
             new = state_after(apply, at[0])
-            return new, self.integrator.revalued(self.system, new, at[1])
+            return new, self.integrator.after_event(self.system, new, at[1])
 
         def same(at: tuple[State, Any]) -> tuple[State, Any]:
             return at

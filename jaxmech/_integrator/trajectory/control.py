@@ -86,6 +86,11 @@ class ControlledIntegrator(AbstractIntegrator):
         kept = self.integrator.revalued(self._scene(system, state, memory), state, kept)
         return (kept, memory) if self.remembers else kept
 
+    def after_event(self, system: System, state: State, carry: Any) -> Any:
+        kept, memory = self._parted(carry)
+        kept = self.integrator.after_event(self._scene(system, state, memory), state, kept)
+        return (kept, memory) if self.remembers else kept
+
     def step(self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True) -> tuple[State, Any, Any]:
         scene, kept, memory = self._ready(system, state, carry, dt)
         return self._joined(self.integrator.step(scene, state, kept, dt, throw=throw), memory)

@@ -103,6 +103,11 @@ class Component:
             raise self.error(f"{names} has {len(found)} numbers, expected one")
         return default if found is None else int(found[0])
 
+    def first_whole(self, name: str, default: int) -> int:
+        """One whole number; of several the first, which is all that SOFA reads of what it takes for a number."""
+        found = self.wholes(name)
+        return default if found is None or not len(found) else int(found[0])
+
     def flag(self, name: str, default: bool) -> bool:
         if not self.has(name):
             return default
