@@ -10,7 +10,7 @@ import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from nested_loops import nested_loops
+from nested_loops import largest_array, nested_loops
 from own_components import Slider
 from scheme_scenes import SCENES, numbers
 
@@ -185,6 +185,19 @@ def test_stages_are_turns_of_one_loop(scheme, evaluations):
         traced = jax.make_jaxpr(lambda state, carry, step=step: step(system, state, carry, 0.01, throw=False)[0])
         loops = list(nested_loops(traced(state, carry).jaxpr, "scan"))
         assert [loop.params["length"] for _, loop in loops] == [evaluations]
+
+
+def test_what_a_stage_of_a_frame_reads_and_writes_is_small():
+    """XLA's CPU backend takes several times as long where an array of a loop has over 512 bytes: a frame's mass has 288, and
+    was inverted beside the identity in 576."""
+    system, state = SCENES["rigid"]()
+    carry = PAIR.init(system, state)
+    traced = jax.make_jaxpr(lambda state, carry: PAIR.step_with_error(system, state, carry, 0.01, throw=False)[:2])
+    stages = max(
+        (loop for depth, loop in nested_loops(traced(state, carry).jaxpr, "scan") if depth == 1),
+        key=lambda e: e.params["length"],
+    )
+    assert stages.params["length"] == 6 and largest_array(stages.params["jaxpr"].jaxpr) <= 512
 
 
 @pytest.mark.parametrize("scene", [pytest.param("pendulum", marks=pytest.mark.slow), "rigid"])
