@@ -56,8 +56,8 @@ def check_order(name, newton, scene):
     measured = np.log2(np.linalg.norm(x[0] - x[1]) / np.linalg.norm(x[1] - x[2]))
     system, state = SCENES[scene]()
     above = measured - made(name, system, state, newton).order
-    # Errors of the fifth order are so small in the pair that those of the sixth are seen until rounding is. That it is of the
-    # fifth, its coefficients say (`test_runge_kutta`).
+    # Errors of the fifth order are so small in the pair that those of the sixth are seen until rounding is. That it is of
+    # the fifth, its coefficients say (`test_runge_kutta`).
     assert -ORDER < above < (0.3 if name == "Tsitouras" else ORDER)
 
 
