@@ -10,7 +10,7 @@ import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from nested_loops import nested_loops
+from nested_loops import largest_array, nested_loops
 from own_components import Slider
 from scheme_scenes import SCENES, numbers
 
@@ -187,6 +187,19 @@ def test_stages_are_turns_of_one_loop(scheme, evaluations):
         assert [loop.params["length"] for _, loop in loops] == [evaluations]
 
 
+def test_what_a_stage_of_a_frame_reads_and_writes_is_small():
+    """XLA's CPU backend takes several times as long where an array of a loop has over 512 bytes: a frame's mass has 288, and
+    was inverted beside the identity in 576."""
+    system, state = SCENES["rigid"]()
+    carry = PAIR.init(system, state)
+    traced = jax.make_jaxpr(lambda state, carry: PAIR.step_with_error(system, state, carry, 0.01, throw=False)[:2])
+    stages = max(
+        (loop for depth, loop in nested_loops(traced(state, carry).jaxpr, "scan") if depth == 1),
+        key=lambda e: e.params["length"],
+    )
+    assert stages.params["length"] == 6 and largest_array(stages.params["jaxpr"].jaxpr) <= 512
+
+
 @pytest.mark.parametrize("scene", [pytest.param("pendulum", marks=pytest.mark.slow), "rigid"])
 def test_the_estimate_is_the_error_of_the_other_result(scene):
     """A tangent at the end of the step, which is itself more accurate by an order."""
@@ -297,3 +310,39 @@ def test_control_is_of_the_whole_step_and_differentiates():
         k = stiffness(by_hand.time + PAIR.control_at * h, by_hand, 2.0)["spring"]["stiffness"]
         by_hand = PAIR.step(eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, k), by_hand, None, h)[0]
     np.testing.assert_allclose(numbers(end), numbers(by_hand), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_from_its_file_to_the_last_bit(tmp_path):
+    """With what is remembered: a run that ended early, and was gone on with, is one that was not interrupted."""
+    system, state = SCENES["pendulum"]()
+    file = tmp_path / "run.npz"
+
+    def run(path, steps):
+        options = {"rtol": 1e-6, "atol": 1e-6, "max_steps": 60, "restart_file": path, "restart_every": steps}
+        return jm.simulate_adaptive(system, state, PAIR, [0.2, 1.0], **options)
+
+    whole = run(tmp_path / "other.npz", 60)
+    assert eqx.tree_equal(run(file, 7), whole) and eqx.tree_equal(run(file, 7), whole)  # at last from its end
+
+
+@pytest.mark.slow
+def test_single_precision_and_batches():
+    """Of eight oscillators side by side, each as by itself."""
+
+    def single(tree):
+        return jax.tree.map(lambda a: a.astype(np.float32) if eqx.is_inexact_array(a) else a, tree)
+
+    system, state = map(single, SCENES["rigid"]())
+
+    def run(scale):
+        begun = eqx.tree_at(lambda s: s.velocity["body"], state, scale * state.velocity["body"])
+        options = {"rtol": np.float32(1e-4), "atol": np.float32(1e-4), "max_steps": 60, "throw": False}
+        found = jm.simulate_adaptive(system, begun, PAIR, np.array([1.0], np.float32), **options)
+        return found.last.position["body"][0], found.result == jm.RESULTS.successful, found.info.accepted
+
+    scales = np.linspace(0.5, 2.0, 8, dtype=np.float32)
+    x, ok, accepted = jax.jit(jax.vmap(run))(scales)
+    alone = [jax.jit(run)(scale) for scale in scales[[0, 7]]]
+    assert x.dtype == np.float32 and ok.all() and len(set(accepted.tolist())) > 1
+    np.testing.assert_allclose(x[jnp.array([0, 7])], np.stack([a[0] for a in alone]), atol=1e-5)

@@ -49,13 +49,16 @@ def cases():
 def check_order(name, newton, scene):
     # Of the shortest steps' first residual, 1e-12 is less than rounding.
     end = run(name, SCENES[scene](), newton, 0.4, rtol=1e-11)
-    first = {"BDF3": 256, "RK4": 16, "Tsitouras": 40 if scene == "rigid" else 80}.get(name, 64)
+    first = {"BDF3": 256, "RK4": 16, "Tsitouras": 96 if scene == "body" else 48}.get(name, 64)
     found = [end(jnp.asarray(first * 2**i)) for i in range(3)]
     assert all(ok for _, ok in found)
     x = [np.asarray(a) for a, _ in found]
     measured = np.log2(np.linalg.norm(x[0] - x[1]) / np.linalg.norm(x[1] - x[2]))
     system, state = SCENES[scene]()
-    assert abs(measured - made(name, system, state, newton).order) < ORDER
+    above = measured - made(name, system, state, newton).order
+    # Errors of the fifth order are so small in the pair that those of the sixth are seen until rounding is. That it is of
+    # the fifth, its coefficients say (`test_runge_kutta`).
+    assert -ORDER < above < (0.3 if name == "Tsitouras" else ORDER)
 
 
 @pytest.mark.parametrize(("name", "newton", "scene"), list(cases()))

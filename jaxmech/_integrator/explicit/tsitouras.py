@@ -55,4 +55,6 @@ class Tsitouras(AbstractRungeKutta):
         self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True
     ) -> tuple[State, Any, StepInfo, tuple[Fields, Fields]]:
         """`step`, and an estimate `(dx, dv)` of what the positions and velocities of the result of order 4 lack."""
-        return self._stepped(system, state, carry, dt, throw, True)
+        end, after, info, error = self._stepped(system, state, carry, dt, throw, True)
+        assert error is not None
+        return end, after, info, error
