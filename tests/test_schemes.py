@@ -490,7 +490,7 @@ def test_gradients_of_steps_are_programs_of_one_length():
     assert length(jm.integrator.Midpoint) < 1.06 * length(jm.ImplicitEuler)
 
 
-MOST_LOOPS = {"Midpoint": (1.05, 1.05), "Newmark": (1.25, 1.2), "EnergyMomentum": (1.25, 1.25)}  # of implicit Euler's
+MOST_LOOPS = {"Midpoint": (1.05, 1.05), "Newmark": (1.3, 1.27), "EnergyMomentum": (1.25, 1.25)}  # of implicit Euler's
 
 
 @pytest.mark.slow
