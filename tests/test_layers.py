@@ -11,8 +11,8 @@ PACKAGE = Path(__file__).parents[1] / "jaxmech"
 # The table of CONTRIBUTING.md.
 FLOORS = (
     ("_runtime",),
-    ("_math", "_llvm", "_codegen/scalarize", "_linear_solver/base", "_sofa/read"),
-    ("_mesh", "_codegen/program"),
+    ("_math", "_llvm", "_codegen/scalarize", "_sofa/read"),
+    ("_mesh", "_codegen/program", "_linear_solver/base"),
     ("_codegen/llvm",),
     ("_codegen",),
     ("_scene", "_sparse"),

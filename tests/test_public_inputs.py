@@ -25,6 +25,7 @@ import jaxmech as jm
 HOOKS = {
     *(
         "check_dofs",
+        "free_components",
         "retract",
         "local",
         "retract_near",

@@ -462,9 +462,8 @@ def test_the_double_pendulum():
     np.testing.assert_allclose(numbers(end), exact, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_gradients_of_steps_are_programs_of_one_length():
-    # Momenta are differentiated by elements: the transpose of a product with a matrix would make it 1.08 times as long.
+def compiled_beam():
+    """Of a clamped beam the end of two steps as a function of its positions, by scheme; and where it starts."""
     mesh = jm.mesh.box_mesh(cells=(8, 2, 2), size=(4.0, 1.0, 1.0))
     law = jm.material.Corotational(1000.0, 0.3)
     system = jm.System(
@@ -477,13 +476,41 @@ def test_gradients_of_steps_are_programs_of_one_length():
     state = system.at_rest({"beam": mesh.points})
     linear_system = jm.MatrixLinearSystem.build(system, state)
 
-    def length(kind):
+    def of(kind):
         scheme = kind(linear_system, solver=jm.solver.PCG(1e-8))
 
         def end(x):
             start = eqx.tree_at(lambda s: s.position["beam"], state, x)
             return jnp.sum(jm.simulate(system, start, scheme, 0.01, 2, throw=False).last.position["beam"] ** 2)
 
-        return jax.jit(jax.grad(end)).lower(state.position["beam"]).as_text().count("\n")
+        return end
+
+    return of, state.position["beam"]
+
+
+@pytest.mark.slow
+def test_gradients_of_steps_are_programs_of_one_length():
+    # Momenta are differentiated by elements: the transpose of a product with a matrix would make it 1.08 times as long.
+    of, x = compiled_beam()
+
+    def length(kind):
+        return jax.jit(jax.grad(of(kind))).lower(x).as_text().count("\n")
 
     assert length(jm.integrator.Midpoint) < 1.06 * length(jm.ImplicitEuler)
+
+
+MOST_LOOPS = {"Midpoint": (1.05, 1.05), "Newmark": (1.3, 1.27), "EnergyMomentum": (1.25, 1.25)}  # of implicit Euler's
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MOST_LOOPS)
+def test_first_calls_have_about_as_many_loops_as_implicit_eulers(name):
+    """XLA takes as long for each, whatever is in it, and that is most of a first call."""
+    of, x = compiled_beam()
+
+    def loops(kind):
+        ends = of(kind), jax.grad(of(kind))
+        return [(jax.jit(end).lower(x).compile().as_text() or "").count(" fusion(") for end in ends]
+
+    ratios = np.divide(loops(getattr(jm.integrator, name)), loops(jm.ImplicitEuler))
+    assert (ratios < MOST_LOOPS[name]).all(), ratios

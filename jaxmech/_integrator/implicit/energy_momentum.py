@@ -16,7 +16,6 @@ from ..._model.constraint_report import equations
 from ..._model.dynamics import (
     Fields,
     force_at,
-    forces_ahead,
     kinetic_energy,
     momentum,
     retract,
@@ -25,6 +24,7 @@ from ..._model.dynamics import (
     zero_forces,
 )
 from ..._model.energy_along import energy_along, energy_of_elements
+from ..._model.force_ahead import forces_ahead
 from ..._model.multiplier_rows import as_given, motion_of_rows, row_numbers, work_between
 from ..._model.subsystem import has_direct_masses, with_only
 from ..._model.system import State, System

@@ -14,7 +14,6 @@ from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
 from ..._model.dynamics import (
     Fields,
-    force_ahead,
     force_at,
     inertial_force,
     momentum,
@@ -22,6 +21,7 @@ from ..._model.dynamics import (
     weight_direction,
     zero_forces,
 )
+from ..._model.force_ahead import force_ahead
 from ..._model.internal import in_step
 from ..._model.multiplier_rows import relaxed
 from ..._model.subsystem import has_direct_masses, weightless, with_only

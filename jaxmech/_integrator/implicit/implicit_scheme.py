@@ -35,8 +35,9 @@ from ..scene_support import check_takes
 from ..time_step import check_time_step
 from .coefficient import check_number, coefficient
 from .linear_step import LinearStep, solved
+from .rayleigh import Rayleigh
 from .settled import settled
-from .stage import AbstractStage, Rayleigh, Setting, reaching
+from .stage import AbstractStage, Setting, reaching
 
 Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
 Record = list[tuple[AbstractStage, Fields]]

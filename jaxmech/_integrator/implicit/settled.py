@@ -31,7 +31,7 @@ from ..._runtime.results import RESULTS
 from ..._solve.equilibrium import StepInfo
 from ..displaced import combined, driven_by_motions
 from .linear_step import AbstractLinearStep, solved
-from .stage import Rayleigh
+from .rayleigh import Rayleigh
 
 _MASSES = Factors(mass=1.0, damping=0.0, stiffness=0.0, rayleigh=0.0, multipliers=1.0)
 

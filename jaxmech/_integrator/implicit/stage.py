@@ -13,39 +13,18 @@ from ..._linear_system.base import AbstractLinearSystem
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
 from ..._model.constraint_report import equations
-from ..._model.dynamics import Fields, force_ahead, momentum, retract, total_force, varying_masses, weight_direction
+from ..._model.dynamics import Fields, momentum, retract, total_force, varying_masses, weight_direction
 from ..._model.fault import given
+from ..._model.force_ahead import force_ahead
 from ..._model.internal import in_step
 from ..._model.multiplier_rows import relaxed, relaxed_over, relaxed_values, row_numbers, with_soft_multipliers, work_of_rows
 from ..._model.subsystem import has_direct_masses, weightless, with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
-from ..._scene.parameter import is_concrete
 from ..._solve.equilibrium import AbstractEquilibrium
 from ..displaced import combined
-
-
-class Rayleigh(eqx.Module):
-    """The damping `C = rM M + rK (K + G)` of an integrator [1/s, s], beside that of components."""
-
-    mass: Array | float
-    stiffness: Array | float
-
-    def factors(self) -> Factors:
-        """Those of `C`, the Rayleigh damping of components included."""
-        return Factors(
-            mass=_known_zero(self.mass), damping=0.0, stiffness=_known_zero(self.stiffness), rayleigh=1.0, multipliers=0.0
-        )
-
-    def acts_on(self, system: System) -> bool:
-        """Whether there is any damping of this kind. Static."""
-        given = (self.mass, self.stiffness)
-        return bool(system.rayleigh) or not all(is_concrete(c) and float(c) == 0 for c in given)
-
-
-def _known_zero(coefficient: Array | float) -> Any:
-    return 0.0 if is_concrete(coefficient) and float(coefficient) == 0 else coefficient
+from .rayleigh import Rayleigh
 
 
 class Setting(eqx.Module):
