@@ -418,6 +418,25 @@ def upright(steps):
     return at, start, jm.follow_path(at, start, step=600.0, steps=steps, to=1500.0)
 
 
+@pytest.mark.parametrize(("unit", "dtype"), [(1.0, np.float32), (1e-12, np.float64)])
+@pytest.mark.parametrize("control", ["load", "displacement", "arc_length"])
+def test_paths_end_where_they_shall_in_every_unit_and_type(control, unit, dtype):
+    """Of a spring of one newton per metre, up to 0.3 N in two or three steps. A piconewton was taken for nothing, and in
+    single precision steps of no length were taken until there were as many as allowed."""
+    number = dtype(unit)
+
+    def pulled(load):
+        spring = jm.force.Springs((("p", [0]), ("p", [1])), dtype(1.0), number)
+        force = jm.force.ConstantForce(("p", [1]), load * jnp.ones(1, dtype))
+        nail = {"nail": jm.constraint.Fixed(("p", [0]))}
+        return jm.System({"p": jm.Vec1()}, forces={"spring": spring, "load": force}, constraints=nail)
+
+    start = pulled(jnp.zeros((), dtype)).at_rest({"p": np.array([[0.0], [1.0]], dtype) * number})
+    path = jm.follow_path(pulled, start, control=control, step=0.14 * unit, to=0.3 * unit, displacement=("p", 1, 0))
+    assert 3 <= len(path.loads) <= 4 and path.loads.dtype == dtype
+    np.testing.assert_allclose(path.loads[-1], 0.3 * unit, rtol=16 * np.finfo(dtype).eps)
+
+
 def test_a_rigid_post_stands_up_to_its_bifurcation():
     """At `P = k L`; its multiplier is the load."""
     _, _, path = upright(4)

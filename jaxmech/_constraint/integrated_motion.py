@@ -38,7 +38,9 @@ class PrescribedVelocity(AbstractIntegratedMotion):
     `u` is `start` [m, rad] at the first of `times` `(T,)` [s], which increase, and the integral from there: quadratic
     between key frames, exactly. `velocities` [m/s, rad/s]: `(T, d)` for all the nodes, or `(e, T, d)`; `reference`
     `(e, c)`; `start`: `(d,)` or `(e, d)`. `components`: which are moved (all, unless given). Of `Rigid3`, translations only.
-    A state begins with the velocity that it is given: give it that of the motion, unless a jerk is meant.
+    Accelerations jump at key frames; schemes that take them at the ends of steps (Newmark's kin, explicit ones) are of first
+    order there, in what masses couple to the motion. A state begins with the velocity that it is given: give it that of the
+    motion, unless a jerk is meant.
     All numbers are leaves. Raises `ValueError` for times that do not increase, shapes that do not fit, or turns in space.
     Source: K.-J. Bathe, *Finite Element Procedures*, 2nd ed., 2014, ISBN 978-0-9790049-5-7, chapter 4 (boundary conditions).
 

@@ -17,6 +17,7 @@ from .path_problem import PathProblem
 from .path_search import PathSearch, Place
 from .path_step import Control, PathOptions, PathPoint, Scales, Way, corrected, scaled
 
+_NEAR = 1e-12  # what may be left of the way to the end, as a part of the load or the coordinate there
 _GROWTH = 1.5  # of a step over the one before, at most
 _STRAIGHT = 0.5  # the cosine between a step and its tangent, at least
 _BENDS = 5  # steps in a row that are cut back for that; then the path has a kink,
@@ -118,7 +119,10 @@ class Walk:
         to = self.options.to
         if to is None:
             return False
-        near = abs(self._value() - to) <= 1e-12 * max(1.0, abs(to))
+        here, start = self.places[-1].point, self.places[0].point
+        there = (here.measured, start.measured) if self.options.control == "displacement" else (here.load, start.load)
+        rounding = _NEAR + 16 * float(jnp.finfo(here.load.dtype).eps)
+        near = abs(self._value() - to) <= rounding * max(abs(to), *(abs(float(a)) for a in there))
         before = self.places[max(len(self.places) - 2, 0)].point
         passed = self.options.control == "arc_length" and (float(before.load) - to) * (self._value() - to) < 0
         return near or passed
