@@ -19,7 +19,8 @@ class Event(eqx.Module):
     `direction`: 1 where it rises, -1 where it falls, 0 for both. Then the motion ends (`terminal`), or goes on from
     `apply(state)` (a bounce, a latch), or goes on as it was. The instant is found by steps of other lengths to `tolerance`
     [s], or to rounding; it is just after the crossing. Both functions may be modules of Equinox, whose arrays are
-    differentiated by. A function that crosses twice within a step is not seen to: `dt_max` bounds steps.
+    differentiated by. A function that crosses twice within a step is not seen to: `dt_max` bounds steps. One that is zero
+    at the start of a motion has not crossed: what counts is where it leads from there.
     Raises `TypeError` for what is no function, `ValueError` for another direction, and for an end that is to go on.
     Source: L. F. Shampine and S. Thompson, "Event location for ordinary differential equations", Comput. Math. Appl. 39
     (2000) 43, doi:10.1016/S0898-1221(00)00045-6.
