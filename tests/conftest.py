@@ -186,6 +186,7 @@ def bounded_memory():
         made.clear()
         jax.clear_caches()
         gc.collect()
+        compiled_programs.return_memory()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,6 +1,7 @@
 """The folder of compiled programs is bounded, and a user's own is left alone."""
 
 import os
+import platform
 
 import compiled_programs
 import jax
@@ -31,6 +32,15 @@ def test_merged_programs_keep_fewer_maps_and_still_run():
     assert 2**26 < compiled_programs.resident_memory() < 2**40
     np.testing.assert_array_equal([run(x) for run in programs], before)
     np.testing.assert_allclose(jax.jit(lambda x: -programs[1](x))(x), -before[1], rtol=1e-15)
+
+
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="another C library")
+def test_what_was_let_go_of_is_given_back():
+    pieces = [bytes(1000) for _ in range(10**5)]
+    last, before = pieces.pop(), compiled_programs.resident_memory()
+    pieces.clear()
+    compiled_programs.return_memory()
+    assert compiled_programs.resident_memory() < before - 5 * 10**7 and len(last) == 1000
 
 
 @pytest.fixture
