@@ -158,7 +158,8 @@ def test_bounces_that_come_to_rest_end_the_run():
     np.testing.assert_allclose(run.last.position["ball"][:2, 0, 0], 0.0, atol=EXACT)
 
 
-@pytest.mark.parametrize("mode", [jax.jacrev, pytest.param(jax.jacfwd, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [jax.jacrev, jax.jacfwd])
 def test_the_instants_of_impacts_and_all_that_follows_them_are_differentiated(mode):
     """By restitution, height and the last output time."""
     at = (jnp.asarray(0.8), jnp.asarray(1.0), jnp.asarray(1.2))
@@ -364,6 +365,7 @@ def test_the_norm_compares_nothing_with_another_unit():
     np.testing.assert_allclose(norm({"body": 2 * turned}, {"body": turned}), 2.0 / 1.01)
 
 
+@pytest.mark.slow
 def test_many_turns_and_frames_are_all_kept():
     """More of both than a page and a window hold, and no multiple of that; in a batch, too, whose members differ in both."""
     scene, _ = ball()

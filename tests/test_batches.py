@@ -180,6 +180,7 @@ def test_members_that_fail_leave_the_others_alone(case, rng):
             np.testing.assert_allclose(found, alone[k], rtol=RECOMPILED, atol=RECOMPILED)
 
 
+@pytest.mark.slow
 def test_what_is_not_asked_of_failed_members_is_nil(rng):
     """A sum over those that succeeded has the gradient of these; a sum over all is lost with the first that failed."""
     value, _ = prepared("step")

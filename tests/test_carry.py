@@ -167,6 +167,7 @@ def test_the_first_acceleration_balances_the_forces_and_so_does_its_derivative()
         np.testing.assert_allclose(np.ravel(found)[free], expected, rtol=ROUND_OFF, atol=ROUND_OFF * abs(expected).max())
 
 
+@pytest.mark.slow
 def test_the_first_acceleration_is_along_a_plane_that_no_axis_is_normal_to():
     """Conjugate gradients go on within the plane, in single precision too."""
     scene, start = heavy_bar([1.0, 10.0, 0.1])

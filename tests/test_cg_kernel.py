@@ -81,7 +81,7 @@ SIZES = [  # points in float64 are what test_cg_steps takes
     (np.float64, 1),
     pytest.param(np.float64, 3, marks=pytest.mark.exhaustive),
     pytest.param(np.float64, 6, marks=pytest.mark.slow),
-    (np.float32, 3),
+    pytest.param(np.float32, 3, marks=pytest.mark.slow),
 ]
 
 

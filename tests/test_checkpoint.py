@@ -243,6 +243,7 @@ def test_functions_are_the_same_if_their_code_and_what_they_close_over_are():
         assert function_digest(one()) == function_digest(one()) != function_digest(other()), kind
 
 
+@pytest.mark.slow
 def test_an_adaptive_run_goes_on_to_the_last_bit(tmp_path, monkeypatch):
     """Stopped after each file once: what is in the file is all that the loop knows."""
     from jaxmech._integrator.trajectory import restart

@@ -223,6 +223,7 @@ def test_constraint_forces_do_no_work():
     assert gained < 1e-9 and off(system, end)["rods"] < HELD
 
 
+@pytest.mark.slow
 def test_what_is_taken_back_leaves_nothing_across():
     """A pendulum whose rod begins 2 % too long: its second step and all after it keep the energy of the first one's end."""
     system = jm.System(
@@ -243,6 +244,7 @@ def test_what_is_taken_back_leaves_nothing_across():
     np.testing.assert_allclose(levels, levels[0], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_bodies_of_rods_keep_energy_and_momenta_in_free_flight():
     """Two triangles, rigid by their rods, joined by a soft cord, and a rod by itself, whose motion has no strain at all."""
     system = jm.System(
@@ -403,6 +405,7 @@ def test_a_driven_four_bar_linkage_closes():
     np.testing.assert_allclose(state.position["drive"], [[5.0 * rise]], rtol=1e-7)  # against the drive's own sign about y
 
 
+@pytest.mark.slow
 def test_a_cavity_is_as_stiff_as_its_pressure():
     """Volume controlled and pressure controlled are one another's inverse, with equal derivatives."""
     mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
@@ -512,6 +515,7 @@ def gripped(length=1.9, tension=None):
     return system, system.at_rest({"bar": x}), np.flatnonzero(x[:, 0] == 2.0)
 
 
+@pytest.mark.slow
 def test_a_cable_pulls_with_its_multiplier():
     """Length controlled and force controlled are one another's inverse; length and gradients by finite differences."""
     system, start, tip = gripped()
@@ -567,6 +571,7 @@ def test_a_chain_of_twenty_bodies_holds_for_ten_seconds():
     assert run.last.time > 9.99 and np.abs(run.last.position["b"][-1, 2]) > 1.0
 
 
+@pytest.mark.slow
 def test_the_compliance_of_the_rows_solves_what_a_factor_solves():
     """A step's matrix with multipliers, whose blocks are named by states and constraints."""
     system, start = chain(4)

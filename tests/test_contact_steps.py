@@ -155,6 +155,7 @@ def test_plain_numbers_take_the_place_of_arrays():
     assert jnp.array_equal(*ends)
 
 
+@pytest.mark.slow
 def test_the_implicit_step_slides_as_the_free_motion_does():
     scene = box_scene(newton=True)
     _, v, result, contacts = jax.jit(lambda a: box_run(scene, 0.01, 50, a, jnp.asarray(0.2), 0.0 * a, FLAT))(
@@ -529,6 +530,7 @@ def test_multipliers_of_a_stiff_chain_are_no_measure_of_whether_a_step_converged
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_point_slides_over_the_edge_of_a_triangle_within_a_step():
     """On two triangles that are held, as on a plane: past the edge the gap was the way to it, and Newton found no end.
 

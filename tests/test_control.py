@@ -302,6 +302,7 @@ def test_adaptive_steps_are_controlled_and_observed():
     np.testing.assert_allclose(slope, x / 12.0, rtol=1e-9)  # steps are the same, and linear in the rate
 
 
+@pytest.mark.slow
 def test_derivatives_of_adaptive_steps_under_control_are_those_of_the_steps_that_were_taken():
     """Of extrapolated TR-BDF2, by differences of runs of the same steps: where none is too long, each is 1.3 of the last."""
     system, state, _ = oscillator()

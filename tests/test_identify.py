@@ -291,6 +291,7 @@ def test_fields_by_element_with_forces_at_grips_and_strains():
     np.testing.assert_allclose(np.log(flat.parameters["E"][1] / 4.0), np.log(flat.parameters["E"][0] / 3.0), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences():
     _, end, system, state = block()
     pull = I.Measured(I.Reaction(("u", end), direction=[1.0, 0.0, 0.0]), [0.1, 0.3], noise=0.01)

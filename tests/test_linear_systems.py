@@ -722,7 +722,8 @@ def test_the_warped_factor_on_a_bar_that_bends():
     assert 5 * int(jnp.sum(warped.info.linear_steps)) < int(jnp.sum(jacobi.info.linear_steps))
 
 
-@pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kernels", [True, False])
 def test_blocks_summed_where_they_are_made_give_the_same_matrix(kernels, monkeypatch, tmp_path):
     """And the same derivatives, in both modes and in batches, and from a file as well.
 

@@ -69,6 +69,7 @@ def hinges(names):
     return jm.System({"b": jm.Rigid3()}, masses={"bars": bars}, constraints=held, gravity=(0.0, 0.0, -9.81))
 
 
+@pytest.mark.slow
 def test_a_component_for_each_joint_is_traced_as_one_for_all(monkeypatch):
     """Functions of an element are not traced more often, and a step leads to the same place with the same multipliers."""
     traced = []

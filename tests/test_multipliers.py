@@ -71,6 +71,7 @@ def test_a_rod_swings_as_an_angle_does(swings, newton):
         assert max(off) < 1.1 * 0.5 * (0.005 * 3.0) ** 2 and abs(np.log2(off[0] / off[1]) - 2.0) < 0.1
 
 
+@pytest.mark.slow
 def test_a_rod_swings_in_single_precision():
     """Steps that are converged: what an equation may be off by was less than rounding, and every fourth step ended as not
     converged. Angles as of the equation of the angle, to the error of the step."""
@@ -111,7 +112,8 @@ def test_large_forces_excuse_no_violation():
     np.testing.assert_allclose(np.linalg.norm(found.position["p"][1]), 1.0, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("newton", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("newton", [False, True])
 def test_derivatives(newton):
     """Forward, reverse, and central differences, of linearised steps and an equilibrium, or of steps by Newton's method."""
     system = pendulum()
@@ -406,7 +408,7 @@ def links(count, stiffness, tilt=0.0):
     return scene, scene(jnp.zeros(())).at_rest({"p": x, "t": np.zeros((count, 1))})
 
 
-@pytest.mark.parametrize("count", [5, 90])
+@pytest.mark.parametrize("count", [pytest.param(5, marks=pytest.mark.slow), 90])
 def test_a_chain_of_rigid_links_buckles_as_its_angles_do(count):
     """`k L = P (2 - 2 cos(j pi / n))`, the shortest wave first; by LAPACK, and by Lanczos and a count."""
 
@@ -427,6 +429,7 @@ def test_a_chain_of_rigid_links_buckles_as_its_angles_do(count):
     np.testing.assert_allclose(np.abs(cosine), 1.0, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_buckling_knows_how_the_load_turns_the_equations():
     """Of a chain that is out of line the load turns the rods at once: the pencil is that of differences along the path."""
     scene, rest = links(4, 50.0, 0.3)

@@ -136,6 +136,7 @@ def test_nodal_values_are_means_of_volumes(of_solid, means, total):
     np.testing.assert_allclose(np.sum(np.asarray(fields.volume) * of_cells), total, rtol=1e-11)  # as of the values
 
 
+@pytest.mark.slow
 def test_a_bar_of_two_kinds_of_cells():
     """Reactions, section forces and nodal stresses of a bar that is pulled, and derivatives of them."""
     mesh, system = bar()

@@ -167,7 +167,7 @@ def made(monkeypatch):
     "number",
     [
         pytest.param(
-            i, marks=() if i in (0, 4) else pytest.mark.slow if i in (2, 9, 14) else pytest.mark.exhaustive, id=str(i)
+            i, marks=() if i == 0 else pytest.mark.slow if i in (2, 4, 9, 14) else pytest.mark.exhaustive, id=str(i)
         )
         for i in range(15)
     ],

@@ -94,6 +94,7 @@ def test_every_scheme_follows_a_law_with_memory(law, names):
         assert abs(found - x) < FIRST_ORDER and abs(remembered - inner) < FIRST_ORDER, (name, found, x, remembered, inner)
 
 
+@pytest.mark.slow
 def test_a_law_with_memory_beside_masses_that_are_solved_for():
     """Before it gives way, a slider is a spring: the same explicit steps, with a rod's mass, and the same largest step."""
 

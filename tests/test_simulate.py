@@ -80,6 +80,7 @@ def test_a_step_of_a_small_scene_writes_to_small_arrays(steps, save_every):
         np.testing.assert_array_equal(found.last.position["chain"], every[-1])
 
 
+@pytest.mark.slow
 def test_gradient_does_not_depend_on_checkpoints():
     system, state, integrator = chain()
 

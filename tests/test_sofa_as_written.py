@@ -305,6 +305,7 @@ def test_what_no_constraint_links_is_moved_by_itself(tmp_path):
     np.testing.assert_allclose(end(scene, "a", steps=2).position["a/p"], [[0, 0, 0]], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_spheres_of_one_model_touch_each_other(tmp_path):
     """Every pair once, at both radii and contactDistance; two that meet head on go on together."""
     touch = '<CollisionPipeline/><LocalMinDistance contactDistance="0.1"/><CollisionResponse response="{}"/>'

@@ -227,6 +227,7 @@ SOFT = """{}<SparseLDLSolver/><RegularGridTopology name="g" n="2 2 5" min="0 0 0
 STATIC = '<StaticSolver/><NewtonRaphsonSolver maxNbIterationsNewton="{}" maxNbIterationsLineSearch="{}"/>'
 
 
+@pytest.mark.slow
 def test_a_soft_bar_needs_a_line_search(tmp_path):
     """Full steps turn elements inside out, where the law is undefined: said so. Halved, they end where exact steps do."""
     scene = load(tmp_path, SOFT.format(STATIC.format(30, 1)))

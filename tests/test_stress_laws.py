@@ -115,6 +115,7 @@ def test_what_a_stress_law_is_not_is_refused():
         jm.total_force(scene, folded)
 
 
+@pytest.mark.slow
 def test_tables_drive_any_number_of_a_scene():
     """A load that rises and rests, on a group of a mesh; its derivative by the table is that of the end load."""
     mesh = jm.mesh.box_mesh(cells=(2, 1), size=(2.0, 1.0))

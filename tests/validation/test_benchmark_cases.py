@@ -50,6 +50,7 @@ def ellipses(s, t):
     return (2 + 1.25 * s) * np.cos(angle), (1 + 1.75 * s) * np.sin(angle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "cells"), [("quad8", (10, 12)), pytest.param("triangle6", (20, 24), marks=pytest.mark.slow)]
 )

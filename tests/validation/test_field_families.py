@@ -179,6 +179,7 @@ def test_a_tube_that_is_warmer_inside():
     np.testing.assert_allclose(moved[s == 1], 2 * (1 + nu) * alpha * b * integral / (b**2 - a**2), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_bar_that_resists_gradients_of_strain():
     """Aifantis's, of energy `E/2 (u'^2 + l^2 u''^2)`, stretched by 1: no strain at one end, no gradient of it at the other.
 
