@@ -68,7 +68,8 @@ def prepared() -> dict[str, object]:
 LONG = {
     *("buckling", "follow_path", "integrator.EnergyMomentum", "output.beam_forces", "runtime.in_batches"),
     *("constraint.FixedJoint", "contact.ContactInfo", "contact.solve_contacts", "force.Beam", "force.MixedSolidFEM"),
-    *("material.HenckyPlasticity", "runtime.keep_freed_memory", "solver.critical_point"),
+    *("contact.ContactProblem", "contact.ContactStepInfo", "material.HenckyPlasticity", "runtime.keep_freed_memory"),
+    *("solver.CriticalPoint", "solver.critical_point"),
 }
 
 

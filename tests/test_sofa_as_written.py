@@ -260,7 +260,8 @@ BALL = """<Node name="{0}"><EulerImplicitSolver {1}/><SparseLDLSolver/>
 DAMPED = [("a", 'rayleighStiffness="0.2"'), ("b", 'rayleighMass="0.7"'), ("c", "")]
 
 
-@pytest.mark.parametrize("solver", ["sofa", pytest.param("exact", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["sofa", "exact"])
 def test_each_time_integrator_damps_what_it_moves(tmp_path, solver):
     """Bodies that may touch are one system: what moves them differs in damping, and moves them as if it were alone."""
     touch = '<CollisionPipeline/><LocalMinDistance contactDistance="0.1"/><CollisionResponse response="{}"/>'
