@@ -94,6 +94,16 @@ def resident_memory() -> int:
     return int(pages.read_text().split()[1]) * mmap.PAGESIZE if pages.exists() else 0
 
 
+def whole_memory() -> int:
+    """The bytes of memory that the machine has, or a container of it; 0 where the system does not say."""
+    try:
+        whole = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    except (AttributeError, ValueError):  # Windows; a name that is not known
+        return 0
+    allowed = Path("/sys/fs/cgroup/memory.max").read_text().strip() if Path("/sys/fs/cgroup/memory.max").exists() else "max"
+    return min(whole, int(allowed)) if allowed != "max" else whole
+
+
 def return_memory() -> None:
     """Give back to the system what was let go of. The C library keeps nearly all of it otherwise, and a bound on what a
     process has would see nothing of it."""

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import gc
+import os
 import sys
 import zlib
 
@@ -21,7 +22,7 @@ compiled_programs.in_less_time()
 gc.set_threshold(100_000, 10, 10)
 
 MOST_MAPS = 30_000
-MOST_MEMORY, AT_LEAST = 5 * 2**30, 2_000  # bytes, and programs before they are let go of
+MEMORY_OF_ALL, AT_LEAST = 0.6, 2_000  # of the machine's memory for all processes, and programs before they are let go of
 STAGES = {
     "slow": "examples, notebooks, and what takes long to trace; skipped without --slow",
     "exhaustive": "the whole of a product of which a part is run otherwise; skipped without --exhaustive",
@@ -181,7 +182,8 @@ def bounded_memory():
     made["kept"] += made.pop("new")
     if compiled_programs.count_maps() > MOST_MAPS:
         compiled_programs.merge_maps()
-    full = made["kept"] >= AT_LEAST and compiled_programs.resident_memory() > MOST_MEMORY
+    most = MEMORY_OF_ALL / max(2, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0))) * compiled_programs.whole_memory()
+    full = made["kept"] >= AT_LEAST and compiled_programs.resident_memory() > most
     if full or compiled_programs.count_maps() > MOST_MAPS:
         made.clear()
         jax.clear_caches()

@@ -704,7 +704,8 @@ def test_relaxed_and_compliant_rows():
     np.testing.assert_allclose(*ends, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["Newmark", *(pytest.param(n, marks=pytest.mark.slow) for n in DAMPED)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Newmark", *DAMPED])
 def test_a_row_that_gives_and_is_relaxed_is_a_spring_with_a_damper(name):
     """`m x'' = -(g + tau g') / C dg/dx`, whose multiplier is that force; of a pendulum, so that `g` is not linear."""
     C, tau, T = 0.02, 0.05, 0.5

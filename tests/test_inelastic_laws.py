@@ -146,6 +146,7 @@ def gent():
     )
 
 
+@pytest.mark.slow
 def test_locked_chains_are_named():
     """A state beyond the limit is refused by name, and never NaN."""
     mesh, system = gent()

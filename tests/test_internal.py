@@ -379,6 +379,7 @@ def test_creep_under_a_load_is_that_of_the_differential_equation():
     assert error[1] < FIRST_ORDER * error[0] and error[1] < 2e-3 * exact
 
 
+@pytest.mark.slow
 def test_batches_and_operators_remember():
     """`vmap` over what is remembered equals a loop; matrix-free products are those of the matrix."""
     system, start = chain()

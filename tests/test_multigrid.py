@@ -91,6 +91,7 @@ def scene():
     return bar(1e5)
 
 
+@pytest.mark.slow
 def test_a_plan_serves_every_matrix_of_its_pattern(scene):
     """Under `jit`, in a batch, in both modes of derivatives: `u = K^-1 b`, of `f K` it is `u / f`, its slope `-u / f^2`."""
     A, b, points, _ = scene

@@ -198,6 +198,7 @@ def heavy(glued):
     )
 
 
+@pytest.mark.slow
 def test_a_glued_beam_has_the_modes_of_the_whole_one():
     """And forces between its halves that the shapes ask for; gradients of frequencies by the stiffness."""
     (whole, rest, _), (glued, cut, middle) = heavy(False), heavy(True)

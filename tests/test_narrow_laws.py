@@ -59,6 +59,7 @@ def test_the_second_derivatives_of_a_function_of_few_numbers(function):
     assert distance(*both(x)) < ROUND_OFF
 
 
+@pytest.mark.slow
 def test_a_network_is_differentiated_by_its_invariants():
     """Stress, elasticity, and what reverse and forward mode make of the elasticity, by `F` and by every weight."""
     law = network(4)

@@ -119,6 +119,7 @@ def test_load_steps_are_cut_back_before_a_limit_point_and_the_reason_is_kept():
     np.testing.assert_allclose(path.loads[-1], 300.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_soft_spring_in_series_makes_the_path_snap_back():
     soft = 500.0
     options = {"step": 20.0, "steps": 60, "displacement": ("p", 3, 1), "to": 600.0}
@@ -437,6 +438,7 @@ def test_paths_end_where_they_shall_in_every_unit_and_type(control, unit, dtype)
     np.testing.assert_allclose(path.loads[-1], 0.3 * unit, rtol=16 * np.finfo(dtype).eps)
 
 
+@pytest.mark.slow
 def test_a_rigid_post_stands_up_to_its_bifurcation():
     """At `P = k L`; its multiplier is the load."""
     _, _, path = upright(4)

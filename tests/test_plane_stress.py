@@ -57,6 +57,7 @@ def test_hooke_is_linear_however_far_it_is_pulled(traction):
     assert info.iterations == 1
 
 
+@pytest.mark.slow
 def test_linear_laws_are_told_from_their_trace():
     laws = [
         jm.material.NeoHookean(1.0, 0.3),

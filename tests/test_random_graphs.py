@@ -152,6 +152,7 @@ def three_routes(system, state, linear_system, factors):
     return linear_system.unconstrained(system, state, factors).to_dense(), columns, dense
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**9))
 def test_three_routes_to_one_matrix(seed):

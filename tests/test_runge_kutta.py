@@ -278,6 +278,7 @@ def test_what_is_remembered_is_asked_for_anew_where_an_event_moves_the_state():
     np.testing.assert_allclose(run.state.position["p"][:, 0, 0], np.cos([0.7, 0.5]), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_control_is_of_the_whole_step_and_differentiates():
     """A stiffness that changes from step to step, in adaptive steps: derivatives in both modes are those of the steps that
     were taken; of equal steps, as many steps by themselves of the scenes with these numbers."""

@@ -30,8 +30,9 @@ def run(*command, **variables):
 @pytest.mark.parametrize(
     "runs",
     [
-        ("kernels pcg", "motion"),  # in one process: to begin one costs as much as to look
-        pytest.param(("kernels direct", "arrays direct", "arrays pcg"), marks=pytest.mark.slow),
+        ("kernels pcg",),
+        # In one process: to begin one costs as much as to look.
+        pytest.param(("motion", "kernels direct", "arrays direct", "arrays pcg"), marks=pytest.mark.slow),
     ],
     ids=", ".join,
 )

@@ -67,6 +67,7 @@ def _unit(h):
     return h * np.eye(18).reshape(18, 6, 3)
 
 
+@pytest.mark.slow
 def test_volume_that_is_injected_at_a_rate(tmp_path):
     """In the n-th step as much as n steps bring, and no more than is to be; by the gradient too."""
     V0 = volume_and_gradient(OCTAHEDRON)[0]

@@ -47,7 +47,8 @@ OF_FRAMES = f"""<Node name="a"><MechanicalObject template="Rigid3" name="p" posi
 SPRINGS = '<RestShapeSpringsForceField points="{}" stiffness="50" angularStiffness="7"/>'
 
 
-@pytest.mark.parametrize("solver", ["sofa", pytest.param("exact", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["sofa", "exact"])
 def test_frames_of_several_states(tmp_path, solver):
     """Springs that hold gathered frames are those that hold the frames themselves; origins move as their frames do."""
     child = """<Node name="c"><MechanicalObject template="{}" name="m"/>

@@ -322,6 +322,7 @@ def test_pyvista_draws_what_matplotlib_does(bar):
     assert image.shape == (900, 1200, 3) and len(np.unique(image.reshape(-1, 3), axis=0)) > 100
 
 
+@pytest.mark.slow
 def test_curves_of_convergence_and_energy(bar):
     _, system, rest, longer = bar
     run = jm.simulate(system, longer, jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, rest)), 0.01, 3)

@@ -208,6 +208,7 @@ def test_greenhill(make, elements):
     np.testing.assert_allclose(0.5 * (low + high), 8.9868, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_elements_do_not_feel_rigid_motions(rng):
     """Beams, rods, membranes, hinges and shells: energy and torque of a state, and of the same state moved at random."""
     dof, turn = jm.Rigid3(), Rotation.from_rotvec([2.0, -1.5, 1.0])

@@ -92,6 +92,7 @@ def test_sections_have_the_numbers_of_handbooks():
             build()
 
 
+@pytest.mark.slow
 def test_a_portal_frame_sways():
     """Clamped, of one element a member: `P h^3 / (12 EI) (2 + 3k) / (1 + 6k)`, `k = h / L`; the same turned in space."""
     h, span, push = 3.0, 4.0, 1.0
