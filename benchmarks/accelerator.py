@@ -1,6 +1,6 @@
 """What an accelerator is for: a clamped cantilever of a million unknowns, and thousands of scenes at once.
 
-    python -m benchmarks.accelerator [equilibrium] [fingers] [grasps] [--solver jacobi] [--cells 43] [--scenes 1024]
+    python -m benchmarks.accelerator [equilibrium fingers grasps motions] [--solver jacobi] [--cells 43] [--scenes 1024]
 
 On the device that JAX takes, whatever it is, by the clock; the first call is told apart.
 
@@ -9,7 +9,8 @@ the mesh's arrays on the device to its displacements, by conjugate gradients wit
 up beforehand, and told apart), or by a sparse factor. 173 x 44 x 44 nodes have 1,004,784 unknowns; feax reports 1.28 s for
 998,976 on an H100, with AMG, after compiling for 137 s (its dashboard, 2026). `fingers`: ten steps of those of
 `benchmarks.batch`, each with its own modulus. `grasps`: sixty steps of the hands of `benchmarks.grasping`, each with its
-own friction.
+own friction. `motions`: a double pendulum, a top and a beam (`benchmarks.motions`) by several schemes, each in its own
+gravity, and the derivatives of where they end by that.
 Assembly and products: `benchmarks.assembly`.
 """
 
@@ -27,6 +28,7 @@ import jaxmech as jm
 from benchmarks.batch import STEPS, finger, stepper
 from benchmarks.clock import cold_and_warm, report
 from benchmarks.grasping import DT
+from benchmarks.motions import EXPLICIT, IMPLICIT, SCENES
 from examples.soft_grasp import HALF, lifted, scene
 
 LOAD = 0.01  # of a Young's modulus of 1000
@@ -119,10 +121,38 @@ def grasps(count: int, steps: int = 60) -> None:
     )  # fmt: skip
 
 
+def motions(name: str, kind: str, adaptive: bool, count: int, steps: int = 100) -> None:
+    """All at once, by `vmap`, over half the span of the scene; adaptive steps to 1e-6, each member its own."""
+    make, span = SCENES[name]
+    system, state = make()
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    scheme = IMPLICIT[kind](linear_system) if kind in IMPLICIT else EXPLICIT[kind]()
+
+    def end(factor: Any) -> Any:
+        scene = eqx.tree_at(lambda s: s.gravity, system, factor * system.gravity)
+        if adaptive:
+            run = jm.simulate_adaptive(scene, state, scheme, span / 2, rtol=1e-6, atol=1e-6, throw=False)
+        else:
+            run = jm.simulate(scene, state, scheme, span / 2 / steps, steps, save_every=steps, throw=False)
+        taken = run.info.accepted if adaptive else jnp.asarray(steps)
+        return sum(jnp.sum(x**2) for x in jax.tree.leaves(run.last.position)), taken
+
+    gravities = jnp.linspace(0.9, 1.1, count)
+    moved, differentiated = (jax.jit(jax.vmap(f)) for f in (end, jax.value_and_grad(end, has_aux=True)))
+    first, seconds, (ends, taken) = cold_and_warm(lambda: moved(gravities), 3)
+    slow, both, (_, slopes) = cold_and_warm(lambda: differentiated(gravities), 3)
+    report(
+        scene=name, scheme=kind, adaptive=adaptive, scenes=count, steps=float(jnp.mean(taken)),
+        **{"first s": first, "s": seconds, "scene steps / s": float(jnp.sum(taken)) / seconds},
+        **{"gradient's first s": slow, "gradient s": both},
+        finite=int(jnp.sum(jnp.isfinite(slopes))), norm=float(jnp.linalg.norm(ends)),
+    )  # fmt: skip
+
+
 def main() -> None:
     """What is asked for, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["equilibrium"], help="equilibrium, fingers, grasps")
+    parser.add_argument("what", nargs="*", default=["equilibrium"], help="equilibrium, fingers, grasps, motions")
     parser.add_argument("--cells", type=int, default=43, help="n, along a short side")
     parser.add_argument("--solver", default="jacobi", choices=["jacobi", "multigrid", "direct"])
     parser.add_argument("--scenes", type=int, default=1024)
@@ -136,6 +166,11 @@ def main() -> None:
         fingers(arguments.scenes)
     if "grasps" in arguments.what:
         grasps(arguments.scenes)
+    if "motions" in arguments.what:
+        for name in ("double pendulum", "top", "beam"):
+            for kind in ("Midpoint", "GeneralizedAlpha", "Tsitouras"):
+                motions(name, kind, False, arguments.scenes)
+            motions(name, "Tsitouras", True, arguments.scenes)
 
 
 if __name__ == "__main__":
