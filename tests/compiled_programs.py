@@ -33,13 +33,14 @@ AS_OF_A_USER = {"xla_cpu_use_fusion_emitters": True} if jax.__version_info__ < (
 
 def in_less_time() -> None:
     """Compiling is most of what a small scene costs, and the answers do not depend on how well it is optimised: here, and in
-    processes that this one starts. Before anything is compiled."""
-    jax.config.update("jax_disable_most_optimizations", True)
+    processes that this one starts. Before anything is compiled. Not for a GPU, where what is not optimised takes longer: its
+    assembler has to."""
     share_contexts()
     flags = os.environ.get("XLA_FLAGS", "").split()
     wanted = (WHOLE, DIRECTLY) if jax.__version_info__ < (0, 11) else (WHOLE,)
     names = {flag.partition("=")[0] for flag in flags}
     os.environ["XLA_FLAGS"] = " ".join([*flags, *(flag for flag in wanted if flag.partition("=")[0] not in names)])
+    jax.config.update("jax_disable_most_optimizations", jax.default_backend() == "cpu")
 
 
 def share_contexts() -> None:

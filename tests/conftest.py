@@ -23,6 +23,7 @@ gc.set_threshold(100_000, 10, 10)
 
 MOST_MAPS = 30_000
 MEMORY_OF_ALL, AT_LEAST = 0.6, 2_000  # of the machine's memory for all processes, and programs before they are let go of
+ELSEWHERE = "of a CPU alone: its compiled kernels, its programs, and what is chosen there"
 STAGES = {
     "slow": "examples, notebooks, and what takes long to trace; skipped without --slow",
     "exhaustive": "the whole of a product of which a part is run otherwise; skipped without --exhaustive",
@@ -40,6 +41,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "quick: what is run on every Python and JAX that is supported, a few minutes in all")
+    config.addinivalue_line("markers", f"cpu: {ELSEWHERE}; skipped where JAX computes elsewhere")
     for stage, what in STAGES.items():
         config.addinivalue_line("markers", f"{stage}: {what}")
     config.addinivalue_line("markers", "covering(strength): choices of so many parameters meet; the rest is exhaustive")
@@ -63,6 +65,9 @@ def pytest_collection_modifyitems(config, items):
         elif stage == "slow" and (part := config.getoption("--part")) is not None:
             inside = part.of_all(item.nodeid for item in at)
             leave_out(config, items, [item for item in at if item.nodeid not in inside], f"not in --part {part}")
+    of_cpu = [item for item in items if item.get_closest_marker("cpu")]
+    if of_cpu and jax.default_backend() != "cpu":
+        leave_out(config, items, of_cpu, ELSEWHERE)
 
 
 def leave_out(config, items, those, why):

@@ -13,11 +13,6 @@ import scenes
 
 import jaxmech as jm
 
-quick = functools.partial(
-    jax.jit,
-    compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True},
-)
-
 # Numbers at random; then M, B and K alone, and the Rayleigh damping C alone.
 FACTORS = jm.Factors(
     mass=jnp.array([0.7, 1.0, 0.0, 0.0, 0.0]),
@@ -35,7 +30,7 @@ def per_scene(names, argument="name"):
     return pytest.mark.parametrize(argument, names)
 
 
-@quick
+@jax.jit
 def assembled(linear_system, system, state, factors):
     """`A` for several factors, and `P A P + I - P` for the first."""
 

@@ -13,6 +13,7 @@ import scenes
 from tolerances import ITERATIVE
 
 import jaxmech as jm
+from jaxmech._runtime import devices
 
 LIBRARIES = "cu"  # what the names of functions on the GPU begin with
 SOLVERS = (
@@ -152,6 +153,28 @@ def test_what_the_user_set_stands(on_gpu):
         with jax.default_matmul_precision(precision):
             found = products(for_gpu(lambda arrays: stepped(arrays, static), arrays))
         assert list(found) == [expected]
+
+
+def test_beside_another_device_programs_run_on_both(monkeypatch):
+    """CPUs are the default, and arrays may be on a GPU all the same, which no trace tells of."""
+    called = []
+
+    def recorded(function, shapes, *operands, **options):
+        called.append(function)
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
+    monkeypatch.setattr(jax, "pure_callback", recorded)
+    monkeypatch.setattr(devices, "_are_others", lambda: True)
+    scene = scenes.build("tetrahedra")
+    linear_system = jm.MatrixLinearSystem.build(scene.system, scene.state)
+    integrator = jm.ImplicitEuler(linear_system, jm.solver.SparseDirect())
+
+    def step(state):
+        return integrator.step(scene.system, state, None, 0.01)[0].position
+
+    text = for_gpu(step, scene.state)
+    assert "jaxmech." not in text and len(called) >= 2, "the host factors, and tells of failures, by what CPUs alone have"
+    assert products(text)["HIGHEST"] and not products(text)["default"]
 
 
 def test_products_of_the_user_are_left_alone(on_gpu):

@@ -4,8 +4,6 @@ Every number of a member is its own, so nothing that happens to one may be seen 
 to rounding in the program of a single run, whose kernels add in another order.
 """
 
-import functools
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -17,9 +15,6 @@ from tolerances import RECOMPILED
 import jaxmech as jm
 
 MEMBERS, ROUNDS = 6, 4
-quick = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-)
 STATIC = jm.Terms(mass=False, damping=False)
 # What each member is multiplied by: all that resists (stiffness, mass), its load, and one coordinate of one node.
 FINE = (1.0, 1.0, 1.0)
@@ -159,7 +154,7 @@ def members(rng):
 def test_members_that_fail_leave_the_others_alone(case, rng):
     value, derivatives = prepared(case)
     theta, direction = members(rng)
-    batch = quick(jax.vmap(derivatives))
+    batch = jax.jit(jax.vmap(derivatives))
     whole = [np.asarray(a) for a in batch(theta, direction)[:3]]
     assert all(np.isfinite(a).all() for a in whole)
     expected = CASES[case][3]
@@ -174,7 +169,7 @@ def test_members_that_fail_leave_the_others_alone(case, rng):
             np.testing.assert_array_equal(np.asarray(found)[fine], alone[fine])
         assert np.isnan(np.asarray(gradient)[~fine]).all()
         assert np.isnan(np.asarray(along)[~fine]).all()
-    single = quick(derivatives)
+    single = jax.jit(derivatives)
     for k in range(2):
         for found, alone in zip(single(theta[k], direction[k])[:3], whole, strict=True):
             np.testing.assert_allclose(found, alone[k], rtol=RECOMPILED, atol=RECOMPILED)
@@ -191,7 +186,7 @@ def test_what_is_not_asked_of_failed_members_is_nil(rng):
         fine = jax.vmap(lambda r: r == jm.RESULTS.successful)(results)
         return jnp.sum(jnp.where(fine | ~masked, numbers, 0.0))
 
-    both = quick(jax.vmap(jax.grad(total, argnums=(0, 1)), (None, None, 0)))(theta, shared, jnp.array([True, False]))
+    both = jax.jit(jax.vmap(jax.grad(total, argnums=(0, 1)), (None, None, 0)))(theta, shared, jnp.array([True, False]))
     each, all_of_them = (np.asarray(a) for a in both)
     assert np.isfinite(each[0][[0, 2, 3, 4, 5]]).all() and (each[0][1] == 0).all()
     np.testing.assert_allclose(each[1][[0, 2, 3, 4, 5]], each[0][[0, 2, 3, 4, 5]], rtol=RECOMPILED)
@@ -233,7 +228,7 @@ def test_single_precision_adjoints_end_at_rounding(rng):
     gradients = {}
     for dtype in (jnp.float32, jnp.float64):
         given = [jnp.asarray(a, dtype) for a in theta]
-        gradient, result = quick(jax.vmap(jax.grad(bar(dtype), argnums=1, has_aux=True)))(*given)
+        gradient, result = jax.jit(jax.vmap(jax.grad(bar(dtype), argnums=1, has_aux=True)))(*given)
         fine = np.asarray(result._value) == 0
         np.testing.assert_array_equal(np.isfinite(gradient).all(axis=(1, 2)), fine)
         gradients[dtype] = np.asarray(gradient), fine

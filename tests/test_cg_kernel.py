@@ -85,6 +85,7 @@ SIZES = [  # points in float64 are what test_cg_steps takes
 ]
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize(("dtype", "c"), SIZES)
 def test_steps_are_those_of_the_loop(dtype, c, name, request):
@@ -125,6 +126,7 @@ def test_flaws_are_those_of_the_loop(rng):
             assert found[kind][name][3] == expected[kind][name][3] != jm.RESULTS.successful._value, (kind, name)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("bound", Bounds._fields)
 def test_steps_end_at_every_bound(bound, rng):
     """At once or after some of seven steps."""
@@ -189,7 +191,13 @@ def test_members_of_batches_are_solved_as_if_alone(rng):
     nested = jax.jit(jax.vmap(jax.vmap(shifted, (None, 0))))(factors, several)
     for i in range(2):
         alike([part[i] for part in nested], *(shifted(factors[i], b) for b in several[i]))
-    assert "jaxmech_" in jax.jit(jax.vmap(shifted)).lower(factors, several[:, 0]).as_text()
+
+
+@pytest.mark.cpu
+def test_batches_have_kernels(rng):
+    A, b, factors = chain(rng, np.float64, 3), jnp.asarray(rng.normal(size=(2, 40, 3))), jnp.asarray([1.0, 30.0])
+    scaled = jax.vmap(lambda factor, b: solved(SOLVERS["blocks"])(A.scaled(factor), b))
+    assert jax.jit(scaled).lower(factors, b).as_text().count("jaxmech_") >= 2, "no kernel beside that of the product"
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from jaxmech._linear_solver.krylov.pcg import _Run
 from jaxmech._llvm.ir_builder import Text
 from jaxmech._llvm.ir_scalars import Scalar, ScalarMath
 
+pytestmark = pytest.mark.cpu
+
 STEPS, NODES, C = 9, 40, 3
 ROUNDING = 1e-9  # relative: rounding grows from step to step, a formula that differs is off by far more
 

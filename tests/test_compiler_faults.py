@@ -19,7 +19,7 @@ from jaxmech._runtime.jax_internals import primitives
 pytestmark = pytest.mark.quick
 
 
-@pytest.fixture(params=["kernels", "arrays"], autouse=True)
+@pytest.fixture(params=[pytest.param("kernels", marks=pytest.mark.cpu), "arrays"], autouse=True)
 def way(request, monkeypatch):
     """Compiled for this CPU, or by XLA, however short the program."""
     if request.param == "arrays":

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
+from jaxmech._contact import motion_newton
+from jaxmech._contact.cone import scaling
 from jaxmech._contact.groups import group_by_group
 from jaxmech._contact.problem import errors_of
 from jaxmech._contact.sparse_rows import SparseRows
@@ -67,6 +69,7 @@ def by_sweeps(problem):
     return [np.asarray(a) for a in jax.jit(lambda b: solved(problem[0], b, problem[2], by_groups=False))(problem[1])]
 
 
+@pytest.mark.cpu
 def test_sweeps_solve_the_laws_of_contact(problem, by_sweeps):
     assert are_swept(problem[0])
     _, r, natural, momentum = by_sweeps
@@ -91,6 +94,7 @@ def at_rest(A, b, rows, u0, mu):
     return jax.jit(found)(b)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("lengths, gap", [((5,), 1e-6), ((20,), 1e-4)])
 def test_impulses_that_creep_under_sweeps_are_solved_by_newton(lengths, gap):
     """Eight contacts between two bodies, whose gaps say that not all of them can hold: sweeps alone do not get there."""
@@ -102,6 +106,7 @@ def test_impulses_that_creep_under_sweeps_are_solved_by_newton(lengths, gap):
     assert (label == -1).all() and natural <= NATURAL
 
 
+@pytest.mark.cpu
 def test_what_does_not_converge_is_none_worse_than_its_start():
     """Contradictory velocities of gaps, friction up to 1000: sweeps and rounds go ever farther off, and it is seen."""
     rng = np.random.default_rng(3)
@@ -113,6 +118,7 @@ def test_what_does_not_converge_is_none_worse_than_its_start():
     assert natural <= (1 + ROUNDING) * begun
 
 
+@pytest.mark.cpu
 @pytest.mark.slow
 def test_groups_by_themselves_move_as_sweeps_do(problem, by_sweeps):
     A, b, rows = problem
@@ -121,6 +127,7 @@ def test_groups_by_themselves_move_as_sweeps_do(problem, by_sweeps):
     assert np.abs(x - by_sweeps[0]).max() <= TWO_WAYS
 
 
+@pytest.mark.cpu
 def test_a_batch_of_piles_goes_the_way_of_each(problem, by_sweeps):
     A, b, rows = problem
     faster = {"box": jnp.stack([b["box"], 2 * b["box"]])}  # twice the velocities and the impulses
@@ -129,12 +136,50 @@ def test_a_batch_of_piles_goes_the_way_of_each(problem, by_sweeps):
     assert natural.max() <= NATURAL and np.abs(x[1] - 2 * x[0]).max() <= TWO_WAYS
 
 
+@pytest.mark.cpu
 def test_nodes_that_are_not_there_are_nan(problem):
     A, b, rows = problem
     nodes, blocks = rows.parts["box"]
     wrong = SparseRows({"box": (nodes.at[0, 0].set(10**6), blocks)})
     x, _, _, _ = jax.jit(lambda b: solved(A, b, wrong, by_groups=False))(b)
     assert np.isnan(x).any()
+
+
+def test_without_a_kernel_nothing_is_called_solved(problem):
+    A, b, rows = problem
+    n = len(rows.parts["box"][0])
+    held = np.arange(n) % 3 > 0
+
+    def swept_(b):
+        contacts, _ = free_contacts(A, rows, jnp.zeros((n, 3)), jnp.full(n, MU), jnp.zeros((n, 3)))
+        return swept(contacts, b, jnp.ones((n, 3)), jnp.asarray(held), jnp.asarray(1e-10))
+
+    with jm.runtime.element_compiler("xla"):
+        x, r, label = jax.jit(swept_)(b)
+    assert np.array_equal(label, np.where(held, 0, -1))
+    assert np.array_equal(x["box"], b["box"]) and np.array_equal(r, np.ones((n, 3)))
+
+
+@pytest.mark.parametrize("whole", [200, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_program_that_is_lowered_without_its_kernel_solves_the_laws(problem, whole, monkeypatch):
+    """Traced where there is one: by Newton's method for all contacts, and for a group of them."""
+    A, b, rows = problem
+    n = len(rows.parts["box"][0])
+    monkeypatch.setattr(motion_newton, "are_swept", lambda A: True)
+    monkeypatch.setattr(motion_newton, "WHOLE", whole)
+
+    def moved(b):
+        give = jnp.zeros((n, 3)).at[:, 0].set(1e-3)
+        parts = (A, b, rows, jnp.zeros((n, 3)), jnp.full(n, MU), give, jnp.ones(n, bool), jnp.zeros(()), "dense")
+        end = motion_newton.move(motion_newton.MovingContacts(*parts), jnp.zeros((n, 3)), 1e-8)
+        r = scaling(jnp.full(n, MU)) * end.s
+        u = rows.across(end.x, n) + give * r
+        momentum = A.mv(end.x)["box"] - b["box"] - rows.pushed(r, b)["box"]
+        return end.fine, errors_of(r, u, jnp.full(n, MU), jnp.ones(n), 0.3).natural, jnp.abs(momentum).max()
+
+    with jm.runtime.element_compiler("xla"):
+        fine, natural, momentum = jax.jit(moved)(b)
+    assert fine and natural <= TWO_WAYS and momentum <= TWO_WAYS
 
 
 def test_what_is_coupled_is_not_swept(problem):

@@ -84,6 +84,10 @@ def test_the_example_runs(value, prepared, tmp_path):
     try:
         with contextlib.chdir(tmp_path):  # files that it writes
             exec(compile(code, f"<example of {value.__name__}>", "exec"), vars(module))  # pyright: ignore
+    except ImportError as missing:
+        if "pip install" not in str(missing):
+            raise
+        pytest.skip(str(missing))
     finally:
         del sys.modules[module.__name__]  # and no other: what was imported meanwhile stays what it is
 

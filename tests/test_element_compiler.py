@@ -70,23 +70,36 @@ def results(scene):
     return all_of_it, moved, traces
 
 
-def test_the_forms_agree_and_a_jitted_function_follows_the_switch(scene):
+@pytest.fixture(scope="module")
+def of_forms(scene):
+    """The function, its input and its traces, and of every form the text and what it gives."""
     function, x, traces = results(scene)
     found, texts = {}, {}
     for form in FORMS:
         with jm.runtime.element_compiler(form):
             texts[form], found[form] = function.lower(x).as_text(), function(x)
+    return function, x, traces, texts, found
+
+
+def test_the_forms_agree_and_a_jitted_function_follows_the_switch(of_forms):
+    function, x, traces, _, found = of_forms
     assert element_form() == "llvm" and traces == list(FORMS)
     for form in ("xla", "llvm"):
         for a, b in zip(found[form], found["off"], strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max())
-    assert ["jaxmech_" in texts[form] for form in FORMS] == [False, False, True]
-    # The scalarised program, whose stages XLA may not inline.
-    assert ["inlineable" in texts[form] for form in FORMS] == [False, True, False]
     function(x)
     assert traces == list(FORMS), "traced again, though nothing changed"
 
 
+@pytest.mark.cpu
+def test_the_forms_are_those_asked_for(of_forms):
+    _, _, _, texts, _ = of_forms
+    assert ["jaxmech_" in texts[form] for form in FORMS] == [False, False, True]
+    # The scalarised program, whose stages XLA may not inline.
+    assert ["inlineable" in texts[form] for form in FORMS] == [False, True, False]
+
+
+@pytest.mark.cpu
 def test_a_long_program_of_a_short_text_is_a_kernel(monkeypatch):
     """Yeoh's law took eight times as long, and Ogden's thirteen: many of their operations are of zeros, or there already."""
     for name, most in (("_LONG_FOR_SOME", 600), ("_UNSURE", 1200), ("_RESULTS", 1000)):
@@ -255,6 +268,7 @@ def test_a_frame_of_another_size_is_not_read(kind, monkeypatch):
         assert ffi_check.checked_interface.__wrapped__() is None
 
 
+@pytest.mark.cpu
 def test_a_header_with_a_field_that_the_library_lacks_gives_arrays(monkeypatch):
     """A minor version that puts a field before the arguments: everything behind it would be read from the wrong place."""
     text = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()

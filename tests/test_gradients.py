@@ -4,8 +4,6 @@ Every floating-point leaf of the scene, of the start and of the integrator is a 
 shape, stiffness, damping, mass, load, boundary values, weights, gravity, Rayleigh coefficients, initial state, dt.
 """
 
-import functools
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,10 +16,6 @@ from tolerances import CONVERGED, FINITE_DIFFERENCE, RECOMPILED, TWO_MODES
 import jaxmech as jm
 from jaxmech._integrator.implicit.implicit_euler import _imbalance
 
-quick = functools.partial(
-    jax.jit,
-    compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True},
-)
 STIFFNESS_ONLY = jm.Terms(mass=False, damping=False)
 STEPS = 3
 
@@ -156,12 +150,12 @@ def test_first_derivatives(case, rng):
     kind, *arguments = CASES[case]
     value, theta = kind(*arguments)
     leaves, put = pick(theta)
-    function = quick(lambda leaves: value(put(leaves)))
+    function = jax.jit(lambda leaves: value(put(leaves)))
     assert function(leaves)[1] == 0  # successful: a difference of failures proves nothing
-    gradient = quick(jax.grad(lambda leaves: value(put(leaves))[0]))(leaves)
+    gradient = jax.jit(jax.grad(lambda leaves: value(put(leaves))[0]))(leaves)
     along = directions(leaves, rng)
     stacked = jax.tree.map(lambda *a: jnp.stack(a), *along)
-    pushed = quick(jax.vmap(lambda d: jax.jvp(lambda t: value(put(t))[0], (leaves,), (d,))[1]))(stacked)
+    pushed = jax.jit(jax.vmap(lambda d: jax.jvp(lambda t: value(put(t))[0], (leaves,), (d,))[1]))(stacked)
     for label, d, forward in zip(labels(theta), along, np.asarray(pushed), strict=True):
         reverse = sum(float(jnp.vdot(a, b)) for a, b in zip(gradient, d, strict=True))
         scale = max(1.0, abs(forward))
@@ -181,10 +175,10 @@ def test_second_derivatives(case, rng):
         return jax.grad(lambda p: value((eqx.tree_at(where, theta[0], tuple(p)), *theta[1:]))[0])(numbers)
 
     numbers = [jnp.asarray(a) for a in where(theta[0])]
-    first = quick(gradient)
+    first = jax.jit(gradient)
     along = directions(numbers, rng)
     stacked = jax.tree.map(lambda *a: jnp.stack(a), *along)
-    hessian = quick(jax.vmap(lambda d: jax.jvp(gradient, (numbers,), (d,))[1]))(stacked)
+    hessian = jax.jit(jax.vmap(lambda d: jax.jvp(gradient, (numbers,), (d,))[1]))(stacked)
     rows = []
     for i, d in enumerate(along):
         for number in range(2):
@@ -207,7 +201,7 @@ def test_a_batch_of_solves_equals_a_loop(name):
         return jm.static_solve(system, scene.state, linear_system, rtol=CONVERGED, throw=False).position
 
     many = jnp.stack([f * scene.system.gravity for f in (0.2, 1.0, 3.0)])
-    one, together = quick(solve), quick(jax.vmap(solve))(many)
+    one, together = jax.jit(solve), jax.jit(jax.vmap(solve))(many)
     for i, gravity in enumerate(many):
         for state, x in one(gravity).items():
             assert np.abs(x - together[state][i]).max() <= 1e3 * RECOMPILED * np.abs(x).max()

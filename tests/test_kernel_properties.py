@@ -252,6 +252,7 @@ def is_near(first, second):
     return (WITH_KERNELS.index(second) - WITH_KERNELS.index(first)) % len(WITH_KERNELS) <= 1
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("near", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_every_primitive_with_every_pair_of_types(near, made):
     """One kernel for each pair, at every number with every other."""
@@ -286,8 +287,8 @@ def test_as_arrays_of_scalars(count, pair, made, monkeypatch):
     monkeypatch.setattr("jaxmech._llvm.ffi.is_available", lambda: False)
     monkeypatch.setattr(dispatch, "_FEW", COUNT)
     straight = {name: f for name, f in OF_TWO.items() if (closed := program(f, *pair)) is not None and has_line(closed)}
-    lines, staged = [], dispatch.staged
-    monkeypatch.setattr(dispatch, "staged", lambda *a: lines.append(staged(*a)) or lines[-1])
+    lines, scalars = [], dispatch.run
+    monkeypatch.setattr(dispatch, "run", lambda *a: lines.append(scalars(*a)) or lines[-1])
     inputs = [x[: len(x) // count * count].reshape(-1, count, 3) for x in grid(*pair)]
     mapped = jax.jit(lambda a, b: map_elements(both(straight), (0, 0), a, b))
     plain = jax.jit(jax.vmap(both(straight)))

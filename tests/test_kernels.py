@@ -24,7 +24,7 @@ from jaxmech._codegen.program.scatter_plan import AbstractElementSums, Places
 from jaxmech._llvm import ffi
 from jaxmech._runtime.ffi_layout import interface
 
-pytestmark = pytest.mark.quick
+pytestmark = [pytest.mark.quick, pytest.mark.cpu]
 
 
 @pytest.fixture(autouse=True)

@@ -231,6 +231,7 @@ def test_preconditioners_refuse_what_they_are_not_for(rng):
         jm.solver.SparseDirect(ordering="best")
 
 
+@pytest.mark.cpu
 def test_the_rule_says_what_it_takes_and_why():
     rule = jm.solver.AutoLinearSolver()
     small = blocks(dense("definite"), symmetric=True)
@@ -286,7 +287,11 @@ def test_multigrid_takes_few_iterations_and_keeps_serving():
     b = {"bar": jnp.zeros_like(mesh.points).at[-1, 2].set(1.0)}
     M = jm.solver.SmoothedAggregation.from_matrix(A, {"bar": mesh.points})
     again = jm.solver.SmoothedAggregation.from_matrix(A, {"bar": mesh.points})
-    assert all(np.array_equal(p, q) for p, q in zip(jax.tree.leaves(M), jax.tree.leaves(again), strict=True))
+    # A GPU adds in any order, and the inverse of the coarsest level makes the most of its rounding.
+    units = 0 if jax.default_backend() == "cpu" else 1e4
+    for p, q in zip(jax.tree.leaves(M), jax.tree.leaves(again), strict=True):
+        rounding = units * np.finfo(p.dtype).eps if jnp.issubdtype(p.dtype, jnp.inexact) else 0
+        np.testing.assert_allclose(p, q, rtol=0, atol=rounding * np.abs(p).max(initial=0))
     solve = eqx.filter_jit(lambda A, M: lx.linear_solve(A, b, jm.solver.PCG(preconditioner=M)))
     solution = solve(A, M)
     assert solution.stats["num_steps"] <= 20

@@ -15,10 +15,6 @@ from tolerances import FINITE_DIFFERENCE, ROUND_OFF
 import jaxmech as jm
 from jaxmech._model.dynamics import kinematics, retract, velocities
 
-quick = functools.partial(
-    jax.jit,
-    compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True},
-)
 P4, P6 = scenes.points(4, seed=3), scenes.points(6, seed=4)
 FRAMES = scenes.frames((0.0, 0.0, 0.0), (1.0, 0.1, 0.0), (2.0, 0.0, 0.3))
 PLANE_FRAMES = np.array([[0.0, 0.0, 0.3], [1.0, 0.2, -0.5]])
@@ -171,12 +167,12 @@ def close(a, b, tolerance):
     assert np.abs(a - b).max(initial=0) <= tolerance * scale, np.abs(a - b).max() / scale
 
 
-@quick
+@jax.jit
 def child_of(system, position):
     return kinematics(system, position)["p"]
 
 
-@quick
+@jax.jit
 def pulled_along(system, state, force, h):
     """`J^T f` on the parents after a step `h` along each of their directions, as columns."""
 
@@ -187,7 +183,7 @@ def pulled_along(system, state, force, h):
     return along_each(pulled, state, h)
 
 
-@quick
+@jax.jit
 def child_along(system, state, h):
     """Where the child is after such steps, in its chart at the start."""
     start, local = kinematics(system, state.position)["p"], jax.vmap(system.dofs["p"].local)
@@ -209,7 +205,7 @@ def central(function, h=1e-3):
     return (4 * half - one) / 3
 
 
-@quick
+@jax.jit
 def whole_jacobian(system, state, force):
     """The dense Jacobian of the child, states sorted; `J^T f`; and `J v`."""
     blocks, rows = jm.mapping.jacobian(system, state, "p"), []
@@ -241,9 +237,9 @@ def test_accelerations_against_differences(case):
     """`J a + dJ/dt v` is the rate of the velocities along the motion."""
     system, state, force = build(case)
     a = jax.tree.map(lambda v: 0.5 - v**2, state.velocity)
-    got = quick(lambda y, s, a: jm.mapping.accelerations(y, s, a)["p"])(system, state, a)
+    got = jax.jit(lambda y, s, a: jm.mapping.accelerations(y, s, a)["p"])(system, state, a)
 
-    @quick
+    @jax.jit
     def velocity_at(t):
         d = {s: t * v + 0.5 * t**2 * a[s] for s, v in state.velocity.items()}
         position = retract(system.dofs, state.position, d)
@@ -292,7 +288,7 @@ def geometric_matrix(system, state):
 FORMS = ("exact", "symmetric", "stabilized")
 
 
-@functools.partial(quick, static_argnums=3)
+@functools.partial(jax.jit, static_argnums=3)
 def forms_of(system, state, force, modes):
     return [geometric_matrix(loaded(system, force, mode), state) for mode in modes]
 
@@ -323,7 +319,7 @@ def test_systems_take_the_form_that_a_mapping_names(case, mode):
     linear_system = jm.MatrixLinearSystem.build(scene, state, terms)
     u = jax.tree.map(lambda v: jnp.cos(3 * v), state.velocity)
 
-    @quick
+    @jax.jit
     def both(scene, state, linear_system):
         A = linear_system.assemble(scene, state)
         product = jm.solver.MatrixFreeSystem(terms).assemble(scene, state).mv(u)

@@ -182,12 +182,15 @@ def test_large_static_problems_take_it(scene, monkeypatch):
     assert multigrid_default.multigrid_solver(system, rest, linear_system) is None  # 975 unknowns
     monkeypatch.setattr(multigrid_default, "LARGE", 500)
     chosen = multigrid_default.multigrid_solver(system, rest, linear_system)
-    assert isinstance(chosen.first.preconditioner, jm.solver.SmoothedAggregation)
+    first = chosen.first if isinstance(chosen, jm.solver.Fallback) else chosen  # a GPU has none to fall back on
+    assert isinstance(first.preconditioner, jm.solver.SmoothedAggregation)
     found = jm.static_solve(system, rest, linear_system)
     assert 0 < found.info.linear_steps <= 25
     direct = jm.static_solve(system, rest, linear_system, jm.solver.SparseDirect())
     np.testing.assert_allclose(found.position["bar"], direct.position["bar"], atol=1e-9)  # residual 1e-10
-    assert jax.jit(lambda r: jm.static_solve(system, r, linear_system).info.linear_steps)(rest) == 0  # no host within jit
+    # No host makes levels within jit: there is the factor of a CPU, and other iterations elsewhere.
+    inside = jax.jit(lambda r: jm.static_solve(system, r, linear_system).info.linear_steps)(rest)
+    assert inside == 0 if jax.default_backend() == "cpu" else inside > 25
 
 
 def test_bad_input_is_named(scene):

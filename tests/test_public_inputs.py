@@ -420,6 +420,8 @@ def test_malformed_arguments_are_refused_by_name(name, elsewhere):
     call = CALLS[name]()
     run = {"run": eqx.filter_eval_shape} if name in SOLVES - WALKS else {}
     valid = attempt(call, *next(iter(call.arguments.items())), **run)
+    if isinstance(valid, ImportError) and "pip install" in str(valid):
+        pytest.skip(str(valid))
     assert not isinstance(valid, Exception), f"the valid call fails: {valid!r}"
     wrong = [(a, label, value) for a, right in call.arguments.items() for label, value in spoilt(right).items()]
     if name in SOLVES:  # each fair value is compiled anew

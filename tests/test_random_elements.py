@@ -157,10 +157,14 @@ def close(found, expected, dtype):
 
 @pytest.fixture
 def made(monkeypatch):
-    kernels, kind = [], dispatch.Kernel
-    monkeypatch.setattr(dispatch, "Kernel", lambda *a: kernels.append(kind(*a)) or kernels[-1])
+    """The kernels, or the scalarised programs where there are no kernels, however few the elements and the operations."""
+    forms = []
+    for name in ("Kernel", "run"):
+        make = getattr(dispatch, name)
+        monkeypatch.setattr(dispatch, name, lambda *a, make=make: forms.append(make(*a)) or forms[-1])
     monkeypatch.setattr(dispatch, "_SHORT", 0)
-    return kernels
+    monkeypatch.setattr(dispatch, "_FEW", 1)
+    return forms
 
 
 @pytest.mark.parametrize(

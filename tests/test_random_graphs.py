@@ -1,7 +1,5 @@
 """Scenes at random: main states of mixed kinds, any acyclic graph of mappings, forces anywhere; three routes to a matrix."""
 
-import functools
-
 import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
@@ -15,10 +13,6 @@ import jaxmech as jm
 from jaxmech._model.dynamics import force_at, zero_forces
 
 TOLERANCE = 1e-11  # chains of up to six mappings, each with its own rounding
-quick = functools.partial(
-    jax.jit,
-    compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True},
-)
 NODES = 3  # of every main state
 
 
@@ -135,7 +129,7 @@ class Builder:
         return system, scenes.perturbed(system, system.at_rest(self.position), 0.2, r)
 
 
-@quick
+@jax.jit
 def three_routes(system, state, linear_system, factors):
     """The assembled matrix; that of matrix-free products; that of automatic derivatives of the whole scene's functions."""
     zero, unravel = ravel_pytree(zero_forces(system, state.position))

@@ -77,6 +77,7 @@ found = [float(number) for number in jax.value_and_grad(tip)(0.9)]
 
 
 @pytest.mark.slow
+@pytest.mark.cpu
 def test_a_machine_without_llvm_computes_the_same():
     """As this process does, that has it."""
     there = {}

@@ -29,7 +29,6 @@ def test_what_is_found_solves_the_projected_system(rng, P, dtype):
     blocks = np.eye(3) * np.ones((40, 1, 3)) if P is None else P if P.ndim == 3 else np.eye(3) * P[:, :, None]
     b = np.einsum("nij,nj->ni", blocks, rng.standard_normal((40, 3)))
     given = A, None if P is None else jnp.asarray(P, dtype), jnp.asarray(b, dtype)
-    assert ("while" in jax.jit(solve).lower(*given).as_text()) == (P is OBLIQUE)
     whole = np.zeros((40, 3, 40, 3))
     whole[np.arange(40), :, np.arange(40)] = blocks
     whole, dense = whole.reshape(120, 120), np.asarray(A.to_dense(), float)
@@ -38,6 +37,13 @@ def test_what_is_found_solves_the_projected_system(rng, P, dtype):
     for x, found in (jax.jit(solve)(*given), by_arrays(solve, *given)):
         assert found and x.dtype == dtype
         np.testing.assert_allclose(x, expected, rtol=0, atol=rtol * abs(expected).max())
+
+
+@pytest.mark.cpu
+def test_a_kernel_takes_what_axes_hold(rng):
+    A, b = chain(rng, float, 3), jnp.asarray(rng.standard_normal((40, 3)))
+    for P in (None, FREE, OBLIQUE):
+        assert ("while" in jax.jit(solve).lower(A, P, b).as_text()) == (P is OBLIQUE)
 
 
 def test_of_a_batch_each_is_solved_by_itself(rng):

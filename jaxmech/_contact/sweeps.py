@@ -34,8 +34,8 @@ def are_swept(A: BlockMatrix) -> bool:
 
 
 class Swept(NamedTuple):
-    """Changes of velocity, impulses `(n, 3)`, and of every contact the number of its group `(n,)`, -1 of one that is solved;
-    without a kernel, of all."""
+    """Changes of velocity, impulses `(n, 3)`, and of every contact the number of its group `(n,)`, -1 of one that is solved.
+    Without a kernel nothing is: all are one group, where they began."""
 
     x: Fields
     r: Array
@@ -90,9 +90,9 @@ def _nodes(A: BlockMatrix, rows: SparseRows) -> Array:
 
 
 def _none(*operands):
-    """No sweep."""
-    x, r = operands[9:11]
-    return [x, r, jnp.full(r.shape[:2], -1, jnp.int32)]
+    """No sweep, and no contact that is called solved."""
+    held, (x, r) = operands[7], operands[9:11]
+    return [x, r, (held > 0).astype(jnp.int32) - 1]
 
 
 def _by_kernel(*operands):

@@ -1,5 +1,6 @@
 """Work divided over the devices of a mesh: each does its share, and tells the others."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from jax.sharding import AxisType, PartitionSpec
 
 from .array_types import Array
-from .jax_internals import manual_axes
+from .jax_internals import backends, manual_axes
 
 AXIS = "jaxmech"  # of work that is divided while every device has all numbers
 PARTS = "jaxmech_parts"  # of numbers that are divided: each device has those of its part
@@ -59,8 +60,15 @@ def checked_devices(who: str, devices: Sequence[Any] | None) -> Sequence[Any]:
 
 
 def on_cpu() -> bool:
-    """Whether programs are compiled for CPUs."""
-    return jax.default_backend() == "cpu"
+    """Whether all programs are compiled for CPUs. Beside another device any may be of it: where its arrays are, says JAX
+    only after the trace."""
+    return jax.default_backend() == "cpu" and not _are_others()
+
+
+@functools.cache
+def _are_others() -> bool:
+    """Whether JAX has another kind of device, though CPUs are its default (`JAX_PLATFORMS=cpu,cuda`)."""
+    return set(backends()) != {"cpu"}
 
 
 def device_count() -> int:

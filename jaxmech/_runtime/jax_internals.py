@@ -15,6 +15,7 @@ try:
     from equinox.internal import while_loop as equinox_while_loop
     from jax.core import ShapedArray, Tracer
     from jax.experimental.xla_metadata import set_xla_metadata
+    from jax.extend.backend import backends
     from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun, primitives, take_current_trace
     from jax.interpreters.ad import (
         Zero,
@@ -36,6 +37,7 @@ __all__ = [
     "Primitive",
     "ShapedArray",
     "Tracer",
+    "backends",
     "bounded_loop",
     "deflinear2",
     "define",
