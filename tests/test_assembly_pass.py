@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import jax
+import pytest
 
 import jaxmech as jm
 
@@ -38,6 +39,7 @@ def files_entered(function, *arguments):
     return found
 
 
+@pytest.mark.cpu
 def test_from_a_force_field_to_its_block_there_are_few_files():
     mesh = jm.mesh.box_mesh(cells=(2, 2, 1), size=(1.0, 1.0, 0.5))
     force = jm.force.TetrahedronFEM.from_mesh("body", mesh, jm.material.NeoHookean(1e3, 0.3))
