@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scenes
 from jax.flatten_util import ravel_pytree
-from scene_matrices import DAMPING, FACTORS, MASS, STIFFNESS, assembled, dense, linear_system, matrices, per_scene, quick
+from scene_matrices import DAMPING, FACTORS, MASS, STIFFNESS, assembled, dense, linear_system, matrices, per_scene
 from scenes import CONSERVATIVE, FLAT, STEPS, SYMMETRIC
 from tolerances import ITERATIVE, RECOMPILED, ROUND_OFF, TWO_ROUTES
 
@@ -44,7 +44,7 @@ def unraveller(system, state):
     return unravel, zero.size
 
 
-@functools.partial(quick, static_argnums=4)
+@functools.partial(jax.jit, static_argnums=4)
 def columns(system, state, factors, vectors, terms):
     """The products of the matrix-free operator with every row of `vectors`, as columns."""
     unravel, _ = unraveller(system, state)
@@ -74,7 +74,7 @@ def force_and_power(system, state):
 
 
 traced_once = jax.jit(force_and_power)  # for one scene and for several
-forces = quick(traced_once)
+forces = jax.jit(traced_once)
 
 
 @every
@@ -105,7 +105,7 @@ def test_force_and_stiffness_are_derivatives_of_the_energy(name):
     scene = scenes.build(name)
     unravel, n = unraveller(scene.system, scene.state)
 
-    @quick
+    @jax.jit
     def derivatives(system, state):
         def energy(d):
             position = retract(system.dofs, state.position, unravel(d))
@@ -133,7 +133,7 @@ def test_matrices_are_jacobians_of_the_total_force(name):
     x, back = ravel_pytree(scene.state.position)
     unravel, _ = unraveller(scene.system, scene.state)
 
-    @quick
+    @jax.jit
     def jacobians(system, x, v):
         def force(x, v):
             return ravel_pytree(jm.total_force(system, replace(scene.state, position=back(x), velocity=unravel(v))))[0]
@@ -154,7 +154,7 @@ def test_matrices_of_frames_are_jacobians_in_the_chart():
     scene = scenes.build("points_on_frames")
     unravel, n = unraveller(scene.system, scene.state)
 
-    @quick
+    @jax.jit
     def jacobians(system, state):
         zero = unravel(jnp.zeros(n))
         v = ravel_pytree(state.velocity)[0]
@@ -208,7 +208,7 @@ def test_the_symmetric_part_keeps_its_promise(name):
         jm.solver.MatrixFreeSystem(terms).assemble(scene.system, scene.state)
 
 
-@functools.partial(quick, static_argnums=2)
+@functools.partial(jax.jit, static_argnums=2)
 def projector(system, vectors, unravel):
     return jax.vmap(lambda e: ravel_pytree(project(system, unravel(e)))[0], out_axes=1)(vectors)
 
@@ -235,7 +235,7 @@ def test_pattern_is_sorted_and_without_duplicates(name):
         assert (np.asarray(pattern.row_starts) == np.searchsorted(rows, np.arange(pattern.shape[0] + 1))).all()
 
 
-@functools.partial(quick, static_argnums=2)
+@functools.partial(jax.jit, static_argnums=2)
 def views(A, u, unravel):
     """What a matrix says it is, in one program; then of each of its blocks, and of their transposes."""
     vector = unravel(u)
@@ -297,7 +297,7 @@ def test_mappings_balance_power_and_vmap_equals_loop(name):
         return jax.tree.map(lambda a: np.asarray(a)[i], tree)
 
     batch = jax.tree.map(stacked, (scene.system, scene.state))
-    together = quick(jax.vmap(traced_once))(*batch)
+    together = jax.jit(jax.vmap(traced_once))(*batch)
     for i in range(3):
         one = forces(*member(i, batch))
         close(flat(member(i, together[0])), flat(one[0]), RECOMPILED)
@@ -340,17 +340,17 @@ def test_vmap_over_one_argument(name):
         return linear_system.assemble(system, replace(state, velocity=velocity)).to_dense()
 
     many = jax.tree.map(lambda a: np.stack([a, 2 * np.asarray(a)]), state.velocity)
-    together = quick(jax.vmap(value, in_axes=(None, None, 0)))(linear_system(name), system, many)
+    together = jax.jit(jax.vmap(value, in_axes=(None, None, 0)))(linear_system(name), system, many)
     force = next(n for n, f in system.forces.items() if isinstance(f, jm.force.Springs))
 
     def stiffer(k):
         return eqx.tree_at(lambda s: s.forces[force].stiffness, system, k)
 
     soft = np.asarray(system.forces[force].stiffness)
-    stiffnesses = quick(jax.vmap(lambda k: value(linear_system(name), stiffer(k), state.velocity)))(
+    stiffnesses = jax.jit(jax.vmap(lambda k: value(linear_system(name), stiffer(k), state.velocity)))(
         np.stack([soft, 3 * soft])
     )
-    matrix = quick(value)
+    matrix = jax.jit(value)
     for i, factor in enumerate((1, 2)):
         close(
             together[i],
@@ -433,7 +433,7 @@ def test_solvers_take_unsymmetric_matrices(solver, rng):
     close(pulled, np.linalg.solve(full.T, w), tolerance)
 
 
-@quick
+@jax.jit
 def left_over(system, state, end, dt):
     """What is left to travel to where the constraints want the nodes; what moved of those that must not, and should have."""
     held = jax.tree.map(jnp.subtract, end.velocity, project(system, end.velocity))

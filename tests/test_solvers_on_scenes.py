@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import scenes
 from covering import in_turn
-from scene_matrices import matrices, quick
+from scene_matrices import matrices
 from scenes import SYMMETRIC
 from tolerances import SOLVE_GOAL, SOLVE_ROUNDING
 
@@ -128,7 +128,7 @@ def program(name, symmetric, derivatives):
         return x, reason, back(w)[0], rate
 
     over_vectors = jax.vmap(everything, (None, 0, None, None))
-    return quick(jax.vmap(over_vectors, (0, None, None, None)))
+    return jax.jit(jax.vmap(over_vectors, (0, None, None, None)))
 
 
 def near(x, reference, tolerance):
