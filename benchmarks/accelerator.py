@@ -131,7 +131,7 @@ def motions(name: str, kind: str, adaptive: bool, count: int, steps: int = 100) 
     def end(factor: Any) -> Any:
         scene = eqx.tree_at(lambda s: s.gravity, system, factor * system.gravity)
         if adaptive:
-            run = jm.simulate_adaptive(scene, state, scheme, span / 2, rtol=1e-6, atol=1e-6, throw=False)
+            run = jm.simulate_adaptive(scene, state, scheme, [span / 2], rtol=1e-6, atol=1e-6, throw=False)
         else:
             run = jm.simulate(scene, state, scheme, span / 2 / steps, steps, save_every=steps, throw=False)
         taken = run.info.accepted if adaptive else jnp.asarray(steps)
