@@ -34,9 +34,9 @@ def content_of(owner: str, path: str | os.PathLike) -> tuple[np.ndarray, list[tu
             content = read_obj(path)
         else:
             check_announced(path)
-            with ending(meshio._files, meshio.tetgen._tetgen), with_some_cells_in_no_group(), with_all_kinds():
-                with np.errstate(over="ignore"):
-                    content = meshio.read(path)
+            mended = ending(meshio._files, meshio.tetgen._tetgen), with_some_cells_in_no_group(), with_all_kinds()
+            with mended[0], mended[1], mended[2], np.errstate(over="ignore"):
+                content = meshio.read(path)
         blocks = [(block.type, np.asarray(block.data)) for block in content.cells]
         if os.fspath(path).lower().endswith(".ply"):
             check_ply(path, len(content.points), blocks)
