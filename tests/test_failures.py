@@ -13,6 +13,7 @@ import jaxmech as jm
 from jaxmech._runtime import raise_if as _raise
 from jaxmech._runtime.devices import on_cpu
 from jaxmech._runtime.failure_messages import describe
+from jaxmech._runtime.precision import compiled
 
 pytestmark = pytest.mark.quick
 
@@ -148,6 +149,19 @@ def test_where_there_are_no_foreign_functions_the_host_raises(monkeypatch, capfd
     with pytest.raises(RAISED, match="FailedComputation: solve: the matrix is singular"):
         jax.block_until_ready(run(1.0))
     assert not capfd.readouterr().err
+
+
+def test_a_function_of_ours_that_is_compiled_says_it_in_one_line_all_the_same(monkeypatch):
+    """Where the host raises, as where a foreign function does."""
+    said = []
+    for known in (True, False):
+        if not known:
+            monkeypatch.setattr(_raise, "_registered", lambda: False)
+        run = compiled(lambda x: _raise.raise_if(x, x > 0, {"who": "solve"}, {"result": jm.RESULTS.singular._value}))
+        with pytest.raises(RAISED) as caught:
+            run(jnp.asarray(1.0))
+        said.append((type(caught.value), str(caught.value)))
+    assert said[0] == said[1] and "\n" not in said[0][1]
 
 
 def test_a_program_whose_numbers_are_placeholders_does_not_fail():

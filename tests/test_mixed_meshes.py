@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
+from jaxmech._mesh import xdmf_files
 from jaxmech._mesh.reference import reference_element
 
 POINTS = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
@@ -203,6 +204,18 @@ def test_quadratic_prisms_and_pyramids_pass_through_files(tmp_path):
             np.testing.assert_array_equal(again.cells, mesh.cells)
             np.testing.assert_allclose(again.points, mesh.points, atol=1e-15)
             assert again.kind == mesh.kind
+
+
+def test_a_list_of_xdmf_holds_cells_of_any_kind():
+    """Nodes and edges with their count, as the format asks, which meshio's own reader takes for a node."""
+    pytest.importorskip("meshio")
+    solid = list(range(20))
+    found = xdmf_files._blocks(np.array([1, 1, 7, 1, 1, 8, 2, 2, 0, 1, 4, 0, 1, 2, 0x30, *solid]))
+    cells = [("vertex", [[7], [8]]), ("line", [[0, 1]]), ("triangle", [[0, 1, 2]]), ("hexahedron20", [solid])]
+    assert [(b.type, b.data.tolist()) for b in found] == cells
+    for wrong, said in (([2, 3, 0, 1, 2], r"'line' of \[3\] nodes"), ([4, 0, 1], "ends within a 'triangle'")):
+        with pytest.raises(ValueError, match=said):
+            xdmf_files._blocks(wrong)
 
 
 def test_a_set_in_two_pieces_is_refused(tmp_path):

@@ -13,6 +13,7 @@ from .announced import check_announced, check_ply
 from .ending_files import ending
 from .gmsh_files import is_first_gmsh, read_first_gmsh, with_some_cells_in_no_group
 from .obj_files import read_obj
+from .xdmf_files import with_all_kinds
 
 MESHIO_KINDS = {"line": "edge", "triangle": "triangle", "quad": "quad", "tetra": "tetrahedron"}
 MESHIO_KINDS |= {"wedge": "prism", "hexahedron": "hexahedron", "pyramid": "pyramid"}
@@ -33,7 +34,8 @@ def content_of(owner: str, path: str | os.PathLike) -> tuple[np.ndarray, list[tu
             content = read_obj(path)
         else:
             check_announced(path)
-            with ending(meshio._files, meshio.tetgen._tetgen), with_some_cells_in_no_group(), np.errstate(over="ignore"):
+            mended = ending(meshio._files, meshio.tetgen._tetgen), with_some_cells_in_no_group(), with_all_kinds()
+            with mended[0], mended[1], mended[2], np.errstate(over="ignore"):
                 content = meshio.read(path)
         blocks = [(block.type, np.asarray(block.data)) for block in content.cells]
         if os.fspath(path).lower().endswith(".ply"):

@@ -21,6 +21,7 @@ import numpy as np
 
 from .devices import on_cpu
 from .jax_internals import is_carried_out
+from .raise_if import in_its_words
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -151,7 +152,10 @@ class _Programs:
                 found[0].block_until_ready()  # what fails does so here
         except (jax.errors.JaxRuntimeError, ValueError) as error:
             if _RAISED_BY_EQUINOX not in str(error):
-                raise
+                told = in_its_words(error)
+                if told is error:
+                    raise
+                raise told from None
             return eqx.filter_jit(self._function)(*arguments, **keywords)  # which tells the words of `eqx.error_if`
         return form.joined(found)
 

@@ -4,6 +4,7 @@ A host callback that raises buries its words in its traceback, twice. On a CPU a
 instead, and its message is all that is seen. Nothing is called unless something has failed.
 """
 
+import collections
 import ctypes
 import functools
 import json
@@ -28,6 +29,7 @@ from .results import FailedComputation
 T = TypeVar("T")
 _TARGET = "jaxmech.raise"
 _FAILED_PRECONDITION = 9  # of XLA's kinds of errors
+_said: collections.deque[str] = collections.deque(maxlen=100)  # by callbacks
 
 
 def raise_if(
@@ -87,7 +89,14 @@ def _words(text: np.ndarray, row: np.ndarray, residuals: np.ndarray) -> str:
 def _raise(*told: Any) -> Any:
     """As a callback of the host, wherever foreign functions are not to be had."""
     logging.getLogger("jax._src.callback").addFilter(_unlogged)
-    raise FailedComputation(_words(*told))
+    _said.append(_words(*told))
+    raise FailedComputation(_said[-1])
+
+
+def in_its_words(error: Exception) -> Exception:
+    """The error of a program with the words alone, as a foreign function tells them, where a callback has buried them."""
+    words = next((words for words in _said if words in str(error)), None)
+    return error if words is None else type(error)(f"FAILED_PRECONDITION: {words}")
 
 
 def _unlogged(record: logging.LogRecord) -> bool:
