@@ -393,6 +393,27 @@ def test_many_turns_and_frames_are_all_kept():
     assert short.result == jm.RESULTS.too_many_time_steps and int(short.reached.sum()) == 22
 
 
+def test_another_run_of_other_numbers_traces_nothing():
+    """Not even the functions that it is given, of what they close over: that took longer than the run of a small scene."""
+    seen = []
+
+    def observe(system, state):
+        seen.append(state)
+        return state.position["ball"]
+
+    above = jm.integrator.Event(lambda system, state: seen.append(state) or height(system, state) - 0.5, terminal=True)
+    options = {"observe": observe, "events": [above], "extrapolate": True, "max_steps": 40}
+
+    def run(tolerance):
+        times = [0.1 * (1 + tolerance), 0.9]
+        found = jm.simulate_adaptive(*ball(), EULER, times, rtol=tolerance, atol=tolerance, **options)
+        return found.event_time[0], len(seen)
+
+    (first, traced), (second, again) = run(1e-2), run(1e-3)
+    assert again == traced > 0
+    np.testing.assert_allclose([first, second], np.sqrt(2 * 0.5 / G), atol=EXACT)
+
+
 def test_what_a_turn_reads_and_writes_is_small():
     """However many turns and frames: XLA's CPU backend takes several times as long where an array has over 512 bytes."""
     scene, state = ball()
