@@ -1,5 +1,7 @@
 """Steps of the size that accuracy asks for: how accurate, where they end, what happens meanwhile, their derivatives."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -425,6 +427,24 @@ def test_what_a_turn_reads_and_writes_is_small():
     loops = list(nested_loops(jax.make_jaxpr(run)(state).jaxpr, "while"))
     depth, turn = max(loops, key=lambda loop: loop[0])
     assert depth == 3 and max(v.aval.size * v.aval.dtype.itemsize for v in turn.invars) <= 512
+
+
+def test_a_record_that_nobody_reads_is_not_there():
+    """No turn reads it, so that XLA leaves it out: filling it took longer than the steps of a small scene."""
+    scene, state = ball()
+    integrator = jm.integrator.VelocityVerlet(check_step=False)
+
+    def run(state, read):
+        found = jm.simulate_adaptive(
+            scene, state, integrator, [1.0], rtol=1e-3, atol=1e-3, extrapolate=True, max_steps=4321, throw=False
+        )
+        return read(found)
+
+    def program(read):
+        return jax.jit(partial(run, read=read)).lower(state).compile().as_text()
+
+    assert "[4321]" in program(lambda found: found.info.dt)
+    assert "[4321]" not in program(lambda found: (found.last, found.result, found.info.accepted, found.info.turns))
 
 
 def test_derivatives_are_those_of_the_steps_that_were_taken():

@@ -22,7 +22,7 @@ from ..._scene.parameter import is_concrete
 from ..base import AbstractIntegrator
 from ..time_step import check_time_step
 from .adaptive_loop import first_progress, goes_on, turned
-from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Options, Progress
+from .adaptive_memory import Inputs, Options, Progress
 from .adaptive_replay import Motion, finished, run
 from .closures import with_what_it_closes_over
 from .control import AbstractControl, in_the_loop
@@ -244,14 +244,11 @@ def _run(inputs: Inputs, options: Options, whole: bool) -> AdaptiveTrajectory:
 
 def _trajectory(inputs: Inputs, motion: Motion, end: Progress, whole: bool) -> AdaptiveTrajectory:
     reached = jnp.arange(inputs.times.shape[0]) < end.frame
-    happened = end.record.event_turn
-    event = jnp.where(happened >= 0, end.record.event[happened], -1)
-    time = jnp.where(happened >= 0, motion.event_time, -1.0)
+    time = jnp.where(end.record.event_turn >= 0, motion.event_time, -1.0)
     state, observed = (motion.frames, None) if whole else (None, motion.frames)
     record = end.record
-    counts = (jnp.sum(record.outcome == kind) for kind in (ACCEPTED, REJECTED, FAILED, SEARCHED))
-    info = AdaptiveInfo(end.result, *counts, end.turns, record.dt, record.error, record.outcome, end.info)
-    return AdaptiveTrajectory(state, observed, motion.last, reached, time, event, info)
+    info = AdaptiveInfo(end.result, *record.counts, end.turns, record.dt, record.error, record.outcome, end.info)
+    return AdaptiveTrajectory(state, observed, motion.last, reached, time, record.event, info)
 
 
 def _with_restart(

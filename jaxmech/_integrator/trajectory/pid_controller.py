@@ -48,11 +48,16 @@ class PIDController(eqx.Module):
         if self.i + self.p + self.d <= 0:
             raise ValueError("PIDController: p, i and d are all 0: no error would change the step.")
 
+    @property
+    def remembers(self) -> int:
+        """How many errors of steps before the last one it takes."""
+        return 2 if self.d else 1 if self.p else 0
 
-def next_step(controller: PIDController, h: Array, errors: tuple[Array, Array, Array], k: int) -> Array:
-    """The step after an accepted one of size `h` [s]; its error, and those of the two before it."""
+
+def next_step(controller: PIDController, h: Array, errors: tuple[Array, ...], k: int) -> Array:
+    """The step after an accepted one of size `h` [s]; its error, and those of steps before it that the controller takes."""
     c = controller
-    powers = (-(c.p + c.i + c.d), c.p + 2 * c.d, -c.d)
+    powers = (-(c.p + c.i + c.d), c.p + 2 * c.d, -c.d)[: len(errors)]
     factor = c.safety * jnp.ones_like(h)
     for e, power in zip(errors, powers, strict=True):
         factor = factor * jnp.maximum(e, 1e-10) ** (power / k)
