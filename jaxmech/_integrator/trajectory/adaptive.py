@@ -31,7 +31,7 @@ from .event import Event
 from .pid_controller import PIDController
 from .restart import through_a_file
 
-_ELEMENTARY = PIDController()
+_USUAL = PIDController()
 
 
 class AdaptiveInfo(eqx.Module):
@@ -146,7 +146,7 @@ def simulate_adaptive(
     check_inputs(who, system, state)
     check_instance(who, "integrator", integrator, AbstractIntegrator)
     check_topology(f"the linear system given to {who}", integrator.built_for, system)
-    controller = _ELEMENTARY if controller is None else controller
+    controller = _USUAL if controller is None else controller
     check_instance(who, "controller", controller, PIDController)
     check_counts(who, max_steps=max_steps, max_events=max_events)
     check_flags(who, extrapolate=extrapolate, throw=throw)

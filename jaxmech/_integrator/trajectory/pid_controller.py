@@ -11,26 +11,27 @@ class PIDController(eqx.Module):
     """`h_(n+1) = h_n safety e_n^(-(i + p + d) / k) e_(n-1)^((p + 2 d) / k) e_(n-2)^(-d / k)`, within limits.
 
     `e`: the error of a step over what is allowed (1: just accurate enough); `k`: one more than the order of the scheme.
-    `i = 1` alone is the elementary controller; `p` and `d` let the size vary more smoothly, where stability limits it. After
-    a rejected step the elementary controller decides, and the step shrinks; a step that failed (Newton did not converge, an
-    element inverted) is repeated with `on_failure` of its size.
+    `i = 1` alone (`p = 0`) is the elementary controller; `p` and `d` let the size vary more smoothly, where stability limits
+    it or a motion gets faster: fewer steps are rejected. After a rejected step the elementary controller decides, and the
+    step shrinks; a step that failed (Newton did not converge, an element inverted) is repeated with `on_failure` of its
+    size.
     Pure numbers. Raises `ValueError` for numbers out of range.
     Source: G. Soderlind, "Digital filters in adaptive time-stepping", ACM Trans. Math. Softw. 29 (2003) 1,
     doi:10.1145/641876.641877.
 
     Example:
 
-        smooth = jm.integrator.PIDController(p=0.3, i=0.4)
+        elementary = jm.integrator.PIDController(p=0.0, i=1.0)
         pulled = jm.System(oscillator.dofs, forces=oscillator.forces, masses=oscillator.masses, gravity=(10.0,))
         euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(pulled, oscillator_state))
-        allowed = {"rtol": 1e-3, "atol": 1e-3, "controller": smooth, "dt0": 1e-4}
+        allowed = {"rtol": 1e-3, "atol": 1e-3, "controller": elementary, "dt0": 1e-4}
         run = jm.simulate_adaptive(pulled, oscillator_state, euler, [0.1], **allowed)
         h = run.info.dt[run.info.outcome == 1]  # [s]
         assert h[0] == 1e-4 and jnp.allclose(h[1], 5e-4)  # no more than five times as long
     """
 
-    p: float = eqx.field(static=True, default=0.0, kw_only=True)
-    i: float = eqx.field(static=True, default=1.0, kw_only=True)
+    p: float = eqx.field(static=True, default=0.3, kw_only=True)
+    i: float = eqx.field(static=True, default=0.4, kw_only=True)
     d: float = eqx.field(static=True, default=0.0, kw_only=True)
     safety: float = eqx.field(static=True, default=0.9, kw_only=True)
     smallest: float = eqx.field(static=True, default=0.2, kw_only=True)
