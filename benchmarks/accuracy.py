@@ -2,11 +2,12 @@
 
 Of every scheme 12 to 12,800 equal steps; `simulate_adaptive` at tolerances from 1e-2 on, by the estimate of a scheme or by
 step doubling, with extrapolation (`+`) and without; diffrax's Tsit5 and Kvaerno5 with their own steps. The reference is RK4
-in 40,000 steps. CPU seconds are the median of five runs of a compiled trajectory, all schemes in turns (one run where it
-takes more than `SHORT`): a machine that is shared says now and then that a run took a tenth. At last, of each, the CPU
-milliseconds at errors of 1e-4 and 1e-6: on the line, in logarithms, between the runs on either side. What would take more
-than `PATIENCE`, or diffrax's more than `PATIENCE_BESIDE` as a fiftieth of the motion foretells, is left out; the latter is
-said.
+in 40,000 steps. CPU seconds are the median of nine runs of a compiled trajectory, all schemes in turns (one run where it
+takes more than `SHORT`): a machine that is shared says now and then that a run took a tenth. Each of them comes right after
+another one that does not count: what other programs leave of caches takes longer than short trajectories. At last, of
+each, the CPU milliseconds at errors of 1e-4 and 1e-6: on the line, in logarithms, between the runs on either side. What
+would take more than `PATIENCE`, or diffrax's more than `PATIENCE_BESIDE` as a fiftieth of the motion foretells, is left out;
+the latter is said.
 """
 
 import time
@@ -100,9 +101,10 @@ def accuracy(chosen: str, only: tuple[str, ...] = ()) -> None:
 
         kinds = (fixed, adaptive, beside_diffrax)
         runs = [r for kind in kinds for r in kind(name, system, state, span, error, lambda s: not only or s in only)]
-        for _ in range(4):
+        for _ in range(8):
             for run in runs:
                 if run.seconds < SHORT:
+                    jax.block_until_ready(run.call())
                     run.again()
         for run in runs:
             report(scene=name, scheme=run.scheme, **run.told, cpu_ms=1e3 * run.seconds, error=run.error)

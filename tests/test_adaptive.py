@@ -1,5 +1,7 @@
 """Steps of the size that accuracy asks for: how accurate, where they end, what happens meanwhile, their derivatives."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -241,6 +243,21 @@ def test_a_failed_step_is_repeated_with_a_smaller_one():
     assert failure.value.result == jm.RESULTS.not_converged
 
 
+def test_few_steps_are_rejected():
+    """Of a pendulum, which gets faster on its way: a fourth of those that the elementary controller has to repeat."""
+
+    def rejected(**options):
+        integrator = jm.integrator.VelocityVerlet(check_step=False)
+        runs = jax.jit(
+            lambda allowed: swing(
+                *pendulum(), [2.0], integrator, rtol=allowed, atol=allowed, extrapolate=False, throw=False, **options
+            )
+        )
+        return sum(int(runs(allowed).info.rejected) for allowed in (1e-2, 1e-3, 1e-4, 1e-5))
+
+    assert rejected() < 0.4 * rejected(controller=jm.integrator.PIDController(p=0.0, i=1.0))
+
+
 def test_a_run_that_does_not_end_says_why():
     with pytest.raises(jm.FailedComputation, match=r"step 9: .*max_steps=") as failure:
         swing(*pendulum(), max_steps=10)
@@ -395,6 +412,27 @@ def test_many_turns_and_frames_are_all_kept():
     assert short.result == jm.RESULTS.too_many_time_steps and int(short.reached.sum()) == 22
 
 
+def test_another_run_of_other_numbers_traces_nothing():
+    """Not even the functions that it is given, of what they close over: that took longer than the run of a small scene."""
+    seen = []
+
+    def observe(system, state):
+        seen.append(state)
+        return state.position["ball"]
+
+    above = jm.integrator.Event(lambda system, state: seen.append(state) or height(system, state) - 0.5, terminal=True)
+    options = {"observe": observe, "events": [above], "extrapolate": True, "max_steps": 40}
+
+    def run(tolerance):
+        times = [0.1 * (1 + tolerance), 0.9]
+        found = jm.simulate_adaptive(*ball(), EULER, times, rtol=tolerance, atol=tolerance, **options)
+        return found.event_time[0], len(seen)
+
+    (first, traced), (second, again) = run(1e-2), run(1e-3)
+    assert again == traced > 0
+    np.testing.assert_allclose([first, second], np.sqrt(2 * 0.5 / G), atol=EXACT)
+
+
 def test_what_a_turn_reads_and_writes_is_small():
     """However many turns and frames: XLA's CPU backend takes several times as long where an array has over 512 bytes."""
     scene, state = ball()
@@ -408,6 +446,24 @@ def test_what_a_turn_reads_and_writes_is_small():
     assert depth == 3 and max(v.aval.size * v.aval.dtype.itemsize for v in turn.invars) <= 512
 
 
+def test_a_record_that_nobody_reads_is_not_there():
+    """No turn reads it, so that XLA leaves it out: filling it took longer than the steps of a small scene."""
+    scene, state = ball()
+    integrator = jm.integrator.VelocityVerlet(check_step=False)
+
+    def run(state, read):
+        found = jm.simulate_adaptive(
+            scene, state, integrator, [1.0], rtol=1e-3, atol=1e-3, extrapolate=True, max_steps=4321, throw=False
+        )
+        return read(found)
+
+    def program(read):
+        return jax.jit(partial(run, read=read)).lower(state).compile().as_text()
+
+    assert "[4321]" in program(lambda found: found.info.dt)
+    assert "[4321]" not in program(lambda found: (found.last, found.result, found.info.accepted, found.info.turns))
+
+
 def test_derivatives_are_those_of_the_steps_that_were_taken():
     """By the stiffness and the last time, in reverse mode: differences of runs with the same steps."""
     scene, state = pendulum()
@@ -415,8 +471,9 @@ def test_derivatives_are_those_of_the_steps_that_were_taken():
     def end(stiffness, last, **options):
         trial = eqx.tree_at(lambda s: s.forces["rod"].stiffness, scene, stiffness)
         times = jnp.stack([jnp.asarray(0.1), last])
-        run = swing(trial, state, times, rtol=1e-2, atol=1e-2, max_steps=60, throw=False, **options)
-        return run.state.position["bob"][1, 1], (run.info.outcome, run.last.velocity["bob"][1])
+        allowed = {"rtol": 1e-2, "atol": 1e-2, "dt_max": 0.03}  # which they all soon come to
+        run = swing(trial, state, times, **allowed, max_steps=60, throw=False, **options)
+        return run.state.position["bob"][1, 1], (run.info.dt, run.last.velocity["bob"][1])
 
     at, step = (jnp.asarray(400.0), jnp.asarray(0.2)), 1e-3
     value = jax.jit(end)

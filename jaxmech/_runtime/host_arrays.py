@@ -27,6 +27,12 @@ def as_data(values: Any, dtype: Any = None) -> Array:
     return jnp.asarray(values, dtype) if isinstance(array, Tracer) else array
 
 
+def argument(values: Any, dtype: Any) -> Any:
+    """Numbers of this type for a program that is about to be called, which takes arrays of the host itself: to make arrays
+    of JAX of some numbers takes longer than a short program. What JAX has made is an array of JAX."""
+    return jnp.asarray(values, dtype) if isinstance(values, jax.Array) else np.array(values, dtype)
+
+
 def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     """`jnp.zeros`."""
     return as_data(np.zeros(shape, dtype))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
-from ..._runtime.loops import differentiated_with
+from ..._runtime.loops import SMALL, differentiated_with
 from ..._runtime.reverse_mode import anew
 from ..displaced import chart_rates, combined, tangents_at_end
 from ..mass_inverse import acceleration
@@ -56,11 +56,10 @@ class Tableau:
         return np.array([float(a) for a in row] + [0.0] * (len(self.rows) - len(row)))
 
 
-class _Rates(NamedTuple):
-    """Of displacements in the chart of the start, and of velocities; of all stages, stacked, or of one."""
-
-    d: Fields
-    v: Fields
+# The rates of displacements in the chart of the start, and of velocities: `(stages, 2, nodes, d)` of every state. In one
+# array, of which a turn of the loop reads all before it writes any, where that is small; two of `(stages, 1, nodes, d)` are
+# copied in every turn.
+_Rates = dict[str, tuple[Array, ...]]
 
 
 class AbstractRungeKutta(AbstractExplicitScheme):
@@ -90,21 +89,20 @@ class AbstractRungeKutta(AbstractExplicitScheme):
         if t.apart:
             dx, dv = (project(system, e) for e in _weighted(rates, t.numbers(t.apart), h))
             error = tangents_at_end(system, start.position, project(system, d), dx), dv
-        return end, jax.tree.map(lambda a: a[-1], rates.v) if t.ends_in_a_stage else None, error
+        return end, {s: a[-1][-1, -1] for s, a in rates.items()} if t.ends_in_a_stage else None, error
 
     def _rates(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> _Rates:
-        """Those of all stages, stacked. Stages are turns of one loop, which is traced and compiled once."""
+        """Those of all stages. Stages are turns of one loop, which is traced and compiled once."""
         t, before = self.tableau, start.velocity
-        zeros = {s: jnp.zeros((len(t.rows), *v.shape), v.dtype) for s, v in before.items()}
-        known, first = _Rates(zeros, zeros), 0
+        known, first = {s: _none(len(t.rows), v) for s, v in before.items()}, 0
         if t.ends_in_a_stage:
-            known, first = _with(known, 0, _Rates(before, carry.memory)), 1
+            known, first = _with(known, 0, before, carry.memory), 1
 
         def stage(known: _Rates, turn: tuple[Array, Array, Array]) -> tuple[_Rates, None]:
             number, row, place = turn
             d, at = _stage(system, start, known, row, h, place * h)
-            rates = _Rates(chart_rates(system, start.position, d, at.velocity), self.acceleration(system, at, carry))
-            return _with(known, number, rates), None
+            moving = chart_rates(system, start.position, d, at.velocity)
+            return _with(known, number, moving, self.acceleration(system, at, carry)), None
 
         begun = differentiated_with(known, (system, start, carry, h))
         rows, places = np.stack([t.numbers(row) for row in t.rows]), np.array([float(c) for c in t.places])
@@ -112,22 +110,33 @@ class AbstractRungeKutta(AbstractExplicitScheme):
         return jax.lax.scan(anew(stage), begun, turns)[0]
 
 
-def _with(known: _Rates, number: Any, rates: _Rates) -> _Rates:
-    """With those of a stage."""
-
-    def written(rows: Array, new: Array) -> Array:
-        return jax.lax.dynamic_update_index_in_dim(rows, new.astype(rows.dtype), number, 0)
-
-    return jax.tree.map(written, known, rates)
+def _none(stages: int, v: Array) -> tuple[Array, ...]:
+    """Room for the rates of a state whose velocities are `v`."""
+    both = 2 * stages * v.size * v.dtype.itemsize <= SMALL
+    return tuple(jnp.zeros((stages, 2 if both else 1, *v.shape), v.dtype) for _ in range(1 if both else 2))
 
 
-def _weighted(rates: _Rates, weights: Any, h: Array) -> _Rates:
-    """`h` times the sum of the rates times their weights."""
-    w = (h * weights)[:, None, None]
-    return jax.tree.map(lambda a: jnp.sum(w.astype(a.dtype) * a, axis=0), rates)
+def _with(known: _Rates, number: Any, moving: Fields, speeding: Fields) -> _Rates:
+    """With the rates of displacements and of velocities of a stage."""
+
+    def written(rows: Array, new: tuple[Array, ...]) -> Array:
+        return jax.lax.dynamic_update_index_in_dim(rows, jnp.stack([a.astype(rows.dtype) for a in new]), number, 0)
+
+    def parted(s: str) -> tuple[tuple[Array, ...], ...]:
+        both = moving[s], speeding[s]
+        return (both,) if len(known[s]) == 1 else tuple((a,) for a in both)
+
+    return {s: tuple(map(written, rows, parted(s))) for s, rows in known.items()}
+
+
+def _weighted(rates: _Rates, weights: Any, h: Array) -> tuple[Fields, Fields]:
+    """`h` times the sum of the rates times their weights, of displacements and of velocities."""
+    w = (h * weights)[:, None, None, None]
+    totals = {s: [jnp.sum(w.astype(a.dtype) * a, axis=0) for a in parts] for s, parts in rates.items()}
+    return {s: a[0][0] for s, a in totals.items()}, {s: a[-1][-1] for s, a in totals.items()}
 
 
 def _stage(system: System, start: State, rates: _Rates, row: Any, h: Array, later: Array) -> tuple[Fields, State]:
     """The displacement that a row gives, and the state there."""
-    moved = _weighted(rates, row, h)
-    return moved.d, reached(system, start, moved.d, combined((1.0, start.velocity), (1.0, moved.v)), later)
+    d, faster = _weighted(rates, row, h)
+    return d, reached(system, start, d, combined((1.0, start.velocity), (1.0, faster)), later)

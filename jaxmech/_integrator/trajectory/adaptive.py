@@ -11,17 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._linear_system.compatibility import check_topology
-from ..._model.failure_report import raise_failure
+from ..._model.failure_report import has_succeeded, raise_failure
 from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
 from ..._runtime.argument_checks import check_counts, check_flags, check_instance, real_array
 from ..._runtime.array_types import Array
+from ..._runtime.host_arrays import argument
 from ..._runtime.precision import compiled
 from ..._scene.parameter import is_concrete
 from ..base import AbstractIntegrator
 from ..time_step import check_time_step
 from .adaptive_loop import first_progress, goes_on, turned
-from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Options, Progress
+from .adaptive_memory import Inputs, Options, Progress
 from .adaptive_replay import Motion, finished, run
 from .closures import with_what_it_closes_over
 from .control import AbstractControl, in_the_loop
@@ -29,6 +30,8 @@ from .error_norm import tolerances
 from .event import Event
 from .pid_controller import PIDController
 from .restart import through_a_file
+
+_USUAL = PIDController()
 
 
 class AdaptiveInfo(eqx.Module):
@@ -143,7 +146,7 @@ def simulate_adaptive(
     check_inputs(who, system, state)
     check_instance(who, "integrator", integrator, AbstractIntegrator)
     check_topology(f"the linear system given to {who}", integrator.built_for, system)
-    controller = PIDController() if controller is None else controller
+    controller = _USUAL if controller is None else controller
     check_instance(who, "controller", controller, PIDController)
     check_counts(who, max_steps=max_steps, max_events=max_events)
     check_flags(who, extrapolate=extrapolate, throw=throw)
@@ -167,6 +170,8 @@ def simulate_adaptive(
     if not throw:
         return trajectory
     info = trajectory.info
+    if has_succeeded(info.result):
+        return trajectory
     said = eqx.tree_at(lambda i: i.result, info.last_step, info.result)
     numbers = partial(given, system, state, info.dt[0])
     return raise_failure(trajectory, said, system, who, numbers, moves=True, time_step=info.turns - 1)
@@ -199,7 +204,7 @@ def _explicit(event: Event, system: System, state: State) -> Event:
 
 
 def _checked_times(who: str, times: Any, state: State) -> Array:
-    times = jnp.asarray(real_array(who, "times", times, (None,)), state.time.dtype)
+    times = argument(real_array(who, "times", times, (None,)), state.time.dtype)
     if times.shape[0] == 0:
         raise ValueError(f"{who}: times must hold at least one time.")
     if is_concrete(times):
@@ -217,14 +222,19 @@ def _steps(who: str, state: State, times: Array, dt0: Any, dt_min: Any, dt_max: 
     for name, value in (("dt0", dt0), ("dt_max", dt_max)):
         if value is not None:
             check_time_step(value, name=name)
-    smallest = jnp.asarray(real_array(who, "dt_min", dt_min, ()), dtype)
+    smallest = argument(real_array(who, "dt_min", dt_min, ()), dtype)
     if is_concrete(smallest) and float(smallest) < 0:
         raise ValueError(f"{who}: dt_min must be at least 0, got {dt_min}.")
-    largest = jnp.asarray(jnp.inf if dt_max is None else dt_max, dtype)
+    largest = argument(np.inf if dt_max is None else dt_max, dtype)
     if is_concrete(smallest, largest) and float(smallest) > float(largest):
         raise ValueError(f"{who}: dt_min={dt_min} is larger than dt_max={dt_max}.")
-    first = (times[-1] - state.time) / 100 if dt0 is None else jnp.asarray(dt0, dtype)
-    return first, (smallest, largest)
+    return _hundredth(times, state.time) if dt0 is None else argument(dt0, dtype), (smallest, largest)
+
+
+def _hundredth(times: Any, now: Any) -> Array:
+    if is_concrete(times, now):
+        times, now = np.asarray(times), np.asarray(now)
+    return (times[-1] - now) / times.dtype.type(100)
 
 
 @compiled
@@ -234,14 +244,11 @@ def _run(inputs: Inputs, options: Options, whole: bool) -> AdaptiveTrajectory:
 
 def _trajectory(inputs: Inputs, motion: Motion, end: Progress, whole: bool) -> AdaptiveTrajectory:
     reached = jnp.arange(inputs.times.shape[0]) < end.frame
-    happened = end.record.event_turn
-    event = jnp.where(happened >= 0, end.record.event[happened], -1)
-    time = jnp.where(happened >= 0, motion.event_time, -1.0)
+    time = jnp.where(end.record.event_turn >= 0, motion.event_time, -1.0)
     state, observed = (motion.frames, None) if whole else (None, motion.frames)
     record = end.record
-    counts = (jnp.sum(record.outcome == kind) for kind in (ACCEPTED, REJECTED, FAILED, SEARCHED))
-    info = AdaptiveInfo(end.result, *counts, end.turns, record.dt, record.error, record.outcome, end.info)
-    return AdaptiveTrajectory(state, observed, motion.last, reached, time, event, info)
+    info = AdaptiveInfo(end.result, *record.counts, end.turns, record.dt, record.error, record.outcome, end.info)
+    return AdaptiveTrajectory(state, observed, motion.last, reached, time, record.event, info)
 
 
 def _with_restart(

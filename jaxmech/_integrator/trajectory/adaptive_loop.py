@@ -36,7 +36,7 @@ def first_progress(inputs: Inputs, options: Options) -> tuple[Progress, Kept]:
         state=state,
         carry=carry,
         dt=options.first_step,
-        errors=(jnp.ones((), dtype),) * 2,
+        errors=(jnp.ones((), dtype),) * options.controller.remembers,
         side=side,
         bracket=Bracket.none(dtype),
         searching=no,
@@ -95,8 +95,8 @@ def turned(inputs: Inputs, options: Options, kept: Kept, start: Progress, until:
         window = Window.of(begun.frame, begun.frames, begun.record, inputs.times)
         first = _kept_apart(begun, (None, None)), begun.record.page(begun.turns), window
         at, page, window = while_loop(writing, frame, first)
-        event = jnp.where(at.count > begun.count, begun.count, options.max_events)
-        record = begun.record.with_page(page, window, event, at.turns - 1)
+        number = jnp.where(at.count > begun.count, begun.count, options.max_events)
+        record = begun.record.with_page(page, window, number, at.turns - 1)
         return _kept_apart(at, (record, window.within(begun.frames)))
 
     return while_loop(lambda at: going(at, False), page, start)
@@ -113,7 +113,10 @@ def _turn(
     at, page = now
     trial = _trial(inputs, options, kept, at, aims)
     decision = _decided(inputs, at, trial)
-    return _judged(inputs, options, kept, at, trial, decision), _written(page, at, trial, decision)
+    page = _written(page, at, trial, decision)
+    if inputs.events:
+        page = page.at_event(decision.event, trial.end.time)
+    return _judged(inputs, options, kept, at, trial, decision), page
 
 
 class _Trial(NamedTuple):
@@ -144,7 +147,8 @@ def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress, aims: tup
     h = jnp.where(free >= rest, rest, jnp.where(2 * free > rest, rest / 2, free))
     tolerance = jnp.maximum(min((e.tolerance for e in inputs.events), default=0.0), 2 * unit)
     located = at.bracket.b - at.bracket.a <= tolerance
-    h = jnp.where(at.searching, jnp.where(located, at.bracket.b, at.bracket.next_length(tolerance)), h)
+    if inputs.events:
+        h = jnp.where(at.searching, jnp.where(located, at.bracket.b, at.bracket.next_length(tolerance)), h)
     end, carry, info, error = inputs.step(options, at.state, kept.whole(at.carry), h)
     lands = ~at.searching & (free >= rest)
     end = eqx.tree_at(lambda s: s.time, end, jnp.where(lands, ahead, jnp.minimum(end.time, ahead)))
@@ -173,7 +177,7 @@ def _decided(inputs: Inputs, at: Progress, trial: _Trial) -> _Decision:
     crossed = good & (jnp.min(trial.left, initial=jnp.inf) < 0)
     close = trial.h - at.bracket.a <= trial.tolerance
     at_event = good & at.searching & (trial.located | (crossed & close))
-    first = jnp.argmin(trial.left) if inputs.events else 0
+    first = jnp.argmin(trial.left) if inputs.events else -1
     event = jnp.where(at_event, first, -1).astype(jnp.int32)
     accepted = at_event | (good & ~at.searching & ~crossed)
     lands = accepted & trial.arrives
@@ -198,18 +202,22 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
     def taken(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
+    searching, count, ended = at.searching, at.count, at.ended
+    if inputs.events:
+        searching, count = good & ~accepted, at.count + (event >= 0)
+        ended = jnp.array([e.terminal for e in inputs.events] + [False])[event]
     return Progress(
         state=taken(end, at.state),
         carry=taken(kept.part(carry), at.carry),
         dt=_next_length(inputs, options, at, trial, decision),
-        errors=taken((trial.error, at.errors[0]), at.errors),
+        errors=taken((trial.error, *at.errors)[: len(at.errors)], at.errors),
         side=taken(_sides(inputs, at, trial, end, event), at.side),
         bracket=_bracket(inputs, at, trial),
-        searching=good & ~accepted,
+        searching=searching,
         frame=at.frame + lands,
-        count=at.count + (event >= 0),
+        count=count,
         turns=at.turns + 1,
-        ended=jnp.array([e.terminal for e in inputs.events] + [False])[event],
+        ended=ended,
         result=RESULTS.where(accumulated, RESULTS.events_accumulate, _verdict(trial, ok, good)),
         info=trial.info,
         record=at.record,
@@ -218,10 +226,9 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
 
 
 def _written(page: Page, at: Progress, trial: _Trial, decision: _Decision) -> Page:
-    ok, good, accepted, event, lands, _ = decision
+    ok, good, accepted = decision[:3]
     outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED))).astype(jnp.int32)
-    frame = jnp.where(lands, at.frame, -1)
-    return page.added(at.turns, trial.end.time, (trial.h, trial.error), (outcome, frame, event))
+    return page.added(at.turns, (trial.h, trial.error), outcome)
 
 
 def _next_length(inputs: Inputs, options: Options, at: Progress, trial: _Trial, decision: _Decision) -> Array:

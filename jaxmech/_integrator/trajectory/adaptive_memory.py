@@ -17,7 +17,8 @@ from .error_norm import Tolerances
 from .event import Bracket, Events, state_after
 from .pid_controller import PIDController
 
-PENDING, ACCEPTED, REJECTED, FAILED, SEARCHED = range(5)
+PENDING, *ENDS = range(5)
+ACCEPTED, REJECTED, FAILED, SEARCHED = ENDS
 
 _TURNS = 32  # on a page
 
@@ -92,16 +93,19 @@ class Kept(eqx.Module):
 
 
 class Record(eqx.Module):
-    """What was done in every turn: its size [s], its error over what is allowed, how it ended, the frame or the event that
-    it ended at (-1: none). `frame_turn`: the turn that ended at each frame (-1: none); `event_turn`, `event_time` [s]
-    likewise."""
+    """What was done in every turn: its size [s], its error over what is allowed, how it ended; and `counts`, how many turns
+    ended in each way but `PENDING`. `frame_turn`: the turn that ended at each frame (-1: none). Of what happened, in order:
+    `event`, its number (-1: none), `event_turn` (-1) and `event_time` [s].
+
+    No turn reads the columns: a program that does not return them need not have them.
+    """
 
     dt: Array
     error: Array
     outcome: Array
-    frame: Array
-    event: Array
+    counts: Array
     frame_turn: Array
+    event: Array
     event_turn: Array
     event_time: Array
 
@@ -110,28 +114,33 @@ class Record(eqx.Module):
         """That of a run that has not begun."""
         turns, events = options.max_steps, options.max_events
         zero, none = partial(jnp.zeros, dtype=dtype), partial(jnp.full, fill_value=-1, dtype=jnp.int32)
-        outcome = jnp.full(turns, PENDING, jnp.int32)
-        return cls(zero(turns), zero(turns), outcome, none(turns), none(turns), none(frames), none(events), zero(events))
+        outcome, counts = jnp.full(turns, PENDING, jnp.int32), jnp.zeros(len(ENDS), jnp.int32)
+        return cls(zero(turns), zero(turns), outcome, counts, none(frames), none(events), none(events), zero(events))
 
     def page(self, turn: Array) -> "Page":
         """A page for the turns from one on, or the last page."""
         rows = min(_TURNS, self.dt.shape[0])
         first = jnp.minimum(turn, self.dt.shape[0] - rows)
+        sizes = jnp.zeros((rows, 2), self.dt.dtype)
+        return Page(first, sizes, jnp.full(rows, PENDING, jnp.int32), jnp.full((), -1, jnp.int32), sizes[0, 0])
 
-        def joined(*columns: Array) -> Array:
-            return jnp.stack([jax.lax.dynamic_slice(column, (first,), (rows,)) for column in columns], axis=1)
+    def with_page(self, page: "Page", shown: "Window", number: Array, turn: Array) -> "Record":
+        """With what is on a page and in a window; what happened at the last `turn` is of this number, or of none."""
+        taken = page.outcome != PENDING
 
-        sizes, ends = joined(self.dt, self.error), joined(self.outcome, self.frame, self.event)
-        return Page(first, sizes, ends, jnp.zeros((), self.dt.dtype))
+        def written(column: Array, rows: Array) -> Array:
+            before = jax.lax.dynamic_slice(column, (page.first,), rows.shape)
+            return jax.lax.dynamic_update_slice(column, jnp.where(taken, rows, before), (page.first,))
 
-    def with_page(self, page: "Page", shown: "Window", event: Array, turn: Array) -> "Record":
-        """With what is on a page and in a window; at the last `turn` there was the `event` of this number, or of none."""
-        columns = zip(("dt", "error", "outcome", "frame", "event"), (*page.sizes.T, *page.ends.T), strict=True)
+        ends = jnp.sum(page.outcome[:, None] == jnp.array(ENDS), axis=0, dtype=jnp.int32)
+        happened = ("event", page.event), ("event_turn", turn), ("event_time", page.time)
         return Record(
-            **{k: jax.lax.dynamic_update_slice(getattr(self, k), v, (page.first,)) for k, v in columns},
+            dt=written(self.dt, page.sizes[:, 0]),
+            error=written(self.error, page.sizes[:, 1]),
+            outcome=written(self.outcome, page.outcome),
+            counts=self.counts + ends,
             frame_turn=jax.lax.dynamic_update_slice(self.frame_turn, shown.turn, (shown.first,)),
-            event_turn=self.event_turn.at[event].set(turn, mode="drop"),
-            event_time=self.event_time.at[event].set(page.time, mode="drop"),
+            **{name: getattr(self, name).at[number].set(value, mode="drop") for name, value in happened},
         )
 
 
@@ -140,18 +149,20 @@ class Page(eqx.Module):
 
     first: Array
     sizes: Array  # (rows, 2): their sizes [s] and errors
-    ends: Array  # (rows, 3): outcome, frame and event
-    time: Array  # when the last of them ended [s]
+    outcome: Array
+    event: Array  # of the last of them, -1: none
+    time: Array  # when that ended [s]
 
-    def added(self, turn: Array, time: Array, sizes: tuple[Array, ...], ends: tuple[Array, ...]) -> "Page":
+    def added(self, turn: Array, sizes: tuple[Array, Array], outcome: Array) -> "Page":
         """With a turn more."""
         row = turn - self.first
+        new = jnp.stack([jnp.asarray(size, self.sizes.dtype) for size in sizes])
+        rows = jax.lax.dynamic_update_slice(self.sizes, new[None], (row, jnp.zeros_like(row)))
+        return Page(self.first, rows, self.outcome.at[row].set(outcome), self.event, self.time)
 
-        def written(rows: Array, values: tuple[Array, ...]) -> Array:
-            new = jnp.stack([jnp.asarray(v, rows.dtype) for v in values])
-            return jax.lax.dynamic_update_slice(rows, new[None], (row, jnp.zeros_like(row)))
-
-        return Page(self.first, written(self.sizes, sizes), written(self.ends, ends), time)
+    def at_event(self, event: Array, time: Array) -> "Page":
+        """The same, at whose end there is this event, or none (-1), at a time [s]."""
+        return Page(self.first, self.sizes, self.outcome, event, jnp.asarray(time, self.time.dtype))
 
     def is_full(self, turns: Array) -> Array:
         """Whether there is no room for another turn, after so many in all."""
@@ -201,7 +212,7 @@ class Progress(eqx.Module):
     state: State
     carry: Any  # what steps change of it
     dt: Array  # the size that the controller proposes
-    errors: tuple[Array, Array]  # of the last two steps that were accepted
+    errors: tuple[Array, ...]  # of the last steps that were accepted, as many as the controller remembers
     side: Array  # the signs of the events' functions
     bracket: Bracket
     searching: Array  # whether an event is looked for

@@ -60,13 +60,15 @@ def _run_jvp(primals, tangents):
 def repeated(inputs: Inputs, options: Options, record: Record, reached: Array) -> Motion:
     """The same motion, by the steps of a record."""
     carry, kept = inputs.first_carry(options)
+    ends = _ends(record.frame_turn, jnp.arange(record.frame_turn.shape[0]), options)
+    happened = _ends(record.event_turn, record.event, options)
 
     def one(at: tuple[State, Any], turn: Array) -> tuple[tuple[State, Any], tuple[Any, Array]]:
         active = record.outcome[turn] == ACCEPTED
         # Of a batch, if any member takes this step.
         state, carry, time = jax.lax.cond(
             unvmap_any(active),
-            lambda: _step(inputs, options, kept, at, record, turn, active),
+            lambda: _step(inputs, options, kept, at, record, (turn, ends[turn], happened[turn]), active),
             lambda: (*at, at[0].time),
         )
         return (state, carry), (inputs.observed(state), time)
@@ -84,11 +86,24 @@ def repeated(inputs: Inputs, options: Options, record: Record, reached: Array) -
     return Motion(frames, last, jnp.where(record.event_turn >= 0, time[record.event_turn], 0.0))
 
 
+def _ends(turns: Array, numbers: Array, options: Options) -> Array:
+    """For each turn the one of these numbers that it ended at, -1 where it is none of these `turns`."""
+    places = jnp.where(turns >= 0, turns, options.max_steps)
+    return jnp.full(options.max_steps, -1, jnp.int32).at[places].set(numbers.astype(jnp.int32), mode="drop")
+
+
 def _step(
-    inputs: Inputs, options: Options, kept: Kept, at: tuple[State, Any], record: Record, turn: Array, active: Array
+    inputs: Inputs,
+    options: Options,
+    kept: Kept,
+    at: tuple[State, Any],
+    record: Record,
+    told: tuple[Array, Array, Array],
+    active: Array,
 ) -> tuple[State, Any, Array]:
-    """The step of a turn, and when it ended; the state as it was where the turn was not `active`."""
-    state, carry, event, frame = *at, record.event[turn], record.frame[turn]
+    """The step of a turn, of which the frame and the event are told that it ended at, and when it ended; the state as it
+    was where the turn was not `active`."""
+    state, carry, (turn, frame, event) = *at, told
     h = jnp.where(active, record.dt[turn], record.dt[0])
     h = jnp.where(active & (frame >= 0) & (event < 0), inputs.times[frame] - state.time, h)
     if inputs.events:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from ..._model.system import State, System
 from ..._runtime.argument_checks import check_choice, check_tolerances
 from ..._runtime.array_types import Array
+from ..._runtime.host_arrays import argument
 from ..._runtime.results import is_traced
 from ..._scene.dof import AbstractDof
 from ..step_doubling import Error
@@ -39,7 +40,7 @@ def tolerances(who: str, system: System, rtol: Any, atol: Any, dtype: Any) -> To
             check_tolerances(who, **{name: number})
         if not is_traced((r, of_x, of_v)) and not (r > 0 or (of_x > 0 and of_v > 0)):
             raise ValueError(f"{who}: rtol and atol of state '{state}' are both 0, so that no step is accurate enough.")
-        found[state] = tuple(jnp.asarray(number, dtype) for number in (r, of_x, of_v))
+        found[state] = tuple(argument(number, dtype) for number in (r, of_x, of_v))
     return found
 
 

@@ -11,26 +11,27 @@ class PIDController(eqx.Module):
     """`h_(n+1) = h_n safety e_n^(-(i + p + d) / k) e_(n-1)^((p + 2 d) / k) e_(n-2)^(-d / k)`, within limits.
 
     `e`: the error of a step over what is allowed (1: just accurate enough); `k`: one more than the order of the scheme.
-    `i = 1` alone is the elementary controller; `p` and `d` let the size vary more smoothly, where stability limits it. After
-    a rejected step the elementary controller decides, and the step shrinks; a step that failed (Newton did not converge, an
-    element inverted) is repeated with `on_failure` of its size.
+    `i = 1` alone (`p = 0`) is the elementary controller; `p` and `d` let the size vary more smoothly, where stability limits
+    it or a motion gets faster: fewer steps are rejected. After a rejected step the elementary controller decides, and the
+    step shrinks; a step that failed (Newton did not converge, an element inverted) is repeated with `on_failure` of its
+    size.
     Pure numbers. Raises `ValueError` for numbers out of range.
     Source: G. Soderlind, "Digital filters in adaptive time-stepping", ACM Trans. Math. Softw. 29 (2003) 1,
     doi:10.1145/641876.641877.
 
     Example:
 
-        smooth = jm.integrator.PIDController(p=0.3, i=0.4)
+        elementary = jm.integrator.PIDController(p=0.0, i=1.0)
         pulled = jm.System(oscillator.dofs, forces=oscillator.forces, masses=oscillator.masses, gravity=(10.0,))
         euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(pulled, oscillator_state))
-        allowed = {"rtol": 1e-3, "atol": 1e-3, "controller": smooth, "dt0": 1e-4}
+        allowed = {"rtol": 1e-3, "atol": 1e-3, "controller": elementary, "dt0": 1e-4}
         run = jm.simulate_adaptive(pulled, oscillator_state, euler, [0.1], **allowed)
         h = run.info.dt[run.info.outcome == 1]  # [s]
         assert h[0] == 1e-4 and jnp.allclose(h[1], 5e-4)  # no more than five times as long
     """
 
-    p: float = eqx.field(static=True, default=0.0, kw_only=True)
-    i: float = eqx.field(static=True, default=1.0, kw_only=True)
+    p: float = eqx.field(static=True, default=0.3, kw_only=True)
+    i: float = eqx.field(static=True, default=0.4, kw_only=True)
     d: float = eqx.field(static=True, default=0.0, kw_only=True)
     safety: float = eqx.field(static=True, default=0.9, kw_only=True)
     smallest: float = eqx.field(static=True, default=0.2, kw_only=True)
@@ -48,11 +49,16 @@ class PIDController(eqx.Module):
         if self.i + self.p + self.d <= 0:
             raise ValueError("PIDController: p, i and d are all 0: no error would change the step.")
 
+    @property
+    def remembers(self) -> int:
+        """How many errors of steps before the last one it takes."""
+        return 2 if self.d else 1 if self.p else 0
 
-def next_step(controller: PIDController, h: Array, errors: tuple[Array, Array, Array], k: int) -> Array:
-    """The step after an accepted one of size `h` [s]; its error, and those of the two before it."""
+
+def next_step(controller: PIDController, h: Array, errors: tuple[Array, ...], k: int) -> Array:
+    """The step after an accepted one of size `h` [s]; its error, and those of steps before it that the controller takes."""
     c = controller
-    powers = (-(c.p + c.i + c.d), c.p + 2 * c.d, -c.d)
+    powers = (-(c.p + c.i + c.d), c.p + 2 * c.d, -c.d)[: len(errors)]
     factor = c.safety * jnp.ones_like(h)
     for e, power in zip(errors, powers, strict=True):
         factor = factor * jnp.maximum(e, 1e-10) ** (power / k)

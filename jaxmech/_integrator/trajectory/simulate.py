@@ -16,6 +16,7 @@ from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
 from ..._runtime.argument_checks import check_counts, check_flags, check_instance
 from ..._runtime.array_types import Array
+from ..._runtime.host_arrays import argument
 from ..._runtime.precision import compiled
 from ..._runtime.progress import ProgressBar
 from ..._runtime.results import RESULTS, is_traced
@@ -130,7 +131,7 @@ def simulate(
     check_flags("simulate", progress=progress, throw=throw)
     integrator, watched = in_the_loop("simulate", integrator, control, parameters, observe)
     bar = ProgressBar(steps, "simulate") if progress else None
-    h = jnp.asarray(dt, state.time.dtype)
+    h = argument(dt, state.time.dtype)
     raises = throw and is_traced((system, state, integrator, h))
     who = DERIVATIVE.format("simulate") if raises else ""
     if restart_file is None:
