@@ -310,8 +310,8 @@ def test_solvers_for_definite_matrices_are_not_chosen():
             (jm.solver.AutoLinearSolver(), products),
         ],
         "SparseDirect": [
-            (jm.solver.AutoLinearSolver(), K),
-            (jm.solver.AutoLinearSolver(inertial=True), K.plus(K).scaled(2.0).transpose()),
+            (jm.solver.AutoLinearSolver(platform="cpu"), K),
+            (jm.solver.AutoLinearSolver(inertial=True, platform="cpu"), K.plus(K).scaled(2.0).transpose()),
         ],
     }
     for name, cases in wanted.items():
