@@ -188,9 +188,10 @@ def scatters(function, *arguments):
     return [line for line in text.splitlines() if re.search(r"\bscatter\(", line)]
 
 
-@pytest.mark.parametrize(
-    "kernels", [pytest.param(False, id="arrays", marks=pytest.mark.slow), pytest.param(True, id="kernels")]
-)
+FORMS = [pytest.param(False, id="arrays", marks=pytest.mark.slow), pytest.param(True, id="kernels", marks=pytest.mark.cpu)]
+
+
+@pytest.mark.parametrize("kernels", FORMS)
 def test_assembly_and_products_do_not_scatter(kernels, monkeypatch):
     """Scatter is serial on a CPU, and on a GPU it adds in no fixed order; neither the values nor their derivatives do."""
     if not kernels:

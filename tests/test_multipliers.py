@@ -549,3 +549,20 @@ def test_a_row_keeps_its_digits_beside_a_large_multiplier():
     moved = {"p": jnp.array([[0.0, 0.0], [0.2, -0.3]]), "tension": jnp.array([[1e12]])}
     A = jm.solver.MatrixFreeSystem().assemble(system, rest, jm.Factors.only("stiffness"))
     np.testing.assert_allclose(jnp.abs(A.mv(moved)["tension"]), 0.3, rtol=ROUND_OFF)
+
+
+@pytest.mark.slow
+def test_an_adaptive_run_from_far_off_its_equations_says_so():
+    """The shorter a step, the faster it takes a violation back, so that none is accurate enough."""
+    system = jm.System(
+        {"p": jm.Vec2()},
+        masses={"mass": jm.mass.UniformMass(("p", [0, 1]), 1.0)},
+        constraints={
+            "rod": jm.constraint.Distance((("p", [0]), ("p", [1])), length=1.0),
+            "nail": jm.constraint.Fixed(("p", [0])),
+        },
+    )
+    state = system.at_rest({"p": [[0.0, 0.0], [1.2, 0.0]]})
+    scheme = jm.integrator.TRBDF2(jm.MatrixLinearSystem.build(system, state))
+    with pytest.raises(jm.FailedComputation, match="Where it starts, element 0 of 'rod' .* is 0.2 m"):
+        jm.simulate_adaptive(system, state, scheme, [0.1], rtol=1e-3, atol=1e-3)

@@ -438,6 +438,28 @@ def test_paths_end_where_they_shall_in_every_unit_and_type(control, unit, dtype)
     np.testing.assert_allclose(path.loads[-1], 0.3 * unit, rtol=16 * np.finfo(dtype).eps)
 
 
+def turned(stiffness, load):
+    """A lever on a hinge, turned by a torque."""
+    torque = jm.force.ConstantForce(("arm", [0]), jnp.stack([0.0 * load, 0.0 * load, load])[None])
+    hinge = jm.force.AnchoredFrames(("arm", [0]), 0.0, stiffness, [[0.0, 0.0, 0.0]])
+    return jm.System(
+        {"arm": jm.Rigid2(), "tip": jm.Vec2()},
+        forces={"torque": torque, "hinge": hinge},
+        mappings={"tip": jm.mapping.RigidMapping(("arm", [0]), "tip", [[0.0, 1.0]])},
+        constraints={"pin": jm.constraint.FixedComponents(("arm", [0]), (True, True, False))},
+    )
+
+
+def test_a_step_of_displacement_is_as_long_as_told_whatever_the_unit_of_the_load():
+    """Loads of 1e12 N m were rounded by centimetres: a step of 0.35 m to the tip of a lever ended at 0.3464 m."""
+    lever = eqx.Partial(turned, jnp.asarray(1e13))
+    start = lever(jnp.zeros(())).at_rest({"arm": [[0.0, 0.0, 0.0]]})
+    options = {"control": "displacement", "displacement": ("tip", 0, 0), "step": 0.2, "to": -0.5}
+    path = jm.follow_path(lever, start, **options, critical=False)
+    np.testing.assert_allclose(path.displacement[:4], [0.0, -0.2, -0.35, -0.5], rtol=CLOSED_FORM)
+    np.testing.assert_allclose(path.loads, 1e13 * np.arcsin(-path.displacement), rtol=CLOSED_FORM)
+
+
 @pytest.mark.slow
 def test_a_rigid_post_stands_up_to_its_bifurcation():
     """At `P = k L`; its multiplier is the load."""

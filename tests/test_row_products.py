@@ -137,6 +137,7 @@ def test_large_blocks_are_left_to_xla(rng):
     assert "jaxmech_" not in multiplied.lower(A, x).as_text()
 
 
+@pytest.mark.cpu
 def test_a_kernel_is_made_where_there_is_one_cpu(form, rng):
     A = jm.matrix.BlockSparse(jnp.asarray(rng.normal(size=(6, 3, 3))), pattern_of(np.array([2, 3, 1]), 4, rng))
     text = jax.jit(lambda A, x: A.mv(x)).lower(A, jnp.ones((4, 3))).as_text()

@@ -315,6 +315,23 @@ def test_a_step_above_the_critical_one_is_refused():
     assert np.abs(np.asarray(blown.last.position["x"])).max() > 1e6
 
 
+def test_what_is_held_has_no_critical_step_and_what_has_no_mass_is_named():
+    """The limit was NaN, of no nodes an IndexError, and a node without mass a force that is not finite."""
+    none = jm.System({"x": jm.Vec1()})
+    nowhere = none.at_rest({"x": np.zeros((0, 1))})
+    verlet = jm.integrator.VelocityVerlet()
+    assert jm.simulate(none, nowhere, verlet, 0.1, 1).last.position["x"].shape == (0, 1)
+    spring = {"spring": jm.force.Springs((("x", [0]), ("x", [1])), 40.0, 1.0)}
+    mass = {"mass": jm.mass.UniformMass(("x", [0, 1]), 1.0)}
+    both = {"held": jm.constraint.Fixed(("x", [0, 1]))}
+    held = jm.System({"x": jm.Vec1()}, forces=spring, masses=mass, constraints=both)
+    state = held.at_rest({"x": [[0.0], [1.2]]})
+    assert jm.integrator.critical_time_step(held, state) == np.inf
+    light = jm.System({"x": jm.Vec1()}, forces=spring, constraints={"nail": jm.constraint.Fixed(("x", [0]))})
+    with pytest.raises(jm.FailedComputation, match=r"singular: state 'x' can move freely .* Give it mass"):
+        jm.simulate(light, state, verlet, 0.1, 1)
+
+
 def test_a_contact_that_is_still_open_counts_in_the_critical_step():
     """A mass on a spring above a floor: `omega^2 = (k + K) / m` before it lands; it bounces, and keeps its energy."""
     k, K, m = 10.0, 4000.0, 2.0

@@ -165,6 +165,49 @@ def test_bad_time_steps_are_named(dt):
         jm.simulate(system, state, integrator, dt, 2)
 
 
+def late(begin):
+    """A ball in single precision, that is led along, from a time on."""
+    led = jm.constraint.PrescribedVelocity(("x", [0]), [[0.0]], [[0.0], [1.0]], [begin, begin + 1.0])
+    system = jm.System({"x": jm.Vec1()}, masses={"m": jm.mass.UniformMass(("x", [0]), 1.0)}, constraints={"led": led})
+    state = system.at_rest({"x": [[0.0]]}, time=begin)
+    return jax.tree.map(lambda a: a.astype(np.float32) if eqx.is_inexact_array(a) else a, (system, state))
+
+
+@pytest.mark.parametrize("begin", [0.0, 1e4])
+def test_times_do_not_gather_rounding(begin):
+    """After a second the sum of a thousand steps was 0.99999 s, after 10,000 s 0.977 s, and so were motions."""
+    run = jm.simulate(*late(begin), jm.integrator.SymplecticEuler(), 1e-3, 1000, save_every=1000)
+    assert run.time.dtype == np.float32 and run.time.tolist() == [begin, begin + 1]
+    np.testing.assert_allclose(run.last.position["x"], 0.5, rtol=1e-6)
+
+
+def test_a_time_that_stands_still_is_a_failure():
+    scheme = jm.integrator.SymplecticEuler()
+    with pytest.raises(jm.FailedComputation, match="step 0: the time step is not positive, or so small beside the time"):
+        jm.simulate(*late(1e4), scheme, 1e-4, 2)
+
+    @jax.jit
+    def results(dt):
+        return jax.vmap(lambda dt: jm.simulate(*late(0.0), scheme, dt, 2, throw=False).info.result)(dt)
+
+    found = results(jnp.array([0.1, 0.0, -0.1])) == jm.RESULTS.time_stands_still
+    assert found.tolist() == [[False, False], [True, True], [True, True]]
+
+
+def test_plain_numbers_are_observed_and_words_are_refused():
+    """Of a single frame, they had no axis of frames to be put on."""
+    scene, scheme = late(0.0), jm.integrator.SymplecticEuler()
+    seen = {"two": 2, "none": None, "t": True}
+    run = jm.simulate(*scene, scheme, 0.1, 2, save_every=2, observe=lambda system, state: seen)
+    assert run.observed["two"].tolist() == [2, 2] and run.observed["t"].dtype == bool and run.observed["none"] is None
+    for simulated in (
+        lambda see: jm.simulate(*scene, scheme, 0.1, 2, observe=see),
+        lambda see: jm.simulate_adaptive(*scene, scheme, [0.1], rtol=1e-3, atol=1e-3, observe=see),
+    ):
+        with pytest.raises(TypeError, match="observe must return a pytree of numbers, got 'x' in it"):
+            simulated(lambda system, state: "x")
+
+
 def test_batch_of_time_steps_is_a_loop():
     system, state, integrator = chain()
 

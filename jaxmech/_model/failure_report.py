@@ -85,7 +85,8 @@ def raise_failure(
     residuals = (info.residuals, info.floor) if hasattr(info, "residuals") else None
     if is_traced((failed, numbers)):
         return raise_if(value, failed, names, numbers, residuals)
-    if explained := _explained(system, info.result, held_at):
+    explained = _explained(system, info.result, held_at)
+    if explained or info.result == RESULTS.time_step_too_small:
         names["undetermined"] = names["equations"] = explained
     names["closing"] = _closing(info)
     raise FailedComputation(describe(names, *in_row({"failed": True, **numbers}, residuals)), info.result)
@@ -104,7 +105,7 @@ def _of_equations(system: System) -> str:
 
 def _explained(system: System, result: Any, held_at: Callable[[], State] | None) -> str:
     """What of the equations with multipliers explains a failure, by a look at the numbers of where it began."""
-    told = RESULTS.singular, RESULTS.not_converged, RESULTS.more_than_half_a_turn
+    told = RESULTS.singular, RESULTS.not_converged, RESULTS.more_than_half_a_turn, RESULTS.time_step_too_small
     if held_at is None or not any(result == one for one in told):
         return ""
     return why_unmet(system, held_at(), singular=bool(result == RESULTS.singular))

@@ -68,7 +68,7 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int], line: np.ndarray) -> st
     if result == "contacts_infeasible" and (closing := names.get("closing")):
         more = f" and {len(closing) - _MOST} more" if len(closing) > _MOST else ""
         return f"{advice} Still closing: {'; '.join(closing[:_MOST])}{more}."
-    if result in _NEWTON_S:
+    if result in (*_NEWTON_S, "time_step_too_small"):
         return f"{advice}{names.get('equations', '')}"
     return advice
 

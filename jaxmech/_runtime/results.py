@@ -153,6 +153,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "no time step that is allowed is accurate enough (dt_min=). Ask for less accuracy (rtol=, atol=), or look for a "
         "force that jumps: an event should tell where."
     )
+    time_stands_still = (
+        "the time step is not positive, or so small beside the time that it does not change it in this precision. Let the "
+        "motion begin at an earlier time (State.time), take larger steps, or float64."
+    )
     event_not_finite = (
         "the function of an event is not a number (NaN) where the motion leads. Look for what it divides by, or takes a "
         "root or a logarithm of."

@@ -77,6 +77,11 @@ class Control(eqx.Module):
         by_load = self.chosen[0] + self.chosen[2] * travelled[1] / (s * self.scales.load**2)
         return self.chosen @ value, by_displacement, by_load
 
+    def rounding(self, load: Array, measured: Array, size: Array) -> Array:
+        """What the equation is rounded by, over the precision and in its own unit; `size`: of the coordinates."""
+        arc = jnp.abs(load / self.scales.load) + size / self.scales.displacement
+        return self.chosen @ jnp.stack([jnp.abs(load), jnp.abs(measured), arc])
+
 
 @dataclass(frozen=True)
 class PathOptions:
@@ -151,8 +156,9 @@ def corrected(
             ahead == 0, jnp.inf, ahead
         )
         eps = jnp.finfo(value.dtype).eps
-        arrived = jnp.abs(left) <= _ON_THE_WAY * jnp.abs(control.length) + 16 * eps * (jnp.abs(value) + jnp.abs(p.load))
-        there = norm(tangent.gap) <= 16 * eps * norm(problem.displacement(equilibrium.rounding(p.u)))
+        size = norm(problem.displacement(equilibrium.rounding(p.u)))
+        arrived = jnp.abs(left) <= _ON_THE_WAY * jnp.abs(control.length) + 16 * eps * control.rounding(p.load, value, size)
+        there = norm(tangent.gap) <= 16 * eps * size
         on_path = tangent.residual <= options.tolerance(tangent, control.scales.load)
         far = control.chosen[2] * control.scales.dot(p.travelled, p.travelled) > (_TOO_FAR * control.length) ** 2
         converged = on_path & there & arrived

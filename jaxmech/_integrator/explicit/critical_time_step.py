@@ -68,11 +68,14 @@ def critical(system: System, state: State, steps: int = 30) -> Scalar:
         return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], a) for s, a in r.items()})
 
     count = min(steps, sum(a.size for a in zero.values()))
+    if count == 0:
+        return jnp.full((), jnp.inf, state.time.dtype)
     start = project(system, scattered(zero, 1))
     square = _largest(stiffness, solved, lambda q: momentum(system, state.position, q), start, count)
     stiff = square > 0
     limit = jnp.where(stiff, 2 / jnp.sqrt(jnp.where(stiff, square, 1.0)), jnp.inf)
-    return jnp.where(jnp.isnan(square), square, limit)
+    held = dot(start, start) == 0  # in all directions, so that nothing vibrates
+    return jnp.where(jnp.isnan(square) & ~held, square, jnp.where(held, jnp.inf, limit))
 
 
 def _largest(stiffness: Product, solved: Product, momentum: Product, q: Fields, count: int) -> Array:

@@ -176,13 +176,13 @@ def _step(
             end, memory, error = scheme.told_move(system, start, carry, h)
         else:
             end, memory = scheme.move(system, start, carry, h)
-        info = _outcome(system, state, None if with_error else carry.limit, h, end)
+        info = _outcome(system, state, carry, None if with_error else carry.limit, h, end)
         end = accepted(system, state, end, h)
     end, info = ended(info, state, end, asked)
     return end, memory, info, error
 
 
-def _outcome(system: System, state: State, limit: Array | None, h: Array, end: State) -> StepInfo:
+def _outcome(system: System, state: State, carry: ExplicitCarry, limit: Array | None, h: Array, end: State) -> StepInfo:
     system, state, limit, h, end = jax.lax.stop_gradient((with_internal(system, state), state, limit, h, end))
     result = RESULTS.where(laws_hold(system, kinematics(system, end.position)), RESULTS.successful, RESULTS.inverted_element)
     moved = norm(end.position) + norm(end.velocity)
@@ -190,7 +190,17 @@ def _outcome(system: System, state: State, limit: Array | None, h: Array, end: S
     if limit is not None:
         result = RESULTS.where(h > limit * (1 + 1e-9), RESULTS.unstable_step, result)
     result, fault = diagnosed(result, given(system, state, h), system, lambda: (state.position, end.position), 0)
+    free = _without_mass(system, carry.inverse)
+    result = RESULTS.where((result == RESULTS.not_finite) & (free >= 0), RESULTS.singular, result)
     zero, none = jnp.zeros((), h.dtype), jnp.zeros((), jnp.int32)
-    many, free = jnp.full((1,), -1.0, h.dtype), jnp.full((), -1, jnp.int32)
+    many = jnp.full((1,), -1.0, h.dtype)
     info = StepInfo(result, none, many, zero, zero, none, free, fault, jnp.zeros((), bool))
     return jax.lax.stop_gradient(info)
+
+
+def _without_mass(system: System, inverse: Fields | None) -> Array:
+    """The number of the first main state with a node that nothing gives mass or holds; -1 where there is none."""
+    if inverse is None:
+        return jnp.full((), -1, jnp.int32)
+    light = jnp.stack([~jnp.isfinite(inverse[s]).all() for s in system.main_states])
+    return jnp.where(light.any(), jnp.argmax(light), -1).astype(jnp.int32)

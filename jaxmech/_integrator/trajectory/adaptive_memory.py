@@ -15,6 +15,7 @@ from ..carried import varies
 from ..step_doubling import corrected
 from .error_norm import Tolerances
 from .event import Bracket, Events, state_after
+from .observation import recorded
 from .pid_controller import PIDController
 
 PENDING, *ENDS = range(5)
@@ -52,7 +53,7 @@ class Inputs(eqx.Module):
 
     def observed(self, state: State) -> Any:
         """What is recorded of a state."""
-        return jax.tree.map(jnp.asarray, self.observe(self.system, state))
+        return recorded(self.observe, self.system, state)
 
     def first_carry(self, options: Options) -> tuple[Any, "Kept"]:
         """What steps change of the carry, at the first of them, and what they do not."""

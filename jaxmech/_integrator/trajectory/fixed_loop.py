@@ -9,8 +9,10 @@ import jax.numpy as jnp
 
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
+from ..._runtime.results import RESULTS
 from ..carried import varies
 from .checkpointed_scan import checkpointed_scan
+from .observation import recorded
 from .step_record import StepRecord
 
 
@@ -35,27 +37,42 @@ def stepped(
     system: System,
     start: tuple[State, Any],
     advanced: Callable,
+    h: Array,
     observe: Callable[[System, State], Any],
     counts: Counts,
     bar: Any = None,
-    done: Any = 0,
+    before: tuple[Any, Any] | None = None,
 ) -> Steps:
-    """Steps from a state and its carry. `advanced(state, carry)`: one of them; `done`: how many there were before."""
+    """Steps of `h` [s] from a state and its carry. `advanced(state, carry)`: one of them; `before`: how many there were
+    before, and when the first of these began, the state's time unless given.
+
+    Times are multiples of `h`: a sum of many steps gathers their rounding, in single precision 1e-5 of a thousand.
+    """
     steps, save_every, every = counts
+    done, begin = (0, start[0].time) if before is None else before
+
+    def time(number: Array) -> Array:
+        return begin + (done + number).astype(begin.dtype) * h
+
     changing = varies(advanced, *start)
     varying, constant = eqx.partition(start[1], changing)
 
     def one(at: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], Any]:
         state, carry, info = advanced(at[0], eqx.combine(constant, at[1]))
+        state = eqx.tree_at(lambda s: s.time, state, time(number + 1))
         if bar is not None:
             bar.advance(done + number + 1)
         return (state, eqx.filter(carry, changing)), StepRecord.of(info)
 
     def frame(at: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[Any, Any]]:
         at, said = checkpointed_scan(one, at, first + jnp.arange(save_every), every)
-        return at, (observe(system, at[0]), said)
+        return at, (recorded(observe, system, at[0]), said)
 
     firsts = jnp.arange(0, steps, save_every)
     (last, kept), (frames, said) = checkpointed_scan(frame, (start[0], varying), firsts, every // save_every or firsts.size)
     said = jax.tree.map(lambda a: a.reshape(steps, *a.shape[2:]), said)
-    return Steps(last, eqx.combine(constant, kept), frames, said.tree())
+    info, now = said.tree(), time(jnp.arange(steps))
+    stands = jax.lax.stop_gradient((info.result == RESULTS.successful) & ~(now + h > now))
+    result = jax.tree.map(lambda a, b: jnp.where(stands, a, b), RESULTS.time_stands_still, info.result)
+    info = eqx.tree_at(lambda i: i.result, info, result)
+    return Steps(last, eqx.combine(constant, kept), frames, info)

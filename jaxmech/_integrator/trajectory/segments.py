@@ -15,6 +15,7 @@ from ..._runtime.argument_checks import check_counts
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from .fixed_loop import Counts, Steps, stepped
+from .observation import recorded
 from .restart import through_a_file
 
 
@@ -37,7 +38,8 @@ def segments(
     def onward(at: dict[str, Any]) -> dict[str, Any]:
         done = int(at["done"])
         part = counts._replace(steps=min(every, counts.steps - done))
-        steps = _segment(system, (at["state"], at["carry"]), integrator, h, part, observe, bar, jnp.asarray(done))
+        begun, before = (at["state"], at["carry"]), (jnp.asarray(done), state.time)
+        steps = _segment(system, begun, integrator, h, part, observe, bar, before)
         _put(at["frames"], steps.frames, done // counts.save_every + 1)
         _put(at["info"], steps.info, done)
         return at | {"state": steps.last, "carry": steps.carry, "done": np.asarray(done + part.steps)}
@@ -76,7 +78,7 @@ def _put(buffers: Any, values: Any, first: int) -> None:
 
 @compiled
 def _first(integrator: Any, system: System, state: State, observe: Callable) -> tuple[Any, Any]:
-    return integrator.init(system, state), jax.tree.map(jnp.asarray, observe(system, state))
+    return integrator.init(system, state), recorded(observe, system, state)
 
 
 @compiled
@@ -88,6 +90,6 @@ def _segment(
     counts: Counts,
     observe: Callable,
     bar: Any,
-    done: Array,
+    before: tuple[Array, Array],
 ) -> Steps:
-    return stepped(system, start, partial(integrator.advanced, system, h=h), observe, counts, bar, done)
+    return stepped(system, start, partial(integrator.advanced, system, h=h), h, observe, counts, bar, before)

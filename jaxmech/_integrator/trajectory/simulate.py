@@ -26,6 +26,7 @@ from ..time_step import check_time_step
 from .checkpointed_scan import chosen_every
 from .control import in_the_loop
 from .fixed_loop import Counts, Steps, stepped
+from .observation import recorded
 from .segments import segments
 
 
@@ -164,6 +165,8 @@ def _run(
     system: System, state: State, integrator: Any, h: Array, counts: Counts, observe: Callable, bar: Any, who: str
 ) -> tuple[Any, State, Any]:
     start = in_motion(state, (system, integrator, h)), integrator.init(system, state)
-    end: Steps = stepped(system, start, partial(integrator.advanced, system, h=h, derivatives_of=who), observe, counts, bar)
-    frames = jax.tree.map(lambda a, b: jnp.concatenate([jnp.asarray(a)[None], b]), observe(system, state), end.frames)
+    advanced = partial(integrator.advanced, system, h=h, derivatives_of=who)
+    end: Steps = stepped(system, start, advanced, h, observe, counts, bar)
+    first = recorded(observe, system, state)
+    frames = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, end.frames)
     return frames, end.last, end.info
