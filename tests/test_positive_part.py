@@ -10,8 +10,6 @@ from tolerances import ROUND_OFF
 
 from jaxmech._math.psd_part import positive_part
 
-pytestmark = pytest.mark.quick
-
 SPECTRA = {
     "distinct": [2.0, 0.7, -0.4, -1.5],
     "repeated": [2.0, 2.0, -1.0, -1.0],

@@ -19,8 +19,6 @@ from jaxmech._integrator.trajectory.step_record import StepRecord
 from jaxmech._runtime.loops import differentiated_with
 from jaxmech._runtime.reverse_mode import anew, kept
 
-pytestmark = pytest.mark.quick
-
 ROUNDING = 1e-12  # float64 sums of a few hundred terms, in another order
 DT = 0.01
 
