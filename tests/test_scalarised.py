@@ -62,7 +62,7 @@ FUNCTIONS = {
     "elementwise": lambda a, b, s: jnp.where(a > b, jnp.exp(-a * s), jnp.sqrt(b * b + 1) / (2 + a)) ** 2,
     "products": lambda a, b, s: (a @ b.T @ a, jnp.einsum("ij,kj->ik", a, b), jnp.trace(a), jnp.outer(a[0], b[1]) * s),
     "moves": lambda a, b, s: (jnp.flip(a, 0).T, jnp.concatenate([a, b], 1), jnp.pad(a, ((1, 0), (0, 2))), jnp.roll(b, 1)),
-    "pads": lambda a, b, s: (jax.lax.pad(a, s, [(-1, 2, 1), (1, -2, 0)]), jax.lax.pad(b, 0.0, [(-2, -1, 0), (0, -1, 2)])),
+    "pads": lambda a, b, s: (jax.lax.pad(a, s, [(-1, 2, 1), (1, -2, 0)]), jax.lax.pad(b, 0.0, [(-2, 1, 0), (0, -1, 2)])),
     "parts": lambda a, b, s: (a[1], b[:, ::2], jnp.stack([a[0], b[2]]), jnp.split(a, 3)[1], jnp.squeeze(a[:1], 0)),
     "known_places": lambda a, b, s: (a[np.array([2, 0])], jnp.triu(b), b[np.triu_indices(3)]),
     "reductions": lambda a, b, s: (a.sum(0), b.max(), a.min(1), jnp.any(a > 0), jnp.prod(b, axis=1), jnp.linalg.norm(a)),
