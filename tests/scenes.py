@@ -348,7 +348,7 @@ def tetrahedra():
     return solids(jm.force.TetrahedronFEM, mesh, jm.Vec3(), materials)
 
 
-@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, SLOW)
 def soft_tetrahedra():
     mesh = jm.mesh.box_mesh(**BOX3, split="sofa")
     materials = {

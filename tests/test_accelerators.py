@@ -128,9 +128,8 @@ def test_steps_stay_on_the_gpu_and_are_precise(name, on_gpu):
     assert all(name.startswith("_error.") for name in on_gpu)
 
 
-@pytest.mark.parametrize(
-    "solver", [pytest.param(s, marks=() if i == 4 else pytest.mark.slow, id=repr(s)) for i, s in enumerate(SOLVERS)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [pytest.param(s, id=repr(s)) for s in SOLVERS])
 def test_solvers_stay_on_the_gpu_and_are_precise(solver, on_gpu):
     scene = scenes.build("plane_stress_triangles")
     A = jm.MatrixLinearSystem.build(scene.system, scene.state).assemble(scene.system, scene.state)

@@ -231,6 +231,7 @@ class Policy(eqx.Module):
         return {"load": {"force": parameters * self.network(seen) + self.open_loop(time)[None]}}
 
 
+@pytest.mark.slow
 def test_a_policy_learns_through_the_loop():
     """The gradient of a rollout by the weights of a network, the table and a gain, against differences along a direction."""
     system, state, linear_system = oscillator()

@@ -64,16 +64,8 @@ def prepared() -> dict[str, object]:
     return names
 
 
-# Examples that take most of a second and more to trace.
-LONG = {
-    *("buckling", "follow_path", "integrator.EnergyMomentum", "output.beam_forces", "runtime.in_batches"),
-    *("constraint.FixedJoint", "contact.ContactInfo", "contact.solve_contacts", "force.Beam", "force.MixedSolidFEM"),
-    *("contact.ContactProblem", "contact.ContactStepInfo", "material.HenckyPlasticity", "runtime.keep_freed_memory"),
-    *("solver.CriticalPoint", "solver.critical_point"),
-}
-
-
-@pytest.mark.parametrize("value", [pytest.param(v, id=n, marks=[pytest.mark.slow] * (n in LONG)) for v, n in PUBLIC])
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [pytest.param(v, id=n) for v, n in PUBLIC])
 def test_the_example_runs(value, prepared, tmp_path):
     code = example(value)
     assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code))), "no example that asserts something"

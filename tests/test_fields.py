@@ -85,6 +85,7 @@ def test_rates_against_a_manufactured_solution(kind, rate):
     assert abs(np.log2(errors[0] / errors[1]) - rate) < 0.1
 
 
+@pytest.mark.slow
 def test_derivatives_by_parameters():
     """Of the heat that flows through a bar whose conductivity depends on its temperature."""
     bar = jm.mesh.box_mesh(cells=(3, 1), size=(1.0, 0.5), kind="quad")

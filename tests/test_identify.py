@@ -188,6 +188,7 @@ SEE = I.Position(("p", [0]))
 NUMBERS = {"spring": {"stiffness": "k"}, "mass": {"mass": "m"}}
 
 
+@pytest.mark.slow
 def test_statics_motion_and_frequencies_share_a_scene():
     system, state = spring()
     A = jm.MatrixLinearSystem.build(system, state)

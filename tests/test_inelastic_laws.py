@@ -65,6 +65,7 @@ def stretched(strain):
     return jnp.eye(3).at[0, 0].add(strain)
 
 
+@pytest.mark.slow
 def test_large_plastic_strains_of_a_bar_that_turns():
     """Drawn to twice its length: the Kirchhoff stress is `s + H a`, in 1 step or 20, and pushed back; turned meanwhile."""
     E, nu, s, h = 2e3, 0.3, 6.0, 9.0

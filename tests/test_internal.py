@@ -423,6 +423,7 @@ class Fibres(jm.material.AbstractMaterial):
         return 0.5 * self.stiffness * (stretched @ stretched - 1) ** 2
 
 
+@pytest.mark.slow
 def test_numbers_of_gauss_points():
     """Young's moduli and fibre directions of every point, against the sum over points by hand; and their derivatives."""
     mesh = jm.mesh.box_mesh(cells=(2, 1), size=(2.0, 1.0), kind="quad")

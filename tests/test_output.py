@@ -191,6 +191,7 @@ def test_a_bar_of_two_kinds_of_cells():
         np.testing.assert_allclose(together[name][1], values, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_strains_have_derivatives_at_rest():
     """Where principal values are equal, and a stress is nil: in both modes, and the second ones of a logarithm."""
     u = jnp.asarray(np.random.default_rng(3).normal(size=(3, 3)))

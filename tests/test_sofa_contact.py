@@ -263,6 +263,7 @@ def test_cavities(tmp_path):
     np.testing.assert_allclose(force, [[-0.5] * 3, [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]], atol=1e-12)  # along the normals
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_contact_and_constraints(tmp_path, capsys):
     body = ball("a", "0 0.3 0") + ball("b", "1 0.3 0").replace("<SphereCollisionModel", '<SphereCollisionModel group="1"')
     link = '<BilateralLagrangianConstraint object1="@a/p" object2="@b/p" rest_vector="1 0 0"/>'

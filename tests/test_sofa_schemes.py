@@ -343,7 +343,8 @@ RULES_OF_NEWTON = (
 )
 
 
-@pytest.mark.parametrize("scheme", ["<StaticSolver/>", pytest.param("<BDFOdeSolver/>", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["<StaticSolver/>", "<BDFOdeSolver/>"])
 def test_newton_iterations_end_where_those_of_sofa_do(tmp_path, scheme):
     """By each threshold, with and without a line search: as many iterations, and the same state."""
     counts, ends = [], []

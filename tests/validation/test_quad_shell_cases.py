@@ -49,6 +49,7 @@ def of_given_rim(shell, field):
     return u.reshape(8, 6)
 
 
+@pytest.mark.slow
 def test_patches_of_constant_strain():
     """In the plane and across it: the inner nodes follow, stresses are MacNeal and Harder's: 1333, 400; 0.667, 0.2."""
     mesh = jm.mesh.Mesh(np.pad(PATCH, ((0, 0), (0, 1))), PATCHED, "quad")
