@@ -10,6 +10,7 @@ from jax import lax
 
 from jaxmech._codegen import dispatch
 from jaxmech._codegen.map_elements import map_elements
+from jaxmech._runtime.devices import on_cpu
 
 pytestmark = pytest.mark.quick
 
@@ -157,13 +158,13 @@ def close(found, expected, dtype):
 
 @pytest.fixture
 def made(monkeypatch):
-    """The kernels, or the scalarised programs where there are no kernels, however few the elements and the operations."""
-    forms = []
-    for name in ("Kernel", "run"):
-        make = getattr(dispatch, name)
-        monkeypatch.setattr(dispatch, name, lambda *a, make=make: forms.append(make(*a)) or forms[-1])
+    """The kernels that are made, however few the operations; the scalarised programs of XLA where there are no kernels."""
+    forms, name = [], "Kernel" if on_cpu() else "run"
+    make = getattr(dispatch, name)
+    monkeypatch.setattr(dispatch, name, lambda *a: forms.append(make(*a)) or forms[-1])
     monkeypatch.setattr(dispatch, "_SHORT", 0)
-    monkeypatch.setattr(dispatch, "_FEW", 1)
+    if name == "run":
+        monkeypatch.setattr(dispatch, "_FEW", 1)  # elements
     return forms
 
 
