@@ -10,6 +10,7 @@ import numpy as np
 from .._model.system import State, System
 from .._runtime.argument_checks import check_callable, check_choice, numeric_array, real_array
 from .._runtime.array_types import Array
+from .._runtime.host_arrays import as_data
 from .._scene.parameter import is_concrete
 from .observation import AbstractObservation
 from .unknowns import as_leafless, looked_up
@@ -66,7 +67,7 @@ class Measured(eqx.Module):
     ):
         check_callable("Measured", "observe", observe)
         self.observe = as_leafless(observe)
-        self.values = jnp.asarray(real_array("Measured", "values", values, finite=False))
+        self.values = as_data(real_array("Measured", "values", values, finite=False))
         if not np.isfinite(np.asarray(self.values)).any():
             raise ValueError("Measured: values has not one number: all are NaN, or there are none.")
         if np.isinf(np.asarray(self.values)).any():

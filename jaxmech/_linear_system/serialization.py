@@ -7,11 +7,11 @@ from os import PathLike
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._runtime.argument_checks import check_path
 from .._runtime.array_file import read_arrays, write_arrays
+from .._runtime.host_arrays import as_data
 from .._runtime.results import is_traced
 
 VERSION = 10  # of the layout of the file and of the classes in it: raised whenever one of them changes
@@ -62,7 +62,7 @@ def _unpacked(value: Any, arrays: dict[str, np.ndarray], classes: dict[str, type
     if not isinstance(value, dict):
         return value
     if "array" in value:
-        return jnp.asarray(arrays[value["array"]])
+        return as_data(arrays[value["array"]])
     if "tuple" in value:
         return tuple(_unpacked(v, arrays, classes) for v in value["tuple"])
     if "dict" in value:

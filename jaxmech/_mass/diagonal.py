@@ -10,8 +10,10 @@ from .._mesh.mesh import Mesh
 from .._mesh.reference import reference_element
 from .._mesh.surface import rest_measures
 from .._runtime.argument_checks import check_instance, check_real
-from .._runtime.array_types import Array, Scalar
+from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
+from .._runtime.host_arrays import as_data
+from .._runtime.precision import in_one_program
 from .._scene.dof import Vec1, Vec2, Vec3
 from .._scene.parameter import as_array, check_range, is_concrete, parameter
 from .._scene.stencil import Stencils, stencils
@@ -51,12 +53,10 @@ class DiagonalMass(AbstractMass):
         check_real(cls.__name__, "density", density := as_array(density))
         if is_concrete(density) and not np.all(np.asarray(density) > 0):
             raise ValueError(f"{cls.__name__}: density must be positive, got {density}.")
-        cells, k = mesh.cells.shape
+        cells = len(mesh.cells)
         if density.shape not in ((), (cells,)):
             raise ValueError(f"{cls.__name__}: density has shape {density.shape}, expected () or ({cells},).")
-        share = (_rings(mesh) if axisymmetric else jnp.abs(mesh.cell_measures())) * density / k
-        nodal = jnp.zeros(mesh.points.shape[0], share.dtype).at[mesh.cells].add(share[:, None])
-        return cls((state, jnp.arange(mesh.points.shape[0])), nodal)
+        return cls((state, as_data(np.arange(len(mesh.points)))), _nodal_masses(mesh, density, axisymmetric))
 
     def check_dofs(self, dofs: Any) -> None:
         if not isinstance(dofs[0], Vec1 | Vec2 | Vec3):
@@ -64,6 +64,12 @@ class DiagonalMass(AbstractMass):
 
     def element_kinetic_energy(self, x: tuple[Array, ...], v: tuple[Array, ...]) -> Scalar:
         return 0.5 * self.mass * (v[0] @ v[0])
+
+
+@in_one_program
+def _nodal_masses(mesh: Mesh, density: Array, axisymmetric: bool) -> Float[Array, " n"]:
+    share = (_rings(mesh) if axisymmetric else jnp.abs(mesh.cell_measures())) * density / mesh.cells.shape[1]
+    return jnp.zeros(len(mesh.points), share.dtype).at[mesh.cells].add(share[:, None])
 
 
 def _rings(mesh: Mesh) -> Array:

@@ -11,6 +11,7 @@ from .._runtime.argument_checks import check_callable, check_instance, check_rea
 from .._runtime.array_types import Array, Float, Int, Scalar
 from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import Tracer
+from .._runtime.precision import in_one_program
 from .adjacency import cell_faces, distinct_rows, opposite_faces, row_keys
 from .reference import reference_element
 
@@ -150,15 +151,11 @@ class Mesh(eqx.Module):
         Where cells have as many dimensions as the points, the measure is signed: negative for an inverted
         cell.
         """
-        element = reference_element(self.kind)
-        places, weights = element.quadrature("stiffness")
-        gradients = jnp.asarray(element.shape_gradients(places), dtype=self.points.dtype)
-        jacobians = jnp.einsum("ekd,qka->eqda", self.points[self.cells], gradients)
-        return _volume_factor(jacobians) @ jnp.asarray(weights, dtype=self.points.dtype)
+        return _cell_measures(self)
 
     def measure(self) -> Scalar:
         """Total length, area or volume [m, m^2, m^3]: the sum of `cell_measures`."""
-        return jnp.sum(self.cell_measures())
+        return _measure(self)
 
 
 def boundary_faces(mesh: Mesh) -> tuple[Int[np.ndarray, "f m"], Int[np.ndarray, " f"]]:
@@ -206,6 +203,20 @@ def _selection(mesh: Mesh, predicate: Callable[[np.ndarray], Any], method: str) 
             f"Mesh.{method}: the predicate gave shape {answer.shape}, expected ({len(mesh.points)},): one boolean per point."
         )
     return answer
+
+
+@in_one_program
+def _cell_measures(mesh: Mesh) -> Float[Array, " e"]:
+    element, dtype = reference_element(mesh.kind), mesh.points.dtype
+    places, weights = element.quadrature("stiffness")
+    gradients = jnp.asarray(element.shape_gradients(places), dtype=dtype)
+    jacobians = jnp.einsum("ekd,qka->eqda", mesh.points[mesh.cells], gradients)
+    return _volume_factor(jacobians) @ jnp.asarray(weights, dtype=dtype)
+
+
+@in_one_program
+def _measure(mesh: Mesh) -> Scalar:
+    return jnp.sum(_cell_measures(mesh))
 
 
 def _volume_factor(jacobian: Float[Array, "... d a"]) -> Float[Array, "..."]:

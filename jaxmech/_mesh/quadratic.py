@@ -7,6 +7,7 @@ import numpy as np
 
 from .._runtime.argument_checks import check_choice, check_instance
 from .._runtime.array_types import Array
+from .._runtime.jax_internals import Tracer
 from .adjacency import distinct_rows
 from .mesh import Mesh
 from .mixed import NODES, MixedMesh
@@ -77,18 +78,19 @@ def _with_middles(
 ) -> tuple[Array, dict[str, np.ndarray], list[np.ndarray]]:
     """Points, cells by their linear kind, and the corners between which the new points are, those of edges first."""
     middles = {own: _middles(reference_element(kinds[own]), reference_element(own)) for own in blocks}
-    every, between, cells = [points], [], {own: [a] for own, a in blocks.items()}
+    xp = jnp if isinstance(points, Tracer) else np  # on the host: no program for each size
+    every, between, cells = [xp.asarray(points)], [], {own: [a] for own, a in blocks.items()}
     count = len(points)
     for size in sorted({size for of_kind in middles.values() for size in of_kind}):
         there = [own for own in blocks if size in middles[own]]
         rows = [blocks[own][:, middles[own][size]].reshape(-1, size) for own in there]
         first, which = distinct_rows(np.concatenate(rows), len(points))
         between.append(np.concatenate(rows)[first])
-        every.append(jnp.mean(points[between[-1]], axis=1))
+        every.append(xp.mean(every[0][between[-1]], axis=1))
         for own, numbers in zip(there, np.split(count + which, np.cumsum([len(a) for a in rows])[:-1]), strict=True):
             cells[own].append(numbers.reshape(len(blocks[own]), -1))
         count += len(first)
-    return jnp.concatenate(every), {own: np.hstack(parts) for own, parts in cells.items()}, between
+    return xp.concatenate(every), {own: np.hstack(parts) for own, parts in cells.items()}, between
 
 
 def _middles(element: ReferenceElement, linear: ReferenceElement) -> dict[int, np.ndarray]:

@@ -5,6 +5,7 @@ import numpy as np
 
 from .._runtime.argument_checks import real_array, whole_numbers
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.host_arrays import as_data
 from .._runtime.precision import in_one_program
 from .._runtime.results import is_traced
 
@@ -25,9 +26,9 @@ def vertex_normals(points: Float[Array, "n 3"], cells: Int[Array, "m k"]) -> Flo
         normals = jm.mesh.vertex_normals(square, jnp.array([[0, 1, 2, 3]]))
         assert jnp.allclose(normals, jnp.array([0.0, 0.0, 1.0]))
     """
-    points = jnp.asarray(real_array("vertex_normals", "points", points, (None, 3)))
+    points = as_data(real_array("vertex_normals", "points", points, (None, 3)))
     if not is_traced(cells):
-        cells = jnp.asarray(whole_numbers("vertex_normals", "cells", cells, (None, None), len(points)), jnp.int32)
+        cells = as_data(whole_numbers("vertex_normals", "cells", cells, (None, None), len(points)), jnp.int32)
     if cells.ndim != 2 or cells.shape[1] not in (3, 4):
         raise ValueError(f"vertex_normals: cells has shape {cells.shape}, expected (m, 3) or (m, 4).")
     return _normals(points, cells)
@@ -44,7 +45,7 @@ def corner_normals(points: Float[Array, "n 3"], cells: Int[np.ndarray, "m k"]) -
     nodes = np.asarray(cells).ravel()
     around = csr_matrix((np.ones(len(nodes)), (nodes, np.arange(len(nodes)))), shape=(len(points), len(nodes)))
     pairs = (around.T @ around).tocoo()
-    return _mean_beside(points, jnp.asarray(cells), jnp.asarray(pairs.row), jnp.asarray(pairs.col))
+    return _mean_beside(points, *map(as_data, (cells, pairs.row, pairs.col)))
 
 
 @in_one_program

@@ -5,12 +5,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._model.dynamics import Fields
 from .._model.system import State
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import index_of, names_of
 from .._runtime.results import RESULTS
 from .critical_point import CriticalPoint
@@ -117,4 +117,4 @@ def _reason(result: Any) -> str:
 
 def stacked(values: Sequence[Any]) -> Any:
     """Pytrees of one structure with a leading axis; by NumPy, for another program would be compiled for every length."""
-    return jax.tree.map(lambda *a: jnp.asarray(np.stack([np.asarray(x) for x in a])), *values)
+    return jax.tree.map(lambda *a: as_data(np.stack([np.asarray(x) for x in a])), *values)

@@ -11,6 +11,7 @@ import numpy as np
 from .._math.indexing import add_rows, take_rows
 from .._runtime.argument_checks import check_callable, check_choice, check_counts, check_instance, numeric_array, real_array
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.host_arrays import as_data
 from .._runtime.results import is_traced
 from .block_sparse import BlockSparse
 from .gather_reduction import Reduction
@@ -55,7 +56,7 @@ class AssemblyPattern(eqx.Module):
         places = rows.size - nodes
         rows, columns, slots = unique_pairs(rows, columns, (nodes, nodes))
         return cls(
-            tuple(jnp.asarray(c, jnp.int32) for c in cells),
+            tuple(as_data(c, jnp.int32) for c in cells),
             Reduction.build(slots[:places], rows.size),
             BlockPattern.build(rows, columns, (nodes, nodes)),
         )
@@ -92,7 +93,7 @@ def assemble(
         assert jnp.allclose(K.to_dense(), jnp.array([[1.0, -1.0, 0.0], [-1.0, 3.0, -2.0], [0.0, -2.0, 2.0]]))
     """
     check_choice("assemble", "method", method, METHODS)
-    points = jnp.asarray(real_array("assemble", "points", points))
+    points = as_data(real_array("assemble", "points", points))
     nodes = points.shape[0] if points.ndim else 0
     if not nodes:
         raise ValueError(f"assemble: points has shape {points.shape}, expected (nodes, ...), with at least one node.")

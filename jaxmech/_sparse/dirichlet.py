@@ -4,6 +4,7 @@ Each is a function from a system to one of the same pattern, and looks at nothin
 applied one after the other, in any order, to different unknowns. (Scenes have projective constraints instead.)
 """
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -14,10 +15,13 @@ import numpy as np
 from .._math.indexing import add_rows, put_rows, take_rows
 from .._runtime.argument_checks import check_instance, numeric_array, real_array
 from .._runtime.array_types import Array, Bool, Float, Int
+from .._runtime.host_arrays import as_data
+from .._runtime.precision import in_one_program
 from .._runtime.results import is_traced
 from .block_sparse import BlockSparse
 
 Equations = tuple[BlockSparse, Float[Array, "n d"]]
+Imposed = tuple[Float[Array, "blocks d d"], Float[Array, "n d"]]  # the blocks, and the right-hand side
 
 
 def impose_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, weight: float = 1e30) -> Equations:
@@ -37,11 +41,17 @@ def impose_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, w
         K, f = jm.matrix.impose_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=1e9)  # x_0 = 5 [m]
         assert jnp.allclose(jnp.linalg.solve(K.to_dense(), f)[0], 5.0)
     """
-    constrained, g, b = _conditions("impose_penalty", matrix, rhs, dofs, values)
-    _check_weight("impose_penalty", weight)
+    conditions = _conditions("impose_penalty", matrix, rhs, dofs, values)
+    weight = _checked("impose_penalty", weight, matrix)
+    return _equations(matrix, _penalised(matrix, *conditions, weight))
+
+
+@in_one_program
+def _penalised(matrix: BlockSparse, b: Array, dofs: Array, values: Array, weight: Array) -> Imposed:
+    constrained, g = _prescribed(matrix, dofs, values)
     unit = _diagonal(constrained, matrix.values.dtype)
     diagonal = jnp.where(unit > 0, weight * unit, matrix.diagonal)
-    return _with_diagonal(matrix, diagonal), jnp.where(constrained, weight * g, b)
+    return put_rows(matrix.values, _places(matrix), diagonal), jnp.where(constrained, weight * g, b)
 
 
 def impose_weak_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, weight: float = 1e30) -> Equations:
@@ -59,10 +69,16 @@ def impose_weak_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any,
         K, f = jm.matrix.impose_weak_penalty(K, jnp.zeros((2, 1)), [0], 5.0, weight=10.0)  # 10 N/m, pulled to 5 m
         assert jnp.allclose(K.to_dense()[0, 0], 12.0) and jnp.allclose(f[0], 50.0)
     """
-    constrained, g, b = _conditions("impose_weak_penalty", matrix, rhs, dofs, values)
-    _check_weight("impose_weak_penalty", weight)
-    unit = _diagonal(constrained, matrix.values.dtype)
-    return _with_diagonal(matrix, matrix.diagonal + weight * unit), jnp.where(constrained, b + weight * g, b)
+    conditions = _conditions("impose_weak_penalty", matrix, rhs, dofs, values)
+    weight = _checked("impose_weak_penalty", weight, matrix)
+    return _equations(matrix, _weakly_penalised(matrix, *conditions, weight))
+
+
+@in_one_program
+def _weakly_penalised(matrix: BlockSparse, b: Array, dofs: Array, values: Array, weight: Array) -> Imposed:
+    constrained, g = _prescribed(matrix, dofs, values)
+    diagonal = matrix.diagonal + weight * _diagonal(constrained, matrix.values.dtype)
+    return put_rows(matrix.values, _places(matrix), diagonal), jnp.where(constrained, b + weight * g, b)
 
 
 def eliminate_rows(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> Equations:
@@ -79,9 +95,15 @@ def eliminate_rows(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> E
         K, f = jm.matrix.eliminate_rows(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
         assert jnp.allclose(K.to_dense(), jnp.array([[1.0, 0.0], [-1.0, 2.0]])) and jnp.allclose(f[0], 5.0)
     """
-    constrained, g, b = _conditions("eliminate_rows", matrix, rhs, dofs, values)
-    rows = jnp.where(constrained[matrix.pattern.rows][:, :, None], 0, matrix.values)
-    return _with_unit_diagonal(matrix, rows, constrained), jnp.where(constrained, g, b)
+    conditions = _conditions("eliminate_rows", matrix, rhs, dofs, values)
+    return _equations(matrix, _without_rows(matrix, *conditions))
+
+
+@in_one_program
+def _without_rows(matrix: BlockSparse, b: Array, dofs: Array, values: Array) -> Imposed:
+    constrained, g = _prescribed(matrix, dofs, values)
+    kept = jnp.where(constrained[matrix.pattern.rows][:, :, None], 0, matrix.values)
+    return _with_units(matrix, kept, constrained), jnp.where(constrained, g, b)
 
 
 def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any) -> Equations:
@@ -101,17 +123,27 @@ def eliminate_rows_and_columns(matrix: BlockSparse, rhs: Array, dofs: Any, value
         K, f = jm.matrix.eliminate_rows_and_columns(K, jnp.zeros((2, 1)), [0], 5.0)  # x_0 = 5 [m]
         assert jnp.allclose(K.to_dense(), jnp.diag(jnp.array([1.0, 2.0]))) and jnp.allclose(f[:, 0], 5.0)
     """
-    constrained, g, b = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)
-    b = jnp.where(constrained, g, b - matrix.mv(g))
+    conditions = _conditions("eliminate_rows_and_columns", matrix, rhs, dofs, values)
+    return _equations(matrix, _without_rows_and_columns(matrix, *conditions))
+
+
+@in_one_program
+def _without_rows_and_columns(matrix: BlockSparse, b: Array, dofs: Array, values: Array) -> Imposed:
+    constrained, g = _prescribed(matrix, dofs, values)
     rows, columns = (take_rows(constrained, at) for at in (matrix.pattern.rows, matrix.pattern.columns))
-    values = jnp.where(rows[:, :, None] | columns[:, None, :], 0, matrix.values)
-    return _with_unit_diagonal(matrix, values, constrained), b
+    kept = jnp.where(rows[:, :, None] | columns[:, None, :], 0, matrix.values)
+    return _with_units(matrix, kept, constrained), jnp.where(constrained, g, b - matrix.mv(g))
+
+
+def _equations(matrix: BlockSparse, imposed: Imposed) -> Equations:
+    values, b = imposed
+    return eqx.tree_at(lambda m: m.values, matrix, values), b
 
 
 def _conditions(
     who: str, matrix: BlockSparse, rhs: Array, dofs: Any, values: Any
-) -> tuple[Bool[Array, "n d"], Float[Array, "n d"], Float[Array, "n d"]]:
-    """Which unknowns are constrained, their values (nil elsewhere), and the right-hand side."""
+) -> tuple[Float[Array, "n d"], Int[Array, " k"], Float[Array, "*k"]]:
+    """The right-hand side, which unknowns are constrained, and their values: checked."""
     check_instance(who, "matrix", matrix, BlockSparse)
     n, d = matrix.pattern.shape[0], matrix.values.shape[1]
     if matrix.pattern.diagonal is None or matrix.values.shape[1] != matrix.values.shape[2]:
@@ -129,15 +161,22 @@ def _conditions(
             raise ValueError(f"{who}: dofs names unknowns {numbers[0]} to {numbers[-1]} of a system of {n * d}.")
         if times.max() > 1:
             raise ValueError(f"{who}: dofs names unknown {numbers[times.argmax()]}, which is given twice.")
-    dofs = jnp.asarray(dofs, jnp.int32)
-    constrained = jnp.zeros(n * d, bool).at[dofs].set(True).reshape(n, d)
-    return constrained, jnp.zeros(n * d, g.dtype).at[dofs].set(g, unique_indices=True).reshape(n, d), b
+    return b, as_data(dofs, jnp.int32), g
 
 
-def _check_weight(who: str, weight: Any) -> None:
+def _prescribed(matrix: BlockSparse, dofs: Array, values: Array) -> tuple[Bool[Array, "n d"], Float[Array, "n d"]]:
+    """Which unknowns are constrained, and their values, nil elsewhere."""
+    shape = matrix.pattern.shape[0], matrix.values.shape[1]
+    constrained = jnp.zeros(math.prod(shape), bool).at[dofs].set(True)
+    g = jnp.zeros(math.prod(shape), values.dtype).at[dofs].set(values, unique_indices=True)
+    return constrained.reshape(shape), g.reshape(shape)
+
+
+def _checked(who: str, weight: Any, matrix: BlockSparse) -> Array:
     number = real_array(who, "weight", weight, ())
     if not is_traced(number) and not float(number) > 0:
         raise ValueError(f"{who}: weight must be positive, got {weight!r:.80}.")
+    return as_data(number, matrix.values.dtype)
 
 
 def _diagonal(constrained: Bool[Array, "n d"], dtype: Any) -> Float[Array, "n d d"]:
@@ -151,13 +190,6 @@ def _places(matrix: BlockSparse) -> Int[Array, " n"]:
     return matrix.pattern.diagonal
 
 
-def _with_unit_diagonal(matrix: BlockSparse, values: Array, constrained: Array) -> BlockSparse:
-    return _with_values(matrix, add_rows(values, _places(matrix), _diagonal(constrained, values.dtype), unique=True))
-
-
-def _with_diagonal(matrix: BlockSparse, diagonal: Array) -> BlockSparse:
-    return _with_values(matrix, put_rows(matrix.values, _places(matrix), diagonal))
-
-
-def _with_values(matrix: BlockSparse, values: Array) -> BlockSparse:
-    return eqx.tree_at(lambda m: m.values, matrix, values)
+def _with_units(matrix: BlockSparse, values: Array, constrained: Array) -> Array:
+    """Blocks with ones on the diagonals of the constrained unknowns."""
+    return add_rows(values, _places(matrix), _diagonal(constrained, values.dtype), unique=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._runtime.argument_checks import check_choice, check_instance, numeric_array, real_array
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.host_arrays import as_data
 
 Sizes = tuple[tuple[str, int, int], ...]
 
@@ -92,7 +93,7 @@ class StateLayout(eqx.Module):
 
         Raises `ValueError` unless the vector has shape `(size,)`.
         """
-        vector = jnp.asarray(real_array("StateLayout", "vector", vector, (self.size,), finite=False))
+        vector = as_data(real_array("StateLayout", "vector", vector, (self.size,), finite=False))
         start = self.offsets()
         return {s: vector[start[s] : start[s] + n * d].reshape(n, d) for s, n, d in self.sizes}
 

@@ -10,6 +10,7 @@ import numpy as np
 from .._math.indexing import all_within, marked
 from .._runtime.argument_checks import check_choice, check_counts, check_instance, index_array, real_array
 from .._runtime.array_types import Array, Float, Int
+from .._runtime.precision import in_one_program
 from .._runtime.results import is_traced
 from .gather_reduction import Reduction
 from .pattern import BlockPattern, unique_pairs
@@ -108,10 +109,7 @@ class Triplets(eqx.Module):
     def to_dense(self, shape: tuple[int, int]) -> Float[Array, "R C"]:
         """The dense matrix of `shape` block rows and columns."""
         self._check_places(shape)
-        _, r, c = self.blocks.shape
-        dense = jnp.zeros((*shape, r, c), self.blocks.dtype).at[self.rows, self.columns].add(self.blocks)
-        dense = marked(dense, all_within((self.rows, shape[0]), (self.columns, shape[1])))
-        return dense.swapaxes(1, 2).reshape(shape[0] * r, shape[1] * c)
+        return _dense(self, tuple(map(int, shape)))
 
     def to_scipy(self, shape: tuple[int, int], format: str = "coo"):
         """A SciPy sparse array of scalars on the host: `"coo"` keeps repeats, `"csr"`, `"csc"` and `"bsr"` sum them."""
@@ -135,7 +133,8 @@ class Triplets(eqx.Module):
         for what, numbers, count in (("row", self.rows, shape[0]), ("column", self.columns, shape[1])):
             if is_traced(numbers) or numbers.size == 0:
                 continue
-            low, high = int(np.min(numbers)), int(np.max(numbers))
+            host = np.asarray(numbers)
+            low, high = int(host.min()), int(host.max())
             if low < 0 or high >= count:
                 raise ValueError(
                     f"Triplets between {self.states}: block {what} {low if low < 0 else high} is not in a matrix of "
@@ -143,10 +142,18 @@ class Triplets(eqx.Module):
                 )
 
 
+@in_one_program
+def _dense(triplets: Triplets, shape: tuple[int, int]) -> Float[Array, "R C"]:
+    (n, m), (_, r, c) = shape, triplets.blocks.shape
+    dense = jnp.zeros((n, m, r, c), triplets.blocks.dtype).at[triplets.rows, triplets.columns].add(triplets.blocks)
+    dense = marked(dense, all_within((triplets.rows, n), (triplets.columns, m)))
+    return dense.swapaxes(1, 2).reshape(n * r, m * c)
+
+
 def _places(owner: str, name: str, numbers: Any) -> Array:
     """Block rows or columns: whole numbers of at least 0."""
     found = index_array(owner, name, numbers)
-    if not is_traced(found) and found.size and int(np.min(found)) < 0:
+    if not is_traced(found) and found.size and int(np.asarray(found).min()) < 0:
         raise ValueError(f"{owner}: {name} is {numbers!r:.80}, expected numbers of at least 0.")
     return found
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..._model.system import State, System, check_inputs
 from ..._runtime.argument_checks import check_path, has_numbers
 from ..._runtime.array_file import read_arrays, write_arrays
+from ..._runtime.host_arrays import as_data
 from ..._runtime.results import is_traced
 
 VERSION = "checkpoint 1"
@@ -121,7 +122,7 @@ def _restored(path: str, name: str, leaf: Any, saved: Mapping[str, np.ndarray]) 
         return jax.random.wrap_key_data(jnp.asarray(value), impl=jax.random.key_impl(leaf))
     if isinstance(leaf, np.generic):
         return value[()]
-    return value if isinstance(leaf, np.ndarray) else jnp.asarray(value)
+    return value if isinstance(leaf, np.ndarray) else as_data(value)
 
 
 def _check_leaves(tree: Any) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from ..._model.system import State, System
 from ..._runtime.argument_checks import check_counts
 from ..._runtime.array_types import Array
+from ..._runtime.host_arrays import as_data
 from ..._runtime.precision import compiled
 from .fixed_loop import Counts, Steps, stepped
 from .observation import recorded
@@ -49,7 +50,7 @@ def segments(
 
     begin = partial(_beginning, system, state, integrator, h, counts, observe)
     end = through_a_file("simulate", path, given, begin, onward, is_done)
-    return jax.tree.map(jnp.asarray, end["frames"]), end["state"], jax.tree.map(jnp.asarray, end["info"])
+    return jax.tree.map(as_data, end["frames"]), end["state"], jax.tree.map(as_data, end["info"])
 
 
 def _segment_length(every: int | None, counts: Counts) -> int:

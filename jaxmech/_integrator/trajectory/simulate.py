@@ -15,9 +15,9 @@ from ..._model.failure_report import DERIVATIVE, has_succeeded, left_unmet, rais
 from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
 from ..._runtime.argument_checks import check_counts, check_flags, check_instance
-from ..._runtime.array_types import Array
+from ..._runtime.array_types import Array, Bool, Int
 from ..._runtime.host_arrays import argument
-from ..._runtime.precision import compiled
+from ..._runtime.precision import compiled, in_one_program
 from ..._runtime.progress import ProgressBar
 from ..._runtime.results import RESULTS, is_traced
 from ..base import AbstractIntegrator
@@ -147,10 +147,16 @@ def simulate(
     fine = has_succeeded(info.result)
     if fine and not left_unmet(info):
         return trajectory
-    first = jnp.argmax(getattr(info, "motion", info).unmet if fine else info.result != RESULTS.successful)
-    info = jax.tree.map(lambda a: a[first], info)
+    first, info = _first(getattr(info, "motion", info).unmet if fine else info.result != RESULTS.successful, info)
     numbers, ends = partial(given, system, state, h), lambda: replace(trajectory.last, time=trajectory.last.time + h)
     return raise_failure(trajectory, info, system, "simulate", numbers, moves=True, time_step=first, held_at=ends)
+
+
+@in_one_program
+def _first(wrong: Bool[Array, " steps"], info: Any) -> tuple[Int[Array, ""], Any]:
+    """The number of the first step that went wrong, and what it says."""
+    first = jnp.argmax(wrong)
+    return first, jax.tree.map(lambda a: a[first], info)
 
 
 def _counts(steps: int, save_every: int, checkpoint_every: int) -> Counts:
