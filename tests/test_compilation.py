@@ -113,10 +113,19 @@ def test_what_is_asked_of_a_scene_is_one_program():
     asked = (jm.energy, jm.total_force, jm.kinematics, jm.mapping.velocities, jm.mass.momentum, jm.mass.kinetic_energy)
     floor = jm.contact.PointContact(("points", nodes), jm.contact.Plane(), friction=0.3)
     line = np.eye(7, 3).cumsum(0)
+    strip = jm.mesh.box_mesh(cells=(7, 1), size=(7.0, 1.0))
+    blocks = jm.matrix.Triplets(("points", "points"), nodes, nodes, np.ones((7, 1, 1)))
+    matrix = blocks.assemble((7, 7))
     others = (
         lambda: floor.gaps({"points": jnp.asarray(line)}),
         lambda: jm.mesh.vertex_normals(line, np.stack([nodes, nodes[::-1], nodes - nodes], 1)),
         lambda: jm.force.Section.i_beam(0.1, 0.2, 0.01, 0.01, 1e9, 0.3),
+        lambda: strip.measure(),
+        lambda: jm.mesh.quadratic_mesh(strip),
+        lambda: jm.mass.DiagonalMass.from_mesh("strip", strip, 1000.0),
+        lambda: blocks.to_dense((7, 7)),
+        lambda: jm.matrix.impose_penalty(matrix, np.zeros((7, 1)), [3], 1.0),
+        lambda: jm.matrix.eliminate_rows_and_columns(matrix, np.zeros((7, 1)), [3], 1.0),
     )
     programs = []
 

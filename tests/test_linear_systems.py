@@ -799,7 +799,8 @@ def test_half_of_a_symmetric_matrix_is_enough():
     assert mixed.varying.pair_sums["rod", "rod"].upper and mixed.varying.pair_sums["rod", "rod"].whole
     K = half.unconstrained(system, state).to_dense()
     assert np.array_equal(K, K.T)
-    close(K, jax.hessian(lambda q: jm.energy(system, system.at_rest({"rod": q.reshape(5, 3)})))(x.reshape(-1)))
+    hessian = jax.jit(jax.hessian(lambda q: jm.energy(system, system.at_rest({"rod": q.reshape(5, 3)}))))
+    close(K, hessian(x.reshape(-1)))
     close(
         mixed.unconstrained(both, state).to_dense(),
         -jax.jacfwd(lambda q: jm.total_force(both, both.at_rest({"rod": q.reshape(5, 3)}))["rod"].reshape(-1))(

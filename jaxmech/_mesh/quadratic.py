@@ -75,7 +75,7 @@ def _kinds(blocks: dict[str, Any], kind: str | None) -> dict[str, str]:
 
 def _with_middles(
     points: Array, blocks: dict[str, np.ndarray], kinds: dict[str, str]
-) -> tuple[Array, dict[str, np.ndarray], list[np.ndarray]]:
+) -> tuple[Array | np.ndarray, dict[str, np.ndarray], list[np.ndarray]]:
     """Points, cells by their linear kind, and the corners between which the new points are, those of edges first."""
     middles = {own: _middles(reference_element(kinds[own]), reference_element(own)) for own in blocks}
     xp = jnp if isinstance(points, Tracer) else np  # on the host: no program for each size

@@ -42,8 +42,7 @@ def impose_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any, *, w
         assert jnp.allclose(jnp.linalg.solve(K.to_dense(), f)[0], 5.0)
     """
     conditions = _conditions("impose_penalty", matrix, rhs, dofs, values)
-    weight = _checked("impose_penalty", weight, matrix)
-    return _equations(matrix, _penalised(matrix, *conditions, weight))
+    return _equations(matrix, _penalised(matrix, *conditions, _checked("impose_penalty", weight, matrix)))
 
 
 @in_one_program
@@ -70,8 +69,7 @@ def impose_weak_penalty(matrix: BlockSparse, rhs: Array, dofs: Any, values: Any,
         assert jnp.allclose(K.to_dense()[0, 0], 12.0) and jnp.allclose(f[0], 50.0)
     """
     conditions = _conditions("impose_weak_penalty", matrix, rhs, dofs, values)
-    weight = _checked("impose_weak_penalty", weight, matrix)
-    return _equations(matrix, _weakly_penalised(matrix, *conditions, weight))
+    return _equations(matrix, _weakly_penalised(matrix, *conditions, _checked("impose_weak_penalty", weight, matrix)))
 
 
 @in_one_program

@@ -83,7 +83,7 @@ def integral(kind, integrand):
 
         return jnp.sum(jax.vmap(at)(jnp.asarray(shapes), jnp.asarray(gradients), jnp.asarray(weights)), axis=0)
 
-    return of_element
+    return jax.jit(of_element)
 
 
 def elasticity(lame, shear):
