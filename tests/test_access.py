@@ -275,6 +275,7 @@ def by_scipy(problem):
     return layout.unravel(spsolve(problem.A.to_scipy("csc"), np.asarray(layout.ravel(problem.b))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", ["lever", pytest.param("every_constraint", marks=pytest.mark.slow)])
 def test_an_outside_code_takes_a_step(scene):
     system, state = lever() if scene == "lever" else (scenes.build(scene).system, scenes.build(scene).state)

@@ -313,7 +313,9 @@ def test_a_bracket_finds_the_root_about_as_fast_as_bisection_at_worst(function):
 TRBDF2 = jm.integrator.TRBDF2(jm.solver.MatrixFreeSystem(), jm.solver.Dense(), newton=True, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("scheme", "h"), [(EULER, 0.01), (TRBDF2, 0.03)], ids=["Euler", "TRBDF2"])
+@pytest.mark.parametrize(
+    ("scheme", "h"), [(EULER, 0.01), pytest.param(TRBDF2, 0.03, marks=pytest.mark.slow)], ids=["Euler", "TRBDF2"]
+)
 def test_the_estimate_of_one_step_is_its_error(scheme, h):
     """Of a linear oscillator, and of a rigid body that spins freely: the error of a step, but for the next order."""
     scene = jm.System(

@@ -147,6 +147,7 @@ def heavy_bar(density):
     return scene, eqx.tree_at(lambda s: s.position["p"], scene.at_rest({"p": points}), jnp.asarray(1.01 * points))
 
 
+@pytest.mark.slow
 def test_the_first_acceleration_balances_the_forces_and_so_does_its_derivative():
     scene, start = heavy_bar([1.0, 1e4, 1e-3])
     newmark = jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start))

@@ -129,6 +129,7 @@ def hinged(pendulum, name, newton, steps):
 DAMPED = ("Midpoint", "EnergyMomentum", "TRBDF2", "Trapezoid", "HHT", "GeneralizedAlpha", "BDF")
 
 
+@pytest.mark.slow
 def test_a_hinged_bar_swings(pendulum):
     """By one linear solve a step: the angle to `h^2`, joints to the curvature of the path; the order is measured below."""
     system, start, linear_system, rate = pendulum
@@ -216,6 +217,7 @@ def test_the_gradient_of_a_step_that_keeps_energy():
     np.testing.assert_allclose(height(G)[1], rate, rtol=FINITE_DIFFERENCE)
 
 
+@pytest.mark.slow
 def test_constraint_forces_do_no_work():
     """Of a double pendulum that falls over: energy is kept to what iterations leave (0.06 J by the midpoint rule)."""
     system, start = double_pendulum()
@@ -646,6 +648,7 @@ def test_what_makes_a_solve_of_constraints_fail_is_named():
     assert why_unmet(scene, scene.at_rest({"bar": [[0.0] * 6 + [1.0]]}), singular=False) == ""
 
 
+@pytest.mark.slow
 def test_a_linear_step_says_what_no_position_fulfils():
     """A cable between nails 1.2 m apart; one that is long enough, but starts far off; one pulled in."""
     start = [[0.0, 0.0], [0.5, -0.7], [1.2, 0.0]]
@@ -745,6 +748,7 @@ def test_a_row_that_gives_and_is_relaxed_is_a_spring_with_a_damper(name):
     assert errors[1] < 0.002 and np.log2(errors[0] / errors[1]) > 2 - 0.15, errors
 
 
+@pytest.mark.slow
 def test_lines_planes_and_batches():
     """A bead on a rod and on a plane, many scenes at once: where they meet, and what the plane takes of the pull."""
     bead = jm.constraint.OnLine((("p", [0]), ("p", [1]), ("p", [2])))

@@ -170,6 +170,7 @@ def test_newton_with_contact_says_that_a_matrix_is_singular():
         jm.integrator.FreeMotion(motion, {"floor": floor}).step(system, state, None, 0.01)
 
 
+@pytest.mark.slow
 def test_rows_of_contacts_that_an_iteration_does_not_solve_are_not_blamed_on_friction():
     """Two springs that fly in line: the motion takes no iteration, the compliance of a contact more than there may be."""
     system, state, scheme = chain()

@@ -39,6 +39,7 @@ def test_the_balance_of_a_mapped_scene_closes():
         assert abs(b.scheme) < 1e-9 and b.damping == 0 and b.loads == {"spring": 0}
 
 
+@pytest.mark.slow
 def test_a_clamped_body_without_weight_keeps_its_energy():
     """Its forces have no resultant: the correction is without a rigid motion, and the clamp takes a part of it."""
     system, state = SCENES["body"]()

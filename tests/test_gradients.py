@@ -145,6 +145,7 @@ def each(cases):
     return pytest.mark.parametrize("case", [pytest.param(c, marks=stage(c)) for c in cases])
 
 
+@pytest.mark.slow
 @each(CASES)
 def test_first_derivatives(case, rng):
     kind, *arguments = CASES[case]

@@ -298,6 +298,7 @@ def unchanged(internal, start):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newton", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_derivatives_of_a_trajectory_that_remembers(newton):
     """By numbers, by what was remembered at the start, and by the time step; what is saved, and what a failure leaves."""

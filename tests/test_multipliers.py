@@ -52,6 +52,7 @@ def swings():
     return {(newton, h): run(newton, h) for newton in (False, True) for h in (0.005, 0.0025)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newton", [False, True])
 def test_a_rod_swings_as_an_angle_does(swings, newton):
     """The positions, and the tension `m (g cos a + L a'^2)`, of the equation of the angle: first order in the time step."""
@@ -409,6 +410,7 @@ def links(count, stiffness, tilt=0.0):
     return scene, scene(jnp.zeros(())).at_rest({"p": x, "t": np.zeros((count, 1))})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [pytest.param(5, marks=pytest.mark.slow), 90])
 def test_a_chain_of_rigid_links_buckles_as_its_angles_do(count):
     """`k L = P (2 - 2 cos(j pi / n))`, the shortest wave first; by LAPACK, and by Lanczos and a count."""

@@ -437,6 +437,7 @@ def test_what_is_refused():
             function()
 
 
+@pytest.mark.slow
 def test_a_node_that_is_named_twice_holds_once():
     mesh, system = bar()
     state = jm.static_solve(system, system.at_rest({"b": mesh.points})).state

@@ -60,6 +60,7 @@ def series(W, values, t):
     return rates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spectrum", SPECTRA)
 def test_derivatives_along_a_rotation_are_exact_whatever_the_spectrum(spectrum, rng):
     """`Q(t) D Q(t)^T` has the positive part `Q(t) max(D, 0) Q(t)^T`, whose Taylor series needs no eigenvalue."""

@@ -52,6 +52,7 @@ def check_shaken(name, newton):
     assert errors[1] < 0.1 and np.log2(errors[0] / errors[1]) > integrator.order - ORDER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "newton"), [("Newmark", False)])
 def test_a_mass_on_an_accelerated_base(name, newton):
     check_shaken(name, newton)

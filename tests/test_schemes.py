@@ -374,6 +374,7 @@ def test_no_step_succeeds_from_a_state_that_is_not_finite(name, newton):
         assert (results(jnp.full((1, 1), x)) == jm.RESULTS.nonfinite_input).all()
 
 
+@pytest.mark.slow
 def test_prescribed_motion_leads_to_where_it_says_without_swinging():
     """A node that is drawn at a constant speed, from rest: no scheme may leave its velocity to alternate."""
     system = jm.System(

@@ -69,6 +69,7 @@ LIKE_OTHERS = {
 SLOW = [pytest.param("slider", LIKE_OTHERS, marks=pytest.mark.slow), pytest.param("maxwell", EVERY, marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "names"), [("slider", EVERY - LIKE_OTHERS), *SLOW], ids=["slider", "others", "maxwell"])
 def test_every_scheme_follows_a_law_with_memory(law, names):
     """The end of the motion, and what is remembered there, by all these schemes in one program."""

@@ -160,6 +160,7 @@ def test_gears(tmp_path, frames):
     np.testing.assert_allclose(found, K, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_gear_turns_the_other(tmp_path):
     """Gear 1 is held turned by 0.3: at rest gear 2 has turned by 0.6, `ratio a1 + a2 = 0`; the exact tangent by differences
     at rest too, where no angle has a direction."""

@@ -209,6 +209,7 @@ def test_a_load_across_edges(tmp_path):
         assert solver == "sofa" or bool(scene.system.forces["s"].length[1] == 3)
 
 
+@pytest.mark.slow
 def test_a_load_across_edges_turns_with_them_a_step_late(tmp_path):
     """SOFA applies the normals that edges had when it last applied a load: at the start of the step before."""
     scene = load(tmp_path, BORDERED.format('p_intensity="7" edges="0 1" binormal="0 0 1"'))

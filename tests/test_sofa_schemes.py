@@ -87,6 +87,7 @@ def test_a_scheme_is_its_formula(tmp_path, scheme):
         np.testing.assert_allclose([x[number], v[number]], [y, u], rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [pytest.param(list(SCHEMES)[0], marks=pytest.mark.slow), list(SCHEMES)[1]])
 def test_schemes_are_differentiated(tmp_path, scheme):
     scene = oscillator(tmp_path, scheme)

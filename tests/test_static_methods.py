@@ -31,6 +31,7 @@ def stable(system, state):
     return np.linalg.eigvalsh(np.asarray(K.to_dense())).min() > 0
 
 
+@pytest.mark.slow
 def test_both_methods_find_the_hanging_chain_where_newton_finds_the_pressed_one():
     system, flat = chain(20, 1e3)
     linear_system = jm.MatrixLinearSystem.build(system, flat, jm.Terms(mass=False, damping=False))

@@ -64,6 +64,7 @@ def test_the_stress_of_an_energy_gives_the_same_solution(kind):
     assert abs(int(np.sum(found[0][2])) - int(np.sum(found[1][2]))) <= 1  # the tangent is consistent
 
 
+@pytest.mark.slow
 def test_a_law_without_an_energy_is_solved_remembered_and_differentiated():
     mesh = jm.mesh.box_mesh(cells=(2, 1), size=(2.0, 1.0))
     solid = jm.force.StressSolidFEM.from_mesh("b", mesh, Twisting(100.0, 0.3, 0.2))

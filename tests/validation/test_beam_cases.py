@@ -110,6 +110,7 @@ def test_a_step_that_twists_a_rod_by_radians_converges_and_has_derivatives():
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_torque_in_space_winds_a_rod_to_a_helix():
     """Curvature and twist of a rod equally stiff in all ways are `T / EI` in axes of the world: a turn of `s T / EI` at `s`.
 
