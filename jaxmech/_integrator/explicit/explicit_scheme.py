@@ -178,7 +178,7 @@ def _step(
             end, memory = scheme.move(system, start, carry, h)
         info = _outcome(system, state, carry, None if with_error else carry.limit, h, end)
         end = accepted(system, state, end, h)
-    end, info = ended(info, state, end, asked)
+    end, info = ended(info, state, end, h, asked)
     return end, memory, info, error
 
 
