@@ -50,7 +50,7 @@ class Critical(eqx.Module):
     result: Any
 
 
-class _Border:
+class Border:
     """The tangent bordered by `e`, the unit vector of the largest displacement of a mode that is known nearly."""
 
     def __init__(self, K: Any, mode: Fields, solver: Any, multiplier_states: tuple[str, ...]):
@@ -93,7 +93,7 @@ def _solve_bordered(
     source: tuple[Fields, Fields, Array],
     rates: Any,
     kind: str,
-    border: _Border,
+    border: Border,
 ) -> tuple[Fields, Array]:
     """`(du, dmu)` with `K du = f + q dmu` (`du = gap + p dmu` where prescribed) and `dg[du, dmu] = -g`; `source`: `f`, the
     gap and `g`, `rates`: `q` and `p`.
@@ -137,7 +137,7 @@ def find_critical(
 
     def step(c: Critical) -> Critical:
         tangent = Tangent.of(problem, c.u, c.load)
-        border = _Border(tangent.A, mode, solver, problem.multiplier_states)
+        border = Border(tangent.A, mode, solver, problem.multiplier_states)
         w = border.w
         source = tangent.force, tangent.gap, _softness(problem, c.u, c.load, w)
         d, dload = _solve_bordered(problem, c.u, c.load, source, (tangent.load, tangent.gap_rate), kind, border)
@@ -175,7 +175,7 @@ def _critical_load_jvp(primals, tangents):
     problem, begin, start, options, solver, kind = primals
     u, load, found = critical_load(problem, begin, start, options, solver, kind)
     tangent = Tangent.of(problem, u, load)
-    border = _Border(tangent.A, start[1], solver, problem.multiplier_states)
+    border = Border(tangent.A, start[1], solver, problem.multiplier_states)
 
     def equations(problem: PathProblem, begin: Fields) -> tuple[Fields, Fields, Array]:
         equilibrium = problem.at(load)
