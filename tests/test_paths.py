@@ -554,3 +554,39 @@ def test_a_path_that_is_traced_says_so_and_where_derivatives_are():
     for traced in (jax.jit(last), jax.grad(last), lambda n: jax.vmap(last)(n[None])):
         with pytest.raises(TypeError, match=r"follow_path: the scene or its start is being traced .* critical_point"):
             traced(jnp.ones(()))
+
+
+class FourWays(jm.force.AbstractEnergyForceField):
+    """`E = k (x^2 + r y^2)/2 + (x^4 + y^4)/4 + b x^2 y^2/2 + z^2/2 - P (k (x^2 + y^2)/2 + z)`: a column of two axes."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    numbers: jax.Array = jm.parameter(ndim=1)
+    load: jax.Array = jm.parameter()
+
+    def element_energy(self, p):
+        (k, r, b), (x, y, z) = self.numbers, p
+        column = 0.5 * k * ((1 - self.load) * x**2 + (r - self.load) * y**2)
+        return column + 0.25 * (x**4 + y**4) + 0.5 * b * x**2 * y**2 + 0.5 * z**2 - self.load * z
+
+
+def column(numbers, load):
+    return jm.System({"p": jm.Vec3()}, forces={"column": FourWays(("p", [0]), numbers, load)})
+
+
+@pytest.mark.slow
+def test_a_column_of_equal_axes_buckles_about_both_at_once():
+    """Nothing was said to lie where two eigenvalues change their sign together; of two nearly equal ones, one was named."""
+    for ratio in (1.0, 1 + 1e-7):
+        scene = eqx.Partial(column, jnp.array([2.0, ratio, 3.0]))
+        start = scene(jnp.zeros(())).at_rest({"p": [[0.0, 0.0, 0.0]]})
+        path = jm.follow_path(scene, start, step=0.3, steps=4)
+        assert path.unstable.tolist() == [0, 0, 0, 2, 2]
+        assert [c.kind for c in path.critical] == ["bifurcation"] * 2
+        np.testing.assert_allclose(sorted(float(c.load) for c in path.critical), [1.0, ratio], rtol=1e-9)
+        modes = np.stack([np.asarray(c.mode["p"][0]) for c in path.critical])
+        np.testing.assert_allclose(np.sort(np.abs(modes), axis=0), [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0]], atol=1e-6)
+    for fork in path.critical:
+        branch = jm.follow_path(scene, fork, step=0.3, steps=3, amplitude=0.1, critical=False)
+        x = np.asarray(branch.position["p"][:, 0, :2]) @ np.asarray(fork.mode["p"][0, :2])
+        np.testing.assert_allclose(2.0 * (branch.loads - 1), x**2, atol=1e-6)
+        assert abs(x[-1]) > 0.2

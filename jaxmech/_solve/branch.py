@@ -51,9 +51,11 @@ def branch_way(
         return scaled(turn / scales.size(way), way)
 
     first, second = unit(-q, a), unit(c, -q)  # neither takes a difference; the first is more along the mode
-    straight = unit(jnp.ones_like(load), jnp.zeros_like(load))
+    straight = scaled(1 / scales.size((mode, jnp.zeros_like(load))), (mode, jnp.zeros_like(load)))
     if passed is not None:
         known = jnp.abs(scales.dot(first, passed)) > jnp.abs(scales.dot(second, passed))
         first = jax.tree.map(lambda x, y: jnp.where(known, y, x), first, second)
-    fine = jnp.isfinite(scales.size(first))  # else nothing tells paths apart
+    # Where several modes are as soft, the border of one leaves a singular matrix; symmetry has them leave along themselves.
+    alike = scales.across(w, mode) ** 2 > 0.5 * scales.across(w, w) * scales.across(mode, mode)
+    fine = alike & jnp.isfinite(scales.size(first))
     return jax.tree.map(lambda x, y: jnp.where(fine, x, y), first, straight)
