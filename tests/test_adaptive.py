@@ -285,6 +285,25 @@ def test_a_failed_step_is_repeated_with_a_smaller_one():
     assert failure.value.result == jm.RESULTS.not_converged
 
 
+def test_tolerances_that_are_traced_and_not_positive_allow_nothing():
+    """Of a negative one every step was accurate enough; of nil, a force was said not to be finite."""
+    system, state = ball()
+    spring = jm.System(
+        system.dofs,
+        forces={"spring": jm.force.AnchoredSprings(("ball", [0]), 40.0, [[0.0]])},
+        masses=system.masses,
+    )
+
+    @jax.jit
+    def result(rtol):
+        scheme, options = jm.integrator.Tsitouras(), {"atol": 0.0, "max_steps": 60, "throw": False}
+        return jm.simulate_adaptive(spring, state, scheme, [0.5], rtol=rtol, **options).info.result
+
+    for rtol in (0.0, -1.0):
+        assert result(rtol) == jm.RESULTS.time_step_too_small
+    assert result(1e-3) == jm.RESULTS.successful
+
+
 def test_few_steps_are_rejected():
     """Of a pendulum, which gets faster on its way: a fourth of those that the elementary controller has to repeat."""
 
