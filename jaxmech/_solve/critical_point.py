@@ -74,7 +74,8 @@ def critical_point(
     returned have derivatives of any order, in both modes, by everything that `scene` depends on and by the positions at
     which constraints hold nodes: at a limit point `dmu = -w^T df / w^T df/dmu`. At a bifurcation those that keep it one; a
     parameter that breaks its symmetry (an imperfection) moves the load as its power 2/3, has no derivative, and is given
-    that of the part that does not break it.
+    that of the part that does not break it. Where several modes are as soft (a column of equal axes) there is none, and it
+    fails.
 
     `near`: from `Path.critical`. `linear_system`: as in `follow_path`. Raises `ValueError` and `TypeError` for wrong
     arguments, `FailedComputation` (under `jit`, JAX's run-time error) where the iteration fails, unless `throw=False`.
