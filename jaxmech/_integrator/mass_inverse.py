@@ -79,7 +79,7 @@ def _free_acceleration(system: System, state: State, free: Fields, kept: Fields 
 
 def solved_by_masses(system: System, state: State, force: Fields, solver: Any) -> Fields:
     """`(P M P + I - P)^-1 f`; NaN where the solver fails, unless rounding stops it."""
-    return derivative_solve(mass_operator(system, state), force, solver)
+    return derivative_solve(mass_operator(system, state), force, solver, symmetric=True)
 
 
 def state_without_mass(system: System, position: Fields) -> Array:
