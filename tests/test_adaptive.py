@@ -121,6 +121,48 @@ def test_what_a_scheme_remembers_begins_anew_after_an_impact(name):
     assert found.info.accepted < 25
 
 
+class Latch(jm.integrator.AbstractControl):
+    """A spring that is another one from when the mass has passed its middle."""
+
+    def init(self, system, state):
+        return jnp.zeros(())
+
+    def __call__(self, time, state, parameters, memory):
+        latched = jnp.maximum(memory, jnp.where(state.position["x"][0, 0] >= 0, 1.0, 0.0))
+        return {"spring": {"stiffness": parameters[0] + latched * (parameters[1] - parameters[0])}}, latched
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["CentralDifference", "VelocityVerlet"])
+def test_numbers_that_jump_at_an_event_leave_derivatives_right(name):
+    """`CentralDifference` had half a step of the new force for the old one, as much as the instant moves in derivatives."""
+    system = jm.System(
+        {"x": jm.Vec1()},
+        forces={"spring": jm.force.AnchoredSprings(("x", [0]), 1.0, [[-0.3]])},
+        masses={"mass": jm.mass.UniformMass(("x", [0]), 1.0)},
+    )
+    state = system.at_rest({"x": [[-1.3]]})
+    middle = jm.integrator.Event(lambda system, state: state.position["x"][0, 0], direction=1)
+    scheme = getattr(jm.integrator, name)()
+
+    def end(parameters):
+        options = {"rtol": 1e-4, "atol": 1e-4, "events": [middle], "control": Latch(), "parameters": parameters}
+        last = jm.simulate_adaptive(system, state, scheme, [1.1], **options).last
+        return jnp.stack([last.position["x"][0, 0], last.velocity["x"][0, 0]])
+
+    def exact(parameters):
+        w, W = jnp.sqrt(parameters)
+        first = jnp.arccos(-0.3) / w
+        v, t = w * jnp.sin(w * first), 1.1 - first
+        x = 0.3 * jnp.cos(W * t) + v / W * jnp.sin(W * t)
+        return jnp.stack([x - 0.3, v * jnp.cos(W * t) - 0.3 * W * jnp.sin(W * t)])
+
+    parameters = jnp.array([40.0, 160.0])
+    np.testing.assert_allclose(end(parameters), exact(parameters), atol=4e-2)  # a hundred steps, each off by 1e-4 of 8 m/s
+    found, want = (np.asarray(jax.jacfwd(f)(parameters)) for f in (end, exact))
+    np.testing.assert_allclose(found, want, atol=0.02 * np.abs(want).max())
+
+
 @pytest.mark.parametrize("name", ["GeneralizedAlpha", pytest.param("HHT", marks=pytest.mark.slow)])
 def test_errors_of_schemes_that_dissipate_are_of_their_order(name):
     """Taking them away makes a motion more accurate, where it made it 40 times less; half of the steps do."""
@@ -241,6 +283,25 @@ def test_a_failed_step_is_repeated_with_a_smaller_one():
     with pytest.raises(jm.FailedComputation, match="Newton did not converge") as failure:
         swing(*pendulum(), integrator=newton, rtol=1.0, atol=1.0, dt0=0.5, dt_min=0.2, times=(0.5,))
     assert failure.value.result == jm.RESULTS.not_converged
+
+
+def test_tolerances_that_are_traced_and_not_positive_allow_nothing():
+    """Of a negative one every step was accurate enough; of nil, a force was said not to be finite."""
+    system, state = ball()
+    spring = jm.System(
+        system.dofs,
+        forces={"spring": jm.force.AnchoredSprings(("ball", [0]), 40.0, [[0.0]])},
+        masses=system.masses,
+    )
+
+    @jax.jit
+    def result(rtol):
+        scheme, options = jm.integrator.Tsitouras(), {"atol": 0.0, "max_steps": 60, "throw": False}
+        return jm.simulate_adaptive(spring, state, scheme, [0.5], rtol=rtol, **options).info.result
+
+    for rtol in (0.0, -1.0):
+        assert result(rtol) == jm.RESULTS.time_step_too_small
+    assert result(1e-3) == jm.RESULTS.successful
 
 
 def test_few_steps_are_rejected():

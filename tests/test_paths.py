@@ -482,3 +482,111 @@ def test_a_rigid_post_falls_on_its_branch():
     np.testing.assert_allclose(branch.loads, 500.0 * top[:, 1], rtol=CLOSED_FORM)
     np.testing.assert_allclose(np.hypot(*top.T), ROD, rtol=1e-11)
     np.testing.assert_allclose(-np.asarray(branch.position["t"][1:, 0, 0]), 500.0 * ROD, rtol=1e-7)  # P L / y
+
+
+class Germ(jm.force.AbstractEnergyForceField):
+    """`E = x^2/2 + a x^3/3 + c x^4/4 + (y - x)^2/2 - P (x^2/2 + y)` of a point `(x, y)`, sheared by `s`: `x - s y` for `x`.
+
+    In equilibrium `x = 0`, or `P = 1 + a x + c x^2`, and `y - x = P`.
+    """
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    numbers: jax.Array = jm.parameter(ndim=1)
+    load: jax.Array = jm.parameter()
+
+    def element_energy(self, p):
+        a, c, shear = self.numbers
+        x, y = p[0] - shear * p[1], p[1]
+        return 0.5 * (1 - self.load) * x**2 + a * x**3 / 3 + c * x**4 / 4 + 0.5 * y**2 - self.load * y
+
+
+def germ(numbers, load):
+    return jm.System({"p": jm.Vec2()}, forces={"germ": Germ(("p", [0]), numbers, load)})
+
+
+def off_the_germ(path, numbers):
+    """How far points are from the branch, and from the path that it leaves."""
+    (x, y), P = np.asarray(path.position["p"][:, 0]).T, np.asarray(path.loads)
+    a, c, shear = numbers
+    x = x - shear * y
+    return np.abs(1 + a * x + c * x**2 - P).max() + np.abs(y - P).max(), np.abs(x).max()
+
+
+@pytest.mark.parametrize("numbers", [(3.0, 0.0, 0.0), (100.0, 0.0, 0.4), (-5.0, 2.0, 0.0), (0.0, 1.0, 0.4)])
+def test_a_branch_that_leaves_at_any_angle_is_taken(numbers):
+    """Predicted along the mode alone, steps of a branch whose load changes with its first order were cut back, did not
+    converge, or were back on the path that they had left."""
+    scene = eqx.Partial(germ, jnp.array(numbers))
+    start = scene(jnp.zeros(())).at_rest({"p": [[0.0, 0.0]]})
+    path = jm.follow_path(scene, start, step=0.3, steps=6)
+    (fork,) = path.critical
+    assert fork.kind == "bifurcation" and off_the_germ(path, numbers)[1] < 1e-8
+    np.testing.assert_allclose(fork.load, 1.0, rtol=1e-8)
+    for direction in (1, -1):
+        branch = jm.follow_path(scene, fork, step=0.3, steps=5, direction=direction, amplitude=0.1)
+        off, away = off_the_germ(branch, numbers)
+        assert off < 1e-8 and away > 1e-4 and not branch.cutbacks
+    if numbers[0] and not numbers[1]:  # and from the branch back onto the path
+        begin = branch.at(-1)
+        fork = jm.follow_path(scene, begin, load=branch.loads[-1], step=0.3, to=1.3).critical[0]
+        again = jm.follow_path(scene, fork, step=0.3, steps=3, amplitude=0.1)
+        assert off_the_germ(again, numbers)[1] < 1e-8 and abs(again.loads[-1] - 1) > 0.3
+
+
+def test_a_path_goes_towards_its_end_unless_told_otherwise():
+    """By arc length it went up, whatever `to` was."""
+    scene = eqx.Partial(germ, jnp.array([0.0, 1.0, 0.0]))
+    start = scene(jnp.zeros(())).at_rest({"p": [[0.0, 0.0]]})
+    for control in ("arc_length", "load"):
+        path = jm.follow_path(scene, start, control=control, step=0.3, to=-1.0, critical=False)
+        np.testing.assert_allclose([path.loads[0], path.loads[1], path.loads[-1]], [0.0, -0.3, -1.0], rtol=1e-9)
+    told = jm.follow_path(scene, start, step=0.3, steps=2, to=-1.0, direction=1, critical=False)
+    assert (told.loads[1:] > 0).all()
+
+
+def test_a_path_that_is_traced_says_so_and_where_derivatives_are():
+    """Errors were of what happened to be looked at first: node numbers, a float, a truth value."""
+
+    def last(number):
+        scene = eqx.Partial(germ, jnp.array([0.0, 1.0, 0.0]) * number)
+        return jm.follow_path(scene, scene(jnp.zeros(())).at_rest({"p": [[0.0, 0.0]]}), steps=1).loads[-1]
+
+    for traced in (jax.jit(last), jax.grad(last), lambda n: jax.vmap(last)(n[None])):
+        with pytest.raises(TypeError, match=r"follow_path: the scene or its start is being traced .* critical_point"):
+            traced(jnp.ones(()))
+
+
+class FourWays(jm.force.AbstractEnergyForceField):
+    """`E = k (x^2 + r y^2)/2 + (x^4 + y^4)/4 + b x^2 y^2/2 + z^2/2 - P (k (x^2 + y^2)/2 + z)`: a column of two axes."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+    numbers: jax.Array = jm.parameter(ndim=1)
+    load: jax.Array = jm.parameter()
+
+    def element_energy(self, p):
+        (k, r, b), (x, y, z) = self.numbers, p
+        column = 0.5 * k * ((1 - self.load) * x**2 + (r - self.load) * y**2)
+        return column + 0.25 * (x**4 + y**4) + 0.5 * b * x**2 * y**2 + 0.5 * z**2 - self.load * z
+
+
+def column(numbers, load):
+    return jm.System({"p": jm.Vec3()}, forces={"column": FourWays(("p", [0]), numbers, load)})
+
+
+@pytest.mark.slow
+def test_a_column_of_equal_axes_buckles_about_both_at_once():
+    """Nothing was said to lie where two eigenvalues change their sign together; of two nearly equal ones, one was named."""
+    for ratio in (1.0, 1 + 1e-7):
+        scene = eqx.Partial(column, jnp.array([2.0, ratio, 3.0]))
+        start = scene(jnp.zeros(())).at_rest({"p": [[0.0, 0.0, 0.0]]})
+        path = jm.follow_path(scene, start, step=0.3, steps=4)
+        assert path.unstable.tolist() == [0, 0, 0, 2, 2]
+        assert [c.kind for c in path.critical] == ["bifurcation"] * 2
+        np.testing.assert_allclose(sorted(float(c.load) for c in path.critical), [1.0, ratio], rtol=1e-9)
+        modes = np.stack([np.asarray(c.mode["p"][0]) for c in path.critical])
+        np.testing.assert_allclose(np.sort(np.abs(modes), axis=0), [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0]], atol=1e-6)
+    for fork in path.critical:
+        branch = jm.follow_path(scene, fork, step=0.3, steps=3, amplitude=0.1, critical=False)
+        x = np.asarray(branch.position["p"][:, 0, :2]) @ np.asarray(fork.mode["p"][0, :2])
+        np.testing.assert_allclose(2.0 * (branch.loads - 1), x**2, atol=1e-6)
+        assert abs(x[-1]) > 0.2

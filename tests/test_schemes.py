@@ -330,6 +330,68 @@ def test_what_is_held_has_no_critical_step_and_what_has_no_mass_is_named():
     light = jm.System({"x": jm.Vec1()}, forces=spring, constraints={"nail": jm.constraint.Fixed(("x", [0]))})
     with pytest.raises(jm.FailedComputation, match=r"singular: state 'x' can move freely .* Give it mass"):
         jm.simulate(light, state, verlet, 0.1, 1)
+    with pytest.raises(jm.FailedComputation, match=r"critical_time_step: .* state 'x' can move .* Give it mass"):
+        jm.integrator.critical_time_step(light, state)
+
+
+def rod_of_edges(nodes, edges, dtype=np.float64, held=()):
+    """Points on springs, with the consistent mass of some of the edges between them."""
+    at = np.stack([np.arange(nodes), 0.1 * np.sin(np.arange(nodes))], axis=1).astype(dtype)
+    pairs = ("p", np.arange(nodes - 1)), ("p", np.arange(1, nodes))
+    mass = jm.mass.ConsistentMass(("p", edges), at, dtype(2.0), "edge")
+    system = jm.System(
+        {"p": jm.Vec2()},
+        forces={"k": jm.force.Springs(pairs, dtype(30.0), dtype(1.0))},
+        masses={"m": mass},
+        constraints={"held": jm.constraint.Fixed(("p", list(held)))} if held else {},
+        gravity=np.array([0.0, -1.0], dtype),
+    )
+    return system, system.at_rest({"p": at})
+
+
+@pytest.mark.slow
+def test_a_node_without_mass_is_named_by_the_critical_step_and_by_steps_that_solve_for_masses():
+    """`critical_time_step` was NaN; beside consistent masses it was 0.011 s, and steps went on with what conjugate gradients
+    had when they failed."""
+    system, state = rod_of_edges(3, [[0, 1]])
+    named = r"singular: state 'p' can move freely .* Its mass does not reach all"
+    with pytest.raises(jm.FailedComputation, match="critical_time_step: the matrix is " + named):
+        jm.integrator.critical_time_step(system, state)
+    assert np.isnan(jm.integrator.critical_time_step(system, state, throw=False))
+    for check in (True, False):
+        with pytest.raises(jm.FailedComputation, match=named):
+            jm.simulate(system, state, jm.integrator.VelocityVerlet(check_step=check), 1e-3, 2)
+    system, state = rod_of_edges(3, [[0, 1]], held=[2])
+    assert 0.1 < jm.integrator.critical_time_step(system, state) < 0.2
+    lumped = {"m": jm.mass.UniformMass(("p", [0, 1]), 1.0)}
+    light = jm.System(system.dofs, forces=system.forces, masses=lumped, gravity=(0.0, -1.0))
+    with pytest.raises(Exception, match="critical_time_step: the matrix is " + named):
+        jax.block_until_ready(jax.jit(lambda s: jm.integrator.critical_time_step(light, s))(state))
+
+
+@pytest.mark.slow
+def test_a_solver_of_masses_that_fails_is_a_failure_of_the_step():
+    """Two iterations for twelve nodes: accelerations were what they gave."""
+    system, state = rod_of_edges(12, [[i, i + 1] for i in range(11)], held=[0])
+    few = jm.integrator.VelocityVerlet(jm.solver.PCG(max_steps=2))
+    with pytest.raises(jm.FailedComputation, match="a linear solver could not go on"):
+        jm.simulate(system, state, few, 1e-2, 2)
+
+
+@pytest.mark.slow
+def test_gradients_of_steps_that_solve_for_masses_in_single_precision():
+    """They raised that an iteration stagnates: at rounding, where the steps had ended as well."""
+
+    def end(dtype):
+        system, state = rod_of_edges(12, [[i, i + 1] for i in range(11)], dtype, held=[0])
+
+        def of(k):
+            stretched = eqx.tree_at(lambda s: s.position["p"], state, k * state.position["p"])
+            return jm.simulate(system, stretched, jm.integrator.VelocityVerlet(), dtype(1e-2), 10).last.position["p"][-1, 1]
+
+        return jax.grad(of)(dtype(1.01))
+
+    np.testing.assert_allclose(end(np.float32), end(np.float64), rtol=1e-4)
 
 
 def test_a_contact_that_is_still_open_counts_in_the_critical_step():

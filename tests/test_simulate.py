@@ -192,6 +192,40 @@ def test_a_time_that_stands_still_is_a_failure():
     assert found.tolist() == [[False, False], [True, True], [True, True]]
 
 
+def ball() -> tuple[jm.System, jm.State, jm.integrator.FreeMotion]:
+    """A ball above its floor."""
+    mass = {"mass": jm.mass.UniformMass(("ball", [0]), 1.0)}
+    system = jm.System({"ball": jm.Vec3()}, masses=mass, gravity=[0.0, 0.0, -9.81])
+    state = system.at_rest({"ball": [[0.0, 0.0, 1.0]]})
+    floor = jm.contact.PointContact(("ball", [0]), jm.contact.Plane())
+    euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    return system, state, jm.integrator.FreeMotion(euler, {"floor": floor})
+
+
+def of_chain(scheme):
+    system, state, euler = chain()
+    return system, state, scheme(euler.linear_system)
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        chain,
+        lambda: of_chain(lambda _: jm.integrator.VelocityVerlet()),
+        pytest.param(lambda: of_chain(lambda built: jm.ImplicitEuler(built, newton=True)), marks=pytest.mark.slow),
+        pytest.param(lambda: of_chain(jm.integrator.TRBDF2), marks=pytest.mark.slow),
+        pytest.param(ball, marks=pytest.mark.slow),
+    ],
+)
+def test_a_traced_step_that_is_not_positive_fails_by_itself(scene):
+    """It was a success of `step`, which led nowhere, or back in time."""
+    system, state, integrator = scene()
+    carry = integrator.init(system, state)
+    stepped = jax.jit(lambda dt: integrator.step(system, state, carry, dt, throw=False)[2].result)
+    found = [stepped(dt) == jm.RESULTS.time_stands_still for dt in (1e-4, 0.0, -1e-4)]
+    assert [bool(a) for a in found] == [False, True, True]
+
+
 def test_plain_numbers_are_observed_and_words_are_refused():
     """Of a single frame, they had no axis of frames to be put on."""
     scene, scheme = late(0.0), jm.integrator.SymplecticEuler()

@@ -56,6 +56,12 @@ class AbstractIntegrator(eqx.Module):
         return 1.0 if self.order == 1 else 0.5
 
     @property
+    def restarts_at_events(self) -> bool:
+        """Whether its carry begins anew (`after_event`) where an event is found that leaves the motion as it is: forces, or
+        numbers under control, may jump there. Static."""
+        return False
+
+    @property
     def built_for(self) -> BuiltFor | None:
         """The scene that its linear system was built for, which `simulate` compares with its own. None: any."""
         return None

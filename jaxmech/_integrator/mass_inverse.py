@@ -5,17 +5,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import lineax as lx
 
+from .._linear_solver.base.derivative import derivative_solve
+from .._linear_solver.base.vectors import scattered
 from .._linear_solver.krylov.pcg import PCG
 from .._linear_system.matrix_free import MatrixFreeSystem
 from .._math.elimination import inverse_by_elimination
 from .._math.small_matrix import inverse
 from .._model.constraint_projection import project
-from .._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses
+from .._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses, zero_forces
 from .._model.subsystem import with_only
 from .._model.system import State, System
 from .._model.terms import Factors
+from .._runtime.array_types import Array
 from .displaced import combined, driven_by_motions
 
 
@@ -70,10 +72,22 @@ def acceleration(system: System, state: State, kept: Fields | None, solver: Any)
 
 def _free_acceleration(system: System, state: State, free: Fields, kept: Fields | None, solver: Any) -> Fields:
     if kept is None and not has_lumped_masses(system):
-        M = mass_operator(system, state)
-        return lx.linear_solve(M, free, PCG(rtol=1e-12) if solver is None else solver, throw=False).value
+        return solved_by_masses(system, state, free, PCG(rtol=1e-12) if solver is None else solver)
     blocks = inverse_blocks(system, state.position) if kept is None else kept
     return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in free.items()})
+
+
+def solved_by_masses(system: System, state: State, force: Fields, solver: Any) -> Fields:
+    """`(P M P + I - P)^-1 f`; NaN where the solver fails, unless rounding stops it."""
+    return derivative_solve(mass_operator(system, state), force, solver, symmetric=True)
+
+
+def state_without_mass(system: System, position: Fields) -> Array:
+    """The number of the first main state with a direction that nothing holds and no mass resists; -1 if there is none."""
+    free = project(system, scattered(zero_forces(system, position), 1))
+    p = project(system, momentum(system, position, free))
+    light = jnp.stack([((free[s] != 0) & (p[s] == 0)).any() for s in system.main_states])
+    return jnp.where(light.any(), jnp.argmax(light), -1).astype(jnp.int32)
 
 
 def mass_operator(system: System, state: State) -> Any:

@@ -50,14 +50,20 @@ class Critical(eqx.Module):
     result: Any
 
 
-class _Border:
-    """The tangent bordered by `e`, the unit vector of the largest displacement of a mode that is known nearly."""
+class Border:
+    """The tangent bordered by `e`, the unit vector of the largest displacement of a mode that is known nearly; and by those
+    of `others` that are as soft."""
 
-    def __init__(self, K: Any, mode: Fields, solver: Any, multiplier_states: tuple[str, ...]):
-        flat, parted = ravel_pytree(mode)
+    def __init__(
+        self, K: Any, mode: Fields, solver: Any, multiplier_states: tuple[str, ...], others: tuple[Fields, ...] = ()
+    ):
+        _, parted = ravel_pytree(mode)
         weight, _ = ravel_pytree({s: jnp.full_like(a, s not in multiplier_states) for s, a in mode.items()})
-        pin = parted(jnp.zeros_like(flat).at[jnp.argmax(jnp.abs(flat) * weight)].set(1))
-        free = {s: 1 - e for s, e in pin.items()}
+        pins = []
+        for way in (mode, *others):
+            pins.append(jnp.zeros_like(weight).at[jnp.argmax(jnp.abs(ravel_pytree(way)[0]) * weight)].set(1))
+            weight = weight * (1 - pins[-1])  # no two of the same
+        pin, free = parted(pins[0]), parted(1 - sum(pins))
         pinned = held(K, free)
         chosen = default_solver(pinned) if solver is None else solver
         self.mode = {s: a * (s not in multiplier_states) for s, a in mode.items()}
@@ -93,7 +99,7 @@ def _solve_bordered(
     source: tuple[Fields, Fields, Array],
     rates: Any,
     kind: str,
-    border: _Border,
+    border: Border,
 ) -> tuple[Fields, Array]:
     """`(du, dmu)` with `K du = f + q dmu` (`du = gap + p dmu` where prescribed) and `dg[du, dmu] = -g`; `source`: `f`, the
     gap and `g`, `rates`: `q` and `p`.
@@ -130,14 +136,21 @@ def _solve_bordered(
 
 @compiled
 def find_critical(
-    problem: PathProblem, options: PathOptions, solver: Any, kind: str, u: Fields, start: tuple[Array, Fields, Array]
+    problem: PathProblem,
+    options: PathOptions,
+    solver: Any,
+    kind: str,
+    u: Fields,
+    start: tuple[Array, Fields, Array],
+    others: tuple[Fields, ...] = (),
 ) -> Critical:
-    """The critical point near `u`, by Newton's method; `start`: the load there, the mode nearly, and a scale of the load."""
+    """The critical point near `u`, by Newton's method; `start`: the load there, the mode nearly, and a scale of the load.
+    `others`: modes that are as soft there."""
     load, mode, load_scale = start
 
     def step(c: Critical) -> Critical:
         tangent = Tangent.of(problem, c.u, c.load)
-        border = _Border(tangent.A, mode, solver, problem.multiplier_states)
+        border = Border(tangent.A, mode, solver, problem.multiplier_states, others)
         w = border.w
         source = tangent.force, tangent.gap, _softness(problem, c.u, c.load, w)
         d, dload = _solve_bordered(problem, c.u, c.load, source, (tangent.load, tangent.gap_rate), kind, border)
@@ -175,7 +188,7 @@ def _critical_load_jvp(primals, tangents):
     problem, begin, start, options, solver, kind = primals
     u, load, found = critical_load(problem, begin, start, options, solver, kind)
     tangent = Tangent.of(problem, u, load)
-    border = _Border(tangent.A, start[1], solver, problem.multiplier_states)
+    border = Border(tangent.A, start[1], solver, problem.multiplier_states)
 
     def equations(problem: PathProblem, begin: Fields) -> tuple[Fields, Fields, Array]:
         equilibrium = problem.at(load)
@@ -200,8 +213,8 @@ def _whole(values: Any, rates: Any) -> Any:
 
 
 @compiled
-def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array, rate: Fields) -> Fields:
-    """The unit vector across the path, `rate`, whose eigenvalue is nearest to nil, by inverse iteration."""
+def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array, ways: tuple[Fields, ...]) -> Fields:
+    """The unit vector whose eigenvalue is nearest to nil, across the path and modes that are known, by inverse iteration."""
     equilibrium = problem.at(load)
     A = equilibrium.linear_system.constrain(equilibrium.system, equilibrium.operator(u))
     chosen = default_solver(A) if solver is None else solver
@@ -209,13 +222,14 @@ def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array, rate
     def closer(_: int, x: Fields) -> Fields:
         moved = {s: a * (s not in problem.multiplier_states) for s, a in x.items()}  # multipliers have no mass
         x = project(equilibrium.system, derivative_solve(A, moved, chosen))
-        x = plus(x, -inner(x, rate) / jnp.where(along > 0, along, 1.0), rate)
+        for way, square in zip(ways, squares, strict=True):
+            x = plus(x, -inner(x, way) / jnp.where(square > 0, square, 1.0), way)
         size = jnp.sqrt(inner(x, x))
         return {s: a / size for s, a in x.items()}
 
     def inner(a: Fields, b: Fields) -> Array:
         return dot(problem.displacement(a), problem.displacement(b))
 
-    along = inner(rate, rate)
+    squares = [inner(way, way) for way in ways]
     seed = project(equilibrium.system, scattered(A.in_structure(), 0))
     return jax.lax.fori_loop(0, _INVERSE_ITERATIONS, closer, seed)

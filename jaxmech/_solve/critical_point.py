@@ -23,7 +23,7 @@ from .._runtime.results import RESULTS
 from .bordered_system import Critical, critical_load
 from .path_arguments import path_problem
 from .path_problem import PathProblem
-from .path_step import PathOptions
+from .path_step import PathOptions, Way
 
 
 class CriticalPoint(eqx.Module):
@@ -32,7 +32,8 @@ class CriticalPoint(eqx.Module):
     `load`: the factor `mu` [-]; `state`: the equilibrium; `mode`: `{state: (nodes, deriv_size)}`, `K mode = 0`, of unit
     length (of its displacements, where there are multipliers), a constant for differentiation; `after`: the number of the
     point of the path after which it lies. Start `follow_path` from a bifurcation to follow the other branch;
-    `critical_point` finds it again in a changed scene, and differentiates it.
+    `critical_point` finds it again in a changed scene, and differentiates it. `passed`: the step of the path in which it
+    lies, `({state: (nodes, deriv_size)}, load)`, by which the other path is told from this one.
     Raises nothing. Source: J. M. T. Thompson and G. W. Hunt, *A General Theory of Elastic Stability*, 1973.
 
     Example:
@@ -46,12 +47,15 @@ class CriticalPoint(eqx.Module):
     state: State
     mode: Fields
     after: int = eqx.field(static=True)
+    passed: Way | None = None
 
 
-def critical_point_of(kind: str, found: Critical, state: State, after: int, problem: PathProblem) -> CriticalPoint:
-    """A critical point as users see it."""
+def critical_point_of(
+    kind: str, found: Critical, state: State, within: tuple[int, Way | None], problem: PathProblem
+) -> CriticalPoint:
+    """A critical point as users see it. `within`: after which point of its path it lies, and the step from there."""
     size = norm(problem.displacement(found.mode))
-    return CriticalPoint(kind, found.load, state, {s: a / size for s, a in found.mode.items()}, after)
+    return CriticalPoint(kind, found.load, state, {s: a / size for s, a in found.mode.items()}, *within)
 
 
 def critical_point(
@@ -70,7 +74,8 @@ def critical_point(
     returned have derivatives of any order, in both modes, by everything that `scene` depends on and by the positions at
     which constraints hold nodes: at a limit point `dmu = -w^T df / w^T df/dmu`. At a bifurcation those that keep it one; a
     parameter that breaks its symmetry (an imperfection) moves the load as its power 2/3, has no derivative, and is given
-    that of the part that does not break it.
+    that of the part that does not break it. Where several modes are as soft (a column of equal axes) there is none, and it
+    fails.
 
     `near`: from `Path.critical`. `linear_system`: as in `follow_path`. Raises `ValueError` and `TypeError` for wrong
     arguments, `FailedComputation` (under `jit`, JAX's run-time error) where the iteration fails, unless `throw=False`.
@@ -99,7 +104,9 @@ def critical_point(
     problem = eqx.tree_at(lambda p: p.scene, problem, traced, is_leaf=callable)
     position, mu, end = _found(problem, near, load, PathOptions(rtol, atol), solver)
     end_state = replace(state, position=position, velocity=zero_forces(system, position))
-    point = critical_point_of(near.kind, eqx.tree_at(lambda c: c.load, end, mu), end_state, near.after, problem)
+    point = critical_point_of(
+        near.kind, eqx.tree_at(lambda c: c.load, end, mu), end_state, (near.after, near.passed), problem
+    )
     return raise_failure(point, end, system, who, lambda: given(system, state)) if throw else point
 
 

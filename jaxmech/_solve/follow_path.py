@@ -33,7 +33,7 @@ def follow_path(
     to: float | None = None,
     load: float | None = None,
     displacement: tuple[str, int, int] | None = None,
-    direction: int = 1,
+    direction: int | None = None,
     amplitude: float | None = None,
     iterations: int = 4,
     max_iterations: int = 12,
@@ -56,14 +56,16 @@ def follow_path(
     more than 60 degrees, is halved, and the reason kept in `Path.cutbacks`; the next one is longer by
     `sqrt(iterations / iterations taken)`, by at most 1.5. `step`: the first one, in units of `mu`, or of the displacement
     [m, rad]; none is less than `shortest` nor more than `longest` times that. `to`: the load factor (the displacement, from
-    `start`, under displacement control) at which the path ends, exactly. `direction`: 1 or -1, which way the first step
-    goes, unless `to` says it.
+    `start`, under displacement control) at which the path ends, exactly. `direction`: 1 or -1, up or down, which way the
+    first step goes: unless given, and but for arc length, towards `to`. Beyond a limit point the load falls on, and a path
+    that goes on from there begins with -1.
 
     Limit points and bifurcations are found where the number of negative eigenvalues of the tangent changes, and located
     exactly, for symmetric tangents, unless `critical=False`. Multipliers of constraints do not count in the length of a
     step. `start` is a state near the equilibrium under `load` (0 unless
-    given), or a `CriticalPoint`: then the path is the branch that leaves along its mode, the first step `amplitude` long
-    [m, rad] (a hundredth of the largest extent of the scene unless given).
+    given), or a `CriticalPoint`: then the path is the branch that leaves there, along its mode (1) or against it (-1), the
+    first step `amplitude` long [m, rad] (a hundredth of the largest extent of the scene unless given), shorter where the
+    load of the branch changes with its first order.
 
     `linear_system`: made with `MatrixLinearSystem.build`; built here if none is given. `rtol`: of the residual, relative to
     the force of the first load step, `eps^(2/3)` or rounding unless given; `atol` [N]. The loop runs on the host, each step
@@ -84,7 +86,7 @@ def follow_path(
     check_flags(who, critical=critical, throw=throw)
     if solver is not None:
         check_instance(who, "solver", solver, lx.AbstractLinearSolver)
-    if isinstance(direction, bool) or not isinstance(direction, int) or direction not in (1, -1):
+    if direction is not None and (not isinstance(direction, int) or isinstance(direction, bool) or direction not in (1, -1)):
         raise ValueError(f"{who}: direction must be 1 or -1, got {direction!r:.80}.")
     check_instance(who, "start", start, (State, CriticalPoint))
     branch = start if isinstance(start, CriticalPoint) else None
@@ -92,7 +94,7 @@ def follow_path(
         raise ValueError(f"{who}: from a CriticalPoint control is 'arc_length', and load that of the point.")
     begin = float(branch.load) if branch is not None else 0.0 if load is None else finite_number(who, "load", load)
     state = start.state if isinstance(start, CriticalPoint) else start
-    problem, mu, system = path_problem(who, scene, state, linear_system, begin, displacement)
+    problem, mu, system = path_problem(who, scene, state, linear_system, begin, displacement, on_host=True)
     if control == "displacement" and displacement is None:
         raise ValueError(f"{who}: displacement control needs displacement=(state, node, component).")
     sizes = {"step": step, "shortest": shortest, "longest": longest}
@@ -105,7 +107,7 @@ def follow_path(
     end = None if to is None else finite_number(who, "to", to)
     options = WalkOptions(control, step, steps, end, direction, iterations, shortest, longest, critical)
     walk = Walk(problem, PathOptions(rtol, atol, max_iterations), solver, options)
-    walk.go(state.position, mu, None if branch is None else (branch.mode, size))
+    walk.go(state.position, mu, None if branch is None else (branch, size))
     path = _path(walk, state)
     if not throw:
         return path
@@ -122,7 +124,9 @@ def _path(walk: Walk, start: State) -> Path:
     points, last = [place.point for place in walk.places], walk.last
     columns = [stacked([getattr(p, name) for p in points]) for name in ("load", "measured", "iterations", "residual")]
     loads, measured, iterations, residuals = columns
-    critical = tuple(critical_point_of(kind, c, state(c.u), after, walk.problem) for kind, after, c in walk.critical)
+    critical = tuple(
+        critical_point_of(kind, c, state(c.u), (after, passed), walk.problem) for kind, after, c, passed in walk.critical
+    )
     return Path(
         loads,
         stacked([state(p.u) for p in points]),
@@ -132,7 +136,7 @@ def _path(walk: Walk, start: State) -> Path:
         jnp.asarray(walk.lengths, loads.dtype),
         residuals,
         critical,
-        jnp.asarray([walk.problem.measured(c.u, c.load) for _, _, c in walk.critical], loads.dtype) - measured[0],
+        jnp.asarray([walk.problem.measured(c.u, c.load) for _, _, c, _ in walk.critical], loads.dtype) - measured[0],
         tuple(walk.turns),
         tuple(walk.cutbacks),
         PathInfo(walk.result, last.residual, last.floor, last.unconstrained_state),

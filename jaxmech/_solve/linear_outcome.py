@@ -30,9 +30,11 @@ _OFF = 1e-3  # of the largest coordinate, what an equation is off by that is loo
 _LEFT = 0.1  # of that at the start
 
 
-def ended(info: StepInfo, state: State, end: State, asked: AskedOnce | None = None) -> tuple[State, StepInfo]:
-    """The step from `state` to `end`; where it failed, nothing happened to internal variables, and derivatives are NaN.
+def ended(info: StepInfo, state: State, end: State, h: Array, asked: AskedOnce | None = None) -> tuple[State, StepInfo]:
+    """The step of `h` from `state` to `end`; where it failed, internal variables stay, and derivatives are NaN.
     `asked`: the numbers that it read rows by, where these waited."""
+    backwards = jax.lax.stop_gradient(h) <= 0  # of a step that was traced, which nobody could look at before
+    info = eqx.tree_at(lambda i: i.result, info, RESULTS.where(backwards, RESULTS.time_stands_still, info.result))
     if asked is not None:
         end, result = marked_unless_right(asked, end, info.result)
         info = eqx.tree_at(lambda i: i.result, info, result)

@@ -32,9 +32,16 @@ def finite_number(who: str, name: str, value: Any, *, positive: bool = False) ->
 
 
 def path_problem(
-    who: str, scene: Callable[[Array], System], state: State, linear_system: Any, load: Any, coordinate: Any
+    who: str,
+    scene: Callable[[Array], System],
+    state: State,
+    linear_system: Any,
+    load: Any,
+    coordinate: Any,
+    *,
+    on_host: bool = False,
 ) -> tuple[PathProblem, Array, System]:
-    """The problem, the load where it starts, and the scene there."""
+    """The problem, the load where it starts, and the scene there. `on_host`: what is done with it cannot be traced."""
     check_callable(who, "scene", scene)
     check_instance(who, "position of the start", state.position, dict)
     arrays = [x for x in state.position.values() if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)]
@@ -42,6 +49,11 @@ def path_problem(
     mu = jnp.asarray(load, dtype)
     system = scene(mu)
     check_instance(who, "what scene returns", system, System)
+    if on_host and is_traced((system, state)):
+        raise TypeError(
+            f"{who}: the scene or its start is being traced (jit, grad, vmap), and a path is a loop on the host. Follow it "
+            "outside; derivatives are those of static_solve(scene(mu), path.at(i)) and of critical_point."
+        )
     check_inputs(who, system, state)
     _check_is_followed(who, system)
     if linear_system is None:

@@ -51,8 +51,10 @@ class PathSearch:
             return [(kinds[0], found)]
         middle = self._between(a, b, 0.5) if halvings else None
         if middle is None:  # several at once, by symmetry; or a branch that meets another path as it turns
-            pairs = [(kind, self._critical(kind, a, b)) for kind in ("limit", "bifurcation") if changes]
-            return [(kind, found) for kind, found in pairs if found is not None]
+            several = self._several(a, b, changes - turns) if changes - turns > 1 else []
+            singly = ("limit", "bifurcation")[: 1 if several else 2] if changes else ()
+            pairs = [(kind, self._critical(kind, a, b)) for kind in singly]
+            return [(kind, found) for kind, found in pairs if found is not None] + [("bifurcation", c) for c in several]
         (du, dload), (du_a, dload_a) = b.point.travelled, middle.point.travelled
         rest = {s: du[s] - du_a[s] for s in du}, dload - dload_a
         b = replace(b, point=replace(b.point, travelled=rest))
@@ -101,12 +103,29 @@ class PathSearch:
         for place in (b, a):
             u, load, rate = place.point.u, place.point.load, place.point.rate
             # Towards a limit point the path runs along its mode; where paths cross, the mode leaves this one.
-            mode = rate if kind == "limit" else softest_mode(self.problem, self.solver, u, load, rate)
+            mode = rate if kind == "limit" else softest_mode(self.problem, self.solver, u, load, (rate,))
             found = find_critical(self.problem, self.newton, self.solver, kind, u, (load, mode, self.scales.load))
-            passed = "limit" if found.slope > _ACROSS else "bifurcation"
-            if found.result == RESULTS.successful and passed == kind and self._lies_between(found, a, b):
+            if self._is(kind, found, a, b):
                 return found
         return None
+
+    def _several(self, a: Place, b: Place, count: int) -> list[Critical]:
+        """A bifurcation in as many directions at once, once with a mode in each."""
+        for place in (b, a):
+            u, load, ways = place.point.u, place.point.load, (place.point.rate,)
+            for _ in range(count):
+                ways += (softest_mode(self.problem, self.solver, u, load, ways),)
+            found = []
+            for mode in ways[1:]:
+                start, others = (load, mode, self.scales.load), tuple(w for w in ways[1:] if w is not mode)
+                found.append(find_critical(self.problem, self.newton, self.solver, "bifurcation", u, start, others))
+            if all(self._is("bifurcation", c, a, b) for c in found):
+                return found
+        return []
+
+    def _is(self, kind: str, found: Critical, a: Place, b: Place) -> bool:
+        passed = "limit" if found.slope > _ACROSS else "bifurcation"
+        return bool(found.result == RESULTS.successful) and passed == kind and self._lies_between(found, a, b)
 
     def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
         whole = self._distance(a.point.u, a.point.load, b.point)

@@ -12,6 +12,8 @@ from .._model.dynamics import Fields
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
 from .bordered_system import Critical
+from .branch import branch_way
+from .critical_point import CriticalPoint
 from .path import CutBack
 from .path_problem import PathProblem
 from .path_search import PathSearch, Place
@@ -32,7 +34,7 @@ class WalkOptions:
     step: float
     steps: int
     to: float | None
-    direction: int
+    direction: int | None
     iterations: int
     shortest: float
     longest: float
@@ -46,13 +48,14 @@ class Walk:
         self.problem, self.newton, self.solver, self.options = problem, newton, solver, options
         self.places: list[Place] = []
         self.lengths: list[float] = []
-        self.critical: list[tuple[str, int, Critical]] = []
+        self.critical: list[tuple[str, int, Critical, Way]] = []
         self.turns: list[tuple[Array, Array]] = []
         self.cutbacks: list[CutBack] = []
         self.result: Any = RESULTS.successful
 
-    def go(self, u: Fields, load: Array, branch: tuple[Fields, float] | None) -> None:
-        """Walk from here; along a mode, if one is given, with this amplitude."""
+    def go(self, u: Fields, load: Array, branch: tuple[CriticalPoint, float] | None) -> None:
+        """Walk from here; along the branch of a critical point, if one is given, with this amplitude."""
+        self.begin = float(load)
         nothing = zeros(jax.eval_shape(lambda: self.problem.at(load).residual(u)))
         still, step = (nothing, jnp.zeros_like(load)), jnp.full_like(load, self.options.step)
         way = None
@@ -61,19 +64,39 @@ class Walk:
             size = norm(self.problem.displacement(first.rate)) * step
             size = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
         else:
-            mode, amplitude = branch
             first = PathPoint.at(u, load, still, self.problem.measured(u, load))
-            size = jnp.full_like(load, amplitude)
-            way = scaled(self.options.direction * size / norm(self.problem.displacement(mode)), (mode, still[1]))
+            size = jnp.full_like(load, branch[1])
         self.scales = self._scales(size, step)
+        if branch is not None:
+            way = scaled(float(self.options.direction or 1), self._off(branch[0], u, load))
         self.search = PathSearch(self.problem, self.newton, self.solver, self.scales)
         self.last, self.result = first, first.result
         if branch is None and not bool(jnp.isfinite(norm(first.rate))):  # an equilibrium, from which the load leads nowhere
             self.result = RESULTS.where(first.result == RESULTS.successful, RESULTS.singular, first.result)
-        self.places.append(self.search.place(first, float(self.options.direction), count=branch is None))
+        self.places.append(self.search.place(first, self._rises(first), count=branch is None))
         self.lengths.append(0.0)
         if self.result == RESULTS.successful:
             self._walk(way)
+
+    def _ahead(self) -> float:
+        """Which way the first step goes: up or along the mode (1), or back (-1)."""
+        options = self.options
+        if options.to is None or options.direction is not None and options.control == "arc_length":
+            return float(options.direction or 1)
+        return math.copysign(1.0, options.to - (0.0 if options.control == "displacement" else self.begin))
+
+    def _rises(self, first: PathPoint) -> float:
+        """The sign of the change of load that the path begins with."""
+        if self.options.control == "displacement":
+            return math.copysign(1.0, self._ahead() * float(first.measured_rate))
+        return self._ahead()
+
+    def _off(self, point: CriticalPoint, u: Fields, load: Array) -> Way:
+        """The way of one arc length along the mode of a limit point, or along the branch of a bifurcation."""
+        if point.kind == "limit":
+            way = point.mode, jnp.zeros_like(load)
+            return scaled(1 / self.scales.size(way), way)
+        return branch_way(self.problem, self.solver, self.scales, u, load, point.mode, point.passed)
 
     def _scales(self, displacement: Array, load: Array) -> Scales:
         return Scales(displacement, load, self.problem.multiplier_states)
@@ -106,9 +129,7 @@ class Walk:
         options, here = self.options, self.places[0].point
         if options.control == "arc_length":
             return 1.0 if way is not None else float(self.scales.size(scaled(self.scales.load, (here.rate, 1.0))))
-        if options.to is None:
-            return options.direction * options.step
-        return math.copysign(options.step, options.to - self._value())
+        return self._ahead() * options.step
 
     def _value(self) -> float:
         """What `to` is compared with."""
@@ -166,7 +187,8 @@ class Walk:
         along = (point.rate, jnp.ones_like(point.load))
         place = self.search.place(point, math.copysign(1.0, float(self.scales.dot(along, point.travelled))))
         if self.options.critical:
-            self.critical += [(kind, after, found) for kind, found in self.search.critical_points(before, place)]
+            found = self.search.critical_points(before, place)
+            self.critical += [(kind, after, critical, point.travelled) for kind, critical in found]
             turn = self.search.turning_point(before, place)
             start = self.places[0].point.measured
             self.turns += [] if turn is None else [(turn.load, turn.measured - start)]

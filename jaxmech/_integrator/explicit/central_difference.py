@@ -16,7 +16,7 @@ class CentralDifference(AbstractExplicitScheme):
 
     The positions are those of `x1 - 2 x0 + x_-1 = h^2 a0`, and of `VelocityVerlet`. The velocity of a state is `v_1/2 + h/2
     a0`, with the acceleration at the start of the step, so that forces are evaluated once, after the motion of the step is
-    known. Steps may differ. The carry holds the velocity between steps.
+    known. Steps may differ. The carry holds the velocity between steps, which begins anew at events.
     Lumped masses need no matrix; `solver` for others. `check_step=False` takes any step. Positions [m, rad], velocities
     [m/s, rad/s]. Raises `TypeError` for options of another kind; a step raises `FailedComputation`.
     Source: T. Belytschko, W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000,
@@ -36,6 +36,10 @@ class CentralDifference(AbstractExplicitScheme):
     @property
     def control_at(self) -> float:
         return 0.0  # where its forces act
+
+    @property
+    def restarts_at_events(self) -> bool:
+        return True  # half a step's force of before is in the velocity between steps, and half of one of after
 
     def remembered(self, system: System, state: State, inverse: Fields | None, memory: Any) -> Any:
         del system, state, inverse

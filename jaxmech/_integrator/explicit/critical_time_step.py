@@ -1,11 +1,11 @@
 """The largest time step of explicit schemes."""
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import lineax as lx
 
 from ..._linear_solver.base.vectors import dot, scattered
 from ..._linear_solver.krylov.pcg import PCG
@@ -13,25 +13,31 @@ from ..._linear_system.matrix_free import MatrixFreeSystem
 from ..._model.arguments import checked
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, momentum, zero_forces
+from ..._model.failure_report import raise_failure
+from ..._model.fault import diagnosed, given
+from ..._model.internal import with_internal
 from ..._model.system import State, System
 from ..._model.terms import Factors, Terms
-from ..._runtime.argument_checks import check_counts
+from ..._runtime.argument_checks import check_counts, check_flags
 from ..._runtime.array_types import Array, Scalar
 from ..._runtime.precision import compiled
-from ..mass_inverse import has_lumped_masses, inverse_blocks, mass_operator
+from ..._runtime.results import RESULTS
+from ..mass_inverse import has_lumped_masses, inverse_blocks, solved_by_masses, state_without_mass
 
 Product = Callable[[Fields], Fields]
 
 
 @checked
-def critical_time_step(system: System, state: State, *, steps: int = 30) -> Scalar:
+def critical_time_step(system: System, state: State, *, steps: int = 30, throw: bool = True) -> Scalar:
     """`2 / omega` [s], `omega` the highest frequency of `M^-1 K` at `state`: how large a step of `VelocityVerlet` may be.
 
     By `steps` iterations of Lanczos' method on products, without a matrix; the bound of its error is added to the
     eigenvalue, so that the step errs on the safe side. Infinite where nothing is stiff. Contacts (`jm.force.PenaltyPlane`)
     count as closed, wherever they are open: a body may fall on them. Other motion that stiffens the scene makes the step
-    smaller; damping forces too, which are not in it. NaN where a free direction has no mass.
-    Differentiation stops here. Raises `ValueError` for a number of steps that is not positive.
+    smaller; damping forces too, which are not in it.
+    Differentiation stops here. Raises `ValueError` for a number of steps that is not positive, and `FailedComputation`
+    (under `jit`, JAX's run-time error) that names a state in which a free direction has no mass, or what is not finite,
+    unless `throw=False`, which gives NaN there.
     Source: B. N. Parlett, *The Symmetric Eigenvalue Problem*, 1998, doi:10.1137/1.9781611971163, chapter 13; T. Belytschko,
     W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2.
 
@@ -42,13 +48,31 @@ def critical_time_step(system: System, state: State, *, steps: int = 30) -> Scal
         limit = jm.integrator.critical_time_step(scene, scene.at_rest({"p": [[0.0]]}))
         assert jnp.allclose(limit, 2 / 20.0)  # 2 sqrt(m / k) [s]
     """
-    check_counts("critical_time_step", steps=steps)
-    return _critical(system, state, steps)
+    who = "critical_time_step"
+    check_counts(who, steps=steps)
+    check_flags(who, throw=throw)
+    limit, said = _critical(system, state, steps)
+    return raise_failure(limit, said, system, who, lambda: given(system, state), moves=True) if throw else limit
+
+
+class _Said(NamedTuple):
+    result: Any
+    unconstrained_state: Array
+    fault: Any
 
 
 @compiled
-def _critical(system: System, state: State, steps: int) -> Scalar:
-    return critical(*jax.lax.stop_gradient((system, state)), steps)
+def _critical(system: System, state: State, steps: int) -> tuple[Scalar, _Said]:
+    system, state = jax.lax.stop_gradient((system, state))
+    limit = critical(system, state, steps)
+    result = RESULTS.where(jnp.isnan(limit), RESULTS.not_finite, RESULTS.successful)
+    places = state.position, state.position
+    result, fault = diagnosed(result, given(system, state), with_internal(system, state), lambda: places, -1)
+    if not system.main_states:
+        return limit, _Said(result, jnp.full((), -1, jnp.int32), fault)
+    light = state_without_mass(system, state.position)
+    result = RESULTS.where((result == RESULTS.not_finite) & (light >= 0), RESULTS.singular, result)
+    return limit, _Said(result, light, fault)
 
 
 def critical(system: System, state: State, steps: int = 30) -> Scalar:
@@ -64,7 +88,7 @@ def critical(system: System, state: State, steps: int = 30) -> Scalar:
 
     def solved(r: Fields) -> Fields:
         if blocks is None:
-            return lx.linear_solve(mass_operator(system, state), r, PCG(rtol=1e-10), throw=False).value
+            return solved_by_masses(system, state, r, PCG(rtol=1e-10))
         return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], a) for s, a in r.items()})
 
     count = min(steps, sum(a.size for a in zero.values()))

@@ -22,13 +22,14 @@ from ..._model.system import State, System, check_inputs
 from ..._model.validity import laws_hold
 from ..._runtime.argument_checks import check_flags, check_instance
 from ..._runtime.array_types import Array
+from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.precision import compiled
 from ..._runtime.results import RESULTS
 from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import ended
 from ..base import AbstractIntegrator
 from ..displaced import combined, displaced, with_prescribed_rates
-from ..mass_inverse import acceleration, kept_inverse
+from ..mass_inverse import acceleration, force_of_motion, kept_inverse, state_without_mass
 from ..scene_support import check_takes
 from ..step_doubling import Error
 from ..time_step import check_time_step
@@ -178,7 +179,7 @@ def _step(
             end, memory = scheme.move(system, start, carry, h)
         info = _outcome(system, state, carry, None if with_error else carry.limit, h, end)
         end = accepted(system, state, end, h)
-    end, info = ended(info, state, end, asked)
+    end, info = ended(info, state, end, h, asked)
     return end, memory, info, error
 
 
@@ -190,17 +191,25 @@ def _outcome(system: System, state: State, carry: ExplicitCarry, limit: Array | 
     if limit is not None:
         result = RESULTS.where(h > limit * (1 + 1e-9), RESULTS.unstable_step, result)
     result, fault = diagnosed(result, given(system, state, h), system, lambda: (state.position, end.position), 0)
-    free = _without_mass(system, carry.inverse)
-    result = RESULTS.where((result == RESULTS.not_finite) & (free >= 0), RESULTS.singular, result)
+    failed = result == RESULTS.not_finite
+    free, unsolved = _of_masses(system, state, carry.inverse, failed)
+    result = RESULTS.where(failed & unsolved, RESULTS.breakdown, result)
+    result = RESULTS.where(failed & (free >= 0), RESULTS.singular, result)
     zero, none = jnp.zeros((), h.dtype), jnp.zeros((), jnp.int32)
     many = jnp.full((1,), -1.0, h.dtype)
     info = StepInfo(result, none, many, zero, zero, none, free, fault, jnp.zeros((), bool))
     return jax.lax.stop_gradient(info)
 
 
-def _without_mass(system: System, inverse: Fields | None) -> Array:
-    """The number of the first main state with a node that nothing gives mass or holds; -1 where there is none."""
+def _of_masses(system: System, state: State, inverse: Fields | None, failed: Array) -> tuple[Array, Array]:
+    """The number of the first main state with a node that nothing gives mass or holds, -1 where there is none; and whether
+    forces are numbers, though accelerations are not: of masses that are solved for, where a step has `failed`."""
+    none, no = jnp.full((), -1, jnp.int32), jnp.zeros((), bool)
     if inverse is None:
-        return jnp.full((), -1, jnp.int32)
+
+        def look() -> tuple[Array, Array]:
+            return state_without_mass(system, state.position), jnp.isfinite(norm(force_of_motion(system, state)))
+
+        return jax.lax.cond(unvmap_any(failed), look, lambda: (none, no))
     light = jnp.stack([~jnp.isfinite(inverse[s]).all() for s in system.main_states])
-    return jnp.where(light.any(), jnp.argmax(light), -1).astype(jnp.int32)
+    return jnp.where(light.any(), jnp.argmax(light), none).astype(jnp.int32), no

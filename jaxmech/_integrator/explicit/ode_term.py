@@ -24,7 +24,8 @@ def ode_term(system: System, state: State, *, solver: lx.AbstractLinearSolver | 
 
     What is integrated is the pytree `(state.position, state.velocity)`, `({state: (nodes, coord_size)}, {state: (nodes,
     deriv_size)})`: start `diffrax.diffeqsolve` from that, and make a `State` of what it returns. Coordinates of frames go
-    along as numbers, the length of their quaternions to the tolerance. Time [s]; `args`: another `System` of the same kind,
+    along as numbers, the length of their quaternions to the tolerance. Velocities that constraints on nodes hold move
+    nothing, and go along as they were given. Time [s]; `args`: another `System` of the same kind,
     where derivatives by its parameters are asked for; None: this one. For scenes without stiff parts: explicit methods with
     adaptive steps are what diffrax does well; its implicit ones see no sparsity.
     `solver`: of masses that are not lumped. Raises `ImportError` that names the extra, and `ValueError` for scenes with

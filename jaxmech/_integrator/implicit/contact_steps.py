@@ -114,7 +114,7 @@ def linear_step(scheme: Any, system: System, state: State, contacts: ContactSet,
 
 def _ended(scheme: Any, equations: AbstractContactEquations, found: Solved, end: State, b: Fields) -> Any:
     system, state, h = equations.system, equations.start, equations.h
-    end, info = ended(outcome(found.said, system, state, h, b, end), state, end)
+    end, info = ended(outcome(found.said, system, state, h, b, end), state, end, h)
     return end, info, *told(equations, found, scheme.numbers)
 
 
@@ -258,7 +258,7 @@ def newton_step(scheme: Any, system: System, state: State, contacts: ContactSet,
     equations = ImplicitContact(stage, setting.system, state, h, contacts, _nowhere(contacts))
     found = _implicit(equations, scheme.motion.solver, scheme.numbers, warm, scheme.contact_iterations, who)
     end = stage.end(found.x)
-    end, info = ended(outcome(found.said, system, state, h, found.x, end), state, accepted(system, state, end, h))
+    end, info = ended(outcome(found.said, system, state, h, found.x, end), state, accepted(system, state, end, h), h)
     contact, how = told(equations, found, scheme.numbers)
     apart = (how == RESULTS.contacts_not_converged) & (found.size > 1e-8)
     how = RESULTS.where(apart, RESULTS.contact_motion_not_converged, how)

@@ -114,7 +114,9 @@ def step_with_balance(
 
     With the displacement `d` of the step, forces do the work `sum_i c_i f(x_i, v_i) . d`, at the states where the scheme
     evaluates them. What inertia takes beyond the kinetic energy gained, and conservative forces give beyond the potential
-    energy lost, is dissipated by the scheme: of implicit Euler `1/2 (v1 - v0) M (v1 - v0)` and its like for springs.
+    energy lost, is dissipated by the scheme: of implicit Euler `1/2 (v1 - v0) M (v1 - v0)` and its like for springs. So is,
+    of schemes that evaluate forces near the end of a step (Newmark's kin, BDF), what loads that change, damping and motions
+    do beside `d` times that at the end: of first order in the step, of either sign.
     `integrator`: an implicit one. Raises what `step` raises, and `TypeError` for an explicit integrator, which solves no
     balance.
     Source: T. Belytschko, W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2.3.

@@ -246,4 +246,4 @@ def _linear_step(
         dv, right = asked.marked(dv)  # one array, of which the others are made
         end = problem.advance(dv)
         info = outcome(said, system, state, h, problem.b, end, right)
-    return ended(info, state, end, asked)
+    return ended(info, state, end, h, asked)

@@ -285,7 +285,7 @@ def _step(scheme: AbstractImplicitScheme, system: System, state: State, memory: 
     with asked_once((scheme, system)) as asked:
         moved = scheme.move(scheme.setting(system, state, h), memory, solve_of(scheme, derivatives_of))
         end, memory, info = scheme.settled(system, *moved, derivatives_of)
-    end, info = ended(info, state, accepted(system, state, end, h), asked)
+    end, info = ended(info, state, accepted(system, state, end, h), h, asked)
     return end, memory, info
 
 

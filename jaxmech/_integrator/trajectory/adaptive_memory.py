@@ -64,7 +64,8 @@ class Inputs(eqx.Module):
 
     def after(self, number: Array, state: State, carry: Any) -> tuple[State, Any]:
         """The state and the carry with which a motion goes on after the event of this number; -1: as it was."""
-        if not any(event.apply for event in self.events):
+        restarts = self.integrator.restarts_at_events
+        if not (restarts or any(event.apply for event in self.events)):
             return state, carry
 
         def applied(apply: Any, at: tuple[State, Any]) -> tuple[State, Any]:
@@ -74,7 +75,11 @@ class Inputs(eqx.Module):
         def same(at: tuple[State, Any]) -> tuple[State, Any]:
             return at
 
-        branches = [same] + [partial(applied, e.apply) if e.apply else same for e in self.events]
+        def anew(at: tuple[State, Any]) -> tuple[State, Any]:
+            return at[0], self.integrator.after_event(self.system, *at)
+
+        passed = anew if restarts else same
+        branches = [same] + [partial(applied, e.apply) if e.apply else passed for e in self.events]
         return jax.lax.switch(number + 1, branches, (state, carry))
 
 

@@ -73,6 +73,10 @@ class ControlledIntegrator(AbstractIntegrator):
         return self.integrator.estimated_order
 
     @property
+    def restarts_at_events(self) -> bool:
+        return self.integrator.restarts_at_events
+
+    @property
     def built_for(self) -> BuiltFor | None:
         return self.integrator.built_for
 

@@ -71,6 +71,6 @@ def _largest(rows: Array) -> Array:
 
 
 def _ratio(error: Array, allowed: Array) -> Array:
-    """Nothing of nothing is nothing: what rests is exact."""
-    nil = allowed == 0
-    return jnp.where(nil, jnp.where(error == 0, 0.0, jnp.inf), error / jnp.where(nil, 1.0, allowed))
+    """Nothing of nothing is nothing: what rests is exact. Of traced tolerances, less than nothing allows no more."""
+    nil = allowed <= 0
+    return jnp.where(nil, jnp.where(error == 0, 0.0, jnp.finfo(error.dtype).max), error / jnp.where(nil, 1.0, allowed))

@@ -17,12 +17,15 @@ from .outcome import reason
 from .vectors import Vector
 
 
-def derivative_solve(A: lx.AbstractLinearOperator, b: Vector, solver: lx.AbstractLinearSolver, who: str = "") -> Vector:
+def derivative_solve(
+    A: lx.AbstractLinearOperator, b: Vector, solver: lx.AbstractLinearSolver, who: str = "", *, symmetric: bool = False
+) -> Vector:
     """`A^-1 b`; NaN where the solve fails, but nil where `b` is: what nobody asks for cannot fail.
 
     Differentiable in both modes, to any order, by further solves of this kind. (Those that lineax makes always raise.) An
     iteration that rounding stops has succeeded: nobody chose the tolerance for this right-hand side. `who`: what raises
-    where it fails; nothing does unless it is named.
+    where it fails; nothing does unless it is named. `symmetric`: so is `A`, whose products JAX need not transpose (those of
+    mapped masses it cannot).
     """
     state = _kept_once(A, solver)
     # One array: JAX transposes no solve of which a part of the right-hand side depends on nothing.
@@ -39,7 +42,7 @@ def derivative_solve(A: lx.AbstractLinearOperator, b: Vector, solver: lx.Abstrac
         solution = lx.linear_solve(A.transpose(), parted(rhs), solver, state=turned, options=options, throw=False)
         return _or_nan(solution, rhs, who)
 
-    return parted(jax.lax.custom_linear_solve(product, flat, solve, transposed))
+    return parted(jax.lax.custom_linear_solve(product, flat, solve, transposed, symmetric=symmetric))
 
 
 def _kept_once(A: lx.AbstractLinearOperator, solver: lx.AbstractLinearSolver) -> Any:
