@@ -2,6 +2,7 @@
 
 import functools
 import re
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import jaxmech as jm
 from jaxmech._codegen import dispatch
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.map_points import map_points
+from jaxmech._codegen.scalarize import interpreter
 from jaxmech._material.polar import rotation_distances
 
 pytestmark = pytest.mark.quick
@@ -219,3 +221,11 @@ def test_a_scene_of_many_elements_agrees_with_itself(kind, way, lengths, rng):
     push = -float(jnp.vdot(jm.total_force(system, state)["body"], u["body"]))
     assert jax.grad(along)(0.0) == pytest.approx(push, rel=RECOMPILED)
     assert (along(1e-5) - along(-1e-5)) / 2e-5 == pytest.approx(push, rel=FINITE_DIFFERENCE)
+
+
+def test_a_branch_is_printed_once_for_all_kernels():
+    branch = jax.make_jaxpr(jnp.sin)(1.0)
+    first = interpreter._text(branch)
+    with mock.patch.object(type(branch.jaxpr), "__str__", side_effect=AssertionError("printed again")):
+        assert interpreter._text(branch) == first
+    assert interpreter._text(jax.make_jaxpr(jnp.cos)(1.0)) != first

@@ -18,7 +18,7 @@ OBLIQUE[-1] = np.eye(3) - np.outer(NORMAL, NORMAL)  # no axis is normal to this 
 
 
 def solve(A, P, b):
-    x, found = scaled_cg(A, None if P is None else {"a": P}, {"a": b})
+    x, found = scaled_cg(A, A.diagonal, None if P is None else {"a": P}, {"a": b})
     return x["a"], found
 
 
@@ -77,7 +77,7 @@ def test_several_states_are_solved_together():
     scene = jm.System({"p": jm.Vec2(), "q": jm.Vec1()}, masses=masses)
     start = scene.at_rest({"p": np.zeros((2, 2)), "q": np.zeros((2, 1))})
     M = jm.MatrixLinearSystem.build(scene, start).assemble(scene, start, jm.Factors.only("mass"))
-    x, found = jax.jit(lambda M, b: scaled_cg(M, None, b))(M, {"p": jnp.ones((2, 2)), "q": jnp.ones((2, 1))})
+    x, found = jax.jit(lambda M, b: scaled_cg(M, M.diagonal, None, b))(M, {"p": jnp.ones((2, 2)), "q": jnp.ones((2, 1))})
     assert found
     np.testing.assert_allclose(x["p"], 0.5, rtol=1e-15)
     np.testing.assert_allclose(x["q"], 0.2, rtol=1e-15)

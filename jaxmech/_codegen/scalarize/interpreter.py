@@ -1,6 +1,7 @@
 """A JAX function of one element, run as a program of scalars for many elements at once."""
 
 import functools
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from .rules import RULES, Scalars, boxed, evaluated, known
 from .supported import CALLS, ELEMENTWISE, check, kind
 
 _MANY_TIMES = 64  # beyond which a loop is not written out that does not ask for it
+_printed: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # branches, which many kernels share
 
 
 def run(
@@ -114,7 +116,10 @@ def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -
 
 def _text(program: Any) -> str:
     """What tells a program from others: how it is printed, with all programs in it, and what is not printed."""
-    return f"{getattr(program, 'jaxpr', program)} {_unprinted(program)}"
+    jaxpr = getattr(program, "jaxpr", program)
+    if jaxpr not in _printed:
+        _printed[jaxpr] = str(jaxpr)
+    return f"{_printed[jaxpr]} {_unprinted(program)}"
 
 
 def _unprinted(program: Any) -> list[Any]:

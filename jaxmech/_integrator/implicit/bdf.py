@@ -1,5 +1,7 @@
 """Backward differentiation formulas."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -104,12 +106,12 @@ class BDF(AbstractImplicitScheme):
 def _started(stage: EndStage, begun: Array) -> EndStage:
     """With what the trapezoidal rule knows of the start, in the first steps."""
 
-    @jax.checkpoint  # the steps that do not take it would keep as much for reverse mode
+    @partial(jax.checkpoint, prevent_cse=False)  # the steps that do not take it would keep as much for reverse mode
     def rule() -> Fields:
-        return combined((stage.scale, rate_of_start(stage, stage.acting)))
+        return rate_of_start(stage, stage.acting)
 
-    known = jax.lax.cond(begun, lambda: jax.tree.map(jnp.zeros_like, jax.eval_shape(rule)), rule)
-    return eqx.tree_at(lambda s: s.known, stage, known, is_leaf=lambda a: a is None)
+    rate = jax.lax.cond(begun, lambda: jax.tree.map(jnp.zeros_like, jax.eval_shape(rule)), rule)
+    return eqx.tree_at(lambda s: s.known, stage, combined((stage.scale, rate)), is_leaf=lambda a: a is None)
 
 
 def bdf_coefficients(times: Array) -> tuple[Array, Array]:

@@ -87,8 +87,7 @@ class EnergyMomentum(AbstractImplicitScheme):
 
     def stage(self, setting: Setting, memory: Any) -> "GradientStage":
         x, v = setting.start.position, setting.velocity
-        predicted = combined((0.5, v), (0.5, extrapolated(setting, memory)))
-        return GradientStage(setting, ((1.0, x, v),), predicted, _nodal_masses(setting))
+        return GradientStage(setting, ((1.0, x, v),), extrapolated(setting, memory, 0.5), _nodal_masses(setting))
 
     def move(self, setting: Setting, memory: Any, solve: Solve) -> Step:
         u, info = solve(stage := self.stage(setting, memory))

@@ -163,7 +163,7 @@ def _linear_problem(integrator: ImplicitEuler, system: System, state: State, h: 
     return LinearProblem(integrator.linear_system.constrain(system, A), b, eqx.Partial(_moved, system, state, h, start))
 
 
-@jax.checkpoint
+@partial(jax.checkpoint, prevent_cse=False)
 def _imbalance(integrator: ImplicitEuler, system: System, state: State, h: Array, dv: Fields) -> Fields:
     """`b - A dv` of the same linear problem, in a form that is cheap to differentiate, and kept by no one."""
     system, ahead = _equations(system, state, h)

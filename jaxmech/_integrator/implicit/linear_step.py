@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -75,9 +76,10 @@ def _advanced(step: LinearStep, advance: Callable[[Fields], State], x: Fields) -
     return advance(step.unknowns(x))
 
 
-@eqx.filter_checkpoint  # to which numbers that are no arrays, such as a damping of nil, stay what they are
+# To Equinox's, numbers that are no arrays, such as a damping of nil, stay what they are.
+@partial(eqx.filter_checkpoint, prevent_cse=False)
 def _imbalance(stage: AbstractStage, x: Fields) -> Fields:
-    """Kept by no one: reverse mode computes it anew."""
+    """Kept by no one: reverse mode computes it anew, but for what the step itself has there."""
     system: System = stage.system
     free = project(system, x)
     rest = project(system, to_be_differentiated(stage).remainder(free))

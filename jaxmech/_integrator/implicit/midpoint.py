@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ..displaced import combined
 from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import MidpointStage
 from .stage import Setting, extrapolated, rated
@@ -32,5 +31,4 @@ class Midpoint(AbstractImplicitScheme):
 
     def stage(self, setting: Setting, memory: Any) -> MidpointStage:
         x, v = setting.start.position, setting.velocity
-        predicted = combined((0.5, v), (0.5, extrapolated(setting, memory)))
-        return rated(MidpointStage(setting, ((1.0, x, v),), predicted))
+        return rated(MidpointStage(setting, ((1.0, x, v),), extrapolated(setting, memory, 0.5)))

@@ -15,8 +15,7 @@ from jax.flatten_util import ravel_pytree
 from ..._linear_solver.base.derivative import constant
 from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.default import default_solver
-from ..._linear_solver.krylov.scaled_cg import scaled_cg
-from ..._math.indexing import asked_once
+from ..._linear_solver.krylov.scaled_cg import along, scaled_cg
 from ..._math.one_loop import are_all
 from ..._model.constraint_projection import free_directions, free_entries, project
 from ..._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses, weight_direction
@@ -139,10 +138,11 @@ def _free_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
     if kept is not None:
         a = project(system, {s: jnp.einsum("nij,nj->ni", kept[s], f) for s, f in free.items()})
         return a, _outcome(_is_finite(a), free)
-    linear_system, balance = scheme.linear_system, _FirstBalance(scheme, system, state)
+    linear_system, held = scheme.linear_system, free_entries(system, free)
+    balance = _FirstBalance(scheme, system, state, free_directions(system, free) if held is None else held)
     M = linear_system.kept_masses(system)
     if M is not None and has_direct_masses(system):
-        a, found = _of_masses(balance, M, free)
+        a, found = _of_masses(balance, M, M.diagonal, free)
         return a, _outcome(found, free)
     M = linear_system.assemble(system, state, Factors.only("mass"))
     solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
@@ -166,39 +166,36 @@ class _FirstBalance(AbstractLinearStep):
     scheme: AbstractImplicitScheme
     system: System
     state: State
+    free: Fields | None  # `P` of every node, if any is held
 
     def imbalance(self, x: Fields) -> Fields:
-        free = project(self.system, x)
+        a = along(self.free, x)
         by_elements = partial(momentum, self.system, self.state.position)
         rate, _ = _rate(self.scheme, self.system, self.state, by_elements)
-        rest = combined((1.0, rate), (-1.0, by_elements(free)))
-        return combined((1.0, project(self.system, rest)), (1.0, free), (-1.0, x))
+        rest = combined((1.0, rate), (-1.0, by_elements(a)))
+        return combined((1.0, along(self.free, rest)), (1.0, a), (-1.0, x))
 
 
 @eqx.filter_custom_jvp
-def _of_masses(balance: _FirstBalance, M: BlockMatrix, free: Fields) -> tuple[Fields, Array]:
+def _of_masses(balance: _FirstBalance, M: BlockMatrix, diagonal: Fields, free: Fields) -> tuple[Fields, Array]:
     """`M^-1 free` of kept masses, those of `balance`, and whether there is such an acceleration."""
-    with asked_once((balance.system, M)) as asked:
-        held = free_entries(balance.system, free)
-        a, found = scaled_cg(M, free_directions(balance.system, free) if held is None else held, free)
-    a, right = asked.marked(a)
-    return a, found & right
+    return scaled_cg(M, diagonal, balance.free, free)
 
 
 @_of_masses.def_jvp
 def _of_masses_jvp(primals: Any, tangents: Any) -> Any:
     # As in `linear_step`: products differentiate faster than the matrix.
-    balance, M, _ = primals
+    balance, M, diagonal, _ = primals
     a, found = kept_by_reverse_mode(_of_masses(*primals))
     at = {s: jnp.where(found, x, 0) for s, x in a.items()}
     rate = eqx.filter_jvp(lambda balance: balance.imbalance(at), (balance,), (tangents[0],))[1]
     flat, parted = ravel_pytree({s: jnp.zeros_like(x) if rate[s] is None else rate[s] for s, x in a.items()})
 
     def product(x: Array) -> Array:
-        return ravel_pytree(project(balance.system, M.mv(parted(x))))[0]
+        return ravel_pytree(along(balance.free, M.mv(parted(x))))[0]
 
     def solve(_: Any, rhs: Array) -> Array:
-        moved, found = _of_masses(constant(balance), constant(M), project(balance.system, parted(rhs)))
+        moved, found = _of_masses(*constant((balance, M, diagonal)), along(balance.free, parted(rhs)))
         return ravel_pytree({s: jnp.where(found, x, jnp.nan) for s, x in moved.items()})[0]
 
     moved = jax.lax.custom_linear_solve(product, flat, solve, symmetric=True)

@@ -260,10 +260,11 @@ def varying_part(setting: Setting) -> System:
     return with_only(setting.system, masses=setting.varying)
 
 
-def extrapolated(setting: Setting, memory: Any) -> Fields:
-    """The velocity that iterations start from: it stays or, where an acceleration is remembered, goes on as it did."""
+def extrapolated(setting: Setting, memory: Any, share: float = 1.0) -> Fields:
+    """The velocity that iterations start from, after a share of the step: it stays or, where an acceleration is remembered,
+    goes on as it did."""
     v = setting.velocity
-    return v if memory is None else combined((1.0, v), (setting.h, memory))
+    return v if memory is None else combined((1.0, v), (share * setting.h, memory))
 
 
 S = TypeVar("S", bound=AbstractStage)
@@ -277,7 +278,7 @@ def to_be_differentiated(stage: S) -> S:
 
 def reaching(stage: S) -> S:
     """The stage whose predicted unknowns follow the prescribed motions."""
-    if not stage.system.projections:
+    if not has_prescribed_motion(stage.system):  # velocities are free ones already
         return stage
     return eqx.tree_at(lambda s: s.predicted, stage, combined((1.0, stage.predicted), (1.0, stage.gap(stage.predicted))))
 

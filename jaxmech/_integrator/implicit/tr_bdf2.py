@@ -52,8 +52,7 @@ class TRBDF2(AbstractImplicitScheme):
     stage_weights = (_WEIGHTS[1], 1.0)
 
     def stage(self, setting: Setting, memory: Any) -> EndStage:
-        predicted = combined((1 - GAMMA, setting.velocity), (GAMMA, extrapolated(setting, memory)))
-        return trapezoid_stage(setting, GAMMA * setting.h, predicted)
+        return trapezoid_stage(setting, GAMMA * setting.h, extrapolated(setting, memory, GAMMA))
 
     def move(self, setting: Setting, memory: Any, solve: Solve) -> Step:
         return self.recorded_move(setting, memory, solve)[:3]

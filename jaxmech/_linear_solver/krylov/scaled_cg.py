@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..._llvm.ffi import compile_on_cpu
 from ..._runtime.array_types import Array
@@ -18,40 +19,42 @@ from .cg_kernel_llvm import compiled_solve
 _ROUNDED = 64.0  # rounding units that are left of a right-hand side, each row by the root of its diagonal entry
 
 
-def scaled_cg(A: BlockMatrix, free: Vector | None, b: Vector) -> tuple[Vector, Array]:
+def scaled_cg(A: BlockMatrix, diagonal: Vector, free: Vector | None, b: Vector) -> tuple[Vector, Array]:
     """`(P A P)^-1 b` by conjugate gradients that its diagonal scales, to rounding, and whether it was found. `A`: symmetric
-    and positive definite, of which it is known that few steps are enough; `b = P b`. `free`: `P` of every node, if any is
-    held, `(nodes, d)` where all are diagonal, else `(nodes, d, d)`.
+    and positive definite, of which it is known that few steps are enough, and its diagonal blocks; `b = P b`. `free`: `P` of
+    every node, if any is held, `(nodes, d)` where all are diagonal, else `(nodes, d, d)`.
 
     Without the probes, restarts, true residuals and reasons of `PCG`, an eighth of whose program it is; on a CPU one call,
     if there is one state, and `P` is diagonal. Where there is no solution, numbers that are none end it. No derivative is
     taken of it.
     """
-    by = {s: _inverse(blocks, b[s]) for s, blocks in A.diagonal.items()}
+    by = {s: _inverse(blocks, b[s]) for s, blocks in diagonal.items()}
     operands, structure = jax.tree.flatten((A, by, free, b))
     *x, found = _solve_p.bind(*map(jnp.asarray, operands), structure=structure)
     return jax.tree.unflatten(jax.tree.structure(b), x), found
 
 
+def along(free: Vector | None, vector: Vector) -> Vector:
+    """`P` of all nodes in one loop: to read, multiply and write back those that are held takes four."""
+    if free is None:
+        return vector
+    return {s: free[s] * a if free[s].ndim == 2 else jnp.sum(free[s] * a[:, None], axis=2) for s, a in vector.items()}
+
+
 def _inverse(blocks: Array, b: Array) -> Array:
-    """Of the diagonal entries. Nothing can be had of a row of zeros."""
-    entries = jnp.sum(blocks * jnp.eye(blocks.shape[2], dtype=blocks.dtype), axis=2)
-    return jnp.where(entries > 0, 1 / entries, jnp.where(b == 0, 0, jnp.nan))
+    """Of the diagonal entries, as blocks, in one loop. Nothing can be had of a row of zeros."""
+    nothing = jnp.where(b == 0, 0, jnp.nan)[:, :, None]
+    return jnp.where(np.eye(blocks.shape[2], dtype=bool), jnp.where(blocks > 0, 1 / blocks, nothing), 0)
 
 
 @full_precision
 def _by_arrays(*operands, structure):
-    A, by, free, b = jax.tree.unflatten(structure, operands)
-
-    def along(vector: Vector) -> Vector:
-        # `P` of all nodes in one loop: to read, multiply and write back those that are held takes four.
-        if free is None:
-            return vector
-        return {s: free[s] * a if free[s].ndim == 2 else jnp.sum(free[s] * a[:, None], axis=2) for s, a in vector.items()}
+    A, blocks, free, b = jax.tree.unflatten(structure, operands)
+    by = {s: jnp.sum(a, axis=2) for s, a in blocks.items()}
 
     def scaled(r: Vector) -> tuple[Vector, Array]:
         z = {s: by[s] * r[s] for s in r}
-        return along(z), dot(r, z)
+        return along(free, z), dot(r, z)
 
     p, rz = scaled(b)
     goal = (_ROUNDED * jnp.finfo(dtype_of(b)).eps) ** 2 * rz
@@ -59,7 +62,7 @@ def _by_arrays(*operands, structure):
 
     def step(at: tuple[Array, Vector, Vector, Vector, Array]) -> tuple[Array, Vector, Vector, Vector, Array]:
         steps, x, r, p, rz = at
-        Ap = along(A.mv(p))
+        Ap = along(free, A.mv(p))
         curvature = dot(p, Ap)
         alpha = jnp.where(curvature > 0, rz / curvature, jnp.nan)
         r = plus(r, -alpha, Ap)
@@ -76,14 +79,13 @@ def _by_kernel(*operands, structure):
     if len(A.sizes) != 1:
         raise NotCompilable("a matrix of several states")
     ((state, nodes, c),) = A.sizes
-    matrix, rhs, scale = A[state, state], b[state], by[state]
+    matrix, rhs, inverse = A[state, state], b[state], by[state]
     if free is not None:
         if free[state].ndim > 2:  # of products that are not projected, what is held would leave its rounding
             raise NotCompilable("directions that no axis has")
-        scale = free[state] * scale
-    if 0 in matrix.values.shape or any(a.dtype != A.dtype for a in (matrix.values, scale, rhs)):
+        inverse = free[state][:, :, None] * inverse
+    if 0 in matrix.values.shape or any(a.dtype != A.dtype for a in (matrix.values, inverse, rhs)):
         raise NotCompilable("a matrix without blocks, or numbers of several types")
-    inverse = scale[:, :, None] * jnp.eye(c, dtype=A.dtype)
     matrix.pattern.check_shapes("conjugate gradients", matrix.values.shape[0])
     function = compiled_solve(c, A.dtype, _ROUNDED * float(jnp.finfo(A.dtype).eps))
     pattern = matrix.pattern.columns.astype(jnp.int32), matrix.pattern.row_starts.astype(jnp.int32)
