@@ -84,7 +84,7 @@ def _step(scheme: SofaExplicitEuler, system: System, state: State, kept: Any, h:
     along = at.velocity if scheme.halfway or not scheme.symplectic else v
     d = {s: h * u for s, u in along.items()}
     end = accepted(system, state, placed(system, state, displaced(system, state, d, v, h)), h)
-    end, info = ended(outcome(said, system, state, h, b, end), state, end)
+    end, info = ended(outcome(said, system, state, h, b, end), state, end, h)
     return end, info
 
 

@@ -160,6 +160,6 @@ def _step(scheme: SofaEuler, system: System, state: State, carry: EulerCarry, h:
     turns = None if scheme.turns is None else scheme.turns(system, state)
     found = scheme.solver.solve(problem.A, problem.b, carry.past._replace(turns=turns))
     end = problem.advance(found.x)
-    end, info = ended(outcome(found.said, system, state, h, problem.b, end), state, end)
+    end, info = ended(outcome(found.said, system, state, h, problem.b, end), state, end, h)
     past = Past(jnp.zeros((), bool), found.x, found.kept)
     return end, EulerCarry(past, kept), info

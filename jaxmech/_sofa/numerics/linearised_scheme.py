@@ -99,5 +99,5 @@ def _step(
 ) -> tuple[State, Any, Any]:
     end, found, memory, b = scheme.advance(system, state, carry, h)
     end = placed(system, state, end)
-    end, info = ended(outcome(found.said, system, state, h, b, end), state, end)
+    end, info = ended(outcome(found.said, system, state, h, b, end), state, end, h)
     return end, SchemeCarry(Past(jnp.zeros((), bool), found.x, found.kept), carry.kept, memory), info
