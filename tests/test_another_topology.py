@@ -46,9 +46,7 @@ def with_nodes(system, number, nodes):
 def test_every_node_number_of_every_scene_counts(name):
     system = scenes.build(name).system
     built_for = signature(system), topology(system)
-    check_topology(
-        "this", built_for, jax.tree.map(lambda a: jax.device_put(np.array(a)), system)
-    )  # the same numbers in other arrays
+    check_topology("this", built_for, jax.tree.map(lambda a: jax.device_put(np.array(a)), system))  # in other arrays
     system = without_unloaded(system)  # what nothing acts on has no part in the matrix
     for number, stencil in enumerate(stencils(system)):
         nodes = np.array(stencil.nodes)

@@ -88,9 +88,8 @@ def test_products_are_those_of_the_dense_matrix(name, shape, rng):
 
     found = everything(values, x, w)
     product, by_x = (dense @ np.ravel(x)).reshape(w.shape), (dense.T @ np.ravel(w)).reshape(x.shape)
-    by_values = np.einsum(
-        "zr,zc->zrc", *(np.asarray(a)[np.asarray(at)] for a, at in ((w, pattern.rows), (x, pattern.columns)))
-    )
+    rows, columns = np.asarray(pattern.rows), np.asarray(pattern.columns)
+    by_values = np.einsum("zr,zc->zrc", np.asarray(w)[rows], np.asarray(x)[columns])
     close(found["product"], product)
     close(found["transposed"], by_x)
     close(found["pulled"][0], by_values)

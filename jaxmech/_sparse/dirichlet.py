@@ -146,9 +146,9 @@ def _conditions(
     n, d = matrix.pattern.shape[0], matrix.values.shape[1]
     if matrix.pattern.diagonal is None or matrix.values.shape[1] != matrix.values.shape[2]:
         raise ValueError(f"{who}: the matrix must be square and store its whole diagonal.")
-    b = jnp.asarray(real_array(who, "rhs", rhs, (n, d), finite=False))
+    b = as_data(real_array(who, "rhs", rhs, (n, d), finite=False))
     dofs = numeric_array(who, "dofs", dofs)
-    g = jnp.asarray(real_array(who, "values", values), matrix.values.dtype)
+    g = as_data(real_array(who, "values", values), matrix.values.dtype)
     if dofs.ndim != 1 or (dofs.size and not jnp.issubdtype(dofs.dtype, jnp.integer)):
         raise ValueError(f"{who}: dofs must be a list of whole numbers, got {dofs.dtype} of shape {dofs.shape}.")
     if g.shape not in ((), dofs.shape):
