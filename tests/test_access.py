@@ -311,6 +311,7 @@ def truss():
     return system, system.at_rest({"chain": jnp.zeros((3, 2))}, time=1.0)
 
 
+@pytest.mark.slow
 def test_an_outside_code_finds_an_equilibrium():
     system, start = truss()
     problem = jm.solver.static_problem(system, start)

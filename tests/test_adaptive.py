@@ -191,6 +191,7 @@ def test_errors_of_schemes_that_dissipate_are_of_their_order(name):
     assert errors[0] < 2e-4 and errors[1] < 0.1 * errors[0] and plain.info.accepted < 260
 
 
+@pytest.mark.slow
 def test_bounces_that_come_to_rest_end_the_run():
     """They follow each other until times cannot tell them apart: the ball is on the floor then, where it fell through it."""
     e = jnp.array([0.1, 0.05, 0.9])
@@ -527,6 +528,7 @@ def test_a_record_that_nobody_reads_is_not_there():
     assert "[4321]" not in program(lambda found: (found.last, found.result, found.info.accepted, found.info.turns))
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_the_steps_that_were_taken():
     """By the stiffness and the last time, in reverse mode: differences of runs with the same steps."""
     scene, state = pendulum()

@@ -70,6 +70,7 @@ def test_newmark_keeps_the_energy_of_a_linear_system_and_differentiates():
         np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=FINITE)
 
 
+@pytest.mark.slow
 def test_newmark_is_of_second_order_where_frames_turn():
     system, state = newmark.top()
     integrator = newmark.Newmark(jm.MatrixLinearSystem.build(system, state))

@@ -110,6 +110,7 @@ def test_steps_are_those_of_the_loop(dtype, c, name, request):
         assert left <= goal + 1e2 * unit * np.linalg.norm(b)
 
 
+@pytest.mark.slow
 def test_flaws_are_those_of_the_loop(rng):
     names, b = ("blocks", "no preconditioner"), jnp.asarray(rng.normal(size=(40, 3)))
     flawed = {kind: chain(rng, np.float64, 3, kind) for kind in ("indefinite", "singular")}
@@ -165,6 +166,7 @@ def test_a_start_that_is_known_and_a_load_of_nothing(rng):
     assert nothing[1] == 0 and not np.any(nothing[0])
 
 
+@pytest.mark.slow
 def test_members_of_batches_are_solved_as_if_alone(rng):
     """Bit by bit: of loads, of matrices, of both, one batch in another. Each takes its own number of steps."""
     solve, several = solved(SOLVERS["blocks"]), jnp.asarray(rng.normal(size=(2, 3, 40, 3)))

@@ -22,6 +22,7 @@ def test_old_programs_go_first(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.cpu
 @pytest.mark.skipif(not compiled_programs.count_maps(), reason="the system does not say which maps there are")
 def test_merged_programs_keep_fewer_maps_and_still_run():

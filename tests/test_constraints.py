@@ -682,6 +682,7 @@ def test_a_tilt_grows_up_to_half_a_turn_and_forgets_turns_about_its_axis():
     np.testing.assert_allclose(tilt(jnp.array([5e-4 * 0.6, 5e-4 * 0.8, 0.0, 1.0])), [6e-4, 8e-4], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_relaxed_and_compliant_rows():
     """A violation decays by `h / (h + tau)` a step; a compliant, relaxed row is a spring with a damper."""
     rod = jm.constraint.Distance((("p", [0]), ("p", [1])), length=1.0, relaxation=0.1)
@@ -826,6 +827,7 @@ def test_joints_read_the_frames_that_they_are_given():
         )
 
 
+@pytest.mark.slow
 def test_cables_that_only_pull_reach_a_target_or_end_at_their_bounds():
     """A point on a spring, pulled by two cables of tensions in [0, 60] N: the conditions of Karush, Kuhn and Tucker."""
     scene = jm.System(

@@ -100,6 +100,7 @@ def test_what_sticks_on_a_slope_stands_still_however_it_came(rng):
     assert np.abs(moved).max() < ROUND_OFF and np.abs(pushed[:, 0]).max() < ROUND_OFF
 
 
+@pytest.mark.slow
 def test_what_no_iteration_solves_a_factor_does(monkeypatch, rng):
     """The system of motion and impulses, and its transpose, with products that give up at once, beside the dense one."""
     monkeypatch.setattr(eliminated, "_MOST", 1)

@@ -142,6 +142,7 @@ def test_the_jaws_of_a_clip_close_on_each_other():
     assert float(run.info.contacts.impulse[-1, :, 0].sum()) / 0.01 > 10.0  # [N], of 120 that press
 
 
+@pytest.mark.slow
 def test_a_sphere_about_a_frame_touches_triangles_as_it_touches_a_plane():
     """Gap and slips of the same motion, a turn included, over a triangle that lies in the plane."""
     R, held = 0.3, {"ground": np.array([[-2.0, -2.0, 0.0], [2.0, -2.0, 0.0], [0.0, 3.0, 0.0]])}

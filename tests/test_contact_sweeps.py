@@ -160,6 +160,7 @@ def test_without_a_kernel_nothing_is_called_solved(problem):
     assert np.array_equal(x["box"], b["box"]) and np.array_equal(r, np.ones((n, 3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [200, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_program_that_is_lowered_without_its_kernel_solves_the_laws(problem, whole, monkeypatch):
     """Traced where there is one: by Newton's method for all contacts, and for a group of them."""

@@ -38,6 +38,7 @@ assert (divided(x) == x[:, :, None] * (x[:, None] + 1)).all()
 """
 
 
+@pytest.mark.slow
 def test_of_many_devices_the_last_have_nothing_left_to_do():
     """261 elements in shares of 14 are 19 shares."""
     environment = {**os.environ, "XLA_FLAGS": FLAGS.replace("count=4", "count=20"), "JAX_PLATFORMS": "cpu"}

@@ -48,6 +48,7 @@ def test_nodes_are_shared_out_evenly(ranks, rng):
         assert points[owner == 0, 0].max() <= points[owner == 1, 0].min(), "the longest side is cut"
 
 
+@pytest.mark.slow
 def test_a_rank_has_the_rows_of_its_nodes():
     """Forces, and the rows of the matrix, as in the whole scene, constraints included; and less than all of the elements."""
     system, state, elements = beam((6, 2, 2))

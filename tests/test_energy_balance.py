@@ -77,6 +77,7 @@ def test_implicit_euler_takes_what_theory_says():
     check(b)
 
 
+@pytest.mark.slow
 def test_a_prescribed_motion_does_work():
     system = jm.System(
         {"x": jm.Vec1()},

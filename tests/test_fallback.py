@@ -58,6 +58,7 @@ def test_a_batch_is_factored_only_if_one_of_it_fails(rng):
         assert factor_counts().factorisations == before + factors and steps[0] > 0
 
 
+@pytest.mark.slow
 def test_iterations_give_up_in_time_or_not_at_all(rng):
     """A chain of 200 springs and masses: the residual falls at once where the masses are heavy, hardly where light."""
     sizes = (("a", 200, 1),)

@@ -133,6 +133,7 @@ def test_a_mixed_solid_at_its_own_pressure_is_the_material(law):
     np.testing.assert_allclose(jm.total_force(system, state)["p"], 0.0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_lame_s_cylinder_around_its_axis():
     """B6: a thick tube under pressure, in plane strain: `u_r(a) = 1.9066666667e-3`; what a ring weighs, and carries."""
     tube = jm.mesh.quadratic_mesh(jm.mesh.box_mesh(cells=(4, 1), size=(1.0, 0.5), origin=(1.0, 0.0), kind="quad"))

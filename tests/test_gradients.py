@@ -192,6 +192,7 @@ def test_second_derivatives(case, rng):
     assert abs(rows[0][1]) > 1e-9  # the two parameters do meet
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["anchored_springs", pytest.param("hanging_body", marks=pytest.mark.slow)])
 def test_a_batch_of_solves_equals_a_loop(name):
     scene = scenes.build(name)

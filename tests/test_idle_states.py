@@ -111,6 +111,7 @@ def plain_step(newton):
     return stepped(*pendulum(), "matrix", newton)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "newton"),
     [

@@ -92,6 +92,7 @@ def test_large_plastic_strains_of_a_bar_that_turns():
         np.testing.assert_allclose(tau, expected, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_small_strains_of_both_plasticities_agree():
     gamma = np.linspace(0, 2e-4, 11)
     small, large = (

@@ -107,6 +107,7 @@ def plastic_history():
     return history
 
 
+@pytest.mark.slow
 def test_a_cycle_of_a_plastic_bar():
     """Against the bar by hand; then with a yield stress for each cell: quadratic convergence, dissipation."""
     run = jax.jit(plastic_history())

@@ -150,6 +150,7 @@ def test_matrices_are_jacobians_of_the_total_force(name):
     close(dense(name)[STIFFNESS], K)
 
 
+@pytest.mark.slow
 def test_matrices_of_frames_are_jacobians_in_the_chart():
     scene = scenes.build("points_on_frames")
     unravel, n = unraveller(scene.system, scene.state)

@@ -281,6 +281,7 @@ def bar(cells):
     return eqx.filter_jit(linear_system.assemble)(system, rest), mesh
 
 
+@pytest.mark.slow
 def test_multigrid_takes_few_iterations_and_keeps_serving():
     pytest.importorskip("pyamg")
     A, mesh = bar((9, 3, 3))

@@ -80,6 +80,7 @@ def on_frames():
     return scene.system, scene.state, linear_system, dict(zip(PARTS, matrices, strict=True))
 
 
+@pytest.mark.slow
 def test_matrices_of_one_pass_are_those_made_alone():
     system, state, alone, expected = on_frames()
     composite = jm.solver.CompositeLinearSystem.build(system, state, ALL, shared=True)
@@ -205,6 +206,7 @@ def test_nothing_is_evaluated_twice():
     assert counts(several.matrices) == expected
 
 
+@pytest.mark.slow
 def test_composite_under_transformations():
     system, state = chain()
     composite = jm.solver.CompositeLinearSystem.build(system, state, {"A": jm.Terms(), "K": jm.Factors.only("stiffness")})
@@ -511,6 +513,7 @@ def stepper(linear_system, preconditioner=None):
     return jm.ImplicitEuler(linear_system, jm.solver.PCG(1e-13, preconditioner=preconditioner), rayleigh_mass=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assembled", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_what_is_kept_changes_nothing_but_iterations(assembled):
     system, state, linear_system = swinging(assembled=assembled)
@@ -785,6 +788,7 @@ def test_components_summed_apart_make_the_same_matrix(name, monkeypatch):
     close(shared.assemble(scene.system, scene.state, FACTORS).to_dense(), expected.to_dense())
 
 
+@pytest.mark.slow
 def test_half_of_a_symmetric_matrix_is_enough():
     """Only blocks on and above the diagonal of an element are evaluated, also where an element names a node twice; what is
     not symmetric is whole, and both make one matrix, exactly symmetric where nothing else is there."""

@@ -552,6 +552,7 @@ def test_the_arguments_that_are_made_wrong_are_right_to_begin_with(label):
         scene(family, made)
 
 
+@pytest.mark.slow
 @seed(0)
 @settings(max_examples=600, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

@@ -123,6 +123,7 @@ def test_what_depends_on_the_number_of_elements_is_that_of_each():
     assert_allclose(force[np.array([0, 1, 8, 9, 10])], [3.0, 3.0, 2.0, 2.0, 2.0], rtol=ROUND_OFF)
 
 
+@pytest.mark.slow
 def test_those_that_are_not_alike_are_told_apart():
     """Numbers of the element, of the nodes and of all; options; and what acts on states of another kind."""
     p = [[0.0, 0.0], [1.0, 0.2], [2.0, -0.3]]

@@ -149,6 +149,7 @@ INVARIANTS = (
 )
 LINEAR = ("identity", "subset", "barycentric", "sum", "center of mass", "distance to plane")
 CURVED = [name for name in CASES if name not in LINEAR]
+LONG = ("articulated, on a base",)  # to trace
 
 
 @functools.cache
@@ -293,7 +294,7 @@ def forms_of(system, state, force, modes):
     return [geometric_matrix(loaded(system, force, mode), state) for mode in modes]
 
 
-@pytest.mark.parametrize("case", CURVED)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in LONG else c for c in CURVED])
 def test_geometric_stiffness_in_every_form(case):
     """Exact: differences of `J^T f`. Symmetric: its symmetric part. Stabilized: that without its negative eigenvalues."""
     system, state, force = build(case)

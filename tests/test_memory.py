@@ -9,6 +9,7 @@ import pytest
 import jaxmech as jm
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt belongs to glibc")
 def test_freed_memory_is_kept():
     """In a process of its own: fewer page faults the second time."""

@@ -401,6 +401,7 @@ def test_what_cancels_in_the_stress_stiffness_is_no_asymmetry():
     np.testing.assert_allclose(found.factors, [2.0], rtol=ROUND_OFF)
 
 
+@pytest.mark.slow
 def test_what_rests_is_not_iterated_on(monkeypatch):
     """The program of an iteration takes as long to compile as all else; the step to a rest that rounding missed has none."""
     monkeypatch.setattr(buckling, "static_solve", lambda *_, **__: pytest.fail("a whole iteration is compiled"))
@@ -426,6 +427,7 @@ def test_buckling_from_a_state_that_does_not_rest(few, monkeypatch):
     assert jm.buckling(scene, free, linear_system, throw=False).info.result != jm.RESULTS.successful
 
 
+@pytest.mark.slow
 def test_a_load_of_no_stress_does_not_buckle():
     """A motion of all supports together: `dK/dmu` is nil, and what rounding leaves of it is no softening."""
     mesh = jm.mesh.box_mesh(cells=(1, 2), size=(1.0, 2.0), kind="quad")

@@ -114,6 +114,7 @@ def test_a_plan_serves_every_matrix_of_its_pattern(scene):
     assert int(steps[0]) <= 20
 
 
+@pytest.mark.slow
 def test_refreshed_levels_are_those_of_the_new_matrix(scene):
     A, b, points, _ = scene
     M = jm.solver.SmoothedAggregation.from_matrix(A, {"bar": points})
@@ -177,6 +178,7 @@ def test_a_floating_body_keeps_its_modes():
     assert np.linalg.norm(A.mv(found.value)["a"] - b) <= 1e-8 * np.linalg.norm(b)
 
 
+@pytest.mark.slow
 def test_large_static_problems_take_it(scene, monkeypatch):
     _, _, _, (system, rest, linear_system) = scene
     assert multigrid_default.multigrid_solver(system, rest, linear_system) is None  # 975 unknowns

@@ -102,6 +102,7 @@ def test_the_tension_of_a_rod_at_rest_is_that_of_the_load():
         np.testing.assert_allclose(again.position["p"], found.position["p"], rtol=ITERATIVE)
 
 
+@pytest.mark.slow
 def test_large_forces_excuse_no_violation():
     """Newton's method goes on while an equation is off by more than the rounding of positions, whatever the forces."""
     system = pendulum()
@@ -169,6 +170,7 @@ def beam(glued):
     return system, system.at_rest({"beam": points, **start}), middle
 
 
+@pytest.mark.slow
 def test_a_beam_glued_by_multipliers_is_the_whole_beam():
     """In large deflection; the multipliers are the forces that one half hands to the other, the load on the tip."""
     (whole, rest, middle), (glued, cut, _) = beam(False), beam(True)

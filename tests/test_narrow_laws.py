@@ -78,6 +78,7 @@ def test_a_network_is_differentiated_by_its_invariants():
     assert distance(few, plain) < ROUND_OFF
 
 
+@pytest.mark.slow
 def test_only_what_has_a_waist_is_cut_there():
     wide, F = network(16).energy_density, jnp.asarray(F_TEST)
     assert narrowed(wide, F) is not wide

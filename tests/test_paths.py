@@ -139,6 +139,7 @@ def test_a_soft_spring_in_series_makes_the_path_snap_back():
     assert np.abs(np.diff(heights(jumped))).max() > 0.5 > np.abs(np.diff(heights(path))).max()
 
 
+@pytest.mark.slow
 def test_a_high_truss_bifurcates_sideways_and_its_branch_is_a_circle():
     rise = 40.0
     options = {"step": 1e4, "steps": 17, "displacement": ("p", 1, 1)}

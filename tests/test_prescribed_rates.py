@@ -69,6 +69,7 @@ def test_all_schemes_on_an_accelerated_base(name):
     check_shaken(name, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["GeneralizedAlpha", pytest.param("HHT", marks=pytest.mark.slow)])
 def test_a_base_whose_acceleration_changes(name):
     """Of schemes whose accelerations are of another instant than the end of a step: they were of first order."""
@@ -129,6 +130,7 @@ def closed(kind, t):
     return total
 
 
+@pytest.mark.slow
 def test_positions_are_the_integrals():
     """Of two nodes, one moved by each; in statics at the time of the state, with the forces that hold them there."""
     system = jm.System(
@@ -179,6 +181,7 @@ def test_positions_are_the_integrals():
     np.testing.assert_allclose(jm.reactions(system, solved.state)["p"], np.stack([-force, force]), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_frames_are_moved_but_not_turned():
     frame = [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]
     moved = (True, True, True, False, False, False)

@@ -159,6 +159,7 @@ def test_three_routes_to_one_matrix(seed):
     assert np.abs(assembled - dense).max() <= TOLERANCE * scale
 
 
+@pytest.mark.slow
 def test_names_do_not_matter():
     """The same diamond under names of the opposite order: the same matrix."""
 

@@ -200,6 +200,7 @@ def test_what_a_stage_of_a_frame_reads_and_writes_is_small():
     assert stages.params["length"] == 6 and largest_array(stages.params["jaxpr"].jaxpr) <= 512
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", [pytest.param("pendulum", marks=pytest.mark.slow), "rigid"])
 def test_the_estimate_is_the_error_of_the_other_result(scene):
     """A tangent at the end of the step, which is itself more accurate by an order."""

@@ -183,6 +183,7 @@ def check_derivatives(name, newton, steps=4, scene=spring, changed=stiffer):
         np.testing.assert_allclose(ahead, (ends[0] - ends[1]) / (2 * step), rtol=DIFFERENCES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "newton"),
     [pytest.param(n, k, marks=[] if (n, k) == ("Newmark", False) else [pytest.mark.exhaustive]) for n, k in KINDS],

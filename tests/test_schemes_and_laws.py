@@ -130,6 +130,7 @@ def test_a_scheme_says_what_it_does_not_take():
         jm.simulate(rod, start, jm.integrator.VelocityVerlet(), 0.1, 2)
 
 
+@pytest.mark.slow
 def test_newton_goes_to_and_fro_under_plasticity_unless_it_halves_its_steps():
     mesh = jm.mesh.box_mesh(cells=(2, 1), size=(0.5, 0.25), kind="quad")
     metal = jm.material.J2Plasticity(1e6, 0.3, 2e3, 5e4)

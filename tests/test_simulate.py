@@ -112,6 +112,7 @@ def test_reverse_mode_memory_grows_like_the_square_root():
     assert scratch(1024, 1) < all_kept / 4  # states, and no matrices
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newton", [False, True])
 def test_reverse_mode_computes_no_solve_anew_where_states_fit(monkeypatch, newton):
     system, state, integrator = chain()

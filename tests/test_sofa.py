@@ -263,6 +263,7 @@ PLANE = """<Node name="root" dt="0.1" gravity="0 -10 0"><EulerImplicitSolver/><S
   <Node name="l"><MechanicalObject template="Vec1" name="s" position="7"/><UniformMass vertexMass="2"/></Node></Node>"""
 
 
+@pytest.mark.slow
 def test_states_of_the_plane_are_recorded_and_runs_compared_with_one_another(tmp_path, capsys, monkeypatch):
     """Free fall by symplectic Euler: `y = -g h^2 n (n + 1) / 2`. The angle of a frame is not its height."""
     meshio = pytest.importorskip("meshio")

@@ -174,6 +174,7 @@ def test_quads_that_bend(tmp_path):
     assert np.asarray(jm.total_force(scene.system, pushed)["p"])[1, 2] < 0
 
 
+@pytest.mark.slow
 def test_a_force_that_changes_with_time(tmp_path):
     """0 to 4 N within 0.1 s, twice as much of it, then 4 N: as each step begins."""
     body = TWO + '<LinearForceField name="f" points="1" times="0 0.1" forces="0 0 0  4 0 0" force="2"/>'

@@ -37,6 +37,7 @@ def end(scene, steps):
     return jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=steps, save_every=steps).last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["sofa", pytest.param("exact", marks=pytest.mark.slow)])
 def test_a_ball_falls_on_a_floor_and_slides(tmp_path, solver):
     """The floor has taken m g T of vertical momentum, and mu times that along: v = 1 - 0.1 g T."""

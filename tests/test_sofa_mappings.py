@@ -130,6 +130,7 @@ CARRIED = """<Node name="root" dt="0.01" gravity="0 -1 0"><EulerImplicitSolver/>
     <BarycentricMapping isMechanical="true" input="@../p" output="@f"/></Node></Node>"""
 
 
+@pytest.mark.slow
 def test_frames_that_tetrahedra_carry(tmp_path):
     """They turn with their cell, and by the orthogonal factor of what its stretch makes of their axes."""
     path = tmp_path / "scene.scn"

@@ -178,6 +178,7 @@ def beam(tmp_path, scheme, load_on="", **options):
     return load(tmp_path, body, **options)
 
 
+@pytest.mark.slow
 def test_beams_bend_as_beams(tmp_path):
     tip = '<ConstantForceField indices="4" forces="0 0 0.01 0 0 0"/>'
     scene = beam(tmp_path, '<StaticSolver newton_iterations="5"/>', tip)

@@ -182,6 +182,7 @@ def test_a_penalty_that_is_solved_is_not_refused():
     near(solve(A, b, jm.solver.PCG()), x, 1e-6)
 
 
+@pytest.mark.slow
 def test_prescribed_motion_of_what_is_stiff_is_iterated_to():
     """A row of `I - P` among those of steel is of size 1 among 1e11: no tolerance may be asked of it.
 

@@ -115,6 +115,7 @@ def test_positions_that_run_away_are_no_equilibrium(method):
     assert abs(solution.position["x"][0, 0]) > 1e9 and solution.info.result == jm.RESULTS.not_converged
 
 
+@pytest.mark.slow
 def test_a_net_relaxes_soon():
     """Where kinetic energies are compared, a mode with a period of four steps shows no peak, and swings on for 20,000."""
     x, y = (a.ravel() for a in np.meshgrid(np.arange(5.0), np.arange(5.0), indexing="ij"))

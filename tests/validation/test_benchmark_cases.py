@@ -204,6 +204,7 @@ def test_radiation_into_the_dark():
     np.testing.assert_allclose(T[-1], 927.0, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_bar_under_an_oscillating_temperature():
     """T3: 36.60 C at 0.08 m after 32 s, the end at 100 sin(pi t/40) C."""
     mesh = jm.mesh.box_mesh(cells=(20, 1), size=(0.1, 0.005), kind="quad")

@@ -101,7 +101,10 @@ def plane_density(density, F, plane):
     return density(across(low))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW) if n in ("ogden", "corotational") else n for n in MATERIALS])
+LONG = ("ogden", "corotational", "stable", "mooney")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW) if n in LONG else n for n in MATERIALS])
 def test_patch_of_every_element(name, rng):
     """An affine deformation of a distorted patch: energy `V psi(F)`, and no force on the inner node."""
     scenes = {kind: (kind, {}) for kind in SOLIDS}

@@ -77,6 +77,7 @@ def test_poisson(name):
     case.agrees(jm.static_solve(system, system.at_rest({"u": start})).position["u"])
 
 
+@pytest.mark.slow
 def test_transient_heat_with_convection():
     """C14: backward Euler, the held temperatures jump in the first step."""
     case = Case("C14")

@@ -44,6 +44,7 @@ def test_every_step_keeps_both_momenta(body):
     np.testing.assert_allclose(momenta, np.broadcast_to(momenta[0], momenta.shape), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_euler_equations_as_the_step_goes_to_zero(body):
     spin = [0.3, 1.5, -0.8]
     coarse, fine = body(spin, 0.01)[1][:201], body(spin, 0.005)[1][::2]

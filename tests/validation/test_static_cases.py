@@ -86,6 +86,7 @@ INNER = [
 ]
 
 
+@pytest.mark.slow
 def test_a10_macneal_harder_patch():
     cube = jm.mesh.reference_element("hexahedron")
     outer = (np.asarray(cube.vertices) + 1) / 2
@@ -114,6 +115,7 @@ def test_a10_macneal_harder_patch():
     np.testing.assert_allclose(stress, np.broadcast_to(expected, stress.shape), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_b6_lame_cylinder():
     """Plane strain, inner pressure 1: `u_r(a) = p (1+nu)/E a ((1-2nu) a^2 + b^2) / (b^2 - a^2)`."""
     square = jm.mesh.box_mesh(cells=(8, 12), size=(1.0, 1.0), kind="quad")
@@ -218,6 +220,7 @@ def test_c7_von_mises_truss_through_snap_and_back(truss):
     np.testing.assert_allclose(jax.jit(jax.vmap(truss))(w), exact_truss_force(w), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_c7_limit_point_by_the_derivative_of_the_solution(truss):
     slope = jax.jit(jax.value_and_grad(truss))
     at = brentq(lambda w: float(slope(jnp.asarray(w))[1]), 0.2, 0.7, xtol=1e-10)
