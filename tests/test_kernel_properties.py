@@ -96,6 +96,7 @@ OF_ONE = {
     "updated": lambda a: lax.dynamic_update_slice(a, a[:2], (2,)),
     "taken apart": lambda a: jnp.unstack(a),
     "added": lambda a: a.at[np.array([0, 0, 5])].add(a),
+    **{f"put, {mode}": lambda a, mode=mode: a.at[np.array([2, -3, 5])].set(a, mode=mode) for mode in ("drop", "clip")},
     "zeros told apart": lambda a: [lax.atan2(a, jnp.full(3, x, a.dtype)) for x in (0.0, -0.0)],
     "a random key": lambda a: a * jax.random.uniform(KEY, a.shape, a.dtype),
     "zeros": lambda a: (a + jnp.zeros_like(a), a - jnp.zeros_like(a), jnp.zeros_like(a) - a),

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scenes
 from tolerances import FINITE_DIFFERENCE, RECOMPILED
 
 import jaxmech as jm
@@ -15,6 +16,7 @@ from jaxmech._codegen import dispatch
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.map_points import map_points
 from jaxmech._codegen.scalarize import interpreter
+from jaxmech._codegen.scalarize.arithmetic import NotScalarisable
 from jaxmech._material.polar import rotation_distances
 
 pytestmark = pytest.mark.quick
@@ -67,6 +69,10 @@ FUNCTIONS = {
     "pads": lambda a, b, s: (jax.lax.pad(a, s, [(-1, 2, 1), (1, -2, 0)]), jax.lax.pad(b, 0.0, [(-2, 1, 0), (0, -1, 2)])),
     "parts": lambda a, b, s: (a[1], b[:, ::2], jnp.stack([a[0], b[2]]), jnp.split(a, 3)[1], jnp.squeeze(a[:1], 0)),
     "known_places": lambda a, b, s: (a[np.array([2, 0])], jnp.triu(b), b[np.triu_indices(3)]),
+    "places_written": lambda a, b, s: (
+        a.at[:2, :2].set(b[1:, 1:]).at[2, 2].set(s * s),
+        b.at[np.array([2, 0])].set(a[:2] * b[1:]),
+    ),
     "reductions": lambda a, b, s: (a.sum(0), b.max(), a.min(1), jnp.any(a > 0), jnp.prod(b, axis=1), jnp.linalg.norm(a)),
     "a_loop": lambda a, b, s: jax.lax.fori_loop(0, 4, lambda i, c: c @ a * 0.3 + b, b),
     "a_scan": lambda a, b, s: jax.lax.scan(lambda c, row: (c + s * row, c * row), a[0], b),
@@ -112,7 +118,7 @@ def test_a_branch_runs_where_an_element_takes_it(way, always):
     assert len(re.findall(r" conditional\(", compiled)) == 1, "one branch for two equal choices, and no loop without it"
 
 
-@pytest.mark.parametrize("name", ["products", "a_loop", "custom_rule", "a_choice"])
+@pytest.mark.parametrize("name", ["products", "places_written", "a_loop", "custom_rule", "a_choice"])
 def test_derivatives_in_both_modes_and_in_batches(name, always, lengths, rng):
     a, b = (jnp.asarray(rng.normal(size=(9, 3, 3))) for _ in range(2))
     shapes = jax.eval_shape(jax.vmap(FUNCTIONS[name], (0, 0, None)), a, b, 0.7)
@@ -229,3 +235,30 @@ def test_a_branch_is_printed_once_for_all_kernels():
     with mock.patch.object(type(branch.jaxpr), "__str__", side_effect=AssertionError("printed again")):
         assert interpreter._text(branch) == first
     assert interpreter._text(jax.make_jaxpr(jnp.cos)(1.0)) != first
+
+
+WITHOUT_SCALARS = {"guides_and_cables": {"dynamic_slice at places that are computed"}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", scenes.names())
+def test_what_is_built_in_has_a_form_in_scalars(name, monkeypatch):
+    """What has none is mapped by JAX, and nobody is told: so solids of the plane took thirty times as long as need be."""
+    monkeypatch.setattr(dispatch, "_FEWEST", 1)
+    scene, refused = scenes.build(name), set()
+    evaluated = dispatch.evaluated
+
+    def looked_at(call, count, arrays, sums, **options):
+        axes = zip(call.jaxpr.invars, call.axes, strict=True)
+        shapes = [jax.ShapeDtypeStruct(v.aval.shape if a is None else (9, *v.aval.shape), v.aval.dtype) for v, a in axes]
+        try:
+            if any(a == 0 for a in call.axes):
+                jax.eval_shape(dispatch.in_xla(call), *shapes)
+        except NotScalarisable as error:
+            refused.add(str(error))
+        return evaluated(call, count, arrays, sums, **options)
+
+    monkeypatch.setattr("jaxmech._codegen.primitive.evaluated", looked_at)
+    linear_system = jm.MatrixLinearSystem.build(scene.system, scene.state)
+    jax.jit(lambda *a: (linear_system.unconstrained(*a), jm.energy(*a))).lower(scene.system, scene.state)
+    assert refused == WITHOUT_SCALARS.get(name, set())

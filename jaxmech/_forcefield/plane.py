@@ -17,7 +17,9 @@ from .._scene.parameter import check_range
 from .chart import rates
 from .solid import AbstractSolid, check_rest
 
-_NEWTON_STEPS = 30  # for the free stretch; quadratic, so that 30 is far more than a sane material needs
+# For the free stretch. Five are enough for strains of a tenth; all of them, none of more than a half, for a thickness that
+# becomes a hundred times what it was.
+_STEPS, _MORE_STEPS = 5, 12
 PLANES = ("strain", "stress")
 
 
@@ -63,11 +65,16 @@ _curvature = jax.grad(_slope, argnums=2)
 def free_log_stretch(material: AbstractMaterial, F: Float[Array, "2 2"]) -> Array:
     """The `t` at which `dpsi/dt (diag(F, exp t)) = 0`, by Newton's method: a stretch that stays positive."""
 
-    def guarded(_: Any, t: Array) -> Array:
+    def guarded(_: Any, at: tuple[Array, Array]) -> tuple[Array, Array]:
         # A bounded step, so that a far start cannot leave the range where the law is defined.
-        return t - jnp.clip(_slope(material, F, t) / _curvature(material, F, t), -0.5, 0.5)
+        step = jnp.clip(_slope(material, F, at[0]) / _curvature(material, F, at[0]), -0.5, 0.5)
+        return at[0] - step, step
 
-    return jax.lax.fori_loop(0, _NEWTON_STEPS, guarded, jnp.zeros((), F.dtype))
+    nil = jnp.zeros((), F.dtype)
+    t, step = jax.lax.fori_loop(0, _STEPS, guarded, (nil, nil))
+    # What is left after a step is of the order of its square.
+    is_near = jnp.abs(step) <= 0.1 * jnp.finfo(F.dtype).eps ** 0.5
+    return jax.lax.cond(~is_near, lambda t: jax.lax.fori_loop(0, _MORE_STEPS, guarded, (t, nil))[0], lambda t: t, t)
 
 
 @free_log_stretch.def_jvp

@@ -159,6 +159,18 @@ def updated(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Sc
     return [scalars[np.asarray(chosen)]]
 
 
+def replaced(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:
+    """Some entries replaced, at any known places: what it does to the numbers of all entries says which are where."""
+    del arithmetic
+    scalars = np.concatenate([operand.reshape(-1), update.reshape(-1)])
+    kept, new = np.split(np.arange(scalars.size, dtype=np.int32), [operand.size])
+    (at,) = _at_known(eqn, eqn.invars[1:2], (places,))
+    how = {name: eqn.params[name] for name in ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")}
+    with jax.ensure_compile_time_eval():
+        chosen = jax.lax.scatter(kept.reshape(operand.shape), at, new.reshape(update.shape), **how)
+    return [scalars[np.asarray(chosen)]]
+
+
 def scattered(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:
     """Entries added at known places, the transpose of reading them: what the primitive does to a one says where."""
     (at,) = _at_known(eqn, eqn.invars[1:2], (places,))
@@ -259,6 +271,7 @@ RULES: dict[str, Callable] = {
     "stack": stack,
     "unstack": unstack,
     "dynamic_update_slice": updated,
+    "scatter": replaced,
     "scatter-add": scattered,
     symmetric.NAME: symmetric.mirrored,
 }

@@ -107,6 +107,10 @@ def _written(ins: Dtypes, outs: Dtypes) -> bool:
     return ins[0] == ins[1] == outs[0] and all(kind(t) in "iu" for t in ins[2:])
 
 
+def _put(ins: Dtypes, outs: Dtypes) -> bool:
+    return ins[0] == ins[2] == outs[0] and kind(ins[1]) in "iu"
+
+
 def _added(ins: Dtypes, outs: Dtypes) -> bool:
     return ins[0] == ins[2] == outs[0] and kind(outs[0]) in "fiu" and kind(ins[1]) in "iu"
 
@@ -158,6 +162,9 @@ ELEMENTWISE = {
     "round": Supported(_all_like("f"), _with("rounding_method")),
     "select_n": Supported(_selected),
 }
+_SCATTERED = _with(
+    "dimension_numbers", "indices_are_sorted", "mode", "unique_indices", "update_consts", "update_jaxpr",
+)
 SUPPORTED: dict[str, Supported] = {
     **ELEMENTWISE,
     **dict.fromkeys(("reduce_max", "reduce_min"), Supported(_all_like("fiub"), _with("axes"))),
@@ -179,9 +186,8 @@ SUPPORTED: dict[str, Supported] = {
     "reshape": Supported(_all_like("fiub"), _with("new_sizes")),
     "reshard": Supported(_all_like("fiub"), _with("dst_sharding", "concrete_mesh")),  # in programs of many devices
     "rev": Supported(_all_like("fiub"), _with("dimensions")),
-    "scatter-add": Supported(_added, _with(
-        "dimension_numbers", "indices_are_sorted", "mode", "unique_indices", "update_consts", "update_jaxpr",
-    )),
+    "scatter": Supported(_put, _SCATTERED),
+    "scatter-add": Supported(_added, _SCATTERED),
     "slice": Supported(_all_like("fiub"), _with("start_indices", "limit_indices", "strides")),
     "split": Supported(_all_like("fiub"), _with("sizes", "axis")),
     "squeeze": Supported(_all_like("fiub"), _with("dimensions")),
