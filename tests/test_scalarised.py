@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scenes
+from jax.scipy.linalg import solve_triangular
 from tolerances import FINITE_DIFFERENCE, RECOMPILED
 
 import jaxmech as jm
@@ -62,6 +63,7 @@ def close(a, b):
         np.testing.assert_allclose(x, y, rtol=0, atol=RECOMPILED * max(1.0, np.abs(y).max(initial=0)))
 
 
+FAR = 6 * np.eye(3)[[2, 0, 1]]  # from singular, and so that other rows come first
 FUNCTIONS = {
     "elementwise": lambda a, b, s: jnp.where(a > b, jnp.exp(-a * s), jnp.sqrt(b * b + 1) / (2 + a)) ** 2,
     "products": lambda a, b, s: (a @ b.T @ a, jnp.einsum("ij,kj->ik", a, b), jnp.trace(a), jnp.outer(a[0], b[1]) * s),
@@ -73,6 +75,18 @@ FUNCTIONS = {
         a.at[:2, :2].set(b[1:, 1:]).at[2, 2].set(s * s),
         b.at[np.array([2, 0])].set(a[:2] * b[1:]),
     ),
+    "places_found": lambda a, b, s: (
+        b[(a[0] > 0).astype(int)],
+        jax.lax.dynamic_slice(b, ((a[0, 0] > s).astype(int), 1), (2, 2)),
+        jnp.argsort((2 * a[0]).astype(int)),
+    ),
+    "inverses": lambda a, b, s: (
+        jnp.linalg.inv(FAR + a),
+        jnp.linalg.solve(FAR + b, a),
+        jnp.linalg.slogdet(a - FAR)[1],
+        jnp.linalg.inv(8 * jnp.eye(4)[::-1] + jnp.pad(a, (0, 1)) + jnp.pad(b, (1, 0))),
+    ),
+    "roots": lambda a, b, s: (root := jnp.linalg.cholesky(a @ a.T + jnp.eye(3)), solve_triangular(root, b, lower=True)),
     "reductions": lambda a, b, s: (a.sum(0), b.max(), a.min(1), jnp.any(a > 0), jnp.prod(b, axis=1), jnp.linalg.norm(a)),
     "a_loop": lambda a, b, s: jax.lax.fori_loop(0, 4, lambda i, c: c @ a * 0.3 + b, b),
     "a_scan": lambda a, b, s: jax.lax.scan(lambda c, row: (c + s * row, c * row), a[0], b),
@@ -100,6 +114,24 @@ def test_every_kind_of_operation(name, count, way, always, lengths, rng):
     assert lengths[0] == ("Kernel" if way == "kernels" else "run")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_matrices_that_need_another_row_first_or_have_no_inverse(way, always, lengths, dtype):
+    """Of a library: zeros where rows are found, none where there are none, and NaN that stays with its element."""
+    rows = [np.eye(3), np.eye(3)[[2, 0, 1]], np.zeros((3, 3)), np.ones((3, 3)), np.diag([1.0, 0.0, 2.0]), -np.eye(3)]
+    rows += [np.triu(np.ones((3, 3))), np.array([[0.0, 2, 1], [0, 2, 1], [4, 0, 0]]), np.full((3, 3), np.nan)]
+    A = jnp.asarray(np.stack(rows * 2), dtype)
+
+    def of_one(A):
+        return jnp.linalg.inv(A), jnp.linalg.slogdet(A)[1], jnp.linalg.cholesky(A)
+
+    found = jax.jit(lambda A: map_elements(of_one, (0,), A))(A)
+    for x, y in zip(found, jax.jit(jax.vmap(of_one))(A), strict=True):
+        assert x.dtype == y.dtype == dtype
+        np.testing.assert_array_equal(np.isfinite(x), np.isfinite(y))
+        np.testing.assert_allclose(np.nan_to_num(x), np.nan_to_num(y), rtol=1e3 * np.finfo(dtype).eps)
+    assert lengths
+
+
 def test_a_branch_runs_where_an_element_takes_it(way, always):
     """One of two loops, twice the same: one branch in the program, that of the elements of one chunk among many."""
 
@@ -118,7 +150,7 @@ def test_a_branch_runs_where_an_element_takes_it(way, always):
     assert len(re.findall(r" conditional\(", compiled)) == 1, "one branch for two equal choices, and no loop without it"
 
 
-@pytest.mark.parametrize("name", ["products", "places_written", "a_loop", "custom_rule", "a_choice"])
+@pytest.mark.parametrize("name", ["products", "places_written", "inverses", "roots", "a_loop", "custom_rule", "a_choice"])
 def test_derivatives_in_both_modes_and_in_batches(name, always, lengths, rng):
     a, b = (jnp.asarray(rng.normal(size=(9, 3, 3))) for _ in range(2))
     shapes = jax.eval_shape(jax.vmap(FUNCTIONS[name], (0, 0, None)), a, b, 0.7)

@@ -41,6 +41,8 @@ def run(
 def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     check(eqn)
     name = eqn.primitive.name
+    if name == "custom_linear_solve":
+        operands = _of_its_solve(eqn, operands)
     if name in CALLS:
         (inner,) = inner_programs(eqn)
         closed = hasattr(inner, "consts")
@@ -61,7 +63,16 @@ def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) ->
 def inner_programs(eqn: Any) -> Sequence[Any]:
     """The programs that an equation calls, if it calls any: one, or those that it chooses from."""
     one = [eqn.params[key] for key in ("jaxpr", "call_jaxpr", "call") if key in eqn.params]
+    if "jaxprs" in eqn.params:
+        one = [eqn.params["jaxprs"].solve]
     return one or eqn.params.get("branches", ())
+
+
+def _of_its_solve(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
+    """What the solution of a linear system reads: constants of its own, and the right-hand sides."""
+    counts = eqn.params["const_lengths"]
+    before, after = counts.matvec + counts.vecmat, sum(counts)
+    return [*operands[before : before + counts.solve], *operands[after:]]
 
 
 def is_pointwise(eqn: Any) -> bool:

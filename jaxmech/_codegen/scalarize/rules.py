@@ -9,11 +9,13 @@ import jax
 import numpy as np
 
 from ..._runtime.jax_internals import primitives
-from . import symmetric
+from . import factorisation, symmetric
 from .arithmetic import AbstractArithmetic, NotScalarisable, is_number
 from .supported import ELEMENTWISE, kind
 
 Scalars = np.ndarray  # of objects: one entry per component of the array that an element has
+_FEW_PLACES = 16  # of which one is chosen that is computed
+_INSIDE = (jax.lax.GatherScatterMode.CLIP, jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
 def elementwise(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
@@ -138,7 +140,8 @@ def transpose(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> lis
 
 def indexed(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, *places: Scalars) -> list[Scalars]:
     """Entries at known places: what the primitive does to their numbers says which, and to zeros what stands outside."""
-    del arithmetic
+    if not all(is_number(x) for place in places for x in place.flat):
+        return [_chosen_at(arithmetic, eqn, operand, places)]
     numbers = np.arange(1, operand.size + 1, dtype=np.int32).reshape(operand.shape)
     at = _at_known(eqn, eqn.invars[1:], places)
     counted = eqn.replace(params={**eqn.params, "fill_value": 0}) if "fill_value" in eqn.params else eqn
@@ -148,6 +151,47 @@ def indexed(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, *places:
     for place in np.ndindex(chosen.shape):
         result[place] = operand.flat[chosen[place] - 1] if chosen[place] else outside[place]
     return [result]
+
+
+def _chosen_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Sequence[Scalars]) -> Scalars:
+    """Entries at places that are computed, never outside: chosen from those at every place that there may be."""
+    p = eqn.params
+    sizes = p["slice_sizes"]
+    if eqn.primitive.name == "dynamic_slice":
+        axes, offsets, index = range(operand.ndim), range(operand.ndim), np.stack(places)
+    else:
+        numbers = p["dimension_numbers"]
+        axes, offsets, (index,) = numbers.start_index_map, numbers.offset_dims, places
+        if numbers.operand_batching_dims or p["mode"] not in _INSIDE:
+            raise NotScalarisable(f"gather at places that are computed, {p['mode']}")
+    counts = [operand.shape[axis] - sizes[axis] + 1 for axis in axes]
+    if math.prod(counts) > _FEW_PLACES:
+        raise NotScalarisable(f"{eqn.primitive.name} at one of {math.prod(counts)} places, which is computed")
+    labels, result = np.arange(operand.size, dtype=np.int32).reshape(operand.shape), None
+    for place in np.ndindex(*counts):
+        at = np.broadcast_to(np.asarray(place, np.int32), index.shape)
+        chosen = np.asarray(evaluated(eqn, labels, *(at if eqn.primitive.name == "dynamic_slice" else (at,)))[0])
+        if result is None:
+            result = operand.flat[chosen].reshape(chosen.shape)
+            continue
+        for entry in np.ndindex(chosen.shape):
+            asked = index[tuple(n for axis, n in enumerate(entry) if axis not in offsets)]
+            is_here = _are_equal(arithmetic, asked, place, counts)
+            result[entry] = factorisation.chosen(arithmetic, is_here, operand.flat[chosen[entry]], result[entry])
+    assert result is not None
+    return result
+
+
+def _are_equal(arithmetic: AbstractArithmetic, asked: Scalars, place: Sequence[int], counts: Sequence[int]) -> Any:
+    """Whether a place that is asked for is this one; beyond the last along an axis is the last."""
+    equal = np.True_
+    for x, wanted, count in zip(asked, place, counts, strict=True):
+        if count > 1:
+            name = "ge" if wanted == count - 1 else "le" if wanted == 0 else "eq"
+            equal = arithmetic.combine(
+                "and", bool, equal, arithmetic.combine(name, bool, x, np.asarray(wanted, x.dtype)[()])
+            )
+    return equal
 
 
 def updated(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Scalars, *places: Scalars) -> list[Scalars]:
@@ -273,5 +317,6 @@ RULES: dict[str, Callable] = {
     "dynamic_update_slice": updated,
     "scatter": replaced,
     "scatter-add": scattered,
+    **factorisation.RULES,
     symmetric.NAME: symmetric.mirrored,
 }

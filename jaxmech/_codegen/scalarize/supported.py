@@ -115,6 +115,10 @@ def _added(ins: Dtypes, outs: Dtypes) -> bool:
     return ins[0] == ins[2] == outs[0] and kind(outs[0]) in "fiu" and kind(ins[1]) in "iu"
 
 
+def _factored(ins: Dtypes, outs: Dtypes) -> bool:
+    return kind(ins[0]) == "f" and outs[0] == ins[0] and all(kind(t) == "i" for t in outs[1:])
+
+
 def _kept(ins: Dtypes, outs: Dtypes) -> bool:
     """Each result of the type of its operand."""
     return list(ins) == list(outs)
@@ -140,7 +144,10 @@ def _with(*names: str, **ranges: Callable[[Any], bool]) -> dict[str, Callable[[A
 
 # Custom derivatives have had their say: nothing differentiates a program of scalars, see `elements`. Custom rules of `vmap`
 # have not, and are left to it.
-CALLS = ("jit", "pjit", "closed_call", "core_call", "eval_jaxpr", "remat", "remat2", "checkpoint", "custom_jvp_call")
+CALLS = (
+    *("jit", "pjit", "closed_call", "core_call", "eval_jaxpr", "remat", "remat2", "checkpoint", "custom_jvp_call"),
+    "custom_linear_solve",  # the program of its solution
+)
 
 # fmt: off
 ELEMENTWISE = {
@@ -173,6 +180,10 @@ SUPPORTED: dict[str, Supported] = {
     "dot_general": Supported(
         _multiplied, _with("dimension_numbers", "preferred_element_type", precision=_of_usual_precision)
     ),
+    "lu": Supported(_factored),
+    "cholesky": Supported(_all_like("f")),
+    "triangular_solve": Supported(_all_like("f"), _with("left_side", "lower", "transpose_a", "unit_diagonal")),
+    "sort": Supported(_kept, _with("dimension", "is_stable", "num_keys")),
     "broadcast_in_dim": Supported(_spread, _with("shape", "broadcast_dimensions")),
     "concatenate": Supported(_all_like("fiub"), _with("dimension")),
     "dynamic_slice": Supported(_read, _with("slice_sizes")),
@@ -195,7 +206,7 @@ SUPPORTED: dict[str, Supported] = {
     "stop_gradient": Supported(_all_like("fiub")),
     "transpose": Supported(_all_like("fiub"), _with("permutation")),
     "unstack": Supported(_all_like("fiub"), _with("axis")),
-    "cond": Supported(_of_any, _with("branches")),
+    "cond": Supported(_of_any, _with("branches", "branches_platforms")),  # which compute the same
     "scan": Supported(_of_any, _with(
         "_split_transpose", "ft_in", "ft_out", "jaxpr", "length", "linear", "num_carry", "num_consts", "reverse", "unroll",
     )),
