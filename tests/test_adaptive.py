@@ -304,6 +304,24 @@ def test_tolerances_that_are_traced_and_not_positive_allow_nothing():
     assert result(1e-3) == jm.RESULTS.successful
 
 
+def test_output_times_that_are_traced_and_out_of_order_are_a_failure():
+    """Those before the start counted as reached: a run to half of its times was a success."""
+    system, state = ball()
+    state = eqx.tree_at(lambda s: s.time, state, jnp.asarray(1.0))
+
+    @jax.jit
+    def ended(times):
+        scheme, options = jm.integrator.VelocityVerlet(), {"atol": 1e-3, "max_steps": 60, "throw": False}
+        run = jm.simulate_adaptive(system, state, scheme, times, rtol=1e-3, **options)
+        return run.result, run.reached
+
+    for times in ([0.5, 1.2], [0.2, 0.5], [1.2, 1.1], [1.2, 1.2], [1.2, np.nan]):
+        result, reached = ended(jnp.array(times))
+        assert result == jm.RESULTS.times_out_of_order and not reached.any()
+    result, reached = ended(jnp.array([1.0, 1.2]))
+    assert result == jm.RESULTS.successful and reached.all()
+
+
 def test_few_steps_are_rejected():
     """Of a pendulum, which gets faster on its way: a fourth of those that the elementary controller has to repeat."""
 

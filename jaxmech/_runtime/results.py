@@ -157,6 +157,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "the time step is not positive, or so small beside the time that it does not change it in this precision. Let the "
         "motion begin at an earlier time (State.time), take larger steps, or float64."
     )
+    times_out_of_order = (
+        "the output times do not increase, begin before the state, or are not numbers (times=). Give them in order, none "
+        "before State.time."
+    )
     event_not_finite = (
         "the function of an event is not a number (NaN) where the motion leads. Look for what it divides by, or takes a "
         "root or a logarithm of."
