@@ -177,6 +177,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
         "a derivative. Sums of the equal eigenvalues have one; or break the symmetry of the scene."
     )
+    several_modes = (
+        "several modes are as soft at this point (a column of equal axes, say), so that none has a load of its own to be "
+        "found. All of them are in Path.critical. Hold the others by constraints, or break the symmetry of the scene."
+    )
     sharp_turn = (
         "a step along a path left its tangent by more than 60 degrees, onto another path or back. Take smaller steps "
         "(step=)."
