@@ -77,7 +77,7 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
     )
     not_finite = (
         "a force or a residual is not finite (NaN or infinite), though all that was given is. Look for coincident nodes, a "
-        "zero rest length, or parameters out of range."
+        "zero rest length, parameters out of range, or key frames whose times do not increase."
     )
     inverted_element = (
         "an element is inverted under a law that is undefined there (a logarithm of the volume). Take smaller load "
