@@ -305,6 +305,46 @@ def test_tolerances_that_are_traced_and_not_positive_allow_nothing():
     assert result(1e-3) == jm.RESULTS.successful
 
 
+def test_output_times_that_are_traced_and_out_of_order_are_a_failure():
+    """Those before the start counted as reached: a run to half of its times was a success."""
+    system, state = ball()
+    state = eqx.tree_at(lambda s: s.time, state, jnp.asarray(1.0))
+
+    @jax.jit
+    def ended(times):
+        scheme, options = jm.integrator.VelocityVerlet(), {"atol": 1e-3, "max_steps": 60, "throw": False}
+        run = jm.simulate_adaptive(system, state, scheme, times, rtol=1e-3, **options)
+        return run.result, run.reached
+
+    for times in ([0.5, 1.2], [0.2, 0.5], [1.2, 1.1], [1.2, 1.2], [1.2, np.nan]):
+        result, reached = ended(jnp.array(times))
+        assert result == jm.RESULTS.times_out_of_order and not reached.any()
+    result, reached = ended(jnp.array([1.0, 1.2]))
+    assert result == jm.RESULTS.successful and reached.all()
+
+
+@pytest.mark.parametrize("options", [{}, pytest.param({"extrapolate": True}, marks=pytest.mark.slow)])
+def test_central_differences_take_the_steps_of_verlet(options):
+    """They are one motion. Velocities of half a step before were taken for errors: it took ten times the steps here."""
+    system = jm.System(
+        {"p": jm.Vec1()},
+        forces={"spring": jm.force.AnchoredSprings(("p", [0]), 4.0, [[0.0]])},
+        masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)},
+    )
+    state = system.at_rest({"p": [[1.0]]})
+
+    def run(scheme):
+        return jm.simulate_adaptive(system, state, scheme, [1.5], rtol=1e-6, atol=1e-6, max_steps=300, **options)
+
+    verlet, ours = run(jm.integrator.VelocityVerlet()), run(jm.integrator.CentralDifference())
+    assert abs(int(ours.info.accepted) - int(verlet.info.accepted)) <= 2
+    for found, theirs, exact in (
+        (ours.last.position["p"], verlet.last.position["p"], np.cos(3.0)),
+        (ours.last.velocity["p"], verlet.last.velocity["p"], -2 * np.sin(3.0)),
+    ):
+        assert abs(found[0, 0] - exact) < max(1.5 * abs(theirs[0, 0] - exact), 1e-6)  # [m, m/s]
+
+
 def test_few_steps_are_rejected():
     """Of a pendulum, which gets faster on its way: a fourth of those that the elementary controller has to repeat."""
 

@@ -575,6 +575,24 @@ def column(numbers, load):
 
 
 @pytest.mark.slow
+def test_a_point_of_several_modes_is_said_to_be_one():
+    """It was said that a force is not finite. Held to one of its planes, the same column has a point of one mode."""
+    scene = eqx.Partial(column, jnp.array([2.0, 1.0, 3.0]))
+
+    def held(load):
+        plane = {"plane": jm.constraint.FixedComponents(("p", [0]), (False, True, False))}
+        return jm.System({"p": jm.Vec3()}, forces=scene(load).forces, constraints=plane)
+
+    start = scene(jnp.zeros(())).at_rest({"p": [[0.0, 0.0, 0.9]]})
+    mode = {"p": jnp.array([[1.0, 0.0, 0.0]])}
+    near = jm.solver.CriticalPoint("bifurcation", jnp.asarray(0.9), start, mode, 0)
+    with pytest.raises(jm.FailedComputation, match="several modes are as soft at this point") as failure:
+        jm.solver.critical_point(scene, near)
+    assert failure.value.result == jm.RESULTS.several_modes
+    np.testing.assert_allclose(jm.solver.critical_point(held, near).load, 1.0, rtol=1e-9)
+
+
+@pytest.mark.slow
 def test_a_column_of_equal_axes_buckles_about_both_at_once():
     """Nothing was said to lie where two eigenvalues change their sign together; of two nearly equal ones, one was named."""
     for ratio in (1.0, 1 + 1e-7):

@@ -1,5 +1,6 @@
 """Motions given by velocities or accelerations: exact in time, and at the order of the scheme in what they shake."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -201,3 +202,42 @@ def test_frames_are_moved_but_not_turned():
     np.testing.assert_allclose(end.velocity["frame"][0], [0.0, 0.0, 0.4, 0.0, 0.0, 1.0], atol=1e-9)
     with pytest.raises(ValueError, match="moves translations"):
         scene().at_rest({"frame": frame})
+
+
+FRAMES, TIMES = ((0.0,), (1.0,), (0.5,)), (0.0, 1.0, 2.0)
+
+
+def drive():
+    pull = jm.constraint.LinearRelation(("x", [[1]]), ("force", [0]), [1.0], [0.0])
+    return jm.constraint.Follow(pull, values=FRAMES, times=TIMES)
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        lambda: jm.constraint.PrescribedMotion(("x", [1]), [[0.0]], FRAMES, TIMES),
+        pytest.param(drive, marks=pytest.mark.slow),
+    ],
+)
+def test_traced_key_frames_that_do_not_increase_are_a_failure(moved):
+    """A search among them found something, and the solve was a success."""
+    spring = {"spring": jm.force.AnchoredSprings(("x", [0, 1]), 1.0, [[0.0], [0.0]])}
+    constraint, places = moved(), {"x": [[0.0], [0.0]]}
+    if isinstance(constraint, jm.constraint.Follow):
+        places["force"] = [[0.0]]
+    system = jm.System({s: jm.Vec1() for s in places}, forces=spring, constraints={"moved": constraint})
+    state = system.at_rest(places, time=0.5)
+    linear_system = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
+
+    @jax.jit
+    def solved(times):
+        scene = eqx.tree_at(lambda s: s.constraints["moved"].times, system, times)
+        found = jm.static_solve(scene, state, linear_system, throw=False)
+        return found.info.result, found.position["x"][1, 0], jm.integrator.Table(times, FRAMES)(0.5)
+
+    result, x, table = solved(jnp.array(TIMES))
+    assert result == jm.RESULTS.successful
+    np.testing.assert_allclose([x, table[0]], 0.5, rtol=1e-9)
+    for times in ([0.0, 2.0, 1.0], [0.0, 0.0, 2.0]):
+        result, _, table = solved(jnp.array(times))
+        assert result == jm.RESULTS.not_finite and jnp.isnan(table).all()

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._math.key_frames import if_increasing
 from .._runtime.argument_checks import check_instance
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
@@ -54,7 +55,7 @@ class Follow(AbstractWrapped):
         goal = jax.vmap(lambda values: jnp.interp(self.now, self.times, values), in_axes=1)(self.values)
         if goal.shape != g.shape:
             raise ValueError(f"values are of {goal.shape[0]} rows, the constraint has {g.shape[0]}.")
-        return self.constraint.element_difference(g, goal)
+        return self.constraint.element_difference(g, if_increasing(self.times, goal))
 
     def at_time(self, time: Array) -> "Follow":
         inner = self.constraint.at_time(time)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
 
+from .._math.key_frames import if_increasing
 from .._math.rotation import have_unit_quaternions
 from .._runtime.array_types import Array, Float
 from .._runtime.field_types import Parameter
@@ -66,4 +67,4 @@ class AbstractMotion(AbstractProjectiveConstraint):
         return tuple(not constrained for constrained in moved)
 
     def element_target(self, dof: AbstractDof, x: Float[Array, " c"], time: Array) -> Array:
-        return dof.local(x, dof.retract(self.reference, self.element_displacement(time)))
+        return dof.local(x, dof.retract(self.reference, if_increasing(self.times, self.element_displacement(time))))

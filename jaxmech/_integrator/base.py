@@ -62,6 +62,17 @@ class AbstractIntegrator(eqx.Module):
         return False
 
     @property
+    def velocities_lag(self) -> bool:
+        """Whether velocities of its states have an error of second order that no step hands on, and `caught_up` is without.
+        Static."""
+        return False
+
+    def caught_up(self, system: System, states: tuple[State, ...], carries: tuple[Any, ...]) -> tuple[State, ...]:
+        """The ends of several ways to one instant, with velocities of that instant; as they are, unless overridden."""
+        del system, carries
+        return states
+
+    @property
     def built_for(self) -> BuiltFor | None:
         """The scene that its linear system was built for, which `simulate` compares with its own. None: any."""
         return None

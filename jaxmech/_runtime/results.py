@@ -77,7 +77,7 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
     )
     not_finite = (
         "a force or a residual is not finite (NaN or infinite), though all that was given is. Look for coincident nodes, a "
-        "zero rest length, or parameters out of range."
+        "zero rest length, parameters out of range, or key frames whose times do not increase."
     )
     inverted_element = (
         "an element is inverted under a law that is undefined there (a logarithm of the volume). Take smaller load "
@@ -157,6 +157,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "the time step is not positive, or so small beside the time that it does not change it in this precision. Let the "
         "motion begin at an earlier time (State.time), take larger steps, or float64."
     )
+    times_out_of_order = (
+        "the output times do not increase, begin before the state, or are not numbers (times=). Give them in order, none "
+        "before State.time."
+    )
     event_not_finite = (
         "the function of an event is not a number (NaN) where the motion leads. Look for what it divides by, or takes a "
         "root or a logarithm of."
@@ -172,6 +176,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
     repeated_eigenvalue = (
         "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
         "a derivative. Sums of the equal eigenvalues have one; or break the symmetry of the scene."
+    )
+    several_modes = (
+        "several modes are as soft at this point (a column of equal axes, say), so that none has a load of its own to be "
+        "found. All of them are in Path.critical. Hold the others by constraints, or break the symmetry of the scene."
     )
     sharp_turn = (
         "a step along a path left its tangent by more than 60 degrees, onto another path or back. Take smaller steps "

@@ -163,7 +163,9 @@ def find_critical(
         done = near & (tangent.residual <= options.tolerance(tangent, load_scale))
         finite = jnp.isfinite(dload) & jnp.isfinite(norm(d))
         result = RESULTS.where(c.iterations >= _MOST, RESULTS.not_converged, RESULTS.successful)
-        result = RESULTS.where(finite, result, RESULTS.not_finite)
+        known = jnp.isfinite(tangent.residual) & jnp.isfinite(norm(tangent.A.mv(jax.tree.map(jnp.ones_like, d))))
+        why = RESULTS.where(known, RESULTS.several_modes, RESULTS.not_finite)  # the bordered tangent is singular too
+        result = RESULTS.where(finite, result, why)
         result = RESULTS.where(equilibrium.is_valid(c.u), result, RESULTS.inverted_element)
         moved = jax.tree.map(lambda a, b: jnp.where(finite, a, b), equilibrium.move(c.u, d), c.u)
         going = ~done & (result == RESULTS.successful)

@@ -75,7 +75,7 @@ def critical_point(
     which constraints hold nodes: at a limit point `dmu = -w^T df / w^T df/dmu`. At a bifurcation those that keep it one; a
     parameter that breaks its symmetry (an imperfection) moves the load as its power 2/3, has no derivative, and is given
     that of the part that does not break it. Where several modes are as soft (a column of equal axes) there is none, and it
-    fails.
+    fails as `RESULTS.several_modes`.
 
     `near`: from `Path.critical`. `linear_system`: as in `follow_path`. Raises `ValueError` and `TypeError` for wrong
     arguments, `FailedComputation` (under `jit`, JAX's run-time error) where the iteration fails, unless `throw=False`.

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
+from ..._runtime.precision import compiled
 from ..displaced import combined
-from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, reached
+from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, held, reached
 
 
 class CentralDifference(AbstractExplicitScheme):
@@ -16,7 +18,8 @@ class CentralDifference(AbstractExplicitScheme):
 
     The positions are those of `x1 - 2 x0 + x_-1 = h^2 a0`, and of `VelocityVerlet`. The velocity of a state is `v_1/2 + h/2
     a0`, with the acceleration at the start of the step, so that forces are evaluated once, after the motion of the step is
-    known. Steps may differ. The carry holds the velocity between steps, which begins anew at events.
+    known; in adaptive steps not under control with that at the end, as `VelocityVerlet` has it. Steps may differ. The
+    carry holds the velocity between steps, which begins anew at events.
     Lumped masses need no matrix; `solver` for others. `check_step=False` takes any step. Positions [m, rad], velocities
     [m/s, rad/s]. Raises `TypeError` for options of another kind; a step raises `FailedComputation`.
     Source: T. Belytschko, W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000,
@@ -38,6 +41,13 @@ class CentralDifference(AbstractExplicitScheme):
         return 0.0  # where its forces act
 
     @property
+    def velocities_lag(self) -> bool:
+        return True  # by half a step times what the acceleration changes by
+
+    def caught_up(self, system: System, states: tuple[State, ...], carries: tuple[Any, ...]) -> tuple[State, ...]:
+        return _caught_up(self, system, states, carries)
+
+    @property
     def restarts_at_events(self) -> bool:
         return True  # half a step's force of before is in the velocity between steps, and half of one of after
 
@@ -56,3 +66,16 @@ class CentralDifference(AbstractExplicitScheme):
         between = combined((1.0, between), ((before + h) / 2, a))
         end = reached(system, start, combined((h, between)), combined((1.0, between), (h / 2, a)), h)
         return end, (between, h)
+
+
+@compiled
+def _caught_up(
+    scheme: CentralDifference, system: System, states: tuple[State, ...], carries: tuple[ExplicitCarry, ...]
+) -> tuple[State, ...]:
+    """By the acceleration at the last of the states."""
+    a = scheme.acceleration(system, states[-1], carries[-1])
+    found = []
+    for state, (between, before) in zip(states, (carry.memory for carry in carries), strict=True):
+        velocity = combined((1.0, between), (before / 2, a))
+        found.append(held(system, eqx.tree_at(lambda s: s.velocity, state, velocity)))
+    return tuple(found)

@@ -144,22 +144,23 @@ def _init(scheme: AbstractExplicitScheme, system: System, state: State) -> Expli
     inverse, limit = kept_inverse(system, state), None
     if scheme.check_step:
         limit = critical(*jax.lax.stop_gradient((system, state))) * (scheme.stability / 2)
-    return ExplicitCarry(inverse, limit, scheme.memory(system, _held(system, state), inverse))
+    return ExplicitCarry(inverse, limit, scheme.memory(system, held(system, state), inverse))
 
 
 @compiled
 def _revalued(scheme: AbstractExplicitScheme, system: System, state: State, carry: ExplicitCarry) -> ExplicitCarry:
     inverse = kept_inverse(system, state)
-    return ExplicitCarry(inverse, carry.limit, scheme.remembered(system, _held(system, state), inverse, carry.memory))
+    return ExplicitCarry(inverse, carry.limit, scheme.remembered(system, held(system, state), inverse, carry.memory))
 
 
 @compiled
 def _begun_anew(scheme: AbstractExplicitScheme, system: System, state: State, carry: ExplicitCarry) -> ExplicitCarry:
     inverse = kept_inverse(system, state)
-    return ExplicitCarry(inverse, carry.limit, scheme.memory(system, _held(system, state), inverse))
+    return ExplicitCarry(inverse, carry.limit, scheme.memory(system, held(system, state), inverse))
 
 
-def _held(system: System, state: State) -> State:
+def held(system: System, state: State) -> State:
+    """The state with velocities that fit its constraints and motions."""
     velocity = project(system, state.velocity)
     return with_prescribed_rates(system, eqx.tree_at(lambda s: s.velocity, state, velocity))
 
@@ -169,7 +170,7 @@ def _step(
     scheme: AbstractExplicitScheme, system: System, state: State, carry: Any, h: Array, with_error: bool
 ) -> tuple[State, Any, StepInfo, Error | None]:
     with asked_once((system, carry)) as asked:
-        start, error = _held(system, state), None
+        start, error = held(system, state), None
         if carry is None:
             inverse = kept_inverse(system, state)
             carry = ExplicitCarry(inverse, None, scheme.memory(system, start, inverse))

@@ -34,6 +34,10 @@ class AccelerationStage(AbstractStage):
         return self.setting.h * self.gamma / (1 - self.alpha_m)
 
     @property
+    def remembered(self) -> Array:
+        return self.setting.h - self.scale
+
+    @property
     def reach(self) -> Array:
         return self.setting.h * self.beta / self.gamma
 

@@ -57,6 +57,10 @@ class BDF(AbstractImplicitScheme):
     def control_at(self) -> float:
         return 1.0  # where its forces act
 
+    def lateness(self, stage: AbstractStage) -> Array | None:
+        assert isinstance(stage, EndStage)
+        return 1 / (1 + stage.share) - 0.5 if self.order > 1 else None
+
     def memory(self, system: System, state: State) -> History:
         count = self.order - 1
         past = jnp.broadcast_to(state.time, (count,))

@@ -1,6 +1,6 @@
 """Energies, and what becomes of them in a step."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,16 +9,17 @@ from ..._forcefield.base import AbstractEnergyForceField
 from ..._linear_solver.base.vectors import dot
 from ..._linear_system.compatibility import check_topology
 from ..._model.arguments import checked
-from ..._model.constraint_projection import project
+from ..._model.constraint_projection import has_prescribed_motion, project
 from ..._model.dynamics import (
     Fields,
-    element_momentum,
     energy,
     field_force,
     kinematics,
     kinetic_energy,
+    momentum,
+    momentum_supply,
+    total_force,
     velocities,
-    weight_direction,
     zero_forces,
 )
 from ..._model.failure_report import raise_failure
@@ -32,6 +33,8 @@ from ..displaced import combined, displacements
 from ..scene_support import check_takes
 from ..time_step import check_time_step
 from .implicit_scheme import AbstractImplicitScheme, Record, joined_carry, prepared_for, solve_of
+from .settled import settled_acceleration
+from .stage import AbstractStage, Setting, varying_part
 
 
 class Energies(eqx.Module):
@@ -113,10 +116,11 @@ def step_with_balance(
     """`integrator.step`, and what became of energy in it: the state after `dt` [s], the carry, what happened, the balance.
 
     With the displacement `d` of the step, forces do the work `sum_i c_i f(x_i, v_i) . d`, at the states where the scheme
-    evaluates them. What inertia takes beyond the kinetic energy gained, and conservative forces give beyond the potential
-    energy lost, is dissipated by the scheme: of implicit Euler `1/2 (v1 - v0) M (v1 - v0)` and its like for springs. So is,
-    of schemes that evaluate forces near the end of a step (Newmark's kin, BDF), what loads that change, damping and motions
-    do beside `d` times that at the end: of first order in the step, of either sign.
+    evaluates them; of schemes of second order that do so near the end of a step (Newmark's kin, BDF), less their change over
+    the step times how late that is: for Newmark the trapezoidal rule. So this work is of second order. What holds nodes to
+    their motions is the rate of their momentum less the other forces. What inertia takes beyond the kinetic energy gained,
+    and conservative forces give beyond the potential energy lost, is dissipated by the scheme: of implicit Euler
+    `1/2 (v1 - v0) M (v1 - v0)` and its like for springs, and what loads and motions do at the end of a step.
     `integrator`: an implicit one. Raises what `step` raises, and `TypeError` for an explicit integrator, which solves no
     balance.
     Source: T. Belytschko, W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2.3.
@@ -152,57 +156,105 @@ def _balanced(
     before, after = energies(system, setting.at_start), energies(system, end)
     d = displacements(system, state.position, end.position)
     d |= {s: jnp.zeros_like(d[s]) for s in system.multiplier_states}  # which have no place
-    left, span = _left(scheme, record)
-    free = project(system, left)
-    defect, motion = dot(free, d), -(dot(left, d) - dot(free, d))
-    conservative, loads, damping, inertial = _works(scheme, record, span, d)
-    rows = _work_of_rows(scheme, record, span, d)
-    inertial = sum((jnp.sum(a) for a in rows.values()), inertial - dot(left, d))
-    gained_potential = after.total - after.kinetic - (before.total - before.kinetic)
-    taken = inertial - (after.kinetic - before.kinetic) - (conservative + gained_potential)
-    return end, memory, info, EnergyBalance(before, after, loads, rows, motion, damping, taken, -defect)
+    points = _points(scheme, system, setting, record, end)
+    loads, damping = _works(points, d)
+    rows = _work_of_rows(points, d)
+    motion = _work_of_motions(setting, points, end, d)
+    defect = -dot(project(system, _left(scheme, record)), d)
+    done = sum((*loads.values(), *(jnp.sum(a) for a in rows.values())), motion) - damping + defect
+    taken = done - (after.total - before.total)
+    return end, memory, info, EnergyBalance(before, after, loads, rows, motion, damping, taken, defect)
 
 
-def _left(scheme: AbstractImplicitScheme, record: Record) -> tuple[Fields, Array]:
-    """The force that the balances of all stages leave [N], and how long forces act in them [s]."""
-    rows = list(zip(scheme.stage_weights, record, strict=True))
-    span = sum((w * c for w, (stage, u) in rows for c, _ in stage.acting_at(u)), jnp.zeros(()))
-    return combined(*((w / span, stage.residual(u)) for w, (stage, u) in rows)), span
+class _Point(NamedTuple):
+    """A state at which forces work, for a share of the step; of a stage, and its unknowns."""
+
+    share: Any
+    at: State
+    stage: AbstractStage
+    unknowns: Fields
 
 
-def _works(
-    scheme: AbstractImplicitScheme, record: Record, span: Array, d: Fields
-) -> tuple[Scalar, dict[str, Scalar], Scalar, Scalar]:
-    """The work along `d` of conservative forces, of loads by name, what damping takes, and the sum of all."""
-    zero = jnp.zeros((), span.dtype)
-    conservative, damping, total, loads = zero, zero, zero, {}
-    for w, (stage, u) in zip(scheme.stage_weights, record, strict=True):
-        for c, at in stage.acting_at(u):
-            share = w * c / span
-            still, moving = _work_of_forces(stage.system, at, d)
-            weights = _work_of_weights(stage.system, at, d)
-            drag = dot(stage.drag(at), d) if stage.damped else zero
-            for name, field in stage.system.forces.items():
-                lost = moving[name] - still[name]
-                damping, total = damping - share * lost, total + share * moving[name]
-                if isinstance(field, AbstractEnergyForceField):
-                    conservative = conservative + share * still[name]
-                    loads[name] = loads.get(name, zero)
-                else:
-                    loads[name] = loads.get(name, zero) + share * still[name]
-            conservative, damping = conservative + share * weights, damping + share * drag
-            total = total + share * (weights - drag)
-    return conservative, loads, damping, total
+def _points(scheme: AbstractImplicitScheme, system: System, setting: Setting, record: Record, end: State) -> list[_Point]:
+    """Where the stages of a scheme have forces, and the ends of the step where these act late.
+
+    The former, with their multipliers, have all the impulse of a step; the latter, of opposite shares, take what changes in
+    the step back to the middle of it.
+    """
+    span, (last, v) = _span(scheme, record), record[-1]
+    rows = zip(scheme.stage_weights, record, strict=True)
+    points = [_Point(w * c / span, at, stage, u) for w, (stage, u) in rows for c, at in stage.acting_at(u)]
+    late = scheme.lateness(last)
+    if late is None:
+        return points
+    start = setting.at_start
+    if system.multiplier_states:  # those that a motion begins with need not belong to it
+        _, start, _ = settled_acceleration(system, scheme.linear_system, start, scheme.rayleigh, scheme.solver, "")
+    remembered = _remembered(scheme, record) / span
+    return [*points, _Point(remembered + late, start, last, v), _Point(-late, end, last, v)]
 
 
-def _work_of_rows(scheme: AbstractImplicitScheme, record: Record, span: Array, d: Fields) -> dict[str, Array]:
+def _remembered(scheme: AbstractImplicitScheme, record: Record) -> Any:
+    """For how long the forces of the start give momentum by an acceleration that is remembered [s]."""
+    return sum(w * stage.remembered for w, (stage, _) in zip(scheme.stage_weights, record, strict=True))
+
+
+def _span(scheme: AbstractImplicitScheme, record: Record) -> Array:
+    """How long forces act in the balances of all stages [s]."""
+    rows = zip(scheme.stage_weights, record, strict=True)
+    return sum((w * c for w, (stage, u) in rows for c, _ in stage.acting_at(u)), jnp.asarray(_remembered(scheme, record)))
+
+
+def _left(scheme: AbstractImplicitScheme, record: Record) -> Fields:
+    """The force that the balances of all stages leave [N]."""
+    span, rows = _span(scheme, record), zip(scheme.stage_weights, record, strict=True)
+    return combined(*((w / span, stage.residual(u)) for w, (stage, u) in rows))
+
+
+def _works(points: list[_Point], d: Fields) -> tuple[dict[str, Scalar], Scalar]:
+    """The work along `d` of loads by name, and what damping takes."""
+    zero = jnp.zeros((), points[0].at.time.dtype)
+    damping, loads = zero, dict.fromkeys(points[0].stage.system.forces, zero)
+    for share, at, stage, _ in points:
+        still, moving = _work_of_forces(stage.system, at, d)
+        damping = damping + share * (dot(stage.drag(at), d) if stage.damped else zero)
+        for name, field in stage.system.forces.items():
+            damping = damping - share * (moving[name] - still[name])
+            if not isinstance(field, AbstractEnergyForceField):
+                loads[name] = loads[name] + share * still[name]
+    return loads, damping
+
+
+def _work_of_rows(points: list[_Point], d: Fields) -> dict[str, Array]:
     """The work along `d` of each row of constraints with multipliers."""
     found: dict[str, Array] = {}
-    for w, (stage, u) in zip(scheme.stage_weights, record, strict=True):
-        for c, at in stage.acting_at(u):
-            for name, work in stage.work_of_rows(u, at, d).items():
-                found[name] = found.get(name, 0.0) + w * c / span * work
+    for share, at, stage, u in points:
+        for name, work in stage.work_of_rows(u, at, d).items():
+            found[name] = found.get(name, 0.0) + share * work
     return found
+
+
+def _work_of_motions(setting: Setting, points: list[_Point], end: State, d: Fields) -> Scalar:
+    """The work along `d` of what holds nodes to their motions: the rate of their momentum less the other forces.
+
+    Of the whole step, so that an impulse where a motion jumps is in it.
+    """
+    system, start = setting.system, setting.at_start
+    if not has_prescribed_motion(system):
+        return jnp.zeros((), setting.h.dtype)
+    p0, p1 = (momentum(system, s.position, s.velocity) for s in (start, end))
+    others = ((-point.share, _rate(point)) for point in points)
+    reaction = combined((1 / setting.h, p1), (-1 / setting.h, p0), *others)
+    return dot(reaction, d) - dot(project(system, reaction), d)
+
+
+def _rate(point: _Point) -> Fields:
+    """The rate of momentum at a point that forces, damping and inertia itself mean."""
+    stage, at = point.stage, point.at
+    rate, masses = total_force(stage.system, at), varying_part(stage.setting)
+    if stage.setting.varying:
+        rate = combined((1.0, rate), (1.0, momentum_supply(masses, at.position, at.velocity)))
+    return combined((1.0, rate), (-1.0, stage.drag(at))) if stage.damped else rate
 
 
 def _work_of_forces(system: System, at: State, d: Fields) -> tuple[dict[str, Scalar], dict[str, Scalar]]:
@@ -216,15 +268,3 @@ def _work_of_forces(system: System, at: State, d: Fields) -> tuple[dict[str, Sca
         return sum((jnp.sum(f * a) for f, a in zip(forces, gathered(field.on, moved), strict=True)), jnp.zeros(()))
 
     return {n: work(n, zero) for n in system.forces}, {n: work(n, v) for n in system.forces}
-
-
-def _work_of_weights(system: System, at: State, d: Fields) -> Scalar:
-    total = jnp.zeros((), at.time.dtype)
-    if system.gravity is None:
-        return total
-    x = kinematics(system, at.position)
-    moved = velocities(system, x, d)
-    for name, mass in system.masses.items():
-        weights = element_momentum(system, name, x, weight_direction(system, x))
-        total += sum((jnp.sum(f * a) for f, a in zip(weights, gathered(mass.on, moved), strict=True)), jnp.zeros(()))
-    return total

@@ -186,10 +186,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
 
     def factors(self, system: System, state: State, memory: Any, h: Array) -> Any:
         """Those of the matrix of one step, Rayleigh damping included."""
-        return self._first_stage(system, state, memory, h).factors
-
-    def _first_stage(self, system: System, state: State, memory: Any, h: Array) -> AbstractStage:
-        return self.stage(self.setting(system, state, h), memory)
+        return self.stage(self.setting(system, state, h), memory).factors
 
     def setting(self, system: System, state: State, h: Array) -> Setting:
         """What every stage of a step from `state` has."""
@@ -199,6 +196,10 @@ class AbstractImplicitScheme(AbstractIntegrator):
     def rayleigh(self) -> Rayleigh:
         """The damping of the scheme."""
         return Rayleigh(self.rayleigh_mass, self.rayleigh_stiffness)
+
+    def lateness(self, stage: AbstractStage) -> Array | None:
+        """By how much of a step its forces act after the middle of it, in the mean. None: by nothing, or the scheme is of
+        first order, and this is what it dissipates by."""
 
     @property
     def acts_after(self) -> Any:
@@ -274,7 +275,7 @@ def _first_memory(scheme: AbstractImplicitScheme, system: System, state: State) 
 
 @compiled
 def _problem(scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array) -> LinearProblem:
-    stage = scheme._first_stage(system, state, memory, h)
+    stage = scheme.stage(scheme.setting(system, state, h), memory)
     if scheme.newton:
         return linear_problem(stage, stage.predicted)
     return LinearStep(reaching(stage)).problem(stage.arrival)

@@ -68,6 +68,10 @@ class AbstractAccelerationScheme(AbstractImplicitScheme):
         a = {s: jnp.zeros_like(v) if s in names else v for s, v in combined((1.0, a), (1.0, normal)).items()}
         return a, acceleration
 
+    def lateness(self, stage: AbstractStage) -> Array:
+        assert isinstance(stage, AccelerationStage)
+        return (1 - stage.alpha_f) * stage.scale / stage.setting.h - 0.5
+
     @property
     def ahead(self) -> Any:
         """By how much of a step the accelerations of the scheme are those of a later instant."""

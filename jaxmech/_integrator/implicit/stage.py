@@ -219,6 +219,11 @@ class AbstractStage(AbstractEquilibrium):
         """The states at which forces act, and how much of each is in the balance [s]."""
         return ((self.scale, self.state(u)),)
 
+    @property
+    def remembered(self) -> Any:
+        """For how long an acceleration that is remembered gives momentum in the step, beside the balance [s]."""
+        return 0.0
+
     def work_of_rows(self, u: Fields, at: State, d: Fields) -> dict[str, Array]:
         """The work of constraints with multipliers along `d`, by name, `(m, rows)`, where they act at a state [J]."""
         del u

@@ -31,6 +31,7 @@ def first_progress(inputs: Inputs, options: Options) -> tuple[Progress, Kept]:
     state, dtype, frames = inputs.state, inputs.state.time.dtype, inputs.times.shape[0]
     told = eqx.filter_eval_shape(lambda: inputs.step(options, state, kept.whole(carry), options.first_step)[2])
     nothing, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    in_order = (inputs.times[0] >= state.time) & jnp.all(jnp.diff(inputs.times) > 0)  # which traced ones need not be
     side = jnp.sign(crossing.values(inputs.events, inputs.system, state)) if inputs.events else jnp.zeros(0, dtype)
     progress = Progress(
         state=state,
@@ -40,11 +41,11 @@ def first_progress(inputs: Inputs, options: Options) -> tuple[Progress, Kept]:
         side=side,
         bracket=Bracket.none(dtype),
         searching=no,
-        frame=(inputs.times[0] <= state.time).astype(jnp.int32),
+        frame=(in_order & (inputs.times[0] == state.time)).astype(jnp.int32),
         count=nothing,
         turns=nothing,
         ended=no,
-        result=RESULTS.where(True, RESULTS.successful, RESULTS.successful),
+        result=RESULTS.where(in_order, RESULTS.successful, RESULTS.times_out_of_order),
         info=jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), told),
         record=Record.empty(options, frames, dtype),
         frames=jax.tree.map(lambda a: jnp.repeat(a[None], frames, axis=0), inputs.observed(state)),

@@ -49,7 +49,11 @@ class Inputs(eqx.Module):
     def step(self, options: Options, state: State, carry: Any, h: Array) -> tuple[State, Any, Any, Any]:
         """One step with its error, which is taken away if that is wanted."""
         end, carry, info, error = self.integrator.step_with_error(self.system, state, carry, h, throw=False)
-        return corrected(self.system.dofs, end, error) if options.extrapolate else end, carry, info, error
+        if options.extrapolate:
+            end = corrected(self.system.dofs, end, error)
+            if self.integrator.velocities_lag:  # the velocity that is corrected is not the one that is handed on
+                carry = self.integrator.after_event(self.system, end, carry)
+        return end, carry, info, error
 
     def observed(self, state: State) -> Any:
         """What is recorded of a state."""

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from ..._math.key_frames import if_increasing
 from ..._runtime.argument_checks import check_choice, real_array
 from ..._runtime.array_types import Array
 from ..._scene.parameter import as_array, is_concrete
@@ -46,7 +47,10 @@ class Table(eqx.Module):
             raise ValueError(f"Table: times must increase, got {np.asarray(self.times)}.")
 
     def __call__(self, time: Any) -> Array:
-        """The values `(...)` at a time [s]."""
+        """The values `(...)` at a time [s]; NaN where times that were traced do not increase."""
+        return if_increasing(self.times, self._at(time))
+
+    def _at(self, time: Any) -> Array:
         t = jnp.clip(time, self.times[0], self.times[-1])
         last = self.times.shape[0] - 1
         i = jnp.searchsorted(self.times, t, side="right") - 1
