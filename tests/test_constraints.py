@@ -617,6 +617,31 @@ def test_redundant_and_conflicting_rows_are_told_apart():
                 step(system, state, None, 0.01)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e-9])  # [m]
+def test_rows_conflict_in_scenes_of_any_size(unit):
+    """Two rods along a line between nails that are a thousandth too far apart, and the last state of a run is NaN."""
+    rods = jm.constraint.Distance((("p", [0, 1]), ("p", [1, 2])), length=unit)
+    system = jm.System(
+        {"p": jm.Vec2()},
+        masses={"m": jm.mass.UniformMass(("p", [0, 1, 2]), 1.0)},
+        constraints={"rods": rods, "nails": jm.constraint.Fixed(("p", [0, 2]))},
+        gravity=(0.0, -9.81),
+    )
+    state = system.at_rest({"p": unit * np.array([[0.0, 0.0], [1.0005, 0.0], [2.001, 0.0]])})
+    (row,) = jm.constraint.dependent_rows(system, state)
+    assert not row.redundant and row.others == (("rods", 0, 0),)
+    scheme = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    with pytest.raises(jm.FailedComputation, match="step 0: .* not determined. Here .* contradicts row 0 of"):
+        jm.simulate(system, state, scheme, 1e-3, 3)
+
+
+def test_what_no_position_fulfils_is_told_in_scenes_of_any_size():
+    rope, hooks = jm.constraint.Cable(("p", [[0, 1, 2]]), length=0.999e-8), jm.constraint.Fixed(("p", [0, 2]))
+    hung = jm.System({"p": jm.Vec2()}, constraints={"rope": rope, "hooks": hooks})
+    start = hung.at_rest({"p": 1e-8 * np.array([[0.0, 0.0], [0.5, -0.1], [1.0, 0.0]])})
+    assert "element 0 of 'rope' (Cable) is 1e-11 m too short" in why_unmet(hung, start, singular=False)
+
+
 def test_rows_that_differ_by_what_was_rounded_do_not_conflict():
     """Two joints of the same two points: along x nothing acts, and the gaps of the two are what positions cancel in."""
     joints = {name: jm.constraint.Attachment((("p", [0]), ("p", [1]))) for name in ("a", "b")}
