@@ -697,6 +697,25 @@ def test_a_linear_step_says_what_no_position_fulfils():
         jm.simulate(system, state, scheme, 0.05, 20)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1.0, 1e-6])  # [m]
+def test_a_rope_of_a_body_that_is_too_short_is_told_in_scenes_of_any_size(size):
+    """The length of a quaternion is not that of a scene."""
+    ball = jm.constraint.BallJoint(("bar", [0]), frame_b=jm.constraint.frame([-0.5 * size, 0.0, 0.0]))
+    rope = jm.constraint.Distance((("tip", [0]), ("nail", [0])), length=0.5 * size)
+    system = jm.System(
+        {"bar": jm.Rigid3(), "tip": jm.Vec3(), "nail": jm.Vec3()},
+        mappings={"tip": jm.mapping.RigidMapping(("bar", [0]), "tip", [[0.5 * size, 0.0, 0.0]])},
+        masses={"m": jm.mass.RigidMass(("bar", [0]), 1.0, 0.1 * size**2 * np.eye(3))},
+        constraints={"ball": ball, "rope": rope, "nail": jm.constraint.Fixed(("nail", [0]))},
+    )
+    bar, nail = np.array([[0.5 * size, *5 * [0.0], 1.0]]), size * np.array([[1.6, 0.1, 0.2]])
+    state = system.at_rest({"bar": bar, "nail": nail})
+    scheme = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    with pytest.raises(jm.FailedComputation, match=r"element 0 of 'rope' \(Distance\) is .* too short"):
+        jm.simulate(system, state, scheme, 0.01, 3)
+
+
 def test_a_tilt_grows_up_to_half_a_turn_and_forgets_turns_about_its_axis():
     for angle, about in ((1e-4, 0.0), (0.7, 2.0), (np.pi / 2, -1.0), (3.0, 0.5), (np.pi, 0.0)):
         lean = np.array([np.sin(angle / 2) * 0.6, np.sin(angle / 2) * 0.8, 0.0, np.cos(angle / 2)])
