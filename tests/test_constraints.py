@@ -617,6 +617,31 @@ def test_redundant_and_conflicting_rows_are_told_apart():
                 step(system, state, None, 0.01)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e-9])  # [m]
+def test_rows_conflict_in_scenes_of_any_size(unit):
+    """Two rods along a line between nails that are a thousandth too far apart, and the last state of a run is NaN."""
+    rods = jm.constraint.Distance((("p", [0, 1]), ("p", [1, 2])), length=unit)
+    system = jm.System(
+        {"p": jm.Vec2()},
+        masses={"m": jm.mass.UniformMass(("p", [0, 1, 2]), 1.0)},
+        constraints={"rods": rods, "nails": jm.constraint.Fixed(("p", [0, 2]))},
+        gravity=(0.0, -9.81),
+    )
+    state = system.at_rest({"p": unit * np.array([[0.0, 0.0], [1.0005, 0.0], [2.001, 0.0]])})
+    (row,) = jm.constraint.dependent_rows(system, state)
+    assert not row.redundant and row.others == (("rods", 0, 0),)
+    scheme = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    with pytest.raises(jm.FailedComputation, match="step 0: .* not determined. Here .* contradicts row 0 of"):
+        jm.simulate(system, state, scheme, 1e-3, 3)
+
+
+def test_what_no_position_fulfils_is_told_in_scenes_of_any_size():
+    rope, hooks = jm.constraint.Cable(("p", [[0, 1, 2]]), length=0.999e-8), jm.constraint.Fixed(("p", [0, 2]))
+    hung = jm.System({"p": jm.Vec2()}, constraints={"rope": rope, "hooks": hooks})
+    start = hung.at_rest({"p": 1e-8 * np.array([[0.0, 0.0], [0.5, -0.1], [1.0, 0.0]])})
+    assert "element 0 of 'rope' (Cable) is 1e-11 m too short" in why_unmet(hung, start, singular=False)
+
+
 def test_rows_that_differ_by_what_was_rounded_do_not_conflict():
     """Two joints of the same two points: along x nothing acts, and the gaps of the two are what positions cancel in."""
     joints = {name: jm.constraint.Attachment((("p", [0]), ("p", [1]))) for name in ("a", "b")}
@@ -670,6 +695,25 @@ def test_a_linear_step_says_what_no_position_fulfils():
     for how in ({"length": 1.25}, {"length": 1.25, "relaxation": 0.5}):
         system, state, scheme = hung(**how)
         jm.simulate(system, state, scheme, 0.05, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1.0, 1e-6])  # [m]
+def test_a_rope_of_a_body_that_is_too_short_is_told_in_scenes_of_any_size(size):
+    """The length of a quaternion is not that of a scene."""
+    ball = jm.constraint.BallJoint(("bar", [0]), frame_b=jm.constraint.frame([-0.5 * size, 0.0, 0.0]))
+    rope = jm.constraint.Distance((("tip", [0]), ("nail", [0])), length=0.5 * size)
+    system = jm.System(
+        {"bar": jm.Rigid3(), "tip": jm.Vec3(), "nail": jm.Vec3()},
+        mappings={"tip": jm.mapping.RigidMapping(("bar", [0]), "tip", [[0.5 * size, 0.0, 0.0]])},
+        masses={"m": jm.mass.RigidMass(("bar", [0]), 1.0, 0.1 * size**2 * np.eye(3))},
+        constraints={"ball": ball, "rope": rope, "nail": jm.constraint.Fixed(("nail", [0]))},
+    )
+    bar, nail = np.array([[0.5 * size, *5 * [0.0], 1.0]]), size * np.array([[1.6, 0.1, 0.2]])
+    state = system.at_rest({"bar": bar, "nail": nail})
+    scheme = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    with pytest.raises(jm.FailedComputation, match=r"element 0 of 'rope' \(Distance\) is .* too short"):
+        jm.simulate(system, state, scheme, 0.01, 3)
 
 
 def test_a_tilt_grows_up_to_half_a_turn_and_forgets_turns_about_its_axis():

@@ -78,6 +78,16 @@ def test_every_problem_is_solved(name):
     assert np.abs((r[:, 1:] * u[:, 1:]).sum(1) + mu * r[:, 0] * slip).max() < 1e-6 * size
 
 
+@pytest.mark.parametrize("mass", [1e-12, 1e12])  # [kg]
+def test_masses_in_any_unit_have_the_same_solution(mass):
+    """Impulses are as many times larger, and so is what rounding leaves of them."""
+    problem = pile(3, 4, 0.3, 1.0, 1)
+    heavy = jm.contact.ContactProblem(problem.W / mass, problem.q, problem.mu)
+    found, other = (jm.contact.solve_contacts(p) for p in (problem, heavy))
+    assert float(other.info.errors.natural) < NATURAL and int(other.info.steps) == int(found.info.steps)
+    np.testing.assert_allclose(other.velocity, found.velocity, atol=1e-9)
+
+
 HARD = (arch, capsules, chain, table)
 
 

@@ -73,6 +73,15 @@ def test_a_number_of_a_contact_that_is_none_is_named(field):
         wrong.step(system, state, None, 0.02)
 
 
+def test_a_contact_of_nothing_is_named():
+    """As `nodes_where` finds it where there are none; it was an index out of bounds."""
+    system, state, scheme = chain()
+    floor = jm.contact.PointContact(("p", np.zeros(0, int)), jm.contact.Plane())
+    nothing = eqx.tree_at(lambda s: s.contacts["floor"], scheme, floor)
+    with pytest.raises(ValueError, match=r"contact 'floor' \(PointContact\): it has no pairs"):
+        nothing.step(system, state, None, 0.02)
+
+
 RIGHT = 1e-6  # of values and gradients, in units of what they would be without friction
 FRICTION, MASSES, PULLS = (1e-4, 0.5, 1e3, 1e6), (1e-6, 1.0, 1e6), (0.0, 0.5, 2.0)
 

@@ -1,5 +1,7 @@
 """Time steps with contact against closed forms (g = 9.81): sticking, sliding, toppling, rolling, bouncing, stacks."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -141,6 +143,27 @@ def test_reactions_at_the_edges_of_a_box_that_is_pushed_and_their_derivatives(ne
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("speed", [1e-6, 1e-9])  # [m/s]
+def test_what_creeps_is_as_exact_as_what_is_fast(speed):
+    """A tilted box that four of its corners leave alone, thrown down: the same in seconds that are longer."""
+    corners = np.array([[i, j, k] for i in (-0.5, 0.5) for j in (-0.5, 0.5) for k in (-0.25, 0.25)])
+
+    def thrown(speed):
+        system = jm.System(
+            {"box": jm.Rigid3(), "corners": jm.Vec3()},
+            mappings={"fixed": jm.mapping.RigidMapping(("box", [0] * 8), "corners", corners)},
+            masses={"mass": jm.mass.RigidMass(("box", [0]), 2.0, np.diag([0.2, 0.2, 0.3]))},
+        )
+        start = system.at_rest({"box": [[0.0, 0.0, 0.1, 0.1, 0.05, 0.0, np.sqrt(1 - 0.0125)]]})
+        start = dataclasses.replace(start, velocity={"box": speed * jnp.array([[1.0, 0.3, -1.0, 0.2, 0.1, 0.0]])})
+        floor = jm.contact.PointContact(("corners", range(8)), jm.contact.Plane(), friction=0.3, margin=0.05)
+        scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, start)), {"floor": floor})
+        return jm.simulate(system, start, scheme, dt=0.01 / speed, steps=2).last.velocity["box"] / speed
+
+    np.testing.assert_allclose(thrown(speed), thrown(1.0), atol=1e-9)
+
+
 def test_plain_numbers_take_the_place_of_arrays():
     """As they do in force fields: finite differences, and closures, are often written so."""
     system, state, scheme = box_scene(**BRIEF)

@@ -123,6 +123,18 @@ def test_what_cannot_be_told_apart_is_named():
     assert np.isinf(found.standard_errors).all() and "cannot be told apart" in str(found)
 
 
+@pytest.mark.parametrize("noise", [1e-3, 1e-11])
+@pytest.mark.parametrize("options", [{}, {"blocks": np.arange(12) // 3}])
+def test_an_offset_of_nanometres_leaves_a_gain_its_error(noise, options):
+    # An offset that starts at 0 has the scale 1 m: told a billion times better than the gain, in its own unit.
+    ruler = I.Formula(lambda p: p["offset"] + p["gain"] * 100 * noise * SLOPE, 200 * noise * SLOPE, noise=noise, **options)
+    found = I.fit(ruler, {"gain": I.Free(1.0, lower=0.0), "offset": I.Free(0.0, unit="m")})
+    X = np.stack([100 * SLOPE, np.ones_like(SLOPE)], axis=1)
+    if not options:
+        np.testing.assert_allclose(found.standard_errors / [1.0, noise], np.sqrt(np.diag(np.linalg.inv(X.T @ X))), rtol=1e-6)
+    assert not found.unidentified and np.isfinite(found.standard_errors).all()
+
+
 def test_blocks_of_readings_share_their_error():
     rng = np.random.default_rng(1)
     blocks = np.repeat(np.arange(30), 20)

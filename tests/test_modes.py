@@ -274,6 +274,31 @@ def test_what_cannot_be_is_named():
         eqx.filter_jit(lambda s: jm.modes(s, rest, linear_system, count=4).eigenvalues)(system)
 
 
+@pytest.mark.slow
+def test_states_without_nodes_have_no_part_in_modes_and_buckling():
+    """A rod on a foot whose tip a spring holds sideways, beside a state and a constraint of nothing."""
+    none = np.zeros(0, int)
+
+    def pressed(load):
+        return jm.System(
+            {"p": jm.Vec2(), "empty": jm.Vec2()},
+            forces={
+                "rod": jm.force.Springs((("p", [0]), ("p", [1])), 100.0, 1.0),
+                "side": jm.force.AnchoredSprings(("p", [1]), 1.0, [[0.0, 1.0]]),
+                "load": jm.force.ConstantForce(("p", [1]), load * jnp.array([0.0, -1.0])),
+            },
+            masses={"mass": jm.mass.UniformMass(("p", [1]), 4.0)},
+            constraints={
+                "foot": jm.constraint.Fixed(("p", [0])),
+                "ropes": jm.constraint.Distance((("p", none), ("p", none)), length=1.0),
+            },
+        )
+
+    rest = pressed(0.0).at_rest({"p": [[0.0, 0.0], [0.0, 1.0]], "empty": np.zeros((0, 2))})
+    np.testing.assert_allclose(jm.modes(pressed(0.0), rest, count=2).eigenvalues, [0.25, 25.25], rtol=1e-10)
+    assert np.isclose(jm.buckling(pressed, rest).factors[0], 1.01)  # k L (k_r + k) / k_r: the spring bears a part
+
+
 def test_a_loose_state_is_named():
     """A state with neither stiffness nor mass in its second node."""
     system, rest = chain(2)

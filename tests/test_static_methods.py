@@ -10,10 +10,10 @@ from tolerances import TWO_MODES
 import jaxmech as jm
 
 
-def chain(links, stiffness, span=8.0, length=10.0):
-    """Links of 1 N/m weight, pushed together on a straight line between two pins."""
+def chain(links, stiffness, span=8.0, length=10.0, weight=1.0):
+    """Links of 1 N/m weight, unless another is said, pushed together on a straight line between two pins."""
     ends = ("p", range(links)), ("p", range(1, links + 1))
-    weights = np.tile([0.0, -length / links], (links + 1, 1))
+    weights = np.tile([0.0, -weight * length / links], (links + 1, 1))
     system = jm.System(
         {"p": jm.Vec2()},
         forces={
@@ -46,6 +46,14 @@ def test_both_methods_find_the_hanging_chain_where_newton_finds_the_pressed_one(
     assert hung["trust_region"].info.iterations < 100 < hung["dynamic_relaxation"].info.iterations
     with pytest.raises(jm.FailedComputation, match="Newton did not converge"):
         jm.static_solve(system, flat, linear_system, method="trust_region", max_steps=5)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])  # [N]
+def test_a_trust_region_takes_as_many_steps_in_any_unit(unit):
+    """What is held stands in the matrix with ones, of no unit: they say nothing of how stiff the rest is."""
+    found = [jm.static_solve(*chain(4, 1e3 * f, weight=f), method="trust_region") for f in (1.0, unit)]
+    assert int(found[0].info.iterations) == int(found[1].info.iterations)
+    np.testing.assert_allclose(found[1].position["p"], found[0].position["p"], atol=1e-8)
 
 
 @pytest.mark.slow

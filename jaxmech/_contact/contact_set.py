@@ -106,6 +106,8 @@ def check_contacts(contacts: Mapping[str, AbstractContact], system: System) -> N
                 field = jax.tree_util.keystr(path).lstrip(".")
                 raise ValueError(f"contact '{name}' ({type(contact).__name__}): {field} has values that are not finite.")
         contact.check_scene(name, system)
+        if contact.pairs == 0:
+            raise ValueError(f"contact '{name}' ({type(contact).__name__}): it has no pairs, one side of it names nothing.")
 
 
 def no_memory(contacts: Mapping[str, AbstractContact], dtype: Any) -> dict[str, Array]:

@@ -16,7 +16,7 @@ from .cone import scaling
 from .eliminated import Eliminated, block_inverse
 from .groups import WHOLE, group_by_group
 from .newton import slopes
-from .problem import cone_of, natural
+from .problem import cone_of, mobilities, natural
 from .sparse_rows import SparseRows
 from .sweeps import are_swept, free_contacts, swept
 
@@ -45,14 +45,15 @@ class MovingContacts(eqx.Module):
 
     def sizes(self) -> tuple[Array, Array]:
         """By the diagonal blocks of `A`, about: the mean of each contact's diagonal in `W` (n,), positive; velocities `q`
-        without impulses `(n, 3)`."""
+        without impulses `(n, 3)`, nil in slots without contacts."""
         trace, moved = jnp.sum(self.give, axis=1), {}
         for s, (nodes, blocks) in self.rows.parts.items():
             inverse = block_inverse(self.A[s, s].diagonal)
             by_node = jnp.swapaxes(blocks, 1, 2)
             trace = trace + jnp.sum(by_node * times_blocks(by_node, inverse[nodes]), axis=(1, 2, 3))
             moved[s] = times_vectors(inverse, self.b[s])
-        return jnp.where(trace > 0, trace / 3, 1.0), self.u0 + self.rows.across(moved, self.u0.shape[0])
+        q = self.u0 + self.rows.across(moved, self.u0.shape[0])
+        return mobilities(trace / 3), jnp.where(self.held[:, None], q, 0.0)
 
 
 class Moved(NamedTuple):

@@ -69,13 +69,20 @@ class ContactProblem(eqx.Module):
             size = jnp.full(self.q.shape[0], jnp.sum(probe * self.W.mv(probe)) / probe.size)
         else:
             size = jnp.mean(jnp.diagonal(self.W).reshape(-1, 3), axis=1)
-        return jnp.where(size > 0, size, 1.0)
+        return mobilities(size)
 
     def moved_by(self, r: Array) -> Array:
         """`product`, unchecked."""
         if isinstance(self.W, lx.AbstractLinearOperator):
             return self.W.mv(r)
         return (self.W @ r.reshape(-1)).reshape(r.shape)
+
+
+def mobilities(size: Array) -> Array:
+    """`size`, in slots without contacts the mean of the others: whatever the unit of mass, these have no part in means."""
+    there = size > 0
+    mean = jnp.sum(jnp.where(there, size, 0.0)) / jnp.maximum(jnp.sum(there), 1)
+    return jnp.where(there, size, jnp.where(mean > 0, mean, 1.0))
 
 
 def checked_problem(who: str, problem: Any) -> ContactProblem:
@@ -119,10 +126,11 @@ def about(at: Array, u: Array) -> Array:
 class ContactErrors(eqx.Module):
     """How far impulses are from the laws of contact, each law by itself: the largest over all contacts.
 
-    `natural`: `|r - P(r - (u + mu |u_T| n))| / |q|`, `P` the projection onto Coulomb's cones, the norms over all contacts:
-    nil at a solution only. `signorini`: `|r_n - max(r_n - m u_n, 0)|` [N s], `m` the inverse of the mean of a contact's
-    diagonal in `W`. `coulomb`: how far `r_T` [N s] is from the nearest point to `r_T - m u_T` of the disc `mu r_n`.
-    `dissipation`: `|r_T . u_T + mu r_n |u_T||` [J], the work of friction that is not that of Coulomb's law. Raises nothing.
+    `natural`: `|w r - P(w r - (u + mu |u_T| n))| / |q|`, `P` the projection onto Coulomb's cones, `w` the mean of the
+    diagonal of `W`, the norms over all contacts: nil at a solution only. `signorini`: `|r_n - max(r_n - m u_n, 0)|` [N s],
+    `m` the inverse of the mean of a contact's diagonal in `W`. `coulomb`: how far `r_T` [N s] is from the nearest point to
+    `r_T - m u_T` of the disc `mu r_n`. `dissipation`: `|r_T . u_T + mu r_n |u_T||` [J], the work of friction that is not
+    that of Coulomb's law. Raises nothing.
 
     Example:
 
@@ -161,8 +169,9 @@ def errors_of(r: Array, u: Array, mu: Array, rho: Array, size: Array) -> Contact
     """The errors of impulses that leave velocities `u`; `size`: of `q`."""
     length = jax.vmap(safe_length)
     slip = length(u[:, 1:])
-    pushed = r - u.at[:, 0].add(mu * slip)
-    F = r - jax.vmap(coulomb_projection)(pushed, mu)
+    moved = jnp.mean(1 / rho) * r if rho.size else r
+    pushed = moved - u.at[:, 0].add(mu * slip)
+    F = moved - jax.vmap(coulomb_projection)(pushed, mu)
     held = r[:, 1:] - rho[:, None] * u[:, 1:]
     return ContactErrors(
         jnp.linalg.norm(F) / jnp.where(size > 0, size, 1.0),

@@ -87,5 +87,5 @@ class ScaledProblem(eqx.Module):
         error = errors_of(r, problem.moved_by(r) + problem.q, self.mu, 1 / problem.diagonal(), size).natural
         moved = jnp.linalg.norm(r) if self.matrix is None else jnp.linalg.norm(jnp.abs(problem.W) @ jnp.abs(r).reshape(-1))
         moved = moved * (jnp.max(problem.diagonal()) if self.matrix is None else 1.0)
-        rounding = jnp.finfo(s.dtype).eps * (moved + jnp.linalg.norm(r))
+        rounding = jnp.finfo(s.dtype).eps * (moved + self.w * jnp.linalg.norm(r))
         return error, 4 * rounding / jnp.where(size > 0, size, 1.0)

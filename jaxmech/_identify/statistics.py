@@ -9,6 +9,7 @@ from .problem import Problem
 from .search import Evaluation, huber_loss
 
 _TOGETHER = 0.25  # components of a direction that are named
+_NOTHING = 1e-6  # errors of a measurement by which an e-fold changes the model, at a bound: nothing is known of its unknown
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,7 @@ class Uncertainty:
 
 def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncertainty:
     """`slope`: d value/d unknown, of each."""
-    J = found.slopes
-    assert J is not None
+    J, sizes = _of_equal_size(problem, found)
     r = np.concatenate([*found.rows.values(), found.own])
     data = np.arange(len(r)) < len(r) - len(found.own)
     weights = huber_loss(problem, len(found.own))(r**2)[1]
@@ -40,44 +40,52 @@ def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncer
     known = J[~data].T @ J[~data]  # a prior has the deviation that it says, whatever the data scatter by
     inner = np.abs(weights - 1.0) < 1e-12
     A = J[inner].T @ J[inner]
-    inverse, vectors, errors = _inverse(A)
+    inverse, nothing = _inverse(A)
     scatter = max(1.0, chi2 / degrees) if degrees > 0 else 1.0
     if blocks is not None:
         scattered = _scattered(J[data], (weights * r)[data], blocks[data], inner[data], A) + known
-        covariance, how = _between(inverse, scattered), f"scatter of {blocks[data].max() + 1} blocks"
+        covariance, how = inverse @ scattered @ inverse, f"scatter of {blocks[data].max() + 1} blocks"
     elif problem.huber is not None:
         g = np.where(data, weights * r, 1.0)[:, None] * J
-        covariance, how = _between(inverse, g.T @ g), "scatter of the residuals (robust)"
+        covariance, how = inverse @ g.T @ g @ inverse, "scatter of the residuals (robust)"
     else:
-        covariance = _between(inverse, scatter * (J[data].T @ J[data]) + known) if scatter > 1.0 else inverse
+        covariance = inverse @ (scatter * (J[data].T @ J[data]) + known) @ inverse if scatter > 1.0 else inverse
         how = "noise as given" if scatter == 1.0 else f"noise as given, times {np.sqrt(scatter):.3g} = sqrt(chi^2/degrees)"
     directions = [
         (float(e * np.sqrt(scatter)), {n: float(c) for n, c in zip(problem.names, v, strict=True) if abs(c) > _TOGETHER})
-        for e, v in zip(errors, vectors.T, strict=True)
+        for e, v in _directions(inverse / np.outer(sizes, sizes), nothing / sizes[:, None])
     ]
+    covariance = covariance / np.outer(sizes, sizes)
+    lost = (np.abs(nothing) > 1e-6).any(axis=1)
+    covariance[lost, lost] = np.inf
     with np.errstate(invalid="ignore"):  # at a bound the value does not feel its unknown, of which nothing is known: NaN
         of_values = slope[:, None] * covariance * slope[None, :]
     return Uncertainty(covariance, of_values, chi2, degrees, directions, silent, how)
 
 
-def _inverse(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The inverse of `A = V s V^T`, infinite along directions without information; `V`, the worst first; `1/sqrt(s)`."""
+def _of_equal_size(problem: Problem, found: Evaluation) -> tuple[np.ndarray, np.ndarray]:
+    """The slopes, each divided by its size: rounding takes no known unknown for lost, in whatever unit; and these sizes."""
+    assert found.slopes is not None
+    sizes = np.linalg.norm(found.slopes, axis=0)
+    bounded = np.concatenate([np.full(at.stop - at.start, f.transform != "none") for _, f, at in problem.unknowns.free()])
+    told = (sizes > 0) & ~(bounded & (sizes < _NOTHING))
+    sizes = np.where(told, sizes, 1.0)
+    return np.where(told, found.slopes, 0.0) / sizes, sizes
+
+
+def _inverse(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The inverse of `A` where it has one, and the directions that it says nothing of, as columns."""
     s, V = np.linalg.eigh(0.5 * (A + A.T))
     known = s > max(s[-1], 0.0) * len(s) * np.finfo(float).eps
-    inverse = (V[:, known] / s[known]) @ V[:, known].T
-    errors = np.where(known, 1 / np.sqrt(np.where(known, s, 1.0)), np.inf)
-    lost = (np.abs(V[:, ~known]) > 1e-6).any(axis=1)
-    inverse[lost, lost] = np.inf
-    return inverse, V, errors
+    return (V[:, known] / s[known]) @ V[:, known].T, V[:, ~known]
 
 
-def _between(inverse: np.ndarray, scattered: np.ndarray) -> np.ndarray:
-    """`inverse scattered inverse`, infinite where the inverse is: nil times infinite is no number."""
-    lost = np.isinf(np.diag(inverse))
-    finite = np.where(np.isinf(inverse), 0.0, inverse)
-    covariance = finite @ scattered @ finite
-    covariance[lost, lost] = np.inf
-    return covariance
+def _directions(inverse: np.ndarray, nothing: np.ndarray) -> list[tuple[float, np.ndarray]]:
+    """Standard errors along orthogonal directions of unknowns, the worst first: infinite where nothing is known."""
+    lost, told = np.split(np.linalg.qr(nothing, mode="complete")[0], [nothing.shape[1]], axis=1)
+    s, W = np.linalg.eigh(told.T @ inverse @ told)
+    errors = np.sqrt(np.maximum(s, 0.0))
+    return [*((np.inf, v) for v in lost.T), *zip(errors[::-1], (told @ W[:, ::-1]).T, strict=True)]
 
 
 def _scattered(J: np.ndarray, g: np.ndarray, blocks: np.ndarray, inner: np.ndarray, A: np.ndarray) -> np.ndarray:

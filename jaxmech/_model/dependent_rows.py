@@ -1,7 +1,7 @@
 """Which equations say what others say already, and which contradict them."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.flatten_util
@@ -62,11 +62,11 @@ def dependent_rows(system: System, state: State, *, tolerance: float = 1e-6) -> 
     """The equations of a scene whose gradients depend on those of others before them, redundant and conflicting ones.
 
     The gradients `dg/dx` are those in the free directions at `state`; compliant rows depend on nothing. A dependent row is
-    redundant if it is off by what the others are off by, to `tolerance` [the unit of the row], and conflicts with them if
-    it is not. Redundant rows leave multipliers undetermined: drop them, give them a compliance, or take
-    `jm.solver.SchurComplement(..., least_norm=True)`; conflicting ones hold nowhere. On the host, with a dense matrix, for
-    what ended in `RESULTS.singular`. Raises `ValueError` or `TypeError` for a state that is not one of the scene, and
-    traced values.
+    redundant if it is off by what the others are off by, to `tolerance` of what it and they are made of, gradients times
+    positions (and radians), and conflicts with them if it is not. Redundant rows leave multipliers undetermined: drop them,
+    give them a compliance, or take `jm.solver.SchurComplement(..., least_norm=True)`; conflicting ones hold nowhere. On the
+    host, with a dense matrix, for what ended in `RESULTS.singular`. Raises `ValueError` or `TypeError` for a state that is
+    not one of the scene, and traced values.
     Source: G. H. Golub, C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 5.2.
 
     Example:
@@ -82,13 +82,27 @@ def dependent_rows(system: System, state: State, *, tolerance: float = 1e-6) -> 
         raise ValueError("dependent_rows: the values of the scene and of its state must be known, they are being traced.")
     if not system.multiplier_constraints:
         return []
-    names, J, g = hard_rows(system, state)
-    return _dependent(names, J, g, tolerance)
+    return _dependent(hard_rows(system, state), tolerance)
 
 
-def hard_rows(system: System, state: State) -> tuple[list[tuple[str, int, int]], np.ndarray, np.ndarray]:
-    """What each hard row is called, its gradient in free directions, and its value."""
-    full = np.asarray(_gradients(system, state))
+class HardRows(NamedTuple):
+    """What each hard row is called, its gradient in free directions, its value, and the size of what it is made of."""
+
+    names: list[tuple[str, int, int]]
+    J: np.ndarray
+    g: np.ndarray
+    sizes: np.ndarray
+
+    @property
+    def parts(self) -> np.ndarray:
+        """By which part of that each is off, from 0 to 1: whatever the unit, rounding is a small one."""
+        return np.abs(self.g) / np.maximum(self.sizes, np.finfo(float).tiny)
+
+
+def hard_rows(system: System, state: State) -> HardRows:
+    """The rows without compliance of all constraints with multipliers."""
+    all_gradients, full = (np.asarray(J) for J in _gradients(system, state))
+    of_all = np.abs(all_gradients) @ extents(system, state)
     off = violations(system, state)
     offsets, start = {}, 0
     for s in system.multiplier_states:
@@ -105,7 +119,18 @@ def hard_rows(system: System, state: State) -> tuple[list[tuple[str, int, int]],
                     names.append((name, element, row))
                     places.append(offsets[on.state] + node * size + row)
                     values.append(float(off[name][element, row]))
-    return names, full[places], np.asarray(values)
+    return HardRows(names, full[places], np.asarray(values), of_all[places] + np.abs(values))
+
+
+def extents(system: System, state: State) -> np.ndarray:
+    """How large what each direction of the states without multipliers moves is: its coordinates [m], one radian."""
+    found = []
+    for s in (s for s in state.position if s not in system.multiplier_states):
+        x, dof = np.asarray(state.position[s], float), system.dofs[s]
+        size = np.ones((len(x), dof.deriv_size))
+        size[:, : dof.space_size] = np.abs(x[:, : dof.space_size]).max(initial=0.0)
+        found.append(size.ravel())
+    return np.concatenate(found)
 
 
 def _compliance(constraint: Any, element: int, row: int, rows: int) -> float:
@@ -125,18 +150,20 @@ def _is_of_rows(constraint: Any) -> bool:
 
 @compiled
 def _gradients(system: System, state: State) -> Any:
-    """`dg/dx` of every row of the states of multipliers, over the free directions of the other states."""
+    """`dg/dx` of every row of the states of multipliers, over all directions of the other states, and over the free ones."""
     scene, multipliers = equations(system), {s: state.position[s] for s in system.multiplier_states}
     flat, parted = jax.flatten_util.ravel_pytree(multipliers)
 
     def force(values: Any) -> Any:
-        f = project(system, total_force(scene, with_multipliers(system, state, parted(values))))
-        return jnp.concatenate([f[s].ravel() for s in f if s not in multipliers])
+        f = total_force(scene, with_multipliers(system, state, parted(values)))
+        free = project(system, f)
+        return tuple(-jnp.concatenate([v[s].ravel() for s in v if s not in multipliers]) for v in (f, free))
 
-    return -jax.vmap(lambda e: jax.jvp(force, (jnp.zeros_like(flat),), (e,))[1])(jnp.eye(flat.size, dtype=flat.dtype))
+    return jax.vmap(lambda e: jax.jvp(force, (jnp.zeros_like(flat),), (e,))[1])(jnp.eye(flat.size, dtype=flat.dtype))
 
 
-def _dependent(names: list[Any], J: np.ndarray, g: np.ndarray, tolerance: float) -> list[DependentRow]:
+def _dependent(rows: HardRows, tolerance: float) -> list[DependentRow]:
+    names, J, g, sizes = rows
     basis: list[np.ndarray] = []
     kept: list[int] = []
     found = []
@@ -154,5 +181,7 @@ def _dependent(names: list[Any], J: np.ndarray, g: np.ndarray, tolerance: float)
         c = np.linalg.lstsq(J[kept].T, row, rcond=None)[0] if size > 0 else np.zeros(0)
         parts = [k for k, weight in zip(kept, c, strict=False) if abs(weight) > _PART * np.abs(c).max()]
         residual = float(g[i] - (c @ g[kept] if c.size else 0.0))
-        found.append(DependentRow(*names[i], tuple(names[k] for k in parts), residual, abs(residual) <= tolerance))
+        size = sizes[i] + np.abs(c) @ sizes[kept] if c.size else sizes[i]
+        others = tuple(names[k] for k in parts)
+        found.append(DependentRow(*names[i], others, residual, bool(abs(residual) <= tolerance * size)))
     return found

@@ -9,14 +9,14 @@ import numpy as np
 from .._runtime.precision import compiled
 from .constraint_projection import prescribed, project
 from .constraint_report import row_units
-from .dependent_rows import dependent_rows, hard_rows
+from .dependent_rows import HardRows, dependent_rows, extents, hard_rows
 from .dynamics import retract
 from .system import State, System
 
 _MOST_ROWS = 500  # whose gradients are a dense matrix
 _TURNS = 60
-_MET = 1e-8  # [the unit of a row]
-_FAR = 1e-2  # [the unit of a row], a start that Newton's method may not come back from
+_MET = 1e-8  # of what a row is made of
+_FAR = 1e-2  # of the same, a start that Newton's method may not come back from
 _STILL = 1e-9  # of the squares of violations, what a step must take off
 _PART = 1e-3  # of the largest violation: what is told
 _MOST_TOLD = 4
@@ -64,14 +64,14 @@ def _how_far(system: System, state: State) -> str:
         return nowhere
     if start.most < _FAR:
         return ""
-    name, g = max(start.rows, key=lambda row: abs(row[1]))
-    return f" Where it starts, {_off(system, name, g)}: start nearer to where the equations hold."
+    worst = _off(system, start.rows, int(np.argmax(start.rows.parts)))
+    return f" Where it starts, {worst}: start nearer to where the equations hold."
 
 
 def _nowhere(system: System, best: "_Violated") -> str:
     if best.most <= _MET:
         return ""
-    told = [_off(system, name, g) for name, g in best.rows if abs(g) > _PART * best.most]
+    told = [_off(system, best.rows, i) for i in np.flatnonzero(best.rows.parts > _PART * best.most)]
     return (
         f" No position was found in which the equations hold: at best {_some(told, ', ')}. Look at what they ask for "
         "(lengths, frames, targets), at each other, and at what holds the nodes that they act on."
@@ -79,24 +79,22 @@ def _nowhere(system: System, best: "_Violated") -> str:
 
 
 class _Violated(NamedTuple):
-    """A state, and of its hard rows the names, the gradients in free directions and the violations."""
+    """A state, and its hard rows."""
 
     state: State
-    names: list[tuple[str, int, int]]
-    J: np.ndarray
-    g: np.ndarray
+    rows: HardRows
 
     @classmethod
     def of(cls, system: System, state: State) -> "_Violated":
-        return cls(state, *hard_rows(system, state))
+        return cls(state, hard_rows(system, state))
 
     @property
     def most(self) -> float:
-        return float(np.abs(self.g).max(initial=0.0))
+        return float(self.rows.parts.max(initial=0.0))
 
     @property
-    def rows(self) -> list[tuple[tuple[str, int, int], float]]:
-        return list(zip(self.names, self.g.tolist(), strict=True))
+    def squares(self) -> float:
+        return float(self.rows.g @ self.rows.g)
 
 
 def _least(system: System, start: _Violated) -> _Violated:
@@ -107,22 +105,23 @@ def _least(system: System, start: _Violated) -> _Violated:
     found = _descended(system, start)
     if found.most <= _MET:
         return found
-    shake = 0.1 * start.most * np.random.default_rng(0).normal(size=start.J.shape[1])
+    shake = 0.1 * start.most * extents(system, start.state) * np.random.default_rng(0).normal(size=start.rows.J.shape[1])
     again = _descended(system, _Violated.of(system, _moved(system, start.state, shake)))
-    return min(found, again, key=lambda v: v.g @ v.g)
+    return min(found, again, key=lambda v: v.squares)
 
 
 def _descended(system: System, at: _Violated) -> _Violated:
     """The end of steps `(J^T J + s) d = -J^T g` of Levenberg and Marquardt (J. Nocedal and S. J. Wright, section 10.3)."""
     damping = 1e-3
     for _ in range(_TURNS):
-        W = at.J @ at.J.T
+        J, g = at.rows.J, at.rows.g
+        W = J @ J.T
         if at.most <= _MET or damping > 1e3 or not W.any():
             break
         W += damping * np.trace(W) / len(W) * np.eye(len(W))
-        trial = _Violated.of(system, _moved(system, at.state, -at.J.T @ np.linalg.solve(W, at.g)))
-        gain = at.g @ at.g - trial.g @ trial.g
-        if 0 <= gain < _STILL * (at.g @ at.g):
+        trial = _Violated.of(system, _moved(system, at.state, -J.T @ np.linalg.solve(W, g)))
+        gain = at.squares - trial.squares
+        if 0 <= gain < _STILL * at.squares:
             break
         at, damping = (trial, max(0.1 * damping, 1e-10)) if gain > 0 else (at, 10 * damping)
     return at
@@ -142,9 +141,9 @@ def _moved(system: System, state: State, d: Any) -> State:
     return replace(state, position=retract(system.dofs, state.position, project(system, moves)))
 
 
-def _off(system: System, name: tuple[str, int, int], g: float) -> str:
+def _off(system: System, rows: HardRows, i: int) -> str:
     """By how much a row is off, in words."""
-    constraint, element, row = name
+    (constraint, element, row), g = rows.names[i], float(rows.g[i])
     of = system.multiplier_constraints[constraint]
     unit = row_units(of, row + 1)[row]
     which = "" if of.sides else f"row {row} of "

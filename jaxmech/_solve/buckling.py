@@ -191,7 +191,7 @@ def _motions_with(
     problem = _problem(system, linear_system, state)
     along = eqx.tree_at(lambda p: p.system, jax.tree.map(lambda _: None, problem), of_load, is_leaf=lambda a: a is None)
     motion = load_rate(problem, along, state.position, A0, solver)
-    return motion, jax.tree.map(lambda a, b: jnp.max(jnp.abs(a)) * b, motion, scattered(motion, 0))
+    return motion, jax.tree.map(lambda a, b: jnp.max(jnp.abs(a), initial=0.0) * b, motion, scattered(motion, 0))
 
 
 _motions = compiled(_motions_with)

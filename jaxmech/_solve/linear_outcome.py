@@ -13,7 +13,7 @@ from .._linear_solver.base.outcome import reason
 from .._linear_solver.base.vectors import norm
 from .._math.indexing import AskedOnce
 from .._model.accept import unless_failed
-from .._model.constraint_report import equations
+from .._model.constraint_report import equations, row_units
 from .._model.dynamics import Fields, kinematics, total_force
 from .._model.fault import diagnosed, given
 from .._model.internal import with_internal
@@ -26,8 +26,9 @@ from .._runtime.results import RESULTS
 from .._runtime.reverse_mode import kept
 from .equilibrium import StepInfo
 
-_OFF = 1e-3  # of the largest coordinate, what an equation is off by that is looked at
+_OFF = 1e-3  # of the largest coordinate, or radians, what an equation is off by that is looked at
 _LEFT = 0.1  # of that at the start
+_LENGTHS = {"m": 1, "m^2": 2, "m^3": 3}  # of the units of equations
 
 
 def ended(info: StepInfo, state: State, end: State, h: Array, asked: AskedOnce | None = None) -> tuple[State, StepInfo]:
@@ -89,14 +90,25 @@ def _unmet(system: System, state: State, end: State) -> Array:
     def hardly_nearer() -> Array:
         scene = equations(system)
         off, left = (total_force(scene, at) for at in (replace(state, time=end.time), end))
-        before, after = (norm({s: f[s] for s in rows}) for f in (off, left))
-        size = norm({s: jnp.max(jnp.abs(end.position[s]), initial=0.0) for s in free})
-        return (after > _OFF * size) & (after > _LEFT * before)
+        places = {s: end.position[s][:, : system.dofs[s].space_size] for s in free}  # of frames, without their turns
+        size = _row_sizes(system, norm({s: jnp.max(jnp.abs(a), initial=0.0) for s, a in places.items()}))
+        before, after = (norm({s: f[s] / size[s] for s in rows}) for f in (off, left))
+        return (after > _OFF) & (after > _LEFT * before)
 
     speed = norm({s: state.velocity[s] for s in free})
     thrown = norm({s: end.velocity[s] - state.velocity[s] for s in free}) > speed
     # Few steps are; of a batch, all are looked at if one is.
     return thrown & jax.lax.cond(unvmap_any(thrown), hardly_nearer, lambda: jnp.zeros((), bool))
+
+
+def _row_sizes(system: System, length: Array) -> dict[str, Array]:
+    """What each row of the equations is measured by, in a scene of this length: the power of it that its unit says."""
+    length, found = jnp.where(length > 0, length, 1.0), {}
+    for name, constraint in system.multiplier_constraints.items():
+        s = system.multiplier_stencils[name].state
+        powers = [_LENGTHS.get(unit, 0) for unit in row_units(constraint, system.dofs[s].deriv_size)]
+        found[s] = length ** jnp.asarray(powers)
+    return found
 
 
 def joined(first: StepInfo, second: StepInfo) -> StepInfo:

@@ -112,8 +112,9 @@ def _shifted_step(
     """`d` of `(A + s D) d = R`, the energy that it should set free, and the steps of an iterative solver. Nothing is
     foretold of a singular matrix, so that the shift grows."""
     size = {s: jnp.abs(jnp.einsum("nii->ni", blocks)) for s, blocks in A.diagonal.items()}
-    # What has no stiffness of its own moves like the average.
-    size = {s: jnp.maximum(a, 1e-3 * jnp.mean(a)) for s, a in size.items()}
+    # What has no stiffness of its own moves like the average, of which the ones of what is held are no part.
+    own = {s: jnp.mean(jnp.abs(a)) for s, a in project(problem.system, size).items()}
+    size = {s: jnp.maximum(a, 1e-3 * own[s]) for s, a in size.items()}
     entries = dict(A.entries)
     for s, a in size.items():
         entry = entries[s, s]

@@ -95,8 +95,11 @@ class AbstractContactEquations(eqx.Module):
         restitution, and compliance."""
         bias = jnp.where(self.bounces, self.contacts.each("restitution") * arriving, gap / self.h)
         u = (mean + self.give * scaling(self.mu) * s).at[:, 0].add(bias)
-        open_ = jnp.zeros_like(u).at[:, 0].set(1.0)
-        return jnp.where(self.contacts.held[:, None], u, open_)
+        held = self.contacts.held[:, None]
+        # Slots without contacts open as fast as the fastest of the others moves: what is small is measured by those alone.
+        fastest = jax.lax.stop_gradient(jnp.max(jnp.abs(u), where=held, initial=0.0))
+        open_ = jnp.zeros_like(u).at[:, 0].set(jnp.where(fastest > 0, fastest, 1.0))
+        return jnp.where(held, u, open_)
 
     def impacts(self, mean: Array, gap: Array, arriving: Array) -> Array:
         """The slots that will touch in a step that would be free of contact, at more speed than its forces make."""

@@ -148,8 +148,14 @@ def simulate(
     if fine and not left_unmet(info):
         return trajectory
     first, info = _first(getattr(info, "motion", info).unmet if fine else info.result != RESULTS.successful, info)
-    numbers, ends = partial(given, system, state, h), lambda: replace(trajectory.last, time=trajectory.last.time + h)
+    numbers, ends = partial(given, system, state, h), lambda: _held_at(trajectory.state, state, int(first), save_every, h)
     return raise_failure(trajectory, info, system, "simulate", numbers, moves=True, time_step=first, held_at=ends)
+
+
+def _held_at(frames: State | None, start: State, step: int, save_every: int, h: Array) -> State:
+    """The last state that is known of before a step, at the time at which the step ends: what comes after may be NaN."""
+    before = start if frames is None else jax.tree.map(lambda a: a[step // save_every], frames)
+    return replace(before, time=start.time + (step + 1) * h)
 
 
 @in_one_program

@@ -228,7 +228,7 @@ def held(A: BlockMatrix, free: dict[str, Array]) -> BlockMatrix:
 def _by_state(A: BlockMatrix, rows: Array) -> Vectors:
     """Flat vectors `(count, N)` by state."""
     pieces = jnp.split(rows, np.cumsum([n * d for _, n, d in A.sizes])[:-1], axis=1)
-    return {s: piece.reshape(-1, n, d) for (s, n, d), piece in zip(A.sizes, pieces, strict=True)}
+    return {s: piece.reshape(rows.shape[0], n, d) for (s, n, d), piece in zip(A.sizes, pieces, strict=True)}
 
 
 def _each_dot(x: Vectors, y: Vectors) -> Array:
