@@ -13,8 +13,8 @@ import numpy as np
 
 from ..._runtime.jax_internals import primitives
 from .arithmetic import AbstractArithmetic, NotScalarisable, Scalar, is_number
+from .known_numbers import Scalars
 
-Scalars = np.ndarray
 _LARGEST = 6  # rows, beyond which a program of scalars is longer than it is worth
 
 

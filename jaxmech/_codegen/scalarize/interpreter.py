@@ -12,7 +12,8 @@ import numpy as np
 from ..._runtime.jax_internals import Literal, Tracer, scan_sizes
 from .arithmetic import AbstractArithmetic, Branch, NotScalarisable, is_number
 from .array_arithmetic import ArrayArithmetic, stacked
-from .rules import RULES, Scalars, boxed, evaluated, known
+from .known_numbers import Scalars, boxed, evaluated, known
+from .rules import RULES
 from .supported import CALLS, ELEMENTWISE, check, kind
 
 _MANY_TIMES = 64  # beyond which a loop is not written out that does not ask for it
