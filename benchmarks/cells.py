@@ -1,11 +1,11 @@
 """What a Gauss point costs: the stiffness of neo-Hookean solids of several kinds of cells beside other codes; structures.
 
-    python -m benchmarks.cells [--points 40000] [--kinds tetrahedron10 shell ...] [--codes jaxmech felupe skfem]
+    python -m benchmarks.cells [--points 40000] [--kinds tetrahedron10 quad-stress ...] [--codes jaxmech felupe skfem]
 
 CPU seconds (the shortest of several runs) of one assembly of the tangent into sparse rows of about so many Gauss points,
 microseconds for each point, and the norm of the matrix, which is that of the other codes. Every code uses the points that
-jaxmech takes: 1 of tetrahedra, 4 of quadratic ones, 8 of hexahedra, 27 of those of 20 nodes. Beams and rods count one point
-an element, shells three; the other codes have none. One JSON line each.
+jaxmech takes: 1 of tetrahedra, 4 of quadratic ones, 8 of hexahedra, 27 of those of 20 nodes. Of jaxmech alone: cells of the
+plane, stretched by a twentieth; beams and rods, which count one point an element; shells, three. One JSON line each.
 """
 
 import argparse
@@ -25,6 +25,7 @@ KINDS = {
     "hexahedron": (8, 1, "RegionHexahedron", "MeshHex", "ElementHex1", 3),
     "hexahedron20": (27, 1, "RegionQuadraticHexahedron", "MeshHex", "ElementHexS2", 5),
 }
+PLANE = {f"{kind}-{plane}": points for kind, points in (("triangle", 1), ("quad", 4)) for plane in ("strain", "stress")}
 STRUCTURES = {"beam": 1, "rod": 1, "shell": 3}  # points of an element
 
 
@@ -56,6 +57,18 @@ def assembly_of(system: Any, rest: Any) -> Any:
     linear_system = jm.MatrixLinearSystem.build(system, state, jm.Terms(mass=False, damping=False))
     assemble = eqx.filter_jit(lambda L, s, x: L.unconstrained(s, x)[first, first].values)
     return lambda: assemble(linear_system, system, state)
+
+
+def plane_assembly(kind: str, cells: int) -> Any:
+    """About so many cells of a square, in plane strain or stress."""
+    import jaxmech as jm
+
+    kind, plane = kind.split("-")
+    side = max(1, round((cells / (2 if kind == "triangle" else 1)) ** 0.5))
+    mesh = jm.mesh.box_mesh(cells=(side, side), size=(1.0, 1.0), kind=kind)
+    law = jm.material.NeoHookean.from_lame(MU, LAM)
+    system = jm.System({"body": jm.Vec2()}, forces={"solid": jm.force.SolidFEM.from_mesh("body", mesh, law, plane=plane)})
+    return assembly_of(system, {"body": np.asarray(mesh.points) @ np.array([[1.05, 0.0], [0.02, 0.98]])})
 
 
 def structure_assembly(kind: str, elements: int) -> Any:
@@ -117,7 +130,7 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=40_000)
-    kinds = [*KINDS, *STRUCTURES]
+    kinds = [*KINDS, *PLANE, *STRUCTURES]
     parser.add_argument("--kinds", nargs="*", choices=kinds, default=kinds)
     parser.add_argument("--codes", nargs="*", choices=list(CODES), default=list(CODES))
     arguments = parser.parse_args()
@@ -125,6 +138,9 @@ def main() -> None:
         if kind in STRUCTURES:
             assemble = structure_assembly(kind, elements := round(arguments.points / STRUCTURES[kind]))
             told(kind, "jaxmech", elements * STRUCTURES[kind], assemble)
+            continue
+        if kind in PLANE:
+            told(kind, "jaxmech", arguments.points, plane_assembly(kind, round(arguments.points / PLANE[kind])))
             continue
         points, cells = KINDS[kind][:2]
         side = max(1, round((arguments.points / points / cells) ** (1 / 3)))
