@@ -17,6 +17,7 @@ from jaxmech._integrator.implicit.newmark import _free_acceleration
 CONSERVED = 1e-12  # rounding of some hundred steps
 FINITE = 1e-6  # central differences of a step of 1e-5
 NEWMARK = Path(__file__).parent.parent / "examples" / "newmark.py"
+RAISED = (jax.errors.JaxRuntimeError, ValueError)  # the latter out of a program that is over when its call returns
 
 
 def example():
@@ -130,7 +131,7 @@ def test_a_start_without_an_acceleration_says_so():
         masses={"mass": jm.mass.UniformMass(("p", [0]), 1.0)},
     )
     start = scene.at_rest({"p": np.ones((2, 1))})
-    with pytest.raises(jax.errors.JaxRuntimeError, match="the first acceleration of Newmark: the matrix is singular"):
+    with pytest.raises(RAISED, match="the first acceleration of Newmark: the matrix is singular"):
         jax.block_until_ready(jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start)).init(scene, start))
 
 
@@ -203,7 +204,7 @@ def test_the_first_acceleration_is_a_small_program():
 def test_a_consistent_mass_that_is_nil_somewhere_has_no_first_acceleration():
     scene, start = heavy_bar([1.0, 1.0, 1.0])
     scene = eqx.tree_at(lambda s: s.masses["mass"].density, scene, jnp.array([1.0, 1.0, 0.0]))
-    with pytest.raises(jax.errors.JaxRuntimeError, match="the first acceleration of Newmark: the matrix is singular"):
+    with pytest.raises(RAISED, match="the first acceleration of Newmark: the matrix is singular"):
         jax.block_until_ready(jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start)).init(scene, start))
 
 
@@ -214,7 +215,7 @@ def test_forces_that_are_no_numbers_are_not_called_singular_masses(lumped):
         masses = {"mass": jm.mass.UniformMass(("p", np.arange(8)), 1.0)}
         scene = jm.System(scene.dofs, forces=scene.forces, masses=masses, gravity=scene.gravity)
     fast = eqx.tree_at(lambda s: s.gravity, scene, jnp.array([0.0, np.nan]))
-    with pytest.raises(jax.errors.JaxRuntimeError, match="the first acceleration of Newmark: .*not finite"):
+    with pytest.raises(RAISED, match="the first acceleration of Newmark: .*not finite"):
         jax.block_until_ready(jm.integrator.Newmark(jm.MatrixLinearSystem.build(scene, start)).init(fast, start))
 
 

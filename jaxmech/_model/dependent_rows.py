@@ -16,6 +16,7 @@ from .constraint_report import equations, violations, with_multipliers
 from .dynamics import total_force
 from .system import State, System, check_inputs
 
+_NOTHING = 1e-14  # [the unit of the row], what a row is off by that counts nowhere
 _NIL = 1e-12  # of the longest row: a gradient that is rounding
 _SAME = 1e-9  # of the length of a row: what of it is left by others, where it is one of theirs
 _PART = 1e-6  # of the largest coefficient: what takes part
@@ -95,8 +96,9 @@ class HardRows(NamedTuple):
 
     @property
     def parts(self) -> np.ndarray:
-        """By which part of that each is off, from 0 to 1: whatever the unit, rounding is a small one."""
-        return np.abs(self.g) / np.maximum(self.sizes, np.finfo(float).tiny)
+        """By which part of that each is off, from 0 to 1: whatever the unit, rounding is a small one. None of a point
+        that is held at the origin, whose coordinates are rounding too."""
+        return np.where(np.abs(self.g) > _NOTHING, np.abs(self.g) / np.maximum(self.sizes, _NOTHING), 0.0)
 
 
 def hard_rows(system: System, state: State) -> HardRows:
@@ -183,5 +185,5 @@ def _dependent(rows: HardRows, tolerance: float) -> list[DependentRow]:
         residual = float(g[i] - (c @ g[kept] if c.size else 0.0))
         size = sizes[i] + np.abs(c) @ sizes[kept] if c.size else sizes[i]
         others = tuple(names[k] for k in parts)
-        found.append(DependentRow(*names[i], others, residual, bool(abs(residual) <= tolerance * size)))
+        found.append(DependentRow(*names[i], others, residual, bool(abs(residual) <= max(tolerance * size, _NOTHING))))
     return found
