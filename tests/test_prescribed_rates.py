@@ -204,18 +204,18 @@ def test_frames_are_moved_but_not_turned():
         scene().at_rest({"frame": frame})
 
 
-FRAMES, TIMES = ((0.0,), (1.0,), (0.5,)), (0.0, 1.0, 2.0)
+RISEN, AT = ((0.0,), (1.0,), (0.5,)), (0.0, 1.0, 2.0)
 
 
 def drive():
     pull = jm.constraint.LinearRelation(("x", [[1]]), ("force", [0]), [1.0], [0.0])
-    return jm.constraint.Follow(pull, values=FRAMES, times=TIMES)
+    return jm.constraint.Follow(pull, values=RISEN, times=AT)
 
 
 @pytest.mark.parametrize(
     "moved",
     [
-        lambda: jm.constraint.PrescribedMotion(("x", [1]), [[0.0]], FRAMES, TIMES),
+        lambda: jm.constraint.PrescribedMotion(("x", [1]), [[0.0]], RISEN, AT),
         pytest.param(drive, marks=pytest.mark.slow),
     ],
 )
@@ -233,9 +233,9 @@ def test_traced_key_frames_that_do_not_increase_are_a_failure(moved):
     def solved(times):
         scene = eqx.tree_at(lambda s: s.constraints["moved"].times, system, times)
         found = jm.static_solve(scene, state, linear_system, throw=False)
-        return found.info.result, found.position["x"][1, 0], jm.integrator.Table(times, FRAMES)(0.5)
+        return found.info.result, found.position["x"][1, 0], jm.integrator.Table(times, RISEN)(0.5)
 
-    result, x, table = solved(jnp.array(TIMES))
+    result, x, table = solved(jnp.array(AT))
     assert result == jm.RESULTS.successful
     np.testing.assert_allclose([x, table[0]], 0.5, rtol=1e-9)
     for times in ([0.0, 2.0, 1.0], [0.0, 0.0, 2.0]):

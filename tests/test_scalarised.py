@@ -269,7 +269,7 @@ def test_a_branch_is_printed_once_for_all_kernels():
     assert interpreter._text(jax.make_jaxpr(jnp.cos)(1.0)) != first
 
 
-WITHOUT_SCALARS = {"guides_and_cables": {"dynamic_slice at places that are computed"}}
+WITHOUT_SCALARS = {"guides_and_cables": {"lt_to as a program of scalars"}}  # a search along a guide
 
 
 @pytest.mark.slow
