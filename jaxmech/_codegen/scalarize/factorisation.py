@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..._runtime.jax_internals import primitives
-from .arithmetic import AbstractArithmetic, NotScalarisable, Scalar, is_number
+from .arithmetic import AbstractArithmetic, NotScalarisable, Scalar
 from .known_numbers import Scalars
 
 _LARGEST = 6  # rows, beyond which a program of scalars is longer than it is worth
@@ -25,8 +25,6 @@ def applied(arithmetic: AbstractArithmetic, name: str, dtype: Any, *operands: Sc
 
 def chosen(arithmetic: AbstractArithmetic, which: Scalar, if_true: Scalar, if_false: Scalar) -> Scalar:
     """One of two scalars of a type."""
-    if is_number(which):
-        return if_true if which else if_false
     return applied(arithmetic, "select_n", if_true.dtype, which, if_false, if_true)
 
 

@@ -1,5 +1,6 @@
 """What reads and writes entries of an array at places that are given: what it does to the numbers of entries says which."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -61,14 +62,12 @@ def _chosen_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, place
 
 def _are_equal(arithmetic: AbstractArithmetic, asked: Scalars, place: Sequence[int], counts: Sequence[int]) -> Any:
     """Whether a place that is asked for is this one; beyond the last along an axis is the last."""
-    equal = np.True_
+    equal = []
     for x, wanted, count in zip(asked, place, counts, strict=True):
         if count > 1:
             name = "ge" if wanted == count - 1 else "le" if wanted == 0 else "eq"
-            equal = arithmetic.combine(
-                "and", bool, equal, arithmetic.combine(name, bool, x, np.asarray(wanted, x.dtype)[()])
-            )
-    return equal
+            equal.append(arithmetic.combine(name, bool, x, np.asarray(wanted, x.dtype)[()]))
+    return functools.reduce(functools.partial(arithmetic.combine, "and", bool), equal)
 
 
 def updated(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Scalars, *places: Scalars) -> list[Scalars]:
