@@ -62,12 +62,13 @@ def _named(constraint: str, element: int, row: int) -> str:
 def dependent_rows(system: System, state: State, *, tolerance: float = 1e-6) -> list[DependentRow]:
     """The equations of a scene whose gradients depend on those of others before them, redundant and conflicting ones.
 
-    The gradients `dg/dx` are those in the free directions at `state`; compliant rows depend on nothing. A dependent row is
-    redundant if it is off by what the others are off by, to `tolerance` of what it and they are made of, gradients times
-    positions (and radians), and conflicts with them if it is not. Redundant rows leave multipliers undetermined: drop them,
-    give them a compliance, or take `jm.solver.SchurComplement(..., least_norm=True)`; conflicting ones hold nowhere. On the
-    host, with a dense matrix, for what ended in `RESULTS.singular`. Raises `ValueError` or `TypeError` for a state that is
-    not one of the scene, and traced values.
+    The gradients `dg/dx` are those in the free directions at `state`; compliant rows depend on nothing. A dependent row
+    is redundant if it is off by what the others are off by, to `tolerance` of what it and they are made of, gradients
+    times positions (and radians), or 1e-14 [the unit of the row], and conflicts with them if it is not. Redundant rows
+    leave multipliers undetermined: drop them, give them a compliance, or take
+    `jm.solver.SchurComplement(..., least_norm=True)`; conflicting ones hold nowhere. On the host, with a dense matrix, for
+    what ended in `RESULTS.singular`. Raises `ValueError` or `TypeError` for a state that is not one of the scene, and
+    traced values.
     Source: G. H. Golub, C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 5.2.
 
     Example:
