@@ -1,4 +1,4 @@
-"""The schemes, and the scenes on whose trajectories they are compared: pendulums, a top, a beam, each with its span [s]."""
+"""The schemes, and the scenes on which they are compared, each with its span [s]: pendulums, a top, a beam, a ball."""
 
 import time
 from collections.abc import Callable
@@ -115,9 +115,37 @@ def beam():
     return system, system.at_rest({"beam": mesh.points})
 
 
+STIFF, HEIGHT, GRAVITY = 1e5, 0.2, 9.81  # of the ground [N/m], of the fall [m]
+
+
+def bouncing_ball():
+    """A ball of 1 kg that falls on stiff ground: a second of two bounces, which take a hundredth each."""
+    system = jm.System(
+        {"ball": jm.Vec1()},
+        forces={"ground": jm.force.PenaltyPlane(("ball", [0]), (0.0,), (1.0,), STIFF)},
+        masses={"mass": jm.mass.UniformMass(("ball", [0]), 1.0)},
+        gravity=[-GRAVITY],
+    )
+    return system, system.at_rest({"ball": [[HEIGHT]]})
+
+
+def bounced(span: float) -> np.ndarray:
+    """Where the ball is after some bounces [m], and its velocity [m/s]: parabolas, and arcs of sines on the ground."""
+    speed, omega = np.sqrt(2 * GRAVITY * HEIGHT), np.sqrt(STIFF)
+    contact = 2 * (np.pi - np.arctan(speed * omega / GRAVITY)) / omega
+    since = (span - speed / GRAVITY) % (contact + 2 * speed / GRAVITY)  # the last touch-down
+    if since >= contact:
+        t = since - contact
+        return np.array([speed * t - GRAVITY * t**2 / 2, speed - GRAVITY * t])
+    sine, cosine, sag = np.sin(omega * since), np.cos(omega * since), GRAVITY / omega**2
+    return np.array([sag * (cosine - 1) - speed / omega * sine, -GRAVITY / omega * sine - speed * cosine])
+
+
 SCENES = {
     "stiff pendulum": (stiff_pendulum, 0.5),
     "double pendulum": (double_pendulum, 1.0),
     "top": (top, 0.5),
     "beam": (beam, 0.5),
+    "bouncing ball": (bouncing_ball, 1.0),
 }
+EXACT = {"bouncing ball": bounced}  # where they end

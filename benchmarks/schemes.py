@@ -6,7 +6,8 @@
 seconds, the shortest of five runs, each beside one of implicit Euler. `compile`: their first calls, tracing too, as such
 ratios, after JAX has forgotten all that it traced and compiled before. `drift`: the largest and the last change of energy in
 10,000 steps of a mass that swings on a spring, ten steps in the shorter period. `accuracy`: the error of the last state over
-the CPU seconds of the trajectory, on a stiff pendulum, a double pendulum, a top and a beam (`benchmarks.accuracy`).
+the CPU seconds of the trajectory, on a stiff pendulum, a double pendulum, a top, a beam, and a ball that bounces
+(`benchmarks.accuracy`).
 """
 
 import argparse

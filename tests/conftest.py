@@ -44,6 +44,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", f"cpu: {ELSEWHERE}; skipped where JAX computes elsewhere")
     for stage, what in STAGES.items():
         config.addinivalue_line("markers", f"{stage}: {what}")
+    config.addinivalue_line("markers", "slow_cases(*begins): of the slow stage are the cases whose ids begin so")
     config.addinivalue_line("markers", "covering(strength): choices of so many parameters meet; the rest is exhaustive")
     compiled_programs.keep(prune=not hasattr(config, "workerinput"))
 
@@ -58,6 +59,8 @@ def pytest_collection_modifyitems(config, items):
                 v for v in item.callspec.params.values() if isinstance(v, str)
             ):
                 item.add_marker(getattr(pytest.mark, stage))
+        if (of_slow := item.get_closest_marker("slow_cases")) and item.callspec.id.startswith(of_slow.args):
+            item.add_marker(pytest.mark.slow)
     for stage in STAGES:
         at = [item for item in items if item.get_closest_marker(stage)]
         if not config.getoption(f"--{stage}"):

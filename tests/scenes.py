@@ -132,7 +132,7 @@ def springs():
     return system, {"rope": points(4)}
 
 
-@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, STEPS, SLOW)
 def elongation_only_springs():
     """Some are slack, some are taut; in the plane."""
     on = (("net", [0, 1, 2, 3, 0]), ("net", [1, 2, 3, 4, 4]))
@@ -147,7 +147,7 @@ def elongation_only_springs():
     return system, {"net": points(5, 2)}
 
 
-@scene(FLAT, STEPS)
+@scene(FLAT, STEPS, SLOW)
 def springs_between_states():
     """Springs within and between two main states of several nodes each; an unequal number of blocks."""
     between = jm.force.Springs((("a", [0, 1, 2]), ("b", [1, 0, 1])), 25.0, jnp.array([0.5, 0.9, 1.4]), damping=0.3)
@@ -252,7 +252,7 @@ def frames_in_the_plane():
 # --- loads ---------------------------------------------------------------------------
 
 
-@scene(FLAT, SYMMETRIC, STEPS)
+@scene(FLAT, SYMMETRIC, STEPS, SLOW)
 def contact_plane():
     """Some nodes are inside, some are not."""
     system = jm.System(
@@ -284,7 +284,7 @@ def pressed_tetrahedra():
     return system, {"body": mesh.points}
 
 
-@scene(FLAT, STEPS)
+@scene(FLAT, STEPS, SLOW)
 def pressed_hexahedron():
     """Pressure and traction on quads."""
     mesh = jm.mesh.box_mesh(**BOX3, kind="hexahedron")
@@ -411,7 +411,7 @@ def plane_stress_quads():
     return solids(jm.force.QuadFEM, mesh, jm.Vec2(), materials, plane="stress", thickness=thickness)
 
 
-@scene(FLAT, SYMMETRIC, CONSERVATIVE)
+@scene(FLAT, SYMMETRIC, CONSERVATIVE, SLOW)
 def masses_of_sheets_and_ropes():
     """Consistent and lumped masses of every kind of cell that has fewer dimensions than space."""
     quad = jm.mesh.Mesh(points(8, seed=3), [[0, 1, 3, 2], [4, 5, 7, 6]], "quad")
@@ -466,7 +466,7 @@ def embedded_points():
     return system, {"body": mesh.points, "hook": [[1.5, 0.7, 0.9]]}
 
 
-@scene(STEPS, amount=0.3)
+@scene(STEPS, SLOW, amount=0.3)
 def points_on_frames():
     """Rigid: damped springs and drag on mapped points, to a main state, contact, mapped mass."""
     rest = frames((0.0, 0.0, 0.0), (1.0, 1.0, 0.5))
@@ -493,7 +493,7 @@ def points_on_frames():
     return system, {"body": rest, "free": points(2, seed=4)}
 
 
-@scene(SYMMETRIC, CONSERVATIVE, amount=0.3)
+@scene(SYMMETRIC, CONSERVATIVE, SLOW, amount=0.3)
 def hanging_body():
     """A conservative rigid mapping: the weight of mapped points has a geometric stiffness and no other."""
     rest = frames((0.0, 0.0, 0.0))
@@ -740,7 +740,7 @@ def articulated_arm():
     return system, {"joints": [[0.3], [-0.5], [0.2]], "base": frames((0.0, 0.0, 0.0))}
 
 
-@scene(STEPS, amount=0.2)
+@scene(STEPS, SLOW, amount=0.2)
 def forms_of_geometric_stiffness():
     """One mapping for each form, the exact one of a frame; damped springs, so that levers turn as well."""
     rest = frames((0.0, 0.0, 0.0), (1.0, 0.2, 0.1))

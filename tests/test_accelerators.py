@@ -29,7 +29,7 @@ SOLVERS = (
 )
 TOGETHER = 6  # arrays reduced at once, of nine of which a GPU could not share the memory
 # Of the catalogue by default: constraints, frames, what is mapped, and what a user writes. The others take long to lower.
-DEFAULT = ("every_constraint", "frames_in_the_plane", "points_on_frames", "own_components")
+DEFAULT = ("every_constraint", "frames_in_the_plane", "own_components")
 # What is in them is in the others, in other numbers.
 REPEATED = (
     "anchored_springs",
@@ -154,6 +154,7 @@ def test_what_the_user_set_stands(on_gpu):
         assert list(found) == [expected]
 
 
+@pytest.mark.slow
 def test_beside_another_device_programs_run_on_both(monkeypatch):
     """CPUs are the default, and arrays may be on a GPU all the same, which no trace tells of."""
     called = []

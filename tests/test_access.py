@@ -229,6 +229,7 @@ def lever():
     return system, system.at_rest({"body": [[0.1, 0.2, 0.4]], "free": [[1.0, 0.3], [0.2, -0.7]]})
 
 
+@pytest.mark.slow
 def test_contributions_add_up_before_and_after_constraints():
     """`A = P sum_i (m M_i + b B_i + k K_i + k G_i) P + I - P`, each component taken by itself."""
     system, state = lever()
@@ -328,6 +329,7 @@ def test_an_outside_code_finds_an_equilibrium():
     close(free.A.as_matrix(), problem.A.to_dense())
 
 
+@pytest.mark.slow
 def test_newton_steps_one_by_one_are_the_implicit_step():
     """`problem` of an iterated step is its first iteration; a linear scene needs no other."""
     system, start = truss()
@@ -360,6 +362,7 @@ def test_compliance_of_chosen_unknowns(solver):
     assert jm.matrix.compliance_matrix(A, A.layout.dofs("chain", [0]), solver).tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
+@pytest.mark.slow
 def test_compliance_is_differentiable_in_both_modes():
     system, start = truss()
     linear_system = jm.MatrixLinearSystem.build(system, start)
@@ -374,6 +377,7 @@ def test_compliance_is_differentiable_in_both_modes():
     close(jax.jit(jax.jacfwd(softness))(k), -1 / k**2, FINITE_DIFFERENCE)
 
 
+@pytest.mark.slow
 def test_compliance_of_an_unsymmetric_matrix_and_of_wrong_unknowns(matrix, dense):
     sturdy = matrix.plus(matrix)  # a matrix with a structure of its own, made regular by its diagonal
     entries = dict(sturdy.entries)

@@ -163,6 +163,7 @@ def test_numbers_that_jump_at_an_event_leave_derivatives_right(name):
     np.testing.assert_allclose(found, want, atol=0.02 * np.abs(want).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["GeneralizedAlpha", pytest.param("HHT", marks=pytest.mark.slow)])
 def test_errors_of_schemes_that_dissipate_are_of_their_order(name):
     """Taking them away makes a motion more accurate, where it made it 40 times less; half of the steps do."""
@@ -323,6 +324,7 @@ def test_output_times_that_are_traced_and_out_of_order_are_a_failure():
     assert result == jm.RESULTS.successful and reached.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, pytest.param({"extrapolate": True}, marks=pytest.mark.slow)])
 def test_central_differences_take_the_steps_of_verlet(options):
     """They are one motion. Velocities of half a step before were taken for errors: it took ten times the steps here."""
@@ -345,6 +347,7 @@ def test_central_differences_take_the_steps_of_verlet(options):
         assert abs(found[0, 0] - exact) < max(1.5 * abs(theirs[0, 0] - exact), 1e-6)  # [m, m/s]
 
 
+@pytest.mark.slow
 def test_few_steps_are_rejected():
     """Of a pendulum, which gets faster on its way: a fourth of those that the elementary controller has to repeat."""
 
@@ -451,6 +454,7 @@ def test_the_estimate_of_one_step_is_its_error(scheme, h):
             np.testing.assert_allclose(estimate, missing, atol=0.05 * np.abs(missing).max())
 
 
+@pytest.mark.slow
 def test_what_a_corrected_step_does_not_resolve_does_not_grow():
     """An undamped oscillator in steps of TR-BDF2 from a twentieth of its period to hundreds of periods: no energy is gained
     by adding what the estimates say. Divided once by the matrix of a step, they gained up to 1.6 of the amplitude each."""

@@ -67,6 +67,7 @@ def test_any_block_size(size, rng):
     close(A.to_scipy("csr").toarray(), expected)
 
 
+@pytest.mark.slow
 def test_types_of_element_are_mixed():
     kinds = [QUADS, TRIANGLES]
     A = jm.matrix.assemble(kinds, [diffusion, diffusion], POINTS)
@@ -288,6 +289,7 @@ def test_a_weak_penalty_is_a_spring():
     close(solved(A, b), expected)
 
 
+@pytest.mark.slow_cases("penalty-Dense", "weak-Dense")
 @pytest.mark.parametrize("solver", [jm.solver.Dense(), jm.solver.SparseDirect("superlu")], ids=["Dense", "SparseDirect"])
 @pytest.mark.parametrize("how", TREATMENTS)
 def test_treatments_are_differentiable_and_our_solvers_take_them(equations, how, solver):

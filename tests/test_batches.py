@@ -150,6 +150,7 @@ def members(rng):
     return jnp.asarray(1 + 0.1 * rng.uniform(-1, 1, (MEMBERS, 3))), jnp.asarray(rng.uniform(0.5, 1, (MEMBERS, 3)))
 
 
+@pytest.mark.slow_cases("statics")
 @pytest.mark.parametrize("case", [pytest.param(c, marks=STAGE.get(c, ())) for c in CASES])
 def test_members_that_fail_leave_the_others_alone(case, rng):
     value, derivatives = prepared(case)

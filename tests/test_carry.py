@@ -191,6 +191,7 @@ def test_the_first_acceleration_is_along_a_plane_that_no_axis_is_normal_to():
 LARGEST = 160  # lines; 260 of a loop of operations, 450 of a solver with reasons, by a matrix with its constraints
 
 
+@pytest.mark.slow
 @pytest.mark.cpu
 def test_the_first_acceleration_is_a_small_program():
     scene, start = heavy_bar([1.0, 10.0, 0.1])

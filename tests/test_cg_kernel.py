@@ -149,6 +149,7 @@ def test_steps_end_at_every_bound(bound, rng):
     assert run(bounds) == taken
 
 
+@pytest.mark.slow
 def test_a_start_that_is_known_and_a_load_of_nothing(rng):
     A, b = chain(rng, np.float64, 3), jnp.asarray(rng.normal(size=(40, 3)))
     x = solved(jm.solver.PCG(1e-12))(A, b)[0]
@@ -211,6 +212,7 @@ def test_large_blocks_take_the_loop(rng):
     np.testing.assert_allclose(np.ravel(solve(A, b)[0]), dense, atol=1e-6 * np.abs(dense).max())
 
 
+@pytest.mark.slow
 def test_matrices_of_patterns_of_their_own_take_the_loop(rng):
     A, b = chain(rng, np.float64, 2), jnp.asarray(rng.normal(size=(40, 2)))
     two = jax.tree.map(lambda a: jnp.stack([a, a]), A)
@@ -218,6 +220,7 @@ def test_matrices_of_patterns_of_their_own_take_the_loop(rng):
     np.testing.assert_allclose(found[0], np.stack([alone[0], 2 * alone[0]]), atol=1e-4 * np.abs(alone[0]).max())
 
 
+@pytest.mark.slow_cases("GMRES", "MINRES")
 @pytest.mark.parametrize("solver", [jm.solver.PCG, jm.solver.MINRES, jm.solver.BiCGStab, jm.solver.GMRES])
 def test_where_jax_makes_float32_of_everything(solver, rng):
     b = rng.normal(size=(40, 3)).astype(np.float32)

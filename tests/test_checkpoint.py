@@ -94,6 +94,7 @@ def test_what_does_not_fit_is_refused_with_its_name(tmp_path):
         jax.jit(lambda t: jm.integrator.save_checkpoint(path, system, eqx.tree_at(lambda s: s.time, state, t)))(0.0)
 
 
+@pytest.mark.slow
 def test_a_file_cut_off_anywhere_or_changed_is_refused(tmp_path, rng):
     system = jm.System({"p": jm.Vec1()})
     state = system.at_rest({"p": [[1.0]]})
@@ -200,6 +201,7 @@ def test_a_restart_file_of_another_run_is_refused(tmp_path):
         jm.simulate(system, state, integrator, 0.01, 4, restart_every=2)
 
 
+@pytest.mark.slow
 def test_a_restart_under_another_control_is_refused(tmp_path):
     system, state, integrator = restart_script.chain()
 

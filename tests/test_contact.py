@@ -78,6 +78,7 @@ def test_every_problem_is_solved(name):
     assert np.abs((r[:, 1:] * u[:, 1:]).sum(1) + mu * r[:, 0] * slip).max() < 1e-6 * size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mass", [1e-12, 1e12])  # [kg]
 def test_masses_in_any_unit_have_the_same_solution(mass):
     """Impulses are as many times larger, and so is what rounding leaves of them."""
@@ -370,6 +371,7 @@ def test_the_dual_of_a_velocity():
     np.testing.assert_allclose(s @ dual(u, jnp.asarray(mu)), r @ u + r[0] * term, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_newton_goes_round_the_edges_of_the_law():
     """From no impulses, by itself: where it sticks it goes on along smoothed laws. It stuck at 21 of these."""
     problems = [capsules(12, 0.5, 1.0, seed) for seed in range(24)]

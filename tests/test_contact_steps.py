@@ -164,6 +164,7 @@ def test_what_creeps_is_as_exact_as_what_is_fast(speed):
     np.testing.assert_allclose(thrown(speed), thrown(1.0), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_plain_numbers_take_the_place_of_arrays():
     """As they do in force fields: finite differences, and closures, are often written so."""
     system, state, scheme = box_scene(**BRIEF)

@@ -47,6 +47,7 @@ def by_hand(stiffness, gain):
     return np.array(xs)
 
 
+@pytest.mark.slow_cases("True")
 @pytest.mark.parametrize("newton", [False, True])
 def test_numbers_that_are_controlled_are_those_of_the_end_of_the_step_and_nothing_kept_is_stale(newton):
     system, state, linear_system = oscillator()
@@ -86,6 +87,7 @@ class Integral(jm.integrator.AbstractControl):
         return {"push": {"force": force}}, {"sum": total[0] if self.widens else total, "time": time}
 
 
+@pytest.mark.slow
 def test_a_control_remembers():
     """Each step by hand: `v += h f / m`, `x += h v`; steps of an error estimate, restarts and derivatives remember too."""
     system = jm.System(
@@ -152,6 +154,7 @@ def test_control_of_what_is_not_there_is_refused(values, culprit):
         jm.simulate(system, state, jm.ImplicitEuler(linear_system), H, 2, control=lambda t, s, p: values)
 
 
+@pytest.mark.slow
 def test_a_motor_turns_a_mapped_joint_and_deep_fields_are_found():
     """Prescribed motions and materials by control: `grip` moves at a metre a second, `material.young` is doubled."""
     mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=(1.0, 1.0, 1.0))

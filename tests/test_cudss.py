@@ -85,6 +85,7 @@ def test_with_it_a_gpu_factors(cudss):
         jm.solver.SparseDirect("cudss", ordering="rcm")
 
 
+@pytest.mark.slow_cases("indefinite-symmetric")
 @pytest.mark.parametrize(("kind", "told"), [("indefinite", "symmetric"), ("unsymmetric", "general")])
 def test_solutions_and_adjoints(cudss, kind, told, rng):
     """Several right-hand sides with one factor, and the gradient by the transposed matrix; two states of unequal sizes."""

@@ -28,6 +28,7 @@ def marked(page):
     return pytest.param(page, marks=marks)
 
 
+@pytest.mark.slow_cases("access.md")
 @pytest.mark.parametrize("page", [marked(p) for p in PAGES if snippets(p)], ids=lambda p: p.name)
 def test_the_snippets_of_a_page_run_in_order(page):
     # A module, so that classes defined in a snippet find the names that their annotations use.

@@ -132,6 +132,7 @@ SECOND = 3.5  # by how much twice the steps divide an error of second order, at 
 SQUARES = [(driven, "Newmark"), (driven, "GeneralizedAlpha"), (shaken, "HHT"), (shaken, "BDF2")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scene", "name"), [SQUARES[0], *(pytest.param(*s, marks=pytest.mark.slow) for s in SQUARES[1:])])
 def test_what_a_scheme_dissipates_falls_with_the_square_of_the_step(scene, name):
     """Of loads that change, and of motions: their work is of second order, whatever the scheme solves a balance at."""

@@ -91,6 +91,7 @@ def alone(message, words):
     return line.rpartition("FailedComputation: ")[2]
 
 
+@pytest.mark.slow_cases("simulate")
 @pytest.mark.parametrize("run", RUNS)
 def test_each_failure_has_its_own_result_and_says_what_and_where(run, capfd):
     solve = RUNS[run]()
@@ -188,6 +189,7 @@ def test_derivatives_pass_a_check():
     assert jax.jit(jax.jvp, static_argnums=0)(cubed, (2.0,), (1.0,))[1] == 12.0
 
 
+@pytest.mark.slow_cases("True")
 @pytest.mark.parametrize("throw", [True, False])
 def test_a_derivative_that_fails_alone(throw):
     """An equilibrium that was there from the start takes no linear solve; its adjoint does, and more steps than allowed."""

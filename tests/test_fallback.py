@@ -91,6 +91,7 @@ def cable():
     return lambda stiffness: eqx.tree_at(lambda s: s.forces["springs"].stiffness, system, stiffness), rest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newton", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_time_step_iterates_while_that_is_fast(newton, cable):
     """To what the direct solver gives; a system whose matrix no motion changes is factored once for all."""

@@ -20,6 +20,7 @@ def element(x, p, shared):
     return x @ x, x > 0, jnp.sum(p, axis=0), jnp.sum(x > 0, dtype=jnp.int32)
 
 
+@pytest.mark.slow
 @pytest.mark.cpu
 @pytest.mark.quick
 def test_a_few_elements_are_as_many(rng, monkeypatch):

@@ -24,6 +24,7 @@ def warming(u, slope, X, p):
     return -p["k"] * (1 + u**2) * slope
 
 
+@pytest.mark.slow
 def test_a_density_of_the_deformation_gradient_is_a_solid():
     """Force and matrix of a neo-Hookean plate, with moduli by cell; and of the same as a flux, minus the stress."""
     mesh, young = jm.mesh.box_mesh(cells=(2, 1), size=(2.0, 1.2), kind="quad"), jnp.array([800.0, 1200.0])

@@ -115,6 +115,7 @@ def test_a_pressure_in_a_tube_acts_all_around():
         np.testing.assert_allclose(total, 5.0 * np.array(expected), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "law", [jm.material.LinearElastic(90.0, 0.4), jm.material.NeoHookean(90.0, 0.4)], ids=["linear", "large"]
 )

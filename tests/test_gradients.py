@@ -221,6 +221,7 @@ def stage_of(name, rayleigh):
     return () if (name, rayleigh) in DEFAULT else pytest.mark.exhaustive
 
 
+@pytest.mark.slow_cases("points_on_frames-0.0", "frames_in_space-0.03")
 @pytest.mark.parametrize(
     ("name", "rayleigh"), [pytest.param(n, r, marks=stage_of(n, r)) for n in RESIDUALS for r in (0.0, 0.03)]
 )

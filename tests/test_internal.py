@@ -177,6 +177,7 @@ def test_the_yield_surface_is_not_crossed_by_rounding():
 # --- viscoelasticity -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_branch_relaxes_and_dissipates():
     """Held at once: exp(-t/tau) at small strains; on a path, that of the differential equation; energy is lost."""
     tau, mu = 0.2, 5e5

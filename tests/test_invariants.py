@@ -86,6 +86,7 @@ def test_assembled_equals_matrix_free(name):
         close(one, other, TWO_ROUTES)
 
 
+@pytest.mark.slow_cases("every_constraint")
 @pytest.mark.parametrize("name", ("springs", "tetrahedra", "every_constraint"))
 def test_the_rounding_floor_is_that_of_products_too(name):
     """Where no matrix is: by a product whose signs are in disorder, as high within its scatter."""
@@ -395,6 +396,7 @@ def both_ways(solution, b, w):
     return program(b, w)
 
 
+@pytest.mark.slow_cases("lineax GMRES")
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_solvers_take_the_matrix(solver, rng):
     """A symmetric positive definite one; and the gradient through the solve is the solve with the transpose."""
@@ -418,6 +420,7 @@ def test_solvers_take_the_matrix(solver, rng):
     close(pulled, np.linalg.solve(full.T, w), tolerance)
 
 
+@pytest.mark.slow_cases("lineax GMRES")
 @pytest.mark.parametrize("solver", ["dense", "sparse direct", "lineax GMRES"])
 def test_solvers_take_unsymmetric_matrices(solver, rng):
     scene = scenes.build("own_components")

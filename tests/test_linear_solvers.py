@@ -53,6 +53,7 @@ def family(D, theta):
     return (1 + theta * np.sin(D)) * D
 
 
+@pytest.mark.slow_cases("GMRES-unsymmetric", "Fallback taken-unsymmetric")
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_solves_and_gradients(name, kind, rng):
     """A batch of matrices and right-hand sides, and the gradients of its solutions by both: one program, twenty times."""
@@ -305,6 +306,7 @@ def test_multigrid_takes_few_iterations_and_keeps_serving():
         eqx.filter_jit(lambda A: jm.solver.SmoothedAggregation.from_matrix(A, {"bar": mesh.points}))(A)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symmetric", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_an_incomplete_factor_is_near_the_whole_one(symmetric):
     """6 and 8 iterations where block Jacobi takes 163 and 738; a hundred in the order in which a box numbers its nodes."""

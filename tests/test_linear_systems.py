@@ -259,6 +259,7 @@ def test_wrong_selections_are_refused(matrices, solver, words):
 # --- patterns --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_scenes_share_a_pattern():
     """A chain, and the same with a link across: the blocks that only one has are zeros in the other."""
     links = [(0, 1), (1, 2), (2, 3), (3, 4)]
@@ -380,6 +381,7 @@ def test_products_of_wrong_shapes_are_refused():
 # --- matrices that are kept ------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_precomputed_matrix_follows_the_factors_and_not_the_state():
     """A time step may change: the parts are kept, not their sum."""
     system, state, plain, expected = on_frames()
@@ -660,6 +662,7 @@ def test_a_rope_turns_and_does_not_spin():
     np.testing.assert_allclose(found, np.broadcast_to(R, found.shape), atol=0.05)
 
 
+@pytest.mark.slow
 def test_the_warped_factor_of_a_turned_body():
     """`R K R^T` is the stiffness of the turned body: two iterations where the stale factor needs many."""
     mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))
@@ -775,6 +778,7 @@ def test_blocks_summed_where_they_are_made_give_the_same_matrix(kernels, monkeyp
     close(jax.jit(force)(summed), jm.total_force(system, state)["body"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["embedded_points", "several_parents"])
 def test_components_summed_apart_make_the_same_matrix(name, monkeypatch):
     """Those with many blocks are not copied behind the others."""

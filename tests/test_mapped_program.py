@@ -82,6 +82,7 @@ def plain_derivative(order, over=plain):
     return jax.jit(ORDERS[order](energy(over)))
 
 
+@pytest.mark.slow_cases("arrays-third")
 @pytest.mark.parametrize("order", ORDERS)
 def test_derivatives_are_scalarised(order, given, request):
     a, b, s = given
@@ -179,6 +180,7 @@ def test_scenes_have_their_own_nodes_or_what_stands_there(batch, rng):
     close(jax.jit(value(at_nodes(map_elements, NodeRows)))(a, s, numbers), jax.jit(value(plainly_at_nodes))(a, s, numbers))
 
 
+@pytest.mark.slow_cases("arrays-third-True")
 @pytest.mark.covering(2)
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("order", ["reverse", "forward", "third", "of two scenes"])
@@ -216,6 +218,7 @@ def test_sums_of_elements(order, half, rng):
     close(sums.of_all([each])[0], jnp.asarray(matrix[rows, columns]))
 
 
+@pytest.mark.slow_cases("arrays-rows and a number", "kernels-rows of two batches", "kernels-rows")
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("own", ["rows", "rows and a number", "a number", "all", "rows of two batches"])
 def test_sums_of_many_scenes(own, way, rng):  # noqa: F811
@@ -294,6 +297,7 @@ def test_what_elements_give_their_nodes_is_added_where_it_is_made(integer, shape
     assert ("scatter" in slope.lower(values).as_text()) == (way == "arrays")
 
 
+@pytest.mark.slow_cases("arrays-third")
 @pytest.mark.parametrize("order", ["reverse", "forward over reverse", "third"])
 def test_points_inside_elements(order, given, request):
     """Points that are mapped inside a program of elements, as scalars of the elements and as elements of their own."""

@@ -222,6 +222,7 @@ def test_a_mapping_is_linear_where_it_says_so(case):
     assert build(case)[0].mappings["map"].is_linear == (case in LINEAR)
 
 
+@pytest.mark.slow_cases("articulated, on a base")
 @every
 def test_jacobian_against_differences(case):
     """Of the map itself, in the charts of parents and child; its transpose and its product."""
@@ -294,6 +295,17 @@ def forms_of(system, state, force, modes):
     return [geometric_matrix(loaded(system, force, mode), state) for mode in modes]
 
 
+@pytest.mark.slow_cases(
+    "articulated",
+    "line set skinning",
+    "beam",
+    "deformable on a frame",
+    "skinning",
+    "function",
+    "area",
+    "tubular",
+    "distance of two bodies",
+)
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in LONG else c for c in CURVED])
 def test_geometric_stiffness_in_every_form(case):
     """Exact: differences of `J^T f`. Symmetric: its symmetric part. Stabilized: that without its negative eigenvalues."""

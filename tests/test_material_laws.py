@@ -115,6 +115,7 @@ def program():
     return padded
 
 
+@pytest.mark.slow_cases("arruda-boyce", "costa", "fibres", "gent", "veronda", "warm")
 @every
 def test_everything_promised_of_a_law(name):
     law, material = LAWS[name], LAWS[name].make()
@@ -147,6 +148,7 @@ def test_everything_promised_of_a_law(name):
     np.testing.assert_allclose(difference, exact, atol=DIFFERENCED * np.abs(H).max())
 
 
+@pytest.mark.slow_cases("costa", "arruda-boyce", "fibres", "gent", "veronda", "warm")
 @every
 def test_derivatives_by_every_number_of_a_law(name):
     material = LAWS[name].make()

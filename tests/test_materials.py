@@ -107,6 +107,7 @@ def hooke(mu, lam):
     )  # fmt: skip
 
 
+@pytest.mark.slow_cases("ogden")
 @every
 def test_rest_has_no_energy_and_no_stress(name):
     psi, stress, *_ = towers(name)(shapes_of(MATERIALS[name]))  # the first shape is rest
@@ -114,6 +115,7 @@ def test_rest_has_no_energy_and_no_stress(name):
     assert np.abs(stress[0]).max() <= 1e-14 * YOUNG
 
 
+@pytest.mark.slow_cases("ogden")
 @every
 def test_tangent_at_rest_is_hooke_and_symmetric_everywhere(name):
     F = shapes_of(MATERIALS[name])
@@ -124,6 +126,7 @@ def test_tangent_at_rest_is_hooke_and_symmetric_everywhere(name):
     assert np.all(np.abs(matrix - matrix.swapaxes(1, 2)) <= 1e-11 * scale)
 
 
+@pytest.mark.slow_cases("ogden")
 @pytest.mark.parametrize("name", [n for n in MATERIALS if n != "linear"])
 def test_frame_indifference(name):
     F = shapes_of(MATERIALS[name])
@@ -161,6 +164,7 @@ def test_parameters_per_element(name):
         np.testing.assert_allclose(energies[i], alone.energy_density(F[i]), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow_cases("ogden")
 @every
 def test_derivative_by_every_parameter(name):
     material, F = MATERIALS[name], jnp.asarray(SHAPES["random"])
@@ -179,6 +183,7 @@ def test_derivative_by_every_parameter(name):
         )
 
 
+@pytest.mark.slow_cases("ogden")
 @every
 def test_single_precision_stays_single_and_keeps_small_strains(name):
     # A strain of 1e-4: textbook formulas lose four of the seven digits of the stress, these lose none
@@ -193,6 +198,7 @@ def test_single_precision_stays_single_and_keeps_small_strains(name):
     np.testing.assert_allclose(psi, exact_psi, rtol=tolerance)
 
 
+@pytest.mark.slow
 def test_textbook_neo_hookean_is_worse_in_single_precision():
     F = (EYE + 1e-4 * np.random.default_rng(1).standard_normal((3, 3))).astype(np.float32)
 
@@ -324,6 +330,7 @@ def ogden_uniaxial():
     return jax.jit(lambda alpha, l: jax.jvp(functools.partial(stress, alpha), (l,), (jnp.ones_like(l),)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [-5.0, -2.0, 0.1, 1.3, 2.0, 5.0, 11.0])
 def test_ogden_incompressible_uniaxial_of_two_orders(alpha):
     def closed(l):
@@ -336,6 +343,7 @@ def test_ogden_incompressible_uniaxial_of_two_orders(alpha):
     np.testing.assert_allclose(slope, slope_closed, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_ogden_of_powers_two_is_mooney_rivlin():
     F = shapes_of(MATERIALS["ogden"])
     ogden, mooney = Ogden([2 * 0.3, -2 * 0.2], [2.0, -2.0], 5.0), MooneyRivlin(0.3, 0.2, 5.0)

@@ -145,6 +145,7 @@ def pair(gap=0.0):
     return system, system.at_rest({"a": [[0.0], [0.0]]})
 
 
+@pytest.mark.slow
 def test_repeated_eigenvalues_differentiate_in_sums():
     system, rest = pair()
     linear_system = assembly(system, rest)
@@ -213,6 +214,7 @@ def test_mapped_masses_vibrate_and_fall_over():
     assert found.unstable == 2
 
 
+@pytest.mark.slow
 def test_mapped_scene_equals_its_direct_twin(rng):
     """Springs and masses on a copy of the nodes, in another order, between two main states."""
     n = 4
@@ -246,6 +248,7 @@ def test_mapped_scene_equals_its_direct_twin(rng):
     assert failed.info.result == jm.RESULTS.too_few_modes and np.isnan(failed.eigenvalues).all()
 
 
+@pytest.mark.slow
 def test_single_precision():
     system, rest = chain(6)
     half = jax.tree.map(lambda a: a.astype(jnp.float32) if jnp.issubdtype(jnp.asarray(a).dtype, jnp.floating) else a, rest)

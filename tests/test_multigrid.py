@@ -154,6 +154,7 @@ def test_every_smoother_is_symmetric_and_converges(scene, smoother):
     np.testing.assert_allclose(left, right, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_cycle_in_32_bits_reaches_as_far(scene):
     A, b, points, _ = scene
     small = A.scaled(1e-30)  # a product of two such numbers is nil in 32 bits
@@ -162,6 +163,7 @@ def test_a_cycle_in_32_bits_reaches_as_far(scene):
     assert found.stats["reason"] == jm.RESULTS.successful and found.stats["num_steps"] <= 25
 
 
+@pytest.mark.slow
 def test_a_floating_body_keeps_its_modes():
     """Nothing is held: `K` annuls its rigid-body modes, and a load in balance is carried."""
     mesh = jm.mesh.box_mesh(cells=(8, 4, 4), size=(2.0, 1.0, 1.0))

@@ -300,6 +300,7 @@ def test_a_body_on_a_ball_joint_is_a_compound_pendulum():
     assert np.abs(2 * fine[:3] - coarse[:3] - exact).max() < 0.05 * errors[1]
 
 
+@pytest.mark.slow
 def test_solvers_for_definite_matrices_are_not_chosen():
     """By the operator itself: assembled, constrained, added, and known by its products."""
     glued, cut, _ = beam(True)

@@ -51,6 +51,7 @@ def with_a_choice(scale, x):
     return jnp.where(x[0] > x[1], scale * jnp.sum(x**3), jnp.prod(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [of_three, with_a_choice])
 def test_the_second_derivatives_of_a_function_of_few_numbers(function):
     x, own = jnp.array([0.3, 0.2, 0.7]), hessian_of_few(function)

@@ -51,6 +51,7 @@ def test_a_probe_reads_the_cells_that_it_was_built_of():
     assert np.isnan(traced(state)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hexahedron", pytest.param("tetrahedron10", marks=pytest.mark.slow)])
 def test_a_homogeneous_deformation_by_hand(kind):
     mesh, system = solid(kind)

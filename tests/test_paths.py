@@ -420,6 +420,7 @@ def upright(steps):
     return at, start, jm.follow_path(at, start, step=600.0, steps=steps, to=1500.0)
 
 
+@pytest.mark.slow_cases("load-1e-12-float64")
 @pytest.mark.parametrize(("unit", "dtype"), [(1.0, np.float32), (1e-12, np.float64)])
 @pytest.mark.parametrize("control", ["load", "displacement", "arc_length"])
 def test_paths_end_where_they_shall_in_every_unit_and_type(control, unit, dtype):
@@ -513,6 +514,7 @@ def off_the_germ(path, numbers):
     return np.abs(1 + a * x + c * x**2 - P).max() + np.abs(y - P).max(), np.abs(x).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", [(3.0, 0.0, 0.0), (100.0, 0.0, 0.4), (-5.0, 2.0, 0.0), (0.0, 1.0, 0.4)])
 def test_a_branch_that_leaves_at_any_angle_is_taken(numbers):
     """Predicted along the mode alone, steps of a branch whose load changes with its first order were cut back, did not

@@ -36,6 +36,7 @@ def test_negative_eigenvalues_become_zero(rng):
     close(P @ (A - P), np.zeros((4, 4)))  # the two parts are orthogonal: none is nearer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modes", ["fwd", "rev"])
 def test_derivatives_agree_with_differences(modes, rng):
     weights = jnp.asarray(rng.normal(size=(4, 4)))

@@ -129,6 +129,7 @@ print(jaxmech.__version__)
     assert output.strip() == jm.__version__
 
 
+@pytest.mark.slow
 def test_what_few_scripts_need_is_imported_when_it_is_asked_for():
     """A third of the time of the import was that of these modules and of what they import."""
     run("""

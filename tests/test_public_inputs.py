@@ -349,7 +349,12 @@ SOLVES = {"static_solve", "modes", "buckling", "simulate", "ImplicitEuler.step",
 SOLVES |= {"solve_equilibrium", "follow_path", "critical_point", "simulate_adaptive"}
 SOLVES |= {"FreeMotion.step", "solve_contacts"}
 SOLVES |= {"VelocityVerlet.step", "critical_time_step", "step_with_balance", "ImplicitEuler.problem"}
-LONG = {"critical_point", "follow_path", "draw_modes", "animate", "PreconditionedOperator.mv"}  # a second and more
+LONG = {"critical_point", "follow_path", "draw_modes", "draw_path", "animate", "show", "buckling", "simulate_adaptive"}
+LONG |= {"PreconditionedOperator.mv", "Path.at", "step_with_balance", "FreeMotion.step", "FreeMotion.precompute"}
+LONG |= {"VelocityVerlet.step", "ImplicitEuler.step", "BlockJacobi.build", "WarpedFactor.build", "StaleFactor.build"}
+LONG |= {f"MatrixLinearSystem.{name}" for name in ("assemble", "constrain", "linearized", "load")}
+LONG |= {"CompositeLinearSystem.linearized", "CompositeLinearSystem.matrices"}
+LONG |= {"PointContact", "EdgeContact", "HingeJoint", "ElasticRod"}  # half a second and more
 WALKS = {"follow_path"}  # from one point to the next on the host; the others are traced here, and run by their examples
 # What an argument is called in the message, where not by its own name.
 ALIASES = {name: ("Stencil",) for name in ("on", "multiplier", "parents", "parent", "state", "joints", "nodes", "frames")}
@@ -483,6 +488,7 @@ def spoilt_leaf(x, leaf):
 TAKE_A_STATE = [name for name in public() if isinstance(ARGUMENTS.get(name, {}).get("state"), jm.State | late)]
 
 
+@pytest.mark.slow_cases("MatrixLinearSystem.load")
 @pytest.mark.parametrize("name", TAKE_A_STATE)
 def test_a_state_is_refused_leaf_by_leaf(name):
     call = CALLS[name]()

@@ -108,6 +108,7 @@ def test_a_constant_stress_pulls_at_no_node_inside(kind):
     assert np.abs(force[inside]).max() < 1e-12
 
 
+@pytest.mark.slow_cases("hexahedron27", "hexahedron20")
 @kinds
 def test_loads_and_masses_know_them(kind):
     mesh, dimension = distorted(kind)

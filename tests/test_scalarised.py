@@ -104,6 +104,13 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow_cases(
+    "arrays-11-custom_rule",
+    "arrays-11-inverses",
+    "kernels-2051-custom_rule",
+    "kernels-5-custom_rule",
+    "kernels-2051-inverses",
+)
 @pytest.mark.covering(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("count", [5, 11, 2 * dispatch._CHUNK + 3])
@@ -150,6 +157,7 @@ def test_a_branch_runs_where_an_element_takes_it(way, always):
     assert len(re.findall(r" conditional\(", compiled)) == 1, "one branch for two equal choices, and no loop without it"
 
 
+@pytest.mark.slow_cases("arrays-custom_rule", "arrays-inverses")
 @pytest.mark.parametrize("name", ["products", "places_written", "inverses", "roots", "a_loop", "custom_rule", "a_choice"])
 def test_derivatives_in_both_modes_and_in_batches(name, always, lengths, rng):
     a, b = (jnp.asarray(rng.normal(size=(9, 3, 3))) for _ in range(2))
@@ -222,6 +230,7 @@ def test_nothing_is_traced_again_at_every_eager_call(always, lengths, rng):
     assert not lengths
 
 
+@pytest.mark.slow_cases("arrays-tetrahedron", "kernels-hexahedron")
 @pytest.mark.covering(1)  # by kernels of one, by arrays of the other
 @pytest.mark.parametrize("kind", ["hexahedron", "tetrahedron"])
 def test_a_scene_of_many_elements_agrees_with_itself(kind, way, lengths, rng):

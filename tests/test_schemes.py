@@ -66,6 +66,7 @@ def check_order(name, newton, scene):
     assert -ORDER < above < (0.3 if name == "Tsitouras" else ORDER)
 
 
+@pytest.mark.slow_cases("Tsitouras-False-pendulum", "Newmark-False-pendulum")
 @pytest.mark.parametrize(("name", "newton", "scene"), list(cases()))
 def test_every_scheme_is_of_its_order(name, newton, scene):
     check_order(name, newton, scene)
@@ -88,6 +89,7 @@ def test_some_more_schemes_are_of_their_order(name, newton, scene):
     check_order(name, newton, scene)
 
 
+@pytest.mark.slow_cases("Newmark")
 @pytest.mark.parametrize(
     ("scheme", "options", "radius"),
     [
@@ -138,6 +140,7 @@ def momenta(system):
     return of
 
 
+@pytest.mark.slow_cases("EnergyMomentum-body-True-True")
 @pytest.mark.parametrize(
     ("name", "scene", "newton", "energy"),
     [("Midpoint", "rigid", True, True), ("EnergyMomentum", "body", True, True), ("VelocityVerlet", "body", False, False)],
@@ -395,6 +398,7 @@ def test_gradients_of_steps_that_solve_for_masses_in_single_precision():
     np.testing.assert_allclose(end(np.float32), end(np.float64), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_contact_that_is_still_open_counts_in_the_critical_step():
     """A mass on a spring above a floor: `omega^2 = (k + K) / m` before it lands; it bounces, and keeps its energy."""
     k, K, m = 10.0, 4000.0, 2.0

@@ -241,6 +241,7 @@ def test_plain_numbers_are_observed_and_words_are_refused():
             simulated(lambda system, state: "x")
 
 
+@pytest.mark.slow
 def test_batch_of_time_steps_is_a_loop():
     system, state, integrator = chain()
 
@@ -251,6 +252,7 @@ def test_batch_of_time_steps_is_a_loop():
     np.testing.assert_allclose(jax.vmap(end)(steps), np.stack([end(dt) for dt in steps]), atol=ROUNDING)
 
 
+@pytest.mark.slow
 def test_what_is_computed_anew_may_hold_solves_of_a_batch():
     """Under `vmap` a linear solve is another primitive, with a parameter that JAX's own policies stumble over."""
 

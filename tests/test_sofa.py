@@ -307,6 +307,7 @@ def test_hexahedra_are_cut_as_sofa_does():
 BOX = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1.0]])
 
 
+@pytest.mark.slow_cases("polar-hexahedron")
 @pytest.mark.parametrize("kind", ["tetrahedron", "hexahedron"])
 @pytest.mark.parametrize("rotation", ["large", "polar", "small"])
 def test_corotational_cells(kind, rotation):
@@ -328,6 +329,7 @@ def test_corotational_cells(kind, rotation):
     np.testing.assert_allclose(frozen, derived, atol=1e-11 * np.abs(derived).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rotation", ["large", "polar", "fitted", "gradient"])
 def test_the_exact_tangent_of_a_corotational_cell(rotation):
     """Where it is deformed, of nodes numbered inside out: differences of the force; and short enough for a kernel."""

@@ -178,6 +178,7 @@ def test_what_hangs_on_bodies_is_placed_where_their_data_say(tmp_path):
     np.testing.assert_allclose(jm.kinematics(scene.system, scene.state)["arm/bodies/m/v"], [[-3, 0, 0]], atol=1e-12)
 
 
+@pytest.mark.slow_cases("exact")
 @pytest.mark.parametrize("solver", ["sofa", "exact"])
 def test_a_servo_holds_a_hinge_that_a_force_and_a_torque_turn(tmp_path, solver):
     """One step by hand, linearised without geometric stiffness or converged; gradients are differences."""

@@ -148,6 +148,7 @@ def test_a_movement_of_the_first_node(tmp_path):
     assert scene.system.constraints["LinearVelocityProjectiveConstraint1"].on[0].nodes.tolist() == [0]
 
 
+@pytest.mark.slow
 def test_frames_turn_about_an_axis_of_their_own(tmp_path):
     """SOFA multiplies by the turn from the right; one about several axes is of Euler angles, which is refused."""
     start = Rotation.from_rotvec([0.3, -0.4, 0.5])
@@ -232,6 +233,7 @@ def test_equations_of_mapped_nodes(tmp_path, state, mapping, constraint, length)
     np.testing.assert_allclose(np.linalg.norm(np.diff(x, axis=0), axis=1), length, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_nodes_held_where_they_are_at_rest(tmp_path):
     """As SOFA does: not where they are at the start."""
     body = '<MechanicalObject name="p" position="0 0 0  1 0 0" rest_position="0 0 0  2 0 0"/><UniformMass/>'
@@ -243,6 +245,7 @@ def test_nodes_held_where_they_are_at_rest(tmp_path):
     np.testing.assert_allclose(last.position["p"], [[0, 0, 0, 0, 0, 0.6, 0.8]], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_bead_that_nothing_moves(tmp_path):
     """The line through two points of a body passes through it: the body falls, its upper point stays at its height."""
     body = """<Node name="hook"><MechanicalObject name="h" position="0 0 0"/></Node>

@@ -227,6 +227,7 @@ def stiffness_by_hand(shape, rule, X, young, poisson):
     return K
 
 
+@pytest.mark.slow_cases("Triangle")
 @pytest.mark.parametrize("cell", CELLS)
 def test_generic_elements_of_all_cells(tmp_path, cell):
     """Their matrix by hand; corotational ones turn with their nodes: the force is that of the turned back nodes, turned."""

@@ -151,6 +151,7 @@ def test_tetrahedra_by_their_edges_are_linear_ones(tmp_path):
     np.testing.assert_allclose(one, other, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_quads_that_bend(tmp_path):
     """In their plane, those of the bilinear element; across it, the shear of the middle: an hourglass is free."""
     body = """<MechanicalObject name="p" position="0 0 0  2 0 0  2 1 0  0 1 0"/><UniformMass/><MeshTopology quads="0 1 2 3"/>
@@ -217,6 +218,7 @@ MOTIONS = {
 }
 
 
+@pytest.mark.slow_cases("affine", "oscillator")
 @pytest.mark.parametrize("kind", MOTIONS)
 def test_motions_by_formulas(tmp_path, kind):
     body, place = MOTIONS[kind]

@@ -194,6 +194,7 @@ def test_what_contact_refuses(tmp_path, body, reason):
         load(tmp_path, body)
 
 
+@pytest.mark.slow
 def test_points_that_are_one(tmp_path):
     """A body hangs on one that is fixed, a metre beside it, and another on a point that nothing moves."""
     body = f"""{LOOP}{ball("a", "0 0 0", "<FixedProjectiveConstraint/>")}{ball("b", "1 0 0")}

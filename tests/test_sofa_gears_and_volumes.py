@@ -260,6 +260,7 @@ def test_nodes_that_are_attached(tmp_path, two_ways, share):
     np.testing.assert_allclose(slope, tip(2.0) - tip(1.0), rtol=1e-8, atol=1e-12)  # all of it is linear
 
 
+@pytest.mark.slow
 def test_points_that_are_attached_exactly(tmp_path):
     """They are one, with the motion of three masses in a row; one way alone is refused."""
     scene = load(tmp_path, BODIES + ATTACH.format('twoWay="1"'), solver="exact")
@@ -287,6 +288,7 @@ def test_frames_that_are_attached(tmp_path, free):
     np.testing.assert_allclose(w[3:], spin, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free", [False, True])
 def test_frames_that_are_attached_both_ways(tmp_path, free):
     """Forces and torques of two frames move both, or the forces alone: one mass of two, on one's springs to rest."""

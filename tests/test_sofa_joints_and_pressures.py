@@ -372,6 +372,7 @@ def test_the_equilibrium_by_its_new_name(tmp_path):
     np.testing.assert_allclose(end.position["p"], [[0.5, 0, 0]], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_pressure_that_pulses(tmp_path):
     """By the path of its end, and by differences."""
     body = SQUARE.format(QUAD) + '<SurfacePressureForceField name="s" pressure="5" pulseMode="1" pressureSpeed="20"/>'

@@ -131,6 +131,7 @@ def directly(tmp_path_factory):
     return jm.simulate(scene.system, scene.state, scene.integrator, scene.dt, steps=5).last.position["p"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_preconditioners_lead_to_the_same_solution(tmp_path, directly, name):
     scene = load(tmp_path, BAR.format(solver=EULER + SOLVERS[name]))
@@ -242,6 +243,7 @@ def test_a_soft_bar_needs_a_line_search(tmp_path):
     np.testing.assert_allclose(*ends, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ("sofa", "exact"))
 def test_the_gradient_of_static_iterations(tmp_path, solver):
     """`x = m g / k`, so that `dx/dk = -m g / k^2`, through iterations, their end and their line search."""

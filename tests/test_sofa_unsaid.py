@@ -133,6 +133,7 @@ def test_nodes_that_are_not_active(tmp_path, solver):
 FLAT = '<MechanicalObject template="{}" name="p" position="{}"/><UniformMass totalMass="2"/>'
 
 
+@pytest.mark.slow
 def test_gravity_in_fewer_dimensions(tmp_path):
     """Masses fall by the first components of gravity, as many as their states have; not by two kinds of it at once."""
     path = tmp_path / "scene.scn"

@@ -136,6 +136,7 @@ sys.stderr.write("end")
 """
 
 
+@pytest.mark.slow
 def test_python_waits_for_programs_that_call_it():
     """Where it ends: one that called it later would be stopped in the midst of XLA, and so the process."""
     run = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=True, cwd=ROOT)

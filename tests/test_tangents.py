@@ -104,6 +104,7 @@ def test_gradients_are_of_what_was_computed(how):
     np.testing.assert_allclose(found, expected, rtol=FINITE)
 
 
+@pytest.mark.slow
 def test_a_tangent_that_is_said_to_be_exact_is_believed():
     found, expected = slopes("static", FalseTangent, Faster)
     assert abs(found[0] / expected[0] - 1) > 1e-2  # what the default saves users from

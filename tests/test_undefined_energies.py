@@ -32,6 +32,7 @@ def at(system, points, bead=1.0):
     return system.at_rest({"sheet": points, "bead": [[2.0], [bead]]})
 
 
+@pytest.mark.slow_cases("energy")
 @pytest.mark.parametrize("function", [jm.energy, jm.total_force, jm.reactions])
 def test_an_inverted_element_is_named(function):
     system = sheet()

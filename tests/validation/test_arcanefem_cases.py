@@ -170,6 +170,7 @@ TREATMENTS = (
 )
 
 
+@pytest.mark.slow_cases("C12a-mixed", "C05", "C03")
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("how", [*TREATMENTS, "mixed"], ids=lambda h: getattr(h, "__name__", h))
 @pytest.mark.parametrize("name", ["C01", "C03", "C05", "C11a", "C12a"])
@@ -187,6 +188,7 @@ def test_static_cases(name, how):
     agrees(spsolve(A.to_scipy("csr"), np.asarray(b).reshape(-1)).reshape(shape), reference)
 
 
+@pytest.mark.slow
 def test_mixed_triangles_and_quads_in_motion():
     """C10a: Newmark's average acceleration, the right end moved by 1 at once."""
     data, mesh, reference = case("C10a")

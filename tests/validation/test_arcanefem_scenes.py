@@ -71,6 +71,7 @@ def agrees(x, mesh, nodes, values):
     np.testing.assert_allclose(u[nodes], values, rtol=0, atol=REFERENCE * np.abs(values).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param("C01", marks=pytest.mark.slow), "C03", pytest.param("C05", marks=pytest.mark.slow)]
 )

@@ -183,6 +183,7 @@ def test_convection_from_two_sides():
     np.testing.assert_allclose(T[E], 18.25, rtol=0.01)
 
 
+@pytest.mark.slow
 def test_radiation_into_the_dark():
     """T2: 927 K at the end of a bar that radiates, 1000 K at the other."""
     mesh = jm.mesh.box_mesh(cells=(10, 1), size=(0.1, 0.01), kind="quad")
@@ -313,6 +314,7 @@ def test_deep_simply_supported_beam():
     np.testing.assert_allclose(found, [42.649, 42.649, 77.542, 125.00, 148.31, 148.31], rtol=0.015)
 
 
+@pytest.mark.slow_cases("hexahedron-reduced")
 @pytest.mark.parametrize(
     ("kind", "formulation"),
     [
@@ -399,6 +401,7 @@ def test_macneal_beams(kind):
         assert abs(found / exact - 1) < slack, (name, found / exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("poisson", "exact"), [(0.49, 5.0399e-3), (0.499, 5.0602e-3), (0.4999, 5.0623e-3)])
 @pytest.mark.covering(1)
 def test_thick_cylinder_that_keeps_its_volume(poisson, exact):

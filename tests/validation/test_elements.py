@@ -44,6 +44,7 @@ def l2_error(mesh, positions):
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow_cases("triangle-6")
 @pytest.mark.parametrize(
     ("kind", "sizes"),
     [("triangle", 6), pytest.param("quad", 6, marks=SLOW), ("tetrahedron", 4), pytest.param("hexahedron", 3, marks=SLOW)],
@@ -104,6 +105,7 @@ def plane_density(density, F, plane):
 LONG = ("ogden", "corotational", "stable", "mooney")
 
 
+@pytest.mark.slow_cases("st venant")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW) if n in LONG else n for n in MATERIALS])
 def test_patch_of_every_element(name, rng):
     """An affine deformation of a distorted patch: energy `V psi(F)`, and no force on the inner node."""
@@ -134,6 +136,7 @@ def test_patch_of_every_element(name, rng):
         np.testing.assert_allclose(forces[s][inner], 0.0, atol=1e-11 * np.abs(forces[s]).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["quad", "tetrahedron", *(pytest.param(k, marks=SLOW) for k in ("triangle", "hexahedron"))])
 def test_patch_solved(kind, rng):
     """The skin moved affinely, the inner node follows: finite strains, a distorted mesh."""

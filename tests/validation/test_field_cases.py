@@ -63,6 +63,7 @@ def conduction(u, slope, X, p):
     return 0.5 * p["k"] * jnp.sum(slope**2) - p["f"] * u
 
 
+@pytest.mark.slow_cases("C12a")
 @pytest.mark.parametrize("name", ["C11a", "C12a"])
 def test_poisson(name):
     """Quadratic quads and hexahedra of 20 nodes, a source, a flux."""

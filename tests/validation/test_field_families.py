@@ -91,6 +91,7 @@ def test_flow_past_a_cylinder():
     np.testing.assert_allclose(psi, exact, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_layers_of_a_capacitor():
     """electrostatics: of two permittivities by cell and a charge on a plate between; potentials are linear in each layer."""
     mesh = jm.mesh.box_mesh(cells=(4, 2), size=(1.0, 0.4), kind="quad")

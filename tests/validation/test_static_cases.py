@@ -48,6 +48,7 @@ def test_a1_neo_hookean_cantilever_of_hexahedra():
     assert int(solution.info.iterations) == 5
 
 
+@pytest.mark.slow
 def test_a3_neo_hookean_cantilever_of_tetrahedra():
     mesh, system, rest = cantilever(2, "tetrahedron", jm.material.NeoHookean(1000.0, 0.3), split="kuhn")
     assert (len(mesh.points), len(mesh.cells)) == (81, 192)
@@ -161,6 +162,7 @@ def cube_in_tension():
     return system, rest, jm.MatrixLinearSystem.build(system, rest, STATIC), end
 
 
+@pytest.mark.slow_cases("0.7-")
 @pytest.mark.parametrize(
     ("stretch", "stress", "lateral"),
     [(0.7, -405.23042431, 1.1079347328), (1.2, 174.92914740, 0.9456326243), (2.0, 646.74466017, 0.7980775445)],
