@@ -18,6 +18,8 @@ from jaxmech._codegen.program.element_function import forgotten
 
 jax.config.update("jax_enable_x64", True)
 compiled_programs.in_less_time()
+# Of every error that passes through JAX it looks at each frame's path, of which those below pytest have many.
+jax.config.update("jax_traceback_filtering", "off")
 # Traces are made of very many small objects, among which Python looks for circles again and again: a seventh of the time.
 gc.set_threshold(100_000, 10, 10)
 

@@ -28,6 +28,10 @@ WEIGHTS = {
     "test_devices.py": 20,
     "test_processes.py": 20,
     "test_typing.py": 10,
+    "test_random_elements.py": 12,
+    "test_gradients.py": 7,
+    "test_safety.py": 4,
+    "test_startup.py": 4,
 }
 
 

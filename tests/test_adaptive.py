@@ -238,6 +238,7 @@ def swings():
     return [swing(*pendulum(metre), rtol=rtol, atol=atol) for metre, rtol, atol in allowed]
 
 
+@pytest.mark.slow
 def test_steps_are_the_same_in_other_units(swings):
     metres, millimetres, _ = swings
     assert int(metres.info.accepted) > 20

@@ -65,6 +65,7 @@ def linear_systems():
     yield jm.solver.PreconditionedMatrixFreeSystem.build(BRACED, STATE, assembled=True)
 
 
+@pytest.mark.slow
 def test_whatever_takes_a_linear_system_refuses_it(tmp_path):
     built = list(linear_systems())
     jm.static_solve(BRACED, STATE, built[0])

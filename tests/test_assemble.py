@@ -151,6 +151,7 @@ def test_a_pattern_is_made_once_and_traced_once(rng):
     close(many[1], jm.matrix.assemble(plan, every_pair, 2 * points).values)
 
 
+@pytest.mark.slow_cases("gather")
 @pytest.mark.parametrize("method", ["gather", "scatter"])
 def test_assembly_is_differentiable(method, rng):
     plan = jm.matrix.AssemblyPattern.build([QUADS, TRIANGLES], 9)

@@ -202,6 +202,7 @@ def test_the_first_acceleration_is_a_small_program():
     assert "while" not in text and text.count("\n") < LARGEST
 
 
+@pytest.mark.slow
 def test_a_consistent_mass_that_is_nil_somewhere_has_no_first_acceleration():
     scene, start = heavy_bar([1.0, 1.0, 1.0])
     scene = eqx.tree_at(lambda s: s.masses["mass"].density, scene, jnp.array([1.0, 1.0, 0.0]))

@@ -353,7 +353,7 @@ SCHEMES = {
 IN_REVERSE = 3  # steps
 
 
-@pytest.mark.slow_cases("Newmark", "HHT")
+@pytest.mark.slow_cases("Newmark", "HHT", "EnergyMomentum")
 @pytest.mark.parametrize("name", SCHEMES)
 def test_reverse_mode_keeps_little_and_damps_nothing(name, monkeypatch):
     """Of a step no matrix is kept, or once where all is; and where nothing is damped no product with a damping matrix is

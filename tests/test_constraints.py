@@ -617,7 +617,7 @@ def test_redundant_and_conflicting_rows_are_told_apart():
                 step(system, state, None, 0.01)
 
 
-@pytest.mark.slow_cases("1.0")
+@pytest.mark.slow_cases("1.0", "1e-06")
 @pytest.mark.parametrize("unit", [1.0, 1e-6, 1e-9])  # [m]
 def test_rows_conflict_in_scenes_of_any_size(unit):
     """Two rods along a line between nails that are a thousandth too far apart, and the last state of a run is NaN."""

@@ -47,7 +47,7 @@ def by_hand(stiffness, gain):
     return np.array(xs)
 
 
-@pytest.mark.slow_cases("True")
+@pytest.mark.slow_cases("True", "False")
 @pytest.mark.parametrize("newton", [False, True])
 def test_numbers_that_are_controlled_are_those_of_the_end_of_the_step_and_nothing_kept_is_stale(newton):
     system, state, linear_system = oscillator()
@@ -272,6 +272,7 @@ def test_a_policy_learns_through_the_loop():
     np.testing.assert_allclose(along, (ends[0] - ends[1]) / 2e-5, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_adaptive_steps_are_controlled_and_observed():
     """A load that grows with time: `x = a t^3 / 6`, and its derivative by the rate."""
     scene = jm.System(

@@ -28,6 +28,7 @@ def test_inverses_and_signs_are_those_of_numpy(rng, size):
     assert not np.isfinite(inverse_by_elimination(jnp.ones((2, size, size)))).all((1, 2)).any()
 
 
+@pytest.mark.slow
 def test_its_derivatives_are_those_of_an_inverse(rng):
     blocks = jnp.asarray(rng.normal(size=(2, 4, 4)) + 4 * np.eye(4))
     check_grads(jax.jit(inverse_by_elimination), (blocks,), order=2, modes=("fwd", "rev"))

@@ -300,7 +300,7 @@ def test_pcg_refuses_what_it_cannot_solve():
     assert caught.value.result == jm.RESULTS.indefinite
 
 
-@pytest.mark.slow_cases("False-False", "True-True")
+@pytest.mark.slow_cases("False-False", "True-True", "False-True")
 @pytest.mark.parametrize(("assembled", "doubles"), ((True, True), (False, True), (False, False)))
 def test_single_precision_ends_at_its_floor_and_says_so(assembled, doubles):
     """Without a matrix too, where Newton's method took all its steps; and where JAX has single precision alone."""

@@ -189,7 +189,7 @@ def test_derivatives_pass_a_check():
     assert jax.jit(jax.jvp, static_argnums=0)(cubed, (2.0,), (1.0,))[1] == 12.0
 
 
-@pytest.mark.slow_cases("True")
+@pytest.mark.slow_cases("True", "False")
 @pytest.mark.parametrize("throw", [True, False])
 def test_a_derivative_that_fails_alone(throw):
     """An equilibrium that was there from the start takes no linear solve; its adjoint does, and more steps than allowed."""

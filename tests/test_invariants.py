@@ -319,6 +319,7 @@ TERMS = {
 LONG = {"embedded_points", "chain_of_mappings"}  # to trace; another scene leaves out the same
 
 
+@pytest.mark.slow_cases("linkage_of_the_plane")
 @per_scene([pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in TERMS])
 def test_parts_of_the_matrix(name, rng):
     scene, terms = scenes.build(name), TERMS[name]
@@ -332,6 +333,7 @@ def test_parts_of_the_matrix(name, rng):
     assert np.abs(part - dense(name)[0]).max() > 1e-3 * np.abs(part).max()  # it leaves something out
 
 
+@pytest.mark.slow_cases("linkage_of_the_plane")
 @per_scene(["linkage_of_the_plane", "embedded_points", "springs"])
 def test_vmap_over_one_argument(name):
     """A batch of velocities, or of one number, with everything else shared."""
@@ -445,6 +447,7 @@ def left_over(system, state, end, dt):
     return prescribed(system, end.position, end.time), held, wanted
 
 
+@pytest.mark.slow_cases("moved_frame")
 @per_scene(["every_constraint", "frames_in_the_plane", "moved_frame", "driven_points"])
 def test_a_step_keeps_the_constraints(name):
     scene = scenes.build(name)

@@ -143,7 +143,7 @@ def layers(x, w, v, which):
     )
 
 
-@pytest.mark.slow_cases("21-float32-0.0001")
+@pytest.mark.slow_cases("21-float32-0.0001", "21-float64-1e-12")
 @pytest.mark.parametrize("dtype, tolerance", [(np.float64, ROUND_OFF), (np.float32, 1e-4)])
 @pytest.mark.parametrize("count", [3, 21])
 def test_products_with_matrices_that_all_share(count, dtype, tolerance, made, rng):

@@ -416,6 +416,7 @@ def test_modified_newton_arrives_at_the_same_place():
     assert modified[2] > newton[2]
 
 
+@pytest.mark.slow
 def test_linear_dynamics_about_a_state():
     """With springs that are linear (no rest length, no damping) the kept matrix is the matrix."""
     on = ("chain", np.arange(5))

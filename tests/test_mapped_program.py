@@ -92,6 +92,7 @@ def test_derivatives_are_scalarised(order, given, request):
     close(jax.jit(ORDERS[order](energy(map_elements)))(a, b, s), expected)
 
 
+@pytest.mark.slow_cases("arrays")
 def test_custom_rules_are_respected(given):
     @jax.custom_jvp
     def odd(x):
@@ -218,7 +219,7 @@ def test_sums_of_elements(order, half, rng):
     close(sums.of_all([each])[0], jnp.asarray(matrix[rows, columns]))
 
 
-@pytest.mark.slow_cases("arrays-rows and a number", "kernels-rows of two batches", "kernels-rows")
+@pytest.mark.slow_cases("arrays-rows and a number", "kernels-rows of two batches", "kernels-rows", "kernels-a number")
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("own", ["rows", "rows and a number", "a number", "all", "rows of two batches"])
 def test_sums_of_many_scenes(own, way, rng):  # noqa: F811

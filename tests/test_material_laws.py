@@ -115,7 +115,7 @@ def program():
     return padded
 
 
-@pytest.mark.slow_cases("arruda-boyce", "costa", "fibres", "gent", "veronda", "warm")
+@pytest.mark.slow_cases("arruda-boyce", "costa", "fibres", "gent", "veronda", "warm", "damaged")
 @every
 def test_everything_promised_of_a_law(name):
     law, material = LAWS[name], LAWS[name].make()

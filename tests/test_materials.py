@@ -138,6 +138,7 @@ def test_frame_indifference(name):
     assert np.all(np.abs(turned_stress - Q @ stress) <= 1e-11 * scale)
 
 
+@pytest.mark.slow_cases("ogden")
 @every
 def test_derivatives_of_three_orders_are_exact(name):
     # Each order against a sixth-order difference of the one before: 1e-9 is the rounding of the difference
@@ -343,7 +344,6 @@ def test_ogden_incompressible_uniaxial_of_two_orders(alpha):
     np.testing.assert_allclose(slope, slope_closed, rtol=1e-10)
 
 
-@pytest.mark.slow
 def test_ogden_of_powers_two_is_mooney_rivlin():
     F = shapes_of(MATERIALS["ogden"])
     ogden, mooney = Ogden([2 * 0.3, -2 * 0.2], [2.0, -2.0], 5.0), MooneyRivlin(0.3, 0.2, 5.0)

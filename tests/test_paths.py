@@ -420,7 +420,7 @@ def upright(steps):
     return at, start, jm.follow_path(at, start, step=600.0, steps=steps, to=1500.0)
 
 
-@pytest.mark.slow_cases("load-1e-12-float64")
+@pytest.mark.slow_cases("load-1e-12-float64", "load-1.0-float32")
 @pytest.mark.parametrize(("unit", "dtype"), [(1.0, np.float32), (1e-12, np.float64)])
 @pytest.mark.parametrize("control", ["load", "displacement", "arc_length"])
 def test_paths_end_where_they_shall_in_every_unit_and_type(control, unit, dtype):

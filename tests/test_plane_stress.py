@@ -48,7 +48,7 @@ def pulled(material, traction):
     return [np.asarray(solution.position[kind] - mesh.points) for kind in fields], solution.info
 
 
-@pytest.mark.slow_cases("0.001")
+@pytest.mark.slow_cases("0.001", "2.0")
 @pytest.mark.parametrize("traction", [1e-3, 2.0, 200.0, -200.0])
 def test_hooke_is_linear_however_far_it_is_pulled(traction):
     """`eps_xx = t/E`, `eps_yy = -nu t/E`, in one iteration; beyond `t = E/nu` the thickness is negative, as in space."""
@@ -84,7 +84,7 @@ LAWS = {
 }
 
 
-@pytest.mark.slow_cases("off-nearly incompressible", "off-neo-hookean", "off-stable")
+@pytest.mark.slow_cases("off-nearly incompressible", "off-neo-hookean", "off-stable", "llvm-neo-hookean")
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("form", ["off", "llvm"])
 def test_nothing_presses_on_the_faces_however_far_it_is_stretched(law, form):

@@ -52,7 +52,12 @@ SHAPES = [(1, 1), (3, 3), (1, 3), (6, 3), (6, 6), (7, 8)]
 DEFAULT = in_turn(SHAPES, list(ROWS))  # rows are numbers that a program is given, blocks are the program
 
 
-@pytest.mark.slow_cases("arrays-(6, 6)-like a mesh", "arrays-(1, 1)-like a mesh", "arrays-(7, 8)-some empty, one long")
+@pytest.mark.slow_cases(
+    "arrays-(6, 6)-like a mesh",
+    "arrays-(1, 1)-like a mesh",
+    "arrays-(7, 8)-some empty, one long",
+    "kernel-(6, 6)-like a mesh",
+)
 @pytest.mark.parametrize(
     "shape, name",
     [

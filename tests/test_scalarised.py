@@ -157,7 +157,7 @@ def test_a_branch_runs_where_an_element_takes_it(way, always):
     assert len(re.findall(r" conditional\(", compiled)) == 1, "one branch for two equal choices, and no loop without it"
 
 
-@pytest.mark.slow_cases("arrays-custom_rule", "arrays-inverses")
+@pytest.mark.slow_cases("arrays-custom_rule", "arrays-inverses", "kernels-custom_rule", "kernels-inverses")
 @pytest.mark.parametrize("name", ["products", "places_written", "inverses", "roots", "a_loop", "custom_rule", "a_choice"])
 def test_derivatives_in_both_modes_and_in_batches(name, always, lengths, rng):
     a, b = (jnp.asarray(rng.normal(size=(9, 3, 3))) for _ in range(2))

@@ -66,7 +66,7 @@ def check_order(name, newton, scene):
     assert -ORDER < above < (0.3 if name == "Tsitouras" else ORDER)
 
 
-@pytest.mark.slow_cases("Tsitouras-False-pendulum", "Newmark-False-pendulum")
+@pytest.mark.slow_cases("Tsitouras-False-pendulum", "Newmark-False-pendulum", "Tsitouras-False-rigid")
 @pytest.mark.parametrize(("name", "newton", "scene"), list(cases()))
 def test_every_scheme_is_of_its_order(name, newton, scene):
     check_order(name, newton, scene)
@@ -89,7 +89,7 @@ def test_some_more_schemes_are_of_their_order(name, newton, scene):
     check_order(name, newton, scene)
 
 
-@pytest.mark.slow_cases("Newmark")
+@pytest.mark.slow_cases("Newmark", "GeneralizedAlpha")
 @pytest.mark.parametrize(
     ("scheme", "options", "radius"),
     [

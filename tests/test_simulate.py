@@ -37,6 +37,7 @@ def chain(nodes: int = 3) -> tuple[jm.System, jm.State, jm.ImplicitEuler]:
     return system, state, jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.solver.Dense())
 
 
+@pytest.mark.slow_cases("6-3-2")
 @pytest.mark.parametrize(("steps", "save_every", "checkpoint_every"), [(6, 3, 2), (7, 1, 3)])
 def test_trajectory_is_the_loop_of_steps(steps, save_every, checkpoint_every):
     system, state, integrator = chain()
@@ -267,6 +268,7 @@ def test_what_is_computed_anew_may_hold_solves_of_a_batch():
     np.testing.assert_allclose(jax.grad(lambda b: jnp.sum(jax.vmap(end)(b)))(batch), alone, rtol=ROUNDING)
 
 
+@pytest.mark.slow_cases("True")
 @pytest.mark.parametrize("forward", [False, True])
 def test_the_derivative_of_a_step_is_traced_once(forward):
     """Not once more for a state that has tangents after the first step, and had none before."""

@@ -216,6 +216,7 @@ ROPE = """<MechanicalObject name="p" position="0 0 0  1 0 0  2 0 0"/><UniformMas
   <Node name="lengths"><MechanicalObject template="Vec1" name="l" {}/><DistanceMapping topology="@../t" {}/>{}</Node>"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "mapping", "constraint", "length"),
     [

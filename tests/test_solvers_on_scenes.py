@@ -198,7 +198,9 @@ def runs():
             yield pytest.param(scene, group, dtype, marks=stage)
 
 
-@pytest.mark.slow_cases("every_constraint-few-float64")
+@pytest.mark.slow_cases(
+    "every_constraint-few-float64", "linkage_of_the_plane-few-float64", "frames_in_the_plane-few-float64"
+)
 @pytest.mark.parametrize(("scene", "group", "dtype"), list(runs()))
 def test_every_solver_on_every_scene(scene, group, dtype, rng):
     """The solution, its adjoint, and `dx = -x` for `dA = A`, to what the condition number allows."""

@@ -96,6 +96,7 @@ def slopes(how, *kinds):
     return np.asarray(program(at)[1]), np.asarray(ends[0] - ends[1]) / (2 * STEP)
 
 
+@pytest.mark.slow_cases("step")
 @pytest.mark.parametrize("how", ["static", "step", pytest.param("newton", marks=pytest.mark.slow)])
 def test_gradients_are_of_what_was_computed(how):
     """Of the equilibrium, whatever tangent led there; of a linearised step, with the tangent that it has."""

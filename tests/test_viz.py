@@ -246,6 +246,7 @@ def test_what_is_given_twice_or_inside_is_not_drawn():
     assert len(axes.collections[0].get_facecolor()) == 10  # of twelve squares, the two between are left out
 
 
+@pytest.mark.slow
 def test_a_film_has_one_scale_and_one_box(bar, tmp_path):
     from PIL import Image
 

@@ -163,6 +163,7 @@ def temperatures(system, start):
     return np.asarray(jm.static_solve(system, system.at_rest({"T": start})).position["T"])[:, 0]
 
 
+@pytest.mark.slow
 def test_convection_from_two_sides():
     """T4: 18.25 C at (0.6, 0.2), of a corner held at 100 C and air of 0 C."""
     mesh, unit = placed((12, 20), "quad8", lambda s, t: (0.6 * s, t))

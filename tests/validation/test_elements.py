@@ -44,7 +44,7 @@ def l2_error(mesh, positions):
 SLOW = pytest.mark.slow
 
 
-@pytest.mark.slow_cases("triangle-6")
+@pytest.mark.slow_cases("triangle-6", "tetrahedron-4")
 @pytest.mark.parametrize(
     ("kind", "sizes"),
     [("triangle", 6), pytest.param("quad", 6, marks=SLOW), ("tetrahedron", 4), pytest.param("hexahedron", 3, marks=SLOW)],
@@ -105,7 +105,7 @@ def plane_density(density, F, plane):
 LONG = ("ogden", "corotational", "stable", "mooney")
 
 
-@pytest.mark.slow_cases("st venant")
+@pytest.mark.slow_cases("st venant", "neo-hookean")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW) if n in LONG else n for n in MATERIALS])
 def test_patch_of_every_element(name, rng):
     """An affine deformation of a distorted patch: energy `V psi(F)`, and no force on the inner node."""
