@@ -156,6 +156,28 @@ def products_by_share():
     ffi.is_available = is_available
 
 
+def turned():
+    """Newton's method by the exact derivative, of a frame that turns under a torque, and its gradient."""
+    system = jm.System(
+        {"arm": jm.Rigid3()},
+        forces={"torque": jm.force.ConstantTorque(("arm", [0]), [[0.0, 3.0, 1.0]])},
+        masses={"mass": jm.mass.RigidMass(("arm", [0]), 1.0, np.diag([0.2, 0.3, 0.4]))},
+    )
+    state = system.at_rest({"arm": [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]})
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+
+    def turn(torque):
+        heavier = eqx.tree_at(lambda s: s.forces["torque"].torque, system, torque)
+        integrator = jm.ImplicitEuler(linear_system, jm.solver.GMRES(1e-12), newton=True)
+        return jm.simulate(heavier, state, integrator, 0.3, 2, save_every=2).last.position["arm"][0, 4]
+
+    torque = system.forces["torque"].torque
+    expected = jax.jit(jax.value_and_grad(turn))(torque)
+    found = jax.jit(jm.runtime.over_devices(jax.value_and_grad(turn)))(torque)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert np.allclose(one, other, rtol=0, atol=SAME)
+
+
 def parts():
     """Nodes divided over two devices and over four, without a matrix: the statics and gradients of one, in less memory."""
     device_division._BODY = 12  # so that a small bar has several bodies
@@ -197,4 +219,5 @@ if __name__ == "__main__":
     one_system()
     products_by_share()
     by_share()
+    turned()
     print("same numbers")

@@ -12,7 +12,7 @@ import numpy as np
 from .._linear_solver.base.derivative import constant, derivative_solve
 from .._linear_solver.krylov.gmres import GMRES
 from .._runtime.argument_checks import check_choice, check_counts, check_flags, check_tolerances, real_array
-from .._runtime.array_types import Array
+from .._runtime.array_types import Array, structure_of
 from .._runtime.jax_internals import index_of
 from .._runtime.precision import compiled
 from .._runtime.raise_if import raise_if
@@ -103,9 +103,8 @@ def _cone_solution_jvp(primals, tangents):
     rate = eqx.filter_jvp(lambda problem: residual(problem, s), (problem,), (tangents[0],))[1]
     rate = jnp.zeros_like(s) if rate is None else rate
     if isinstance(problem.W, lx.AbstractLinearOperator):
-        operator = lx.FunctionLinearOperator(
-            lambda d: jax.jvp(lambda s: residual(problem, s), (s,), (d,))[1], jax.eval_shape(lambda: s)
-        )
+        product = jax.linearize(lambda s: residual(problem, s), s)[1]
+        operator = lx.FunctionLinearOperator(product, structure_of(s), closure_convert=False)
         moved = derivative_solve(operator, -rate, GMRES())
     else:
         n, D = s.shape[0], scaling(problem.mu)

@@ -14,6 +14,7 @@ from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from .._mapping.base import AbstractMapping
 from .._mass.base import AbstractMass
 from .._runtime.argument_checks import check_real
+from .._runtime.array_types import structure_of
 from .._scene.dof import AbstractDof
 from .._scene.internal import internal_variables, remembers
 from .._scene.once_per_structure import once_per_structure
@@ -252,7 +253,7 @@ def check_updates(system: Any, dtype: Any) -> None:
 @once_per_structure
 def _update(field: Any, args: Any) -> Any:
     given = trace_elements(field, field.on, lambda c, x, v: c.element_update(x, v), *args)
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), given)
+    return structure_of(given)
 
 
 def _at_elements(system: Any, dtype: Any, on: tuple[Stencil, ...], size: str) -> tuple[jax.ShapeDtypeStruct, ...]:

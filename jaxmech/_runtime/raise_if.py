@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .array_types import Array
+from .array_types import Array, structure_of
 from .devices import on_cpu
 from .failure_messages import NUMBERS, describe
 from .ffi_check import register, tells_version
@@ -63,7 +63,7 @@ def in_row(numbers: Mapping[str, Any], residuals: tuple[Array, Array] | None) ->
 
 @jax.custom_jvp
 def _checked(value: Any, failed: Array, text: Array, told: Any) -> Any:
-    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), value)
+    shapes = structure_of(value)
 
     def stop() -> Any:
         arguments = (text, *in_row(*told))  # made where they are read: a step that succeeds need not

@@ -12,7 +12,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import lineax as lx
 
 from .._linear_solver.base.derivative import constant, derivative_solve
 from .._linear_solver.base.vectors import choose
@@ -31,7 +30,7 @@ from .dynamic_relaxation import dynamic_relaxation
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
 from .linear_outcome import marked_unless_right
 from .linear_problem import LinearProblem
-from .newton_iteration import Progress, exact_product, exact_slope, linearised, newton_iteration
+from .newton_iteration import Progress, exact_operator, exact_slope, linearised, newton_iteration
 from .trust_region import trust_region
 
 
@@ -171,7 +170,6 @@ def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: 
     """
     slope = exact_slope(problem, u)
     lifted = slope(gap)
-    free = project(problem.system, {s: R[s] - lifted[s] for s in R})
+    free = project(problem.system, {s: R[s] + lifted[s] for s in R})
     rhs = {s: free[s] + gap[s] for s in free}
-    operator = lx.FunctionLinearOperator(exact_product(problem, slope), jax.eval_shape(lambda: rhs))
-    return derivative_solve(operator, rhs, Nearby(constant(A), solver), who)
+    return derivative_solve(exact_operator(problem, slope, rhs), rhs, Nearby(constant(A), solver), who)

@@ -14,7 +14,8 @@ from .._linear_solver.default import default_solver
 from .._linear_solver.krylov.preconditioned_gmres import Nearby
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
-from .._runtime.array_types import Array
+from .._model.system import System
+from .._runtime.array_types import Array, structure_of
 from .._runtime.loops import while_loop
 from .._runtime.results import RESULTS
 from .equilibrium import AbstractEquilibrium, NewtonOptions
@@ -56,25 +57,29 @@ def linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *,
 
 
 def exact_slope(problem: AbstractEquilibrium, u: Fields) -> Callable[[Fields], Fields]:
-    """`d -> -dR/du d`, of the residual itself: `operator` leaves out how a finite turn changes the chart, for one.
+    """`d -> dR/du d`, of the residual itself: `operator` leaves out how a finite turn changes the chart, for one.
 
     What does not depend on `d` is computed once, here: products stand in several places of a program, and in its loops.
     """
     zero = {s: jnp.zeros_like(a) for s, a in jax.eval_shape(lambda: problem.residual(u)).items()}
 
-    rate = jax.linearize(lambda e: problem.residual(problem.move(u, e)), zero)[1]
-    return lambda d: jax.tree.map(jnp.negative, rate(d))
+    return jax.linearize(lambda e: problem.residual(problem.move(u, e)), zero)[1]
 
 
-def exact_product(problem: AbstractEquilibrium, slope: Callable[[Fields], Fields]) -> Callable[[Fields], Fields]:
-    """`d -> (P A P + I - P) d`, `A d = slope(d)` the exact one."""
+def exact_operator(problem: AbstractEquilibrium, slope: Callable[[Fields], Fields], like: Fields) -> Any:
+    """`d -> (P A P + I - P) d`, `A d = -slope(d)` the exact one.
 
-    def product(d: Fields) -> Fields:
-        free = project(problem.system, d)
-        moved = project(problem.system, slope(free))
-        return {s: moved[s] + (d[s] - free[s]) for s in d}  # a sum that rounds to d would lose what a row moves
+    A function whose arrays are its leaves: it is called with arrays of one device and of each of several, which a program
+    traced for the one (`closure_convert`) refuses for the other.
+    """
+    product = eqx.Partial(_exact_product, problem.system, slope)
+    return lx.FunctionLinearOperator(product, structure_of(like), closure_convert=False)
 
-    return product
+
+def _exact_product(system: System, slope: Callable[[Fields], Fields], d: Fields) -> Fields:
+    free = project(system, d)
+    moved = project(system, jax.tree.map(jnp.negative, slope(free)))
+    return {s: moved[s] + (d[s] - free[s]) for s in d}  # a sum that rounds to d would lose what a row moves
 
 
 def linear_solve(problem: AbstractEquilibrium, u: Fields, A0: Any, R: Fields, gap: Fields, solver: Any, *, moved: bool):
@@ -93,7 +98,7 @@ def linear_solve(problem: AbstractEquilibrium, u: Fields, A0: Any, R: Fields, ga
 def _turned(problem: AbstractEquilibrium, u: Fields, free: Fields, d: Fields, near: Nearby, factor: Any) -> Fields:
     """The step by the exact derivative, which turns torques with frames: GMRES preconditioned by the matrix without that,
     whose step `d` stays where it fails. Without it Newton's method converges linearly, under large torques not at all."""
-    operator = lx.FunctionLinearOperator(exact_product(problem, exact_slope(problem, u)), jax.eval_shape(lambda: free))
+    operator = exact_operator(problem, exact_slope(problem, u), free)
     better = lx.linear_solve(operator, free, near, state=(operator, factor), throw=False).value
     return choose(jnp.all(jnp.isfinite(norm(better))), better, d)
 

@@ -1,6 +1,7 @@
 """The equations of a step with contact: the balance of momentum with impulses, and the law of contact. One implicit rule."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +24,7 @@ from ..._linear_solver.krylov.preconditioned_gmres import Nearby
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields, zero_forces
 from ..._model.system import State, System
-from ..._runtime.array_types import Array
+from ..._runtime.array_types import Array, structure_of
 from ..._runtime.results import RESULTS
 
 _COULOMB = 300.0  # tolerances that Coulomb's law may be missed by, in units of the largest impulses
@@ -164,13 +165,7 @@ def implicit_rates(
     rhs = {k: jnp.zeros_like(a) if rate[k] is None else -rate[k] for k, a in like.items()}
 
     linear = jax.linearize(lambda x, s: both(equations, x, s, begun), x, s)[1]
-
-    def product(d: dict[str, Array]) -> dict[str, Array]:
-        dx = {k: a for k, a in d.items() if k != IMPULSES}
-        free = project(equations.system, dx)
-        moved = linear(free, d[IMPULSES])
-        return {k: a if k == IMPULSES else a + dx[k] - free[k] for k, a in moved.items()}
-
+    product = eqx.Partial(_product, equations.system, linear)  # its arrays are leaves: see `exact_operator`
     P, B = slopes(s, u, equations.mu, rho, kappa)
     D, give = scaling(equations.mu), equations.give
     if isinstance(at.rows, SparseRows):
@@ -178,9 +173,17 @@ def implicit_rates(
         schur = EliminatedSolver(constant(Eliminated.of_law(A, at.rows, equations.mu, (P, B), give, at.mobility, way)))
     else:
         schur = ContactSchur(A, factor_solver(A, solver), *constant((at.rows, P, B, D, give)))
-    operator = lx.FunctionLinearOperator(product, jax.eval_shape(lambda: like))
+    operator = lx.FunctionLinearOperator(product, structure_of(like), closure_convert=False)
     solved = derivative_solve(operator, rhs, Nearby(constant(A), schur) if near else schur, who)
     return {k: a for k, a in solved.items() if k != IMPULSES}, solved[IMPULSES]
+
+
+def _product(system: System, linear: Callable[..., Fields], d: dict[str, Array]) -> dict[str, Array]:
+    """Of the derivative, free of what constraints hold."""
+    dx = {k: a for k, a in d.items() if k != IMPULSES}
+    free = project(system, dx)
+    moved = linear(free, d[IMPULSES])
+    return {k: a if k == IMPULSES else a + dx[k] - free[k] for k, a in moved.items()}
 
 
 class StepContacts(eqx.Module):

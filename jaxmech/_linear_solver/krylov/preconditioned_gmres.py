@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from ..._runtime.array_types import Array
+from ..._runtime.array_types import Array, structure_of
 from ..._sparse.block_matrix import BlockMatrix
 from ..base.outcome import FINE
 from ..base.vectors import Vector, dtype_of, minus, norm
@@ -64,7 +64,8 @@ class Nearby(lx.AbstractLinearSolver):
             return self.solver.compute(near, r, options)[0]
 
         # From the left: residuals are then of the units of the solution, in which they are worth comparing.
-        preconditioned = lx.FunctionLinearOperator(lambda x: nearly(operator.mv(x)), jax.eval_shape(lambda: vector))
+        like = structure_of(vector)
+        preconditioned = lx.FunctionLinearOperator(lambda x: nearly(operator.mv(x)), like, closure_convert=False)
         start = nearly(vector)
         size = norm(start)
         scale = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)  # whose square is no number, maybe
