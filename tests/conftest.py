@@ -61,8 +61,7 @@ def pytest_collection_modifyitems(config, items):
                 v for v in item.callspec.params.values() if isinstance(v, str)
             ):
                 item.add_marker(getattr(pytest.mark, stage))
-        if (of_slow := item.get_closest_marker("slow_cases")) and item.callspec.id.startswith(of_slow.args):
-            item.add_marker(pytest.mark.slow)
+    mark_cases(config, items)
     for stage in STAGES:
         at = [item for item in items if item.get_closest_marker(stage)]
         if not config.getoption(f"--{stage}"):
@@ -98,6 +97,21 @@ def thin(items):
         for item, row in zip(family, rows, strict=True):
             if row not in chosen:
                 item.add_marker(pytest.mark.exhaustive)
+
+
+def mark_cases(config, items):
+    """Of a test marked `slow_cases(*begins)`, mark the cases whose ids begin so: of whole files, each must have some."""
+    families = collections.defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow_cases"):
+            families[item.path, item.originalname].append(item)
+    for (path, name), family in families.items():
+        for begin in family[0].get_closest_marker("slow_cases").args:
+            cases = [item for item in family if item.callspec.id.startswith(begin)]
+            if not cases and not any("::" in argument for argument in config.args):
+                raise pytest.UsageError(f"{path.name}::{name}: no case begins with {begin!r}")
+            for item in cases:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(optionalhook=True)
