@@ -295,6 +295,17 @@ def test_energy_and_momentum_take_the_force_of_the_step():
     assert corrected["scatter-add"] == plain["scatter-add"] > 0
 
 
+def test_a_force_where_nothing_is_displaced_reads_no_displacement():
+    """An element knows that there is none: it reads at its nodes what its energy does."""
+    system, state, _ = hot_scene()
+
+    def read_at_nodes(of_scene):
+        program = jax.make_jaxpr(of_scene)(state)
+        return sum(at is not None for at in equations_of(program.jaxpr, "jaxmech_mapped")[-1].params["nodes"])
+
+    assert read_at_nodes(lambda s: jm.total_force(system, s)) == read_at_nodes(lambda s: jm.energy(system, s)) == 2
+
+
 def test_weights_at_the_start_of_a_step_are_no_program_of_their_own():
     weights = (0.0, 0.0, -9.81), None
     heavy, weightless = (programs_of(jm.integrator.Trapezoid, gravity=g) for g in weights)

@@ -295,5 +295,4 @@ def _conservative(system: System) -> System:
 
 def _force(part: System, at: State) -> Fields:
     """Minus the gradient of an energy: the force at rest, where nothing is damped."""
-    nil = zero_forces(part, at.position)
-    return force_at(part, at, nil, nil)
+    return force_at(part, at, None, zero_forces(part, at.position))
