@@ -12,6 +12,7 @@ from compiled_programs import AS_OF_A_USER
 from tolerances import RECOMPILED
 
 import jaxmech as jm
+from jaxmech._codegen.program.element_function import forgotten
 from jaxmech._linear_solver.dense.whole_matrix import scaling
 from jaxmech._runtime import precision
 from jaxmech._runtime.loops import seldom_loop, while_loop
@@ -97,6 +98,25 @@ def test_traced_once(name):
         run(*case)
         assert TRACES["count"] == 0, case[-1]
     assert np.isfinite(again.position["chain"]).all()
+
+
+@pytest.mark.parametrize(("scheme", "more"), [(jm.ImplicitEuler, 0), (jm.integrator.EnergyMomentum, 1)])
+def test_rules_of_derivatives_trace_no_element_function_again(scheme, more):
+    """JAX evaluates them in a mesh of no devices, and knows none and such a one apart: steps are traced in it too. `more`: of
+    energies at both ends, which have a rule of their own."""
+    system, state, linear_system = problem([0, 1, 2, 3, 4], 1.0, 5.0)
+    integrator = scheme(linear_system, newton=True)
+
+    def end(x):
+        moved = eqx.tree_at(lambda s: s.position["chain"], state, x)
+        return jnp.sum(integrator.step(system, moved, None, 0.01, throw=False)[0].position["chain"])
+
+    with forgotten():
+        TRACES["count"] = 0
+        jax.jit(end).trace(state.position["chain"])
+        of_step = TRACES["count"]
+        jax.jit(jax.grad(end)).trace(state.position["chain"])
+    assert TRACES["count"] == of_step + more > more
 
 
 def test_what_is_asked_of_a_scene_is_one_program():
