@@ -102,8 +102,8 @@ def test_traced_once(name):
 
 @pytest.mark.parametrize(("scheme", "more"), [(jm.ImplicitEuler, 0), (jm.integrator.EnergyMomentum, 1)])
 def test_rules_of_derivatives_trace_no_element_function_again(scheme, more):
-    """JAX evaluates them in a mesh of no devices, and knows none and such a one apart: steps are traced in it too. `more`: of
-    energies at both ends, which have a rule of their own."""
+    """JAX evaluates them in a mesh of no devices, and knows none and such a one apart: steps are traced in it too.
+    `more`: for energies at both ends, which have a rule of their own."""
     system, state, linear_system = problem([0, 1, 2, 3, 4], 1.0, 5.0)
     integrator = scheme(linear_system, newton=True)
 
