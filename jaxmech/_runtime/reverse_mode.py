@@ -18,8 +18,8 @@ def kept(values: T) -> T:
 
 @jax.custom_jvp
 def known_as(known: T, made: T) -> T:
-    """What is `known` already, in place of what is `made` of the same value: for its derivative alone the latter is computed.
-    Second derivatives are those of both, so that what is known has to be differentiable too."""
+    """What is `known` already, for what is `made` of the same value, which is computed for its derivative alone. Second
+    derivatives are those of both: what is known has to be differentiable too."""
     del made
     return known
 
