@@ -129,10 +129,10 @@ class GradientStage(AbstractMidpointStage):
         at = self.state(u)
         if self.is_by_rates:
             force, ahead = forces_ahead(self.acting, at, *self.ahead(d))
-            force = force if known is None else known_as(known, force)
             rest = plain.balance_ahead(u, at, d, ahead)
         else:
             force, rest = total_force(self.acting, at), plain.remainder(d)
+        force = force if known is None else known_as(known, force)
         return combined((1.0, rest), (self.setting.h, self.correction(u, at, force)))
 
     def is_exact(self) -> bool:
