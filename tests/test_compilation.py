@@ -9,12 +9,14 @@ import lineax as lx
 import numpy as np
 import pytest
 from compiled_programs import AS_OF_A_USER
-from tolerances import RECOMPILED
+from tolerances import RECOMPILED, ROUND_OFF
 
 import jaxmech as jm
+from jaxmech._codegen.program.element_function import forgotten
 from jaxmech._linear_solver.dense.whole_matrix import scaling
 from jaxmech._runtime import precision
 from jaxmech._runtime.loops import seldom_loop, while_loop
+from jaxmech._runtime.reverse_mode import known_as
 
 pytestmark = pytest.mark.quick
 
@@ -97,6 +99,25 @@ def test_traced_once(name):
         run(*case)
         assert TRACES["count"] == 0, case[-1]
     assert np.isfinite(again.position["chain"]).all()
+
+
+@pytest.mark.parametrize(("scheme", "more"), [(jm.ImplicitEuler, 0), (jm.integrator.EnergyMomentum, 1)])
+def test_rules_of_derivatives_trace_no_element_function_again(scheme, more):
+    """JAX evaluates them in a mesh of no devices, and knows none and such a one apart: steps are traced in it too.
+    `more`: for energies at both ends, which have a rule of their own."""
+    system, state, linear_system = problem([0, 1, 2, 3, 4], 1.0, 5.0)
+    integrator = scheme(linear_system, newton=True)
+
+    def end(x):
+        moved = eqx.tree_at(lambda s: s.position["chain"], state, x)
+        return jnp.sum(integrator.step(system, moved, None, 0.01, throw=False)[0].position["chain"])
+
+    with forgotten():
+        TRACES["count"] = 0
+        jax.jit(end).trace(state.position["chain"])
+        of_step = TRACES["count"]
+        jax.jit(jax.grad(end)).trace(state.position["chain"])
+    assert TRACES["count"] == of_step + more > more
 
 
 def test_what_is_asked_of_a_scene_is_one_program():
@@ -293,6 +314,48 @@ def test_energy_and_momentum_take_the_force_of_the_step():
         programs_of(scheme, heavy=False) for scheme in (jm.integrator.EnergyMomentum, jm.integrator.Midpoint)
     )
     assert corrected["scatter-add"] == plain["scatter-add"] > 0
+
+
+def test_a_force_where_nothing_is_displaced_reads_no_displacement():
+    """An element knows that there is none: it reads at its nodes what its energy does."""
+    system, state, _ = hot_scene()
+
+    def read_at_nodes(of_scene):
+        program = jax.make_jaxpr(of_scene)(state)
+        return sum(at is not None for at in equations_of(program.jaxpr, "jaxmech_mapped")[-1].params["nodes"])
+
+    assert read_at_nodes(lambda s: jm.total_force(system, s)) == read_at_nodes(lambda s: jm.energy(system, s)) == 2
+
+
+def test_what_is_known_is_made_for_its_derivatives_alone():
+    def cube(x):
+        return jnp.exp(known_as(x**3, x * x * x))
+
+    x, plain = 0.7, lambda x: jnp.exp(x**3)
+    for derivative in (lambda f: f, jax.grad, jax.jacfwd, jax.hessian):
+        np.testing.assert_allclose(derivative(cube)(x), derivative(plain)(x), rtol=ROUND_OFF)
+
+
+def test_the_gradient_of_energy_and_momentum_takes_the_force_of_the_step():
+    """Beside its corrections, of nodes and of energies, it asks elements for no more than the rule that it corrects."""
+    system, state, _ = hot_scene()
+    nodes = np.arange(len(state.position["body"]))
+    masses = {"mass": jm.mass.UniformMass(("body", nodes), 1.0)}
+    system = jm.System(system.dofs, forces=system.forces, masses=masses, gravity=(0.0, 0.0, -9.8))
+
+    def forces_of(scheme):
+        integrator = scheme(jm.MatrixLinearSystem.build(system, state), jm.solver.PCG())
+        carry = integrator.init(system, state)
+
+        def end(x):
+            moved = eqx.tree_at(lambda s: s.position["body"], state, x)
+            return jnp.sum(integrator.step(system, moved, carry, 0.01, throw=False)[0].position["body"])
+
+        program = jax.jit(jax.grad(end)).trace(state.position["body"]).jaxpr.jaxpr
+        made = [e.params["call"].jaxpr for e in equations_of(program, "jaxmech_mapped")]
+        return sum(len(p.outvars) == 1 and p.outvars[0].aval.shape == (4, 3) for p in made)
+
+    assert forces_of(jm.integrator.EnergyMomentum) == forces_of(jm.integrator.Midpoint) > 0
 
 
 def test_weights_at_the_start_of_a_step_are_no_program_of_their_own():

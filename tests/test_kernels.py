@@ -21,7 +21,7 @@ from jaxmech._codegen.program.element_function import forgotten
 from jaxmech._codegen.program.element_jaxpr import ElementProgram
 from jaxmech._codegen.program.nodal_gather import NodeRows
 from jaxmech._codegen.program.scatter_plan import AbstractElementSums, Places
-from jaxmech._llvm import ffi
+from jaxmech._llvm import ffi, machine_code
 from jaxmech._runtime.ffi_layout import interface
 
 pytestmark = [pytest.mark.quick, pytest.mark.cpu]
@@ -167,6 +167,31 @@ def test_the_loop_of_a_product_is_compiled_once_and_not_written_out(rng):
     assert text.count("call void @product.double(") == 4 and text.count("define internal void @product.double(") == 1
     assert text.count("fmul") < 300 and length_as_kernel(program) < 1500 < 4096 < operation_count(program.jaxpr)
     assert length_as_kernel(program.with_axes((0, 0))) == operation_count(program.jaxpr)
+
+
+def test_a_kernel_is_tidied_to_the_numbers_of_all_passes(made, monkeypatch, rng):
+    """The whole row of LLVM's passes takes six times as long; only a text with loops of its own has use for it."""
+
+    def force(x):
+        F = x[1:] - x[:1]
+        return jax.grad(lambda F: jnp.sum((F.T @ F - jnp.eye(3)) ** 2) - jnp.log(1 + jnp.sum(F * F)))(F)
+
+    def layer(x, w):
+        return jnp.tanh(w @ x)
+
+    x, y, w = (jnp.asarray(rng.normal(size=shape)) for shape in ((31, 4, 3), (31, 32), (32, 32)))
+    tidying, asked = machine_code._tidying, []
+    monkeypatch.setattr(machine_code, "_tidying", lambda: asked.append(True) or tidying())
+    tidied = jax.jit(lambda x: map_elements(force, (0,), x))(x)
+    assert made and asked
+    jax.jit(lambda x, w: map_elements(layer, (0, None), x, w))(y, w)
+    assert len(made) == 2 and len(asked) == 1, "a product in a loop of its own"
+    monkeypatch.setattr(machine_code, "_VARIABLE", "")
+    target = ffi._target
+    monkeypatch.setattr(ffi, "_target", lambda text, *more: target(f"{text}\n; all passes", *more))
+    with forgotten():
+        by_all = jax.jit(lambda x: map_elements(force, (0,), x))(x)
+    assert len(made) == 3 and len(asked) == 1 and np.array_equal(tidied, by_all)
 
 
 class Sums(AbstractElementSums):

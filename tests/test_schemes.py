@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scenes
 from scheme_scenes import EXPLICIT, IMPLICIT, KINDS, SCENES, made, numbers, spring
+from tolerances import ROUND_OFF
 
 import jaxmech as jm
 from jaxmech._integrator.implicit.bdf import bdf_coefficients, extrapolation
@@ -610,3 +611,29 @@ def test_first_calls_have_about_as_many_loops_as_implicit_eulers(name):
 
     ratios = np.divide(loops(getattr(jm.integrator, name)), loops(jm.ImplicitEuler))
     assert (ratios < MOST_LOOPS[name]).all(), ratios
+
+
+@pytest.mark.slow
+def test_second_derivatives_of_one_solve_of_energy_and_momentum():
+    """The force of its corrections is that of the assembly, whose derivatives are asked for by second ones alone."""
+    links = jm.force.Springs(on=(("p", [0, 1]), ("p", [1, 2])), stiffness=40.0, rest_length=1.0)
+    masses = {"mass": jm.mass.UniformMass(on=("p", [0, 1, 2]), mass=1.0)}
+    system = jm.System({"p": jm.Vec2()}, forces={"links": links}, masses=masses, gravity=[0.0, -9.81])
+    velocity = jnp.array([[0.0, 0.3], [0.5, -0.2], [0.1, 1.0]])
+    state = eqx.tree_at(lambda s: s.velocity["p"], system.at_rest({"p": [[0.0, 0.0], [1.2, 0.1], [2.0, 0.7]]}), velocity)
+    scheme = jm.integrator.EnergyMomentum(jm.MatrixLinearSystem.build(system, state))
+
+    def gradient(numbers):
+        def value(numbers):
+            moved = eqx.tree_at(lambda s: (s.position["p"], s.velocity["p"]), state, tuple(numbers.reshape(2, 3, 2)))
+            end = scheme.step(system, moved, None, 0.1, throw=False)[0]
+            return jnp.sum(jnp.sin(end.position["p"])) + jnp.sum(end.velocity["p"] ** 2)
+
+        return jax.grad(value)(numbers)
+
+    x = jnp.concatenate([state.position["p"].reshape(-1), velocity.reshape(-1)])
+    h, unit = 1e-5, np.eye(12)
+    exact, first = jax.jit(jax.jacfwd(gradient))(x), jax.jit(gradient)
+    central = np.stack([(first(x + h * e) - first(x - h * e)) / (2 * h) for e in unit])
+    assert np.abs(exact - central).max() <= DIFFERENCES * np.abs(exact).max()
+    assert np.abs(exact - exact.T).max() <= ROUND_OFF * np.abs(exact).max()

@@ -121,13 +121,12 @@ def _of_elements(
             matrices[which] = blocks
             forces |= {which.component: force} if with_force else {}
     others = {name: system.force_fields[name] for name in sorted(wanted.forces - forces.keys())}
-    return matrices, forces | (field_forces(system, others, x, zero_forces(system, x), v) if others else {})
+    return matrices, forces | (field_forces(system, others, x, None, v) if others else {})
 
 
 def total_force(local: LocalValues, *, weights: bool = True) -> Fields:
     """The force on the main states, of local values that have all forces; `weights`: with them."""
     system, x = local.system, local.x
-    zero, acted_on = zero_forces(system, x), system if weights else weightless(system)
-    acting = applied_forces(acted_on, x, zero, local.v, local.forces)
-    main = {s: zero[s] for s in system.main_states}
+    acting = applied_forces(system if weights else weightless(system), x, None, local.v, local.forces)
+    main = zero_forces(system, {s: x[s] for s in system.main_states})
     return pull_back(system, x, main, lambda _: acting) if system.mappings else acting

@@ -117,12 +117,11 @@ def _constrained(system: System, operator: Any, u: Fields) -> Fields:
 
 def _product(system: System, state: State, terms: Terms, plan: Plan, factors: Factors, u: Fields) -> Fields:
     """`(m M + b B + k K + g G + c C) u`."""
-    total = zero_forces(system, state.position)
-    zero = total
+    total = zero = zero_forces(system, state.position)
     if terms.mass and factors.has("mass"):
         total = _add(total, factors.mass, momentum(system, state.position, u))
     if terms.damping and factors.has("damping"):
-        rate = jax.jvp(lambda v: force_at(system, state, zero, v), (state.velocity,), (u,))[1]
+        rate = jax.jvp(lambda v: force_at(system, state, None, v), (state.velocity,), (u,))[1]
         total = _add(total, -factors.damping, rate)
     k, g = factors.stiffness if terms.stiffness else 0.0, factors.of("geometric") if terms.has_geometric else 0.0
     c = factors.of("multipliers") if terms.stiffness and system.multiplier_constraints else 0.0
@@ -172,8 +171,7 @@ def _by_parts(system: System, state: State, plan: Plan, factors: tuple[Any, Any,
             (u,),
         )[1]
         part = with_only(system, forces=plan.velocity)
-        zero = zero_forces(system, x)
-        rate = jax.jvp(lambda v: applied_forces(part, x, zero, v), (v,), (turned,))[1]
+        rate = jax.jvp(lambda v: applied_forces(part, x, None, v), (v,), (turned,))[1]
         total = _add(total, g, rate)
     return _pulled(system, state, x, total)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
-from .._forcefield.chart import chart_force, retract_each, varies_with
+from .._forcefield.chart import chart_force, no_displacement, retract_each, varies_with
 from .._mapping.base import AbstractMapping
 from .._runtime.array_types import Array, Scalar
 from .._runtime.precision import full_precision, in_one_program
@@ -92,13 +92,18 @@ def zero_forces(system: System, x: Mapping[str, Array]) -> Fields:
 
 
 def field_forces(
-    system: System, fields: Mapping[str, AbstractForceField], x: Fields, d: Fields, v: Fields
+    system: System, fields: Mapping[str, AbstractForceField], x: Fields, d: Fields | None, v: Fields
 ) -> dict[str, tuple[Array, ...]]:
-    """The forces of every element of force fields at `retract(x, d)`, one array per stencil."""
+    """The forces of every element of force fields at `retract(x, d)`, one array per stencil; `d` of None is nil, as the
+    program of an element then knows."""
+    if d is None:
+        return over_alike(
+            fields, system.dofs, lambda _, dofs: lambda c, x, v: chart_force(c, dofs, x, no_displacement(dofs, x), v), x, v
+        )
     return over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: chart_force(c, dofs, *a), x, d, v)
 
 
-def field_force(system: System, field: AbstractForceField, x: Fields, d: Fields, v: Fields) -> tuple[Array, ...]:
+def field_force(system: System, field: AbstractForceField, x: Fields, d: Fields | None, v: Fields) -> tuple[Array, ...]:
     """Those of one."""
     return field_forces(system, {"": field}, x, d, v)[""]
 
@@ -128,7 +133,7 @@ def element_momentum(system: System, name: str, x: Fields, v: Fields) -> tuple[A
 
 
 def applied_forces(
-    system: System, x: Fields, d: Fields, v: Fields, known: Mapping[str, tuple[Array, ...]] | None = None
+    system: System, x: Fields, d: Fields | None, v: Fields, known: Mapping[str, tuple[Array, ...]] | None = None
 ) -> Fields:
     """The forces that act directly on each state, mapped ones included: force fields, and gravity through the masses.
 
@@ -140,7 +145,7 @@ def applied_forces(
     for name, field in fields.items():
         total = summed(total, field.on, forces[name])
     if system.gravity is not None:
-        moved = retract_near(system.dofs, x, d)
+        moved = x if d is None else retract_near(system.dofs, x, d)
         for name, mass in system.masses.items():
             total = summed(total, mass.on, element_momentum(system, name, moved, weight_direction(system, x)))
     return total
@@ -155,12 +160,15 @@ def pull_back(system: System, x: Fields, d: Mapping[str, Array], forces: Any) ->
     return transposed(forces(displacement))[0]
 
 
-def force_at(system: System, state: State, d: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
-    """The force on the main states at the displacement `d` from `state`, with other velocities."""
+def force_at(system: System, state: State, d: Mapping[str, Array] | None, velocity: Mapping[str, Array]) -> Fields:
+    """The force on the main states at the displacement `d` from `state`, or at none, with other velocities."""
     system = without_unloaded(with_internal(system, state), masses=system.gravity is not None)
     if not system.mappings:
-        return applied_forces(system, dict(state.position), dict(d), dict(velocity))
+        return applied_forces(system, dict(state.position), None if d is None else dict(d), dict(velocity))
     x = kinematics(system, state.position)
+    if d is None:
+        acting = applied_forces(system, x, None, velocities(system, x, velocity))
+        return pull_back(system, x, zero_forces(system, state.position), lambda _: acting)
     moved = kinematics(system, retract_near(system.dofs, state.position, d))
 
     def forces(displacement: Fields) -> Fields:
@@ -185,15 +193,14 @@ def total_force(system: System, state: State) -> Fields:
     force = _force(system, state)
     if not is_traced(force) and not all(np.isfinite(np.asarray(f)).all() for f in force.values()):
         system, x = with_internal(system, state), kinematics(system, state.position)
-        v, zero = velocities(system, x, state.velocity), zero_forces(system, x)
-        forces = field_forces(system, system.force_fields, x, zero, v)
+        forces = field_forces(system, system.force_fields, x, None, velocities(system, x, state.velocity))
         raise_undefined("total_force", system, x, forces)
     return force
 
 
 @in_one_program
 def _force(system: System, state: State) -> Fields:
-    return force_at(system, state, zero_forces(system, state.position), state.velocity)
+    return force_at(system, state, None, state.velocity)
 
 
 def energy(system: System, state: State, *, raises: bool = True) -> Scalar:

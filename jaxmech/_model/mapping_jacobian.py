@@ -14,7 +14,7 @@ from .._math.small_matmul import times_vectors
 from .._runtime.array_types import Array
 from .._scene.parameter import over_elements
 from .._scene.stencil import gathered
-from .dynamics import Fields, applied_forces, zero_forces
+from .dynamics import Fields, applied_forces
 from .subsystem import with_only
 from .system import System
 
@@ -147,7 +147,7 @@ def mapped_forces(
     `applied_forces`.
     """
     part = with_only(system, forces=on_mapped(system, system.force_fields), masses=on_mapped(system, system.masses))
-    total = applied_forces(part, x, zero_forces(system, x), v, known)
+    total = applied_forces(part, x, None, v, known)
     for state, force in (others or {}).items():
         total[state] = total[state] + force
     for name in reversed(system.mapping_order):

@@ -115,12 +115,11 @@ def _section(system: System, state: State, masks: Mapping[str, Array], on: str) 
     centre."""
     system = with_internal(system, state)
     x: Fields = kinematics(system, state.position)
-    v, zero = velocities(system, x, state.velocity), zero_forces(system, x)
-    total = zero[on]
+    v, total = velocities(system, x, state.velocity), zero_forces(system, x)[on]
     touched = [jnp.zeros(total.shape[0], bool) for _ in range(2)]
     for name, mask in masks.items():
         field = system.forces[name]
-        for stencil, f in zip(field.on, field_force(system, field, x, zero, v), strict=True):
+        for stencil, f in zip(field.on, field_force(system, field, x, None, v), strict=True):
             own = jnp.expand_dims(mask, range(1, f.ndim))
             total = total.at[stencil.nodes].add(jnp.where(own, -f, 0))
             each = jnp.broadcast_to(jnp.expand_dims(mask, range(1, stencil.nodes.ndim)), stencil.nodes.shape)

@@ -5,6 +5,7 @@ refused there, not in the middle of a computation. What differs between versions
 0.10 and 0.12, which pip brings, and in part with 0.11; `pyproject.toml` binds it to these.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,6 +61,7 @@ __all__ = [
     "rewired",
     "scan_sizes",
     "set_xla_metadata",
+    "traced_as_in_rules",
     "unvmap_any",
     "without_unused",
     "zero_of",
@@ -130,6 +132,12 @@ def device_count_of(context: Any) -> int:
 def manual_axes() -> tuple[str, ...]:
     """The axes of the mesh of devices along which each device runs what is being traced for itself."""
     return tuple(jax.sharding.get_abstract_mesh().manual_axes)
+
+
+def traced_as_in_rules() -> contextlib.AbstractContextManager[Any]:
+    """Within, functions are traced as they are within rules of derivatives, which JAX evaluates in the mesh that equations
+    remember: to it a mesh of no devices is another than none, and under each it traces anew."""
+    return jax.sharding.use_abstract_mesh(jax.sharding.get_abstract_mesh())
 
 
 def scan_sizes(params: dict[str, Any]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from .devices import on_cpu
-from .jax_internals import is_carried_out
+from .jax_internals import is_carried_out, traced_as_in_rules
 from .raise_if import in_its_words
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -201,7 +201,8 @@ def _on_leaves(function: Callable[..., Any]) -> Callable[..., tuple[list[Any], _
         structure, others = static
         leaves = [b if a is None else a for a, b in zip(arrays, others, strict=True)]
         arguments, keywords = jax.tree.unflatten(structure, leaves)
-        found, structure = jax.tree.flatten(function(*arguments, **keywords))
+        with traced_as_in_rules():
+            found, structure = jax.tree.flatten(function(*arguments, **keywords))
         others = tuple(_AN_ARRAY if isinstance(leaf, _ARRAYS) else leaf for leaf in found)
         return [leaf for leaf in found if isinstance(leaf, _ARRAYS)], _Form(structure, others)
 

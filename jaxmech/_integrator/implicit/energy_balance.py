@@ -264,7 +264,7 @@ def _work_of_forces(system: System, at: State, d: Fields) -> tuple[dict[str, Sca
 
     def work(name: str, v: Fields) -> Scalar:
         field = system.forces[name]
-        forces = field_force(system, field, x, zero, v)
+        forces = field_force(system, field, x, None, v)
         return sum((jnp.sum(f * a) for f, a in zip(forces, gathered(field.on, moved), strict=True)), jnp.zeros(()))
 
     return {n: work(n, zero) for n in system.forces}, {n: work(n, v) for n in system.forces}

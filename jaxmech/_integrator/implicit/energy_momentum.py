@@ -30,13 +30,14 @@ from ..._model.subsystem import has_direct_masses, with_only
 from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
 from ..._runtime.results import RESULTS
+from ..._runtime.reverse_mode import known_as
 from ..._solve.equilibrium import StepInfo
 from ..displaced import combined
 from ..rigid_motions import strained
 from .implicit_scheme import AbstractImplicitScheme, Solve, Step
 from .momentum_stage import AbstractMidpointStage, MidpointStage, Moments
 from .settled import settled_velocity
-from .stage import Setting, extrapolated, momentum_of
+from .stage import Setting, extrapolated
 
 _GAUSS = tuple(np.polynomial.legendre.leggauss(4)[i] / 2 + (1 - i) / 2 for i in range(2))  # on (0, 1)
 _ROUNDED = 8  # units of rounding within which two values of an energy are the same
@@ -121,7 +122,7 @@ class GradientStage(AbstractMidpointStage):
         plain = super().balance(u, at, force, less)
         return combined((1.0, plain), (self.setting.h, self.correction(u, at, force)))
 
-    def remainder(self, d: Fields) -> Fields:
+    def remainder(self, d: Fields, known: Fields | None = None) -> Fields:
         if self.closes:
             return super().remainder(d)
         u, plain = self.predicted, MidpointStage(self.setting, self.before, self.predicted)
@@ -131,6 +132,7 @@ class GradientStage(AbstractMidpointStage):
             rest = plain.balance_ahead(u, at, d, ahead)
         else:
             force, rest = total_force(self.acting, at), plain.remainder(d)
+        force = force if known is None else known_as(known, force)
         return combined((1.0, rest), (self.setting.h, self.correction(u, at, force)))
 
     def is_exact(self) -> bool:
@@ -187,10 +189,11 @@ class GradientStage(AbstractMidpointStage):
         return self.joins and all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
 
     def _weight(self) -> Fields:
-        """The weights that are not in the force of `acting`."""
-        if not self.joins or self.system.gravity is None:
-            return zero_forces(self.system, self.setting.start.position)
-        return momentum_of(self.setting, weight_direction(self.system, self.setting.start.position))
+        """The weights that are not in the force of `acting`: what reverse mode computes anew of a step, the step has."""
+        system, start = self.system, self.setting.start
+        if not self.joins or system.gravity is None:
+            return zero_forces(system, start.position)
+        return self.linear_system.momentum(system, start, weight_direction(system, start.position))
 
     def _moved(self, u: Fields) -> Fields:
         """The displacement of what has a place."""
@@ -295,5 +298,4 @@ def _conservative(system: System) -> System:
 
 def _force(part: System, at: State) -> Fields:
     """Minus the gradient of an energy: the force at rest, where nothing is damped."""
-    nil = zero_forces(part, at.position)
-    return force_at(part, at, nil, nil)
+    return force_at(part, at, None, zero_forces(part, at.position))

@@ -107,11 +107,10 @@ def _all_factors(integrator: ImplicitEuler, h: Array) -> Factors:
 
 def _damping_product(system: System, state: State) -> Fields:
     """`B v`, and no work where no force knows a velocity."""
-    zero = zero_forces(system, state.position)
     part = with_only(system, forces=[name for name in system.force_fields if knows_velocity(system, name)])
     if not part.forces:
-        return zero
-    rate = jax.jvp(lambda v: force_at(part, state, zero, v), (state.velocity,), (state.velocity,))[1]
+        return zero_forces(system, state.position)
+    rate = jax.jvp(lambda v: force_at(part, state, None, v), (state.velocity,), (state.velocity,))[1]
     return {s: -rate[s] for s in rate}
 
 

@@ -128,8 +128,7 @@ def _damping_products(linear_system: AbstractLinearSystem, system: System, state
     products = []
     part = with_only(system, forces=[name for name in system.force_fields if knows_velocity(system, name)])
     if part.forces and linear_system.terms.damping:
-        zero = zero_forces(system, state.position)
-        rate = jax.jvp(lambda v: force_at(part, state, zero, v), (state.velocity,), (state.velocity,))[1]
+        rate = jax.jvp(lambda v: force_at(part, state, None, v), (state.velocity,), (state.velocity,))[1]
         products.append({s: -a for s, a in rate.items()})
     if system.rayleigh and linear_system.terms.has_rayleigh:
         only = Factors(mass=0.0, damping=0.0, stiffness=0.0, rayleigh=1.0)
