@@ -174,4 +174,4 @@ def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: 
     free = project(problem.system, {s: R[s] - lifted[s] for s in R})
     rhs = {s: free[s] + gap[s] for s in free}
     operator = lx.FunctionLinearOperator(exact_product(problem, slope), jax.eval_shape(lambda: rhs))
-    return derivative_solve(operator, rhs, Nearby(constant(A), solver), who)
+    return derivative_solve(operator, rhs, Nearby(constant(A), solver, units=problem.lever(u).units), who)
