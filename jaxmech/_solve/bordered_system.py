@@ -33,7 +33,7 @@ from .path_problem import PathProblem, Tangent
 from .path_step import PathOptions, Way
 
 KINDS = ("limit", "bifurcation")
-_NEAR = 1e-8  # the last step, relative to positions and loads
+_NEAR = 1e-8  # the last step, relative to positions and loads; half the root of the rounding unit in single precision
 _MOST = 25
 _INVERSE_ITERATIONS = 25  # two modes may be nearly as soft
 
@@ -158,10 +158,10 @@ def find_critical(
         d, dload = _solve_bordered(problem, c.u, c.load, source, (tangent.load, tangent.gap_rate), kind, border)
         equilibrium = problem.at(c.load)
         size = norm(problem.displacement(equilibrium.rounding(c.u)))
-        near = norm(problem.displacement(d)) <= _NEAR * jnp.where(
-            size > 0, size, 1.0
-        )  # the next step, of second order, is rounding
-        near &= jnp.abs(dload) <= _NEAR * jnp.maximum(jnp.abs(c.load), load_scale)
+        # The next step, of second order, is rounding.
+        enough = max(_NEAR, 0.5 * float(jnp.finfo(c.load.dtype).eps) ** 0.5)
+        near = norm(problem.displacement(d)) <= enough * jnp.where(size > 0, size, 1.0)
+        near &= jnp.abs(dload) <= enough * jnp.maximum(jnp.abs(c.load), load_scale)
         done = near & (tangent.residual <= options.tolerance(tangent, load_scale))
         finite = jnp.isfinite(dload) & jnp.isfinite(norm(d))
         result = RESULTS.where(c.iterations >= _MOST, RESULTS.not_converged, RESULTS.successful)
