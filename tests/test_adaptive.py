@@ -307,6 +307,20 @@ def test_tolerances_that_are_traced_and_not_positive_allow_nothing():
     assert result(1e-3) == jm.RESULTS.successful
 
 
+def test_what_single_precision_cannot_tell_is_said():
+    """A tolerance below its rounding ended with the advice to look for a force that jumps."""
+    single = partial(jax.tree.map, lambda a: a.astype(np.float32) if a.dtype == np.float64 else a)
+    scene = jm.System(
+        {"ball": jm.Vec1()},
+        forces={"spring": jm.force.AnchoredSprings(("ball", [0]), 40.0, [[0.0]])},
+        masses={"mass": jm.mass.UniformMass(("ball", [0]), 1.0)},
+    )
+    start = single(scene.at_rest({"ball": [[1.0]]}))
+    with pytest.raises(jm.FailedComputation, match="what float32 rounds is an error too") as failure:
+        jm.simulate_adaptive(single(scene), start, jm.integrator.VelocityVerlet(), [0.5], rtol=1e-12, atol=1e-12)
+    assert failure.value.result == jm.RESULTS.time_step_too_small
+
+
 def test_output_times_that_are_traced_and_out_of_order_are_a_failure():
     """Those before the start counted as reached: a run to half of its times was a success."""
     system, state = ball()

@@ -420,6 +420,26 @@ def upright(steps):
     return at, start, jm.follow_path(at, start, step=600.0, steps=steps, to=1500.0)
 
 
+@pytest.mark.slow
+def test_limit_points_in_single_precision():
+    """Their last step was asked to be 1e-8 of positions and loads, less than single precision knows: the path went through
+    limit points and reported none."""
+    k, length = 1e4, np.hypot(1.0, 0.3)
+
+    def pushed(load):
+        bars = jm.force.Springs((("p", [0, 1]), ("p", [1, 2])), np.float32(k), np.float32(length))
+        force = jm.force.ConstantForce(("p", [1]), load * jnp.array([0.0, -1.0], jnp.float32))
+        pins = {"pins": jm.constraint.Fixed(("p", [0, 2]))}
+        return jm.System({"p": jm.Vec2()}, forces={"bars": bars, "load": force}, constraints=pins)
+
+    start = pushed(jnp.zeros((), jnp.float32)).at_rest({"p": np.array([[-1, 0], [0, 0.3], [1, 0]], np.float32)})
+    path = jm.follow_path(pushed, start, step=10.0, steps=12)
+    assert path.loads.dtype == jnp.float32
+    bar = length ** (1 / 3)  # where the load 2 k (length - bar) y / bar is largest, y^2 = bar^2 - 1
+    exact = 2 * k * (length / bar - 1) * np.sqrt(bar**2 - 1)
+    assert np.allclose([float(c.load) for c in path.critical], [exact, -exact], rtol=1e-5)  # a hundred rounding units
+
+
 @pytest.mark.slow_cases("load-1e-12-float64", "load-1.0-float32")
 @pytest.mark.parametrize(("unit", "dtype"), [(1.0, np.float32), (1e-12, np.float64)])
 @pytest.mark.parametrize("control", ["load", "displacement", "arc_length"])

@@ -19,7 +19,7 @@ import numpy as np
 from .._integrator.implicit.implicit_euler import EulerStep
 from .._linear_solver.base.derivative import constant
 from .._linear_solver.sparse.petsc import PETSc
-from .._model.constraint_projection import has_prescribed_motion, project
+from .._model.constraint_projection import constrained_product, has_prescribed_motion, project
 from .._model.dynamics import Fields
 from .._runtime.failure_messages import describe_result
 from .._runtime.precision import compiled
@@ -116,13 +116,11 @@ def _transposed_product(problem: AbstractEquilibrium, u: Fields, w: Fields) -> F
     """`w` times the exact derivative, whatever `operator` leaves out."""
     zero = jax.tree.map(jnp.zeros_like, w)
 
-    def product(d):
-        free = project(problem.system, d)
-        rate = jax.jvp(lambda e: problem.residual(problem.move(u, e)), (zero,), (free,))[1]
-        moved = project(problem.system, rate)
-        return {s: d[s] - free[s] - moved[s] for s in d}
+    def slope(d):
+        rate = jax.jvp(lambda e: problem.residual(problem.move(u, e)), (zero,), (d,))[1]
+        return {s: -a for s, a in rate.items()}
 
-    return jax.linear_transpose(product, w)(w)[0]
+    return jax.linear_transpose(lambda d: constrained_product(problem.system, slope, d), w)(w)[0]
 
 
 @eqx.filter_custom_vjp

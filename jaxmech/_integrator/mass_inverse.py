@@ -12,7 +12,7 @@ from .._linear_solver.krylov.pcg import PCG
 from .._linear_system.matrix_free import MatrixFreeSystem
 from .._math.elimination import inverse_by_elimination
 from .._math.small_matrix import inverse
-from .._model.constraint_projection import project
+from .._model.constraint_projection import constrained_product, project
 from .._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses, zero_forces
 from .._model.subsystem import with_only
 from .._model.system import State, System
@@ -49,9 +49,7 @@ def inverse_blocks(system: System, position: Fields) -> Fields:
         return jax.vmap(column, out_axes=2)(jnp.eye(d, dtype=position[s].dtype))
 
     def constrained(u: Fields) -> Fields:
-        free = project(system, u)
-        p = project(system, momentum(system, position, free))
-        return {s: p[s] + (u[s] - free[s]) for s in u}
+        return constrained_product(system, lambda v: momentum(system, position, v), u)
 
     result = {}
     for s in position:

@@ -10,7 +10,7 @@ import lineax as lx
 
 from .._assembly.structure import Plan
 from .._model.arguments import checked
-from .._model.constraint_projection import project
+from .._model.constraint_projection import constrained_product
 from .._model.dynamics import (
     Fields,
     applied_forces,
@@ -110,9 +110,7 @@ def _without_mapped(system: System) -> System:
 
 
 def _constrained(system: System, operator: Any, u: Fields) -> Fields:
-    free = project(system, u)
-    product = project(system, operator.mv(free))
-    return {s: product[s] + (u[s] - free[s]) for s in u}
+    return constrained_product(system, operator.mv, u)
 
 
 def _product(system: System, state: State, terms: Terms, plan: Plan, factors: Factors, u: Fields) -> Fields:

@@ -4,7 +4,7 @@ The treatment of Dirichlet conditions of warp.fem and many others: point, axis a
 pattern, symmetric matrices stay symmetric.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,17 @@ def _marked_projectors(system: System, constraint: AbstractProjectiveConstraint,
 def project(system: System, vectors: Mapping[str, Array]) -> Fields:
     """`P v`."""
     return _through(system, vectors, system.projections.values())
+
+
+def constrained_product(system: System, product: Callable[[Fields], Fields], u: Fields) -> Fields:
+    """`P A P u + (I - P) u`, `product(u)` being `A u`.
+
+    What is held is taken off by a projection of its own, after the other: the transpose comes to it first, and adds no ones
+    to what `A^T` makes, which may be far smaller than their rounding.
+    """
+    moved = project(system, product(project(system, u)))
+    free = project(system, u)
+    return {s: moved[s] + (u[s] - free[s]) for s in u}  # a sum that rounds to u would lose what a row moves
 
 
 def _through(system: System, vectors: Mapping[str, Array], constraints: Iterable[AbstractProjectiveConstraint]) -> Fields:

@@ -150,8 +150,8 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "for less accuracy (rtol=, atol=), or look for events that follow each other ever faster."
     )
     time_step_too_small = (
-        "no time step that is allowed is accurate enough (dt_min=). Ask for less accuracy (rtol=, atol=), or look for a "
-        "force that jumps: an event should tell where."
+        "no time step that is allowed is accurate enough (dt_min=). Ask for less accuracy (rtol=, atol=; what float32 "
+        "rounds is an error too), or look for a force that jumps: an event should tell where."
     )
     time_stands_still = (
         "the time step is not positive, or so small beside the time that it does not change it in this precision. Let the "

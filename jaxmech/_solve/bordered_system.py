@@ -23,6 +23,7 @@ from .._linear_solver.default import default_solver
 from .._linear_solver.eigen.eigenpairs import held
 from .._model.constraint_projection import project
 from .._model.dynamics import Fields
+from .._model.lever import Lever
 from .._runtime.array_types import Array
 from .._runtime.loops import while_loop
 from .._runtime.precision import compiled
@@ -32,7 +33,7 @@ from .path_problem import PathProblem, Tangent
 from .path_step import PathOptions, Way
 
 KINDS = ("limit", "bifurcation")
-_NEAR = 1e-8  # the last step, relative to positions and loads
+_NEAR = 1e-8  # the last step, relative to positions and loads; half the root of the rounding unit in single precision
 _MOST = 25
 _INVERSE_ITERATIONS = 25  # two modes may be nearly as soft
 
@@ -75,8 +76,9 @@ class Border:
         return plus(y, -dot(self.mode, y) / dot(self.mode, self.w), self.w)
 
 
-def _cosine(a: Fields, b: Fields) -> Array:
+def _cosine(lever: Lever, mode: Fields, load: Fields) -> Array:
     """Between what belongs to each other, state by state: their units are not the same."""
+    a, b = lever.ways(mode), lever.forces(load)
     size = sum(norm(a[s]) * norm(b[s]) for s in a)
     return jnp.abs(dot(a, b)) / jnp.where(size > 0, size, 1.0)
 
@@ -156,10 +158,10 @@ def find_critical(
         d, dload = _solve_bordered(problem, c.u, c.load, source, (tangent.load, tangent.gap_rate), kind, border)
         equilibrium = problem.at(c.load)
         size = norm(problem.displacement(equilibrium.rounding(c.u)))
-        near = norm(problem.displacement(d)) <= _NEAR * jnp.where(
-            size > 0, size, 1.0
-        )  # the next step, of second order, is rounding
-        near &= jnp.abs(dload) <= _NEAR * jnp.maximum(jnp.abs(c.load), load_scale)
+        # The next step, of second order, is rounding.
+        enough = max(_NEAR, 0.5 * float(jnp.finfo(c.load.dtype).eps) ** 0.5)
+        near = norm(problem.displacement(d)) <= enough * jnp.where(size > 0, size, 1.0)
+        near &= jnp.abs(dload) <= enough * jnp.maximum(jnp.abs(c.load), load_scale)
         done = near & (tangent.residual <= options.tolerance(tangent, load_scale))
         finite = jnp.isfinite(dload) & jnp.isfinite(norm(d))
         result = RESULTS.where(c.iterations >= _MOST, RESULTS.not_converged, RESULTS.successful)
@@ -171,7 +173,9 @@ def find_critical(
         going = ~done & (result == RESULTS.successful)
         result = RESULTS.where(done & finite, RESULTS.successful, result)
         load = jnp.where(finite, c.load + dload, c.load)
-        return Critical(moved, load, w, _cosine(w, tangent.load), going, c.iterations + 1, tangent.residual, result)
+        return Critical(
+            moved, load, w, _cosine(problem.lever, w, tangent.load), going, c.iterations + 1, tangent.residual, result
+        )
 
     count = jnp.zeros((), jnp.int32)
     begin = Critical(u, load, mode, jnp.ones_like(load), jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
@@ -217,12 +221,13 @@ def _whole(values: Any, rates: Any) -> Any:
 @compiled
 def softest_mode(problem: PathProblem, solver: Any, u: Fields, load: Array, ways: tuple[Fields, ...]) -> Fields:
     """The unit vector whose eigenvalue is nearest to nil, across the path and modes that are known, by inverse iteration."""
-    equilibrium = problem.at(load)
+    equilibrium, lever = problem.at(load), problem.lever
     A = equilibrium.linear_system.constrain(equilibrium.system, equilibrium.operator(u))
     chosen = default_solver(A) if solver is None else solver
 
     def closer(_: int, x: Fields) -> Fields:
-        moved = {s: a * (s not in problem.multiplier_states) for s, a in x.items()}  # multipliers have no mass
+        mass = lever.ways(lever.ways(x))  # the unit of a way, of a turn that at the end of the lever; multipliers have none
+        moved = {s: a * (s not in problem.multiplier_states) for s, a in mass.items()}
         x = project(equilibrium.system, derivative_solve(A, moved, chosen))
         for way, square in zip(ways, squares, strict=True):
             x = plus(x, -inner(x, way) / jnp.where(square > 0, square, 1.0), way)

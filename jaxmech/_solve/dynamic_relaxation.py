@@ -44,7 +44,7 @@ def dynamic_relaxation(
             return project(problem.system, jax.jvp(lambda e: problem.residual(problem.move(u, e)), (zeros(d),), (d,))[1])
 
         def product(_: int, at: tuple[Fields, Array]) -> tuple[Fields, Array]:
-            d = slope(at[0])
+            d = lever.forces(slope(lever.forces(at[0])))
             size = norm(d)
             return {s: a / jnp.where(size > 0, size, 1.0) for s, a in d.items()}, size
 
@@ -53,6 +53,7 @@ def dynamic_relaxation(
         return _MARGIN / 4 * jax.lax.fori_loop(0, _PRODUCTS, product, (seed, jnp.zeros_like(start.alpha)))[1]
 
     start = beginning(problem, u, options, going)
+    lever = start.lever  # a mass that turns is of inertia where it ends: all unknowns are lengths
 
     def step(m: _Motion) -> _Motion:
         p = m.progress
@@ -60,7 +61,7 @@ def dynamic_relaxation(
         trial = problem.move(p.u, p.d)
         R, gap = problem.residual(trial), problem.gap(trial)
         free = project(problem.system, R)
-        residual, gap_norm = norm(free), norm(gap)
+        residual, gap_norm = norm(lever.forces(free)), norm(lever.ways(gap))
         valid = problem.is_valid(trial)
         good = jnp.isfinite(residual) & valid
         p = eqx.tree_at(
@@ -71,12 +72,13 @@ def dynamic_relaxation(
         renew = first | peak | (m.age >= _STALE)
         mass = jax.lax.cond(renew, lambda: mass_at(trial, scattered(free, 1)), lambda: m.mass)
         mass = jnp.where(mass > 0, mass, 1.0)
-        fall = {s: a / mass for s, a in free.items()}
+        fall = {s: a / mass for s, a in lever.forces(lever.forces(free)).items()}
         # Let go at rest: half a step of acceleration. A prescribed motion is travelled at once.
         d = choose(first | peak, {s: 0.5 * fall[s] + gap[s] for s in fall}, {s: p.d[s] + fall[s] for s in fall})
         exhausted = p.steps >= options.max_steps
         result = RESULTS.where(exhausted & ~arrived, RESULTS.not_converged, p.result)
         result = RESULTS.where(good, result, RESULTS.where(valid, RESULTS.not_finite, RESULTS.inverted_element))
+        rounded = lever.ways(project(problem.system, problem.rounding(trial)))
         p = Progress(
             choose(good, trial, p.u),
             jnp.where(good, residual, p.residual),
@@ -85,7 +87,7 @@ def dynamic_relaxation(
             p.scale,
             p.gap_scale,
             # What the rounding of positions makes of a residual: the largest eigenvalue times it.
-            jnp.finfo(residual.dtype).eps * 4 / _MARGIN * mass * norm(project(problem.system, problem.rounding(trial))),
+            jnp.finfo(residual.dtype).eps * 4 / _MARGIN * mass * norm(rounded),
             p.slack,
             p.steps + 1,
             p.history.at[p.steps].set(residual),
@@ -93,6 +95,7 @@ def dynamic_relaxation(
             p.unconstrained_state,
             result,
             ~arrived & (result == RESULTS.successful),
+            lever,
         )
         return _Motion(p, mass, jnp.where(renew, 0, m.age + 1))
 

@@ -14,6 +14,7 @@ from .._model.constraint_projection import has_prescribed_motion
 from .._model.dynamics import Fields, kinematics
 from .._model.fault import Fault, given
 from .._model.internal import with_internal
+from .._model.lever import Lever, coordinate_size, is_lone, is_turning, largest, lever_of, lever_of_one, of_each_kind
 from .._model.subsystem import has_dead_torques
 from .._model.system import State, System
 from .._model.terms import Factors
@@ -117,8 +118,20 @@ class AbstractEquilibrium(eqx.Module):
         # Unknowns are known to the rounding of the positions that they move.
         zero, one = ({s: jnp.full_like(a, c) for s, a in u.items()} for c in (0.0, 1.0))
         x, rate = jax.jvp(lambda d: self.state(self.move(u, d)).position, (zero,), (one,))
-        size = {s: [jnp.max(jnp.abs(a), initial=0) for a in (x[s], rate[s])] for s in u}
+        dofs = self.system.dofs
+        size = {s: (coordinate_size(dofs[s], x[s]), of_each_kind(dofs[s], largest, rate[s])) for s in u}
         return {s: jnp.abs(u[s]) + jnp.where(r > 0, a / jnp.where(r > 0, r, 1.0), 0.0) for s, (a, r) in size.items()}
+
+    def lever(self, u: Fields) -> Lever:
+        """By what moments and turns are measured beside forces and ways."""
+        if not any(is_turning(self.system.dofs[s]) for s in u):
+            return Lever({})
+        position = self.state(u).position
+        return (
+            lever_of_one(self.system, self.operator(u), u)
+            if is_lone(self.system, position)
+            else lever_of(self.system, position)
+        )
 
     def at_load(self, load: Array, start: tuple[Fields, Fields]) -> "AbstractEquilibrium":
         """The problem at a fraction of its load, `start` the residual and gap without any of it."""

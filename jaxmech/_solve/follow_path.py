@@ -64,7 +64,7 @@ def follow_path(
     exactly, for symmetric tangents, unless `critical=False`. Multipliers of constraints do not count in the length of a
     step. `start` is a state near the equilibrium under `load` (0 unless
     given), or a `CriticalPoint`: then the path is the branch that leaves there, along its mode (1) or against it (-1), the
-    first step `amplitude` long [m, rad] (a hundredth of the largest extent of the scene unless given), shorter where the
+    first step `amplitude` long [m] (a hundredth of the largest extent of the scene unless given), shorter where the
     load of the branch changes with its first order.
 
     `linear_system`: made with `MatrixLinearSystem.build`; built here if none is given. `rtol`: of the residual, relative to
@@ -100,7 +100,7 @@ def follow_path(
     sizes = {"step": step, "shortest": shortest, "longest": longest}
     step, shortest, longest = (finite_number(who, name, value, positive=True) for name, value in sizes.items())
     size = (
-        0.01 * extent(problem.displacement(state.position))
+        0.01 * extent(system, state.position)
         if amplitude is None
         else finite_number(who, "amplitude", amplitude, positive=True)
     )

@@ -17,6 +17,7 @@ from .._model.constraint_report import equations, row_units
 from .._model.dynamics import Fields, kinematics, total_force
 from .._model.fault import diagnosed, given
 from .._model.internal import with_internal
+from .._model.lever import lever_of
 from .._model.multiplier_rows import as_given
 from .._model.system import State, System
 from .._model.validity import laws_hold
@@ -95,8 +96,9 @@ def _unmet(system: System, state: State, end: State) -> Array:
         before, after = (norm({s: f[s] / size[s] for s in rows}) for f in (off, left))
         return (after > _OFF) & (after > _LEFT * before)
 
-    speed = norm({s: state.velocity[s] for s in free})
-    thrown = norm({s: end.velocity[s] - state.velocity[s] for s in free}) > speed
+    lever = lever_of(system, state.position)
+    speed = norm(lever.ways({s: state.velocity[s] for s in free}))
+    thrown = norm(lever.ways({s: end.velocity[s] - state.velocity[s] for s in free})) > speed
     # Few steps are; of a batch, all are looked at if one is.
     return thrown & jax.lax.cond(unvmap_any(thrown), hardly_nearer, lambda: jnp.zeros((), bool))
 

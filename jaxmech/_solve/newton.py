@@ -172,4 +172,5 @@ def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: 
     lifted = slope(gap)
     free = project(problem.system, {s: R[s] + lifted[s] for s in R})
     rhs = {s: free[s] + gap[s] for s in free}
-    return derivative_solve(exact_operator(problem, slope, rhs), rhs, Nearby(constant(A), solver), who)
+    near = Nearby(constant(A), solver, units=problem.lever(u).units)
+    return derivative_solve(exact_operator(problem, slope, rhs), rhs, near, who)

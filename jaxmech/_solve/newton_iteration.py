@@ -12,8 +12,9 @@ from .._linear_solver.base.outcome import reason
 from .._linear_solver.base.vectors import choose, norm
 from .._linear_solver.default import default_solver
 from .._linear_solver.krylov.preconditioned_gmres import Nearby
-from .._model.constraint_projection import has_prescribed_motion, project
+from .._model.constraint_projection import constrained_product, has_prescribed_motion, project
 from .._model.dynamics import Fields
+from .._model.lever import Lever
 from .._model.system import System
 from .._runtime.array_types import Array, structure_of
 from .._runtime.loops import while_loop
@@ -42,6 +43,7 @@ class Progress(eqx.Module):
     unconstrained_state: Array
     result: Any
     going: Array
+    lever: Lever  # by which residuals and gaps are measured
 
 
 def linearised(problem: AbstractEquilibrium, A0: Any, R: Fields, gap: Fields, *, moved: bool) -> tuple[Any, Fields]:
@@ -77,12 +79,12 @@ def exact_operator(problem: AbstractEquilibrium, slope: Callable[[Fields], Field
 
 
 def _exact_product(system: System, slope: Callable[[Fields], Fields], d: Fields) -> Fields:
-    free = project(system, d)
-    moved = project(system, jax.tree.map(jnp.negative, slope(free)))
-    return {s: moved[s] + (d[s] - free[s]) for s in d}  # a sum that rounds to d would lose what a row moves
+    return constrained_product(system, lambda e: jax.tree.map(jnp.negative, slope(e)), d)
 
 
-def linear_solve(problem: AbstractEquilibrium, u: Fields, A0: Any, R: Fields, gap: Fields, solver: Any, *, moved: bool):
+def linear_solve(
+    problem: AbstractEquilibrium, u: Fields, A0: Any, R: Fields, gap: Fields, solver: Any, lever: Lever, *, moved: bool
+):
     """The operator of one Newton step, the free part of the right-hand side, the solution, and how the solve ended."""
     A, free = linearised(problem, A0, R, gap, moved=moved)
     solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
@@ -90,7 +92,7 @@ def linear_solve(problem: AbstractEquilibrium, u: Fields, A0: Any, R: Fields, ga
     solution = lx.linear_solve(A, free, solver, state=factor, throw=False)
     d = solution.value
     if problem.has_dead_torques():
-        d = _turned(problem, u, free, d, Nearby(A, solver, restart=_TURNS, rtol=_TURNED), factor)
+        d = _turned(problem, u, free, d, Nearby(A, solver, restart=_TURNS, rtol=_TURNED, units=lever.units), factor)
     # Constrained directions are excluded from the norm: there `A` is the identity, whose unit is not that of the others.
     return A, free, {s: d[s] + gap[s] for s in gap} if moved else d, solution
 
@@ -111,7 +113,7 @@ def believed_floor(floor: Array, p: Progress, scale: Array) -> Array:
 
 def converged(problem: AbstractEquilibrium, options: NewtonOptions, p: Progress, R: Fields, gap_norm, u) -> Array:
     """Whether the free part `R` of the residual, and the gap, are near enough to nil."""
-    residual = norm(R)
+    residual = norm(p.lever.forces(R))
     eps = jnp.finfo(residual.dtype).eps
     if options.rtol is None:
         tolerance = jnp.maximum(jnp.sqrt(eps) * p.scale + options.atol, p.floor)
@@ -119,7 +121,9 @@ def converged(problem: AbstractEquilibrium, options: NewtonOptions, p: Progress,
         # A start that is an equilibrium to rounding has no scale of its own to be measured by.
         tolerance = options.rtol * p.scale + options.atol
         tolerance = jnp.where(p.scale <= p.floor, jnp.maximum(tolerance, p.floor), tolerance)
-    travelled = gap_norm <= jnp.maximum(_TRAVELLED * jnp.sqrt(eps) * p.gap_scale, 16 * eps * norm(problem.rounding(u)))
+    travelled = gap_norm <= jnp.maximum(
+        _TRAVELLED * jnp.sqrt(eps) * p.gap_scale, 16 * eps * norm(p.lever.ways(problem.rounding(u)))
+    )
     if problem.system.multiplier_states:
         travelled &= norm(of_multipliers(problem, R)) <= p.slack
     nothing_to_do = (residual == 0) & (gap_norm == 0)
@@ -130,11 +134,11 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: Progress, R: Fields
     """The next Newton step from `p.u`."""
     A0 = problem.operator(p.u)
     moved = has_prescribed_motion(problem.system)
-    _, free, d, solution = linear_solve(problem, p.u, A0, R, gap, solver, moved=moved)
+    _, free, d, solution = linear_solve(problem, p.u, A0, R, gap, solver, p.lever, moved=moved)
     solved = solution.result == lx.RESULTS.successful
     unconstrained = solution.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
-    scale = jnp.where(p.steps == 0, norm(free), p.scale)
-    floor, slack = rounding_floor(problem, A0, p.u)
+    scale = jnp.where(p.steps == 0, norm(p.lever.forces(free)), p.scale)
+    floor, slack = rounding_floor(problem, A0, p.u, p.lever)
     # A matrix that is not finite is singular to any solver.
     failure = RESULTS.where(jnp.isfinite(floor), reason(solution), RESULTS.not_finite)
     return Progress(
@@ -143,7 +147,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: Progress, R: Fields
         d,
         jnp.ones_like(p.alpha),
         scale,
-        jnp.where(p.steps == 0, norm(gap), p.gap_scale),
+        jnp.where(p.steps == 0, norm(p.lever.ways(gap)), p.gap_scale),
         believed_floor(floor, p, scale),
         slack,
         p.steps + 1,
@@ -152,6 +156,7 @@ def _direction(problem: AbstractEquilibrium, solver: Any, p: Progress, R: Fields
         jnp.where(solved, -1, unconstrained),
         RESULTS.where(solved, p.result, failure),
         solved,
+        p.lever,
     )
 
 
@@ -164,7 +169,7 @@ def _advance(problem: AbstractEquilibrium, options: NewtonOptions, solver: Any, 
     trial = problem.move(p.u, {s: p.alpha * a for s, a in p.d.items()})
     R, gap = problem.residual(trial), problem.gap(trial)
     free = project(problem.system, R)
-    residual, gap_norm = norm(free), norm(gap)
+    residual, gap_norm = norm(p.lever.forces(free)), norm(p.lever.ways(gap))
     valid, finite = problem.is_valid(trial), jnp.isfinite(residual) & jnp.isfinite(gap_norm)
     good, shortest = finite & valid, p.alpha <= 0.5**options.halvings
     accepted = finite if options.line_search == "none" else good
@@ -203,9 +208,8 @@ def beginning(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, g
     zero, one, count = jnp.zeros((), dtype), jnp.ones((), dtype), jnp.zeros((), jnp.int32)
     still = jax.tree.map(jnp.zeros_like, jax.eval_shape(lambda: problem.residual(u)))
     history = jnp.full(options.max_steps + 1, -1.0, dtype)
-    return Progress(
-        u, zero, still, one, zero, zero, zero, zero, count, history, count, count - 1, RESULTS.successful, jnp.asarray(going)
-    )
+    nothing = (u, zero, still, one, zero, zero, zero, zero, count, history, count, count - 1)
+    return Progress(*nothing, RESULTS.successful, jnp.asarray(going), problem.lever(u))
 
 
 def newton_iteration(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, solver: Any, going: Array) -> Progress:

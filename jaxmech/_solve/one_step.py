@@ -18,13 +18,14 @@ def one_step(problem: AbstractEquilibrium, u: Fields, A0: Any, solver: Any) -> t
     """Where the first step from `u` leads, `A0 = problem.operator(u)`, and whether `newton_solve` would end there."""
     options, moved = NewtonOptions(), has_prescribed_motion(problem.system)
     R, gap = problem.residual(u), problem.gap(u)
-    _, free, d, _ = linear_solve(problem, u, A0, R, gap, solver, moved=moved)
-    floor, slack = rounding_floor(problem, A0, u)
     start = beginning(problem, u, options, jnp.array(True))
-    scales = {"scale": norm(free), "gap_scale": norm(gap), "floor": floor, "slack": slack}
+    lever = start.lever
+    _, free, d, _ = linear_solve(problem, u, A0, R, gap, solver, lever, moved=moved)
+    floor, slack = rounding_floor(problem, A0, u, lever)
+    scales = {"scale": norm(lever.forces(free)), "gap_scale": norm(lever.ways(gap)), "floor": floor, "slack": slack}
     before = dataclasses.replace(start, steps=start.steps + 1, **scales)
     end = problem.move(u, d)
-    R, gap_norm = project(problem.system, problem.residual(end)), norm(problem.gap(end))
+    R, gap_norm = project(problem.system, problem.residual(end)), norm(lever.ways(problem.gap(end)))
     finite = jnp.isfinite(norm(R)) & jnp.isfinite(gap_norm)
     valid = problem.is_valid(u) & problem.is_valid(end)
     return end, finite & valid & converged(problem, options, before, R, gap_norm, end)

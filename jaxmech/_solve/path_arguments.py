@@ -12,6 +12,7 @@ from .._linear_system.compatibility import check_topology
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.dynamics import Fields, kinematics
 from .._model.internal import has_memory
+from .._model.lever import lever_of
 from .._model.system import State, System, check_inputs
 from .._model.terms import Terms
 from .._runtime.argument_checks import check_callable, check_instance, real_array
@@ -61,7 +62,8 @@ def path_problem(
     check_instance(who, "linear_system", linear_system, MatrixLinearSystem)
     check_topology(f"the linear system given to {who}", linear_system.built_for, system)
     named = None if coordinate is None else named_coordinate(who, system, state, coordinate)
-    return PathProblem(scene, linear_system, state.time, named, system.multiplier_states), mu, system
+    lever = lever_of(system, state.position)
+    return PathProblem(scene, linear_system, state.time, named, lever, system.multiplier_states), mu, system
 
 
 def _check_is_followed(who: str, system: System) -> None:
@@ -86,7 +88,8 @@ def named_coordinate(who: str, system: System, state: State, named: Any) -> Coor
     return Coordinate(name, *(jnp.asarray(n, jnp.int32) for n in numbers))
 
 
-def extent(position: Fields) -> float:
-    """The largest difference of two coordinates of a kind; one where all are equal [m]."""
-    sizes = [float(jnp.max(jnp.max(x, axis=0) - jnp.min(x, axis=0), initial=0)) for x in position.values() if x.size]
+def extent(system: System, position: Fields) -> float:
+    """The largest difference of two coordinates of a kind, turns and multipliers left out; one where all are equal [m]."""
+    places = [x[:, : system.dofs[s].space_size] for s, x in position.items() if s not in system.multiplier_states]
+    sizes = [float(jnp.max(jnp.max(x, axis=0) - jnp.min(x, axis=0), initial=0)) for x in places if x.size]
     return max(sizes, default=0.0) or 1.0

@@ -14,6 +14,7 @@ from .._linear_solver.default import default_solver
 from .._linear_system.base import AbstractLinearSystem
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields, kinematics
+from .._model.lever import Lever
 from .._model.system import System
 from .._runtime.array_types import Array
 from .newton_iteration import linearised
@@ -32,9 +33,9 @@ class Coordinate(eqx.Module):
         return kinematics(system, position)[self.state][self.node, self.component]
 
 
-def without(states: tuple[str, ...], way: Fields) -> Fields:
-    """The part of a vector in the other states."""
-    return {s: a for s, a in way.items() if s not in states}
+def displacement(multiplier_states: tuple[str, ...], lever: Lever, way: Fields) -> Fields:
+    """The part of a vector that is no multiplier, turns as ways."""
+    return lever.ways({s: a for s, a in way.items() if s not in multiplier_states})
 
 
 class PathProblem(eqx.Module):
@@ -44,14 +45,15 @@ class PathProblem(eqx.Module):
     linear_system: AbstractLinearSystem
     time: Array
     coordinate: Coordinate | None
+    lever: Lever
     multiplier_states: tuple[str, ...] = eqx.field(static=True, default=())
 
     def at(self, load: Array) -> StaticEquilibrium:
         return StaticEquilibrium(self.scene(load), self.linear_system, self.time)
 
     def displacement(self, way: Fields) -> Fields:
-        """What of a way is displacement; multipliers, which have other units, do not count in its length."""
-        return without(self.multiplier_states, way)
+        """What of a way is displacement [m]; multipliers, which have other units, do not count in its length."""
+        return displacement(self.multiplier_states, self.lever, way)
 
     def measured(self, u: Fields, load: Array) -> Array:
         """The coordinate that is followed; nil if none is."""
@@ -71,6 +73,7 @@ class Tangent(eqx.Module):
     gap_rate: Fields  # p
     residual: Array
     floor: Array
+    size: Array  # of the load, measured as the residual
 
     @classmethod
     def of(cls, problem: PathProblem, u: Fields, load: Array) -> "Tangent":
@@ -84,8 +87,9 @@ class Tangent(eqx.Module):
         A0 = equilibrium.operator(u)
         A, force = linearised(equilibrium, A0, R, gap, moved=moved)
         _, rate = linearised(equilibrium, A0, R_rate, gap_rate, moved=moved)
-        residual = norm(project(equilibrium.system, R))
-        return cls(A, A0, force, rate, gap, gap_rate, residual, rounding_floor(equilibrium, A0, u)[0])
+        residual = norm(problem.lever.forces(project(equilibrium.system, R)))
+        floor, _ = rounding_floor(equilibrium, A0, u, problem.lever)
+        return cls(A, A0, force, rate, gap, gap_rate, residual, floor, norm(problem.lever.forces(rate)))
 
     def solver(self, solver: Any) -> Any:
         return default_solver(self.A) if solver is None else solver

@@ -1,14 +1,18 @@
 """What lies between two points of a path: limit points and bifurcations, and where a displacement turns."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from .._linear_solver.eigen.inertia import UNKNOWN
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
+from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
+from .._scene.dof import AbstractDof
 from .bordered_system import Critical, find_critical, softest_mode
 from .path_problem import PathProblem
 from .path_step import Control, PathOptions, PathPoint, Scales, corrected, scaled, unstable_directions
@@ -132,5 +136,12 @@ class PathSearch:
         return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.0001 * whole
 
     def _distance(self, u: Fields, load: Array, other: PathPoint) -> float:
-        way = {s: x - other.u[s] for s, x in u.items()}, load - other.load
+        way = _way_between(self.problem.scene(load).dofs, other.u, u), load - other.load
         return float(self.scales.size(way))
+
+
+@compiled
+def _way_between(dofs: Mapping[str, AbstractDof], start: Fields, end: Fields) -> Fields:
+    """The displacement from one point to another, in the chart of the first."""
+    flat = {s: dofs[s].is_vector_space for s in start}
+    return {s: end[s] - start[s] if flat[s] else jax.vmap(dofs[s].local)(start[s], end[s]) for s in start}

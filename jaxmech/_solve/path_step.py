@@ -16,13 +16,14 @@ import jax.numpy as jnp
 from .._linear_solver.base.vectors import choose, dot, norm, plus, zeros
 from .._linear_solver.eigen.inertia import UNKNOWN, negative_eigenvalues
 from .._model.dynamics import Fields
+from .._model.lever import Lever
 from .._runtime.argument_checks import check_counts, check_tolerances
 from .._runtime.array_types import Array
 from .._runtime.loops import while_loop
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
 from .._sparse.block_matrix import BlockMatrix
-from .path_problem import PathProblem, Tangent, without
+from .path_problem import PathProblem, Tangent, displacement
 
 CONTROLS = ("load", "displacement", "arc_length")
 _ON_THE_WAY = 1e-9  # relative error of the length of a step
@@ -42,11 +43,12 @@ class Scales(eqx.Module):
 
     displacement: Array
     load: Array
+    lever: Lever  # of turns
     multiplier_states: tuple[str, ...] = eqx.field(static=True)  # which are no displacements
 
     def across(self, a: Fields, b: Fields) -> Array:
         """The product of two displacements."""
-        return dot(*(without(self.multiplier_states, way) for way in (a, b)))
+        return dot(*(displacement(self.multiplier_states, self.lever, way) for way in (a, b)))
 
     def dot(self, a: Way, b: Way) -> Array:
         return self.across(a[0], b[0]) / self.displacement**2 + a[1] * b[1] / self.load**2
@@ -99,7 +101,7 @@ class PathOptions:
         """Of the residual [N]: relative to the force of one load increment, and not below rounding."""
         eps = jnp.finfo(tangent.residual.dtype).eps
         rtol = eps ** (2 / 3) if self.rtol is None else self.rtol
-        return jnp.maximum(rtol * norm(tangent.load) * jnp.abs(load_scale) + self.atol, tangent.floor)
+        return jnp.maximum(rtol * tangent.size * jnp.abs(load_scale) + self.atol, tangent.floor)
 
 
 class PathPoint(eqx.Module):
@@ -158,7 +160,7 @@ def corrected(
         eps = jnp.finfo(value.dtype).eps
         size = norm(problem.displacement(equilibrium.rounding(p.u)))
         arrived = jnp.abs(left) <= _ON_THE_WAY * jnp.abs(control.length) + 16 * eps * control.rounding(p.load, value, size)
-        there = norm(tangent.gap) <= 16 * eps * size
+        there = norm(problem.lever.ways(tangent.gap)) <= 16 * eps * size
         on_path = tangent.residual <= options.tolerance(tangent, control.scales.load)
         far = control.chosen[2] * control.scales.dot(p.travelled, p.travelled) > (_TOO_FAR * control.length) ** 2
         converged = on_path & there & arrived

@@ -99,7 +99,7 @@ class Walk:
         return branch_way(self.problem, self.solver, self.scales, u, load, point.mode, point.passed)
 
     def _scales(self, displacement: Array, load: Array) -> Scales:
-        return Scales(displacement, load, self.problem.multiplier_states)
+        return Scales(displacement, load, self.problem.lever, self.problem.multiplier_states)
 
     def _walk(self, way: Way | None) -> None:
         options, bends = self.options, 0

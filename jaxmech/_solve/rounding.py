@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +9,9 @@ import numpy as np
 from .._linear_solver.base.vectors import norm
 from .._model.constraint_projection import project
 from .._model.dynamics import Fields
+from .._model.lever import Lever
 from .._runtime.array_types import Array
-from .._sparse.block_matrix import BlockMatrix
+from .._sparse.block_matrix import BlockMatrix, magnitude
 from .equilibrium import AbstractEquilibrium
 
 _SATISFIED = 1e-4  # roots of the rounding unit that a constraint with multipliers may be off by, relative to the positions
@@ -26,32 +26,27 @@ def rounding_spread(problem: AbstractEquilibrium, A0: BlockMatrix, u: Fields) ->
         spread = {s: jnp.einsum("nij,nj->ni", jnp.abs(blocks), size[s]) for s, blocks in A0.diagonal.items()}
         return project(problem.system, spread)
     # The forces of multipliers, and all of an equation that multipliers hold, come from off the diagonal.
-    return project(problem.system, _magnitude(A0).mv(size))
+    return project(problem.system, magnitude(A0).mv(size))
 
 
-def rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields) -> tuple[Array, Array]:
-    """What the rounding of `u` makes of a residual that should be nil: `eps | |A_ii| |u| |`, and of what is known by its
-    products alone, `eps |A (+-u)|` with signs in disorder. And the residual of constraints with multipliers that is near
-    enough to nil, relative to the size of the positions; infinite where nobody asks."""
+def rounding_floor(problem: AbstractEquilibrium, A0: Any, u: Fields, lever: Lever) -> tuple[Array, Array]:
+    """What the rounding of `u` makes of a residual that should be nil, measured by a lever: `eps | |A_ii| |u| |`, and of
+    what is known by its products alone, `eps |A (+-u)|` with signs in disorder. And the residual of constraints with
+    multipliers that is near enough to nil, relative to the size of the positions; infinite where nobody asks."""
     dtype = jnp.result_type(*jax.tree.leaves(u))
     if not isinstance(A0, BlockMatrix):
         spread = A0.mv(jax.tree.map(_with_signs, problem.rounding(u)))
-        return jnp.finfo(dtype).eps * norm(project(problem.system, spread)), jnp.full((), jnp.inf, dtype)
+        return jnp.finfo(dtype).eps * norm(lever.forces(project(problem.system, spread))), jnp.full((), jnp.inf, dtype)
     spread, eps = rounding_spread(problem, A0, u), jnp.finfo(A0.dtype).eps
     if not problem.system.multiplier_states:
-        return eps * norm(spread), jnp.full((), jnp.inf, dtype)
+        return eps * norm(lever.forces(spread)), jnp.full((), jnp.inf, dtype)
     slack = jnp.maximum(_SATISFIED * jnp.sqrt(eps), _ROUNDING * eps)
-    return eps * norm(spread), slack * norm(of_multipliers(problem, spread))
+    return eps * norm(lever.forces(spread)), slack * norm(of_multipliers(problem, spread))
 
 
 def _with_signs(size: Array) -> Array:
     place = jnp.arange(size.size, dtype=jnp.uint32).reshape(size.shape)
     return jnp.where(place * np.uint32(_GOLDEN) >> 31 == 0, size, -size)
-
-
-def _magnitude(A0: BlockMatrix) -> BlockMatrix:
-    entries = A0.entries.values()
-    return eqx.tree_at(lambda a: [e.values for e in a.entries.values()], A0, [jnp.abs(e.values) for e in entries])
 
 
 def of_multipliers(problem: AbstractEquilibrium, residual: Fields) -> Fields:

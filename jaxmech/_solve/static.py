@@ -20,6 +20,7 @@ from .._model.dynamics import Fields, retract, total_force, zero_forces
 from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
 from .._model.internal import Internal, has_memory, in_step
+from .._model.lever import coordinate_size
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
 from .._runtime.argument_checks import check_flags, check_instance, real_array
@@ -112,7 +113,7 @@ class StaticEquilibrium(AbstractEquilibrium):
     def rounding(self, u: Fields) -> Fields:
         # Coordinates round in proportion to themselves; a quaternion's to one.
         return {
-            s: jnp.ones((x.shape[0], self.system.dofs[s].deriv_size), x.dtype) * jnp.max(jnp.abs(x), initial=0)
+            s: jnp.ones((x.shape[0], self.system.dofs[s].deriv_size), x.dtype) * coordinate_size(self.system.dofs[s], x)
             for s, x in u.items()
         }
 
@@ -143,7 +144,8 @@ def static_solve(
     of one state on, conjugate gradients with `SmoothedAggregation` (with pyamg; and a factor if they fail).
     Converged when the residual norm over the
     free directions is at most `rtol` times that of the first step's right-hand side, plus `atol` [N]; `rtol=None` takes
-    the square root of the rounding unit, or the rounding floor of the residual where that is higher.
+    the square root of the rounding unit, or the rounding floor of the residual where that is higher. Moments count as forces
+    at the end of a lever as long as the scene.
     `method`: `"newton"`; `"trust_region"`, Newton's steps shortened by `(K + s D) d = f` until the work of the force out
     of balance is what the matrix foretells: to stable equilibria only, also from where the matrix is singular or indefinite
     (needs a matrix); `"dynamic_relaxation"`, the motion of a fictitious mass, stopped at every peak of its kinetic energy:

@@ -17,6 +17,7 @@ from .._linear_solver.default import default_solver
 from .._math.indexing import add_rows
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
+from .._model.lever import Lever, of_each_kind
 from .._runtime.array_types import Array
 from .._runtime.loops import while_loop
 from .._runtime.results import RESULTS
@@ -43,19 +44,19 @@ def trust_region(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
     """Iterate to convergence from `u`; not at all unless `going`."""
     moved = has_prescribed_motion(problem.system)
 
-    def assembled(u: Fields, R: Fields, gap: Fields) -> tuple[Any, Fields, tuple[Array, Array]]:
+    def assembled(u: Fields, R: Fields, gap: Fields, lever: Lever) -> tuple[Any, Fields, tuple[Array, Array]]:
         A0 = problem.operator(u)
         if not isinstance(A0, BlockMatrix):
             raise ValueError("static_solve: the trust region needs a matrix; take a MatrixLinearSystem.")
         A, force = linearised(problem, A0, R, gap, moved=moved)
-        return A, force, rounding_floor(problem, A0, u)
+        return A, force, rounding_floor(problem, A0, u, lever)
 
     def step(r: _Region) -> _Region:
         p = r.progress
         trial = problem.move(p.u, p.d)
         R, gap = problem.residual(trial), problem.gap(trial)
         free = project(problem.system, R)
-        residual, gap_norm = norm(free), norm(gap)
+        residual, gap_norm = norm(p.lever.forces(free)), norm(p.lever.ways(gap))
         good = jnp.isfinite(residual) & jnp.isfinite(gap_norm) & problem.is_valid(trial)
         done = 0.5 * dot(p.d, {s: r.force[s] + free[s] for s in free}) / jnp.where(r.foretold == 0, 1.0, r.foretold)
         first = p.steps == 0
@@ -75,10 +76,10 @@ def trust_region(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
         going = ~arrived & ~stuck
         u = choose(accepted, trial, p.u)
         kept = r.A, r.force, (p.floor, p.slack)
-        A, force, (floor, slack) = jax.lax.cond(going & accepted, lambda: assembled(trial, R, gap), lambda: kept)
+        A, force, (floor, slack) = jax.lax.cond(going & accepted, lambda: assembled(trial, R, gap, p.lever), lambda: kept)
         gap = choose(accepted, gap, r.gap)
         d, foretold, linear_steps = _shifted_step(problem, A, force, shift, solver)
-        scale = jnp.where(first, norm(force), p.scale)
+        scale = jnp.where(first, norm(p.lever.forces(force)), p.scale)
         p = Progress(
             u,
             jnp.where(accepted, residual, p.residual),
@@ -94,11 +95,12 @@ def trust_region(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions
             p.unconstrained_state,
             result,
             going,
+            p.lever,
         )
         return _Region(p, A, force, gap, foretold, shift)
 
     start = eqx.tree_at(lambda p: p.linear_steps, beginning(problem, u, options, going), jnp.zeros((), jnp.int32))
-    shapes = jax.eval_shape(lambda: assembled(u, problem.residual(u), problem.gap(u))[:2])
+    shapes = jax.eval_shape(lambda: assembled(u, problem.residual(u), problem.gap(u), start.lever)[:2])
     A, force = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     nothing = zeros(start.d)
     region = _Region(start, A, force, nothing, jnp.zeros_like(start.alpha), jnp.zeros_like(start.alpha))
@@ -113,7 +115,8 @@ def _shifted_step(
     foretold of a singular matrix, so that the shift grows."""
     size = {s: jnp.abs(jnp.einsum("nii->ni", blocks)) for s, blocks in A.diagonal.items()}
     # What has no stiffness of its own moves like the average, of which the ones of what is held are no part.
-    own = {s: jnp.mean(jnp.abs(a)) for s, a in project(problem.system, size).items()}
+    dofs, free = problem.system.dofs, project(problem.system, size)
+    own = {s: of_each_kind(dofs[s], jnp.mean, jnp.abs(a)) for s, a in free.items()}
     size = {s: jnp.maximum(a, 1e-3 * own[s]) for s, a in size.items()}
     entries = dict(A.entries)
     for s, a in size.items():

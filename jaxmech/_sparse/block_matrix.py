@@ -221,3 +221,8 @@ def _materialise(operator: BlockMatrix) -> lx.AbstractLinearOperator:
 def _diagonal(operator: BlockMatrix) -> Array:
     blocks = operator.diagonal
     return jnp.concatenate([jnp.diagonal(blocks[s], axis1=1, axis2=2).reshape(-1) for s, _, _ in operator.sizes])
+
+
+def magnitude(A: BlockMatrix) -> BlockMatrix:
+    """`|A|`, entry by entry."""
+    return eqx.tree_at(lambda a: [e.values for e in a.entries.values()], A, [jnp.abs(e.values) for e in A.entries.values()])

@@ -181,7 +181,7 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
     del who
     stage, system = equations.stage, equations.system
     begun, arriving = equations.at_start()
-    gap, held = begun[:, 0], equations.contacts.held[:, None]
+    gap, held, lever = begun[:, 0], equations.contacts.held[:, None], stage.lever(stage.predicted)
 
     def linearised(u: Fields) -> tuple[Fields, Compliance, Any, Array]:
         A = stage.linear_system.constrain(system, stage.operator(u))
@@ -205,9 +205,9 @@ def _implicit(equations: ImplicitContact, solver: Any, numbers: ContactNumbers, 
         # What rests has no size of its own to be measured by: a small part of what its rounding comes from stands for it.
         # Multipliers are forces, which stiff bodies round, over the time step: of a motion that stays they follow.
         moving = [k for k in u if k not in system.multiplier_states]
-        source = norm({k: a for k, a in stage.rounding(u).items() if k in moving})
-        size = jnp.maximum(norm({k: u[k] for k in moving}), _AT_REST * source)
-        change = norm({k: u[k] - p.u[k] for k in moving}) / size
+        source = norm(lever.ways({k: a for k, a in stage.rounding(u).items() if k in moving}))
+        size = jnp.maximum(norm(lever.ways({k: u[k] for k in moving})), _AT_REST * source)
+        change = norm(lever.ways({k: u[k] - p.u[k] for k in moving})) / size
         rounded = _ROUNDING * jnp.finfo(s.dtype).eps * source / size
         small = (change <= 1e-12) | ((change <= jnp.maximum(1e-9, rounded)) & (change > 0.5 * p.change))
         known = jnp.isfinite(change)

@@ -17,6 +17,7 @@ from ..._model.dynamics import Fields, momentum, retract, total_force, varying_m
 from ..._model.fault import given
 from ..._model.force_ahead import force_ahead
 from ..._model.internal import in_step
+from ..._model.lever import coordinate_size
 from ..._model.multiplier_rows import relaxed, relaxed_over, relaxed_values, row_numbers, with_soft_multipliers, work_of_rows
 from ..._model.subsystem import has_direct_masses, weightless, with_only
 from ..._model.system import State, System
@@ -244,7 +245,7 @@ class AbstractStage(AbstractEquilibrium):
     def rounding(self, u: Fields) -> Fields:
         # A velocity is known to the rounding of the positions it is a difference of.
         x = self.setting.start.position
-        return {s: jnp.abs(u[s]) + jnp.max(jnp.abs(x[s]), initial=0) / self.reach for s in u}
+        return {s: jnp.abs(u[s]) + coordinate_size(self.system.dofs[s], x[s]) / self.reach for s in u}
 
 
 def momentum_of_all(stage: AbstractStage, velocity: Fields) -> Fields:

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from scipy import sparse
 
 from ..._runtime.array_types import Array
 from ..._sparse.block_matrix import BlockMatrix
@@ -13,6 +14,7 @@ from ..sparse.factor_cache import on_worker
 from ..sparse.host_backend import SingularMatrixError
 from ..sparse.host_call import call_host
 from ..sparse.host_choice import analysed
+from ..sparse.singularity import ScaledMatrix
 
 UNKNOWN = -1
 _DENSE = 200  # unknowns below which LAPACK is faster, and never in doubt
@@ -21,8 +23,8 @@ _DENSE = 200  # unknowns below which LAPACK is faster, and never in doubt
 def negative_eigenvalues(K: BlockMatrix) -> Array:
     """The number of negative eigenvalues, `UNKNOWN` where a factor does not tell. A constant for differentiation.
 
-    By the signs of the pivots of `L D L^T` (Sylvester's law of inertia): B. N. Parlett, *The Symmetric Eigenvalue Problem*,
-    1980, section 3.3.
+    By the signs of the pivots of `L D L^T` (Sylvester's law of inertia), which scaling rows and columns alike leaves as they
+    are, and beside rows of larger units alone: B. N. Parlett, *The Symmetric Eigenvalue Problem*, 1980, section 3.3.
     """
     arrays = jax.lax.stop_gradient([(e.values, e.pattern.rows, e.pattern.columns) for e in K.entries.values()])
     host = partial(_on_host, tuple(K.entries), K.sizes)
@@ -35,6 +37,10 @@ def _on_host(pairs: Any, sizes: Any, arrays: Any) -> np.int32:
     values = np.concatenate([v.ravel() for v, _, _ in arrays]).astype(np.float64)[layout.order]
     if not np.isfinite(values).all():
         return np.int32(UNKNOWN)
+    scale = ScaledMatrix.of(
+        sparse.csr_array((values, layout.indices, layout.indptr), shape=(layout.size, layout.size))
+    ).scale
+    values = values / (np.repeat(scale, np.diff(layout.indptr)) * scale[layout.indices])
     if layout.size <= _DENSE:
         matrix = np.zeros((layout.size, layout.size))
         matrix[np.repeat(np.arange(layout.size), np.diff(layout.indptr)), layout.indices] = values

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
 
 from ..._runtime.array_types import Array, structure_of
-from ..._sparse.block_matrix import BlockMatrix
+from ..._sparse.block_matrix import BlockMatrix, magnitude
 from ..base.outcome import FINE
 from ..base.vectors import Vector, dtype_of, minus, norm
 from ..preconditioner.none import NoPreconditioner
@@ -51,6 +52,8 @@ class Nearby(lx.AbstractLinearSolver):
     restart: int = 30
     max_steps: int = 100
     rtol: float | None = None  # of the preconditioned residual; rounding unless given
+    # By state, `(d,)`: what each component is measured in where they are of different kinds; residuals in its inverse.
+    units: dict[str, Array] = eqx.field(default_factory=dict)
 
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]):
         return operator, self.solver.init(self.near, options)
@@ -64,9 +67,11 @@ class Nearby(lx.AbstractLinearSolver):
             return self.solver.compute(near, r, options)[0]
 
         # From the left: residuals are then of the units of the solution, in which they are worth comparing.
-        like = structure_of(vector)
-        preconditioned = lx.FunctionLinearOperator(lambda x: nearly(operator.mv(x)), like, closure_convert=False)
-        start = nearly(vector)
+        def preconditioned_product(y: Vector) -> Vector:
+            return self._measured(nearly(operator.mv(self._times_units(y))))
+
+        preconditioned = lx.FunctionLinearOperator(preconditioned_product, structure_of(vector), closure_convert=False)
+        start = self._measured(nearly(vector))
         size = norm(start)
         scale = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)  # whose square is no number, maybe
         start = jax.tree.map(lambda a: a / scale, start)
@@ -75,20 +80,27 @@ class Nearby(lx.AbstractLinearSolver):
         )
         gmres = GMRES(_ROUNDED * eps if self.rtol is None else self.rtol, max_steps=self.max_steps, restart=self.restart)
         x, _, said = gmres.compute(given, start, {})
-        x = jax.tree.map(lambda a: scale * a, x)
-        residual = norm(minus(vector, operator.mv(x)))
+        x = self._times_units(jax.tree.map(lambda a: scale * a, x))
+        residual, of_vector = (norm(self._times_units(f)) for f in (minus(vector, operator.mv(x)), vector))
         R = lx.RESULTS
-        result = R.where(residual <= 1e3 * eps * (norm(vector) + self._scale() * norm(x)), R.successful, R.stagnation)
+        result = R.where(residual <= 1e3 * eps * (of_vector + self._terms(x)), R.successful, R.stagnation)
         return x, result, {"num_steps": said["num_steps"], "residual": residual}
 
-    def _scale(self) -> Array | float:
-        """The size of the numbers whose rounding no iteration can undo."""
-        return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in self._entries()])) if self._entries() else 0.0
-
-    def _entries(self) -> list[Array]:
+    def _terms(self, x: Vector) -> Array | float:
+        """The size of the numbers that `A x` is a sum of, whose rounding no iteration can undo."""
         if not isinstance(self.near, BlockMatrix):
-            return []
-        return [entry.values for entry in self.near.entries.values() if entry.values.size]
+            return 0.0
+        entries = [entry.values for entry in self.near.entries.values() if entry.values.size]
+        if not self.units:
+            return jnp.max(jnp.stack([jnp.max(jnp.abs(values)) for values in entries])) * norm(x) if entries else 0.0
+        # The largest entry tells nothing where there are several units, of what is held among them.
+        return norm(self._times_units(magnitude(self.near).mv(jax.tree.map(jnp.abs, x))))
+
+    def _times_units(self, y: Vector) -> Vector:
+        return {s: a * self.units[s] if s in self.units else a for s, a in y.items()} if self.units else y
+
+    def _measured(self, x: Vector) -> Vector:
+        return {s: a / self.units[s] if s in self.units else a for s, a in x.items()} if self.units else x
 
     def transpose(self, state, options: dict[str, Any]):
         operator, near = state
