@@ -95,7 +95,8 @@ def test_the_rounding_floor_is_that_of_products_too(name):
 
     def floor(linear_system):
         problem = StaticEquilibrium(system, linear_system, state.time)
-        return rounding_floor(problem, problem.operator(state.position), state.position)[0]
+        u = state.position
+        return rounding_floor(problem, problem.operator(u), u, problem.lever(u))[0]
 
     ratio = floor(jm.solver.MatrixFreeSystem(terms)) / floor(jm.MatrixLinearSystem.build(system, state, terms))
     assert 0.3 < ratio < 3
