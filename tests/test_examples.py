@@ -8,8 +8,15 @@ import pytest
 
 pytest.importorskip("optimistix", reason='pip install "jaxmech[fit]"')
 pytest.importorskip("matplotlib", reason='pip install "jaxmech[fit]"').use("Agg")
+pyplot = pytest.importorskip("matplotlib.pyplot")
 EXAMPLES = Path(__file__).parent.parent / "examples"
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def no_figures_left_open():
+    yield
+    pyplot.close("all")
 
 
 def load(name):

@@ -91,7 +91,9 @@ MIXED = {  # with a whole number, and with numbers of the other precision
 NOT_STRAIGHT = {  # mapped as they are
     "sorted": lambda x: jnp.sort(jnp.stack([x, jnp.cos(x), -x]))[1],
     "sums": lambda x: jnp.cumsum(jnp.stack([jnp.sin(x), x]))[1],
-    "solved": lambda x: jnp.linalg.solve(jnp.array([[3.0, 1.0], [1.0, 2.0]], x.dtype), jnp.stack([x, jnp.sin(x)]))[0],
+    "principal": lambda x: jnp.linalg.eigvalsh(jnp.array([[3.0, 1.0], [1.0, 2.0]], x.dtype) + jnp.diag(jnp.stack([x, 1.0])))[
+        0
+    ],
     "largest": lambda x: jnp.argmax(jnp.stack([x, jnp.cos(x)])) * x,
     "random": lambda x: x * jax.random.uniform(jax.random.key(0), (), x.dtype),
 }

@@ -386,10 +386,10 @@ def hinged_panel(thickness, n, kind="triangle"):
 def test_hinged_panel_snaps_back():
     """Of 6.35: up to 0.585 kN, then below zero; its middle comes back."""
     scene, start, middle = hinged_panel(6.35, 5)
-    path = jm.follow_path(scene, start, step=150.0, steps=12, to=2000.0, displacement=middle, critical=False, throw=False)
+    path = jm.follow_path(scene, start, step=150.0, steps=15, to=2000.0, displacement=middle, critical=False, throw=False)
     loads, sinks = np.asarray(path.loads), 2540 - np.asarray(path.position["f"])[:, middle[1], 2]
     np.testing.assert_allclose(loads[: np.argmin(loads)].max(), 585.0, rtol=0.03)
-    assert loads.min() < -250.0 and np.diff(sinks).min() < -1.0
+    assert loads.min() < -350.0 and np.diff(sinks).min() < -1.0
 
 
 @pytest.mark.slow
