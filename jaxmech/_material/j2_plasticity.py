@@ -100,8 +100,8 @@ class J2Plasticity(AbstractMaterial):
         elastic = elastic - trace(elastic) / 3 * jnp.eye(3, dtype=F.dtype)
         driving = 2 * mu * elastic - 2 / 3 * kinematic * flowed
         squared = 1.5 * jnp.sum(driving * driving)
-        # What flowed a step ago stands on the surface, and its rounding must not decide whether it flows on: that of one, too,
-        # for in plane stress the thickness is found anew.
+        # What flowed a step ago stands on the surface, and its rounding must not decide whether it flows on: that of one as
+        # well, for in plane stress the thickness is found anew.
         size = limit + 3 * mu * (0.5 + jnp.sum(jnp.abs(H) + jnp.abs(flowed))) + kinematic * jnp.sum(jnp.abs(flowed))
         yields = squared > (limit + _ROUNDING * jnp.finfo(F.dtype).eps * size) ** 2
         q = jnp.sqrt(jnp.where(yields, squared, limit**2))
