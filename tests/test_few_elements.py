@@ -1,5 +1,7 @@
 """Kernels of fewer elements than a vector has entries, and element functions that are traced once."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +52,26 @@ def test_a_few_elements_are_as_many(rng, monkeypatch):
         for one, other in zip(jax.tree.leaves(mapped), jax.tree.leaves(plain), strict=True):
             assert one.dtype == other.dtype
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.cpu
+def test_a_long_program_of_short_equations_is_a_kernel(rng, monkeypatch):
+    """What XLA would take longer to compile; not one of as many results in a few equations, of which XLA makes loops."""
+    made = []
+    kind = dispatch.Kernel
+    monkeypatch.setattr(dispatch, "Kernel", lambda *a: [kernel := kind(*a), made.append(a[3])] and kernel)
+
+    def chain(x, p, rounds):
+        for _ in range(rounds):
+            x = x * p + 0.1
+        return x
+
+    for size, rounds, kernels in ((20, 570, [7]), (2500, 5, [])):
+        x, p = (jnp.asarray(rng.uniform(0.1, 0.9, (7, size))) for _ in range(2))
+        mapped = functools.partial(map_elements, functools.partial(chain, rounds=rounds), (0, 0))
+        np.testing.assert_allclose(jax.jit(mapped)(x, p), chain(x, p, rounds), rtol=1e-12)
+        assert made == kernels
+        made.clear()
 
 
 def test_numbers_of_nodes_that_do_not_exist(rng):

@@ -153,9 +153,14 @@ def test_public_modules_only_re_export(path):
         "__version__ = ",
         "if _typing.TYPE_CHECKING:\n    from . import contact",
     )
-    for node in ast.parse(path.read_text()).body[1:]:
-        if isinstance(node, ast.ImportFrom):
+    resting = "from ._runtime.collector import collector_at_rest as _collector_at_rest"
+    body = []
+    for node in ast.parse(path.read_text()).body[1:]:  # all that is imported in one go: a tenth of its time is saved
+        is_resting = isinstance(node, ast.With) and ast.unparse(node.items[0]) == "_collector_at_rest()"
+        body += node.body if is_resting else [node]
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and ast.unparse(node) != resting:
             assert node.level == 1
             assert all(alias.asname == alias.name for alias in node.names)
         else:
-            assert path.name == "__init__.py" and ast.unparse(node).startswith(beside)
+            assert path.name == "__init__.py" and ast.unparse(node).startswith((*beside, resting))

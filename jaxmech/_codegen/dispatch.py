@@ -13,7 +13,7 @@ from .._runtime.jax_internals import ClosedJaxpr, jaxpr_as_fun
 from .._runtime.plain_form import first_that_works
 from .llvm.element_kernel import Kernel, form_of
 from .llvm.vector import WIDTH
-from .operation_count import length_as_kernel, operation_count
+from .operation_count import equation_count, length_as_kernel, operation_count
 from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows, whole
 from .program.scatter_plan import AbstractElementSums, Places
@@ -35,6 +35,9 @@ _LONG_FOR_SOME, _SOME = 22_000, 3_000
 # is none. The matrices of tetrahedra of Yeoh's law, of chains, fibres or a viscous one have 23,000 to 30,000 operations, and
 # 6,500 to 11,100 lines, Ogden's 12,300: of 750 a kernel takes 0.5 to 0.8 ms for 4 to 10, and is there in half the time.
 _UNSURE, _RESULTS = 40_000, 13_000
+# XLA's time for the same goes by the equations, each of which takes as long as so many results. The longest derivative of a
+# step of seven hinges has 2,800, and 53,000 results: LLVM takes 1 s, XLA 6, and what that makes runs half as fast.
+_FOR_AN_EQUATION = 25
 # The same where XLA weighs each against each. Beside an H100 an equilibrium compiled for 93 s with 28,000 operations, of the
 # matrix of hexahedra, and for 5.6 s, as fast, with products of small matrices in all its programs; the matrix of tetrahedra,
 # of 12,500, in 6 s with what it needs, and in a fifteenth of the memory of such products.
@@ -93,7 +96,7 @@ def evaluated(
         return applied(_in_chunks(in_xla(call), _CHUNK, call.axes, arrays, divides=divides))
 
     def by_llvm():
-        most = _RESULTS if as_kernel > longest else None
+        most = max(_RESULTS, _FOR_AN_EQUATION * equation_count(call.jaxpr)) if as_kernel > longest else None
         return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides, most=most)
 
     length = operation_count(call.jaxpr)

@@ -37,6 +37,12 @@ def operation_count(jaxpr: Any, shared: Sequence[Any] = ()) -> int:
     return total
 
 
+def equation_count(jaxpr: Any) -> int:
+    """How many equations a program has, with those of the programs in it: the longer they are, the more work for XLA."""
+    within = [getattr(program, "jaxpr", program) for eqn in jaxpr.eqns for program in inner_programs(eqn)]
+    return len(jaxpr.eqns) + sum(map(equation_count, within))
+
+
 def length_as_kernel(call: ElementProgram) -> int:
     """The operations that a kernel of a program is written as, which take long to compile if they are many."""
     return operation_count(call.jaxpr, [v for v, axis in zip(call.jaxpr.invars, call.axes, strict=True) if axis is None])

@@ -19,6 +19,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .collector import collector_at_rest
 from .devices import on_cpu
 from .jax_internals import is_carried_out, traced_as_in_rules
 from .raise_if import in_its_words
@@ -201,7 +202,7 @@ def _on_leaves(function: Callable[..., Any]) -> Callable[..., tuple[list[Any], _
         structure, others = static
         leaves = [b if a is None else a for a, b in zip(arrays, others, strict=True)]
         arguments, keywords = jax.tree.unflatten(structure, leaves)
-        with traced_as_in_rules():
+        with traced_as_in_rules(), collector_at_rest():
             found, structure = jax.tree.flatten(function(*arguments, **keywords))
         others = tuple(_AN_ARRAY if isinstance(leaf, _ARRAYS) else leaf for leaf in found)
         return [leaf for leaf in found if isinstance(leaf, _ARRAYS)], _Form(structure, others)

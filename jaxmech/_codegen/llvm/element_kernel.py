@@ -16,6 +16,7 @@ import numpy as np
 from ..._llvm.ffi import ForeignFunction, number_type
 from ..._llvm.ir_builder import pointers
 from ..._runtime.array_types import Array
+from ..._runtime.collector import collector_at_rest
 from ..program.element_jaxpr import ElementProgram
 from ..program.nodal_gather import NodeRows
 from ..program.scatter_plan import Places
@@ -37,6 +38,7 @@ class Kernel:
     is not compiled. Raises `NotCompilable` for a program that has no such form.
     """
 
+    @collector_at_rest()
     def __init__(
         self,
         program: ElementProgram,

@@ -1,9 +1,12 @@
 """The types of the operands of every instruction and of every function that is called, checked before it is written: LLVM
 itself does not compare a call with the function, and would hand it the bits of other numbers."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
+
+from .vector import vector_type
 
 Dtypes = Sequence[np.dtype]
 Types = Callable[[np.dtype, Dtypes], bool]
@@ -14,6 +17,13 @@ def check_types(operation: str, result: np.dtype, operands: Dtypes) -> None:
     name = operation.split()[0]
     if name not in _EXPECTED or not _EXPECTED[name](result, operands):
         raise TypeError(f"ill-typed instruction: {operation} of {', '.join(map(str, operands))} to {result}")
+
+
+@functools.cache  # a kernel has tens of thousands of lines, of a few operations
+def instruction(operation: str, result: np.dtype, operands: tuple[np.dtype, ...]) -> str:
+    """The start of an instruction of operands of one type, which are checked."""
+    check_types(operation, result, operands)
+    return f"{operation} {vector_type(operands[0])} "
 
 
 def _all_like(kinds: str, count: int) -> Types:

@@ -1,8 +1,11 @@
 """Values of eight elements."""
 
+import functools
 from typing import Any
 
 import numpy as np
+
+from ..._llvm.ffi import number_type
 
 WIDTH = 8  # elements: two registers of four float64, or one of eight
 
@@ -14,3 +17,9 @@ class Vector:
 
     def __init__(self, name: str, dtype: Any, place: tuple[int, int] | None = None):
         self.name, self.dtype, self.shape, self.place = name, np.dtype(dtype), (WIDTH,), place
+
+
+@functools.cache
+def vector_type(dtype: Any) -> str:
+    """The type of a value of eight elements in LLVM's language."""
+    return f"<{WIDTH} x {number_type(dtype)}>"

@@ -1,5 +1,6 @@
 """Scalars of elements as vectors of eight elements: instructions of LLVM, for the vector units of a CPU."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,9 +11,9 @@ from ..._llvm.ffi import TYPES, number_type
 from ..._llvm.ir_builder import constant
 from ..._runtime.jax_internals import primitives
 from ..scalarize.arithmetic import AbstractArithmetic, Branch, NotScalarisable, Scalar, is_number
-from .instructions import check_types
+from .instructions import check_types, instruction
 from .shared_product import shared_product
-from .vector import WIDTH, Vector
+from .vector import WIDTH, Vector, vector_type
 
 # By the kind of the operands: of floating point, whole numbers, truth values.
 _LINES = {
@@ -128,7 +129,9 @@ class VectorArithmetic(AbstractArithmetic):
         if [x.dtype for x in (*start, *both)] != [np.dtype(t) for t in (*dtypes, *dtypes)]:
             raise TypeError(f"ill-typed choice: {[x.dtype for x in (*start, *both)]} as {dtypes}")
         return [
-            Vector(self.named_line(f"phi {_vector(t)} [ {self.named(a)}, %{label}.here ], [ {b.name}, %{label}.last ]"), t)
+            Vector(
+                self.named_line(f"phi {vector_type(t)} [ {self.named(a)}, %{label}.here ], [ {b.name}, %{label}.last ]"), t
+            )
             for a, b, t in zip(start, both, dtypes, strict=True)
         ]
 
@@ -146,12 +149,11 @@ class VectorArithmetic(AbstractArithmetic):
         return self.apply(getattr(primitives, f"{name}_p"), operands[0].dtype, *operands, **params)
 
     def _typed(self, x: Scalar) -> str:
-        return f"{_vector(x.dtype)} {self.named(x)}"
+        return f"{vector_type(x.dtype)} {self.named(x)}"
 
     def _line(self, operation: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
-        check_types(operation, np.dtype(dtype), [x.dtype for x in operands])
-        values = ", ".join(map(self.named, operands))
-        return Vector(self.named_line(f"{operation} {_vector(operands[0].dtype)} {values}"), dtype)
+        start = instruction(operation, np.dtype(dtype), tuple([x.dtype for x in operands]))
+        return Vector(self.named_line(start + ", ".join([self.named(x) for x in operands])), dtype)
 
     def _select(self, which: Scalar, if_true: Scalar, if_false: Scalar) -> Vector:
         operands = (which, if_true, if_false)
@@ -169,18 +171,18 @@ class VectorArithmetic(AbstractArithmetic):
         sizes = (
             f"v{WIDTH}{_kind(t)}{8 * np.dtype(t).itemsize}" for t in dict.fromkeys([np.dtype(dtype), operands[0].dtype])
         )
-        function, types = ".".join(["llvm", name, *sizes]), ", ".join(_vector(x.dtype) for x in operands)
-        self.declarations[f"declare {_vector(dtype)} @{function}({types})"] = None
+        function, types = ".".join(["llvm", name, *sizes]), ", ".join(vector_type(x.dtype) for x in operands)
+        self.declarations[f"declare {vector_type(dtype)} @{function}({types})"] = None
         return self._call(function, dtype, operands)
 
     def _call(self, function: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         values = ", ".join(map(self._typed, operands))
-        return Vector(self.named_line(f"call {_vector(dtype)} @{function}({values})"), dtype)
+        return Vector(self.named_line(f"call {vector_type(dtype)} @{function}({values})"), dtype)
 
     def _each(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         """A function of the C library, of one element after the other."""
         check_types(_OF_THE_C_LIBRARY[name], np.dtype(dtype), [x.dtype for x in operands])
-        scalar, vector = TYPES[np.dtype(dtype).name], _vector(dtype)
+        scalar, vector = TYPES[np.dtype(dtype).name], vector_type(dtype)
         function = _OF_THE_C_LIBRARY[name] + ("f" if scalar == "float" else "")
         self.called.add(function)
         numbers = range(len(operands))
@@ -214,7 +216,7 @@ class VectorArithmetic(AbstractArithmetic):
             "ff": ("fptrunc", "fpext")[wider],
         }
         check_types(casts[before + after], dtype, [x.dtype])
-        return Vector(self.named_line(f"{casts[before + after]} {self._typed(x)} to {_vector(dtype)}"), dtype)
+        return Vector(self.named_line(f"{casts[before + after]} {self._typed(x)} to {vector_type(dtype)}"), dtype)
 
     def _power(self, x: Scalar, exponent: int) -> Scalar:
         """`x` to the power of a whole number, by squares."""
@@ -273,14 +275,11 @@ _COMPOSED = {
 }
 
 
+@functools.cache
 def _kind(dtype: Any) -> str:
     """`f`, `i` or `b`."""
     number_type(dtype)
     return np.dtype(dtype).kind
-
-
-def _vector(dtype: Any) -> str:
-    return f"<{WIDTH} x {number_type(dtype)}>"
 
 
 def _constant(x: np.generic) -> str:

@@ -57,18 +57,18 @@ class AbstractArithmetic(abc.ABC):
 
     def apply(self, primitive: Any, dtype: Any, *operands: Scalar, **params: Any) -> Scalar:
         """`primitive(*operands)`, of type `dtype`."""
-        name = primitive.name
-        found = _folded(name, dtype, operands)
+        name, are_known = primitive.name, [isinstance(x, np.generic) for x in operands]
+        found = _folded(name, dtype, operands) if any(are_known) or name == "select_n" else None
         if found is not None:
             return found
-        if all(map(is_number, operands)):
+        if all(are_known):
             if name in _OF_NUMBERS and _is_of_numpy(name, dtype, operands[0].dtype):
                 with np.errstate(all="ignore"):
                     return np.asarray(_OF_NUMBERS[name](*operands)).astype(dtype)[()]
             with jax.ensure_compile_time_eval():
                 return np.asarray(primitive.bind(*map(jnp.asarray, operands), **params))[()]
         make = functools.partial(self.computed, primitive, dtype, operands, params)
-        return self.once(f"{name}{params}", operands, make, name in _COMMUTATIVE)
+        return self.once(f"{name}{params}" if params else name, operands, make, name in _COMMUTATIVE)
 
     def product(self, dtype: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
         """`left right^T` of scalars `(m, k)` and `(n, k)` as one operation; None: its products and sums are carried out."""
@@ -80,12 +80,10 @@ class AbstractArithmetic(abc.ABC):
         return self.apply(getattr(primitives, f"{name}_p"), dtype, a, b)
 
     def once(self, name: str, operands: Sequence[Scalar], make: Callable[[], Any], in_any_order: bool = False) -> Any:
-        """What `make` makes of the operands, or what it made before under the same name."""
+        """What `make` makes of the operands, or what it made before under the same name. `in_any_order`: of two operands."""
         # Numbers by their bits: zeros of either sign are equal, and NaN is not.
-        names = [(x.dtype.char, x.tobytes()) if is_number(x) else id(x) for x in operands]
-        if in_any_order:
-            names.sort(key=str)
-        key = name, tuple(names)
+        names = [(x.dtype.char, x.tobytes()) if isinstance(x, np.generic) else id(x) for x in operands]
+        key = name, frozenset(names) if in_any_order else tuple(names)
         if key not in self._known:
             # Operands are kept, so that no other takes their identity.
             self._known[key] = make(), operands
@@ -116,7 +114,7 @@ def _is_of_numpy(name: str, dtype: Any, operand: np.dtype) -> bool:
 
 
 def _is(x: Scalar, value: float) -> bool:
-    return is_number(x) and bool(x == value)
+    return isinstance(x, np.generic) and bool(x == value)
 
 
 def _folded(name: str, dtype: Any, operands: tuple[Scalar, ...]) -> Scalar | None:

@@ -1,6 +1,7 @@
 """What each primitive does to arrays of scalars: elementwise arithmetic, sums of products, and changes of place."""
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +19,9 @@ def elementwise(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) ->
     """One operation for each component; a scalar condition of `select_n` or `clamp` serves them all."""
     dtype, shape = eqn.outvars[0].aval.dtype, eqn.outvars[0].aval.shape
     result = np.empty(shape, object)
-    spread = [np.broadcast_to(x, shape) for x in operands]
-    for place in np.ndindex(shape):
-        result[place] = arithmetic.apply(eqn.primitive, dtype, *(x[place] for x in spread), **eqn.params)
+    spread = [x.flat if x.shape == shape else np.broadcast_to(x, shape).flat for x in operands]
+    for n, scalars in enumerate(zip(*spread, strict=True)):
+        result.flat[n] = arithmetic.apply(eqn.primitive, dtype, *scalars, **eqn.params)
     return [result]
 
 
@@ -67,12 +68,17 @@ def dot_general(arithmetic: AbstractArithmetic, eqn: Any, left: Scalars, right: 
 
 
 def written_out(arithmetic: AbstractArithmetic, dtype: Any, left: Scalars, right: Scalars) -> Scalars:
-    """`left right^T`, one product after the other."""
+    """`left right^T`, one product after the other, and none with a zero: most entries of a rotation's rates are."""
     result = np.empty((len(left), len(right)), object)
-    for i, j in np.ndindex(result.shape):
+    rows, columns = (
+        [{k: x for k, x in enumerate(row) if not (is_number(x) and x == 0)} for row in matrix.tolist()]
+        for matrix in (left, right)
+    )
+    for (i, row), (j, column) in itertools.product(enumerate(rows), enumerate(columns)):
         total = np.zeros((), dtype)[()]
-        for p, q in zip(left[i], right[j], strict=True):
-            total = arithmetic.combine("add", dtype, total, arithmetic.combine("mul", dtype, p, q))
+        for k, x in row.items():
+            if k in column:
+                total = arithmetic.combine("add", dtype, total, arithmetic.combine("mul", dtype, x, column[k]))
         result[i, j] = total
     return result
 
