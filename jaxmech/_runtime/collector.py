@@ -1,4 +1,4 @@
-"""Python's collector of cycles, at rest where programs are traced: millions of objects are made there, which live on.
+"""Python's collector of cycles, at rest where a great many objects are made that live on: in a trace, of a long file.
 
 It walks through all there are whenever a quarter more have come: a fifth of the time that a long program takes to trace, for
 next to no garbage (of the gradient of an arm of seven hinges, 13 such walks, 2.4 of 12 s, and no byte less at the end).

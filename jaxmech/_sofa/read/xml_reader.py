@@ -1,11 +1,9 @@
 """Scenes in XML (`.scn`, `.xml`): untrusted input. Nothing is executed, fetched or expanded."""
 
-import contextlib
-import gc
-from collections.abc import Iterator
 from pathlib import Path
 from xml.parsers import expat
 
+from ..._runtime.collector import collector_at_rest
 from .graph import SceneNode, SceneObject, finish
 from .scene_error import SceneError, shown
 from .scene_files import SceneFiles
@@ -38,7 +36,7 @@ def read_xml(path: str | Path, tree: str | Path | None = None) -> tuple[SceneNod
         raise SceneError("there is no such file at this path", file=path)
     files = SceneFiles(path, tree)
     reader = _Reader(files)
-    with _uncollected():
+    with collector_at_rest():  # what is read has no cycles: two thirds of the time of long files
         top = reader.parsed(path.resolve(), (), lambda reason: SceneError(reason, file=path))
     if top.tag != "Node":
         raise top.error("a scene is a <Node>")
@@ -46,18 +44,6 @@ def read_xml(path: str | Path, tree: str | Path | None = None) -> tuple[SceneNod
     _fill(root, top)
     finish(root)
     return root, files
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Within, Python does not look for circles, of which what is read has none: two thirds of the time of long files."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class _Reader:
