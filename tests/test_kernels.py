@@ -169,6 +169,19 @@ def test_the_loop_of_a_product_is_compiled_once_and_not_written_out(rng):
     assert length_as_kernel(program.with_axes((0, 0))) == operation_count(program.jaxpr)
 
 
+def test_a_loop_counts_with_all_its_rounds(made, rng):
+    """One that is long when it is written out is left to XLA, which compiles its body once."""
+
+    def looped(x, p, rounds):
+        return lax.scan(lambda x, _: (x * p + 0.1, None), x, None, rounds)[0]
+
+    x, p = (jnp.asarray(rng.uniform(0.1, 0.9, (20, 300))) for _ in range(2))
+    for rounds, kernels in ((10, 1), (60, 0)):
+        agree(*both(lambda x, p, rounds=rounds: looped(x, p, rounds), x, p), ROUND_OFF)
+        assert len(made) == kernels, rounds
+        made.clear()
+
+
 def test_a_kernel_is_tidied_to_the_numbers_of_all_passes(made, monkeypatch, rng):
     """The whole row of LLVM's passes takes six times as long; only a text with loops of its own has use for it."""
 

@@ -35,9 +35,11 @@ _LONG_FOR_SOME, _SOME = 22_000, 3_000
 # is none. The matrices of tetrahedra of Yeoh's law, of chains, fibres or a viscous one have 23,000 to 30,000 operations, and
 # 6,500 to 11,100 lines, Ogden's 12,300: of 750 a kernel takes 0.5 to 0.8 ms for 4 to 10, and is there in half the time.
 _UNSURE, _RESULTS = 40_000, 13_000
-# XLA's time for the same goes by the equations, each of which takes as long as so many results. The longest derivative of a
-# step of seven hinges has 2,800, and 53,000 results: LLVM takes 1 s, XLA 6, and what that makes runs half as fast.
-_FOR_AN_EQUATION = 25
+# XLA's time goes by the equations: 2.1 to 2.4 ms each, those of a loop once. A result takes LLVM 0.1 ms, and 0.02 in the
+# kernel of a handful, which it does not optimise. With so many results a kernel of a handful is there as soon, of some
+# elements after twice XLA's time, of many after four times, and runs two to ten times faster. (That of a law with a loop of
+# twenty rounds was there after 23 s for 3.)
+_FOR_ONE_OF_A_HANDFUL, _FOR_ONE_OF_SOME, _FOR_ONE_OF_MANY = 100, 40, 80
 # The same where XLA weighs each against each. Beside an H100 an equilibrium compiled for 93 s with 28,000 operations, of the
 # matrix of hexahedra, and for 5.6 s, as fast, with products of small matrices in all its programs; the matrix of tetrahedra,
 # of 12,500, in 6 s with what it needs, and in a fifteenth of the memory of such products.
@@ -96,20 +98,33 @@ def evaluated(
         return applied(_in_chunks(in_xla(call), _CHUNK, call.axes, arrays, divides=divides))
 
     def by_llvm():
-        most = max(_RESULTS, _FOR_AN_EQUATION * equation_count(call.jaxpr)) if as_kernel > longest else None
-        return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides, most=most)
+        return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
 
     length = operation_count(call.jaxpr)
     is_short = length < _SHORT
     if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
         return by_vmap()
-    longest, as_kernel = (_LONG if count >= _SOME else _LONG_FOR_SOME), length_as_kernel(call)
-    forms = [by_llvm] if by_kernel and as_kernel <= max(longest, _UNSURE) else []
+    longest = _longest(count)
+    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= max(longest, _UNSURE) else []
     if count < _FEW or is_short:
         return first_that_works(call, *forms, by_vmap)
-    if length <= (longest if on_cpu() else _LONG_ON_GPU):
+    may_be_too_long = bool(forms) and _most(call, count) is not None  # for LLVM, and then for XLA all the more
+    if length <= (longest if on_cpu() else _LONG_ON_GPU) and not may_be_too_long:
         forms.append(by_xla)
     return first_that_works(call, *forms, by_vmap_in_chunks)
+
+
+def _longest(count: int) -> int:
+    """The operations of so many elements beyond which it is doubtful whether a kernel pays."""
+    return _LONG if count >= _SOME else _LONG_FOR_SOME
+
+
+def _most(call: ElementProgram, count: int) -> int | None:
+    """How many results a kernel may have that has more operations than that, loops written out; None: it has not."""
+    if length_as_kernel(call, rounds=True) <= _longest(count):
+        return None
+    each = _FOR_ONE_OF_A_HANDFUL if are_few(count) else _FOR_ONE_OF_SOME if count < _FEW else _FOR_ONE_OF_MANY
+    return max(_RESULTS if count < _SOME else _LONG, each * equation_count(call.jaxpr))
 
 
 def _by_kernel(
@@ -119,13 +134,12 @@ def _by_kernel(
     places: Sequence[Places],
     *,
     divides: bool,
-    most: int | None = None,
 ) -> list[Any]:
     """The sums and the other outputs of a program compiled for this CPU; it may raise `NotScalarisable`."""
     share = -(-count // device_count()) if divides else count
     if share < WIDTH and (places or divides):
         raise NotScalarisable("fewer elements than a kernel takes at once, summed or divided")
-    kernel = _kernel(call, arrays, places, share, most)
+    kernel = _kernel(call, arrays, places, share, _most(call, count))
     if not divides:
         return kernel(arrays, places, count)
     first = share * jax.lax.axis_index(AXIS)
@@ -147,22 +161,22 @@ def summed_by_kernel(
     whether it has an axis of scenes. It may raise `NotScalarisable`."""
     if all(axis is None for axis in call.axes) or count < WIDTH or length_as_kernel(call) > _LONG:
         raise NotScalarisable("a program that one scene has no kernel for")
-    return _kernel(call, of_one, places, count)(arrays, places, count, own=own)
+    return _kernel(call, of_one, places, count, _most(call, _SOME))(arrays, places, count, own=own)
 
 
 def _kernel(
-    call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int, most: int | None = None
+    call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int, most: int | None
 ) -> Callable[..., list[Array]]:
     lanes = min(count, WIDTH)
     form = lanes, *form_of(arrays, places)
-    if most is not None and form in call.refused:
-        raise NotScalarisable("a program that was too long for few elements")
+    if most is not None and most <= call.refused.get(form, 0):
+        raise NotScalarisable("a program that was too long for so few elements")
     if form not in call.compiled:
         try:
             call.compiled[form] = Kernel(call, arrays, places, lanes, most)
         except NotScalarisable:
             if most is not None:
-                call.refused.add(form)
+                call.refused[form] = most
             raise
     return call.compiled[form]
 

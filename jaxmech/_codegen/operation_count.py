@@ -12,8 +12,8 @@ from .scalarize.interpreter import inner_programs
 _MOVES = ("copy", "expand_dims", "reshape", "reshard", "squeeze", "stop_gradient", "transpose")
 
 
-def operation_count(jaxpr: Any, shared: Sequence[Any] = ()) -> int:
-    """How many scalar operations a program has, at most.
+def operation_count(jaxpr: Any, shared: Sequence[Any] = (), *, rounds: bool = False) -> int:
+    """How many scalar operations a program has, at most; `rounds`: with every round of its loops, which else count once.
 
     Of a product with a matrix among the `shared` variables, for which a kernel calls a loop, how many numbers go in and out.
     """
@@ -21,8 +21,8 @@ def operation_count(jaxpr: Any, shared: Sequence[Any] = ()) -> int:
     for eqn in jaxpr.eqns:
         inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
         if inner:
-            counts = [operation_count(program, _within(program, eqn, known)) for program in inner]
-            total += eqn.params.get("count", 1) * sum(counts)
+            counts = [operation_count(program, _within(program, eqn, known), rounds=rounds) for program in inner]
+            total += eqn.params.get("count", 1) * (eqn.params.get("length", 1) if rounds else 1) * sum(counts)
             continue
         read = [v for v in eqn.invars if not isinstance(v, Literal)]
         if eqn.primitive.name in _MOVES and all(v in known for v in read):
@@ -43,9 +43,10 @@ def equation_count(jaxpr: Any) -> int:
     return len(jaxpr.eqns) + sum(map(equation_count, within))
 
 
-def length_as_kernel(call: ElementProgram) -> int:
+def length_as_kernel(call: ElementProgram, *, rounds: bool = False) -> int:
     """The operations that a kernel of a program is written as, which take long to compile if they are many."""
-    return operation_count(call.jaxpr, [v for v, axis in zip(call.jaxpr.invars, call.axes, strict=True) if axis is None])
+    shared = [v for v, axis in zip(call.jaxpr.invars, call.axes, strict=True) if axis is None]
+    return operation_count(call.jaxpr, shared, rounds=rounds)
 
 
 def _within(program: Any, eqn: Any, known: set[Any]) -> list[Any]:

@@ -20,7 +20,7 @@ class ElementProgram:
     def __init__(self, program: ClosedJaxpr, axes: Axes):
         self.jaxpr, self.consts, self.axes = program.jaxpr, program.consts, axes
         self.compiled: dict[Any, Callable[..., list[Any]]] = {}  # what runs it, by what it depends on
-        self.refused: set[Any] = set()  # what does not run it for few elements
+        self.refused: dict[Any, int] = {}  # what does not run it, by how many results it might have had
         self._made: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
