@@ -127,9 +127,29 @@ def _definite(blocks: Array, inverse: Array) -> Array:
 
 
 def _absolute_inverse(blocks: Array) -> Array:
-    values, vectors = jnp.linalg.eigh(0.5 * (blocks + blocks.swapaxes(1, 2)))
+    """`|B|^-1` of symmetric blocks, in scaled coordinates: a block of a frame, partly in N/m and partly in N m, has no
+    eigenvalues."""
+    blocks = 0.5 * (blocks + blocks.swapaxes(1, 2))
+    scale = _equilibrating(jnp.abs(blocks))
+    values, vectors = jnp.linalg.eigh(blocks * scale[:, :, None] * scale[:, None, :])
     size = jnp.abs(values)
     largest = jnp.max(size, axis=1, keepdims=True)
     # A direction the block says nothing about, as for the multipliers of a saddle point, gets the scale of the others.
     size = jnp.where(size > 1e-6 * largest, size, jnp.where(largest > 0, largest, 1.0))
-    return jnp.einsum("nij,nj,nkj->nik", vectors, 1 / size, vectors)
+    return jnp.einsum("ni,nij,nj,nkj,nk->nik", scale, vectors, 1 / size, vectors, scale)
+
+
+def _equilibrating(size: Array) -> Array:
+    """What rows and columns `(n, d)` are multiplied by so that their largest entries are near one, by the absolute values of
+    blocks. Three rounds take what is 1e-18 apart, as of a frame of a nanometre, to 1e-2.
+
+    Source: D. Ruiz, *A scaling algorithm to equilibrate both rows and columns norms in matrices*, RAL-TR-2001-034.
+    """
+    whole = jnp.max(size, axis=(1, 2))[:, None]
+    scale = jnp.ones_like(size[:, 0])
+    for _ in range(3):
+        row = jnp.max(size, axis=2)
+        row = jnp.where(row > 0, row, jnp.where(whole > 0, whole, 1.0))  # of nothing: as the others
+        scale = scale / jnp.sqrt(row)
+        size, whole = size / jnp.sqrt(row[:, :, None] * row[:, None, :]), jnp.ones_like(whole)
+    return scale
