@@ -24,7 +24,7 @@ class MINRES(AbstractKrylov):
     Raises `ValueError` for an operator that is not declared symmetric, or a preconditioner that may be indefinite. An
     operator that is not, though declared, ends in the reason `RESULTS.unsymmetric`, a singular one without solution in
     `RESULTS.singular`.
-    Source: Source: C. C. Paige and M. A. Saunders, SIAM J. Numer. Anal. 12 (1975) 617, doi:10.1137/0712047; recursion as in
+    Source: C. C. Paige and M. A. Saunders, SIAM J. Numer. Anal. 12 (1975) 617, doi:10.1137/0712047; recursion as in
     H. Elman, D. Silvester, A. Wathen, Finite Elements and Fast Iterative Solvers, Oxford 2014, algorithm 4.1.
     Units as for `PCG`: `atol` [N] where `b` is a force.
 

@@ -23,7 +23,7 @@ class WarpedFactor(AbstractPreconditioner):
     finds the factor again as long as the matrix is kept. SOFA's WarpPreconditioner.
 
     Raises `ValueError` for any other operator.
-    Source: Source: H. Courtecuisse, J. Allard, C. Duriez, S. Cotin, "Asynchronous preconditioners for efficient solving of
+    Source: H. Courtecuisse, J. Allard, C. Duriez, S. Cotin, "Asynchronous preconditioners for efficient solving of
     non-linear deformations", VRIPHYS 2010, doi:10.2312/PE/vriphys/vriphys10/059-068.
     Without units.
 
