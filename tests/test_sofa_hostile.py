@@ -133,7 +133,8 @@ HOSTILE = {
     "unknown data": (scene(BODY + '<UniformVelocityDampingForceField dampingCoeficient="1"/>'), "did you mean"),
     "negative mass": (scene('<MechanicalObject position="0 0 0"/><UniformMass totalMass="-1"/>'), "positive"),
     "negative stiffness": (scene(GRID + FEM.format(-1, 0.3)), "youngModulus must be positive"),
-    "Poisson's ratio of 0.5": (scene(GRID + FEM.format(1000, 0.5)), "poissonRatio below 0.5"),
+    "Poisson's ratio of -2": (scene(GRID + FEM.format(1000, -2)), "poissonRatio between -1 and 0.5"),
+    "Poisson's ratio of 0.5": (scene(GRID + FEM.format(1000, 0.5)), "poissonRatio between -1 and 0.5"),
     "moduli of other cells": (scene(GRID + FEM.format("1 2 3", 0.3)), "expected 1 or 8"),
     "an unknown method": (scene(GRID + '<HexahedronFEMForceField method="magic"/>'), "expected one of"),
     "cells without size": (
@@ -155,6 +156,31 @@ HOSTILE = {
         "has no inverse",
     ),
     "nothing to act on": (scene("<UniformMass/>"), "no mechanical state"),
+    "a misspelt component": (
+        scene(BODY + "<UniformVelocityDampingForcefield/>"),
+        "is not translated; did you mean 'UniformVelocityDampingForceField'",
+    ),
+    "a mapping where nothing moves": (
+        '<Node name="root"><Node><EulerExplicitSolver/>'
+        + BODY
+        + '</Node><Node><MechanicalObject name="q" position="0 0 0"/>'
+        '<Node><MechanicalObject position="0 0 0"/><IdentityMapping name="m"/></Node></Node></Node>',
+        "m .*no time integrator stands .*mappings of what stands still",
+    ),
+    "two states in a node": (scene(BODY + '<MechanicalObject name="q"/>'), "q .*second mechanical state .*beside @/"),
+    "two masses in a node": (scene(BODY + '<DiagonalMass name="n"/>'), "n .*second mass .*beside @/"),
+    "two states where a mapping ends": (
+        scene(BODY + '<Node name="c"><MechanicalObject/><MechanicalObject name="q"/><IdentityMapping output="@q"/></Node>'),
+        "second mechanical state",
+    ),
+    "a node that its parent has not": (
+        scene(BODY + '<Node><MechanicalObject/><SubsetMapping name="s" indices="0 99"/></Node>'),
+        "indices names node 99",
+    ),
+    "no time integrator": (
+        '<Node name="root"><MechanicalObject name="p" position="0 0 0"/><UniformMass/></Node>',
+        "p .*no time integrator stands in its node or above, such as EulerImplicitSolver",
+    ),
     # Meshes
     "a million nodes announced": (scene(LOADED), "announces 1000000 nodes", GMSH.format(1_000_000, 1)),
     "a million elements announced": (scene(LOADED), "announces 1000000 elements", GMSH.format(4, 1_000_000)),

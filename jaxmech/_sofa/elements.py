@@ -47,7 +47,7 @@ def _solid(
         raise part.error(f"acts on points of space (Vec3){' or the plane (Vec2)' if 2 in widths else ''}")
     young, poisson = _per_cell(part, "youngModulus", young, cells), _per_cell(part, "poissonRatio", poisson, cells)
     if not (np.asarray(young) > 0).all() or not ((np.asarray(poisson) > -1) & (np.asarray(poisson) < 0.5)).all():
-        raise part.error(f"youngModulus must be positive and poissonRatio below 0.5, got {young} and {poisson}")
+        raise part.error(f"youngModulus must be positive and poissonRatio between -1 and 0.5, got {young} and {poisson}")
     rotation = {"svd": "polar", "none": "small"}.get(method, method)
     if plastic is None:
         field = CorotationalCells((state, cells), rest, young, poisson, kind, rotation, build.sofa, share)

@@ -178,8 +178,10 @@ def _subset(build: PartBuilder, part: Component, source: str, child: SceneObject
         nodes = np.argmin(gaps, axis=1)
         if (gaps.min(axis=1) > radius).any():
             raise part.error(f"a point of its output is further than {radius} from all of its input")
-    if nodes is None or not len(nodes) or nodes.min() < 0 or nodes.max() >= len(rest):
-        raise part.error(f"indices must name nodes below {len(rest)}")
+    if not len(nodes):
+        raise part.error(f"indices names no node, expected some of the {len(rest)} of its input")
+    if (outside := nodes[(nodes < 0) | (nodes >= len(rest))]).size:
+        raise part.error(f"indices names node {outside[0]}, but there are {len(rest)}")
     return SubsetMapping((source, nodes), named(child)), rest[nodes]
 
 

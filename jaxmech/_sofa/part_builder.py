@@ -1,6 +1,6 @@
 """What the translators of components fill: the states, forces, masses, mappings and constraints of one system."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -47,6 +47,13 @@ def named(object: SceneObject) -> str:
 def dof_of(state: SceneObject) -> AbstractDof:
     """The degrees of freedom of a mechanical state, by its template."""
     return _DOFS[template(state)]()
+
+
+def refuse_second(object: SceneObject, kinds: Container[str], what: str) -> None:
+    """Refuse a second component of which SOFA permits one in a node, and says that "the behavior is undefined"."""
+    first = next(o for o in object.node.objects if o.kind in kinds)
+    if first is not object:
+        raise object.error(f"is a second {what} of its node, beside {first.path}: SOFA permits one")
 
 
 class PartBuilder:
@@ -96,6 +103,7 @@ class PartBuilder:
 
     def add_state(self, state: SceneObject, x: dict[str, np.ndarray], *, mapped: bool = False) -> None:
         """A state with its positions."""
+        refuse_second(state, STATES, "mechanical state")
         name = named(state)
         self.dofs[name] = dof_of(state)
         self.position[name], self.rest[name] = x["position"], x["rest_position"]

@@ -1,6 +1,7 @@
 """What no time integrator moves: data, drawing, what has no effect here, and what is not translated."""
 
-from collections.abc import Collection, Container
+import difflib
+from collections.abc import Collection
 
 from .articulations import ARTICULATION, CENTRE, CONTAINER
 from .hyperelastic import MATERIALS
@@ -32,6 +33,7 @@ from .still_kinds import (
 _DATA = (*LOADERS, *GRIDS, *TOPOLOGICAL, *REGIONS, *ENGINES, *MATERIALS, "NodalMassDensity", CONTAINER, CENTRE, ARTICULATION)
 
 
+_UNMOVED = "no time integrator stands in its node or above"
 GRAVITY, SUBSTEPS = "Gravity", "MultiStepAnimationLoop"
 
 
@@ -54,7 +56,7 @@ class Whole:
         self,
         root: SceneNode,
         schemes: Collection[SceneObject],
-        translated: Container[str],
+        translated: Collection[str],
         multipliers: Collection[str],
         of_one_state: Collection[str],
     ):
@@ -96,9 +98,25 @@ def apart(object: SceneObject, data: SceneData, report: Report, scene: Whole) ->
         reason = f"acts on {names} from outside of the node of the time integrator, as a force that SOFA does not linearise"
         report.add(object, "refused", str(object.error(reason)))
     elif scene.any_scheme and (kind in STATES or kind in scene.translated or kind in (*SOLVERS, *SYSTEMS)):
-        report.add(object, "ignored", "no time integrator stands in its node or above: it does not move")
+        report.add(object, "ignored", f"{_UNMOVED}: it does not move")
     else:
-        report.add(object, "refused", str(object.error("is not translated")))
+        report.add(object, "refused", str(object.error(_why(kind, scene))))
+
+
+def _why(kind: str, scene: Whole) -> str:
+    """Why a component that no part has taken is refused: nothing in its scene moves, or it is none that is known."""
+    if kind in STATES or kind in scene.translated or kind in (*SOLVERS, *SYSTEMS):
+        return f"{_UNMOVED}, such as EulerImplicitSolver: nothing moves it"
+    if kind in MAPPING_KINDS:
+        return f"{_UNMOVED}: mappings of what stands still are not translated"
+    return "is not translated" + _perhaps_meant(kind, scene)
+
+
+def _perhaps_meant(kind: str, scene: Whole) -> str:
+    """What differs from the name of a component by a letter or two."""
+    known = {*STATES, *scene.translated, *MAPPING_KINDS, *SCHEMES, *SOLVERS, *SYSTEMS, *_DATA, *PIPELINE, *CONSTRAINT_LOOP}
+    near = difflib.get_close_matches(kind, sorted(known), 1, cutoff=0.92)
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def _between(object: SceneObject) -> set[SceneObject]:

@@ -26,7 +26,7 @@ from .masses import MASSES, felt_gravity, unit_mass
 from .motions import MOTIONS
 from .multipliers import MULTIPLIERS, OF_ONE_STATE
 from .one_system import damp_each, join, that_move
-from .part_builder import EQUIVALENT, Leaf, PartBuilder
+from .part_builder import EQUIVALENT, Leaf, PartBuilder, refuse_second
 from .read.component import Component
 from .read.graph import SceneNode, SceneObject
 from .read.links import STATES
@@ -172,6 +172,8 @@ def _mapping(build: PartBuilder, object: SceneObject) -> str:
 
 
 def _component(build: PartBuilder, object: SceneObject) -> str:
+    if object.kind in MASSES:
+        refuse_second(object, MASSES, "mass")
     part = Component(build.data, object)
     part.ignored("topology", "mstate", "isCompliance")
     remark = _TRANSLATED[object.kind](build, part)
