@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from .._linear_solver.base.derivative import derivative_solve
 from .._linear_solver.base.vectors import scattered
+from .._linear_solver.dense.semidefinite import Semidefinite
 from .._linear_solver.krylov.pcg import PCG
 from .._linear_system.matrix_free import MatrixFreeSystem
 from .._math.elimination import inverse_by_elimination
@@ -19,6 +20,8 @@ from .._model.system import State, System
 from .._model.terms import Factors
 from .._runtime.array_types import Array
 from .displaced import combined, driven_by_motions
+
+_FEW = 60  # unknowns of which a factor takes less than iterations, each of which goes through the mappings
 
 
 def has_lumped_masses(system: System) -> bool:
@@ -61,7 +64,8 @@ def inverse_blocks(system: System, position: Fields) -> Fields:
 def acceleration(system: System, state: State, kept: Fields | None, solver: Any) -> Fields:
     """`M^-1 P (f + inertial - C v - M a_p)`: the accelerations in the free directions, `a_p` in the prescribed ones.
 
-    `kept`: of `kept_inverse`. Masses that are not lumped are solved for by `solver`, conjugate gradients unless given.
+    `kept`: of `kept_inverse`. Masses that are not lumped are solved for by `solver`; unless given by a dense factor, of more
+    than 60 unknowns by conjugate gradients.
     """
     force, driven = driven_by_motions(system, state, force_of_motion(system, state))
     a = _free_acceleration(system, state, project(system, force), kept, solver)
@@ -70,14 +74,17 @@ def acceleration(system: System, state: State, kept: Fields | None, solver: Any)
 
 def _free_acceleration(system: System, state: State, free: Fields, kept: Fields | None, solver: Any) -> Fields:
     if kept is None and not has_lumped_masses(system):
-        return solved_by_masses(system, state, free, PCG(rtol=1e-12) if solver is None else solver)
+        return solved_by_masses(system, state, free, solver)
     blocks = inverse_blocks(system, state.position) if kept is None else kept
     return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in free.items()})
 
 
 def solved_by_masses(system: System, state: State, force: Fields, solver: Any) -> Fields:
     """`(P M P + I - P)^-1 f`; NaN where the solver fails, unless rounding stops it."""
-    return derivative_solve(mass_operator(system, state), force, solver, symmetric=True)
+    M = mass_operator(system, state)
+    if solver is None:
+        solver = Semidefinite() if M.in_size() <= _FEW else PCG(rtol=1e-12)
+    return derivative_solve(M, force, solver, symmetric=True)
 
 
 def state_without_mass(system: System, position: Fields) -> Array:

@@ -240,7 +240,11 @@ def kinetic_energy(system: System, position: Mapping[str, Array], velocity: Mapp
     """The kinetic energy [J] as a function of the positions and velocities of the main states, mapped masses included."""
     system = without_unloaded(with_only(system, masses=system.masses))
     x = kinematics(system, position)
-    v = velocities(system, x, velocity)
+    return _kinetic_energy(system, x, velocities(system, x, velocity))
+
+
+def _kinetic_energy(system: System, x: Fields, v: Fields) -> Scalar:
+    """That of the masses, of the positions and velocities of every state."""
     total = jnp.zeros((), jnp.result_type(*x.values()))
     for mass in system.masses.values():
         values = over_elements(
@@ -260,9 +264,14 @@ def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[st
     system = without_unloaded(with_only(system, masses=system.masses))
     if system.mappings:
         return jax.grad(lambda v: kinetic_energy(system, position, v))(dict(velocity))
-    total = zero_forces(system, position)
+    return _momenta(system, dict(position), dict(velocity))
+
+
+def _momenta(system: System, x: Fields, v: Fields) -> Fields:
+    """The momentum of every state's own masses, of the positions and velocities of every state."""
+    total = zero_forces(system, x)
     for name, mass in system.masses.items():
-        total = summed(total, mass.on, element_momentum(system, name, dict(position), dict(velocity)))
+        total = summed(total, mass.on, element_momentum(system, name, x, v))
     return total
 
 
@@ -277,6 +286,8 @@ def momentum_supply(system: System, position: Mapping[str, Array], velocity: Map
 @in_one_program
 def inertial_force(system: System, state: State) -> Fields:
     """`-(dM/dt) v + dT/dx + coadjoint`: gyroscopic and centrifugal forces, and `-J^T M dJ/dt v` of mapped masses.
+
+    Computed of every state at its own velocities, `J v` of mapped ones, and pulled back: that of a mapped mass by `J^T`.
 
     `{state: (nodes, deriv_size)}` [N, N m], at the velocities of `state`. Raises `ValueError` or `TypeError` that names the
     state, for one that is missing or unknown and for other shapes.
@@ -294,16 +305,18 @@ def inertial_force(system: System, state: State) -> Fields:
     varying = varying_masses(system, state)
     if not varying:
         return zero_forces(system, state.position)
-    part = with_only(system, masses=varying)
+    part = without_unloaded(with_only(system, masses=varying))
+    main = dict(state.position)
 
-    def along(t):
-        step = {s: t * v for s, v in state.velocity.items()}
-        return momentum(part, retract_near(system.dofs, state.position, step), state.velocity)
+    def at(d: Fields) -> tuple[Fields, tuple[Fields, Fields]]:
+        x = kinematics(part, retract_near(part.dofs, main, d))
+        v = velocities(part, x, state.velocity)
+        return _momenta(part, x, v), (x, v)
 
-    dtype = state.time.dtype
-    rate = jax.jvp(along, (jnp.zeros((), dtype),), (jnp.ones((), dtype),))[1]
-    supply = momentum_supply(part, state.position, state.velocity)
-    return jax.tree.map(jnp.subtract, supply, rate)
+    p, rate, (x, v) = jax.jvp(at, (zero_forces(part, main),), (dict(state.velocity),), has_aux=True)
+    supply = jax.grad(lambda d: _kinetic_energy(part, retract_near(part.dofs, x, d), v))(zero_forces(part, x))
+    own = {s: supply[s] + jax.vmap(part.dofs[s].coadjoint)(v[s], p[s]) - rate[s] for s in x}
+    return pull_back(part, x, zero_forces(part, main), lambda _: own) if part.mappings else own
 
 
 def varying_masses(system: System, state: State) -> tuple[str, ...]:

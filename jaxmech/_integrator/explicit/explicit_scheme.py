@@ -25,6 +25,7 @@ from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.precision import compiled
 from ..._runtime.results import RESULTS
+from ..._runtime.reverse_mode import kept
 from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import ended
 from ..base import AbstractIntegrator
@@ -47,9 +48,10 @@ class ExplicitCarry(eqx.Module):
 class AbstractExplicitScheme(AbstractIntegrator):
     """A scheme that evaluates forces and solves for nothing but accelerations: a subclass says how it moves (`move`).
 
-    Lumped masses need no matrix: single nodes are divided by; consistent and mapped ones are solved for by `solver`
-    (conjugate gradients unless given). `check_step`: refuse a time step above `stability / omega`, `omega` the highest
-    frequency at the first state (`critical_time_step`), by a failure of each step that `init`'s carry is handed to.
+    Lumped masses need no matrix: single nodes are divided by; consistent and mapped ones are solved for by `solver` (unless
+    given by a dense factor, of more than 60 unknowns by conjugate gradients). `check_step`: refuse a time step above
+    `stability / omega`, `omega` the highest frequency at the first state (`critical_time_step`), by a failure of each step
+    that `init`'s carry is handed to.
     """
 
     solver: lx.AbstractLinearSolver | None = None
@@ -77,8 +79,8 @@ class AbstractExplicitScheme(AbstractIntegrator):
         del system, state, inverse
 
     def acceleration(self, system: System, state: State, carry: ExplicitCarry) -> Fields:
-        """`M^-1 P (f + inertial - C v)`."""
-        return acceleration(system, state, carry.inverse, self.solver)
+        """`M^-1 P (f + inertial - C v)`; reverse mode keeps it, and evaluates no forces anew."""
+        return kept(acceleration(system, state, carry.inverse, self.solver))
 
     @checked
     def init(self, system: System, state: State) -> ExplicitCarry:

@@ -51,15 +51,21 @@ class Tableau:
         """Where in the step each stage is."""
         return tuple(sum(row, Fraction(0)) for row in self.rows)
 
-    def numbers(self, row: _Row) -> np.ndarray:
-        """A row as long as there are stages."""
-        return np.array([float(a) for a in row] + [0.0] * (len(self.rows) - len(row)))
+    def columns(self) -> np.ndarray:
+        """`(stages, rows)`: the weights of the rates of a stage in the rows that are read after it: those of the stages to
+        come, of the result, and of the difference of the results; then nil."""
+        stages, read = len(self.rows), (*self.rows, self.weights, *([self.apart] if self.apart else []))
+        all_rows = np.array([[float(a) for a in row] + [0.0] * (stages - len(row)) for row in read])
+        columns = np.zeros((stages, len(read) - 1))
+        for j in range(stages):
+            columns[j, : len(read) - 1 - j] = all_rows[j + 1 :, j]
+        return columns
 
 
-# The rates of displacements in the chart of the start, and of velocities: `(stages, 2, nodes, d)` of every state. In one
-# array, of which a turn of the loop reads all before it writes any, where that is small; two of `(stages, 1, nodes, d)` are
-# copied in every turn.
-_Rates = dict[str, tuple[Array, ...]]
+# What rows of a tableau have summed so far, that of the next stage first: displacements in the chart of the start, and
+# changes of velocity, `(rows, 2, nodes, d)` of every state. In one array, of which a turn of the loop reads all before it
+# writes any, where that is small; two of `(rows, 1, nodes, d)` are copied in every turn.
+_Sums = dict[str, tuple[Array, ...]]
 
 
 class AbstractRungeKutta(AbstractExplicitScheme):
@@ -84,59 +90,67 @@ class AbstractRungeKutta(AbstractExplicitScheme):
     def told_move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any, Error | None]:
         """`move`, and what the other result lacks of this one, a tangent at the end."""
         t, error = self.tableau, None
-        rates = self._rates(system, start, carry, h)
-        d, end = _stage(system, start, rates, t.numbers(t.weights), h, h)
+        sums, last = self._summed(system, start, carry, h)
+        d, faster = _at(sums, 0)
         if t.apart:
-            dx, dv = (project(system, e) for e in _weighted(rates, t.numbers(t.apart), h))
+            dx, dv = (project(system, e) for e in _at(sums, 1))
             error = tangents_at_end(system, start.position, project(system, d), dx), dv
-        return end, {s: a[-1][-1, -1] for s, a in rates.items()} if t.ends_in_a_stage else None, error
+        return _moved(system, start, d, faster, h), last if t.ends_in_a_stage else None, error
 
-    def _rates(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> _Rates:
-        """Those of all stages. Stages are turns of one loop, which is traced and compiled once."""
-        t, before = self.tableau, start.velocity
-        known, first = {s: _none(len(t.rows), v) for s, v in before.items()}, 0
-        if t.ends_in_a_stage:
-            known, first = _with(known, 0, before, carry.memory), 1
+    def _summed(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[_Sums, Fields]:
+        """The row of the result, and of another's difference, after all stages; and the acceleration of the last stage.
 
-        def stage(known: _Rates, turn: tuple[Array, Array, Array]) -> tuple[_Rates, None]:
-            number, row, place = turn
-            d, at = _stage(system, start, known, row, h, place * h)
-            moving = chart_rates(system, start.position, d, at.velocity)
-            return _with(known, number, moving, self.acceleration(system, at, carry)), None
+        Stages are turns of one loop, which is traced and compiled once. What a stage is made of is linear in the rates of
+        those before: reverse mode keeps of a turn where its stage is.
+        """
+        columns, places = self.tableau.columns(), np.array([float(c) for c in self.tableau.places])
+        sums, first = {s: _none(columns.shape[1], v) for s, v in start.velocity.items()}, 0
+        last = {s: jnp.zeros_like(v) for s, v in start.velocity.items()}
+        if self.tableau.ends_in_a_stage:
+            sums, last, first = _added(sums, h * columns[0], start.velocity, carry.memory), carry.memory, 1
 
-        begun = differentiated_with(known, (system, start, carry, h))
-        rows, places = np.stack([t.numbers(row) for row in t.rows]), np.array([float(c) for c in t.places])
-        turns = np.arange(first, len(rows)), rows[first:].astype(h.dtype), places[first:].astype(h.dtype)
-        return jax.lax.scan(anew(stage), begun, turns)[0]
+        @anew
+        def rates(d: Fields, faster: Fields, later: Array) -> tuple[Fields, Fields]:
+            at = _moved(system, start, d, faster, later)
+            return chart_rates(system, start.position, d, at.velocity), self.acceleration(system, at, carry)
+
+        def stage(known: tuple[_Sums, Fields], turn: tuple[Array, Array]) -> tuple[tuple[_Sums, Fields], None]:
+            column, place = turn
+            moving, a = rates(*_at(known[0], 0), place * h)
+            a = {s: v.astype(known[1][s].dtype) for s, v in a.items()}
+            return (_added(known[0], h * column, moving, a), a), None
+
+        begun = differentiated_with((sums, last), (system, start, carry, h))
+        turns = columns[first:].astype(h.dtype), places[first:].astype(h.dtype)
+        return jax.lax.scan(stage, begun, turns)[0]
 
 
-def _none(stages: int, v: Array) -> tuple[Array, ...]:
-    """Room for the rates of a state whose velocities are `v`."""
-    both = 2 * stages * v.size * v.dtype.itemsize <= SMALL
-    return tuple(jnp.zeros((stages, 2 if both else 1, *v.shape), v.dtype) for _ in range(1 if both else 2))
+def _none(rows: int, v: Array) -> tuple[Array, ...]:
+    """Room for what rows sum of a state whose velocities are `v`."""
+    both = 2 * rows * v.size * v.dtype.itemsize <= SMALL
+    return tuple(jnp.zeros((rows, 2 if both else 1, *v.shape), v.dtype) for _ in range(1 if both else 2))
 
 
-def _with(known: _Rates, number: Any, moving: Fields, speeding: Fields) -> _Rates:
-    """With the rates of displacements and of velocities of a stage."""
+def _at(sums: _Sums, row: int) -> tuple[Fields, Fields]:
+    """The displacements and the changes of velocity that a row has summed."""
+    return {s: a[0][row, 0] for s, a in sums.items()}, {s: a[-1][row, -1] for s, a in sums.items()}
 
-    def written(rows: Array, new: tuple[Array, ...]) -> Array:
-        return jax.lax.dynamic_update_index_in_dim(rows, jnp.stack([a.astype(rows.dtype) for a in new]), number, 0)
+
+def _added(sums: _Sums, column: Any, moving: Fields, speeding: Fields) -> _Sums:
+    """With a stage's rates times their weights in the rows to come: the first row has been read, and the next is first."""
+    w = column[:, None, None, None]
+
+    def added(rows: Array, new: tuple[Array, ...]) -> Array:
+        ahead = jnp.concatenate([rows[1:], jnp.zeros_like(rows[:1])])
+        return ahead + w.astype(rows.dtype) * jnp.stack([a.astype(rows.dtype) for a in new])
 
     def parted(s: str) -> tuple[tuple[Array, ...], ...]:
         both = moving[s], speeding[s]
-        return (both,) if len(known[s]) == 1 else tuple((a,) for a in both)
+        return (both,) if len(sums[s]) == 1 else tuple((a,) for a in both)
 
-    return {s: tuple(map(written, rows, parted(s))) for s, rows in known.items()}
-
-
-def _weighted(rates: _Rates, weights: Any, h: Array) -> tuple[Fields, Fields]:
-    """`h` times the sum of the rates times their weights, of displacements and of velocities."""
-    w = (h * weights)[:, None, None, None]
-    totals = {s: [jnp.sum(w.astype(a.dtype) * a, axis=0) for a in parts] for s, parts in rates.items()}
-    return {s: a[0][0] for s, a in totals.items()}, {s: a[-1][-1] for s, a in totals.items()}
+    return {s: tuple(map(added, rows, parted(s))) for s, rows in sums.items()}
 
 
-def _stage(system: System, start: State, rates: _Rates, row: Any, h: Array, later: Array) -> tuple[Fields, State]:
-    """The displacement that a row gives, and the state there."""
-    d, faster = _weighted(rates, row, h)
-    return d, reached(system, start, d, combined((1.0, start.velocity), (1.0, faster)), later)
+def _moved(system: System, start: State, d: Fields, faster: Fields, later: Array) -> State:
+    """The start moved by displacements, faster by changes of velocity."""
+    return reached(system, start, d, combined((1.0, start.velocity), (1.0, faster)), later)

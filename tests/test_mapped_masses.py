@@ -1,0 +1,143 @@
+"""Masses that are mapped: their accelerations, what inertia itself adds, and what reverse mode evaluates of them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scenes
+
+import jaxmech as jm
+
+ROUNDING = 1e-12
+CONJUGATE_GRADIENTS = jm.solver.PCG(rtol=1e-13)
+THIRD = [0.0, 0.3, 0.0]  # [m], where a third mass is off the axis of two
+
+
+def pendulum():
+    """Two hinges, both bodies level at first, and an explicit step of either solver."""
+    tree = jm.mapping.ArticulatedMapping.tree("q", "bodies", [-1, 0], [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]], [0.0, 1.0, 0.0])
+    system = jm.System(
+        {"q": jm.Vec1(), "bodies": jm.Rigid3()},
+        masses={"bodies": jm.mass.RigidMass(("bodies", [0, 1]), 1.0, np.diag([0.01, 0.02, 0.02]))},
+        mappings={"tree": tree},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    state = system.at_rest({"q": [[0.3], [0.4]]})
+    return system, eqx.tree_at(lambda s: s.velocity["q"], state, jnp.array([[1.0], [-2.0]]))
+
+
+def points_on_a_frame(third, torque=(0.0, 0.0, 0.0)):
+    """Three masses on a frame, of which two are on its axis, and a torque [N m] on it."""
+    places = jnp.stack([jnp.array([-0.5, 0.0, 0.0]), jnp.array([0.5, 0.0, 0.0]), jnp.asarray(third)])
+    system = jm.System(
+        {"frame": jm.Rigid3(), "points": jm.Vec3()},
+        forces={
+            "load": jm.force.ConstantForce(("frame", [0]), [0.0, 0.0, 1.0]),
+            "torque": jm.force.ConstantTorque(("frame", [0]), torque),
+        },
+        masses={"points": jm.mass.UniformMass(("points", [0, 1, 2]), 1.0)},
+        mappings={"fixed": jm.mapping.RigidMapping(("frame", [0, 0, 0]), "points", places)},
+    )
+    turned = [[0.0, 0.0, 0.0, *(np.sin(0.2) * np.array([0.6, 0.0, 0.8])), np.cos(0.2)]]
+    state = system.at_rest({"frame": turned})
+    return system, eqx.tree_at(lambda s: s.velocity["frame"], state, jnp.array([[0.1, 0.2, 0.3, 0.4, -0.5, 0.6]]))
+
+
+def stepped(system, state, solver, scheme=jm.integrator.VelocityVerlet):
+    """Its velocities after a step [m/s, rad/s]."""
+    end = scheme(solver, check_step=False).step(system, state, None, 1e-2)[0]
+    return next(iter(end.velocity.values()))
+
+
+@pytest.mark.parametrize("scheme", [jm.integrator.VelocityVerlet, jm.integrator.RK4])
+def test_few_unknowns_are_solved_for_as_by_conjugate_gradients(scheme):
+    system, state = pendulum()
+
+    def end(state, solver):
+        return jnp.sum(stepped(system, state, solver, scheme) ** 2)
+
+    values = [jax.value_and_grad(end, allow_int=True)(state, solver) for solver in (None, CONJUGATE_GRADIENTS)]
+    for few, iterated in zip(*map(jax.tree.leaves, values), strict=True):
+        if eqx.is_inexact_array(few):
+            np.testing.assert_allclose(few, iterated, rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_masses_on_a_line_turn_about_it_as_nothing_says():
+    """No mass resists, and no force asks: of all motions that move the masses so it is the shortest."""
+    system, state = points_on_a_frame(jnp.zeros(3))
+    found, iterated = (stepped(system, state, solver) for solver in (None, CONJUGATE_GRADIENTS))
+    assert np.abs(found - state.velocity["frame"]).max() > 1e-3
+    np.testing.assert_allclose(found, iterated, rtol=0, atol=ROUNDING)
+
+
+def test_a_torque_about_a_line_of_masses_is_a_failure():
+    system, state = points_on_a_frame(jnp.zeros(3), torque=(1.0, 2.0, 0.5))
+    with pytest.raises(jm.FailedComputation):
+        stepped(system, state, None)
+
+
+def test_one_of_a_batch_lacks_a_motion():
+    """Of all members LAPACK factors, and of the one without a factor alone the answer is another."""
+    thirds = jnp.array([THIRD, [0.0, 0.0, 0.0], [0.1, -0.2, 0.4]])
+
+    def end(third):
+        return stepped(*points_on_a_frame(third), None)
+
+    each = np.stack([end(third) for third in thirds])
+    np.testing.assert_allclose(jax.jit(jax.vmap(end))(thirds), each, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", ["frames_on_frames", "articulated_arm", "chain_of_mappings", "several_parents"])
+def test_inertial_forces_are_lagranges(name):
+    """`-(dM/dt) v + dT/dx + coadjoint` of the kinetic energy as a function of the main states."""
+    scene = scenes.build(name)
+    system, state = scene.system, scene.state
+
+    def kinetic(x, v):
+        return jm.mass.kinetic_energy(system, eqx.tree_at(lambda s: (s.position, s.velocity), state, (x, v)))
+
+    dofs = {s: system.dofs[s] for s in state.position}
+
+    def moved(d):
+        return {s: jax.vmap(dofs[s].retract)(x, d[s]) for s, x in state.position.items()}
+
+    def momentum(d):
+        return jax.grad(kinetic, 1)(moved(d), state.velocity)
+
+    none = jax.tree.map(jnp.zeros_like, state.velocity)
+    p, rate = jax.jvp(momentum, (none,), (state.velocity,))
+    varies = jax.grad(lambda d: kinetic(moved(d), state.velocity))(none)
+    found = jm.mass.inertial_force(system, state)
+    for s, force in found.items():
+        expected = varies[s] - rate[s] + jax.vmap(dofs[s].coadjoint)(state.velocity[s], p[s])
+        np.testing.assert_allclose(force, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max()))
+
+
+class Swing(jm.force.AbstractForceField):
+    """The force `-sin(x)`, whose derivative has no sine."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+
+    def element_force(self, x, v):
+        return (-jnp.sin(x[0]),)
+
+
+@pytest.mark.parametrize("scheme", ["VelocityVerlet", "RK4", "Tsitouras"])
+def test_reverse_mode_evaluates_no_forces_anew(scheme):
+    """Those of a step were evaluated once more, and those of a stage twice."""
+    system = jm.System(
+        {"x": jm.Vec1()},
+        forces={"swing": Swing((jm.Stencil("x", [0]),))},
+        masses={"m": jm.mass.UniformMass(("x", [0]), 1.0)},
+    )
+    start, of = system.at_rest({"x": [[1.0]]}), getattr(jm.integrator, scheme)(check_step=False)
+
+    def end(x):
+        begun = eqx.tree_at(lambda s: s.position["x"], start, x)
+        return jm.simulate(system, begun, of, 1e-2, 8, throw=False).last.position["x"][0, 0]
+
+    program = jax.jit(jax.grad(end)).lower(start.position["x"]).compile().as_text() or ""
+    made_by = {op: [line for line in program.splitlines() if f" {op}(" in line] for op in ("sine", "cosine")}
+    assert all(made_by.values()) and all("transpose" in line for line in made_by["cosine"])
+    assert not any("transpose" in line for line in made_by["sine"])
