@@ -86,7 +86,8 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
     singular = "the matrix is singular: no force and no constraint resists some motion. Constrain nodes, or attach them."
     not_converged = (
         "Newton did not converge. Take more load steps (load_steps=) or, in time, smaller ones (dt=), allow more iterations "
-        '(max_steps=), halve those that lessen no residual (line_search="residual", for plasticity say), or check '
+        '(max_steps=), halve those that lessen no residual (line_search="residual", for plasticity say; not for thin beams '
+        'and shells, whose residual grows in good steps: in statics, load steps or method="trust_region" there), or check '
         "that the loads have an equilibrium; info.residuals holds the history."
     )
     more_than_half_a_turn = (

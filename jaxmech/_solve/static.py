@@ -153,7 +153,7 @@ def static_solve(
     relaxation unless given.
     `load_steps`: the out-of-balance force at the start, and the prescribed motion, are applied in equal parts.
     `line_search`: `"finite"` halves a step that inverts an element or is not finite; `"residual"` also one that does
-    not reduce the residual; `"none"`.
+    not reduce the residual (not for thin beams and shells, whose residual grows in good steps); `"none"`.
     Internal variables are what they were at `state` while a load step is iterated on, and change where it has converged.
     `dt` [s]: how long the load takes, for laws with a rate, an equal part for each load step; the solution is then at
     `state.time + dt`. None: no time passes.

@@ -67,6 +67,32 @@ def test_roll_up_by_a_tip_moment():
         np.testing.assert_allclose(x[:, :2], circle, atol=1e-9)
 
 
+@pytest.mark.slow
+def test_newton_bends_a_thin_beam_in_load_steps_though_its_residual_grows():
+    """`F L^2 / EI = 10`; K. E. Bisshopp, D. C. Drucker, Q. Appl. Math. 3 (1945) 272, doi:10.1090/qam/13360, have 0.8106."""
+    rest = line(8)
+    scene = cantilever(rest, **end_load([0.0, 10.0, 0.0], 8))
+    start = scene.at_rest({"f": rest})
+    linear_system = jm.MatrixLinearSystem.build(scene, start, jm.Terms(mass=False, damping=False))
+
+    def bent(**options):
+        return jm.static_solve(scene, start, linear_system, throw=False, **options)
+
+    by_load, by_region, halved = (
+        bent(load_steps=20),
+        bent(method="trust_region"),
+        bent(load_steps=20, line_search="residual"),
+    )
+    for found in (by_load, by_region):
+        assert found.result == jm.RESULTS.successful
+        np.testing.assert_allclose(found.position["f"][8, 1], 0.8106, rtol=2e-3)  # 8 chords in place of an arc
+    history = np.asarray(by_load.info.residuals[0])
+    assert history.max() > 100 * history[0]  # in steps that are good
+    assert halved.result == jm.RESULTS.not_converged
+    advice = jm.RESULTS[jm.RESULTS.not_converged]
+    assert "not for thin beams" in advice and 'load steps or method="trust_region"' in advice
+
+
 def wound(elements):
     """A rod equally stiff in all ways under a torque of the world at its end."""
     rest, torque = line(elements), np.array([0.6, 0.9, 1.1])

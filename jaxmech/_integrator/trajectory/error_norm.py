@@ -1,4 +1,9 @@
-"""How large the error of a step is, in units of what is allowed."""
+"""How large the error of a step is, in units of what is allowed.
+
+Multipliers are not integrated: they and their rates are what equations of motion ask for, and a scheme may leave in them an
+error that no shorter step makes smaller (L. Petzold, P. Lotstedt, SIAM J. Sci. Stat. Comput. 7 (1986) 720,
+doi:10.1137/0907049).
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,13 +23,14 @@ Tolerances = dict[str, tuple[Array, Array, Array]]  # rtol, atol of positions an
 
 
 def tolerances(who: str, system: System, rtol: Any, atol: Any, dtype: Any) -> Tolerances:
-    """The tolerances of every main state, in the `dtype` of its numbers. Raises `ValueError` or `TypeError` that names what
-    is wrong with them."""
-    names = system.main_states
+    """The tolerances of every main state, in the `dtype` of its numbers; of multipliers only where they are named. Raises
+    `ValueError` or `TypeError` that names what is wrong with them."""
+    named = {state for given in (rtol, atol) if isinstance(given, Mapping) for state in given}
+    names = [s for s in system.main_states if s in named or s not in system.multiplier_states]
     for name, given in (("rtol", rtol), ("atol", atol)):
         if isinstance(given, Mapping):
             for state in given:
-                check_choice(who, f"a state of {name}", state, names)
+                check_choice(who, f"a state of {name}", state, system.main_states)
             if missing := [s for s in names if s not in given]:
                 raise ValueError(f"{who}: {name} has no number for state '{missing[0]}'.")
     found = {}
