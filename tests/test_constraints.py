@@ -617,6 +617,24 @@ def test_redundant_and_conflicting_rows_are_told_apart():
                 step(system, state, None, 0.01)
 
 
+def test_a_first_acceleration_without_multipliers_names_the_row_that_asks_for_nothing():
+    """The tip of an arm that moves in a plane is held by a ball joint, a row of which is across the plane."""
+    hinge = jm.mapping.ArticulatedMapping.tree("q", "bodies", [-1], [[0.0, 0.0, 0.0]], [0.0, 1.0, 0.0])
+    eye = jm.constraint.frame([1.0, 0.0, 0.0])
+    system = jm.System(
+        {"q": jm.Vec1(), "bodies": jm.Rigid3()},
+        mappings={"hinge": hinge},
+        masses={"m": jm.mass.RigidMass(("bodies", [0]), 1.0, np.eye(3))},
+        constraints={"pin": jm.constraint.BallJoint(("bodies", [0]), eye, eye)},
+    )
+    state = system.at_rest({"q": [[0.0]]})
+    scheme = jm.integrator.Newmark(jm.MatrixLinearSystem.build(system, state))
+    with pytest.raises(jm.FailedComputation, match="not finite.* not determined. Here .*row 1 of element 0 of 'pin' asks"):
+        jm.simulate(system, state, scheme, 0.01, 1)
+    run = jm.simulate(system, state, scheme, 0.01, 1, throw=False)
+    assert (run.info.result == jm.RESULTS.not_finite).all()
+
+
 @pytest.mark.slow_cases("1.0", "1e-06")
 @pytest.mark.parametrize("unit", [1.0, 1e-6, 1e-9])  # [m]
 def test_rows_conflict_in_scenes_of_any_size(unit):

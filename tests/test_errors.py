@@ -1,5 +1,7 @@
 """Every failure that jaxmech promises to report: at construction, or as a result with advice, never as a silent NaN."""
 
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -53,6 +55,13 @@ def built(**constraints):
 
 def moved(nodes, **options):
     return jm.constraint.PrescribedMotion(("body", nodes), CHAIN[nodes], np.zeros((1, 3)), **options)
+
+
+class Counting(jm.force.AbstractEnergyForceField):
+    on: tuple = jm.stencils()
+
+    def element_energy(self, x):
+        return 3
 
 
 WRONG_SCENES = {
@@ -115,6 +124,10 @@ WRONG_SCENES = {
     ),
     "Rayleigh damping of nothing": (lambda: system(rayleigh={"pull": 0.1}), r"rayleigh\['pull'\] must name one force"),
     "negative Rayleigh damping": (lambda: system(forces=pull(), rayleigh={"pull": -0.1}), r"rayleigh\['pull'\]"),
+    "a function of an element that returns whole numbers": (
+        lambda: body(forces={"count": Counting(("body", [0, 1]))}),
+        "'count': Counting cannot be evaluated.*it returns int64, expected real numbers",
+    ),
     "gravity of four dimensions": (lambda: system(gravity=[0.0] * 4), "gravity must be a vector of 1, 2 or 3"),
     "gravity not finite": (lambda: system(gravity=[0.0, 0.0, np.nan]), "gravity has values that are not finite"),
     "a node held twice by one constraint": (
@@ -147,6 +160,31 @@ def test_wrong_scenes_are_refused_by_name(name):
     make, message = WRONG_SCENES[name]
     with pytest.raises(ValueError, match=message):
         make()
+
+
+RAGGED = [[1.0, 2.0], [3.0]]
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: jm.force.ConstantForce(("body", [0, 1]), RAGGED), "ConstantForce: force must be numbers in an array, got "),
+        (lambda: system().at_rest({"body": RAGGED}), "at_rest: position of 'body' must be numbers in an array, got "),
+    ],
+    ids=["of a parameter", "of positions"],
+)
+def test_rows_of_unequal_length_are_shown_whole(make, message):
+    with pytest.raises(TypeError, match=message + re.escape(str(RAGGED))):
+        make()
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_leaf_put_past_the_constructor_with_another_number_of_elements_is_named(jitted):
+    scene, rest = chain()
+    changed = eqx.tree_at(lambda s: s.forces["springs"].stiffness, scene, jnp.ones(5))
+    force = eqx.filter_jit(jm.total_force) if jitted else jm.total_force
+    with pytest.raises(ValueError, match=r"Springs: stiffness has shape \(5,\), expected a leading axis of 3"):
+        force(changed, rest)
 
 
 @pytest.mark.parametrize(("dof", "gravity"), [(jm.Vec3(), 2), (jm.Vec2(), 3), (jm.Rigid3(), 2), (jm.Vec1(), 3)])

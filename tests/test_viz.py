@@ -214,6 +214,14 @@ def test_the_stress_of_a_stretched_bar_is_one_number(bar):
     assert axes.figure.axes[1].get_ylabel() == "von Mises stress [Pa]"
 
 
+def test_a_run_that_kept_no_states_says_so():
+    system = jm.System({"p": jm.Vec1()}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)})
+    start, scheme = system.at_rest({"p": [[0.0]]}), jm.integrator.SymplecticEuler()
+    run = jm.simulate(system, start, scheme, 0.1, 2, observe=lambda system, state: state.time)
+    with pytest.raises(TypeError, match="draw_energies: .* keeps no states"):
+        jm.viz.draw_energies(system, run)
+
+
 def test_arrays_find_their_nodes_and_cells(bar):
     mesh, system, rest, _ = bar
     for color in (np.arange(len(mesh.points)), {"bar": np.arange(len(mesh.points))}, np.arange(len(mesh.cells))):
@@ -221,7 +229,7 @@ def test_arrays_find_their_nodes_and_cells(bar):
         assert axes.figure.axes[1].get_ylabel() == "number [-]"
     with pytest.raises(ValueError, match=r"color has 3 numbers, expected one for each node of a state \{'bar': 20"):
         jm.viz.plot(system, rest, color=np.arange(3))
-    with pytest.raises(ValueError, match="color 'stress' is neither a colour nor a field"):
+    with pytest.raises(ValueError, match="color 'stress' is neither a colour nor a field.*'von_mises'"):
         jm.viz.plot(system, rest, color="stress")
     with pytest.raises(ValueError, match="axes are rectilinear, expected projection=3d"):
         jm.viz.plot(system, rest, axes=plt.figure().add_subplot())

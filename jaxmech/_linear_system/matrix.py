@@ -85,7 +85,8 @@ class MatrixLinearSystem(AbstractLinearSystem):
         """
         if is_traced((state.position, [s for _, s in _indices(system)])):
             raise ValueError(
-                "MatrixLinearSystem.build needs node numbers and states that are not traced: call it outside jit."
+                "MatrixLinearSystem.build needs node numbers and states that are not traced: call it outside jit, vmap and "
+                "derivatives, and hand over what it makes."
             )
         main = {s: x.shape[0] for s, x in state.position.items()}
         check_nodes(system, main)

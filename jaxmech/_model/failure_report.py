@@ -16,7 +16,7 @@ from .._runtime.results import RESULTS, FailedComputation, is_traced
 from .fault import diagnosed, given
 from .internal import with_internal
 from .system import State, System
-from .unmet import nowhere_met, why_unmet
+from .unmet import nowhere_met, why_undetermined, why_unmet
 from .validity import limited
 
 T = TypeVar("T")
@@ -88,6 +88,8 @@ def raise_failure(
     explained = _explained(system, info.result, held_at)
     if explained or info.result == RESULTS.time_step_too_small:
         names["undetermined"] = names["equations"] = explained
+    if info.result == RESULTS.not_finite and held_at is not None:  # of a first acceleration, which no step has solved for
+        names["dependent"] = why_undetermined(system, held_at())
     names["closing"] = _closing(info)
     raise FailedComputation(describe(names, *in_row({"failed": True, **numbers}, residuals)), info.result)
 

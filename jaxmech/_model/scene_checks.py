@@ -216,8 +216,11 @@ def _shapes_of(function: Any, stencils_of: Any = lambda c: c.on) -> Any:
 
     @once_per_structure
     def read(component: Any, args: Any) -> list[tuple[int, ...]]:
-        given = trace_elements(component, stencils_of(component), function, *args)
-        return [tuple(leaf.shape[1:]) for leaf in jax.tree.leaves(given)]
+        given = jax.tree.leaves(trace_elements(component, stencils_of(component), function, *args))
+        for leaf in given:
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise TypeError(f"it returns {leaf.dtype}, expected real numbers")
+        return [tuple(leaf.shape[1:]) for leaf in given]
 
     return read
 

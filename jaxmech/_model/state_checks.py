@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._math.rotation import UNIT_LENGTH
-from .._runtime.argument_checks import check_instance, check_real
+from .._runtime.argument_checks import check_real
 from .._scene.dof import AbstractDof, Rigid3
 from .._scene.parameter import is_concrete
 from .internal import check_internal
@@ -83,7 +83,8 @@ def _check_types(who: str, state: Any) -> None:
 
 
 def _check_array(who: str, name: str, x: Any, size: int, rows: int | None) -> None:
-    check_instance(who, name, x, (jax.Array, np.ndarray))
+    if not isinstance(x, jax.Array | np.ndarray):
+        raise TypeError(f"{who}: {name} must be numbers in an array, got {x!r:.80}.")
     check_real(who, name, x, finite=False)
     if x.ndim != 2 or x.shape[1] != size or rows not in (None, x.shape[0]):
         raise ValueError(f"{who}: {name} has shape {x.shape}, expected ({'nodes' if rows is None else rows}, {size}).")

@@ -27,19 +27,28 @@ def why_unmet(system: System, state: State, *, singular: bool) -> str:
 
     `singular`: the failure was that multipliers were not determined; then rows that depend on each other come first.
     """
-    rows = sum(state.position[s].size for s in system.multiplier_states)
-    if not 0 < rows <= _MOST_ROWS:
+    if not _few_rows(system, state):
         return ""
-    dependent = [row for row in dependent_rows(system, state) if row.others or row.redundant] if singular else []
-    if dependent:
-        told = _some([str(row).removesuffix(".") for row in dependent], "; ")
-        advice = (
-            "Leave such out, or give them a compliance"
-            if all(row.redundant for row in dependent)
-            else "No motion fulfils both"
-        )
-        return f" Here {told}. {advice}."
-    return _how_far(system, _where_prescribed(system, state))
+    dependent = why_undetermined(system, state) if singular else ""
+    return dependent or _how_far(system, _where_prescribed(system, state))
+
+
+def why_undetermined(system: System, state: State) -> str:
+    """The rows that depend on each other at `state`, a sentence or two; nothing if there are none."""
+    dependent = (
+        [row for row in dependent_rows(system, state) if row.others or row.redundant] if _few_rows(system, state) else []
+    )
+    if not dependent:
+        return ""
+    told = _some([str(row).removesuffix(".") for row in dependent], "; ")
+    advice = (
+        "Leave such out, or give them a compliance" if all(row.redundant for row in dependent) else "No motion fulfils both"
+    )
+    return f" Here {told}. {advice}."
+
+
+def _few_rows(system: System, state: State) -> bool:
+    return 0 < sum(state.position[s].size for s in system.multiplier_states) <= _MOST_ROWS
 
 
 def nowhere_met(system: System, state: State) -> str:

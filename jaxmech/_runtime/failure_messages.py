@@ -26,7 +26,7 @@ def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarra
     `names`: `who` failed; `load_steps` in all; of each of the `states`, what it means that it is unconstrained; what was
     `given`, and the `components` with limits, in the order of their numbers; what an element of these is beyond the limits,
     `undefined`; the `contacts`, each a name and how many pairs it has room for; what may be wrong with `equations` that have
-    multipliers, and where these are `undetermined`; contacts that are still `closing`.
+    multipliers, and where these are `undetermined`, or may be, of rows that are `dependent`; contacts still `closing`.
     `numbers` (..., NUMBERS); `residuals` (..., those of the Newton iterations and, last, their rounding floor).
     """
     rows = np.asarray(numbers).reshape(-1, len(NUMBERS))
@@ -54,6 +54,8 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int], line: np.ndarray) -> st
     if result == "inverted_element" and (component := _chosen(names, "components", n["component"])):
         what = _chosen(names, "undefined", n["component"]) or "inverted"
         return f"'{component}': element {n['element']} is {what}{advice.removeprefix('an element is inverted')}"
+    if result == "not_finite" and (dependent := names.get("dependent")):
+        return f"{advice} Or it is multipliers, which are not determined.{dependent}"
     if result == "singular" and (state := _chosen(names, "states", n["unconstrained_state"])):
         if state.startswith("the multipliers"):
             return f"the matrix is singular: {state}{names.get('undetermined', '')}"

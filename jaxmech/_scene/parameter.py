@@ -180,8 +180,15 @@ def element_leaves(component: eqx.Module, stencils: tuple[Stencil, ...]) -> Elem
             values.append(NodeRows(leaf, stencils[kind[2]].nodes))
             axes.append(0)
         else:
+            spread = kind[0] == "each" or leaf.ndim > kind[1]
+            if spread and leaf.shape[0] != stencils[0].elements:
+                name = jax.tree_util.keystr(path).lstrip(".")
+                raise ValueError(
+                    f"{type(component).__name__}: {name} has shape {leaf.shape}, expected a leading axis of "
+                    f"{stencils[0].elements} (one per element)."
+                )
             values.append(leaf)
-            axes.append(0 if kind[0] == "each" or leaf.ndim > kind[1] else None)
+            axes.append(0 if spread else None)
     return ElementLeaves(values, axes, treedef)
 
 
@@ -251,6 +258,7 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
     owner = type(component).__name__
     elements = stencils[0].elements if stencils else None
     _check_given(component)
+    _check_arrays(component)
     for path, leaf in leaves_with_paths(component)[0]:
         kind = declaration(component, path)
         if kind is None:
@@ -298,6 +306,14 @@ def _check_given(component: eqx.Module) -> None:
         optional = optional or (kind is not None and kind[0] == "named" and value == {})
         if kind is not None and not jax.tree.leaves(value) and not optional:
             raise TypeError(f"{type(component).__name__}: {name} must be a number or an array, got {value!r:.80}.")
+
+
+def _check_arrays(component: eqx.Module) -> None:
+    """Raise a `TypeError` naming a declared field with a list that became no array: rows of unequal length, text."""
+    for name, field in component.__dataclass_fields__.items():
+        value, kind = getattr(component, name), field.metadata.get(KIND)
+        if kind is not None and kind[0] in ("element", "node") and isinstance(value, list | tuple):
+            raise TypeError(f"{type(component).__name__}: {name} must be numbers in an array, got {value!r:.80}.")
 
 
 def _check_plain(component: eqx.Module, path: tuple[Any, ...], kind: tuple[str, int, int], leaf: Any) -> None:

@@ -68,7 +68,12 @@ def apart(low: float, high: float) -> tuple[float, float]:
 
 def is_field(system: System, color: Any) -> bool:
     """Whether `color` names a field, or is one, and is no colour of its own."""
-    return not isinstance(color, str) or color in (*OF_POINTS, *OF_NODES, *_numbers(system))
+    return not isinstance(color, str) or color in fields_of(system)
+
+
+def fields_of(system: System) -> tuple[str, ...]:
+    """The names of what can colour a scene; some of them are of solids alone."""
+    return (*OF_POINTS, *OF_NODES, *_numbers(system))
 
 
 def color_field(

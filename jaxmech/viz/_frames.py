@@ -19,6 +19,8 @@ def states_of(who: str, states: Any) -> list[State]:
             raise TypeError(f"{who}: states must be states, a trajectory or a path, got {states!r:.80}.")
         return list(states)
     whole = states if isinstance(states, State) else getattr(states, "state", None)
+    if whole is None and getattr(states, "observed", None) is not None:
+        raise TypeError(f"{who}: the run keeps no states but the last, for it was made with observe=.")
     if not isinstance(whole, State):
         raise TypeError(f"{who}: states must be states, a trajectory or a path, got {states!r:.80}.")
     axes = {np.ndim(x) for x in whole.position.values()}

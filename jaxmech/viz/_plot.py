@@ -9,7 +9,7 @@ from .._mesh.mesh import Mesh
 from .._model.system import State, System, check_inputs
 from .._runtime.argument_checks import check_choice, check_flags, check_instance, real_array
 from ._axes import check_axes, empty_axes, frame_axes
-from ._color_field import ColorField, color_field, is_field
+from ._color_field import ColorField, color_field, fields_of, is_field
 from ._drawing import Drawing, Lines
 from ._in_plane import draw_in_plane
 from ._in_space import draw_in_space
@@ -173,7 +173,7 @@ def check_options(
 
     check_choice(who, "cmap", cmap, tuple(matplotlib.colormaps))
     if isinstance(color, str) and not is_field(system, color) and not is_color_like(color):
-        raise ValueError(f"{who}: color {color!r:.80} is neither a colour nor a field of this scene.")
+        raise ValueError(f"{who}: color {color!r:.80} is neither a colour nor a field, one of {fields_of(system)}.")
     if reference is not None:
         check_instance(who, "reference", reference, State)
         check_inputs(f"{who}: reference", system, reference)
