@@ -115,6 +115,22 @@ def beam():
     return system, system.at_rest({"beam": mesh.points})
 
 
+def arm(hinges: int = 7):
+    """An arm of hinges in one plane, each with a spring as its motor."""
+    bodies = range(hinges)
+    placement = [[0.0, 0.0, 0.0], *([0.5, 0.0, 0.0] for _ in bodies[1:])]
+    tree = jm.mapping.ArticulatedMapping.tree("joints", "bodies", [j - 1 for j in bodies], placement, [0.0, 1.0, 0.0])
+    system = jm.System(
+        {"joints": jm.Vec1(), "bodies": jm.Rigid3()},
+        mappings={"arm": tree},
+        masses={"bodies": jm.mass.RigidMass(("bodies", bodies), 1.0, np.diag([0.01, 0.02, 0.02]))},
+        forces={"motors": jm.force.AnchoredSprings(("joints", bodies), 5.0, [[0.1] for _ in bodies])},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    state = system.at_rest({"joints": [[0.2] for _ in bodies]})
+    return system, state
+
+
 STIFF, HEIGHT, GRAVITY = 1e5, 0.2, 9.81  # of the ground [N/m], of the fall [m]
 
 

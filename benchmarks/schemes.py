@@ -1,6 +1,6 @@
 """Time schemes: what a step costs beside implicit Euler's, how far energy drifts, accuracy for each second of the CPU.
 
-    python -m benchmarks.schemes cost compile drift accuracy [--cells 4] [--steps 100] [--scene top] [--only RK4 ...]
+    python -m benchmarks.schemes cost compile gradient drift accuracy [--cells 4] [--steps 100] [--scene top] [--only RK4]
 
 `cost`: a step of the cantilever with one linear solve and its gradient, as ratios to implicit Euler in the same process; CPU
 seconds, the shortest of five runs, each beside one of implicit Euler. `compile`: their first calls, tracing too, as such
@@ -13,6 +13,7 @@ the CPU seconds of the trajectory, on a stiff pendulum, a double pendulum, a top
 import argparse
 import gc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +24,7 @@ import numpy as np
 import jaxmech as jm
 from benchmarks.accuracy import accuracy
 from benchmarks.clock import report
-from benchmarks.motions import EXPLICIT, IMPLICIT, SCENES, cpu, swinging
+from benchmarks.motions import EXPLICIT, IMPLICIT, SCENES, arm, cpu, swinging
 from benchmarks.step import cantilever
 
 
@@ -87,6 +88,33 @@ gradient = eqx.filter_jit(
 )
 
 
+def gradients(chosen: str, steps: int) -> None:
+    """Trajectories of the motions (or the chosen one), a thousandth of a scene's span each step, and their gradients."""
+    for name, (build, span) in {**SCENES, "arm": (arm, 1.0)}.items():
+        if chosen and chosen != name:
+            continue
+        system, state = build()
+        made = {"ImplicitEuler": jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))}
+        for scheme, integrator in (made | {n: k(check_step=False) for n, k in EXPLICIT.items()}).items():
+            end = end_of(system, state, integrator, span / 1000, steps)
+            calls = [partial(jax.jit(f), state.position) for f in (end, jax.grad(end))]
+            first = [cpu(call, 1)[0] for call in calls]
+            once, back = np.median([[cpu(call, 1)[1] for call in calls] for _ in range(9)], axis=0)
+            costs = {"step_us": 1e6 * once / steps, "ratio": back / once}
+            report(scene=name, scheme=scheme, **costs, first_s=first[0], first_gradient_s=first[1])
+
+
+def end_of(system: jm.System, state: jm.State, integrator: Any, h: float, steps: int) -> Callable[[Any], jax.Array]:
+    """The squares of the last positions as a function of the first."""
+
+    def end(x: Any) -> jax.Array:
+        start = eqx.tree_at(lambda s: s.position, state, x)
+        last = jm.simulate(system, start, integrator, h, steps, save_every=steps, throw=False).last
+        return sum((jnp.sum(a**2) for a in last.position.values()), jnp.zeros(()))
+
+    return end
+
+
 def drift(steps: int = 10_000, dt: float = 0.02) -> None:
     """How the energy of the swinging mass changes over many steps, relative to the range of its kinetic energy."""
     system, state = swinging()
@@ -108,16 +136,18 @@ def drift(steps: int = 10_000, dt: float = 0.02) -> None:
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="+", choices=("cost", "compile", "drift", "accuracy"))
+    parser.add_argument("what", nargs="+", choices=("cost", "compile", "gradient", "drift", "accuracy"))
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--scene", default="", choices=("", *SCENES))
+    parser.add_argument("--scene", default="", choices=("", *SCENES, "arm"))
     parser.add_argument("--only", nargs="+", default=(), help="schemes whose accuracy is measured, as they are printed")
     given = parser.parse_args()
     if "cost" in given.what:
         costs(given.cells, given.steps)
     if "compile" in given.what:
         compilations(given.cells, given.steps)
+    if "gradient" in given.what:
+        gradients(given.scene, given.steps)
     if "drift" in given.what:
         drift()
     if "accuracy" in given.what:

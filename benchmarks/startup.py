@@ -26,6 +26,7 @@ import numpy as np
 
 import jaxmech as jm
 from benchmarks.clock import report
+from benchmarks.motions import arm as hinged
 
 _SOLIDS = "tetrahedron tetrahedron10 hexahedron hexahedron20 hexahedron27 prism prism15 pyramid pyramid13 hexahedron:f-bar"
 KINDS = ["triangle", "triangle6", "quad", "quad8", "quad9", *_SOLIDS.split(" ")]
@@ -58,17 +59,7 @@ def _process(code: str, environment: dict[str, str]) -> tuple[float, float]:
 
 def arm(hinges: int, *, newton: bool) -> None:
     """The gradient of the last angles by the stiffness of the motors."""
-    bodies = range(hinges)
-    placement = [[0.0, 0.0, 0.0], *([0.5, 0.0, 0.0] for _ in bodies[1:])]
-    tree = jm.mapping.ArticulatedMapping.tree("joints", "bodies", [j - 1 for j in bodies], placement, [0.0, 1.0, 0.0])
-    system = jm.System(
-        {"joints": jm.Vec1(), "bodies": jm.Rigid3()},
-        mappings={"arm": tree},
-        masses={"bodies": jm.mass.RigidMass(("bodies", bodies), 1.0, np.diag([0.01, 0.02, 0.02]))},
-        forces={"motors": jm.force.AnchoredSprings(("joints", bodies), 5.0, [[0.1] for _ in bodies])},
-        gravity=[0.0, 0.0, -9.81],
-    )
-    state = system.at_rest({"joints": [[0.2] for _ in bodies]})
+    system, state = hinged(hinges)
     integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=newton)
 
     def far(stiffness):

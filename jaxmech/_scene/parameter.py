@@ -181,7 +181,7 @@ def element_leaves(component: eqx.Module, stencils: tuple[Stencil, ...]) -> Elem
             axes.append(0)
         else:
             spread = kind[0] == "each" or leaf.ndim > kind[1]
-            if spread and leaf.shape[0] != stencils[0].elements:
+            if spread and stencils and leaf.shape[0] != stencils[0].elements:
                 name = jax.tree_util.keystr(path).lstrip(".")
                 raise ValueError(
                     f"{type(component).__name__}: {name} has shape {leaf.shape}, expected a leading axis of "
