@@ -133,6 +133,9 @@ def test_reverse_mode_computes_no_solve_anew_where_states_fit(monkeypatch, newto
     monkeypatch.setattr(checkpointed_scan, "MOST_KEPT", 0)
     assert solves(steps=10**4) == solves(checkpoint_every=3)
     assert checkpointed_scan.chosen_every(9, state, np.zeros(10**4)) == 1  # nine states are less than three such steps
+    monkeypatch.setattr(checkpointed_scan, "MOST_KEPT", 9 * 5 * state.velocity["chain"].nbytes)
+    schemes = integrator, jm.integrator.Tsitouras()  # of the latter seven accelerations beside a state
+    assert [checkpointed_scan.chosen_every(9, state, (), scheme.solves) for scheme in schemes] == [1, 3]
 
 
 def test_progress_reaches_the_end(capsys):

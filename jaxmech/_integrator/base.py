@@ -48,6 +48,11 @@ class AbstractIntegrator(eqx.Module):
         return self.order
 
     @property
+    def solves(self) -> int:
+        """How many solves of a step, or accelerations, reverse mode may keep: two, unless a scheme has more. Static."""
+        return 2
+
+    @property
     def control_at(self) -> Any:
         """The time, as a fraction of the step, at which control is evaluated that a step holds constant.
 

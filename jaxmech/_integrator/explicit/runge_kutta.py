@@ -78,6 +78,10 @@ class AbstractRungeKutta(AbstractExplicitScheme):
 
     tableau: ClassVar[Tableau]
 
+    @property
+    def solves(self) -> int:
+        return len(self.tableau.rows)
+
     def memory(self, system: System, state: State, inverse: Fields | None) -> Fields | None:
         if not self.tableau.ends_in_a_stage:
             return None

@@ -74,7 +74,7 @@ def repeated(inputs: Inputs, options: Options, record: Record, reached: Array) -
         return (state, carry), (inputs.observed(state), time)
 
     turns = jnp.arange(options.max_steps)
-    every = chosen_every(options.max_steps, inputs.state, inputs.integrator)
+    every = chosen_every(options.max_steps, inputs.state, inputs.integrator, inputs.integrator.solves)
     (last, _), (observed, time) = checkpointed_scan(one, (inputs.state, carry), turns, every)
     start, end = inputs.observed(inputs.state), inputs.observed(last)
 

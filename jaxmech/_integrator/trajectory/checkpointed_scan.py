@@ -16,10 +16,13 @@ _REPORTED = 64  # bytes that a step says of itself in numbers of one type
 MOST_KEPT = 2**28  # bytes for reverse mode, of the states of a trajectory: a batch has as many times more
 
 
-def chosen_every(steps: int, state: Any, scheme: Any) -> int:
-    """1, which computes no solve anew, where the states of all steps take little, or less than the steps of a chunk."""
+def chosen_every(steps: int, state: Any, scheme: Any, solves: int = 2) -> int:
+    """1, which computes no solve anew, where the states of all steps take little, or less than the steps of a chunk.
+
+    `solves`: as many fields like velocities are kept of a step besides.
+    """
     root = math.isqrt(steps - 1) + 1
-    of_states = 2 * steps * _bytes(state)  # the unknowns of a step, and what its scheme remembers
+    of_states = steps * (_bytes(state) + solves * _bytes(state.velocity))
     return 1 if of_states <= MOST_KEPT or of_states <= root * _bytes((state, scheme)) else root
 
 

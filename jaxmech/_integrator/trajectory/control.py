@@ -73,6 +73,10 @@ class ControlledIntegrator(AbstractIntegrator):
         return self.integrator.estimated_order
 
     @property
+    def solves(self) -> int:
+        return self.integrator.solves
+
+    @property
     def restarts_at_events(self) -> bool:
         return self.integrator.restarts_at_events
 

@@ -127,7 +127,7 @@ def simulate(
     check_topology("the linear system given to simulate", integrator.built_for, system)
     check_time_step(dt)
     check_counts("simulate", steps=steps, save_every=save_every)
-    every = chosen_every(steps, state, integrator) if checkpoint_every is None else checkpoint_every
+    every = chosen_every(steps, state, integrator, integrator.solves) if checkpoint_every is None else checkpoint_every
     counts = _counts(steps, save_every, every)
     check_flags("simulate", progress=progress, throw=throw)
     integrator, watched = in_the_loop("simulate", integrator, control, parameters, observe)
