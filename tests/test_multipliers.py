@@ -578,8 +578,9 @@ def test_an_adaptive_run_from_far_off_its_equations():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("extrapolate", [False, True])
 @pytest.mark.parametrize(("scheme", "allowed"), [(jm.ImplicitEuler, 1e-2), (jm.integrator.TRBDF2, 1e-3)])
-def test_adaptive_steps_follow_motions_and_not_multipliers(scheme, allowed):
+def test_adaptive_steps_follow_motions_and_not_multipliers(scheme, allowed, extrapolate):
     """A pendulum that falls from the level: below after `K(1/sqrt 2) sqrt(L / g)`, at `sqrt(2 g L)`; it pulls by `3 m g`."""
     g = 9.81
     system = jm.System(
@@ -594,7 +595,8 @@ def test_adaptive_steps_follow_motions_and_not_multipliers(scheme, allowed):
     state = system.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]]})
     integrator = scheme(jm.MatrixLinearSystem.build(system, state), newton=True)
     below = [1.8540746773013719 / np.sqrt(g)]
-    run = jm.simulate_adaptive(system, state, integrator, below, rtol=allowed, atol=allowed, max_steps=100)
+    options = {"rtol": allowed, "atol": allowed, "max_steps": 100, "extrapolate": extrapolate}
+    run = jm.simulate_adaptive(system, state, integrator, below, **options)
     # Of 30 and of 13 steps, each off by that at most (1 and 9 of them in places, 22 and 41 in velocities were found).
     np.testing.assert_allclose(run.last.position["p"][1], [0.0, -1.0], atol=20 * allowed)
     np.testing.assert_allclose(run.last.velocity["p"][1], [-np.sqrt(2 * g), 0.0], atol=50 * allowed)

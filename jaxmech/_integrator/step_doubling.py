@@ -59,8 +59,9 @@ def difference(dofs: Mapping[str, AbstractDof], a: State, b: State) -> Error:
     return x, {s: b.velocity[s] - v for s, v in a.velocity.items()}
 
 
-def corrected(dofs: Mapping[str, AbstractDof], state: State, error: Error) -> State:
-    """The state with its error taken away (local extrapolation)."""
-    x = retract(dofs, state.position, error[0])
-    v = {s: a + error[1][s] for s, a in state.velocity.items()}
+def corrected(system: System, state: State, error: Error) -> State:
+    """The state with its error taken away (local extrapolation); multipliers, which nothing integrates, as they are."""
+    dx, dv = ({s: jnp.zeros_like(a) if s in system.multiplier_states else a for s, a in e.items()} for e in error)
+    x = retract(system.dofs, state.position, dx)
+    v = {s: a + dv[s] for s, a in state.velocity.items()}
     return eqx.tree_at(lambda s: (s.position, s.velocity), state, (x, v))

@@ -50,7 +50,7 @@ class Inputs(eqx.Module):
         """One step with its error, which is taken away if that is wanted."""
         end, carry, info, error = self.integrator.step_with_error(self.system, state, carry, h, throw=False)
         if options.extrapolate:
-            end = corrected(self.system.dofs, end, error)
+            end = corrected(self.system, end, error)
             if self.integrator.velocities_lag:  # the velocity that is corrected is not the one that is handed on
                 carry = self.integrator.after_event(self.system, end, carry)
         return end, carry, info, error
