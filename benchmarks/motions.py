@@ -127,8 +127,7 @@ def arm(hinges: int = 7):
         forces={"motors": jm.force.AnchoredSprings(("joints", bodies), 5.0, [[0.1] for _ in bodies])},
         gravity=[0.0, 0.0, -9.81],
     )
-    state = system.at_rest({"joints": [[0.2] for _ in bodies]})
-    return system, state
+    return system, system.at_rest({"joints": [[0.2] for _ in bodies]})
 
 
 STIFF, HEIGHT, GRAVITY = 1e5, 0.2, 9.81  # of the ground [N/m], of the fall [m]

@@ -579,8 +579,11 @@ def test_an_adaptive_run_from_far_off_its_equations():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("extrapolate", [False, True])
-@pytest.mark.parametrize(("scheme", "allowed"), [(jm.ImplicitEuler, 1e-2), (jm.integrator.TRBDF2, 1e-3)])
-def test_adaptive_steps_follow_motions_and_not_multipliers(scheme, allowed, extrapolate):
+@pytest.mark.parametrize(
+    ("scheme", "allowed", "off"),
+    [(jm.ImplicitEuler, 1e-2, (0.015, 0.25, 0.07)), (jm.integrator.TRBDF2, 1e-3, (0.01, 0.045, 0.01))],
+)
+def test_adaptive_steps_follow_motions_and_not_multipliers(scheme, allowed, off, extrapolate):
     """A pendulum that falls from the level: below after `K(1/sqrt 2) sqrt(L / g)`, at `sqrt(2 g L)`; it pulls by `3 m g`."""
     g = 9.81
     system = jm.System(
@@ -597,7 +600,7 @@ def test_adaptive_steps_follow_motions_and_not_multipliers(scheme, allowed, extr
     below = [1.8540746773013719 / np.sqrt(g)]
     options = {"rtol": allowed, "atol": allowed, "max_steps": 100, "extrapolate": extrapolate}
     run = jm.simulate_adaptive(system, state, integrator, below, **options)
-    # Of 30 and of 13 steps, each off by that at most (1 and 9 of them in places, 22 and 41 in velocities were found).
-    np.testing.assert_allclose(run.last.position["p"][1], [0.0, -1.0], atol=20 * allowed)
-    np.testing.assert_allclose(run.last.velocity["p"][1], [-np.sqrt(2 * g), 0.0], atol=50 * allowed)
-    np.testing.assert_allclose(run.last.position["rod"], 3 * g, rtol=0.1)
+    # Of some 30 steps and 13, each off by what is allowed: in places [m], velocities [m/s] and tension.
+    np.testing.assert_allclose(run.last.position["p"][1], [0.0, -1.0], atol=off[0])
+    np.testing.assert_allclose(run.last.velocity["p"][1], [-np.sqrt(2 * g), 0.0], atol=off[1])
+    np.testing.assert_allclose(run.last.position["rod"], 3 * g, rtol=off[2])

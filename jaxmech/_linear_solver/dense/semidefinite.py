@@ -23,7 +23,7 @@ class Semidefinite(lx.AbstractLinearSolver):
 
     What conjugate gradients find of a few unknowns, sooner. The operator must be symmetric, which is not looked at, and its
     state is the same for the transposed one. Ends in `RESULTS.singular` where the right-hand side is out of reach. `stats`:
-    `num_steps`, `residual` of the scaled system, `reason`.
+    `num_steps`, `residual` (of the scaled system where it is singular, else nil), `reason`.
     Source: G. H. Golub and C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, sections 4.2 and
     5.5.
     """
