@@ -102,7 +102,7 @@ def test_the_forms_are_those_asked_for(of_forms):
 @pytest.mark.cpu
 def test_a_long_program_of_a_short_text_is_a_kernel(monkeypatch):
     """Yeoh's law took eight times as long, and Ogden's thirteen: many of their operations are of zeros, or there already."""
-    for name, most in (("_LONG_FOR_SOME", 600), ("_UNSURE", 1200), ("_RESULTS", 1000), ("_FOR_ONE_OF_SOME", 1)):
+    for name, most in (("_LONG_FOR_SOME", 600), ("_UNSURE", 1200), ("_RESULTS", 1000), ("_FOR_ONE_OF_MORE", 1)):
         monkeypatch.setattr(f"jaxmech._codegen.dispatch.{name}", most)
     zeros = np.diag([0.5, 0.5, 0.5])
     x = np.random.default_rng(0).standard_normal((50, 3, 3))

@@ -6,8 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scenes
+from tolerances import TWO_ROUTES
 
 import jaxmech as jm
+from jaxmech._integrator.mass_inverse import mass_operator
+from jaxmech._integrator.mass_matrix import whole_mass_matrix
 
 ROUNDING = 1e-12
 CONJUGATE_GRADIENTS = jm.solver.PCG(rtol=1e-13)
@@ -113,6 +116,15 @@ def test_inertial_forces_are_lagranges(name):
     for s, force in found.items():
         expected = varies[s] - rate[s] + jax.vmap(dofs[s].coadjoint)(state.velocity[s], p[s])
         np.testing.assert_allclose(force, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("name", ["embedded_points", "points_on_frames", "diamond_of_mappings", "articulated_arm"])
+def test_the_whole_mass_matrix_is_that_of_products(name):
+    """`P M P + I - P` by Jacobians of mappings, and column by column."""
+    scene = scenes.build(name)
+    by_columns = jax.jit(lambda y, s: mass_operator(y, s).as_matrix())(scene.system, scene.state)
+    found = jax.jit(whole_mass_matrix)(scene.system, scene.state.position)
+    np.testing.assert_allclose(found, by_columns, rtol=0, atol=TWO_ROUTES * np.abs(by_columns).max())
 
 
 class Swing(jm.force.AbstractForceField):

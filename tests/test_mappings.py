@@ -463,6 +463,32 @@ def test_an_arm_by_hand():
     np.testing.assert_allclose(p[2, 3:], [0.0, 0.0, np.sin(0.5 * (a + b)), np.cos(0.5 * (a + b))], rtol=0, atol=1e-12)
 
 
+@jax.jit
+def jacobian_of_child(system, state):
+    """Dense, of every parent."""
+    n = system.mappings["map"].parents[0].elements
+    blocks = jm.mapping.jacobian(system, state, "p")
+    return {s: J.to_dense((n, state.velocity[s].shape[0])) for s, J in blocks.items()}
+
+
+def test_a_long_chain_has_the_jacobian_of_the_textbook_by_a_kernel():
+    """Of nine hinges about z on a base: all columns together would be too long a program of a body."""
+    n, base = 9, np.array([0.3, -0.2, 0.1, 0.0, 0.0, np.sin(0.2), np.cos(0.2)])
+    placement, up = [[0.0, 0.0, 0.0], *([0.5, 0.0, 0.0] for _ in range(n - 1))], [0.0, 0.0, 1.0]
+    mapping = jm.mapping.ArticulatedMapping.tree("q", "p", range(-1, n - 1), placement, up, base=("base", 0))
+    system = jm.System({"q": V1, "p": R3, "base": R3}, mappings={"map": mapping})
+    state = system.at_rest({"q": np.linspace(-0.7, 0.9, n)[:, None], "base": base[None]})
+    J = {s: a.reshape(n, 6, -1) for s, a in jacobian_of_child(system, state).items()}
+    p = np.asarray(child_of(system, state.position))[:, :3]
+    before = np.tri(n)[..., None]  # which hinges come before a body
+    of_hinges = np.concatenate([before * np.cross(up, p[:, None] - p), before * up], axis=2)
+    close(J["q"], of_hinges.swapaxes(1, 2), ROUND_OFF)
+    of_base = np.broadcast_to(np.eye(6), (n, 6, 6)).copy()
+    of_base[:, :3, 3:] = np.cross(np.eye(3), (p - base[:3])[:, None]).swapaxes(1, 2)
+    close(J["base"], of_base, ROUND_OFF)
+    assert "jaxmech_" in jacobian_of_child.lower(system, state).as_text(), "no kernel"
+
+
 def test_a_surface_gives_the_volume_inside():
     """A tetrahedral box of 1 x 2 x 3 m: its own cells, and the triangles around it."""
     mesh = jm.mesh.box_mesh(cells=(2, 2, 2), size=(1.0, 2.0, 3.0), origin=(0.3, -0.2, 0.5))

@@ -7,6 +7,7 @@ from .map_elements import is_compiled as is_compiled
 from .map_elements import map_elements as map_elements
 from .map_elements import trace_and_map as trace_and_map
 from .map_elements import vmap_elements as vmap_elements
+from .map_jacobian import map_jacobian as map_jacobian
 from .map_points import map_points as map_points
 from .operation_count import operation_count as operation_count
 from .program.nodal_gather import NodeRows as NodeRows

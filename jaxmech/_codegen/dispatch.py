@@ -35,11 +35,12 @@ _LONG_FOR_SOME, _SOME = 22_000, 3_000
 # is none. The matrices of tetrahedra of Yeoh's law, of chains, fibres or a viscous one have 23,000 to 30,000 operations, and
 # 6,500 to 11,100 lines, Ogden's 12,300: of 750 a kernel takes 0.5 to 0.8 ms for 4 to 10, and is there in half the time.
 _UNSURE, _RESULTS = 40_000, 13_000
-# XLA's time goes by the equations: 2.1 to 2.4 ms each, those of a loop once. A result takes LLVM 0.1 ms, and 0.02 in the
-# kernel of a handful, which it does not optimise. With so many results a kernel of a handful is there as soon, of some
-# elements after twice XLA's time, of many after four times, and runs two to ten times faster. (That of a law with a loop of
-# twenty rounds was there after 23 s for 3.)
-_FOR_ONE_OF_A_HANDFUL, _FOR_ONE_OF_SOME, _FOR_ONE_OF_MANY = 100, 40, 80
+# XLA's time goes by the equations: 2.1 to 2.4 ms each, those of a loop once. A result takes LLVM 0.1 ms or less, and 0.02 in
+# the kernel of a handful, which it does not optimise. With so many results a kernel of a handful is there as soon, of more
+# elements after one to four times XLA's time, and runs two to twenty times faster. (The stiffness of 144 tetrahedra of a law
+# with five rounds of a loop is there after 5.8 s for 4.6, and takes 0.5 ms for 9.6; that of one with twenty rounds was there
+# after 23 s for 3.)
+_FOR_ONE_OF_A_HANDFUL, _FOR_ONE_OF_MORE = 100, 80
 # The same where XLA weighs each against each. Beside an H100 an equilibrium compiled for 93 s with 28,000 operations, of the
 # matrix of hexahedra, and for 5.6 s, as fast, with products of small matrices in all its programs; the matrix of tetrahedra,
 # of 12,500, in 6 s with what it needs, and in a fifteenth of the memory of such products.
@@ -104,12 +105,12 @@ def evaluated(
     is_short = length < _SHORT
     if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
         return by_vmap()
-    longest = _longest(count)
-    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= max(longest, _UNSURE) else []
+    most = _longest(count)
+    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= max(most, _UNSURE) else []
     if count < _FEW or is_short:
         return first_that_works(call, *forms, by_vmap)
     may_be_too_long = bool(forms) and _most(call, count) is not None  # for LLVM, and then for XLA all the more
-    if length <= (longest if on_cpu() else _LONG_ON_GPU) and not may_be_too_long:
+    if length <= (most if on_cpu() else _LONG_ON_GPU) and not may_be_too_long:
         forms.append(by_xla)
     return first_that_works(call, *forms, by_vmap_in_chunks)
 
@@ -123,7 +124,7 @@ def _most(call: ElementProgram, count: int) -> int | None:
     """How many results a kernel may have that has more operations than that, loops written out; None: it has not."""
     if length_as_kernel(call, rounds=True) <= _longest(count):
         return None
-    each = _FOR_ONE_OF_A_HANDFUL if are_few(count) else _FOR_ONE_OF_SOME if count < _FEW else _FOR_ONE_OF_MANY
+    each = _FOR_ONE_OF_A_HANDFUL if are_few(count) else _FOR_ONE_OF_MORE
     return max(_RESULTS if count < _SOME else _LONG, each * equation_count(call.jaxpr))
 
 

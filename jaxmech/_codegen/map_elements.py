@@ -67,16 +67,30 @@ def _traced(
     function: Callable, in_axes: Any, arguments: Any, count: int, sums: AbstractElementSums | None, divides: bool
 ) -> Any:
     """The trace of one element, and its program mapped."""
+    of_one, axes, arrays = _of_one(function, in_axes, arguments)
+    program, shapes = jax.make_jaxpr(of_one, return_shape=True)(*_examples(axes, arrays))
+    outcome = _map_program(of_one, program, count, axes, arrays, sums, divides)
+    return jax.tree.unflatten(jax.tree.structure(shapes), outcome)
+
+
+def operations_of_one(function: Callable, in_axes: Any, *arguments: Any) -> int:
+    """How many operations the program of one element has, with every round of its loops."""
+    of_one, axes, arrays = _of_one(function, in_axes, arguments)
+    return operation_count(jax.make_jaxpr(of_one)(*_examples(axes, arrays)).jaxpr, rounds=True)
+
+
+def _of_one(function: Callable, in_axes: Any, arguments: Any) -> tuple[ElementFunction, list[int | None], list[Any]]:
+    """The function of the arrays among its arguments, the axis of each, and these."""
     leaves, structure = _leaves(arguments)
     axes = _axis_of_each(in_axes, arguments)
     where = [i for i, x in enumerate(leaves) if eqx.is_array(x) or is_rows(x)]
-    axes, arrays = [axes[i] for i in where], [leaves[i] for i in where]
+    return ElementFunction(function, structure, leaves).same(), [axes[i] for i in where], [leaves[i] for i in where]
 
-    of_one = ElementFunction(function, structure, leaves).same()
-    examples = [_of_one_element(a, axis) for a, axis in zip(arrays, axes, strict=True)]
-    program, shapes = jax.make_jaxpr(of_one, return_shape=True)(*examples)
-    outcome = _map_program(of_one, program, count, axes, arrays, sums, divides)
-    return jax.tree.unflatten(jax.tree.structure(shapes), outcome)
+
+def _examples(axes: Sequence[int | None], arrays: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
+    """What the arrays of one element are like."""
+    shapes = [a.shape if axis is None else a.shape[1:] for a, axis in zip(arrays, axes, strict=True)]
+    return [jax.ShapeDtypeStruct(shape, a.dtype) for shape, a in zip(shapes, arrays, strict=True)]
 
 
 def _leaves(arguments: Any) -> tuple[list[Any], Any]:
@@ -96,10 +110,6 @@ def _axis_of_each(in_axes: Any, arguments: Any) -> list[int | None]:
 
     numbers = jax.tree.leaves(jax.tree.map(spread, in_axes, arguments, is_leaf=lambda axis: axis is None))
     return [None if axis == -1 else axis for axis in numbers]
-
-
-def _of_one_element(a: Any, axis: int | None) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(a.shape if axis is None else a.shape[1:], a.dtype)
 
 
 def _map_program(

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import lineax as lx
 
 from .._linear_solver.base.derivative import derivative_solve
 from .._linear_solver.base.vectors import scattered
@@ -20,6 +21,7 @@ from .._model.system import State, System
 from .._model.terms import Factors
 from .._runtime.array_types import Array
 from .displaced import combined, driven_by_motions
+from .mass_matrix import whole_mass_matrix
 
 _FEW = 60  # unknowns of which a factor takes less than iterations, each of which goes through the mappings
 
@@ -81,10 +83,12 @@ def _free_acceleration(system: System, state: State, free: Fields, kept: Fields 
 
 def solved_by_masses(system: System, state: State, force: Fields, solver: Any) -> Fields:
     """`(P M P + I - P)^-1 f`; NaN where the solver fails, unless rounding stops it."""
-    M = mass_operator(system, state)
-    if solver is None:
-        solver = Semidefinite() if M.in_size() <= _FEW else PCG(rtol=1e-12)
-    return derivative_solve(M, force, solver, symmetric=True)
+    M, made = mass_operator(system, state), None
+    if solver is None and M.in_size() <= _FEW:
+        solver = Semidefinite()
+        matrix = jax.lax.stop_gradient(whole_mass_matrix(system, state.position))
+        made = solver.init(lx.MatrixLinearOperator(matrix), {})
+    return derivative_solve(M, force, solver or PCG(rtol=1e-12), symmetric=True, made=made)
 
 
 def state_without_mass(system: System, position: Fields) -> Array:

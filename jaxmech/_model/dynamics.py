@@ -264,10 +264,10 @@ def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[st
     system = without_unloaded(with_only(system, masses=system.masses))
     if system.mappings:
         return jax.grad(lambda v: kinetic_energy(system, position, v))(dict(velocity))
-    return _momenta(system, dict(position), dict(velocity))
+    return own_momenta(system, dict(position), dict(velocity))
 
 
-def _momenta(system: System, x: Fields, v: Fields) -> Fields:
+def own_momenta(system: System, x: Fields, v: Fields) -> Fields:
     """The momentum of every state's own masses, of the positions and velocities of every state."""
     total = zero_forces(system, x)
     for name, mass in system.masses.items():
@@ -311,7 +311,7 @@ def inertial_force(system: System, state: State) -> Fields:
     def at(d: Fields) -> tuple[Fields, tuple[Fields, Fields]]:
         x = kinematics(part, retract_near(part.dofs, main, d))
         v = velocities(part, x, state.velocity)
-        return _momenta(part, x, v), (x, v)
+        return own_momenta(part, x, v), (x, v)
 
     p, rate, (x, v) = jax.jvp(at, (zero_forces(part, main),), (dict(state.velocity),), has_aux=True)
     supply = jax.grad(lambda d: _kinetic_energy(part, retract_near(part.dofs, x, d), v))(zero_forces(part, x))

@@ -1,18 +1,19 @@
 """What mappings bring to matrices, for every child node: Jacobians, their rates, and geometric stiffness."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from .._codegen import map_jacobian
 from .._forcefield.chart import Arrays, no_displacement, retract_each
 from .._mapping.base import AbstractMapping
 from .._math.indexing import add_rows, take_rows
 from .._math.psd_part import positive_part
 from .._math.small_matmul import times_vectors
 from .._runtime.array_types import Array
-from .._scene.parameter import over_elements
+from .._scene.parameter import element_view, over_elements
 from .._scene.stencil import gathered
 from .dynamics import Fields, applied_forces
 from .subsystem import with_only
@@ -27,11 +28,9 @@ def mapping_jacobian(system: System, name: str, x: Fields) -> Jacobian:
     mapping = system.mappings[name]
     child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
 
-    def of_node(m, a):
+    def moved(d, m, a):
         start = m.element_apply(*a)
-        return jax.jacfwd(lambda d: child.local_near(start, m.element_apply(*retract_each(parents, a, d))))(
-            no_displacement(parents, a)
-        )
+        return child.local_near(start, m.element_apply(*retract_each(parents, a, d)))
 
     places = gathered(mapping.parents, x)
     if interpolates(system, mapping):
@@ -40,7 +39,7 @@ def mapping_jacobian(system: System, name: str, x: Fields) -> Jacobian:
     if mapping.is_linear and all(dof.is_vector_space for dof in parents):
         # The Jacobian does not depend on the positions: read it off where nothing changes in a loop over time.
         places = jax.tree.map(jnp.zeros_like, places)
-    return tuple(_by_parent(b) for b in over_elements(mapping, mapping.parents, of_node, places))
+    return tuple(_by_parent(b) for b in _jacobians(mapping, parents, moved, places))
 
 
 def interpolates(system: System, mapping: AbstractMapping) -> bool:
@@ -68,20 +67,24 @@ def velocity_jacobian(system: System, name: str, x: Fields, v: Fields) -> Jacobi
     mapping = system.mappings[name]
     child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
 
-    def of_node(m, a, u):
-        def velocity(d):
-            y = retract_each(parents, a, d)
-            start = m.element_apply(*y)
+    def velocity(d, m, a, u):
+        y = retract_each(parents, a, d)
+        start = m.element_apply(*y)
 
-            def along(t):
-                return child.local_near(start, m.element_apply(*retract_each(parents, y, jax.tree.map(lambda w: t * w, u))))
+        def along(t):
+            return child.local_near(start, m.element_apply(*retract_each(parents, y, jax.tree.map(lambda w: t * w, u))))
 
-            return jax.jvp(along, (jnp.zeros((), start.dtype),), (jnp.ones((), start.dtype),))[1]
+        return jax.jvp(along, (jnp.zeros((), start.dtype),), (jnp.ones((), start.dtype),))[1]
 
-        return jax.jacfwd(velocity)(no_displacement(parents, a))
-
-    blocks = over_elements(mapping, mapping.parents, of_node, gathered(mapping.parents, x), gathered(mapping.parents, v))
+    blocks = _jacobians(mapping, parents, velocity, gathered(mapping.parents, x), gathered(mapping.parents, v))
     return tuple(_by_parent(b) for b in blocks)
+
+
+def _jacobians(mapping: AbstractMapping, parents: Sequence[Any], function: Callable, places: Arrays, *args: Any) -> Any:
+    """The Jacobians of `function(displacements of the parents' nodes, mapping, places, *args)` of every child node."""
+    view, axes = element_view(mapping, mapping.parents)
+    shapes = tuple((*a.shape[1:-1], dof.deriv_size) for dof, a in zip(parents, places, strict=True))
+    return map_jacobian(function, (axes, *(0 for _ in (places, *args))), shapes, view, places, *args)
 
 
 def _by_parent(block: Array) -> Array:
@@ -100,19 +103,25 @@ def geometric_blocks(system: System, name: str, x: Fields, forces: Array, mode: 
     mapping = system.mappings[name]
     child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
 
-    def of_node(m, a, f):
-        def work(y, d):
-            return -f @ child.local_near(m.element_apply(*y), m.element_apply(*retract_each(parents, y, d)))
+    def work(y, d, m, f):
+        return -f @ child.local_near(m.element_apply(*y), m.element_apply(*retract_each(parents, y, d)))
 
+    def exactly(d, m, a, f):
+        return jax.grad(work, argnums=1)(retract_each(parents, a, d), no_displacement(parents, a), m, f)
+
+    def symmetric(d, m, a, f):
+        return jax.grad(lambda d: work(a, d, m, f))(d)
+
+    def stabilized(m, a, f):
         zero = no_displacement(parents, a)
-        if mode == "exact":
-            return jax.jacfwd(lambda d: jax.grad(work, argnums=1)(retract_each(parents, a, d), zero))(zero)
-        blocks = jax.hessian(lambda d: work(a, d))(zero)
-        return _stabilized(blocks, zero) if mode == "stabilized" and not m.is_convex else blocks
+        blocks = jax.jacfwd(lambda d: symmetric(d, m, a, f))(zero)
+        return blocks if m.is_convex else _stabilized(blocks, zero)
 
-    if mode == "stabilized" and mapping.is_convex:
-        forces = jnp.where(forces < 0, forces, 0.0)
-    return over_elements(mapping, mapping.parents, of_node, gathered(mapping.parents, x), forces)
+    places = gathered(mapping.parents, x)
+    if mode == "stabilized":
+        forces = jnp.where(forces < 0, forces, 0.0) if mapping.is_convex else forces
+        return over_elements(mapping, mapping.parents, stabilized, places, forces)
+    return _jacobians(mapping, parents, exactly if mode == "exact" else symmetric, places, forces)
 
 
 def _stabilized(blocks: Blocks, d: Arrays) -> Blocks:

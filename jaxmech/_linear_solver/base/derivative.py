@@ -18,16 +18,22 @@ from .vectors import Vector
 
 
 def derivative_solve(
-    A: lx.AbstractLinearOperator, b: Vector, solver: lx.AbstractLinearSolver, who: str = "", *, symmetric: bool = False
+    A: lx.AbstractLinearOperator,
+    b: Vector,
+    solver: lx.AbstractLinearSolver,
+    who: str = "",
+    *,
+    symmetric: bool = False,
+    made: Any = None,
 ) -> Vector:
     """`A^-1 b`; NaN where the solve fails, but nil where `b` is: what nobody asks for cannot fail.
 
     Differentiable in both modes, to any order, by further solves of this kind. (Those that lineax makes always raise.) An
     iteration that rounding stops has succeeded: nobody chose the tolerance for this right-hand side. `who`: what raises
     where it fails; nothing does unless it is named. `symmetric`: so is `A`, whose products JAX need not transpose (those of
-    mapped masses it cannot).
+    mapped masses it cannot). `made`: what the solver makes of it, where that is known.
     """
-    state = _kept_once(A, solver)
+    state = _kept_once(A, solver) if made is None else made
     # One array: JAX transposes no solve of which a part of the right-hand side depends on nothing.
     flat, parted = ravel_pytree(b)
 
