@@ -11,6 +11,7 @@ from tolerances import TWO_ROUTES
 import jaxmech as jm
 from jaxmech._integrator.mass_inverse import mass_operator
 from jaxmech._integrator.mass_matrix import whole_mass_matrix
+from jaxmech._model.dynamics import force_in_motion
 
 ROUNDING = 1e-12
 CONJUGATE_GRADIENTS = jm.solver.PCG(rtol=1e-13)
@@ -125,6 +126,16 @@ def test_the_whole_mass_matrix_is_that_of_products(name):
     by_columns = jax.jit(lambda y, s: mass_operator(y, s).as_matrix())(scene.system, scene.state)
     found = jax.jit(whole_mass_matrix)(scene.system, scene.state.position)
     np.testing.assert_allclose(found, by_columns, rtol=0, atol=TWO_ROUTES * np.abs(by_columns).max())
+
+
+@pytest.mark.parametrize("name", ["frames_on_frames", "articulated_arm", "chain_of_mappings"])
+def test_all_forces_go_back_through_the_mappings_together(name):
+    scene = scenes.build(name)
+    system, state = scene.system, scene.state
+    apart = jm.total_force(system, state), jm.mass.inertial_force(system, state)
+    for s, force in force_in_motion(system, state).items():
+        expected = apart[0][s] + apart[1][s]
+        np.testing.assert_allclose(force, expected, rtol=0, atol=TWO_ROUTES * max(1.0, np.abs(expected).max()))
 
 
 class Swing(jm.force.AbstractForceField):

@@ -15,7 +15,7 @@ from .._linear_system.matrix_free import MatrixFreeSystem
 from .._math.elimination import inverse_by_elimination
 from .._math.small_matrix import inverse
 from .._model.constraint_projection import constrained_product, project
-from .._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses, zero_forces
+from .._model.dynamics import Fields, force_in_motion, momentum, varying_masses, zero_forces
 from .._model.subsystem import with_only
 from .._model.system import State, System
 from .._model.terms import Factors
@@ -107,7 +107,7 @@ def mass_operator(system: System, state: State) -> Any:
 
 def force_of_motion(system: System, state: State) -> Fields:
     """`f + inertial - C v` [N]."""
-    rate = combined((1.0, total_force(system, state)), (1.0, inertial_force(system, state)))
+    rate = force_in_motion(system, state)
     if system.rayleigh:
         damping = Factors(mass=0.0, damping=0.0, stiffness=0.0, rayleigh=1.0)
         drag = MatrixFreeSystem().unconstrained(system, state, damping).mv(state.velocity)

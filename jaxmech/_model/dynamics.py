@@ -306,17 +306,37 @@ def inertial_force(system: System, state: State) -> Fields:
     if not varying:
         return zero_forces(system, state.position)
     part = without_unloaded(with_only(system, masses=varying))
+    x, _, own = _inertia_of_each(part, state)
+    return pull_back(part, x, zero_forces(part, state.position), lambda _: own) if part.mappings else own
+
+
+@full_precision
+@in_one_program
+def force_in_motion(system: System, state: State) -> Fields:
+    """`total_force + inertial_force`: the motion goes through the mappings once, and all forces back together."""
+    varying = varying_masses(system, state)
+    if not (varying and system.mappings):
+        f = force_at(system, state, None, state.velocity)
+        inertial = inertial_force(system, state)
+        return {s: f[s] + inertial[s] for s in f}
+    loaded = without_unloaded(with_internal(system, state))
+    x, v, own = _inertia_of_each(with_only(loaded, masses=varying), state)
+    acting = applied_forces(loaded, x, None, v)
+    return pull_back(loaded, x, zero_forces(loaded, state.position), lambda _: {s: own[s] + acting[s] for s in x})
+
+
+def _inertia_of_each(system: System, state: State) -> tuple[Fields, Fields, Fields]:
+    """The positions and velocities of every state, and what inertia adds to the forces on each, its own velocities kept."""
     main = dict(state.position)
 
     def at(d: Fields) -> tuple[Fields, tuple[Fields, Fields]]:
-        x = kinematics(part, retract_near(part.dofs, main, d))
-        v = velocities(part, x, state.velocity)
-        return own_momenta(part, x, v), (x, v)
+        x = kinematics(system, retract_near(system.dofs, main, d))
+        v = velocities(system, x, state.velocity)
+        return own_momenta(system, x, v), (x, v)
 
-    p, rate, (x, v) = jax.jvp(at, (zero_forces(part, main),), (dict(state.velocity),), has_aux=True)
-    supply = jax.grad(lambda d: _kinetic_energy(part, retract_near(part.dofs, x, d), v))(zero_forces(part, x))
-    own = {s: supply[s] + jax.vmap(part.dofs[s].coadjoint)(v[s], p[s]) - rate[s] for s in x}
-    return pull_back(part, x, zero_forces(part, main), lambda _: own) if part.mappings else own
+    p, rate, (x, v) = jax.jvp(at, (zero_forces(system, main),), (dict(state.velocity),), has_aux=True)
+    supply = jax.grad(lambda d: _kinetic_energy(system, retract_near(system.dofs, x, d), v))(zero_forces(system, x))
+    return x, v, {s: supply[s] + jax.vmap(system.dofs[s].coadjoint)(v[s], p[s]) - rate[s] for s in x}
 
 
 def varying_masses(system: System, state: State) -> tuple[str, ...]:

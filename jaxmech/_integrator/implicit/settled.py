@@ -17,7 +17,7 @@ from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.default import default_solver
 from ..._linear_system.base import AbstractLinearSystem
 from ..._model.constraint_projection import project
-from ..._model.dynamics import Fields, inertial_force, total_force, zero_forces
+from ..._model.dynamics import Fields, force_in_motion, zero_forces
 from ..._model.multiplier_rows import (
     motion_of_rows,
     rate_equations,
@@ -109,7 +109,7 @@ class AccelerationStep(AbstractRateStep):
     def force(self) -> tuple[Fields, Fields | None]:
         """All forces but those of the multipliers that are asked for, less what motions take, and the latter."""
         system, state = self.system, self.at
-        rate = combined((1.0, total_force(system, state)), (1.0, inertial_force(system, state)))
+        rate = force_in_motion(system, state)
         if self.rayleigh.acts_on(system):
             drag = self.linear_system.as_products(system, state, self.rayleigh.factors()).mv(state.velocity)
             rate = combined((1.0, rate), (-1.0, drag))
