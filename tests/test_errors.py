@@ -1,5 +1,6 @@
 """Every failure that jaxmech promises to report: at construction, or as a result with advice, never as a silent NaN."""
 
+import dataclasses
 import re
 
 import equinox as eqx
@@ -176,6 +177,14 @@ RAGGED = [[1.0, 2.0], [3.0]]
 def test_rows_of_unequal_length_are_shown_whole(make, message):
     with pytest.raises(TypeError, match=message + re.escape(str(RAGGED))):
         make()
+
+
+@pytest.mark.parametrize("time", [0.5, 1])
+def test_a_time_that_is_no_array_is_told_what_it_must_be(time):
+    scene = system()
+    state = dataclasses.replace(scene.at_rest({"body": np.zeros((4, 3))}), time=time)
+    with pytest.raises(TypeError, match=re.escape(f"time of the state must be an array, as jnp.asarray(0.5), got {time}.")):
+        jm.total_force(scene, state)
 
 
 @pytest.mark.parametrize("jitted", [False, True])
