@@ -1,5 +1,6 @@
 """Every failure that jaxmech promises to report: at construction, or as a result with advice, never as a silent NaN."""
 
+import dataclasses
 import re
 
 import equinox as eqx
@@ -176,6 +177,29 @@ RAGGED = [[1.0, 2.0], [3.0]]
 def test_rows_of_unequal_length_are_shown_whole(make, message):
     with pytest.raises(TypeError, match=message + re.escape(str(RAGGED))):
         make()
+
+
+class OfTwoNumbers(jm.force.AbstractEnergyForceField):
+    on: jm.Stencils = jm.stencils()
+
+    def element_energy(self, x):
+        return x[:2]
+
+
+@pytest.mark.parametrize("call", [jm.energy, jm.MatrixLinearSystem.build], ids=["energy", "build"])
+def test_an_element_function_is_looked_at_though_its_state_is_of_another_scene(call):
+    """`at_rest` looks at element functions; a state that was made for a scene without one comes past it."""
+    state = system().at_rest({"body": CHAIN})
+    with pytest.raises(ValueError, match=re.escape("'wrong': OfTwoNumbers returns shapes [(2,)], expected [()].")):
+        call(system(forces={"wrong": OfTwoNumbers(("body", [0]))}), state)
+
+
+@pytest.mark.parametrize("time", [0.5, 1])
+def test_a_time_that_is_no_array_is_told_what_it_must_be(time):
+    scene = system()
+    state = dataclasses.replace(scene.at_rest({"body": np.zeros((4, 3))}), time=time)
+    with pytest.raises(TypeError, match=re.escape(f"time of the state must be an array, as jnp.asarray(0.5), got {time}.")):
+        jm.total_force(scene, state)
 
 
 @pytest.mark.parametrize("jitted", [False, True])

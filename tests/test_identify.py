@@ -359,8 +359,11 @@ def test_what_does_not_fit_is_refused_by_name():
         "'q' is not a parameter": lambda: I.fit(
             I.Experiment(system, state, {"x": read}, numbers={"spring": {"stiffness": "q"}}), {"k": I.Free(1.0)}
         ),
-        "not one of its numbers": lambda: I.fit(
+        "^Experiment: numbers: of 'spring': 'stifness' is not one of its numbers": lambda: I.fit(
             I.Experiment(system, state, {"x": read}, numbers={"spring": {"stifness": "k"}}), {"k": I.Free(1.0)}
+        ),
+        "^Experiment: numbers: names component 'sprong'": lambda: I.fit(
+            I.Experiment(system, state, {"x": read}, numbers={"sprong": {"stiffness": "k"}}), {"k": I.Free(1.0)}
         ),
         "measured 'x'.*shape": lambda: I.fit(
             I.Experiment(system, state, {"x": I.Measured(SEE, [0.0, 1.0], noise=1.0)}), {"k": I.Free(1.0)}

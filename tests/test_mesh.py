@@ -564,6 +564,9 @@ def test_files_that_cannot_be_read_or_written(tmp_path, capfd):
         write_mesh(tmp_path / "box.unknown", mesh)
     with pytest.raises(ValueError, match=says("write_mesh: point_data 'u' has shape (3,), expected (4, ...)")):
         write_mesh(tmp_path / "box.vtk", mesh, point_data={"u": np.zeros(3)})
+    single = Mesh(np.asarray(mesh.points, np.float32), mesh.cells, mesh.kind)  # of which Gmsh's writer prints a warning
+    with pytest.raises(ValueError, match="cannot be written: WriteError: Gmsh .*components"):
+        write_mesh(tmp_path / "box.msh", single, point_data={"turn": np.zeros((4, 4))})
     with pytest.raises(ValueError, match=says("cell_data 'e' has shape (), expected (2, ...): there are 2 cells.")):
         write_mesh(tmp_path / "box.vtk", mesh, cell_data={"e": 1.0})
     assert capfd.readouterr() == ("", "")

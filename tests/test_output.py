@@ -283,6 +283,19 @@ def test_files_of_a_series(tmp_path):
         jm.output.write_series(tmp_path / "run.pvd", mesh, [1.0])
 
 
+def test_rows_that_an_xdmf_file_cannot_keep_are_refused_by_name(tmp_path):
+    """Quaternions, say. An old series stays."""
+    pytest.importorskip("meshio")
+    mesh = jm.mesh.Mesh([[0.0, 0.0], [1.0, 0.0]], [[0, 1]], "edge")
+    jm.output.write_series(tmp_path / "run.xdmf", mesh, [0.0], point_data={"u": np.zeros((1, 2, 3))})
+    before = (tmp_path / "run.xdmf").read_bytes()
+    for data in ({"point_data": {"turn": np.zeros((1, 2, 4))}}, {"cell_data": {"turn": np.zeros((1, 1, 4))}}):
+        with pytest.raises(ValueError, match=r"'turn' has 4 components, but a file '.xdmf' keeps \(1, 2, 3, 6, 9\)"):
+            jm.output.write_series(tmp_path / "run.xdmf", mesh, [0.0], **data)
+        jm.output.write_series(tmp_path / "run.pvd", mesh, [0.0], **data)
+    assert (tmp_path / "run.xdmf").read_bytes() == before
+
+
 def test_a_series_on_several_kinds_of_cells_keeps_groups(tmp_path):
     meshio = pytest.importorskip("meshio", reason='pip install "jaxmech[mesh]"')
     points = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]

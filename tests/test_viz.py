@@ -175,6 +175,36 @@ def test_colours_are_those_of_the_field(bar):
     assert bar_axes.get_ylabel() == "displacement [m]" and bar_axes.get_ylim() == pytest.approx((0.0, 0.4))
 
 
+def test_frames_of_a_shell_do_not_hide_it():
+    """A sheet, and a rigid body on the same state: the body shows its axes, the nodes of the sheet are seen as it is."""
+    quad = jm.mesh.Mesh([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0.5, 0.5, 1.0]], [[0, 1, 2, 3]], "quad")
+    shell = jm.force.QuadShell.from_mesh("f", quad, young=1e6, poisson=0.3, thickness=0.01)
+    system = jm.System({"f": jm.Rigid3()}, forces={"shell": shell})
+    heights = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    axes = jm.viz.plot(system, system.at_rest({"f": shell.rest}), color={"f": heights}, label="h [m]")
+    axes.figure.canvas.draw()
+    sheet, *of_axes, origin = axes.collections
+    assert len(sheet.get_facecolor()) == 1 and [len(c.get_segments()) for c in of_axes] == [1, 1, 1]
+    assert origin.get_label() == "f"
+    np.testing.assert_allclose(origin.get_facecolor()[:, :3], mapped_colors([4.0], (0.0, 4.0)), atol=1e-12)
+
+
+def test_a_legend_stands_at_its_axes_among_others():
+    """Axes that a user makes one by one: not in a corner of the figure, where others may be, nor on a bar of colours."""
+    for name, kind in (("tetrahedra", "3d"), ("frames_in_the_plane", None)):
+        scene = scenes.build(name)
+        figure = plt.figure(figsize=(12.0, 4.0))
+        places = []
+        for column in (1, 2):
+            axes = figure.add_subplot(1, 2, column, projection=kind)
+            jm.viz.plot(scene.system, scene.state, axes=axes, color="velocity")
+            figure.canvas.draw()
+            legend, bar = axes.get_legend().get_window_extent(), figure.axes[-1].get_tightbbox()
+            assert not legend.overlaps(bar), name
+            places.append(legend.x0 - axes.get_window_extent().x0)
+        assert places[0] == pytest.approx(places[1], abs=1.0), name  # [px]
+
+
 @pytest.mark.parametrize("name", ["anchored_springs", "frames_in_the_plane"])
 def test_lines_points_and_frames_have_the_colours_of_the_field(name):
     """Lines that of the mean of their ends, nodes their own: a bar of colours stands beside nothing that has none."""

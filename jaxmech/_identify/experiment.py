@@ -120,7 +120,12 @@ class Experiment(AbstractExperiment):
         if self.numbers is None:
             return self.system
         found = self.numbers(parameters)
-        return found if isinstance(found, System) else controlled(self.system, found)
+        if isinstance(found, System):
+            return found
+        try:
+            return controlled(self.system, found)
+        except (ValueError, TypeError) as error:  # which speaks of a control
+            raise type(error)(f"Experiment: numbers: {str(error).removeprefix('control ')}") from None
 
 
 def _observed(name: str, measured: Measured, system: System, state: State) -> Array:

@@ -17,7 +17,7 @@ from .._assembly.structure import Contribution, MatrixKind, Plan, approximate_ta
 from .._model.arguments import checked
 from .._model.constraint_projection import Touched, check_constraints, constrain_matrix, constrained_nodes, touched_blocks
 from .._model.dynamics import Fields
-from .._model.scene_checks import check_nodes, component_stencils
+from .._model.scene_checks import check_elements, check_nodes, component_stencils
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
 from .._runtime.argument_checks import check_instance
@@ -81,7 +81,8 @@ class MatrixLinearSystem(AbstractLinearSystem):
     def build(cls, system: System, state: State, terms: Terms = Terms()) -> "MatrixLinearSystem":
         """The symbolic phase: the blocks that the scene's topology makes non-zero, for ever.
 
-        Raises `ValueError` for node numbers out of range, for constraints that disagree, and when called under `jit`.
+        Raises `ValueError` for node numbers out of range, for element functions that cannot be evaluated or give other
+        shapes, for constraints that disagree, and when called under `jit`.
         """
         if is_traced((state.position, [s for _, s in _indices(system)])):
             raise ValueError(
@@ -90,6 +91,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
             )
         main = {s: x.shape[0] for s, x in state.position.items()}
         check_nodes(system, main)
+        check_elements(system, jnp.result_type(*state.position.values()))  # the state may be of a scene without them
         check_constraints(system, state)
         plan = Plan.build(system, terms)
         of_constant, of_varying = plan.divided(system)

@@ -57,7 +57,8 @@ def one_error(failed: str) -> Iterator[None]:
     except PermissionError:
         raise
     except (Exception, SystemExit) as error:
-        reason = " ".join(said.getvalue().split()) or f"{type(error).__name__}: {error}"
+        own = "" if isinstance(error, SystemExit) or not str(error) else f"{type(error).__name__}: {error}"
+        reason = own or " ".join(said.getvalue().split()) or type(error).__name__  # what is printed may be of something else
         if isinstance(error, KeyError):
             reason = f"{reason}, which it names, but does not define, or which is not known"
         raise ValueError(f"{failed}: {reason:.500}") from error

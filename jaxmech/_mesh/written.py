@@ -12,6 +12,7 @@ from .mixed import MixedMesh
 from .mixed_write import mixed_content
 
 _WITHOUT_ARRAYS = (".inp", ".obj", ".off", ".stl")  # which meshio leaves out in silence
+_COMPONENTS = (1, 2, 3, 6, 9)  # of rows of an XDMF file
 
 
 def written_content(mesh: Mesh | MixedMesh, point_data: Any, cell_data: Any, suffix: str) -> Any:
@@ -22,10 +23,23 @@ def written_content(mesh: Mesh | MixedMesh, point_data: Any, cell_data: Any, suf
     on_cells = _of_kinds(mesh, cell_data) if mixed else _checked_data("cell_data", cell_data, len(mesh.cells), "cells")
     if suffix in _WITHOUT_ARRAYS and (on_points or on_cells):
         raise ValueError(f"write_mesh: a file '{suffix}' keeps no arrays, those of .vtu, .vtk and .xdmf do.")
+    if suffix == ".xdmf":
+        _check_components(on_points, *(on_cells.values() if mixed else [on_cells]))
     if mixed:
         return mixed_content(mesh, points, on_points, on_cells, suffix)
     blocks = [(MESHIO_NAMES[mesh.kind], np.asarray(mesh.cells))]
     return import_meshio().Mesh(points, blocks, on_points, cell_data={name: [a] for name, a in on_cells.items()})
+
+
+def _check_components(*data: Mapping[str, np.ndarray]) -> None:
+    """Raise a `ValueError` for rows that are neither numbers nor vectors nor tensors: meshio leaves without a word."""
+    for arrays in data:
+        for name, a in arrays.items():
+            if a.ndim == 2 and a.shape[1] not in _COMPONENTS:
+                raise ValueError(
+                    f"write_mesh: '{name}' has {a.shape[1]} components, but a file '.xdmf' keeps {_COMPONENTS}: write its "
+                    "columns apart, or .vtu and .pvd."
+                )
 
 
 def _of_kinds(mesh: MixedMesh, data: Any) -> dict[str, dict[str, np.ndarray]]:

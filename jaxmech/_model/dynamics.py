@@ -25,7 +25,7 @@ from .._scene.stencil import at_nodes, gathered, summed
 from .internal import with_internal
 from .subsystem import with_only, without_unloaded
 from .system import State, System
-from .validity import raise_undefined
+from .validity import check_one_number, raise_undefined
 
 Fields = dict[str, Array]  # an array of nodal values for each state
 
@@ -218,6 +218,7 @@ def _energy(system: System, state: State) -> tuple[Scalar, Fields, dict[str, Arr
     x = kinematics(system, state.position)
     with_energy = {n: f for n, f in system.force_fields.items() if isinstance(f, AbstractEnergyForceField)}
     values = over_alike(with_energy, system.dofs, lambda *_: lambda c, x: c.element_energy(*x), x)
+    check_one_number(with_energy, values)
     total = sum((jnp.sum(each) for each in values.values()), jnp.zeros((), jnp.result_type(*x.values())))
     if system.gravity is not None:
         total = total + energy_of_weights(system, x)

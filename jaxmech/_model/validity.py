@@ -49,6 +49,14 @@ def laws_hold(system: System, x: Mapping[str, Array]) -> Array:
     return valid
 
 
+def check_one_number(components: Mapping[str, Any], values: Mapping[str, Array]) -> None:
+    """Raise a `ValueError` unless elements give one number each. `at_rest` looks at that in its own scene alone."""
+    for name, each in values.items():
+        if each.ndim != 1:
+            kind = type(components[name]).__name__
+            raise ValueError(f"'{name}': {kind} returns shapes [{each.shape[1:]}], expected [()].")
+
+
 def raise_undefined(who: str, system: System, x: Mapping[str, Array], values: Mapping[str, Any]) -> None:
     """Raise `FailedComputation` that names the first element with a value that is not finite, where that can be seen.
 

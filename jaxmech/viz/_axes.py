@@ -47,7 +47,8 @@ def box_of(picture: Drawing) -> np.ndarray:
 
 def frame_axes(axes: Any, picture: Drawing, style: Any) -> None:
     """Limits, labels, the bar of colours and the legend."""
-    box, alone = box_of(picture) if style.box is None else style.box, len(axes.figure.axes) == 1
+    box, place = box_of(picture) if style.box is None else style.box, axes.get_subplotspec()
+    alone = len(axes.figure.axes) == 1 and (place is None or place.get_geometry()[:2] == (1, 1))
     if picture.size == 3:
         _frame_in_space(axes, box, style.view)
     else:
@@ -75,8 +76,10 @@ def frame_axes(axes: Any, picture: Drawing, style: Any) -> None:
         if picture.size == 3:  # in the corner, which is empty: layouts do not know where axes in space end
             corner = axes.figure.transSubfigure if alone else axes.transAxes
             axes.legend(handles, names, bbox_to_anchor=(0.0, 1.0), bbox_transform=corner, **look).set_in_layout(False)
-        else:
+        elif norm is None or axes.figure.get_layout_engine() is not None:
             axes.legend(handles, names, bbox_to_anchor=(1.01, 1.0), **look)
+        else:  # no layout, that would move the bar of colours out of its way
+            axes.legend(handles, names, **(look | {"loc": "best"}))
 
 
 def _frame_in_space(axes: Any, box: np.ndarray, view: tuple[float, float]) -> None:

@@ -137,9 +137,9 @@ def _displacement(who: str, system: System, state: State, reference: State | Non
 
 def _given(who: str, picture: Drawing, color: Any, label: str | None) -> ColorField:
     """Arrays: of each state or component by name, or one, whose length says what it is of."""
-    nodes = {state: len(s.points) for s in picture.surfaces for state in (*s.carries, s.state)} | {
-        n: len(p) for n, p in (*picture.dots.items(), *((f.name, f.origins) for f in picture.frames))
-    }
+    nodes = {state: len(s.points) for s in picture.surfaces for state in (*s.carries, s.state)}
+    nodes |= {name: len(places) for name, places in picture.dots.items()}
+    nodes |= {f.name: len(f.nodes) for f in picture.frames if f.name not in nodes}
     cells = {line.name: len(line.nodes[0][1]) for line in picture.lines} | {s.component: s.cells for s in picture.surfaces}
     if not isinstance(color, Mapping):
         values = np.asarray(real_array(who, "color", color, (None,), finite=False), float)

@@ -48,9 +48,10 @@ class Arrows:
 
 @dataclass
 class Frames:
-    """Rigid bodies: origins (n, d), and their axes as columns (n, d, d)."""
+    """Rigid bodies: origins (n, d), and their axes as columns (n, d, d); `nodes` (n,): which of the state they are."""
 
     name: str
+    nodes: np.ndarray
     origins: np.ndarray
     axes: np.ndarray
 

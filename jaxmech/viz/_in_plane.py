@@ -33,11 +33,11 @@ def draw_in_plane(axes: Any, picture: Drawing, style: Any) -> None:
         pieces.set(linewidths=2.2 if line.kind == "bar" else 1.2, linestyles=":" if line.kind == "anchor" else "-")
         axes.add_collection(pieces)
     for name, places in picture.dots.items():
-        dots = style.node_colors(name, len(places), colors[name])
+        dots = style.node_colors(name, np.arange(len(places)), colors[name])
         axes.scatter(*places.T, c=dots, s=25, edgecolors=INK, linewidths=0.5, label=name, zorder=4)
     longest = picture.extent()
     for frame in picture.frames:
-        _draw_axes(axes, frame, 0.09 * longest, style.node_colors(frame.name, len(frame.origins), "white"))
+        _draw_axes(axes, frame, 0.09 * longest, style.node_colors(frame.name, frame.nodes, "white"))
     for wall in picture.walls:
         _draw_wall(axes, *wall, longest)
     for name, places in picture.held.items():

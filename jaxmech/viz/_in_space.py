@@ -27,14 +27,14 @@ def draw_in_space(axes: Any, picture: Drawing, style: Any) -> None:
         pieces.set_label(line.name)
         axes.add_collection3d(pieces, autolim=False)
     for name, places in picture.dots.items():
-        dots = style.node_colors(name, len(places), colors[name])
+        dots = style.node_colors(name, np.arange(len(places)), colors[name])
         axes.scatter(*places.T, c=dots, s=25, edgecolors=INK, linewidths=0.5, depthshade=False, label=name, zorder=4)
     for frame in picture.frames:
         for column, color in enumerate(_AXES):
             tips = frame.origins + 0.09 * longest * frame.axes[:, :, column]
             pieces = Line3DCollection(np.stack([frame.origins, tips], 1), colors=color, linewidths=1.8, zorder=5)
             axes.add_collection3d(pieces, autolim=False)
-        origins = style.node_colors(frame.name, len(frame.origins), "white")
+        origins = style.node_colors(frame.name, frame.nodes, "white")
         look = {"marker": "s", "s": 16, "edgecolors": INK, "depthshade": False}
         axes.scatter(*frame.origins.T, c=origins, label=frame.name, zorder=5, **look)
     for name, places in picture.held.items():

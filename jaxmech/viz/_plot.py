@@ -42,8 +42,8 @@ def plot(
     """Draw a scene at a state, and return the matplotlib axes (or, by `backend="pyvista"`, the picture as an array).
 
     Cells of solids are drawn by their skin, sheets and cells of the plane whole, beams, bars, springs and cables as lines,
-    rigid bodies by their axes (red, green, blue), loads as arrows, walls of `PenaltyPlane` as planes, the nodes that
-    constraints hold as triangles. A field that is no place, a temperature say, is drawn on the cells at rest.
+    rigid bodies by their axes (red, green, blue; not nodes of shells), loads as arrows, walls of `PenaltyPlane` as planes,
+    the nodes that constraints hold as triangles. A field that is no place, a temperature say, is drawn on the cells at rest.
 
     `color`: a colour for all, or a field, with a bar that says what it is and its unit:
     "displacement" [m] (from `reference`, or the rest of the cells), "velocity" [m/s]; "von_mises" [Pa], "energy_density"
@@ -114,9 +114,10 @@ class Style:
         values = None if self.field is None else self.field.of_line(line)
         return colors_of(len(line.start), LINES[line.kind], values, *self.scale())
 
-    def node_colors(self, state: str, count: int, plain: str) -> np.ndarray:
-        """Those of each node of a state."""
-        return colors_of(count, plain, None if self.field is None else self.field.nodes.get(state), *self.scale())
+    def node_colors(self, state: str, nodes: np.ndarray, plain: str) -> np.ndarray:
+        """Those of these nodes of a state."""
+        values = None if self.field is None else self.field.nodes.get(state)
+        return colors_of(len(nodes), plain, None if values is None else values[nodes], *self.scale())
 
     def shows_edges(self, picture: Drawing) -> bool:
         """Whether the edges of cells are drawn."""

@@ -28,9 +28,9 @@ def draw_with_pyvista(picture: Drawing, style: Any) -> np.ndarray:
         colored = _colored(mesh.cell_data, style.line_colors(line))
         plotter.add_mesh(mesh, **colored, line_width=6 if line.kind == "bar" else 2.5, label=line.name)
     for name, places in picture.dots.items():
-        _add_points(pyvista, plotter, places, style.node_colors(name, len(places), colors[name]), name)
+        _add_points(pyvista, plotter, places, style.node_colors(name, np.arange(len(places)), colors[name]), name)
     for frame in picture.frames:
-        _add_points(pyvista, plotter, frame.origins, style.node_colors(frame.name, len(frame.origins), INK), frame.name)
+        _add_points(pyvista, plotter, frame.origins, style.node_colors(frame.name, frame.nodes, INK), frame.name)
         for column, color in enumerate(("#d62728", "#2ca02c", "#1f77b4")[: picture.size]):
             arrows = 0.12 * longest * frame.axes[:, :, column]
             plotter.add_arrows(_in_space(frame.origins), _in_space(arrows), color=color)

@@ -183,11 +183,12 @@ def _add(scene: Any, name: str, picture: Any, style: Style) -> None:
         ends = _in_space(np.stack([line.start, line.end], 1).reshape(-1, picture.size)).reshape(-1, 2, 3)
         scene.add_line_segments(f"{name}/line{i}", ends, _each(style.line_colors(line), 2), thickness=0.006 * longest)
     for i, (state, places) in enumerate(picture.dots.items()):
-        _add_points(scene, f"{name}/dots{i}", places, _each(style.node_colors(state, len(places), colors[state])), longest)
+        dots = style.node_colors(state, np.arange(len(places)), colors[state])
+        _add_points(scene, f"{name}/dots{i}", places, _each(dots), longest)
     for i, places in enumerate(picture.held.values()):
         _add_points(scene, f"{name}/held{i}", places, _bytes(HELD), longest)
     for i, frame in enumerate(picture.frames):
-        origins = _each(style.node_colors(frame.name, len(frame.origins), INK))
+        origins = _each(style.node_colors(frame.name, frame.nodes, INK))
         _add_points(scene, f"{name}/origins{i}", frame.origins, origins, longest)
         for column in range(picture.size):
             tips = frame.origins + 0.09 * longest * frame.axes[:, :, column]

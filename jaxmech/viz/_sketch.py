@@ -199,11 +199,14 @@ def _add_constraints(picture: Drawing, system: System, at: Places) -> None:
 
 
 def _add_bodies(picture: Drawing, system: System, x: Places, at: Places) -> None:
-    """Frames as their axes; other nodes as dots, where no surface and no line shows them."""
+    """Frames as their axes, other nodes as dots, where no surface shows them: the axes of its nodes would hide a shell."""
     surfaces = {s.state for s in picture.surfaces}
     for name, places in at.items():
         if isinstance(system.dofs[name], Rigid2 | Rigid3):
-            picture.frames.append(Frames(name, places, _axes(x[name], picture.size)))
+            drawn = [s.polygons.ravel() for s in picture.surfaces if s.state == name]
+            alone = np.setdiff1d(np.arange(len(places)), np.concatenate(drawn) if drawn else [])
+            if len(alone):
+                picture.frames.append(Frames(name, alone, places[alone], _axes(x[name][alone], picture.size)))
         elif name not in surfaces:
             picture.dots[name] = places
 
