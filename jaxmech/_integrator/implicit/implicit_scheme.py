@@ -25,7 +25,7 @@ from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._runtime.results import is_traced
 from ..._solve.equilibrium import NewtonOptions, StepInfo
-from ..._solve.linear_outcome import ended, outcome
+from ..._solve.linear_outcome import begun, ended, outcome
 from ..._solve.linear_problem import LinearProblem
 from ..._solve.newton import linear_problem, newton_solve
 from ..base import AbstractIntegrator
@@ -97,7 +97,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
         """Where the step leads, the memory of the next one, and what happened. `solve(stage)` gives its unknowns."""
         u, info = solve(stage := self.stage(setting, memory))
         end = stage.end(u)
-        return end, self.next_memory(setting, memory, stage, u, end), info
+        first = self.begun(memory)
+        return end, self.next_memory(setting, memory, stage, u, end), info if first is None else begun(first, info)
 
     def recorded_move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo, Record]:
         """`move`, and the stages that it solved, with their unknowns."""
@@ -129,6 +130,10 @@ class AbstractImplicitScheme(AbstractIntegrator):
         Where masses vary with the motion, one linear solve needs an estimate of the acceleration for second order.
         """
         return zero_forces(system, state.position) if not self.newton and varying_masses(system, state) else None
+
+    def begun(self, memory: Any) -> Any:
+        """What came of what was solved for before the first step, a member of `RESULTS`; None where nothing was."""
+        del memory
 
     def next_memory(self, setting: Setting, memory: Any, stage: AbstractStage, u: Fields, end: State) -> Any:
         """What the next step is to remember: the mean acceleration of this one, if it asks for that."""

@@ -266,5 +266,5 @@ def _verdict(trial: _Trial, ok: Array, went_well: Array) -> Any:
     undefined = RESULTS.where(jnp.isnan(trial.left).any(), RESULTS.event_not_finite, RESULTS.not_finite)
     why = RESULTS.where(trial.info.result == RESULTS.successful, undefined, trial.info.result)
     why = RESULTS.where(ok, RESULTS.time_step_too_small, why)
-    hopeless = (trial.h <= trial.floor) | (why == RESULTS.nonfinite_input)
+    hopeless = (trial.h <= trial.floor) | (why == RESULTS.nonfinite_input) | (why == RESULTS.no_first_acceleration)
     return RESULTS.where(~went_well & hopeless, why, RESULTS.successful)
