@@ -469,6 +469,25 @@ def test_the_estimate_of_one_step_is_its_error(scheme, h):
             np.testing.assert_allclose(estimate, missing, atol=0.05 * np.abs(missing).max())
 
 
+def test_what_single_precision_rounds_of_places_is_no_error_of_a_short_step():
+    """The middle of a step, told from its ends, had their rounding divided by the step: below some step the estimate grew."""
+    scene = jm.System(
+        {"p": jm.Vec2()},
+        forces={"spring": jm.force.AnchoredSprings(("p", [0]), 40.0, [[0.0, 0.0]])},
+        masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)},
+    )
+    state = eqx.tree_at(lambda s: s.velocity["p"], scene.at_rest({"p": [[1.2, 0.1]]}), jnp.array([[0.3, -1.0]]))
+    single = jax.tree.map(lambda a: a.astype(np.float32) if eqx.is_inexact_array(a) else a, (TRBDF2, scene, state))
+    for h in (2e-3, 1e-4):
+        (dx, dv), (x, v) = (
+            scheme.step_with_error(at, begun, None, jnp.asarray(h, begun.time.dtype), throw=False)[3]
+            for scheme, at, begun in ((TRBDF2, scene, state), single)
+        )
+        unit = 4 * np.finfo(np.float32).eps  # of a speed of 1 m/s
+        np.testing.assert_allclose(v["p"], dv["p"], rtol=0.1, atol=unit)
+        np.testing.assert_allclose(x["p"], dx["p"], rtol=0.1, atol=unit * h)
+
+
 @pytest.mark.slow
 def test_what_a_corrected_step_does_not_resolve_does_not_grow():
     """An undamped oscillator in steps of TR-BDF2 from a twentieth of its period to hundreds of periods: no energy is gained

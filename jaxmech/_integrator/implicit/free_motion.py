@@ -38,7 +38,7 @@ from ..time_step import check_time_step
 from .contact_equations import ContactNumbers, StepContacts
 from .contact_steps import approximate_step, linear_step, newton_step
 from .implicit_euler import ImplicitEuler
-from .implicit_scheme import prepared_for
+from .scheme_carry import prepared_for
 
 CORRECTIONS = ("full", "uncoupled")
 
