@@ -88,7 +88,7 @@ def raise_failure(
     explained = _explained(system, info.result, held_at)
     if explained or info.result == RESULTS.time_step_too_small:
         names["undetermined"] = names["equations"] = explained
-    if info.result == RESULTS.not_finite and held_at is not None:  # of a first acceleration, which no step has solved for
+    if info.result == RESULTS.no_first_acceleration and held_at is not None:
         names["dependent"] = why_undetermined(system, held_at())
     names["closing"] = _closing(info)
     raise FailedComputation(describe(names, *in_row({"failed": True, **numbers}, residuals)), info.result)

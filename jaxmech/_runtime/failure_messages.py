@@ -54,8 +54,8 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int], line: np.ndarray) -> st
     if result == "inverted_element" and (component := _chosen(names, "components", n["component"])):
         what = _chosen(names, "undefined", n["component"]) or "inverted"
         return f"'{component}': element {n['element']} is {what}{advice.removeprefix('an element is inverted')}"
-    if result == "not_finite" and (dependent := names.get("dependent")):
-        return f"{advice} Or it is multipliers, which are not determined.{dependent}"
+    if result == "no_first_acceleration" and (dependent := names.get("dependent")):
+        return f"{advice} Or it is multipliers that are not determined.{dependent}"
     if result == "singular" and (state := _chosen(names, "states", n["unconstrained_state"])):
         if state.startswith("the multipliers"):
             return f"the matrix is singular: {state}{names.get('undetermined', '')}"

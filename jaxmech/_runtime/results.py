@@ -84,6 +84,11 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "steps or time steps, or a law that allows inversion (StableNeoHookean, Corotational)."
     )
     singular = "the matrix is singular: no force and no constraint resists some motion. Constrain nodes, or attach them."
+    no_first_acceleration = (
+        "no acceleration is determined by the forces at the first state, and this scheme sets out from one. Give mass to "
+        "every direction that can move (System(masses=...)), or take a scheme that needs none at first (ImplicitEuler, "
+        "Midpoint, Trapezoid, TRBDF2)."
+    )
     not_converged = (
         "Newton did not converge. Take more load steps (load_steps=) or, in time, smaller ones (dt=), allow more iterations "
         '(max_steps=), halve those that lessen no residual (line_search="residual", for plasticity say; not for thin beams '

@@ -113,6 +113,14 @@ def _row_sizes(system: System, length: Array) -> dict[str, Array]:
     return found
 
 
+def begun(first: Any, info: StepInfo) -> StepInfo:
+    """What happened in a step whose scheme sets out from what ended in `first`: that, if it was a failure, unless the step
+    knows which number or element is at fault."""
+    known = (info.fault.given >= 0) | (info.fault.component >= 0)
+    why = RESULTS.where((first != RESULTS.successful) & ~known, first, info.result)
+    return eqx.tree_at(lambda i: i.result, info, why)
+
+
 def joined(first: StepInfo, second: StepInfo) -> StepInfo:
     """What happened in a step of two stages: the first failure, all iterations, and the residuals of the last."""
     failed = first.result != RESULTS.successful

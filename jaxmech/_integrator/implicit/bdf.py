@@ -1,6 +1,8 @@
 """Backward differentiation formulas."""
 
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -26,6 +28,7 @@ class History(eqx.Module):
     time: Array  # (k,) [s]
     known: Array  # how many of them are
     acceleration: Fields | None  # where masses vary: what one linear solve starts from
+    first: Any  # what came of the first of these, a member of `RESULTS`
 
 
 class BDF(AbstractImplicitScheme):
@@ -64,11 +67,14 @@ class BDF(AbstractImplicitScheme):
     def memory(self, system: System, state: State) -> History:
         count = self.order - 1
         past = jnp.broadcast_to(state.time, (count,))
-        remembered = super().memory(system, state)
+        remembered, why = super().memory(system, state), None
         if remembered is not None:
-            remembered = first_acceleration(self, system, state)
+            remembered, why = first_acceleration(self, system, state)
         x, v = dict(state.position), dict(state.velocity)
-        return History((x,) * count, (v,) * count, past, jnp.zeros((), jnp.int32), remembered)
+        return History((x,) * count, (v,) * count, past, jnp.zeros((), jnp.int32), remembered, why)
+
+    def begun(self, memory: History) -> Any:
+        return memory.first
 
     def stage(self, setting: Setting, memory: History) -> EndStage:
         start, h, count = setting.start, setting.h, self.order - 1
@@ -100,11 +106,11 @@ class BDF(AbstractImplicitScheme):
         start, count = setting.start, self.order - 1
         a = super().next_memory(setting, memory.acceleration, stage, u, end)
         if not count:
-            return History((), (), memory.time, memory.known, a)
+            return replace(memory, acceleration=a)
         x = (dict(start.position), *memory.position[:-1])
         v = (dict(setting.velocity), *memory.velocity[:-1])
         time = jnp.concatenate([start.time[None], memory.time[:-1]])
-        return History(x, v, time, jnp.minimum(memory.known + 1, count), a)
+        return History(x, v, time, jnp.minimum(memory.known + 1, count), a, memory.first)
 
 
 def _started(stage: EndStage, begun: Array) -> EndStage:

@@ -32,7 +32,8 @@ from ..._scene.stencil import gathered
 from ..displaced import combined, displacements
 from ..scene_support import check_takes
 from ..time_step import check_time_step
-from .implicit_scheme import AbstractImplicitScheme, Record, joined_carry, prepared_for, solve_of
+from .implicit_scheme import AbstractImplicitScheme, Record, solve_of
+from .scheme_carry import joined_carry, prepared_for
 from .settled import settled_acceleration
 from .stage import AbstractStage, Setting, varying_part
 

@@ -25,7 +25,7 @@ from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._runtime.results import is_traced
 from ..._solve.equilibrium import NewtonOptions, StepInfo
-from ..._solve.linear_outcome import ended, outcome
+from ..._solve.linear_outcome import begun, ended, outcome
 from ..._solve.linear_problem import LinearProblem
 from ..._solve.newton import linear_problem, newton_solve
 from ..base import AbstractIntegrator
@@ -36,6 +36,7 @@ from ..time_step import check_time_step
 from .coefficient import check_number, coefficient
 from .linear_step import LinearStep, solved
 from .rayleigh import Rayleigh
+from .scheme_carry import first_memory, joined_carry, parted, prepared_for
 from .settled import settled
 from .stage import AbstractStage, Setting, reaching
 
@@ -97,7 +98,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
         """Where the step leads, the memory of the next one, and what happened. `solve(stage)` gives its unknowns."""
         u, info = solve(stage := self.stage(setting, memory))
         end = stage.end(u)
-        return end, self.next_memory(setting, memory, stage, u, end), info
+        first = self.begun(memory)
+        return end, self.next_memory(setting, memory, stage, u, end), info if first is None else begun(first, info)
 
     def recorded_move(self, setting: Setting, memory: Any, solve: Solve) -> tuple[State, Any, StepInfo, Record]:
         """`move`, and the stages that it solved, with their unknowns."""
@@ -130,6 +132,10 @@ class AbstractImplicitScheme(AbstractIntegrator):
         """
         return zero_forces(system, state.position) if not self.newton and varying_masses(system, state) else None
 
+    def begun(self, memory: Any) -> Any:
+        """What came of what was solved for before the first step, a member of `RESULTS`; None where nothing was."""
+        del memory
+
     def next_memory(self, setting: Setting, memory: Any, stage: AbstractStage, u: Fields, end: State) -> Any:
         """What the next step is to remember: the mean acceleration of this one, if it asks for that."""
         del stage, u
@@ -143,12 +149,12 @@ class AbstractImplicitScheme(AbstractIntegrator):
         """What the linear system keeps from step to step (`AbstractLinearSystem.init`), and what the scheme remembers."""
         _check_takes(self, system)
         kept = self.linear_system.init(system, state)
-        return (kept, _first_memory(using(self, kept), system, state)) if self.remembers else kept
+        return (kept, first_memory(using(self, kept), system, state)) if self.remembers else kept
 
     def revalued(self, system: System, state: State, carry: Any) -> Any:
         if carry is None or not self.remembers:
             return None if carry is None else self.linear_system.revalued(system, state, carry)
-        kept, memory = _parted(self, system, state, carry)
+        kept, memory = parted(self, system, state, carry)
         kept = self.linear_system.revalued(system, state, kept)
         return kept, using(self, kept).remembered(system, state, memory)
 
@@ -164,6 +170,10 @@ class AbstractImplicitScheme(AbstractIntegrator):
         by every leaf of `system`, by `state`, `dt` and Rayleigh coefficients. Raises `FailedComputation` (under `jit`, JAX's
         run-time error) unless `throw=False`.
         """
+        return self.reported(type(self).advanced, system, state, carry, dt, throw)
+
+    def reported(self, advanced: Callable[..., Any], system: System, state: State, carry: Any, dt: Any, throw: bool) -> Any:
+        """What `advanced` makes of the arguments of a step, which are looked at; a failure is raised, if that is wanted."""
         who = type(self).__name__
         check_inputs(who, system, state)
         check_flags(who, throw=throw)
@@ -172,7 +182,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
         check_time_step(dt, carried_by=who)
         h = jnp.asarray(dt, state.time.dtype)
         raises = throw and is_traced((self.rayleigh_mass, self.rayleigh_stiffness, self.solver, system, state, h))
-        result = type(self).advanced(self, system, state, carry, h, DERIVATIVE.format(who) if raises else "")
+        result = advanced(self, system, state, carry, h, DERIVATIVE.format(who) if raises else "")
         if not throw:
             return result
         numbers, ends = partial(given, system, state, h), lambda: replace(state, time=state.time + h)
@@ -237,42 +247,6 @@ def _check_takes(scheme: AbstractImplicitScheme, system: System) -> None:
     check_takes(type(scheme).__name__, system, multipliers=True, mixed=mixed, memory=memory, rates=memory)
 
 
-def prepared_for(
-    scheme: AbstractImplicitScheme, system: System, state: State, carry: Any, h: Array
-) -> tuple[AbstractImplicitScheme, Any, Any]:
-    """The scheme with what its linear system keeps, that itself, and the scheme's own memory."""
-    kept, memory = _parted(scheme, system, state, carry)
-    if carry is None:
-        return scheme, kept, memory
-    if scheme.linear_system.has_updates:
-        kept = scheme.linear_system.updated(system, state, kept, scheme.factors(system, state, memory, h))
-    return using(scheme, kept), kept, memory
-
-
-def joined_carry(scheme: AbstractImplicitScheme, carry: Any, kept: Any, memory: Any) -> Any:
-    """The carry of the next step; None after a step by itself."""
-    if carry is None:
-        return None
-    return (kept, memory) if scheme.remembers else kept
-
-
-def _parted(scheme: AbstractImplicitScheme, system: System, state: State, carry: Any) -> tuple[Any, Any]:
-    if not scheme.remembers:
-        return carry, None
-    if carry is None:
-        return None, _first_memory(scheme, system, state)
-    if not (isinstance(carry, tuple) and len(carry) == 2):
-        raise TypeError(f"{type(scheme).__name__}: the carry must be what init or a step gave, got {carry!r:.80}.")
-    return carry
-
-
-@compiled
-def _first_memory(scheme: AbstractImplicitScheme, system: System, state: State) -> Any:
-    with asked_once((scheme, system)) as asked:
-        memory = scheme.memory(system, state)
-    return asked.marked(memory)[0]
-
-
 @compiled
 def _problem(scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array) -> LinearProblem:
     stage = scheme.stage(scheme.setting(system, state, h), memory)
@@ -283,11 +257,18 @@ def _problem(scheme: AbstractImplicitScheme, system: System, state: State, memor
 
 @compiled
 def _step(scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str) -> Step:
+    return recorded_step(scheme, system, state, memory, h, derivatives_of)[:3]
+
+
+def recorded_step(
+    scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array, derivatives_of: str
+) -> tuple[State, Any, StepInfo, Record]:
+    """A step, and the stages that it solved, with their unknowns."""
     with asked_once((scheme, system)) as asked:
-        moved = scheme.move(scheme.setting(system, state, h), memory, solve_of(scheme, derivatives_of))
+        *moved, record = scheme.recorded_move(scheme.setting(system, state, h), memory, solve_of(scheme, derivatives_of))
         end, memory, info = scheme.settled(system, *moved, derivatives_of)
     end, info = ended(info, state, accepted(system, state, end, h), h, asked)
-    return end, memory, info
+    return end, memory, info, record
 
 
 def solve_of(scheme: AbstractImplicitScheme, derivatives_of: str = "") -> Solve:

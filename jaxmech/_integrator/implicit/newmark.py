@@ -3,13 +3,13 @@
 import functools
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import lineax as lx
 from jax.flatten_util import ravel_pytree
 
 from ..._linear_solver.base.derivative import constant
@@ -19,7 +19,6 @@ from ..._linear_solver.krylov.scaled_cg import along, scaled_cg
 from ..._math.one_loop import are_all
 from ..._model.constraint_projection import free_directions, free_entries, project
 from ..._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses, weight_direction
-from ..._model.failure_report import raise_failure
 from ..._model.subsystem import has_direct_masses, weightless
 from ..._model.system import State, System
 from ..._model.terms import Factors
@@ -38,14 +37,25 @@ from .settled import normal_part, settled_acceleration
 from .stage import AbstractStage, Setting, rated
 
 
+class Accelerations(eqx.Module):
+    """What such a scheme remembers: its acceleration, that of the state where constraints with multipliers tell the two
+    apart, and what came of the first one, a member of `RESULTS`."""
+
+    of_scheme: Fields
+    of_state: Fields | None
+    first: Any
+
+
 class AbstractAccelerationScheme(AbstractImplicitScheme):
     """A scheme whose memory is the acceleration at the start of a step."""
 
     def memory(self, system: System, state: State) -> Any:
-        """The acceleration that balances the forces at the first state: `M a0 = f + inertial - C v`. With multipliers twice,
-        the one of the scheme, and that of the state."""
-        a = first_acceleration(self, system, state)
-        return (a, a) if system.multiplier_states else a
+        """The acceleration that balances the forces at the first state: `M a0 = f + inertial - C v`."""
+        a, why = first_acceleration(self, system, state)
+        return Accelerations(a, a if system.multiplier_states else None, why)
+
+    def begun(self, memory: Any) -> Any:
+        return memory.first
 
     def remembered(self, system: System, state: State, memory: Any) -> Any:
         """The acceleration under the new numbers: half of the one before would belong to the old ones."""
@@ -54,19 +64,18 @@ class AbstractAccelerationScheme(AbstractImplicitScheme):
 
     def next_memory(self, setting: Setting, memory: Any, stage: AbstractStage, u: Fields, end: State) -> Any:
         assert isinstance(stage, AccelerationStage)
-        a = stage.next_acceleration(u)
-        return (a, memory[1]) if setting.system.multiplier_states else a
+        return replace(memory, of_scheme=stage.next_acceleration(u))
 
     def resumed(self, system: System, end: State, memory: Any, acceleration: Fields, derivatives_of: str) -> Any:
         """Across the constraints, accelerations are those of the state, at the instant to which those of the scheme belong,
         `t + (alpha_m - alpha_f) h`: the error of one step would swing on."""
-        a, before = memory
-        mean = combined((1 + self.ahead, acceleration), (-self.ahead, before))
+        a = memory.of_scheme
+        mean = combined((1 + self.ahead, acceleration), (-self.ahead, memory.of_state))
         off = combined((1.0, mean), (-1.0, a))
         normal = normal_part(system, self.linear_system, end, off, self.solver, derivatives_of)
         names = system.multiplier_states
         a = {s: jnp.zeros_like(v) if s in names else v for s, v in combined((1.0, a), (1.0, normal)).items()}
-        return a, acceleration
+        return replace(memory, of_scheme=a, of_state=acceleration)
 
     def lateness(self, stage: AbstractStage) -> Array:
         assert isinstance(stage, AccelerationStage)
@@ -78,12 +87,10 @@ class AbstractAccelerationScheme(AbstractImplicitScheme):
         return 0.0
 
     def between(
-        self, setting: Setting, a0: Any, beta: Array, gamma: Array, alpha_m: Array, alpha_f: Array
+        self, setting: Setting, a0: Fields, beta: Array, gamma: Array, alpha_m: Array, alpha_f: Array
     ) -> AccelerationStage:
         """The stage of these coefficients."""
         v = setting.velocity
-        if setting.system.multiplier_states:
-            a0, _ = a0
         predicted = combined((1.0, v), (setting.h, a0)) if setting.varying else v
         return rated(AccelerationStage(setting, a0, beta, gamma, alpha_m, alpha_f, predicted))
 
@@ -107,7 +114,7 @@ class Newmark(AbstractAccelerationScheme):
         carry = average.init(scene, start)
         end, carry, _ = average.step(scene, start, carry, 0.5)
         assert jnp.allclose(2 * end.position["p"] ** 2 + end.velocity["p"] ** 2 / 2, 2.0)  # the energy [J]
-        assert jnp.allclose(carry[1]["p"], -4.0 * end.position["p"])  # the acceleration [m/s^2]
+        assert jnp.allclose(carry[1].of_scheme["p"], -4.0 * end.position["p"])  # the acceleration [m/s^2]
     """
 
     beta: Array = eqx.field(converter=as_array, default=0.25, kw_only=True)
@@ -121,18 +128,22 @@ class Newmark(AbstractAccelerationScheme):
 
     def stage(self, setting: Setting, memory: Any) -> AccelerationStage:
         zero = jnp.zeros_like(self.gamma)
-        return self.between(setting, memory, self.beta, self.gamma, zero, zero)
+        return self.between(setting, memory.of_scheme, self.beta, self.gamma, zero, zero)
 
 
-def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: State) -> Fields:
-    """`M^-1 P (f + inertial - C v)`, constraints with multipliers holding."""
+def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: State) -> tuple[Fields, Any]:
+    """`M^-1 P (f + inertial - C v)`, constraints with multipliers holding, and what came of it, a member of `RESULTS`."""
     if system.multiplier_states:
-        return settled_acceleration(system, scheme.linear_system, state, scheme.rayleigh, scheme.solver, "")[0]
+        a, _, said = settled_acceleration(system, scheme.linear_system, state, scheme.rayleigh, scheme.solver, "")
+        return a, _undetermined(reason(said))
     rate, driven = _rate(scheme, system, state, partial(scheme.linear_system.momentum, system, state))
     a, why = _free_acceleration(scheme, system, state, project(system, rate))
-    outcome = lx.Solution(None, why, {}, None)
-    a = raise_failure(a, outcome, system, f"the first acceleration of {type(scheme).__name__}", moves=True)
-    return a if driven is None else combined((1.0, a), (1.0, driven))
+    return a if driven is None else combined((1.0, a), (1.0, driven)), why
+
+
+def _undetermined(why: Any) -> Any:
+    """The outcome of a solver, where a singular matrix is one of masses."""
+    return RESULTS.where(why == RESULTS.singular, RESULTS.no_first_acceleration, why)
 
 
 def _free_acceleration(scheme: AbstractImplicitScheme, system: System, state: State, free: Fields) -> tuple[Fields, Any]:
@@ -151,12 +162,12 @@ def _free_acceleration(scheme: AbstractImplicitScheme, system: System, state: St
     M = linear_system.assemble(system, state, Factors.only("mass"))
     solver = default_solver(M, inertial=True) if scheme.solver is None else scheme.solver
     a, said = solved(balance, M, free, solver, "")
-    return a, reason(said)
+    return a, _undetermined(reason(said))
 
 
 def _outcome(found: Array, free: Fields) -> Any:
     """Masses are singular where there is no acceleration of forces that are finite."""
-    why = RESULTS.where(_is_finite(free), RESULTS.singular, RESULTS.nonfinite_input)
+    why = RESULTS.where(_is_finite(free), RESULTS.no_first_acceleration, RESULTS.not_finite)
     return RESULTS.where(found, RESULTS.successful, why)
 
 

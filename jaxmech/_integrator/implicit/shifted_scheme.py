@@ -11,7 +11,7 @@ from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..displaced import combined
 from .acceleration_stage import AccelerationStage
-from .newmark import AbstractAccelerationScheme
+from .newmark import AbstractAccelerationScheme, Accelerations
 from .stage import AbstractStage, Setting
 
 
@@ -21,7 +21,7 @@ class Shifted(eqx.Module):
     At first both accelerations are that of the state.
     """
 
-    accelerations: Any
+    accelerations: Accelerations
     before: Fields
     length: Array
 
@@ -52,19 +52,19 @@ class AbstractShiftedScheme(AbstractAccelerationScheme):
 
     def memory(self, system: System, state: State) -> Shifted:
         first = AbstractAccelerationScheme.memory(self, system, state)
-        return Shifted(first, first[0] if system.multiplier_states else first, jnp.ones_like(state.time))
+        return Shifted(first, first.of_scheme, jnp.ones_like(state.time))
+
+    def begun(self, memory: Shifted) -> Any:
+        return memory.accelerations.first
 
     def remembered(self, system: System, state: State, memory: Shifted) -> Shifted:
         del system, state
         return memory
 
-    def taken(self, setting: Setting, memory: Shifted) -> Any:
-        """The accelerations for a step of this length; after one that was many times shorter, not from before that."""
-        held = setting.system.multiplier_states
-        a = memory.accelerations[0] if held else memory.accelerations
+    def taken(self, setting: Setting, memory: Shifted) -> Fields:
+        """The acceleration for a step of this length; after one that was many times shorter, not from before that."""
         further = jnp.maximum(self.ahead * (setting.h / memory.length - 1), -1.0)
-        a = combined((1 + further, a), (-further, memory.before))
-        return (a, memory.accelerations[1]) if held else a
+        return combined((1 + further, memory.accelerations.of_scheme), (-further, memory.before))
 
     def next_memory(self, setting: Setting, memory: Shifted, stage: AbstractStage, u: Fields, end: State) -> Shifted:
         assert isinstance(stage, AccelerationStage)

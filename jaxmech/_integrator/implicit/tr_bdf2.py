@@ -19,9 +19,10 @@ from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import joined
 from ..carried import in_motion
 from ..displaced import chart_rates, combined, displacements
-from .implicit_scheme import AbstractImplicitScheme, Record, Solve, Step
+from .implicit_scheme import AbstractImplicitScheme, Record, Solve, Step, recorded_step
 from .linear_step import AbstractLinearStep, solved
 from .momentum_stage import EndStage
+from .scheme_carry import joined_carry, prepared_for
 from .stage import Setting, extrapolated, rated
 from .trapezoid import rate_of_start, trapezoid_stage
 
@@ -77,8 +78,7 @@ class TRBDF2(AbstractImplicitScheme):
         self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True
     ) -> tuple[State, Any, StepInfo, tuple[Fields, Fields]]:
         """`step`, and an estimate `(dx, dv)` of what its positions and velocities lack, tangent vectors."""
-        end, after, info = self.step(system, state, carry, dt, throw=throw)
-        return end, after, info, _error(self, system, state, end, jnp.asarray(dt, state.time.dtype))
+        return self.reported(_advanced_with_error, system, state, carry, dt, throw)
 
 
 def _second(setting: Setting, middle: State) -> EndStage:
@@ -110,20 +110,34 @@ THIRD = (1 - W) / 3, (3 * W + 1) / 3, D / 3  # of the formula of third order ove
 MISSING = THIRD[0] - W, THIRD[1] - W, THIRD[2] - D
 
 
+def _advanced_with_error(scheme: TRBDF2, system: System, state: State, carry: Any, h: Array, derivatives_of: str) -> Any:
+    ready, kept, memory = prepared_for(scheme, system, state, carry, h)
+    end, memory, info, error = _step_with_error(ready, system, state, memory, h, derivatives_of)
+    return end, joined_carry(scheme, carry, kept, memory), info, error
+
+
 @compiled
-def _error(scheme: TRBDF2, system: System, state: State, end: State, h: Array) -> tuple[Fields, Fields]:
+def _step_with_error(
+    scheme: TRBDF2, system: System, state: State, memory: Any, h: Array, derivatives_of: str
+) -> tuple[State, Any, StepInfo, tuple[Fields, Fields]]:
+    end, memory, info, record = recorded_step(scheme, system, state, memory, h, derivatives_of)
+    (first, u), _ = record
+    return end, memory, info, _error(scheme, system, state, first.end(u), end, h)
+
+
+def _error(scheme: TRBDF2, system: System, state: State, middle: State, end: State, h: Array) -> tuple[Fields, Fields]:
     """`(1 - d h J)^-2 h sum (b' - b) y'`: what is stiff would otherwise pass for an error that is not there.
 
     Divided once, as Hosea and Shampine do, the estimate of an undamped vibration of a period much below `h` is 0.6 of its
     amplitude: a corrected state would grow with every step.
     """
-    estimate = _Estimate(scheme, system, state, end, h)
+    estimate = _Estimate(scheme, system, state, middle, end, h)
     stage, dx, b = estimate.parts()
     A = scheme.linear_system.constrain(system, scheme.linear_system.unconstrained(system, end, stage.factors))
     solver = default_solver(A, inertial=True) if scheme.solver is None else scheme.solver
     dv = solved(estimate, A, b, solver, "")[0]
     once = combined((1.0, dx), (REACH * h, dv)), dv
-    again = _Smoothed(scheme, system, state, end, h, *once)
+    again = _Smoothed(estimate, *once)
     dv = solved(again, A, again.rhs(), solver, "")[0]
     return project(system, combined((1.0, once[0]), (REACH * h, dv))), dv
 
@@ -134,31 +148,28 @@ class _Estimate(AbstractLinearStep):
     scheme: TRBDF2
     system: System
     state: State
+    middle: State  # that of the step: from its ends it would be told to the rounding of positions, divided by `h`
     end: State
     h: Array
 
     def parts(self) -> tuple[EndStage, Fields, Fields]:
         """The stage whose matrix it has, what the formula of third order says of positions, and the right-hand side."""
-        scheme, system, state, end, h = self.scheme, self.system, self.state, self.end, self.h
+        scheme, system, state, middle, end, h = self.scheme, self.system, self.state, self.middle, self.end, self.h
         setting = scheme.setting(system, state, h)
         first = scheme.stage(setting, None)
         g, v0 = GAMMA, setting.velocity
-        # The middle of the step, from its ends: the relations of both parts hold.
-        d = displacements(system, state.position, end.position)
-        dm = combined((g * (2 - g), d), (-g * (1 - g) * h, end.velocity))
-        vm = combined((2 / (g * h), dm), (-1.0, v0))
-        middle = first.state(vm)
         p0, pm, p1 = (momentum(system, s.position, s.velocity) for s in (setting.at_start, middle, end))
         r0 = rate_of_start(first, system)
         rm = combined((2 / (g * h), pm), (-2 / (g * h), p0), (-1.0, r0))
         reach = REACH * h
         r1 = combined((1 / reach, p1), ((1 - g) ** 2 / (g * (2 - g)) / reach, p0), (-1 / (g * (2 - g)) / reach, pm))
-        v = (v0, vm, end.velocity)
+        v = (v0, middle.velocity, end.velocity)
         dx = combined(*((h * b, u) for b, u in zip(MISSING, v, strict=True)))
-        if not all(system.dofs[s].is_vector_space for s in d):
+        if not all(dof.is_vector_space for dof in system.dofs.values()):
             # To third order frames have turned, and the rates of their chart are no longer the velocities.
-            for b, at, u in ((THIRD[1], dm, vm), (THIRD[2], d, end.velocity)):
-                dx = combined((1.0, dx), (h * b, chart_rates(system, state.position, at, u)), (-h * b, u))
+            for b, at in ((THIRD[1], middle), (THIRD[2], end)):
+                turned = chart_rates(system, state.position, displacements(system, state.position, at.position), at.velocity)
+                dx = combined((1.0, dx), (h * b, turned), (-h * b, at.velocity))
         dp = combined(*((h * b, r) for b, r in zip(MISSING, (r0, rm, r1), strict=True)))
         spread = scheme.linear_system.as_products(system, end, Factors(0.0, 0.0, reach)).mv(project(system, dx))
         if setting.varying:  # the same momentum means another velocity where a body has turned
@@ -179,23 +190,19 @@ class _Estimate(AbstractLinearStep):
 class _Smoothed(AbstractLinearStep):
     """`(1 - d h J)^-1 (dx, dv)`, as the velocities of it."""
 
-    scheme: TRBDF2
-    system: System
-    state: State
-    end: State
-    h: Array
+    of: _Estimate
     dx: Fields
     dv: Fields
 
     def rhs(self) -> Fields:
         """`M dv - d h K dx`."""
-        system, end = self.system, self.end
-        spread = self.scheme.linear_system.as_products(system, end, Factors(0.0, 0.0, REACH * self.h))
+        system, end = self.of.system, self.of.end
+        spread = self.of.scheme.linear_system.as_products(system, end, Factors(0.0, 0.0, REACH * self.of.h))
         kept = momentum(system, end.position, project(system, self.dv))
         return project(system, combined((1.0, kept), (-1.0, spread.mv(project(system, self.dx)))))
 
     def imbalance(self, x: Fields) -> Fields:
-        stage = _Estimate(self.scheme, self.system, self.state, self.end, self.h).parts()[0]
-        products = self.scheme.linear_system.as_products(self.system, self.end, stage.factors)
-        rest = combined((1.0, self.rhs()), (-1.0, products.mv(project(self.system, x))))
-        return project(self.system, rest)
+        system, stage = self.of.system, self.of.parts()[0]
+        products = self.of.scheme.linear_system.as_products(system, self.of.end, stage.factors)
+        rest = combined((1.0, self.rhs()), (-1.0, products.mv(project(system, x))))
+        return project(system, rest)

@@ -153,6 +153,7 @@ def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress, aims: tup
     end, carry, info, error = inputs.step(options, at.state, kept.whole(at.carry), h)
     lands = ~at.searching & (free >= rest)
     end = eqx.tree_at(lambda s: s.time, end, jnp.where(lands, ahead, jnp.minimum(end.time, ahead)))
+    error = inputs.integrator.counted(inputs.system, end, carry, error)
     ratio = error_norm(inputs.system.dofs, at.state, end, error, options.allowed)
     left = jnp.zeros(0, time.dtype)
     if inputs.events:
@@ -266,5 +267,5 @@ def _verdict(trial: _Trial, ok: Array, went_well: Array) -> Any:
     undefined = RESULTS.where(jnp.isnan(trial.left).any(), RESULTS.event_not_finite, RESULTS.not_finite)
     why = RESULTS.where(trial.info.result == RESULTS.successful, undefined, trial.info.result)
     why = RESULTS.where(ok, RESULTS.time_step_too_small, why)
-    hopeless = (trial.h <= trial.floor) | (why == RESULTS.nonfinite_input)
+    hopeless = (trial.h <= trial.floor) | (why == RESULTS.nonfinite_input) | (why == RESULTS.no_first_acceleration)
     return RESULTS.where(~went_well & hopeless, why, RESULTS.successful)
