@@ -11,7 +11,7 @@ from tolerances import TWO_ROUTES
 import jaxmech as jm
 from jaxmech._integrator.mass_inverse import mass_operator
 from jaxmech._integrator.mass_matrix import whole_mass_matrix
-from jaxmech._model.dynamics import force_in_motion
+from jaxmech._model.inertia import force_in_motion
 
 ROUNDING = 1e-12
 CONJUGATE_GRADIENTS = jm.solver.PCG(rtol=1e-13)

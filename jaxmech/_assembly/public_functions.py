@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._model import dynamics as _dynamics
+from .._model import inertia as _inertia
 from .._model import mapping_operators as _mapping_operations
 from .._model.accept import accepted as _accepted
 from .._model.accept import unless_failed as _unless_failed
@@ -23,7 +24,7 @@ from .._runtime.results import is_traced
 from .._scene.parameter import is_concrete
 from . import component_matrix as _component_matrices
 
-inertial_force = checked(_dynamics.inertial_force)
+inertial_force = checked(_inertia.inertial_force)
 total_force = checked(_dynamics.total_force)
 
 accelerations = formerly_of("x", "velocity")(checked(_mapping_operations.accelerations))

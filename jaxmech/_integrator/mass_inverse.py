@@ -15,7 +15,8 @@ from .._linear_system.matrix_free import MatrixFreeSystem
 from .._math.elimination import inverse_by_elimination
 from .._math.small_matrix import inverse
 from .._model.constraint_projection import constrained_product, project
-from .._model.dynamics import Fields, force_in_motion, momentum, varying_masses, zero_forces
+from .._model.dynamics import Fields, momentum, zero_forces
+from .._model.inertia import force_in_motion, varying_masses
 from .._model.subsystem import with_only
 from .._model.system import State, System
 from .._model.terms import Factors

@@ -5,7 +5,8 @@ from typing import Any
 import equinox as eqx
 
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
-from ..._model.dynamics import Fields, inertial_force, momentum, retract
+from ..._model.dynamics import Fields, momentum, retract
+from ..._model.inertia import inertial_force
 from ..._model.system import State
 from ..._runtime.array_types import Array
 from ..displaced import combined, displaced, prescribed_accelerations, prescribed_rates, with_prescribed_rates

@@ -17,12 +17,12 @@ from ..._model.dynamics import (
     kinematics,
     kinetic_energy,
     momentum,
-    momentum_supply,
     total_force,
     velocities,
     zero_forces,
 )
 from ..._model.failure_report import raise_failure
+from ..._model.inertia import momentum_supply
 from ..._model.subsystem import weightless, with_only
 from ..._model.system import State, System, check_inputs
 from ..._runtime.argument_checks import check_flags, check_instance

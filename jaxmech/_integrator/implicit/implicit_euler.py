@@ -13,16 +13,9 @@ from ..._linear_solver.default import default_solver
 from ..._math.indexing import asked_once
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
-from ..._model.dynamics import (
-    Fields,
-    force_at,
-    inertial_force,
-    momentum,
-    total_force,
-    weight_direction,
-    zero_forces,
-)
+from ..._model.dynamics import Fields, force_at, momentum, total_force, weight_direction, zero_forces
 from ..._model.force_ahead import force_ahead
+from ..._model.inertia import inertial_force
 from ..._model.internal import in_step
 from ..._model.multiplier_rows import relaxed
 from ..._model.subsystem import has_direct_masses, weightless, with_only

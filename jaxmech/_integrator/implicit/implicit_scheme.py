@@ -16,9 +16,10 @@ from ..._linear_system.compatibility import BuiltFor, check_topology
 from ..._math.indexing import asked_once
 from ..._model.accept import accepted
 from ..._model.arguments import checked
-from ..._model.dynamics import Fields, varying_masses, zero_forces
+from ..._model.dynamics import Fields, zero_forces
 from ..._model.failure_report import DERIVATIVE, raise_failure
 from ..._model.fault import given
+from ..._model.inertia import varying_masses
 from ..._model.system import State, System, check_inputs
 from ..._runtime.argument_checks import check_flags, check_instance
 from ..._runtime.array_types import Array

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from equinox import AbstractVar
 
-from ..._model.dynamics import Fields, momentum, momentum_supply
+from ..._model.dynamics import Fields, momentum
+from ..._model.inertia import momentum_supply
 from ..._model.system import State
 from ..._runtime.array_types import Array
 from ..displaced import chart_rates, combined, displaced, with_prescribed_rates

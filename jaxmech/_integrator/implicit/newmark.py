@@ -18,7 +18,8 @@ from ..._linear_solver.default import default_solver
 from ..._linear_solver.krylov.scaled_cg import along, scaled_cg
 from ..._math.one_loop import are_all
 from ..._model.constraint_projection import free_directions, free_entries, project
-from ..._model.dynamics import Fields, inertial_force, momentum, total_force, varying_masses, weight_direction
+from ..._model.dynamics import Fields, momentum, total_force, weight_direction
+from ..._model.inertia import inertial_force, varying_masses
 from ..._model.subsystem import has_direct_masses, weightless
 from ..._model.system import State, System
 from ..._model.terms import Factors

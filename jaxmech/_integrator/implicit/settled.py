@@ -17,7 +17,8 @@ from ..._linear_solver.base.outcome import reason
 from ..._linear_solver.default import default_solver
 from ..._linear_system.base import AbstractLinearSystem
 from ..._model.constraint_projection import project
-from ..._model.dynamics import Fields, force_in_motion, zero_forces
+from ..._model.dynamics import Fields, zero_forces
+from ..._model.inertia import force_in_motion
 from ..._model.multiplier_rows import (
     motion_of_rows,
     rate_equations,

@@ -13,9 +13,10 @@ from ..._linear_system.base import AbstractLinearSystem
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
 from ..._model.constraint_report import equations
-from ..._model.dynamics import Fields, momentum, retract, total_force, varying_masses, weight_direction
+from ..._model.dynamics import Fields, momentum, retract, total_force, weight_direction
 from ..._model.fault import given
 from ..._model.force_ahead import force_ahead
+from ..._model.inertia import varying_masses
 from ..._model.internal import in_step
 from ..._model.lever import coordinate_size
 from ..._model.multiplier_rows import relaxed, relaxed_over, relaxed_values, row_numbers, with_soft_multipliers, work_of_rows
