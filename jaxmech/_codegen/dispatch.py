@@ -36,10 +36,10 @@ _LONG_FOR_SOME, _SOME = 22_000, 3_000
 # 6,500 to 11,100 lines, Ogden's 12,300: of 750 a kernel takes 0.5 to 0.8 ms for 4 to 10, and is there in half the time.
 _UNSURE, _RESULTS = 40_000, 13_000
 # XLA's time goes by the equations: 2.1 to 2.4 ms each, those of a loop once. A result takes LLVM 0.1 ms or less, and 0.02 in
-# the kernel of a handful, which it does not optimise. With so many results a kernel of a handful is there as soon, of more
-# elements after one to four times XLA's time, and runs two to twenty times faster. (The stiffness of 144 tetrahedra of a law
-# with five rounds of a loop is there after 5.8 s for 4.6, and takes 0.5 ms for 9.6; that of one with twenty rounds was there
-# after 23 s for 3.)
+# a long kernel of a handful, which it does not optimise. With so many results a kernel of a handful is there as soon, of
+# more elements after one to four times XLA's time, and runs two to twenty times faster. (The stiffness of 144 tetrahedra of
+# a law with five rounds of a loop is there after 5.8 s for 4.6, and takes 0.5 ms for 9.6; that of one with twenty rounds was
+# there after 23 s for 3.)
 _FOR_ONE_OF_A_HANDFUL, _FOR_ONE_OF_MORE = 100, 80
 # The same where XLA weighs each against each. Beside an H100 an equilibrium compiled for 93 s with 28,000 operations, of the
 # matrix of hexahedra, and for 5.6 s, as fast, with products of small matrices in all its programs; the matrix of tetrahedra,
