@@ -138,6 +138,25 @@ def test_all_forces_go_back_through_the_mappings_together(name):
         np.testing.assert_allclose(force, expected, rtol=0, atol=TWO_ROUTES * max(1.0, np.abs(expected).max()))
 
 
+@pytest.mark.slow
+def test_second_derivatives_of_mapped_masses_are_those_of_gradients():
+    """Accelerations are differentiated as what fulfils `f = M a`, in either mode, and so are their derivatives."""
+    system, state = pendulum()
+
+    def end(q, gravity):
+        moved = eqx.tree_at(lambda s: s.position["q"], state, q)
+        scene = eqx.tree_at(lambda y: y.gravity, system, gravity * jnp.array([0.0, 0.0, -1.0]))
+        return jnp.sum(jnp.sin(stepped(scene, moved, None)))
+
+    gradient, q, g, h = jax.jit(jax.grad(end)), state.position["q"], jnp.asarray(9.81), 1e-5
+    differences = [(gradient(q + e, g) - gradient(q - e, g)) / (2 * h) for e in h * jnp.eye(2)[..., None]]
+    differences.append((gradient(q, g + h) - gradient(q, g - h)) / (2 * h))
+    for mode in (jax.jacfwd, jax.jacrev):
+        by_q, by_g = jax.jit(mode(jax.grad(end), (0, 1)))(q, g)
+        for found, expected in zip((by_q[:, :, 0, 0], by_q[:, :, 1, 0], by_g), differences, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
 class Swing(jm.force.AbstractForceField):
     """The force `-sin(x)`, whose derivative has no sine."""
 

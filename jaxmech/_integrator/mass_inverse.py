@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
@@ -14,14 +15,15 @@ from .._linear_solver.krylov.pcg import PCG
 from .._linear_system.matrix_free import MatrixFreeSystem
 from .._math.elimination import inverse_by_elimination
 from .._math.small_matrix import inverse
-from .._model.constraint_projection import constrained_product, project
+from .._model.constraint_projection import constrained_product, has_prescribed_motion, project
 from .._model.dynamics import Fields, momentum, zero_forces
 from .._model.inertia import force_in_motion, varying_masses
 from .._model.subsystem import with_only
 from .._model.system import State, System
 from .._model.terms import Factors
 from .._runtime.array_types import Array
-from .displaced import combined, driven_by_motions
+from .._runtime.reverse_mode import kept as kept_in_reverse
+from .displaced import combined, driven_by_motions, prescribed_accelerations
 from .mass_matrix import whole_mass_matrix
 
 _FEW = 60  # unknowns of which a factor takes less than iterations, each of which goes through the mappings
@@ -70,16 +72,46 @@ def acceleration(system: System, state: State, kept: Fields | None, solver: Any)
     `kept`: of `kept_inverse`. Masses that are not lumped are solved for by `solver`; unless given by a dense factor, of more
     than 60 unknowns by conjugate gradients.
     """
-    force, driven = driven_by_motions(system, state, force_of_motion(system, state))
-    a = _free_acceleration(system, state, project(system, force), kept, solver)
+    if kept is None and not has_lumped_masses(system):
+        a = _by_masses(_Motion(system, state), solver)
+        driven = prescribed_accelerations(system, state) if has_prescribed_motion(system) else None
+    else:
+        force, driven = driven_by_motions(system, state, force_of_motion(system, state))
+        blocks = inverse_blocks(system, state.position) if kept is None else kept
+        a = project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in project(system, force).items()})
     return a if driven is None else combined((1.0, a), (1.0, driven))
 
 
-def _free_acceleration(system: System, state: State, free: Fields, kept: Fields | None, solver: Any) -> Fields:
-    if kept is None and not has_lumped_masses(system):
-        return solved_by_masses(system, state, free, solver)
-    blocks = inverse_blocks(system, state.position) if kept is None else kept
-    return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in free.items()})
+class _Motion(eqx.Module):
+    """What accelerations are differentiated by."""
+
+    system: System
+    state: State
+
+    def imbalance(self, a: Fields | None) -> Fields:
+        """`P (f + inertial - C v - M (P a + a_p)) + P a - a`."""
+        free = None if a is None else project(self.system, a)
+        force, _ = driven_by_motions(self.system, self.state, force_of_motion(self.system, self.state, free))
+        rest = project(self.system, force)
+        return rest if a is None or free is None else {s: rest[s] + free[s] - a[s] for s in rest}
+
+
+@eqx.filter_custom_jvp
+def _by_masses(motion: _Motion, solver: Any) -> Fields:
+    """The accelerations in the free directions of masses that are not lumped."""
+    return solved_by_masses(motion.system, motion.state, motion.imbalance(None), solver)
+
+
+@_by_masses.def_jvp
+def _by_masses_jvp(primals, tangents):
+    # da = M^-1 d(f - M a): products with M go through the mappings together with the forces.
+    motion, solver = primals
+    a = kept_in_reverse(_by_masses(motion, solver))
+    # Where a failed solve left no number: nil times such a rate shall be nil for whoever does not ask for this member.
+    at = {s: jnp.where(jnp.isfinite(u), u, 0) for s, u in a.items()}
+    rate = eqx.filter_jvp(lambda motion: motion.imbalance(at), (motion,), (tangents[0],))[1]
+    rate = {s: jnp.zeros_like(u) if rate[s] is None else rate[s] for s, u in a.items()}
+    return a, solved_by_masses(motion.system, motion.state, rate, solver)
 
 
 def solved_by_masses(system: System, state: State, force: Fields, solver: Any) -> Fields:
@@ -106,9 +138,9 @@ def mass_operator(system: System, state: State) -> Any:
     return MatrixFreeSystem().assemble(*of_masses, Factors.only("mass"))
 
 
-def force_of_motion(system: System, state: State) -> Fields:
-    """`f + inertial - C v` [N]."""
-    rate = force_in_motion(system, state)
+def force_of_motion(system: System, state: State, acceleration: Fields | None = None) -> Fields:
+    """`f + inertial - C v` [N], less `M a` of an acceleration."""
+    rate = force_in_motion(system, state, acceleration)
     if system.rayleigh:
         damping = Factors(mass=0.0, damping=0.0, stiffness=0.0, rayleigh=1.0)
         drag = MatrixFreeSystem().unconstrained(system, state, damping).mv(state.velocity)

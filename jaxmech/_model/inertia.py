@@ -63,29 +63,37 @@ def inertial_force(system: System, state: State) -> Fields:
 
 @full_precision
 @in_one_program
-def force_in_motion(system: System, state: State) -> Fields:
-    """`total_force + inertial_force`: the motion goes through the mappings once, and all forces back together."""
+def force_in_motion(system: System, state: State, acceleration: Fields | None = None) -> Fields:
+    """`total_force + inertial_force`, less `M a` of an acceleration: the motion goes through the mappings once, and all
+    forces back together."""
     varying = varying_masses(system, state)
     if not (varying and system.mappings):
         f = force_at(system, state, None, state.velocity)
-        inertial = inertial_force(system, state)
-        return {s: f[s] + inertial[s] for s in f}
+        parts = [inertial_force(system, state)]
+        if acceleration is not None:
+            parts += [{s: -p for s, p in momentum(system, state.position, acceleration).items()}]
+        return {s: sum((part[s] for part in parts), f[s]) for s in f}
     loaded = without_unloaded(with_internal(system, state))
-    x, v, own = _inertia_of_each(with_only(loaded, masses=varying), state)
+    masses = varying if acceleration is None else loaded.masses
+    x, v, own = _inertia_of_each(with_only(loaded, masses=masses), state, acceleration)
     acting = applied_forces(loaded, x, None, v)
     return pull_back(loaded, x, zero_forces(loaded, state.position), lambda _: {s: own[s] + acting[s] for s in x})
 
 
-def _inertia_of_each(system: System, state: State) -> tuple[Fields, Fields, Fields]:
-    """The positions and velocities of every state, and what inertia adds to the forces on each, its own velocities kept."""
-    main = dict(state.position)
+def _inertia_of_each(system: System, state: State, acceleration: Fields | None = None) -> tuple[Fields, Fields, Fields]:
+    """The positions and velocities of every state, and what inertia adds to the forces on each, those on main states kept at
+    their velocities or at an acceleration."""
+    main, still = dict(state.position), zero_forces(system, state.position)
 
-    def at(d: Fields) -> tuple[Fields, tuple[Fields, Fields]]:
+    def at(d: Fields, faster: Fields) -> tuple[Fields, tuple[Fields, Fields]]:
         x = kinematics(system, retract_near(system.dofs, main, d))
-        v = velocities(system, x, state.velocity)
+        v = velocities(system, x, {s: u + faster[s] for s, u in state.velocity.items()})
         return own_momenta(system, x, v), (x, v)
 
-    p, rate, (x, v) = jax.jvp(at, (zero_forces(system, main),), (dict(state.velocity),), has_aux=True)
+    if acceleration is None:
+        p, rate, (x, v) = jax.jvp(lambda d: at(d, still), (still,), (dict(state.velocity),), has_aux=True)
+    else:
+        p, rate, (x, v) = jax.jvp(at, (still, still), (dict(state.velocity), acceleration), has_aux=True)
     supply = jax.grad(lambda d: energy_of_motion(system, retract_near(system.dofs, x, d), v))(zero_forces(system, x))
     return x, v, {s: supply[s] + jax.vmap(system.dofs[s].coadjoint)(v[s], p[s]) - rate[s] for s in x}
 

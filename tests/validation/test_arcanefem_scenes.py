@@ -96,7 +96,7 @@ def test_scenes_in_motion(name):
     system = scene_of(data, mesh, np.zeros(3) if tabled else None)
     state = system.at_rest({"body": mesh.points})
     newmark = jm.integrator.Newmark(jm.MatrixLinearSystem.build(system, state))
-    carry = eqx.tree_at(lambda c: c[1], newmark.init(system, state), {"body": jnp.zeros_like(mesh.points)})
+    carry = eqx.tree_at(lambda c: c[1].of_scheme, newmark.init(system, state), {"body": jnp.zeros_like(mesh.points)})
 
     @eqx.filter_jit
     def stepped(system, state, carry):
