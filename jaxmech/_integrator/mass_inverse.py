@@ -72,14 +72,17 @@ def acceleration(system: System, state: State, kept: Fields | None, solver: Any)
     `kept`: of `kept_inverse`. Masses that are not lumped are solved for by `solver`; unless given by a dense factor, of more
     than 60 unknowns by conjugate gradients.
     """
-    if kept is None and not has_lumped_masses(system):
+    if kept is None:
         a = _by_masses(_Motion(system, state), solver)
         driven = prescribed_accelerations(system, state) if has_prescribed_motion(system) else None
     else:
         force, driven = driven_by_motions(system, state, force_of_motion(system, state))
-        blocks = inverse_blocks(system, state.position) if kept is None else kept
-        a = project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in project(system, force).items()})
+        a = _by_blocks(system, kept, project(system, force))
     return a if driven is None else combined((1.0, a), (1.0, driven))
+
+
+def _by_blocks(system: System, blocks: Fields, force: Fields) -> Fields:
+    return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in force.items()})
 
 
 class _Motion(eqx.Module):
@@ -95,11 +98,17 @@ class _Motion(eqx.Module):
         rest = project(self.system, force)
         return rest if a is None or free is None else {s: rest[s] + free[s] - a[s] for s in rest}
 
+    def solved(self, force: Fields, solver: Any) -> Fields:
+        """`(P M P + I - P)^-1 f`."""
+        if has_lumped_masses(self.system):
+            return _by_blocks(self.system, inverse_blocks(self.system, self.state.position), force)
+        return solved_by_masses(self.system, self.state, force, solver)
+
 
 @eqx.filter_custom_jvp
 def _by_masses(motion: _Motion, solver: Any) -> Fields:
-    """The accelerations in the free directions of masses that are not lumped."""
-    return solved_by_masses(motion.system, motion.state, motion.imbalance(None), solver)
+    """The accelerations in the free directions, of masses that are not lumped or vary."""
+    return motion.solved(motion.imbalance(None), solver)
 
 
 @_by_masses.def_jvp
@@ -111,7 +120,7 @@ def _by_masses_jvp(primals, tangents):
     at = {s: jnp.where(jnp.isfinite(u), u, 0) for s, u in a.items()}
     rate = eqx.filter_jvp(lambda motion: motion.imbalance(at), (motion,), (tangents[0],))[1]
     rate = {s: jnp.zeros_like(u) if rate[s] is None else rate[s] for s, u in a.items()}
-    return a, solved_by_masses(motion.system, motion.state, rate, solver)
+    return a, motion.solved(rate, solver)
 
 
 def solved_by_masses(system: System, state: State, force: Fields, solver: Any) -> Fields:
