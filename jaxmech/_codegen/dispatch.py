@@ -105,12 +105,12 @@ def evaluated(
     is_short = length < _SHORT
     if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
         return by_vmap()
-    most = _longest(count)
-    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= max(most, _UNSURE) else []
+    longest = _longest(count)
+    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= max(longest, _UNSURE) else []
     if count < _FEW or is_short:
         return first_that_works(call, *forms, by_vmap)
     may_be_too_long = bool(forms) and _most(call, count) is not None  # for LLVM, and then for XLA all the more
-    if length <= (most if on_cpu() else _LONG_ON_GPU) and not may_be_too_long:
+    if length <= (longest if on_cpu() else _LONG_ON_GPU) and not may_be_too_long:
         forms.append(by_xla)
     return first_that_works(call, *forms, by_vmap_in_chunks)
 

@@ -125,7 +125,8 @@ class Experiment(AbstractExperiment):
         try:
             return controlled(self.system, found)
         except (ValueError, TypeError) as error:  # which speaks of a control
-            raise type(error)(f"Experiment: numbers: {str(error).removeprefix('control ')}") from None
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"Experiment: numbers: {str(error).removeprefix('control ')}") from None
 
 
 def _observed(name: str, measured: Measured, system: System, state: State) -> Array:

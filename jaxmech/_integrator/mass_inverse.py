@@ -91,12 +91,16 @@ class _Motion(eqx.Module):
     system: System
     state: State
 
-    def imbalance(self, a: Fields | None) -> Fields:
-        """`P (f + inertial - C v - M (P a + a_p)) + P a - a`."""
-        free = None if a is None else project(self.system, a)
+    def force(self, free: Fields | None = None) -> Fields:
+        """`P (f + inertial - C v - M (a + a_p))`, `a` an acceleration in free directions."""
         force, _ = driven_by_motions(self.system, self.state, force_of_motion(self.system, self.state, free))
-        rest = project(self.system, force)
-        return rest if a is None or free is None else {s: rest[s] + free[s] - a[s] for s in rest}
+        return project(self.system, force)
+
+    def imbalance(self, a: Fields) -> Fields:
+        """`P f - (P M P + I - P) a`."""
+        free = project(self.system, a)
+        rest = self.force(free)
+        return {s: rest[s] + free[s] - a[s] for s in rest}
 
     def solved(self, force: Fields, solver: Any) -> Fields:
         """`(P M P + I - P)^-1 f`."""
@@ -108,7 +112,7 @@ class _Motion(eqx.Module):
 @eqx.filter_custom_jvp
 def _by_masses(motion: _Motion, solver: Any) -> Fields:
     """The accelerations in the free directions, of masses that are not lumped or vary."""
-    return motion.solved(motion.imbalance(None), solver)
+    return motion.solved(motion.force(), solver)
 
 
 @_by_masses.def_jvp

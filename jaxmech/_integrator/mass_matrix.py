@@ -1,17 +1,14 @@
 """The mass matrix of few unknowns, all of it."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from .._math.indexing import take_rows
-from .._math.small_matmul import times_blocks
 from .._model.constraint_projection import project
-from .._model.dynamics import Fields, kinematics, own_momenta, zero_forces
-from .._model.mapping_jacobian import Jacobian, mapping_jacobian
+from .._model.dynamics import kinematics, own_momenta, zero_forces
+from .._model.mapping_jacobian import columns_handed_down, mapping_jacobian
 from .._model.subsystem import with_only, without_unloaded
 from .._model.system import System
 from .._runtime.array_types import Array, Float
@@ -30,17 +27,8 @@ def whole_mass_matrix(system: System, position: Mapping[str, Array]) -> Float[Ar
     free = jax.vmap(lambda e: project(system, fields(e)), out_axes=-1)(identity)
     v = {s: a for s, a in free.items() if s in x}  # (nodes, d, N) of every state
     for name in part.mapping_order:
-        v[part.mappings[name].child] = _columns_of_child(part, name, jacobians[name], v)
+        v[part.mappings[name].child] = columns_handed_down(part, name, jacobians[name], v)
     p = jax.vmap(lambda v: own_momenta(part, x, v), in_axes=-1, out_axes=-1)(v)
     M = sum((jnp.tensordot(v[s], p[s], ((0, 1), (0, 1))) for s in v), jnp.zeros_like(identity))
     held = identity - jnp.concatenate([free[s].reshape(-1, still.size) for s in sorted(free)])
     return M + held
-
-
-def _columns_of_child(system: System, name: str, jacobian: Jacobian, v: Fields) -> Array:
-    """`handed_down` of all columns `(nodes, d, N)` at once."""
-    total: Any = 0.0
-    for parent, blocks in zip(system.mappings[name].parents, jacobian, strict=True):
-        nodes = parent.nodes[:, None] if parent.nodes.ndim == 1 else parent.nodes
-        total = total + times_blocks(blocks, take_rows(v[parent.state], nodes)).sum(axis=1)
-    return total

@@ -68,11 +68,12 @@ def force_in_motion(system: System, state: State, acceleration: Fields | None = 
     forces back together."""
     varying = varying_masses(system, state)
     if not (varying and system.mappings):
-        f = force_at(system, state, None, state.velocity)
-        parts = [inertial_force(system, state)]
-        if acceleration is not None:
-            parts += [{s: -p for s, p in momentum(system, state.position, acceleration).items()}]
-        return {s: sum((part[s] for part in parts), f[s]) for s in f}
+        f, inertial = force_at(system, state, None, state.velocity), inertial_force(system, state)
+        total = {s: f[s] + inertial[s] for s in f}
+        if acceleration is None:
+            return total
+        p = momentum(system, state.position, acceleration)
+        return {s: total[s] - p[s] for s in total}
     loaded = without_unloaded(with_internal(system, state))
     masses = varying if acceleration is None else loaded.masses
     x, v, own = _inertia_of_each(with_only(loaded, masses=masses), state, acceleration)

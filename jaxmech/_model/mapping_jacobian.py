@@ -11,7 +11,7 @@ from .._forcefield.chart import Arrays, no_displacement, retract_each
 from .._mapping.base import AbstractMapping
 from .._math.indexing import add_rows, take_rows
 from .._math.psd_part import positive_part
-from .._math.small_matmul import times_vectors
+from .._math.small_matmul import times_blocks, times_vectors
 from .._runtime.array_types import Array
 from .._scene.parameter import element_view, over_elements
 from .._scene.stencil import gathered
@@ -177,8 +177,13 @@ def handed_up(system: System, name: str, jacobian: Jacobian, forces: Fields) -> 
 
 def handed_down(system: System, name: str, jacobian: Jacobian, velocity: Fields) -> Array:
     """`J v`: velocities of the child of one mapping from those of its parents."""
+    return columns_handed_down(system, name, jacobian, {s: v[..., None] for s, v in velocity.items()})[..., 0]
+
+
+def columns_handed_down(system: System, name: str, jacobian: Jacobian, velocities: Fields) -> Array:
+    """The same of many, `(nodes, d, columns)` of every state."""
     total: Any = 0.0
     for parent, blocks in zip(system.mappings[name].parents, jacobian, strict=True):
         nodes = parent.nodes[:, None] if parent.nodes.ndim == 1 else parent.nodes
-        total = total + times_vectors(blocks, take_rows(velocity[parent.state], nodes)).sum(axis=1)
+        total = total + times_blocks(blocks, take_rows(velocities[parent.state], nodes)).sum(axis=1)
     return total
