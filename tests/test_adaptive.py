@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from nested_loops import nested_loops
-from scipy.integrate import solve_ivp
 
 import jaxmech as jm
 from jaxmech._integrator.trajectory.error_norm import error_norm, tolerances
@@ -471,7 +470,7 @@ def test_the_estimate_of_one_step_is_its_error(scheme, h):
 
 
 def test_what_single_precision_rounds_of_places_is_no_error_of_a_short_step():
-    """The middle of a step, told from its ends, had their rounding divided by the step: the estimate grew as it shrank."""
+    """The middle of a step, told from its ends, had their rounding divided by the step: below some step the estimate grew."""
     scene = jm.System(
         {"p": jm.Vec2()},
         forces={"spring": jm.force.AnchoredSprings(("p", [0]), 40.0, [[0.0, 0.0]])},
@@ -487,35 +486,6 @@ def test_what_single_precision_rounds_of_places_is_no_error_of_a_short_step():
         unit = 4 * np.finfo(np.float32).eps  # of a speed of 1 m/s
         np.testing.assert_allclose(v["p"], dv["p"], rtol=0.1, atol=unit)
         np.testing.assert_allclose(x["p"], dx["p"], rtol=0.1, atol=unit * h)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("newton", [False, True])
-def test_steps_along_a_constraint_go_by_the_root_of_the_tolerance(newton):
-    """Of a pendulum on a rod, as of any scheme of first order. What Euler's velocities are off by along the rod counted,
-    which goes by the step itself: a hundred times as many to a hundredth of the tolerance."""
-    scene = jm.System(
-        {"p": jm.Vec2()},
-        masses={"m": jm.mass.UniformMass(("p", [0, 1]), 1.0)},
-        constraints={
-            "nail": jm.constraint.Fixed(("p", [0])),
-            "rod": jm.constraint.Distance((("p", [0]), ("p", [1])), length=1.0),
-        },
-        gravity=(0.0, -G),
-    )
-    state = scene.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]]})
-    euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(scene, state), newton=newton)
-
-    @jax.jit
-    def run(rtol):
-        found = jm.simulate_adaptive(scene, state, euler, [1.0], rtol=rtol, atol=rtol, max_steps=1000, throw=False)
-        return found.info.turns, found.info.result, found.last.position["p"][1]
-
-    (few, _, far), (many, result, near) = run(1e-2), run(1e-4)
-    assert result == jm.RESULTS.successful and 8 < many / few < 12
-    angle = solve_ivp(lambda t, y: [y[1], G * np.cos(y[0])], (0.0, 1.0), [0.0, 0.0], rtol=1e-9, atol=1e-9).y[0, -1]
-    exact = np.array([np.cos(angle), -np.sin(angle)])
-    assert 5 < np.linalg.norm(far - exact) / np.linalg.norm(near - exact) < 15
 
 
 @pytest.mark.slow

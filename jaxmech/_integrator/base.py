@@ -77,11 +77,6 @@ class AbstractIntegrator(eqx.Module):
         del system, carries
         return states
 
-    def counted(self, system: System, end: State, carry: Any, error: tuple[Fields, Fields]) -> tuple[Fields, Fields]:
-        """What of the error of a step that led to `end` is held to a tolerance; all of it, unless overridden."""
-        del system, end, carry
-        return error
-
     @property
     def built_for(self) -> BuiltFor | None:
         """The scene that its linear system was built for, which `simulate` compares with its own. None: any."""

@@ -34,7 +34,6 @@ from ..._runtime.results import RESULTS, is_traced
 from ..._scene.parameter import as_array
 from ..._solve.equilibrium import StepInfo
 from ..base import AbstractIntegrator
-from ..step_doubling import Error
 from ..time_step import check_time_step
 from .contact_equations import ContactNumbers, StepContacts
 from .contact_steps import approximate_step, linear_step, newton_step
@@ -152,9 +151,6 @@ class FreeMotion(AbstractIntegrator):
 
     def revalued(self, system: System, state: State, carry: Any) -> Any:
         return self.motion.revalued(system, state, carry[0]), carry[1]
-
-    def counted(self, system: System, end: State, carry: Any, error: Error) -> Error:
-        return self.motion.counted(system, end, carry[0], error)
 
     def after_event(self, system: System, state: State, carry: Any) -> Any:
         return self.motion.after_event(system, state, carry[0]), carry[1]

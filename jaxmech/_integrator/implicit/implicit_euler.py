@@ -6,7 +6,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from ..._assembly.structure import knows_velocity
 from ..._linear_solver.default import default_solver
@@ -30,7 +29,6 @@ from ..displaced import displaced
 from .euler_stage import EulerStage
 from .implicit_scheme import AbstractImplicitScheme, Record, Solve
 from .linear_step import AbstractLinearStep, solved
-from .settled import normal_part
 from .stage import Setting
 
 
@@ -84,17 +82,6 @@ class ImplicitEuler(AbstractImplicitScheme):
             return super().recorded_move(setting, memory, solve)
         end, info = _linear_step(self, setting.system, setting.start, setting.h, "")
         return end, None, info, [(self.stage(setting, memory), dict(end.velocity))]
-
-    def counted(self, system: System, end: State, carry: Any, error: tuple[Fields, Fields]) -> tuple[Fields, Fields]:
-        """Without what velocities are off by across constraints with multipliers: they are means of a step, in which these
-        turn, so that it is of first order in the step. No step goes on from it (Petzold and Lotstedt, see `error_norm`)."""
-        if not system.multiplier_states:
-            return error
-        dx, dv = error
-        system, end, dv = jax.lax.stop_gradient((system, end, dv))
-        across = normal_part(system, self.linear_system, end, dv, self.solver, "")
-        known = jnp.stack([jnp.isfinite(a).all() for a in across.values()]).all()  # not of nodes without mass
-        return dx, {s: jnp.where(known, v - across[s], v) for s, v in dv.items()}
 
     def first_problem(self, system: System, state: State, memory: Any, h: Array) -> LinearProblem:
         return super().first_problem(system, state, memory, h) if self.newton else _problem(self, system, state, h)

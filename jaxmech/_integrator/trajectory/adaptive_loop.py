@@ -153,7 +153,6 @@ def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress, aims: tup
     end, carry, info, error = inputs.step(options, at.state, kept.whole(at.carry), h)
     lands = ~at.searching & (free >= rest)
     end = eqx.tree_at(lambda s: s.time, end, jnp.where(lands, ahead, jnp.minimum(end.time, ahead)))
-    error = inputs.integrator.counted(inputs.system, end, carry, error)
     ratio = error_norm(inputs.system.dofs, at.state, end, error, options.allowed)
     left = jnp.zeros(0, time.dtype)
     if inputs.events:

@@ -115,10 +115,6 @@ class ControlledIntegrator(AbstractIntegrator):
         scene, kept, memory = self._ready(system, state, carry, dt)
         return self._joined(self.integrator.step_with_error(scene, state, kept, dt, throw=throw), memory)
 
-    def counted(self, system: System, end: State, carry: Any, error: Error) -> Error:
-        kept, memory = self._parted(carry)
-        return self.integrator.counted(self._scene(system, end, memory), end, kept, error)
-
     @property
     def remembers(self) -> bool:
         """Whether the control has a memory. Static."""
