@@ -470,7 +470,7 @@ def test_the_estimate_of_one_step_is_its_error(scheme, h):
 
 
 def test_what_single_precision_rounds_of_places_is_no_error_of_a_short_step():
-    """The middle of a step, told from its ends, had their rounding divided by the step: below some step the estimate grew."""
+    """The middle of a step, told from its ends, had their rounding divided by it: below some step the estimate grew."""
     scene = jm.System(
         {"p": jm.Vec2()},
         forces={"spring": jm.force.AnchoredSprings(("p", [0]), 40.0, [[0.0, 0.0]])},

@@ -51,7 +51,7 @@ HOOKS = {
     *("advanced", "at_time", "remembered", "resumed", "revalued", "after_event", "rows", "wanted", "where"),
     # What a scheme says of itself, asked within its steps.
     *("acceleration", "advance", "carried", "factors", "first_problem", "memory", "move", "next_memory", "recorded_move"),
-    *("caught_up", "lateness", "stage", "step_with_error", "taken"),
+    *("begun", "caught_up", "lateness", "reported", "stage", "step_with_error", "taken"),
     # What a fit asks of experiments, of what they measure, and of its unknowns.
     *("cost", "predict", "predicted", "ready", "residual", "run", "times", "value", "unknown"),
     # What a step asks of its contacts.
