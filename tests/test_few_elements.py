@@ -55,6 +55,32 @@ def test_a_few_elements_are_as_many(rng, monkeypatch):
 
 
 @pytest.mark.cpu
+@pytest.mark.parametrize("count", [3, 11])
+@pytest.mark.parametrize("each", [(), (2,)])
+def test_what_elements_give_their_nodes_is_added_by_the_kernel(rng, monkeypatch, count, each):
+    """Of fewer elements than it takes at once too, and of elements of one node."""
+    made = []
+    kind = dispatch.Kernel
+    monkeypatch.setattr(dispatch, "Kernel", lambda *a: made.append(a) or kind(*a))
+    nodes = jnp.asarray(rng.integers(0, 9, (count, *each)), jnp.int32)
+    values = jnp.asarray(rng.uniform(0.1, 0.9, (9, 3)))
+
+    def energy(p):
+        for _ in range(25):
+            p = 0.4 * jnp.sin(p) * p + 0.5 * p[..., ::-1] + 0.1
+        return jnp.sum(p)
+
+    def total(values):
+        return jnp.sum(map_elements(energy, 0, NodeRows(values, nodes)))
+
+    found = jax.jit(jax.grad(total))(values)
+    expected = jax.grad(lambda values: jnp.sum(jax.vmap(energy)(values[nodes])))(values)
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+    (places,) = (a[2] for a in made if a[2])
+    assert places[0].rows == 9 and made[-1][3] == min(count, 8)
+
+
+@pytest.mark.cpu
 def test_a_long_program_of_short_equations_is_a_kernel(rng, monkeypatch):
     """What XLA would take longer to compile; not one of as many results in a few equations, of which XLA makes loops."""
     made = []

@@ -11,6 +11,7 @@ from .map_jacobian import map_jacobian as map_jacobian
 from .map_points import map_points as map_points
 from .operation_count import operation_count as operation_count
 from .program.nodal_gather import NodeRows as NodeRows
+from .program.nodal_scatter import NodeSums as NodeSums
 from .program.scatter_plan import AbstractElementSums as AbstractElementSums
 from .program.scatter_plan import Places as Places
 from .program.shared_part import reached as reached

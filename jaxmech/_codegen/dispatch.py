@@ -51,7 +51,7 @@ _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
 
 
 def are_few(count: int) -> bool:
-    """Whether elements are fewer than a kernel takes at once: they are mapped by `jax.vmap`."""
+    """Whether elements are fewer than a kernel takes at once."""
     return count < _FEWEST
 
 
@@ -103,7 +103,8 @@ def evaluated(
 
     length = operation_count(call.jaxpr)
     is_short = length < _SHORT
-    if element_form() == "off" or all(axis is None for axis in call.axes) or (sums is None and is_short):
+    is_plain = is_short and (sums is None or are_few(count))
+    if element_form() == "off" or all(axis is None for axis in call.axes) or is_plain:
         return by_vmap()
     longest = _longest(count)
     forms = [by_llvm] if by_kernel and length_as_kernel(call) <= max(longest, _UNSURE) else []
@@ -138,8 +139,8 @@ def _by_kernel(
 ) -> list[Any]:
     """The sums and the other outputs of a program compiled for this CPU; it may raise `NotScalarisable`."""
     share = -(-count // device_count()) if divides else count
-    if share < WIDTH and (places or divides):
-        raise NotScalarisable("fewer elements than a kernel takes at once, summed or divided")
+    if share < WIDTH and divides:
+        raise NotScalarisable("fewer elements than a kernel takes at once, divided")
     kernel = _kernel(call, arrays, places, share, _most(call, count))
     if not divides:
         return kernel(arrays, places, count)

@@ -126,7 +126,7 @@ def _transpose(cotangents, *operands, call, count, nodes, sums, divides):
     arrays, plan = _plan(operands, nodes, sums)
     linear = [i for i, a in enumerate(operands[: len(nodes)]) if is_undefined_primal(a)]
     # First those that are added up at nodes, which kernels do as they go.
-    at_nodes = [] if are_few(count) else [i for i in linear if call.axes[i] == 0 and _is_added(arrays[i])]
+    at_nodes = [i for i in linear if call.axes[i] == 0 and isinstance(arrays[i], NodeRows)]
     linear = (*at_nodes, *(i for i in linear if i not in at_nodes))
     if plan is not None:
         cotangents = _of_elements(cotangents, call, count, plan)
@@ -146,11 +146,6 @@ def _transpose(cotangents, *operands, call, count, nodes, sums, divides):
             else:
                 pulled[i] = _of_values(arrays[i], cotangent) if call.axes[i] == 0 else jnp.sum(cotangent, axis=0)
     return pulled
-
-
-def _is_added(array: Any) -> bool:
-    """Whether rows of it can be added up at nodes."""
-    return isinstance(array, NodeRows) and array.nodes.ndim == 2
 
 
 def _of_values(array: Any, cotangent: Array) -> Array:
@@ -175,7 +170,7 @@ def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
     operands, own = in_front(operands, dimensions)
     size = next(a.shape[0] for a, mine in zip(operands, own, strict=True) if mine)
     has_sums = len(operands) > len(nodes) + node_arrays(nodes)
-    if has_sums and not on_cpu():
+    if has_sums and (are_few(count) or not on_cpu()):
 
         def in_any_order(*operands):
             arrays, plan = _plan(operands, nodes, sums)

@@ -25,7 +25,7 @@ from ..scalarize.interpreter import entries, run
 from ..scalarize.supported import kind
 from .index_check import IndexCheck
 from .rows import store_rows
-from .scatter_add import add_rows, cleared, filled
+from .scatter_add import add_rows, filled
 from .vector import WIDTH, Vector
 from .vector_arithmetic import VectorArithmetic
 
@@ -78,7 +78,9 @@ class Kernel:
         there = [v.shape[mine] for a, v, mine in zip(arrays, values, flags, strict=False) if isinstance(a, NodeRows)]
         numbers = start, count, unsummed, *(p.rows for p in places), *there
         scenes = [next(a.shape[0] for a, mine in zip(operands, flags, strict=True) if mine)] if own else []
-        sums = [((*scenes, p.rows, *shape[1:]), dtype) for p, (shape, dtype) in zip(places, self._shapes, strict=False)]
+        sums = [
+            ((*scenes, p.rows, *p.of_row(shape)), dtype) for p, (shape, dtype) in zip(places, self._shapes, strict=False)
+        ]
         others = self._shapes[len(places) :]
         listed = [((*scenes, count, *shape), dtype) for shape, dtype in others]
         results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (*sums, *listed)]
@@ -92,7 +94,7 @@ def form_of(arrays: Sequence[Any], places: Sequence[Places]) -> Hashable:
     def read(a: Any) -> Hashable:
         return (nodes.index(id(a.nodes)), str(a.nodes.dtype), a.nodes.shape[1:]) if isinstance(a, NodeRows) else None
 
-    return (*map(read, arrays), *(p.mirror is not None for p in places))
+    return (*map(read, arrays), *((p.mirror is not None, p.single) for p in places))
 
 
 def _buffers(arrays: Sequence[Any]) -> tuple[list[Array], list[Array]]:
@@ -152,19 +154,21 @@ def kernel_text(
     arguments = len(values) + len(nodes)
     poisoned: list[str] = []
     for i, (output, v) in enumerate(zip(outputs, program.jaxpr.outvars, strict=True)):
-        is_sum, size = i < len(places), int(np.prod(v.aval.shape[1:] if i < len(places) else v.aval.shape))
+        is_sum = i < len(places)
+        shape = places[i].of_row(v.aval.shape) if is_sum else v.aval.shape
+        size = int(np.prod(shape))
         nothing = 1 if v.aval.dtype == bool else 0xFF
         poisoned += filled(f"%r{i}", f"%rows{i}" if is_sum else "%count", size * v.aval.dtype.itemsize, nothing)
         if not is_sum:
             store_rows(arithmetic, i, output, v.aval.dtype, lanes)
             continue
-        before += cleared(f"%r{i}", f"%rows{i}", v.aval)
+        before += filled(f"%r{i}", f"%rows{i}", size * v.aval.dtype.itemsize, 0)
         mirror = None if places[i].mirror is None else f"%a{arguments + 1}"
-        rows = output if output.ndim > 1 else output[:, None]
+        rows = output.reshape(-1, *(shape or (1,)))
         check.of_elements(f"%a{arguments}", "i32", len(rows), [f"%rows{i}"])
         if mirror is not None:
             check.of_rows(mirror, f"%rows{i}")
-        add_rows(arithmetic, i, f"%a{arguments}", mirror, rows, v.aval.dtype)
+        add_rows(arithmetic, i, f"%a{arguments}", mirror, rows, v.aval.dtype, lanes)
         arguments += 1 if mirror is None else 2
     given = ["start", "count", "unsummed", *(f"rows{i}" for i in range(len(places))), *(f"there{i}" for i in read)]
     parameters = [*pointers(arguments, len(outputs)), *(f"i64 %{name}" for name in given)]

@@ -10,12 +10,6 @@ from .vector import WIDTH
 from .vector_arithmetic import VectorArithmetic
 
 
-def cleared(pointer: str, rows: str, output: Any) -> list[str]:
-    """Zeros in all rows of a sum, of an output `(k, ...)` of an element."""
-    size = int(np.prod(output.shape[1:])) * np.dtype(output.dtype).itemsize
-    return filled(pointer, rows, size, 0)
-
-
 def filled(pointer: str, rows: str, size: int, byte: int) -> list[str]:
     """A byte everywhere in so many rows of a size in bytes."""
     name = f"{pointer}.bytes{byte}"
@@ -26,7 +20,13 @@ def filled(pointer: str, rows: str, size: int, byte: int) -> list[str]:
 
 
 def add_rows(
-    arithmetic: VectorArithmetic, total: int, slots: str, mirror: str | None, output: np.ndarray, dtype: Any
+    arithmetic: VectorArithmetic,
+    total: int,
+    slots: str,
+    mirror: str | None,
+    output: np.ndarray,
+    dtype: Any,
+    lanes: int,
 ) -> None:
     """Each of the `k` rows of an output of eight elements added to the row of sum number `total` that `slots` has for it;
     where there are mirror images, its transpose to that.
@@ -35,16 +35,19 @@ def add_rows(
     """
     lines, scalar = arithmetic.lines, TYPES[np.dtype(dtype).name]
     vector, k = f"<{WIDTH} x {scalar}>", output.shape[0]
-    fresh, first = _fresh(arithmetic), arithmetic.fresh()
+    fresh = _fresh(arithmetic) if lanes == WIDTH else None  # fewer are added once, all of them
+    first = arithmetic.fresh()
     lines.append(f"  {first} = mul i64 %element, {k}")
     for number, row in enumerate(output):
         values = np.empty(row.shape, object)
         for place in np.ndindex(row.shape):
-            values[place] = arithmetic.fresh()
-            taken = f"{vector} {arithmetic.named(row[place])}, {vector} zeroinitializer"
-            lines.append(f"  {values[place]} = select <{WIDTH} x i1> {fresh}, {taken}")
+            values[place] = value = arithmetic.named(row[place])
+            if fresh is not None:
+                values[place] = arithmetic.fresh()
+                taken = f"{vector} {value}, {vector} zeroinitializer"
+                lines.append(f"  {values[place]} = select <{WIDTH} x i1> {fresh}, {taken}")
         slot_of = []
-        for lane in range(WIDTH):
+        for lane in range(lanes):
             name = arithmetic.fresh()
             lines.append(f"  {name}.place = add i64 {first}, {lane * k + number}")
             slot_of.append(_loaded(lines, name, slots, f"i64 {name}.place"))

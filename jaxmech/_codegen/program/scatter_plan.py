@@ -13,16 +13,22 @@ from ..._runtime.array_types import Array, Int
 class Places(NamedTuple):
     """Where the `k` rows of an output of every element go: row `r` to `slots[k e + r]`, of `rows`.
 
-    With a `mirror`, the row is a square matrix, and its transpose goes to the mirror image of the place.
+    With a `mirror`, the row is a square matrix, and its transpose goes to the mirror image of the place. `single`: the
+    output is one row itself, with no axis of rows.
     """
 
     slots: Int[Array, " n"]
     mirror: Int[Array, " rows"] | None
     rows: int
+    single: bool = False
+
+    def of_row(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of a row, from that of the output."""
+        return shape if self.single else shape[1:]
 
 
 class AbstractElementSums(eqx.Module):
-    """Sums of the first `summed` outputs of an element, `(k, ...)` each; the others are given back as they are."""
+    """Sums of the first `summed` outputs of an element, `(k, ...)` or one row; the others are given back as they are."""
 
     summed: AbstractVar[int]
 
