@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from .._codegen import AbstractElementSums
 from .._forcefield.chart import Arrays
-from .._model.dynamics import Fields, applied_forces, field_forces, kinematics, map_velocity, pull_back, zero_forces
+from .._model.dynamics import Fields, applied_forces, field_forces, kinematics, map_velocity
 from .._model.internal import with_internal
 from .._model.mapping_jacobian import (
     Jacobian,
@@ -19,6 +19,7 @@ from .._model.mapping_jacobian import (
     mapping_jacobian,
     velocity_jacobian,
 )
+from .._model.on_main_states import on_main_states
 from .._model.subsystem import weightless, without_unloaded
 from .._model.system import State, System
 from .element_matrices import Blocks, element_matrices, matrices_of_several, node_blocks, stiffness_and_force
@@ -128,5 +129,4 @@ def total_force(local: LocalValues, *, weights: bool = True) -> Fields:
     """The force on the main states, of local values that have all forces; `weights`: with them."""
     system, x = local.system, local.x
     acting = applied_forces(system if weights else weightless(system), x, None, local.v, local.forces)
-    main = zero_forces(system, {s: x[s] for s in system.main_states})
-    return pull_back(system, x, main, lambda _: acting) if system.mappings else acting
+    return on_main_states(system, x, acting)

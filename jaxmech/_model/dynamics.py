@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
-from .._forcefield.chart import chart_force, no_displacement, retract_each
+from .._forcefield.chart import chart_force, no_displacement
 from .._mapping.base import AbstractMapping
 from .._runtime.array_types import Array, Scalar
 from .._runtime.precision import full_precision, in_one_program
@@ -22,7 +22,10 @@ from .._scene.alike import over_alike
 from .._scene.dof import AbstractDof
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes, gathered, summed
+from . import mapped_node
 from .internal import with_internal
+from .mapped_node import of_mapping
+from .on_main_states import on_main_states
 from .subsystem import with_only, without_unloaded
 from .system import State, System
 from .validity import check_one_number, raise_undefined
@@ -63,18 +66,8 @@ def _mapped(system: System, position: Mapping[str, Array]) -> Fields:
 
 def map_velocity(mapping: AbstractMapping, dofs: Mapping[str, AbstractDof], x: Fields, v: Fields) -> Array:
     """`J v`: the velocities of the child of a mapping."""
-    child, parents = dofs[mapping.child], [dofs[s.state] for s in mapping.parents]
-
-    def of_node(m, a, u):
-        start = m.element_apply(*a)
-
-        def moved(t):
-            y = retract_each(parents, a, tuple(t * w for w in u))
-            return child.local_near(start, m.element_apply(*y))
-
-        return jax.jvp(moved, (jnp.zeros((), start.dtype),), (jnp.ones((), start.dtype),))[1]
-
-    return over_elements(mapping, mapping.parents, of_node, at_nodes(mapping.parents, x), at_nodes(mapping.parents, v))
+    of_node, on = of_mapping(mapped_node.velocity, mapping, dofs), mapping.parents
+    return over_elements(mapping, on, of_node, at_nodes(on, x), at_nodes(on, v))
 
 
 @in_one_program
@@ -168,7 +161,7 @@ def force_at(system: System, state: State, d: Mapping[str, Array] | None, veloci
     x = kinematics(system, state.position)
     if d is None:
         acting = applied_forces(system, x, None, velocities(system, x, velocity))
-        return pull_back(system, x, zero_forces(system, state.position), lambda _: acting)
+        return on_main_states(system, x, acting)
     moved = kinematics(system, retract_near(system.dofs, state.position, d))
 
     def forces(displacement: Fields) -> Fields:
@@ -263,9 +256,8 @@ def energy_of_motion(system: System, x: Fields, v: Fields) -> Scalar:
 def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
     """The momentum `M v = dT/dv` [kg m/s, kg m^2/s] of the main states, mapped masses included: `J^T M J v`."""
     system = without_unloaded(with_only(system, masses=system.masses))
-    if system.mappings:
-        return jax.grad(lambda v: kinetic_energy(system, position, v))(dict(velocity))
-    return own_momenta(system, dict(position), dict(velocity))
+    x = kinematics(system, position)
+    return on_main_states(system, x, own_momenta(system, x, velocities(system, x, velocity)))
 
 
 def own_momenta(system: System, x: Fields, v: Fields) -> Fields:

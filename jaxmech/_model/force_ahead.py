@@ -1,53 +1,88 @@
 """The force on the main states to first order in a displacement and in velocities."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
 
-from .._forcefield.base import Arrays
-from .._forcefield.chart import chart_force_ahead, chart_forces_ahead
+from .._forcefield.chart import chart_force_ahead, chart_forces_ahead, retract_each
 from .._runtime.array_types import Array
 from .._scene.alike import over_alike
-from .._scene.stencil import summed
-from .dynamics import Fields, force_at, zero_forces
+from .._scene.parameter import over_elements
+from .._scene.stencil import at_nodes, summed
+from .dynamics import Fields, weight_direction, zero_forces
 from .internal import with_internal
+from .mapped_node import motion_ahead, of_mapping, with_rate
+from .motion import Motion, inertial_forces
+from .on_main_states import ahead_on_main_states
+from .subsystem import without_unloaded
 from .system import State, System
 
 
 def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping[str, Array]) -> Fields:
     """`f + df/dx d + df/dv u`: the force on the main states to first order, displaced by `d` and faster by `u`.
 
-    Without mappings and weights it is one function of the elements, and so is its transpose: what the force and its rate
-    have in common is computed once.
+    It is a function of every element and of every mapped node, and so is its transpose: what the force and its rate have in
+    common is computed once.
     """
-    return _ahead(system, state, d, u, lambda *a: (chart_force_ahead(*a),))[-1]
+    if system.mappings:
+        return forces_ahead(system, state, d, u)[1]
+    system = with_internal(system, state)
+    moved = state.position, state.velocity, d, u
+    return _with_weights(system, state.position, d, [_of_fields(system, *moved, both=False)[-1]])[0]
 
 
-def forces_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping[str, Array]) -> tuple[Fields, Fields]:
-    """The force, and `force_ahead`."""
-    force, ahead = _ahead(system, state, d, u, chart_forces_ahead)
-    return force, ahead
-
-
-def _ahead(
+def forces_ahead(
     system: System,
     state: State,
     d: Mapping[str, Array],
     u: Mapping[str, Array],
-    of_element: Callable[..., tuple[Arrays, ...]],
-) -> list[Fields]:
-    """Each of what an element gives, summed at the nodes; with mappings or weights both of `forces_ahead`."""
-    system = with_internal(system, state)
-    start = zero_forces(system, state.position)
-    if system.mappings or system.gravity is not None:
-        moves = (start, state.velocity), (dict(d), dict(u))
-        force, rate = jax.jvp(lambda d, v: force_at(system, state, d, v), *moves)
-        return [force, jax.tree.map(jnp.add, force, rate)]
+    acceleration: Mapping[str, Array] | None = None,
+) -> tuple[Fields, Fields]:
+    """The force, and `force_ahead`; with an acceleration the latter has what inertia adds, and less `M a`."""
+    system = without_unloaded(with_internal(system, state), masses=bool(system.gravity is not None or acceleration))
+    x, v, d, u, a = dict(state.position), dict(state.velocity), dict(d), dict(u), dict(acceleration or {})
+    for name in system.mapping_order:
+        mapping = system.mappings[name]
+        on, child, of_node = mapping.parents, mapping.child, of_mapping(motion_ahead, mapping, system.dofs)
+        fields = (x, v, d, u, a) if a else (x, v, d, u)
+        found = over_elements(mapping, on, of_node, *(at_nodes(on, field) for field in fields))
+        for field, of_child in zip(fields, found, strict=True):
+            field[child] = of_child
+    force, ahead = _with_weights(system, x, d, _of_fields(system, x, v, d, u, both=True))
+    if a:
+        inertial = inertial_forces(system, Motion(x, v, a))
+        ahead = {s: ahead[s] + inertial[s] for s in ahead}
+    return ahead_on_main_states(system, x, d, force, ahead)
+
+
+def _of_fields(system: System, x: Fields, v: Fields, d: Fields, u: Fields, *, both: bool) -> list[Fields]:
+    """What force fields give every state, and what to first order; the latter alone, unless `both` are asked for."""
+    of_element = chart_forces_ahead if both else lambda *a: (chart_force_ahead(*a),)
     fields = system.force_fields
-    moved = state.position, state.velocity, d, u
-    forces = over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: of_element(c, dofs, *a), *moved)
-    totals = [start, start]
+    forces = over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: of_element(c, dofs, *a), x, v, d, u)
+    totals = [zero_forces(system, x) for _ in range(2 if both else 1)]
     for name, field in fields.items():
-        totals = [summed(total, field.on, each) for total, each in zip(totals, forces[name], strict=False)]
+        totals = [summed(total, field.on, each) for total, each in zip(totals, forces[name], strict=True)]
+    return totals
+
+
+def _with_weights(system: System, x: Fields, d: Fields, totals: list[Fields]) -> list[Fields]:
+    """With the weights, and these to first order."""
+    if system.gravity is None:
+        return totals
+    g = weight_direction(system, x)
+    for mass in system.masses.values():
+        dofs = [system.dofs[s.state] for s in mass.on]
+
+        def of_element(m, x, g, d, dofs=dofs):
+            def weight(t: Array):
+                there = retract_each(dofs, x, tuple(t * e for e in d))
+                return jax.grad(lambda u: m.element_kinetic_energy(there, u))(g)
+
+            now, rate = with_rate(weight, x)
+            return now, jax.tree.map(jnp.add, now, rate)
+
+        weights = over_elements(mass, mass.on, of_element, *(at_nodes(mass.on, field) for field in (x, g, d)))
+        totals = [summed(total, mass.on, each) for total, each in zip(totals, weights[-len(totals) :], strict=True)]
     return totals

@@ -4,34 +4,54 @@ from collections.abc import Mapping
 
 import jax
 
-from .._forcefield.chart import varies_with
+from .._forcefield.chart import no_displacement, retract_each, varies_with
 from .._runtime.array_types import Array
 from .._runtime.precision import full_precision, in_one_program
+from .._scene.parameter import over_elements
+from .._scene.stencil import at_nodes, sums_at_nodes
 from .dynamics import (
     Fields,
     applied_forces,
-    energy_of_motion,
     force_at,
     kinematics,
-    kinetic_energy,
     momentum,
-    own_momenta,
-    pull_back,
-    retract_near,
     velocities,
     zero_forces,
 )
 from .internal import with_internal
+from .motion import inertial_forces, motion_of_each
+from .on_main_states import momenta_on_main_states, on_main_states
 from .subsystem import with_only, without_unloaded
 from .system import State, System
 
 
 def momentum_supply(system: System, position: Mapping[str, Array], velocity: Mapping[str, Array]) -> Fields:
     """`dT/dx + coadjoint(v, dT/dv)`: what inertia itself adds to the rate of the momentum (Euler-Poincare)."""
-    zero = zero_forces(system, position)
-    supply = jax.grad(lambda d: kinetic_energy(system, retract_near(system.dofs, position, d), velocity))(zero)
-    p = momentum(system, position, velocity)
-    return {s: supply[s] + jax.vmap(system.dofs[s].coadjoint)(velocity[s], p[s]) for s in supply}
+    part = without_unloaded(with_only(system, masses=system.masses))
+    x = kinematics(part, position)
+    v = velocities(part, x, velocity)
+    p, slope = momenta_on_main_states(part, x, v, *_momenta(part, x, v))
+    return {s: slope[s] + jax.vmap(part.dofs[s].coadjoint)(velocity[s], p[s]) for s in slope}
+
+
+def _momenta(system: System, x: Fields, v: Fields) -> tuple[Fields, Fields]:
+    """`dT/dv` and `dT/dx` of every state's own masses."""
+    total = zero_forces(system, x)
+    momenta, slopes = dict(total), dict(total)
+    for mass in system.masses.values():
+        on, dofs = mass.on, tuple(system.dofs[s.state] for s in mass.on)
+
+        def of_element(m, x, v, dofs=dofs):
+            def energy(d, u):
+                return m.element_kinetic_energy(retract_each(dofs, x, d), u)
+
+            return jax.grad(energy, argnums=(1, 0))(no_displacement(dofs, x), v)
+
+        found = over_elements(mass, on, of_element, at_nodes(on, x), at_nodes(on, v), sums=sums_at_nodes(on, x, times=2))
+        for fields, of_each in zip((momenta, slopes), found, strict=True):
+            for stencil, part in zip(on, of_each, strict=True):
+                fields[stencil.state] = fields[stencil.state] + part
+    return momenta, slopes
 
 
 @in_one_program
@@ -57,8 +77,8 @@ def inertial_force(system: System, state: State) -> Fields:
     if not varying:
         return zero_forces(system, state.position)
     part = without_unloaded(with_only(system, masses=varying))
-    x, _, own = _inertia_of_each(part, state)
-    return pull_back(part, x, zero_forces(part, state.position), lambda _: own) if part.mappings else own
+    motion = motion_of_each(part, state.position, state.velocity)
+    return on_main_states(part, motion.x, inertial_forces(part, motion))
 
 
 @full_precision
@@ -76,27 +96,10 @@ def force_in_motion(system: System, state: State, acceleration: Fields | None = 
         return {s: total[s] - p[s] for s in total}
     loaded = without_unloaded(with_internal(system, state))
     masses = varying if acceleration is None else loaded.masses
-    x, v, own = _inertia_of_each(with_only(loaded, masses=masses), state, acceleration)
-    acting = applied_forces(loaded, x, None, v)
-    return pull_back(loaded, x, zero_forces(loaded, state.position), lambda _: {s: own[s] + acting[s] for s in x})
-
-
-def _inertia_of_each(system: System, state: State, acceleration: Fields | None = None) -> tuple[Fields, Fields, Fields]:
-    """The positions and velocities of every state, and what inertia adds to the forces on each, those on main states kept at
-    their velocities or at an acceleration."""
-    main, still = dict(state.position), zero_forces(system, state.position)
-
-    def at(d: Fields, faster: Fields) -> tuple[Fields, tuple[Fields, Fields]]:
-        x = kinematics(system, retract_near(system.dofs, main, d))
-        v = velocities(system, x, {s: u + faster[s] for s, u in state.velocity.items()})
-        return own_momenta(system, x, v), (x, v)
-
-    if acceleration is None:
-        p, rate, (x, v) = jax.jvp(lambda d: at(d, still), (still,), (dict(state.velocity),), has_aux=True)
-    else:
-        p, rate, (x, v) = jax.jvp(at, (still, still), (dict(state.velocity), acceleration), has_aux=True)
-    supply = jax.grad(lambda d: energy_of_motion(system, retract_near(system.dofs, x, d), v))(zero_forces(system, x))
-    return x, v, {s: supply[s] + jax.vmap(system.dofs[s].coadjoint)(v[s], p[s]) - rate[s] for s in x}
+    motion = motion_of_each(loaded, state.position, state.velocity, acceleration)
+    own = inertial_forces(with_only(loaded, masses=masses), motion)
+    acting = applied_forces(loaded, motion.x, None, motion.v)
+    return on_main_states(loaded, motion.x, {s: own[s] + acting[s] for s in acting})
 
 
 def varying_masses(system: System, state: State) -> tuple[str, ...]:

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 import jax
 import jax.numpy as jnp
 
-from .._forcefield.chart import retract_each
 from .._math.indexing import take_rows
 from .._math.small_matmul import times_blocks
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
-from .._scene.parameter import over_elements
 from .._scene.stencil import gathered, summed
 from .._sparse.triplets import Triplets
 from .dynamics import Fields, kinematics, velocities, zero_forces
@@ -25,6 +23,7 @@ from .mapping_jacobian import (
     mapped_forces,
     mapping_jacobian,
 )
+from .motion import motion_of_each
 from .system import State, System
 
 
@@ -42,29 +41,7 @@ def accelerations(system: System, state: State, acceleration: Mapping[str, Array
         a = jm.mapping.accelerations(arm, jm.State(arm_state.position, spin, arm_state.time), {"frame": jnp.zeros((1, 6))})
         assert jnp.allclose(a["tip"], jnp.array([[-4.0, 0.0, 0.0]]))  # w x (w x r)
     """
-    x = kinematics(system, state.position)
-    v = velocities(system, x, state.velocity)
-    result = dict(acceleration)
-    for name in system.mapping_order:
-        mapping = system.mappings[name]
-        child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
-
-        def of_node(m, q, u, a, child=child, parents=parents):
-            start = m.element_apply(*q)
-
-            def along(t):  # the parents move along a curve of this velocity and acceleration
-                step = tuple(t * b + 0.5 * t**2 * c for b, c in zip(u, a, strict=True))
-                return child.local_near(start, m.element_apply(*retract_each(parents, q, step)))
-
-            def rate(t):
-                return jax.jvp(along, (t,), (jnp.ones_like(t),))[1]
-
-            zero = jnp.zeros((), start.dtype)
-            return jax.jvp(rate, (zero,), (jnp.ones_like(zero),))[1]
-
-        on = mapping.parents
-        result[mapping.child] = over_elements(mapping, on, of_node, gathered(on, x), gathered(on, v), gathered(on, result))
-    return result
+    return motion_of_each(system, state.position, state.velocity, acceleration).a
 
 
 @compiled
