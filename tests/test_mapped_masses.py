@@ -11,7 +11,9 @@ from tolerances import TWO_ROUTES
 import jaxmech as jm
 from jaxmech._integrator.mass_inverse import mass_operator
 from jaxmech._integrator.mass_matrix import whole_mass_matrix
-from jaxmech._model.inertia import force_in_motion
+from jaxmech._model.dynamics import force_at
+from jaxmech._model.force_ahead import forces_ahead
+from jaxmech._model.inertia import force_in_motion, momentum_supply
 
 ROUNDING = 1e-12
 CONJUGATE_GRADIENTS = jm.solver.PCG(rtol=1e-13)
@@ -113,10 +115,11 @@ def test_inertial_forces_are_lagranges(name):
     none = jax.tree.map(jnp.zeros_like, state.velocity)
     p, rate = jax.jvp(momentum, (none,), (state.velocity,))
     varies = jax.grad(lambda d: kinetic(moved(d), state.velocity))(none)
-    found = jm.mass.inertial_force(system, state)
+    found, supply = jm.mass.inertial_force(system, state), momentum_supply(system, state.position, state.velocity)
     for s, force in found.items():
-        expected = varies[s] - rate[s] + jax.vmap(dofs[s].coadjoint)(state.velocity[s], p[s])
-        np.testing.assert_allclose(force, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max()))
+        supplied = varies[s] + jax.vmap(dofs[s].coadjoint)(state.velocity[s], p[s])
+        for made, expected in ((supply[s], supplied), (force, supplied - rate[s])):
+            np.testing.assert_allclose(made, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("name", ["embedded_points", "points_on_frames", "diamond_of_mappings", "articulated_arm"])
@@ -136,6 +139,32 @@ def test_all_forces_go_back_through_the_mappings_together(name):
     for s, force in force_in_motion(system, state).items():
         expected = apart[0][s] + apart[1][s]
         np.testing.assert_allclose(force, expected, rtol=0, atol=TWO_ROUTES * max(1.0, np.abs(expected).max()))
+
+
+MAPPED = ["frames_on_frames", "articulated_arm", "chain_of_mappings", "diamond_of_mappings", "points_on_frames"]
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_forces_ahead_are_those_to_first_order(name, rng):
+    """By one pass through the mappings, as by the derivative of the force in the chart; and what inertia adds to them."""
+    scene = scenes.build(name)
+    system, state = scene.system, scene.state
+    d, u, a = ({s: jnp.asarray(rng.normal(size=v.shape)) for s, v in state.velocity.items()} for _ in range(3))
+
+    @jax.jit
+    def found(system, state):
+        none = jax.tree.map(jnp.zeros_like, d)
+        both = jax.jvp(lambda d, v: force_at(system, state, d, v), (none, state.velocity), (d, u))
+        inertia = force_in_motion(system, state, a)
+        moving = {s: inertia[s] - both[0][s] for s in d}
+        return both, moving, forces_ahead(system, state, d, u), forces_ahead(system, state, d, u, a)[1]
+
+    (force, rate), moving, made, with_inertia = found(system, state)
+    for s in d:
+        ahead = force[s] + rate[s]
+        pairs = (made[0][s], force[s]), (made[1][s], ahead), (with_inertia[s], ahead + moving[s])
+        for one, other in pairs:
+            np.testing.assert_allclose(one, other, rtol=0, atol=TWO_ROUTES * max(1.0, np.abs(other).max()))
 
 
 @pytest.mark.slow
@@ -184,3 +213,20 @@ def test_reverse_mode_evaluates_no_forces_anew(scheme):
     made_by = {op: [line for line in program.splitlines() if f" {op}(" in line] for op in ("sine", "cosine")}
     assert all(made_by.values()) and all("transpose" in line for line in made_by["cosine"])
     assert not any("transpose" in line for line in made_by["sine"])
+
+
+@pytest.mark.parametrize("scheme", ["VelocityVerlet", "ImplicitEuler"])
+def test_reverse_mode_keeps_the_factor_of_few_unknowns(scheme):
+    """It was made anew in every step, with the matrix."""
+    system, state = pendulum()
+    of = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))
+    if scheme == "VelocityVerlet":
+        of = jm.integrator.VelocityVerlet(check_step=False)
+
+    def end(q):
+        begun = eqx.tree_at(lambda s: s.position["q"], state, q)
+        return jnp.sum(jm.simulate(system, begun, of, 1e-2, 8, throw=False).last.position["q"] ** 2)
+
+    program = jax.jit(jax.grad(end)).lower(state.position["q"]).compile().as_text() or ""
+    factors = [line for line in program.splitlines() if "potrf" in line or "getrf" in line]
+    assert factors and not any("rematted" in line for line in factors)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._linear_solver.base.derivative import derivative_solve
+from .._linear_solver.base.derivative import FEW, derivative_solve
 from .._linear_solver.base.vectors import scattered
 from .._linear_solver.dense.semidefinite import Semidefinite
 from .._linear_solver.krylov.pcg import PCG
@@ -73,7 +73,7 @@ def acceleration(system: System, state: State, kept: Fields | None, solver: Any)
     than 60 unknowns by conjugate gradients.
     """
     if kept is None:
-        a = _by_masses(_Motion(system, state), solver)
+        a = _by_masses(_Motion(system, state), solver)[0]
         driven = prescribed_accelerations(system, state) if has_prescribed_motion(system) else None
     else:
         force, driven = driven_by_motions(system, state, force_of_motion(system, state))
@@ -102,39 +102,56 @@ class _Motion(eqx.Module):
         rest = self.force(free)
         return {s: rest[s] + free[s] - a[s] for s in rest}
 
-    def solved(self, force: Fields, solver: Any) -> Fields:
+    def factor(self, solver: Any) -> Any:
+        """What a dense factor has made of few masses; None of others."""
+        if has_lumped_masses(self.system):
+            return None
+        return _factor_of_few(self.system, self.state, solver)
+
+    def solved(self, force: Fields, solver: Any, made: Any) -> Fields:
         """`(P M P + I - P)^-1 f`."""
         if has_lumped_masses(self.system):
             return _by_blocks(self.system, inverse_blocks(self.system, self.state.position), force)
-        return solved_by_masses(self.system, self.state, force, solver)
+        return _solved(self.system, self.state, force, solver, made)
 
 
 @eqx.filter_custom_jvp
-def _by_masses(motion: _Motion, solver: Any) -> Fields:
-    """The accelerations in the free directions, of masses that are not lumped or vary."""
-    return motion.solved(motion.force(), solver)
+def _by_masses(motion: _Motion, solver: Any) -> tuple[Fields, Any]:
+    """The accelerations in the free directions, of masses that are not lumped or vary, and their factor."""
+    made = motion.factor(solver)
+    return motion.solved(motion.force(), solver, made), made
 
 
 @_by_masses.def_jvp
 def _by_masses_jvp(primals, tangents):
     # da = M^-1 d(f - M a): products with M go through the mappings together with the forces.
     motion, solver = primals
-    a = kept_in_reverse(_by_masses(motion, solver))
+    a, made = _by_masses(motion, solver)
+    a = kept_in_reverse(a)
+    if sum(u.size for u in a.values()) <= FEW:
+        made = kept_in_reverse(made)
     # Where a failed solve left no number: nil times such a rate shall be nil for whoever does not ask for this member.
     at = {s: jnp.where(jnp.isfinite(u), u, 0) for s, u in a.items()}
     rate = eqx.filter_jvp(lambda motion: motion.imbalance(at), (motion,), (tangents[0],))[1]
     rate = {s: jnp.zeros_like(u) if rate[s] is None else rate[s] for s, u in a.items()}
-    return a, motion.solved(rate, solver)
+    return (a, made), (motion.solved(rate, solver, made), jax.tree.map(lambda _: None, made))
 
 
 def solved_by_masses(system: System, state: State, force: Fields, solver: Any) -> Fields:
     """`(P M P + I - P)^-1 f`; NaN where the solver fails, unless rounding stops it."""
-    M, made = mass_operator(system, state), None
-    if solver is None and M.in_size() <= _FEW:
-        solver = Semidefinite()
-        matrix = jax.lax.stop_gradient(whole_mass_matrix(system, state.position))
-        made = solver.init(lx.MatrixLinearOperator(matrix), {})
-    return derivative_solve(M, force, solver or PCG(rtol=1e-12), symmetric=True, made=made)
+    return _solved(system, state, force, solver, _factor_of_few(system, state, solver))
+
+
+def _factor_of_few(system: System, state: State, solver: Any) -> Any:
+    if solver is not None or sum(v.size for v in state.velocity.values()) > _FEW:
+        return None
+    matrix = jax.lax.stop_gradient(whole_mass_matrix(system, state.position))
+    return Semidefinite().init(lx.MatrixLinearOperator(matrix), {})
+
+
+def _solved(system: System, state: State, force: Fields, solver: Any, made: Any) -> Fields:
+    solver = Semidefinite() if made is not None else solver or PCG(rtol=1e-12)
+    return derivative_solve(mass_operator(system, state), force, solver, symmetric=True, made=made)
 
 
 def state_without_mass(system: System, position: Fields) -> Array:

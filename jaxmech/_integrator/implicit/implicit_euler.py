@@ -13,8 +13,8 @@ from ..._math.indexing import asked_once
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
 from ..._model.dynamics import Fields, force_at, momentum, total_force, weight_direction, zero_forces
-from ..._model.force_ahead import force_ahead
-from ..._model.inertia import inertial_force
+from ..._model.force_ahead import force_ahead, forces_ahead
+from ..._model.inertia import inertial_force, varying_masses
 from ..._model.internal import in_step
 from ..._model.multiplier_rows import relaxed
 from ..._model.subsystem import has_direct_masses, weightless, with_only
@@ -178,12 +178,14 @@ def _left_at_once(integrator: ImplicitEuler, system: System, state: State, h: Ar
 
     `M (v + h g - (1 + h rM) v1) + h (f + (h + rK) df/dx v1 + df/dv (v1 - v))`
     """
-    v, inertial = state.velocity, inertial_force(system, state)
-    d = {s: (h + integrator.rayleigh_stiffness) * u for s, u in end.items()}
-    force = force_ahead(_acting(system), state, d, {s: end[s] - v[s] for s in v})
-    falling, m = _falling(system, state, h), _all_factors(integrator, h).mass
+    v, falling, m = state.velocity, _falling(system, state, h), _all_factors(integrator, h).mass
+    d, faster = {s: (h + integrator.rayleigh_stiffness) * u for s, u in end.items()}, {s: end[s] - v[s] for s in v}
+    if varying_masses(system, state) or not has_direct_masses(system):  # inertia goes through the mappings with the forces
+        a = {s: (m * end[s] - falling[s]) / h for s in v}
+        return {s: h * f for s, f in forces_ahead(_acting(system), state, d, faster, a)[1].items()}
+    force = force_ahead(_acting(system), state, d, faster)
     kept = momentum(system, state.position, {s: falling[s] - m * end[s] for s in v})
-    return {s: kept[s] + h * (force[s] + inertial[s]) for s in v}
+    return {s: kept[s] + h * force[s] for s in v}
 
 
 def _has_rayleigh(integrator: ImplicitEuler, system: System) -> bool:

@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from ..._linear_solver.base.derivative import derivative_solve
+from ..._linear_solver.base.derivative import FEW, constant, derivative_solve
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
+from ..._runtime.array_types import Array
 from ..._runtime.precision import joined
 from ..._runtime.reverse_mode import kept
 from ..._solve.linear_problem import LinearProblem
@@ -29,25 +30,53 @@ class AbstractLinearStep(eqx.Module):
         """`b - A x`, in a form that is cheap to differentiate."""
 
 
-@eqx.filter_custom_jvp
 def solved(step: AbstractLinearStep, A: Any, b: Fields, solver: Any, derivatives_of: str) -> tuple[Fields, lx.Solution]:
     """`A^-1 b`, `A` and `b` those of `step`, and what the solver says."""
+    return _solved(step, A, b, solver, derivatives_of)[:2]
+
+
+class _Made(eqx.Module):
+    """What a solver has made of a matrix: its arrays, and the rest, of which no array is to be made."""
+
+    arrays: list[Array]
+    rest: Any = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, A: Any, solver: Any) -> "_Made":
+        leaves, structure = jax.tree.flatten(solver.init(constant(A), {}))
+        others = tuple(None if eqx.is_array(a) else a for a in leaves)
+        return cls([a for a in leaves if eqx.is_array(a)], (structure, others))
+
+    @property
+    def state(self) -> Any:
+        structure, others = self.rest
+        arrays = iter(self.arrays)
+        return jax.tree.unflatten(structure, [next(arrays) if a is None else a for a in others])
+
+
+@eqx.filter_custom_jvp
+def _solved(
+    step: AbstractLinearStep, A: Any, b: Fields, solver: Any, derivatives_of: str
+) -> tuple[Fields, lx.Solution, _Made | None]:
+    """The same, and what the solver has made of a matrix of few unknowns."""
     del step, derivatives_of
-    solution = lx.linear_solve(A, b, solver, throw=False)
-    return solution.value, lx.Solution(None, solution.result, solution.stats, None)
+    made = _Made.of(A, solver) if A.in_size() <= FEW else None
+    known = {} if made is None else {"state": made.state}
+    solution = lx.linear_solve(A, b, solver, throw=False, **known)
+    return solution.value, lx.Solution(None, solution.result, solution.stats, None), made
 
 
-@solved.def_jvp
+@_solved.def_jvp
 def _solved_jvp(primals, tangents):
     # A and b move with the inputs: dx = A^-1 d(b - A x). Products differentiate far faster than the matrix.
     step, A, b, solver, derivatives_of = primals
-    x, said = kept(solved(*primals))
+    x, said, made = kept(_solved(*primals))
     # Where a failed solve left no number: nil times such a rate shall be nil for whoever does not ask for this member.
     at = {s: jnp.where(jnp.isfinite(a), a, 0) for s, a in x.items()}
     rate = eqx.filter_jvp(lambda step: step.imbalance(at), (step,), (tangents[0],))[1]
     rate = {s: jnp.zeros_like(a) if rate[s] is None else rate[s] for s, a in x.items()}
-    moved = derivative_solve(A, rate, solver, derivatives_of)
-    return (x, said), (moved, jax.tree.map(lambda _: None, said))
+    moved = derivative_solve(A, rate, solver, derivatives_of, made=None if made is None else made.state)
+    return (x, said, made), (moved, *jax.tree.map(lambda _: None, (said, made)))
 
 
 class LinearStep(AbstractLinearStep):

@@ -16,6 +16,8 @@ from ..._runtime.results import RESULTS
 from .outcome import reason
 from .vectors import Vector
 
+FEW = 16  # unknowns of which reverse mode sooner keeps what a solver makes of a matrix than it makes it anew
+
 
 def derivative_solve(
     A: lx.AbstractLinearOperator,
