@@ -41,6 +41,7 @@ class AbstractIntegrator(eqx.Module):
     """
 
     order: ClassVar[int] = 1
+    has_inertia: ClassVar[bool] = True  # whether masses resist its steps; not where each of them is an equilibrium
 
     @property
     def estimated_order(self) -> int:

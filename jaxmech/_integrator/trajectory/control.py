@@ -69,6 +69,10 @@ class ControlledIntegrator(AbstractIntegrator):
         return self.integrator.order
 
     @property
+    def has_inertia(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.integrator.has_inertia
+
+    @property
     def estimated_order(self) -> int:
         return self.integrator.estimated_order
 
