@@ -205,9 +205,7 @@ def test_a_restart_file_of_another_run_is_refused(tmp_path):
 def test_a_folder_that_is_not_there_is_told_before_the_first_step(tmp_path, monkeypatch):
     system, state, integrator = restart_script.chain()
     monkeypatch.setattr(restart, "save_parts", lambda *_: pytest.fail("steps were taken"))
-    with pytest.raises(
-        FileNotFoundError, match="simulate: restart_file '.*missing/run.npz': there is no folder '.*missing'"
-    ):
+    with pytest.raises(FileNotFoundError, match="restart_file '.*missing/run.npz': there is no folder '.*missing'"):
         jm.simulate(system, state, integrator, 0.01, 4, restart_file=tmp_path / "missing" / "run.npz")
 
 
