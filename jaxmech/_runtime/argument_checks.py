@@ -168,6 +168,6 @@ def check_on_host(owner: str, what: str, *arrays: Any) -> None:
     """Raise `TypeError` where one of these is being traced: `what` is made of their values."""
     if any(isinstance(a, Tracer) for a in jax.tree.leaves(arrays)):
         raise TypeError(
-            f"{owner}: {what} depend on values that are being traced: call it outside jit, and outside of functions that are "
+            f"{owner}: {what} depend on values that are being traced: call it outside jit, and of functions that are "
             "traced, as the scene under a load."
         )
