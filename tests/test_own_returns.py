@@ -273,3 +273,45 @@ def test_a_projector_of_a_unit_direction_passes_in_both_precisions():
         jax.jit(lambda x, rail=rail: jm.System({"ball": jm.Vec2()}, constraints={"rail": rail}).at_rest({"ball": x}))(
             jnp.ones((1, 2), dtype)
         )
+
+
+# --- equations of one's own --------------------------------------------------------------------------------------------
+
+
+class Rest(jm.solver.AbstractEquilibrium):
+    """Where the ball hangs; what its residual returns is made of the forces."""
+
+    system: jm.System
+    linear_system: jm.solver.AbstractLinearSystem
+    given: callable = eqx.field(static=True)
+    factors = jm.Factors(mass=0.0, damping=0.0, stiffness=1.0)
+
+    def state(self, u):
+        return with_position(START, START.position["ball"] + u["ball"])
+
+    def residual(self, u):
+        return self.given(jm.total_force(self.system, self.state(u)))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (lambda f: None, "got None"),
+        (lambda f: [f["ball"]], "got [ShapeDtypeStruct("),
+        (lambda f: {"ball": f["ball"][0]}, "as the unknowns are, {'ball': (1, 2)}, got {'ball': (2,)}"),
+        (lambda f: {}, "got {}"),
+    ],
+    ids=["nothing", "a list", "another shape", "no state"],
+)
+def test_a_residual_is_told_what_it_must_return(given, said):
+    rest = Rest(BALL, jm.MatrixLinearSystem.build(BALL, START), given)
+    with pytest.raises(TypeError, match=re.escape("Rest.residual must return") + ".*" + re.escape(said)):
+        jm.solver.solve_equilibrium(rest, {"ball": jnp.zeros((1, 2))})
+
+
+@pytest.mark.parametrize("name", ["flux", "source"])
+def test_a_weak_form_that_forgets_to_return_is_not_taken_for_nothing(name):
+    plate = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0))
+    heat = jm.force.WeakForm.from_mesh("u", plate, **{name: lambda *at: None})
+    with pytest.raises(ValueError, match=f"'heat': .*{name} returns None, expected numbers"):
+        jm.System({"u": jm.Vec1()}, forces={"heat": heat}).at_rest({"u": np.zeros((4, 1))})

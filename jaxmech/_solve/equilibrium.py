@@ -139,6 +139,16 @@ class AbstractEquilibrium(eqx.Module):
         raise ValueError(f"{type(self).__name__} has no load steps.")
 
 
+def check_residual(equilibrium: AbstractEquilibrium, residual: Any, u: Fields) -> None:
+    """Raise `TypeError` unless a residual has the states of the unknowns, and their shapes."""
+    forms = [{s: tuple(a.shape) for s, a in of.items()} if isinstance(of, dict) else of for of in (residual, u)]
+    if forms[0] != forms[1]:
+        raise TypeError(
+            f"{type(equilibrium).__name__}.residual must return {{state: (nodes, deriv_size)}}, as the unknowns are, "
+            f"{forms[1]}, got {forms[0]!r:.200}."
+        )
+
+
 @dataclass(frozen=True)
 class NewtonOptions:
     """How to iterate. `rtol=None`: the square root of the rounding unit, or the residual's rounding floor if higher.
