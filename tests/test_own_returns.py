@@ -298,7 +298,7 @@ class Rest(jm.solver.AbstractEquilibrium):
     [
         (lambda f: None, "got None"),
         (lambda f: [f["ball"]], "got [ShapeDtypeStruct("),
-        (lambda f: {"ball": f["ball"][0]}, "as the unknowns are, {'ball': (1, 2)}, got {'ball': (2,)}"),
+        (lambda f: {"ball": f["ball"][0]}, "{state: (nodes, deriv_size)}, {'ball': (1, 2)}, got {'ball': (2,)}"),
         (lambda f: {}, "got {}"),
     ],
     ids=["nothing", "a list", "another shape", "no state"],

@@ -140,13 +140,12 @@ class AbstractEquilibrium(eqx.Module):
 
 
 def check_residual(equilibrium: AbstractEquilibrium, residual: Any, u: Fields) -> None:
-    """Raise `TypeError` unless a residual has the states of the unknowns, and their shapes."""
-    forms = [{s: tuple(a.shape) for s, a in of.items()} if isinstance(of, dict) else of for of in (residual, u)]
-    if forms[0] != forms[1]:
-        raise TypeError(
-            f"{type(equilibrium).__name__}.residual must return {{state: (nodes, deriv_size)}}, as the unknowns are, "
-            f"{forms[1]}, got {forms[0]!r:.200}."
-        )
+    """Raise `TypeError` unless a residual has the states of the unknowns, a row of each of their nodes."""
+    expected = {s: (a.shape[0], equilibrium.system.dofs[s].deriv_size) for s, a in u.items()}
+    found = {s: tuple(a.shape) for s, a in residual.items()} if isinstance(residual, dict) else residual
+    if found != expected:
+        name = type(equilibrium).__name__
+        raise TypeError(f"{name}.residual must return {{state: (nodes, deriv_size)}}, {expected}, got {found!r:.200}.")
 
 
 @dataclass(frozen=True)
