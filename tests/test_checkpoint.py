@@ -16,6 +16,7 @@ import restart_script
 from valid_calls import linear_system, scene
 
 import jaxmech as jm
+from jaxmech._integrator.trajectory import restart
 from jaxmech._integrator.trajectory.checkpoint import load_parts
 from jaxmech._runtime.array_file import read_arrays
 from jaxmech._runtime.function_digest import function_digest
@@ -199,6 +200,13 @@ def test_a_restart_file_of_another_run_is_refused(tmp_path):
         jax.jit(lambda t: run(at=eqx.tree_at(lambda s: s.time, state, t)))(0.0)
     with pytest.raises(ValueError, match="restart_file"):
         jm.simulate(system, state, integrator, 0.01, 4, restart_every=2)
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_first_step(tmp_path, monkeypatch):
+    system, state, integrator = restart_script.chain()
+    monkeypatch.setattr(restart, "save_parts", lambda *_: pytest.fail("steps were taken"))
+    with pytest.raises(FileNotFoundError, match="restart_file '.*missing/run.npz': there is no folder '.*missing'"):
+        jm.simulate(system, state, integrator, 0.01, 4, restart_file=tmp_path / "missing" / "run.npz")
 
 
 @pytest.mark.slow

@@ -237,6 +237,22 @@ def test_node_numbers_do_not_wrap(number, of):
         jm.mesh.TopologicalMapping(jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0)), of([[0], [number]]), range(4), 2)
 
 
+CIRCLE = jm.force.Section.circle(0.1, 1e3, 0.3)
+SQUARE = jm.mesh.box_mesh(cells=(1, 1), size=(1.0, 1.0))
+MADE_ON_THE_HOST = {
+    "Beam.from_mesh": lambda x: jm.force.Beam.from_mesh("f", jm.mesh.Mesh(x, [[0, 1], [1, 2], [2, 3]], "edge"), CIRCLE),
+    "ElasticRod.chain": lambda x: jm.force.ElasticRod.chain("x", "angle", x, CIRCLE),
+    "frames_along": jm.mesh.frames_along,
+    "periodic_pairs": lambda x: jm.mesh.periodic_pairs(jm.mesh.Mesh(x[:, :2], SQUARE.cells, "triangle"), [1.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", MADE_ON_THE_HOST)
+def test_what_is_made_of_values_on_the_host_is_told_to_be_made_outside_of_traces(name):
+    with pytest.raises(TypeError, match=f"{name}: .* depend on values that are being traced: call it outside jit"):
+        jax.eval_shape(lambda x: jax.tree.leaves(MADE_ON_THE_HOST[name](x))[0], jnp.asarray(CHAIN))
+
+
 def test_the_pattern_is_made_outside_jit():
     scene, rest = chain()
     with pytest.raises(ValueError, match="call it outside jit"):

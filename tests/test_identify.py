@@ -107,6 +107,22 @@ def test_a_prior_keeps_its_deviation_where_the_data_scatter_more_than_their_nois
     np.testing.assert_allclose(found.standard_errors, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("own", ["priors", "penalty"])
+def test_what_a_prior_hardly_tells_takes_a_degree_of_freedom(own):
+    """A line through 6 readings whose noise is three times what was said: 4 degrees of freedom, as without a prior that
+    allows all, or a penalty on both of its ends. Of one that holds its parameter, 5."""
+    x = np.linspace(0.0, 1.0, 6)
+    data = 0.5 + 2.0 * x + 3 * NOISE * np.random.default_rng(1).normal(size=6)
+    formula = I.Formula(lambda p: (1 - x) * p["ends"][0] + x * p["ends"][1], data, noise=NOISE)
+    weak = {"prior": (0.0, 1e4)} if own == "priors" else {"penalty": I.Tikhonov(1e-8, pairs=[[0, 1], [0, 1], [0, 1]])}
+    alone, found = (I.fit(formula, {"ends": I.Free([1.0, 1.0], **options)}) for options in ({}, weak))
+    assert alone.degrees == 4
+    np.testing.assert_allclose(found.degrees, 4, rtol=1e-6)
+    np.testing.assert_allclose(found.standard_errors, alone.standard_errors, rtol=1e-5)
+    held = I.fit(formula, {"ends": I.Free([1.0, 1.0], penalty=I.Tikhonov(1e9, pairs=[[0, 1]]))})
+    np.testing.assert_allclose(held.degrees, 5, rtol=1e-3)
+
+
 def test_a_parameter_at_its_bound_is_not_called_silent():
     free = {"a": I.Free(0.1, lower=0.0, upper=0.3), "b": 2.0}
     found = I.fit(I.Formula(line, readings(), noise=1e-6), free)

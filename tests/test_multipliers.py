@@ -359,6 +359,18 @@ def test_small_steps_and_small_compliances_are_not_singular():
             np.testing.assert_allclose(end.position["tension"], [[pull]], rtol=max(100 * h**2, 1e-4))
 
 
+def test_a_scene_made_of_another_has_the_rows_of_its_own_constraints():
+    """Of a rod that it has, and not of one that it has not, whose state nothing names."""
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), length=1.0)
+    nail = {"nail": jm.constraint.Fixed(("p", [0]))}
+    held = jm.System({"p": jm.Vec2()}, masses=pendulum().masses, constraints={"rod": rod, **nail})
+    again = jm.System(held.dofs, masses=held.masses, constraints=held.constraints)
+    assert eqx.tree_equal(again, held) and again.main_states == ("p", "rod")
+    loose = jm.System(held.dofs, masses=held.masses, constraints=nail)
+    assert loose.main_states == ("p",)
+    assert set(loose.at_rest({"p": np.zeros((2, 2))}).position) == {"p"}
+
+
 def test_what_does_not_fit_is_refused():
     points, rod = {"p": jm.Vec2(), "t": jm.Vec1()}, (("p", [0]), ("p", [1]))
     distance = jm.constraint.Distance(rod, ("t", [0]), 1.0)

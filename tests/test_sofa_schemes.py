@@ -109,6 +109,21 @@ def test_static_steps_reach_equilibrium(tmp_path):
     assert v[1] == 0.7  # velocities stay
 
 
+@pytest.mark.parametrize("solver", ["sofa", "exact"])
+def test_a_static_step_that_nothing_holds_does_not_blame_masses(tmp_path, solver):
+    """In a trajectory and by itself: an equilibrium has no inertia."""
+    loose = load(
+        tmp_path,
+        f"""<StaticSolver/><SparseLDLSolver/><MechanicalObject name="p" position="0 0 0  0 1 0"/>
+        <UniformMass name="mass" vertexMass="{M}"/><StiffSpringForceField name="spring" spring="0 1 {K} 0 0.5"/>""",
+        solver=solver,
+    )
+    with pytest.raises(jm.FailedComputation, match="state 'p' can move freely .* Constrain its nodes, or attach it to what"):
+        jm.simulate(loose.system, loose.state, loose.integrator, H, 1)
+    with pytest.raises(jm.FailedComputation, match="state 'p' can move freely .* Constrain its nodes, or attach it to what"):
+        loose.integrator.step(loose.system, loose.state, None, H)
+
+
 BAR = """{solver}<RegularGridTopology name="grid" n="2 2 4" min="0 0 0" max="1 1 3"/><MechanicalObject name="p"/>
   <UniformMass totalMass="30"/><TetrahedronFEMForceField youngModulus="3000" poissonRatio="0.3"/>
   <BoxROI name="box" box="-1 -1 -1 2 2 0.1"/><FixedProjectiveConstraint indices="@box.indices"/>"""

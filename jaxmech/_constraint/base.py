@@ -37,6 +37,7 @@ class AbstractProjectiveConstraint(Component):
 
     on: AbstractVar[Stencils]
     is_homogeneous: ClassVar[bool] = True  # the prescribed displacement is zero
+    always_projects: ClassVar[bool] = False  # whether `P` is a projector whatever the numbers; a scene looks at it, unless
 
     def __check_init__(self):
         owner = type(self).__name__

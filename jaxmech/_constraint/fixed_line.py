@@ -28,6 +28,7 @@ class FixedLine(AbstractProjectiveConstraint):
 
     on: Stencils = stencils()
     direction: Parameter = parameter(ndim=1)
+    always_projects = True
 
     def __check_init__(self):
         check_range(self, direction=(self.direction, lambda t: (t != 0).any(-1), "a direction"))

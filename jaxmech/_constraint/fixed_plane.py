@@ -27,6 +27,7 @@ class FixedPlane(AbstractProjectiveConstraint):
 
     on: Stencils = stencils()
     normal: Parameter = parameter(ndim=1)
+    always_projects = True
 
     def __check_init__(self):
         check_range(self, normal=(self.normal, lambda n: (n != 0).any(-1), "a direction"))

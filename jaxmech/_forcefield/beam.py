@@ -9,7 +9,7 @@ from .._math.rotation import are_of_unit_length, have_unit_quaternions, quaterni
 from .._math.screw import screw_between
 from .._mesh.frames import section_axes, upright_frames
 from .._mesh.mesh import Mesh
-from .._runtime.argument_checks import check_instance
+from .._runtime.argument_checks import check_instance, check_on_host
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import OptionalParameter, Parameter
 from .._scene.dof import Rigid3
@@ -88,6 +88,7 @@ class Beam(AbstractEnergyForceField):
             )
         rest = upright_frames(mesh.points)
         plain = cls((state, mesh.cells), rest, section)  # which looks at the mesh first
+        check_on_host("Beam.from_mesh", "the axes of sections", mesh, normal)
         x = np.asarray(mesh.points)[np.asarray(mesh.cells)]
         return cls(plain.on, rest, section, section_axes("Beam", x[:, 1] - x[:, 0], normal).astype(mesh.points.dtype))
 

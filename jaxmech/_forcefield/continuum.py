@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._material.base import AbstractMaterial
+from .._material.base import AbstractMaterial, density
 from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
@@ -160,7 +160,7 @@ class SolidFEM(AbstractSolid):
 
     def in_plane_density(self, F: Float[Array, "a b"]) -> Any:
         if self.reference.dimension == 3 or self.plane == "axisymmetric":
-            return self.material.energy_density(self.in_space(F))
+            return density(self.material, self.in_space(F))
         return self.thickness * in_plane_density(self.material, self.plane, F)
 
     @property

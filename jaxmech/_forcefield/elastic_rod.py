@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._math.safe_norm import safe_length
-from .._runtime.argument_checks import check_instance, real_array
+from .._runtime.argument_checks import check_instance, check_on_host, real_array
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._runtime.precision import in_one_program
@@ -76,6 +76,7 @@ class ElasticRod(AbstractEnergyForceField):
         check_instance("ElasticRod.chain", "points", points, str)
         check_instance("ElasticRod.chain", "angles", angles, str)
         real_array("ElasticRod.chain", "rest", rest)
+        check_on_host("ElasticRod.chain", "the directors of edges", rest, normal)
         x = np.asarray(rest, float)
         if x.ndim != 2 or x.shape[1] != 3 or len(x) < 3:
             raise ValueError(f"ElasticRod.chain: rest has shape {x.shape}, expected (points, 3), three points at least.")

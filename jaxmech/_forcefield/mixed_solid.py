@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._material.base import AbstractMaterial
+from .._material.base import AbstractMaterial, density
 from .._math.small_matrix import determinant
 from .._mesh.geometry import rest_geometry
 from .._mesh.mesh import Mesh
@@ -119,8 +119,8 @@ class MixedSolidFEM(AbstractEnergyForceField):
         gradients, volumes = rest_geometry(reference, self.rest)
         shapes = jnp.asarray(linear.shape(reference.quadrature("stiffness")[0]), x.dtype)
         F = deformation_gradients(x, gradients)
-        density = jax.vmap(lambda solid, F, p: solid._mixed_density(F, p), (point_axes(self), 0, 0))
-        return self.thickness * jnp.sum(volumes * density(self, F, shapes @ p[:, 0]))
+        mixed = jax.vmap(lambda solid, F, p: solid._mixed_density(F, p), (point_axes(self), 0, 0))
+        return self.thickness * jnp.sum(volumes * mixed(self, F, shapes @ p[:, 0]))
 
     def _mixed_density(self, F: Float[Array, "d d"], p: Scalar) -> Scalar:
         psi = self.material.energy_density
@@ -129,7 +129,7 @@ class MixedSolidFEM(AbstractEnergyForceField):
         across = lambda s: jax.grad(psi)(one.at[1, 1].add(s))[0, 0]  # noqa: E731
         kappa = jax.grad(across)(jnp.zeros((), F.dtype))
         v = jnp.trace(F) - 3 if is_linear_law(self.material, F.dtype) else jnp.log(determinant(F))
-        return psi(F) - 0.5 * kappa * v**2 + p * v - 0.5 * p**2 / kappa
+        return density(self.material, F) - 0.5 * kappa * v**2 + p * v - 0.5 * p**2 / kappa
 
     def element_is_valid(self, x: Float[Array, "k d"], p: Float[Array, "c 1"]) -> Array:
         del p

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
 
-from .._material.base import AbstractMaterial
+from .._material.base import AbstractMaterial, density
 from .._runtime.argument_checks import check_choice
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
@@ -54,7 +54,7 @@ def linear_stretch(material: AbstractMaterial, F: Float[Array, "2 2"]) -> Array:
 
 def stretched_density(material: AbstractMaterial, F: Float[Array, "2 2"], log_stretch: Array) -> Scalar:
     """`psi(diag(F, exp(log_stretch)))`."""
-    return material.energy_density(with_thickness_stretch(F, jnp.exp(log_stretch)))
+    return density(material, with_thickness_stretch(F, jnp.exp(log_stretch)))
 
 
 _slope = jax.grad(stretched_density, argnums=2)
@@ -106,7 +106,7 @@ def in_plane_density(material: AbstractMaterial, plane: str, F: Float[Array, "2 
     """`psi` of a deformation gradient of the plane, in plane strain or in plane stress [J/m^3]."""
     if plane == "stress" and not is_linear_law(material, F.dtype):
         return relaxed_density(material, F)
-    return material.energy_density(in_space(material, plane, F))
+    return density(material, in_space(material, plane, F))
 
 
 def in_space(material: AbstractMaterial, plane: str, F: Float[Array, "2 2"]) -> Float[Array, "3 3"]:

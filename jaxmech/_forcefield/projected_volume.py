@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._material.base import density
 from .._math.small_matrix import determinant
 from .._mesh.reference import ReferenceElement
 from .._runtime.array_types import Array, Float, Scalar
@@ -22,8 +23,8 @@ _LINEAR = ("quad9", "hexahedron27")  # whose volume is projected on linear funct
 def projected_energy(solid: Any, x: Float[Array, "k d"]) -> Scalar:
     """`sum_q w_q t psi(F-bar_q)` of one cell."""
     F, volumes = projected_gradients(solid, x)
-    density = jax.vmap(lambda solid, F: solid.material.energy_density(F), (point_axes(solid), 0))
-    return solid.thickness * jnp.sum(volumes * density(solid, F))
+    psi = jax.vmap(lambda solid, F: density(solid.material, F), (point_axes(solid), 0))
+    return solid.thickness * jnp.sum(volumes * psi(solid, F))
 
 
 def projected_gradients(solid: Any, x: Float[Array, "k d"]) -> tuple[Float[Array, "q 3 3"], Float[Array, " q"]]:

@@ -9,7 +9,7 @@ import numpy as np
 from equinox import AbstractVar
 
 from .._codegen import declared_symmetric, map_points
-from .._material.base import AbstractMaterial, has_limits
+from .._material.base import AbstractMaterial, density, has_limits
 from .._material.narrow import narrowed
 from .._material.wrapped import innermost
 from .._math.small_matrix import determinant
@@ -78,7 +78,7 @@ class AbstractSolid(AbstractEnergyForceField):
 
     def in_plane_density(self, F: Float[Array, "a b"]) -> Any:
         """`psi` of the deformation gradient of the cell's own dimension, times its thickness."""
-        return self.material.energy_density(F)
+        return density(self.material, F)
 
     def element_energy(self, x: Float[Array, "k d"]) -> Any:
         gradients, volumes = self.geometry()

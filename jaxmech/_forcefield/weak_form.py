@@ -94,8 +94,11 @@ class WeakForm(AbstractFieldTerm, AbstractForceField):
 def _dual(term: WeakForm, w: Array, X: Array, *z: Array) -> Arrays:
     """`w (s, q)` of one point, for each field."""
     parts = []
-    for function, columns in ((term.source, slice(0, 1)), (term.flux, slice(1, None))):
+    for name, columns in (("source", slice(0, 1)), ("flux", slice(1, None))):
+        function = getattr(term, name)
         values = [None] * len(z) if function is None else term.asked(function, X, *z)
+        if function is not None and values is None:
+            raise TypeError(f"{name} returns None, expected numbers (of several states a tuple, with None for nothing)")
         values = [values] if function is not None and len(z) == 1 else values
         parts.append([_shaped(value, a[:, columns]) for value, a in zip(values, z, strict=True)])
     return tuple(w * jnp.concatenate(pair, axis=1) for pair in zip(*parts, strict=True))

@@ -27,7 +27,8 @@ class Fit:
     """What `jm.identify.fit` found. `str(fit)` is a report, `fit.plot()` draws data, model, residuals and convergence.
 
     `parameters`: the tree with numbers. Of every unknown: `names`, `values`, `standard_errors`, `units`; `correlations`
-    (n, n), `covariance` of the values. `chi_squared` for `degrees` of freedom, `count` measured values. `residuals`:
+    (n, n), `covariance` of the values. `chi_squared` for `degrees` of freedom, `count` measured values: of the data, whose
+    number less that of the unknowns, each as far as no prior or penalty tells it. `residuals`:
     `{experiment: {measured: (model - values)/noise}}`, NaN where nothing was read; `predictions`: the models.
     `unidentified`:
     directions of unknowns that the data do not tell, in words; `silent`: parameters that change nothing that is measured;
@@ -54,7 +55,7 @@ class Fit:
     covariance: np.ndarray
     correlations: np.ndarray
     chi_squared: float
-    degrees: int
+    degrees: float
     count: int
     residuals: dict[str, dict[str, np.ndarray]]
     predictions: dict[str, Prediction]

@@ -14,7 +14,7 @@ def report(fit: Any) -> str:
     lines.append(f"{'converged' if fit.converged else 'NOT CONVERGED'} after {len(fit.history)} evaluations: {fit.message}")
     lines += ["", *_table(fit), ""]
     per = f" ({fit.chi_squared / fit.degrees:.3g} each)" if fit.degrees > 0 else ""
-    lines.append(f"chi^2 = {fit.chi_squared:.6g} for {fit.degrees} degrees of freedom{per}")
+    lines.append(f"chi^2 = {fit.chi_squared:.6g} for {fit.degrees:.6g} degrees of freedom{per}")
     lines += [f"  {label}: rms of the residuals {rms:.3g} times the noise" for label, rms in _sizes(fit)]
     lines.append(f"standard errors: {fit.errors_from}")
     lines += _correlations(fit)

@@ -19,7 +19,7 @@ class Uncertainty:
     covariance: np.ndarray  # of the unknowns
     of_values: np.ndarray
     chi_squared: float
-    degrees: int
+    degrees: float  # a whole number unless there are priors or penalties
     directions: list[tuple[float, dict[str, float]]]  # standard error of the unknowns along it; components by name
     silent: list[str]  # parameters that change nothing
     how: str
@@ -34,14 +34,16 @@ def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncer
     read = np.concatenate([_read(e) for e in problem.experiments.values()])
     count = int(read.sum())
     loss = huber_loss(problem, len(found.own))(r**2)[0]
-    chi2, degrees = float(loss[data].sum()), count - len(found.q) + len(found.own)
+    chi2 = float(loss[data].sum())
     silent = [name for name, column in zip(problem.names, J.T, strict=True) if not np.abs(column).max(initial=0) > 0]
     blocks = _blocks(problem, len(found.own))
     known = J[~data].T @ J[~data]  # a prior has the deviation that it says, whatever the data scatter by
     inner = np.abs(weights - 1.0) < 1e-12
     A = J[inner].T @ J[inner]
     inverse, nothing = _inverse(A)
-    scatter = max(1.0, chi2 / degrees) if degrees > 0 else 1.0
+    # What a prior, or a penalty, tells of an unknown the data need not: a part of one, as far as they tell of it too.
+    degrees = count - len(found.q) + (float(np.trace(inverse @ known)) if len(found.own) else 0)
+    scatter = max(1.0, chi2 / degrees) if degrees >= 1 else 1.0
     if blocks is not None:
         scattered = _scattered(J[data], (weights * r)[data], blocks[data], inner[data], A) + known
         covariance, how = inverse @ scattered @ inverse, f"scatter of {blocks[data].max() + 1} blocks"

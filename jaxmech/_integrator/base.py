@@ -13,6 +13,7 @@ from .._model.dynamics import Fields
 from .._model.failure_report import raise_failure
 from .._model.fault import given
 from .._model.system import State, System
+from .step_checks import checked_step
 from .step_doubling import doubled
 
 
@@ -40,6 +41,7 @@ class AbstractIntegrator(eqx.Module):
     """
 
     order: ClassVar[int] = 1
+    has_inertia: ClassVar[bool] = True  # whether masses resist its steps; not where each of them is an equilibrium
 
     @property
     def estimated_order(self) -> int:
@@ -90,14 +92,16 @@ class AbstractIntegrator(eqx.Module):
     def step(self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True) -> tuple[State, Any, Any]:
         """The state after a time step `dt` [s], the carry of the next step, and what happened.
 
-        What happened: a pytree whose `result` is of `RESULTS`, `StepInfo`, say. `simulate` raises on its failures.
+        What happened: a pytree whose `result` is of `RESULTS`, `StepInfo`, say. `simulate` raises on its failures. The state
+        and the carry are of the form of those that came in, or loops of steps raise `TypeError` or `ValueError`.
         """
 
     def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> tuple[State, Any, Any]:
         """`step` with `throw=False`, as `simulate` calls it. `derivatives_of`: in whose name derivatives of the step raise
         where a linear solve of theirs fails; they are NaN there, unless somebody is named."""
         del derivatives_of
-        return self.step(system, state, carry, h, throw=False)
+        end, carry, info = checked_step(self, self.step(system, state, carry, h, throw=False), state, carry)
+        return replace(end, time=state.time + h), carry, info  # whether or not the scheme counts it
 
     def step_with_error(
         self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True

@@ -1,9 +1,10 @@
 """What a material is: the energy that a deformation gradient stores in a unit of rest volume."""
 
 import abc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
+from equinox import is_array_like
 
 from .._runtime.array_types import Array, Float, Scalar
 from .._scene.component import Component
@@ -75,6 +76,17 @@ class AbstractMaterial(Component):
         """
         del F
         return {}
+
+
+def density(material: AbstractMaterial, F: Float[Array, "3 3"]) -> Scalar:
+    """`psi(F)` of a law of whoever it is. Raises `TypeError` for what is not one real number: summed over points it would
+    look like an energy."""
+    psi: Any = material.energy_density(F)
+    number = jnp.shape(psi) == () and jnp.issubdtype(jnp.result_type(psi), jnp.floating) if is_array_like(psi) else False
+    if not number:
+        said = f"{psi.dtype} of shape {psi.shape}" if hasattr(psi, "dtype") else f"{psi!r:.80}"
+        raise TypeError(f"energy_density of {type(material).__name__} returns {said}, expected one real number")
+    return psi
 
 
 def has_limits(material: AbstractMaterial) -> bool:

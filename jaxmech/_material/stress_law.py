@@ -4,11 +4,14 @@ import abc
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import jax.numpy as jnp
+
 from .._runtime.array_types import Array, Float
 from .._runtime.field_types import Parameter
 from .._scene.component import Component
-from .._scene.internal import own_internal, time_step
+from .._scene.internal import time_step
 from .._scene.parameter import Ranges
+from .update_law import updated
 
 if TYPE_CHECKING:  # under Equinox's name, checkers take it for a field
     from typing import ClassVar as AbstractClassVar
@@ -58,8 +61,11 @@ class AbstractStressLaw(Component):
 
     def stress(self, F: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
         """`P` [Pa] of the step that ends at `F`."""
-        return self.update(F, own_internal(self), self.dt)[0]
+        P, _ = updated(self, F, "P")
+        if jnp.shape(P) != (3, 3):
+            raise TypeError(f"update of {type(self).__name__} returns a stress of shape {jnp.shape(P)}, expected (3, 3)")
+        return P
 
     def point_update(self, F: Float[Array, "3 3"]) -> dict[str, Array]:
         """The internal variables of a point, by name, where it is accepted at `F`."""
-        return self.update(F, own_internal(self), self.dt)[1]
+        return updated(self, F, "P")[1]

@@ -2,6 +2,9 @@
 
 import abc
 from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
 
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
@@ -43,7 +46,16 @@ class AbstractUpdateLaw(AbstractMaterial):
         """`(psi, new)` of a step of `dt` [s] that ends at `F`."""
 
     def energy_density(self, F: Float[Array, "3 3"]) -> Scalar:
-        return self.update(F, own_internal(self), self.dt)[0]
+        return updated(self, F, "psi")[0]
 
     def point_update(self, F: Float[Array, "3 3"]) -> dict[str, Array]:
-        return self.update(F, own_internal(self), self.dt)[1]
+        return updated(self, F, "psi")[1]
+
+
+def updated(law: Any, F: Float[Array, "3 3"], what: str) -> tuple[Array, dict[str, Array]]:
+    """What `update` of a law gives: `what`, and new internal variables, as arrays. Raises `TypeError` for other things."""
+    returned = law.update(F, own_internal(law), law.dt)
+    if not isinstance(returned, tuple | list) or len(returned) != 2 or not isinstance(returned[1], Mapping):
+        raise TypeError(f"update of {type(law).__name__} must return ({what}, new), new a dictionary, got {returned!r:.80}")
+    first, new = returned
+    return first, {name: jnp.asarray(value) for name, value in new.items()}

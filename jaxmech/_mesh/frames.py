@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._runtime.argument_checks import real_array
+from .._runtime.argument_checks import check_on_host, real_array
 from .._runtime.array_types import Array
 from .._runtime.host_arrays import as_data
 
@@ -30,6 +30,7 @@ def frames_along(points: Any, normal: Any = None) -> Array:
     from scipy.spatial.transform import Rotation
 
     dtype = real_array("frames_along", "points", points).dtype
+    check_on_host("frames_along", "the axes", points, normal)
     x = np.asarray(points, float)
     if x.ndim != 2 or x.shape[1] != 3 or len(x) < 2:
         raise ValueError(f"frames_along: points has shape {x.shape}, expected (points, 3), two points at least.")

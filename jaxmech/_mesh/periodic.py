@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._runtime.argument_checks import check_instance, real_array
+from .._runtime.argument_checks import check_instance, check_on_host, real_array
 from .._runtime.array_types import Int
 from .mesh import Mesh
 from .mixed import MixedMesh
@@ -28,6 +28,7 @@ def periodic_pairs(mesh: Mesh | MixedMesh, shift: Any) -> Int[np.ndarray, "m 2"]
         assert across.tolist() == [[2, 0], [5, 3], [8, 6]] and len(pairs) == 5
     """
     check_instance("periodic_pairs", "mesh", mesh, (Mesh, MixedMesh))
+    check_on_host("periodic_pairs", "pairs", mesh.points, shift)
     points = np.asarray(mesh.points, float)
     shift = np.asarray(real_array("periodic_pairs", "shift", shift, (points.shape[1],)), float)
     from scipy.spatial import KDTree  # imported where it is used: it takes long

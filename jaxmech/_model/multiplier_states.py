@@ -30,6 +30,12 @@ def check_unnamed(system: Any, held: Mapping[str, Any]) -> None:
             )
 
 
+def without_rows(system: Any) -> dict[str, Any]:
+    """The states less those of rows that nothing names: a scene made of another's states may have fewer constraints."""
+    named = {c.multiplier[0].state for c in system.multiplier_constraints.values() if c.multiplier is not None}
+    return {state: dof for state, dof in system.dofs.items() if state in named or not isinstance(dof, Rows)}
+
+
 def rows_of(system: Any, held: Mapping[str, Any]) -> dict[str, Rows]:
     """The kind of those states: how many rows each constraint has; one where it cannot be evaluated."""
     return {name: Rows(_count(system, system.constraints[name])) for name in held}

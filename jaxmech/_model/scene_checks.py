@@ -24,6 +24,7 @@ from .axis_checks import check_axes
 from .internal import check_update
 from .multiplier_checks import check_multiplier_names, check_multiplier_nodes
 from .multiplier_states import begun
+from .projector_checks import check_projectors
 from .state_checks import check_arrays
 
 _FAMILIES = {
@@ -143,6 +144,7 @@ def check_position(system: Any, position: Mapping[str, Any]) -> dict[str, jax.Ar
     check_nodes(system, {s: x.shape[0] for s, x in arrays.items()})
     check_elements(system, jnp.result_type(*arrays.values()))
     check_updates(system, jnp.result_type(*arrays.values()))
+    check_projectors(system, jnp.result_type(*arrays.values()))
     return arrays
 
 
@@ -210,13 +212,19 @@ def check_elements(system: Any, dtype: Any) -> None:
         attempt(name, constraint, _of_rows, [shape], *element(constraint.on, "coord_size"))
 
 
-def _shapes_of(function: Any, stencils_of: Any = lambda c: c.on) -> Any:
-    """`(component, arguments) -> shapes` of what a function of one element gives; of components that differ in numbers
-    alone, in one scene or in several, one is traced."""
+def _shapes_of(function: Any, stencils_of: Any = lambda c: c.on, several: bool = False) -> Any:
+    """`(component, arguments) -> shapes` of what a function of one element gives, one array or `several` in a tuple; of
+    components that differ in numbers alone, in one scene or in several, one is traced."""
 
     @once_per_structure
     def read(component: Any, args: Any) -> list[tuple[int, ...]]:
-        given = jax.tree.leaves(trace_elements(component, stencils_of(component), function, *args))
+        returned = trace_elements(component, stencils_of(component), function, *args)
+        if isinstance(returned, dict) or isinstance(returned, tuple | list) != several:
+            kind = "one array" if isinstance(returned, jax.Array) else type(returned).__name__
+            raise TypeError(
+                f"it returns {kind}, expected {'a tuple of arrays, one for each stencil' if several else 'one array'}"
+            )
+        given = jax.tree.leaves(returned)
         for leaf in given:
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise TypeError(f"it returns {leaf.dtype}, expected real numbers")
@@ -226,7 +234,7 @@ def _shapes_of(function: Any, stencils_of: Any = lambda c: c.on) -> Any:
 
 
 _of_energy = _shapes_of(lambda c, *x: c.element_energy(*x))
-_of_force = _shapes_of(lambda c, x, v: c.element_force(x, v))
+_of_force = _shapes_of(lambda c, x, v: c.element_force(x, v), several=True)
 _of_kinetic_energy = _shapes_of(lambda c, x, v: c.element_kinetic_energy(x, v))
 _of_child = _shapes_of(lambda c, *x: c.element_apply(*x), lambda c: c.parents)
 _of_rows = _shapes_of(lambda c, *x: c.rows(*x))

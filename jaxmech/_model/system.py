@@ -20,7 +20,7 @@ from .._scene.parameter import as_array, is_concrete
 from .._scene.stencil import Stencil
 from .internal import begins
 from .multiplier_force import MultiplierForce
-from .multiplier_states import check_unnamed, rows_of, unnamed
+from .multiplier_states import check_unnamed, rows_of, unnamed, without_rows
 from .scene_checks import check_names, check_position, mapping_order
 from .state_checks import check_state
 
@@ -107,7 +107,7 @@ class System(eqx.Module):
         check_unnamed(self, held)
         self.multipliers = {name: Stencil(name, nodes) for name, nodes in held.items()}
         check_names(self)
-        self.dofs = _sorted("dofs", self.dofs | rows_of(self, held))
+        self.dofs = _sorted("dofs", without_rows(self) | rows_of(self, held))
 
     @property
     def projections(self) -> dict[str, AbstractProjectiveConstraint]:

@@ -162,3 +162,12 @@ def check_tolerances(owner: str, **tolerances: Any) -> None:
         is_real = isinstance(number, Real) and not isinstance(number, bool | np.timedelta64)
         if not is_real or (isinstance(number, int) and number >= _LARGEST) or not 0 <= float(number) < float("inf"):
             raise ValueError(f"{owner}: {name} must be a number of at least 0, got {value!r:.80}.")
+
+
+def check_on_host(owner: str, what: str, *arrays: Any) -> None:
+    """Raise `TypeError` where one of these is being traced: `what` is made of their values."""
+    if any(isinstance(a, Tracer) for a in jax.tree.leaves(arrays)):
+        raise TypeError(
+            f"{owner}: {what} depend on values that are being traced: call it outside jit, and of functions that are "
+            "traced, as the scene under a load."
+        )

@@ -139,6 +139,15 @@ class AbstractEquilibrium(eqx.Module):
         raise ValueError(f"{type(self).__name__} has no load steps.")
 
 
+def check_residual(equilibrium: AbstractEquilibrium, residual: Any, u: Fields) -> None:
+    """Raise `TypeError` unless a residual has the states of the unknowns, a row of each of their nodes."""
+    expected = {s: (a.shape[0], equilibrium.system.dofs[s].deriv_size) for s, a in u.items()}
+    found = {s: tuple(a.shape) for s, a in residual.items()} if isinstance(residual, dict) else residual
+    if found != expected:
+        name = type(equilibrium).__name__
+        raise TypeError(f"{name}.residual must return {{state: (nodes, deriv_size)}}, {expected}, got {found!r:.200}.")
+
+
 @dataclass(frozen=True)
 class NewtonOptions:
     """How to iterate. `rtol=None`: the square root of the rounding unit, or the residual's rounding floor if higher.

@@ -19,7 +19,7 @@ from .._model.system import System
 from .._runtime.array_types import Array, structure_of
 from .._runtime.loops import while_loop
 from .._runtime.results import RESULTS
-from .equilibrium import AbstractEquilibrium, NewtonOptions
+from .equilibrium import AbstractEquilibrium, NewtonOptions, check_residual
 from .rounding import of_multipliers, rounding_floor
 
 _TRAVELLED = 1e-2  # roots of the rounding unit that a prescribed motion may be off by, relative to its size
@@ -206,7 +206,9 @@ def beginning(problem: AbstractEquilibrium, u: Fields, options: NewtonOptions, g
     """Before the first residual at `u` is known."""
     dtype = jnp.result_type(*jax.tree.leaves(u))
     zero, one, count = jnp.zeros((), dtype), jnp.ones((), dtype), jnp.zeros((), jnp.int32)
-    still = jax.tree.map(jnp.zeros_like, jax.eval_shape(lambda: problem.residual(u)))
+    told = jax.eval_shape(lambda: problem.residual(u))
+    check_residual(problem, told, u)
+    still = jax.tree.map(jnp.zeros_like, told)
     history = jnp.full(options.max_steps + 1, -1.0, dtype)
     nothing = (u, zero, still, one, zero, zero, zero, zero, count, history, count, count - 1)
     return Progress(*nothing, RESULTS.successful, jnp.asarray(going), problem.lever(u))

@@ -174,8 +174,8 @@ def simulate_adaptive(
         return trajectory
     said = eqx.tree_at(lambda i: i.result, info.last_step, info.result)
     numbers = partial(given, system, state, info.dt[0])
-    at = {"time_step": info.turns - 1, "held_at": lambda: trajectory.last}
-    return raise_failure(trajectory, said, system, who, numbers, moves=True, **at)
+    at = {"moves": integrator.has_inertia, "time_step": info.turns - 1, "held_at": lambda: trajectory.last}
+    return raise_failure(trajectory, said, system, who, numbers, **at)
 
 
 def _check_extrapolates(who: str, extrapolate: bool, integrator: AbstractIntegrator) -> None:

@@ -12,6 +12,7 @@ from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..._runtime.loops import SMALL
 from ..carried import varies
+from ..step_checks import checked_error
 from ..step_doubling import corrected
 from .error_norm import Tolerances
 from .event import Bracket, Events, state_after
@@ -48,7 +49,8 @@ class Inputs(eqx.Module):
 
     def step(self, options: Options, state: State, carry: Any, h: Array) -> tuple[State, Any, Any, Any]:
         """One step with its error, which is taken away if that is wanted."""
-        end, carry, info, error = self.integrator.step_with_error(self.system, state, carry, h, throw=False)
+        returned = self.integrator.step_with_error(self.system, state, carry, h, throw=False)
+        end, carry, info, error = checked_error(self.integrator, returned, state, carry)
         if options.extrapolate:
             end = corrected(self.system, end, error)
             if self.integrator.velocities_lag:  # the velocity that is corrected is not the one that is handed on

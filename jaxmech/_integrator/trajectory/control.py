@@ -69,6 +69,10 @@ class ControlledIntegrator(AbstractIntegrator):
         return self.integrator.order
 
     @property
+    def has_inertia(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.integrator.has_inertia
+
+    @property
     def estimated_order(self) -> int:
         return self.integrator.estimated_order
 
@@ -131,11 +135,14 @@ class ControlledIntegrator(AbstractIntegrator):
         at = state.time + self.integrator.control_at * h, state, self.parameters
         if not self.remembers:
             return self.control(*at), None
-        given, new = self.control(*at, memory)
+        returned = self.control(*at, memory)
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise TypeError(f"control that remembers must return (numbers, memory), got {returned!r:.80}.")
+        given, new = returned
         forms = [jax.tree.map(jnp.shape, m) for m in (memory, new)]
         if jax.tree.structure(memory) != jax.tree.structure(new) or forms[0] != forms[1]:
             raise TypeError(f"control must return a memory of the form of `init`, {forms[0]}, got {forms[1]}.")
-        return given, jax.tree.map(lambda a, b: jnp.asarray(b, a.dtype), memory, new)
+        return given, jax.tree.map(_as_before, memory, new)
 
     def _scene(self, system: System, state: State, memory: Any) -> System:
         return controlled(system, self._values(state, 0.0, memory)[0])
@@ -174,9 +181,21 @@ def whole_state(system: System, state: State) -> State:
     return state
 
 
+def _as_before(old: Array, new: Any) -> Array:
+    """A number of the memory in the type that it began with. Raises where that would lose what it is."""
+    kinds = [jnp.result_type(a) for a in (old, new)]
+    if not jnp.can_cast(kinds[1], kinds[0], "same_kind"):
+        raise TypeError(f"control must return a memory of the types of `init`: {kinds[0]}, got {kinds[1]}. Begin with such.")
+    return jnp.asarray(new, old.dtype)
+
+
 def _depends(kept: Callable[[Values], Fields], given: Values) -> bool:
     """Whether what is kept depends on any of the numbers; read from a trace."""
-    return varies_with(kept, jax.tree.map(jnp.asarray, dict(given)))[0]
+
+    def real(number: Any) -> Array:  # whole ones have no derivatives that would tell
+        return jnp.asarray(number, jnp.result_type(number, float))
+
+    return varies_with(kept, jax.tree.map(real, dict(given)))[0]
 
 
 def controlled(system: System, values: Values) -> System:
@@ -233,9 +252,12 @@ def _at(system: System, path: tuple[str, ...]) -> Any:
 
 def _replaced(system: System, what: str, path: tuple[str, ...], old: Array, value: Any) -> System:
     try:
-        new = jnp.asarray(value, old.dtype)
+        given = jnp.asarray(value)
+        new = given.astype(old.dtype)
     except (TypeError, ValueError) as error:
         raise TypeError(f"control of {what} must be numbers, got {value!r:.80}.") from error
+    if not (jnp.issubdtype(given.dtype, jnp.integer) or jnp.issubdtype(given.dtype, jnp.floating)):
+        raise TypeError(f"control of {what} must be real numbers, got {value!r:.80}.")
     if new.shape != old.shape:
         raise ValueError(f"control of {what} has shape {new.shape}, expected {old.shape}, that of the scene.")
     return eqx.tree_at(lambda s: _at(s, path), system, new)

@@ -11,6 +11,7 @@ from ..._model.dynamics import retract
 from ..._model.system import State, System
 from ..._runtime.argument_checks import check_callable, check_flags, check_tolerances
 from ..._runtime.array_types import Array
+from ..step_checks import check_state
 
 
 class Event(eqx.Module):
@@ -59,6 +60,8 @@ def values(events: Events, system: System, state: State) -> Array:
 
 def _scalar(event: Event, system: System, state: State) -> Array:
     given = event.function(system, state)
+    if not (isinstance(given, bool | int | float | complex) or hasattr(given, "dtype")):
+        raise TypeError(f"Event: function must return one number, got {given!r:.80}.")
     if jnp.iscomplexobj(given):
         raise TypeError("Event: function must return a real number, got a complex one.")
     if jnp.issubdtype(jnp.result_type(given), jnp.bool_):
@@ -72,14 +75,7 @@ def _scalar(event: Event, system: System, state: State) -> Array:
 def state_after(apply: Callable[[State], State], state: State) -> State:
     """What `apply` makes of a state. Raises unless it is a state of the same arrays."""
     new = apply(state)
-    if not isinstance(new, State):
-        raise TypeError(f"Event: apply must return a State, got {type(new).__name__}.")
-    if jax.tree.structure(new) != jax.tree.structure(state):
-        raise ValueError("Event: apply must return a State of the same degrees of freedom and internal variables.")
-    for (path, old), made in zip(jax.tree_util.tree_flatten_with_path(state)[0], jax.tree.leaves(new), strict=True):
-        if jnp.shape(made) != old.shape or jnp.result_type(made) != old.dtype:
-            was, now = (f"{jnp.result_type(a)} of shape {jnp.shape(a)}" for a in (old, made))
-            raise ValueError(f"Event: apply made {jax.tree_util.keystr(path).lstrip('.')} {now}, from {was}.")
+    check_state("Event: apply must return a State", "Event: apply made", new, state)
     return new
 
 

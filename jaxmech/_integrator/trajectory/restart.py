@@ -34,6 +34,9 @@ def through_a_file(
     check_path(who, path)
     if is_traced(given):
         raise ValueError(f"{who}: a restart_file is written outside of jit only, and what it is of is not differentiated.")
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{who}: restart_file {str(path)!r}: there is no folder {str(folder)!r}; make it first.")
     forget_interrupted(path)
     given = given | {"functions": _functions(given)}
     at = _resumed(who, path, given, begin()) if Path(path).exists() else begin()

@@ -149,7 +149,8 @@ def simulate(
         return trajectory
     first, info = _first(getattr(info, "motion", info).unmet if fine else info.result != RESULTS.successful, info)
     numbers, ends = partial(given, system, state, h), lambda: _held_at(trajectory.state, state, int(first), save_every, h)
-    return raise_failure(trajectory, info, system, "simulate", numbers, moves=True, time_step=first, held_at=ends)
+    at = {"moves": integrator.has_inertia, "time_step": first, "held_at": ends}
+    return raise_failure(trajectory, info, system, "simulate", numbers, **at)
 
 
 def _held_at(frames: State | None, start: State, step: int, save_every: int, h: Array) -> State:

@@ -20,6 +20,8 @@ class Equilibria(AbstractIntegrator):
     Velocities stay. Raises as `static_solve` does.
     """
 
+    has_inertia = False
+
     linear_system: AbstractLinearSystem
     solver: lx.AbstractLinearSolver
     steps: int = eqx.field(static=True, default=200)

@@ -81,7 +81,8 @@ class AbstractLinearisedScheme(AbstractIntegrator):
         end, carry, info = _step(self, system, state, self.init(system, state) if carry is None else carry, h)
         if not throw:
             return end, carry, info
-        return raise_failure((end, carry, info), info, system, who, partial(given, system, state, h), moves=True)
+        numbers = partial(given, system, state, h)
+        return raise_failure((end, carry, info), info, system, who, numbers, moves=self.has_inertia)
 
 
 @compiled

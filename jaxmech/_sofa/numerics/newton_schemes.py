@@ -152,6 +152,8 @@ _TABLE = (
 class SofaStatic(AbstractLinearisedScheme):
     """SOFA's StaticSolver: `K dx = f`, `x += a dx`, as often in a time step as `rules` say. Velocities stay."""
 
+    has_inertia = False
+
     linear_system: AbstractLinearSystem
     solver: AbstractStepSolver
     rules: NewtonRules = eqx.field(default_factory=NewtonRules, kw_only=True)
