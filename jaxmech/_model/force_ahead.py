@@ -12,6 +12,7 @@ from .._scene.alike import over_alike
 from .._scene.stencil import summed
 from .dynamics import Fields, force_at, zero_forces
 from .internal import with_internal
+from .scene_checks import check_forces
 from .system import State, System
 
 
@@ -45,6 +46,7 @@ def _ahead(
         force, rate = jax.jvp(lambda d, v: force_at(system, state, d, v), *moves)
         return [force, jax.tree.map(jnp.add, force, rate)]
     fields = system.force_fields
+    check_forces(system, fields)
     moved = state.position, state.velocity, d, u
     forces = over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: of_element(c, dofs, *a), *moved)
     totals = [start, start]
