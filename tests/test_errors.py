@@ -221,7 +221,7 @@ def test_a_leaf_put_past_the_constructor_with_another_number_of_elements_is_name
 
 
 HELD = {"springs": jm.force.AnchoredSprings(("body", [0, 1, 2, 3]), 10.0, CHAIN)}
-OF_TWO = jnp.array([0.0, -1.0])  # NumPy's rules would have stretched one number, and left the third component without
+OF_TWO = jnp.array([0.0, -1.0])  # in a scene of three dimensions
 
 
 @pytest.mark.parametrize(
