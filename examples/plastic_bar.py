@@ -87,7 +87,7 @@ def draw(mesh, loads, strain, stress, picture):
     triangles = np.asarray(jm.mesh.quads_to_triangles(mesh).mesh.cells)
     drawn = right.tripcolor(*np.asarray(mesh.points).T, triangles, stress, shading="gouraud", cmap="viridis")
     figure.colorbar(drawn, ax=right, label="von Mises stress [MPa]", orientation="horizontal")
-    right.set(aspect="equal", xlabel="x [mm]", title="A quarter of it, under the highest load")
+    right.set(aspect="equal", xlabel="x [mm]", ylabel="y [mm]", title="A quarter of it, under the highest load")
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=150)
     plt.close(figure)

@@ -83,7 +83,7 @@ def draw(A, x, path):
         lines = np.pad(edges, ((0, 0), (0, 1), (0, 0)), constant_values=np.nan)  # one line with gaps: 900 take seconds
         space.plot(*lines.reshape(-1, 3).T, color=color, lw=0.3)
         space.plot([], [], [], color=color, label=name)
-    space.set(title="The beams", xlabel="x", ylabel="z", zlabel="y")
+    space.set(title="The beams", xlabel="x [m]", ylabel="z [m]", zlabel="y [m]")
     space.set_aspect("equal")
     space.legend(frameon=False, loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)

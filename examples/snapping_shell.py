@@ -71,7 +71,9 @@ def draw(mesh, path, number, picture):
     for x, color in ((np.asarray(mesh.points), "tab:blue"), (last, "tab:red")):
         for signs in ((1, 1, 1), (-1, 1, 1), (1, -1, 1), (-1, -1, 1)):
             right.plot_trisurf(*(x * signs).T, triangles=np.asarray(mesh.cells), color=color, alpha=0.5)
-    right.set(xlabel="x [m]", ylabel="y [m]", title="at rest, and at the end of the path")
+    right.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]", title="at rest, and at the end of the path")
+    right.zaxis.labelpad = 12  # beside its numbers
+    right.set_box_aspect(None, zoom=0.85)  # ... and within the figure
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=150)
     plt.close(figure)

@@ -88,7 +88,7 @@ def draw(picture, run, seen, tried, dt):
         corner = 1e3 * (np.asarray(run.position["box"][frame, 0])[[0, 2]] - HALF)
         axis.add_patch(Rectangle(corner, 2e3 * HALF, 2e3 * HALF, fc="#d9c6b0", ec="k"))
         axis.axhline(0.0, color="k")
-        axis.set(xlim=(-40, 40), ylim=(-5, 110), aspect="equal", title=f"{frame * dt:.2f} s", xlabel="x [mm]")
+        axis.set(xlim=(-40, 40), ylim=(-5, 110), aspect="equal", title=f"{frame * dt:g} s", xlabel="x [mm]", ylabel="z [mm]")
     axes[3].plot(dt * np.arange(last + 1), 1e3 * np.stack(tried, axis=1), color="#d9772b", alpha=0.5)
     axes[3].plot(dt * np.arange(last + 1), 1e3 * seen, "k.", ms=4)
     axes[3].set(xlabel="time [s]", ylabel="height of the box [mm]", title="Tried (lines), and seen (dots)")

@@ -20,6 +20,14 @@ FAILING = {
 HEALTHY = [{}, {"friction": 0.1}, {"level": 0.005}]
 
 
+def test_owners_are_among_the_frames():
+    """Another number would be read as that of the last."""
+    of = {"frames": ("balls", [0, 1]), "radius": 0.4}
+    jm.contact.PointContact(("balls", [0, 1, 2]), jm.contact.Sphere(0.4), owners=[0, 1, -1], **of)
+    with pytest.raises(ValueError, match="owners names body 2, but frames has 2; -1 is none of them"):
+        jm.contact.PointContact(("balls", [0, 1, 2]), jm.contact.Sphere(0.4), owners=[0, 1, 2], **of)
+
+
 def chain():
     """Three points on springs above a plane."""
     system = jm.System(

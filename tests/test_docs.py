@@ -52,6 +52,11 @@ def test_every_page_is_in_the_table_of_contents():
     assert listed == {p.name for p in (ROOT / "docs").glob("*.md")}
 
 
+def test_the_first_page_leads_to_every_other():
+    first = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\((\w+\.md)", first)) == {p.name for p in (ROOT / "docs").glob("*.md")} - {"index.md"}
+
+
 def test_pictures_are_there_and_small():
     """Every picture that a page shows exists, every PNG is shown, and is of at most 60 kB."""
     shown = set()

@@ -202,6 +202,15 @@ def test_a_time_that_is_no_array_is_told_what_it_must_be(time):
         jm.total_force(scene, state)
 
 
+def implicit_step(scene, state):
+    ok = jm.System(scene.dofs, forces=pull() | HELD, masses=scene.masses, gravity=[0.0, 0.0, -9.81])
+    jm.ImplicitEuler(jm.MatrixLinearSystem.build(ok, state)).step(scene, state, None, 0.01)
+
+
+def explicit_steps(scene, state):
+    jm.simulate(scene, state, jm.integrator.RK4(), 0.01, 2)
+
+
 @pytest.mark.parametrize("jitted", [False, True])
 def test_a_leaf_put_past_the_constructor_with_another_number_of_elements_is_named(jitted):
     scene, rest = chain()
@@ -209,6 +218,63 @@ def test_a_leaf_put_past_the_constructor_with_another_number_of_elements_is_name
     force = eqx.filter_jit(jm.total_force) if jitted else jm.total_force
     with pytest.raises(ValueError, match=r"Springs: stiffness has shape \(5,\), expected a leading axis of 3"):
         force(changed, rest)
+
+
+HELD = {"springs": jm.force.AnchoredSprings(("body", [0, 1, 2, 3]), 10.0, CHAIN)}
+OF_TWO = jnp.array([0.0, -1.0])  # in a scene of three dimensions
+
+
+@pytest.mark.parametrize(
+    "call", [jm.total_force, jm.energy, jm.static_solve, implicit_step, explicit_steps], ids=lambda c: c.__name__
+)
+@pytest.mark.parametrize(
+    ("leaf", "value", "said"),
+    [
+        (lambda s: s.forces["pull"].force, OF_TWO, "': force has shape (2,), expected (3,) components."),
+        (lambda s: s.forces["pull"].force, OF_TWO[0], "ConstantForce: force has shape (), expected an array of 1 axis"),
+        (lambda s: s.forces["springs"].anchor, CHAIN[:, :1], "': anchor has shape (4, 1), expected (e, 3)."),
+        (lambda s: s.gravity, OF_TWO, "System: gravity has 2 components, which no mass feels"),
+        (lambda s: s.gravity, OF_TWO[0], "System: gravity must be a vector of 1, 2 or 3 components, got shape ()."),
+    ],
+    ids=["force of two", "one number", "anchor of one", "gravity of two", "gravity of one number"],
+)
+def test_a_vector_put_past_the_constructor_is_of_the_size_of_its_nodes(call, leaf, value, said):
+    """`eqx.tree_at` looks at nothing, and a system may be given a state that it has not made."""
+    mass = {"mass": jm.mass.UniformMass(("body", range(4)), 1.0)}
+    scene = system(forces=pull() | HELD, masses=mass, gravity=[0.0, 0.0, -9.81])
+    with pytest.raises(ValueError, match=re.escape(said)):
+        call(eqx.tree_at(leaf, scene, value), scene.at_rest({"body": CHAIN}))
+
+
+def test_an_offset_put_past_the_constructor_is_of_the_size_of_its_points():
+    glue = {"glue": jm.constraint.Attachment(("body", [0]), offset=[0.0, 0.0, 0.0])}
+    scene = system(forces=HELD, constraints=glue)
+    other = eqx.tree_at(lambda s: s.constraints["glue"].offset, scene, jnp.ones(1))
+    with pytest.raises(
+        ValueError, match=re.escape("'glue': Attachment: offset has shape (1,), but the points have 3 components")
+    ):
+        jm.total_force(other, scene.at_rest({"body": CHAIN}))
+
+
+def test_a_mask_is_told_what_makes_numbers_of_it():
+    with pytest.raises(TypeError, match="must be whole numbers, got dtype bool; np.flatnonzero makes numbers of a mask"):
+        jm.constraint.Fixed(("body", CHAIN[:, 0] == 0.0))
+
+
+def test_a_trajectory_of_another_mesh_is_refused_by_sizes():
+    """As a step by itself is: not by how many contributions were counted on."""
+    scene, rest = chain()
+    longer = np.arange(5)
+    forces = {"springs": jm.force.Springs((("chain", longer[:-1]), ("chain", longer[1:])), 10.0, 0.0)}
+    masses = {"mass": jm.mass.UniformMass(("chain", longer), 1.0)}
+    other = jm.System(
+        {"chain": jm.Vec3()}, forces=forces | {"pull": scene.forces["pull"]}, masses=masses, constraints=scene.constraints
+    )
+    start = other.at_rest({"chain": np.pad(longer[:, None], ((0, 0), (0, 2))).astype(float)})
+    integrator = jm.ImplicitEuler(jm.MatrixLinearSystem.build(scene, rest))
+    said = "was built for positions of shapes {'chain': (4, 3)}, and is given {'chain': (5, 3)}: build it again."
+    with pytest.raises(ValueError, match=re.escape(said)):
+        jm.simulate(other, start, integrator, 0.01, 2)
 
 
 @pytest.mark.parametrize(("dof", "gravity"), [(jm.Vec3(), 2), (jm.Vec2(), 3), (jm.Rigid3(), 2), (jm.Vec1(), 3)])

@@ -1,6 +1,8 @@
 """The examples run, end with the numbers they promise, and draw their pictures."""
 
+import ast
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,25 @@ def test_an_example_can_be_read_at_a_sitting(path):
     text = path.read_text(encoding="utf-8")
     assert text.startswith('"""') and "\ndef main(" in text
     assert len(text.splitlines()) <= 100
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_coordinates_in_the_pictures_of_an_example_have_names_and_units(path):
+    """Whoever names one coordinate of an axis names all of them, with their unit."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    in_space = {
+        ast.unparse(node.targets[0])
+        for node in nodes
+        if isinstance(node, ast.Assign) and "projection='3d'" in ast.unparse(node.value)
+    }
+    for node in nodes:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "set":
+            continue
+        labels = {word.arg: ast.unparse(word.value) for word in node.keywords if word.arg in ("xlabel", "ylabel", "zlabel")}
+        if not re.match("'x( |')", labels.get("xlabel", "")):
+            continue
+        wanted = {"xlabel", "ylabel"} | ({"zlabel"} if ast.unparse(node.func.value) in in_space else set())
+        assert set(labels) == wanted and all(re.search(r"\[.+\]", label) for label in labels.values()), labels
 
 
 def test_identify_rubber(tmp_path):

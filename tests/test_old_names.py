@@ -21,8 +21,16 @@ def test_old_names_lead_to_the_new_ones():
         with pytest.warns(DeprecationWarning, match=f"jaxmech.{name} is jaxmech.{module}.{name} now") as caught:
             assert getattr(jm, name) is PATHS[f"{module}.{name}"]
         assert caught[0].filename == __file__
-    with pytest.raises(AttributeError, match="has no attribute 'Sprungs'"):
+    with pytest.raises(AttributeError, match="has no attribute 'Sprungs'$"):
         jm.Sprungs  # noqa: B018
+
+
+def test_a_name_of_a_module_is_told_from_none():
+    with pytest.raises(AttributeError, match="has no attribute 'Newmark'; there is jaxmech.integrator.Newmark$"):
+        jm.Newmark  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'PointContact'; there is jaxmech.contact.PointContact$"):
+        jm.PointContact  # noqa: B018
+    assert not hasattr(jm, "_private")
 
 
 def test_old_names_are_imported():

@@ -20,6 +20,7 @@ from .._model.mapping_jacobian import (
     velocity_jacobian,
 )
 from .._model.on_main_states import on_main_states
+from .._model.scene_checks import check_forces
 from .._model.subsystem import weightless, without_unloaded
 from .._model.system import State, System
 from .element_matrices import Blocks, element_matrices, matrices_of_several, node_blocks, stiffness_and_force
@@ -75,6 +76,7 @@ def evaluate(system: System, state: State, wanted: Wanted) -> LocalValues:
     # Whoever was given the state has compared its internal variables with the scene (`check_inputs`).
     remembers = state.internal or system.multiplier_constraints  # ... or follows the time of the state
     system = without_unloaded(with_internal(system, state) if remembers else system)
+    check_forces(system, {name: field for name, field in system.force_fields.items() if name in wanted.forces})
     x = kinematics(system, state.position)
     jacobians = {name: mapping_jacobian(system, name, x) for name in sorted(wanted.jacobians)}
     v = _velocities(system, state, x, jacobians)

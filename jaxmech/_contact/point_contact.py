@@ -14,7 +14,7 @@ from .._runtime.argument_checks import check_flags, check_instance, index_array
 from .._runtime.array_types import Array, Int
 from .._runtime.field_types import Parameter
 from .._runtime.precision import in_one_program
-from .._scene.parameter import check_range, parameter
+from .._scene.parameter import check_range, is_concrete, parameter
 from .._scene.stencil import Stencil, Stencils, as_stencils, stencils
 from .base import AbstractContact, Touching, check_nodes, check_stencil, displaced, tangents, unit
 from .shape import AbstractShape
@@ -38,8 +38,9 @@ class PointContact(AbstractContact):
     counts; of frames of `Rigid3` the centre, and a sphere about it turns with the frame. `frames=(state, (m,))`: the shape
     stands on every one of these frames (`Rigid3`), or about these points (`Vec3`); without, it stands in the world at the
     frame `at` `(7,)`. Every point may touch every shape, but for those that it belongs to: `owners` `(n,)`, the number among
-    `frames` of the body of each point. `half=True`: only of bodies with smaller numbers than its own: of spheres among
-    themselves, each pair once.
+    `frames` of the body of each point, -1 where it is none of them. Of bodies that are stacked edge on edge they tell which
+    face a corner is on (`Box`), so that such bodies are one contact. `half=True`: only of bodies with smaller numbers than
+    its own: of spheres among themselves, each pair once.
 
     `friction` `mu`; `restitution` `e`: an impact ends with `u_n = -e u_n` of before, unless it is so slow that the forces of
     one step make it; `compliance` [m/N] of the normal; `radius` [m]: one number each, or one for each point. `capacity`,
@@ -82,6 +83,9 @@ class PointContact(AbstractContact):
         n = self.points[0].elements
         if self.owners is not None and self.owners.shape != (n,):
             raise ValueError(f"PointContact: owners has shape {self.owners.shape}, expected ({n},).")
+        most = int(np.asarray(self.owners).max()) if n and self.owners is not None and is_concrete(self.owners) else -1
+        if self.frames and most >= self.bodies:
+            raise ValueError(f"PointContact: owners names body {most}, but frames has {self.bodies}; -1 is none of them.")
         if self.half and (self.owners is None or not self.frames):
             raise ValueError("PointContact: half=True asks for frames, and the owners of the points among them.")
 

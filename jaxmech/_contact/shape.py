@@ -121,8 +121,8 @@ class Box(AbstractShape):
     """A box about the origin of its frame, of half widths `half` `(3,)` [m].
 
     Outside the distance from its nearest face, edge or corner; within, to the nearest face. Near an edge, a thousandth of
-    the smallest half width, the face is taken that looks at the other body: boxes of equal size can be stacked. Raises
-    `ValueError` for half widths that are not positive.
+    the smallest half width, the face is taken that looks at the other body, which the `owners` of a `PointContact` name:
+    boxes of equal size can be stacked. Raises `ValueError` for half widths that are not positive.
     Source: C. Ericson, *Real-Time Collision Detection*, 2005, ISBN 978-1-55860-732-3, section 5.1.3.
 
     Example:

@@ -218,6 +218,7 @@ class MatrixLinearSystem(AbstractLinearSystem):
     @on_its_topology
     def init(self, system: System, state: State) -> Parts | None:
         """What of the matrix no motion changes: masses, and linear forces through linear mappings; None: nothing."""
+        self.check("this MatrixLinearSystem", system, state)
         return constant_parts(self.constant, self.terms, system, state)
 
     def using(self, carry: Any) -> "MatrixLinearSystem":

@@ -26,6 +26,7 @@ from . import mapped_node
 from .internal import with_internal
 from .mapped_node import of_mapping
 from .on_main_states import on_main_states
+from .scene_checks import check_forces, check_gravity
 from .subsystem import with_only, without_unloaded
 from .system import State, System
 from .validity import check_one_number, raise_undefined
@@ -89,6 +90,7 @@ def field_forces(
 ) -> dict[str, tuple[Array, ...]]:
     """The forces of every element of force fields at `retract(x, d)`, one array per stencil; `d` of None is nil, as the
     program of an element then knows."""
+    check_forces(system, fields)
     if d is None:
         return over_alike(
             fields, system.dofs, lambda _, dofs: lambda c, x, v: chart_force(c, dofs, x, no_displacement(dofs, x), v), x, v
@@ -106,6 +108,7 @@ def weight_direction(system: System, x: Mapping[str, Array]) -> Fields:
     field = zero_forces(system, x)
     if system.gravity is None:
         return field
+    check_gravity(system)  # it may have been replaced
     size = system.gravity.shape[0]
     for state, a in field.items():
         if system.dofs[state].space_size == size:
@@ -210,6 +213,7 @@ def _energy(system: System, state: State) -> tuple[Scalar, Fields, dict[str, Arr
     system = with_internal(system, state)
     x = kinematics(system, state.position)
     with_energy = {n: f for n, f in system.force_fields.items() if isinstance(f, AbstractEnergyForceField)}
+    check_forces(system, with_energy)
     values = over_alike(with_energy, system.dofs, lambda *_: lambda c, x: c.element_energy(*x), x)
     check_one_number(with_energy, values)
     total = sum((jnp.sum(each) for each in values.values()), jnp.zeros((), jnp.result_type(*x.values())))

@@ -15,6 +15,7 @@ from .internal import with_internal
 from .mapped_node import motion_ahead, of_mapping, with_rate
 from .motion import Motion, inertial_forces
 from .on_main_states import ahead_on_main_states
+from .scene_checks import check_forces
 from .subsystem import without_unloaded
 from .system import State, System
 
@@ -60,6 +61,7 @@ def _of_fields(system: System, x: Fields, v: Fields, d: Fields, u: Fields, *, bo
     """What force fields give every state, and what to first order; the latter alone, unless `both` are asked for."""
     of_element = chart_forces_ahead if both else lambda *a: (chart_force_ahead(*a),)
     fields = system.force_fields
+    check_forces(system, fields)
     forces = over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: of_element(c, dofs, *a), x, v, d, u)
     totals = [zero_forces(system, x) for _ in range(2 if both else 1)]
     for name, field in fields.items():

@@ -1,5 +1,7 @@
 """A constraint with multipliers as what it is to forces and matrices: an energy of positions and multipliers."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ import jax.numpy as jnp
 from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._forcefield.base import AbstractEnergyForceField
 from .._runtime.array_types import Array, Scalar
+from .._scene.dof import AbstractDof
 from .._scene.parameter import as_array
 from .._scene.stencil import Stencil
 
@@ -26,6 +29,9 @@ class MultiplierForce(AbstractEnergyForceField):
     def on(self) -> tuple[Stencil, ...]:
         """Where the equation acts, and its multipliers."""
         return (*self.constraint.on, self.multiplier)
+
+    def check_dofs(self, dofs: Sequence[AbstractDof]) -> None:
+        self.constraint.check_dofs(dofs[:-1])
 
     def element_energy(self, *x: Array) -> Scalar:
         *positions, multipliers = x

@@ -18,7 +18,7 @@ from .._runtime.array_types import structure_of
 from .._scene.dof import AbstractDof
 from .._scene.internal import internal_variables, remembers
 from .._scene.once_per_structure import once_per_structure
-from .._scene.parameter import as_array, is_concrete, trace_elements
+from .._scene.parameter import as_array, element_leaves, is_concrete, trace_elements
 from .._scene.stencil import Stencil
 from .axis_checks import check_axes
 from .internal import check_update
@@ -72,16 +72,17 @@ def _check_numbers(system: Any) -> None:
             raise ValueError(f"rayleigh['{name}'] must be one number, got {coefficient!r}.")
         if is_concrete(coefficient) and not float(coefficient) >= 0:
             raise ValueError(f"rayleigh['{name}'] must not be negative, got {float(coefficient)}.")
+    if system.gravity is not None:
+        check_real("System", "gravity", system.gravity)
+        check_gravity(system)
+
+
+def check_gravity(system: Any) -> None:
+    """Raise where gravity is no vector, or there are masses and none of them feels it, which is of another dimension."""
     gravity = system.gravity
-    if gravity is not None:
-        check_real("System", "gravity", gravity)
-        if gravity.ndim != 1 or gravity.shape[0] not in (1, 2, 3):
-            raise ValueError(f"System: gravity must be a vector of 1, 2 or 3 components, got {gravity!r}.")
-        _check_gravity(system, gravity.shape[0])
-
-
-def _check_gravity(system: Any, size: int) -> None:
-    """Raise where there are masses and none of them feels gravity, which is of another dimension."""
+    if gravity.ndim != 1 or gravity.shape[0] not in (1, 2, 3):
+        raise ValueError(f"System: gravity must be a vector of 1, 2 or 3 components, got shape {gravity.shape}.")
+    size = gravity.shape[0]
     acting = {name: {s.state: system.dofs[s.state] for s in mass.on} for name, mass in system.masses.items()}
     if acting and not any(dof.space_size == size for dofs in acting.values() for dof in dofs.values()):
         kinds = {name: {s: type(dof).__name__ for s, dof in dofs.items()} for name, dofs in acting.items()}
@@ -190,8 +191,8 @@ def check_elements(system: Any, dtype: Any) -> None:
         if found != expected:
             raise ValueError(f"'{name}': {type(component).__name__} returns shapes {found}, expected {expected}.")
 
+    check_forces(system, system.forces)
     for name, field in system.forces.items():
-        _of_right_kind(name, field.check_dofs, [system.dofs[s.state] for s in field.on])
         x, v = element(field.on, "coord_size"), element(field.on, "deriv_size")
         if isinstance(field, AbstractEnergyForceField):
             attempt(name, field, _of_energy, [()], *x)
@@ -238,6 +239,17 @@ _of_force = _shapes_of(lambda c, x, v: c.element_force(x, v), several=True)
 _of_kinetic_energy = _shapes_of(lambda c, x, v: c.element_kinetic_energy(x, v))
 _of_child = _shapes_of(lambda c, *x: c.element_apply(*x), lambda c: c.parents)
 _of_rows = _shapes_of(lambda c, *x: c.rows(*x))
+
+
+def check_forces(system: Any, fields: Mapping[str, AbstractForceField]) -> None:
+    """Raise `ValueError` where the numbers of a force field do not fit its nodes.
+
+    Asked again whenever forces are traced: numbers may have been replaced since `at_rest`, or the state is of another scene,
+    and NumPy's rules would stretch what is short.
+    """
+    for name, field in fields.items():
+        element_leaves(field, field.on)
+        _of_right_kind(name or type(field).__name__, field.check_dofs, [system.dofs[s.state] for s in field.on])
 
 
 def _of_right_kind(name: str, check: Any, *dofs: Any) -> None:

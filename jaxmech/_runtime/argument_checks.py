@@ -50,6 +50,11 @@ def _said(value: Any) -> str:
         return f"an object of type {type(value).__name__}"
 
 
+def _numbers_of(array: Any) -> str:
+    """What makes numbers of a mask, if it is one."""
+    return "; np.flatnonzero makes numbers of a mask" if array.dtype == bool and array.ndim == 1 else ""
+
+
 def index_array(owner: str, name: str, value: Any) -> Array:
     """Node numbers and the like as 32-bit integers. `TypeError` unless they are whole, `ValueError` where one does not fit:
     a cast would wrap 2^32 + 1 to 1."""
@@ -57,7 +62,7 @@ def index_array(owner: str, name: str, value: Any) -> Array:
     if array.size == 0 and jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(np.int32)  # an empty list has no whole numbers to tell
     if not jnp.issubdtype(array.dtype, jnp.integer):
-        raise TypeError(f"{owner}: {name} must be whole numbers, got dtype {array.dtype}.")
+        raise TypeError(f"{owner}: {name} must be whole numbers, got dtype {array.dtype}{_numbers_of(array)}.")
     if array.dtype.itemsize >= 4 and array.size and not isinstance(array, Tracer):
         limits = np.iinfo(np.int32)
         numbers = np.asarray(array)
@@ -93,7 +98,7 @@ def whole_numbers(owner: str, name: str, value: Any, shape: tuple[int | None, ..
     """`value` as a host array of whole numbers of at least 0, less than `below`, or an error."""
     array = np.asarray(numeric_array(owner, name, value))
     if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{owner}: {name} must be whole numbers, got dtype {array.dtype}.")
+        raise TypeError(f"{owner}: {name} must be whole numbers, got dtype {array.dtype}{_numbers_of(array)}.")
     _check_shape(owner, name, array, shape)
     top = _INT32_MAX if below is None else below - 1
     wrong = array[(array < 0) | (array > top)]

@@ -61,6 +61,7 @@ _MOVED = {
     """,
 }
 _HOME = {name: module for module, names in _MOVED.items() for name in names.split()}
+_SEARCHED = sorted({*_MOVED, "contact", "output"})
 
 
 def __getattr__(name: str) -> Any:
@@ -68,11 +69,20 @@ def __getattr__(name: str) -> Any:
     if name in ON_DEMAND:
         return importlib.import_module(f"{_PACKAGE}.{name}")
     if name not in _HOME:
-        raise AttributeError(f"module '{_PACKAGE}' has no attribute '{name}'")
+        raise AttributeError(f"module '{_PACKAGE}' has no attribute '{name}'{_where_it_is(name)}")
     place = f"{_PACKAGE}.{_HOME[name]}"
     message = f"{_PACKAGE}.{name} is {place}.{name} now; the old name will be gone in the next version."
     warnings.warn(message, DeprecationWarning, stacklevel=2)
     return getattr(importlib.import_module(place), name)
+
+
+def _where_it_is(name: str) -> str:
+    """Which modules have a name that is not here, in words; `hasattr` and the like ask for private ones by the dozen."""
+    if name.startswith("_"):
+        return ""
+    modules = [importlib.import_module(f"{_PACKAGE}.{module}") for module in _SEARCHED]
+    places = [f"{_PACKAGE}.{m}.{name}" for m, module in zip(_SEARCHED, modules, strict=True) if hasattr(module, name)]
+    return f"; there is {' and '.join(places)}" if places else ""
 
 
 def __dir__() -> list[str]:

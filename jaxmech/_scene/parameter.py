@@ -180,6 +180,11 @@ def element_leaves(component: eqx.Module, stencils: tuple[Stencil, ...]) -> Elem
             values.append(NodeRows(leaf, stencils[kind[2]].nodes))
             axes.append(0)
         else:
+            if leaf.ndim < kind[1]:
+                name = jax.tree_util.keystr(path).lstrip(".")
+                raise ValueError(
+                    f"{type(component).__name__}: {name} has shape {leaf.shape}, expected {_each(kind[1], leaf)}."
+                )
             spread = kind[0] == "each" or leaf.ndim > kind[1]
             if spread and stencils and leaf.shape[0] != stencils[0].elements:
                 name = jax.tree_util.keystr(path).lstrip(".")
@@ -285,17 +290,22 @@ def check_parameters(component: eqx.Module, stencils: tuple[Stencil, ...], point
                 raise ValueError(f"{owner}: {name} has shape {leaf.shape}, expected {_shapes(kind[1], leaf, leading)}.")
 
 
-def _shapes(ndim: int, leaf: Any, leading: tuple[int | None, ...]) -> str:
-    """What a number of one element may look like, in words."""
+def _each(ndim: int, leaf: Any) -> str:
+    """What one element has, in words, and what a single number that was given in its place would be."""
     count = "one number" if ndim == 0 else f"an array of {ndim} {'axis' if ndim == 1 else 'axes'}"
     given = leaf.shape == () and ndim == 1 and isinstance(leaf, jax.Array) and is_concrete(leaf)
-    like = f", such as [{float(leaf)}]," if given else ""
+    return f"{count}, such as [{float(leaf)}]," if given else count
+
+
+def _shapes(ndim: int, leaf: Any, leading: tuple[int | None, ...]) -> str:
+    """What a number of one element may look like, in words."""
+    count = _each(ndim, leaf)
     if leading == (None,):
-        return f"{count}{like} shared by all elements, or with leading axes of elements, or of elements and Gauss points"
+        return f"{count} shared by all elements, or with leading axes of elements, or of elements and Gauss points"
     each = f"a leading axis of {leading[0]} (one per element)"
     if len(leading) == 1:
-        return f"{count}{like} (shared by all elements) or {each}"
-    return f"{count}{like} (shared by all elements), {each}, or leading axes {leading} (one per Gauss point)"
+        return f"{count} (shared by all elements) or {each}"
+    return f"{count} (shared by all elements), {each}, or leading axes {leading} (one per Gauss point)"
 
 
 def _check_given(component: eqx.Module) -> None:
