@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._linear_solver.base.derivative import FEW, constant, derivative_solve
+from ..._linear_solver.dense.lu import Dense
 from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
@@ -36,7 +37,7 @@ def solved(step: AbstractLinearStep, A: Any, b: Fields, solver: Any, derivatives
 
 
 class _Made(eqx.Module):
-    """What a solver has made of a matrix: its arrays, and the rest, of which no array is to be made."""
+    """What a solver has made of a matrix: its arrays, and the rest, which is to stay as it is."""
 
     arrays: list[Array]
     rest: Any = eqx.field(static=True)
@@ -58,9 +59,9 @@ class _Made(eqx.Module):
 def _solved(
     step: AbstractLinearStep, A: Any, b: Fields, solver: Any, derivatives_of: str
 ) -> tuple[Fields, lx.Solution, _Made | None]:
-    """The same, and what the solver has made of a matrix of few unknowns."""
+    """The same, and the dense factor of a matrix of few unknowns."""
     del step, derivatives_of
-    made = _Made.of(A, solver) if A.in_size() <= FEW else None
+    made = _Made.of(A, solver) if isinstance(solver, Dense) and A.in_size() <= FEW else None
     known = {} if made is None else {"state": made.state}
     solution = lx.linear_solve(A, b, solver, throw=False, **known)
     return solution.value, lx.Solution(None, solution.result, solution.stats, None), made

@@ -16,7 +16,7 @@ from ..._runtime.results import RESULTS
 from .outcome import reason
 from .vectors import Vector
 
-FEW = 16  # unknowns of which reverse mode sooner keeps what a solver makes of a matrix than it makes it anew
+FEW = 16  # unknowns of which reverse mode sooner keeps a dense factor than it makes it anew, with its matrix
 
 
 def derivative_solve(
