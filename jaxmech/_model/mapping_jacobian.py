@@ -15,6 +15,7 @@ from .._math.small_matmul import times_blocks, times_vectors
 from .._runtime.array_types import Array
 from .._scene.parameter import element_view, over_elements
 from .._scene.stencil import gathered
+from . import mapped_node
 from .dynamics import Fields, applied_forces
 from .subsystem import with_only
 from .system import System
@@ -29,8 +30,7 @@ def mapping_jacobian(system: System, name: str, x: Fields) -> Jacobian:
     child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
 
     def moved(d, m, a):
-        start = m.element_apply(*a)
-        return child.local_near(start, m.element_apply(*retract_each(parents, a, d)))
+        return mapped_node.displacement(child, parents, m, a, d)
 
     places = gathered(mapping.parents, x)
     if interpolates(system, mapping):
@@ -68,13 +68,7 @@ def velocity_jacobian(system: System, name: str, x: Fields, v: Fields) -> Jacobi
     child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
 
     def velocity(d, m, a, u):
-        y = retract_each(parents, a, d)
-        start = m.element_apply(*y)
-
-        def along(t):
-            return child.local_near(start, m.element_apply(*retract_each(parents, y, jax.tree.map(lambda w: t * w, u))))
-
-        return jax.jvp(along, (jnp.zeros((), start.dtype),), (jnp.ones((), start.dtype),))[1]
+        return mapped_node.velocity(child, parents, m, retract_each(parents, a, d), u)
 
     blocks = _jacobians(mapping, parents, velocity, gathered(mapping.parents, x), gathered(mapping.parents, v))
     return tuple(_by_parent(b) for b in blocks)
@@ -104,7 +98,7 @@ def geometric_blocks(system: System, name: str, x: Fields, forces: Array, mode: 
     child, parents = system.dofs[mapping.child], [system.dofs[s.state] for s in mapping.parents]
 
     def work(y, d, m, f):
-        return -f @ child.local_near(m.element_apply(*y), m.element_apply(*retract_each(parents, y, d)))
+        return -f @ mapped_node.displacement(child, parents, m, y, d)
 
     def exactly(d, m, a, f):
         return jax.grad(work, argnums=1)(retract_each(parents, a, d), no_displacement(parents, a), m, f)
