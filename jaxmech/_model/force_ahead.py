@@ -30,7 +30,7 @@ def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping
         return forces_ahead(system, state, d, u)[1]
     system = with_internal(system, state)
     moved = state.position, state.velocity, d, u
-    return _with_weights(system, state.position, d, [_of_fields(system, *moved, both=False)[-1]])[0]
+    return _with_weights(system, state.position, d, _of_fields(system, *moved, both=False))[0]
 
 
 def forces_ahead(

@@ -9,15 +9,7 @@ from .._runtime.array_types import Array
 from .._runtime.precision import full_precision, in_one_program
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes, sums_at_nodes
-from .dynamics import (
-    Fields,
-    applied_forces,
-    force_at,
-    kinematics,
-    momentum,
-    velocities,
-    zero_forces,
-)
+from .dynamics import Fields, applied_forces, force_at, kinematics, momentum, velocities, zero_forces
 from .internal import with_internal
 from .motion import inertial_forces, motion_of_each
 from .on_main_states import momenta_on_main_states, on_main_states
