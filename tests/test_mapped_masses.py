@@ -215,6 +215,7 @@ def test_reverse_mode_evaluates_no_forces_anew(scheme):
     assert not any("transpose" in line for line in made_by["sine"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["VelocityVerlet", "ImplicitEuler"])
 def test_reverse_mode_keeps_the_factor_of_few_unknowns(scheme):
     """It was made anew in every step, with the matrix."""
