@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from .._forcefield.chart import chart_force_ahead, chart_forces_ahead, retract_each
+from .._forcefield.chart import chart_force_ahead, chart_forces_ahead
 from .._runtime.array_types import Array
 from .._scene.alike import over_alike
 from .._scene.parameter import over_elements
 from .._scene.stencil import at_nodes, summed
 from .dynamics import Fields, weight_direction, zero_forces
 from .internal import with_internal
-from .mapped_node import motion_ahead, of_mapping, with_rate
+from .mapped_node import motion_ahead, moved, of_mapping, with_rate
 from .motion import Motion, inertial_forces
 from .on_main_states import ahead_on_main_states
 from .scene_checks import check_forces
@@ -29,8 +29,8 @@ def force_ahead(system: System, state: State, d: Mapping[str, Array], u: Mapping
     if system.mappings:
         return forces_ahead(system, state, d, u)[1]
     system = with_internal(system, state)
-    moved = state.position, state.velocity, d, u
-    return _with_weights(system, state.position, d, _of_fields(system, *moved, both=False))[0]
+    given = state.position, state.velocity, d, u
+    return _with_weights(system, state.position, d, _of_fields(system, *given, both=False))[0]
 
 
 def forces_ahead(
@@ -79,7 +79,7 @@ def _with_weights(system: System, x: Fields, d: Fields, totals: list[Fields]) ->
 
         def of_element(m, x, g, d, dofs=dofs):
             def weight(t: Array):
-                there = retract_each(dofs, x, tuple(t * e for e in d))
+                there = moved(dofs, x, d, t)
                 return jax.grad(lambda u: m.element_kinetic_energy(there, u))(g)
 
             now, rate = with_rate(weight, x)

@@ -8,7 +8,7 @@ from .._forcefield.chart import no_displacement, retract_each, varies_with
 from .._runtime.array_types import Array
 from .._runtime.precision import full_precision, in_one_program
 from .._scene.parameter import over_elements
-from .._scene.stencil import at_nodes, sums_at_nodes
+from .._scene.stencil import at_nodes, sums_at_nodes, with_sums
 from .dynamics import Fields, applied_forces, force_at, kinematics, momentum, velocities, zero_forces
 from .internal import with_internal
 from .motion import inertial_forces, motion_of_each
@@ -28,8 +28,7 @@ def momentum_supply(system: System, position: Mapping[str, Array], velocity: Map
 
 def _momenta(system: System, x: Fields, v: Fields) -> tuple[Fields, Fields]:
     """`dT/dv` and `dT/dx` of every state's own masses."""
-    total = zero_forces(system, x)
-    momenta, slopes = dict(total), dict(total)
+    momenta = slopes = zero_forces(system, x)
     for mass in system.masses.values():
         on, dofs = mass.on, tuple(system.dofs[s.state] for s in mass.on)
 
@@ -40,9 +39,7 @@ def _momenta(system: System, x: Fields, v: Fields) -> tuple[Fields, Fields]:
             return jax.grad(energy, argnums=(1, 0))(no_displacement(dofs, x), v)
 
         found = over_elements(mass, on, of_element, at_nodes(on, x), at_nodes(on, v), sums=sums_at_nodes(on, x, times=2))
-        for fields, of_each in zip((momenta, slopes), found, strict=True):
-            for stencil, part in zip(on, of_each, strict=True):
-                fields[stencil.state] = fields[stencil.state] + part
+        momenta, slopes = (with_sums(total, on, part) for total, part in zip((momenta, slopes), found, strict=True))
     return momenta, slopes
 
 

@@ -57,13 +57,12 @@ def motion_ahead(
     accelerations of these its own too."""
 
     def ahead(t: Array) -> tuple[Array, Array]:
-        there = tuple(t * e for e in d)
-        now = velocity(child, parents, m, retract_each(parents, q, there), faster(v, u, t))
-        return displacement(child, parents, m, q, there), now
+        now = velocity(child, parents, m, moved(parents, q, d, t), faster(v, u, t))
+        return displacement(child, parents, m, q, tuple(t * e for e in d)), now
 
-    (_, now), (moved, gained) = with_rate(ahead, q)
+    (_, now), (displaced, gained) = with_rate(ahead, q)
     accelerations = motion(child, parents, m, q, v, a)[2:] if a else ()
-    return m.element_apply(*q), now, moved, gained, *accelerations
+    return m.element_apply(*q), now, displaced, gained, *accelerations
 
 
 def pulled(child: AbstractDof, parents: Parents, m: AbstractMapping, q: Arrays, f: Array) -> tuple[Arrays]:

@@ -11,7 +11,7 @@ from .._mass.base import AbstractMass
 from .._runtime.array_types import Array
 from .._scene.dof import AbstractDof
 from .._scene.parameter import over_elements
-from .._scene.stencil import at_nodes, sums_at_nodes
+from .._scene.stencil import at_nodes, sums_at_nodes, with_sums
 from . import mapped_node
 from .dynamics import Fields, zero_forces
 from .mapped_node import Some, at_some_nodes, faster, moved, of_mapping, with_rate
@@ -49,9 +49,7 @@ def inertial_forces(system: System, motion: Motion) -> Fields:
     for mass in system.masses.values():
         on, of_element = mass.on, partial(_inertia_of_element, tuple(system.dofs[s.state] for s in mass.on))
         moving = at_nodes(on, motion.x), at_nodes(on, motion.v), at_some_nodes(on, motion.a)
-        forces = over_elements(mass, on, of_element, *moving, sums=sums_at_nodes(on, total))
-        for stencil, force in zip(on, forces, strict=True):
-            total[stencil.state] = total[stencil.state] + force
+        total = with_sums(total, on, over_elements(mass, on, of_element, *moving, sums=sums_at_nodes(on, total)))
     return total
 
 

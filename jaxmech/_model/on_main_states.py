@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from .._runtime.array_types import Array
 from .._scene.parameter import over_elements
-from .._scene.stencil import at_nodes, sums_at_nodes
+from .._scene.stencil import at_nodes, sums_at_nodes, with_sums
 from .mapped_node import of_mapping, pulled, pulled_ahead, pulled_momentum
 from .system import System
 
@@ -42,7 +42,5 @@ def _handed_up(system: System, of_node: Callable, there: tuple[Fields, ...], *ac
         fields = *(at_nodes(on, field) for field in there), *given
         sums = sums_at_nodes(on, there[0], times=len(totals))
         shares = over_elements(mapping, on, of_mapping(of_node, mapping, system.dofs), *fields, sums=sums)
-        for total, share in zip(totals, shares, strict=True):
-            for stencil, part in zip(on, share, strict=True):
-                total[stencil.state] = total[stencil.state] + part
+        totals = [with_sums(total, on, share) for total, share in zip(totals, shares, strict=True)]
     return totals

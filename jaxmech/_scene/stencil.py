@@ -158,6 +158,14 @@ def sums_at_nodes(stencils: tuple[Stencil, ...], fields: Mapping[str, Array], ti
     return NodeSums(tuple(s.nodes for s in stencils) * times, sizes * times)
 
 
+def with_sums(total: Mapping[str, Array], stencils: tuple[Stencil, ...], sums: tuple[Array, ...]) -> dict[str, Array]:
+    """`total` with what elements gave each stencil, added up at its nodes already."""
+    total = dict(total)
+    for stencil, part in zip(stencils, sums, strict=True):
+        total[stencil.state] = total[stencil.state] + part
+    return total
+
+
 def summed(total: Mapping[str, Array], stencils: tuple[Stencil, ...], values: tuple[Array, ...]) -> dict[str, Array]:
     """`total` with the element values added at their nodes."""
     total = dict(total)
