@@ -9,8 +9,8 @@ from numpy.testing import assert_array_equal
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
+from jaxmech._linear_solver.dense.elimination import are_definite, inverse_by_elimination
 from jaxmech._linear_solver.preconditioner.multigrid_values import diagonal_inverse
-from jaxmech._math.elimination import are_definite, inverse_by_elimination
 
 
 @pytest.mark.parametrize("size", [2, 6, 13])

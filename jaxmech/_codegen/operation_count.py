@@ -7,6 +7,7 @@ from typing import Any
 from .._runtime.jax_internals import Literal
 from .llvm.shared_product import WORTH
 from .program.element_jaxpr import ElementProgram
+from .scalarize.factorisation import LIBRARY
 from .scalarize.interpreter import inner_programs
 
 _MOVES = ("copy", "expand_dims", "reshape", "reshard", "squeeze", "stop_gradient", "transpose")
@@ -33,6 +34,8 @@ def operation_count(jaxpr: Any, shared: Sequence[Any] = (), *, rounds: bool = Fa
             terms = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
             if any(v in known and v.aval.ndim == 2 and v.aval.size >= WORTH for v in read):
                 terms, size = 1, size + sum(v.aval.size for v in read if v not in known)
+        if eqn.primitive.name in LIBRARY:
+            terms = eqn.invars[0].aval.shape[-1]
         total += terms * size
     return total
 
@@ -41,6 +44,13 @@ def equation_count(jaxpr: Any) -> int:
     """How many equations a program has, with those of the programs in it: the longer they are, the more work for XLA."""
     within = [getattr(program, "jaxpr", program) for eqn in jaxpr.eqns for program in inner_programs(eqn)]
     return len(jaxpr.eqns) + sum(map(equation_count, within))
+
+
+def calls_library(jaxpr: Any) -> bool:
+    """Whether a program has factors made, or solves with them: XLA calls a library for each matrix."""
+    if any(eqn.primitive.name in LIBRARY for eqn in jaxpr.eqns):
+        return True
+    return any(calls_library(getattr(program, "jaxpr", program)) for eqn in jaxpr.eqns for program in inner_programs(eqn))
 
 
 def length_as_kernel(call: ElementProgram, *, rounds: bool = False) -> int:

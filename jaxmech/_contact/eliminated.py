@@ -17,11 +17,11 @@ import lineax as lx
 
 from .._linear_solver.base.vectors import minus, norm, plus, zeros
 from .._linear_solver.default import default_solver
+from .._linear_solver.dense.elimination import inverse_by_elimination
 from .._linear_solver.dense.lu import Dense
 from .._linear_solver.fallback import Fallback
 from .._linear_solver.krylov.bicgstab import BiCGStab
 from .._linear_solver.krylov.pcg import PCG
-from .._math.elimination import inverse_by_elimination
 from .._math.small_matmul import times_blocks, times_vectors
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array

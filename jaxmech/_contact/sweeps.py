@@ -8,8 +8,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .._linear_solver.dense.elimination import inverse_by_elimination
 from .._llvm.ffi import compile_on_cpu, is_available
-from .._math.elimination import inverse_by_elimination
 from .._math.small_matmul import times_blocks
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array

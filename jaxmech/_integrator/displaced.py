@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._codegen import map_elements
 from .._model.constraint_projection import has_prescribed_motion, prescribed, project
 from .._model.dynamics import Fields, momentum, retract
 from .._model.system import State, System
@@ -76,7 +77,7 @@ def chart_rates(system: System, position: Fields, d: Fields, velocity: Fields) -
 
                 return jax.jvp(moved, (jnp.zeros((), v.dtype),), (jnp.ones((), v.dtype),))[1]
 
-            rates[s] = jax.vmap(rate)(position[s], d[s], v)
+            rates[s] = map_elements(rate, 0, position[s], d[s], v)
     return rates
 
 
@@ -91,11 +92,11 @@ def tangents_at_end(system: System, position: Fields, d: Fields, change: Fields)
                 end = dof.retract(x, d)
                 return jax.jvp(lambda d: dof.local_near(end, dof.retract(x, d)), (d,), (e,))[1]
 
-            tangents[s] = jax.vmap(tangent)(position[s], d[s], e)
+            tangents[s] = map_elements(tangent, 0, position[s], d[s], e)
     return tangents
 
 
 def displacements(system: System, x0: Fields, x1: Fields) -> Fields:
     """Those that take `x0` to `x1`, in the chart of `x0`."""
     dofs = system.dofs
-    return {s: x1[s] - a if dofs[s].is_vector_space else jax.vmap(dofs[s].local)(a, x1[s]) for s, a in x0.items()}
+    return {s: x1[s] - a if dofs[s].is_vector_space else map_elements(dofs[s].local, 0, a, x1[s]) for s, a in x0.items()}

@@ -10,10 +10,11 @@ import lineax as lx
 
 from .._linear_solver.base.derivative import FEW, derivative_solve
 from .._linear_solver.base.vectors import scattered
+from .._linear_solver.dense.elimination import inverse_by_elimination
 from .._linear_solver.dense.semidefinite import Semidefinite
 from .._linear_solver.krylov.pcg import PCG
 from .._linear_system.matrix_free import MatrixFreeSystem
-from .._math.elimination import inverse_by_elimination
+from .._math.small_matmul import times_vectors
 from .._math.small_matrix import inverse
 from .._model.constraint_projection import constrained_product, has_prescribed_motion, project
 from .._model.dynamics import Fields, momentum, zero_forces
@@ -82,7 +83,7 @@ def acceleration(system: System, state: State, kept: Fields | None, solver: Any)
 
 
 def _by_blocks(system: System, blocks: Fields, force: Fields) -> Fields:
-    return project(system, {s: jnp.einsum("nij,nj->ni", blocks[s], f) for s, f in force.items()})
+    return project(system, {s: times_vectors(blocks[s], f) for s, f in force.items()})
 
 
 class _Motion(eqx.Module):

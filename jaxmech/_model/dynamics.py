@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._codegen import map_elements
 from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from .._forcefield.chart import chart_force, no_displacement
 from .._mapping.base import AbstractMapping
@@ -36,17 +37,17 @@ Fields = dict[str, Array]  # an array of nodal values for each state
 
 def retract(dofs: Mapping[str, AbstractDof], x: Mapping[str, Array], d: Mapping[str, Array]) -> Fields:
     """Every state of `x` moved by `d`."""
-    return {s: a + d[s] if dofs[s].is_vector_space else jax.vmap(dofs[s].retract)(a, d[s]) for s, a in x.items()}
+    return {s: a + d[s] if dofs[s].is_vector_space else map_elements(dofs[s].retract, 0, a, d[s]) for s, a in x.items()}
 
 
 def retract_near(dofs: Mapping[str, AbstractDof], x: Mapping[str, Array], d: Mapping[str, Array]) -> Fields:
     """`retract` for derivatives at `d = 0` only."""
-    return {s: a + d[s] if dofs[s].is_vector_space else jax.vmap(dofs[s].retract_near)(a, d[s]) for s, a in x.items()}
+    return {s: a + d[s] if dofs[s].is_vector_space else map_elements(dofs[s].retract_near, 0, a, d[s]) for s, a in x.items()}
 
 
 def local_near(dofs: Mapping[str, AbstractDof], x0: Mapping[str, Array], x1: Mapping[str, Array]) -> Fields:
     """The displacements that take `x0` to `x1`, for derivatives at `x1 = x0` only."""
-    return {s: x1[s] - a if dofs[s].is_vector_space else jax.vmap(dofs[s].local_near)(a, x1[s]) for s, a in x0.items()}
+    return {s: x1[s] - a if dofs[s].is_vector_space else map_elements(dofs[s].local_near, 0, a, x1[s]) for s, a in x0.items()}
 
 
 def kinematics(system: System, position: Mapping[str, Array]) -> Fields:

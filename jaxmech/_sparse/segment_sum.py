@@ -10,6 +10,7 @@ from .._runtime.array_types import Array, Float
 from .._runtime.devices import on_cpu
 
 _MOST = 36  # entries of a row that are summed together: those of a block of two rigid bodies
+_FEW_LANES = 4  # added one after the other where rows are those of a batch: half of what assembling a top in one took
 
 
 def sum_lanes(rows: Float[Array, "groups lanes ..."]) -> Float[Array, "groups ..."]:
@@ -18,6 +19,8 @@ def sum_lanes(rows: Float[Array, "groups lanes ..."]) -> Float[Array, "groups ..
         return rows[:, 0]
     if not on_cpu():  # XLA sums in the loop that reads; several arrays together can be more than a GPU has shared memory for
         return jnp.sum(rows, axis=1)
+    if rows.shape[1] <= _FEW_LANES and math.prod(rows.shape[2:]) > _MOST:
+        return sum((rows[:, i] for i in range(1, rows.shape[1])), rows[:, 0])
     split = next(i for i in range(2, rows.ndim + 1) if math.prod(rows.shape[i:]) <= _MOST)
     size = math.prod(rows.shape[split:])
     if not size or not rows.size:

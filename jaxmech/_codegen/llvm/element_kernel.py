@@ -133,7 +133,7 @@ def kernel_text(
         kind(v.aval.dtype)
     if any(kind(v.aval.dtype) != "f" for v in program.jaxpr.outvars[: len(places)]):
         raise NotScalarisable("sums of whole numbers")
-    arithmetic = VectorArithmetic(most)
+    arithmetic = VectorArithmetic(most, lanes)
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
     before: list[str] = []

@@ -57,9 +57,9 @@ class VectorArithmetic(AbstractArithmetic):
 
     keeps_loops = False
 
-    def __init__(self, most: int | None = None):
+    def __init__(self, most: int | None = None, lanes: int = WIDTH):
         super().__init__()
-        self._most = most
+        self._most, self._lanes = most, lanes
         self.lines: list[str] = []
         self.before: list[str] = []  # the loop: room for what functions take and give
         self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
@@ -190,13 +190,13 @@ class VectorArithmetic(AbstractArithmetic):
         lines.append(
             f"define internal {vector} @each.{function}({', '.join(f'{vector} %x{i}' for i in numbers)}) noinline {{"
         )
-        for lane in range(WIDTH):
+        for lane in range(self._lanes):
             lines += [f"  %x{i}.{lane} = extractelement {vector} %x{i}, i32 {lane}" for i in numbers]
             given = ", ".join(f"{scalar} %x{i}.{lane}" for i in numbers)
             lines.append(f"  %y{lane} = call {scalar} @{function}({given})")
-            before = f"%r{lane - 1}" if lane else "poison"
+            before = f"%r{lane - 1}" if lane else "%x0"  # what else the lanes hold is a number, and nobody's
             lines.append(f"  %r{lane} = insertelement {vector} {before}, {scalar} %y{lane}, i32 {lane}")
-        self.declarations["\n".join([*lines, f"  ret {vector} %r{WIDTH - 1}", "}"])] = None
+        self.declarations["\n".join([*lines, f"  ret {vector} %r{self._lanes - 1}", "}"])] = None
         return self._call(f"each.{function}", dtype, operands)
 
     def _converted(self, x: Scalar, dtype: np.dtype) -> Scalar:

@@ -15,7 +15,9 @@ from ..._runtime.jax_internals import primitives
 from .arithmetic import AbstractArithmetic, NotScalarisable, Scalar
 from .known_numbers import Scalars
 
-_LARGEST = 6  # rows, beyond which a program of scalars is longer than it is worth
+_LARGEST = 8  # rows, beyond which a program of scalars is longer than it is worth
+
+LIBRARY = "lu", "triangular_solve", "cholesky"  # what XLA calls one for
 
 
 def applied(arithmetic: AbstractArithmetic, name: str, dtype: Any, *operands: Scalar, **params: Any) -> Scalar:
@@ -54,12 +56,12 @@ def _triangles(arithmetic: AbstractArithmetic, eqn: Any, A: Scalars) -> list[Sca
             more = applied(arithmetic, "gt", bool, size, largest)
             largest, at = chosen(arithmetic, more, size, largest), chosen(arithmetic, more, whole(i), at)
         pivots[k] = at
+        here = {i: applied(arithmetic, "eq", bool, at, whole(i)) for i in range(k + 1, m)}
         for numbers in (*rows.T, order):
             first = numbers[k]
-            for i in range(k + 1, m):
-                here = applied(arithmetic, "eq", bool, at, whole(i))
-                numbers[k] = chosen(arithmetic, here, numbers[i], numbers[k])
-                numbers[i] = chosen(arithmetic, here, first, numbers[i])
+            for i, is_here in here.items():
+                numbers[k] = chosen(arithmetic, is_here, numbers[i], numbers[k])
+                numbers[i] = chosen(arithmetic, is_here, first, numbers[i])
         nil, one = np.zeros((), dtype)[()], np.ones((), dtype)[()]
         pivot = chosen(arithmetic, applied(arithmetic, "eq", bool, rows[k, k], nil), one, rows[k, k])  # all below are nil
         for i in range(k + 1, m):

@@ -17,7 +17,7 @@ from ..._contact.solve import outcome as contact_outcome
 from ..._contact.sparse_rows import SparseRows
 from ..._linear_solver.base.vectors import choose, norm
 from ..._linear_solver.default import default_solver
-from ..._math.elimination import inverse_by_elimination
+from ..._linear_solver.dense.elimination import inverse_by_elimination
 from ..._model.accept import accepted
 from ..._model.constraint_projection import has_prescribed_motion, project
 from ..._model.dynamics import Fields

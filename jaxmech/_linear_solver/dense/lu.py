@@ -17,6 +17,7 @@ from ..._sparse.block_matrix import BlockMatrix
 from ..._sparse.indefinite import is_indefinite
 from ..base.outcome import FINE, SINGULAR, outcome
 from ..base.vectors import Vector
+from .few_unknowns import are_few, solved_by_pivots
 from .whole_matrix import SINGULAR_PIVOT, loosest, residual_norm, scaling
 
 _Factor = tuple[Float[Array, "N N"], Int[Array, " N"], Bool[Array, ""]]
@@ -40,15 +41,24 @@ class Dense(lx.AbstractLinearSolver):
         del options
         matrix = operator.as_matrix()
         scale = _scale_of(operator, matrix)
-        # LAPACK goes by columns: the transpose is the matrix as it lies, and need not be turned in memory.
-        return _factored((scale[:, None] * matrix * scale).T), scale, matrix, False
+        return None if are_few(len(matrix)) else _factored(_scaled(matrix, scale)), scale, matrix, False
 
     @full_precision
     def compute(self, state, vector, options: dict[str, Any]):
         del options
-        (lu, pivots, singular), scale, matrix, transposed = state
+        factor, scale, matrix, transposed = state
         b, unravel = ravel_pytree(vector)
-        y = jsl.lu_solve((lu, pivots), scale * b) if transposed else _solved_by_transpose(lu, pivots, scale * b)
+        if factor is None:
+            y, least, most = solved_by_pivots(matrix, scale, b, transposed=transposed)
+            singular = ~(least > _tolerance(matrix) * most)
+        else:
+            lu, pivots, singular = factor
+            y = jsl.lu_solve((lu, pivots), scale * b) if transposed else _solved_by_transpose(lu, pivots, scale * b)
+
+        def softest() -> Vector:
+            found = _softest(*factor[:2]) if factor is not None else _softest_of_few(_scaled(matrix, scale))
+            return unravel(scale * found)
+
         result, reason = outcome(jnp.where(singular, SINGULAR, FINE))
         return (
             jax.tree.map(jnp.multiply, unravel(scale), unravel(y)),
@@ -56,7 +66,7 @@ class Dense(lx.AbstractLinearSolver):
             {
                 "num_steps": jnp.zeros((), jnp.int32),
                 "residual": residual_norm(matrix, scale * y, b, transposed=transposed),
-                "unconstrained_state": _unconstrained(lu, pivots, singular, lambda x: unravel(scale * x)),
+                "unconstrained_state": _unconstrained(singular, softest),
                 "reason": reason,
             },
         )
@@ -92,16 +102,23 @@ def _by_diagonal(matrix: Float[Array, "N N"]) -> tuple[Float[Array, " N"], Bool[
     return 1 / jnp.sqrt(jnp.maximum(diagonal, 0)), ~((least > 0) & (most < jnp.inf))
 
 
-def _factored(turned: Float[Array, "N N"]) -> _Factor:
-    """`L` and `U` of the transpose of a scaled matrix, the pivots, and whether they say that it is singular."""
-    lu, pivots = jsl.lu_factor(turned)
+def _scaled(matrix: Float[Array, "N N"], scale: Float[Array, " N"]) -> Float[Array, "N N"]:
+    return scale[:, None] * matrix * scale
+
+
+def _factored(scaled: Float[Array, "N N"]) -> _Factor:
+    """`L` and `U` of the transpose of a scaled matrix, the pivots, and whether they say that it is singular.
+
+    LAPACK goes by columns: the transpose is the matrix as it lies, and need not be turned in memory.
+    """
+    lu, pivots = jsl.lu_factor(scaled.T)
     least, most = extremes(jnp.abs(jnp.diagonal(lu)))
     # NaN compares false: "not (smallest > ...)" catches it.
     return lu, pivots, ~(least > _tolerance(lu) * most)
 
 
-def _tolerance(lu: Float[Array, "N N"]) -> float:
-    return SINGULAR_PIVOT * lu.shape[0] * float(jnp.finfo(lu.dtype).eps)
+def _tolerance(matrix: Float[Array, "N N"]) -> float:
+    return SINGULAR_PIVOT * len(matrix) * float(jnp.finfo(matrix.dtype).eps)
 
 
 def _solved_by_transpose(lu: Float[Array, "N N"], pivots: Int[Array, " N"], b: Float[Array, " N"]) -> Float[Array, " N"]:
@@ -112,18 +129,16 @@ def _solved_by_transpose(lu: Float[Array, "N N"], pivots: Int[Array, " N"], b: F
     return jnp.zeros_like(b).at[order].set(of_l, unique_indices=True, mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def _unconstrained(
-    lu: Float[Array, "N N"], pivots: Int[Array, " N"], singular: Array, vector_of: Callable[[Array], Vector]
-) -> Array:
+def _unconstrained(singular: Array, softest: Callable[[], Vector]) -> Array:
     """The state that moves most in the null vector, where any matrix of a batch is singular; -1 otherwise.
 
     Beside the solve itself it would be another: of a large batch, XLA:CPU's LAPACK (jaxlib 0.10) waits for threads of the
     pool in which such calls run, and as many at once as there are threads wait for ever.
     """
     unknown = jnp.full((), -1, jnp.int32)
-    if len(jax.tree.leaves(jax.eval_shape(vector_of, lu[0]))) == 1:
+    if len(jax.tree.leaves(jax.eval_shape(softest))) == 1:
         return jnp.where(singular, 0, unknown)
-    return jax.lax.cond(unvmap_any(singular), lambda: loosest(vector_of(_softest(lu, pivots))), lambda: unknown)
+    return jax.lax.cond(unvmap_any(singular), lambda: loosest(softest()), lambda: unknown)
 
 
 def _softest(lu: Float[Array, "N N"], pivots: Int[Array, " N"]) -> Float[Array, " N"]:
@@ -131,5 +146,15 @@ def _softest(lu: Float[Array, "N N"], pivots: Int[Array, " N"]) -> Float[Array, 
     diagonal = jnp.diagonal(lu)
     least = _tolerance(lu) * jnp.max(jnp.abs(diagonal))
     regular = jnp.fill_diagonal(lu, jnp.where(jnp.abs(diagonal) > least, diagonal, least), inplace=False)
-    start = jnp.cos(jnp.arange(lu.shape[0], dtype=lu.dtype))  # any vector without symmetries
-    return _solved_by_transpose(regular, pivots, start)
+    return _solved_by_transpose(regular, pivots, _start(lu))
+
+
+def _softest_of_few(scaled: Float[Array, "N N"]) -> Float[Array, " N"]:
+    """The same, its diagonal moved by as much."""
+    off = _tolerance(scaled) * jnp.max(jnp.abs(scaled)) * jnp.eye(len(scaled), dtype=scaled.dtype)
+    return solved_by_pivots(scaled + off, jnp.ones_like(scaled[0]), _start(scaled), transposed=False)[0]
+
+
+def _start(matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
+    """Any vector without symmetries."""
+    return jnp.cos(jnp.arange(len(matrix), dtype=matrix.dtype))

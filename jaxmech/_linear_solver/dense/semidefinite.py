@@ -13,6 +13,7 @@ from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.precision import full_precision
 from ..base.outcome import FINE, SINGULAR, outcome
 from ..base.vectors import Vector
+from .few_unknowns import are_few, solved_by_root
 from .whole_matrix import SINGULAR_PIVOT, residual_norm
 
 _REACHED = 1e3  # rounding units of a row: of a right-hand side that much may be out of reach
@@ -34,17 +35,19 @@ class Semidefinite(lx.AbstractLinearSolver):
         diagonal = jnp.diagonal(matrix)
         scale = jnp.where(diagonal > 0, 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0)), 1.0)
         scaled = scale[:, None] * matrix * scale
-        factor = jnp.linalg.cholesky(scaled)
-        # NaN, of a matrix that is not definite, compares false.
-        singular = ~(jnp.min(jnp.diagonal(factor), initial=1.0) ** 2 > _tolerance(scaled))
-        return factor, scale, scaled, singular
+        return None if are_few(len(scaled)) else jnp.linalg.cholesky(scaled), scale, scaled
 
     @full_precision
     def compute(self, state, vector: Vector, options: dict[str, Any]):
         del options
-        factor, scale, scaled, singular = state
+        factor, scale, scaled = state
         b, unravel = ravel_pytree(vector)
         b = scale * b
+        if factor is None:
+            y, least = solved_by_root(scaled, b)
+        else:
+            y, least = jsl.cho_solve((factor, True), b), jnp.min(jnp.diagonal(factor), initial=1.0) ** 2
+        singular = ~(least > _tolerance(scaled))  # NaN, of a matrix that is not definite, compares false
 
         def shortest(y: Array) -> tuple[Array, Array, Array]:
             found = jnp.where(singular, _shortest(scaled, scale, b), y)
@@ -55,7 +58,6 @@ class Semidefinite(lx.AbstractLinearSolver):
         def definite(y: Array) -> tuple[Array, Array, Array]:
             return y, jnp.zeros((), b.dtype), jnp.zeros((), bool)
 
-        y = jsl.cho_solve((factor, True), b)
         y, residual, lost = jax.lax.cond(unvmap_any(singular), shortest, definite, y)
         result, reason = outcome(jnp.where(lost, SINGULAR, FINE), finite=jnp.all(jnp.isfinite(y)))
         stats = {"num_steps": jnp.zeros((), jnp.int32), "residual": residual, "reason": reason}

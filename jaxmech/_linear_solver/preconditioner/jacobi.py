@@ -4,12 +4,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import lineax as lx
 
-from ..._math.elimination import are_definite, inverse_by_elimination
 from ..._math.one_loop import are_all
 from ..._math.small_matmul import times_vectors
 from ..._runtime.argument_checks import check_flags
 from ..._runtime.array_types import Array
 from ..base.outcome import FINE, INDEFINITE
+from ..dense.elimination import are_definite, inverse_by_elimination
 from .base import AbstractApplied, AbstractPreconditioner, needs_matrix
 
 

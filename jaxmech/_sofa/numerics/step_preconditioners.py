@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from ..._linear_solver.base.vectors import Vector
-from ..._math.elimination import inverse_by_elimination
+from ..._linear_solver.dense.elimination import inverse_by_elimination
 from ..._runtime.array_types import Array
 
 Applied = Callable[[Vector], Vector]

@@ -7,8 +7,9 @@ once, a factor beside eigenvalues say, wait for each other for ever on two cores
 import jax
 import jax.numpy as jnp
 
-from .._runtime.array_types import Array, Bool, Float
-from .small_matmul import times_blocks
+from ..._math.small_matmul import times_blocks
+from ..._runtime.array_types import Array, Bool, Float
+from .few_unknowns import are_few, inverted
 
 _LARGEST = 12  # rows; larger blocks are left to the library
 
@@ -17,6 +18,8 @@ _LARGEST = 12  # rows; larger blocks are left to the library
 def inverse_by_elimination(blocks: Float[Array, "n b b"]) -> Float[Array, "n b b"]:
     """The inverses, by Gauss and Jordan with partial pivoting, in place; not finite where there is none."""
     b = blocks.shape[-1]
+    if are_few(b):
+        return inverted(blocks)
     if b > _LARGEST:
         return jnp.linalg.inv(blocks)
     rows, at = jnp.arange(b), jax.lax.dynamic_index_in_dim
