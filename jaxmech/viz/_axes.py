@@ -8,6 +8,8 @@ from .._runtime.argument_checks import check_instance
 from ._drawing import Drawing
 from ._shading import INK
 
+_LABEL = 25.0  # points from an axis in space to its label: matplotlib's offset and its padding
+
 
 def pyplot(who: str) -> Any:
     """matplotlib's pyplot, or an `ImportError` that says how to get it."""
@@ -86,8 +88,9 @@ def _frame_in_space(axes: Any, box: np.ndarray, view: tuple[float, float]) -> No
     spans = box[1] - box[0]
     for setter, low, high in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), *box, strict=True):
         setter(low, high)
-    axes.set_box_aspect(spans, zoom=1.0)
     axes.view_init(*view)
+    axes.set_box_aspect(spans, zoom=1.0)
+    axes.set_box_aspect(spans, zoom=_zoom(axes, box))
     for axis, name, span in zip((axes.xaxis, axes.yaxis, axes.zaxis), "xyz", spans, strict=True):
         crowd = span / spans.max()
         axis.set_major_locator(_locator(5 if crowd > 0.6 else 3 if crowd > 0.25 else 2))
@@ -96,6 +99,28 @@ def _frame_in_space(axes: Any, box: np.ndarray, view: tuple[float, float]) -> No
         axis.pane.set_edgecolor("#d5d9df")
         axis._axinfo["grid"].update(color="#e2e5ea", linewidth=0.6)
     axes.tick_params(labelsize=8, pad=1)
+
+
+def _zoom(axes: Any, box: np.ndarray) -> float:
+    """How much of its size a box may have, at most 1, for its corners and the labels of `x` and `y` to be on the picture.
+
+    matplotlib gives every box the same diagonal, and writes the label of an axis off the middle of an edge by a share of the
+    two other spans, the larger the smaller the picture is.
+    """
+    from mpl_toolkits.mplot3d.proj3d import proj_transform
+
+    def heights(places: np.ndarray) -> np.ndarray:  # of 0 to 1 of the axes
+        x, y, _ = proj_transform(*places.T, axes.get_proj())
+        return (axes.transScale + axes.transLimits).transform(np.stack([x, y], 1))[:, 1]
+
+    middle, reach = box.mean(0), (box[1] - box[0]) / 2
+    corners = np.stack(np.meshgrid(*[[-1.0, 1.0]] * 3), -1).reshape(-1, 3)
+    size = axes.get_position().size @ axes.figure.get_size_inches()
+    away = 1.0 + 2 * _LABEL * 48 / (72 * size) / 12  # as matplotlib's axis3d has it
+    labels = np.concatenate([corners * away * (np.arange(3) != i) for i in (0, 1)])
+    labels = labels[labels[:, 2] * axes.elev <= 0]  # on the side of the box that one looks away from
+    off = np.abs(heights(middle + np.concatenate([labels, corners]) * reach) - 0.5).max()
+    return min(1.0, 0.5 / off)
 
 
 def _locator(count: int) -> Any:
