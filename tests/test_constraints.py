@@ -863,6 +863,7 @@ def test_what_constraints_do_not_take_is_refused():
         ("frame_b must be", lambda: jm.constraint.BallJoint(pair, frame_b=[0.0] * 3)),
         ("unit length", lambda: jm.constraint.HingeJoint(pair, frame_b=[0.0] * 7)),
         ("expected 1 or 5", lambda: jm.constraint.HingeJoint(pair, compliance=[0.1, 0.2])),
+        ("in parentheses of their own", lambda: jm.constraint.Attachment(("p", [0]), ("p", [1]))),
         ("axis must have a length", lambda: jm.constraint.frame([0.0] * 3, [0.0] * 3)),
         (
             "joins bodies",
