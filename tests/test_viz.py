@@ -389,5 +389,11 @@ def test_names_of_axes_are_on_the_picture_of_a_body_of_any_shape(size, view):
     canvas.draw()
     width, height = canvas.get_width_height()
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
-        left, low, right, high = axis.label.get_window_extent(canvas.get_renderer()).extents
+        label = axis.label.get_window_extent(canvas.get_renderer())
+        left, low, right, high = label.extents
         assert left >= 0 and low >= 0 and right <= width and high <= height, axis.axis_name
+        shown = [tick.label1 for tick in axis.get_major_ticks()]
+        inside = [
+            t for t, at in zip(shown, axis.get_majorticklocs(), strict=True) if np.prod(at - axis.get_view_interval()) < 0
+        ]
+        assert not any(label.overlaps(t.get_window_extent(canvas.get_renderer())) for t in inside), axis.axis_name
