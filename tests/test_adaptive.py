@@ -420,6 +420,32 @@ def test_events_of_one_instant_both_happen_and_a_terminal_one_ends():
     np.testing.assert_array_equal(run.state.position["ball"][1], run.last.position["ball"])
 
 
+@pytest.mark.parametrize(("listed", "happened"), [("bwk", [1, 0, 2]), ("kbw", [2, 0, 1]), ("be", [1])])
+def test_events_of_one_instant_all_happen_however_they_are_listed(listed, happened):
+    """A ball on its floor: `b` turns its velocity, `k` adds 1 m/s, `w` only watches, `e` ends.
+
+    What turns it leads away from the floor, where the others cross."""
+    scene, state = ball()
+
+    def floor(**what):
+        return jm.integrator.Event(lambda system, state: state.position["ball"][0, 0], direction=-1, **what)
+
+    events = {
+        "b": floor(apply=Bounce(jnp.array(1.0))),
+        "k": floor(apply=lambda state: eqx.tree_at(lambda s: s.velocity["ball"], state, state.velocity["ball"] + 1.0)),
+        "w": floor(),
+        "e": floor(terminal=True),
+    }
+    options = {"rtol": 1e-2, "atol": 1e-2, "extrapolate": True, "max_steps": 99, "max_events": 3}
+    run = jm.simulate_adaptive(scene, state, EULER, [0.6], events=[events[name] for name in listed], **options)
+    fall, speed = np.sqrt(2 / G), np.sqrt(2 * G)
+    assert run.event.tolist() == happened + [-1] * (3 - len(happened))
+    np.testing.assert_allclose(run.event_time[: len(happened)], fall, atol=EXACT)
+    after = {"bwk": speed + 1.0, "kbw": speed - 1.0, "be": -speed}[listed]
+    np.testing.assert_allclose(run.last.velocity["ball"][0, 0], after - G * (run.last.time - fall), atol=EXACT)
+    assert bool(run.reached[-1]) == ("e" not in listed)
+
+
 @pytest.mark.parametrize("function", [lambda x: x**3 - 0.1, lambda x: np.exp(-30 * x) - 0.9, lambda x: 0.3 - x])
 def test_a_bracket_finds_the_root_about_as_fast_as_bisection_at_worst(function):
     function = function if function(0.0) > 0 else (lambda x, f=function: -f(x))

@@ -838,12 +838,32 @@ def test_lines_planes_and_batches():
     np.testing.assert_allclose(pull @ d, np.asarray(force)[:, 0] * (n @ d), atol=1e-9)
 
 
+def test_a_surface_that_bounds_no_cavity_is_refused():
+    """Open ones had a volume that depends on where the origin is; one inside out has less than none."""
+    skin = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0)).boundary()
+    cells = np.asarray(skin.cells)
+    one_turned = np.concatenate([cells[:1, ::-1], cells[1:]])
+    for wrong, words in (
+        (cells[2:], "is open"),
+        (one_turned, "turned alike"),
+        (cells[:, ::-1], "inside out: its volume is -2 "),
+    ):
+        with pytest.raises(ValueError, match=words):
+            jm.constraint.CavityVolume.from_mesh("box", jm.mesh.Mesh(skin.points, wrong, "triangle"), 2.0)
+    flat = jm.mesh.Mesh(np.asarray(skin.points)[:, :2], cells, "triangle")
+    with pytest.raises(ValueError, match="points of space"):
+        jm.constraint.CavityVolume.from_mesh("box", flat, 2.0)
+    empty = np.asarray(skin.points) * [1.0, 1.0, 0.0] + 7.0  # a pouch before it is filled, and far away
+    jm.constraint.CavityVolume.from_mesh("box", jm.mesh.Mesh(empty, cells, "triangle"), 2.0)
+
+
 def test_what_constraints_do_not_take_is_refused():
     pair = (("b", [0]), ("b", [1]))
     cases = [
         ("frame_b must be", lambda: jm.constraint.BallJoint(pair, frame_b=[0.0] * 3)),
         ("unit length", lambda: jm.constraint.HingeJoint(pair, frame_b=[0.0] * 7)),
         ("expected 1 or 5", lambda: jm.constraint.HingeJoint(pair, compliance=[0.1, 0.2])),
+        ("in parentheses of their own", lambda: jm.constraint.Attachment(("p", [0]), ("p", [1]))),
         ("axis must have a length", lambda: jm.constraint.frame([0.0] * 3, [0.0] * 3)),
         (
             "joins bodies",

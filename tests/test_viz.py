@@ -376,3 +376,24 @@ def test_curves_of_convergence_and_energy(bar):
         jm.viz.draw_energies(system, [rest, nowhere])
     figure = jm.viz.draw_modes(system, rest, jm.modes(system, rest, count=8), count=8, view=(10.0, -80.0))
     assert len([a for a in figure.axes if a.name == "3d"]) == 8
+
+
+@pytest.mark.parametrize("size", [(0.2, 0.2, 1.0), (1.0, 0.05, 1.0), (1.0, 1.0, 1.0), (1.0, 0.2, 0.2)])
+@pytest.mark.parametrize("view", [(20.0, -60.0), (-35.0, 20.0)])
+def test_names_of_axes_are_on_the_picture_of_a_body_of_any_shape(size, view):
+    mesh = jm.mesh.box_mesh(cells=(1, 1, 1), size=size)
+    solid = jm.force.TetrahedronFEM.from_mesh("b", mesh, jm.material.NeoHookean(1e3, 0.3))
+    system = jm.System({"b": jm.Vec3()}, forces={"solid": solid})
+    axes = jm.viz.plot(system, system.at_rest({"b": mesh.points}), color="displacement", view=view)
+    canvas = axes.figure.canvas
+    canvas.draw()
+    width, height = canvas.get_width_height()
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        label = axis.label.get_window_extent(canvas.get_renderer())
+        left, low, right, high = label.extents
+        assert left >= 0 and low >= 0 and right <= width and high <= height, axis.axis_name
+        shown = [tick.label1 for tick in axis.get_major_ticks()]
+        inside = [
+            t for t, at in zip(shown, axis.get_majorticklocs(), strict=True) if np.prod(at - axis.get_view_interval()) < 0
+        ]
+        assert not any(label.overlaps(t.get_window_extent(canvas.get_renderer())) for t in inside), axis.axis_name

@@ -39,6 +39,11 @@ class Attachment(AbstractMultiplierConstraint):
 
     def __check_init__(self):
         check_single_nodes(self, 1, 2)
+        if self.multiplier is not None and self.multiplier[0].state in [s.state for s in self.on]:
+            raise ValueError(
+                f"Attachment: multiplier is a node of '{self.multiplier[0].state}', a state of the points. Two points are "
+                "on=((state, nodes a), (state, nodes b)), in parentheses of their own."
+            )
 
     def check_dofs(self, dofs: Any) -> None:
         check_points(self, dofs)

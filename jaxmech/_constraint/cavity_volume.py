@@ -8,9 +8,11 @@ import numpy as np
 from .._runtime.array_types import Array
 from .._runtime.field_types import OptionalParameter, Parameter
 from .._scene.dof import Vec3
-from .._scene.parameter import parameter
+from .._scene.parameter import is_concrete, parameter
 from .._scene.stencil import OptionalStencils, Stencils, optional_stencils, stencils
 from .multiplier import AbstractMultiplierConstraint
+
+_CLOSED = 1e-6  # of the area: what is closed may leave, whose points may be of single precision
 
 
 class CavityVolume(AbstractMultiplierConstraint):
@@ -56,10 +58,17 @@ class CavityVolume(AbstractMultiplierConstraint):
     def from_mesh(
         cls, state: str, surface: Any, volume: Any, compliance: Any = 0.0, relaxation: Any = None
     ) -> "CavityVolume":
-        """The volume inside a closed surface mesh of triangles whose normals point outward, such as `mesh.boundary()`."""
+        """The volume inside a closed surface mesh of triangles whose normals point outward, such as `mesh.boundary()`.
+
+        Raises `ValueError` for a surface that is open or inside out, whose volume would be that of nothing.
+        """
         kind = getattr(surface, "kind", None)
         if kind != "triangle":
             raise ValueError(f"CavityVolume: surface must be a mesh with cells of kind 'triangle', got {surface!r:.80}.")
+        if surface.points.shape[1] != 3:
+            raise ValueError(f"CavityVolume: surface must have points of space, got points {surface.points.shape}.")
+        if is_concrete(surface.points):
+            _check_closed(np.asarray(surface.points)[np.asarray(surface.cells)])
         return cls((state, np.asarray(surface.cells)), volume, compliance, relaxation)
 
     def check_dofs(self, dofs: Any) -> None:
@@ -71,3 +80,21 @@ class CavityVolume(AbstractMultiplierConstraint):
 
     def element_constraint(self, x: Array) -> Array:
         return (self.volume * self.element_share - x[0] @ jnp.cross(x[1], x[2]) / 6)[None]
+
+
+def _check_closed(x: np.ndarray) -> None:
+    """Raise where triangles `(e, 3, 3)` bound nothing: the areas of what is closed add up to nil, as vectors."""
+    areas = np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0]) / 2
+    size, left = np.linalg.norm(areas, axis=1).sum(), np.linalg.norm(areas.sum(axis=0))
+    if left > _CLOSED * size:
+        raise ValueError(
+            f"CavityVolume: surface is open, or not all of its triangles are turned alike: of {size:.3g} m^2, their areas "
+            f"add up as vectors to {left:.3g} m^2 and not to nil. Close it, with all normals outward."
+        )
+    y = x - x.mean(axis=(0, 1))
+    volume = np.einsum("ec,ec->", y[:, 0], np.cross(y[:, 1], y[:, 2])) / 6
+    if volume < -_CLOSED * size**1.5:
+        raise ValueError(
+            f"CavityVolume: surface is inside out: its volume is {volume:.3g} m^3, for normals must point out of what is "
+            "filled. Turn its triangles round (`cells[:, ::-1]`)."
+        )

@@ -8,6 +8,10 @@ from .._runtime.argument_checks import check_instance
 from ._drawing import Drawing
 from ._shading import INK
 
+_LABEL = 25.0  # points from an axis of a cube in space to its label, and of these matplotlib's own
+_OFFSET = 21.0
+_NUMBER, _NUMBER_OFFSET = 9.0, 8.0  # the same of its numbers
+
 
 def pyplot(who: str) -> Any:
     """matplotlib's pyplot, or an `ImportError` that says how to get it."""
@@ -86,16 +90,52 @@ def _frame_in_space(axes: Any, box: np.ndarray, view: tuple[float, float]) -> No
     spans = box[1] - box[0]
     for setter, low, high in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), *box, strict=True):
         setter(low, high)
-    axes.set_box_aspect(spans, zoom=1.0)
     axes.view_init(*view)
-    for axis, name, span in zip((axes.xaxis, axes.yaxis, axes.zaxis), "xyz", spans, strict=True):
-        crowd = span / spans.max()
+    axes.set_box_aspect(spans, zoom=1.0)
+    away = _label_distances(spans)
+    zoom = _zoom(axes, box, away)
+    axes.set_box_aspect(spans, zoom=zoom)
+    for axis, name, span, points in zip((axes.xaxis, axes.yaxis, axes.zaxis), "xyz", spans, away, strict=True):
+        crowd, axis.labelpad = span / spans.max(), points / zoom - _OFFSET
         axis.set_major_locator(_locator(5 if crowd > 0.6 else 3 if crowd > 0.25 else 2))
         axis.set_label_text(f"{name} [m]")
+        axis.set_tick_params(labelsize=8, pad=_NUMBER * points / _LABEL - _NUMBER_OFFSET)
         axis.pane.set_facecolor("#f6f7f9")
         axis.pane.set_edgecolor("#d5d9df")
         axis._axinfo["grid"].update(color="#e2e5ea", linewidth=0.6)
-    axes.tick_params(labelsize=8, pad=1)
+
+
+def _label_distances(spans: np.ndarray) -> np.ndarray:
+    """How many points the label of each axis stands off it, as `_zoom` says, for numbers and label to be read.
+
+    matplotlib takes them as shares of the two other spans: of a long body they are small, and so is the distance.
+    """
+    widest = np.array([np.delete(spans, i).max() for i in range(3)])
+    return _LABEL * np.clip(np.linalg.norm(spans) / (3**0.5 * widest), 1.0, 3.0)
+
+
+def _zoom(axes: Any, box: np.ndarray, away: np.ndarray) -> float:
+    """How much of its size a box may have, at most 1, for its corners and the labels of `x` and `y` to be on the picture.
+
+    matplotlib gives every box the same diagonal, and writes the label of an axis off the middle of an edge by a share of the
+    two other spans, the larger the smaller the picture is; `away`: in points, whatever the zoom.
+    """
+    from mpl_toolkits.mplot3d.proj3d import proj_transform
+
+    def heights(places: np.ndarray) -> np.ndarray:  # of 0 to 1 of the axes
+        x, y, _ = proj_transform(*places.T, axes.get_proj())
+        return (axes.transScale + axes.transLimits).transform(np.stack([x, y], 1))[:, 1]
+
+    middle, reach = box.mean(0), (box[1] - box[0]) / 2
+    corners = np.stack(np.meshgrid(*[[-1.0, 1.0]] * 3), -1).reshape(-1, 3)
+    size = axes.get_position().size @ axes.figure.get_size_inches()
+    share = 2 * away * 48 / (72 * size) / 12  # as matplotlib's axis3d has it
+    edges = np.concatenate([corners * (np.arange(3) != i) for i in (0, 1)])
+    below = edges[:, 2] * axes.elev <= 0  # on the side of the box that one looks away from
+    edges, share = edges[below], np.repeat(share[:2], len(corners))[below, None]
+    off, to_labels = (np.abs(heights(middle + places * reach) - 0.5) for places in (edges, edges * (1.0 + share)))
+    high = np.abs(heights(middle + corners * reach) - 0.5).max()
+    return float(np.min([1.0, 0.5 / high, *((0.5 - (to_labels - off)) / off)]))
 
 
 def _locator(count: int) -> Any:

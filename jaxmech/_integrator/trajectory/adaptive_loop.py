@@ -41,6 +41,7 @@ def first_progress(inputs: Inputs, options: Options) -> tuple[Progress, Kept]:
         side=side,
         bracket=Bracket.none(dtype),
         searching=no,
+        due=jnp.zeros(len(inputs.events), bool),
         frame=(in_order & (inputs.times[0] == state.time)).astype(jnp.int32),
         count=nothing,
         turns=nothing,
@@ -178,7 +179,7 @@ def _decided(inputs: Inputs, at: Progress, trial: _Trial) -> _Decision:
     crossed = good & (jnp.min(trial.left, initial=jnp.inf) < 0)
     close = trial.h - at.bracket.a <= trial.tolerance
     at_event = good & at.searching & (trial.located | (crossed & close))
-    first = jnp.argmin(trial.left) if inputs.events else -1
+    first = crossing.first_of(inputs.events, at.due, trial.left) if inputs.events else -1
     event = jnp.where(at_event, first, -1).astype(jnp.int32)
     accepted = at_event | (good & ~at.searching & ~crossed)
     lands = accepted & trial.arrives
@@ -193,7 +194,7 @@ def _accumulated(inputs: Inputs, at: Progress, trial: _Trial, event: Array) -> A
         return jnp.zeros((), bool)
     changes = jnp.array([e.apply is not None for e in inputs.events] + [False])[event]
     leaves = (at.side * crossing.headings(inputs.events, inputs.system, trial.end))[event] > 0
-    return changes & leaves & (at.bracket.a == 0) & (trial.h <= trial.tolerance)
+    return changes & leaves & (at.bracket.a == 0) & (trial.h <= trial.tolerance) & ~at.due[event]
 
 
 def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _Trial, decision: _Decision) -> Progress:
@@ -203,9 +204,10 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
     def taken(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
-    searching, count, ended = at.searching, at.count, at.ended
+    searching, due, count, ended = at.searching, at.due, at.count, at.ended
     if inputs.events:
-        searching, count = good & ~accepted, at.count + (event >= 0)
+        due = taken(_due(inputs, at, trial, event), due)
+        searching, count = good & (~accepted | due.any()), at.count + (event >= 0)
         ended = jnp.array([e.terminal for e in inputs.events] + [False])[event]
     return Progress(
         state=taken(end, at.state),
@@ -213,8 +215,9 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
         dt=_next_length(inputs, options, at, trial, decision),
         errors=taken((trial.error, *at.errors)[: len(at.errors)], at.errors),
         side=taken(_sides(inputs, at, trial, end, event), at.side),
-        bracket=_bracket(inputs, at, trial),
+        bracket=_bracket(inputs, at, trial, due),
         searching=searching,
+        due=due,
         frame=at.frame + lands,
         count=count,
         turns=at.turns + 1,
@@ -242,17 +245,24 @@ def _next_length(inputs: Inputs, options: Options, at: Progress, trial: _Trial, 
     return jnp.where(at_will, proposed, jnp.where(decision.good, at.dt, smaller))
 
 
-def _bracket(inputs: Inputs, at: Progress, trial: _Trial) -> Bracket:
+def _due(inputs: Inputs, at: Progress, trial: _Trial, event: Array) -> Array:
+    """The other events of the instant of an event."""
+    others = (event >= 0) & (jnp.arange(len(inputs.events)) != event)
+    return others & jnp.where(at.due.any(), at.due, trial.left < 0)
+
+
+def _bracket(inputs: Inputs, at: Progress, trial: _Trial, due: Array) -> Bracket:
     if not inputs.events:
         return at.bracket
     start = crossing.remaining(inputs.events, at.side, crossing.values(inputs.events, inputs.system, at.state))
     first = Bracket.of(trial.h, jnp.min(start), jnp.min(trial.left))
     closer = at.bracket.narrowed(trial.h, jnp.min(trial.left))
-    return jax.tree.map(lambda a, b: jnp.where(at.searching, a, b), closer, first)
+    at_once = Bracket.of(trial.tolerance, first.at_a, first.at_b)
+    return jax.tree.map(lambda a, b, c: jnp.where(due.any(), c, jnp.where(at.searching, a, b)), closer, first, at_once)
 
 
 def _sides(inputs: Inputs, at: Progress, trial: _Trial, end: State, event: Array) -> Array:
-    """The signs of the events' functions at the end of a step. Another event of the same instant is still to come."""
+    """The signs of the events' functions at the end of a step; of events that are due, as they were."""
     if not inputs.events:
         return at.side
     g = crossing.values(inputs.events, inputs.system, end)

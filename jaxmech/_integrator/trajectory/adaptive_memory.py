@@ -228,6 +228,7 @@ class Progress(eqx.Module):
     side: Array  # the signs of the events' functions
     bracket: Bracket
     searching: Array  # whether an event is looked for
+    due: Array  # which events are still to come, of the instant of the last one
     frame: Array  # the next one
     count: Array  # of events
     turns: Array

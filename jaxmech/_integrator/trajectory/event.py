@@ -19,9 +19,10 @@ class Event(eqx.Module):
 
     `direction`: 1 where it rises, -1 where it falls, 0 for both. Then the motion ends (`terminal`), or goes on from
     `apply(state)` (a bounce, a latch), or goes on as it was. The instant is found by steps of other lengths to `tolerance`
-    [s], or to rounding; it is just after the crossing. Both functions may be modules of Equinox, whose arrays are
-    differentiated by. A function that crosses twice within a step is not seen to: `dt_max` bounds steps. One that is zero
-    at the start of a motion has not crossed: what counts is where it leads from there.
+    [s], or to rounding; it is just after the crossing. Of events of one instant those without `apply` come first. Both
+    functions may be modules of Equinox, whose arrays are differentiated by. A function that crosses twice within a step is
+    not seen to: `dt_max` bounds steps. One that is zero at the start of a motion has not crossed: what counts is where it
+    leads from there.
     Raises `TypeError` for what is no function, `ValueError` for another direction, and for an end that is to go on.
     Source: L. F. Shampine and S. Thompson, "Event location for ordinary differential equations", Comput. Math. Appl. 39
     (2000) 43, doi:10.1016/S0898-1221(00)00045-6.
@@ -87,6 +88,16 @@ def remaining(events: Events, side: Array, g: Array) -> Array:
     wanted = jnp.array([event.direction for event in events])
     counts = (wanted == 0) | (side == -wanted) | jnp.isnan(side)
     return jnp.where(counts & (side != 0), side * g, jnp.inf)
+
+
+def first_of(events: Events, due: Array, left: Array) -> Array:
+    """The number of the event that happens first: of those `due`, or else of those that a step has crossed.
+
+    Of several of one instant those that leave the state as it is come first, as they are listed: what another one makes of
+    the state may lead away from where they cross.
+    """
+    crossed = jnp.where(jnp.any(due), due, (left < 0) | (left == jnp.min(left)))
+    return jnp.argmax(crossed * jnp.array([1 if event.apply else 2 for event in events]))
 
 
 def headings(events: Events, system: System, state: State) -> Array:
