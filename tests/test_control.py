@@ -407,3 +407,20 @@ def test_schemes_of_second_order_stay_so_under_control_and_begin_anew_after_even
     np.testing.assert_allclose(run.event_time[0], fall, rtol=ROUNDING)
     rest = 1.0 - fall
     np.testing.assert_allclose(run.last.position["p"], 0.8 * 9.81 * fall * rest - 9.81 / 2 * rest**2, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["Tsitouras", "TRBDF2", pytest.param("RK4", marks=pytest.mark.slow)])
+def test_adaptive_steps_know_what_a_control_does_within_them(name):
+    """Schemes with an estimate of their own held what is controlled: `x'' = sin 10 t` took four steps, and a success."""
+    scene = jm.System(
+        {"p": jm.Vec1()},
+        forces={"load": jm.force.ConstantForce(("p", [0]), [0.0])},
+        masses={"mass": jm.mass.UniformMass(("p", [0]), 1.0)},
+    )
+    state = scene.at_rest({"p": [[0.0]]})
+    free = (jm.solver.MatrixFreeSystem(), jm.solver.Dense()) if name == "TRBDF2" else ()
+    scheme = getattr(jm.integrator, name)(*free)
+    options = {"rtol": 1e-5, "atol": 1e-5, "control": lambda t, s, p: {"load": {"force": jnp.sin(10 * t)[None]}}}
+    run = jm.simulate_adaptive(scene, state, scheme, [2.0], **options)
+    assert 50 < int(run.info.accepted) < 200
+    np.testing.assert_allclose(run.last.position["p"][0, 0], 0.2 - np.sin(20.0) / 100, atol=2e-4)

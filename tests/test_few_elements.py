@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from jaxmech._codegen import dispatch
+from jaxmech._codegen.llvm.element_kernel import kernel_text
+from jaxmech._codegen.llvm.vector import WIDTH
 from jaxmech._codegen.map_elements import map_elements
+from jaxmech._codegen.program.element_jaxpr import ElementProgram
 from jaxmech._codegen.program.nodal_gather import NodeRows
 
 TRACES = []
@@ -132,3 +135,12 @@ def test_an_element_function_is_traced_once(monkeypatch):
     assert results(2.0, 2.0, 2.0) == (1, [2.0, 2.0, 2.0])
     assert results(3.0, 4.0, 3, True) == (4, [3.0, 4.0, 3.0, 1.0])
     assert results(jnp.float32(2.0), jnp.float32(3.0)) == (2, [2.0, 3.0])
+
+
+@pytest.mark.cpu
+def test_functions_of_the_c_library_are_called_for_the_elements_that_there_are():
+    """For one element they were called eight times, of which seven were nobody's."""
+    program = ElementProgram(jax.make_jaxpr(lambda x: jnp.sin(x) * jnp.cos(x))(jnp.ones(2)), (0,))
+    for lanes in (1, 3, WIDTH):
+        text = kernel_text(program, [jnp.zeros((lanes, 2))], (), lanes).text
+        assert [text.count(f" = call double @{name}(") for name in ("sin", "cos")] == [lanes, lanes]

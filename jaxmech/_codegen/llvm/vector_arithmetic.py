@@ -50,6 +50,7 @@ _OF_THE_C_LIBRARY = {  # for one number at a time
 class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
+    `lanes`: the elements that there are, of eight; functions of a library are called for no others.
     Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has no instruction, and
     beyond so many results as are the `most`; never writes an instruction or a call with operands of other types than it
     takes (`TypeError`).

@@ -16,7 +16,6 @@ from ..._model.system import State, System
 from ..._runtime.argument_checks import check_callable
 from ..._runtime.array_types import Array
 from ..base import AbstractIntegrator
-from ..step_doubling import Error
 
 Values = Mapping[str, Any]
 _FAMILIES = ("forces", "masses", "mappings", "constraints")
@@ -66,15 +65,11 @@ class ControlledIntegrator(AbstractIntegrator):
 
     @property
     def order(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.integrator.order
+        return min(self.integrator.order, 2)  # of what a step holds constant
 
     @property
     def has_inertia(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.integrator.has_inertia
-
-    @property
-    def estimated_order(self) -> int:
-        return self.integrator.estimated_order
 
     @property
     def solves(self) -> int:
@@ -110,14 +105,6 @@ class ControlledIntegrator(AbstractIntegrator):
     def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> tuple[State, Any, Any]:
         scene, kept, memory = self._ready(system, state, carry, h)
         return self._joined(self.integrator.advanced(scene, state, kept, h, derivatives_of), memory)
-
-    def step_with_error(
-        self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True
-    ) -> tuple[State, Any, Any, Error]:
-        if type(self.integrator).step_with_error is AbstractIntegrator.step_with_error:
-            return super().step_with_error(system, state, carry, dt, throw=throw)  # control within each half of the step
-        scene, kept, memory = self._ready(system, state, carry, dt)
-        return self._joined(self.integrator.step_with_error(scene, state, kept, dt, throw=throw), memory)
 
     @property
     def remembers(self) -> bool:
