@@ -327,6 +327,27 @@ def test_the_elastica_under_a_load_across_and_along():
     np.testing.assert_allclose(np.abs(ends * [[1.0, 1.0]]), np.abs(exact), atol=3e-3)
 
 
+def test_the_turn_of_a_frame_is_prescribed_beyond_half_a_turn():
+    """A beam that a moment at its end rolls up: `M = EI angle/L`, and the steps are of the angle."""
+    line = jm.mesh.frames_along(np.linspace([0.0, 0.0, 0.0], [2.0, 0.0, 0.0], 4))
+    section = jm.force.Section(axial=1e4, shear=[1e4, 1e4], torsion=0.8, bending=[1.0, 3.0])
+    beam = jm.force.Beam(("f", [[0, 1], [1, 2], [2, 3]]), line, section)
+
+    def scene(moment):
+        return jm.System(
+            {"f": jm.Rigid3()},
+            forces={"beam": beam, "moment": jm.force.ConstantTorque(("f", [3]), moment * jnp.array([[0.0, 0.0, 1.0]]))},
+            constraints={"clamp": jm.constraint.Fixed(("f", [0]))},
+        )
+
+    start = scene(0.0).at_rest({"f": line})
+    path = jm.follow_path(scene, start, control="displacement", displacement=("f", 3, 5), step=1.0, to=5.0, critical=False)
+    np.testing.assert_allclose(path.loads, 3.0 / 2.0 * path.displacement, atol=CLOSED_FORM)
+    assert np.isclose(path.displacement[-1], 5.0, rtol=1e-11) and np.diff(path.displacement).max() < 1.6  # [rad]
+    with pytest.raises(ValueError, match="component 6 of 'f', expected 0 to 5"):
+        jm.follow_path(scene, start, displacement=("f", 3, 6))
+
+
 def test_what_has_no_path_is_refused():
     """A law with a memory; and of a constraint with multipliers, methods that go downhill."""
     metal = jm.material.J2Plasticity(1e6, 0.3, yield_stress=1e3)

@@ -96,7 +96,7 @@ class PathSearch:
         predicted = scaled(part, b.point.travelled)
         length = part * self.scales.size(b.point.travelled)
         at = Control.of("arc_length", length, self.scales)
-        point = corrected(self.problem, self.newton, self.solver, at, (a.point.u, a.point.load), predicted)
+        point = corrected(self.problem, self.newton, self.solver, at, a.point.mark, predicted)
         if point.result != RESULTS.successful:
             return None
         along = (point.rate, jnp.ones_like(point.load))
