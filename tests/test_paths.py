@@ -601,20 +601,22 @@ def test_a_path_that_is_traced_says_so_and_where_derivatives_are():
 
 
 class FourWays(jm.force.AbstractEnergyForceField):
-    """`E = k (x^2 + r y^2)/2 + (x^4 + y^4)/4 + b x^2 y^2/2 + z^2/2 - P (k (x^2 + y^2)/2 + z)`: a column of two axes."""
+    """`E = k (x^2 + r y^2)/2 + (x^4 + y^4)/4 + b x^2 y^2/2 + z^2/2 - P (k (x^2 + y^2)/2 + z)`: a column of two axes, which
+    may be turned."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
     numbers: jax.Array = jm.parameter(ndim=1)
     load: jax.Array = jm.parameter()
+    turn: jax.Array = jm.parameter(ndim=2, default=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
 
     def element_energy(self, p):
-        (k, r, b), (x, y, z) = self.numbers, p
+        (k, r, b), (x, y, z) = self.numbers, self.turn @ p
         column = 0.5 * k * ((1 - self.load) * x**2 + (r - self.load) * y**2)
         return column + 0.25 * (x**4 + y**4) + 0.5 * b * x**2 * y**2 + 0.5 * z**2 - self.load * z
 
 
-def column(numbers, load):
-    return jm.System({"p": jm.Vec3()}, forces={"column": FourWays(("p", [0]), numbers, load)})
+def column(numbers, load, *turn):
+    return jm.System({"p": jm.Vec3()}, forces={"column": FourWays(("p", [0]), numbers, load, *turn)})
 
 
 @pytest.mark.slow
@@ -633,6 +635,18 @@ def test_a_point_of_several_modes_is_said_to_be_one():
         jm.solver.critical_point(scene, near)
     assert failure.value.result == jm.RESULTS.several_modes
     np.testing.assert_allclose(jm.solver.critical_point(held, near).load, 1.0, rtol=1e-9)
+
+
+def test_two_modes_of_a_path_that_is_along_no_axis_are_both_found():
+    """What the path moves, the coordinates by which modes are told apart have a part in: neither of the two was found."""
+    turn, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))
+    scene = lambda load: column(jnp.array([2.0, 1.0, 3.0]), load, turn)  # noqa: E731
+    path = jm.follow_path(scene, scene(jnp.zeros(())).at_rest({"p": [[0.0, 0.0, 0.0]]}), step=0.3, steps=4)
+    assert path.unstable.tolist() == [0, 0, 0, 2, 2] and [c.kind for c in path.critical] == ["bifurcation"] * 2
+    np.testing.assert_allclose([float(c.load) for c in path.critical], 1.0, rtol=1e-9)
+    modes = np.stack([np.asarray(c.mode["p"][0]) for c in path.critical]) @ turn.T
+    np.testing.assert_allclose(modes[:, 2], 0.0, atol=1e-6)
+    assert abs(np.linalg.det(modes[:, :2])) > 0.5
 
 
 @pytest.mark.slow
