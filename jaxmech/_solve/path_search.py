@@ -20,7 +20,8 @@ from .path_step import Control, PathOptions, PathPoint, Scales, corrected, scale
 _HALVINGS = 8  # of a step in which two critical points are looked for
 _TURNED = 1e-10  # how exactly a turning point is found, as a part of its step
 _MOST = 30
-_ACROSS = 1e-4  # the cosine between the mode and the load below which a point is a bifurcation
+_ACROSS = 1e-4  # the cosine between the mode and the load below which a point is a bifurcation;
+_ROUNDED = 64.0  # roots of the rounding unit, by which the mode of one may be off: more in single precision
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,10 @@ class PathSearch:
         return []
 
     def _is(self, kind: str, found: Critical, a: Place, b: Place) -> bool:
-        passed = "limit" if found.slope > _ACROSS else "bifurcation"
-        return bool(found.result == RESULTS.successful) and passed == kind and self._lies_between(found, a, b)
+        most = max(_ACROSS, _ROUNDED * float(jnp.finfo(found.load.dtype).eps) ** 0.5)
+        least = most if a.sign == b.sign else _ACROSS  # where the load turns there is a limit point
+        passed = bool(found.slope > least if kind == "limit" else found.slope <= most)
+        return bool(found.result == RESULTS.successful) and passed and self._lies_between(found, a, b)
 
     def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
         whole = self._distance(a.point.u, a.point.load, b.point)
