@@ -45,6 +45,7 @@ class Critical(eqx.Module):
     load: Array
     mode: Fields
     slope: Array  # the cosine between the mode and the load: nil at a bifurcation
+    near: Array  # how far off it may be [m]
     going: Array
     iterations: Array
     residual: Array
@@ -164,7 +165,8 @@ def find_critical(
         size = norm(problem.displacement(equilibrium.rounding(c.u)))
         # The next step, of second order, is rounding.
         enough = max(_NEAR, 0.5 * float(jnp.finfo(c.load.dtype).eps) ** 0.5)
-        near = norm(problem.displacement(d)) <= enough * jnp.where(size > 0, size, 1.0)
+        off = enough * jnp.where(size > 0, size, 1.0)
+        near = norm(problem.displacement(d)) <= off
         near &= jnp.abs(dload) <= enough * jnp.maximum(jnp.abs(c.load), load_scale)
         done = near & (tangent.residual <= options.tolerance(tangent, load_scale))
         finite = jnp.isfinite(dload) & jnp.isfinite(norm(d))
@@ -177,12 +179,12 @@ def find_critical(
         going = ~done & (result == RESULTS.successful)
         result = RESULTS.where(done & finite, RESULTS.successful, result)
         load = jnp.where(finite, c.load + dload, c.load)
-        return Critical(
-            moved, load, w, _cosine(problem.lever, w, tangent.load), going, c.iterations + 1, tangent.residual, result
-        )
+        slope = _cosine(problem.lever, w, tangent.load)
+        return Critical(moved, load, w, slope, off, going, c.iterations + 1, tangent.residual, result)
 
     count = jnp.zeros((), jnp.int32)
-    begin = Critical(u, load, mode, jnp.ones_like(load), jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
+    one, zero = jnp.ones_like(load), jnp.zeros_like(load)
+    begin = Critical(u, load, mode, one, zero, jnp.array(True), count, zero, RESULTS.successful)
     return while_loop(lambda c: c.going, step, begin)
 
 

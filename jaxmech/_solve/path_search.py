@@ -136,7 +136,8 @@ class PathSearch:
 
     def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
         whole = self._distance(a.point.u, a.point.load, b.point)
-        return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.0001 * whole
+        off = float(found.near / self.scales.displacement)  # of single precision, more than what is left of a step halved
+        return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.0001 * whole + off
 
     def _distance(self, u: Fields, load: Array, other: PathPoint) -> float:
         way = _way_between(self.problem.scene(load).dofs, other.u, u), load - other.load
