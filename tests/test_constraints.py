@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
 from tolerances import CONVERGED, FINITE_DIFFERENCE, ROUND_OFF, TWO_MODES
 
 import jaxmech as jm
@@ -946,3 +947,49 @@ def test_cables_that_only_pull_reach_a_target_or_end_at_their_bounds():
         away = pulleys - (goal + found.fun)
         pull = found.x @ (away / np.linalg.norm(away, axis=1, keepdims=True))
         np.testing.assert_allclose(pull, 100.0 * (goal + found.fun), atol=1e-9)
+
+
+def closed_arm(joint):
+    """Three links about one axis, which a joint closes: what its rows hold across the plane is rounding."""
+    axis = np.array([-0.29, 0.93, 0.22]) / np.linalg.norm([-0.29, 0.93, 0.22])
+    down = np.cross(axis, [1.0, 0.0, 0.0])
+    along = np.cross(down, axis)
+    arm = jm.mapping.ArticulatedMapping.tree("q", "bodies", [-1, 0, 1], [np.zeros(3), along, along], axis)
+    start = {"q": jnp.asarray([[0.3], [-0.8], [1.0]])}
+    bare = jm.System({"q": jm.Vec1(), "bodies": jm.Rigid3()}, mappings={"arm": arm})
+    x, y, z, *turn = np.asarray(jm.kinematics(bare, bare.at_rest(start))["bodies"][2])
+    tip = np.array([x, y, z]) + Rotation.from_quat(turn).apply(along)
+    frames = jm.constraint.frame(tip, axis=axis), jm.constraint.frame(along, axis=axis)
+    closed = jm.System(
+        bare.dofs,
+        mappings=bare.mappings,
+        masses={"m": jm.mass.RigidMass(("bodies", [0, 1, 2]), 1.0, 0.1 * np.eye(3))},
+        constraints={"tip": joint(("bodies", [2]), *frames)},
+        gravity=tuple(9.81 * down),
+    )
+    return closed, closed.at_rest(start)
+
+
+@pytest.mark.parametrize("joint", [jm.constraint.HingeJoint, jm.constraint.BallJoint])
+def test_rows_across_the_plane_of_an_arm_count_for_nothing(joint):
+    system, state = closed_arm(joint)
+    A = jm.MatrixLinearSystem.build(system, state).assemble(system, state, jm.Factors(1.0, 0.0, 1e-4))
+    b = {"q": jnp.asarray([[1.0], [-2.0], [0.5]]), "tip": jnp.zeros(state.position["tip"].shape).at[0, :2].set(1e-3)}
+    solver = jm.solver.SchurComplement(("tip",), least_norm=True)
+    found = A.layout.ravel(lx.linear_solve(A, b, solver).value)
+    exact = np.linalg.lstsq(np.asarray(A.to_dense()), np.asarray(A.layout.ravel(b)), rcond=1e-12)[0]
+    np.testing.assert_allclose(found, exact, rtol=1e-8, atol=1e-9 * np.abs(exact).max())
+    undetermined = lx.linear_solve(A, b, dataclasses.replace(solver, least_norm=False), throw=False)
+    assert undetermined.stats["reason"] == jm.RESULTS.singular
+
+
+@pytest.mark.slow
+def test_an_arm_that_a_full_hinge_closes_keeps_its_energy():
+    system, state = closed_arm(jm.constraint.HingeJoint)
+    solver = jm.solver.SchurComplement(("tip",), least_norm=True)
+    scheme = jm.integrator.EnergyMomentum(jm.MatrixLinearSystem.build(system, state), solver, newton=True)
+    run = jm.simulate(system, state, scheme, 0.01, 100)
+    off = jax.vmap(lambda s: jm.constraint.violations(system, s)["tip"])(run.state)
+    energy = jax.vmap(lambda s: jm.integrator.energies(system, s).total)(run.state)
+    assert np.abs(off).max() < HELD and np.ptp(run.position["q"]) > 1.0  # [rad]
+    assert np.ptp(energy) < 1e-6  # [J], of 100 steps to the tolerance of Newton's method

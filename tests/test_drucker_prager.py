@@ -169,6 +169,8 @@ def test_what_is_no_soil_is_refused():
     for wrong, words in (
         ({"friction": np.pi / 2}, "friction must be from 0 to less than pi/2"),
         ({"dilatancy": -0.1}, "dilatancy must be from 0 to less than pi/2"),
+        ({"dilatancy": 0.6}, r"dilatancy must be at most friction, .* got \[0.6\] with friction \[0.5\]"),
+        ({"friction": [0.5, 0.2], "dilatancy": [[0.5], [0.3]]}, r"dilatancy .* got \[0.3\] with friction \[0.2\]"),
         ({"cohesion": -1.0}, "cohesion must be at least 0"),
         ({"match": "inner"}, "match must be one of"),
         ({"plastic_strain": np.zeros((2, 2))}, "plastic_strain has shape"),

@@ -438,3 +438,13 @@ def test_standard_errors_from_blocks_are_those_of_the_jackknife():
     left = np.array([np.linalg.lstsq(rows[blocks != b], read[blocks != b], rcond=None)[0] for b in range(4)])
     away = left - found.values
     assert np.allclose(found.covariance, 3 / 4 * away.T @ away, rtol=1e-9)
+
+
+def test_blocks_of_which_nothing_was_read_do_not_count():
+    read, blocks = np.array([1.0, 1.2, 0.7, 0.9, np.nan, np.nan, np.nan]), [0, 0, 1, 1, 2, 2, 3]
+    mean = I.Formula(lambda p: p["m"] * jnp.ones(7), read, noise=0.1, blocks=blocks)
+    found = I.fit(mean, {"m": I.Free(1.0)})
+    np.testing.assert_allclose(found.standard_errors, 0.15, rtol=1e-9)  # half of what the means differ by
+    assert found.errors_from == "scatter of 2 blocks"
+    with pytest.raises(ValueError, match="one block only of what was read"):
+        I.Formula(lambda p: p["m"] * jnp.ones(7), read, noise=0.1, blocks=[0, 0, 0, 0, 1, 1, 2])

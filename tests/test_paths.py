@@ -327,6 +327,27 @@ def test_the_elastica_under_a_load_across_and_along():
     np.testing.assert_allclose(np.abs(ends * [[1.0, 1.0]]), np.abs(exact), atol=3e-3)
 
 
+def test_the_turn_of_a_frame_is_prescribed_beyond_half_a_turn():
+    """A beam that a moment at its end rolls up: `M = EI angle/L`, and the steps are of the angle."""
+    line = jm.mesh.frames_along(np.linspace([0.0, 0.0, 0.0], [2.0, 0.0, 0.0], 4))
+    section = jm.force.Section(axial=1e4, shear=[1e4, 1e4], torsion=0.8, bending=[1.0, 3.0])
+    beam = jm.force.Beam(("f", [[0, 1], [1, 2], [2, 3]]), line, section)
+
+    def scene(moment):
+        return jm.System(
+            {"f": jm.Rigid3()},
+            forces={"beam": beam, "moment": jm.force.ConstantTorque(("f", [3]), moment * jnp.array([[0.0, 0.0, 1.0]]))},
+            constraints={"clamp": jm.constraint.Fixed(("f", [0]))},
+        )
+
+    start = scene(0.0).at_rest({"f": line})
+    path = jm.follow_path(scene, start, control="displacement", displacement=("f", 3, 5), step=1.0, to=5.0, critical=False)
+    np.testing.assert_allclose(path.loads, 3.0 / 2.0 * path.displacement, atol=CLOSED_FORM)
+    assert np.isclose(path.displacement[-1], 5.0, rtol=1e-11) and np.diff(path.displacement).max() < 1.6  # [rad]
+    with pytest.raises(ValueError, match="component 6 of 'f', expected 0 to 5"):
+        jm.follow_path(scene, start, displacement=("f", 3, 6))
+
+
 def test_what_has_no_path_is_refused():
     """A law with a memory; and of a constraint with multipliers, methods that go downhill."""
     metal = jm.material.J2Plasticity(1e6, 0.3, yield_stress=1e3)
@@ -580,20 +601,22 @@ def test_a_path_that_is_traced_says_so_and_where_derivatives_are():
 
 
 class FourWays(jm.force.AbstractEnergyForceField):
-    """`E = k (x^2 + r y^2)/2 + (x^4 + y^4)/4 + b x^2 y^2/2 + z^2/2 - P (k (x^2 + y^2)/2 + z)`: a column of two axes."""
+    """`E = k (x^2 + r y^2)/2 + (x^4 + y^4)/4 + b x^2 y^2/2 + z^2/2 - P (k (x^2 + y^2)/2 + z)`: a column of two axes, which
+    may be turned."""
 
     on: tuple[jm.Stencil, ...] = jm.stencils()
     numbers: jax.Array = jm.parameter(ndim=1)
     load: jax.Array = jm.parameter()
+    turn: jax.Array = jm.parameter(ndim=2, default=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
 
     def element_energy(self, p):
-        (k, r, b), (x, y, z) = self.numbers, p
+        (k, r, b), (x, y, z) = self.numbers, self.turn @ p
         column = 0.5 * k * ((1 - self.load) * x**2 + (r - self.load) * y**2)
         return column + 0.25 * (x**4 + y**4) + 0.5 * b * x**2 * y**2 + 0.5 * z**2 - self.load * z
 
 
-def column(numbers, load):
-    return jm.System({"p": jm.Vec3()}, forces={"column": FourWays(("p", [0]), numbers, load)})
+def column(numbers, load, *turn):
+    return jm.System({"p": jm.Vec3()}, forces={"column": FourWays(("p", [0]), numbers, load, *turn)})
 
 
 @pytest.mark.slow
@@ -612,6 +635,55 @@ def test_a_point_of_several_modes_is_said_to_be_one():
         jm.solver.critical_point(scene, near)
     assert failure.value.result == jm.RESULTS.several_modes
     np.testing.assert_allclose(jm.solver.critical_point(held, near).load, 1.0, rtol=1e-9)
+
+
+def test_two_modes_of_a_path_that_is_along_no_axis_are_both_found():
+    """What the path moves, the coordinates by which modes are told apart have a part in: neither of the two was found."""
+    turn, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))
+    scene = lambda load: column(jnp.array([2.0, 1.0, 3.0]), load, turn)  # noqa: E731
+    path = jm.follow_path(scene, scene(jnp.zeros(())).at_rest({"p": [[0.0, 0.0, 0.0]]}), step=0.3, steps=4)
+    assert path.unstable.tolist() == [0, 0, 0, 2, 2] and [c.kind for c in path.critical] == ["bifurcation"] * 2
+    np.testing.assert_allclose([float(c.load) for c in path.critical], 1.0, rtol=1e-9)
+    modes = np.stack([np.asarray(c.mode["p"][0]) for c in path.critical]) @ turn.T
+    np.testing.assert_allclose(modes[:, 2], 0.0, atol=1e-6)
+    assert abs(np.linalg.det(modes[:, :2])) > 0.5
+
+
+def test_two_modes_in_single_precision_are_no_limit_point():
+    turn, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))
+    numbers, turn = jnp.array([2.0, 1.0, 3.0], jnp.float32), jnp.asarray(turn, jnp.float32)
+    scene = lambda load: column(numbers, load, turn)  # noqa: E731
+    start = scene(jnp.zeros((), jnp.float32)).at_rest({"p": jnp.zeros((1, 3), jnp.float32)})
+    path = jm.follow_path(scene, start, step=0.3, steps=4)
+    assert path.loads.dtype == jnp.float32 and [c.kind for c in path.critical] == ["bifurcation"] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
+def test_a_star_dome_has_as_many_bifurcations_as_it_has_modes(dtype):
+    """A ring of six in a ring of six supports, pushed at its top: pairs of modes, of a group of six axes, and one alone."""
+    angle = np.arange(6) * np.pi / 3
+    inner = np.stack([25 * np.cos(angle), 25 * np.sin(angle), np.full(6, 6.216)], axis=1)
+    feet = np.stack([43.3 * np.cos(angle + np.pi / 6), 43.3 * np.sin(angle + np.pi / 6), np.zeros(6)], axis=1)
+    points = jnp.asarray(np.vstack([[[0.0, 0.0, 8.216]], inner, feet]), dtype)
+    pairs = [p for i in range(6) for p in ((0, i + 1), (i + 1, (i + 1) % 6 + 1), (i + 1, i + 7), ((i + 1) % 6 + 1, i + 7))]
+    bars = jm.force.Bar(("x", pairs), points, jnp.asarray(1e4, dtype))
+
+    def scene(load):
+        push = jm.force.ConstantForce(("x", [0]), load * jnp.array([[0.0, 0.0, -1.0]], dtype))
+        return jm.System(
+            {"x": jm.Vec3()},
+            forces={"bars": bars, "push": push},
+            constraints={"feet": jm.constraint.Fixed(("x", range(7, 13)))},
+        )
+
+    start = scene(jnp.zeros((), dtype)).at_rest({"x": points})
+    path = jm.follow_path(scene, start, step=0.5, steps=34 if dtype == jnp.float64 else 15)
+    found = [(c.kind, float(c.load)) for c in path.critical]
+    pair, alone, other = [("bifurcation", 155.5652)] * 2, ("bifurcation", 165.7475), [("bifurcation", 165.0700)] * 2
+    expected = [("limit", 3.08475), ("limit", -2.81419), *pair, alone, ("limit", 166.96996), *other]
+    assert [kind for kind, _ in found] == [kind for kind, _ in expected]
+    np.testing.assert_allclose([load for _, load in found], [load for _, load in expected], rtol=1e-4)
 
 
 @pytest.mark.slow

@@ -162,8 +162,9 @@ class Measured(eqx.Module):
                 f"{array.dtype} of shape {array.shape}."
             )
         _, numbers = np.unique(array, return_inverse=True)
-        if numbers.max() == 0:
-            raise ValueError("Measured: blocks has one block only; there must be at least two.")
+        read = np.isfinite(np.asarray(self.values)).any(axis=tuple(range(array.ndim, self.values.ndim)))
+        if len(np.unique(array[read])) == 1:
+            raise ValueError("Measured: blocks has one block only of what was read; there must be at least two.")
         return jnp.asarray(numbers.reshape(array.shape), jnp.int32)
 
 

@@ -36,7 +36,7 @@ def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncer
     loss = huber_loss(problem, len(found.own))(r**2)[0]
     chi2 = float(loss[data].sum())
     silent = [name for name, column in zip(problem.names, J.T, strict=True) if not np.abs(column).max(initial=0) > 0]
-    blocks = _blocks(problem, len(found.own))
+    blocks = _blocks(problem)
     known = J[~data].T @ J[~data]  # a prior has the deviation that it says, whatever the data scatter by
     inner = np.abs(weights - 1.0) < 1e-12
     A = J[inner].T @ J[inner]
@@ -45,8 +45,9 @@ def uncertainty(problem: Problem, found: Evaluation, slope: np.ndarray) -> Uncer
     degrees = count - len(found.q) + (float(np.trace(inverse @ known)) if len(found.own) else 0)
     scatter = max(1.0, chi2 / degrees) if degrees >= 1 else 1.0
     if blocks is not None:
-        scattered = _scattered(J[data], (weights * r)[data], blocks[data], inner[data], A) + known
-        covariance, how = inverse @ scattered @ inverse, f"scatter of {blocks[data].max() + 1} blocks"
+        blocks = np.unique(blocks[read], return_inverse=True)[1]  # of which nothing was read there is none
+        scattered = _scattered(J[data][read], (weights * r)[data][read], blocks, inner[data][read], A) + known
+        covariance, how = inverse @ scattered @ inverse, f"scatter of {blocks.max() + 1} blocks"
     elif problem.huber is not None:
         g = np.where(data, weights * r, 1.0)[:, None] * J
         covariance, how = inverse @ g.T @ g @ inverse, "scatter of the residuals (robust)"
@@ -109,8 +110,8 @@ def _scattered(J: np.ndarray, g: np.ndarray, blocks: np.ndarray, inner: np.ndarr
     return sums.T @ sums * (count - 1) / count
 
 
-def _blocks(problem: Problem, own: int) -> np.ndarray | None:
-    """The block of every row, those without being one each; None where there are no blocks."""
+def _blocks(problem: Problem) -> np.ndarray | None:
+    """The block of every row of the data, those without being one each; None where there are no blocks."""
     parts: list[Any] = [m for e in problem.experiments.values() for m in e.measured.values()]
     if all(m.blocks is None for m in parts):
         return None
@@ -124,7 +125,7 @@ def _blocks(problem: Problem, own: int) -> np.ndarray | None:
             )
         numbers.append(own_numbers.ravel() + at)
         at += int(own_numbers.max()) + 1
-    return np.concatenate([*numbers, at + np.arange(own)])
+    return np.concatenate(numbers)
 
 
 def _read(experiment: Any) -> np.ndarray:

@@ -14,20 +14,23 @@ def check_takes(
     mixed: bool = False,
     memory: bool = True,
     rates: bool = True,
-    instead: str = "take ImplicitEuler",
+    instead: str = "",
 ) -> None:
     """Raise `ValueError` for what a scheme does not take.
 
     `multipliers`: constraints with multipliers, which have no mass, and hold at the end of a step or not at all. `mixed`:
     force fields with some, such as pressures. `memory`: laws with internal variables. `rates`: laws that know the time step.
-    `instead`: what to do then.
+    `instead`: what to do then, unless it is to take a scheme that does.
     """
     if system.multiplier_states and not multipliers:
         names = [*system.multiplier_constraints] or [*system.multiplier_states]
-        raise ValueError(f"{who} takes no constraints with multipliers, and the scene has {names}: {instead}.")
+        advice = instead or "take an implicit scheme"
+        raise ValueError(f"{who} takes no constraints with multipliers, and the scene has {names}: {advice}.")
     of_fields = [name for name, field in system.forces.items() if field.multiplier_states]
     if of_fields and not mixed:
-        raise ValueError(f"{who} takes no force fields with multipliers, and the scene has {of_fields}: {instead}.")
+        advice = instead or "take ImplicitEuler"
+        raise ValueError(f"{who} takes no force fields with multipliers, and the scene has {of_fields}: {advice}.")
+    instead = instead or "take an implicit scheme other than EnergyMomentum"
     _refuse(who, system, memory, remembers, "remember what they went through", instead)
     _refuse(who, system, rates, knows_time_step, "know the time step", instead)
 

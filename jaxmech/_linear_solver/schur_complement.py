@@ -19,6 +19,7 @@ from .default import default_solver
 
 _NIL = 1e-11  # of the largest eigenvalue of W, scaled: what a row has less that others say already
 _CONFLICT = 1e-9  # of what its terms are of, what such a row may ask for
+_ROUNDING = 64  # units of the largest row of a constraint: a row that is rounding alone
 
 
 def _as_names(names: Any) -> tuple[str, ...]:
@@ -38,7 +39,8 @@ class SchurComplement(lx.AbstractLinearSolver):
 
     `least_norm`: of multipliers that redundant rows leave undetermined, those of least norm; rows that conflict with
     others are violated together, by least squares. `RESULTS.singular` unless it is given, or where rows conflict by more
-    than rounding. Raises `ValueError` for an operator that is not a `BlockMatrix`, or has no such states.
+    than rounding. A row that nothing moves, across the plane of an arm, is left as far off as it is. Raises
+    `ValueError` for an operator that is not a `BlockMatrix`, or has no such states.
     Source: M. Benzi, G. H. Golub, J. Liesen, Acta Numerica 14 (2005) 1, doi:10.1017/S0962492904000212, section 5.
 
     Example:
@@ -92,7 +94,8 @@ class SchurComplement(lx.AbstractLinearSolver):
         JY = jax.vmap(lambda y: _flat(_product(J, y, g)))(Y).T
         of_start = _flat(_product(J, start.value, g))
         W, q = JY + C, of_start - _flat(g)
-        l, flaw = _multipliers(W, q, jnp.abs(of_start) + jnp.abs(_flat(g)), self.least_norm)
+        terms = jnp.abs(of_start) + jnp.abs(_flat(g))
+        l, flaw = _multipliers(W, q, terms, _rounding_alone(J, C, g), self.least_norm)
         x = {s: a - jnp.tensordot(l, Y[s], 1) for s, a in start.value.items()}
         pieces = _parted(l, g)
         answer = {s: x[s] if s in x else pieces[s] for s in vector}
@@ -172,8 +175,26 @@ def _parted(l: Array, like: Vector) -> Vector:
     return parts
 
 
-def _multipliers(W: Array, q: Array, terms: Array, least_norm: bool) -> tuple[Array, Array]:
-    """`W l = q`, and what is wrong. `W` is scaled to ones on its diagonal: rows may be of different units."""
+def _rounding_alone(J: dict, C: Array, like: Vector) -> Array:
+    """Which rows nothing answers to but rounding, beside the largest of their state: across the plane of an arm, say.
+
+    `W` has the square of it, which scaled to one would count. A state is a constraint, so that rows beside each other
+    differ by a length, of forces and moments, at most; those of different constraints may by any power of it.
+    """
+    sizes = {p: replace(e, values=jnp.abs(e.values)) for p, e in J.items()}
+    ones = {p[1]: jnp.ones((e.pattern.shape[1], e.values.shape[-1]), e.values.dtype) for p, e in J.items()}
+    of_rows = _product(sizes, ones, like)
+    nil = {s: a <= _ROUNDING * jnp.finfo(a.dtype).eps * jnp.max(a, initial=0.0) for s, a in of_rows.items()}
+    return _flat(nil) & (jnp.diagonal(C) == 0)
+
+
+def _multipliers(W: Array, q: Array, terms: Array, nil: Array, least_norm: bool) -> tuple[Array, Array]:
+    """`W l = q`, and what is wrong. `W` is scaled to ones on its diagonal: rows may be of different units.
+
+    Rows that are `nil` are left out. What they ask for is rounding of positions, whose size is not known here, or what no
+    motion gives: Newton's method, and a step that looks at its equations, say so of the latter.
+    """
+    W, q, terms = jnp.where(nil[:, None] | nil, 0.0, W), jnp.where(nil, 0.0, q), jnp.where(nil, 0.0, terms)
     size = jnp.sqrt(jnp.abs(jnp.diagonal(W)))
     d = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1.0), 1.0)
     scaled = d[:, None] * W * d

@@ -10,7 +10,7 @@ from .._runtime.argument_checks import check_choice
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.internal import internal
-from .._scene.parameter import Ranges, check_range, parameter
+from .._scene.parameter import Ranges, check_range, is_concrete, parameter
 from .lame import check_engineering, moduli_like
 from .strain import displacement_gradient, trace
 from .stress_law import AbstractStressLaw
@@ -32,8 +32,8 @@ class DruckerPrager(AbstractStressLaw):
     "compression" (along one axis), "tension", or "plane strain" (which asks for a dilatancy like the friction). Internal
     variables of every point: `plastic_strain` (3, 3), symmetric, and `accumulated` `a`. For small rotations only, in
     `StressSolidFEM`: where the angles differ, no step has an energy. A dilatancy beyond the friction would make energy of
-    nothing. Raises `ValueError` unless `young > 0`, `-1 < poisson < 1/2`, `cohesion >= 0`, `hardening >= 0`, both angles are
-    from 0 to less than `pi/2`, and for an unknown `match`; `TypeError` for what is not a real number.
+    nothing. Raises `ValueError` unless `young > 0`, `-1 < poisson < 1/2`, `cohesion >= 0`, `hardening >= 0`,
+    `0 <= dilatancy <= friction < pi/2`, and for an unknown `match`; `TypeError` for what is not a real number.
     Source: E. A. de Souza Neto, D. Peric, D. R. J. Owen, *Computational Methods for Plasticity*, 2008,
     doi:10.1002/9780470694626, sections 6.4 and 8.3.
 
@@ -75,6 +75,19 @@ class DruckerPrager(AbstractStressLaw):
             hardening=(self.hardening, lambda h: h >= 0, "at least 0"),
             **self.internal_ranges(),
         )
+        if is_concrete(self.friction, self.dilatancy):
+            self._check_dissipation(np.asarray(self.friction), np.asarray(self.dilatancy))
+
+    def _check_dissipation(self, friction: np.ndarray, dilatancy: np.ndarray) -> None:
+        """Flow under a pressure `-p` gives `(eta' - eta) (-p)` back for each of the multiplier."""
+        axes = max(friction.ndim, dilatancy.ndim)  # of elements, and of Gauss points
+        f, d = (a.reshape(a.shape + (1,) * (axes - a.ndim)) for a in (friction, dilatancy))
+        if all(1 in sizes or sizes[0] == sizes[1] for sizes in zip(f.shape, d.shape, strict=True)) and (d > f).any():
+            f, d = np.broadcast_arrays(f, d)
+            raise ValueError(
+                f"DruckerPrager: dilatancy must be at most friction, or flow under pressure makes energy of nothing; "
+                f"got {d[d > f][:3]} with friction {f[d > f][:3]}."
+            )
 
     def internal_ranges(self) -> Ranges:
         return {"accumulated": (self.accumulated, lambda a: a >= 0, "at least 0")}

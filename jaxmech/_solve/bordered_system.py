@@ -45,6 +45,7 @@ class Critical(eqx.Module):
     load: Array
     mode: Fields
     slope: Array  # the cosine between the mode and the load: nil at a bifurcation
+    near: Array  # how far off it may be [m]
     going: Array
     iterations: Array
     residual: Array
@@ -64,16 +65,20 @@ class Border:
         for way in (mode, *others):
             pins.append(jnp.zeros_like(weight).at[jnp.argmax(jnp.abs(ravel_pytree(way)[0]) * weight)].set(1))
             weight = weight * (1 - pins[-1])  # no two of the same
-        pin, free = parted(pins[0]), parted(1 - sum(pins))
+        free = parted(1 - sum(pins))
         pinned = held(K, free)
         chosen = default_solver(pinned) if solver is None else solver
-        self.mode = {s: a * (s not in multiplier_states) for s, a in mode.items()}
+        self.modes = [{s: a * (s not in multiplier_states) for s, a in way.items()} for way in (mode, *others)]
         self.solve = lambda b: derivative_solve(pinned, {s: free[s] * b[s] for s in b}, chosen)  # all rows but that of e
-        self.w = plus(pin, -1.0, self.solve(K.mv(pin)))
+        self.along = [plus(e, -1.0, self.solve(K.mv(e))) for e in map(parted, pins)]
+        self.w = self.along[0]
 
-    def without_mode(self, y: Fields) -> Fields:
-        """The solution that does not move along the mode: on the path that the bifurcation lies on, not off it."""
-        return plus(y, -dot(self.mode, y) / dot(self.mode, self.w), self.w)
+    def without_modes(self, y: Fields) -> Fields:
+        """The solution that moves along none of the modes: on the path that the bifurcation lies on, not off it."""
+        parts = jnp.stack([jnp.stack([dot(mode, way) for way in (*self.along, y)]) for mode in self.modes])
+        for part, way in zip(jnp.linalg.solve(parts[:, :-1], parts[:, -1]), self.along, strict=True):
+            y = plus(y, -part, way)
+        return y
 
 
 def _cosine(lever: Lever, mode: Fields, load: Fields) -> Array:
@@ -111,7 +116,7 @@ def _solve_bordered(
     (force, gap, g), (q, p), w = source, rates, border.w
     parts = [plus(border.solve(b), 1.0, way) for b, way in ((force, gap), (q, p))]
     if kind == "bifurcation":
-        parts = [border.without_mode(y) for y in parts]
+        parts = [border.without_modes(y) for y in parts]
     at = problem.at(load)
     nothing, zero, one = zeros(w), jnp.zeros_like(load), jnp.ones_like(load)
     ways = jax.tree.map(lambda *a: jnp.stack(a), (parts[1], one), (w, zero))
@@ -160,7 +165,8 @@ def find_critical(
         size = norm(problem.displacement(equilibrium.rounding(c.u)))
         # The next step, of second order, is rounding.
         enough = max(_NEAR, 0.5 * float(jnp.finfo(c.load.dtype).eps) ** 0.5)
-        near = norm(problem.displacement(d)) <= enough * jnp.where(size > 0, size, 1.0)
+        off = enough * jnp.where(size > 0, size, 1.0)
+        near = norm(problem.displacement(d)) <= off
         near &= jnp.abs(dload) <= enough * jnp.maximum(jnp.abs(c.load), load_scale)
         done = near & (tangent.residual <= options.tolerance(tangent, load_scale))
         finite = jnp.isfinite(dload) & jnp.isfinite(norm(d))
@@ -173,12 +179,12 @@ def find_critical(
         going = ~done & (result == RESULTS.successful)
         result = RESULTS.where(done & finite, RESULTS.successful, result)
         load = jnp.where(finite, c.load + dload, c.load)
-        return Critical(
-            moved, load, w, _cosine(problem.lever, w, tangent.load), going, c.iterations + 1, tangent.residual, result
-        )
+        slope = _cosine(problem.lever, w, tangent.load)
+        return Critical(moved, load, w, slope, off, going, c.iterations + 1, tangent.residual, result)
 
     count = jnp.zeros((), jnp.int32)
-    begin = Critical(u, load, mode, jnp.ones_like(load), jnp.array(True), count, jnp.zeros_like(load), RESULTS.successful)
+    one, zero = jnp.ones_like(load), jnp.zeros_like(load)
+    begin = Critical(u, load, mode, one, zero, jnp.array(True), count, zero, RESULTS.successful)
     return while_loop(lambda c: c.going, step, begin)
 
 

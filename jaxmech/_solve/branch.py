@@ -34,7 +34,7 @@ def branch_way(
     tangent = Tangent.of(problem, u, load)
     border = Border(tangent.A, mode, solver, problem.multiplier_states)
     w = border.w
-    z = border.without_mode(plus(border.solve(tangent.load), 1.0, tangent.gap_rate))
+    z = border.without_modes(plus(border.solve(tangent.load), 1.0, tangent.gap_rate))
 
     def along_mode(way: Array) -> Array:
         s, t = way

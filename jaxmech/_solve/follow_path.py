@@ -50,11 +50,12 @@ def follow_path(
     Arrays that it closes over are compiled in: for another scene of equal sizes pass `eqx.Partial(scene, arrays)`.
 
     `control`: what is prescribed in a step. `"load"`, `mu`: stable parts, up to a limit point; adaptive load steps.
-    `"displacement"`, the coordinate `(state, node, component)` named by `displacement`, of a main or a mapped state:
-    through limit points. `"arc_length"` (Crisfield): through limit points, and where the displacement turns. Each step
-    predicts along the tangent and corrects by Newton's method. A step whose iteration fails, or that leaves its tangent by
-    more than 60 degrees, is halved, and the reason kept in `Path.cutbacks`; the next one is longer by
-    `sqrt(iterations / iterations taken)`, by at most 1.5. `step`: the first one, in units of `mu`, or of the displacement
+    `"displacement"`, the coordinate `(state, node, component)` named by `displacement`, of a main or a mapped state (of a
+    frame in space, 3 to 5 are its turns about the axes of the world, added up over the steps): through limit points.
+    `"arc_length"` (Crisfield): through limit points, and where the displacement turns. Each step predicts along the tangent
+    and corrects by Newton's method. A step whose iteration fails, or that leaves its tangent by more than 60 degrees, is
+    halved, and the reason kept in `Path.cutbacks`; the next one is longer by `sqrt(iterations / iterations taken)`, by at
+    most 1.5. `step`: the first one, in units of `mu`, or of the displacement
     [m, rad]; none is less than `shortest` nor more than `longest` times that. `to`: the load factor (the displacement, from
     `start`, under displacement control) at which the path ends, exactly. `direction`: 1 or -1, up or down, which way the
     first step goes: unless given, and but for arc length, towards `to`. Beyond a limit point the load falls on, and a path
@@ -124,6 +125,8 @@ def _path(walk: Walk, start: State) -> Path:
     points, last = [place.point for place in walk.places], walk.last
     columns = [stacked([getattr(p, name) for p in points]) for name in ("load", "measured", "iterations", "residual")]
     loads, measured, iterations, residuals = columns
+    marks = [(points[after].mark, c) for _, after, c, _ in walk.critical]
+    at_critical = [mark.measured + walk.problem.way(mark, c.u, c.load) for mark, c in marks]
     critical = tuple(
         critical_point_of(kind, c, state(c.u), (after, passed), walk.problem) for kind, after, c, passed in walk.critical
     )
@@ -136,7 +139,7 @@ def _path(walk: Walk, start: State) -> Path:
         jnp.asarray(walk.lengths, loads.dtype),
         residuals,
         critical,
-        jnp.asarray([walk.problem.measured(c.u, c.load) for _, _, c, _ in walk.critical], loads.dtype) - measured[0],
+        jnp.asarray(at_critical, loads.dtype) - measured[0],
         tuple(walk.turns),
         tuple(walk.cutbacks),
         PathInfo(walk.result, last.residual, last.floor, last.unconstrained_state),

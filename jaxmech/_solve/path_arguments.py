@@ -78,10 +78,11 @@ def named_coordinate(who: str, system: System, state: State, named: Any) -> Coor
     if not isinstance(named, tuple | list) or len(named) != 3:
         raise TypeError(f"{who}: displacement must be (state, node, component), got {named!r:.80}.")
     name, *numbers = named
-    shapes = jax.eval_shape(lambda x: kinematics(system, x), state.position)
+    places = jax.eval_shape(lambda x: kinematics(system, x), state.position)
+    shapes = {s: (x.shape[0], system.dofs[s].deriv_size) for s, x in places.items()}
     if not isinstance(name, str) or name not in shapes:
         raise ValueError(f"{who}: displacement names the state {name!r:.80}, expected one of {sorted(shapes)}.")
-    for what, number, size in zip(("node", "component"), numbers, shapes[name].shape, strict=True):
+    for what, number, size in zip(("node", "component"), numbers, shapes[name], strict=True):
         whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
         if not whole or not 0 <= number < size:
             raise ValueError(f"{who}: displacement names {what} {number!r:.80} of '{name}', expected 0 to {size - 1}.")

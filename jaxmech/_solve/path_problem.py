@@ -1,7 +1,7 @@
 """The equilibria of a scene under a load factor: one residual more unknown than equations, whose solutions are a path."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,14 +23,35 @@ from .static import StaticEquilibrium
 
 
 class Coordinate(eqx.Module):
-    """One coordinate of one node, of a main or of a mapped state: what is measured along a path."""
+    """One coordinate of one node, of a main or of a mapped state: what is measured along a path.
+
+    Of a frame of space, a place or a turn about an axis of the world [m, rad]. Turns have no coordinate of their own: they
+    are the components of the rotation vectors of steps, added up, so that they go on beyond half a turn.
+    """
 
     state: str = eqx.field(static=True)
     node: Array
     component: Array
 
-    def of(self, system: System, position: Fields) -> Array:
-        return kinematics(system, position)[self.state][self.node, self.component]
+    def place(self, system: System, position: Fields) -> Array:
+        return kinematics(system, position)[self.state][self.node]
+
+    def first(self, system: System, place: Array) -> Array:
+        """What is measured where a path starts."""
+        dof = system.dofs[self.state]
+        return jnp.where(dof.is_vector_space | (self.component < dof.space_size), place[self.component], 0.0)
+
+    def way(self, system: System, start: Array, end: Array) -> Array:
+        """How far it is from one place to another, in the chart of the first."""
+        return system.dofs[self.state].local(start, end)[self.component]
+
+
+class Mark(NamedTuple):
+    """A point of a path, and what is measured there."""
+
+    u: Fields
+    load: Array
+    measured: Array
 
 
 def displacement(multiplier_states: tuple[str, ...], lever: Lever, way: Fields) -> Fields:
@@ -55,11 +76,19 @@ class PathProblem(eqx.Module):
         """What of a way is displacement [m]; multipliers, which have other units, do not count in its length."""
         return displacement(self.multiplier_states, self.lever, way)
 
-    def measured(self, u: Fields, load: Array) -> Array:
-        """The coordinate that is followed; nil if none is."""
+    def mark(self, u: Fields, load: Array) -> Mark:
+        """Where a path starts."""
+        if self.coordinate is None:
+            return Mark(u, load, jnp.zeros_like(load))
+        system = self.scene(load)
+        return Mark(u, load, self.coordinate.first(system, self.coordinate.place(system, u)))
+
+    def way(self, start: Mark, u: Fields, load: Array) -> Array:
+        """How far the coordinate that is followed has gone from there; nil if none is."""
         if self.coordinate is None:
             return jnp.zeros_like(load)
-        return self.coordinate.of(self.scene(load), u)
+        before, system = self.coordinate.place(self.scene(start.load), start.u), self.scene(load)
+        return self.coordinate.way(system, before, self.coordinate.place(system, u))
 
 
 class Tangent(eqx.Module):

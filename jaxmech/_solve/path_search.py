@@ -20,7 +20,8 @@ from .path_step import Control, PathOptions, PathPoint, Scales, corrected, scale
 _HALVINGS = 8  # of a step in which two critical points are looked for
 _TURNED = 1e-10  # how exactly a turning point is found, as a part of its step
 _MOST = 30
-_ACROSS = 1e-4  # the cosine between the mode and the load below which a point is a bifurcation
+_ACROSS = 1e-4  # the cosine between the mode and the load below which a point is a bifurcation;
+_ROUNDED = 64.0  # roots of the rounding unit, by which the mode of one may be off: more in single precision
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class PathSearch:
         predicted = scaled(part, b.point.travelled)
         length = part * self.scales.size(b.point.travelled)
         at = Control.of("arc_length", length, self.scales)
-        point = corrected(self.problem, self.newton, self.solver, at, (a.point.u, a.point.load), predicted)
+        point = corrected(self.problem, self.newton, self.solver, at, a.point.mark, predicted)
         if point.result != RESULTS.successful:
             return None
         along = (point.rate, jnp.ones_like(point.load))
@@ -128,12 +129,15 @@ class PathSearch:
         return []
 
     def _is(self, kind: str, found: Critical, a: Place, b: Place) -> bool:
-        passed = "limit" if found.slope > _ACROSS else "bifurcation"
-        return bool(found.result == RESULTS.successful) and passed == kind and self._lies_between(found, a, b)
+        most = max(_ACROSS, _ROUNDED * float(jnp.finfo(found.load.dtype).eps) ** 0.5)
+        least = most if a.sign == b.sign else _ACROSS  # where the load turns there is a limit point
+        passed = bool(found.slope > least if kind == "limit" else found.slope <= most)
+        return bool(found.result == RESULTS.successful) and passed and self._lies_between(found, a, b)
 
     def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
         whole = self._distance(a.point.u, a.point.load, b.point)
-        return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.0001 * whole
+        off = float(found.near / self.scales.displacement)  # of single precision, more than what is left of a step halved
+        return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.0001 * whole + off
 
     def _distance(self, u: Fields, load: Array, other: PathPoint) -> float:
         way = _way_between(self.problem.scene(load).dofs, other.u, u), load - other.load

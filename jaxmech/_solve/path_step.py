@@ -23,7 +23,7 @@ from .._runtime.loops import while_loop
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
 from .._sparse.block_matrix import BlockMatrix
-from .path_problem import PathProblem, Tangent, displacement
+from .path_problem import Mark, PathProblem, Tangent, displacement
 
 CONTROLS = ("load", "displacement", "arc_length")
 _ON_THE_WAY = 1e-9  # relative error of the length of a step
@@ -69,12 +69,12 @@ class Control(eqx.Module):
     def of(cls, name: str, length: Array, scales: Scales) -> "Control":
         return cls(jnp.asarray([float(name == c) for c in CONTROLS], jnp.result_type(length)), length, scales)
 
-    def equation(self, travelled: Way, measured: Array) -> tuple[Array, Array, Array]:
+    def equation(self, travelled: Way, way: Array) -> tuple[Array, Array, Array]:
         """What is left of the way; and its derivatives by the displacements (a multiple of them) and by the load, besides
         that of what is measured."""
         s = jnp.where(self.length == 0, 1.0, self.length)
         sphere = (self.scales.dot(travelled, travelled) - self.length**2) / (2 * s)
-        value = jnp.stack([travelled[1] - self.length, measured - self.length, sphere])
+        value = jnp.stack([travelled[1] - self.length, way - self.length, sphere])
         by_displacement = self.chosen[2] / (s * self.scales.displacement**2)
         by_load = self.chosen[0] + self.chosen[2] * travelled[1] / (s * self.scales.load**2)
         return self.chosen @ value, by_displacement, by_load
@@ -127,6 +127,10 @@ class PathPoint(eqx.Module):
         rest = (count, none, none, count - 1, RESULTS.successful, jnp.array(True))
         return cls(u, load, travelled, travelled[0], measured, none, *rest)
 
+    @property
+    def mark(self) -> Mark:
+        return Mark(self.u, self.load, self.measured)
+
 
 @compiled
 def corrected(
@@ -134,12 +138,11 @@ def corrected(
     options: PathOptions,
     solver: Any,
     control: Control,
-    start: Way,
+    start: Mark,
     predicted: Way,
 ) -> PathPoint:
     """The point of the path that is `control.length` away from the start, from a predicted displacement and load."""
-    (u0, load0), zero = start, jnp.zeros_like(start[1])
-    measured0 = problem.measured(u0, load0)
+    zero = jnp.zeros_like(start.load)
 
     def step(p: PathPoint) -> PathPoint:
         tangent = Tangent.of(problem, p.u, p.load)
@@ -147,11 +150,12 @@ def corrected(
         d, rate, solved, loose = tangent.directions(solver)
         directions = jax.tree.map(lambda a, b: jnp.stack([a, b]), (d, zero), (rate, zero + 1))
 
-        def measured(d: Fields, load: Array) -> Array:
-            return problem.measured(equilibrium.move(p.u, d), load)
+        def gone(d: Fields, load: Array) -> Array:
+            return problem.way(start, equilibrium.move(p.u, d), load)
 
-        value, slopes = jax.vmap(lambda e: jax.jvp(measured, (zeros(d), p.load), e), out_axes=(None, 0))(directions)
-        left, by_displacement, by_load = control.equation(p.travelled, value - measured0)
+        way, slopes = jax.vmap(lambda e: jax.jvp(gone, (zeros(d), p.load), e), out_axes=(None, 0))(directions)
+        value = start.measured + way
+        left, by_displacement, by_load = control.equation(p.travelled, way)
         w = control.chosen[1]
         ahead = w * slopes[1] + by_displacement * control.scales.across(p.travelled[0], rate) + by_load
         dload = -(left + w * slopes[0] + by_displacement * control.scales.across(p.travelled[0], d)) / jnp.where(
@@ -187,7 +191,7 @@ def corrected(
             going,
         )
 
-    begin = PathPoint.at(problem.at(load0).move(u0, predicted[0]), load0 + predicted[1], predicted, zero)
+    begin = PathPoint.at(problem.at(start.load).move(start.u, predicted[0]), start.load + predicted[1], predicted, zero)
     return while_loop(lambda p: p.going, step, begin)
 
 

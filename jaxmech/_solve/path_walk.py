@@ -15,7 +15,7 @@ from .bordered_system import Critical
 from .branch import branch_way
 from .critical_point import CriticalPoint
 from .path import CutBack
-from .path_problem import PathProblem
+from .path_problem import Mark, PathProblem
 from .path_search import PathSearch, Place
 from .path_step import Control, PathOptions, PathPoint, Scales, Way, corrected, scaled
 
@@ -57,14 +57,15 @@ class Walk:
         """Walk from here; along the branch of a critical point, if one is given, with this amplitude."""
         self.begin = float(load)
         nothing = zeros(jax.eval_shape(lambda: self.problem.at(load).residual(u)))
+        start = self.problem.mark(u, load)
         still, step = (nothing, jnp.zeros_like(load)), jnp.full_like(load, self.options.step)
         way = None
         if branch is None:
-            first = self._corrected("load", 0.0, self._scales(jnp.ones_like(load), step), (u, load), still)
+            first = self._corrected("load", 0.0, self._scales(jnp.ones_like(load), step), start, still)
             size = norm(self.problem.displacement(first.rate)) * step
             size = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
         else:
-            first = PathPoint.at(u, load, still, self.problem.measured(u, load))
+            first = PathPoint.at(u, load, still, start.measured)
             size = jnp.full_like(load, branch[1])
         self.scales = self._scales(size, step)
         if branch is not None:
@@ -108,7 +109,7 @@ class Walk:
             taken = self._not_past_the_end(length)
             predicted = self._predicted(taken) if way is None else scaled(taken, way)
             here = self.places[-1].point
-            trial = self._corrected(options.control, taken, self.scales, (here.u, here.load), predicted)
+            trial = self._corrected(options.control, taken, self.scales, here.mark, predicted)
             self.last, result = trial, trial.result
             if result == RESULTS.successful and self._leaves(trial, predicted, bends):
                 result, bends = RESULTS.sharp_turn, bends + 1
@@ -179,7 +180,7 @@ class Walk:
             return trial
         rest = to - float(here.load)
         part = scaled(rest / trial.travelled[1], trial.travelled)
-        exact = self._corrected("load", rest, self.scales, (here.u, here.load), part)
+        exact = self._corrected("load", rest, self.scales, here.mark, part)
         return exact if exact.result == RESULTS.successful else trial
 
     def _accept(self, point: PathPoint, length: float) -> None:
@@ -195,6 +196,6 @@ class Walk:
         self.places.append(place)
         self.lengths.append(length)
 
-    def _corrected(self, control: str, length: float, scales: Scales, start: Way, predicted: Way) -> PathPoint:
-        at = Control.of(control, jnp.full_like(start[1], length), scales)
+    def _corrected(self, control: str, length: float, scales: Scales, start: Mark, predicted: Way) -> PathPoint:
+        at = Control.of(control, jnp.full_like(start.load, length), scales)
         return corrected(self.problem, self.newton, self.solver, at, start, predicted)
