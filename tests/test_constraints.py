@@ -983,6 +983,17 @@ def test_rows_across_the_plane_of_an_arm_count_for_nothing(joint):
     assert undetermined.stats["reason"] == jm.RESULTS.singular
 
 
+@pytest.mark.parametrize("joint", [jm.constraint.HingeJoint, jm.constraint.BallJoint])
+def test_to_a_dense_factor_an_arm_that_a_joint_closes_is_singular(joint):
+    """Rows across its plane were scaled to one: of a ball joint steps were a success, with multipliers of 1e16 N."""
+    system, state = closed_arm(joint)
+    scheme = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), jm.solver.Dense())
+    info = scheme.step(system, state, None, 0.01, throw=False)[2]
+    assert info.result == jm.RESULTS.singular
+    with pytest.raises(jm.FailedComputation, match="tip"):
+        scheme.step(system, state, None, 0.01)
+
+
 @pytest.mark.slow
 def test_an_arm_that_a_full_hinge_closes_keeps_its_energy():
     system, state = closed_arm(jm.constraint.HingeJoint)

@@ -47,7 +47,9 @@ def retract_near(dofs: Mapping[str, AbstractDof], x: Mapping[str, Array], d: Map
 
 def local_near(dofs: Mapping[str, AbstractDof], x0: Mapping[str, Array], x1: Mapping[str, Array]) -> Fields:
     """The displacements that take `x0` to `x1`, for derivatives at `x1 = x0` only."""
-    return {s: x1[s] - a if dofs[s].is_vector_space else map_elements(dofs[s].local_near, 0, a, x1[s]) for s, a in x0.items()}
+    return {
+        s: x1[s] - a if dofs[s].is_vector_space else map_elements(dofs[s].local_near, 0, a, x1[s]) for s, a in x0.items()
+    }
 
 
 def kinematics(system: System, position: Mapping[str, Array]) -> Fields:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import lineax as lx
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ..._math.one_loop import extremes
@@ -85,7 +86,7 @@ class Dense(lx.AbstractLinearSolver):
 def _scale_of(operator: lx.AbstractLinearOperator, matrix: Float[Array, "N N"]) -> Float[Array, " N"]:
     """As `scaling` does; of a matrix that is definite as far as is known, nothing but its diagonal is looked at."""
     if not (isinstance(operator, BlockMatrix) and lx.is_symmetric(operator)) or is_indefinite(operator):
-        return scaling(matrix, operator.as_matrix)
+        return scaling(matrix, operator.as_matrix, _states(operator))
     scale, bad = _by_diagonal(matrix)
 
     def even() -> Float[Array, " N"]:
@@ -93,6 +94,13 @@ def _scale_of(operator: lx.AbstractLinearOperator, matrix: Float[Array, "N N"]) 
         return jnp.where(_by_diagonal(whole)[1], scaling(whole, lambda: whole), scale)
 
     return jax.lax.cond(unvmap_any(bad), even, lambda: scale)
+
+
+def _states(operator: lx.AbstractLinearOperator) -> np.ndarray | None:
+    """The number of the state of each row of a matrix of blocks."""
+    if not isinstance(operator, BlockMatrix):
+        return None
+    return np.repeat(np.arange(len(operator.sizes)), [n * d for _, n, d in operator.sizes])
 
 
 def _by_diagonal(matrix: Float[Array, "N N"]) -> tuple[Float[Array, " N"], Bool[Array, ""]]:
