@@ -35,10 +35,12 @@ def folded_elements(
     size: int, count: int, axes: Sequence[int | None], arrays: Sequence[Array], batched: Sequence[bool]
 ) -> tuple[list[int | None], list[Array]]:
     """The elements of a batch of scenes as elements of one: axes and arrays. What the elements of a scene share, and other
-    scenes have other numbers for, is repeated."""
+    scenes have other numbers for, is repeated; what the only element of every scene has is shared by all."""
     folded, folded_axes = [], []
     for a, axis, own in zip(arrays, axes, batched, strict=True):
         of_elements = axis is not None
+        if count == 1 and of_elements and not own:
+            a, of_elements = a[0], False
         if of_elements or own:
             rest = a.shape[own + of_elements :]
             a = jnp.broadcast_to(a.reshape(size if own else 1, count if of_elements else 1, *rest), (size, count, *rest))
