@@ -1,10 +1,11 @@
 """Time schemes: what a step costs beside implicit Euler's, how far energy drifts, accuracy for each second of the CPU.
 
-    python -m benchmarks.schemes cost compile gradient drift accuracy [--cells 4] [--steps 100] [--scene top] [--only RK4]
+    python -m benchmarks.schemes cost compile gradient batch drift accuracy [--cells 4] [--steps 100] [--scene top] [--only RK4]
 
 `cost`: a step of the cantilever with one linear solve and its gradient, as ratios to implicit Euler in the same process; CPU
 seconds, the shortest of five runs, each beside one of implicit Euler. `compile`: their first calls, tracing too, as such
-ratios, after JAX has forgotten all that it traced and compiled before. `drift`: the largest and the last change of energy in
+ratios, after JAX has forgotten all that it traced and compiled before. `gradient`: small motions, and their gradients; `batch`: 256 of
+each by `vmap`. `drift`: the largest and the last change of energy in
 10,000 steps of a mass that swings on a spring, ten steps in the shorter period. `accuracy`: the error of the last state over
 the CPU seconds of the trajectory, on a stiff pendulum, a double pendulum, a top, a beam, and a ball that bounces
 (`benchmarks.accuracy`).
@@ -12,7 +13,7 @@ the CPU seconds of the trajectory, on a stiff pendulum, a double pendulum, a top
 
 import argparse
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -88,20 +89,35 @@ gradient = eqx.filter_jit(
 )
 
 
-def gradients(chosen: str, steps: int) -> None:
-    """Trajectories of the motions (or the chosen one), a thousandth of a scene's span each step, and their gradients."""
+def motions(chosen: str, steps: int) -> Iterator[tuple[str, str, Any, Callable[[Any], jax.Array]]]:
+    """The motions (or the chosen one) by implicit Euler and explicit schemes, a thousandth of a scene's span each step: the
+    first positions, and the squares of the last ones as a function of them."""
     for name, (build, span) in {**SCENES, "arm": (arm, 1.0)}.items():
         if chosen and chosen != name:
             continue
         system, state = build()
         made = {"ImplicitEuler": jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))}
         for scheme, integrator in (made | {n: k(check_step=False) for n, k in EXPLICIT.items()}).items():
-            end = end_of(system, state, integrator, span / 1000, steps)
-            calls = [partial(jax.jit(f), state.position) for f in (end, jax.grad(end))]
-            first = [cpu(call, 1)[0] for call in calls]
-            once, back = np.median([[cpu(call, 1)[1] for call in calls] for _ in range(9)], axis=0)
-            costs = {"step_us": 1e6 * once / steps, "ratio": back / once}
-            report(scene=name, scheme=scheme, **costs, first_s=first[0], first_gradient_s=first[1])
+            yield name, scheme, state.position, end_of(system, state, integrator, span / 1000, steps)
+
+
+def gradients(chosen: str, steps: int) -> None:
+    """Trajectories of the motions, and their gradients."""
+    for name, scheme, position, end in motions(chosen, steps):
+        calls = [partial(jax.jit(f), position) for f in (end, jax.grad(end))]
+        first = [cpu(call, 1)[0] for call in calls]
+        once, back = np.median([[cpu(call, 1)[1] for call in calls] for _ in range(9)], axis=0)
+        costs = {"step_us": 1e6 * once / steps, "ratio": back / once}
+        report(scene=name, scheme=scheme, **costs, first_s=first[0], first_gradient_s=first[1])
+
+
+def batches(chosen: str, steps: int, members: int = 256) -> None:
+    """The same of many by `vmap`, for each of them."""
+    for name, scheme, position, end in motions(chosen, steps):
+        many = jax.tree.map(lambda a: jnp.broadcast_to(a, (members, *a.shape)), position)
+        calls = [partial(jax.jit(jax.vmap(f)), many) for f in (end, jax.grad(end))]
+        once, back = np.min([[cpu(call, 1)[1] for call in calls] for _ in range(5)], axis=0) / (members * steps)
+        report(scene=name, scheme=scheme, members=members, step_us=1e6 * once, gradient_us=1e6 * back)
 
 
 def end_of(system: jm.System, state: jm.State, integrator: Any, h: float, steps: int) -> Callable[[Any], jax.Array]:
@@ -136,7 +152,7 @@ def drift(steps: int = 10_000, dt: float = 0.02) -> None:
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="+", choices=("cost", "compile", "gradient", "drift", "accuracy"))
+    parser.add_argument("what", nargs="+", choices=("cost", "compile", "gradient", "batch", "drift", "accuracy"))
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--scene", default="", choices=("", *SCENES, "arm"))
@@ -148,6 +164,8 @@ def main() -> None:
         compilations(given.cells, given.steps)
     if "gradient" in given.what:
         gradients(given.scene, given.steps)
+    if "batch" in given.what:
+        batches(given.scene, given.steps)
     if "drift" in given.what:
         drift()
     if "accuracy" in given.what:
