@@ -674,6 +674,31 @@ def test_bad_arguments_are_named(options, culprit):
         swing(*pendulum(), **options)
 
 
+def test_frames_are_read_as_those_of_equal_steps():
+    """`position`, `velocity`, `time` were of `Trajectory` alone; of what was observed, an error about `None`."""
+    scene, state = ball()
+    options = {"integrator": jm.integrator.Tsitouras(), "times": [0.1, 0.2], "rtol": 1e-3, "atol": 1e-3}
+    run = jm.simulate_adaptive(scene, state, **options)
+    np.testing.assert_allclose(run.time, [0.1, 0.2])
+    np.testing.assert_allclose(run.velocity["ball"][:, 0, 0], -G * run.time, rtol=1e-12)
+    np.testing.assert_allclose(run.position["ball"][:, 0, 0], 1 - G / 2 * run.time**2, rtol=1e-12)
+    seen = jm.simulate_adaptive(scene, state, **options, observe=height)
+    np.testing.assert_array_equal(seen.observed, run.position["ball"][:, 0, 0])
+    for name in ("position", "velocity", "time"):
+        with pytest.raises(ValueError, match="this trajectory was observed, and holds no states"):
+            getattr(seen, name)
+
+
+def test_a_scheme_with_impacts_is_refused():
+    """A fall of 0.1 m that ends on the floor failed after 138 steps; one that bounces was 0.02 m off, and a success."""
+    scene = jm.System({"p": jm.Vec3()}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)}, gravity=[0.0, 0.0, -10.0])
+    state = scene.at_rest({"p": [[0.0, 0.0, 1.0]]})
+    floor = jm.contact.PointContact(("p", [0]), jm.contact.Plane(), restitution=1.0)
+    scheme, options = jm.integrator.FreeMotion(EULER, {"floor": floor}), {"rtol": 1e-4, "atol": 1e-4}
+    with pytest.raises(ValueError, match=r"simulate_adaptive: steps of FreeMotion have impacts.*`simulate`.*`Event`"):
+        jm.simulate_adaptive(scene, state, scheme, [1.0], **options)
+
+
 @pytest.mark.slow
 def test_adaptive_steps_beat_the_best_equal_ones():
     """A ball that bounces on a stiff floor: as accurate in far fewer of the same extrapolated steps."""

@@ -1,5 +1,7 @@
 """Scenes of contact: edges on edges, the smoothness of gradients, what fails by name."""
 
+import contextlib
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -87,6 +89,20 @@ def test_the_smoothness_of_gradients_is_their_own(newton):
     if not newton:
         forward = jax.jit(jax.jacfwd(lambda x: one(mixed, x)))(X)
         np.testing.assert_allclose(forward, slope, rtol=0, atol=1e-9 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("point", ["p", pytest.param("q", marks=pytest.mark.slow)])
+def test_points_of_the_plane_touch_where_they_are_mapped_to(point):
+    """They are refused, which said no more; what it now names is a scene that lands."""
+    mass = jm.mass.UniformMass(("p", [0]), 1.0)
+    seen = jm.mapping.FunctionMapping(("p", [0]), "q", lambda x: jnp.stack([x[0], jnp.zeros_like(x[0]), x[1]]))
+    scene = jm.System({"p": jm.Vec2(), "q": jm.Vec3()}, masses={"m": mass}, mappings={"s": seen}, gravity=[0.0, -10.0])
+    state, motion = scene.at_rest({"p": [[0.5, 0.1]]}), jm.ImplicitEuler(jm.solver.MatrixFreeSystem(), jm.solver.Dense())
+    scheme = jm.integrator.FreeMotion(motion, {"floor": jm.contact.PointContact((point, [0]), jm.contact.Plane())})
+    said = r"'floor' \(PointContact\): state 'p' must be of Vec3 or Rigid3, got Vec2; .* jm.mapping.FunctionMapping"
+    with pytest.raises(ValueError, match=said) if point == "p" else contextlib.nullcontext():
+        run = jm.simulate(scene, state, scheme, 0.02, 20)
+        np.testing.assert_allclose(run.last.position["p"], [[0.5, 0.0]], atol=1e-9)
 
 
 @pytest.mark.slow

@@ -117,7 +117,7 @@ WRONG_SCENES = {
     ),
     "constraint on a mapped state": (
         lambda: jm.System(RIGID, mappings={"arm": ARM}, constraints={"hold": jm.constraint.Fixed(("tip", [0]))}),
-        "'hold' constrains state 'tip', which mapping 'arm' gives",
+        "'hold' constrains state 'tip', which mapping 'arm' gives; .* jm.constraint.Attachment .* jm.constraint.FixedJoint",
     ),
     "position of a mapped state": (
         lambda: jm.System(RIGID, mappings={"arm": ARM}).at_rest(POSE | {"tip": [[0.0] * 3]}),
@@ -285,10 +285,43 @@ def test_gravity_that_no_mass_feels(dof, gravity):
     said = f"{gravity} components, which no mass feels: they act on {{'lump': {{'a': '{type(dof).__name__}'}}}}"
     with pytest.raises(ValueError, match=said):
         jm.System({"a": dof}, masses=masses, gravity=np.ones(gravity))
-    # It is felt in states of its dimension, whatever stands beside them; and it may wait for a mass.
+    # It is felt in states of its dimension, whatever stands beside them.
     both = {"lump": jm.mass.UniformMass(("x", [0]), 1.0), "angle": jm.mass.UniformMass(("q", [0]), 1.0)}
     jm.System({"x": jm.Vec3(), "q": jm.Vec1()}, masses=both, gravity=np.ones(3))
-    jm.System({"a": dof}, gravity=np.ones(gravity))
+    with pytest.raises(ValueError, match=r"gravity .* pulls at nothing: there are no masses\. Give some"):
+        jm.System({"a": dof}, gravity=np.ones(gravity))
+
+
+def test_a_class_or_a_result_in_the_place_of_an_object_is_told_what_was_meant():
+    """They were refused with what they are, and no word on what to give."""
+    spring = jm.force.AnchoredSprings(("p", [0]), 1.0, anchor=[[0.0]])
+    scene = jm.System({"p": jm.Vec1()}, forces={"spring": spring}, masses={"m": jm.mass.UniformMass(("p", [0]), 1.0)})
+    start, scheme = scene.at_rest({"p": [[1.0]]}), jm.integrator.VelocityVerlet()
+    run = jm.simulate(scene, start, scheme, 0.1, 2)
+    for result, part in ((run, "last"), (jm.static_solve(scene, start), "state")):
+        with pytest.raises(TypeError, match=rf"(?s)state must be of type State, got .*; give its \.{part}\.$"):
+            jm.energy(scene, result)
+        assert jm.energy(scene, getattr(result, part)).shape == ()
+    with pytest.raises(TypeError, match=r"integrator must be of type .*; make one: VelocityVerlet\(\)\.$"):
+        jm.simulate(scene, start, jm.integrator.VelocityVerlet, 0.1, 2)
+    with pytest.raises(TypeError, match=r"integrator must be of type .*; make one: ImplicitEuler\(\.\.\.\)\.$"):
+        jm.simulate(scene, start, jm.ImplicitEuler, 0.1, 2)
+    with pytest.raises(TypeError, match=r"dofs\['p'\] must be an AbstractDof, got .*; make one: Vec1\(\)\.$"):
+        jm.System({"p": jm.Vec1})
+    with pytest.raises(TypeError, match=r"integrator must be of type AbstractIntegrator, got <class '.*Vec1'>\.$"):
+        jm.simulate(scene, start, jm.Vec1, 0.1, 2)
+
+
+def test_a_path_in_the_place_of_a_state_is_told_how_to_give_one():
+    def under(load):
+        spring = jm.force.AnchoredSprings(("p", [0]), 1.0, anchor=[[0.0]])
+        pull = jm.force.ConstantForce(("p", [0]), [load])
+        return jm.System({"p": jm.Vec1()}, forces={"spring": spring, "pull": pull})
+
+    path = jm.follow_path(under, under(0.0).at_rest({"p": [[0.0]]}), step=1.0, steps=2)
+    with pytest.raises(TypeError, match=r"(?s)got Path.*; give its \.at\(number\)\.$"):
+        jm.energy(under(0.0), path)
+    assert jm.energy(under(0.0), path.at(1)).shape == ()
 
 
 @pytest.mark.parametrize("number", [2**32 + 1, 2**31, -(2**32) + 1, 2**63 - 1])

@@ -386,6 +386,15 @@ def test_what_does_not_fit_is_refused_by_name():
         ),
         "nothing to fit": lambda: I.fit(I.Formula(line, readings(), noise=1.0), {"a": 1.0, "b": 2.0}),
         "noise must be positive": lambda: I.Measured(SEE, [1.0], noise=0.0),
+        "delay='late' is of no use without times": lambda: I.Measured(SEE, [1.0, 2.0], noise=1.0, delay="late"),
+        "delay=0.1 is of no use without times": lambda: I.Measured(SEE, [1.0, 2.0], noise=1.0, delay=0.1),
+        "values has infinite numbers": lambda: I.Measured(SEE, [np.inf], noise=1.0),
+        "no 'k' in what is no dictionary of them": lambda: I.fit(
+            I.Experiment(system, state, {"x": read}, numbers={"spring": {"stiffness": "k"}}), I.Free(1.0)
+        ),
+        r"an optimiser of optax \(`optax.adam\(0.1\)`\), got 'adam'": lambda: I.fit(
+            I.Formula(lambda p: p["a"], 1.0, noise=1.0), {"a": I.Free(1.0)}, method="adam"
+        ),
         "times must increase": lambda: I.Measured(SEE, [1.0, 2.0], noise=1.0, times=[1.0, 1.0]),
         "start must be above lower": lambda: I.Free(1.0, lower=2.0),
         "real numbers, got complex128": lambda: I.fit(I.Formula(lambda p: p["a"] * 1j, 1.0, noise=1.0), {"a": I.Free(1.0)}),

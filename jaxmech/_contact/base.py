@@ -18,11 +18,12 @@ from .._model.system import System
 from .._runtime.argument_checks import check_counts
 from .._runtime.array_types import Array
 from .._scene.component import Component
-from .._scene.dof import Rigid3, Vec3
+from .._scene.dof import Rigid3, Vec2, Vec3
 from .._scene.parameter import check_parameters, check_range, is_concrete
 from .._scene.stencil import Stencil
 
 Positions = Mapping[str, Array]
+_IN_SPACE = "; contacts are in space: map the points there, by a jm.mapping.FunctionMapping to a state of Vec3"
 
 
 class Touching(eqx.Module):
@@ -142,9 +143,10 @@ def check_stencil(who: str, system: System, stencil: Any, kinds: tuple[type, ...
     """Raise `ValueError` unless a state exists and is of one of these kinds."""
     if stencil.state not in system.dofs:
         raise ValueError(f"contact {who}: there is no state '{stencil.state}', only {sorted(system.dofs)}.")
-    if type(system.dofs[stencil.state]) not in kinds:
-        names = " or ".join(k.__name__ for k in kinds)
-        raise ValueError(f"contact {who}: state '{stencil.state}' must be of {names}.")
+    found = type(system.dofs[stencil.state])
+    if found not in kinds:
+        names, hint = " or ".join(k.__name__ for k in kinds), _IN_SPACE if found is Vec2 else ""
+        raise ValueError(f"contact {who}: state '{stencil.state}' must be of {names}, got {found.__name__}{hint}.")
 
 
 def check_nodes(who: str, stencil: Any, x: Positions) -> None:

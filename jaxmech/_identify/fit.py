@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._runtime.argument_checks import check_choice, check_counts, check_flags, real_array
+from .._runtime.argument_checks import check_counts, check_flags, real_array
 from .experiment import Prediction
 from .notes import at_bounds, notes_on
 from .other_solvers import by_other, is_other
@@ -149,8 +149,11 @@ def fit(
         assert found.converged and abs(found.parameters["mu"] - 0.4) < 0.01
     """
     asked = problem(experiments, parameters, huber=huber)
-    if not is_other(method):
-        check_choice("fit", "method", method, _METHODS)
+    if not is_other(method) and method not in _METHODS:
+        raise ValueError(
+            f"fit: method must be one of {_METHODS}, a solver of optimistix or an optimiser of optax (`optax.adam(0.1)`), "
+            f"got {method!r:.80}."
+        )
     check_counts("fit", max_steps=max_steps)
     rtol = float(positive("fit", "rtol", rtol))
     check_flags("fit", progress=progress)

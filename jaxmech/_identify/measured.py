@@ -31,7 +31,7 @@ class Measured(eqx.Module):
     `blocks`: whole numbers of the shape of the first axes of `values`: readings of one block share their error, as
     neighbouring points of a picture do; the standard errors of a fit then come from the scatter of blocks. `unit`: words for
     reports. Raises `ValueError` or `TypeError` for noise that is not positive, values all missing, times that do not
-    increase.
+    increase, a delay without times.
     Source: A. Tarantola, *Inverse Problem Theory*, 2005, doi:10.1137/1.9780898717921, section 3.2 (Gaussian noise).
 
     Example:
@@ -68,14 +68,18 @@ class Measured(eqx.Module):
         check_callable("Measured", "observe", observe)
         self.observe = as_leafless(observe)
         self.values = as_data(real_array("Measured", "values", values, finite=False))
-        if not np.isfinite(np.asarray(self.values)).any():
-            raise ValueError("Measured: values has not one number: all are NaN, or there are none.")
         if np.isinf(np.asarray(self.values)).any():
             raise ValueError("Measured: values has infinite numbers; NaN stands for what was not read.")
+        if not np.isfinite(np.asarray(self.values)).any():
+            raise ValueError("Measured: values has not one number: all are NaN, or there are none.")
         self.noise = self._noise(noise)
         self.times = None if times is None else self._times(times)
         self.delayed_by = delay if isinstance(delay, str) else None
         self.delay = jnp.asarray(real_array("Measured", "delay", 0.0 if isinstance(delay, str) else delay, ()))
+        if times is None and (self.delayed_by is not None or not is_concrete(self.delay) or float(self.delay) != 0):
+            raise ValueError(
+                f"Measured: delay={delay!r:.80} is of no use without times: give the times that the values were read at."
+            )
         if adjust is not None:
             check_callable("Measured", "adjust", adjust)
         self.adjust = as_leafless(adjust)

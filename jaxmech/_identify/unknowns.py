@@ -84,8 +84,8 @@ def looked_up(values: Any, name: Any) -> Any:
     found = values
     for part in name.split("."):
         if not isinstance(found, dict) or part not in found:
-            known = sorted(found) if isinstance(found, dict) else type(found).__name__
-            raise ValueError(f"'{name}' is not a parameter: no '{part}' among {known}.")
+            known = f"among {sorted(found)}" if isinstance(found, dict) else "in what is no dictionary of them by name"
+            raise ValueError(f"'{name}' is not a parameter: no '{part}' {known}.")
         found = found[part]
     return found
 

@@ -42,6 +42,7 @@ class AbstractIntegrator(eqx.Module):
 
     order: ClassVar[int] = 1
     has_inertia: ClassVar[bool] = True  # whether masses resist its steps; not where each of them is an equilibrium
+    has_impacts: ClassVar[bool] = False  # whether velocities may jump within a step, by as much however short it is
 
     @property
     def estimated_order(self) -> int:

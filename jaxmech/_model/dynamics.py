@@ -26,8 +26,9 @@ from .._scene.stencil import at_nodes, gathered, summed
 from . import mapped_node
 from .internal import with_internal
 from .mapped_node import of_mapping
+from .number_checks import check_gravity
 from .on_main_states import on_main_states
-from .scene_checks import check_forces, check_gravity
+from .scene_checks import check_forces
 from .subsystem import with_only, without_unloaded
 from .system import State, System
 from .validity import check_one_number, raise_undefined

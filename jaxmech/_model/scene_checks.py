@@ -13,7 +13,7 @@ from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from .._mapping.base import AbstractMapping
 from .._mass.base import AbstractMass
-from .._runtime.argument_checks import check_real
+from .._runtime.argument_checks import meant
 from .._runtime.array_types import structure_of
 from .._scene.dof import AbstractDof
 from .._scene.internal import internal_variables, remembers
@@ -24,6 +24,7 @@ from .axis_checks import check_axes
 from .internal import check_update
 from .multiplier_checks import check_multiplier_names, check_multiplier_nodes
 from .multiplier_states import begun
+from .number_checks import check_numbers
 from .projector_checks import check_projectors
 from .state_checks import check_arrays
 
@@ -34,6 +35,7 @@ _FAMILIES = {
     "mappings": AbstractMapping,
     "constraints": (AbstractProjectiveConstraint, AbstractMultiplierConstraint),
 }
+_HELD_BY = "jm.constraint.Attachment holds points at places, jm.constraint.FixedJoint frames"
 
 
 def component_stencils(system: Any) -> list[tuple[str, tuple[Stencil, ...]]]:
@@ -51,7 +53,7 @@ def check_names(system: Any) -> None:
         for name, item in getattr(system, family).items():
             if not isinstance(item, expected):
                 kinds = " or an ".join(e.__name__ for e in (expected if isinstance(expected, tuple) else (expected,)))
-                raise TypeError(f"System: {family}['{name}'] must be an {kinds}, got {item!r:.80}.")
+                raise TypeError(f"System: {family}['{name}'] must be an {kinds}, got {item!r:.80}{meant(item, expected)}.")
     states = list(system.dofs)
     for name, stencils in component_stencils(system):
         for stencil in stencils:
@@ -60,36 +62,7 @@ def check_names(system: Any) -> None:
     _check_mappings(system)
     check_axes(system, mapping_order(system.mappings))
     check_multiplier_names(system)
-    _check_numbers(system)
-
-
-def _check_numbers(system: Any) -> None:
-    for name, coefficient in system.rayleigh.items():
-        if (name in system.forces) == (name in system.masses):
-            raise ValueError(f"rayleigh['{name}'] must name one force field or mass, of {[*system.forces, *system.masses]}.")
-        check_real("System", f"rayleigh['{name}']", coefficient)
-        if coefficient.ndim != 0:
-            raise ValueError(f"rayleigh['{name}'] must be one number, got {coefficient!r}.")
-        if is_concrete(coefficient) and not float(coefficient) >= 0:
-            raise ValueError(f"rayleigh['{name}'] must not be negative, got {float(coefficient)}.")
-    if system.gravity is not None:
-        check_real("System", "gravity", system.gravity)
-        check_gravity(system)
-
-
-def check_gravity(system: Any) -> None:
-    """Raise where gravity is no vector, or there are masses and none of them feels it, which is of another dimension."""
-    gravity = system.gravity
-    if gravity.ndim != 1 or gravity.shape[0] not in (1, 2, 3):
-        raise ValueError(f"System: gravity must be a vector of 1, 2 or 3 components, got shape {gravity.shape}.")
-    size = gravity.shape[0]
-    acting = {name: {s.state: system.dofs[s.state] for s in mass.on} for name, mass in system.masses.items()}
-    if acting and not any(dof.space_size == size for dofs in acting.values() for dof in dofs.values()):
-        kinds = {name: {s: type(dof).__name__ for s, dof in dofs.items()} for name, dofs in acting.items()}
-        raise ValueError(
-            f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many "
-            "components as their points have."
-        )
+    check_numbers(system)
 
 
 def _check_mappings(system: Any) -> None:
@@ -105,7 +78,7 @@ def _check_mappings(system: Any) -> None:
         if constraint.on[0].state in owner:
             raise ValueError(
                 f"'{name}' constrains state '{constraint.on[0].state}', which mapping '{owner[constraint.on[0].state]}' "
-                "gives; constrain its parents."
+                f"gives; constrain its parents, or hold it by multipliers: {_HELD_BY}."
             )
 
 

@@ -61,7 +61,8 @@ class System(eqx.Module):
     has them in a state of its own name, which need not be among `dofs`, unless it names another.
 
     Raises `ValueError` or `TypeError` that names the component: an unknown state, a cycle of mappings, a state mapped
-    twice, a constraint on a mapped state, a Rayleigh coefficient of nothing, gravity that no mass feels.
+    twice, a projective constraint (`Fixed`) on a mapped state, which multipliers can hold (`Attachment`), a Rayleigh
+    coefficient of nothing, gravity that no mass feels.
     Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
     doi:10.1007/8415_2012_125 (scenes of components).
 

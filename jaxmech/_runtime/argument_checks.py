@@ -1,5 +1,6 @@
 """Arguments refused by name: to whom they were given, what they should be, what they are."""
 
+import inspect
 import os
 from numbers import Real
 from typing import Any
@@ -133,7 +134,25 @@ def check_instance(owner: str, name: str, value: Any, kind: type | tuple[type, .
     """Raise `TypeError` unless `value` is of a class, or of one of several."""
     if not isinstance(value, kind):
         kinds = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-        raise TypeError(f"{owner}: {name} must be of type {kinds}, got {value!r:.80}.")
+        raise TypeError(f"{owner}: {name} must be of type {kinds}, got {value!r:.80}{meant(value, kind)}.")
+
+
+def meant(value: Any, kind: type | tuple[type, ...]) -> str:
+    """What was meant by a value that is not of a class, as words to add: an object of the class that was given, the state
+    that a result holds; nothing where that cannot be told."""
+    if isinstance(value, type):
+        return f"; make one: {value.__name__}({_asked(value)})" if issubclass(value, kind) else ""
+    held = getattr(value, "__dict__", {})
+    found = [name for name in ("last", "state") if isinstance(held.get(name), kind)]
+    if found and found[0] == "state" and hasattr(type(value), "at"):  # they are stacked
+        found = ["at(number)"]
+    return f"; give its .{found[0]}" if found else ""
+
+
+def _asked(kind: type) -> str:
+    """What an object of a class is made of: nothing, or something."""
+    given = inspect.signature(kind).parameters.values()
+    return "..." if any(p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in given) else ""
 
 
 def check_flags(owner: str, **flags: Any) -> None:

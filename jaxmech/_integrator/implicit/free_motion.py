@@ -120,6 +120,7 @@ class FreeMotion(AbstractIntegrator):
     contact_iterations: int = eqx.field(static=True, default=30, kw_only=True)
 
     order = 1
+    has_impacts = True
 
     def __check_init__(self):
         check_instance("FreeMotion", "motion", self.motion, ImplicitEuler)

@@ -28,6 +28,7 @@ from .closures import with_what_it_closes_over
 from .control import AbstractControl, in_the_loop
 from .error_norm import tolerances
 from .event import Event
+from .observation import AbstractTrajectory
 from .pid_controller import PIDController
 from .restart import through_a_file
 
@@ -61,7 +62,7 @@ class AdaptiveInfo(eqx.Module):
     last_step: Any
 
 
-class AdaptiveTrajectory(eqx.Module):
+class AdaptiveTrajectory(AbstractTrajectory):
     """The states at the output times.
 
     `state`: all of them stacked, every leaf with a leading axis of frames; or `observed`, what `observe` gave of them.
@@ -129,8 +130,9 @@ def simulate_adaptive(
     `restart_every` (a tenth of `max_steps`, unless given): likewise.
     Differentiable in both modes by what is in the arguments, and by what the functions among them close over. Derivatives
     are those of the steps that were taken, sizes held constant but for those that end at an output time or at an event.
-    Raises `ValueError` or `TypeError` for other arguments, and `FailedComputation` unless `throw=False`: where the last time
-    is not reached in `max_steps`, where no allowed step is accurate enough, where even the smallest fails.
+    Raises `ValueError` or `TypeError` for other arguments and for schemes with impacts (`FreeMotion`), and
+    `FailedComputation` unless `throw=False`: where the last time is not reached in `max_steps`, where no allowed step is
+    accurate enough, where even the smallest fails.
     Source: E. Hairer, S. P. Norsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd ed., 1993,
     doi:10.1007/978-3-540-78862-1, section II.4.
 
@@ -145,6 +147,7 @@ def simulate_adaptive(
     who = "simulate_adaptive"
     check_inputs(who, system, state)
     check_instance(who, "integrator", integrator, AbstractIntegrator)
+    _check_smooth(who, integrator)
     check_topology(f"the linear system given to {who}", integrator.built_for, system)
     controller = _USUAL if controller is None else controller
     check_instance(who, "controller", controller, PIDController)
@@ -176,6 +179,15 @@ def simulate_adaptive(
     numbers = partial(given, system, state, info.dt[0])
     at = {"moves": integrator.has_inertia, "time_step": info.turns - 1, "held_at": lambda: trajectory.last}
     return raise_failure(trajectory, said, system, who, numbers, **at)
+
+
+def _check_smooth(who: str, integrator: AbstractIntegrator) -> None:
+    if integrator.has_impacts:
+        raise ValueError(
+            f"{who}: steps of {type(integrator).__name__} have impacts, at which velocities jump, and no estimate of their "
+            "error holds there. Take equal steps (`simulate`); or, of few impacts, a scheme without contact, and an `Event` "
+            "whose `apply` is the impact."
+        )
 
 
 def _check_extrapolates(who: str, extrapolate: bool, integrator: AbstractIntegrator) -> None:

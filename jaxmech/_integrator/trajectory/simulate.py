@@ -6,7 +6,6 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -26,11 +25,11 @@ from ..time_step import check_time_step
 from .checkpointed_scan import chosen_every
 from .control import in_the_loop
 from .fixed_loop import Counts, Steps, stepped
-from .observation import recorded
+from .observation import AbstractTrajectory, recorded
 from .segments import segments
 
 
-class Trajectory(eqx.Module):
+class Trajectory(AbstractTrajectory):
     """The saved states, the start first.
 
     `state`: all of them stacked, every leaf with a leading axis of frames; `last`: the final one; `info`: of every step,
@@ -52,21 +51,6 @@ class Trajectory(eqx.Module):
     observed: Any = None
 
     @property
-    def position(self) -> dict[str, Array]:
-        """`(frames, nodes, coord_size)` of every main state [m]."""
-        return self._saved().position
-
-    @property
-    def velocity(self) -> dict[str, Array]:
-        """`(frames, nodes, deriv_size)` of every main state [m/s]."""
-        return self._saved().velocity
-
-    @property
-    def time(self) -> Array:
-        """`(frames,)` [s]."""
-        return self._saved().time
-
-    @property
     def result(self) -> Any:
         """The first failure of all steps, `RESULTS.successful` if there is none; of each member of a batch.
 
@@ -75,11 +59,6 @@ class Trajectory(eqx.Module):
         """
         first = jnp.argmax(self.info.result != RESULTS.successful, axis=-1, keepdims=True)
         return jax.tree.map(lambda a: jnp.take_along_axis(a, first, axis=-1)[..., 0], self.info.result)
-
-    def _saved(self) -> State:
-        if self.state is None:
-            raise ValueError("this trajectory was observed, and holds no states: ask for them in observe, see `observed`.")
-        return self.state
 
 
 def simulate(

@@ -28,7 +28,7 @@ def scaling(
 
     `again` makes the matrix anew, for the branch of that: another reader of `matrix` would have it copied in every solve.
     `states`: the number of each row's state, where it has one. Of multipliers a state is a constraint, and a row that is
-    rounding beside the others, across the plane of an arm, is scaled as they are: were it scaled to one, it would move bodies.
+    rounding beside the others, across the plane of an arm, is scaled as they are: scaled to one, it would move bodies.
     D. Ruiz, *A scaling algorithm to equilibrate both rows and columns norms in matrices*, RAL-TR-2001-034.
     """
     scale = 1 / jnp.sqrt(jnp.maximum(jnp.diagonal(matrix), 0))

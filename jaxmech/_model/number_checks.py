@@ -1,0 +1,41 @@
+"""What is wrong with the numbers of a scene itself: its Rayleigh damping, its gravity."""
+
+from typing import Any
+
+from .._runtime.argument_checks import check_real
+from .._scene.parameter import is_concrete
+
+
+def check_numbers(system: Any) -> None:
+    """Raise where a Rayleigh coefficient is of nothing, or no number, or where nothing can feel gravity."""
+    for name, coefficient in system.rayleigh.items():
+        if (name in system.forces) == (name in system.masses):
+            raise ValueError(f"rayleigh['{name}'] must name one force field or mass, of {[*system.forces, *system.masses]}.")
+        check_real("System", f"rayleigh['{name}']", coefficient)
+        if coefficient.ndim != 0:
+            raise ValueError(f"rayleigh['{name}'] must be one number, got {coefficient!r}.")
+        if is_concrete(coefficient) and not float(coefficient) >= 0:
+            raise ValueError(f"rayleigh['{name}'] must not be negative, got {float(coefficient)}.")
+    if system.gravity is not None:
+        check_real("System", "gravity", system.gravity)
+        check_gravity(system)
+        if not system.masses:  # of a part of a scene, which has none, `check_gravity` is asked too
+            raise ValueError(
+                f"System: gravity {system.gravity} pulls at nothing: there are no masses. Give some (`jm.mass`), weights as "
+                "forces (`jm.force.ConstantForce`), or leave gravity out."
+            )
+
+
+def check_gravity(system: Any) -> None:
+    """Raise where gravity is no vector, or there are masses and none of them feels it, which is of another dimension."""
+    gravity = system.gravity
+    if gravity.ndim != 1 or gravity.shape[0] not in (1, 2, 3):
+        raise ValueError(f"System: gravity must be a vector of 1, 2 or 3 components, got shape {gravity.shape}.")
+    size = gravity.shape[0]
+    acting = {name: {s.state: system.dofs[s.state] for s in mass.on} for name, mass in system.masses.items()}
+    if acting and not any(dof.space_size == size for dofs in acting.values() for dof in dofs.values()):
+        kinds = {name: {s: type(dof).__name__ for s, dof in dofs.items()} for name, dofs in acting.items()}
+        raise ValueError(
+            f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many "
+            "components as their points have."
+        )
