@@ -17,6 +17,8 @@ _PASSES = 3
 _ROUNDED = 1e3  # rounding units of the largest entry of a row: a diagonal below is none
 _EVEN = 0.5  # the largest entry of a row that is about one
 _ALONE = 64.0  # rounding units of the largest row of a state of multipliers: a row below is rounding alone
+# A row below so much of it, at most: angles beside distances are a millionth in a scene of 1e6 m, 8.4 units of float32.
+_HONEST = 8e-7
 SINGULAR_PIVOT = 64.0  # a pivot ratio below this many rounding units per row is no longer a number
 
 
@@ -28,7 +30,7 @@ def scaling(
 
     `again` makes the matrix anew, for the branch of that: another reader of `matrix` would have it copied in every solve.
     `states`: the number of each row's state, where it has one. Of multipliers a state is a constraint, and a row that is
-    rounding beside the others, across the plane of an arm, is scaled as they are: were it scaled to one, it would move bodies.
+    rounding beside the others, across the plane of an arm, is scaled as they are: scaled to one it would move bodies.
     D. Ruiz, *A scaling algorithm to equilibrate both rows and columns norms in matrices*, RAL-TR-2001-034.
     """
     scale = 1 / jnp.sqrt(jnp.maximum(jnp.diagonal(matrix), 0))
@@ -51,7 +53,7 @@ def _equilibrated(matrix: Float[Array, "N N"], states: np.ndarray | None) -> Flo
         of_state = jax.ops.segment_max(jnp.where(held, largest, 0.0), states, states[-1] + 1, indices_are_sorted=True)[
             states
         ]
-        alone = held & (largest <= _ALONE * jnp.finfo(matrix.dtype).eps * of_state)
+        alone = held & is_rounding_alone(largest, of_state)
         largest = jnp.where(alone, of_state, largest)
     scale = jnp.where(held, _inverse(largest), scale)
 
@@ -65,6 +67,11 @@ def _equilibrated(matrix: Float[Array, "N N"], states: np.ndarray | None) -> Flo
 
 def _inverse(size: Float[Array, " N"]) -> Float[Array, " N"]:
     return jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1.0), 1.0)
+
+
+def is_rounding_alone(row: Array, largest: Array) -> Array:
+    """Whether the sizes of rows of a constraint are nothing but rounding beside the largest."""
+    return row <= min(_ALONE * float(jnp.finfo(row.dtype).eps), _HONEST) * largest
 
 
 def asymmetric(matrix: Float[Array, "N N"]) -> Array:
