@@ -1,14 +1,14 @@
 """Time schemes: what a step costs beside implicit Euler's, how far energy drifts, accuracy for each second of the CPU.
 
-    python -m benchmarks.schemes cost compile gradient batch drift accuracy [--cells 4] [--steps 100] [--scene top] [--only RK4]
+    python -m benchmarks.schemes cost compile gradient batch drift accuracy
+        [--cells 4] [--steps 100] [--scene top] [--only RK4]
 
 `cost`: a step of the cantilever with one linear solve and its gradient, as ratios to implicit Euler in the same process; CPU
 seconds, the shortest of five runs, each beside one of implicit Euler. `compile`: their first calls, tracing too, as such
-ratios, after JAX has forgotten all that it traced and compiled before. `gradient`: small motions, and their gradients; `batch`: 256 of
-each by `vmap`. `drift`: the largest and the last change of energy in
-10,000 steps of a mass that swings on a spring, ten steps in the shorter period. `accuracy`: the error of the last state over
-the CPU seconds of the trajectory, on a stiff pendulum, a double pendulum, a top, a beam, and a ball that bounces
-(`benchmarks.accuracy`).
+ratios, after JAX has forgotten all that it traced and compiled before. `gradient`: small motions, and their gradients;
+`batch`: 256 of each by `vmap`. `drift`: the largest and the last change of energy in 10,000 steps of a mass that swings on a
+spring, ten steps in the shorter period. `accuracy`: the error of the last state over the CPU seconds of the trajectory, on a
+stiff pendulum, a double pendulum, a top, a beam, and a ball that bounces (`benchmarks.accuracy`).
 """
 
 import argparse

@@ -11,7 +11,7 @@ import pytest
 import scipy.optimize
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
-from tolerances import CONVERGED, FINITE_DIFFERENCE, ROUND_OFF, TWO_MODES
+from tolerances import CONVERGED, FINITE_DIFFERENCE, ROUND_OFF, SOLVE_GOAL, TWO_MODES
 
 import jaxmech as jm
 from jaxmech._constraint.joint.base import placed, tilt
@@ -992,6 +992,30 @@ def test_to_a_dense_factor_an_arm_that_a_joint_closes_is_singular(joint):
     assert info.result == jm.RESULTS.singular
     with pytest.raises(jm.FailedComputation, match="tip"):
         scheme.step(system, state, None, 0.01)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [jm.solver.Dense(), jm.solver.SchurComplement(("weld",)), jm.solver.SchurComplement(("weld",), least_norm=True)],
+)
+def test_angles_count_beside_distances_of_a_thousand_kilometres_in_single_precision(solver):
+    """They are 1e-6 of the rows beside them, and were taken for rounding: singular, or a weld that turns, in a success."""
+    L = 1e6  # [m]
+    with jax.enable_x64(False):
+        at = np.array([0.3, 0.2, -0.1], np.float32) * L
+        rest = np.array([[*at, 0, 0, 0, 1], [*(3 * at), 0, 0, 0, 1]], np.float32)
+        system = jm.System(
+            {"b": jm.Rigid3()},
+            forces={"a": jm.force.AnchoredFrames(("b", [0, 1]), anchor=rest, stiffness=L, angular_stiffness=L**3)},
+            constraints={"weld": jm.constraint.FixedJoint((("b", [0]), ("b", [1])), *map(jm.constraint.frame, (at, -at)))},
+        )
+        state = system.at_rest({"b": jnp.asarray(rest)})
+        A = jm.MatrixLinearSystem.build(system, state).assemble(system, state, jm.Factors(0.0, 0.0, 1.0))
+        turned = jnp.zeros((2, 6)).at[0, 3:].set(L**3 * jnp.array([1.0, 2.0, 3.0]))  # [N m]
+        b = {"b": turned, "weld": jnp.zeros_like(state.position["weld"])}
+        found = jax.jit(lambda A, b: lx.linear_solve(A, b, solver, throw=False).value["b"])(A, b)
+    np.testing.assert_allclose(found[0, 3:], found[1, 3:], rtol=SOLVE_GOAL["float32"], atol=0)
+    assert np.abs(found[0, 3:]).min() > 0.1  # [rad]
 
 
 @pytest.mark.slow

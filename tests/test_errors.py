@@ -288,8 +288,7 @@ def test_gravity_that_no_mass_feels(dof, gravity):
     # It is felt in states of its dimension, whatever stands beside them.
     both = {"lump": jm.mass.UniformMass(("x", [0]), 1.0), "angle": jm.mass.UniformMass(("q", [0]), 1.0)}
     jm.System({"x": jm.Vec3(), "q": jm.Vec1()}, masses=both, gravity=np.ones(3))
-    with pytest.raises(ValueError, match=r"gravity .* pulls at nothing: there are no masses\. Give some"):
-        jm.System({"a": dof}, gravity=np.ones(gravity))
+    jm.System({"a": dof}, gravity=np.ones(gravity))  # it may wait for a mass
 
 
 def test_a_class_or_a_result_in_the_place_of_an_object_is_told_what_was_meant():

@@ -16,10 +16,10 @@ from .._sparse.block_matrix import BlockMatrix
 from .base.outcome import FINE, SINGULAR, outcome, reason
 from .base.vectors import Vector, norm
 from .default import default_solver
+from .dense.whole_matrix import is_rounding_alone
 
 _NIL = 1e-11  # of the largest eigenvalue of W, scaled: what a row has less that others say already
 _CONFLICT = 1e-9  # of what its terms are of, what such a row may ask for
-_ROUNDING = 64  # units of the largest row of a constraint: a row that is rounding alone
 
 
 def _as_names(names: Any) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ def _rounding_alone(J: dict, C: Array, like: Vector) -> Array:
     sizes = {p: replace(e, values=jnp.abs(e.values)) for p, e in J.items()}
     ones = {p[1]: jnp.ones((e.pattern.shape[1], e.values.shape[-1]), e.values.dtype) for p, e in J.items()}
     of_rows = _product(sizes, ones, like)
-    nil = {s: a <= _ROUNDING * jnp.finfo(a.dtype).eps * jnp.max(a, initial=0.0) for s, a in of_rows.items()}
+    nil = {s: is_rounding_alone(a, jnp.max(a, initial=0.0)) for s, a in of_rows.items()}
     return _flat(nil) & (jnp.diagonal(C) == 0)
 
 

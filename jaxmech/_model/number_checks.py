@@ -19,11 +19,6 @@ def check_numbers(system: Any) -> None:
     if system.gravity is not None:
         check_real("System", "gravity", system.gravity)
         check_gravity(system)
-        if not system.masses:  # of a part of a scene, which has none, `check_gravity` is asked too
-            raise ValueError(
-                f"System: gravity {system.gravity} pulls at nothing: there are no masses. Give some (`jm.mass`), weights as "
-                "forces (`jm.force.ConstantForce`), or leave gravity out."
-            )
 
 
 def check_gravity(system: Any) -> None:

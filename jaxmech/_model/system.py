@@ -62,7 +62,7 @@ class System(eqx.Module):
 
     Raises `ValueError` or `TypeError` that names the component: an unknown state, a cycle of mappings, a state mapped
     twice, a projective constraint (`Fixed`) on a mapped state, which multipliers can hold (`Attachment`), a Rayleigh
-    coefficient of nothing, gravity that no mass feels.
+    coefficient of nothing, gravity that none of its masses feels (of a scene without any it pulls at nothing).
     Source: F. Faure et al., "SOFA: a multi-model framework for interactive physical simulation", 2012,
     doi:10.1007/8415_2012_125 (scenes of components).
 

@@ -29,7 +29,8 @@ class Dense(lx.AbstractLinearSolver):
 
     A singular matrix ends in `RESULTS.singular`, read from the pivots after scaling rows and columns;
     `stats["unconstrained_state"]` is then the number of the state (in sorted order) that moves most in the null vector.
-    `stats` also has `residual` (`|b - A x|`) and `reason`. Right-hand sides batched by `vmap` share one factor.
+    `stats` also has `residual` (`|b - A x|`) and `reason`. Right-hand sides batched by `vmap` share one factor, but
+    that of up to eight unknowns, which is made for each.
     Source: G. H. Golub and C. F. Van Loan, *Matrix Computations*, 4th ed., 2013, ISBN 978-1-4214-0794-4, section 3.4.
 
     Example:

@@ -17,6 +17,8 @@ _PASSES = 3
 _ROUNDED = 1e3  # rounding units of the largest entry of a row: a diagonal below is none
 _EVEN = 0.5  # the largest entry of a row that is about one
 _ALONE = 64.0  # rounding units of the largest row of a state of multipliers: a row below is rounding alone
+# A row below so much of it, at most: angles beside distances are a millionth in a scene of 1e6 m, 8.4 units of float32.
+_HONEST = 8e-7
 SINGULAR_PIVOT = 64.0  # a pivot ratio below this many rounding units per row is no longer a number
 
 
@@ -48,10 +50,9 @@ def _equilibrated(matrix: Float[Array, "N N"], states: np.ndarray | None) -> Flo
     # A row without a diagonal entry takes what remains of its largest one.
     held, largest, alone = size == 0, jnp.max(magnitude * scale, axis=1), jnp.zeros(len(matrix), bool)
     if states is not None:
-        of_state = jax.ops.segment_max(jnp.where(held, largest, 0.0), states, states[-1] + 1, indices_are_sorted=True)[
-            states
-        ]
-        alone = held & (largest <= _ALONE * jnp.finfo(matrix.dtype).eps * of_state)
+        of_all = jnp.where(held, largest, 0.0)
+        of_state = jax.ops.segment_max(of_all, states, states[-1] + 1, indices_are_sorted=True)[states]
+        alone = held & is_rounding_alone(largest, of_state)
         largest = jnp.where(alone, of_state, largest)
     scale = jnp.where(held, _inverse(largest), scale)
 
@@ -65,6 +66,11 @@ def _equilibrated(matrix: Float[Array, "N N"], states: np.ndarray | None) -> Flo
 
 def _inverse(size: Float[Array, " N"]) -> Float[Array, " N"]:
     return jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1.0), 1.0)
+
+
+def is_rounding_alone(row: Array, largest: Array) -> Array:
+    """Whether the sizes of rows of a constraint are nothing but rounding beside the largest."""
+    return row <= min(_ALONE * float(jnp.finfo(row.dtype).eps), _HONEST) * largest
 
 
 def asymmetric(matrix: Float[Array, "N N"]) -> Array:
