@@ -42,7 +42,11 @@ class AbstractIntegrator(eqx.Module):
 
     order: ClassVar[int] = 1
     has_inertia: ClassVar[bool] = True  # whether masses resist its steps; not where each of them is an equilibrium
-    has_impacts: ClassVar[bool] = False  # whether velocities may jump within a step, by as much however short it is
+
+    @property
+    def has_impacts(self) -> bool:
+        """Whether velocities jump within a step, by as much however short it is: as far as is known."""
+        return False
 
     @property
     def estimated_order(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..._contact.base import AbstractContact
 from ..._contact.contact_set import ContactSet, check_contacts, no_memory
@@ -31,7 +32,7 @@ from ..._runtime.argument_checks import (
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._runtime.results import RESULTS, is_traced
-from ..._scene.parameter import as_array
+from ..._scene.parameter import as_array, is_concrete
 from ..._solve.equilibrium import StepInfo
 from ..base import AbstractIntegrator
 from ..time_step import check_time_step
@@ -120,7 +121,12 @@ class FreeMotion(AbstractIntegrator):
     contact_iterations: int = eqx.field(static=True, default=30, kw_only=True)
 
     order = 1
-    has_impacts = True
+
+    @property
+    def has_impacts(self) -> bool:
+        """Whether contacts bounce; those that do not end an impact where it began, and a step of any size fails there."""
+        rebounds = [c.restitution for c in self.contacts.values() if is_concrete(c.restitution)]
+        return any(np.any(np.asarray(e) > 0) for e in rebounds)
 
     def __check_init__(self):
         check_instance("FreeMotion", "motion", self.motion, ImplicitEuler)

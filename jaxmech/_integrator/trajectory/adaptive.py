@@ -130,7 +130,7 @@ def simulate_adaptive(
     `restart_every` (a tenth of `max_steps`, unless given): likewise.
     Differentiable in both modes by what is in the arguments, and by what the functions among them close over. Derivatives
     are those of the steps that were taken, sizes held constant but for those that end at an output time or at an event.
-    Raises `ValueError` or `TypeError` for other arguments and for schemes with impacts (`FreeMotion`), and
+    Raises `ValueError` or `TypeError` for other arguments and for schemes with impacts (`FreeMotion` with restitution), and
     `FailedComputation` unless `throw=False`: where the last time is not reached in `max_steps`, where no allowed step is
     accurate enough, where even the smallest fails.
     Source: E. Hairer, S. P. Norsett, G. Wanner, *Solving Ordinary Differential Equations I*, 2nd ed., 1993,
@@ -184,9 +184,9 @@ def simulate_adaptive(
 def _check_smooth(who: str, integrator: AbstractIntegrator) -> None:
     if integrator.has_impacts:
         raise ValueError(
-            f"{who}: steps of {type(integrator).__name__} have impacts, at which velocities jump, and no estimate of their "
-            "error holds there. Take equal steps (`simulate`); or, of few impacts, a scheme without contact, and an `Event` "
-            "whose `apply` is the impact."
+            f"{who}: steps of {type(integrator).__name__} have impacts (contacts with restitution), at which velocities "
+            "jump, and no estimate of their error holds there. Take equal steps (`simulate`); or, of few impacts, a scheme "
+            "without contact, and an `Event` whose `apply` is the impact."
         )
 
 
