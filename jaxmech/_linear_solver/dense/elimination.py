@@ -16,7 +16,8 @@ _LARGEST = 12  # rows; larger blocks are left to the library
 
 @jax.custom_jvp
 def inverse_by_elimination(blocks: Float[Array, "n b b"]) -> Float[Array, "n b b"]:
-    """The inverses, by Gauss and Jordan with partial pivoting, in place; not finite where there is none."""
+    """The inverses, by Gauss and Jordan with partial pivoting, in place; not finite where there is none. Of few rows by a
+    kernel, where they are compiled."""
     b = blocks.shape[-1]
     if are_few(b):
         return inverted(blocks)

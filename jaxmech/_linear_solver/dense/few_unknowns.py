@@ -5,19 +5,23 @@ takes 0.2 us for 1, and in a batch of 256 systems 0.014 for 0.25 (benchmarks/RES
 right-hand side: of so few unknowns that is less than to read one that is kept.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 from ..._codegen import is_compiled, map_elements
 from ..._runtime.array_types import Array, Float, Scalar
 from ..._runtime.devices import on_cpu
+from ..._runtime.element_compiler import element_form
 
 MOST = 8  # unknowns: of twice as many LLVM takes five times as long as XLA, for what LAPACK does as fast
 
 
 def are_few(unknowns: int) -> bool:
     """Whether a system of so many is solved here; what is carried out at once, and not compiled, is left to LAPACK."""
-    return 0 < unknowns <= MOST and on_cpu() and is_compiled()
+    return 0 < unknowns <= MOST and on_cpu() and is_compiled() and element_form() == "llvm"
 
 
 def solved_by_pivots(
@@ -37,7 +41,7 @@ def inverted(blocks: Float[Array, "n b b"]) -> Float[Array, "n b b"]:
     return map_elements(_inverse, 0, blocks)
 
 
-def _by_kernel(solve, *arrays: Array):
+def _by_kernel(solve: Callable[..., tuple[Array, ...]], *arrays: Array) -> Any:
     of_one = map_elements(solve, 0, *(a[None] for a in arrays))
     return jax.tree.map(lambda a: a[0], of_one)
 
