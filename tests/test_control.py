@@ -409,35 +409,6 @@ def test_schemes_of_second_order_stay_so_under_control_and_begin_anew_after_even
     np.testing.assert_allclose(run.last.position["p"], 0.8 * 9.81 * fall * rest - 9.81 / 2 * rest**2, rtol=1e-10)
 
 
-@pytest.mark.parametrize("remembers", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_adaptive_steps_of_velocities_that_lag_are_no_shorter_under_control(remembers):
-    """The lag was taken for an error: of central differences 239 steps, where the scheme takes 52 without control."""
-    forces = {
-        "load": jm.force.ConstantForce(("p", [0]), [0.0]),
-        "spring": jm.force.AnchoredSprings(("p", [0]), 9.0, anchor=[[0.0]]),
-    }
-    scene = jm.System({"p": jm.Vec1()}, forces=forces, masses={"mass": jm.mass.UniformMass(("p", [0]), 1.0)})
-
-    class Counting(jm.integrator.AbstractControl):
-        def init(self, system, state):
-            return jnp.zeros(())
-
-        def __call__(self, time, state, parameters, memory):
-            return push(time, state, parameters), memory + 1.0
-
-    def push(time, state, parameters):
-        return {"load": {"force": jnp.sin(5 * time)[None]}}
-
-    control = Counting() if remembers else push
-    options = {"rtol": 1e-4, "atol": 1e-4, "control": control}
-    run = jm.simulate_adaptive(scene, scene.at_rest({"p": [[1.0]]}), jm.integrator.CentralDifference(), [2.0], **options)
-    assert 40 < int(run.info.accepted) < 70
-    exact = np.cos(6.0) + 5 / 48 * np.sin(6.0) - np.sin(10.0) / 16
-    np.testing.assert_allclose(run.last.position["p"][0, 0], exact, atol=1e-3)
-    rate = -3 * np.sin(6.0) + 5 / 16 * np.cos(6.0) - 5 / 16 * np.cos(10.0)
-    np.testing.assert_allclose(run.last.velocity["p"][0, 0], rate, atol=4e-3)  # 3.2e-3 without control
-
-
 @pytest.mark.parametrize("name", ["Tsitouras", "TRBDF2", pytest.param("RK4", marks=pytest.mark.slow)])
 def test_adaptive_steps_know_what_a_control_does_within_them(name):
     """Schemes with an estimate of their own held what is controlled: `x'' = sin 10 t` took four steps, and a success."""

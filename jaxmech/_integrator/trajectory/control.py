@@ -80,15 +80,6 @@ class ControlledIntegrator(AbstractIntegrator):
         return self.integrator.restarts_at_events
 
     @property
-    def velocities_lag(self) -> bool:
-        return self.integrator.velocities_lag
-
-    def caught_up(self, system: System, states: tuple[State, ...], carries: tuple[Any, ...]) -> tuple[State, ...]:
-        # By the acceleration at the last state, with what is controlled there.
-        scene, last, _ = self._ready(system, states[-1], carries[-1], 0.0)
-        return self.integrator.caught_up(scene, states, (*(self._parted(carry)[0] for carry in carries[:-1]), last))
-
-    @property
     def built_for(self) -> BuiltFor | None:
         return self.integrator.built_for
 
