@@ -149,7 +149,7 @@ def fit(
         assert found.converged and abs(found.parameters["mu"] - 0.4) < 0.01
     """
     asked = problem(experiments, parameters, huber=huber)
-    if not is_other(method) and method not in _METHODS:
+    if not is_other(method) and not (isinstance(method, str) and method in _METHODS):
         raise ValueError(
             f"fit: method must be one of {_METHODS}, a solver of optimistix or an optimiser of optax (`optax.adam(0.1)`), "
             f"got {method!r:.80}."
