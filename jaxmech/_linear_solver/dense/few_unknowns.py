@@ -1,8 +1,8 @@
 """Systems of few unknowns: factor and solution by one kernel, which takes several of a batch at once.
 
 XLA:CPU calls LAPACK for one matrix after the other, three times, with a dozen operations around. Of four unknowns a kernel
-takes 0.2 us for 1, and in a batch of 256 systems 0.014 for 0.25 (benchmarks/RESULTS.md). It makes the factor anew for each
-right-hand side: of so few unknowns that is less than to read one that is kept.
+takes 0.2 us for 1, and in a batch of 256 systems 0.014 for 0.27 (benchmarks/RESULTS.md). It makes the factor anew for each
+right-hand side, of which a step has one, and its transpose another.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ..._runtime.array_types import Array, Float, Scalar
 from ..._runtime.devices import on_cpu
 from ..._runtime.element_compiler import element_form
 
-MOST = 8  # unknowns: of twice as many LLVM takes five times as long as XLA, for what LAPACK does as fast
+MOST = 8  # unknowns: of twice as many LLVM takes six times as long as XLA, for what LAPACK does sooner where there is one
 
 
 def are_few(unknowns: int) -> bool:
