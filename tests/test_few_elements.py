@@ -103,6 +103,20 @@ def test_a_long_program_of_short_equations_is_a_kernel(rng, monkeypatch):
         made.clear()
 
 
+@pytest.mark.cpu
+def test_the_least_of_whole_numbers_of_one_element(rng, recwarn):
+    """The loop over elements asks for the lesser of two such numbers too, of one element by the same function of LLVM."""
+
+    def least(x, n):
+        for _ in range(60):
+            x = jnp.sin(x) * x + 0.1
+        return x[0], jnp.minimum(n, 2 * n[::-1])
+
+    x, n = jnp.asarray(rng.normal(size=(1, 3))), jnp.asarray([[4, 7, -3]], jnp.int64)
+    np.testing.assert_array_equal(jax.jit(lambda *a: map_elements(least, 0, *a))(x, n)[1], [[-6, 7, -3]])
+    assert not [str(w.message) for w in recwarn if "could not compile" in str(w.message)]
+
+
 def test_numbers_of_nodes_that_do_not_exist(rng):
     """Of a few elements as of many: NaN."""
     x, values = jnp.asarray(rng.normal(size=(2, 3))), jnp.asarray(rng.normal(size=9))
@@ -143,4 +157,5 @@ def test_functions_of_the_c_library_are_called_for_the_elements_that_there_are()
     program = ElementProgram(jax.make_jaxpr(lambda x: jnp.sin(x) * jnp.cos(x))(jnp.ones(2)), (0,))
     for lanes in (1, 3, WIDTH):
         text = kernel_text(program, [jnp.zeros((lanes, 2))], (), lanes).text
-        assert [text.count(f" = call double @{name}(") for name in ("sin", "cos")] == [lanes, lanes]
+        calls = 2 if lanes == 1 else lanes  # of each of two numbers directly, or within the function for all elements
+        assert [text.count(f" = call double @{name}(") for name in ("sin", "cos")] == [calls, calls]

@@ -195,7 +195,7 @@ def test_a_kernel_is_tidied_to_the_numbers_of_all_passes(made, monkeypatch, rng)
     x, y, w = (jnp.asarray(rng.normal(size=shape)) for shape in ((31, 4, 3), (31, 32), (32, 32)))
     tidying, asked = machine_code._tidying, []
     monkeypatch.setattr(machine_code, "kept_or_made", lambda key, make: make())  # not what another run left on disk
-    monkeypatch.setattr(machine_code, "_tidying", lambda: asked.append(True) or tidying())
+    monkeypatch.setattr(machine_code, "_tidying", lambda text: asked.append(True) or tidying(text))
     tidied = jax.jit(lambda x: map_elements(force, (0,), x))(x)
     assert made and asked
     jax.jit(lambda x, w: map_elements(layer, (0, None), x, w))(y, w)

@@ -26,6 +26,7 @@ _FIRST = "\n".join(
     ]
 )
 _VARIABLE = " = alloca "  # of loops that are written as such
+_VECTOR = " = insertelement "  # of what elements have one after the other
 _lock = threading.Lock()
 _engines: list[Any] = []  # all there are; the last is added to
 _used = _ROOM  # of its room
@@ -83,21 +84,24 @@ def _compiled(text: str, optimised: bool) -> bytes:
         options = llvm.create_pipeline_tuning_options(speed_level=2 if optimised else 0)
         options.loop_vectorization = options.slp_vectorization = False
         builder = llvm.create_pass_builder(target, options)
-        passes = _tidying() if optimised and _VARIABLE not in text else builder.getModulePassManager()
+        passes = builder.getModulePassManager() if _VARIABLE in text or not optimised else _tidying(text)
         passes.run(module, builder)
         return target.emit_object(module)
 
 
-def _tidying() -> Any:
+def _tidying(text: str) -> Any:
     """For a text without variables, whose one loop computes nothing twice: the four of LLVM's own row of passes that change
-    it. All of the row takes six times as long, and makes a loop of as many instructions and of the same numbers."""
+    it. All of the row takes six times as long, and makes a loop of as many instructions and of the same numbers.
+
+    Where there are no vectors to put together, as for one element, none: they find nothing, in up to a third of the time."""
     import llvmlite.binding as llvm
 
     passes = llvm.create_new_module_pass_manager()
-    passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_reassociate_pass()
-    passes.add_instruction_combine_pass()
+    if _VECTOR in text:
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_reassociate_pass()
+        passes.add_instruction_combine_pass()
     return passes
 
 

@@ -1,7 +1,8 @@
 """The program of one element as one loop over all of them, in the language of LLVM, and as a call of XLA's.
 
 XLA:CPU makes a loop of every few operations, and what one hands to the next goes through memory. Here a program is the body
-of one loop, eight elements at a time: what stands at the nodes is read where they are, and only results are written.
+of one loop, eight elements at a time: what stands at the nodes is read where they are, and only results are written. The
+program of one element alone is written in scalars.
 
 Numbers of nodes and of rows are data, and may be traced. Where one does not exist, nothing is read or added: all that the
 kernel gives is NaN, or -1 of whole numbers.
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..._llvm.ffi import ForeignFunction, number_type
+from ..._llvm.ffi import ForeignFunction
 from ..._llvm.ir_builder import pointers
 from ..._runtime.array_types import Array
 from ..._runtime.collector import collector_at_rest
@@ -23,10 +24,11 @@ from ..program.scatter_plan import Places
 from ..scalarize.arithmetic import NotScalarisable
 from ..scalarize.interpreter import entries, run
 from ..scalarize.supported import kind
+from .element_inputs import at_nodes, memory_type, of_all, of_each, read_before
 from .index_check import IndexCheck
 from .rows import store_rows
 from .scatter_add import add_rows, filled
-from .vector import WIDTH, Vector
+from .vector import WIDTH
 from .vector_arithmetic import VectorArithmetic
 
 # Lines of a kernel of fewer elements than it takes at once beyond which LLVM does not optimise it: 30 microseconds a line
@@ -137,19 +139,19 @@ def kernel_text(
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
     before: list[str] = []
-    inputs, read, check = [], [], IndexCheck()
+    inputs, read, check = [], [], IndexCheck(arithmetic.width)
     for i, (a, axis) in enumerate(zip(arrays, program.axes, strict=True)):
         if axis is None:
-            inputs.append(_of_all(i, a))
+            inputs.append(of_all(i, a))
         elif isinstance(a, NodeRows):
-            inputs.append(_at_nodes(arithmetic, i, a, numbers[id(a.nodes)], lanes))
+            inputs.append(at_nodes(arithmetic, i, a, numbers[id(a.nodes)], lanes))
             read.append(i)
         else:
-            inputs.append(_own(arithmetic, i, a, lanes))
+            inputs.append(of_each(arithmetic, i, a, lanes))
     for n in nodes:
         there = [f"%there{i}" for i in read if arrays[i].nodes is n]
         if there:
-            check.of_elements(f"%a{numbers[id(n)]}", _memory(n.dtype), int(np.prod(n.shape[1:])), there)
+            check.of_elements(f"%a{numbers[id(n)]}", memory_type(n.dtype), int(np.prod(n.shape[1:])), there)
     outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], inputs)
     arguments = len(values) + len(nodes)
     poisoned: list[str] = []
@@ -172,103 +174,18 @@ def kernel_text(
         arguments += 1 if mirror is None else 2
     given = ["start", "count", "unsummed", *(f"rows{i}" for i in range(len(places))), *(f"there{i}" for i in read)]
     parameters = [*pointers(arguments, len(outputs)), *(f"i64 %{name}" for name in given)]
-    before += [*arithmetic.before, *(line for place, x in arithmetic.shared.items() for line in _spread(x, *place))]
-    loop = _loop("each" if not check.functions else "checked", before, arithmetic.lines, parameters, lanes)
+    width, before = arithmetic.width, [*before, *arithmetic.before]
+    before += [line for place, x in arithmetic.shared.items() for line in read_before(x, *place, width)]
+    loop = _loop("each" if not check.functions else "checked", before, arithmetic.lines, parameters, lanes, width)
+    arithmetic.declarations["declare i64 @llvm.smin.i64(i64, i64)"] = None  # which the least of two whole numbers is too
     text = "\n".join([*arithmetic.declarations, loop, *check.finished(parameters, poisoned)])
     return KernelText(text, arguments, len(outputs), len(given), sorted(arithmetic.called))
 
 
-def _memory(dtype: Any) -> str:
-    """The type of a number in memory."""
-    scalar = number_type(dtype)
-    return "i8" if scalar == "i1" else scalar
-
-
-def _of_all(number: int, a: Any) -> np.ndarray:
-    """The scalars of an array that all elements share."""
-    result = np.empty(a.shape, object)
-    for k, place in enumerate(np.ndindex(a.shape)):
-        result[place] = Vector(f"%s{number}.{k}", a.dtype, (number, k))
-    return result
-
-
-def _spread(x: Vector, number: int, k: int) -> list[str]:
-    """One of them, read before the loop."""
-    scalar, vector = _memory(x.dtype), f"<{WIDTH} x {_memory(x.dtype)}>"
-    name = x.name if scalar == number_type(x.dtype) else f"{x.name}.byte"
-    lines = [
-        f"  {name}.at = getelementptr {scalar}, ptr %a{number}, i64 {k}",
-        f"  {name}.one = load {scalar}, ptr {name}.at",
-        f"  {name}.first = insertelement {vector} poison, {scalar} {name}.one, i32 0",
-        f"  {name} = shufflevector {vector} {name}.first, {vector} poison, <{WIDTH} x i32> zeroinitializer",
-    ]
-    return lines if name == x.name else [*lines, f"  {x.name} = trunc {vector} {name} to <{WIDTH} x i1>"]
-
-
-def _own(arithmetic: VectorArithmetic, number: int, a: Any, lanes: int) -> np.ndarray:
-    """The scalars of the row that every element has of an array."""
-    shape, scalar = a.shape[1:], _memory(a.dtype)
-    size, pointer = int(np.prod(shape)), f"%o{number}"
-    arithmetic.lines.append(f"  {pointer}.at = mul i64 %element, {size}")
-    arithmetic.lines.append(f"  {pointer} = getelementptr {scalar}, ptr %a{number}, i64 {pointer}.at")
-    result = np.empty(shape, object)
-    for k, place in enumerate(np.ndindex(shape)):
-        result[place] = _gathered(arithmetic, a.dtype, [(pointer, size * lane + k) for lane in range(lanes)])
-    return result
-
-
-def _at_nodes(arithmetic: VectorArithmetic, number: int, a: NodeRows, nodes: int, lanes: int) -> np.ndarray:
-    """The scalars of the nodes that every element has."""
-    lines, scalar, integer = arithmetic.lines, _memory(a.dtype), _memory(a.nodes.dtype)
-    each, size = int(np.prod(a.nodes.shape[1:])), int(np.prod(a.values.shape[1:]))
-    lines.append(f"  %o{number} = mul i64 %element, {each}")
-    result = np.empty((each, size), object)
-    for n in range(each):
-        rows = [f"%o{number}.{n}.{lane}" for lane in range(lanes)]
-        for lane, row in enumerate(rows):
-            lines += [
-                f"  {row}.at = add i64 %o{number}, {each * lane + n}",
-                f"  {row}.number = getelementptr {integer}, ptr %a{nodes}, i64 {row}.at",
-                f"  {row}.node = load {integer}, ptr {row}.number",
-                f"  {row} = getelementptr [{size} x {scalar}], ptr %a{number}, {integer} {row}.node",
-            ]
-        for k in range(size):
-            result[n, k] = _gathered(arithmetic, a.dtype, [(row, k) for row in rows])
-    return result.reshape(a.shape[1:])
-
-
-def _gathered(arithmetic: VectorArithmetic, dtype: Any, places: Sequence[tuple[str, int]]) -> Vector:
-    """A vector of numbers, each so many numbers after a pointer; the last one again where there are fewer."""
-    scalar, last = _memory(dtype), "poison"
-    for lane, (pointer, offset) in enumerate(places):
-        name = arithmetic.fresh()
-        arithmetic.lines += [
-            f"  {name}.at = getelementptr {scalar}, ptr {pointer}, i64 {offset}",
-            f"  {name}.one = load {scalar}, ptr {name}.at",
-            f"  {name} = insertelement <{WIDTH} x {scalar}> {last}, {scalar} {name}.one, i32 {lane}",
-        ]
-        last = name
-    if len(places) < WIDTH:
-        vector, name = f"<{WIDTH} x {scalar}>", arithmetic.fresh()
-        which = ", ".join(f"i32 {min(lane, len(places) - 1)}" for lane in range(WIDTH))
-        arithmetic.lines.append(f"  {name} = shufflevector {vector} {last}, {vector} poison, <{WIDTH} x i32> <{which}>")
-        last = name
-    return _loaded(arithmetic.lines, last, dtype)
-
-
-def _loaded(lines: list[str], name: str, dtype: Any) -> Vector:
-    """What was read from memory, where truth values are bytes."""
-    if np.dtype(dtype).name != "bool":
-        return Vector(name, dtype)
-    lines.append(f"  {name}.true = trunc <{WIDTH} x i8> {name} to <{WIDTH} x i1>")
-    return Vector(f"{name}.true", dtype)
-
-
-def _loop(name: str, before: Sequence[str], lines: Sequence[str], parameters: Sequence[str], lanes: int) -> str:
-    """Eight elements at a time; the last eight overlap those before, so that every one of them is computed alike."""
+def _loop(name: str, before: Sequence[str], lines: Sequence[str], parameters: Sequence[str], lanes: int, width: int) -> str:
+    """So many elements at a time; the last overlap those before, so that every one of them is computed alike."""
     return "\n".join(
         [
-            "declare i64 @llvm.smin.i64(i64, i64)",
             # A function by itself: LLVM would merge it into its caller, and take a third longer to compile the two.
             f"define internal void @{name}({', '.join(parameters)}) noinline {{",
             "begin:",
@@ -283,7 +200,7 @@ def _loop(name: str, before: Sequence[str], lines: Sequence[str], parameters: Se
             *lines,
             "  br label %done",
             "done:",
-            f"  %next = add i64 %reached, {WIDTH}",
+            f"  %next = add i64 %reached, {width}",
             "  %more = icmp slt i64 %next, %count",
             "  br i1 %more, label %loop, label %end",
             "end:",

@@ -20,10 +20,10 @@ def check_types(operation: str, result: np.dtype, operands: Dtypes) -> None:
 
 
 @functools.cache  # a kernel has tens of thousands of lines, of a few operations
-def instruction(operation: str, result: np.dtype, operands: tuple[np.dtype, ...]) -> str:
-    """The start of an instruction of operands of one type, which are checked."""
+def instruction(operation: str, result: np.dtype, operands: tuple[np.dtype, ...], width: int) -> str:
+    """The start of an instruction for so many elements, of operands of one type, which are checked."""
     check_types(operation, result, operands)
-    return f"{operation} {vector_type(operands[0])} "
+    return f"{operation} {vector_type(operands[0], width)} "
 
 
 def _all_like(kinds: str, count: int) -> Types:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._llvm.ffi import TYPES
 from .rows import transposed
-from .vector import WIDTH
+from .vector import WIDTH, vector_of
 from .vector_arithmetic import VectorArithmetic
 
 
@@ -34,7 +34,7 @@ def add_rows(
     The first rows of the eight, one after the other, then their second rows, ... Those that were added before add zeros.
     """
     lines, scalar = arithmetic.lines, TYPES[np.dtype(dtype).name]
-    vector, k = f"<{WIDTH} x {scalar}>", output.shape[0]
+    vector, k = vector_of(scalar, arithmetic.width), output.shape[0]
     fresh = _fresh(arithmetic) if lanes == WIDTH else None  # fewer are added once, all of them
     first = arithmetic.fresh()
     lines.append(f"  {first} = mul i64 %element, {k}")
@@ -79,14 +79,14 @@ def _fresh(arithmetic: VectorArithmetic) -> str:
 
 def _add_row(arithmetic: VectorArithmetic, pointer: str, slots: list[str], values: list[str], scalar: str) -> None:
     """The numbers of a row of eight elements to those of their slots."""
-    lines, vector, size = arithmetic.lines, f"<{WIDTH} x {scalar}>", len(values)
-    whole = size - size % WIDTH
-    parts = [transposed(arithmetic, values[at : at + WIDTH], vector) for at in range(0, whole, WIDTH)]
+    lines, width, size = arithmetic.lines, arithmetic.width, len(values)
+    vector, whole = vector_of(scalar, width), size - size % width
+    parts = [transposed(arithmetic, values[at : at + width], vector) for at in range(0, whole, width)]
     for lane, slot in enumerate(slots):
         at = arithmetic.fresh()
         lines.append(f"  {at} = getelementptr [{size} x {scalar}], ptr {pointer}, i32 {slot}")
         for i, part in enumerate(parts):
-            _add(arithmetic, at, WIDTH * i, scalar, vector, part[lane])
+            _add(arithmetic, at, width * i, scalar, vector, part[lane])
         for j in range(whole, size):
             one = arithmetic.fresh()
             lines.append(f"  {one} = extractelement {vector} {values[j]}, i32 {lane}")

@@ -13,7 +13,7 @@ from ..._llvm.ffi import number_type
 from ..._llvm.ir_builder import Text
 from ..scalarize.arithmetic import is_number
 from ..scalarize.rules import written_out
-from .vector import WIDTH, Vector
+from .vector import WIDTH, Vector, vector_of
 
 WORTH = 256  # products, below which they are written out: 16 x 16
 _BYTES = 256  # of sums at work, half of AVX2's registers
@@ -66,9 +66,9 @@ def _shared_matrix(scalars: np.ndarray) -> SharedMatrix | None:
 def _called(arithmetic: Any, matrix: SharedMatrix, rows: int, x: list[str], dtype: Any) -> list[str]:
     """The names of the `rows` entries of a matrix times a vector of named values, by a call."""
     scalar, lines = number_type(dtype), arithmetic.lines
-    vector = f"<{WIDTH} x {scalar}>"
+    vector = vector_of(scalar, arithmetic.width)
     given, made, start = arithmetic.fresh(), arithmetic.fresh(), arithmetic.fresh()
-    arithmetic.declarations[_function(dtype)] = None
+    arithmetic.declarations[_function(dtype, arithmetic.width)] = None
     arithmetic.before += [f"  {given} = alloca [{len(x)} x {vector}]", f"  {made} = alloca [{rows} x {vector}]"]
     for k, value in enumerate(x):
         at = arithmetic.named_line(f"getelementptr {vector}, ptr {given}, i64 {k}")
@@ -82,14 +82,20 @@ def _called(arithmetic: Any, matrix: SharedMatrix, rows: int, x: list[str], dtyp
     return [arithmetic.named_line(f"load {vector}, ptr {at}") for at in places]
 
 
-def _function(dtype: Any) -> str:
-    """`y = W x` of as many elements at once as a vector is wide: a few rows of `W` at a time, each sum in a register.
+def _function(dtype: Any, width: int) -> str:
+    """`y = W x` of so many elements at once: a few rows of `W` at a time, each sum in a register.
 
     Its arguments: `W`, its rows, the step between them, its columns, the step between these, `x`, `y`.
     """
     text, scalar = Text(), number_type(dtype)
-    vector = f"<{WIDTH} x {scalar}>"
+    vector = vector_of(scalar, width)
     together = _BYTES // (WIDTH * np.dtype(dtype).itemsize)
+
+    def of_all(entry: str) -> str:
+        if width == 1:
+            return entry
+        one = text.let(f"insertelement {vector} poison, {scalar} {entry}, i32 0")
+        return text.let(f"shufflevector {vector} {one}, {vector} poison, <{width} x i32> zeroinitializer")
 
     def rows(first: str, count: int) -> None:
         sums = [text.variable(vector, "zeroinitializer") for _ in range(count)]
@@ -99,9 +105,7 @@ def _function(dtype: Any) -> str:
             x, offset = text.let(f"load {vector}, ptr {text.place(vector, '%x', k)}"), text.let(f"mul i64 {k}, %right")
             for total, start in zip(sums, starts, strict=True):
                 entry = text.let(f"load {scalar}, ptr {text.place(scalar, start, offset)}")
-                one = text.let(f"insertelement {vector} poison, {scalar} {entry}, i32 0")
-                all_ = text.let(f"shufflevector {vector} {one}, {vector} poison, <{WIDTH} x i32> zeroinitializer")
-                product = text.let(f"fmul contract {vector} {all_}, {x}")
+                product = text.let(f"fmul contract {vector} {of_all(entry)}, {x}")
                 text.set(total, text.let(f"fadd contract {vector} {text.get(total)}, {product}"))
         for total, number in zip(sums, numbers, strict=True):
             text.do(f"store {vector} {text.get(total)}, ptr {text.place(vector, '%y', number)}")

@@ -1,4 +1,4 @@
-"""Values of eight elements."""
+"""Values of eight elements; of one alone, plain scalars."""
 
 import functools
 from typing import Any
@@ -11,7 +11,7 @@ WIDTH = 8  # elements: two registers of four float64, or one of eight
 
 
 class Vector:
-    """The name of a value of eight elements; of one that they share, its `place`: an argument, and which of its entries."""
+    """The name of a value of elements; of one that they share, its `place`: an argument, and which of its entries."""
 
     __slots__ = ("dtype", "name", "place", "shape")
 
@@ -20,6 +20,11 @@ class Vector:
 
 
 @functools.cache
-def vector_type(dtype: Any) -> str:
-    """The type of a value of eight elements in LLVM's language."""
-    return f"<{WIDTH} x {number_type(dtype)}>"
+def vector_type(dtype: Any, width: int) -> str:
+    """The type of a value of so many elements in LLVM's language."""
+    return vector_of(number_type(dtype), width)
+
+
+def vector_of(scalar: str, width: int) -> str:
+    """So many of a type; one is no vector, which LLVM would take apart."""
+    return scalar if width == 1 else f"<{width} x {scalar}>"

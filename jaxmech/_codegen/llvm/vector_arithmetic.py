@@ -1,56 +1,29 @@
-"""Scalars of elements as vectors of eight elements: instructions of LLVM, for the vector units of a CPU."""
+"""Scalars of elements as vectors of eight elements: instructions of LLVM, for the vector units of a CPU.
+
+Of one element alone they are scalars: a vector of which one entry is somebody's takes as many registers as eight elements.
+"""
 
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jax.lax import RoundingMethod
 
 from ..._llvm.ffi import TYPES, number_type
 from ..._llvm.ir_builder import constant
 from ..._runtime.jax_internals import primitives
 from ..scalarize.arithmetic import AbstractArithmetic, Branch, NotScalarisable, Scalar, is_number
 from .instructions import check_types, instruction
+from .operations import INTRINSICS, LINES, OF_THE_C_LIBRARY, ROUNDED
 from .shared_product import shared_product
 from .vector import WIDTH, Vector, vector_type
-
-# By the kind of the operands: of floating point, whole numbers, truth values.
-_LINES = {
-    "f": {
-        **{"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv", "neg": "fneg"},
-        **{"eq": "fcmp oeq", "ne": "fcmp une", "lt": "fcmp olt", "le": "fcmp ole", "gt": "fcmp ogt", "ge": "fcmp oge"},
-    },
-    "i": {
-        **{"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"},
-        **{"eq": "icmp eq", "ne": "icmp ne", "lt": "icmp slt", "le": "icmp sle", "gt": "icmp sgt", "ge": "icmp sge"},
-    },
-    "b": {
-        **{"and": "and", "or": "or", "xor": "xor", "max": "or", "min": "and"},
-        **{"eq": "icmp eq", "ne": "icmp ne", "lt": "icmp ult", "le": "icmp ule", "gt": "icmp ugt", "ge": "icmp uge"},
-    },
-}
-_INTRINSICS: dict[str, dict[str, str]] = {
-    "f": {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "max": "maximum", "min": "minimum"},
-    "i": {"max": "smax", "min": "smin"},
-    "b": {},
-}
-_ROUNDED = {RoundingMethod.AWAY_FROM_ZERO: "round", RoundingMethod.TO_NEAREST_EVEN: "roundeven"}
-# fmt: off
-_OF_THE_C_LIBRARY = {  # for one number at a time
-    "rem": "fmod",
-    **{name: name for name in (
-        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "exp", "exp2", "expm1",
-        "log", "log1p", "log2", "nextafter", "pow", "sin", "sinh", "tan", "tanh",
-    )},
-}
-# fmt: on
 
 
 class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
-    `lanes`: the elements that there are, of eight; functions of a library are called for no others.
+    `lanes`: the elements that there are, of eight; functions of a library are called for no others. `width`: the elements of
+    a value, which are eight, or the one that there is.
     Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has no instruction, and
     beyond so many results as are the `most`; never writes an instruction or a call with operands of other types than it
     takes (`TypeError`).
@@ -60,7 +33,7 @@ class VectorArithmetic(AbstractArithmetic):
 
     def __init__(self, most: int | None = None, lanes: int = WIDTH):
         super().__init__()
-        self._most, self._lanes = most, lanes
+        self._most, self._lanes, self.width = most, lanes, 1 if lanes == 1 else WIDTH
         self.lines: list[str] = []
         self.before: list[str] = []  # the loop: room for what functions take and give
         self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
@@ -83,10 +56,10 @@ class VectorArithmetic(AbstractArithmetic):
 
     def computed(self, primitive: Any, dtype: Any, operands: tuple[Scalar, ...], params: dict[str, Any]) -> Scalar:
         name, kind = primitive.name.removesuffix("_any"), _kind(operands[0].dtype)
-        if name in _LINES[kind]:
-            return self._line(_LINES[kind][name], dtype, operands)
-        if name in _INTRINSICS[kind]:
-            return self._intrinsic(_INTRINSICS[kind][name], dtype, operands)
+        if name in LINES[kind]:
+            return self._line(LINES[kind][name], dtype, operands)
+        if name in INTRINSICS[kind]:
+            return self._intrinsic(INTRINSICS[kind][name], dtype, operands)
         if name == "select_n" and kind == "b":
             which, if_false, if_true = operands
             return self._select(which, if_true, if_false)
@@ -99,8 +72,8 @@ class VectorArithmetic(AbstractArithmetic):
         if name == "pow":
             return self._each(name, dtype, [self._converted(x, np.dtype(dtype)) for x in operands])
         if kind == "f" and name == "round":
-            return self._intrinsic(_ROUNDED[params["rounding_method"]], dtype, operands)
-        if kind == "f" and name in _OF_THE_C_LIBRARY:
+            return self._intrinsic(ROUNDED[params["rounding_method"]], dtype, operands)
+        if kind == "f" and name in OF_THE_C_LIBRARY:
             return self._each(name, dtype, operands)
         if name in _COMPOSED[kind]:
             return _COMPOSED[kind][name](self, *operands)
@@ -118,20 +91,23 @@ class VectorArithmetic(AbstractArithmetic):
         start = first(self, scalars)
         takes = self._line("icmp sgt", bool, (which, _number(0, which))) if _kind(which.dtype) == "i" else which
         label = self.fresh()[1:]
-        mask = self.named_line(f"bitcast {self._typed(takes)} to i{WIDTH}")
-        some = self.named_line(f"icmp ne i{WIDTH} {mask}, 0")
+        some = self._any(takes)
         self.lines += [f"  br label %{label}.here", f"{label}.here:"]
         self.lines += [f"  br i1 {some}, label %{label}.second, label %{label}.end", f"{label}.second:"]
         known = dict(self._known)
         others = second(self, scalars)
-        both = [self._select(takes, b, a) for a, b in zip(start, others, strict=True)]
+        # One element is here only if it takes it.
+        both = others if self.width == 1 else [self._select(takes, b, a) for a, b in zip(start, others, strict=True)]
         self.lines += [f"  br label %{label}.last", f"{label}.last:", f"  br label %{label}.end", f"{label}.end:"]
         self._known = known  # what the branch knows is not known where it is not taken
         if [x.dtype for x in (*start, *both)] != [np.dtype(t) for t in (*dtypes, *dtypes)]:
             raise TypeError(f"ill-typed choice: {[x.dtype for x in (*start, *both)]} as {dtypes}")
         return [
             Vector(
-                self.named_line(f"phi {vector_type(t)} [ {self.named(a)}, %{label}.here ], [ {b.name}, %{label}.last ]"), t
+                self.named_line(
+                    f"phi {self.type_of(t)} [ {self.named(a)}, %{label}.here ], [ {self.named(b)}, %{label}.last ]"
+                ),
+                t,
             )
             for a, b, t in zip(start, both, dtypes, strict=True)
         ]
@@ -139,7 +115,7 @@ class VectorArithmetic(AbstractArithmetic):
     def named(self, x: Scalar) -> str:
         """A scalar as an operand."""
         if is_number(x):
-            return _constant(x)
+            return constant(x) if self.width == 1 else f"splat ({number_type(x.dtype)} {constant(x)})"
         if x.place is not None:
             self.shared[x.place] = x
         return x.name
@@ -149,11 +125,22 @@ class VectorArithmetic(AbstractArithmetic):
         params = {"accuracy": None} if name == "sqrt" else {}
         return self.apply(getattr(primitives, f"{name}_p"), operands[0].dtype, *operands, **params)
 
+    def type_of(self, dtype: Any) -> str:
+        """The type of a value."""
+        return vector_type(dtype, self.width)
+
     def _typed(self, x: Scalar) -> str:
-        return f"{vector_type(x.dtype)} {self.named(x)}"
+        return f"{self.type_of(x.dtype)} {self.named(x)}"
+
+    def _any(self, holds: Scalar) -> str:
+        """Whether a truth value is true of some element."""
+        if self.width == 1:
+            return self.named(holds)
+        mask = self.named_line(f"bitcast {self._typed(holds)} to i{WIDTH}")
+        return self.named_line(f"icmp ne i{WIDTH} {mask}, 0")
 
     def _line(self, operation: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
-        start = instruction(operation, np.dtype(dtype), tuple([x.dtype for x in operands]))
+        start = instruction(operation, np.dtype(dtype), tuple([x.dtype for x in operands]), self.width)
         return Vector(self.named_line(start + ", ".join([self.named(x) for x in operands])), dtype)
 
     def _select(self, which: Scalar, if_true: Scalar, if_false: Scalar) -> Vector:
@@ -169,25 +156,28 @@ class VectorArithmetic(AbstractArithmetic):
 
     def _intrinsic(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         check_types(name, np.dtype(dtype), [x.dtype for x in operands])
-        sizes = (
-            f"v{WIDTH}{_kind(t)}{8 * np.dtype(t).itemsize}" for t in dict.fromkeys([np.dtype(dtype), operands[0].dtype])
-        )
-        function, types = ".".join(["llvm", name, *sizes]), ", ".join(vector_type(x.dtype) for x in operands)
-        self.declarations[f"declare {vector_type(dtype)} @{function}({types})"] = None
+        many = "" if self.width == 1 else f"v{WIDTH}"
+        sizes = (f"{many}{_kind(t)}{8 * np.dtype(t).itemsize}" for t in dict.fromkeys([np.dtype(dtype), operands[0].dtype]))
+        function, types = ".".join(["llvm", name, *sizes]), ", ".join(self.type_of(x.dtype) for x in operands)
+        self.declarations[f"declare {self.type_of(dtype)} @{function}({types})"] = None
         return self._call(function, dtype, operands)
 
     def _call(self, function: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         values = ", ".join(map(self._typed, operands))
-        return Vector(self.named_line(f"call {vector_type(dtype)} @{function}({values})"), dtype)
+        return Vector(self.named_line(f"call {self.type_of(dtype)} @{function}({values})"), dtype)
 
     def _each(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         """A function of the C library, of one element after the other."""
-        check_types(_OF_THE_C_LIBRARY[name], np.dtype(dtype), [x.dtype for x in operands])
-        scalar, vector = TYPES[np.dtype(dtype).name], vector_type(dtype)
-        function = _OF_THE_C_LIBRARY[name] + ("f" if scalar == "float" else "")
+        check_types(OF_THE_C_LIBRARY[name], np.dtype(dtype), [x.dtype for x in operands])
+        scalar, vector = TYPES[np.dtype(dtype).name], self.type_of(dtype)
+        function = OF_THE_C_LIBRARY[name] + ("f" if scalar == "float" else "")
         self.called.add(function)
         numbers = range(len(operands))
-        lines = [f"declare {scalar} @{function}({', '.join(scalar for _ in numbers)})"]
+        declared = f"declare {scalar} @{function}({', '.join(scalar for _ in numbers)})"
+        if self.width == 1:
+            self.declarations[f"{declared} nobuiltin"] = None  # or LLVM would put another function in its place
+            return self._call(function, dtype, operands)
+        lines = [declared]
         lines.append(
             f"define internal {vector} @each.{function}({', '.join(f'{vector} %x{i}' for i in numbers)}) noinline {{"
         )
@@ -217,7 +207,7 @@ class VectorArithmetic(AbstractArithmetic):
             "ff": ("fptrunc", "fpext")[wider],
         }
         check_types(casts[before + after], dtype, [x.dtype])
-        return Vector(self.named_line(f"{casts[before + after]} {self._typed(x)} to {vector_type(dtype)}"), dtype)
+        return Vector(self.named_line(f"{casts[before + after]} {self._typed(x)} to {self.type_of(dtype)}"), dtype)
 
     def _power(self, x: Scalar, exponent: int) -> Scalar:
         """`x` to the power of a whole number, by squares."""
@@ -281,8 +271,3 @@ def _kind(dtype: Any) -> str:
     """`f`, `i` or `b`."""
     number_type(dtype)
     return np.dtype(dtype).kind
-
-
-def _constant(x: np.generic) -> str:
-    """The same number for every element."""
-    return f"splat ({number_type(x.dtype)} {constant(x)})"
