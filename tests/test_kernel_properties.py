@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from compiled_programs import AS_OF_A_USER
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from jaxmech._codegen import dispatch
 from jaxmech._codegen.llvm.vector_arithmetic import Vector, VectorArithmetic
@@ -19,13 +20,14 @@ from jaxmech._codegen.scalarize.interpreter import entries, inner_programs, run
 from jaxmech._codegen.scalarize.rules import RULES
 from jaxmech._codegen.scalarize.supported import CALLS, SUPPORTED
 from jaxmech._llvm.ffi import NotCompilable, number_type
-from jaxmech._runtime.jax_internals import primitives
+from jaxmech._runtime.jax_internals import primitives, unvmap_any
 
 pytestmark = pytest.mark.quick
 
 WITH_KERNELS = ("bool", "int32", "int64", "float32", "float64")
 DTYPES = (*WITH_KERNELS, "int8", "uint8", "uint32", "float16", "bfloat16", "complex64")
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
+DIGITS = {"float32": (8, 23), "float64": (11, 52)}
 COUNT = 9  # more than a kernel takes at once: the last eight overlap the first
 
 
@@ -38,6 +40,7 @@ def made(monkeypatch):
     return kernels
 
 
+REDUCTIONS = "sum", "prod", "max", "min", "all", "any", "argmax", "argmin"
 KEY, PLACES = jax.random.key(0), np.array([0, 7, -1, -9])
 OF_ONE = {
     **{
@@ -80,7 +83,7 @@ OF_ONE = {
     },
     "round to even": lambda a: lax.round(a, lax.RoundingMethod.TO_NEAREST_EVEN),
     **{f"power {y}": functools.partial(lax.integer_pow, y=y) for y in (-3, -1, 0, 1, 2, 7)},
-    **{name: lambda a, name=name: getattr(jnp, name)(a) for name in ("sum", "prod", "max", "min", "all", "any", "argmax")},
+    **{name: lambda a, name=name: getattr(jnp, name)(a) for name in REDUCTIONS},
     "log2": jnp.log2,
     **({"one minus square": primitives.one_minus_square_p.bind} if hasattr(primitives, "one_minus_square_p") else {}),
     "moves": lambda a: (a[::-1], a.reshape(3, 1).T, jnp.concatenate([a, a]), jnp.stack([a, a]), a[1:], lax.split(a, (1, 2))),
@@ -97,6 +100,12 @@ OF_ONE = {
     "taken apart": lambda a: jnp.unstack(a),
     "added": lambda a: a.at[np.array([0, 0, 5])].add(a),
     **{f"put, {mode}": lambda a, mode=mode: a.at[np.array([2, -3, 5])].set(a, mode=mode) for mode in ("drop", "clip")},
+    "reduced together": lambda a: lax.reduce(
+        (a, a[::-1]), (jnp.zeros((), a.dtype),) * 2, lambda x, y: (lax.max(x[0], y[0]), lax.add(x[1], y[1])), (0,)
+    ),
+    "named": lambda a: checkpoint_name(a, "a"),
+    "in its precision": lambda a: lax.reduce_precision(a, *DIGITS[a.dtype.name]) if a.dtype.name in DIGITS else None,
+    "a rare branch": lambda a: lax.cond(unvmap_any(a[0] == 0), lambda: jnp.where(a[0] == 0, a[::-1], a), lambda: a),
     "zeros told apart": lambda a: [lax.atan2(a, jnp.full(3, x, a.dtype)) for x in (0.0, -0.0)],
     "a random key": lambda a: a * jax.random.uniform(KEY, a.shape, a.dtype),
     "zeros": lambda a: (a + jnp.zeros_like(a), a - jnp.zeros_like(a), jnp.zeros_like(a) - a),
@@ -145,8 +154,22 @@ OF_TWO = {
     "preferred of both": lambda a, b: lax.dot_general(a, b, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float64),
     "@": lambda a, b: a @ b,
     "a branch": lambda a, b: lax.cond(a[0] > 0, lambda: b, lambda: b[::-1]),
+    **{
+        f"read there, {mode}": lambda a, b, mode=mode: a.at[b].get(mode=mode) if is_whole(b) else None
+        for mode in ("fill", "clip")
+    },
+    "put there": lambda a, b: (a.at[b[0]].set(a[1]), a.at[b[1]].set(a[0], mode="drop")) if is_whole(b) else None,
+    "added there": lambda a, b: a.at[b].add(a) if is_whole(b) else None,
+    "sliced there": lambda a, b: lax.dynamic_slice(a, (b[0],), (2,)) if is_whole(b) else None,
+    "one of three": lambda a, b: (
+        lax.switch(b[0], [lambda: a, lambda: a[::-1], lambda: a + a]) if b.dtype == jnp.int32 else None
+    ),
     "a loop": lambda a, b: lax.scan(lambda c, x: (jnp.where(x > 0, c, c[::-1]), c[0]), b, a),
 }
+
+
+def is_whole(a):
+    return jnp.issubdtype(a.dtype, jnp.integer)
 
 
 def numbers(dtype):
@@ -301,8 +324,9 @@ def test_as_arrays_of_scalars(count, pair, made, monkeypatch):
 def test_the_pairs_hold_every_primitive_of_the_table():
     unbound = {"add_any", "copy", "copy_p", "expand_dims", "stop_gradient", *CALLS}
     unbound |= {"cholesky", "lu", "triangular_solve"}  # of matrices: tests/test_scalarised.py
+    unbound |= {"nondifferentiable", "nondifferentiable_backward", "nontraceable"}  # of Equinox: nothing
     unbound.add("reshard")  # which is in programs of many devices only, such as tests/devices_script.py compares
     unbound |= {name for name in ("log2", "one_minus_square") if not hasattr(primitives, f"{name}_p")}  # of newer JAX
     _, seen = cases()
-    assert {*SUPPORTED} == {*RULES, "cond", "scan", *CALLS}
+    assert {*SUPPORTED} == {*RULES, "cond", "reduce", "scan", *CALLS}
     assert {name for name in SUPPORTED if not name.startswith("jaxmech")} - seen - unbound == set()

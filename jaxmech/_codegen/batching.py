@@ -13,6 +13,7 @@ from .._runtime.array_types import Array
 from .._runtime.jax_internals import Primitive, ShapedArray, define, instantiate_zeros, is_undefined_primal, is_zero
 from .._runtime.plain_form import first_that_works
 from .plain_rules import restricted
+from .scalarize.expansion import expand
 
 Own = tuple[bool, ...]  # for every operand, whether each scene has one of its own
 
@@ -117,3 +118,4 @@ _scenes_p.multiple_results = True
 _scenes_p.def_abstract_eval(_abstract)
 define(_scenes_p, jvp=_jvp, transpose=_transpose, batch=_batch)
 compile_on_cpu(_scenes_p, _one_after_the_other, _by_kernel)
+expand(_scenes_p, _one_after_the_other)

@@ -35,6 +35,9 @@ _LONG_FOR_SOME, _SOME = 22_000, 3_000
 # is none. The matrices of tetrahedra of Yeoh's law, of chains, fibres or a viscous one have 23,000 to 30,000 operations, and
 # 6,500 to 11,100 lines, Ogden's 12,300: of 750 a kernel takes 0.5 to 0.8 ms for 4 to 10, and is there in half the time.
 _UNSURE, _RESULTS = 40_000, 13_000
+# Of a step that is one kernel, or its gradient, most operations are of known numbers: one of 70,000 has 10,000 to 14,000
+# results, its gradient twice those, which take LLVM 40 microseconds each, and XLA twice as long for what else it would be.
+_WHOLE = 1_000_000
 # XLA's time goes by the equations: 2.1 to 2.4 ms each, those of a loop once. A result takes LLVM 0.1 ms or less, and 0.02 in
 # a long kernel of a handful, which it does not optimise. With so many results a kernel of a handful is there as soon, of
 # more elements after one to four times XLA's time, and runs two to twenty times faster. (The stiffness of 144 tetrahedra of
@@ -59,6 +62,9 @@ def mapped(program: ClosedJaxpr, count: int, axes: Sequence[int | None], arrays:
     """The outputs of a program for all elements, by the plain definition."""
     if all(axis is None for axis in axes):
         return [jnp.broadcast_to(a, (count, *jnp.shape(a))) for a in jaxpr_as_fun(program)(*arrays)]
+    if count == 1:  # nothing is mapped: a choice stays one, of which one branch is carried out
+        own = (a if axis is None else a[0] for a, axis in zip(arrays, axes, strict=True))
+        return [a[None] for a in jaxpr_as_fun(program)(*own)]
     return jax.vmap(jaxpr_as_fun(program), in_axes=list(axes))(*arrays)
 
 
@@ -102,13 +108,13 @@ def evaluated(
         return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
 
     length = operation_count(call.jaxpr)
-    is_short = length < _SHORT and not calls_library(call.jaxpr)
+    is_short = length < _SHORT and not (call.is_whole or calls_library(call.jaxpr))
     is_plain = is_short and (sums is None or are_few(count))
     if element_form() == "off" or all(axis is None for axis in call.axes) or is_plain:
         return by_vmap()
     longest = _longest(count)
-    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= max(longest, _UNSURE) else []
-    if count < _FEW or is_short:
+    forms = [by_llvm] if by_kernel and length_as_kernel(call) <= (_WHOLE if call.is_whole else max(longest, _UNSURE)) else []
+    if count < _FEW or is_short or call.is_whole:
         return first_that_works(call, *forms, by_vmap)
     may_be_too_long = bool(forms) and _most(call, count) is not None  # for LLVM, and then for XLA all the more
     if length <= (longest if on_cpu() else _LONG_ON_GPU) and not may_be_too_long:

@@ -23,7 +23,8 @@ def operation_count(jaxpr: Any, shared: Sequence[Any] = (), *, rounds: bool = Fa
         inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
         if inner:
             counts = [operation_count(program, _within(program, eqn, known), rounds=rounds) for program in inner]
-            total += eqn.params.get("count", 1) * (eqn.params.get("length", 1) if rounds else 1) * sum(counts)
+            each = eqn.invars[0].aval.size if eqn.primitive.name == "reduce" else eqn.params.get("count", 1)
+            total += each * (eqn.params.get("length", 1) if rounds else 1) * sum(counts)
             continue
         read = [v for v in eqn.invars if not isinstance(v, Literal)]
         if eqn.primitive.name in _MOVES and all(v in known for v in read):

@@ -243,6 +243,9 @@ def _only_wanted(wanted, eqn):
 def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -> list[np.ndarray]:
     """The rule of scalars: one element (a point of the element that is scalarised) after the other."""
     call = eqn.params["call"]
+    if len(operands) > len(call.axes):  # with numbers of nodes, or sums
+        plain = jax.make_jaxpr(functools.partial(_plain, **eqn.params))(*(v.aval for v in eqn.invars))
+        return run(arithmetic, plain.jaxpr, [entries(c) for c in plain.consts], list(operands))
     consts = [entries(c) for c in call.consts]
     each = []
     for i in range(eqn.params["count"]):

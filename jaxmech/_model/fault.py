@@ -122,5 +122,7 @@ def _first(is_wrong: Callable[[Array], Array], arrays: list[Array]) -> tuple[Arr
     begins = jnp.asarray(np.cumsum([0, *(a.size for a in arrays[:-1])]), jnp.int32)
     wrong = is_wrong(jnp.concatenate([a.reshape(-1) for a in arrays]))
     first = jax.lax.argmax(wrong, 0, jnp.int32)
-    number = jnp.sum(first >= begins, dtype=jnp.int32) - 1
-    return jnp.where(wrong[first], number, -1), jnp.where(wrong[first], first - begins[number], -1)
+    is_before, is_there = first >= begins, jnp.any(wrong)
+    number = jnp.sum(is_before, dtype=jnp.int32) - 1
+    begin = jnp.max(jnp.where(is_before, begins, 0))
+    return jnp.where(is_there, number, -1), jnp.where(is_there, first - begin, -1)

@@ -50,6 +50,11 @@ def raise_if(
     return eqx.combine(_checked(arrays, unvmap_any(failed), text, told), rest)
 
 
+def is_raised_by(params: Mapping[str, Any]) -> bool:
+    """Whether a call of a foreign function, which has these parameters, is one that raises."""
+    return params["target_name"] == _TARGET
+
+
 def in_row(numbers: Mapping[str, Any], residuals: tuple[Array, Array] | None) -> tuple[Array, Array]:
     """What `describe` takes: numbers in their order; the residuals of the last load step that was begun, and the floor."""
     row = jnp.stack([jnp.asarray(numbers.get(n, -1), jnp.int32) for n in NUMBERS])

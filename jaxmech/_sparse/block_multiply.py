@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._codegen import expand
 from .._llvm.ffi import compile_on_cpu
 from .._math.indexing import add_rows, take_rows
 from .._math.small_matmul import times_blocks
@@ -151,3 +152,4 @@ _multiply_p = Primitive("jaxmech_block_multiply")
 _multiply_p.def_abstract_eval(_abstract)
 define(_multiply_p, batch=_batch)
 compile_on_cpu(_multiply_p, _as_arrays, _as_kernel)
+expand(_multiply_p, _as_arrays)

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._codegen import expand
 from .._llvm.ffi import compile_on_cpu
 from .._math.indexing import take_rows
 from .._runtime.array_types import Array, Float
@@ -75,3 +76,4 @@ _galerkin_p = Primitive("jaxmech_galerkin_product")
 _galerkin_p.def_abstract_eval(_abstract)
 define(_galerkin_p, batch=_batch)
 compile_on_cpu(_galerkin_p, _as_arrays, _as_kernel)
+expand(_galerkin_p, _as_arrays)

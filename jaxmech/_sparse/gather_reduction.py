@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._codegen import expand
 from .._math.indexing import rows_or_zeros, take_rows
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.host_arrays import as_data
@@ -135,3 +136,4 @@ _reduce_p.def_impl(jax.jit(_evaluate, static_argnames="spread"))
 _reduce_p.def_abstract_eval(_abstract)
 define(_reduce_p, jvp=_jvp, transpose=_transpose, batch=_batch)
 register_lowering(_reduce_p, lower_fun(_evaluate, multiple_results=False))
+expand(_reduce_p, _evaluate)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._codegen import expand
 from .._llvm.ffi import compile_on_cpu
 from .._math.small_matmul import times_vectors
 from .._runtime.array_types import Array, Float
@@ -115,3 +116,4 @@ _product_p = Primitive("jaxmech_block_product")
 _product_p.def_abstract_eval(_abstract)
 define(_product_p, jvp=_jvp, transpose=_transpose, batch=_batch)
 compile_on_cpu(_product_p, _evaluate, _by_kernel)
+expand(_product_p, _evaluate)

@@ -14,11 +14,12 @@ Axes = tuple[int | None, ...]
 class ElementProgram:
     """`outputs = program(*arguments)` of one element, and which arguments have an element axis (0, or None: shared).
 
-    Compared by identity. What is made of it is kept beside it: derivatives are asked for many times over.
+    Compared by identity. What is made of it is kept beside it: derivatives are asked for many times over. `is_whole`: it is
+    no element of a scene, but a step of all of it (`one_kernel.py`), or a derivative of one.
     """
 
-    def __init__(self, program: ClosedJaxpr, axes: Axes):
-        self.jaxpr, self.consts, self.axes = program.jaxpr, program.consts, axes
+    def __init__(self, program: ClosedJaxpr, axes: Axes, is_whole: bool = False):
+        self.jaxpr, self.consts, self.axes, self.is_whole = program.jaxpr, program.consts, axes, is_whole
         self.compiled: dict[Any, Callable[..., list[Any]]] = {}  # what runs it, by what it depends on
         self.refused: dict[Any, int] = {}  # what does not run it, by how many results it might have had
         self._made: dict[Any, Any] = {}
@@ -37,11 +38,11 @@ class ElementProgram:
 
     def with_axes(self, axes: Axes) -> "ElementProgram":
         """The same program where other arguments are shared."""
-        return self if axes == self.axes else self._once(axes, lambda: ElementProgram(self.closed, axes))
+        return self if axes == self.axes else self._once(axes, lambda: ElementProgram(self.closed, axes, self.is_whole))
 
     def reduced(self, wanted: tuple[bool, ...]) -> tuple["ElementProgram", list[int]]:
         """Some of the outputs, and the arguments that these are made of."""
-        return self._once(("reduced", wanted), lambda: reduced(self.closed, self.axes, wanted))
+        return self._once(("reduced", wanted), lambda: reduced(self.closed, self.axes, wanted, self.is_whole))
 
     def tangent(self, moving: tuple[int, ...], always: int) -> tuple["ElementProgram", list[int], list[int]]:
         """The rates of the outputs, from all arguments and the rates of those that move: linear in the rates.
@@ -64,7 +65,7 @@ class ElementProgram:
         program = jax.make_jaxpr(rates)(*arguments, *(arguments[i] for i in moving))
         reached = _reached(program.jaxpr, program.jaxpr.invars[count:])
         wanted = tuple(i < always or moves for i, moves in zip(real, reached, strict=True))
-        made, used = reduced(program, (*self.axes, *(self.axes[i] for i in moving)), wanted)
+        made, used = reduced(program, (*self.axes, *(self.axes[i] for i in moving)), wanted, self.is_whole)
         return made, used, [i for i, kept in zip(real, wanted, strict=True) if kept]
 
     def transposed(self, linear: tuple[int, ...], given: tuple[int, ...]) -> tuple["ElementProgram", list[int]]:
@@ -87,17 +88,19 @@ class ElementProgram:
         results = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.jaxpr.outvars]
         program = jax.make_jaxpr(cotangents)(*(arguments[i] for i in known), *(results[i] for i in given))
         axes = (*(self.axes[i] for i in known), *(0 for _ in given))
-        return reduced(program, axes, tuple(True for _ in linear))
+        return reduced(program, axes, tuple(True for _ in linear), self.is_whole)
 
     def _examples(self) -> list[jax.ShapeDtypeStruct]:
         return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.jaxpr.invars]
 
 
-def reduced(program: ClosedJaxpr, axes: Axes, wanted: Sequence[bool]) -> tuple[ElementProgram, list[int]]:
+def reduced(
+    program: ClosedJaxpr, axes: Axes, wanted: Sequence[bool], is_whole: bool = False
+) -> tuple[ElementProgram, list[int]]:
     """Some outputs of a program, and the arguments that these are made of."""
     jaxpr, used = without_unused(program.jaxpr, wanted)
     kept = [i for i, is_used in enumerate(used) if is_used]
-    return ElementProgram(ClosedJaxpr(jaxpr, program.consts), tuple(axes[i] for i in kept)), kept
+    return ElementProgram(ClosedJaxpr(jaxpr, program.consts), tuple(axes[i] for i in kept), is_whole), kept
 
 
 def _replaced(values: Sequence[Any], places: Sequence[int], others: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from ..._runtime.jax_internals import primitives
 from .arithmetic import AbstractArithmetic, NotScalarisable, Scalar
 from .known_numbers import Scalars
 
-_LARGEST = 8  # rows, beyond which a program of scalars is longer than it is worth
+LARGEST = 8  # rows, beyond which a program of scalars is longer than it is worth
 
 LIBRARY = "lu", "triangular_solve", "cholesky"  # what XLA calls one for
 
@@ -34,7 +34,7 @@ def _of_matrices(rule: Callable[..., list[Scalars]], arithmetic: Any, eqn: Any, 
     """A rule for one matrix, for all those of leading axes."""
     lead = operands[0].shape[:-2]
     sizes = [v.aval.shape[len(lead) :] for v in eqn.outvars]
-    if max(operands[0].shape[-2:]) > _LARGEST:
+    if max(operands[0].shape[-2:]) > LARGEST:
         raise NotScalarisable(f"{eqn.primitive.name} of {operands[0].shape[-2]} rows as a program of scalars")
     results = [np.empty((*lead, *size), object) for size in sizes]
     for place in np.ndindex(lead):
@@ -116,7 +116,7 @@ def _in_order(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> l
     keys = operands[0]
     if p["num_keys"] != 1 or eqn.invars[0].aval.dtype.kind not in "iu":
         raise NotScalarisable("sort of such numbers as a program of scalars")
-    if keys.shape[p["dimension"]] > _LARGEST:
+    if keys.shape[p["dimension"]] > LARGEST:
         raise NotScalarisable(f"sort of {keys.shape[p['dimension']]} numbers as a program of scalars")
     rows = [np.moveaxis(x.copy(), p["dimension"], 0) for x in operands]  # views of what is sorted
     for last in reversed(range(1, len(rows[0]))):

@@ -10,10 +10,11 @@ import numpy as np
 
 from .arithmetic import AbstractArithmetic, NotScalarisable, is_number
 from .factorisation import chosen as selected
-from .known_numbers import Scalars, evaluated, known
+from .known_numbers import Scalars, boxed, evaluated, known
 
-_FEW_PLACES = 16  # of which one is chosen that is computed
-_INSIDE = (jax.lax.GatherScatterMode.CLIP, jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS)
+FEW_PLACES = 16  # of which one is chosen that is computed
+_MODES = jax.lax.GatherScatterMode
+_FILLS = {_MODES.CLIP: False, _MODES.PROMISE_IN_BOUNDS: False, _MODES.FILL_OR_DROP: True}
 
 
 def indexed(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, *places: Scalars) -> list[Scalars]:
@@ -32,20 +33,20 @@ def indexed(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, *places:
 
 
 def _chosen_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Sequence[Scalars]) -> Scalars:
-    """Entries at places that are computed, never outside: chosen from those at every place that there may be."""
-    p = eqn.params
-    sizes = p["slice_sizes"]
+    """Entries at places that are computed: chosen from those at every place that there may be."""
+    p, counts = eqn.params, counts_of_places(eqn)
     if eqn.primitive.name == "dynamic_slice":
-        axes, offsets, index = range(operand.ndim), range(operand.ndim), np.stack(places)
+        offsets, index, fills = range(operand.ndim), np.stack(places), False
     else:
         numbers = p["dimension_numbers"]
-        axes, offsets, (index,) = numbers.start_index_map, numbers.offset_dims, places
-        if numbers.operand_batching_dims or p["mode"] not in _INSIDE:
+        if numbers.operand_batching_dims or p["mode"] not in _FILLS:
             raise NotScalarisable(f"gather at places that are computed, {p['mode']}")
-    counts = [operand.shape[axis] - sizes[axis] + 1 for axis in axes]
-    if math.prod(counts) > _FEW_PLACES:
-        raise NotScalarisable(f"{eqn.primitive.name} at one of {math.prod(counts)} places, which is computed")
+        offsets, (index,), fills = numbers.offset_dims, places, _FILLS[p["mode"]]
+    _check_few(eqn, counts)
     labels, result = np.arange(operand.size, dtype=np.int32).reshape(operand.shape), None
+    if fills:  # what stands where there is no place
+        nothing = np.zeros(operand.shape, operand.flat[0].dtype)
+        result = boxed(np.asarray(evaluated(eqn, nothing, np.full(index.shape, -1, np.int32))[0]))
     for place in np.ndindex(*counts):
         at = np.broadcast_to(np.asarray(place, np.int32), index.shape)
         chosen = np.asarray(evaluated(eqn, labels, *(at if eqn.primitive.name == "dynamic_slice" else (at,)))[0])
@@ -54,18 +55,38 @@ def _chosen_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, place
             continue
         for entry in np.ndindex(chosen.shape):
             asked = index[tuple(n for axis, n in enumerate(entry) if axis not in offsets)]
-            is_here = _are_equal(arithmetic, asked, place, counts)
+            is_here = _are_equal(arithmetic, asked, place, None if fills else counts)
             result[entry] = selected(arithmetic, is_here, operand.flat[chosen[entry]], result[entry])
     assert result is not None
     return result
 
 
-def _are_equal(arithmetic: AbstractArithmetic, asked: Scalars, place: Sequence[int], counts: Sequence[int]) -> Any:
-    """Whether a place that is asked for is this one; beyond the last along an axis is the last."""
+def counts_of_places(eqn: Any) -> list[int]:
+    """How many places along each axis that is indexed an equation may read, or write to."""
+    operand, name = eqn.invars[0].aval.shape, eqn.primitive.name
+    if name == "dynamic_slice":
+        return [n - size + 1 for n, size in zip(operand, eqn.params["slice_sizes"], strict=True)]
+    numbers = eqn.params["dimension_numbers"]
+    if name == "gather":
+        return [operand[axis] - eqn.params["slice_sizes"][axis] + 1 for axis in numbers.start_index_map]
+    spans = iter(eqn.invars[2].aval.shape[axis] for axis in numbers.update_window_dims)
+    sizes = [1 if axis in numbers.inserted_window_dims else next(spans) for axis in range(len(operand))]
+    return [operand[axis] - sizes[axis] + 1 for axis in numbers.scatter_dims_to_operand_dims]
+
+
+def _check_few(eqn: Any, counts: Sequence[int]) -> None:
+    if math.prod(counts) > FEW_PLACES:
+        raise NotScalarisable(f"{eqn.primitive.name} at one of {math.prod(counts)} places, which is computed")
+
+
+def _are_equal(arithmetic: AbstractArithmetic, asked: Scalars, place: Sequence[int], counts: Sequence[int] | None) -> Any:
+    """Whether a place that is asked for is this one; of so many `counts`, beyond the last along an axis is the last."""
     equal = []
-    for x, wanted, count in zip(asked, place, counts, strict=True):
-        if count > 1:
-            name = "ge" if wanted == count - 1 else "le" if wanted == 0 else "eq"
+    for axis, (x, wanted) in enumerate(zip(asked, place, strict=True)):
+        name = "eq"
+        if counts is not None:
+            name = "ge" if wanted == counts[axis] - 1 else "le" if wanted == 0 else "eq"
+        if counts is None or counts[axis] > 1:
             equal.append(arithmetic.combine(name, bool, x, np.asarray(wanted, x.dtype)[()]))
     return functools.reduce(functools.partial(arithmetic.combine, "and", bool), equal)
 
@@ -80,8 +101,9 @@ def updated(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Sc
 
 
 def replaced(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:
-    """Some entries replaced, at any known places: what it does to the numbers of all entries says which are where."""
-    del arithmetic
+    """Some entries replaced: at known places what it does to the numbers of all entries says which are where."""
+    if not all(is_number(x) for x in places.flat):
+        return [_put_at(arithmetic, eqn, operand, places, update)]
     scalars = np.concatenate([operand.reshape(-1), update.reshape(-1)])
     kept, new = np.split(np.arange(scalars.size, dtype=np.int32), [operand.size])
     (at,) = _at_known(eqn, eqn.invars[1:2], (places,))
@@ -92,7 +114,9 @@ def replaced(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places:
 
 
 def scattered(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:
-    """Entries added at known places, the transpose of reading them: what the primitive does to a one says where."""
+    """Entries added, the transpose of reading them: at known places what the primitive does to a one says where."""
+    if not all(is_number(x) for x in places.flat):
+        return [_put_at(arithmetic, eqn, operand, places, update)]
     (at,) = _at_known(eqn, eqn.invars[1:2], (places,))
     result, dtype = operand.copy(), eqn.outvars[0].aval.dtype
     for number, one in enumerate(np.eye(update.size, dtype=dtype)):
@@ -100,6 +124,28 @@ def scattered(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places
         for place in zip(*np.nonzero(np.asarray(goes)), strict=True):
             result[place] = arithmetic.combine("add", dtype, result[place], update.flat[number])
     return [result]
+
+
+def _put_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> Scalars:
+    """Entries put, or added, at places that are computed: every place that there may be keeps what it has, or takes them."""
+    p, counts, dtype = eqn.params, counts_of_places(eqn), eqn.outvars[0].aval.dtype
+    numbers = p["dimension_numbers"]
+    if numbers.operand_batching_dims or p["mode"] not in (_MODES.FILL_OR_DROP, _MODES.PROMISE_IN_BOUNDS):
+        raise NotScalarisable(f"{eqn.primitive.name} at places that are computed, {p['mode']}")
+    _check_few(eqn, counts)
+    result, axes, windows = operand.copy(), numbers.scatter_dims_to_operand_dims, numbers.update_window_dims
+    kept = [axis for axis in range(operand.ndim) if axis not in numbers.inserted_window_dims]
+    for entry in np.ndindex(update.shape):
+        asked = places[tuple(n for axis, n in enumerate(entry) if axis not in windows)]
+        within = dict(zip(kept, (entry[axis] for axis in windows), strict=True))
+        for place in np.ndindex(*counts):
+            begin = dict(zip(axes, place, strict=True))
+            at = tuple(within.get(axis, 0) + begin.get(axis, 0) for axis in range(operand.ndim))
+            new = update[entry]
+            if eqn.primitive.name == "scatter-add":
+                new = arithmetic.combine("add", dtype, result[at], new)
+            result[at] = selected(arithmetic, _are_equal(arithmetic, asked, place, None), new, result[at])
+    return result
 
 
 def _at_known(eqn: Any, variables: Sequence[Any], places: Sequence[Scalars]) -> list[np.ndarray]:

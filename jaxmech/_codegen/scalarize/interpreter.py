@@ -12,7 +12,9 @@ import numpy as np
 from ..._runtime.jax_internals import Literal, Tracer, scan_sizes
 from .arithmetic import AbstractArithmetic, Branch, NotScalarisable, is_number
 from .array_arithmetic import ArrayArithmetic, stacked
+from .expansion import expanded, expands
 from .known_numbers import Scalars, boxed, evaluated, known
+from .reductions import folded
 from .rules import RULES
 from .supported import CALLS, ELEMENTWISE, check, kind
 
@@ -31,7 +33,9 @@ def run(
     values.update(zip(jaxpr.invars, arguments, strict=True))
 
     def read(atom: Any) -> Scalars:
-        return boxed(atom.val) if isinstance(atom, Literal) else values[atom]
+        if not isinstance(atom, Literal):
+            return values[atom]
+        return boxed(np.asarray(atom.val, atom.aval.dtype))  # pyright: ignore[reportAttributeAccessIssue]
 
     for eqn in jaxpr.eqns:
         operands = [read(atom) for atom in eqn.invars]
@@ -53,6 +57,12 @@ def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) ->
         return _chosen(arithmetic, eqn, operands)
     if name == "scan":
         return _looped(arithmetic, eqn, operands)
+    if name == "reduce":
+        (inner,) = inner_programs(eqn)
+        return folded(arithmetic, eqn, operands, lambda scalars: run(arithmetic, inner, [], scalars))
+    if expands(name):
+        program = expanded(eqn)
+        return run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], operands)
     if name in RULES:
         return RULES[name](arithmetic, eqn, *operands)
     if all(is_number(x) for operand in operands for x in operand.flat):
@@ -63,6 +73,8 @@ def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) ->
 
 def inner_programs(eqn: Any) -> Sequence[Any]:
     """The programs that an equation calls, if it calls any: one, or those that it chooses from."""
+    if expands(eqn.primitive.name):
+        return [expanded(eqn)]
     one = [eqn.params[key] for key in ("jaxpr", "call_jaxpr", "call") if key in eqn.params]
     if "jaxprs" in eqn.params:
         one = [eqn.params["jaxprs"].solve]
@@ -102,28 +114,39 @@ def entries(values: Any, batched: bool = False) -> Scalars:
 
 
 def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
-    """A conditional: its first branch is computed for all elements, its second for those that take it, if there are any."""
+    """A conditional: its first branch is computed for all elements, each other for those that take it, or one after it, if
+    there are any."""
     which, inputs, branches = operands[0][()], operands[1:], eqn.params["branches"]
     avals = [v.aval for v in eqn.outvars]
+    dtypes = [aval.dtype for aval in avals for _ in range(aval.size)]
 
     def branch(number: int) -> Branch:
         program = branches[number]
 
         def results(arithmetic: AbstractArithmetic, scalars: list[Any]) -> list[Any]:
-            outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], _divided(scalars, inputs))
+            outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], _divided(scalars[1:], inputs))
             return [x for output in outputs for x in output.flat]
 
         return results
 
-    scalars = [x for operand in inputs for x in operand.flat]
+    def from_branch(number: int) -> Branch:
+        """That of this number or, where a later one is asked for, of those after it."""
+        if number == len(branches) - 1:
+            return branch(number)
+
+        def results(arithmetic: AbstractArithmetic, scalars: list[Any]) -> list[Any]:
+            is_later = scalars[0]
+            if is_later.dtype.kind != "b":
+                is_later = arithmetic.combine("gt", bool, is_later, is_later.dtype.type(number))
+            return arithmetic.chosen(is_later, branch(number), from_branch(number + 1), scalars, dtypes)
+
+        return results
+
+    scalars = [which, *(x for operand in inputs for x in operand.flat)]
     if is_number(which):
         return _divided(branch(int(np.clip(which, 0, len(branches) - 1)))(arithmetic, scalars), avals)
-    if len(branches) > 2:
-        raise NotScalarisable(f"a choice of {len(branches)} branches as a program of scalars")
     name = f"cond {list(map(_text, branches))}"
-    dtypes = [aval.dtype for aval in avals for _ in range(aval.size)]
-    make = functools.partial(arithmetic.chosen, which, branch(0), branch(1), scalars, dtypes)
-    return _divided(arithmetic.once(name, [which, *scalars], make), avals)
+    return _divided(arithmetic.once(name, scalars, functools.partial(from_branch(0), arithmetic, scalars)), avals)
 
 
 def _text(program: Any) -> str:

@@ -1,6 +1,5 @@
 """What each primitive does to arrays of scalars: elementwise arithmetic, sums of products, and changes of place."""
 
-import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -9,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..._runtime.jax_internals import primitives
-from . import factorisation, indexing, symmetric
+from . import factorisation, indexing, reductions, symmetric
 from .arithmetic import AbstractArithmetic, NotScalarisable, is_number
 from .known_numbers import Scalars
-from .supported import ELEMENTWISE
+from .supported import ELEMENTWISE, UNCHANGED
 
 
 def elementwise(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> list[Scalars]:
@@ -22,29 +21,6 @@ def elementwise(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) ->
     spread = [x.flat if x.shape == shape else np.broadcast_to(x, shape).flat for x in operands]
     for n, scalars in enumerate(zip(*spread, strict=True)):
         result.flat[n] = arithmetic.apply(eqn.primitive, dtype, *scalars, **eqn.params)
-    return [result]
-
-
-_REDUCTIONS = {
-    "reduce_sum": "add",
-    "reduce_prod": "mul",
-    "reduce_max": "max",
-    "reduce_min": "min",
-    "reduce_and": "and",
-    "reduce_or": "or",
-}
-
-
-def reduction(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
-    """Sums, products, extremes over some axes."""
-    aval, axes = eqn.outvars[0].aval, eqn.params["axes"]
-    if any(operand.shape[axis] == 0 for axis in axes):
-        raise NotScalarisable(f"{eqn.primitive.name} over nothing")
-    combine = functools.partial(arithmetic.combine, _REDUCTIONS[eqn.primitive.name], aval.dtype)
-    terms = np.moveaxis(operand, axes, range(-len(axes), 0)).reshape(*aval.shape, -1)
-    result = np.empty(aval.shape, object)
-    for place in np.ndindex(aval.shape):
-        result[place] = functools.reduce(combine, terms[place])
     return [result]
 
 
@@ -115,9 +91,17 @@ def broadcast_in_dim(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars,
 
 
 def reshape(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
-    """The same entries in another shape; also `squeeze` and `expand_dims`, and what only concerns derivatives."""
+    """The same entries in another shape; also `squeeze` and `expand_dims`, and what concerns derivatives alone."""
     del arithmetic
     return [operand.reshape(eqn.outvars[0].aval.shape)]
+
+
+def reduce_precision(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
+    """Rounding to fewer digits; of as many as there are, which JAX writes to keep XLA from computing with more, nothing."""
+    del arithmetic
+    if eqn.params["mantissa_bits"] != np.finfo(eqn.outvars[0].aval.dtype).nmant:
+        raise NotScalarisable("numbers rounded to fewer digits")
+    return [operand]
 
 
 def rev(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Scalars]:
@@ -182,8 +166,9 @@ def split(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars) -> list[Sc
 
 RULES: dict[str, Callable] = {
     **dict.fromkeys(ELEMENTWISE, elementwise),
-    **dict.fromkeys(("reshape", "squeeze", "expand_dims", "reshard", "stop_gradient"), reshape),
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims", "reshard", *UNCHANGED), reshape),
     "broadcast_in_dim": broadcast_in_dim,
+    "reduce_precision": reduce_precision,
     "rev": rev,
     "slice": slice_,
     "transpose": transpose,
@@ -191,11 +176,11 @@ RULES: dict[str, Callable] = {
     "dot_general": dot_general,
     "optimization_barrier": optimization_barrier,
     "pad": pad,
-    **dict.fromkeys(_REDUCTIONS, reduction),
     "split": split,
     "stack": stack,
     "unstack": unstack,
     **indexing.RULES,
     **factorisation.RULES,
+    **reductions.RULES,
     symmetric.NAME: symmetric.mirrored,
 }

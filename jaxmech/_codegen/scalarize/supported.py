@@ -39,14 +39,19 @@ class Supported(NamedTuple):
     parameters: dict[str, Callable[[Any], bool]] | None = {}  # of others, only None and False; None: any
 
 
+def calls_host(eqn: Any) -> bool:
+    """Whether an equation does something outside of the program: of known numbers too, and only where a branch is taken."""
+    return bool(eqn.effects) or eqn.primitive.name == "pure_callback"
+
+
 def check(eqn: Any) -> None:
     """Raises `NotScalarisable` for an equation that cannot be scalarised."""
     name = eqn.primitive.name
     types = [[v.aval.dtype for v in variables] for variables in (eqn.invars, eqn.outvars)]
     for dtype in {*types[0], *types[1]}:
         kind(dtype)
-    if eqn.effects:
-        raise NotScalarisable(f"{name}, which has effects")
+    if calls_host(eqn):
+        raise NotScalarisable(f"{name}, which the host carries out")
     known = SUPPORTED.get(name)
     if known is None:
         return  # of numbers that are known, JAX evaluates anything
@@ -124,6 +129,10 @@ def _kept(ins: Dtypes, outs: Dtypes) -> bool:
     return list(ins) == list(outs)
 
 
+def _placed(ins: Dtypes, outs: Dtypes) -> bool:
+    return kind(ins[0]) in "fiub" and kind(outs[0]) == "i"
+
+
 def _spread(ins: Dtypes, outs: Dtypes) -> bool:
     return ins[0] == outs[0]
 
@@ -148,6 +157,9 @@ CALLS = (
     *("jit", "pjit", "closed_call", "core_call", "eval_jaxpr", "remat", "remat2", "checkpoint", "custom_jvp_call"),
     "custom_linear_solve",  # the program of its solution
 )
+
+# Identities, which say something to JAX's transformations, or to Equinox's; the numbers are as they are.
+UNCHANGED = "name", "nondifferentiable", "nondifferentiable_backward", "nontraceable", "stop_gradient"
 
 # fmt: off
 ELEMENTWISE = {
@@ -177,6 +189,9 @@ SUPPORTED: dict[str, Supported] = {
     **dict.fromkeys(("reduce_max", "reduce_min"), Supported(_all_like("fiub"), _with("axes"))),
     **dict.fromkeys(("reduce_prod", "reduce_sum"), Supported(_all_like("fiu"), _with("axes"))),
     **dict.fromkeys(("reduce_and", "reduce_or"), Supported(_all_like("iub"), _with("axes"))),
+    **dict.fromkeys(("argmax", "argmin"), Supported(_placed, _with("axes", "index_dtype"))),
+    "reduce": Supported(_of_any, None),
+    "unvmap_any": Supported(_all_like("b")),
     "dot_general": Supported(
         _multiplied, _with("dimension_numbers", "preferred_element_type", precision=_of_usual_precision)
     ),
@@ -203,7 +218,8 @@ SUPPORTED: dict[str, Supported] = {
     "split": Supported(_all_like("fiub"), _with("sizes", "axis")),
     "squeeze": Supported(_all_like("fiub"), _with("dimensions")),
     "stack": Supported(_all_like("fiub"), _with("axis")),
-    "stop_gradient": Supported(_all_like("fiub")),
+    **dict.fromkeys(UNCHANGED, Supported(_kept, None)),
+    "reduce_precision": Supported(_all_like("f"), _with("exponent_bits", "mantissa_bits")),
     "transpose": Supported(_all_like("fiub"), _with("permutation")),
     "unstack": Supported(_all_like("fiub"), _with("axis")),
     "cond": Supported(_of_any, _with("branches", "branches_platforms")),  # which compute the same

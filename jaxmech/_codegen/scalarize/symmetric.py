@@ -17,10 +17,10 @@ def declared_symmetric(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
 
 
 def mirrored(arithmetic: Any, eqn: Any, matrix: np.ndarray) -> list[np.ndarray]:
-    """The rule of scalars: entry `(i, j)` is entry `(min, max)`."""
+    """The rule of scalars: entry `(i, j)` is entry `(min, max)`, of each of several."""
     del arithmetic, eqn
-    i, j = np.indices(matrix.shape)
-    return [matrix[np.minimum(i, j), np.maximum(i, j)]]
+    i, j = np.indices(matrix.shape[-2:])
+    return [matrix[..., np.minimum(i, j), np.maximum(i, j)]]
 
 
 NAME = "jaxmech_symmetric"

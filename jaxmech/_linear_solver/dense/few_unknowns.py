@@ -36,6 +36,34 @@ def solved_by_root(matrix: Float[Array, "N N"], b: Float[Array, " N"]) -> tuple[
     return _by_kernel(_by_root, matrix, b)
 
 
+def shortest(
+    matrix: Float[Array, "N N"], scale: Float[Array, " N"], b: Float[Array, " N"], tolerance: float
+) -> Float[Array, " N"]:
+    """`y` of the shortest `scale y` among those that solve `matrix y = b`, semidefinite: elimination by the largest pivot on
+    the diagonal, as long as it is more than `tolerance` of the first.
+
+    What is left is free: columns of the eliminated matrix say how the others follow, and the solution is made orthogonal to
+    these motions, where eigenvectors would take iterations.
+    """
+    least, numbers = tolerance * jnp.max(jnp.diagonal(matrix)), jnp.arange(len(b))
+
+    def eliminate(_: Any, at: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        rows, right, done = at
+        diagonal = jnp.where(done, -jnp.inf, jnp.diagonal(rows))
+        here, pivot = numbers == jnp.argmax(diagonal), jnp.max(diagonal)
+        counts = pivot > least
+        row, column = (jnp.sum(jnp.where(mask, rows, 0), axis=axis) for axis, mask in enumerate((here[:, None], here)))
+        share = jnp.where(counts, (column - here) / jnp.where(counts, pivot, 1.0), 0.0)
+        off = jnp.sum(jnp.where(here, right, 0))
+        return rows - share[:, None] * row, right - share * off, done | (here & counts)
+
+    rows, right, held = jax.lax.fori_loop(0, len(b), eliminate, (matrix, b, jnp.zeros(len(b), bool)))
+    free = scale[:, None] * jnp.where(held, 0.0, jnp.eye(len(b), dtype=b.dtype) - jnp.where(held[:, None], rows, 0.0))
+    x = scale * jnp.where(held, right, 0.0)
+    share = _by_root(free.T @ free + jnp.diag(held.astype(b.dtype)), free.T @ x)[0]
+    return (x - free @ share) / scale
+
+
 def inverted(blocks: Float[Array, "n b b"]) -> Float[Array, "n b b"]:
     """The inverses of many; not finite where there is none."""
     return map_elements(_inverse, 0, blocks)

@@ -14,6 +14,7 @@ from ..._runtime.precision import full_precision
 from ..base.outcome import FINE, SINGULAR, outcome
 from ..base.vectors import Vector
 from .few_unknowns import are_few, solved_by_root
+from .few_unknowns import shortest as shortest_of_few
 from .whole_matrix import SINGULAR_PIVOT, residual_norm
 
 _REACHED = 1e3  # rounding units of a row: of a right-hand side that much may be out of reach
@@ -50,7 +51,9 @@ class Semidefinite(lx.AbstractLinearSolver):
         singular = ~(least > _tolerance(scaled))  # NaN, of a matrix that is not definite, compares false
 
         def shortest(y: Array) -> tuple[Array, Array, Array]:
-            found = jnp.where(singular, _shortest(scaled, scale, b), y)
+            of_few = factor is None
+            least = shortest_of_few(scaled, scale, b, _tolerance(scaled)) if of_few else _shortest(scaled, scale, b)
+            found = jnp.where(singular, least, y)
             residual = residual_norm(scaled, found, b, transposed=False)
             reached = residual <= _REACHED * len(b) * float(jnp.finfo(b.dtype).eps) * jnp.linalg.norm(b)
             return found, residual, singular & ~reached

@@ -1,0 +1,118 @@
+"""A short program of few numbers, the step of a small scene, as one kernel: the program of a single element.
+
+XLA:CPU carries a step out as some dozens of operations, each of which takes longer to begin than to compute a few numbers.
+One kernel has no such parts, LLVM compiles it sooner than XLA compiles them, and of a batch it takes several at once.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._runtime.jax_internals import ClosedJaxpr, Literal, Tracer, jaxpr_as_fun, rewired
+from .._runtime.joined_arrays import JoinedArrays
+from .primitive import map_program
+from .program.element_jaxpr import reduced
+from .scalarize.arithmetic import NotScalarisable
+from .scalarize.expansion import expands
+from .scalarize.factorisation import LARGEST, LIBRARY
+from .scalarize.indexing import counts_of_places
+from .scalarize.interpreter import inner_programs
+from .scalarize.rules import RULES
+from .scalarize.supported import calls_host
+
+_MOST_CONSTANTS = 4096  # numbers that a program has in it
+_WRITTEN = ("scatter", "scatter-add")
+_READ = ("gather", "dynamic_slice")
+
+
+def length_as_scalars(program: ClosedJaxpr) -> int | None:
+    """About how many operations on scalars a program is, loops written out; None of one that cannot be written so."""
+    known = {v for v, c in zip(program.jaxpr.constvars, program.consts, strict=True) if not isinstance(c, Tracer)}
+    if sum(c.size for c in program.consts if not isinstance(c, Tracer)) > _MOST_CONSTANTS:
+        return None
+    try:
+        return _length(program.jaxpr, {*program.jaxpr.constvars, *program.jaxpr.invars} - known)
+    except NotScalarisable:
+        return None
+
+
+def in_one_kernel(program: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """The function of a program of arrays, carried out by one kernel where there is one. What it closes over and is being
+    traced may be differentiated too.
+
+    Whole numbers that it closes over, of nodes and places, are joined: a call takes time for each array.
+    """
+    jaxpr, value = program.jaxpr, dict(zip(program.jaxpr.constvars, program.consts, strict=True))
+    traced = [v for v, c in value.items() if isinstance(c, Tracer)]
+    real = [v for v in traced if jnp.issubdtype(v.aval.dtype, jnp.inexact)]
+    whole = [v for v in traced if v not in real]
+    known = [v for v in value if v not in traced]
+    opened = rewired(jaxpr, [*whole, *real, *jaxpr.invars], list(jaxpr.outvars), jaxpr.eqns, constants=known)
+    of_all = jaxpr_as_fun(ClosedJaxpr(opened, [value[v] for v in known]))
+    given = JoinedArrays.of([value[v] for v in whole]), [value[v] for v in real]
+
+    def of_given(given: tuple[JoinedArrays, list[Any]], arrays: list[Any]) -> list[Any]:
+        return of_all(*given[0].tree(), *given[1], *arrays)
+
+    closed = jax.make_jaxpr(of_given)(given, [v.aval for v in jaxpr.invars])
+    closed_over = jax.tree.leaves(given)
+    axes = (*(None for _ in closed_over), *(0 for _ in jaxpr.invars))
+    made, used = reduced(closed, axes, [True for _ in jaxpr.outvars], is_whole=True)
+
+    def function(*arrays: Any) -> list[Any]:
+        inputs = [*closed_over, *(jnp.asarray(a)[None] for a in arrays)]
+        return [a[0] for a in map_program(made, 1, [inputs[i] for i in used])]
+
+    return function
+
+
+def _length(jaxpr: Any, computed: set[Any]) -> int:
+    """The length of a program some of whose variables are computed, and not known while it is written."""
+    total, computed = 0, set(computed)
+    for eqn in jaxpr.eqns:
+        if calls_host(eqn) or eqn.primitive.name == "ffi_call":  # which may be the one that raises
+            raise NotScalarisable(f"{eqn.primitive.name} as scalars")
+        flags = [not isinstance(v, Literal) and v in computed for v in eqn.invars]
+        if any(flags):
+            computed.update(eqn.outvars)
+            total += _of_equation(eqn, flags)
+    return total
+
+
+def _of_equation(eqn: Any, computed: Sequence[bool]) -> int:
+    name, size = eqn.primitive.name, sum(v.aval.size for v in eqn.outvars)
+    if not (name in RULES or expands(name) or inner_programs(eqn)) or name == "while":
+        raise NotScalarisable(f"{name} as scalars")
+    inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
+    if inner:
+        times = eqn.params.get("count", 1) * eqn.params.get("length", 1)
+        times *= eqn.invars[0].aval.size if name == "reduce" else 1
+        return times * sum(_length(program, _inputs(program, eqn, computed)) for program in inner)
+    if name in LIBRARY:
+        rows = eqn.invars[0].aval.shape[-1]
+        if rows > LARGEST:
+            raise NotScalarisable(f"{name} of {rows} rows")
+        return rows * size
+    if name in _READ and any(computed[1:]):
+        return math.prod(counts_of_places(eqn)) * size
+    if name in _WRITTEN and computed[1]:
+        return math.prod(counts_of_places(eqn)) * eqn.invars[2].aval.size
+    if name == "dot_general":
+        (summed, _), _ = eqn.params["dimension_numbers"]
+        return size * math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
+    if name.startswith(("reduce_", "arg")):
+        return eqn.invars[0].aval.size
+    return size
+
+
+def _inputs(program: Any, eqn: Any, computed: Sequence[bool]) -> set[Any]:
+    """Which arguments of a program that an equation calls are computed: those that it is given, as far as they are told
+    apart."""
+    given = computed[len(computed) - len(program.invars) :]
+    is_told = len(given) == len(program.invars) and [v.aval for v in program.invars] == [
+        v.aval for v in eqn.invars[len(computed) - len(given) :]
+    ]
+    return {v for v, flag in zip(program.invars, given, strict=True) if flag} if is_told else set(program.invars)
