@@ -21,6 +21,7 @@ from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept,
 from .error_norm import error_norm
 from .event import Bracket
 from .pid_controller import after_rejection, next_step
+from .turn_kernel import as_kernel
 
 _ROUNDING = 16  # units in the last place of the time, below which no step is worth its name
 
@@ -73,17 +74,23 @@ def turned(inputs: Inputs, options: Options, kept: Kept, start: Progress, until:
         return goes & ~unvmap_any(goes & due)
 
     last = inputs.times[-1]
+    turns = as_kernel(partial(_turn, inputs, options, kept), _kept_apart(start, (None, None)), (last, last))
 
     def frame(now: tuple[Progress, Page, Window]) -> tuple[Progress, Page, Window]:
         """Turns until there is a frame, or an event, or the page is full."""
         (at, page, window), begun = now, now[0]
 
         def writing(now: tuple[Progress, Page]) -> Array:
-            at, page = now
+            at, page = turns.whole(now[0]), now[1]
             return going(at, (at.frame > begun.frame) | (at.count > begun.count) | page.is_full(at.turns))
 
-        turn = partial(_turn, inputs, options, kept, (window.time(at.frame), last))
-        at, page = while_loop(writing, turn, (at, page))
+        def turn(now: tuple[Any, Page]) -> tuple[Any, Page]:
+            joined, page = now
+            joined, told = turns.turn(joined, (window.time(turns.whole(joined).frame), last))
+            return joined, _written(inputs, page, told)
+
+        joined, page = while_loop(writing, turn, (turns.joined(at), page))
+        at = turns.whole(joined)
         number = jnp.where(at.frame > begun.frame, begun.frame, -1)
         return at, page, window.added(number, at.turns - 1, inputs.observed(at.state))
 
@@ -109,16 +116,28 @@ def _kept_apart(at: Progress, large: tuple[Any, Any]) -> Progress:
     return eqx.tree_at(lambda p: (p.record, p.frames), at, large, is_leaf=lambda leaf: leaf is None)
 
 
-def _turn(
-    inputs: Inputs, options: Options, kept: Kept, aims: tuple[Array, Array], now: tuple[Progress, Page]
-) -> tuple[Progress, Page]:
-    at, page = now
+class _Told(NamedTuple):
+    """What is written of a turn: its number, its size [s] and error, how it ended; the event there (-1: none), and when."""
+
+    turn: Array
+    sizes: tuple[Array, Array]
+    outcome: Array
+    event: Array
+    time: Array
+
+
+def _turn(inputs: Inputs, options: Options, kept: Kept, at: Progress, aims: tuple[Array, Array]) -> tuple[Progress, _Told]:
     trial = _trial(inputs, options, kept, at, aims)
     decision = _decided(inputs, at, trial)
-    page = _written(page, at, trial, decision)
-    if inputs.events:
-        page = page.at_event(decision.event, trial.end.time)
-    return _judged(inputs, options, kept, at, trial, decision), page
+    ok, good, accepted = decision[:3]
+    outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED))).astype(jnp.int32)
+    told = _Told(at.turns, (trial.h, trial.error), outcome, decision.event, trial.end.time)
+    return _judged(inputs, options, kept, at, trial, decision), told
+
+
+def _written(inputs: Inputs, page: Page, told: _Told) -> Page:
+    page = page.added(told.turn, told.sizes, told.outcome)
+    return page.at_event(told.event, told.time) if inputs.events else page
 
 
 class _Trial(NamedTuple):
@@ -227,12 +246,6 @@ def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _
         record=at.record,
         frames=at.frames,
     )
-
-
-def _written(page: Page, at: Progress, trial: _Trial, decision: _Decision) -> Page:
-    ok, good, accepted = decision[:3]
-    outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED))).astype(jnp.int32)
-    return page.added(at.turns, (trial.h, trial.error), outcome)
 
 
 def _next_length(inputs: Inputs, options: Options, at: Progress, trial: _Trial, decision: _Decision) -> Array:

@@ -18,6 +18,7 @@ from .error_norm import Tolerances
 from .event import Bracket, Events, state_after
 from .observation import recorded
 from .pid_controller import PIDController
+from .turn_kernel import in_one
 
 PENDING, *ENDS = range(5)
 ACCEPTED, REJECTED, FAILED, SEARCHED = ENDS
@@ -63,7 +64,7 @@ class Inputs(eqx.Module):
 
     def first_carry(self, options: Options) -> tuple[Any, "Kept"]:
         """What steps change of the carry, at the first of them, and what they do not."""
-        carry, h = self.integrator.init(self.system, self.state), options.first_step
+        carry, h = in_one(partial(self.integrator.init, self.system), self.state), options.first_step
         changing = varies(lambda state, carry: self.step(options, state, carry, h)[:3], self.state, carry)
         varying, constant = eqx.partition(carry, changing)
         return varying, Kept(constant, changing)

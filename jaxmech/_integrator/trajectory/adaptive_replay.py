@@ -6,7 +6,8 @@ choice of sizes is differentiated, as is usual: P. Eberhard and C. Bischof, Math
 doi:10.1090/S0025-5718-99-01027-3.
 """
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,6 +21,7 @@ from . import event as crossing
 from .adaptive_loop import first_progress, turned
 from .adaptive_memory import ACCEPTED, Inputs, Kept, Options, Progress, Record
 from .checkpointed_scan import checkpointed_scan, chosen_every
+from .turn_kernel import as_kernel
 
 
 class Motion(eqx.Module):
@@ -63,26 +65,30 @@ def repeated(inputs: Inputs, options: Options, record: Record, reached: Array) -
     ends = _ends(record.frame_turn, jnp.arange(record.frame_turn.shape[0]), options)
     happened = _ends(record.event_turn, record.event, options)
 
-    def one(at: tuple[State, Any], turn: Array) -> tuple[tuple[State, Any], tuple[Any, Array]]:
-        active = record.outcome[turn] == ACCEPTED
-        # Of a batch, if any member takes this step.
-        state, carry, time = jax.lax.cond(
-            unvmap_any(active),
-            lambda: _step(inputs, options, kept, at, record, (turn, ends[turn], happened[turn]), active),
-            lambda: (*at, at[0].time),
-        )
-        return (state, carry), (inputs.observed(state), time)
+    def told(turn: Array) -> _Turn:
+        active, frame = record.outcome[turn] == ACCEPTED, ends[turn]
+        h = jnp.where(active, record.dt[turn], record.dt[0])
+        return _Turn(active, h, frame >= 0, inputs.times[frame], happened[turn])
 
-    turns = jnp.arange(options.max_steps)
+    start = inputs.state, carry
+    turns = as_kernel(partial(_step, inputs, options, kept), start, jax.eval_shape(told, jnp.zeros((), int)))
+
+    def one(at: Any, turn: Array) -> tuple[Any, tuple[Any, Array]]:
+        this = told(turn)
+        # Of a batch, if any member takes this step.
+        at, time = jax.lax.cond(unvmap_any(this.active), lambda: turns.turn(at, this), lambda: (at, turns.whole(at)[0].time))
+        return at, (inputs.observed(turns.whole(at)[0]), time)
+
     every = chosen_every(options.max_steps, inputs.state, inputs.integrator, inputs.integrator.solves)
-    (last, _), (observed, time) = checkpointed_scan(one, (inputs.state, carry), turns, every)
-    start, end = inputs.observed(inputs.state), inputs.observed(last)
+    end, (observed, time) = checkpointed_scan(one, turns.joined(start), jnp.arange(options.max_steps), every)
+    last = turns.whole(end)[0]
+    first, final = inputs.observed(inputs.state), inputs.observed(last)
 
     def frame(of_turns: Array, first: Array, final: Array) -> Array:
         other = _choose(reached, first[None], final[None])
         return _choose(record.frame_turn >= 0, of_turns[record.frame_turn], other)
 
-    frames = jax.tree.map(frame, observed, start, end)
+    frames = jax.tree.map(frame, observed, first, final)
     return Motion(frames, last, jnp.where(record.event_turn >= 0, time[record.event_turn], 0.0))
 
 
@@ -92,28 +98,32 @@ def _ends(turns: Array, numbers: Array, options: Options) -> Array:
     return jnp.full(options.max_steps, -1, jnp.int32).at[places].set(numbers.astype(jnp.int32), mode="drop")
 
 
+class _Turn(NamedTuple):
+    """What is known of a turn: whether it was accepted, its size, whether it ended at a frame, and when that is; at which
+    event it ended (-1: at none)."""
+
+    active: Array
+    h: Array
+    lands: Array
+    time: Array
+    event: Array
+
+
 def _step(
-    inputs: Inputs,
-    options: Options,
-    kept: Kept,
-    at: tuple[State, Any],
-    record: Record,
-    told: tuple[Array, Array, Array],
-    active: Array,
-) -> tuple[State, Any, Array]:
-    """The step of a turn, of which the frame and the event are told that it ended at, and when it ended; the state as it
-    was where the turn was not `active`."""
-    state, carry, (turn, frame, event) = *at, told
-    h = jnp.where(active, record.dt[turn], record.dt[0])
-    h = jnp.where(active & (frame >= 0) & (event < 0), inputs.times[frame] - state.time, h)
+    inputs: Inputs, options: Options, kept: Kept, at: tuple[State, Any], turn: _Turn
+) -> tuple[tuple[State, Any], Array]:
+    """The step of a turn, and when it ended; the state as it was where the turn was not `active`."""
+    (state, carry), (active, h, lands, time, event) = at, turn
+    lands = lands & (event < 0)
+    h = jnp.where(active & lands, time - state.time, h)
     if inputs.events:
         h = _at_event(inputs, options, kept, at, h, event)
     end, new, _, _ = inputs.step(options, state, kept.whole(carry), h)
-    time = jnp.where((frame >= 0) & (event < 0), inputs.times[frame], end.time)
+    time = jnp.where(lands, time, end.time)
     end = eqx.tree_at(lambda s: s.time, end, time)
     end, new = inputs.after(event, end, new)
     after = jax.tree.map(lambda a, b: jnp.where(active, a, b), (end, kept.part(new)), (state, carry))
-    return *after, jnp.where(active, time, state.time)
+    return after, jnp.where(active, time, state.time)
 
 
 def _at_event(inputs: Inputs, options: Options, kept: Kept, at: tuple[State, Any], h: Array, event: Array) -> Array:

@@ -7,13 +7,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..._linear_solver.base.derivative import raise_in_derivatives
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
+from ..._runtime.joined_arrays import JoinedArrays
 from ..._runtime.results import RESULTS
 from ..carried import varies
 from .checkpointed_scan import checkpointed_scan
 from .observation import recorded
-from .step_record import StepRecord
+from .turn_kernel import as_kernel
 
 
 class Counts(NamedTuple):
@@ -42,9 +44,11 @@ def stepped(
     counts: Counts,
     bar: Any = None,
     before: tuple[Any, Any] | None = None,
+    derivatives_of: str = "",
 ) -> Steps:
     """Steps of `h` [s] from a state and its carry. `advanced(state, carry)`: one of them; `before`: how many there were
-    before, and when the first of these began, the state's time unless given.
+    before, and when the first of these began, the state's time unless given. `derivatives_of`: in whose name derivatives
+    raise where a step failed; steps that are kernels cannot.
 
     Times are multiples of `h`: a sum of many steps gathers their rounding, in single precision 1e-5 of a thousand.
     """
@@ -60,19 +64,35 @@ def stepped(
     def one(at: tuple[State, Any], number: Array) -> tuple[tuple[State, Any], Any]:
         state, carry, info = advanced(at[0], eqx.combine(constant, at[1]))
         state = eqx.tree_at(lambda s: s.time, state, time(number + 1))
+        return (state, eqx.filter(carry, changing)), JoinedArrays.of(info)
+
+    turns = as_kernel(one, (start[0], varying), jnp.zeros((), int))
+
+    def told(at: Any, number: Array) -> tuple[Any, Any]:
         if bar is not None:
             bar.advance(done + number + 1)
-        return (state, eqx.filter(carry, changing)), StepRecord.of(info)
+        return turns.turn(at, number)
 
-    def frame(at: tuple[State, Any], first: Array) -> tuple[tuple[State, Any], tuple[Any, Any]]:
-        at, said = checkpointed_scan(one, at, first + jnp.arange(save_every), every)
-        return at, (recorded(observe, system, at[0]), said)
+    def frame(at: Any, first: Array) -> tuple[Any, tuple[Any, Any]]:
+        at, said = checkpointed_scan(told, at, first + jnp.arange(save_every), every)
+        return at, (recorded(observe, system, turns.whole(at)[0]), said)
 
     firsts = jnp.arange(0, steps, save_every)
-    (last, kept), (frames, said) = checkpointed_scan(frame, (start[0], varying), firsts, every // save_every or firsts.size)
+    end, (frames, said) = checkpointed_scan(
+        frame, turns.joined((start[0], varying)), firsts, every // save_every or firsts.size
+    )
+    last, kept = turns.whole(end)
     said = jax.tree.map(lambda a: a.reshape(steps, *a.shape[2:]), said)
     info, now = said.tree(), time(jnp.arange(steps))
     stands = jax.lax.stop_gradient((info.result == RESULTS.successful) & ~(now + h > now))
     result = jax.tree.map(lambda a, b: jnp.where(stands, a, b), RESULTS.time_stands_still, info.result)
     info = eqx.tree_at(lambda i: i.result, info, result)
+    if turns.is_kernel and derivatives_of:
+        last, frames = raise_in_derivatives((last, frames), first_failure(info.result), derivatives_of)
     return Steps(last, eqx.combine(constant, kept), frames, info)
+
+
+def first_failure(result: Any) -> Any:
+    """The first failure of all steps, `RESULTS.successful` if there is none; of each member of a batch."""
+    first = jnp.argmax(result != RESULTS.successful, axis=-1, keepdims=True)
+    return jax.tree.map(lambda a: jnp.take_along_axis(a, first, axis=-1)[..., 0], result)

@@ -24,9 +24,10 @@ from ..carried import in_motion
 from ..time_step import check_time_step
 from .checkpointed_scan import chosen_every
 from .control import in_the_loop
-from .fixed_loop import Counts, Steps, stepped
+from .fixed_loop import Counts, Steps, first_failure, stepped
 from .observation import AbstractTrajectory, recorded
 from .segments import segments
+from .turn_kernel import in_one
 
 
 class Trajectory(AbstractTrajectory):
@@ -57,8 +58,7 @@ class Trajectory(AbstractTrajectory):
         With `throw=False` a motion goes on after a step that failed, and what it comes to is no longer that of the scene,
         however well later steps are solved: after an interpenetration, say.
         """
-        first = jnp.argmax(self.info.result != RESULTS.successful, axis=-1, keepdims=True)
-        return jax.tree.map(lambda a: jnp.take_along_axis(a, first, axis=-1)[..., 0], self.info.result)
+        return first_failure(self.info.result)
 
 
 def simulate(
@@ -156,9 +156,9 @@ def _counts(steps: int, save_every: int, checkpoint_every: int) -> Counts:
 def _run(
     system: System, state: State, integrator: Any, h: Array, counts: Counts, observe: Callable, bar: Any, who: str
 ) -> tuple[Any, State, Any]:
-    start = in_motion(state, (system, integrator, h)), integrator.init(system, state)
+    start = in_motion(state, (system, integrator, h)), in_one(partial(integrator.init, system), state)
     advanced = partial(integrator.advanced, system, h=h, derivatives_of=who)
-    end: Steps = stepped(system, start, advanced, h, observe, counts, bar)
+    end: Steps = stepped(system, start, advanced, h, observe, counts, bar, derivatives_of=who)
     first = recorded(observe, system, state)
     frames = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, end.frames)
     return frames, end.last, end.info

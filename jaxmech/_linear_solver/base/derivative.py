@@ -1,5 +1,6 @@
 """The linear solve of a derivative, whose failure is a value of its own member of a batch: NaN."""
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -81,6 +82,29 @@ def _marked_jvp(primals, tangents):
 
     # The solve of `1 x = rate`: a linear map that JAX may transpose, and that need not look like one.
     return value, jax.lax.custom_linear_solve(lambda x: x, rate, mark, mark, symmetric=True)
+
+
+def raise_in_derivatives(value: Any, result: Any, who: str) -> Any:
+    """`value`, whose derivatives raise where `result` is a failure, unless nobody asks for them: in the name of `who`."""
+    moving, rest = eqx.partition(value, eqx.is_inexact_array)
+    return eqx.combine(_raising(moving, result != RESULTS.successful, index_of(result), who), rest)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _raising(value: Any, failed: Array, index: Array, who: str) -> Any:
+    del failed, index, who
+    return value
+
+
+@_raising.defjvp
+def _raising_jvp(who, primals, tangents):
+    value, failed, index = primals
+
+    def told(_: Any, rates: Any) -> Any:
+        asked = jnp.stack([is_any(rate != 0) for rate in jax.tree.leaves(rates)]).any()
+        return raise_if(rates, failed & asked, {"who": who}, {"result": index})
+
+    return value, jax.lax.custom_linear_solve(lambda x: x, tangents[0], told, told, symmetric=True)
 
 
 def _or_nan(solution: lx.Solution, rhs: Array, who: str) -> Array:

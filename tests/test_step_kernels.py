@@ -1,0 +1,247 @@
+"""A step of a small scene as one kernel: motion, derivatives and failures are those of ordinary steps."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from nested_loops import nested_loops
+from scheme_scenes import EXPLICIT, IMPLICIT, SCENES, made
+from tolerances import RECOMPILED, ROUND_OFF, SOLVE_ROUNDING
+
+import jaxmech as jm
+from jaxmech._linear_solver.dense.few_unknowns import MOST, shortest
+from jaxmech._linear_solver.dense.semidefinite import _shortest
+
+pytestmark = pytest.mark.cpu
+DT, STEPS = 2e-3, 12
+AT_ONCE = ("spring", "SymplecticEuler"), ("rigid", "VelocityVerlet")  # the others are of the slow stage
+
+
+def motion(system, integrator, state, **options):
+    return jm.simulate(system, state, integrator, DT, STEPS, **{"throw": False} | options)
+
+
+def kernels_of_steps(function, *arguments):
+    """How many programs are mapped in the last loop, that over steps, and how many loops of an unknown end are in it."""
+    *_, (_, steps) = nested_loops(jax.make_jaxpr(function)(*arguments).jaxpr, "scan")
+    body = steps.params["jaxpr"].jaxpr
+    mapped, iterating = ([depth for depth, _ in nested_loops(body, kind)] for kind in ("jaxmech_mapped", "while"))
+    return mapped.count(1), len(iterating)
+
+
+def both_ways(function, *arguments):
+    """With steps as kernels, and by XLA alone."""
+    first = jax.jit(lambda *given: function(*given))(*arguments)
+    with jm.runtime.element_compiler("off"):
+        return first, jax.jit(lambda *given: function(*given))(*arguments)
+
+
+def agree(found, expected, tolerance=RECOMPILED):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(1.0, np.abs(b).max(initial=0)))
+
+
+@pytest.mark.parametrize(
+    ("scene", "name"),
+    [
+        pytest.param(scene, name, marks=() if (scene, name) in AT_ONCE else pytest.mark.slow)
+        for scene in SCENES
+        for name in (*IMPLICIT, *EXPLICIT)
+    ],
+)
+def test_motions_and_gradients_are_those_of_ordinary_steps(scene, name):
+    system, state = SCENES[scene]()
+    scheme = made(name, system, state, False)
+
+    def end(x):
+        start = dataclasses.replace(state, position=x)
+        run = motion(system, scheme, start)
+        return sum(jnp.sum(jnp.sin(a)) for a in jax.tree.leaves((run.position, run.velocity))), run
+
+    assert kernels_of_steps(lambda x: end(x)[0], state.position) == (1, 0)
+    (slope, run), (plain_slope, plain) = both_ways(jax.grad(end, has_aux=True), state.position)
+    agree((run.state, run.info), (plain.state, plain.info))
+    agree(slope, plain_slope, 10 * RECOMPILED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ImplicitEuler", "RK4"])
+def test_members_of_a_batch_are_carried_out_together(name):
+    """Numbers of their own and shared ones; every derivative of a stiffness."""
+    system, state = SCENES["spring"]()
+    scheme = made(name, system, state, False)
+
+    def end(stiffness, x):
+        scene = eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, stiffness)
+        return motion(scene, scheme, eqx.tree_at(lambda s: s.position["p"], state, x)).last.position["p"][1]
+
+    x = state.position["p"] + 0.01 * jnp.arange(5.0)[:, None, None]
+    stiffness = jnp.linspace(20.0, 60.0, 5)
+    of_one = jax.jit(end)
+    agree(jax.jit(jax.vmap(end))(stiffness, x), jnp.stack([of_one(*each) for each in zip(stiffness, x, strict=True)]))
+    agree(jax.jit(jax.vmap(end, (None, 0)))(stiffness[0], x), jnp.stack([of_one(stiffness[0], each) for each in x]))
+    forward, back = (jax.jit(jax.vmap(of(end)))(stiffness, x) for of in (jax.jacfwd, jax.jacrev))
+    agree(forward, back)
+    curvature = jax.jit(jax.grad(jax.grad(lambda k: end(k, x[0])[0])))
+    above, below = (jax.jit(jax.grad(lambda k: end(k, x[0])[0]))(stiffness[0] + h) for h in (1e-3, -1e-3))
+    np.testing.assert_allclose(curvature(stiffness[0]), (above - below) / 2e-3, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", ["ImplicitEuler", "VelocityVerlet"])
+def test_failures_are_those_of_ordinary_steps(scheme):
+    """A number that is none, and a body without mass: which number, which state, what is left."""
+    system, state = SCENES["spring"]()
+    integrator = made(scheme, system, state, False)
+
+    def runs(mass, stiffness):
+        scene = eqx.tree_at(lambda s: (s.masses["mass"].mass, s.forces["spring"].stiffness), system, (mass, stiffness))
+        return motion(scene, integrator, state).info
+
+    given = jnp.array([1.0, np.nan, 1.0, 0.0]), jnp.array([40.0, 40.0, np.inf, 0.0])
+    found, expected = both_ways(lambda *numbers: jax.lax.map(lambda pair: runs(*pair), numbers), *given)
+    assert {int(r) for r in np.unique(found.result._value[1:])} != {0} and int(found.result._value[0].max()) == 0
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        if not np.issubdtype(a.dtype, np.inexact):
+            np.testing.assert_array_equal(a[:, 0], b[:, 0])  # of the first step: later ones begin at what is no number
+
+
+def test_errors_of_compiled_runs_are_those_of_ordinary_steps():
+    system, state = SCENES["spring"]()
+    scheme = made("ImplicitEuler", system, state, False)
+
+    def end(stiffness):
+        scene = eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, stiffness)
+        return motion(scene, scheme, state, throw=True).last.position["p"][1, 0]
+
+    for function, who in ((end, "simulate, step 0: 'spring': stiffness"), (jax.grad(end), "the derivative of simulate")):
+        with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match=who):
+            jax.block_until_ready(jax.jit(function)(jnp.inf))
+    assert np.isfinite(jax.jit(jax.grad(end))(40.0))
+
+
+def test_what_has_no_kernel_is_carried_out_as_it_is():
+    """An iteration of unknown length, a callback, a solver of the host, more numbers than are handed on at once."""
+    system, state = SCENES["spring"]()
+    newton = made("ImplicitEuler", system, state, True)
+    assert kernels_of_steps(lambda s: motion(system, newton, s).last, state) != (1, 0)
+    seen = []
+
+    def control(time, state, parameters):
+        del state, parameters
+        jax.debug.callback(lambda t: seen.append(float(t)), time)
+        return {"gravity": jnp.array([0.0, -9.81])}
+
+    scheme = made("VelocityVerlet", system, state, False)
+    watched = jax.block_until_ready(motion(system, scheme, state, control=control).last)
+    jax.effects_barrier()
+    assert len(seen) >= STEPS
+    agree(watched, motion(system, scheme, state).last)
+    chain = jm.System(
+        {"p": jm.Vec3()}, masses={"mass": jm.mass.UniformMass(("p", range(40)), 1.0)}, gravity=[0.0, 0.0, -9.81]
+    )
+    start = chain.at_rest({"p": np.zeros((40, 3))})
+    symplectic = jm.integrator.SymplecticEuler(check_step=False)
+    fallen = motion(chain, symplectic, start).last
+    np.testing.assert_allclose(fallen.velocity["p"][:, 2], -9.81 * DT * STEPS, rtol=ROUND_OFF)
+
+
+def test_a_step_that_calls_the_host_with_known_numbers_has_no_kernel(recwarn):
+    """A message without a number, and an error that is raised if a condition holds: neither where the step is compiled."""
+    system, state = SCENES["spring"]()
+    scheme = made("VelocityVerlet", system, state, False)
+    seen = []
+
+    def watched(time, state, limit):
+        del state, limit
+        jax.debug.callback(lambda: seen.append(1))
+        return {"gravity": jnp.stack([0.0, -9.81 + time])}
+
+    def limited(time, state, limit):
+        del state
+        return {"gravity": eqx.error_if(jnp.stack([0.0, -9.81 + time]), time > limit, "too late")}
+
+    def last(limit, control):
+        return motion(system, scheme, state, control=control, parameters=limit).last.position["p"]
+
+    for control in (watched, limited):
+        assert kernels_of_steps(lambda limit, c=control: last(limit, c), 1.0)[0] != 1
+    seen.clear()
+    found = jax.block_until_ready(jax.jit(lambda limit: last(limit, watched))(1.0))
+    jax.effects_barrier()
+    assert len(seen) >= STEPS
+    agree(jax.jit(lambda limit: last(limit, limited))(1.0), found)
+    with pytest.raises(Exception, match="too late"):
+        jax.block_until_ready(eqx.filter_jit(lambda limit: last(limit, limited))(5.5 * DT))
+    assert not [str(w.message) for w in recwarn if "could not compile" in str(w.message)]
+
+
+def test_steps_without_numbers_of_64_bits_are_kernels(recwarn):
+    """Whole numbers written in a program are of 32 bits there, as its arrays are."""
+    with jax.enable_x64(False):
+        system, state = SCENES["spring"]()
+        scheme = made("TRBDF2", system, state, False)
+        found, expected = both_ways(lambda s: motion(system, scheme, s).last, state)
+        agree(found, expected, SOLVE_ROUNDING["float32"])
+    assert not [str(w.message) for w in recwarn if "could not compile" in str(w.message)]
+
+
+def test_errors_within_a_step_are_raised():
+    """Of a run that a control asks for, whatever it then makes of its result."""
+    system, state = SCENES["spring"]()
+    scheme = made("ImplicitEuler", system, state, False)
+
+    def ahead(time, state, stretch):
+        del time
+        start = eqx.tree_at(lambda s: s.position["p"], state, stretch * state.position["p"])
+        x = jm.simulate(system, start, scheme, DT, 1).last.position["p"][1]
+        return {"gravity": jnp.where(jnp.isfinite(x), x, 0.0)}
+
+    def last(stretch):
+        return motion(system, scheme, state, control=ahead, parameters=stretch).last.position["p"]
+
+    assert np.isfinite(jax.jit(last)(1.1)).all()
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="simulate, step 0: position of 'p'"):
+        jax.block_until_ready(jax.jit(last)(jnp.nan))
+
+
+@pytest.mark.parametrize("size", range(1, MOST + 1))
+def test_shortest_solutions_are_those_by_eigenvectors(rng, size):
+    """Of every rank; scaled by other numbers than the diagonal's."""
+    for rank in range(size + 1):
+        root, scale = rng.normal(size=(size, rank)), np.exp(rng.normal(size=size))
+        matrix = root @ root.T
+        b = matrix @ rng.normal(size=size)
+        tolerance = 64 * size * np.finfo(float).eps
+        found, expected = shortest(matrix, scale, b, tolerance), _shortest(jnp.asarray(matrix), scale, b)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.slow
+def test_adaptive_turns_are_those_of_ordinary_steps():
+    """With two events, of which one changes the motion, and derivatives through them."""
+    system, state = SCENES["spring"]()
+    scheme = made("Tsitouras", system, state, False)
+
+    def turned(state):
+        return dataclasses.replace(state, velocity={"p": -0.9 * state.velocity["p"]})
+
+    low = jm.integrator.Event(lambda system, state: state.position["p"][1, 1] + 0.3)
+    near = jm.integrator.Event(lambda system, state: state.position["p"][1, 0] - 0.9, apply=turned)
+
+    def end(x):
+        start = dataclasses.replace(state, position=x)
+        options = {"rtol": 1e-6, "atol": 1e-8, "events": [low, near], "max_steps": 256, "throw": False}
+        run = jm.simulate_adaptive(system, start, scheme, [0.1, 0.4], **options)
+        return jnp.sum(jnp.sin(run.last.position["p"])) + jnp.sum(run.event_time), run
+
+    (slope, run), (plain_slope, plain) = both_ways(jax.grad(end, has_aux=True), state.position)
+    assert int((run.event >= 0).sum()) >= 2 and int(run.info.accepted) == int(plain.info.accepted)
+    np.testing.assert_array_equal(run.event, plain.event)
+    agree((run.state, run.event_time), (plain.state, plain.event_time), 1e-8)  # sizes of steps magnify rounding
+    agree(slope, plain_slope, 1e-6)
+    *_, (_, turns) = nested_loops(jax.make_jaxpr(lambda x: end(x)[0])(state.position).jaxpr, "while")
+    body = turns.params["body_jaxpr"].jaxpr
+    assert [depth for depth, _ in nested_loops(body, "jaxmech_mapped")].count(1) == 1
