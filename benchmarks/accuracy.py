@@ -62,16 +62,13 @@ def numbers(state: jm.State) -> np.ndarray:
 
 
 def equal_steps(system: jm.System, state: jm.State, integrator: Any, span: float) -> Callable[[int], jm.State]:
-    """A compiled function of the number of steps."""
+    """A compiled function for each number of steps."""
 
-    @jax.jit
-    def end(steps: jax.Array) -> jm.State:
-        def one(_: Any, at: Any) -> Any:
-            return integrator.step(system, *at, span / steps, throw=False)[:2]
+    @partial(jax.jit, static_argnums=0)
+    def end(steps: int) -> jm.State:
+        return jm.simulate(system, state, integrator, span / steps, steps, save_every=steps, throw=False).last
 
-        return jax.lax.fori_loop(0, steps, one, (state, integrator.init(system, state)))[0]
-
-    return lambda steps: end(jnp.asarray(steps))
+    return end
 
 
 def adaptive_steps(
