@@ -25,10 +25,11 @@ def motion(system, integrator, state, **options):
 
 
 def kernels_of_steps(function, *arguments):
-    """How many programs are mapped in the last loop, that over steps, and how many loops of an unknown end are in it."""
-    *_, (_, steps) = nested_loops(jax.make_jaxpr(function)(*arguments).jaxpr, "scan")
-    body = steps.params["jaxpr"].jaxpr
-    mapped, iterating = ([depth for depth, _ in nested_loops(body, kind)] for kind in ("jaxmech_mapped", "while"))
+    """How many programs are mapped in the loop over steps, that which keeps what reverse mode needs, and how many loops of
+    an unknown end are in it."""
+    loops = [loop.params["jaxpr"].jaxpr for depth, loop in nested_loops(jax.make_jaxpr(function)(*arguments).jaxpr, "scan")]
+    (steps,) = [body for body in loops if any(eqn.primitive.name in ("checkpoint", "remat2") for eqn in body.eqns)]
+    mapped, iterating = ([depth for depth, _ in nested_loops(steps, kind)] for kind in ("jaxmech_mapped", "while"))
     return mapped.count(1), len(iterating)
 
 
@@ -106,6 +107,22 @@ def test_failures_are_those_of_ordinary_steps(scheme):
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         if not np.issubdtype(a.dtype, np.inexact):
             np.testing.assert_array_equal(a[:, 0], b[:, 0])  # of the first step: later ones begin at what is no number
+
+
+def test_entries_of_a_batch_that_are_put_at_places_of_their_own():
+    """Counting the places of such a scatter failed, and with it the run."""
+    system, state = SCENES["spring"]()
+    scheme = made("SymplecticEuler", system, state, False)
+
+    def control(time, state, parameters):
+        del time, parameters
+        rows = jnp.arange(6.0).reshape(2, 3)
+        at = jnp.argmax(jnp.abs(state.position["p"]), axis=1)
+        moved = jax.vmap(lambda row, n: row.at[n].set(0.0))(rows, at)
+        return {"gravity": -moved[:, 1]}
+
+    found, plain = both_ways(lambda: motion(system, scheme, state, control=control).state)
+    agree(found, plain)
 
 
 def test_errors_of_compiled_runs_are_those_of_ordinary_steps():

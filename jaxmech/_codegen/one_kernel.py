@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from .._runtime.jax_internals import ClosedJaxpr, Literal, Tracer, jaxpr_as_fun, rewired
 from .._runtime.joined_arrays import JoinedArrays
+from .._runtime.plain_form import first_that_works
 from .primitive import map_program
 from .program.element_jaxpr import reduced
 from .scalarize.arithmetic import NotScalarisable
@@ -33,10 +34,8 @@ def length_as_scalars(program: ClosedJaxpr) -> int | None:
     known = {v for v, c in zip(program.jaxpr.constvars, program.consts, strict=True) if not isinstance(c, Tracer)}
     if sum(c.size for c in program.consts if not isinstance(c, Tracer)) > _MOST_CONSTANTS:
         return None
-    try:
-        return _length(program.jaxpr, {*program.jaxpr.constvars, *program.jaxpr.invars} - known)
-    except NotScalarisable:
-        return None
+    computed = {*program.jaxpr.constvars, *program.jaxpr.invars} - known
+    return first_that_works("the step of a loop", lambda: _length(program.jaxpr, computed), lambda: None)
 
 
 def in_one_kernel(program: ClosedJaxpr) -> Callable[..., list[Any]]:

@@ -39,7 +39,7 @@ def _chosen_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, place
         offsets, index, fills = range(operand.ndim), np.stack(places), False
     else:
         numbers = p["dimension_numbers"]
-        if numbers.operand_batching_dims or p["mode"] not in _FILLS:
+        if p["mode"] not in _FILLS:
             raise NotScalarisable(f"gather at places that are computed, {p['mode']}")
         offsets, (index,), fills = numbers.offset_dims, places, _FILLS[p["mode"]]
     _check_few(eqn, counts)
@@ -62,11 +62,14 @@ def _chosen_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, place
 
 
 def counts_of_places(eqn: Any) -> list[int]:
-    """How many places along each axis that is indexed an equation may read, or write to."""
+    """How many places along each axis that is indexed an equation may read, or write to. Raises `NotScalarisable` where an
+    axis is one of a batch."""
     operand, name = eqn.invars[0].aval.shape, eqn.primitive.name
     if name == "dynamic_slice":
         return [n - size + 1 for n, size in zip(operand, eqn.params["slice_sizes"], strict=True)]
     numbers = eqn.params["dimension_numbers"]
+    if numbers.operand_batching_dims:
+        raise NotScalarisable(f"{name} at places that are computed, of a batch")
     if name == "gather":
         return [operand[axis] - eqn.params["slice_sizes"][axis] + 1 for axis in numbers.start_index_map]
     spans = iter(eqn.invars[2].aval.shape[axis] for axis in numbers.update_window_dims)
@@ -130,7 +133,7 @@ def _put_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: 
     """Entries put, or added, at places that are computed: every place that there may be keeps what it has, or takes them."""
     p, counts, dtype = eqn.params, counts_of_places(eqn), eqn.outvars[0].aval.dtype
     numbers = p["dimension_numbers"]
-    if numbers.operand_batching_dims or p["mode"] not in (_MODES.FILL_OR_DROP, _MODES.PROMISE_IN_BOUNDS):
+    if p["mode"] not in (_MODES.FILL_OR_DROP, _MODES.PROMISE_IN_BOUNDS):
         raise NotScalarisable(f"{eqn.primitive.name} at places that are computed, {p['mode']}")
     _check_few(eqn, counts)
     result, axes, windows = operand.copy(), numbers.scatter_dims_to_operand_dims, numbers.update_window_dims
