@@ -28,7 +28,7 @@ def kernels_of_steps(function, *arguments):
     """How many programs are mapped in the loop over steps, that which keeps what reverse mode needs, and how many loops of
     an unknown end are in it."""
     loops = [loop.params["jaxpr"].jaxpr for depth, loop in nested_loops(jax.make_jaxpr(function)(*arguments).jaxpr, "scan")]
-    (steps,) = [body for body in loops if any(eqn.primitive.name in ("checkpoint", "remat2") for eqn in body.eqns)]
+    steps = next(body for body in loops if any(eqn.primitive.name in ("checkpoint", "remat2") for eqn in body.eqns))
     mapped, iterating = ([depth for depth, _ in nested_loops(steps, kind)] for kind in ("jaxmech_mapped", "while"))
     return mapped.count(1), len(iterating)
 
