@@ -22,7 +22,7 @@ class JoinedArrays(eqx.Module):
 
     @classmethod
     def of(cls, tree: Any) -> "JoinedArrays":
-        """The record of a tree."""
+        """Those of a tree."""
         leaves, structure = jax.tree.flatten(tree)
         leaves = [jnp.asarray(leaf) for leaf in leaves]
         groups = tuple(a.dtype.name if a.size <= _SMALL else f"{i}" for i, a in enumerate(leaves))
