@@ -21,8 +21,7 @@ from .scalarize.expansion import expands
 from .scalarize.factorisation import LARGEST, LIBRARY
 from .scalarize.indexing import counts_of_places
 from .scalarize.interpreter import inner_programs
-from .scalarize.rules import RULES
-from .scalarize.supported import calls_host
+from .scalarize.supported import SUPPORTED, calls_host
 
 _MOST_CONSTANTS = 4096  # numbers that a program has in it
 _WRITTEN = ("scatter", "scatter-add")
@@ -83,7 +82,7 @@ def _length(jaxpr: Any, computed: set[Any]) -> int:
 
 def _of_equation(eqn: Any, computed: Sequence[bool]) -> int:
     name, size = eqn.primitive.name, sum(v.aval.size for v in eqn.outvars)
-    if not (name in RULES or expands(name) or inner_programs(eqn)) or name == "while":
+    if name not in SUPPORTED and not expands(name):
         raise NotScalarisable(f"{name} as scalars")
     inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
     if inner:

@@ -12,7 +12,7 @@ from .arithmetic import AbstractArithmetic, NotScalarisable, is_number
 from .factorisation import chosen as selected
 from .known_numbers import Scalars, boxed, evaluated, known
 
-FEW_PLACES = 16  # of which one is chosen that is computed
+_FEW_PLACES = 16  # of which one is chosen that is computed
 _MODES = jax.lax.GatherScatterMode
 _FILLS = {_MODES.CLIP: False, _MODES.PROMISE_IN_BOUNDS: False, _MODES.FILL_OR_DROP: True}
 
@@ -78,7 +78,7 @@ def counts_of_places(eqn: Any) -> list[int]:
 
 
 def _check_few(eqn: Any, counts: Sequence[int]) -> None:
-    if math.prod(counts) > FEW_PLACES:
+    if math.prod(counts) > _FEW_PLACES:
         raise NotScalarisable(f"{eqn.primitive.name} at one of {math.prod(counts)} places, which is computed")
 
 

@@ -12,7 +12,7 @@ from ..._runtime.jax_internals import jaxpr_as_fun
 from ..._runtime.joined_arrays import JoinedArrays
 
 _MOST_NUMBERS = 128  # that a turn hands on: of more, its program is longer than it is worth
-_LONGEST = 70_000  # operations of a turn, by an estimate: it has a sixth as many, its gradient twice those
+_LONGEST = 70_000  # operations of a turn, by an estimate: a fifth to a half as many lines, of its gradient twice those
 
 
 class Turns(NamedTuple):
