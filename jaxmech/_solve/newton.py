@@ -15,8 +15,8 @@ import jax.numpy as jnp
 
 from .._linear_solver.base.derivative import constant, derivative_solve
 from .._linear_solver.base.vectors import choose
+from .._linear_solver.by_products import solver_by_products
 from .._linear_solver.default import default_solver
-from .._linear_solver.krylov.preconditioned_gmres import Nearby
 from .._math.indexing import asked_once
 from .._model.constraint_projection import has_prescribed_motion, project
 from .._model.dynamics import Fields
@@ -163,7 +163,8 @@ def rate_of_solution(
 
 
 def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: Fields, solver: Any, who: str) -> Fields:
-    """The step with the exact derivative of the residual where `A` is only near it: GMRES preconditioned by `A`.
+    """The step with the exact derivative of the residual where `A` is only near it: GMRES preconditioned by `A`, or of a
+    handful of unknowns their matrix.
 
     `A` leaves out what is not worth assembling (how a finite turn changes the chart, how the mass of a turning body
     changes), of the order of one step's rotation, so that a few products are enough.
@@ -172,5 +173,5 @@ def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: 
     lifted = slope(gap)
     free = project(problem.system, {s: R[s] + lifted[s] for s in R})
     rhs = {s: free[s] + gap[s] for s in free}
-    near = Nearby(constant(A), solver, units=problem.lever(u).units)
-    return derivative_solve(exact_operator(problem, slope, rhs), rhs, near, who)
+    by_products = solver_by_products(constant(A), solver, rhs, units=problem.lever(u).units)
+    return derivative_solve(exact_operator(problem, slope, rhs), rhs, by_products, who)

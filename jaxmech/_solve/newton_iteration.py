@@ -10,6 +10,7 @@ import lineax as lx
 
 from .._linear_solver.base.outcome import reason
 from .._linear_solver.base.vectors import choose, norm
+from .._linear_solver.by_products import solver_by_products
 from .._linear_solver.default import default_solver
 from .._linear_solver.krylov.preconditioned_gmres import Nearby
 from .._model.constraint_projection import constrained_product, has_prescribed_motion, project
@@ -92,16 +93,19 @@ def linear_solve(
     solution = lx.linear_solve(A, free, solver, state=factor, throw=False)
     d = solution.value
     if problem.has_dead_torques():
-        d = _turned(problem, u, free, d, Nearby(A, solver, restart=_TURNS, rtol=_TURNED, units=lever.units), factor)
+        near = solver_by_products(A, solver, free, restart=_TURNS, rtol=_TURNED, units=lever.units)
+        d = _turned(problem, u, free, d, near, factor)
     # Constrained directions are excluded from the norm: there `A` is the identity, whose unit is not that of the others.
     return A, free, {s: d[s] + gap[s] for s in gap} if moved else d, solution
 
 
-def _turned(problem: AbstractEquilibrium, u: Fields, free: Fields, d: Fields, near: Nearby, factor: Any) -> Fields:
-    """The step by the exact derivative, which turns torques with frames: GMRES preconditioned by the matrix without that,
-    whose step `d` stays where it fails. Without it Newton's method converges linearly, under large torques not at all."""
+def _turned(problem: AbstractEquilibrium, u: Fields, free: Fields, d: Fields, solver: Any, factor: Any) -> Fields:
+    """The step by the exact derivative, which turns torques with frames: where that takes GMRES, preconditioned by the
+    matrix without that, whose step `d` stays where it fails. Without it Newton's method converges linearly, under large
+    torques not at all."""
     operator = exact_operator(problem, exact_slope(problem, u), free)
-    better = lx.linear_solve(operator, free, near, state=(operator, factor), throw=False).value
+    made = (operator, factor) if isinstance(solver, Nearby) else solver.init(operator, {})
+    better = lx.linear_solve(operator, free, solver, state=made, throw=False).value
     return choose(jnp.all(jnp.isfinite(norm(better))), better, d)
 
 
