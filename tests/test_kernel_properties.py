@@ -16,7 +16,9 @@ from jaxmech._codegen.llvm.vector_arithmetic import Vector, VectorArithmetic
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.program.element_jaxpr import ElementProgram
 from jaxmech._codegen.scalarize.arithmetic import NotScalarisable
-from jaxmech._codegen.scalarize.interpreter import entries, inner_programs, run
+from jaxmech._codegen.scalarize.array_arithmetic import entries
+from jaxmech._codegen.scalarize.expansion import inner_programs
+from jaxmech._codegen.scalarize.interpreter import run
 from jaxmech._codegen.scalarize.rules import RULES
 from jaxmech._codegen.scalarize.supported import CALLS, SUPPORTED
 from jaxmech._llvm.ffi import NotCompilable, number_type
@@ -105,6 +107,7 @@ OF_ONE = {
     ),
     "named": lambda a: checkpoint_name(a, "a"),
     "in its precision": lambda a: lax.reduce_precision(a, *DIGITS[a.dtype.name]) if a.dtype.name in DIGITS else None,
+    "remainders of known numbers": lambda a: None if a.dtype == bool else [lax.rem(a, jnp.full_like(a, n)) for n in (3, 1)],
     "a rare branch": lambda a: lax.cond(unvmap_any(a[0] == 0), lambda: jnp.where(a[0] == 0, a[::-1], a), lambda: a),
     "zeros told apart": lambda a: [lax.atan2(a, jnp.full(3, x, a.dtype)) for x in (0.0, -0.0)],
     "a random key": lambda a: a * jax.random.uniform(KEY, a.shape, a.dtype),
@@ -158,6 +161,14 @@ OF_TWO = {
         f"read there, {mode}": lambda a, b, mode=mode: a.at[b].get(mode=mode) if is_whole(b) else None
         for mode in ("fill", "clip")
     },
+    "taken along an axis": lambda a, b: (
+        jnp.take_along_axis(jnp.stack([a, a[::-1]]), jnp.stack([b, b[::-1]]), 1, mode="clip") if is_whole(b) else None
+    ),
+    "put at the nearest": lambda a, b: (
+        (a.at[b[0]].set(a[1], mode="clip"), a.at[b].add(a, mode="clip"), a[:1].at[b[2]].set(a[1], mode="clip"))
+        if is_whole(b)
+        else None
+    ),
     "put there": lambda a, b: (a.at[b[0]].set(a[1]), a.at[b[1]].set(a[0], mode="drop")) if is_whole(b) else None,
     "added there": lambda a, b: a.at[b].add(a) if is_whole(b) else None,
     "sliced there": lambda a, b: lax.dynamic_slice(a, (b[0],), (2,)) if is_whole(b) else None,
@@ -165,6 +176,11 @@ OF_TWO = {
         lax.switch(b[0], [lambda: a, lambda: a[::-1], lambda: a + a]) if b.dtype == jnp.int32 else None
     ),
     "a loop": lambda a, b: lax.scan(lambda c, x: (jnp.where(x > 0, c, c[::-1]), c[0]), b, a),
+    "a loop of unknown length": lambda a, b: lax.while_loop(
+        lambda c: (c[0] < 5) & (c[1][0] <= b[0]),
+        lambda c: (c[0] + 1, jnp.maximum(c[1][::-1], a), jnp.where(c[2] > b[1], b, c[2][::-1])),
+        (jnp.int32(0), a, b),
+    ),
 }
 
 
@@ -323,10 +339,10 @@ def test_as_arrays_of_scalars(count, pair, made, monkeypatch):
 
 def test_the_pairs_hold_every_primitive_of_the_table():
     unbound = {"add_any", "copy", "copy_p", "expand_dims", "stop_gradient", *CALLS}
-    unbound |= {"cholesky", "lu", "triangular_solve"}  # of matrices: tests/test_scalarised.py
+    unbound |= {"cholesky", "lu", "lu_pivots_to_permutation", "triangular_solve"}  # of matrices: tests/test_scalarised.py
     unbound |= {"nondifferentiable", "nondifferentiable_backward", "nontraceable"}  # of Equinox: nothing
     unbound.add("reshard")  # which is in programs of many devices only, such as tests/devices_script.py compares
     unbound |= {name for name in ("log2", "one_minus_square") if not hasattr(primitives, f"{name}_p")}  # of newer JAX
     _, seen = cases()
-    assert {*SUPPORTED} == {*RULES, "cond", "reduce", "scan", *CALLS}
+    assert {*SUPPORTED} == {*RULES, "cond", "reduce", "scan", "while", *CALLS}
     assert {name for name in SUPPORTED if not name.startswith("jaxmech")} - seen - unbound == set()

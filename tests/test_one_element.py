@@ -12,6 +12,7 @@ from jaxmech._codegen.llvm.element_kernel import Kernel, kernel_text
 from jaxmech._codegen.program.element_jaxpr import ElementProgram
 from jaxmech._codegen.program.nodal_gather import NodeRows
 from jaxmech._codegen.program.scatter_plan import Places
+from jaxmech._codegen.scalarize import loops
 from jaxmech._llvm import machine_code
 
 pytestmark = pytest.mark.cpu
@@ -105,6 +106,56 @@ def test_conditionals(signs):
     x, w = jnp.asarray([[*(0.5 * s for s in signs), 0.25]]), jnp.asarray([2.0, 3.0, 4.0])
     found, expected = of_one(chosen, (0, 0, None), x, jnp.asarray([max(signs[1], 0)], jnp.int32), w)
     agree([f[0] for f in found], expected)
+
+
+def root(x, w):
+    """Rounds within rounds, with a branch in them, from a start that is known: of each element another number."""
+
+    def round_of_inner(at):
+        number, y = at
+        return number + 1, lax.cond(y > w[1], lambda y: 0.5 * (y + x[0] / y), lambda y: y + jnp.exp(-y), y)
+
+    def round_of_outer(at):
+        number, total = at
+        return number + 1, total + lax.while_loop(lambda at: at[0] < number, round_of_inner, (jnp.int32(0), 1 + x[1]))[1]
+
+    return lax.while_loop(lambda at: jnp.abs(at[1]) < x[0], round_of_outer, (jnp.int32(0), 0.0))
+
+
+@pytest.mark.parametrize("count", [1, 3, 8, 11])
+def test_loops_of_unknown_length(count):
+    """Of fewer elements than a kernel takes at once, what stands for the others would go on for ever."""
+    x = jnp.stack([jnp.linspace(9.0, -2.0, 11)[:count], jnp.linspace(0.0, 1.0, 11)[:count]], 1)
+    w = jnp.asarray([2.0, 1.5])
+    program = ElementProgram(jax.make_jaxpr(root)(x[0], w), (0, None))
+    found = jax.jit(lambda: Kernel(program, [x, w], (), min(count, 8))([x, w], (), count))()
+    expected = jax.vmap(root, (0, None))(x, w)
+    assert count < 8 or len({*np.asarray(expected[0]).tolist()}) > 3, "rounds as if all were alike"
+    agree(found, expected)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_long_loops_stay_loops(rng, reverse, monkeypatch):
+    """What rounds read and write, they choose by their number."""
+    monkeypatch.setattr(loops, "_LONG", 0)
+
+    def function(x, rows, w):
+        def turn(carry, row):
+            a, flag = carry
+            for _ in range(9):
+                a = jnp.sin(a) @ w
+            return (a + row[0], ~flag), (a[0] * row[1], flag, row[2] > 0)
+
+        return lax.scan(turn, (x, True), (rows, jnp.arange(5.0), rows[:, 0]), reverse=reverse)
+
+    x, rows, w = (jnp.asarray(rng.normal(size=size)) for size in ((1, 3), (1, 5, 3), (3, 3)))
+    arrays = x, rows, 0.3 * w
+    rows = [arrays[0][0], arrays[1][0], arrays[2]]
+    program = ElementProgram(jax.make_jaxpr(lambda *a: jax.tree.leaves(function(*a)))(*rows), (0, 0, None))
+    assert kernel_text(program, arrays, (), 1).text.count("@sin(") < 3 * 9 + 3, "a loop written out"
+    found, expected = of_one(function, (0, 0, None), *arrays)
+    for f, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(f[0], e, 1e-12)  # after 45 products
 
 
 def test_a_product_with_a_matrix_that_is_shared(rng):

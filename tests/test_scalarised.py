@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scenes
-from jax.scipy.linalg import solve_triangular
+from jax.scipy.linalg import lu_factor, lu_solve, solve_triangular
 from tolerances import FINITE_DIFFERENCE, RECOMPILED
 
 import jaxmech as jm
@@ -85,6 +85,7 @@ FUNCTIONS = {
         jnp.linalg.solve(FAR + b, a),
         jnp.linalg.slogdet(a - FAR)[1],
         jnp.linalg.inv(8 * jnp.eye(4)[::-1] + jnp.pad(a, (0, 1)) + jnp.pad(b, (1, 0))),
+        *(lu_solve(lu_factor(FAR[::-1] + a), b, trans=trans) for trans in (0, 1)),
     ),
     "roots": lambda a, b, s: (root := jnp.linalg.cholesky(a @ a.T + jnp.eye(3)), solve_triangular(root, b, lower=True)),
     "reductions": lambda a, b, s: (a.sum(0), b.max(), a.min(1), jnp.any(a > 0), jnp.prod(b, axis=1), jnp.linalg.norm(a)),

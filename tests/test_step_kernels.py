@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from nested_loops import nested_loops
-from scheme_scenes import EXPLICIT, IMPLICIT, SCENES, made
+from scheme_scenes import KINDS, SCENES, made
 from tolerances import RECOMPILED, ROUND_OFF, SOLVE_ROUNDING
 
 import jaxmech as jm
@@ -17,7 +17,11 @@ from jaxmech._linear_solver.dense.semidefinite import _shortest
 
 pytestmark = pytest.mark.cpu
 DT, STEPS = 2e-3, 12
-AT_ONCE = ("spring", "SymplecticEuler"), ("rigid", "VelocityVerlet")  # the others are of the slow stage
+AT_ONCE = (
+    ("spring", "SymplecticEuler", False),
+    ("spring", "Midpoint", True),
+    ("rigid", "VelocityVerlet", False),
+)  # the others are of the slow stage
 
 
 def motion(system, integrator, state, **options):
@@ -25,12 +29,10 @@ def motion(system, integrator, state, **options):
 
 
 def kernels_of_steps(function, *arguments):
-    """How many programs are mapped in the loop over steps, that which keeps what reverse mode needs, and how many loops of
-    an unknown end are in it."""
+    """How many programs are mapped in the loop over steps, that which keeps what reverse mode needs."""
     loops = [loop.params["jaxpr"].jaxpr for depth, loop in nested_loops(jax.make_jaxpr(function)(*arguments).jaxpr, "scan")]
     steps = next(body for body in loops if any(eqn.primitive.name in ("checkpoint", "remat2") for eqn in body.eqns))
-    mapped, iterating = ([depth for depth, _ in nested_loops(steps, kind)] for kind in ("jaxmech_mapped", "while"))
-    return mapped.count(1), len(iterating)
+    return [depth for depth, _ in nested_loops(steps, "jaxmech_mapped")].count(1)
 
 
 def both_ways(function, *arguments):
@@ -46,23 +48,23 @@ def agree(found, expected, tolerance=RECOMPILED):
 
 
 @pytest.mark.parametrize(
-    ("scene", "name"),
+    ("scene", "name", "newton"),
     [
-        pytest.param(scene, name, marks=() if (scene, name) in AT_ONCE else pytest.mark.slow)
+        pytest.param(scene, name, newton, marks=() if (scene, name, newton) in AT_ONCE else pytest.mark.slow)
         for scene in SCENES
-        for name in (*IMPLICIT, *EXPLICIT)
+        for name, newton in KINDS
     ],
 )
-def test_motions_and_gradients_are_those_of_ordinary_steps(scene, name):
+def test_motions_and_gradients_are_those_of_ordinary_steps(scene, name, newton):
     system, state = SCENES[scene]()
-    scheme = made(name, system, state, False)
+    scheme = made(name, system, state, newton)
 
     def end(x):
         start = dataclasses.replace(state, position=x)
         run = motion(system, scheme, start)
         return sum(jnp.sum(jnp.sin(a)) for a in jax.tree.leaves((run.position, run.velocity))), run
 
-    assert kernels_of_steps(lambda x: end(x)[0], state.position) == (1, 0)
+    assert kernels_of_steps(lambda x: end(x)[0], state.position) == 1
     (slope, run), (plain_slope, plain) = both_ways(jax.grad(end, has_aux=True), state.position)
     agree((run.state, run.info), (plain.state, plain.info))
     agree(slope, plain_slope, 10 * RECOMPILED)
@@ -109,6 +111,35 @@ def test_failures_are_those_of_ordinary_steps(scheme):
             np.testing.assert_array_equal(a[:, 0], b[:, 0])  # of the first step: later ones begin at what is no number
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bodies", "method"), [(1, "auto"), (1, "newton"), (1, "gauss_seidel"), (2, "auto"), (2, "interior_point")]
+)
+def test_steps_with_contact_are_those_of_ordinary_steps(bodies, method):
+    """A body that falls, slides and comes to rest, and one that flies; also of a batch, each member at its own place."""
+    on = ("p", range(bodies))
+    system = jm.System({"p": jm.Vec3()}, masses={"mass": jm.mass.UniformMass(on, 1.0)}, gravity=[0.0, 0.0, -9.81])
+    state = system.at_rest({"p": np.array([[0.0, 0.0, 2e-4], [0.3, 0.0, 0.02]])[:bodies]})
+    floor = {"floor": jm.contact.PointContact(on, jm.contact.Plane(), friction=0.4)}
+    linear_system = jm.MatrixLinearSystem.build(system, state)
+    scheme = jm.integrator.FreeMotion(jm.ImplicitEuler(linear_system), floor, method=method)
+
+    def end(velocity):
+        run = motion(system, scheme, eqx.tree_at(lambda s: s.velocity["p"], state, velocity))
+        return jnp.sum(jnp.sin(run.last.position["p"])), run
+
+    velocity = jnp.array([[0.06, 0.02, -0.05], [0.3, 0.0, -0.1]])[:bodies]
+    assert kernels_of_steps(lambda v: end(v)[0], velocity) == 1
+    (slope, run), (plain_slope, plain) = both_ways(jax.grad(end, has_aux=True), velocity)
+    impulse = np.asarray(run.info.contacts.impulse)
+    assert np.abs(impulse[0]).max() < ROUND_OFF and (impulse[2:, 0, 0] > 0).all(), "never in the air, or never on the ground"
+    np.testing.assert_array_equal(run.info.result._value, plain.info.result._value)
+    agree((run.state, run.info.contacts.impulse), (plain.state, plain.info.contacts.impulse), 1e-9)  # the solver's own
+    agree(slope, plain_slope, 1e-8)
+    starts = velocity + jnp.array([0.0, 0.1, 0.2])[:, None, None]
+    agree(jax.jit(jax.vmap(lambda v: end(v)[0]))(starts), jnp.stack([jax.jit(end)(v)[0] for v in starts]), 1e-9)
+
+
 def test_entries_of_a_batch_that_are_put_at_places_of_their_own():
     """Counting the places of such a scatter failed, and with it the run."""
     system, state = SCENES["spring"]()
@@ -140,10 +171,8 @@ def test_errors_of_compiled_runs_are_those_of_ordinary_steps():
 
 
 def test_what_has_no_kernel_is_carried_out_as_it_is():
-    """An iteration of unknown length, a callback, a solver of the host, more numbers than are handed on at once."""
+    """A callback, more numbers than are handed on at once."""
     system, state = SCENES["spring"]()
-    newton = made("ImplicitEuler", system, state, True)
-    assert kernels_of_steps(lambda s: motion(system, newton, s).last, state) != (1, 0)
     seen = []
 
     def control(time, state, parameters):
@@ -184,7 +213,7 @@ def test_a_step_that_calls_the_host_with_known_numbers_has_no_kernel(recwarn):
         return motion(system, scheme, state, control=control, parameters=limit).last.position["p"]
 
     for control in (watched, limited):
-        assert kernels_of_steps(lambda limit, c=control: last(limit, c), 1.0)[0] != 1
+        assert kernels_of_steps(lambda limit, c=control: last(limit, c), 1.0) != 1
     seen.clear()
     found = jax.block_until_ready(jax.jit(lambda limit: last(limit, watched))(1.0))
     jax.effects_barrier()

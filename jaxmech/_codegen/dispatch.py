@@ -18,8 +18,8 @@ from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows, whole
 from .program.scatter_plan import AbstractElementSums, Places
 from .scalarize.arithmetic import NotScalarisable
-from .scalarize.array_arithmetic import ArrayArithmetic, stacked
-from .scalarize.interpreter import entries, run
+from .scalarize.array_arithmetic import ArrayArithmetic, entries, stacked
+from .scalarize.interpreter import run
 from .staging import staged
 
 _FEWEST = WIDTH  # elements that are computed together

@@ -13,7 +13,8 @@ from .llvm.element_kernel import kernel_text
 from .llvm.vector import WIDTH
 from .operation_count import operation_count
 from .program.element_jaxpr import ElementProgram, reduced
-from .scalarize.interpreter import entries, run
+from .scalarize.array_arithmetic import entries
+from .scalarize.interpreter import run
 from .scalarize.text_arithmetic import Name, TextArithmetic, told
 
 

@@ -17,10 +17,10 @@ from .._runtime.plain_form import first_that_works
 from .primitive import map_program
 from .program.element_jaxpr import reduced
 from .scalarize.arithmetic import NotScalarisable
-from .scalarize.expansion import expands
+from .scalarize.expansion import expands, inner_programs
 from .scalarize.factorisation import LARGEST, LIBRARY
 from .scalarize.indexing import counts_of_places
-from .scalarize.interpreter import inner_programs
+from .scalarize.loops import is_kept
 from .scalarize.supported import SUPPORTED, calls_host
 
 _MOST_CONSTANTS = 4096  # numbers that a program has in it
@@ -86,7 +86,7 @@ def _of_equation(eqn: Any, computed: Sequence[bool]) -> int:
         raise NotScalarisable(f"{name} as scalars")
     inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
     if inner:
-        times = eqn.params.get("count", 1) * eqn.params.get("length", 1)
+        times = eqn.params.get("count", 1) * (1 if name == "scan" and is_kept(eqn) else eqn.params.get("length", 1))
         times *= eqn.invars[0].aval.size if name == "reduce" else 1
         return times * sum(_length(program, _inputs(program, eqn, computed)) for program in inner)
     if name in LIBRARY:
@@ -110,6 +110,8 @@ def _inputs(program: Any, eqn: Any, computed: Sequence[bool]) -> set[Any]:
     """Which arguments of a program that an equation calls are computed: those that it is given, as far as they are told
     apart."""
     given = computed[len(computed) - len(program.invars) :]
+    if eqn.primitive.name == "while":
+        return set(program.invars)
     is_told = len(given) == len(program.invars) and [v.aval for v in program.invars] == [
         v.aval for v in eqn.invars[len(computed) - len(given) :]
     ]

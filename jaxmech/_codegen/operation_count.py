@@ -7,8 +7,8 @@ from typing import Any
 from .._runtime.jax_internals import Literal
 from .llvm.shared_product import WORTH
 from .program.element_jaxpr import ElementProgram
+from .scalarize.expansion import inner_programs
 from .scalarize.factorisation import LIBRARY
-from .scalarize.interpreter import inner_programs
 
 _MOVES = ("copy", "expand_dims", "reshape", "reshard", "squeeze", "stop_gradient", "transpose")
 

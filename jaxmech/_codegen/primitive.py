@@ -36,7 +36,8 @@ from .program.nodal_gather import NodeRows
 from .program.nodal_scatter import NodeSums
 from .program.scatter_plan import AbstractElementSums
 from .scalarize.arithmetic import AbstractArithmetic, NotScalarisable
-from .scalarize.interpreter import entries, run
+from .scalarize.array_arithmetic import entries
+from .scalarize.interpreter import run
 from .scalarize.rules import RULES
 
 

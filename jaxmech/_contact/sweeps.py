@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .._codegen import expand
 from .._linear_solver.dense.elimination import inverse_by_elimination
 from .._llvm.ffi import compile_on_cpu, is_available
 from .._math.small_matmul import times_blocks
@@ -130,3 +131,4 @@ _swept_p.multiple_results = True
 _swept_p.def_abstract_eval(_abstract)
 define(_swept_p, batch=_batch)
 compile_on_cpu(_swept_p, _none, _by_kernel)
+expand(_swept_p, _none)

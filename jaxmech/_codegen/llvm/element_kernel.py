@@ -22,7 +22,8 @@ from ..program.element_jaxpr import ElementProgram
 from ..program.nodal_gather import NodeRows
 from ..program.scatter_plan import Places
 from ..scalarize.arithmetic import NotScalarisable
-from ..scalarize.interpreter import entries, run
+from ..scalarize.array_arithmetic import entries
+from ..scalarize.interpreter import run
 from ..scalarize.supported import kind
 from .element_inputs import at_nodes, memory_type, of_all, of_each, read_before
 from .index_check import IndexCheck

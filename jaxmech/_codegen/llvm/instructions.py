@@ -56,7 +56,7 @@ def _cast(kinds: str, wider: bool | None = None) -> Types:
 _EXPECTED: dict[str, Types] = {
     **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv"), _all_like("f", 2)),
     "fneg": _all_like("f", 1),
-    **dict.fromkeys(("add", "sub", "mul"), _all_like("i", 2)),
+    **dict.fromkeys(("add", "sub", "mul", "srem"), _all_like("i", 2)),
     **dict.fromkeys(("and", "or", "xor"), _all_like("ib", 2)),
     "fcmp": _compared("f"),
     "icmp": _compared("ib"),

@@ -60,6 +60,9 @@ class VectorArithmetic(AbstractArithmetic):
             return self._line(LINES[kind][name], dtype, operands)
         if name in INTRINSICS[kind]:
             return self._intrinsic(INTRINSICS[kind][name], dtype, operands)
+        if name == "rem" and kind == "i" and is_number(operands[1]) and operands[1] not in (0, -1):
+            # By others LLVM's result is not defined.
+            return self._line("srem", dtype, operands)
         if name == "select_n" and kind == "b":
             which, if_false, if_true = operands
             return self._select(which, if_true, if_false)
@@ -100,17 +103,32 @@ class VectorArithmetic(AbstractArithmetic):
         both = others if self.width == 1 else [self._select(takes, b, a) for a, b in zip(start, others, strict=True)]
         self.lines += [f"  br label %{label}.last", f"{label}.last:", f"  br label %{label}.end", f"{label}.end:"]
         self._known = known  # what the branch knows is not known where it is not taken
-        if [x.dtype for x in (*start, *both)] != [np.dtype(t) for t in (*dtypes, *dtypes)]:
-            raise TypeError(f"ill-typed choice: {[x.dtype for x in (*start, *both)]} as {dtypes}")
-        return [
-            Vector(
-                self.named_line(
-                    f"phi {self.type_of(t)} [ {self.named(a)}, %{label}.here ], [ {self.named(b)}, %{label}.last ]"
-                ),
-                t,
-            )
-            for a, b, t in zip(start, both, dtypes, strict=True)
+        cases = zip(start, both, map(np.dtype, dtypes), strict=True)
+        return [Vector(self.named_line(self._phi(t, (a, f"{label}.here"), (b, f"{label}.last"))), t) for a, b, t in cases]
+
+    def repeated(self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any]) -> list[Scalar]:
+        label, state = self.fresh()[1:], [Vector(self.fresh(), t) for t in dtypes]
+        self.lines += [f"  br label %{label}.here", f"{label}.here:", f"  br label %{label}.round", f"{label}.round:"]
+        place, known = len(self.lines), dict(self._known)
+        (goes_on,) = going(self, list(state))
+        some = self._any(goes_on)
+        self.lines += [f"  br i1 {some}, label %{label}.again, label %{label}.end", f"{label}.again:"]
+        after = advanced(self, list(state))
+        if self.width > 1:  # elements whose last round is over stay as they are
+            after = [self._select(goes_on, b, a) for a, b in zip(state, after, strict=True)]
+        self.lines += [f"  br label %{label}.last", f"{label}.last:", f"  br label %{label}.round", f"{label}.end:"]
+        self._known = known  # of the rounds nothing is known but what they end in
+        self.lines[place:place] = [
+            f"  {x.name} = {self._phi(x.dtype, (a, f'{label}.here'), (b, f'{label}.last'))}"
+            for x, a, b in zip(state, start, after, strict=True)
         ]
+        return list(state)
+
+    def _phi(self, dtype: np.dtype, *cases: tuple[Scalar, str]) -> str:
+        """One of some values, by the block that was left last."""
+        if any(x.dtype != dtype for x, _ in cases):
+            raise TypeError(f"ill-typed choice: {', '.join(str(x.dtype) for x, _ in cases)} as {dtype}")
+        return f"phi {self.type_of(dtype)} {', '.join(f'[ {self.named(x)}, %{block} ]' for x, block in cases)}"
 
     def named(self, x: Scalar) -> str:
         """A scalar as an operand."""
@@ -133,10 +151,12 @@ class VectorArithmetic(AbstractArithmetic):
         return f"{self.type_of(x.dtype)} {self.named(x)}"
 
     def _any(self, holds: Scalar) -> str:
-        """Whether a truth value is true of some element."""
+        """Whether a truth value is true of some element that there is."""
         if self.width == 1:
             return self.named(holds)
         mask = self.named_line(f"bitcast {self._typed(holds)} to i{WIDTH}")
+        if self._lanes < WIDTH:
+            mask = self.named_line(f"and i{WIDTH} {mask}, {2**self._lanes - 1}")
         return self.named_line(f"icmp ne i{WIDTH} {mask}, 0")
 
     def _line(self, operation: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:

@@ -55,6 +55,10 @@ class AbstractArithmetic(abc.ABC):
         that take it (`which` is 1), and only if one of them does.
         """
 
+    @abc.abstractmethod
+    def repeated(self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any]) -> list[Scalar]:
+        """The first of `start`, `advanced(start)`, ... that is not `going`, a truth value: of every element."""
+
     def apply(self, primitive: Any, dtype: Any, *operands: Scalar, **params: Any) -> Scalar:
         """`primitive(*operands)`, of type `dtype`."""
         name, are_known = primitive.name, [isinstance(x, np.generic) for x in operands]

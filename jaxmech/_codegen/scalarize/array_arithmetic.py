@@ -8,7 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..._runtime.jax_internals import Tracer
+from ..._runtime.loops import while_loop
 from .arithmetic import AbstractArithmetic, Branch, Scalar, is_number
+from .known_numbers import Scalars, boxed
+from .supported import kind
 
 
 class ArrayArithmetic(AbstractArithmetic):
@@ -48,6 +52,29 @@ class ArrayArithmetic(AbstractArithmetic):
         # On a GPU the condition costs one synchronisation with the host: less than a loop of kernels that no element needs.
         return lax.cond(jnp.any(which > 0), replaced, lambda start, _: start, start, values)
 
+    def repeated(self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any]) -> list[jax.Array]:
+        def rows(scalars: Sequence[Scalar], lanes: tuple[int, ...]) -> list[jax.Array]:
+            return [lifted(x, lanes).astype(dtype) for x, dtype in zip(scalars, dtypes, strict=True)]
+
+        def judged(state: list[jax.Array]) -> jax.Array:
+            (goes_on,) = going(ArrayArithmetic(keeps_loops=True), list(state))
+            return jnp.asarray(goes_on)
+
+        def after(state: list[jax.Array]) -> list[Scalar]:
+            return advanced(ArrayArithmetic(keeps_loops=True), list(state))
+
+        def following(at: tuple[list[jax.Array], jax.Array]) -> tuple[list[jax.Array], jax.Array]:
+            state, goes_on = at
+            # Elements whose last round is over stay as they are.
+            state = [jnp.where(goes_on, b, a) for a, b in zip(state, rows(after(state), lanes), strict=True)]
+            return state, goes_on & judged(state)
+
+        lanes = next((x.shape for x in start if x.shape), ())
+        made = jax.eval_shape(lambda state: (after(state), judged(state)), rows(start, lanes))
+        lanes = lanes or next((x.shape for x in jax.tree.leaves(made) if x.shape), ())
+        begun = rows(start, lanes)
+        return while_loop(lambda at: jnp.any(at[1]), following, (begun, lifted(judged(begun), lanes)))[0]
+
 
 def lifted(x: Scalar, shape: tuple[int, ...]) -> jax.Array:
     """A scalar as an array of `shape`, `()` or `(elements,)`."""
@@ -60,3 +87,17 @@ def stacked(scalars: np.ndarray, dtype: Any, lanes: tuple[int, ...]) -> jax.Arra
         return jnp.zeros((*lanes, *scalars.shape), dtype)
     rows = jnp.stack([lifted(x, lanes).astype(dtype) for x in scalars.flat])
     return (rows.T if lanes else rows).reshape(*lanes, *scalars.shape)
+
+
+def entries(values: Any, batched: bool = False) -> Scalars:
+    """The scalars of an array; `batched`: of the element axis first, which each of them keeps."""
+    kind(values.dtype)
+    if not isinstance(values, Tracer) and not batched:
+        return boxed(values)
+    shape = values.shape[1:] if batched else values.shape
+    result = np.empty(shape, object)
+    # One transposition, then contiguous rows.
+    rows = jnp.unstack(values.reshape(values.shape[0], -1).T if batched else values.reshape(-1))
+    for row, place in zip(rows, np.ndindex(shape), strict=True):
+        result[place] = row
+    return result

@@ -1,7 +1,7 @@
 """Primitives that are no arithmetic themselves: what they compute, as a program of operations that are."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -29,6 +29,16 @@ def expands(name: str) -> bool:
 def expanded(eqn: Any) -> ClosedJaxpr:
     """The program of an equation. Raises `NotScalarisable` where there is none."""
     return _program(_Same(eqn))
+
+
+def inner_programs(eqn: Any) -> Sequence[Any]:
+    """The programs that an equation calls, if it calls any: one, those that it chooses from, or two of a loop."""
+    if expands(eqn.primitive.name):
+        return [expanded(eqn)]
+    one = [eqn.params[key] for key in ("jaxpr", "call_jaxpr", "call", "cond_jaxpr", "body_jaxpr") if key in eqn.params]
+    if "jaxprs" in eqn.params:
+        one = [eqn.params["jaxprs"].solve]
+    return one or eqn.params.get("branches", ())
 
 
 class _Same:

@@ -129,7 +129,27 @@ def _in_order(arithmetic: AbstractArithmetic, eqn: Any, *operands: Scalars) -> l
     return [np.moveaxis(x, 0, p["dimension"]) for x in rows]
 
 
+def permutation(arithmetic: AbstractArithmetic, eqn: Any, pivots: Scalars) -> list[Scalars]:
+    """The order of rows that exchanges make, each with the one of its pivot."""
+    size, dtype = eqn.params["permutation_size"], eqn.outvars[0].aval.dtype
+    if size > LARGEST:
+        raise NotScalarisable(f"{eqn.primitive.name} of {size} rows as a program of scalars")
+    result = np.empty(eqn.outvars[0].aval.shape, object)
+    for lead in np.ndindex(pivots.shape[:-1]):
+        order = [dtype.type(i) for i in range(size)]
+        for i, at in enumerate(pivots[lead]):
+            first = order[i]
+            for k in range(i + 1, size):
+                is_here = applied(arithmetic, "eq", bool, at, at.dtype.type(k))
+                order[i] = chosen(arithmetic, is_here, order[k], order[i])
+                order[k] = chosen(arithmetic, is_here, first, order[k])
+        for i, number in enumerate(order):
+            result[(*lead, i)] = number
+    return [result]
+
+
 RULES = {
+    "lu_pivots_to_permutation": permutation,
     "lu": functools.partial(_of_matrices, _triangles),
     "triangular_solve": functools.partial(_of_matrices, _solved),
     "cholesky": functools.partial(_of_matrices, _root),

@@ -12,7 +12,7 @@ from .arithmetic import AbstractArithmetic, NotScalarisable, is_number
 from .factorisation import chosen as selected
 from .known_numbers import Scalars, boxed, evaluated, known
 
-_FEW_PLACES = 16  # of which one is chosen that is computed
+_FEW_PLACES = 64  # of which one is chosen that is computed
 _MODES = jax.lax.GatherScatterMode
 _FILLS = {_MODES.CLIP: False, _MODES.PROMISE_IN_BOUNDS: False, _MODES.FILL_OR_DROP: True}
 
@@ -62,16 +62,16 @@ def _chosen_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, place
 
 
 def counts_of_places(eqn: Any) -> list[int]:
-    """How many places along each axis that is indexed an equation may read, or write to. Raises `NotScalarisable` where an
-    axis is one of a batch."""
+    """How many places along each axis that is indexed an equation may read, or write to. Raises `NotScalarisable` where
+    what is written is that of a batch."""
     operand, name = eqn.invars[0].aval.shape, eqn.primitive.name
     if name == "dynamic_slice":
         return [n - size + 1 for n, size in zip(operand, eqn.params["slice_sizes"], strict=True)]
     numbers = eqn.params["dimension_numbers"]
-    if numbers.operand_batching_dims:
-        raise NotScalarisable(f"{name} at places that are computed, of a batch")
     if name == "gather":
         return [operand[axis] - eqn.params["slice_sizes"][axis] + 1 for axis in numbers.start_index_map]
+    if numbers.operand_batching_dims:
+        raise NotScalarisable(f"{name} at places that are computed, of a batch")
     spans = iter(eqn.invars[2].aval.shape[axis] for axis in numbers.update_window_dims)
     sizes = [1 if axis in numbers.inserted_window_dims else next(spans) for axis in range(len(operand))]
     return [operand[axis] - sizes[axis] + 1 for axis in numbers.scatter_dims_to_operand_dims]
@@ -91,7 +91,7 @@ def _are_equal(arithmetic: AbstractArithmetic, asked: Scalars, place: Sequence[i
             name = "ge" if wanted == counts[axis] - 1 else "le" if wanted == 0 else "eq"
         if counts is None or counts[axis] > 1:
             equal.append(arithmetic.combine(name, bool, x, np.asarray(wanted, x.dtype)[()]))
-    return functools.reduce(functools.partial(arithmetic.combine, "and", bool), equal)
+    return functools.reduce(functools.partial(arithmetic.combine, "and", bool), equal) if equal else np.True_
 
 
 def updated(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Scalars, *places: Scalars) -> list[Scalars]:
@@ -133,9 +133,10 @@ def _put_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: 
     """Entries put, or added, at places that are computed: every place that there may be keeps what it has, or takes them."""
     p, counts, dtype = eqn.params, counts_of_places(eqn), eqn.outvars[0].aval.dtype
     numbers = p["dimension_numbers"]
-    if p["mode"] not in (_MODES.FILL_OR_DROP, _MODES.PROMISE_IN_BOUNDS):
+    if p["mode"] not in _FILLS:
         raise NotScalarisable(f"{eqn.primitive.name} at places that are computed, {p['mode']}")
     _check_few(eqn, counts)
+    nearest = counts if p["mode"] == _MODES.CLIP else None
     result, axes, windows = operand.copy(), numbers.scatter_dims_to_operand_dims, numbers.update_window_dims
     kept = [axis for axis in range(operand.ndim) if axis not in numbers.inserted_window_dims]
     for entry in np.ndindex(update.shape):
@@ -147,7 +148,7 @@ def _put_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: 
             new = update[entry]
             if eqn.primitive.name == "scatter-add":
                 new = arithmetic.combine("add", dtype, result[at], new)
-            result[at] = selected(arithmetic, _are_equal(arithmetic, asked, place, None), new, result[at])
+            result[at] = selected(arithmetic, _are_equal(arithmetic, asked, place, nearest), new, result[at])
     return result
 
 

@@ -5,20 +5,19 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ..._runtime.jax_internals import Literal, Tracer, scan_sizes
+from ..._runtime.jax_internals import Literal
 from .arithmetic import AbstractArithmetic, Branch, NotScalarisable, is_number
-from .array_arithmetic import ArrayArithmetic, stacked
-from .expansion import expanded, expands
+from .array_arithmetic import entries
+from .expansion import expanded, expands, inner_programs
 from .known_numbers import Scalars, boxed, evaluated, known
+from .listing import divided, listed
+from .loops import looped, repeated
 from .reductions import folded
 from .rules import RULES
-from .supported import CALLS, ELEMENTWISE, check, kind
+from .supported import CALLS, ELEMENTWISE, check
 
-_MANY_TIMES = 64  # beyond which a loop is not written out that does not ask for it
 _printed: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # branches, which many kernels share
 
 
@@ -27,7 +26,7 @@ def run(
 ) -> list[Scalars]:
     """The outputs of a jaxpr; an array of scalars for every array.
 
-    Raises `NotScalarisable` for what `supported` does not list (factorisations, data-dependent loops).
+    Raises `NotScalarisable` for what `supported` does not list (random numbers, what the host does).
     """
     values: dict[Any, Scalars] = dict(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, arguments, strict=True))
@@ -56,7 +55,9 @@ def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) ->
     if name == "cond":
         return _chosen(arithmetic, eqn, operands)
     if name == "scan":
-        return _looped(arithmetic, eqn, operands)
+        return looped(arithmetic, eqn, operands, run)
+    if name == "while":
+        return repeated(arithmetic, eqn, operands, run)
     if name == "reduce":
         (inner,) = inner_programs(eqn)
         return folded(arithmetic, eqn, operands, lambda scalars: run(arithmetic, inner, [], scalars))
@@ -69,16 +70,6 @@ def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) ->
         numbers = [known(x, v.aval.dtype) for x, v in zip(operands, eqn.invars, strict=True)]
         return [boxed(outcome) for outcome in evaluated(eqn, *numbers)]
     raise NotScalarisable(f"{name} as a program of scalars")
-
-
-def inner_programs(eqn: Any) -> Sequence[Any]:
-    """The programs that an equation calls, if it calls any: one, or those that it chooses from."""
-    if expands(eqn.primitive.name):
-        return [expanded(eqn)]
-    one = [eqn.params[key] for key in ("jaxpr", "call_jaxpr", "call") if key in eqn.params]
-    if "jaxprs" in eqn.params:
-        one = [eqn.params["jaxprs"].solve]
-    return one or eqn.params.get("branches", ())
 
 
 def _of_its_solve(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
@@ -99,20 +90,6 @@ def is_pointwise(eqn: Any) -> bool:
     return eqn.primitive.name in ELEMENTWISE
 
 
-def entries(values: Any, batched: bool = False) -> Scalars:
-    """The scalars of an array; `batched`: of the element axis first, which each of them keeps."""
-    kind(values.dtype)
-    if not isinstance(values, Tracer) and not batched:
-        return boxed(values)
-    shape = values.shape[1:] if batched else values.shape
-    result = np.empty(shape, object)
-    # One transposition, then contiguous rows.
-    rows = jnp.unstack(values.reshape(values.shape[0], -1).T if batched else values.reshape(-1))
-    for row, place in zip(rows, np.ndindex(shape), strict=True):
-        result[place] = row
-    return result
-
-
 def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
     """A conditional: its first branch is computed for all elements, each other for those that take it, or one after it, if
     there are any."""
@@ -124,8 +101,8 @@ def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -
         program = branches[number]
 
         def results(arithmetic: AbstractArithmetic, scalars: list[Any]) -> list[Any]:
-            outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], _divided(scalars[1:], inputs))
-            return [x for output in outputs for x in output.flat]
+            outputs = run(arithmetic, program.jaxpr, [entries(c) for c in program.consts], divided(scalars[1:], inputs))
+            return listed(outputs)
 
         return results
 
@@ -142,11 +119,11 @@ def _chosen(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -
 
         return results
 
-    scalars = [which, *(x for operand in inputs for x in operand.flat)]
+    scalars = [which, *listed(inputs)]
     if is_number(which):
-        return _divided(branch(int(np.clip(which, 0, len(branches) - 1)))(arithmetic, scalars), avals)
+        return divided(branch(int(np.clip(which, 0, len(branches) - 1)))(arithmetic, scalars), avals)
     name = f"cond {list(map(_text, branches))}"
-    return _divided(arithmetic.once(name, scalars, functools.partial(from_branch(0), arithmetic, scalars)), avals)
+    return divided(arithmetic.once(name, scalars, functools.partial(from_branch(0), arithmetic, scalars)), avals)
 
 
 def _text(program: Any) -> str:
@@ -163,72 +140,3 @@ def _unprinted(program: Any) -> list[Any]:
     constants = [id(c) for c in getattr(program, "consts", ())]
     literals = [np.asarray(v.val).tobytes() for eqn in jaxpr.eqns for v in eqn.invars if isinstance(v, Literal)]
     return [constants, literals, [_unprinted(inner) for eqn in jaxpr.eqns for inner in inner_programs(eqn)]]
-
-
-def _divided(scalars: Sequence[Any], like: Sequence[Any]) -> list[Scalars]:
-    """Arrays of scalars of the shapes of others, from the list of all of them."""
-    remaining, results = iter(scalars), [np.empty(a.shape, object) for a in like]
-    for result in results:
-        for place in np.ndindex(result.shape):
-            result[place] = next(remaining)
-    return results
-
-
-def _lanes(operands: Sequence[Scalars]) -> tuple[int, ...]:
-    return next((x.shape for operand in operands for x in operand.flat if x.shape), ())
-
-
-def _looped(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
-    length = eqn.params["length"]
-    if eqn.params["unroll"] >= length > 0:
-        return _unrolled(arithmetic, eqn, operands)
-    if arithmetic.keeps_loops:
-        return _scan(eqn, operands)
-    if not 0 < length <= _MANY_TIMES:
-        raise NotScalarisable(f"{length} times the same")
-    return _unrolled(arithmetic, eqn, operands)
-
-
-def _parts(params: dict[str, Any], operands: list[Scalars]) -> list[list[Scalars]]:
-    """What a loop does not change, its state, and what it reads one after the other."""
-    constants, states = scan_sizes(params)
-    return [operands[:constants], operands[constants : constants + states], operands[constants + states :]]
-
-
-def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) -> list[Scalars]:
-    """A loop written out. Equal operations of two loops then are one, as everywhere."""
-    params, body = eqn.params, eqn.params["jaxpr"]
-    consts, state, sequences = _parts(params, operands)
-    states, order = len(state), range(params["length"])
-    collected = {}
-    for i in reversed(order) if params["reverse"] else order:
-        inputs = [*consts, *state, *(x[i, ...] for x in sequences)]
-        outputs = run(arithmetic, body.jaxpr, [entries(c) for c in body.consts], inputs)
-        state, collected[i] = outputs[:states], outputs[states:]
-    return [*state, *map(np.stack, zip(*(collected[i] for i in order), strict=True))]
-
-
-def _scan(eqn: Any, operands: list[Scalars]) -> list[Scalars]:
-    """A loop of known length over the scalars of its state."""
-    params, lanes = eqn.params, _lanes(operands)
-    body, (consts, state, sequences) = params["jaxpr"], _parts(params, operands)
-    states, dtypes = len(state), [v.aval.dtype for v in body.jaxpr.outvars]
-
-    def packed(outputs: list[Scalars], types: Any) -> list[jax.Array]:
-        return [stacked(x, dtype, lanes) for x, dtype in zip(outputs, types, strict=True)]
-
-    def step(carry, current):
-        inputs = [*consts, *(entries(a, bool(lanes)) for a in (*carry, *current))]
-        outputs = run(ArrayArithmetic(keeps_loops=True), body.jaxpr, [entries(c) for c in body.consts], inputs)
-        return packed(outputs[:states], dtypes[:states]), packed(outputs[states:], dtypes[states:])
-
-    per_step = [
-        jnp.stack([stacked(x[i, ...], v.aval.dtype, lanes) for i in range(params["length"])])
-        for x, v in zip(sequences, eqn.invars[len(consts) + states :], strict=True)
-    ]
-    start = packed(state, dtypes[:states])
-    end, collected = jax.lax.scan(step, start, per_step, params["length"], params["reverse"], params["unroll"])
-    results = [entries(a, bool(lanes)) for a in end]
-    for a in collected:
-        results.append(np.stack([entries(a[i], bool(lanes)) for i in range(params["length"])]))
-    return results

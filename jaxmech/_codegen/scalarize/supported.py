@@ -196,6 +196,7 @@ SUPPORTED: dict[str, Supported] = {
         _multiplied, _with("dimension_numbers", "preferred_element_type", precision=_of_usual_precision)
     ),
     "lu": Supported(_factored),
+    "lu_pivots_to_permutation": Supported(lambda ins, outs: list(ins) == list(outs), _with("permutation_size")),
     "cholesky": Supported(_all_like("f")),
     "triangular_solve": Supported(_all_like("f"), _with("left_side", "lower", "transpose_a", "unit_diagonal")),
     "sort": Supported(_kept, _with("dimension", "is_stable", "num_keys")),
@@ -226,6 +227,7 @@ SUPPORTED: dict[str, Supported] = {
     "scan": Supported(_of_any, _with(
         "_split_transpose", "ft_in", "ft_out", "jaxpr", "length", "linear", "num_carry", "num_consts", "reverse", "unroll",
     )),
+    "while": Supported(_of_any, _with("body_jaxpr", "body_nconsts", "cond_jaxpr", "cond_nconsts")),
     # Programs called; how they are compiled does not matter.
     **dict.fromkeys(CALLS, Supported(_of_any, None)),
     **dict.fromkeys(("jaxmech_mapped", "jaxmech_symmetric"), Supported(_of_any, None)),

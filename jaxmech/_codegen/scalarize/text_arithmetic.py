@@ -47,6 +47,19 @@ class TextArithmetic(AbstractArithmetic):
         both = zip(start, others, dtypes, strict=True)
         return [self._line(f"select {told(which)} {told(a)} {told(b)}", dtype) for a, b, dtype in both]
 
+    def repeated(self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any]) -> list[Scalar]:
+        state = [self._line(told(a), dtype) for a, dtype in zip(start, dtypes, strict=True)]
+        known, before = dict(self._known), self._indent
+        self.lines.append(f"{before}repeat:")
+        self._indent = f"{before}    "
+        (goes_on,) = going(self, list(state))
+        self.lines.append(f"{self._indent}while {told(goes_on)}:")
+        self._indent = f"{before}        "
+        after = advanced(self, list(state))
+        self.lines += [f"{self._indent}{x.name} = {told(b)}" for x, b in zip(state, after, strict=True)]
+        self._known, self._indent = known, before
+        return list(state)
+
     def _line(self, text: str, dtype: Any) -> Name:
         self._count += 1
         name = f"s{self._count}"
