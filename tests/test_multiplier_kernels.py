@@ -26,7 +26,7 @@ def compared(system, run):
     return moving, {s: DT**2 * run.position[s] for s in held}, said
 
 
-@pytest.mark.parametrize("scene", ["rod", "hinge"])
+@pytest.mark.parametrize("scene", [pytest.param("rod", marks=pytest.mark.slow), "hinge"])
 def test_a_step_is_a_kernel(scene):
     system, state = SCENES[scene]()
     scheme = made("ImplicitEuler", system, state, False)
@@ -36,7 +36,7 @@ def test_a_step_is_a_kernel(scene):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("scene", "name"),
-    [(scene, name) for scene in SCENES for name in SCHEMES[: 5 if scene in ("rod", "hinge") else 2]],
+    [(scene, name) for scene in SCENES for name in SCHEMES[: 5 if scene == "rod" else 2]],
 )
 def test_motions_and_gradients_are_those_of_ordinary_steps(scene, name):
     system, state = SCENES[scene]()
