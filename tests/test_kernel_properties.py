@@ -101,6 +101,8 @@ OF_ONE = {
     "updated": lambda a: lax.dynamic_update_slice(a, a[:2], (2,)),
     "taken apart": lambda a: jnp.unstack(a),
     "added": lambda a: a.at[np.array([0, 0, 5])].add(a),
+    "the larger": lambda a: a.at[np.array([0, 0, 5])].max(a),
+    "the smaller": lambda a: a.at[np.array([2, 2, -1])].min(a),
     **{f"put, {mode}": lambda a, mode=mode: a.at[np.array([2, -3, 5])].set(a, mode=mode) for mode in ("drop", "clip")},
     "reduced together": lambda a: lax.reduce(
         (a, a[::-1]), (jnp.zeros((), a.dtype),) * 2, lambda x, y: (lax.max(x[0], y[0]), lax.add(x[1], y[1])), (0,)
@@ -171,6 +173,8 @@ OF_TWO = {
     ),
     "put there": lambda a, b: (a.at[b[0]].set(a[1]), a.at[b[1]].set(a[0], mode="drop")) if is_whole(b) else None,
     "added there": lambda a, b: a.at[b].add(a) if is_whole(b) else None,
+    "the larger there": lambda a, b: a.at[b].max(a) if is_whole(b) else None,
+    "the smaller there": lambda a, b: a.at[b].min(a) if is_whole(b) else None,
     "sliced there": lambda a, b: lax.dynamic_slice(a, (b[0],), (2,)) if is_whole(b) else None,
     "one of three": lambda a, b: (
         lax.switch(b[0], [lambda: a, lambda: a[::-1], lambda: a + a]) if b.dtype == jnp.int32 else None

@@ -24,7 +24,7 @@ from .scalarize.loops import is_kept
 from .scalarize.supported import SUPPORTED, calls_host
 
 _MOST_CONSTANTS = 4096  # numbers that a program has in it
-_WRITTEN = ("scatter", "scatter-add")
+_WRITTEN = ("scatter", "scatter-add", "scatter-max", "scatter-min")
 _READ = ("gather", "dynamic_slice")
 
 

@@ -35,6 +35,8 @@ from .vector_arithmetic import VectorArithmetic
 # Lines of a kernel of fewer elements than it takes at once beyond which LLVM does not optimise it: 30 microseconds a line
 # for 10, and 50 of more than 20,000. The gradient of a step of an arm of seven hinges takes 0.6 of the time for it.
 _LONG_FOR_A_HANDFUL = 30_000
+# A step of a loop is carried out thousands of times: of 39,000 and 46,000 lines, its gradient then takes half and a third.
+_LONG_FOR_A_STEP = 50_000
 
 
 class Kernel:
@@ -56,7 +58,8 @@ class Kernel:
     ):
         self._shapes = [(v.aval.shape, v.aval.dtype) for v in program.jaxpr.outvars]
         text = kernel_text(program, arrays, places, lanes, most)
-        optimised = lanes == WIDTH or text.text.count("\n") < _LONG_FOR_A_HANDFUL
+        longest = _LONG_FOR_A_STEP if program.is_whole else _LONG_FOR_A_HANDFUL
+        optimised = lanes == WIDTH or text.text.count("\n") < longest
         self._function = ForeignFunction(*text, optimised=optimised)
 
     def __call__(

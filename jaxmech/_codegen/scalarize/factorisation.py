@@ -15,7 +15,7 @@ from ..._runtime.jax_internals import primitives
 from .arithmetic import AbstractArithmetic, NotScalarisable, Scalar
 from .known_numbers import Scalars
 
-LARGEST = 8  # rows, beyond which a program of scalars is longer than it is worth
+LARGEST = 16  # rows, beyond which a program of scalars is longer than it is worth
 
 LIBRARY = "lu", "triangular_solve", "cholesky"  # what XLA calls one for
 

@@ -14,6 +14,7 @@ from .known_numbers import Scalars, boxed, evaluated, known
 
 _FEW_PLACES = 64  # of which one is chosen that is computed
 _MODES = jax.lax.GatherScatterMode
+_COMBINED = {"scatter-add": "add", "scatter-max": "max", "scatter-min": "min"}  # with what is there already
 _FILLS = {_MODES.CLIP: False, _MODES.PROMISE_IN_BOUNDS: False, _MODES.FILL_OR_DROP: True}
 
 
@@ -110,29 +111,36 @@ def replaced(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places:
     scalars = np.concatenate([operand.reshape(-1), update.reshape(-1)])
     kept, new = np.split(np.arange(scalars.size, dtype=np.int32), [operand.size])
     (at,) = _at_known(eqn, eqn.invars[1:2], (places,))
-    how = {name: eqn.params[name] for name in ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")}
     with jax.ensure_compile_time_eval():
-        chosen = jax.lax.scatter(kept.reshape(operand.shape), at, new.reshape(update.shape), **how)
+        chosen = jax.lax.scatter(kept.reshape(operand.shape), at, new.reshape(update.shape), **_how(eqn))
     return [scalars[np.asarray(chosen)]]
 
 
 def scattered(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:
-    """Entries added, the transpose of reading them: at known places what the primitive does to a one says where."""
+    """Entries added, the transpose of reading them, or compared: at known places what adding a one does says where."""
     if not all(is_number(x) for x in places.flat):
         return [_put_at(arithmetic, eqn, operand, places, update)]
     (at,) = _at_known(eqn, eqn.invars[1:2], (places,))
-    result, dtype = operand.copy(), eqn.outvars[0].aval.dtype
-    for number, one in enumerate(np.eye(update.size, dtype=dtype)):
-        goes = evaluated(eqn, np.zeros(operand.shape, dtype), at, one.reshape(update.shape))[0]
+    result, dtype, combined = operand.copy(), eqn.outvars[0].aval.dtype, _COMBINED[eqn.primitive.name]
+    nil = np.zeros(operand.shape, np.int32)
+    for number, one in enumerate(np.eye(update.size, dtype=np.int32)):
+        with jax.ensure_compile_time_eval():
+            goes = jax.lax.scatter_add(nil, at, one.reshape(update.shape), **_how(eqn))
         for place in zip(*np.nonzero(np.asarray(goes)), strict=True):
-            result[place] = arithmetic.combine("add", dtype, result[place], update.flat[number])
+            result[place] = arithmetic.combine(combined, dtype, result[place], update.flat[number])
     return [result]
 
 
+def _how(eqn: Any) -> dict[str, Any]:
+    """How a scatter finds places, whatever it does there."""
+    return {name: eqn.params[name] for name in ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")}
+
+
 def _put_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> Scalars:
-    """Entries put, or added, at places that are computed: every place that there may be keeps what it has, or takes them."""
+    """Entries put, or combined, at places that are computed: every place that there may be keeps what it has, or takes
+    them."""
     p, counts, dtype = eqn.params, counts_of_places(eqn), eqn.outvars[0].aval.dtype
-    numbers = p["dimension_numbers"]
+    numbers, combined = p["dimension_numbers"], _COMBINED.get(eqn.primitive.name)
     if p["mode"] not in _FILLS:
         raise NotScalarisable(f"{eqn.primitive.name} at places that are computed, {p['mode']}")
     _check_few(eqn, counts)
@@ -146,8 +154,8 @@ def _put_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: 
             begin = dict(zip(axes, place, strict=True))
             at = tuple(within.get(axis, 0) + begin.get(axis, 0) for axis in range(operand.ndim))
             new = update[entry]
-            if eqn.primitive.name == "scatter-add":
-                new = arithmetic.combine("add", dtype, result[at], new)
+            if combined is not None:
+                new = arithmetic.combine(combined, dtype, result[at], new)
             result[at] = selected(arithmetic, _are_equal(arithmetic, asked, place, nearest), new, result[at])
     return result
 
@@ -162,5 +170,5 @@ RULES = {
     **dict.fromkeys(("dynamic_slice", "gather"), indexed),
     "dynamic_update_slice": updated,
     "scatter": replaced,
-    "scatter-add": scattered,
+    **dict.fromkeys(_COMBINED, scattered),
 }

@@ -116,8 +116,8 @@ def _put(ins: Dtypes, outs: Dtypes) -> bool:
     return ins[0] == ins[2] == outs[0] and kind(ins[1]) in "iu"
 
 
-def _added(ins: Dtypes, outs: Dtypes) -> bool:
-    return ins[0] == ins[2] == outs[0] and kind(outs[0]) in "fiu" and kind(ins[1]) in "iu"
+def _put_numbers(ins: Dtypes, outs: Dtypes) -> bool:
+    return _put(ins, outs) and kind(outs[0]) in "fiu"
 
 
 def _factored(ins: Dtypes, outs: Dtypes) -> bool:
@@ -214,7 +214,7 @@ SUPPORTED: dict[str, Supported] = {
     "reshard": Supported(_all_like("fiub"), _with("dst_sharding", "concrete_mesh")),  # in programs of many devices
     "rev": Supported(_all_like("fiub"), _with("dimensions")),
     "scatter": Supported(_put, _SCATTERED),
-    "scatter-add": Supported(_added, _SCATTERED),
+    **dict.fromkeys(("scatter-add", "scatter-max", "scatter-min"), Supported(_put_numbers, _SCATTERED)),
     "slice": Supported(_all_like("fiub"), _with("start_indices", "limit_indices", "strides")),
     "split": Supported(_all_like("fiub"), _with("sizes", "axis")),
     "squeeze": Supported(_all_like("fiub"), _with("dimensions")),

@@ -54,8 +54,8 @@ class Dense(lx.AbstractLinearSolver):
             y, least, most = solved_by_pivots(matrix, scale, b, transposed=transposed)
             singular = ~(least > _tolerance(matrix) * most)
         else:
-            lu, pivots, singular = factor
-            y = jsl.lu_solve((lu, pivots), scale * b) if transposed else _solved_by_transpose(lu, pivots, scale * b)
+            lu, order, singular = factor
+            y = (_solved if transposed else _solved_by_transpose)(lu, order, scale * b)
 
         def softest() -> Vector:
             found = _softest(*factor[:2]) if factor is not None else _softest_of_few(_scaled(matrix, scale))
@@ -116,25 +116,31 @@ def _scaled(matrix: Float[Array, "N N"], scale: Float[Array, " N"]) -> Float[Arr
 
 
 def _factored(scaled: Float[Array, "N N"]) -> _Factor:
-    """`L` and `U` of the transpose of a scaled matrix, the pivots, and whether they say that it is singular.
+    """`L` and `U` of the transpose of a scaled matrix, the order of its rows, and whether pivots say that it is singular.
 
     LAPACK goes by columns: the transpose is the matrix as it lies, and need not be turned in memory.
     """
-    lu, pivots = jsl.lu_factor(scaled.T)
+    lu, _, order = jax.lax.linalg.lu(scaled.T)
     least, most = extremes(jnp.abs(jnp.diagonal(lu)))
     # NaN compares false: "not (smallest > ...)" catches it.
-    return lu, pivots, ~(least > _tolerance(lu) * most)
+    return lu, order, ~(least > _tolerance(lu) * most)
 
 
 def _tolerance(matrix: Float[Array, "N N"]) -> float:
     return SINGULAR_PIVOT * len(matrix) * float(jnp.finfo(matrix.dtype).eps)
 
 
-def _solved_by_transpose(lu: Float[Array, "N N"], pivots: Int[Array, " N"], b: Float[Array, " N"]) -> Float[Array, " N"]:
-    """`x` with `A x = b`, where `A^T = P L U`. `lu_solve` with `trans=1` sorts, to invert the permutation."""
+def _solved(lu: Float[Array, "N N"], order: Int[Array, " N"], b: Float[Array, " N"]) -> Float[Array, " N"]:
+    """`x` with `A^T x = b`, where rows of `A^T` in this order are `L U`."""
+    ordered = b.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    of_l = jsl.solve_triangular(lu, ordered, lower=True, unit_diagonal=True)
+    return jsl.solve_triangular(lu, of_l)
+
+
+def _solved_by_transpose(lu: Float[Array, "N N"], order: Int[Array, " N"], b: Float[Array, " N"]) -> Float[Array, " N"]:
+    """`x` with `A x = b`. `lu_solve` with `trans=1` sorts, to invert the permutation."""
     of_u = jsl.solve_triangular(lu, b, trans=1)
     of_l = jsl.solve_triangular(lu, of_u, trans=1, lower=True, unit_diagonal=True)
-    order = jax.lax.linalg.lu_pivots_to_permutation(pivots, b.shape[0])
     return jnp.zeros_like(b).at[order].set(of_l, unique_indices=True, mode="promise_in_bounds", wrap_negative_indices=False)
 
 
@@ -150,12 +156,12 @@ def _unconstrained(singular: Array, softest: Callable[[], Vector]) -> Array:
     return jax.lax.cond(unvmap_any(singular), lambda: loosest(softest()), lambda: unknown)
 
 
-def _softest(lu: Float[Array, "N N"], pivots: Int[Array, " N"]) -> Float[Array, " N"]:
+def _softest(lu: Float[Array, "N N"], order: Int[Array, " N"]) -> Float[Array, " N"]:
     """A vector near the null space of a singular matrix: one inverse iteration, its vanishing pivots kept off zero."""
     diagonal = jnp.diagonal(lu)
     least = _tolerance(lu) * jnp.max(jnp.abs(diagonal))
     regular = jnp.fill_diagonal(lu, jnp.where(jnp.abs(diagonal) > least, diagonal, least), inplace=False)
-    return _solved_by_transpose(regular, pivots, _start(lu))
+    return _solved_by_transpose(regular, order, _start(lu))
 
 
 def _softest_of_few(scaled: Float[Array, "N N"]) -> Float[Array, " N"]:
