@@ -139,6 +139,22 @@ def test_errors_of_compiled_runs_are_those_of_ordinary_steps():
     assert np.isfinite(jax.jit(jax.grad(end))(40.0))
 
 
+@pytest.mark.parametrize("form", ["off", "llvm"])
+def test_derivatives_of_explicit_steps_that_failed_raise(form):
+    """They solve nothing that would tell: without kernels they were NaN, or numbers."""
+    system, state = SCENES["spring"]()
+    scheme = made("VelocityVerlet", system, state, False)
+
+    def end(dt):
+        return jm.simulate(system, state, scheme, dt, STEPS).last.position["p"][1, 0]
+
+    with (
+        jm.runtime.element_compiler(form),
+        pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="the derivative of simulate: the time step is larger"),
+    ):
+        jax.block_until_ready(jax.jit(jax.grad(end))(1.0))
+
+
 def test_what_has_no_kernel_is_carried_out_as_it_is():
     """An iteration of unknown length, a callback, a solver of the host, more numbers than are handed on at once."""
     system, state = SCENES["spring"]()
