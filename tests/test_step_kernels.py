@@ -155,6 +155,19 @@ def test_derivatives_of_explicit_steps_that_failed_raise(form):
         jax.block_until_ready(jax.jit(jax.grad(end))(1.0))
 
 
+def test_the_derivative_of_one_explicit_step_that_failed_raises():
+    system, state = SCENES["spring"]()
+    scheme = made("VelocityVerlet", system, state, False)
+
+    def end(dt, throw=True):
+        return scheme.step(system, state, scheme.init(system, state), dt, throw=throw)[0].position["p"][1, 0]
+
+    slope = jax.jit(jax.grad(end))
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="the derivative of VelocityVerlet: the time"):
+        jax.block_until_ready(slope(1.0))
+    assert slope(DT) == jax.jit(jax.grad(lambda dt: end(dt, throw=False)))(DT)
+
+
 def test_what_has_no_kernel_is_carried_out_as_it_is():
     """An iteration of unknown length, a callback, a solver of the host, more numbers than are handed on at once."""
     system, state = SCENES["spring"]()
