@@ -155,6 +155,19 @@ def test_derivatives_of_explicit_steps_that_failed_raise(form):
         jax.block_until_ready(jax.jit(jax.grad(end))(1.0))
 
 
+def test_a_gradient_passes_by_what_depends_on_nothing():
+    """Times, of steps that are no kernels: JAX transposes no solve of such a right-hand side."""
+    system, state = SCENES["spring"]()
+    scheme = made("VelocityVerlet", system, state, False)
+
+    def end(g):
+        pulled = motion(system, scheme, state, control=lambda t, s, p: {"gravity": p}, parameters=g, throw=True)
+        return pulled.last.position["p"][1, 0]
+
+    with jm.runtime.element_compiler("off"):
+        assert np.isfinite(jax.jit(jax.grad(end))(jnp.array([0.0, -9.81]))).all()
+
+
 def test_the_derivative_of_one_explicit_step_that_failed_raises():
     system, state = SCENES["spring"]()
     scheme = made("VelocityVerlet", system, state, False)
