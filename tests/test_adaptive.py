@@ -389,6 +389,24 @@ def test_a_run_that_does_not_end_says_why():
     np.testing.assert_array_equal(run.state.position["bob"][-1], run.last.position["bob"])
 
 
+@pytest.mark.parametrize("kind", ["too few steps", "no number"])
+def test_derivatives_of_a_run_that_failed_raise(kind):
+    """Nothing reads the result of a compiled run in reverse mode: its gradient was that of the steps before, nil."""
+    system, state = ball()
+    scheme = jm.integrator.VelocityVerlet()
+    bad, steps = (9.81, 2) if kind == "too few steps" else (jnp.nan, 50)
+
+    def end(g, throw=True):
+        scene = eqx.tree_at(lambda s: s.gravity, system, -g[None])
+        options = {"rtol": 1e-6, "atol": 1e-6, "max_steps": steps, "throw": throw}
+        return jm.simulate_adaptive(scene, state, scheme, [1.0], **options).last.position["ball"][0, 0]
+
+    for slope in (jax.grad(end), jax.vmap(jax.grad(end), axis_size=2, in_axes=None)):
+        with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="the derivative of simulate_adaptive"):
+            jax.block_until_ready(jax.jit(slope)(jnp.asarray(bad)))
+    assert np.isfinite(jax.jit(jax.grad(lambda g: end(g, throw=False)))(9.81))
+
+
 @pytest.mark.parametrize("direction", [-1, 0])
 @pytest.mark.parametrize("above", [0.5, 2.0], ids=["on the way", "from the start"])
 def test_an_event_that_is_no_number_is_named(direction, above):

@@ -170,6 +170,48 @@ def test_errors_of_compiled_runs_are_those_of_ordinary_steps():
     assert np.isfinite(jax.jit(jax.grad(end))(40.0))
 
 
+@pytest.mark.parametrize("form", ["off", "llvm"])
+def test_derivatives_of_explicit_steps_that_failed_raise(form):
+    """They solve nothing that would tell: without kernels they were NaN, or numbers."""
+    system, state = SCENES["spring"]()
+    scheme = made("VelocityVerlet", system, state, False)
+
+    def end(dt):
+        return jm.simulate(system, state, scheme, dt, STEPS).last.position["p"][1, 0]
+
+    with (
+        jm.runtime.element_compiler(form),
+        pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="the derivative of simulate: the time step is larger"),
+    ):
+        jax.block_until_ready(jax.jit(jax.grad(end))(1.0))
+
+
+def test_a_gradient_passes_by_what_depends_on_nothing():
+    """Times, of steps that are no kernels: JAX transposes no solve of such a right-hand side."""
+    system, state = SCENES["spring"]()
+    scheme = made("VelocityVerlet", system, state, False)
+
+    def end(g):
+        pulled = motion(system, scheme, state, control=lambda t, s, p: {"gravity": p}, parameters=g, throw=True)
+        return pulled.last.position["p"][1, 0]
+
+    with jm.runtime.element_compiler("off"):
+        assert np.isfinite(jax.jit(jax.grad(end))(jnp.array([0.0, -9.81]))).all()
+
+
+def test_the_derivative_of_one_explicit_step_that_failed_raises():
+    system, state = SCENES["spring"]()
+    scheme = made("VelocityVerlet", system, state, False)
+
+    def end(dt, throw=True):
+        return scheme.step(system, state, scheme.init(system, state), dt, throw=throw)[0].position["p"][1, 0]
+
+    slope = jax.jit(jax.grad(end))
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="the derivative of VelocityVerlet: the time"):
+        jax.block_until_ready(slope(1.0))
+    assert slope(DT) == jax.jit(jax.grad(lambda dt: end(dt, throw=False)))(DT)
+
+
 def test_what_has_no_kernel_is_carried_out_as_it_is():
     """A callback, more numbers than are handed on at once."""
     system, state = SCENES["spring"]()

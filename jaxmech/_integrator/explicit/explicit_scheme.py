@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
+from ..._linear_solver.base.derivative import raise_in_derivatives
 from ..._linear_solver.base.vectors import norm
 from ..._math.indexing import asked_once
 from ..._model.accept import accepted
 from ..._model.arguments import checked
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
 from ..._model.dynamics import Fields, kinematics
-from ..._model.failure_report import raise_failure
+from ..._model.failure_report import DERIVATIVE, raise_failure
 from ..._model.fault import diagnosed, given
 from ..._model.internal import with_internal
 from ..._model.system import State, System, check_inputs
@@ -24,7 +25,7 @@ from ..._runtime.argument_checks import check_flags, check_instance
 from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.precision import compiled
-from ..._runtime.results import RESULTS
+from ..._runtime.results import RESULTS, is_traced
 from ..._runtime.reverse_mode import kept
 from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import ended
@@ -126,6 +127,8 @@ class AbstractExplicitScheme(AbstractIntegrator):
             check_instance(who, "carry", carry, ExplicitCarry)
         h = jnp.asarray(dt, state.time.dtype)
         end, after, info, error = _step(self, system, state, carry, h, with_error)
+        if throw and is_traced((system, state, h)):
+            end = raise_in_derivatives(end, info.result, DERIVATIVE.format(who))
         if carry is not None:  # what stays is handed on as it came
             after = eqx.tree_at(lambda c: c.memory, carry, after, is_leaf=lambda a: a is None)
         result = end, None if carry is None else after, info, error

@@ -10,14 +10,16 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from ..._linear_solver.base.derivative import raise_in_derivatives
 from ..._linear_system.compatibility import check_topology
-from ..._model.failure_report import has_succeeded, raise_failure
+from ..._model.failure_report import DERIVATIVE, has_succeeded, raise_failure
 from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
 from ..._runtime.argument_checks import check_counts, check_flags, check_instance, real_array
 from ..._runtime.array_types import Array
 from ..._runtime.host_arrays import argument
 from ..._runtime.precision import compiled
+from ..._runtime.results import is_traced
 from ..._scene.parameter import is_concrete
 from ..base import AbstractIntegrator
 from ..time_step import check_time_step
@@ -167,7 +169,8 @@ def simulate_adaptive(
     if restart_file is None:
         if restart_every is not None:
             raise ValueError(f"{who}: restart_every is of no use without a restart_file.")
-        trajectory = _run(inputs, options, observe is None)
+        raises = throw and is_traced((inputs, options))
+        trajectory = _run(inputs, options, observe is None, DERIVATIVE.format(who) if raises else "")
     else:
         trajectory = _with_restart(restart_file, restart_every, inputs, options, observe is None)
     if not throw:
@@ -251,8 +254,11 @@ def _hundredth(times: Any, now: Any) -> Array:
 
 
 @compiled
-def _run(inputs: Inputs, options: Options, whole: bool) -> AdaptiveTrajectory:
-    return _trajectory(inputs, *run(inputs, options), whole)
+def _run(inputs: Inputs, options: Options, whole: bool, derivatives_of: str) -> AdaptiveTrajectory:
+    motion, end = run(inputs, options)
+    if derivatives_of:  # a program of a gradient may read nothing else that tells of a failure
+        motion = raise_in_derivatives(motion, end.result, derivatives_of)
+    return _trajectory(inputs, motion, end, whole)
 
 
 def _trajectory(inputs: Inputs, motion: Motion, end: Progress, whole: bool) -> AdaptiveTrajectory:

@@ -48,7 +48,7 @@ def stepped(
 ) -> Steps:
     """Steps of `h` [s] from a state and its carry. `advanced(state, carry)`: one of them; `before`: how many there were
     before, and when the first of these began, the state's time unless given. `derivatives_of`: in whose name derivatives
-    raise where a step failed; steps that are kernels cannot.
+    raise where a step failed; steps that solve nothing, or are kernels, cannot.
 
     Times are multiples of `h`: a sum of many steps gathers their rounding, in single precision 1e-5 of a thousand.
     """
@@ -87,7 +87,7 @@ def stepped(
     stands = jax.lax.stop_gradient((info.result == RESULTS.successful) & ~(now + h > now))
     result = jax.tree.map(lambda a, b: jnp.where(stands, a, b), RESULTS.time_stands_still, info.result)
     info = eqx.tree_at(lambda i: i.result, info, result)
-    if turns.is_kernel and derivatives_of:
+    if derivatives_of:
         last, frames = raise_in_derivatives((last, frames), first_failure(info.result), derivatives_of)
     return Steps(last, eqx.combine(constant, kept), frames, info)
 

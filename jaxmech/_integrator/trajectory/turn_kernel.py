@@ -19,12 +19,11 @@ _LONGEST = 200_000
 
 class Turns(NamedTuple):
     """`turn`, `(carry, x) -> (carry, y)`. What a loop carries (`joined`) from what was given to be carried, and this
-    (`whole`) from that; whether a turn is a kernel."""
+    (`whole`) from that."""
 
     turn: Callable[[Any, Any], tuple[Any, Any]]
     joined: Callable[[Any], Any]
     whole: Callable[[Any], Any]
-    is_kernel: bool
 
 
 def as_kernel(turn: Callable[[Any, Any], tuple[Any, Any]], start: Any, x: Any) -> Turns:
@@ -33,17 +32,17 @@ def as_kernel(turn: Callable[[Any, Any], tuple[Any, Any]], start: Any, x: Any) -
     Else as they are: of a larger scene, where a step iterates, or calls what LLVM knows nothing of, on other devices.
     """
     if not _is_small(start):
-        return Turns(turn, _same, _same, False)
+        return Turns(turn, _same, _same)
     traced, length = _traced(turn, start, x)
     if length is None or length > _LONGEST:
-        return Turns(traced, _same, _same, False)
+        return Turns(traced, _same, _same)
 
     def of_joined(carry: JoinedArrays, x: Any) -> tuple[JoinedArrays, Any]:
         end, y = traced(carry.tree(), x)
         return JoinedArrays.of(end), y
 
     by_kernel = _by_kernel(of_joined, jax.eval_shape(JoinedArrays.of, start), x)
-    return Turns(by_kernel, JoinedArrays.of, JoinedArrays.tree, True)
+    return Turns(by_kernel, JoinedArrays.of, JoinedArrays.tree)
 
 
 def in_one(function: Callable[[Any], Any], state: Any) -> Any:

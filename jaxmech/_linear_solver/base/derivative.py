@@ -87,11 +87,13 @@ def _marked_jvp(primals, tangents):
 def raise_in_derivatives(value: Any, result: Any, who: str) -> Any:
     """`value`, whose derivatives raise where `result` is a failure, unless nobody asks for them: in the name of `who`."""
     moving, rest = eqx.partition(value, eqx.is_inexact_array)
-    return eqx.combine(_raising(moving, result != RESULTS.successful, index_of(result), who), rest)
+    failed, index = result != RESULTS.successful, index_of(result)
+    # Each by itself: JAX transposes no solve of which a part of the right-hand side depends on nothing.
+    return eqx.combine(jax.tree.map(lambda a: _raising(a, failed, index, who), moving), rest)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _raising(value: Any, failed: Array, index: Array, who: str) -> Any:
+def _raising(value: Array, failed: Array, index: Array, who: str) -> Array:
     del failed, index, who
     return value
 
@@ -100,9 +102,8 @@ def _raising(value: Any, failed: Array, index: Array, who: str) -> Any:
 def _raising_jvp(who, primals, tangents):
     value, failed, index = primals
 
-    def told(_: Any, rates: Any) -> Any:
-        asked = jnp.stack([is_any(rate != 0) for rate in jax.tree.leaves(rates)]).any()
-        return raise_if(rates, failed & asked, {"who": who}, {"result": index})
+    def told(_: Any, rate: Array) -> Array:
+        return raise_if(rate, failed & is_any(rate != 0), {"who": who}, {"result": index})
 
     return value, jax.lax.custom_linear_solve(lambda x: x, tangents[0], told, told, symmetric=True)
 
