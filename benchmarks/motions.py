@@ -130,6 +130,21 @@ def arm(hinges: int = 7):
     return system, system.at_rest({"joints": [[0.2] for _ in bodies]})
 
 
+def sliding():
+    """A body that falls on the ground, and slides to a stop on it."""
+    system = jm.System(
+        {"body": jm.Vec3()}, masses={"mass": jm.mass.UniformMass(("body", [0]), 1.0)}, gravity=[0.0, 0.0, -9.81]
+    )
+    state = system.at_rest({"body": [[0.0, 0.0, 0.01]]})
+    return system, eqx.tree_at(lambda s: s.velocity["body"], state, jnp.array([[2.0, 1.0, 0.0]]))
+
+
+def on_the_ground(linear_system: Any) -> Any:
+    """The scheme of that."""
+    ground = jm.contact.PointContact(("body", [0]), jm.contact.Plane(), friction=0.4)
+    return I.FreeMotion(jm.ImplicitEuler(linear_system), {"ground": ground})
+
+
 STIFF, HEIGHT, GRAVITY = 1e5, 0.2, 9.81  # of the ground [N/m], of the fall [m]
 
 

@@ -25,8 +25,11 @@ import numpy as np
 import jaxmech as jm
 from benchmarks.accuracy import accuracy
 from benchmarks.clock import report
-from benchmarks.motions import EXPLICIT, IMPLICIT, SCENES, arm, cpu, swinging
+from benchmarks.motions import EXPLICIT, IMPLICIT, SCENES, arm, cpu, on_the_ground, sliding, swinging
 from benchmarks.step import cantilever
+
+BY_NEWTON = ("ImplicitEuler", "Midpoint", "EnergyMomentum")
+MOTIONS = {**SCENES, "arm": (arm, 1.0), "sliding": (sliding, 1.0)}
 
 
 def costs(cells: int, steps: int) -> None:
@@ -90,14 +93,20 @@ gradient = eqx.filter_jit(
 
 
 def motions(chosen: str, steps: int) -> Iterator[tuple[str, str, Any, Callable[[Any], jax.Array]]]:
-    """The motions (or the chosen one) by implicit Euler and explicit schemes, a thousandth of a scene's span each step: the
-    first positions, and the squares of the last ones as a function of them."""
-    for name, (build, span) in {**SCENES, "arm": (arm, 1.0)}.items():
+    """The motions (or the chosen one) by implicit schemes, of one solve and of Newton's iterations (`+ newton`), and explicit
+    ones, or with contact; a thousandth of a scene's span each step: the first positions, and the squares of the last ones as
+    a function of them."""
+    for name, (build, span) in MOTIONS.items():
         if chosen and chosen != name:
             continue
         system, state = build()
-        made = {"ImplicitEuler": jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state))}
-        for scheme, integrator in (made | {n: k(check_step=False) for n, k in EXPLICIT.items()}).items():
+        linear_system = jm.MatrixLinearSystem.build(system, state)
+        made = {"ImplicitEuler": jm.ImplicitEuler(linear_system)}
+        made |= {
+            f"{n} + newton": IMPLICIT[n](linear_system, newton=True) for n in ("ImplicitEuler", "Midpoint", "EnergyMomentum")
+        }
+        made |= {n: k(check_step=False) for n, k in EXPLICIT.items()}
+        for scheme, integrator in ({"FreeMotion": on_the_ground(linear_system)} if name == "sliding" else made).items():
             yield name, scheme, state.position, end_of(system, state, integrator, span / 1000, steps)
 
 
@@ -155,7 +164,7 @@ def main() -> None:
     parser.add_argument("what", nargs="+", choices=("cost", "compile", "gradient", "batch", "drift", "accuracy"))
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--scene", default="", choices=("", *SCENES, "arm"))
+    parser.add_argument("--scene", default="", choices=("", *MOTIONS))
     parser.add_argument("--only", nargs="+", default=(), help="schemes whose accuracy is measured, as they are printed")
     given = parser.parse_args()
     if "cost" in given.what:

@@ -13,7 +13,7 @@ from .._runtime.jax_internals import ClosedJaxpr, jaxpr_as_fun
 from .._runtime.plain_form import first_that_works
 from .llvm.element_kernel import Kernel, form_of
 from .llvm.vector import WIDTH
-from .operation_count import calls_library, equation_count, length_as_kernel, operation_count
+from .operation_count import equation_count, is_dear, length_as_kernel, operation_count
 from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows, whole
 from .program.scatter_plan import AbstractElementSums, Places
@@ -108,7 +108,7 @@ def evaluated(
         return _by_kernel(call, count, arrays, [] if sums is None else sums.places(), divides=divides)
 
     length = operation_count(call.jaxpr)
-    is_short = length < _SHORT and not (call.is_whole or calls_library(call.jaxpr))
+    is_short = length < _SHORT and not (call.is_whole or is_dear(call.jaxpr))
     is_plain = is_short and (sums is None or are_few(count))
     if element_form() == "off" or all(axis is None for axis in call.axes) or is_plain:
         return by_vmap()

@@ -47,11 +47,12 @@ def equation_count(jaxpr: Any) -> int:
     return len(jaxpr.eqns) + sum(map(equation_count, within))
 
 
-def calls_library(jaxpr: Any) -> bool:
-    """Whether a program has factors made, or solves with them: XLA calls a library for each matrix."""
-    if any(eqn.primitive.name in LIBRARY for eqn in jaxpr.eqns):
+def is_dear(jaxpr: Any) -> bool:
+    """Whether a program, however short, has what XLA is slow at: factors and solutions, for which it calls a library matrix
+    by matrix, or a loop of unknown length, whose rounds it does for all elements until none of them needs another."""
+    if any(eqn.primitive.name in (*LIBRARY, "while") for eqn in jaxpr.eqns):
         return True
-    return any(calls_library(getattr(program, "jaxpr", program)) for eqn in jaxpr.eqns for program in inner_programs(eqn))
+    return any(is_dear(getattr(program, "jaxpr", program)) for eqn in jaxpr.eqns for program in inner_programs(eqn))
 
 
 def length_as_kernel(call: ElementProgram, *, rounds: bool = False) -> int:
