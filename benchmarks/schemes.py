@@ -93,7 +93,7 @@ gradient = eqx.filter_jit(
 
 
 def motions(chosen: str, steps: int) -> Iterator[tuple[str, str, Any, Callable[[Any], jax.Array]]]:
-    """The motions (or the chosen one) by implicit schemes, of one solve and of Newton's iterations (`+ newton`), and explicit
+    """The motions (or the chosen one) by implicit schemes, of one solve or of Newton's iterations (`+ newton`), and explicit
     ones, or with contact; a thousandth of a scene's span each step: the first positions, and the squares of the last ones as
     a function of them."""
     for name, (build, span) in MOTIONS.items():

@@ -1,5 +1,6 @@
 """Systems of up to eight unknowns, which one kernel solves, against numpy and LAPACK's outcomes."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
@@ -8,8 +9,12 @@ import pytest
 from tolerances import ROUND_OFF
 
 import jaxmech as jm
+from jaxmech._linear_solver.base.derivative import derivative_solve
+from jaxmech._linear_solver.by_products import solver_by_products
 from jaxmech._linear_solver.dense.few_unknowns import MOST, inverted
 from jaxmech._linear_solver.dense.semidefinite import Semidefinite
+from jaxmech._linear_solver.krylov.preconditioned_gmres import Nearby
+from jaxmech._runtime.array_types import structure_of
 
 
 def solved(A, b, solver):
@@ -93,3 +98,24 @@ def test_no_library_is_called_for_few_unknowns(rng):
 
     assert "lapack" not in program(MOST)
     assert "lapack" in program(MOST + 1), "the test sees nothing"
+
+
+@pytest.mark.parametrize("size", [MOST, MOST + 1])
+def test_operators_known_by_their_products(rng, size):
+    """Of a handful of unknowns their matrix is made, of more GMRES has a matrix that is near; with derivatives."""
+    A, b = 3 * np.eye(size) + 0.3 * rng.normal(size=(size, size)), rng.normal(size=size)
+    near = lx.MatrixLinearOperator(jnp.asarray(3 * np.eye(size)))
+    solver = solver_by_products(near, lx.LU(), b)
+    assert isinstance(solver, jm.solver.Dense if size == MOST else Nearby)
+
+    @jax.jit
+    def value(A, b):
+        operator = lx.FunctionLinearOperator(eqx.Partial(jnp.matmul, A), structure_of(b), closure_convert=False)
+        return derivative_solve(operator, b, solver)
+
+    np.testing.assert_allclose(value(A, b), np.linalg.solve(A, b), rtol=0, atol=ROUND_OFF)
+    slope = jax.jit(jax.grad(lambda A, b: jnp.sum(jnp.sin(value(A, b))), (0, 1)))(A, b)
+    x = np.linalg.solve(A, b)
+    back = np.linalg.solve(A.T, np.cos(x))
+    np.testing.assert_allclose(slope[1], back, rtol=0, atol=ROUND_OFF)
+    np.testing.assert_allclose(slope[0], -np.outer(back, x), rtol=0, atol=ROUND_OFF)
