@@ -92,7 +92,8 @@ def _counted(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars], 
         at, *arrays = divided(scalars, start)
         number, rows = at[()], arrays[states:]
         place = arithmetic.combine("sub", np.int32, np.int32(length - 1), number) if params["reverse"] else number
-        here = [arithmetic.combine("eq", bool, place, np.int32(k)) for k in range(length)]
+        is_asked = bool(sequences or rows)  # or the program is as long as the loop
+        here = [arithmetic.combine("eq", bool, place, np.int32(k)) for k in range(length)] if is_asked else []
         current = [_row_at(arithmetic, here, x) for x in sequences]
         outputs = run(arithmetic, body.jaxpr, own, [*consts, *arrays[:states], *current])
         written = [_with_row(arithmetic, here, x, new) for x, new in zip(rows, outputs[states:], strict=True)]
