@@ -198,6 +198,33 @@ def test_the_elements_of_a_batch_are_mapped_together(always, lengths, rng):
     assert lengths
 
 
+@pytest.mark.cpu
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("int64", marks=pytest.mark.slow)])
+def test_long_tables_are_read_where_a_number_says(dtype, lengths, monkeypatch):
+    """An argument that elements share, by rows and columns; numbers of the program; what is beyond either end."""
+    monkeypatch.setattr(dispatch, "_SHORT", 0)
+    monkeypatch.setattr(dispatch, "_FEWEST", 1)
+    table = jnp.asarray(np.arange(1200).astype(dtype).reshape(400, 3) ** 2)
+
+    def read(at, table):
+        known = jnp.asarray(np.arange(300)[::-1].astype(dtype))
+        return [
+            *(a.at[at].get(mode=mode) for mode in ("fill", "clip") for a in (table, table.T[1], known)),
+            *(jax.lax.dynamic_slice(a, (at,), (2,)) for a in (table[:, 2], known)),
+            jax.lax.dynamic_slice(table, (at, at - 7), (2, 1)),
+            table.T.at[at % 3, at].get(mode="fill", fill_value=5),
+            known[at.astype(jnp.uint32)],
+        ]
+
+    for count in (1, 3, 11):
+        at = np.array([7, -500, 0, 299, 300, 399, 400, 5000, 8, -1, -2])[-count:].astype("int32")
+        lengths.clear()
+        found = jax.jit(lambda at, table: map_elements(read, (0, None), at, table))(at, table)
+        for x, y in zip(found, jax.vmap(read, (0, None))(at, table), strict=True):
+            np.testing.assert_array_equal(x, y)
+        assert lengths == ["Kernel"]
+
+
 def test_what_has_no_such_form_is_mapped_as_it_is(always, rng):
     a = jnp.asarray(rng.normal(size=(2 * dispatch._FEWER + 5, 3, 3)))
     close(jax.jit(lambda a: map_elements(jnp.linalg.inv, (0,), a))(a), jnp.linalg.inv(a))

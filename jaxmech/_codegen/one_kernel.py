@@ -98,6 +98,8 @@ def _of_equation(eqn: Any, computed: Sequence[bool]) -> int:
         return math.prod(counts_of_places(eqn)) * size
     if name in _WRITTEN and computed[1]:
         return math.prod(counts_of_places(eqn)) * eqn.invars[2].aval.size
+    if name == "dynamic_update_slice" and any(computed[2:]):
+        return math.prod(counts_of_places(eqn)) * eqn.invars[1].aval.size
     if name == "dot_general":
         (summed, _), _ = eqn.params["dimension_numbers"]
         return size * math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)

@@ -21,7 +21,7 @@ from .._runtime.jax_internals import Primitive, device_count_of, lower_fun, regi
 from .._runtime.plain_form import NotCompilable, first_that_works
 from .machine_code import load, machine
 
-TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
+TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "uint32": "i32", "float32": "float", "float64": "double"}
 _TYPES = {np.dtype(name): of for name, of in TYPES.items()}  # the name of a type takes NumPy as long as a line of text
 
 _NAME = "jaxmech"

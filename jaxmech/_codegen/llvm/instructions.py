@@ -41,13 +41,13 @@ def _selected(result: np.dtype, operands: Dtypes) -> bool:
     return list(operands) == [np.dtype(bool), result, result]
 
 
-def _cast(kinds: str, wider: bool | None = None) -> Types:
+def _cast(*kinds: str, wider: bool | None = None) -> Types:
     """From one kind to another, to more bytes or to fewer."""
 
     def holds(result: np.dtype, operands: Dtypes) -> bool:
         (operand,) = operands
         grows = result.itemsize > operand.itemsize
-        return operand.kind + result.kind == kinds and (wider is None or (grows == wider and result != operand))
+        return operand.kind + result.kind in kinds and (wider is None or (grows == wider and result != operand))
 
     return holds
 
@@ -56,21 +56,25 @@ def _cast(kinds: str, wider: bool | None = None) -> Types:
 _EXPECTED: dict[str, Types] = {
     **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv"), _all_like("f", 2)),
     "fneg": _all_like("f", 1),
-    **dict.fromkeys(("add", "sub", "mul", "srem"), _all_like("i", 2)),
-    **dict.fromkeys(("and", "or", "xor"), _all_like("ib", 2)),
+    **dict.fromkeys(("add", "sub", "mul"), _all_like("iu", 2)),
+    **dict.fromkeys(("ashr", "lshr", "sdiv", "srem"), _all_like("i", 2)),
+    **dict.fromkeys(("udiv", "urem"), _all_like("u", 2)),
+    **dict.fromkeys(("and", "or", "xor"), _all_like("iub", 2)),
     "fcmp": _compared("f"),
-    "icmp": _compared("ib"),
+    "icmp": _compared("iub"),
     "select": _selected,
-    "uitofp": _cast("bf"),
-    "zext": _cast("bi"),
+    "uitofp": _cast("bf", "uf"),
+    "zext": _cast("bi", "bu", "ui", wider=True),
     "sitofp": _cast("if"),
-    "trunc": _cast("ii", wider=False),
+    "trunc": _cast("ii", "iu", wider=False),
     "sext": _cast("ii", wider=True),
+    "bitcast": lambda result, operands: operands[0].kind == "f" and result == f"i{operands[0].itemsize}",
     "fptrunc": _cast("ff", wider=False),
     "fpext": _cast("ff", wider=True),
     # Intrinsic functions of LLVM.
     "fptosi.sat": _cast("fi"),
     **dict.fromkeys(("smax", "smin"), _all_like("i", 2)),
+    **dict.fromkeys(("umax", "umin"), _all_like("u", 2)),
     **dict.fromkeys(("copysign", "maximum", "minimum"), _all_like("f", 2)),
     **dict.fromkeys(("ceil", "fabs", "floor", "round", "roundeven", "sqrt"), _all_like("f", 1)),
     # Functions of the C library.

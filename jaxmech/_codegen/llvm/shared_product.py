@@ -31,7 +31,7 @@ class SharedMatrix(NamedTuple):
 def shared_product(arithmetic: Any, dtype: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     """`left right^T` of scalars `(m, k)` and `(n, k)`, one of which is a matrix that all elements share and worth it."""
     for matrix, vectors in ((left, right), (right, left)):
-        shared = _shared_matrix(matrix) if np.dtype(dtype).kind == "f" and matrix.size >= WORTH else None
+        shared = shared_matrix(matrix) if np.dtype(dtype).kind == "f" and matrix.size >= WORTH else None
         if shared is not None:
             columns = np.stack([_times(arithmetic, shared, matrix, x) for x in vectors])
             return columns if matrix is right else columns.T
@@ -51,7 +51,7 @@ def _times(arithmetic: Any, shared: SharedMatrix, matrix: np.ndarray, x: np.ndar
     return arithmetic.once(f"{shared} {rows}", x, made)
 
 
-def _shared_matrix(scalars: np.ndarray) -> SharedMatrix | None:
+def shared_matrix(scalars: np.ndarray) -> SharedMatrix | None:
     """The matrix that scalars `(rows, columns)` are, if it is one."""
     places = [x.place for x in scalars.flat if isinstance(x, Vector) and x.place is not None]
     if len(places) < scalars.size or len({argument for argument, _ in places}) != 1:

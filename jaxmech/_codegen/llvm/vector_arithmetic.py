@@ -4,7 +4,7 @@ Of one element alone they are scalars: a vector of which one entry is somebody's
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from ..._llvm.ffi import TYPES, number_type
 from ..._llvm.ir_builder import constant
 from ..._runtime.jax_internals import primitives
 from ..scalarize.arithmetic import AbstractArithmetic, Branch, NotScalarisable, Scalar, is_number
+from .composed import COMPOSED, number, power
+from .indexed_read import indexed_read
 from .instructions import check_types, instruction
-from .operations import INTRINSICS, LINES, OF_THE_C_LIBRARY, ROUNDED
+from .operations import DIVISIONS, INTRINSICS, LINES, OF_THE_C_LIBRARY, ROUNDED
 from .shared_product import shared_product
 from .vector import WIDTH, Vector, vector_type
 
@@ -60,9 +62,8 @@ class VectorArithmetic(AbstractArithmetic):
             return self._line(LINES[kind][name], dtype, operands)
         if name in INTRINSICS[kind]:
             return self._intrinsic(INTRINSICS[kind][name], dtype, operands)
-        if name == "rem" and kind == "i" and is_number(operands[1]) and operands[1] not in (0, -1):
-            # By others LLVM's result is not defined.
-            return self._line("srem", dtype, operands)
+        if name in DIVISIONS.get(kind, ()) and is_number(operands[1]) and operands[1] not in (0, -1):
+            return self._line(DIVISIONS[kind][name], dtype, operands)
         if name == "select_n" and kind == "b":
             which, if_false, if_true = operands
             return self._select(which, if_true, if_false)
@@ -71,7 +72,7 @@ class VectorArithmetic(AbstractArithmetic):
         if name == "convert_element_type":
             return self._converted(operands[0], np.dtype(dtype))
         if name == "integer_pow":
-            return self._power(operands[0], params["y"])
+            return power(self, operands[0], params["y"])
         if name == "pow":
             return self._each(name, dtype, [self._converted(x, np.dtype(dtype)) for x in operands])
         if kind == "f" and name == "round":
@@ -85,6 +86,9 @@ class VectorArithmetic(AbstractArithmetic):
     def product(self, dtype: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
         return shared_product(self, dtype, left, right)
 
+    def read(self, scalars: np.ndarray, number: Scalar) -> Scalar | None:
+        return indexed_read(self, scalars, number)
+
     def behind_barrier(self, scalars: list[Scalar]) -> list[Scalar]:
         return scalars
 
@@ -92,7 +96,7 @@ class VectorArithmetic(AbstractArithmetic):
         self, which: Scalar, first: Branch, second: Branch, scalars: list[Scalar], dtypes: Sequence[Any]
     ) -> list[Scalar]:
         start = first(self, scalars)
-        takes = self._line("icmp sgt", bool, (which, _number(0, which))) if _kind(which.dtype) == "i" else which
+        takes = self._line("icmp sgt", bool, (which, number(0, which))) if _kind(which.dtype) == "i" else which
         label = self.fresh()[1:]
         some = self._any(takes)
         self.lines += [f"  br label %{label}.here", f"{label}.here:"]
@@ -170,8 +174,8 @@ class VectorArithmetic(AbstractArithmetic):
 
     def _numbered(self, which: Scalar, chosen: Scalar, *others: Scalar) -> Scalar:
         """The case of a number; the nearest of none, as XLA has it."""
-        for number, case in enumerate(others, 1):
-            chosen = self._select(self._line("icmp sge", bool, (which, _number(number, which))), case, chosen)
+        for k, case in enumerate(others, 1):
+            chosen = self._select(self._line("icmp sge", bool, (which, number(k, which))), case, chosen)
         return chosen
 
     def _intrinsic(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
@@ -215,79 +219,55 @@ class VectorArithmetic(AbstractArithmetic):
         if x.dtype == dtype:
             return x
         if after == "b":
-            return self.apply(primitives.ne_p, bool, x, _number(0, x))
+            return self.apply(primitives.ne_p, bool, x, number(0, x))
         if before + after == "fi":
             return self._intrinsic("fptosi.sat", dtype, (x,))
+        if {before, after} == {"i", "u"} and dtype.itemsize == x.dtype.itemsize:
+            return Vector(self.named(x), dtype)  # the same bits
         wider = dtype.itemsize > x.dtype.itemsize
         casts = {
-            "bf": "uitofp",
-            "bi": "zext",
-            "if": "sitofp",
-            "ii": ("trunc", "sext")[wider],
-            "ff": ("fptrunc", "fpext")[wider],
+            **{"bf": "uitofp", "uf": "uitofp", "if": "sitofp", "ff": ("fptrunc", "fpext")[wider]},
+            **{"bi": "zext", "bu": "zext", "ui": "zext", "iu": "trunc", "ii": ("trunc", "sext")[wider]},
         }
-        check_types(casts[before + after], dtype, [x.dtype])
-        return Vector(self.named_line(f"{casts[before + after]} {self._typed(x)} to {self.type_of(dtype)}"), dtype)
+        if before + after not in casts:
+            raise NotScalarisable(f"{x.dtype} as {dtype}")
+        return self._cast(casts[before + after], dtype, x)
 
-    def _power(self, x: Scalar, exponent: int) -> Scalar:
-        """`x` to the power of a whole number, by squares."""
-        power, left = _number(1, x), abs(exponent)
-        while left:
-            if left % 2:
-                power = self.again("mul", power, x)
-            left //= 2
-            x = self.again("mul", x, x) if left else x
-        return power if exponent >= 0 else self.again("div", _number(1, x), power)
+    def _cast(self, operation: str, dtype: np.dtype, x: Scalar) -> Vector:
+        check_types(operation, dtype, [x.dtype])
+        return Vector(self.named_line(f"{operation} {self._typed(x)} to {self.type_of(dtype)}"), dtype)
+
+    def _ordered(self, x: Scalar) -> Scalar:
+        """Whole numbers in the total order of real ones, zeros and NaN by sign: bits, of negative ones turned round."""
+        whole = np.dtype(f"i{x.dtype.itemsize}")
+        bits = self._cast("bitcast", whole, x)
+        signs = self._line("ashr", whole, (bits, number(8 * whole.itemsize - 1, bits)))
+        return self._line("xor", whole, (bits, self._line("lshr", whole, (signs, number(1, bits)))))
 
     def _sign(self, x: Scalar) -> Scalar:
         """1 with the sign of the operand; zeros and NaN as they are."""
-        one = self._intrinsic("copysign", x.dtype, (_number(1, x), x))
-        return self._select(self._line("fcmp one", bool, (x, _number(0, x))), one, x)
-
-    def _finite(self, x: Scalar) -> Scalar:
-        return self.apply(primitives.lt_p, bool, self.again("abs", x), _number(np.inf, x))
-
-    def _one_minus_square(self, x: Scalar) -> Scalar:
-        """`(1 + x) (1 - x)`, as JAX has it: exact near one."""
-        one = _number(1, x)
-        return self.again("mul", self.again("add", one, x), self.again("sub", one, x))
+        one = self._intrinsic("copysign", x.dtype, (number(1, x), x))
+        return self._select(self._line("fcmp one", bool, (x, number(0, x))), one, x)
 
     def _logistic(self, x: Scalar) -> Scalar:
         falling = self._each("exp", x.dtype, [self.again("neg", x)])
-        return self.again("div", _number(1, x), self.again("add", _number(1, x), falling))
+        return self.again("div", number(1, x), self.again("add", number(1, x), falling))
 
 
-def _number(value: float, like: Scalar) -> Any:
-    return np.full((), value, like.dtype)[()]
-
-
-# What takes several operations, or is another one.
-_OF_ANY: dict[str, Callable[..., Scalar]] = {
-    "clamp": lambda arithmetic, least, x, most: arithmetic.again("min", arithmetic.again("max", least, x), most),
-    "copy": lambda arithmetic, x: x,
-    "copy_p": lambda arithmetic, x: x,
-    "square": lambda arithmetic, x: arithmetic.again("mul", x, x),
-}
-_COMPOSED = {
+_COMPOSED = {  # of instructions, or functions, that are written here
+    **COMPOSED,
     "f": {
-        **_OF_ANY,
-        "is_finite": VectorArithmetic._finite,
+        **COMPOSED["f"],
+        "le_to": lambda arithmetic, a, b: arithmetic.apply(primitives.le_p, bool, *map(arithmetic._ordered, (a, b))),
         "logistic": VectorArithmetic._logistic,
-        "one_minus_square": VectorArithmetic._one_minus_square,
-        "rsqrt": lambda arithmetic, x: arithmetic.again("div", _number(1, x), arithmetic.again("sqrt", x)),
+        "lt_to": lambda arithmetic, a, b: arithmetic.apply(primitives.lt_p, bool, *map(arithmetic._ordered, (a, b))),
         "sign": VectorArithmetic._sign,
     },
-    "i": {
-        **_OF_ANY,
-        "neg": lambda arithmetic, x: arithmetic.again("sub", _number(0, x), x),
-        "not": lambda arithmetic, x: arithmetic.again("xor", x, _number(-1, x)),
-    },
-    "b": {**_OF_ANY, "not": lambda arithmetic, x: arithmetic.again("xor", x, _number(True, x))},
 }
 
 
 @functools.cache
 def _kind(dtype: Any) -> str:
-    """`f`, `i` or `b`."""
+    """`f`, `i`, `u` or `b`."""
     number_type(dtype)
     return np.dtype(dtype).kind

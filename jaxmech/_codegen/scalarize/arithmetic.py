@@ -79,6 +79,11 @@ class AbstractArithmetic(abc.ABC):
         del dtype, left, right
         return None
 
+    def read(self, scalars: np.ndarray, number: Scalar) -> Scalar | None:
+        """One of some scalars by its number, which one of them has, as one operation; None: it is chosen from among them."""
+        del scalars, number
+        return None
+
     def combine(self, name: str, dtype: Any, a: Scalar, b: Scalar) -> Scalar:
         """`a + b`, `a b`, ... : one of the operations that reductions are made of."""
         return self.apply(getattr(primitives, f"{name}_p"), dtype, a, b)

@@ -1,8 +1,10 @@
 """What reads and writes entries of an array at places that are given: what it does to the numbers of entries says which."""
 
 import functools
+import itertools
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,7 +14,8 @@ from .arithmetic import AbstractArithmetic, NotScalarisable, is_number
 from .factorisation import chosen as selected
 from .known_numbers import Scalars, boxed, evaluated, known
 
-_FEW_PLACES = 64  # of which one is chosen that is computed
+_FEW_PLACES = 256  # of which one that is computed is chosen, or written to
+_WORTH_READING = 8  # places, below which a choice takes fewer operations than reads of eight elements
 _MODES = jax.lax.GatherScatterMode
 _COMBINED = {"scatter-add": "add", "scatter-max": "max", "scatter-min": "min"}  # with what is there already
 _FILLS = {_MODES.CLIP: False, _MODES.PROMISE_IN_BOUNDS: False, _MODES.FILL_OR_DROP: True}
@@ -34,31 +37,74 @@ def indexed(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, *places:
 
 
 def _chosen_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Sequence[Scalars]) -> Scalars:
-    """Entries at places that are computed: chosen from those at every place that there may be."""
+    """Entries at places that are computed: read there, or chosen from those at every place that there may be."""
     p, counts = eqn.params, counts_of_places(eqn)
     if eqn.primitive.name == "dynamic_slice":
-        offsets, index, fills = range(operand.ndim), np.stack(places), False
+        axes, offsets, index, fills = range(operand.ndim), range(operand.ndim), np.stack(places), False
     else:
         numbers = p["dimension_numbers"]
         if p["mode"] not in _FILLS:
             raise NotScalarisable(f"gather at places that are computed, {p['mode']}")
-        offsets, (index,), fills = numbers.offset_dims, places, _FILLS[p["mode"]]
-    _check_few(eqn, counts)
-    labels, result = np.arange(operand.size, dtype=np.int32).reshape(operand.shape), None
-    if fills:  # what stands where there is no place
-        nothing = np.zeros(operand.shape, operand.flat[0].dtype)
-        result = boxed(np.asarray(evaluated(eqn, nothing, np.full(index.shape, -1, np.int32))[0]))
-    for place in np.ndindex(*counts):
+        axes, offsets, (index,), fills = numbers.start_index_map, numbers.offset_dims, places, _FILLS[p["mode"]]
+    labels = np.arange(operand.size, dtype=np.int32).reshape(operand.shape)
+
+    def labels_at(place: Any) -> np.ndarray:
         at = np.broadcast_to(np.asarray(place, np.int32), index.shape)
-        chosen = np.asarray(evaluated(eqn, labels, *(at if eqn.primitive.name == "dynamic_slice" else (at,)))[0])
-        if result is None:
-            result = operand.flat[chosen].reshape(chosen.shape)
-            continue
+        return np.asarray(evaluated(eqn, labels, *(at if eqn.primitive.name == "dynamic_slice" else (at,)))[0])
+
+    def asked_for(entry: tuple[int, ...]) -> Scalars:
+        return index[tuple(n for axis, n in enumerate(entry) if axis not in offsets)]
+
+    nothing = None
+    if fills:  # what stands where there is no place
+        zeros = np.zeros(operand.shape, operand.flat[0].dtype)
+        nothing = boxed(np.asarray(evaluated(eqn, zeros, np.full(index.shape, -1, np.int32))[0]))
+    first = labels_at(np.zeros(len(counts)))
+    if math.prod(counts) >= _WORTH_READING:
+        steps = [math.prod(operand.shape[axis + 1 :]) for axis in axes]
+        read = _read_at(arithmetic, operand.reshape(-1), first, asked_for, counts, steps, nothing)
+        if read is not None:
+            return read
+    _check_few(eqn, counts)
+    result = operand.reshape(-1)[first] if nothing is None else nothing
+    for place in itertools.islice(np.ndindex(*counts), 1 if nothing is None else 0, None):
+        chosen = labels_at(place)
         for entry in np.ndindex(chosen.shape):
-            asked = index[tuple(n for axis, n in enumerate(entry) if axis not in offsets)]
-            is_here = _are_equal(arithmetic, asked, place, None if fills else counts)
+            is_here = _are_equal(arithmetic, asked_for(entry), place, None if fills else counts)
             result[entry] = selected(arithmetic, is_here, operand.flat[chosen[entry]], result[entry])
-    assert result is not None
+    return result
+
+
+def _read_at(
+    arithmetic: AbstractArithmetic,
+    scalars: Scalars,
+    first: np.ndarray,
+    asked_for: Callable[[tuple[int, ...]], Scalars],
+    counts: Sequence[int],
+    steps: Sequence[int],
+    nothing: Scalars | None,
+) -> Scalars | None:
+    """Each entry read where it stands: so many `steps` of each axis from the `first` that it may be; `nothing` for those
+    beyond. None where the arithmetic cannot."""
+    span, result = (
+        1 + sum((count - 1) * step for count, step in zip(counts, steps, strict=True)),
+        np.empty(first.shape, object),
+    )
+    for entry in np.ndindex(first.shape):
+        terms, are_there = [], []
+        for x, count, step in zip(asked_for(entry), counts, steps, strict=True):
+            least, last = (x.dtype.type(n) for n in (0, count - 1))
+            are_there += [arithmetic.combine("ge", bool, x, least), arithmetic.combine("le", bool, x, last)]
+            nearest = arithmetic.combine("max", x.dtype, arithmetic.combine("min", x.dtype, x, last), least)
+            terms.append(arithmetic.combine("mul", x.dtype, nearest, x.dtype.type(step)) if count > 1 else least)
+        number = functools.reduce(functools.partial(arithmetic.combine, "add", terms[0].dtype), terms)
+        read = arithmetic.read(scalars[first[entry] : first[entry] + span], number)
+        if read is None:
+            return None
+        if nothing is not None:
+            is_there = functools.reduce(functools.partial(arithmetic.combine, "and", bool), are_there)
+            read = selected(arithmetic, is_there, read, nothing[entry])
+        result[entry] = read
     return result
 
 
@@ -68,6 +114,8 @@ def counts_of_places(eqn: Any) -> list[int]:
     operand, name = eqn.invars[0].aval.shape, eqn.primitive.name
     if name == "dynamic_slice":
         return [n - size + 1 for n, size in zip(operand, eqn.params["slice_sizes"], strict=True)]
+    if name == "dynamic_update_slice":
+        return [n - size + 1 for n, size in zip(operand, eqn.invars[1].aval.shape, strict=True)]
     numbers = eqn.params["dimension_numbers"]
     if name == "gather":
         return [operand[axis] - eqn.params["slice_sizes"][axis] + 1 for axis in numbers.start_index_map]
@@ -96,12 +144,25 @@ def _are_equal(arithmetic: AbstractArithmetic, asked: Scalars, place: Sequence[i
 
 
 def updated(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Scalars, *places: Scalars) -> list[Scalars]:
-    """Some entries replaced, at known places: the transpose of reading consecutive ones."""
-    del arithmetic
+    """Consecutive entries replaced: the transpose of reading them."""
+    if not all(is_number(x) for place in places for x in place.flat):
+        return [_updated_at(arithmetic, eqn, operand, part, np.stack(places))]
     scalars = np.concatenate([operand.reshape(-1), part.reshape(-1)])
     kept, new = np.split(np.arange(scalars.size, dtype=np.int32), [operand.size])
     chosen = evaluated(eqn, kept.reshape(operand.shape), new.reshape(part.shape), *_at_known(eqn, eqn.invars[2:], places))[0]
     return [scalars[np.asarray(chosen)]]
+
+
+def _updated_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Scalars, asked: Scalars) -> Scalars:
+    """The same at places that are computed."""
+    counts, result = counts_of_places(eqn), operand.copy()
+    _check_few(eqn, counts)
+    for place in np.ndindex(*counts):
+        is_here = _are_equal(arithmetic, asked, place, counts)
+        for entry in np.ndindex(part.shape):
+            at = tuple(map(operator.add, place, entry))
+            result[at] = selected(arithmetic, is_here, part[entry], result[at])
+    return result
 
 
 def replaced(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: Scalars, update: Scalars) -> list[Scalars]:

@@ -173,7 +173,7 @@ ELEMENTWISE = {
     ),
     **dict.fromkeys(("clamp", "copy", "copy_p", "max", "min"), Supported(_all_like("fiub"))),
     **dict.fromkeys(("and", "not", "or", "xor"), Supported(_all_like("iub"))),
-    **dict.fromkeys(("eq", "ge", "gt", "le", "lt", "ne"), Supported(_compared)),
+    **dict.fromkeys(("eq", "ge", "gt", "le", "le_to", "lt", "lt_to", "ne"), Supported(_compared)),
     "convert_element_type": Supported(_of_any, _with("new_dtype", "weak_type")),
     "integer_pow": Supported(_all_like("fiu"), _with("y")),
     "is_finite": Supported(_finite),
