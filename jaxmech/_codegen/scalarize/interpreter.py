@@ -56,8 +56,6 @@ def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) ->
         return _chosen(arithmetic, eqn, operands)
     if name == "scan":
         return looped(arithmetic, eqn, operands, run)
-    if name == "while":
-        return repeated(arithmetic, eqn, operands, run)
     if name == "reduce":
         (inner,) = inner_programs(eqn)
         return folded(arithmetic, eqn, operands, lambda scalars: run(arithmetic, inner, [], scalars))
@@ -69,6 +67,8 @@ def _apply(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars]) ->
     if all(is_number(x) for operand in operands for x in operand.flat):
         numbers = [known(x, v.aval.dtype) for x, v in zip(operands, eqn.invars, strict=True)]
         return [boxed(outcome) for outcome in evaluated(eqn, *numbers)]
+    if name == "while":
+        return repeated(arithmetic, eqn, operands, run)
     raise NotScalarisable(f"{name} as a program of scalars")
 
 

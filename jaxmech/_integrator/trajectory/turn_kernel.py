@@ -29,7 +29,7 @@ class Turns(NamedTuple):
 def as_kernel(turn: Callable[[Any, Any], tuple[Any, Any]], start: Any, x: Any) -> Turns:
     """Turns of a loop, of a carry and an `x` like these, that are one kernel each where that is worth its while.
 
-    Else as they are: of a larger scene, where a step iterates, or calls what LLVM knows nothing of, on other devices.
+    Else as they are: of a larger scene, where a step calls what LLVM knows nothing of, on other devices.
     """
     if not _is_small(start):
         return Turns(turn, _same, _same)
