@@ -29,6 +29,7 @@ from .element_inputs import at_nodes, memory_type, of_all, of_each, read_before
 from .index_check import IndexCheck
 from .rows import store_rows
 from .scatter_add import add_rows, filled
+from .stored import WrittenOver
 from .vector import WIDTH
 from .vector_arithmetic import VectorArithmetic
 
@@ -133,13 +134,22 @@ def kernel_text(
     most: int | None = None,
 ) -> KernelText:
     """The loop over all elements."""
+    try:
+        return _text(program, arrays, places, VectorArithmetic(most, lanes))
+    except WrittenOver:
+        return _text(program, arrays, places, VectorArithmetic(most, lanes, in_memory=False))
+
+
+def _text(
+    program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], arithmetic: VectorArithmetic
+) -> KernelText:
     for v in (*program.jaxpr.invars, *program.jaxpr.outvars):
         if v.aval.size == 0:
             raise NotScalarisable("arrays of nothing as a kernel")
         kind(v.aval.dtype)
     if any(kind(v.aval.dtype) != "f" for v in program.jaxpr.outvars[: len(places)]):
         raise NotScalarisable("sums of whole numbers")
-    arithmetic = VectorArithmetic(most, lanes)
+    lanes = arithmetic.lanes
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
     before: list[str] = []

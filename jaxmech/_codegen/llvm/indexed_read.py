@@ -1,5 +1,6 @@
 """An entry of a table that elements share, read where its number says: a choice from among all takes as many operations."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from ..._llvm.ffi import number_type
 from ..._llvm.ir_builder import constant
 from ..scalarize.arithmetic import Scalar, is_number
 from .shared_product import shared_matrix
+from .stored import Stored, value_at
 from .vector import Vector, vector_of
 
 
@@ -19,6 +21,8 @@ def indexed_read(arithmetic: Any, scalars: np.ndarray, number: Scalar) -> Vector
     dtype = scalars[0].dtype
     if dtype.kind == "b":
         return None
+    if isinstance(scalars[0], Stored):
+        return _read_stored(arithmetic, scalars, number)
     if all(map(is_number, scalars)):
         table, first, step = _known_table(arithmetic, scalars), 0, 1
     elif (place := shared_matrix(scalars[None])) is not None:
@@ -27,6 +31,15 @@ def indexed_read(arithmetic: Any, scalars: np.ndarray, number: Scalar) -> Vector
         return None
     at = arithmetic.combine("mul", number.dtype, number, number.dtype.type(step))
     return arithmetic.once(f"read {table} {first}", (at,), lambda: _read(arithmetic, table, first, at, dtype))
+
+
+def _read_stored(arithmetic: Any, scalars: Sequence[Scalar], number: Scalar) -> Vector | None:
+    """The same of consecutive entries of an array in memory."""
+    first = scalars[0]
+    now = first.memory.entries[first.number : first.number + len(scalars)]
+    if not all(a is b for a, b in zip(scalars, now, strict=True)):
+        return None
+    return value_at(arithmetic, first.memory, number, first.number)
 
 
 def _known_table(arithmetic: Any, scalars: np.ndarray) -> str:

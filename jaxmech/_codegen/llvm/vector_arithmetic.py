@@ -3,8 +3,9 @@
 Of one element alone they are scalars: a vector of which one entry is somebody's takes as many registers as eight elements.
 """
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from ..._llvm.ffi import TYPES, number_type
 from ..._llvm.ir_builder import constant
 from ..._runtime.jax_internals import primitives
 from ..scalarize.arithmetic import AbstractArithmetic, Branch, NotScalarisable, Scalar, is_number
+from . import branches
 from .composed import COMPOSED, number, power
 from .indexed_read import indexed_read
 from .instructions import check_types, instruction
 from .operations import DIVISIONS, INTRINSICS, LINES, OF_THE_C_LIBRARY, ROUNDED
 from .shared_product import shared_product
+from .stored import Stored, loaded, memory_of, put_at, value_at
 from .vector import WIDTH, Vector, vector_type
 
 
@@ -25,7 +28,7 @@ class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
     `lanes`: the elements that there are, of eight; functions of a library are called for no others. `width`: the elements of
-    a value, which are eight, or the one that there is.
+    a value, which are eight, or the one that there is, whose loops may keep arrays `in_memory`.
     Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has no instruction, and
     beyond so many results as are the `most`; never writes an instruction or a call with operands of other types than it
     takes (`TypeError`).
@@ -33,15 +36,16 @@ class VectorArithmetic(AbstractArithmetic):
 
     keeps_loops = False
 
-    def __init__(self, most: int | None = None, lanes: int = WIDTH):
+    def __init__(self, most: int | None = None, lanes: int = WIDTH, *, in_memory: bool = True):
         super().__init__()
-        self._most, self._lanes, self.width = most, lanes, 1 if lanes == 1 else WIDTH
+        self._most, self.lanes, self.width = most, lanes, 1 if lanes == 1 else WIDTH
         self.lines: list[str] = []
         self.before: list[str] = []  # the loop: room for what functions take and give
         self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
         self.declarations: dict[str, None] = {}
         self.called: set[str] = set()  # functions of the C library
         self._count = 0
+        self.writes = in_memory and self.width == 1  # whether loops may write to memory here
 
     def fresh(self) -> str:
         """A name that nothing has."""
@@ -59,14 +63,14 @@ class VectorArithmetic(AbstractArithmetic):
     def computed(self, primitive: Any, dtype: Any, operands: tuple[Scalar, ...], params: dict[str, Any]) -> Scalar:
         name, kind = primitive.name.removesuffix("_any"), _kind(operands[0].dtype)
         if name in LINES[kind]:
-            return self._line(LINES[kind][name], dtype, operands)
+            return self.line(LINES[kind][name], dtype, operands)
         if name in INTRINSICS[kind]:
             return self._intrinsic(INTRINSICS[kind][name], dtype, operands)
         if name in DIVISIONS.get(kind, ()) and is_number(operands[1]) and operands[1] not in (0, -1):
-            return self._line(DIVISIONS[kind][name], dtype, operands)
+            return self.line(DIVISIONS[kind][name], dtype, operands)
         if name == "select_n" and kind == "b":
             which, if_false, if_true = operands
-            return self._select(which, if_true, if_false)
+            return self.select(which, if_true, if_false)
         if name == "select_n":
             return self._numbered(*operands)
         if name == "convert_element_type":
@@ -89,53 +93,42 @@ class VectorArithmetic(AbstractArithmetic):
     def read(self, scalars: np.ndarray, number: Scalar) -> Scalar | None:
         return indexed_read(self, scalars, number)
 
+    def write(
+        self, scalars: Sequence[Scalar], number: Scalar, values: Sequence[tuple[int, Scalar]], is_there: Scalar
+    ) -> list[Scalar] | None:
+        memory = memory_of(scalars) if self.writes else None
+        if memory is None:
+            return None
+        if not is_number(is_there):
+            old = [value_at(self, memory, number, offset) for offset, _ in values]
+            values = [(k, self.select(is_there, x, a)) for (k, x), a in zip(values, old, strict=True)]
+        put_at(self, memory, number, values)
+        return memory.entries
+
     def behind_barrier(self, scalars: list[Scalar]) -> list[Scalar]:
         return scalars
 
     def chosen(
         self, which: Scalar, first: Branch, second: Branch, scalars: list[Scalar], dtypes: Sequence[Any]
     ) -> list[Scalar]:
-        start = first(self, scalars)
-        takes = self._line("icmp sgt", bool, (which, number(0, which))) if _kind(which.dtype) == "i" else which
-        label = self.fresh()[1:]
-        some = self._any(takes)
-        self.lines += [f"  br label %{label}.here", f"{label}.here:"]
-        self.lines += [f"  br i1 {some}, label %{label}.second, label %{label}.end", f"{label}.second:"]
+        return branches.chosen(self, which, first, second, scalars, dtypes)
+
+    def repeated(
+        self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any], written: Sequence[slice] = ()
+    ) -> list[Scalar]:
+        return branches.repeated(self, going, advanced, start, dtypes, written)
+
+    @contextlib.contextmanager
+    def forgetting(self) -> Iterator[None]:
+        """For lines that may not be carried out: what they compute is not known after them."""
         known = dict(self._known)
-        others = second(self, scalars)
-        # One element is here only if it takes it.
-        both = others if self.width == 1 else [self._select(takes, b, a) for a, b in zip(start, others, strict=True)]
-        self.lines += [f"  br label %{label}.last", f"{label}.last:", f"  br label %{label}.end", f"{label}.end:"]
-        self._known = known  # what the branch knows is not known where it is not taken
-        cases = zip(start, both, map(np.dtype, dtypes), strict=True)
-        return [Vector(self.named_line(self._phi(t, (a, f"{label}.here"), (b, f"{label}.last"))), t) for a, b, t in cases]
-
-    def repeated(self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any]) -> list[Scalar]:
-        label, state = self.fresh()[1:], [Vector(self.fresh(), t) for t in dtypes]
-        self.lines += [f"  br label %{label}.here", f"{label}.here:", f"  br label %{label}.round", f"{label}.round:"]
-        place, known = len(self.lines), dict(self._known)
-        (goes_on,) = going(self, list(state))
-        some = self._any(goes_on)
-        self.lines += [f"  br i1 {some}, label %{label}.again, label %{label}.end", f"{label}.again:"]
-        after = advanced(self, list(state))
-        if self.width > 1:  # elements whose last round is over stay as they are
-            after = [self._select(goes_on, b, a) for a, b in zip(state, after, strict=True)]
-        self.lines += [f"  br label %{label}.last", f"{label}.last:", f"  br label %{label}.round", f"{label}.end:"]
-        self._known = known  # of the rounds nothing is known but what they end in
-        self.lines[place:place] = [
-            f"  {x.name} = {self._phi(x.dtype, (a, f'{label}.here'), (b, f'{label}.last'))}"
-            for x, a, b in zip(state, start, after, strict=True)
-        ]
-        return list(state)
-
-    def _phi(self, dtype: np.dtype, *cases: tuple[Scalar, str]) -> str:
-        """One of some values, by the block that was left last."""
-        if any(x.dtype != dtype for x, _ in cases):
-            raise TypeError(f"ill-typed choice: {', '.join(str(x.dtype) for x, _ in cases)} as {dtype}")
-        return f"phi {self.type_of(dtype)} {', '.join(f'[ {self.named(x)}, %{block} ]' for x, block in cases)}"
+        yield
+        self._known = known
 
     def named(self, x: Scalar) -> str:
         """A scalar as an operand."""
+        if isinstance(x, Stored):
+            return loaded(self, x).name
         if is_number(x):
             return constant(x) if self.width == 1 else f"splat ({number_type(x.dtype)} {constant(x)})"
         if x.place is not None:
@@ -154,20 +147,20 @@ class VectorArithmetic(AbstractArithmetic):
     def _typed(self, x: Scalar) -> str:
         return f"{self.type_of(x.dtype)} {self.named(x)}"
 
-    def _any(self, holds: Scalar) -> str:
+    def any_of(self, holds: Scalar) -> str:
         """Whether a truth value is true of some element that there is."""
         if self.width == 1:
             return self.named(holds)
         mask = self.named_line(f"bitcast {self._typed(holds)} to i{WIDTH}")
-        if self._lanes < WIDTH:
-            mask = self.named_line(f"and i{WIDTH} {mask}, {2**self._lanes - 1}")
+        if self.lanes < WIDTH:
+            mask = self.named_line(f"and i{WIDTH} {mask}, {2**self.lanes - 1}")
         return self.named_line(f"icmp ne i{WIDTH} {mask}, 0")
 
-    def _line(self, operation: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
+    def line(self, operation: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         start = instruction(operation, np.dtype(dtype), tuple([x.dtype for x in operands]), self.width)
         return Vector(self.named_line(start + ", ".join([self.named(x) for x in operands])), dtype)
 
-    def _select(self, which: Scalar, if_true: Scalar, if_false: Scalar) -> Vector:
+    def select(self, which: Scalar, if_true: Scalar, if_false: Scalar) -> Vector:
         operands = (which, if_true, if_false)
         check_types("select", if_true.dtype, [x.dtype for x in operands])
         return Vector(self.named_line(f"select {', '.join(map(self._typed, operands))}"), if_true.dtype)
@@ -175,7 +168,7 @@ class VectorArithmetic(AbstractArithmetic):
     def _numbered(self, which: Scalar, chosen: Scalar, *others: Scalar) -> Scalar:
         """The case of a number; the nearest of none, as XLA has it."""
         for k, case in enumerate(others, 1):
-            chosen = self._select(self._line("icmp sge", bool, (which, number(k, which))), case, chosen)
+            chosen = self.select(self.line("icmp sge", bool, (which, number(k, which))), case, chosen)
         return chosen
 
     def _intrinsic(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
@@ -205,13 +198,13 @@ class VectorArithmetic(AbstractArithmetic):
         lines.append(
             f"define internal {vector} @each.{function}({', '.join(f'{vector} %x{i}' for i in numbers)}) noinline {{"
         )
-        for lane in range(self._lanes):
+        for lane in range(self.lanes):
             lines += [f"  %x{i}.{lane} = extractelement {vector} %x{i}, i32 {lane}" for i in numbers]
             given = ", ".join(f"{scalar} %x{i}.{lane}" for i in numbers)
             lines.append(f"  %y{lane} = call {scalar} @{function}({given})")
             before = f"%r{lane - 1}" if lane else "%x0"  # what else the lanes hold is a number, and nobody's
             lines.append(f"  %r{lane} = insertelement {vector} {before}, {scalar} %y{lane}, i32 {lane}")
-        self.declarations["\n".join([*lines, f"  ret {vector} %r{self._lanes - 1}", "}"])] = None
+        self.declarations["\n".join([*lines, f"  ret {vector} %r{self.lanes - 1}", "}"])] = None
         return self._call(f"each.{function}", dtype, operands)
 
     def _converted(self, x: Scalar, dtype: np.dtype) -> Scalar:
@@ -241,13 +234,13 @@ class VectorArithmetic(AbstractArithmetic):
         """Whole numbers in the total order of real ones, zeros and NaN by sign: bits, of negative ones turned round."""
         whole = np.dtype(f"i{x.dtype.itemsize}")
         bits = self._cast("bitcast", whole, x)
-        signs = self._line("ashr", whole, (bits, number(8 * whole.itemsize - 1, bits)))
-        return self._line("xor", whole, (bits, self._line("lshr", whole, (signs, number(1, bits)))))
+        signs = self.line("ashr", whole, (bits, number(8 * whole.itemsize - 1, bits)))
+        return self.line("xor", whole, (bits, self.line("lshr", whole, (signs, number(1, bits)))))
 
     def _sign(self, x: Scalar) -> Scalar:
         """1 with the sign of the operand; zeros and NaN as they are."""
         one = self._intrinsic("copysign", x.dtype, (number(1, x), x))
-        return self._select(self._line("fcmp one", bool, (x, number(0, x))), one, x)
+        return self.select(self.line("fcmp one", bool, (x, number(0, x))), one, x)
 
     def _logistic(self, x: Scalar) -> Scalar:
         falling = self._each("exp", x.dtype, [self.again("neg", x)])

@@ -56,8 +56,11 @@ class AbstractArithmetic(abc.ABC):
         """
 
     @abc.abstractmethod
-    def repeated(self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any]) -> list[Scalar]:
-        """The first of `start`, `advanced(start)`, ... that is not `going`, a truth value: of every element."""
+    def repeated(
+        self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any], written: Sequence[slice] = ()
+    ) -> list[Scalar]:
+        """The first of `start`, `advanced(start)`, ... that is not `going`, a truth value: of every element. `written`:
+        which of these are arrays that a round writes to at places that are computed."""
 
     def apply(self, primitive: Any, dtype: Any, *operands: Scalar, **params: Any) -> Scalar:
         """`primitive(*operands)`, of type `dtype`."""
@@ -82,6 +85,14 @@ class AbstractArithmetic(abc.ABC):
     def read(self, scalars: np.ndarray, number: Scalar) -> Scalar | None:
         """One of some scalars by its number, which one of them has, as one operation; None: it is chosen from among them."""
         del scalars, number
+        return None
+
+    def write(
+        self, scalars: Sequence[Scalar], number: Scalar, values: Sequence[tuple[int, Scalar]], is_there: Scalar
+    ) -> list[Scalar] | None:
+        """Scalars some of which are replaced, each so many after the one of a number, if they are there, as one operation;
+        None: each of them is chosen."""
+        del scalars, number, values, is_there
         return None
 
     def combine(self, name: str, dtype: Any, a: Scalar, b: Scalar) -> Scalar:

@@ -52,7 +52,9 @@ class ArrayArithmetic(AbstractArithmetic):
         # On a GPU the condition costs one synchronisation with the host: less than a loop of kernels that no element needs.
         return lax.cond(jnp.any(which > 0), replaced, lambda start, _: start, start, values)
 
-    def repeated(self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any]) -> list[jax.Array]:
+    def repeated(
+        self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any], written: Sequence[slice] = ()
+    ) -> list[jax.Array]:
         def rows(scalars: Sequence[Scalar], lanes: tuple[int, ...]) -> list[jax.Array]:
             return [lifted(x, lanes).astype(dtype) for x, dtype in zip(scalars, dtypes, strict=True)]
 

@@ -61,8 +61,7 @@ def _chosen_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, place
         nothing = boxed(np.asarray(evaluated(eqn, zeros, np.full(index.shape, -1, np.int32))[0]))
     first = labels_at(np.zeros(len(counts)))
     if math.prod(counts) >= _WORTH_READING:
-        steps = [math.prod(operand.shape[axis + 1 :]) for axis in axes]
-        read = _read_at(arithmetic, operand.reshape(-1), first, asked_for, counts, steps, nothing)
+        read = _read_at(arithmetic, operand.reshape(-1), first, asked_for, counts, _steps(operand, axes), nothing)
         if read is not None:
             return read
     _check_few(eqn, counts)
@@ -91,21 +90,33 @@ def _read_at(
         np.empty(first.shape, object),
     )
     for entry in np.ndindex(first.shape):
-        terms, are_there = [], []
-        for x, count, step in zip(asked_for(entry), counts, steps, strict=True):
-            least, last = (x.dtype.type(n) for n in (0, count - 1))
-            are_there += [arithmetic.combine("ge", bool, x, least), arithmetic.combine("le", bool, x, last)]
-            nearest = arithmetic.combine("max", x.dtype, arithmetic.combine("min", x.dtype, x, last), least)
-            terms.append(arithmetic.combine("mul", x.dtype, nearest, x.dtype.type(step)) if count > 1 else least)
-        number = functools.reduce(functools.partial(arithmetic.combine, "add", terms[0].dtype), terms)
+        number, is_there = _number_of(arithmetic, asked_for(entry), counts, steps)
         read = arithmetic.read(scalars[first[entry] : first[entry] + span], number)
         if read is None:
             return None
         if nothing is not None:
-            is_there = functools.reduce(functools.partial(arithmetic.combine, "and", bool), are_there)
             read = selected(arithmetic, is_there, read, nothing[entry])
         result[entry] = read
     return result
+
+
+def _number_of(
+    arithmetic: AbstractArithmetic, asked: Scalars, counts: Sequence[int], steps: Sequence[int]
+) -> tuple[Any, Any]:
+    """How many entries after the first is the nearest place to one that is asked for, and whether it is that."""
+    terms, are_there = [], []
+    for x, count, step in zip(asked, counts, steps, strict=True):
+        least, last = (x.dtype.type(n) for n in (0, count - 1))
+        are_there += [arithmetic.combine("ge", bool, x, least), arithmetic.combine("le", bool, x, last)]
+        nearest = arithmetic.combine("max", x.dtype, arithmetic.combine("min", x.dtype, x, last), least)
+        terms.append(arithmetic.combine("mul", x.dtype, nearest, x.dtype.type(step)) if count > 1 else least)
+    number = functools.reduce(functools.partial(arithmetic.combine, "add", terms[0].dtype), terms)
+    return number, functools.reduce(functools.partial(arithmetic.combine, "and", bool), are_there)
+
+
+def _steps(operand: Scalars, axes: Sequence[int]) -> list[int]:
+    """How many entries of an array are between two along each axis."""
+    return [math.prod(operand.shape[axis + 1 :]) for axis in axes]
 
 
 def counts_of_places(eqn: Any) -> list[int]:
@@ -156,6 +167,12 @@ def updated(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Sc
 def _updated_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, part: Scalars, asked: Scalars) -> Scalars:
     """The same at places that are computed."""
     counts, result = counts_of_places(eqn), operand.copy()
+    number, is_there = _number_of(arithmetic, asked, counts, _steps(operand, range(operand.ndim)))
+    entries = [(int(np.ravel_multi_index(entry, operand.shape)), part[entry]) for entry in np.ndindex(part.shape)]
+    written = arithmetic.write(list(operand.flat), number, entries, np.True_)
+    if written is not None:
+        result.flat[:] = written
+        return result
     _check_few(eqn, counts)
     for place in np.ndindex(*counts):
         is_here = _are_equal(arithmetic, asked, place, counts)
@@ -204,10 +221,20 @@ def _put_at(arithmetic: AbstractArithmetic, eqn: Any, operand: Scalars, places: 
     numbers, combined = p["dimension_numbers"], _COMBINED.get(eqn.primitive.name)
     if p["mode"] not in _FILLS:
         raise NotScalarisable(f"{eqn.primitive.name} at places that are computed, {p['mode']}")
-    _check_few(eqn, counts)
-    nearest = counts if p["mode"] == _MODES.CLIP else None
+    nearest = None if _FILLS[p["mode"]] else counts
     result, axes, windows = operand.copy(), numbers.scatter_dims_to_operand_dims, numbers.update_window_dims
     kept = [axis for axis in range(operand.ndim) if axis not in numbers.inserted_window_dims]
+    if combined is None and places.ndim == 1:  # one place of all
+        number, is_there = _number_of(arithmetic, places, counts, _steps(operand, axes))
+        entries = [
+            (sum(entry[w] * step for w, step in zip(windows, _steps(operand, kept), strict=True)), update[entry])
+            for entry in np.ndindex(update.shape)
+        ]
+        written = arithmetic.write(list(operand.flat), number, entries, is_there if nearest is None else np.True_)
+        if written is not None:
+            result.flat[:] = written
+            return result
+    _check_few(eqn, counts)
     for entry in np.ndindex(update.shape):
         asked = places[tuple(n for axis, n in enumerate(entry) if axis not in windows)]
         within = dict(zip(kept, (entry[axis] for axis in windows), strict=True))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._runtime.jax_internals import scan_sizes
+from ..._runtime.jax_internals import Literal, scan_sizes
 from .arithmetic import AbstractArithmetic, Branch, NotScalarisable, is_number
 from .array_arithmetic import ArrayArithmetic, entries, stacked
 from .expansion import inner_programs
@@ -20,6 +20,7 @@ Run = Callable[[AbstractArithmetic, Any, Sequence[Scalars], Sequence[Scalars]], 
 _MANY_TIMES = 64  # beyond which a loop is not written out that does not ask for it
 # Results that a loop would have written out: of more, LLVM takes longer for them than rounds of a loop do.
 _LONG = 4_000
+_WORTH_MEMORY = 8  # entries, below which a choice is as good
 
 
 def looped(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars], run: Run) -> list[Scalars]:
@@ -174,4 +175,26 @@ def repeated(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars], 
     going, advanced = part(p["cond_jaxpr"], operands[:conditions]), part(p["body_jaxpr"], operands[conditions:bodies])
     avals = [v.aval for v in eqn.outvars]
     dtypes = [aval.dtype for aval in avals for _ in range(aval.size)]
-    return divided(arithmetic.repeated(going, advanced, listed(start), dtypes), avals)
+    return divided(arithmetic.repeated(going, advanced, listed(start), dtypes, _written(p["body_jaxpr"], avals)), avals)
+
+
+def _written(body: Any, avals: Sequence[Any]) -> list[slice]:
+    """Where, among the scalars of arrays, those are to which the rounds of a loop write at places that are computed."""
+    begins, kinds = np.cumsum([0, *(aval.size for aval in avals)]), _kinds_written(body.jaxpr)
+    return [
+        slice(int(begin), int(begin) + aval.size)
+        for begin, aval in zip(begins, avals, strict=False)
+        if (aval.shape, aval.dtype) in kinds and aval.size >= _WORTH_MEMORY and aval.dtype.kind != "b"
+    ]
+
+
+def _kinds_written(jaxpr: Any) -> set[tuple[Any, Any]]:
+    """Shapes and types of the arrays that a program writes to at places that it computes."""
+    found = set()
+    for eqn in jaxpr.eqns:
+        for program in inner_programs(eqn):
+            found |= _kinds_written(getattr(program, "jaxpr", program))
+        places = {"dynamic_update_slice": eqn.invars[2:], "scatter": eqn.invars[1:2]}.get(eqn.primitive.name, [])
+        if any(not isinstance(v, Literal) for v in places):
+            found.add((eqn.invars[0].aval.shape, eqn.invars[0].aval.dtype))
+    return found

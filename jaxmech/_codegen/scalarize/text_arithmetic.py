@@ -47,7 +47,9 @@ class TextArithmetic(AbstractArithmetic):
         both = zip(start, others, dtypes, strict=True)
         return [self._line(f"select {told(which)} {told(a)} {told(b)}", dtype) for a, b, dtype in both]
 
-    def repeated(self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any]) -> list[Scalar]:
+    def repeated(
+        self, going: Branch, advanced: Branch, start: list[Scalar], dtypes: Sequence[Any], written: Sequence[slice] = ()
+    ) -> list[Scalar]:
         state = [self._line(told(a), dtype) for a, dtype in zip(start, dtypes, strict=True)]
         known, before = dict(self._known), self._indent
         self.lines.append(f"{before}repeat:")
