@@ -10,7 +10,7 @@ from .map_elements import vmap_elements as vmap_elements
 from .map_jacobian import map_jacobian as map_jacobian
 from .map_points import map_points as map_points
 from .one_kernel import in_one_kernel as in_one_kernel
-from .one_kernel import length_as_scalars as length_as_scalars
+from .one_kernel import is_worth_a_kernel as is_worth_a_kernel
 from .operation_count import operation_count as operation_count
 from .program.nodal_gather import NodeRows as NodeRows
 from .program.nodal_scatter import NodeSums as NodeSums

@@ -36,7 +36,7 @@ _LONG_FOR_SOME, _SOME = 22_000, 3_000
 # 6,500 to 11,100 lines, Ogden's 12,300: of 750 a kernel takes 0.5 to 0.8 ms for 4 to 10, and is there in half the time.
 _UNSURE, _RESULTS = 40_000, 13_000
 # Of a step that is one kernel, or its gradient, most operations are of known numbers: steps of a top, of 39,000 to 65,000 by
-# the estimate of `length_as_scalars`, have 7,500 to 13,600 lines, their gradients twice those, which take LLVM 40 us each.
+# the estimate of `one_kernel.py`, have 7,500 to 13,600 lines, their gradients twice those, which take LLVM 40 us each.
 _WHOLE = 1_000_000
 # XLA's time goes by the equations: 2.1 to 2.4 ms each, those of a loop once. A result takes LLVM 0.1 ms or less, and 0.02 in
 # a long kernel of a handful, which it does not optimise. With so many results a kernel of a handful is there as soon, of

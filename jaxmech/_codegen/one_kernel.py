@@ -24,17 +24,43 @@ from .scalarize.loops import is_kept
 from .scalarize.supported import SUPPORTED, calls_host
 
 _MOST_CONSTANTS = 4096  # numbers that a program has in it
+# Operations on scalars, by an estimate: a tenth to one and a half times as many lines, of a gradient twice those, which LLVM
+# optimises up to here. A body on a hinge by the midpoint rule has 174,000: a step takes a twentieth of XLA's time.
+_LONGEST = 200_000
+# The same for each operation on arrays, of which XLA begins one in the time that so many take: steps of pendulums and joints
+# have up to 21, of tops up to 35. Two triangles have 60 by implicit Euler, and take 1.6 times XLA's time; four points and
+# six springs 67, and 2.3 times, after nine times the first call; sixteen triangles by `VelocityVerlet` 263, and three times.
+_MOST_FOR_ONE = 40
 _WRITTEN = ("scatter", "scatter-add", "scatter-max", "scatter-min")
 _READ = ("gather", "dynamic_slice")
 
 
-def length_as_scalars(program: ClosedJaxpr) -> int | None:
-    """About how many operations on scalars a program is, loops written out; None of one that cannot be written so."""
+def is_worth_a_kernel(program: ClosedJaxpr) -> bool:
+    """Whether a kernel of a program may be expected to take less time than XLA, which begins each of its operations on
+    arrays; elements that are mapped have kernels of their own there, eight at a time."""
     known = {v for v, c in zip(program.jaxpr.constvars, program.consts, strict=True) if not isinstance(c, Tracer)}
     if sum(c.size for c in program.consts if not isinstance(c, Tracer)) > _MOST_CONSTANTS:
-        return None
+        return False
     computed = {*program.jaxpr.constvars, *program.jaxpr.invars} - known
-    return first_that_works("the step of a loop", lambda: _length(program.jaxpr, computed), lambda: None)
+
+    def judged() -> bool:
+        return _length(program.jaxpr, computed) <= min(_LONGEST, _MOST_FOR_ONE * _operations(program.jaxpr))
+
+    return first_that_works("the step of a loop", judged, lambda: False)
+
+
+def _operations(jaxpr: Any) -> int:
+    """How many operations on arrays a program is, loops written out that a kernel writes out."""
+    total = 0
+    for eqn in jaxpr.eqns:
+        inner = [] if eqn.primitive.name == "jaxmech_mapped" else inner_programs(eqn)
+        each = sum(_operations(getattr(program, "jaxpr", program)) for program in inner)
+        total += _rounds(eqn) * each if inner else 1
+    return total
+
+
+def _rounds(eqn: Any) -> int:
+    return 1 if eqn.primitive.name == "scan" and is_kept(eqn) else eqn.params.get("length", 1)
 
 
 def in_one_kernel(program: ClosedJaxpr) -> Callable[..., list[Any]]:
@@ -86,7 +112,7 @@ def _of_equation(eqn: Any, computed: Sequence[bool]) -> int:
         raise NotScalarisable(f"{name} as scalars")
     inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
     if inner:
-        times = eqn.params.get("count", 1) * (1 if name == "scan" and is_kept(eqn) else eqn.params.get("length", 1))
+        times = eqn.params.get("count", 1) * _rounds(eqn)
         times *= eqn.invars[0].aval.size if name == "reduce" else 1
         return times * sum(_length(program, _inputs(program, eqn, computed)) for program in inner)
     if name in LIBRARY:
