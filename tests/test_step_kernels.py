@@ -26,6 +26,14 @@ AT_ONCE = (
 )  # the others are of the slow stage
 
 
+ADAPTIVE = (
+    ("spring", "Tsitouras", False, False),
+    ("spring", "TRBDF2", False, True),
+    ("rigid", "RK4", False, True),
+    ("rigid", "TRBDF2", True, False),
+)
+
+
 def motion(system, integrator, state, **options):
     return jm.simulate(system, state, integrator, DT, STEPS, **{"throw": False} | options)
 
@@ -416,6 +424,29 @@ def test_shortest_solutions_are_those_by_eigenvectors(rng, size):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * max(1.0, np.abs(expected).max()))
 
 
+def strip(cells):
+    """A clamped strip of triangles."""
+    mesh = jm.mesh.box_mesh(cells=(cells, 1), size=(0.5 * cells, 0.5))
+    law, nodes = jm.material.StVenantKirchhoff(2e4, 0.3), range(2 * cells + 2)
+    system = jm.System(
+        {"p": jm.Vec2()},
+        forces={"solid": jm.force.TriangleFEM.from_mesh("p", mesh, law, plane="stress")},
+        masses={"mass": jm.mass.UniformMass.of_total(("p", nodes), 2.0)},
+        constraints={"clamp": jm.constraint.Fixed(("p", mesh.nodes_where(lambda x: x[:, 0] == 0.0)))},
+    )
+    return system, system.at_rest({"p": mesh.points})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cells", "name"), [(8, "VelocityVerlet"), (1, "ImplicitEuler")])
+def test_what_xla_computes_elements_at_a_time_is_no_kernel(cells, name):
+    """Sixteen triangles as one program of scalars took three times XLA's time, and five times as long to compile; the linear
+    system of two took 1.6 times it."""
+    system, state = strip(cells)
+    scheme = made(name, system, state, False)
+    assert kernels_of_steps(lambda x: motion(system, scheme, state).last.position, 0.0) > 1  # parts of a step
+
+
 @pytest.mark.slow
 def test_adaptive_turns_are_those_of_ordinary_steps():
     """With two events, of which one changes the motion, and derivatives through them."""
@@ -439,6 +470,36 @@ def test_adaptive_turns_are_those_of_ordinary_steps():
     np.testing.assert_array_equal(run.event, plain.event)
     agree((run.state, run.event_time), (plain.state, plain.event_time), 1e-8)  # sizes of steps magnify rounding
     agree(slope, plain_slope, 1e-6)
-    *_, (_, turns) = nested_loops(jax.make_jaxpr(lambda x: end(x)[0])(state.position).jaxpr, "while")
-    body = turns.params["body_jaxpr"].jaxpr
-    assert [depth for depth, _ in nested_loops(body, "jaxmech_mapped")].count(1) == 1
+    check_pages(lambda x: end(x)[0], state.position)
+
+
+def check_pages(function, *arguments):
+    """Of an adaptive run all turns of a page are one kernel, in one loop."""
+    (pages,) = [loop for depth, loop in nested_loops(jax.make_jaxpr(function)(*arguments).jaxpr, "while") if depth == 1]
+    body = pages.params["body_jaxpr"].jaxpr
+    (kernel,) = [eqn for depth, eqn in nested_loops(body, "jaxmech_mapped") if depth == 1]
+    assert len(list(nested_loops(body, "while"))) == len(list(nested_loops(kernel.params["call"].jaxpr, "while"))) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scene", "name", "newton", "extrapolate"), ADAPTIVE)
+def test_records_of_adaptive_runs_are_those_of_ordinary_steps(scene, name, newton, extrapolate):
+    """Of more turns than a page has, and more output times than are seen at once; alone and in a batch."""
+    system, state = SCENES[scene]()
+    scheme = made(name, system, state, newton, rtol=1e-9)  # or rounding decides which steps fail
+
+    def run(a):
+        start = dataclasses.replace(state, velocity=jax.tree.map(lambda v: a * v, state.velocity))
+        times, options = np.linspace(0.002, 0.2, 70), {"rtol": 1e-4, "atol": 1e-6, "max_steps": 400, "throw": False}
+        return jm.simulate_adaptive(
+            system, start, scheme, times, extrapolate=extrapolate, observe=lambda s, x: (x.time, x.position), **options
+        )
+
+    check_pages(run, 1.0)
+    for function, x in ((run, jnp.asarray(1.0)), (jax.vmap(run), jnp.array([1.0, 0.5, 1.2]))):
+        found, plain = both_ways(function, x)
+        assert (np.asarray(plain.info.turns) > 64).all() and plain.reached.all()
+        np.testing.assert_array_equal(found.info.outcome, plain.info.outcome)
+        np.testing.assert_allclose(found.info.dt, plain.info.dt, 1e-6)
+        agree((found.observed, found.last), (plain.observed, plain.last), 1e-8)
+        np.testing.assert_array_equal(found.info.turns, plain.info.turns)

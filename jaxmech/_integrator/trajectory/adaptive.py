@@ -23,9 +23,10 @@ from ..._runtime.results import is_traced
 from ..._scene.parameter import is_concrete
 from ..base import AbstractIntegrator
 from ..time_step import check_time_step
-from .adaptive_loop import first_progress, goes_on, turned
 from .adaptive_memory import Inputs, Options, Progress
+from .adaptive_pages import goes_on, turned
 from .adaptive_replay import Motion, finished, run
+from .adaptive_turn import first_progress
 from .closures import with_what_it_closes_over
 from .control import AbstractControl, in_the_loop
 from .error_norm import tolerances

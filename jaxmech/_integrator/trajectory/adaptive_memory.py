@@ -130,13 +130,6 @@ class Record(eqx.Module):
         outcome, counts = jnp.full(turns, PENDING, jnp.int32), jnp.zeros(len(ENDS), jnp.int32)
         return cls(zero(turns), zero(turns), outcome, counts, none(frames), none(events), none(events), zero(events))
 
-    def page(self, turn: Array) -> "Page":
-        """A page for the turns from one on, or the last page."""
-        rows = min(_TURNS, self.dt.shape[0])
-        first = jnp.minimum(turn, self.dt.shape[0] - rows)
-        sizes = jnp.zeros((rows, 2), self.dt.dtype)
-        return Page(first, sizes, jnp.full(rows, PENDING, jnp.int32), jnp.full((), -1, jnp.int32), sizes[0, 0])
-
     def with_page(self, page: "Page", shown: "Window", number: Array, turn: Array) -> "Record":
         """With what is on a page and in a window; what happened at the last `turn` is of this number, or of none."""
         taken = page.outcome != PENDING
@@ -165,6 +158,14 @@ class Page(eqx.Module):
     outcome: Array
     event: Array  # of the last of them, -1: none
     time: Array  # when that ended [s]
+
+    @classmethod
+    def empty(cls, turn: Array, turns: int, dtype: Any) -> "Page":
+        """That for the turns from one on, or the last one, of so many turns."""
+        rows = min(_TURNS, turns)
+        sizes = jnp.zeros((rows, 2), dtype)
+        first = jnp.minimum(turn, turns - rows)
+        return cls(first, sizes, jnp.full(rows, PENDING, jnp.int32), jnp.full((), -1, jnp.int32), sizes[0, 0])
 
     def added(self, turn: Array, sizes: tuple[Array, Array], outcome: Array) -> "Page":
         """With a turn more."""

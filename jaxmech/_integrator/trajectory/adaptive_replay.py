@@ -18,8 +18,9 @@ from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.results import RESULTS
 from . import event as crossing
-from .adaptive_loop import first_progress, turned
 from .adaptive_memory import ACCEPTED, Inputs, Kept, Options, Progress, Record
+from .adaptive_pages import turned
+from .adaptive_turn import first_progress
 from .checkpointed_scan import checkpointed_scan, chosen_every
 from .turn_kernel import as_kernel
 

@@ -1,10 +1,9 @@
-"""The loop of adaptive steps: every turn takes one step, and says how long the next one is.
+"""A turn of adaptive steps: it takes one step, and says how long the next one is.
 
 A turn ends in a step that is accepted, in one that is to be repeated with another size, or in a closer look at an event: one
 step is traced and compiled for all of them, and the members of a batch go through it side by side.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,15 +12,12 @@ import jax.numpy as jnp
 
 from ..._model.system import State
 from ..._runtime.array_types import Array
-from ..._runtime.jax_internals import unvmap_any
-from ..._runtime.loops import while_loop
 from ..._runtime.results import RESULTS
 from . import event as crossing
-from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept, Options, Page, Progress, Record, Window
+from .adaptive_memory import ACCEPTED, FAILED, REJECTED, SEARCHED, Inputs, Kept, Options, Progress, Record
 from .error_norm import error_norm
 from .event import Bracket
 from .pid_controller import after_rejection, next_step
-from .turn_kernel import as_kernel
 
 _ROUNDING = 16  # units in the last place of the time, below which no step is worth its name
 
@@ -55,68 +51,7 @@ def first_progress(inputs: Inputs, options: Options) -> tuple[Progress, Kept]:
     return progress, kept
 
 
-def goes_on(inputs: Inputs, options: Options, at: Progress) -> Array:
-    """Whether there is something left to do, and nothing against it."""
-    left = (at.frame < inputs.times.shape[0]) & ~at.ended
-    return left & (at.result == RESULTS.successful) & (at.turns < options.max_steps)
-
-
-def turned(inputs: Inputs, options: Options, kept: Kept, start: Progress, until: Any) -> Progress:
-    """The progress after so many turns in all, or at the end of the run.
-
-    Turns are written on pages, and frames seen through windows: a loop that carries the whole record, or all frames, takes
-    several times as long (`SMALL`).
-    """
-
-    def going(at: Progress, due: Any) -> Array:
-        # The members of a batch pause together: no turn is taken for some of them only.
-        goes = goes_on(inputs, options, at) & (at.turns < until)
-        return goes & ~unvmap_any(goes & due)
-
-    last = inputs.times[-1]
-    turns = as_kernel(partial(_turn, inputs, options, kept), _kept_apart(start, (None, None)), (last, last))
-
-    def frame(now: tuple[Progress, Page, Window]) -> tuple[Progress, Page, Window]:
-        """Turns until there is a frame, or an event, or the page is full."""
-        (at, page, window), begun = now, now[0]
-
-        def writing(now: tuple[Progress, Page]) -> Array:
-            at, page = turns.whole(now[0]), now[1]
-            return going(at, (at.frame > begun.frame) | (at.count > begun.count) | page.is_full(at.turns))
-
-        def turn(now: tuple[Any, Page]) -> tuple[Any, Page]:
-            joined, page = now
-            joined, told = turns.turn(joined, (window.time(turns.whole(joined).frame), last))
-            return joined, _written(inputs, page, told)
-
-        joined, page = while_loop(writing, turn, (turns.joined(at), page))
-        at = turns.whole(joined)
-        number = jnp.where(at.frame > begun.frame, begun.frame, -1)
-        return at, page, window.added(number, at.turns - 1, inputs.observed(at.state))
-
-    def page(begun: Progress) -> Progress:
-        """Turns until there is an event, or the page or the window is full."""
-
-        def writing(now: tuple[Progress, Page, Window]) -> Array:
-            at, page, window = now
-            return going(at, (at.count > begun.count) | page.is_full(at.turns) | window.is_full(at.frame))
-
-        window = Window.of(begun.frame, begun.frames, begun.record, inputs.times)
-        first = _kept_apart(begun, (None, None)), begun.record.page(begun.turns), window
-        at, page, window = while_loop(writing, frame, first)
-        number = jnp.where(at.count > begun.count, begun.count, options.max_events)
-        record = begun.record.with_page(page, window, number, at.turns - 1)
-        return _kept_apart(at, (record, window.within(begun.frames)))
-
-    return while_loop(lambda at: going(at, False), page, start)
-
-
-def _kept_apart(at: Progress, large: tuple[Any, Any]) -> Progress:
-    """Progress with another record and other frames, or with none."""
-    return eqx.tree_at(lambda p: (p.record, p.frames), at, large, is_leaf=lambda leaf: leaf is None)
-
-
-class _Told(NamedTuple):
+class Told(NamedTuple):
     """What is written of a turn: its number, its size [s] and error, how it ended; the event there (-1: none), and when."""
 
     turn: Array
@@ -126,18 +61,14 @@ class _Told(NamedTuple):
     time: Array
 
 
-def _turn(inputs: Inputs, options: Options, kept: Kept, at: Progress, aims: tuple[Array, Array]) -> tuple[Progress, _Told]:
+def turn(inputs: Inputs, options: Options, kept: Kept, at: Progress, aims: tuple[Array, Array]) -> tuple[Progress, Told]:
+    """The progress after a turn towards the next output time and the last one, and what is written of it."""
     trial = _trial(inputs, options, kept, at, aims)
     decision = _decided(inputs, at, trial)
     ok, good, accepted = decision[:3]
     outcome = jnp.where(accepted, ACCEPTED, jnp.where(good, SEARCHED, jnp.where(ok, REJECTED, FAILED))).astype(jnp.int32)
-    told = _Told(at.turns, (trial.h, trial.error), outcome, decision.event, trial.end.time)
+    told = Told(at.turns, (trial.h, trial.error), outcome, decision.event, trial.end.time)
     return _judged(inputs, options, kept, at, trial, decision), told
-
-
-def _written(inputs: Inputs, page: Page, told: _Told) -> Page:
-    page = page.added(told.turn, told.sizes, told.outcome)
-    return page.at_event(told.event, told.time) if inputs.events else page
 
 
 class _Trial(NamedTuple):
