@@ -35,13 +35,10 @@ AIMS = (1e-4, 1e-6)
 class Run:
     """A trajectory of a scheme that can be taken again: how accurate it is, the CPU seconds, and what else is told of it."""
 
-    def __init__(self, scheme: str, call: Callable[[], Any], tell: Any, error: Any, **told: Any):
+    def __init__(self, scheme: str, call: Callable[[], jm.State], error: Callable[[jm.State], float], **told: Any):
         jax.block_until_ready(call())  # compiles, at the first
-        self.scheme, self.call, self.times = scheme, call, []
-        last, more = self.again(), {}
-        if tell is not None:
-            last, more = tell(last)
-        self.error, self.told = error(last), told | more
+        self.scheme, self.call, self.times, self.told = scheme, call, [], told
+        self.error = error(self.again())
 
     def again(self) -> Any:
         """Run it, and keep the time."""
@@ -62,27 +59,26 @@ def numbers(state: jm.State) -> np.ndarray:
 
 
 def equal_steps(system: jm.System, state: jm.State, integrator: Any, span: float) -> Callable[[int], jm.State]:
-    """A compiled function for each number of steps."""
+    """A compiled function of the length of a step, for each number of steps."""
 
     @partial(jax.jit, static_argnums=0)
-    def end(steps: int) -> jm.State:
-        return jm.simulate(system, state, integrator, span / steps, steps, save_every=steps, throw=False).last
+    def end(steps: int, h: jax.Array) -> jm.State:
+        return jm.simulate(system, state, integrator, h, steps, save_every=steps, throw=False).last
 
-    return end
+    return lambda steps: end(steps, jnp.asarray(span / steps))
 
 
 def adaptive_steps(
     system: jm.System, state: jm.State, integrator: Any, span: float, extrapolate: bool
-) -> Callable[[float], Any]:
-    """A compiled function of the tolerance."""
+) -> tuple[Callable[[float], jm.State], Callable[[float], Any]]:
+    """Compiled functions of the tolerance: the last state, and how many steps and turns it takes."""
 
-    @jax.jit
     def run(rtol: jax.Array) -> Any:
         options = {"rtol": rtol, "atol": 1e-2 * rtol, "extrapolate": extrapolate, "max_steps": 20_000}
-        found = jm.simulate_adaptive(system, state, integrator, [span], throw=False, **options)
-        return found.last, found.info.accepted, found.info.turns
+        return jm.simulate_adaptive(system, state, integrator, [span], throw=False, **options)
 
-    return lambda tolerance: run(jnp.asarray(tolerance))
+    last, info = jax.jit(lambda rtol: run(rtol).last), jax.jit(lambda rtol: run(rtol).info)
+    return lambda tolerance: last(jnp.asarray(tolerance)), lambda tolerance: info(jnp.asarray(tolerance))
 
 
 def accuracy(chosen: str, only: tuple[str, ...] = ()) -> None:
@@ -141,7 +137,7 @@ def fixed(
             continue
         end = equal_steps(system, state, integrator, span)
         for steps in STEPS:
-            run = Run(scheme, partial(end, steps), None, error, steps=steps)
+            run = Run(scheme, partial(end, steps), error, steps=steps)
             yield run
             if not goes_on(run, 4.0):
                 break
@@ -164,15 +160,14 @@ def adaptive(
         "Tsitouras": (I.Tsitouras(check_step=False), False),
     }
 
-    def tell(found: Any) -> Any:
-        return found[0], {"steps": int(found[1]), "turns": int(found[2])}
-
     for scheme, (integrator, extrapolate) in made.items():
         if not taken(f"adaptive {scheme}"):
             continue
-        steps = adaptive_steps(system, state, integrator, span, extrapolate)
+        last, info = adaptive_steps(system, state, integrator, span, extrapolate)
         for rtol in TOLERANCES:
-            run = Run(f"adaptive {scheme}", partial(steps, rtol), tell, error, rtol=rtol)
+            counts = info(rtol)
+            told = {"steps": int(counts.accepted), "turns": int(counts.turns)}
+            run = Run(f"adaptive {scheme}", partial(last, rtol), error, rtol=rtol, **told)
             yield run
             if not goes_on(run, 10 ** (1 / integrator.order)):
                 break
@@ -185,29 +180,30 @@ def beside_diffrax(
     import diffrax
 
     term, y0 = I.ode_term(system, state), (state.position, state.velocity)
-
-    def tell(found: Any) -> Any:
-        x, v = jax.tree.map(lambda a: a[0], found.ys)
-        counts = {"steps": int(found.stats["num_accepted_steps"]), "turns": int(found.stats["num_steps"])}
-        return jm.State(x, v, state.time), counts
-
     for method in (diffrax.Tsit5(), diffrax.Kvaerno5()):
         scheme = f"diffrax {type(method).__name__}"
         if not taken(scheme):
             continue
 
-        @jax.jit
         def solve(rtol: jax.Array, end: jax.Array, method: Any = method) -> Any:
             control = diffrax.PIDController(rtol=rtol, atol=rtol * 1e-2)
             options = {"stepsize_controller": control, "max_steps": 200_000, "throw": False}
             return diffrax.diffeqsolve(term, method, 0.0, end, None, y0, saveat=diffrax.SaveAt(t1=True), **options)
 
+        @jax.jit
+        def last(rtol: jax.Array, end: jax.Array, solve: Any = solve) -> jm.State:
+            x, v = jax.tree.map(lambda a: a[0], solve(rtol, end).ys)
+            return jm.State(x, v, state.time)
+
+        counts = jax.jit(lambda rtol, end, solve=solve: solve(rtol, end).stats)
         for rtol in TOLERANCES[2:]:
-            _, seconds, _ = cpu(partial(solve, jnp.asarray(rtol), jnp.asarray(span / 50)), 1)
+            _, seconds, _ = cpu(partial(last, jnp.asarray(rtol), jnp.asarray(span / 50)), 1)
             if 50 * seconds > PATIENCE_BESIDE:
                 report(scene=name, scheme=scheme, rtol=rtol, left_out=f"some {50 * seconds:.0f} CPU s")
                 break
-            run = Run(scheme, partial(solve, jnp.asarray(rtol), jnp.asarray(span)), tell, error, rtol=rtol)
+            told = counts(jnp.asarray(rtol), jnp.asarray(span))
+            steps = {"steps": int(told["num_accepted_steps"]), "turns": int(told["num_steps"])}
+            run = Run(scheme, lambda rtol=rtol: last(jnp.asarray(rtol), jnp.asarray(span)), error, rtol=rtol, **steps)
             yield run
             if run.error < FINE:
                 break
