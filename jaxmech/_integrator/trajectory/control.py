@@ -30,8 +30,8 @@ class AbstractControl(eqx.Module):
 
     Both kinds of runs take it, and hand the memory on from step to step, through events and restarts, and to derivatives; a
     step that is taken again begins with the memory that it began with. Where it moves constraints, it is asked once more in
-    every step, for the end of it, and what it would remember of that is dropped. `time` [s]. Raises `TypeError` in a run for a memory
-    that changes its form.
+    every step, for the end of it, and what it would remember of that is dropped. `time` [s]. Raises `TypeError` in a run for
+    a memory that changes its form.
     Source: K. J. Astrom and R. M. Murray, *Feedback Systems*, 2nd ed., 2021, ISBN 978-0-691-21347-7, chapter 11.
 
     Example:
