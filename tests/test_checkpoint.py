@@ -1,6 +1,7 @@
 """Checkpoints: what comes back to the last bit, what is refused, and runs that are killed."""
 
 import functools
+import math
 import os
 import subprocess
 import sys
@@ -227,6 +228,33 @@ def test_a_restart_under_another_control_is_refused(tmp_path):
             run(other)
 
 
+def pulling(factor):
+    """A class of controls whose code has a number."""
+
+    class Pulling(jm.integrator.AbstractControl):
+        def init(self, system, state):
+            return jnp.zeros(())
+
+        def __call__(self, time, state, parameters, memory):
+            return {"links": {"stiffness": 100.0 + factor * time}}, memory
+
+    return Pulling
+
+
+def test_a_restart_under_a_control_whose_class_has_changed_is_refused(tmp_path):
+    """Its numbers were compared, and its name: a run went on under another control, and was a success."""
+    system, state, integrator = restart_script.chain()
+
+    def run(factor):
+        options = {"control": pulling(factor)(), "restart_file": tmp_path / "run.npz", "restart_every": 2}
+        return jm.simulate(system, state, integrator, 0.01, 2, **options)
+
+    whole = run(3.0)
+    assert eqx.tree_equal(run(3.0), whole)
+    with pytest.raises(ValueError, match=r"functions\['.*Pulling'\] is"):
+        run(4.0)
+
+
 def test_functions_are_the_same_if_their_code_and_what_they_close_over_are():
     """Made anew they are, whatever they close over; wrapped, and with another number anywhere, they are not."""
 
@@ -235,6 +263,9 @@ def test_functions_are_the_same_if_their_code_and_what_they_close_over_are():
 
     def net(key, activation=jnp.tanh):
         return eqx.nn.MLP(2, 2, 4, 1, activation=activation, key=jax.random.key(key))
+
+    def table(kind):
+        return jm.integrator.Table([0.0, 1.0], [0.0, 1.0], kind=kind)
 
     kinds = {
         "numbers": (lambda: closing(1.0), lambda: closing(2.0)),
@@ -248,6 +279,12 @@ def test_functions_are_the_same_if_their_code_and_what_they_close_over_are():
         "jit": (lambda: jax.jit(closing(1.0)), lambda: jax.jit(closing(2.0))),
         "vmap": (lambda: jax.vmap(closing(1.0)), lambda: jax.vmap(closing(2.0))),
         "sets": (lambda: lambda time: time in {1, 2}, lambda: lambda time: time in {1, 3}),
+        "tables": (lambda: closing(table("hold")), lambda: closing(table("linear"))),
+        "built in": (lambda: closing(math.sin), lambda: closing(math.cos)),
+        "of NumPy": (lambda: closing((np.sin, jnp.add)), lambda: closing((np.sin, jnp.multiply))),
+        "slices": (lambda: closing(slice(1, 2)), lambda: closing(slice(1, 3))),
+        "classes": (lambda: closing(pulling(1)), lambda: closing(pulling(2))),
+        "objects": (lambda: closing(pulling(1)()), lambda: closing(pulling(2)())),
     }
     for kind, (one, other) in kinds.items():
         assert function_digest(one()) == function_digest(one()) != function_digest(other()), kind

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scheme_scenes import made
 
 import jaxmech as jm
 
@@ -424,3 +425,77 @@ def test_adaptive_steps_know_what_a_control_does_within_them(name):
     run = jm.simulate_adaptive(scene, state, scheme, [2.0], **options)
     assert 50 < int(run.info.accepted) < 200
     np.testing.assert_allclose(run.last.position["p"][0, 0], 0.2 - np.sin(20.0) / 100, atol=2e-4)
+
+
+RATE = 0.5  # [m/s]
+
+
+def pulled_damper():
+    """A mass of 1 kg behind a damper of 3 N s/m, whose other end control moves: `v = RATE (1 - exp(-3 t))`."""
+    damper = jm.force.Springs((("p", [0]), ("p", [1])), 0.0, 1.0, damping=3.0)
+    hand = jm.constraint.PrescribedMotion(("p", [0]), [[0.0]], [[0.0]])
+    masses = {"mass": jm.mass.UniformMass(("p", [0, 1]), 1.0)}
+    system = jm.System({"p": jm.Vec1()}, forces={"damper": damper}, masses=masses, constraints={"hand": hand})
+    return (
+        system,
+        system.at_rest({"p": [[0.0], [1.0]]}),
+        lambda t, s, p: {"hand": {"displacements": p * t * jnp.ones((1, 1))}},
+    )
+
+
+def reeled_out():
+    """A mass of 1 kg that circles on a rod, whose length control changes: it keeps its angular momentum, 2 kg m^2/s."""
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), None, 1.0)
+    system = jm.System(
+        {"p": jm.Vec2()},
+        masses={"mass": jm.mass.UniformMass(("p", [0, 1]), 1.0)},
+        constraints={"rod": rod, "nail": jm.constraint.Fixed(("p", [0]))},
+    )
+    state = system.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]]})
+    state = eqx.tree_at(lambda s: s.velocity["p"], state, jnp.array([[0.0, 0.0], [RATE, 2.0]]))
+    return system, state, lambda t, s, p: {"rod": {"length": 1.0 + p * t}}
+
+
+MOVING = ["Midpoint", "Newmark", "GeneralizedAlpha", "BDF2", "TRBDF2", "VelocityVerlet", "RK4"]
+
+
+@pytest.mark.slow_cases(*MOVING[1:])
+@pytest.mark.parametrize("name", MOVING)
+def test_what_control_moves_takes_velocities_along(name):
+    """Numbers held for a step have no rate: the damper saw a hand at rest, the mass on the rod lost its radial velocity,
+    however short the steps. Constraints move through a step to where control has them at its end."""
+    system, state, control = pulled_damper()
+    scheme = made(name, system, state, newton=False)
+
+    def ends(rate, steps):
+        begin = eqx.tree_at(lambda s: s.velocity["p"], state, rate * jnp.array([[1.0], [0.0]]))
+        run = jm.simulate(system, begin, scheme, 0.6 / steps, steps, control=control, parameters=rate, save_every=steps)
+        return run.last.velocity["p"][:, 0]
+
+    hand, mass = ends(RATE, 24)
+    np.testing.assert_allclose(hand, RATE, rtol=1e-12)
+    exact = RATE * (1 - np.exp(-1.8))
+    assert abs(ends(RATE, 48)[1] - exact) < 0.3 * abs(mass - exact) < 1e-3  # of second order
+    rates = jax.jacfwd(ends)(RATE, 24), jax.jacrev(ends)(RATE, 24)
+    np.testing.assert_allclose(rates, np.broadcast_to([hand / RATE, mass / RATE], (2, 2)), rtol=1e-10)  # linear in it
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Midpoint", "VelocityVerlet"])
+def test_adaptive_steps_take_along_what_control_moves(name):
+    system, state, control = pulled_damper()
+    options = {"rtol": 1e-5, "atol": 1e-6, "control": control, "parameters": RATE}
+    run = jm.simulate_adaptive(system, state, made(name, system, state, newton=False), [0.25, 0.6], **options)
+    np.testing.assert_allclose(run.last.velocity["p"][:, 0], [RATE, RATE * (1 - np.exp(-1.8))], rtol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Midpoint", "Newmark", "BDF2"])
+def test_a_rod_whose_length_is_controlled_takes_its_mass_along(name):
+    system, state, control = reeled_out()
+    scheme, off = made(name, system, state, newton=True, rtol=1e-8), []
+    for steps in (20, 40):
+        run = jm.simulate(system, state, scheme, 0.6 / steps, steps, control=control, parameters=RATE, save_every=steps)
+        x, v = run.last.position["p"][1], run.last.velocity["p"][1]
+        off.append([np.hypot(*x) - 1.3, x @ v / np.hypot(*x) - RATE, x[0] * v[1] - x[1] * v[0] - 2.0])
+    assert np.all(np.abs(off[1]) < 1e-3) and np.all(np.abs(off[1]) <= 0.3 * np.abs(off[0]) + 1e-8)

@@ -29,6 +29,19 @@ def pendulum(length=1.0, mass=2.0, compliance=0.0):
     )
 
 
+def test_a_scene_has_another_of_other_components():
+    """By `dataclasses.replace`, which was a `TypeError`; the states of multipliers are those of the constraints it has."""
+    rod = jm.constraint.Distance((("p", [0]), ("p", [1])), None, 1.0)  # whose multipliers stand in a state of its name
+    springs = jm.force.Springs((("p", [0]), ("p", [1])), 3.0, 1.0)
+    scene = jm.System({"p": jm.Vec2()}, forces={"s": springs}, constraints={"rod": rod}, rayleigh={"s": 0.1})
+    assert eqx.tree_equal(dataclasses.replace(scene), scene)
+    free = dataclasses.replace(scene, constraints={"nail": jm.constraint.Fixed(("p", [0]))})
+    assert not free.multiplier_states and list(free.dofs) == ["p"]
+    assert dataclasses.replace(free, constraints={"bar": rod}).multiplier_states == ("bar",)
+    with pytest.raises(ValueError, match=r"rayleigh\['nothing'\] must name one"):
+        dataclasses.replace(scene, rayleigh={"nothing": 1.0})
+
+
 def inclined(angle, tension=1.0):
     return {"p": [[0.0, 0.0], [np.sin(angle), -np.cos(angle)]], "tension": [[tension]]}
 

@@ -39,6 +39,11 @@ class AbstractProjectiveConstraint(Component):
     is_homogeneous: ClassVar[bool] = True  # the prescribed displacement is zero
     always_projects: ClassVar[bool] = False  # whether `P` is a projector whatever the numbers; a scene looks at it, unless
 
+    @property
+    def kind(self) -> str:
+        """What it is called in messages, and known as by a linear system."""
+        return type(self).__name__
+
     def __check_init__(self):
         owner = type(self).__name__
         if len(self.on) != 1 or self.on[0].nodes.ndim != 1:

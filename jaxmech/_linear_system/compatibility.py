@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 
+from .._constraint.base import AbstractProjectiveConstraint
 from .._constraint.multiplier import AbstractMultiplierConstraint
 from .._model.once_per_scene import once_per_scene
 from .._model.scene_checks import component_stencils
@@ -44,7 +45,8 @@ def signature(system: System) -> Signature:
 
 
 def _words(component: object, on: tuple) -> str:
-    kind = component.kind if isinstance(component, AbstractMultiplierConstraint) else type(component).__name__
+    named = isinstance(component, AbstractMultiplierConstraint | AbstractProjectiveConstraint)
+    kind = component.kind if named else type(component).__name__
     return f"{kind} on " + " and ".join(f"'{s.state}' {tuple(s.nodes.shape)}" for s in on)
 
 

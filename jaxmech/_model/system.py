@@ -82,7 +82,7 @@ class System(eqx.Module):
     constraints: dict[str, Constraint]
     rayleigh: dict[str, Array]
     gravity: Array | None
-    multipliers: dict[str, Stencil]  # of the constraints that name none themselves
+    multipliers: dict[str, Stencil] = eqx.field(init=False)  # of the constraints that name none themselves
 
     def __init__(
         self,

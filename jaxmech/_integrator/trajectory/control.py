@@ -3,12 +3,15 @@
 import abc
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..._constraint.moving import MovingMotion, MovingRows
+from ..._constraint.multiplier import AbstractMultiplierConstraint
+from ..._constraint.prescribed_motion import PrescribedMotion
 from ..._forcefield.chart import varies_with
 from ..._linear_system.compatibility import BuiltFor
 from ..._model.dynamics import Fields
@@ -26,8 +29,9 @@ class AbstractControl(eqx.Module):
     parameters, memory)` gives the numbers of a step, as a function without memory does, and the memory of the next one.
 
     Both kinds of runs take it, and hand the memory on from step to step, through events and restarts, and to derivatives; a
-    step that is taken again begins with the memory that it began with. `time` [s]. Raises `TypeError` in a run for a memory
-    that changes its form.
+    step that is taken again begins with the memory that it began with. Where it moves constraints, it is asked once more in
+    every step, for the end of it, and what it would remember of that is dropped. `time` [s]. Raises `TypeError` in a run for
+    a memory that changes its form.
     Source: K. J. Astrom and R. M. Murray, *Feedback Systems*, 2nd ed., 2021, ISBN 978-0-691-21347-7, chapter 11.
 
     Example:
@@ -50,6 +54,14 @@ class AbstractControl(eqx.Module):
     @abc.abstractmethod
     def __call__(self, time: Array, state: State, parameters: Any, memory: Any) -> tuple[Values, Any]:
         """The numbers of a step, and the memory of the next one."""
+
+
+class ControlCarry(NamedTuple):
+    """The carry of the integrator, the memory of the control, and what it gave of constraints: where they are."""
+
+    kept: Any
+    memory: Any
+    before: Values
 
 
 class ControlledIntegrator(AbstractIntegrator):
@@ -83,43 +95,48 @@ class ControlledIntegrator(AbstractIntegrator):
     def built_for(self) -> BuiltFor | None:
         return self.integrator.built_for
 
-    def init(self, system: System, state: State) -> Any:
+    def init(self, system: System, state: State) -> ControlCarry:
         memory = jax.tree.map(jnp.array, self.control.init(system, state)) if self.remembers else None
-        kept = self.integrator.init(self._scene(system, state, memory), state)
-        return (kept, memory) if self.remembers else kept
+        given, _ = self._values(state, 0.0, memory)
+        scene = controlled(system, given)
+        return ControlCarry(self.integrator.init(scene, state), memory, _of_constraints(scene, given))
 
-    def revalued(self, system: System, state: State, carry: Any) -> Any:
-        kept, memory = self._parted(carry)
-        kept = self.integrator.revalued(self._scene(system, state, memory), state, kept)
-        return (kept, memory) if self.remembers else kept
+    def revalued(self, system: System, state: State, carry: ControlCarry) -> ControlCarry:
+        scene = self._scene(system, state, carry.memory)
+        return carry._replace(kept=self.integrator.revalued(scene, state, carry.kept))
 
-    def after_event(self, system: System, state: State, carry: Any) -> Any:
-        kept, memory = self._parted(carry)
-        kept = self.integrator.after_event(self._scene(system, state, memory), state, kept)
-        return (kept, memory) if self.remembers else kept
+    def after_event(self, system: System, state: State, carry: ControlCarry) -> ControlCarry:
+        scene = self._scene(system, state, carry.memory)
+        return carry._replace(kept=self.integrator.after_event(scene, state, carry.kept))
 
-    def step(self, system: System, state: State, carry: Any, dt: Any, *, throw: bool = True) -> tuple[State, Any, Any]:
-        scene, kept, memory = self._ready(system, state, carry, dt)
-        return self._joined(self.integrator.step(scene, state, kept, dt, throw=throw), memory)
+    def step(
+        self, system: System, state: State, carry: ControlCarry, dt: Any, *, throw: bool = True
+    ) -> tuple[State, ControlCarry, Any]:
+        scene, ready = self._ready(system, state, carry, dt)
+        end, kept, info = self.integrator.step(scene, state, ready.kept, dt, throw=throw)
+        return end, ready._replace(kept=kept), info
 
-    def advanced(self, system: System, state: State, carry: Any, h: Any, derivatives_of: str = "") -> tuple[State, Any, Any]:
-        scene, kept, memory = self._ready(system, state, carry, h)
-        return self._joined(self.integrator.advanced(scene, state, kept, h, derivatives_of), memory)
+    def advanced(
+        self, system: System, state: State, carry: ControlCarry, h: Any, derivatives_of: str = ""
+    ) -> tuple[State, ControlCarry, Any]:
+        scene, ready = self._ready(system, state, carry, h)
+        end, kept, info = self.integrator.advanced(scene, state, ready.kept, h, derivatives_of)
+        return end, ready._replace(kept=kept), info
 
     @property
     def remembers(self) -> bool:
         """Whether the control has a memory. Static."""
         return isinstance(self.control, AbstractControl)
 
-    def _parted(self, carry: Any) -> tuple[Any, Any]:
-        return carry if self.remembers else (carry, None)
+    def _of_step(self, system: System, state: State, h: Any, memory: Any) -> tuple[Values, Any]:
+        """The numbers of a step, those that move constraints as they are at its end, and the memory of the next one."""
+        given, after = self._values(state, self.integrator.control_at * h, memory)
+        moved = _moved_by(controlled(system, given), given)
+        at_end = self._values(state, h, memory)[0] if moved else {}
+        return {**given, **{name: at_end[name] for name in moved}}, after
 
-    def _joined(self, result: Any, memory: Any) -> Any:
-        end, kept, *told = result
-        return end, (kept, memory) if self.remembers else kept, *told
-
-    def _values(self, state: State, h: Any, memory: Any) -> tuple[Values, Any]:
-        at = state.time + self.integrator.control_at * h, state, self.parameters
+    def _values(self, state: State, later: Any, memory: Any) -> tuple[Values, Any]:
+        at = state.time + later, state, self.parameters
         if not self.remembers:
             return self.control(*at), None
         returned = self.control(*at, memory)
@@ -134,19 +151,47 @@ class ControlledIntegrator(AbstractIntegrator):
     def _scene(self, system: System, state: State, memory: Any) -> System:
         return controlled(system, self._values(state, 0.0, memory)[0])
 
-    def _ready(self, system: System, state: State, carry: Any, h: Any) -> tuple[System, Any, Any]:
-        """The scene of a step, what the integrator takes to it, and the memory of the next one."""
-        kept, memory = self._parted(carry)
-        given, memory = self._values(state, h, memory)
-        scene = controlled(system, given)
-        if not jax.tree.leaves(kept) or not _depends(partial(self._kept, system, state), given):
-            return scene, kept, memory
-        return scene, self.integrator.revalued(scene, state, kept), memory
+    def _ready(self, system: System, state: State, carry: ControlCarry, h: Any) -> tuple[System, ControlCarry]:
+        """The scene of a step, and the carry that its integrator takes to it, with what is for the next one."""
+        given, memory = self._of_step(system, state, h, carry.memory)
+        scene, kept = controlled(system, given), carry.kept
+        before = _of_constraints(scene, given)
+        scene = _moving(scene, controlled(system, carry.before), given, state.time, h)
+        if jax.tree.leaves(kept) and _depends(partial(self._kept, system, state), given):
+            kept = self.integrator.revalued(scene, state, kept)
+        return scene, ControlCarry(kept, memory, before)
 
     def _kept(self, system: System, state: State, given: Values) -> Fields:
         """What is kept of a scene's numbers, as a function of those that are controlled."""
         kept = self.integrator.init(controlled(system, given), state)
         return {str(i): leaf for i, leaf in enumerate(jax.tree.leaves(eqx.filter(kept, eqx.is_inexact_array)))}
+
+
+_OF_ROWS = {"compliance", "relaxation"}  # numbers of constraints that move nothing
+
+
+def _moved_by(scene: System, given: Values) -> dict[str, Mapping[str, Any]]:
+    """The constraints that control moves by numbers that know no time: key frames at other times know their own."""
+    found = {name: given[name] for name in given if name in scene.constraints}
+    kinds = AbstractMultiplierConstraint, PrescribedMotion
+    moved = {n: f for n, f in found.items() if isinstance(scene.constraints[n], kinds)}
+    return {n: f for n, f in moved.items() if "times" not in f and not f.keys() <= _OF_ROWS}
+
+
+def _of_constraints(scene: System, given: Values) -> Values:
+    """What control has given of the constraints that it moves, as it stands in the scene."""
+    moved = _moved_by(scene, given).items()
+    return {n: {field: _at(scene, _path(scene, n, field)) for field in sorted(fields)} for n, fields in moved}
+
+
+def _moving(scene: System, before: System, given: Values, since: Array, h: Any) -> System:
+    """The scene whose constraints move within the step from where they were `before` to where control has them."""
+    changed = dict(scene.constraints)
+    for name in _moved_by(scene, given):
+        old, new = before.constraints[name], scene.constraints[name]
+        kind = MovingRows if isinstance(new, AbstractMultiplierConstraint) else MovingMotion
+        changed[name] = kind(new, old, since, jnp.asarray(h, since.dtype))
+    return eqx.tree_at(lambda s: s.constraints, scene, changed)
 
 
 def in_the_loop(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._runtime.argument_checks import check_path
 from ..._runtime.atomic_files import forget_interrupted
-from ..._runtime.function_digest import function_digest
+from ..._runtime.function_digest import function_digest, is_own
 from ..._runtime.results import is_traced
 from .checkpoint import load_parts, save_parts
 
@@ -47,8 +47,11 @@ def through_a_file(
 
 
 def _functions(given: dict[str, Any]) -> dict[str, str]:
-    leaves = jax.tree_util.tree_flatten_with_path(given)[0]
-    return {jax.tree_util.keystr(path): function_digest(leaf) for path, leaf in leaves if callable(leaf)}
+    """The functions in it by their place, and its user's classes by name: a digest of their code."""
+    met: set[type] = set()
+    leaves = jax.tree_util.tree_flatten_with_path(given, is_leaf=lambda node: met.add(type(node)))[0]
+    functions = {jax.tree_util.keystr(path): function_digest(leaf) for path, leaf in leaves if callable(leaf)}
+    return functions | {kind.__qualname__: function_digest(kind) for kind in met if is_own(kind)}
 
 
 def _resumed(who: str, path: str | PathLike[str], given: dict[str, Any], begun: T) -> T:
