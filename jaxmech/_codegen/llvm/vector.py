@@ -16,7 +16,7 @@ _LEAST = 4
 def width_for(dtypes: Iterable[Any]) -> int:
     """How many elements of a loop are computed together: those whose largest real numbers fill a register.
 
-    In two registers, LLVM has twice the instructions to order, and half the values at work: of a neo-Hookean tetrahedron in
+    In two registers, LLVM has twice the instructions to order, and half the values at work: of stiffnesses of tetrahedra in
     float64 on AVX2 (Zen) it takes twice as long for eight, which run no faster.
     """
     largest = max((np.dtype(t).itemsize for t in dtypes if np.dtype(t).kind == "f"), default=1)
