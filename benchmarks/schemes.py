@@ -5,14 +5,15 @@
 
 `cost`: a step of the cantilever with one linear solve and its gradient, as ratios to implicit Euler in the same process; CPU
 seconds, the shortest of five runs, each beside one of implicit Euler. `compile`: their first calls, tracing too, as such
-ratios, after JAX has forgotten all that it traced and compiled before. `gradient`: small motions, and their gradients;
+ratios, each in a process of its own. `gradient`: small motions, and their gradients;
 `batch`: 256 of each by `vmap`. `drift`: the largest and the last change of energy in 10,000 steps of a mass that swings on a
 spring, ten steps in the shorter period. `accuracy`: the error of the last state over the CPU seconds of the trajectory, on a
 stiff pendulum, a double pendulum, a top, a beam, and a ball that bounces (`benchmarks.accuracy`).
 """
 
 import argparse
-import gc
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -68,22 +69,26 @@ def calls_of(system: jm.System, state: jm.State, steps: int) -> Callable[[Any], 
 
 
 def compilations(cells: int, steps: int, rounds: int = 2) -> None:
-    """First calls, over those of implicit Euler: the shortest of some, in turns."""
-    calls = calls_of(*cantilever(cells), steps)
-    for call in calls(jm.ImplicitEuler):
-        cpu(call, 1)  # kernels are compiled, which JAX does not forget
-
-    def first(call: Callable[[], Any]) -> float:
-        jax.clear_caches()
-        gc.collect()
-        gc.freeze()  # else some calls, and not others, go through what all before them left
-        return cpu(call, 1)[0]
-
-    found = [{name: [first(call) for call in calls(kind)] for name, kind in IMPLICIT.items()} for _ in range(rounds)]
+    """First calls, over those of implicit Euler: the shortest of some, in turns. Each in a process of its own: kernels that
+    an earlier one has compiled are known, whatever JAX forgets."""
+    found = [{name: [first(name, call, cells, steps) for call in (0, 1)] for name in IMPLICIT} for _ in range(rounds)]
     least = {name: np.min([turn[name] for turn in found], axis=0) for name in IMPLICIT}
     for name, seconds in least.items():
         run_of_euler, gradient_of_euler = seconds / least["ImplicitEuler"]
         report(scheme=name, first_s=seconds[0], first_of_eulers=run_of_euler, first_gradient_of_eulers=gradient_of_euler)
+
+
+def first(name: str, call: int, cells: int, steps: int) -> float:
+    """CPU seconds of the first trajectory, or gradient, in a new process."""
+    code = f"from benchmarks.schemes import first_here; print(first_here({name!r}, {call}, {cells}, {steps}))"
+    made = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(made.stdout)
+
+
+def first_here(name: str, call: int, cells: int, steps: int) -> float:
+    """The same in this process."""
+    jax.config.update("jax_enable_x64", True)
+    return cpu(calls_of(*cantilever(cells), steps)(IMPLICIT[name])[call], 1)[0]
 
 
 run = eqx.filter_jit(lambda end, state: end(state))

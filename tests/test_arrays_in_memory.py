@@ -84,7 +84,7 @@ CASES = [*IN_MEMORY, later, before_and_after]
 def test_arrays_are_those_of_jax(function, dtype, count, rng):
     x, times = jnp.asarray(rng.uniform(0.5, 1.5, (count, 2)), dtype), jnp.arange(count, dtype=jnp.int32) % 7 + 2
     program = ElementProgram(jax.make_jaxpr(lambda *a: jax.tree.leaves(function(*a)))(x[0], times[0]), (0, 0))
-    arrays, lanes = [x, times], min(count, 8)
+    arrays, lanes = [x, times], count if count < 8 else None
     found = jax.jit(lambda: Kernel(program, arrays, (), lanes)(arrays, (), count))()
     expected = jax.tree.leaves(jax.jit(jax.vmap(function))(x, times))
     for f, e in zip(found, expected, strict=True):

@@ -198,7 +198,8 @@ def carried_out(text, **arguments):
     return np.array([value(word) for word in re.findall(r"[^(), ]+", last.removeprefix("return "))])
 
 
-def test_the_scalars_that_are_shown_are_the_function(rng):
+def test_the_scalars_that_are_shown_are_the_function(rng, monkeypatch):
+    monkeypatch.setattr("jaxmech._codegen.llvm.vector.register_bytes", lambda: 64)
     gradient = jax.grad(energy)
     forms = jm.runtime.element_forms(gradient, (np.zeros((2, 2)), 1.0))
     x, k = rng.normal(size=(2, 2)) * 2, 3.0

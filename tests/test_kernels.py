@@ -15,6 +15,7 @@ from tolerances import ROUND_OFF
 
 from jaxmech._codegen import dispatch
 from jaxmech._codegen.llvm.element_kernel import kernel_text
+from jaxmech._codegen.llvm.vector import vector_of
 from jaxmech._codegen.map_elements import map_elements
 from jaxmech._codegen.operation_count import length_as_kernel, operation_count
 from jaxmech._codegen.program.element_function import forgotten
@@ -232,19 +233,37 @@ class Sums(AbstractElementSums):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [1, 4, 8, 9, 36])
 @pytest.mark.parametrize("count", [8, 9, 31])
-def test_rows_are_added_in_their_order(count, size, dtype, made, rng):
-    """Eight elements at a time, their first rows first; each once, although the last eight overlap those before."""
+@pytest.mark.parametrize("register", [32, 64])
+def test_rows_are_added_in_their_order(register, count, size, dtype, made, rng, monkeypatch):
+    """A few elements at a time, their first rows first; each once, although the last few overlap those before."""
+    monkeypatch.setattr("jaxmech._codegen.llvm.vector.register_bytes", lambda: register)
+    width = 4 if (register, dtype) == (32, np.float64) else 8
     slots, a = rng.integers(0, 5, 2 * count), rng.normal(size=(count, 2, size)).astype(dtype)
     sums = Sums(jnp.asarray(slots, jnp.int32))
     found, rest = jax.jit(lambda a: map_elements(lambda a: (-a, a.sum()), (0,), a, sums=sums))(jnp.asarray(a))
     expected = np.zeros((5, size), dtype)
-    for first in range(0, count, 8):
+    for first in range(0, count, width):
         for k in range(2):
-            for e in range(first, min(first + 8, count)):
+            for e in range(first, min(first + width, count)):
                 expected[slots[2 * e + k]] -= a[e, k]
     assert np.array_equal(found, expected)
     agree(rest, jnp.asarray(a.sum((1, 2))), 1e-5)
     assert made
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 8, 40])
+@pytest.mark.parametrize("register, width", [(32, 4), (64, 8)])
+def test_values_of_elements_fill_one_register(count, register, width, monkeypatch):
+    """Eight numbers of float64 are two registers of AVX2: twice the instructions. Of a handful as few as hold all."""
+    monkeypatch.setattr("jaxmech._codegen.llvm.vector.register_bytes", lambda: register)
+    of_handful = {1: 1, 2: 2, 3: 4, 4: 4}.get(count, 8)
+    for dtype, name, of_many in ((np.float64, "double", width), (np.float32, "float", 8)):
+        shapes = [jax.ShapeDtypeStruct((count, 3), dtype), jax.ShapeDtypeStruct((3,), dtype)]
+        program = ElementProgram(jax.make_jaxpr(lambda x, p: x * p)(shapes[1], shapes[1]), (0, None))
+        text = kernel_text(program, shapes, (), count if count < 8 else None).text
+        kind = vector_of(name, of_handful if count < 8 else of_many)
+        products = [line for line in text.splitlines() if " = fmul " in line]
+        assert len(products) == 3 and all(f" {kind} " in line for line in products)
 
 
 def test_equal_programs_are_one_kernel_by_one_name(made):

@@ -22,7 +22,7 @@ from .scalarize.array_arithmetic import ArrayArithmetic, entries, stacked
 from .scalarize.interpreter import run
 from .staging import staged
 
-_FEWEST = WIDTH  # elements that are computed together
+_FEWEST = WIDTH  # elements that a kernel has a loop over
 _FEW = 256  # elements for which XLA takes longer to compile a scalarised program than that saves
 _SHORT = 200  # operations that XLA handles well enough as they are
 _LONG = 60_000  # operations beyond which compiling a scalarised program takes too long
@@ -54,7 +54,7 @@ _FEWER = 64  # elements whose arrays do, where a program is too long for scalars
 
 
 def are_few(count: int) -> bool:
-    """Whether elements are fewer than a kernel takes at once."""
+    """Whether elements are a handful, all of which a kernel takes at once."""
     return count < _FEWEST
 
 
@@ -175,7 +175,7 @@ def summed_by_kernel(
 def _kernel(
     call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int, most: int | None
 ) -> Callable[..., list[Array]]:
-    lanes = min(count, WIDTH)
+    lanes = None if count >= WIDTH else count
     form = lanes, *form_of(arrays, places)
     if most is not None and most <= call.refused.get(form, 0):
         raise NotScalarisable("a program that was too long for so few elements")

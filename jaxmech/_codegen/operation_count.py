@@ -1,6 +1,7 @@
 """How long a program of one element is, by which its form is chosen."""
 
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,23 +14,39 @@ from .scalarize.factorisation import LIBRARY
 _MOVES = ("copy", "expand_dims", "reshape", "reshard", "squeeze", "stop_gradient", "transpose")
 
 
+_counted: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], tuple[int, int]]] = weakref.WeakKeyDictionary()
+
+
 def operation_count(jaxpr: Any, shared: Sequence[Any] = (), *, rounds: bool = False) -> int:
     """How many scalar operations a program has, at most; `rounds`: with every round of its loops, which else count once.
 
-    Of a product with a matrix among the `shared` variables, for which a kernel calls a loop, how many numbers go in and out.
+    Of a product with a matrix among the `shared` arguments, for which a kernel calls a loop, how many numbers go in and out.
     """
-    total, known = 0, set(shared)
+    known = set(shared)
+    places = tuple([i for i, v in enumerate(jaxpr.invars) if v in known])
+    # Programs of several derivatives call the same ones, and each is asked about before it is compiled.
+    counts = _counted.setdefault(jaxpr, {})
+    if places not in counts:
+        counts[places] = _counts(jaxpr, known)
+    return counts[places][rounds]
+
+
+def _counts(jaxpr: Any, known: set[Any]) -> tuple[int, int]:
+    """The operations of a program, without rounds and with them."""
+    total, with_rounds = 0, 0
     for eqn in jaxpr.eqns:
         inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
         if inner:
-            counts = [operation_count(program, _within(program, eqn, known), rounds=rounds) for program in inner]
             each = eqn.invars[0].aval.size if eqn.primitive.name == "reduce" else eqn.params.get("count", 1)
-            total += each * (eqn.params.get("length", 1) if rounds else 1) * sum(counts)
+            for program in inner:
+                within = _within(program, eqn, known)
+                total += each * operation_count(program, within)
+                with_rounds += each * eqn.params.get("length", 1) * operation_count(program, within, rounds=True)
             continue
         read = [v for v in eqn.invars if not isinstance(v, Literal)]
         if eqn.primitive.name in _MOVES and all(v in known for v in read):
             known.update(eqn.outvars)
-        terms, size = 1, sum(v.aval.size for v in eqn.outvars)
+        terms, size = 1, sum([v.aval.size for v in eqn.outvars])
         if eqn.primitive.name == "dot_general":
             (summed, _), _ = eqn.params["dimension_numbers"]
             terms = math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
@@ -37,8 +54,8 @@ def operation_count(jaxpr: Any, shared: Sequence[Any] = (), *, rounds: bool = Fa
                 terms, size = 1, size + sum(v.aval.size for v in read if v not in known)
         if eqn.primitive.name in LIBRARY:
             terms = eqn.invars[0].aval.shape[-1]
-        total += terms * size
-    return total
+        total, with_rounds = total + terms * size, with_rounds + terms * size
+    return total, with_rounds
 
 
 def equation_count(jaxpr: Any) -> int:

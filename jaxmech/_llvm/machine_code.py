@@ -49,6 +49,16 @@ def machine(*, optimised: bool = True) -> Any | None:
         return None
 
 
+@functools.cache
+def register_bytes() -> int:
+    """How much a vector register of this CPU holds: of AVX-512, or else of AVX2 (two of some other machines)."""
+    if machine() is None:
+        return 32
+    import llvmlite.binding as llvm
+
+    return 64 if llvm.get_host_cpu_features().get("avx512f", False) else 32
+
+
 def load(text: str, name: str, symbols: dict[str, int], *, optimised: bool = True) -> int:
     """The address of function `name` of a text, which has its name to itself; `symbols`: what it calls, by address."""
     import llvmlite.binding as llvm

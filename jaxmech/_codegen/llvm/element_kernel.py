@@ -1,8 +1,8 @@
 """The program of one element as one loop over all of them, in the language of LLVM, and as a call of XLA's.
 
 XLA:CPU makes a loop of every few operations, and what one hands to the next goes through memory. Here a program is the body
-of one loop, eight elements at a time: what stands at the nodes is read where they are, and only results are written. The
-program of one element alone is written in scalars.
+of one loop, four or eight elements at a time: what stands at the nodes is read where they are, and only results are
+written. The program of one element alone is written in scalars.
 
 Numbers of nodes and of rows are data, and may be traced. Where one does not exist, nothing is read or added: all that the
 kernel gives is NaN, or -1 of whole numbers.
@@ -30,7 +30,7 @@ from .index_check import IndexCheck
 from .rows import store_rows
 from .scatter_add import add_rows, filled
 from .stored import WrittenOver
-from .vector import WIDTH
+from .vector import WIDTH, width_for, width_of_handful
 from .vector_arithmetic import VectorArithmetic
 
 # Lines of a kernel of fewer elements than it takes at once beyond which LLVM does not optimise it: 30 microseconds a line
@@ -44,8 +44,8 @@ class Kernel:
     """A program compiled for a CPU, of arrays or `NodeRows` of all elements.
 
     The first outputs, of which `places` says where their rows go, are not given back: each row is added to one of a sum.
-    `lanes`: the elements of a kernel for fewer than `WIDTH`, all of which it takes at once. `most`: results, beyond which it
-    is not compiled. Raises `NotCompilable` for a program that has no such form.
+    `lanes`: the elements, where these are all there are, a handful that it takes at once; None: any number from `WIDTH` on.
+    `most`: results, beyond which it is not compiled. Raises `NotCompilable` for a program that has no such form.
     """
 
     @collector_at_rest()
@@ -54,13 +54,13 @@ class Kernel:
         program: ElementProgram,
         arrays: Sequence[Any],
         places: Sequence[Places] = (),
-        lanes: int = WIDTH,
+        lanes: int | None = None,
         most: int | None = None,
     ):
         self._shapes = [(v.aval.shape, v.aval.dtype) for v in program.jaxpr.outvars]
         text = kernel_text(program, arrays, places, lanes, most)
         longest = _LONG_FOR_A_STEP if program.is_whole else _LONG_FOR_A_HANDFUL
-        optimised = lanes == WIDTH or text.text.count("\n") < longest
+        optimised = lanes is None or text.text.count("\n") < longest
         self._function = ForeignFunction(*text, optimised=optimised)
 
     def __call__(
@@ -72,7 +72,7 @@ class Kernel:
         unsummed: Array | int = 0,
         own: Mapping[int, bool] | None = None,
     ) -> list[Array]:
-        """The sums, and the other outputs of `count` elements, its `lanes` at least, from `start` on.
+        """The sums, and the other outputs of `count` elements from `start` on.
 
         `unsummed`: the first element whose rows are added to the sums. `own`: by the `id` of an array, whether every scene
         has one of its own, and the array another axis in front; so do results.
@@ -130,30 +130,34 @@ def kernel_text(
     program: ElementProgram,
     arrays: Sequence[Any],
     places: Sequence[Places],
-    lanes: int = WIDTH,
+    lanes: int | None = None,
     most: int | None = None,
 ) -> KernelText:
     """The loop over all elements."""
+    dtypes = [v.aval.dtype for v in (*program.jaxpr.invars, *program.jaxpr.outvars)]
+    width = width_for(dtypes) if lanes is None else width_of_handful(lanes)
+    sizes = most, width if lanes is None else lanes, width
     try:
-        return _text(program, arrays, places, VectorArithmetic(most, lanes))
+        return _text(program, arrays, places, VectorArithmetic(*sizes), again=lanes is None)
     except WrittenOver:
-        return _text(program, arrays, places, VectorArithmetic(most, lanes, in_memory=False))
+        return _text(program, arrays, places, VectorArithmetic(*sizes, in_memory=False), again=lanes is None)
 
 
 def _text(
-    program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], arithmetic: VectorArithmetic
+    program: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], arithmetic: VectorArithmetic, again: bool
 ) -> KernelText:
+    """The same, as an arithmetic writes it; `again`: there are more elements than it takes at once."""
     for v in (*program.jaxpr.invars, *program.jaxpr.outvars):
         if v.aval.size == 0:
             raise NotScalarisable("arrays of nothing as a kernel")
         kind(v.aval.dtype)
     if any(kind(v.aval.dtype) != "f" for v in program.jaxpr.outvars[: len(places)]):
         raise NotScalarisable("sums of whole numbers")
-    lanes = arithmetic.lanes
+    lanes, width = arithmetic.lanes, arithmetic.width
     values, nodes = _buffers(arrays)
     numbers = {id(n): len(values) + i for i, n in enumerate(nodes)}
     before: list[str] = []
-    inputs, read, check = [], [], IndexCheck(arithmetic.width)
+    inputs, read, check = [], [], IndexCheck(1 if width == 1 else WIDTH)
     for i, (a, axis) in enumerate(zip(arrays, program.axes, strict=True)):
         if axis is None:
             inputs.append(of_all(i, a))
@@ -184,11 +188,11 @@ def _text(
         check.of_elements(f"%a{arguments}", "i32", len(rows), [f"%rows{i}"])
         if mirror is not None:
             check.of_rows(mirror, f"%rows{i}")
-        add_rows(arithmetic, i, f"%a{arguments}", mirror, rows, v.aval.dtype, lanes)
+        add_rows(arithmetic, i, f"%a{arguments}", mirror, rows, v.aval.dtype, lanes, again=again)
         arguments += 1 if mirror is None else 2
     given = ["start", "count", "unsummed", *(f"rows{i}" for i in range(len(places))), *(f"there{i}" for i in read)]
     parameters = [*pointers(arguments, len(outputs)), *(f"i64 %{name}" for name in given)]
-    width, before = arithmetic.width, [*before, *arithmetic.before]
+    before += arithmetic.before
     before += [line for place, x in arithmetic.shared.items() for line in read_before(x, *place, width)]
     loop = _loop("each" if not check.functions else "checked", before, arithmetic.lines, parameters, lanes, width)
     arithmetic.declarations["declare i64 @llvm.smin.i64(i64, i64)"] = None  # which the least of two whole numbers is too

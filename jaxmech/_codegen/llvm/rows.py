@@ -1,4 +1,4 @@
-"""Rows of elements, each as it lies in memory: made of vectors that hold one number of all eight, or of one alone."""
+"""Rows of elements, each as it lies in memory: made of vectors that hold one number of all of them, or of one alone."""
 
 from typing import Any
 

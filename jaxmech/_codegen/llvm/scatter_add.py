@@ -1,4 +1,4 @@
-"""Rows of eight elements added to those of a sum, one element after the other."""
+"""Rows of elements added to those of a sum, one element after the other."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._llvm.ffi import TYPES
 from .rows import transposed
-from .vector import WIDTH, vector_of
+from .vector import vector_of
 from .vector_arithmetic import VectorArithmetic
 
 
@@ -27,15 +27,17 @@ def add_rows(
     output: np.ndarray,
     dtype: Any,
     lanes: int,
+    *,
+    again: bool,
 ) -> None:
-    """Each of the `k` rows of an output of eight elements added to the row of sum number `total` that `slots` has for it;
+    """Each of the `k` rows of an output of so many elements added to the row of sum number `total` that `slots` has for it;
     where there are mirror images, its transpose to that.
 
-    The first rows of the eight, one after the other, then their second rows, ... Those that were added before add zeros.
+    The first rows of all, one after the other, then their second rows, ... `again`: some were added before; they add zeros.
     """
     lines, scalar = arithmetic.lines, TYPES[np.dtype(dtype).name]
     vector, k = vector_of(scalar, arithmetic.width), output.shape[0]
-    fresh = _fresh(arithmetic) if lanes == WIDTH else None  # fewer are added once, all of them
+    fresh = _fresh(arithmetic) if again else None
     first = arithmetic.fresh()
     lines.append(f"  {first} = mul i64 %element, {k}")
     for number, row in enumerate(output):
@@ -45,7 +47,7 @@ def add_rows(
             if fresh is not None:
                 values[place] = arithmetic.fresh()
                 taken = f"{vector} {value}, {vector} zeroinitializer"
-                lines.append(f"  {values[place]} = select <{WIDTH} x i1> {fresh}, {taken}")
+                lines.append(f"  {values[place]} = select <{arithmetic.width} x i1> {fresh}, {taken}")
         slot_of = []
         for lane in range(lanes):
             name = arithmetic.fresh()
@@ -64,21 +66,21 @@ def _loaded(lines: list[str], name: str, numbers: str, at: str) -> str:
 
 
 def _fresh(arithmetic: VectorArithmetic) -> str:
-    """Which of the eight elements are not yet in the sums."""
-    name, lanes = arithmetic.fresh(), ", ".join(f"i64 {lane}" for lane in range(WIDTH))
-    vector = f"<{WIDTH} x i64>"
+    """Which of the elements are not yet in the sums."""
+    name, width = arithmetic.fresh(), arithmetic.width
+    vector, lanes = f"<{width} x i64>", ", ".join(f"i64 {lane}" for lane in range(width))
     arithmetic.lines += [
         f"  {name}.reached = call i64 @llvm.smax.i64(i64 %reached, i64 %added)",
         f"  {name}.before = sub i64 {name}.reached, %lane",
         f"  {name}.first = insertelement {vector} poison, i64 {name}.before, i32 0",
-        f"  {name}.all = shufflevector {vector} {name}.first, {vector} poison, <{WIDTH} x i32> zeroinitializer",
+        f"  {name}.all = shufflevector {vector} {name}.first, {vector} poison, <{width} x i32> zeroinitializer",
         f"  {name} = icmp sge {vector} <{lanes}>, {name}.all",
     ]
     return name
 
 
 def _add_row(arithmetic: VectorArithmetic, pointer: str, slots: list[str], values: list[str], scalar: str) -> None:
-    """The numbers of a row of eight elements to those of their slots."""
+    """The numbers of a row of elements to those of their slots."""
     lines, width, size = arithmetic.lines, arithmetic.width, len(values)
     vector, whole = vector_of(scalar, width), size - size % width
     parts = [transposed(arithmetic, values[at : at + width], vector) for at in range(0, whole, width)]

@@ -1,7 +1,7 @@
 """A matrix that all elements share, a layer's weights say, times a vector that each has: a loop that a kernel calls.
 
 Written out, the thousand products of a layer are one block of instructions, which LLVM puts in an order that has more sums
-at work than there are registers, and every number of the matrix waits in memory eight times over: the stiffness of a network
+at work than there are registers, and every number of the matrix waits in memory for each of them: the stiffness of a network
 of 2 x 32 then takes twice as long, most of it in stores and loads, and three times as long to compile.
 """
 
@@ -13,10 +13,11 @@ from ..._llvm.ffi import number_type
 from ..._llvm.ir_builder import Text
 from ..scalarize.arithmetic import is_number
 from ..scalarize.rules import written_out
-from .vector import WIDTH, Vector, vector_of
+from .vector import Vector, vector_of
 
 WORTH = 256  # products, below which they are written out: 16 x 16
 _BYTES = 256  # of sums at work, half of AVX2's registers
+_FEWEST = 4  # elements; of fewer, the sums are as many
 
 
 class SharedMatrix(NamedTuple):
@@ -89,7 +90,7 @@ def _function(dtype: Any, width: int) -> str:
     """
     text, scalar = Text(), number_type(dtype)
     vector = vector_of(scalar, width)
-    together = _BYTES // (WIDTH * np.dtype(dtype).itemsize)
+    together = _BYTES // (max(width, _FEWEST) * np.dtype(dtype).itemsize)
 
     def of_all(entry: str) -> str:
         if width == 1:

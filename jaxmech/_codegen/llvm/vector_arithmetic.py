@@ -1,4 +1,4 @@
-"""Scalars of elements as vectors of eight elements: instructions of LLVM, for the vector units of a CPU.
+"""Scalars of elements as vectors of four or eight elements: instructions of LLVM, for the vector units of a CPU.
 
 Of one element alone they are scalars: a vector of which one entry is somebody's takes as many registers as eight elements.
 """
@@ -27,8 +27,8 @@ from .vector import WIDTH, Vector, vector_type
 class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
-    `lanes`: the elements that there are, of eight; functions of a library are called for no others. `width`: the elements of
-    a value, which are eight, or the one that there is, whose loops may keep arrays `in_memory`.
+    `width`: the elements of a value; if it is one, loops may keep arrays `in_memory`. `lanes`: those of them that there are;
+    functions of a library are called for no others.
     Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has no instruction, and
     beyond so many results as are the `most`; never writes an instruction or a call with operands of other types than it
     takes (`TypeError`).
@@ -36,9 +36,9 @@ class VectorArithmetic(AbstractArithmetic):
 
     keeps_loops = False
 
-    def __init__(self, most: int | None = None, lanes: int = WIDTH, *, in_memory: bool = True):
+    def __init__(self, most: int | None = None, lanes: int = WIDTH, width: int = WIDTH, *, in_memory: bool = True):
         super().__init__()
-        self._most, self.lanes, self.width = most, lanes, 1 if lanes == 1 else WIDTH
+        self._most, self.lanes, self.width = most, lanes, width
         self.lines: list[str] = []
         self.before: list[str] = []  # the loop: room for what functions take and give
         self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
@@ -151,10 +151,10 @@ class VectorArithmetic(AbstractArithmetic):
         """Whether a truth value is true of some element that there is."""
         if self.width == 1:
             return self.named(holds)
-        mask = self.named_line(f"bitcast {self._typed(holds)} to i{WIDTH}")
-        if self.lanes < WIDTH:
-            mask = self.named_line(f"and i{WIDTH} {mask}, {2**self.lanes - 1}")
-        return self.named_line(f"icmp ne i{WIDTH} {mask}, 0")
+        mask = self.named_line(f"bitcast {self._typed(holds)} to i{self.width}")
+        if self.lanes < self.width:
+            mask = self.named_line(f"and i{self.width} {mask}, {2**self.lanes - 1}")
+        return self.named_line(f"icmp ne i{self.width} {mask}, 0")
 
     def line(self, operation: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         start = instruction(operation, np.dtype(dtype), tuple([x.dtype for x in operands]), self.width)
@@ -173,7 +173,7 @@ class VectorArithmetic(AbstractArithmetic):
 
     def _intrinsic(self, name: str, dtype: Any, operands: Sequence[Scalar]) -> Vector:
         check_types(name, np.dtype(dtype), [x.dtype for x in operands])
-        many = "" if self.width == 1 else f"v{WIDTH}"
+        many = "" if self.width == 1 else f"v{self.width}"
         sizes = (f"{many}{_kind(t)}{8 * np.dtype(t).itemsize}" for t in dict.fromkeys([np.dtype(dtype), operands[0].dtype]))
         function, types = ".".join(["llvm", name, *sizes]), ", ".join(self.type_of(x.dtype) for x in operands)
         self.declarations[f"declare {self.type_of(dtype)} @{function}({types})"] = None
