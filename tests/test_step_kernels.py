@@ -15,7 +15,6 @@ import jaxmech as jm
 from jaxmech._codegen.scalarize.arithmetic import NotScalarisable
 from jaxmech._linear_solver.dense.few_unknowns import MOST, shortest
 from jaxmech._linear_solver.dense.semidefinite import _shortest
-from jaxmech._runtime.jax_internals import index_of
 
 pytestmark = pytest.mark.cpu
 DT, STEPS = 2e-3, 12
@@ -67,21 +66,17 @@ def agree(found, expected, tolerance=RECOMPILED):
 )
 def test_motions_and_gradients_are_those_of_ordinary_steps(scene, name, newton):
     system, state = SCENES[scene]()
-    scheme = made(name, system, state, newton)
+    scheme = made(name, system, state, newton, rtol=1e-9)  # of less rounding may decide whether it is met
 
     def end(x):
         start = dataclasses.replace(state, position=x)
         run = motion(system, scheme, start)
         return sum(jnp.sum(jnp.sin(a)) for a in jax.tree.leaves((run.position, run.velocity))), run
 
-    assert kernels_of_steps(lambda x: end(x)[0], state.position) == 1
+    # The energies of two triangles, at both ends and between, are more operations than their steps are worth.
+    assert (kernels_of_steps(lambda x: end(x)[0], state.position) == 1) == ((scene, name) != ("body", "EnergyMomentum"))
     (slope, run), (plain_slope, plain) = both_ways(jax.grad(end, has_aux=True), state.position)
-    agree(run.state, plain.state)
-    if newton:  # how many iterations the last digits take, and whether they are there, rounding decides
-        said = {*np.asarray(run.info.result._value).tolist(), *np.asarray(plain.info.result._value).tolist()}
-        assert said <= {int(index_of(r)) for r in (jm.RESULTS.successful, jm.RESULTS.residual_floor)}
-    else:
-        agree(run.info, plain.info)
+    agree((run.state, run.info), (plain.state, plain.info))
     agree(slope, plain_slope, 10 * RECOMPILED)
 
 
