@@ -218,7 +218,7 @@ def test_hostile_files_end_in_an_error_that_says_where(name, tmp_path):
     start = time.process_time()
     with pytest.raises(error) as caught:
         _ = load(path).parts
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 5  # as long as it takes slow machines to read 18 MB, a few times over
     assert re.search(reason, str(caught.value)), caught.value
     assert "scene.scn" in caught.value.file and caught.value.line >= 1
     assert re.search(r"scene\.scn:\d+", str(caught.value))
