@@ -37,7 +37,7 @@ _READ = ("gather", "dynamic_slice")
 
 def is_worth_a_kernel(program: ClosedJaxpr) -> bool:
     """Whether a kernel of a program may be expected to take less time than XLA, which begins each of its operations on
-    arrays; elements that are mapped have kernels of their own there, eight at a time."""
+    arrays; elements that are mapped have kernels of their own there, several at a time."""
     known = {v for v, c in zip(program.jaxpr.constvars, program.consts, strict=True) if not isinstance(c, Tracer)}
     if sum(c.size for c in program.consts if not isinstance(c, Tracer)) > _MOST_CONSTANTS:
         return False
