@@ -2,12 +2,12 @@
 
 Of every scheme 12 to 204,800 equal steps; `simulate_adaptive` at tolerances from 1e-2 on, by the estimate of a scheme or by
 step doubling, with extrapolation (`+`) and without; diffrax's Tsit5 and Kvaerno5 with their own steps. The reference is RK4
-in 40,000 steps, of the ball its closed form. CPU seconds: the median of nine runs of a compiled trajectory, all schemes in
-turns (one run where it takes more than `SHORT`): a machine that is shared says now and then that a run took a tenth. Each of
-them comes right after another one that does not count: what other programs leave of caches takes longer than short
-trajectories. At last, of each, the CPU milliseconds at errors of 1e-4 and 1e-6: on the line, in logarithms, between the runs
-on either side. What would take more than `PATIENCE`, or diffrax's more than `PATIENCE_BESIDE` as a fiftieth of the motion
-foretells, is left out; the latter is said.
+in 40,000 steps (more where a motion is not smooth), of the ball its closed form. CPU seconds: the median of nine runs of a
+compiled trajectory, all schemes in turns (one run where it takes more than `SHORT`): a machine that is shared says now and
+then that a run took a tenth. Each of them comes right after another one that does not count: what other programs leave of
+caches takes longer than short trajectories. At last, of each, the CPU milliseconds at errors of 1e-4 and 1e-6: on the line,
+in logarithms, between the runs on either side. What would take more than `PATIENCE`, or diffrax's more than
+`PATIENCE_BESIDE` as a fiftieth of the motion foretells, is left out; the latter is said.
 """
 
 import time
@@ -22,7 +22,7 @@ import numpy as np
 
 import jaxmech as jm
 from benchmarks.clock import report
-from benchmarks.motions import EXACT, EXPLICIT, IMPLICIT, SCENES, cpu
+from benchmarks.motions import EXACT, EXPLICIT, IMPLICIT, REFERENCE, SCENES, cpu
 
 I = jm.integrator
 PATIENCE, PATIENCE_BESIDE, SHORT = 1.5, 20.0, 0.1  # [CPU s]
@@ -87,9 +87,8 @@ def accuracy(chosen: str, only: tuple[str, ...] = ()) -> None:
         if chosen and chosen != name:
             continue
         system, state = build()
-        reference = (
-            EXACT[name](span) if name in EXACT else numbers(equal_steps(system, state, I.RK4(check_step=False), span)(40000))
-        )
+        exact = equal_steps(system, state, I.RK4(check_step=False), span)
+        reference = EXACT[name](span) if name in EXACT else numbers(exact(REFERENCE.get(name, 40_000)))
 
         def error(last: jm.State, reference: np.ndarray = reference) -> float:
             return float(np.linalg.norm(numbers(last) - reference) / np.linalg.norm(reference))

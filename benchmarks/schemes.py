@@ -8,7 +8,7 @@ seconds, the shortest of five runs, each beside one of implicit Euler. `compile`
 ratios, each in a process of its own. `gradient`: small motions, and their gradients;
 `batch`: 256 of each by `vmap`. `drift`: the largest and the last change of energy in 10,000 steps of a mass that swings on a
 spring, ten steps in the shorter period. `accuracy`: the error of the last state over the CPU seconds of the trajectory, on a
-stiff pendulum, a double pendulum, a top, a beam, and a ball that bounces (`benchmarks.accuracy`).
+stiff pendulum, a double pendulum, a top, a beam, free and on a stop, and a ball that bounces (`benchmarks.accuracy`).
 """
 
 import argparse
